@@ -1,0 +1,154 @@
+package fingerprint
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// counters is the oracle: 64 signed counters of any size, one bit at a time.
+type counters [64]big.Int
+
+func (c *counters) add(hash uint64, weight int) {
+	w := big.NewInt(int64(weight))
+	for i := range c {
+		if hash>>i&1 == 1 {
+			c[i].Add(&c[i], w)
+		} else {
+			c[i].Sub(&c[i], w)
+		}
+	}
+}
+
+func (c *counters) fingerprint() Fingerprint {
+	var f Fingerprint
+	for i := range c {
+		if c[i].Sign() >= 0 {
+			f |= 1 << i
+		}
+	}
+	return f
+}
+
+func drawWeight(t *rapid.T) int {
+	return rapid.OneOf(
+		rapid.Just(1), rapid.Just(1), rapid.Just(1),
+		rapid.IntRange(-20, 20),
+		rapid.Int(),
+		rapid.SampledFrom([]int{math.MaxInt, math.MinInt, math.MinInt + 1, 1 << 30, -1 << 31}),
+	).Draw(t, "weight")
+}
+
+func TestAccumulatorEqualsCounters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var a Accumulator
+		var want counters
+		pool := rapid.SliceOfN(rapid.Uint64(), 1, 8).Draw(t, "hashes")
+		for range rapid.IntRange(0, 100).Draw(t, "additions") {
+			h, w := rapid.SampledFrom(pool).Draw(t, "hash"), drawWeight(t)
+			a.Add(h, w)
+			want.add(h, w)
+			if rapid.IntRange(0, 9).Draw(t, "look") == 0 && a.Fingerprint() != want.fingerprint() {
+				t.Fatalf("between additions: got %v, want %v", a.Fingerprint(), want.fingerprint())
+			}
+		}
+		if a.Fingerprint() != want.fingerprint() {
+			t.Fatalf("got %v, want %v", a.Fingerprint(), want.fingerprint())
+		}
+	})
+}
+
+func TestAccumulatorManyAdditions(t *testing.T) {
+	const seed = 7
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var a Accumulator
+	var sums [64]int64
+	for n := range 100_000 {
+		// Few distinct bits a hash, so that components stay near zero and carries run far.
+		h := rng.Uint64() & rng.Uint64()
+		if n%2 == 0 {
+			h = ^h
+		}
+		a.Add(h, 1)
+		for i := range sums {
+			sums[i] += int64(h>>i&1)*2 - 1
+		}
+		if n%997 != 0 {
+			continue
+		}
+		var want Fingerprint
+		for i, s := range sums {
+			if s >= 0 {
+				want |= 1 << i
+			}
+		}
+		if got := a.Fingerprint(); got != want {
+			t.Fatalf("seed %d, after %d additions: got %v, want %v", seed, n+1, got, want)
+		}
+	}
+}
+
+func TestAccumulatorOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 60).Draw(t, "n")
+		hashes, weights := make([]uint64, n), make([]int, n)
+		for i := range n {
+			hashes[i], weights[i] = rapid.Uint64().Draw(t, "hash"), drawWeight(t)
+		}
+		order := rapid.Permutation(identity(n)).Draw(t, "order")
+		var a, b Accumulator
+		for i := range n {
+			a.Add(hashes[i], weights[i])
+			b.Add(hashes[order[i]], weights[order[i]])
+		}
+		if a.Fingerprint() != b.Fingerprint() {
+			t.Fatalf("%v in one order, %v in another", a.Fingerprint(), b.Fingerprint())
+		}
+	})
+}
+
+func identity(n int) []int {
+	p := make([]int, n)
+	for i := range p {
+		p[i] = i
+	}
+	return p
+}
+
+func TestAccumulatorZeroComponent(t *testing.T) {
+	var a Accumulator
+	if got := a.Fingerprint(); got != math.MaxUint64 {
+		t.Errorf("empty: %v, want all ones", got)
+	}
+	a.Add(0x00ff, 1)
+	a.Add(0xff00, 1)
+	if got := a.Fingerprint(); got != 0xffff {
+		t.Errorf("a component of 0 must give 1: got %v", got)
+	}
+	a.Add(0x00ff, -1)
+	a.Add(0xff00, -1)
+	if got := a.Fingerprint(); got != math.MaxUint64 {
+		t.Errorf("all taken back: %v, want all ones", got)
+	}
+	a.Add(5, 3)
+	a.Reset()
+	if a != (Accumulator{}) {
+		t.Error("Reset left something behind")
+	}
+}
+
+func TestAccumulatorHugeTotals(t *testing.T) {
+	var a Accumulator
+	for range 100 {
+		a.Add(1, math.MaxInt)
+		a.Add(2, math.MinInt)
+	}
+	a.Add(4, 50)
+	// Bit 0: 100*MaxInt + 100*2^63 > 0. Bit 1: the opposite. Others: -100*MaxInt + 100*2^63 = 100 > 0, less 50 but for bit 2.
+	if got, want := a.Fingerprint(), Fingerprint(math.MaxUint64-2); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,113 @@
+package fingerprint
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+)
+
+// Fingerprint is a 64-bit simhash. Any 64-bit hash that is compared by Hamming
+// distance may be held in one. In JSON it is a string of 16 hex digits.
+type Fingerprint uint64
+
+// ErrSyntax is what [Parse] wraps when a text is not a fingerprint.
+var ErrSyntax = errors.New("not a fingerprint")
+
+// Distance is the Hamming distance: the number of bits, 0 to 64, in which f and
+// g differ.
+func (f Fingerprint) Distance(g Fingerprint) int {
+	return bits.OnesCount64(uint64(f ^ g))
+}
+
+// String gives 16 lower-case hex digits, the most significant first.
+func (f Fingerprint) String() string {
+	return string(f.appendHex(make([]byte, 0, 16)))
+}
+
+func (f Fingerprint) appendHex(b []byte) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, digits[f>>shift&15])
+	}
+	return b
+}
+
+// AppendText appends what String gives to b. The error is always nil.
+func (f Fingerprint) AppendText(b []byte) ([]byte, error) {
+	return f.appendHex(b), nil
+}
+
+// MarshalText gives the bytes of String. The error is always nil.
+func (f Fingerprint) MarshalText() ([]byte, error) {
+	return f.appendHex(make([]byte, 0, 16)), nil
+}
+
+// UnmarshalText reads what [Parse] reads.
+func (f *Fingerprint) UnmarshalText(text []byte) error {
+	g, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*f = g
+	return nil
+}
+
+// Parse reads a fingerprint:
+//
+//   - 0x or 0X and 1 to 16 hex digits: hexadecimal;
+//   - else exactly 16 characters: hexadecimal, as String writes it;
+//   - else 1 to 20 decimal digits, at most 18446744073709551615: decimal.
+//
+// A string of exactly 16 decimal digits is therefore read as hexadecimal. Where
+// numbers are known to be decimal, use strconv.ParseUint instead. Hex digits may
+// be of either case. Signs, spaces and underscores are errors. The error wraps
+// [ErrSyntax].
+func Parse(s string) (Fingerprint, error) {
+	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') {
+		return parseHex(s, s[2:])
+	}
+	if len(s) == 16 {
+		return parseHex(s, s)
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%w: %s is above 2^64-1", ErrSyntax, quote(s))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s; want 16 hex digits, 0x and 1 to 16 hex digits, or a decimal number below 2^64",
+			ErrSyntax, quote(s))
+	}
+	return Fingerprint(n), nil
+}
+
+func parseHex(whole, digits string) (Fingerprint, error) {
+	if len(digits) > 16 {
+		return 0, fmt.Errorf("%w: %s has %d hex digits, at most 16 fit", ErrSyntax, quote(whole), len(digits))
+	}
+	var f Fingerprint
+	for i := 0; i < len(digits); i++ {
+		c := digits[i]
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, fmt.Errorf("%w: %s has no hex digit at byte %d", ErrSyntax, quote(whole), len(whole)-len(digits)+i)
+		}
+		f = f<<4 | Fingerprint(c)
+	}
+	return f, nil
+}
+
+// quote keeps an error readable when the input is a whole line of something else.
+func quote(s string) string {
+	const most = 40
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "..."
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,90 @@
+package page
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sharedData opens a file of real documents beside the repository.
+func sharedData(t testing.TB, name string) *os.File {
+	t.Helper()
+	root, err := os.Getwd()
+	for err == nil {
+		if _, err = os.Stat(filepath.Join(root, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		root, err = filepath.Dir(root), nil
+	}
+	f, err := os.Open(filepath.Join(root, "..", "shared", "data", filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("skipped: the folder ../shared/data of real pages is missing")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// realPages are the pages of one file, and their size.
+func realPages(t testing.TB, name string) (pages [][]byte, size int64) {
+	z, err := gzip.NewReader(sharedData(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := json.NewDecoder(bufio.NewReader(z))
+	for {
+		var doc struct{ HTML string }
+		if err := lines.Decode(&doc); err == io.EOF {
+			return pages, size
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, []byte(doc.HTML))
+		size += int64(len(doc.HTML))
+	}
+}
+
+// generatedPage is 256 KiB of plain markup with little script.
+func generatedPage() []byte {
+	var b strings.Builder
+	b.WriteString("<!DOCTYPE html><html><head><title>Generated</title><style>p { margin: 0 }</style></head><body>")
+	for b.Len() < 256<<10 {
+		b.WriteString("<div class=\"item\" style=\"color: red\"><h2>An item of the page</h2>\n<p>Some text with a " +
+			"<a href=\"/there?a=1&amp;b=2\">link</a>, an &eacute; and a <b>bold</b> word, long enough to be a paragraph " +
+			"of its own.</p></div>\n")
+	}
+	return []byte(b.String())
+}
+
+func BenchmarkExtract(b *testing.B) {
+	run := func(name string, pages [][]byte, size int64, contentType string) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, page := range pages {
+					if _, err := Extract(page, contentType, Options{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+	generated := generatedPage()
+	run("generated", [][]byte{generated}, int64(len(generated)), "")
+	latin := []byte(strings.ReplaceAll(string(generated), "link", "l\xe9en"))
+	run("generated-windows-1252", [][]byte{latin}, int64(len(latin)), "text/html; charset=windows-1252")
+	for _, set := range []string{"pages", "recrawls"} {
+		pages, size := realPages(b, set+"/docs.jsonl.gz")
+		run(set, pages, size, "")
+	}
+}

@@ -1,0 +1,236 @@
+package page
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+)
+
+// prescanBytes is how far into a page a meta element may declare the
+// encoding. The HTML standard says 1024; many real pages put it later.
+const prescanBytes = 16 << 10
+
+// minSequences is how many multi-byte UTF-8 sequences valid UTF-8 must hold
+// to overrule a declared multi-byte encoding: two or three characters of GBK
+// can be valid UTF-8 by chance. A single-byte encoding is overruled by one.
+const minSequences = 4
+
+// Decode makes body UTF-8 and says which encoding it was in. The result is
+// valid UTF-8 and shares memory with body where body was UTF-8 already. The
+// encoding is, in this order:
+//
+//  1. what a byte order mark says (the mark is dropped);
+//  2. UTF-8 where all of body is valid UTF-8, whatever was declared: text in
+//     another encoding is hardly ever valid UTF-8. A declared multi-byte
+//     encoding is overruled only by 4 characters that are not ASCII, and pure
+//     ASCII that holds escape or zero bytes (ISO-2022-JP, UTF-16) by none;
+//  3. the charset of contentType, the HTTP header;
+//  4. the first meta element that declares one, in the first 16 KiB;
+//  5. UTF-16 without a mark, when the first character is '<' in UTF-16;
+//  6. windows-1252.
+//
+// A declared UTF-8 is passed over when more bytes of body are invalid than
+// characters are valid, a declared UTF-16 when the first 1024 bytes have no
+// zero byte; an unknown name is no declaration, nor is one of those that the
+// Encoding Standard maps to "replacement". Bytes that are wrong in the
+// encoding become U+FFFD.
+func Decode(body []byte, contentType string) ([]byte, string) {
+	e, name := determine(body, contentType)
+	switch name {
+	case "utf-8":
+		return validUTF8(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))), name
+	case "utf-16le", "utf-16be":
+		if bytes.HasPrefix(body, []byte("\xfe\xff")) || bytes.HasPrefix(body, []byte("\xff\xfe")) {
+			body = body[2:]
+		}
+	}
+	decoded, err := e.NewDecoder().Bytes(body)
+	if err != nil { // no decoder of the standard gives one; never lose a page to it
+		decoded = body
+	}
+	return validUTF8(decoded), name
+}
+
+func validUTF8(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
+}
+
+func determine(body []byte, contentType string) (encoding.Encoding, string) {
+	if e, name, certain := charset.DetermineEncoding(body[:min(len(body), 3)], ""); certain {
+		return e, name // a byte order mark
+	}
+	if isUTF8(body, minSequences) {
+		return encoding.Nop, "utf-8"
+	}
+	count := countUTF8(body)
+	for _, label := range []string{labelIn(contentType), metaLabel(body[:min(len(body), prescanBytes)])} {
+		e, name := charset.Lookup(label)
+		if e == nil || !believable(name, body, count) {
+			continue
+		}
+		if singleByte(name) && isUTF8(body, 1) {
+			return encoding.Nop, "utf-8"
+		}
+		return e, name
+	}
+	switch {
+	case bytes.HasPrefix(body, []byte("<\x00")):
+		return charset.Lookup("utf-16le")
+	case bytes.HasPrefix(body, []byte("\x00<")):
+		return charset.Lookup("utf-16be")
+	case isUTF8(body, 0):
+		return encoding.Nop, "utf-8"
+	}
+	return charset.Lookup("windows-1252")
+}
+
+// isUTF8 says whether body is valid UTF-8 with at least atLeast sequences of
+// several bytes, or ASCII that cannot be another encoding. A character cut off
+// at the end does not count against it.
+func isUTF8(body []byte, atLeast int) bool {
+	if tail := lastRune(body); !utf8.FullRune(tail) {
+		body = body[:len(body)-len(tail)]
+	}
+	if !utf8.Valid(body) {
+		return false
+	}
+	sequences := 0
+	for _, c := range body {
+		if c >= utf8.RuneSelf && utf8.RuneStart(c) {
+			if sequences++; sequences >= atLeast {
+				return true
+			}
+		}
+	}
+	return atLeast == 0 || sequences == 0 && bytes.IndexByte(body, 0x1b) < 0 && bytes.IndexByte(body, 0) < 0
+}
+
+// lastRune is the end of b from its last byte that can start a character.
+func lastRune(b []byte) []byte {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			return b[i:]
+		}
+	}
+	return nil
+}
+
+type utf8Count struct {
+	sequences int // valid multi-byte sequences
+	invalid   int // bytes that belong to none
+}
+
+func countUTF8(b []byte) (n utf8Count) {
+	for i := 0; i < len(b); {
+		if b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r != utf8.RuneError || size > 1 {
+			n.sequences++
+		} else {
+			n.invalid++
+		}
+		i += size
+	}
+	return n
+}
+
+// believable says whether a declaration fits the bytes.
+func believable(name string, body []byte, count utf8Count) bool {
+	switch name {
+	case "utf-8":
+		return count.invalid <= count.sequences
+	case "utf-16le", "utf-16be":
+		return bytes.IndexByte(body[:min(len(body), 1024)], 0) >= 0
+	case "replacement":
+		return false
+	}
+	return true
+}
+
+func singleByte(name string) bool {
+	switch name {
+	case "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr", "iso-2022-jp", "utf-16le", "utf-16be":
+		return false
+	}
+	return true
+}
+
+// metaLabel is the encoding label of the first meta element that has one.
+func metaLabel(head []byte) string {
+	z := html.NewTokenizer(bytes.NewReader(head))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return ""
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if label := tagLabel(z); label != "" {
+				return label
+			}
+		}
+	}
+}
+
+func tagLabel(z *html.Tokenizer) string {
+	name, more := z.TagName()
+	if string(name) != "meta" {
+		return ""
+	}
+	var pragma bool
+	var content string
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		switch string(key) {
+		case "charset":
+			return sixteenIsEight(string(value))
+		case "http-equiv":
+			pragma = pragma || bytes.EqualFold(value, []byte("content-type"))
+		case "content":
+			content = string(value)
+		}
+	}
+	if !pragma {
+		return ""
+	}
+	return sixteenIsEight(labelIn(content))
+}
+
+// sixteenIsEight follows the HTML standard: a meta element that could be read
+// as ASCII is not in the UTF-16 that it declares.
+func sixteenIsEight(label string) string {
+	if _, name := charset.Lookup(label); name == "utf-16le" || name == "utf-16be" {
+		return "utf-8"
+	}
+	return label
+}
+
+// labelIn is the charset parameter of a Content-Type, which in the wild is
+// too often malformed for mime.ParseMediaType.
+func labelIn(contentType string) string {
+	for s := contentType; ; {
+		i := strings.Index(strings.ToLower(s), "charset")
+		if i < 0 || i+len("charset") > len(s) {
+			return ""
+		}
+		s = strings.TrimLeft(s[i+len("charset"):], " \t\r\n\f")
+		label, ok := strings.CutPrefix(s, "=")
+		if !ok {
+			continue
+		}
+		label = strings.TrimLeft(label, " \t\r\n\f\"'")
+		if end := strings.IndexAny(label, " \t\r\n\f\"';,"); end >= 0 {
+			label = label[:end]
+		}
+		return label
+	}
+}

@@ -1,0 +1,108 @@
+package page
+
+import (
+	"bytes"
+
+	"golang.org/x/net/html"
+)
+
+// region is the element, left out of the text, that the reader is inside of.
+type region struct {
+	element
+	depth int // open elements of that name, itself included
+	nest  int // open lists, tables and selects inside it
+	after int // offset behind its start tag
+}
+
+// endsAtStart sees a start tag inside the region and says whether it ends the
+// region by implication, as <li> ends an open li.
+func (r *region) endsAtStart(tag element) bool {
+	if r.class&raw != 0 {
+		return false
+	}
+	if r.class&optional != 0 && r.nest == 0 && r.impliedBy(tag) {
+		return true
+	}
+	if tag.class&container != 0 {
+		r.nest++
+	}
+	if tag.name == r.name && tag.class&void == 0 {
+		r.depth++
+	}
+	return false
+}
+
+// closedBy sees an end tag inside the region and says whether it is its own.
+func (r *region) closedBy(tag element) bool {
+	if tag.name != r.name {
+		return false
+	}
+	r.depth--
+	return r.depth == 0
+}
+
+// endsAtEnd says whether another element's end tag ends the region: that of
+// the list or table around it.
+func (r *region) endsAtEnd(tag element) bool {
+	if r.class&optional == 0 || tag.class&container == 0 {
+		return false
+	}
+	if r.nest > 0 {
+		r.nest--
+		return false
+	}
+	return true
+}
+
+// impliedBy follows the rules of the HTML standard for tags that may be left
+// out (section 13.1.2.4).
+func (r *region) impliedBy(tag element) bool {
+	switch r.name {
+	case "p":
+		return tag.class&block != 0 && tag.name != "br"
+	case "li":
+		return tag.name == "li"
+	case "dt", "dd":
+		return tag.name == "dt" || tag.name == "dd"
+	case "td", "th":
+		return tag.name == "td" || tag.name == "th" || tag.name == "tr" || tag.name == "tbody" || tag.name == "tfoot"
+	case "tr":
+		return tag.name == "tr" || tag.name == "tbody" || tag.name == "tfoot"
+	default: // option, optgroup
+		return tag.name == "optgroup" || tag.name == r.name
+	}
+}
+
+// hidden reads the attributes of a start tag.
+func hidden(z *html.Tokenizer) bool {
+	for {
+		key, value, more := z.TagAttr()
+		switch string(key) {
+		case "hidden":
+			return true
+		case "style":
+			if displayNone(value) {
+				return true
+			}
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// displayNone says whether an inline style sets display to none. It knows
+// declarations, not CSS: no escapes, no comments.
+func displayNone(style []byte) bool {
+	for declaration := range bytes.SplitSeq(style, []byte{';'}) {
+		property, value, ok := bytes.Cut(declaration, []byte{':'})
+		if !ok || !bytes.EqualFold(bytes.TrimSpace(property), []byte("display")) {
+			continue
+		}
+		value, _, _ = bytes.Cut(value, []byte{'!'})
+		if bytes.EqualFold(bytes.TrimSpace(value), []byte("none")) {
+			return true
+		}
+	}
+	return false
+}

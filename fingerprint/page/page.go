@@ -1,0 +1,75 @@
+// Package page turns the bytes of a web page into the text that a
+// [fingerprint.Analyzer] reads: it finds the character encoding, decodes,
+// and keeps what a reader of the page would see.
+//
+// It works on the token stream and builds no tree, so nesting costs nothing
+// and no input is refused. Whatever the bytes are, the result is valid UTF-8,
+// and time and memory are linear in len(body): the decoded page is at most 3
+// times the body (one byte of a single-byte encoding becomes at most three of
+// UTF-8; a page that is UTF-8 already is not copied), and the text is at most
+// 1.2 times the decoded page (no character reference grows by more than a
+// fifth).
+//
+// All functions are safe for concurrent use and keep no reference to body.
+package page
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// TextMode says which text of a page is taken.
+type TextMode uint8
+
+// Visible is the default: all text that a browser would show without running
+// scripts. Left out are script, style, noscript, template, svg, iframe,
+// canvas, audio and video, and elements with a hidden attribute or an inline
+// display:none (except html and body, which pages hide only until a script
+// shows them). Style sheets are not read.
+const Visible TextMode = 0
+
+// Options of Extract. The zero value is ready to use.
+type Options struct {
+	Text TextMode // default Visible
+}
+
+// Page is what Extract finds.
+type Page struct {
+	// Title is the text of the first title element, white space collapsed.
+	// It is not part of Text: a browser shows it outside the page.
+	Title string
+	// Text has one line for each block of the page that has text; inside a
+	// line, runs of ASCII white space are one space.
+	Text string
+	// Charset is the encoding that the body was decoded with, by its name in
+	// the WHATWG Encoding Standard: "utf-8", "windows-1252", "gbk".
+	Charset string
+}
+
+// Extract reads an HTML page. contentType is the value of the HTTP header
+// Content-Type, or empty. How the encoding is found is told at [Decode].
+// The only error is an Options.Text that this version does not know.
+func Extract(body []byte, contentType string, opts Options) (Page, error) {
+	if opts.Text != Visible {
+		return Page{}, fmt.Errorf("page: unknown text mode %d: use page.Visible", opts.Text)
+	}
+	decoded, name := Decode(body, contentType)
+	title, text := visible(decoded)
+	return Page{Title: title, Text: text, Charset: name}, nil
+}
+
+// Plain reads a page that is plain text: it decodes and changes nothing else.
+func Plain(body []byte, contentType string) Page {
+	decoded, name := Decode(body, contentType)
+	return Page{Text: string(decoded), Charset: name}
+}
+
+// collapse is s with each run of ASCII white space made one space, and none
+// at either end.
+func collapse(s []byte) string {
+	return string(bytes.Join(bytes.FieldsFunc(s, isSpace), []byte{' '}))
+}
+
+func isSpace(r rune) bool {
+	return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f'
+}

@@ -1,0 +1,80 @@
+package page
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestVisibleText(t *testing.T) {
+	for _, test := range []struct{ name, html, title, text string }{
+		{"empty", "", "", ""},
+		{"text only", "a  b\n\tc", "", "a b c"},
+		{"title apart", "<title> A\n B </title><p>text", "A B", "text"},
+		{"first title", "<title>A</title><title>B</title>x", "A", "x"},
+		{"entities", "<p>a&amp;b &eacute; &#x41;&#66 &lt;p&gt; &nosuch; &copy", "", "a&b é AB <p> &nosuch; ©"},
+		{"blocks", "<div>a<p>b</p>c</div><ul><li>d<li>e</ul>", "", "a\nb\nc\nd\ne"},
+		{"inline", "<b>a</b>b <i>c</i> d<span>e</span>", "", "ab c de"},
+		{"cells and breaks", "<table><tr><td>a<td>b</tr></table>c<br>d<hr>e", "", "a\nb\nc\nd\ne"},
+		{"script and style", "a<script>if (x<y) '</p>'</script><style>b{}</style>c", "", "ac"},
+		{"script with comment", "a<script><!-- <script>x</script> y --></script>b", "", "ab"},
+		{"script case", "a<SCRIPT>x</ScRiPt >b", "", "ab"},
+		{"noscript", "a<noscript><p>x</p></noscript>b", "", "ab"},
+		{"template", "a<template>x<template>y</template>z</template>b", "", "ab"},
+		{"svg", "a<svg><title>x</title><svg></svg><text>y</text></svg>b", "", "ab"},
+		{"empty svg", "a<svg/>b", "", "ab"},
+		{"comment", "a<!-- <p>x --!>b<!-->c", "", "abc"},
+		{"bogus comment", "a<?php x ?>b<!x>c</ x>d", "", "abcd"},
+		{"cdata", "a<![CDATA[x]]>b", "", "ab"},
+		{"hidden", "a<div hidden>x<div>y</div>z</div>b", "", "a\nb"},
+		{"hidden inline", "a<span hidden=''>x</span>b", "", "ab"},
+		{"hidden void", "a<input hidden>b<br hidden>c", "", "ab\nc"},
+		{"hidden body", "<body hidden style='display:none'>a", "", "a"},
+		{"display none", "a<p style='color:red; DISPLAY : None !important'>x</p>b", "", "a\nb"},
+		{"display not none", "<p style='display:block;x:display:none'>a</p>", "", "a"},
+		{"hidden p ends at a block", "<p hidden>x<div>a</div>", "", "a"},
+		{"hidden li ends at the next", "<ul><li hidden>x<ul><li>y</ul>z<li>a</ul>b", "", "a\nb"},
+		{"hidden li ends with its list", "<ul><li>a<li hidden>x</ul>b", "", "a\nb"},
+		{"hidden cell", "<table><tr><td hidden>x<table><tr><td>y</table><td>a<tr><td>b</table>", "", "a\nb"},
+		{"hidden row", "<table><tr hidden><td>x<tr><td>a</table>", "", "a"},
+		{"hidden dt", "<dl><dt hidden>x<dd>a</dl>", "", "a"},
+		{"hidden option", "<select><option hidden>x<option>a</select>b", "", "a\nb"},
+		{"hidden with script", "<div hidden><script>'</div>'</script>x</div>a", "", "a"},
+		{"never closed", "<div>a<svg>b<div hidden>c<template>d<script>x</script>e", "", "ab\ncde"},
+		{"never closed script", "a<script>x", "", "a"},
+		{"never closed comment", "a<!-- x", "", "a"},
+		{"never closed tag", "a<div x='", "", "a"},
+		{"plaintext", "a<plaintext>b</plaintext><i>", "", "a\nb</plaintext><i>"},
+		{"textarea", "a<textarea><b>&amp;</textarea>c", "", "a\n<b>&\nc"},
+		{"zero byte", "a\x00b", "", "a\x00b"},
+		{"custom element", "a<x-y hidden>b<x-y>c</x-y></x-y>d", "", "ad"},
+		{"less-than signs", "1 < 2 <3 << <", "", "1 < 2 <3 << <"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Extract([]byte(test.html), "text/html; charset=utf-8", Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Title != test.title || got.Text != test.text {
+				t.Errorf("%q:\n got %q, %q\nwant %q, %q", test.html, got.Title, got.Text, test.title, test.text)
+			}
+		})
+	}
+}
+
+func TestUnknownMode(t *testing.T) {
+	if _, err := Extract(nil, "", Options{Text: 200}); err == nil || !strings.Contains(err.Error(), "200") {
+		t.Errorf("an unknown text mode gave %v", err)
+	}
+}
+
+func TestDepth(t *testing.T) {
+	const depth = 100_000
+	for _, tag := range []string{"div", "b", "svg", "p hidden", "template", "ul", "td hidden"} {
+		name, _, _ := strings.Cut(tag, " ")
+		body := strings.Repeat("<"+tag+">", depth) + "x" + strings.Repeat("</"+name+">", depth) + "<p>end"
+		got, err := Extract([]byte(body), "", Options{})
+		if err != nil || !strings.HasSuffix(got.Text, "end") {
+			t.Errorf("%s nested %d deep: %q, %v", tag, depth, got.Text[:min(len(got.Text), 40)], err)
+		}
+	}
+}
