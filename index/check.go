@@ -1,0 +1,280 @@
+package index
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/neardup/neardup/store"
+)
+
+// Status is what CheckAndAdd found out about a document.
+type Status int
+
+const (
+	New       Status = iota // nothing like it was stored; it is now
+	Duplicate               // a document within the distance is stored
+	Known                   // its key was known, and it is a duplicate of no other
+)
+
+// String returns new, duplicate or known.
+func (s Status) String() string {
+	switch s {
+	case New:
+		return "new"
+	case Duplicate:
+		return "duplicate"
+	case Known:
+		return "known"
+	}
+	return "unknown"
+}
+
+// Verdict is the outcome of CheckAndAdd.
+type Verdict struct {
+	Status   Status
+	Document Document // as stored; its ID is 0 if it was not stored
+	Of       Match    // for a Duplicate, the nearest document: by distance, then ID
+}
+
+// CheckAndAdd stores a document unless another one of its scope is stored within
+// the index's MaxDistance. A document whose Key is known is a recrawl: it is compared
+// with the others only, and the earlier one is replaced (by a new ID, so that expiry
+// counts from the last time that a page was seen), or dropped if the page has become
+// a duplicate of another. With Options.KeepDuplicates a duplicate is stored all the
+// same.
+//
+// Calls for documents that have nothing to do with each other go in parallel; of
+// racing ones within the distance of each other, the one that began first counts as
+// the first. The verdict holds when CheckAndAdd returns: with Sync, all that it rests
+// on is durable by then. Errors as of Add.
+func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) {
+	verdicts, err := x.CheckAndAddBatch(ctx, []Document{doc})
+	if err != nil {
+		return Verdict{}, err
+	}
+	return verdicts[0], nil
+}
+
+// checkWindow is the number of documents of a batch that are searched and committed
+// together.
+const checkWindow = 256
+
+// CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with
+// searches on all cores and many documents a commit. When it fails part of the way,
+// the verdicts of the documents before come with the error, and hold. Docs is not changed.
+func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdict, error) {
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer x.end()
+	for i := range docs {
+		if err := docs[i].check(); err != nil {
+			return nil, err
+		}
+	}
+	verdicts := make([]Verdict, 0, len(docs))
+	held := 0                             // verdicts that are durable
+	settle := func() error { return nil } // makes the newest ones so
+	for start := 0; start < len(docs); {
+		window := docs[start : start+windowLen(docs[start:])]
+		w := &checking{index: x, docs: window, verdicts: make([]Verdict, len(window))}
+		finish, failed := w.run(ctx)
+		if err := settle(); err != nil {
+			if failed == nil {
+				finish()
+			}
+			return verdicts[:held], err
+		}
+		held = len(verdicts)
+		if failed != nil {
+			return verdicts, failed
+		}
+		verdicts, settle = append(verdicts, w.verdicts...), finish
+		start += len(window)
+	}
+	if err := settle(); err != nil {
+		return verdicts[:held], err
+	}
+	return verdicts, nil
+}
+
+// windowLen returns how many documents go into the next window: it ends before a
+// key that it has already.
+func windowLen(docs []Document) int {
+	seen := make(map[string]bool, min(len(docs), checkWindow))
+	for i := range docs[:min(len(docs), checkWindow)] {
+		if docs[i].Key != "" && seen[docs[i].Key] {
+			return i
+		}
+		seen[docs[i].Key] = true
+	}
+	return min(len(docs), checkWindow)
+}
+
+// checking is one window on its way to its verdicts.
+type checking struct {
+	index    *Index
+	docs     []Document
+	verdicts []Verdict
+
+	hits    [][]hit         // of each document, what is stored within the distance
+	pending []int           // documents of the window that are to be stored, so far
+	origin  []int           // of each verdict, the document of the window that it is a duplicate of, or -1
+	removed map[uint64]bool // IDs that the window takes out
+	change  change
+}
+
+// run comes to the verdicts and applies what follows from them. finish waits until
+// they, and what they rest on, are durable.
+func (w *checking) run(ctx context.Context) (finish func() error, err error) {
+	x := w.index
+	f := newFlight(w.docs)
+	if err := x.flights.enter(ctx, f, x.plan.MaxDistance); err != nil {
+		return nil, err
+	}
+	defer x.flights.leave(f)
+
+	views, err := x.sameViews(min(runtime.GOMAXPROCS(0), (len(w.docs)+15)/16))
+	if err != nil {
+		return nil, err
+	}
+	seen := x.store.Last() // the views show nothing that was applied later
+	err = w.search(ctx, views)
+	if err == nil {
+		err = w.decide(ctx, views[0])
+	}
+	for _, v := range views {
+		v.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.change.empty() {
+		return seen.Wait, nil
+	}
+	if finish, err = x.apply(&w.change); err != nil {
+		return nil, err
+	}
+	w.complete()
+	return finish, nil
+}
+
+func (w *checking) search(ctx context.Context, views []*store.View) error {
+	w.hits = make([][]hit, len(w.docs))
+	errs := make([]error, len(views))
+	worker := func(n int) {
+		for i := n; i < len(w.docs) && errs[n] == nil; i += len(views) {
+			w.hits[i], errs[n] = w.index.search(ctx, views[n], w.docs[i].stored(), w.index.plan.MaxDistance)
+		}
+	}
+	var wg sync.WaitGroup
+	for n := 1; n < len(views); n++ {
+		wg.Go(func() { worker(n) })
+	}
+	worker(0)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide goes through the window in order.
+func (w *checking) decide(ctx context.Context, v *store.View) error {
+	w.origin = make([]int, len(w.docs))
+	w.removed = make(map[uint64]bool)
+	for i := range w.docs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.decideOne(v, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *checking) decideOne(v *store.View, i int) error {
+	verdict := &w.verdicts[i]
+	verdict.Document = w.docs[i]
+	known := false
+	if key := w.docs[i].Key; key != "" {
+		var old Document
+		var err error
+		if old, known, err = w.change.replace(w.index.store, v, key); err != nil {
+			return err
+		}
+		if known {
+			w.removed[old.ID] = true
+		}
+	}
+	nearest, found, err := w.nearest(v, i)
+	if err != nil {
+		return err
+	}
+	verdict.Of = nearest
+	w.origin[i] = w.nearestPending(i, &verdict.Of, &found)
+	switch {
+	case found:
+		verdict.Status = Duplicate
+	case known:
+		verdict.Status = Known
+	}
+	if verdict.Status != Duplicate || w.index.opts.KeepDuplicates {
+		w.pending = append(w.pending, i)
+		w.change.add = append(w.change.add, &verdict.Document)
+	} else {
+		verdict.Document.ID = 0
+	}
+	return nil
+}
+
+// nearest returns the nearest stored document of the scope, by (distance, ID), that
+// the window does not take out.
+func (w *checking) nearest(v *store.View, i int) (Match, bool, error) {
+	for found, err := range documents(v, w.hits[i]) {
+		if err != nil {
+			return Match{}, false, err
+		}
+		if w.removed[found.id] {
+			continue
+		}
+		d, err := readDocument(v, found.id, found.stored)
+		if err != nil {
+			return Match{}, false, err
+		}
+		if d.Scope == w.docs[i].Scope {
+			return Match{d, found.distance}, true, nil
+		}
+	}
+	return Match{}, false, nil
+}
+
+// nearestPending looks for a document of the window that is nearer than what was
+// found in the index, and returns its place, or -1. At equal distance what has the
+// smaller ID wins: the index over the window, the earlier over the later.
+func (w *checking) nearestPending(i int, of *Match, found *bool) int {
+	best := -1
+	for _, j := range w.pending {
+		distance := w.docs[i].Fingerprint.Distance(w.docs[j].Fingerprint)
+		if distance > w.index.plan.MaxDistance || w.docs[i].Scope != w.docs[j].Scope {
+			continue
+		}
+		if !*found || distance < of.Distance {
+			*found, *of, best = true, Match{Distance: distance}, j
+		}
+	}
+	return best
+}
+
+// complete fills in what is known once the window's documents have their IDs.
+func (w *checking) complete() {
+	for i, j := range w.origin {
+		if j >= 0 {
+			w.verdicts[i].Of.Document = w.verdicts[j].Document
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/neardup/neardup/store"
+)
+
+// change is what one commit does: documents to add, which get their IDs then, and
+// documents to remove. Its flight must be in the air until it is applied.
+type change struct {
+	add    []*Document
+	remove []Document
+	keys   map[uint64]keyChange // by hash
+}
+
+// keyChange is the documents whose keys have one hash.
+type keyChange struct {
+	ids     store.IDs
+	changed bool
+}
+
+func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 }
+
+// noteKey looks up the documents that share a key's hash. It must be done for the
+// key of every document that is added or removed. No other change touches the key
+// while this one is in the air, so the newest state is that of any view of it.
+func (c *change) noteKey(s *store.Store, key string) error {
+	hash := keyHash(key)
+	if _, noted := c.keys[hash]; noted {
+		return nil
+	}
+	ids, err := s.KeyIDs(hash)
+	if err != nil {
+		return err
+	}
+	if c.keys == nil {
+		c.keys = make(map[uint64]keyChange)
+	}
+	c.keys[hash] = keyChange{ids: ids}
+	return nil
+}
+
+// replace lets the change remove the document that has a key, if there is one.
+func (c *change) replace(s *store.Store, v *store.View, key string) (old Document, known bool, err error) {
+	if err := c.noteKey(s, key); err != nil {
+		return Document{}, false, err
+	}
+	old, known, err = findKey(v, key, c.keys[keyHash(key)].ids)
+	if err == nil && known {
+		c.remove = append(c.remove, old)
+	}
+	return old, known, err
+}
+
+// maxChangeBytes bounds a commit. Pebble's own bound is 4 GB.
+const maxChangeBytes = 1 << 30
+
+func (x *Index) checkSize(docs []Document) error {
+	size := 0
+	for i := range docs {
+		size += len(docs[i].Key) + len(docs[i].Scope) + 64 + 24*len(x.plan.Tables)
+	}
+	if size > maxChangeBytes {
+		return fmt.Errorf("%w: a batch of %d documents takes %d bytes, at most %d are written at once: split it", ErrTooLarge, len(docs), size, maxChangeBytes)
+	}
+	return nil
+}
+
+// apply gives the added documents their IDs and makes the change visible. finish
+// must be called: it waits for what Durability asks for.
+func (x *Index) apply(c *change) (finish func() error, err error) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	counters, second := x.counters, max(x.lastSecond, uint64(time.Now().Unix()))
+	batch := x.store.NewBatch()
+	if len(c.add) > 0 && second > x.lastSecond {
+		batch.SetClock(counters.NextID, second)
+	} else {
+		second = x.lastSecond
+	}
+	postings := make(map[uint64]*postingChange)
+	for i := range c.remove {
+		c.removeDocument(batch, &c.remove[i], postings, &counters)
+	}
+	for _, d := range c.add {
+		d.ID, d.Added = counters.NextID, time.Unix(int64(second), 0).UTC()
+		counters.NextID++
+		c.addDocument(batch, d, postings, &counters)
+	}
+	for _, hash := range slices.Sorted(maps.Keys(c.keys)) {
+		if key := c.keys[hash]; key.changed {
+			batch.SetKeyIDs(hash, key.ids)
+		}
+	}
+	if err := x.writeTables(batch, postings); err != nil {
+		batch.Close()
+		return nil, err
+	}
+	batch.SetCounters(counters)
+	finish, err = x.store.Apply(batch, x.opts.Durability == Sync)
+	if err == nil {
+		x.counters, x.lastSecond = counters, second
+	}
+	return finish, err
+}
+
+type postingChange struct{ added, removed []uint64 }
+
+func changeOf(postings map[uint64]*postingChange, stored uint64) *postingChange {
+	p := postings[stored]
+	if p == nil {
+		p = &postingChange{}
+		postings[stored] = p
+	}
+	return p
+}
+
+func (c *change) addDocument(batch *store.Batch, d *Document, postings map[uint64]*postingChange, counters *store.Counters) {
+	p := changeOf(postings, d.stored())
+	p.added = append(p.added, d.ID)
+	counters.Documents++
+	r := d.record()
+	if r.Bare() {
+		counters.Bare++
+		return
+	}
+	batch.SetRecord(d.ID, r)
+	if d.Key != "" {
+		hash := keyHash(d.Key)
+		c.keys[hash] = keyChange{c.keys[hash].ids.With(d.ID), true}
+	}
+}
+
+func (c *change) removeDocument(batch *store.Batch, d *Document, postings map[uint64]*postingChange, counters *store.Counters) {
+	p := changeOf(postings, d.stored())
+	p.removed = append(p.removed, d.ID)
+	counters.Documents--
+	if d.record().Bare() {
+		counters.Bare--
+		return
+	}
+	batch.DeleteRecord(d.ID)
+	if d.Key != "" {
+		hash := keyHash(d.Key)
+		c.keys[hash] = keyChange{c.keys[hash].ids.Without(store.NewIDs(d.ID)), true}
+	}
+}
+
+// writeTables writes the changed postings, and the entries of fingerprints that
+// come to be stored or cease to be, table by table in key order. A fingerprint that
+// is stored already costs its posting only.
+func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChange) error {
+	var appear, vanish []uint64
+	for _, stored := range slices.Sorted(maps.Keys(postings)) {
+		p := postings[stored]
+		gone, err := x.leavesNone(stored, p)
+		if err != nil {
+			return err
+		}
+		if gone {
+			batch.DeletePosting(stored)
+			vanish = append(vanish, stored)
+			continue
+		}
+		batch.ChangePosting(stored, store.NewIDs(p.added...), store.NewIDs(p.removed...))
+		there, err := x.isStored(stored, p)
+		if err != nil {
+			return err
+		}
+		if !there {
+			appear = append(appear, stored)
+		}
+	}
+	permuted := make([]uint64, max(len(appear), len(vanish)))
+	for i := 1; i < len(x.plan.Tables); i++ {
+		for _, entry := range x.permute(permuted, appear, i) {
+			batch.SetEntry(i, entry)
+		}
+		for _, entry := range x.permute(permuted, vanish, i) {
+			batch.DeleteEntry(i, entry)
+		}
+	}
+	return nil
+}
+
+// leavesNone reports whether a change takes the last documents of a fingerprint.
+func (x *Index) leavesNone(stored uint64, p *postingChange) (bool, error) {
+	if len(p.removed) == 0 || len(p.added) > 0 {
+		return false, nil
+	}
+	ids, err := x.store.Posting(stored)
+	return ids.Without(store.NewIDs(slices.Clone(p.removed)...)).Len() == 0, err
+}
+
+// isStored reports whether the tables from 1 on hold a fingerprint. They are asked
+// rather than table 0, whose posting may take long to merge.
+func (x *Index) isStored(stored uint64, p *postingChange) (bool, error) {
+	if len(p.removed) > 0 || len(x.plan.Tables) == 1 {
+		return true, nil
+	}
+	return x.store.Contains(1, x.plan.Tables[1].Permutation.apply(stored))
+}
+
+// permute fills dst with the sorted entries of some fingerprints in a table.
+func (x *Index) permute(dst, stored []uint64, table int) []uint64 {
+	dst = dst[:len(stored)]
+	for i, fp := range stored {
+		dst[i] = x.plan.Tables[table].Permutation.apply(fp)
+	}
+	slices.Sort(dst)
+	return dst
+}

@@ -1,0 +1,89 @@
+package index
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// flights are the changes under way, in the order in which they began. A change
+// that could bear on another one's outcome, because they share a key or come within
+// k bits of each other, waits until the earlier one has been applied. All others
+// go side by side. Waiting only for earlier ones, no two wait for each other.
+type flights struct {
+	mu   sync.Mutex
+	open []*flight
+}
+
+type flight struct {
+	stored []uint64 // fingerprints that come to be stored
+	keys   []uint64 // hashes of the keys that are looked up or changed
+	alone  bool     // bears on everything
+	done   chan struct{}
+}
+
+// maxCompared bounds the comparisons between two flights; larger ones wait for
+// each other without a look.
+const maxCompared = 4096
+
+func newFlight(docs []Document) *flight {
+	f := &flight{done: make(chan struct{}), stored: make([]uint64, 0, len(docs))}
+	for i := range docs {
+		f.stored = append(f.stored, docs[i].stored())
+		if docs[i].Key != "" {
+			f.keys = append(f.keys, keyHash(docs[i].Key))
+		}
+	}
+	return f
+}
+
+func (f *flight) bearsOn(g *flight, k int) bool {
+	if f.alone || g.alone || len(f.stored)*len(g.stored) > maxCompared || len(f.keys)*len(g.keys) > maxCompared {
+		return true
+	}
+	for _, key := range f.keys {
+		if slices.Contains(g.keys, key) {
+			return true
+		}
+	}
+	for _, a := range f.stored {
+		for _, b := range g.stored {
+			if bits.OnesCount64(a^b) <= k {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enter adds f and waits for those before it that bear on it. leave must follow
+// unless it fails.
+func (s *flights) enter(ctx context.Context, f *flight, k int) error {
+	s.mu.Lock()
+	var before []*flight
+	for _, g := range s.open {
+		if f.bearsOn(g, k) {
+			before = append(before, g)
+		}
+	}
+	s.open = append(s.open, f)
+	s.mu.Unlock()
+	for _, g := range before {
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			s.leave(f)
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (s *flights) leave(f *flight) {
+	s.mu.Lock()
+	i := slices.Index(s.open, f)
+	s.open = slices.Delete(s.open, i, i+1)
+	s.mu.Unlock()
+	close(f.done)
+}

@@ -1,0 +1,139 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/neardup/neardup/store"
+)
+
+// Index is an open index. Its methods may be called from any goroutine.
+type Index struct {
+	store *store.Store
+	plan  *Plan
+	masks []uint64 // of each table, the bits of a fingerprint that its prefix takes
+	opts  Options
+
+	flights flights
+
+	commitMu   sync.Mutex // held while a change gets its IDs and is applied
+	counters   store.Counters
+	lastSecond uint64
+
+	lifeMu sync.Mutex
+	calls  sync.WaitGroup
+	closed bool
+}
+
+// Open opens the index in dir. Where there is none it makes one, unless
+// opts.ReadOnly or opts.MustExist is set.
+//
+// Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
+// ErrPlan, ErrCorrupt, and those of the file system.
+func Open(dir string, opts *Options) (*Index, error) {
+	x := &Index{}
+	if opts != nil {
+		x.opts = *opts
+	}
+	storeOptions := store.Options{
+		ReadOnly:   x.opts.ReadOnly,
+		CacheBytes: x.opts.CacheBytes,
+		FS:         x.opts.FS,
+		Logger:     x.opts.Logger,
+	}
+	if !x.opts.ReadOnly && !x.opts.MustExist {
+		plan, err := x.opts.plan()
+		if err != nil {
+			return nil, fmt.Errorf("open index %s: %w", dir, err)
+		}
+		storeOptions.Create = &store.Header{Plan: plan.String(), Analyzer: x.opts.Analyzer}
+	}
+	var err error
+	if x.store, err = store.Open(dir, storeOptions); err != nil {
+		return nil, err
+	}
+	if err := x.load(); err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.store.Close()))
+	}
+	return x, nil
+}
+
+// load reads what the index was made with and checks it against the options.
+func (x *Index) load() error {
+	header := x.store.Header()
+	plan, err := ParsePlan(header.Plan)
+	if err != nil {
+		return fmt.Errorf("%w: recorded plan: %w", ErrCorrupt, err)
+	}
+	x.plan, x.counters = plan, x.store.Counters()
+	for _, t := range plan.Tables {
+		x.masks = append(x.masks, t.mask())
+	}
+	if header.Analyzer == "" && x.opts.Analyzer != "" && x.counters.NextID == 1 && !x.opts.ReadOnly {
+		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
+			return err
+		}
+		header.Analyzer = x.opts.Analyzer
+	}
+	if err := x.opts.checkAgainst(plan, header.Analyzer); err != nil {
+		return err
+	}
+	return x.withView(func(v *store.View) (err error) {
+		x.lastSecond, err = v.LastSecond()
+		return err
+	})
+}
+
+// withView runs f on a view of this moment.
+func (x *Index) withView(f func(*store.View) error) error {
+	v, err := x.store.View()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(v), v.Close())
+}
+
+// begin starts a call; end must follow. It fails once the index is closed or ctx done.
+func (x *Index) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x.lifeMu.Lock()
+	defer x.lifeMu.Unlock()
+	if x.closed {
+		return ErrClosed
+	}
+	x.calls.Add(1)
+	return nil
+}
+
+func (x *Index) end() { x.calls.Done() }
+
+// Close waits for the calls under way, makes everything durable and closes the
+// index. Calls made after it return ErrClosed, a second Close too.
+func (x *Index) Close() error {
+	x.lifeMu.Lock()
+	if x.closed {
+		x.lifeMu.Unlock()
+		return ErrClosed
+	}
+	x.closed = true
+	x.lifeMu.Unlock()
+	x.calls.Wait()
+	return x.store.Close()
+}
+
+// Sync makes durable everything that was written before the call. It is only of
+// use with NoSync.
+func (x *Index) Sync(ctx context.Context) error {
+	if err := x.begin(ctx); err != nil {
+		return err
+	}
+	defer x.end()
+	return x.store.Sync()
+}
+
+// Plan returns the plan that the index was made with. It must not be changed.
+func (x *Index) Plan() *Plan { return x.plan }

@@ -1,0 +1,114 @@
+package index
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options say how to open an index. The zero value, and nil, open one with the
+// defaults and make it where there is none.
+type Options struct {
+	// MaxDistance is k, the largest distance that can be asked for. It is fixed
+	// when the index is made. 0: what the index was made with, 3 for a new one.
+	// Exact: only equal fingerprints match.
+	MaxDistance int
+
+	// ExpectedDocuments helps to choose a plan for a new index. 0: one million.
+	ExpectedDocuments int64
+
+	// Plan is fixed when the index is made. nil: what the index was made with;
+	// for a new one, the cheapest of Designs for ExpectedDocuments (ChoosePlan).
+	Plan *Plan
+
+	// Analyzer is the Name of the fingerprint.Analyzer (or whatever else tells
+	// fingerprints apart that must not meet) that makes the fingerprints. It is
+	// fixed once the index has documents. "": any.
+	Analyzer string
+
+	// CacheBytes bounds the memory for blocks read and for writes not yet flushed.
+	// It is taken as it fills. 0: 256 MiB.
+	CacheBytes int64
+
+	// Durability says when a write counts as done. Default Sync.
+	Durability Durability
+
+	// KeepDuplicates makes CheckAndAdd store a duplicate as well.
+	KeepDuplicates bool
+
+	// MustExist makes Open fail where there is no index, instead of making one.
+	MustExist bool
+
+	// ReadOnly refuses writes. The index must exist.
+	ReadOnly bool
+
+	// FS is the file system. nil: the machine's.
+	FS vfs.FS
+
+	// Logger receives warnings, and the store's own messages at debug level. nil: none.
+	Logger *slog.Logger
+}
+
+// Exact as Options.MaxDistance makes an index with k = 0.
+const Exact = -1
+
+const (
+	defaultMaxDistance       = 3
+	defaultExpectedDocuments = 1_000_000
+)
+
+// Durability says when a write counts as done.
+type Durability int
+
+const (
+	// Sync: when it is on the disk. Concurrent writes share one flush of it.
+	Sync Durability = iota
+	// NoSync: when it is in memory and handed to the log. A crash of the process
+	// or the machine may lose the last writes, newest first, each whole. Index.Sync
+	// makes durable what was written so far.
+	NoSync
+)
+
+// plan returns the plan of a new index.
+func (o *Options) plan() (*Plan, error) {
+	k := o.maxDistance()
+	if o.Plan == nil {
+		n := o.ExpectedDocuments
+		if n <= 0 {
+			n = defaultExpectedDocuments
+		}
+		return ChoosePlan(k, n)
+	}
+	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {
+		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, o.Plan.MaxDistance)
+	}
+	return NewPlan(o.Plan.MaxDistance, o.Plan.Tables...)
+}
+
+func (o *Options) maxDistance() int {
+	switch o.MaxDistance {
+	case 0:
+		return defaultMaxDistance
+	case Exact:
+		return 0
+	}
+	return o.MaxDistance
+}
+
+// checkAgainst compares what was asked for with what an index was made with.
+func (o *Options) checkAgainst(plan *Plan, analyzer string) error {
+	if o.MaxDistance != 0 && o.maxDistance() != plan.MaxDistance {
+		return fmt.Errorf("%w: it has k = %d, not %d", ErrMismatch, plan.MaxDistance, o.maxDistance())
+	}
+	if o.Plan != nil && o.Plan.String() != plan.String() {
+		return fmt.Errorf("%w: its plan is %q, not %q", ErrMismatch, plan, o.Plan)
+	}
+	if o.Analyzer != "" && o.Analyzer != analyzer {
+		if analyzer == "" {
+			analyzer = "(none recorded)"
+		}
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", ErrMismatch, analyzer, o.Analyzer)
+	}
+	return nil
+}

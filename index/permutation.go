@@ -1,0 +1,121 @@
+package index
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Permutation rearranges the bits of a fingerprint by whole ranges. Bit 0 is the
+// most significant one.
+type Permutation []Bits
+
+// Bits is the range of bits from First to Last, both included.
+type Bits struct{ First, Last int }
+
+func (b Bits) len() int { return b.Last - b.First + 1 }
+
+// mask has the bits of the range set.
+func (b Bits) mask() uint64 {
+	return ^uint64(0) >> (64 - b.len()) << (63 - b.Last)
+}
+
+// bringForward returns the permutation that puts the given ranges first, in
+// their order, and leaves the other bits in theirs.
+func bringForward(front ...Bits) Permutation {
+	var p Permutation
+	taken := uint64(0)
+	for _, b := range front {
+		p = p.append(b)
+		taken |= b.mask()
+	}
+	for bit := 0; bit < 64; bit++ {
+		if taken>>(63-bit)&1 == 0 {
+			p = p.append(Bits{bit, bit})
+		}
+	}
+	return p
+}
+
+// append adds a range, as part of the last one if it goes on from there.
+func (p Permutation) append(b Bits) Permutation {
+	if n := len(p); n > 0 && p[n-1].Last+1 == b.First {
+		p[n-1].Last = b.Last
+		return p
+	}
+	return append(p, b)
+}
+
+// check reports whether the ranges name each of the 64 bits once.
+func (p Permutation) check() error {
+	seen := uint64(0)
+	for _, b := range p {
+		if b.First < 0 || b.Last > 63 || b.First > b.Last {
+			return fmt.Errorf("bits %d-%d", b.First, b.Last)
+		}
+		if seen&b.mask() != 0 {
+			return fmt.Errorf("bits %d-%d are there twice", b.First, b.Last)
+		}
+		seen |= b.mask()
+	}
+	if seen != ^uint64(0) {
+		return fmt.Errorf("bits %016x are missing", ^seen)
+	}
+	return nil
+}
+
+func (p Permutation) identity() bool { return len(p) == 1 }
+
+// apply returns the permuted fingerprint.
+func (p Permutation) apply(fp uint64) uint64 {
+	out := uint64(0)
+	for _, b := range p {
+		n := b.len()
+		out = out<<(n&63) | fp<<b.First>>(64-n) // n is 64 only for the identity, where out is 0
+	}
+	return out
+}
+
+// invert gives back what was permuted.
+func (p Permutation) invert(permuted uint64) uint64 {
+	out := uint64(0)
+	for _, b := range p {
+		n := b.len()
+		out |= permuted >> (64 - n) << (63 - b.Last)
+		permuted = bits.RotateLeft64(permuted, n)
+	}
+	return out
+}
+
+// String writes the ranges as docs/format.md does: 16-31,0-15,32-63.
+func (p Permutation) String() string {
+	var s strings.Builder
+	for i, b := range p {
+		if i > 0 {
+			s.WriteByte(',')
+		}
+		fmt.Fprintf(&s, "%d-%d", b.First, b.Last)
+	}
+	return s.String()
+}
+
+func parsePermutation(s string) (Permutation, error) {
+	var p Permutation
+	for part := range strings.SplitSeq(s, ",") {
+		first, last, found := strings.Cut(part, "-")
+		if !found {
+			return nil, fmt.Errorf("bits %q are not first-last", part)
+		}
+		f, err := strconv.Atoi(first)
+		if err != nil {
+			return nil, err
+		}
+		l, err := strconv.Atoi(last)
+		if err != nil {
+			return nil, err
+		}
+		p = p.append(Bits{f, l})
+	}
+	return p, nil
+}

@@ -1,0 +1,203 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/store"
+)
+
+// QueryOption narrows a query.
+type QueryOption func(*query)
+
+type query struct {
+	k     int
+	limit int // 0: none
+	scope string
+}
+
+// MaxDistance asks for matches within k bits instead of the index's MaxDistance.
+// A larger k than that is ErrDistance.
+func MaxDistance(k int) QueryOption { return func(q *query) { q.k = k } }
+
+// Limit asks for the n nearest matches at most. 0: no limit.
+func Limit(n int) QueryOption { return func(q *query) { q.limit = n } }
+
+// InScope asks for the documents of a scope. Default: those of the empty scope.
+func InScope(scope string) QueryOption { return func(q *query) { q.scope = scope } }
+
+func (x *Index) query(opts []QueryOption) (query, error) {
+	q := query{k: x.plan.MaxDistance}
+	for _, o := range opts {
+		o(&q)
+	}
+	if q.k < 0 || q.k > x.plan.MaxDistance {
+		return query{}, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, q.k, x.plan.MaxDistance)
+	}
+	if q.limit < 0 {
+		return query{}, fmt.Errorf("query limit %d is negative", q.limit)
+	}
+	return q, nil
+}
+
+// Query returns the stored documents within the distance of fp, by (Distance, ID).
+// It costs one range scan a probe of the plan, one read a distinct matching
+// fingerprint and two a match. Errors: ErrDistance, ErrClosed, ErrCorrupt, ctx's.
+func (x *Index) Query(ctx context.Context, fp fingerprint.Fingerprint, opts ...QueryOption) (matches []Match, err error) {
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer x.end()
+	q, err := x.query(opts)
+	if err != nil {
+		return nil, err
+	}
+	err = x.withView(func(v *store.View) error {
+		matches, err = x.matches(ctx, v, fp, q)
+		return err
+	})
+	return matches, err
+}
+
+func (x *Index) matches(ctx context.Context, v *store.View, fp fingerprint.Fingerprint, q query) ([]Match, error) {
+	hits, err := x.search(ctx, v, uint64(fp)^scopeHash(q.scope), q.k)
+	if err != nil {
+		return nil, err
+	}
+	var matches []Match
+	for found, err := range documents(v, hits) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		d, err := readDocument(v, found.id, found.stored)
+		if err != nil {
+			return nil, err
+		}
+		if d.Scope != q.scope {
+			continue
+		}
+		matches = append(matches, Match{d, found.distance})
+		if len(matches) == q.limit {
+			break
+		}
+	}
+	return matches, nil
+}
+
+// Answer is what QueryBatch found for one of the fingerprints asked for.
+type Answer struct {
+	Query   int // its place among them, from 0
+	Matches []Match
+}
+
+// queryChunk is the number of queries that a worker of QueryBatch takes at a time.
+const queryChunk = 64
+
+// QueryBatch queries many fingerprints at once, on all cores, and yields their
+// answers in the order of fps. All are answered of one moment. It stops at the
+// first error, which it yields.
+func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, opts ...QueryOption) iter.Seq2[Answer, error] {
+	return func(yield func(Answer, error) bool) {
+		if err := x.begin(ctx); err != nil {
+			yield(Answer{}, err)
+			return
+		}
+		defer x.end()
+		q, err := x.query(opts)
+		if err != nil {
+			yield(Answer{}, err)
+			return
+		}
+		if err := x.queryBatch(ctx, fps, q, yield); err != nil {
+			yield(Answer{}, err)
+		}
+	}
+}
+
+// queryBatch answers chunk by chunk: every worker takes its share of a round of
+// chunks, then the round is yielded.
+func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q query, yield func(Answer, error) bool) error {
+	views, err := x.sameViews(min(runtime.GOMAXPROCS(0), (len(fps)+queryChunk-1)/queryChunk))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, v := range views {
+			v.Close()
+		}
+	}()
+	answers := make([][]Match, len(views)*queryChunk)
+	errs := make([]error, len(views))
+	for start := 0; start < len(fps); start += len(answers) {
+		round := fps[start:min(start+len(answers), len(fps))]
+		var wg sync.WaitGroup
+		for w, v := range views {
+			wg.Go(func() {
+				for i := w; i < len(round) && errs[w] == nil; i += len(views) {
+					answers[i], errs[w] = x.matches(ctx, v, round[i], q)
+				}
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+		for i := range round {
+			if !yield(Answer{start + i, answers[i]}, nil) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// sameViews opens n views of one moment.
+func (x *Index) sameViews(n int) ([]*store.View, error) {
+	var views []*store.View
+	for range n {
+		var v *store.View
+		var err error
+		if len(views) == 0 {
+			v, err = x.store.View()
+		} else {
+			v, err = views[0].Clone()
+		}
+		if err != nil {
+			for _, open := range views {
+				open.Close()
+			}
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// Get returns the document that has a key.
+func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, err error) {
+	if err := x.begin(ctx); err != nil {
+		return Document{}, false, err
+	}
+	defer x.end()
+	if key == "" {
+		return Document{}, false, nil
+	}
+	err = x.withView(func(v *store.View) error {
+		ids, err := v.KeyIDs(keyHash(key))
+		if err != nil {
+			return err
+		}
+		d, found, err = findKey(v, key, ids)
+		return err
+	})
+	return d, found, err
+}

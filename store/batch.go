@@ -1,0 +1,207 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Batch gathers writes that become visible, and durable, together. Its methods
+// only fail when the batch grows over Pebble's limit of 4 GB or an ID list cannot
+// be encoded; the first such error is kept and comes back from Apply.
+type Batch struct {
+	batch  *pebble.Batch
+	err    error
+	key    [tableKeyLen]byte
+	buffer []byte
+}
+
+// NewBatch returns an empty batch. It must be applied or closed.
+func (s *Store) NewBatch() *Batch { return &Batch{batch: s.db.NewBatch()} }
+
+// Close lets go of a batch that is not to be applied.
+func (b *Batch) Close() error { return b.batch.Close() }
+
+// Len returns the size of the batch in bytes.
+func (b *Batch) Len() int { return b.batch.Len() }
+
+func (b *Batch) keep(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func (b *Batch) uint64Key(keyspace byte, v uint64) []byte {
+	putUint64Key(b.key[:], keyspace, v)
+	return b.key[:uint64KeyLen]
+}
+
+func (b *Batch) tableKey(table int, permuted uint64) []byte {
+	putTableKey(b.key[:], table, permuted)
+	return b.key[:tableKeyLen]
+}
+
+// ChangePosting adds IDs to the posting of a stored fingerprint and removes
+// others. Where that would leave none, DeletePosting must be used.
+func (b *Batch) ChangePosting(stored uint64, added, removed IDs) {
+	value, err := appendChange(b.buffer[:0], added, removed)
+	b.buffer = value
+	b.keep(err)
+	b.keep(b.batch.Merge(b.tableKey(0, stored), value, nil))
+}
+
+// DeletePosting deletes the posting of a stored fingerprint, and with it the
+// fingerprint's entry in table 0.
+func (b *Batch) DeletePosting(stored uint64) {
+	b.keep(b.batch.Delete(b.tableKey(0, stored), nil))
+}
+
+// SetEntry puts a permuted fingerprint into a table from 1 on.
+func (b *Batch) SetEntry(table int, permuted uint64) {
+	b.keep(b.batch.Set(b.tableKey(table, permuted), nil, nil))
+}
+
+// DeleteEntry takes a permuted fingerprint out of a table from 1 on.
+func (b *Batch) DeleteEntry(table int, permuted uint64) {
+	b.keep(b.batch.Delete(b.tableKey(table, permuted), nil))
+}
+
+// SetRecord writes the record of a document.
+func (b *Batch) SetRecord(id uint64, r Record) {
+	b.buffer = r.append(b.buffer[:0])
+	b.keep(b.batch.Set(b.uint64Key(documentKeyspace, id), b.buffer, nil))
+}
+
+// DeleteRecord deletes the record of a document.
+func (b *Batch) DeleteRecord(id uint64) {
+	b.keep(b.batch.Delete(b.uint64Key(documentKeyspace, id), nil))
+}
+
+// SetKeyIDs writes which documents have a key of this hash; none deletes the entry.
+func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
+	if ids.Len() == 0 {
+		b.keep(b.batch.Delete(b.uint64Key(keyKeyspace, hash), nil))
+		return
+	}
+	value, err := ids.append(b.buffer[:0])
+	b.buffer = value
+	b.keep(err)
+	b.keep(b.batch.Set(b.uint64Key(keyKeyspace, hash), value, nil))
+}
+
+// SetClock notes that the documents from id on arrived at the given Unix second.
+func (b *Batch) SetClock(id, seconds uint64) {
+	b.buffer = binary.BigEndian.AppendUint64(b.buffer[:0], seconds)
+	b.keep(b.batch.Set(b.uint64Key(clockKeyspace, id), b.buffer, nil))
+}
+
+// ForgetClock drops the clock entries that tell of documents below an ID only. It
+// keeps the newest one.
+func (b *Batch) ForgetClock(v *View, below uint64) error {
+	first, _, found, err := v.clockAt(below)
+	if err != nil || !found {
+		return err
+	}
+	var end [uint64KeyLen]byte
+	putUint64Key(end[:], clockKeyspace, first)
+	b.keep(b.batch.DeleteRange(b.uint64Key(clockKeyspace, 0), end[:], nil))
+	return nil
+}
+
+// SetCounters writes the counters.
+func (b *Batch) SetCounters(c Counters) {
+	b.keep(b.batch.Set(metaKey("counters"), c.encode(), nil))
+}
+
+// Commit is a batch that was applied: visible, and on its way to the disk.
+type Commit struct {
+	done chan struct{}
+	err  error
+}
+
+var settled = func() *Commit {
+	c := &Commit{done: make(chan struct{})}
+	close(c.done)
+	return c
+}()
+
+// Wait waits until the commit, and every commit before it, is durable.
+func (c *Commit) Wait() error {
+	<-c.done
+	return c.err
+}
+
+// Apply makes the batch visible to every View opened from now on, and returns
+// finish, which must be called, once: with sync it waits until the batch is
+// durable. Batches become durable in the order in which they were applied. The
+// batch must not be used again.
+func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
+	if err := s.writable(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	if b.err != nil {
+		return nil, errors.Join(b.err, b.Close())
+	}
+	if !sync {
+		if err := s.db.Apply(b.batch, pebble.NoSync); err != nil {
+			return nil, s.fail(err)
+		}
+		return b.Close, nil
+	}
+	if err := s.db.ApplyNoSyncWait(b.batch, pebble.Sync); err != nil {
+		return nil, s.fail(err)
+	}
+	commit := &Commit{done: make(chan struct{})}
+	s.last.Store(commit)
+	return func() error {
+		defer close(commit.done)
+		if commit.err = s.fail(b.batch.SyncWait()); commit.err != nil {
+			return commit.err
+		}
+		return b.Close()
+	}, nil
+}
+
+// Last returns the newest commit that was applied for durability. Who has seen
+// something in a View and must answer for it waits for the Last of that moment
+// or a later one.
+func (s *Store) Last() *Commit {
+	if c := s.last.Load(); c != nil {
+		return c
+	}
+	return settled
+}
+
+// Sync makes everything durable that was applied.
+func (s *Store) Sync() error {
+	if s.readOnly {
+		return nil
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	return s.fail(s.db.LogData(nil, pebble.Sync))
+}
+
+func (s *Store) writable() error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	if err := s.failed.Load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, *err)
+	}
+	return nil
+}
+
+// fail remembers the first failed write: what the log holds after it is not
+// known until the index is opened again.
+func (s *Store) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = classify(err)
+	s.failed.CompareAndSwap(nil, &err)
+	return err
+}

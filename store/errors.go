@@ -1,0 +1,24 @@
+package store
+
+import "errors"
+
+var (
+	// ErrNotIndex: the directory holds something, but not an index.
+	ErrNotIndex = errors.New("not a neardup index")
+
+	// ErrVersion: the index was written in a format that this version does not know.
+	ErrVersion = errors.New("unknown index format")
+
+	// ErrLocked: another process, or another Open in this one, has the index open.
+	ErrLocked = errors.New("index is open elsewhere")
+
+	// ErrCorrupt: bytes in the index do not follow docs/format.md.
+	ErrCorrupt = errors.New("corrupt index")
+
+	// ErrReadOnly: a write to an index that was opened for reading only.
+	ErrReadOnly = errors.New("index is open for reading only")
+
+	// ErrFailed: an earlier write could not be made durable, so no further write
+	// is taken. Close the index and open it again.
+	ErrFailed = errors.New("index takes no more writes after a failed one")
+)

@@ -1,0 +1,218 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+)
+
+// Codec bytes of an ID list, see docs/format.md.
+const (
+	idsInline  = 0x01
+	idsRoaring = 0x02
+	idsChange  = 0x03
+)
+
+// maxInline is the number of IDs above which a list is written as a bitmap.
+// A bitmap of scattered IDs starts at about 30 bytes and costs 2 bytes an ID;
+// an inline ID costs 1 to 5.
+const maxInline = 32
+
+// IDs is a set of document IDs: a posting, or the documents of a key's hash.
+// The zero value is the empty set. An IDs is not changed once it is made, so it
+// may be shared.
+type IDs struct {
+	inline []uint64          // ascending
+	bitmap *roaring64.Bitmap // instead of inline
+}
+
+// NewIDs returns the set of the given IDs, in any order. It takes over the slice.
+func NewIDs(ids ...uint64) IDs {
+	slices.Sort(ids)
+	return IDs{inline: slices.Compact(ids)}
+}
+
+// Len returns the number of IDs.
+func (s IDs) Len() int {
+	if s.bitmap != nil {
+		return int(s.bitmap.GetCardinality())
+	}
+	return len(s.inline)
+}
+
+// Contains reports whether id is in the set.
+func (s IDs) Contains(id uint64) bool {
+	if s.bitmap != nil {
+		return s.bitmap.Contains(id)
+	}
+	_, found := slices.BinarySearch(s.inline, id)
+	return found
+}
+
+// All yields the IDs in ascending order.
+func (s IDs) All() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		next := s.Iterator()
+		for id, ok := next(); ok && yield(id); id, ok = next() {
+		}
+	}
+}
+
+// Iterator returns a function that gives the IDs one after the other, in
+// ascending order, and false at the end.
+func (s IDs) Iterator() func() (uint64, bool) {
+	if s.bitmap != nil {
+		it := s.bitmap.Iterator()
+		return func() (uint64, bool) {
+			if !it.HasNext() {
+				return 0, false
+			}
+			return it.Next(), true
+		}
+	}
+	rest := s.inline
+	return func() (uint64, bool) {
+		if len(rest) == 0 {
+			return 0, false
+		}
+		id := rest[0]
+		rest = rest[1:]
+		return id, true
+	}
+}
+
+// With returns the set with id added.
+func (s IDs) With(id uint64) IDs {
+	var b idsBuilder
+	b.add(s)
+	b.list = append(b.list, id)
+	return b.build()
+}
+
+// Without returns the set less the IDs of other.
+func (s IDs) Without(other IDs) IDs {
+	if s.bitmap != nil && other.bitmap != nil {
+		return IDs{bitmap: roaring64.AndNot(s.bitmap, other.bitmap)}.shrunk()
+	}
+	if s.bitmap != nil {
+		rest := s.bitmap.Clone()
+		for _, id := range other.inline {
+			rest.Remove(id)
+		}
+		return IDs{bitmap: rest}.shrunk()
+	}
+	rest := make([]uint64, 0, len(s.inline))
+	for _, id := range s.inline {
+		if !other.Contains(id) {
+			rest = append(rest, id)
+		}
+	}
+	return IDs{inline: rest}
+}
+
+// shrunk gives the form in which a set of this size is written.
+func (s IDs) shrunk() IDs {
+	switch {
+	case s.bitmap != nil && s.Len() <= maxInline:
+		return IDs{inline: s.bitmap.ToArray()}
+	case s.bitmap == nil && len(s.inline) > maxInline:
+		bitmap := roaring64.New()
+		bitmap.AddMany(s.inline)
+		return IDs{bitmap: bitmap}
+	}
+	return s
+}
+
+func (s IDs) append(dst []byte) ([]byte, error) {
+	s = s.shrunk()
+	if s.bitmap == nil {
+		dst = append(dst, idsInline)
+		previous := uint64(0)
+		for _, id := range s.inline {
+			dst = binary.AppendUvarint(dst, id-previous)
+			previous = id
+		}
+		return dst, nil
+	}
+	s.bitmap.RunOptimize()
+	encoded, err := s.bitmap.ToPortableBytes()
+	if err != nil {
+		return nil, err
+	}
+	return append(append(dst, idsRoaring), encoded...), nil
+}
+
+// decodeIDs reads what append wrote. The result does not refer to src.
+func decodeIDs(src []byte) (IDs, error) {
+	if len(src) == 0 {
+		return IDs{}, fmt.Errorf("%w: empty ID list", ErrCorrupt)
+	}
+	switch src[0] {
+	case idsInline:
+		return decodeInline(src[1:])
+	case idsRoaring:
+		return decodeRoaring(src[1:])
+	}
+	return IDs{}, fmt.Errorf("%w: ID list of unknown codec %#02x", ErrCorrupt, src[0])
+}
+
+func decodeInline(src []byte) (IDs, error) {
+	var ids []uint64
+	previous := uint64(0)
+	for len(src) > 0 {
+		gap, n := binary.Uvarint(src)
+		if n <= 0 || gap == 0 || previous+gap < previous {
+			return IDs{}, fmt.Errorf("%w: ID list breaks off after ID %d", ErrCorrupt, previous)
+		}
+		previous += gap
+		ids = append(ids, previous)
+		src = src[n:]
+	}
+	return IDs{inline: ids}, nil
+}
+
+func decodeRoaring(src []byte) (IDs, error) {
+	bitmap := roaring64.New()
+	n, err := bitmap.ReadPortableFrom(bytes.NewReader(src))
+	if err == nil {
+		err = bitmap.Validate()
+	}
+	switch {
+	case err != nil:
+		return IDs{}, fmt.Errorf("%w: ID bitmap: %w", ErrCorrupt, err)
+	case int(n) != len(src):
+		return IDs{}, fmt.Errorf("%w: ID bitmap has %d bytes too many", ErrCorrupt, len(src)-int(n))
+	case bitmap.Contains(0):
+		return IDs{}, fmt.Errorf("%w: ID bitmap holds ID 0", ErrCorrupt)
+	}
+	return IDs{bitmap: bitmap}, nil
+}
+
+// idsBuilder gathers IDs in any order.
+type idsBuilder struct {
+	list   []uint64
+	bitmap *roaring64.Bitmap
+}
+
+func (b *idsBuilder) add(s IDs) {
+	switch {
+	case s.bitmap == nil:
+		b.list = append(b.list, s.inline...)
+	case b.bitmap == nil:
+		b.bitmap = s.bitmap.Clone()
+	default:
+		b.bitmap.Or(s.bitmap)
+	}
+}
+
+func (b *idsBuilder) build() IDs {
+	if b.bitmap == nil {
+		return NewIDs(b.list...).shrunk()
+	}
+	b.bitmap.AddMany(b.list)
+	return IDs{bitmap: b.bitmap}.shrunk()
+}

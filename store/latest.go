@@ -1,0 +1,53 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The reads in this file see the newest commit applied. For an absent key they
+// mostly get by with a Bloom filter, where a View has to seek.
+
+// Contains reports whether a permuted fingerprint is in a table.
+func (s *Store) Contains(table int, permuted uint64) (found bool, err error) {
+	var key [tableKeyLen]byte
+	putTableKey(key[:], table, permuted)
+	err = s.get(key[:], func([]byte) error { found = true; return nil })
+	return found, err
+}
+
+// Posting returns the documents of a stored fingerprint; none if it is not stored.
+func (s *Store) Posting(stored uint64) (ids IDs, err error) {
+	var key [tableKeyLen]byte
+	putTableKey(key[:], 0, stored)
+	err = s.get(key[:], func(value []byte) (err error) { ids, err = decodeIDs(value); return err })
+	if err != nil {
+		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
+	}
+	return ids, nil
+}
+
+// KeyIDs returns the documents whose key has this hash.
+func (s *Store) KeyIDs(hash uint64) (ids IDs, err error) {
+	var key [uint64KeyLen]byte
+	putUint64Key(key[:], keyKeyspace, hash)
+	err = s.get(key[:], func(value []byte) (err error) { ids, err = decodeIDs(value); return err })
+	if err != nil {
+		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
+	}
+	return ids, nil
+}
+
+// get calls read with the value of a key, if it is there.
+func (s *Store) get(key []byte, read func(value []byte) error) error {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return classify(err)
+	}
+	return errors.Join(read(value), closer.Close())
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// postingMerger merges the operands of one posting: the IDs that any of them
+// adds, less those that any removes. An ID is never given out twice, so it can
+// not come back after its removal and the order of operands is of no account.
+var postingMerger = &pebble.Merger{
+	Name: "neardup.posting.1",
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		m := &postingValue{}
+		return m, m.merge(value)
+	},
+}
+
+type postingValue struct {
+	added, removed idsBuilder
+}
+
+func (m *postingValue) MergeNewer(value []byte) error { return m.merge(value) }
+func (m *postingValue) MergeOlder(value []byte) error { return m.merge(value) }
+
+func (m *postingValue) merge(operand []byte) error {
+	added, removed, err := decodeChange(operand)
+	if err != nil {
+		return err
+	}
+	m.added.add(added)
+	m.removed.add(removed)
+	return nil
+}
+
+// Finish leaves an empty posting where all IDs are removed. Pebble's
+// DeletableValueMerger would drop the key, but its compactions panic, or bring
+// removed values back, when they do (cockroachdb/pebble#6168, v2.1.7); so Batch
+// deletes a posting that it leaves empty, and a reader takes an empty one for none.
+func (m *postingValue) Finish(includesBase bool) ([]byte, io.Closer, error) {
+	added, removed := m.added.build(), m.removed.build()
+	if includesBase {
+		added, removed = added.Without(removed), IDs{}
+	}
+	value, err := appendChange(nil, added, removed)
+	return value, nil, err
+}
+
+// appendChange writes a posting operand: the IDs to add and those to remove.
+func appendChange(dst []byte, added, removed IDs) ([]byte, error) {
+	if removed.Len() == 0 {
+		return added.append(dst)
+	}
+	encoded, err := added.append(nil)
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, idsChange)
+	dst = binary.AppendUvarint(dst, uint64(len(encoded)))
+	return removed.append(append(dst, encoded...))
+}
+
+func decodeChange(src []byte) (added, removed IDs, err error) {
+	if len(src) == 0 || src[0] != idsChange {
+		added, err = decodeIDs(src)
+		return added, IDs{}, err
+	}
+	length, n := binary.Uvarint(src[1:])
+	if n <= 0 || length > uint64(len(src)-1-n) {
+		return IDs{}, IDs{}, fmt.Errorf("%w: posting change breaks off", ErrCorrupt)
+	}
+	rest := src[1+n:]
+	if added, err = decodeIDs(rest[:length]); err != nil {
+		return IDs{}, IDs{}, err
+	}
+	removed, err = decodeIDs(rest[length:])
+	return added, removed, err
+}

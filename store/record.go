@@ -1,0 +1,69 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Record is what the index keeps of one document beside its posting. A document
+// whose Shingle, Scope and Key are all empty has no record.
+type Record struct {
+	Fingerprint uint64 // as it was given, not XORed with the scope
+	Shingle     uint64 // 0: none
+	Scope       string
+	Key         string
+}
+
+// Bare reports whether there is nothing to record but the fingerprint.
+func (r Record) Bare() bool { return r.Shingle == 0 && r.Scope == "" && r.Key == "" }
+
+const (
+	recordHasShingle = 1 << iota
+	recordHasScope
+)
+
+func (r Record) append(dst []byte) []byte {
+	flags := byte(0)
+	if r.Shingle != 0 {
+		flags |= recordHasShingle
+	}
+	if r.Scope != "" {
+		flags |= recordHasScope
+	}
+	dst = append(dst, flags)
+	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
+	if r.Shingle != 0 {
+		dst = binary.BigEndian.AppendUint64(dst, r.Shingle)
+	}
+	if r.Scope != "" {
+		dst = binary.AppendUvarint(dst, uint64(len(r.Scope)))
+		dst = append(dst, r.Scope...)
+	}
+	return append(dst, r.Key...)
+}
+
+func decodeRecord(src []byte) (Record, error) {
+	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope) != 0 {
+		return Record{}, fmt.Errorf("%w: document record %.32x", ErrCorrupt, src)
+	}
+	flags := src[0]
+	r := Record{Fingerprint: binary.BigEndian.Uint64(src[1:])}
+	src = src[9:]
+	if flags&recordHasShingle != 0 {
+		if len(src) < 8 {
+			return Record{}, fmt.Errorf("%w: document record breaks off in its shingle", ErrCorrupt)
+		}
+		r.Shingle = binary.BigEndian.Uint64(src)
+		src = src[8:]
+	}
+	if flags&recordHasScope != 0 {
+		length, n := binary.Uvarint(src)
+		if n <= 0 || length > uint64(len(src)-n) {
+			return Record{}, fmt.Errorf("%w: document record breaks off in its scope", ErrCorrupt)
+		}
+		src = src[n:]
+		r.Scope, src = string(src[:length]), src[length:]
+	}
+	r.Key = string(src)
+	return r, nil
+}

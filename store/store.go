@@ -1,0 +1,252 @@
+package store
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// pebbleFormat is part of our own format: raising it means a new Format.
+const pebbleFormat = pebble.FormatValueSeparation
+
+// Options say how to open a Store. The zero value opens an existing one for
+// reading and writing.
+type Options struct {
+	Create     *Header      // make the store with this header where there is none; nil: it must exist
+	ReadOnly   bool         // refuse writes; Create is then ignored
+	CacheBytes int64        // block cache; 0: 256 MiB
+	FS         vfs.FS       // nil: the file system of the machine
+	Logger     *slog.Logger // nil: none
+}
+
+const (
+	defaultCacheBytes = 256 << 20
+	memTableBytes     = 32 << 20 // of which Pebble takes one or two off the cache
+	bloomBitsPerKey   = 10       // about 1 % of look-ups of absent keys read a block
+)
+
+// Store is an open index directory.
+type Store struct {
+	db       *pebble.DB
+	header   Header
+	counters Counters // as of Open
+	readOnly bool
+
+	last   atomic.Pointer[Commit] // the newest commit that was applied
+	failed atomic.Pointer[error]  // the first commit that could not be made durable
+}
+
+// Open opens the store in dir, or makes it. Errors: fs.ErrNotExist, ErrNotIndex,
+// ErrVersion, ErrLocked, ErrCorrupt, and those of the file system.
+func Open(dir string, opts Options) (*Store, error) {
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	if opts.ReadOnly {
+		opts.Create = nil
+	}
+	s, err := open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func open(dir string, opts Options) (*Store, error) {
+	if err := prepareDir(dir, opts); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(dir, opts.FS)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() // Pebble holds a reference of its own
+
+	cache := pebble.NewCache(cacheBytes(opts))
+	defer cache.Unref()
+	db, err := pebble.Open(dir, pebbleOptions(opts, cache, lock))
+	if err != nil {
+		return nil, classify(err)
+	}
+	s := &Store{db: db, readOnly: opts.ReadOnly}
+	found, err := s.loadMeta()
+	if err == nil && !found {
+		if opts.Create == nil {
+			err = fmt.Errorf("no index there: %w", fs.ErrNotExist)
+		} else {
+			err = s.create(*opts.Create)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func cacheBytes(opts Options) int64 {
+	if opts.CacheBytes > 0 {
+		return opts.CacheBytes
+	}
+	return defaultCacheBytes
+}
+
+func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble.Options {
+	o := &pebble.Options{
+		Cache:              cache,
+		Comparer:           pebble.DefaultComparer,
+		FormatMajorVersion: pebbleFormat,
+		FS:                 opts.FS,
+		Lock:               lock,
+		Logger:             pebbleLogger{opts.Logger},
+		MemTableSize:       memTableBytes,
+		Merger:             postingMerger,
+		ReadOnly:           opts.ReadOnly,
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+	}
+	return o
+}
+
+// prepareDir makes dir if it may, and refuses one that holds anything but an
+// index, before a single byte in it is changed.
+func prepareDir(dir string, opts Options) error {
+	info, err := opts.FS.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) && opts.Create != nil {
+		return makeDir(dir, opts.FS)
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%w: it is a file", ErrNotIndex)
+	}
+	desc, err := pebble.Peek(dir, opts.FS)
+	if err != nil {
+		return classify(err)
+	}
+	if !desc.Exists {
+		return checkUnfinished(dir, opts)
+	}
+	if desc.FormatMajorVersion > pebbleFormat {
+		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", ErrVersion, desc.FormatMajorVersion, pebbleFormat)
+	}
+	if desc.OptionsFilename == "" {
+		return nil
+	}
+	return checkMerger(desc.OptionsFilename, opts.FS)
+}
+
+func makeDir(dir string, fsys vfs.FS) error {
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	parent, err := fsys.OpenDir(fsys.PathDir(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// checkUnfinished allows an empty directory, and one in which Pebble had just
+// begun to make a database when the machine stopped.
+func checkUnfinished(dir string, opts Options) error {
+	names, err := opts.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
+			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
+			return fmt.Errorf("%w: it holds %q and no database", ErrNotIndex, name)
+		}
+	}
+	if opts.Create == nil {
+		return fmt.Errorf("no index there: %w", fs.ErrNotExist)
+	}
+	return nil
+}
+
+// checkMerger tells a Pebble database of another kind by the merger that its
+// OPTIONS file names: opening it would already write to it.
+func checkMerger(optionsFile string, fsys vfs.FS) error {
+	f, err := fsys.Open(optionsFile)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		name, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "merger=")
+		if found && !strings.HasPrefix(name, "neardup.") {
+			return fmt.Errorf("%w: a Pebble database of another kind, with merger %q", ErrNotIndex, name)
+		}
+		if found && name != postingMerger.Name {
+			return fmt.Errorf("%w: its postings merge by %q, and this version knows %q", ErrVersion, name, postingMerger.Name)
+		}
+	}
+	return lines.Err()
+}
+
+func lockDir(dir string, fsys vfs.FS) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(dir, fsys)
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w (another process, or this one): %w", ErrLocked, err)
+}
+
+// classify gives Pebble's errors the name that a caller of ours matches.
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case errors.Is(err, pebble.ErrReadOnly):
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	return err
+}
+
+// empty reports whether there is no key at all.
+func (s *Store) empty() (bool, error) {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return false, err
+	}
+	found := it.First()
+	return !found, errors.Join(it.Error(), it.Close())
+}
+
+// Header returns what the store was made with.
+func (s *Store) Header() Header { return s.header }
+
+// Counters returns the counters as they were when the store was opened.
+func (s *Store) Counters() Counters { return s.counters }
+
+// SetAnalyzer records the analyzer of an index that has none yet, durably.
+func (s *Store) SetAnalyzer(name string) error {
+	s.header.Analyzer = name
+	return classify(s.db.Set(metaKey("analyzer"), []byte(name), pebble.Sync))
+}
+
+// DiskBytes returns the bytes that the store takes on disk, its log included.
+func (s *Store) DiskBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
+
+// Close waits for background work and makes everything durable that was applied.
+// No View may be open.
+func (s *Store) Close() error {
+	return errors.Join(s.Sync(), classify(s.db.Close()))
+}

@@ -1,0 +1,248 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// View reads the store as it was at one moment. It must be closed, and keeps
+// memory and files from being freed until then.
+type View struct {
+	it  *pebble.Iterator
+	key [tableKeyLen]byte
+}
+
+// View opens a view of this moment.
+func (s *Store) View() (*View, error) {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return &View{it: it}, nil
+}
+
+// Close lets go of the view.
+func (v *View) Close() error { return classify(v.it.Close()) }
+
+// Clone opens another view of the same moment.
+func (v *View) Clone() (*View, error) {
+	it, err := v.it.Clone(pebble.CloneOptions{})
+	if err != nil {
+		return nil, classify(err)
+	}
+	return &View{it: it}, nil
+}
+
+func (v *View) uint64Key(keyspace byte, n uint64) []byte {
+	putUint64Key(v.key[:], keyspace, n)
+	return v.key[:uint64KeyLen]
+}
+
+func (v *View) tableKey(table int, permuted uint64) []byte {
+	putTableKey(v.key[:], table, permuted)
+	return v.key[:tableKeyLen]
+}
+
+// Scan yields the entries of a table from first to last, both included, in
+// ascending order, until yield returns false. This is the probe of the paper
+// (section 3.1), a range scan in place of its binary search.
+func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
+	for ok := v.it.SeekGE(v.tableKey(table, first)); ok; ok = v.it.Next() {
+		key := v.it.Key()
+		if len(key) != tableKeyLen || key[0] != tableKeyspace || binary.BigEndian.Uint16(key[1:]) != uint16(table) {
+			break
+		}
+		permuted := binary.BigEndian.Uint64(key[3:])
+		if permuted > last || !yield(permuted) {
+			break
+		}
+	}
+	return classify(v.it.Error())
+}
+
+// get moves to a key and reports whether it is there.
+func (v *View) get(key []byte) (value []byte, found bool, err error) {
+	if !v.it.SeekGE(key) || string(v.it.Key()) != string(key) {
+		return nil, false, classify(v.it.Error())
+	}
+	value, err = v.it.ValueAndErr()
+	return value, err == nil, classify(err)
+}
+
+// Posting returns the documents of a stored fingerprint; none if it is not stored.
+func (v *View) Posting(stored uint64) (IDs, error) {
+	value, found, err := v.get(v.tableKey(0, stored))
+	if err != nil || !found {
+		return IDs{}, err
+	}
+	ids, err := decodeIDs(value)
+	if err != nil {
+		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
+	}
+	return ids, nil
+}
+
+// Postings yields every stored fingerprint from first on with its documents, in
+// ascending order. The view must not be used for anything else meanwhile.
+func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		for ok := v.it.SeekGE(v.tableKey(0, first)); ok; ok = v.it.Next() {
+			key := v.it.Key()
+			if key[0] != tableKeyspace || len(key) != tableKeyLen || binary.BigEndian.Uint16(key[1:]) != 0 {
+				break
+			}
+			p := Posting{Stored: binary.BigEndian.Uint64(key[3:])}
+			value, err := v.it.ValueAndErr()
+			if err == nil {
+				p.IDs, err = decodeIDs(value)
+			}
+			if err != nil {
+				yield(p, fmt.Errorf("posting of %016x: %w", p.Stored, classify(err)))
+				return
+			}
+			if p.IDs.Len() == 0 {
+				continue
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+		if err := v.it.Error(); err != nil {
+			yield(Posting{}, classify(err))
+		}
+	}
+}
+
+// Posting is a stored fingerprint and the documents that share it.
+type Posting struct {
+	Stored uint64
+	IDs    IDs
+}
+
+// Record returns the record of a document, and whether it has one.
+func (v *View) Record(id uint64) (Record, bool, error) {
+	value, found, err := v.get(v.uint64Key(documentKeyspace, id))
+	if err != nil || !found {
+		return Record{}, false, err
+	}
+	r, err := decodeRecord(value)
+	if err != nil {
+		return Record{}, false, fmt.Errorf("document %d: %w", id, err)
+	}
+	return r, true, nil
+}
+
+// Records yields the documents that have a record, by ID, from first on. The
+// view must not be used for anything else meanwhile.
+func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
+	return func(yield func(DocumentRecord, error) bool) {
+		for ok := v.it.SeekGE(v.uint64Key(documentKeyspace, first)); ok; ok = v.it.Next() {
+			key := v.it.Key()
+			if key[0] != documentKeyspace {
+				break
+			}
+			id, err := uint64Of(key, uint64KeyLen)
+			d := DocumentRecord{ID: id}
+			var value []byte
+			if err == nil {
+				value, err = v.it.ValueAndErr()
+			}
+			if err == nil {
+				d.Record, err = decodeRecord(value)
+			}
+			if err != nil {
+				yield(d, fmt.Errorf("document %d: %w", id, classify(err)))
+				return
+			}
+			if !yield(d, nil) {
+				return
+			}
+		}
+		if err := v.it.Error(); err != nil {
+			yield(DocumentRecord{}, classify(err))
+		}
+	}
+}
+
+// DocumentRecord is a record and the ID of its document.
+type DocumentRecord struct {
+	ID uint64
+	Record
+}
+
+// KeyIDs returns the documents whose key has this hash.
+func (v *View) KeyIDs(hash uint64) (IDs, error) {
+	value, found, err := v.get(v.uint64Key(keyKeyspace, hash))
+	if err != nil || !found {
+		return IDs{}, err
+	}
+	ids, err := decodeIDs(value)
+	if err != nil {
+		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
+	}
+	return ids, nil
+}
+
+// clockAt returns the last clock entry at or before an ID.
+func (v *View) clockAt(id uint64) (first, seconds uint64, found bool, err error) {
+	if id == math.MaxUint64 {
+		id-- // no document has it, and the key after it is in another keyspace
+	}
+	if !v.it.SeekLT(v.uint64Key(clockKeyspace, id+1)) || v.it.Key()[0] != clockKeyspace {
+		return 0, 0, false, classify(v.it.Error())
+	}
+	first, err = uint64Of(v.it.Key(), uint64KeyLen)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	value, err := v.it.ValueAndErr()
+	if err != nil {
+		return 0, 0, false, classify(err)
+	}
+	if len(value) != 8 {
+		return 0, 0, false, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, first, len(value))
+	}
+	return first, binary.BigEndian.Uint64(value), true, nil
+}
+
+// Added returns when a document arrived, in whole seconds; the zero time if no
+// entry of the clock says so.
+func (v *View) Added(id uint64) (time.Time, error) {
+	_, seconds, found, err := v.clockAt(id)
+	if err != nil || !found {
+		return time.Time{}, err
+	}
+	return time.Unix(int64(seconds), 0).UTC(), nil
+}
+
+// FirstSince returns the smallest ID, not above next, whose document arrived at
+// or after t; next if there is none. It halves the range of IDs, so it takes
+// some 40 seeks.
+func (v *View) FirstSince(t time.Time, next uint64) (uint64, error) {
+	low, high := uint64(1), next // below low: before t; from high on: not
+	for low < high {
+		middle := low + (high-low)/2
+		_, seconds, found, err := v.clockAt(middle)
+		if err != nil {
+			return 0, err
+		}
+		// Where there is no entry any more, documents have expired.
+		if !found || time.Unix(int64(seconds), 0).Before(t) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// LastSecond returns the second of the newest clock entry, 0 if there is none.
+func (v *View) LastSecond() (uint64, error) {
+	_, seconds, _, err := v.clockAt(math.MaxUint64)
+	return seconds, err
+}
