@@ -1,0 +1,143 @@
+package crawlgen
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// field is one line of a header block.
+type field struct{ name, value string }
+
+// warcWriter writes WARC/1.1 records (ISO 28500:2017), each a gzip member of
+// its own.
+type warcWriter struct {
+	rng  *rng
+	out  bytes.Buffer
+	time int // seconds since the first record
+}
+
+// id returns a record id: a version 4 UUID drawn from the seed.
+func (w *warcWriter) id() string {
+	return fmt.Sprintf("<urn:uuid:%s-%s-4%s-%c%s-%s>",
+		w.rng.hex(8), w.rng.hex(4), w.rng.hex(3), "89ab"[w.rng.intn(4)], w.rng.hex(3), w.rng.hex(12))
+}
+
+// date returns the time of the next record.
+func (w *warcWriter) date() string {
+	w.time += w.rng.between(1, 9)
+	return fmt.Sprintf("2026-10-12T08:%02d:%02dZ", w.time/60, w.time%60)
+}
+
+// record writes one record and returns its id.
+func (w *warcWriter) record(kind string, content []byte, fields ...field) (string, error) {
+	id := w.id()
+	var b bytes.Buffer
+	b.WriteString("WARC/1.1\r\n")
+	writeFields(&b, append([]field{
+		{"WARC-Type", kind},
+		{"WARC-Record-ID", id},
+		{"WARC-Date", w.date()},
+	}, fields...))
+	writeFields(&b, []field{
+		{"WARC-Block-Digest", digest(content)},
+		{"Content-Length", fmt.Sprint(len(content))},
+	})
+	b.WriteString("\r\n")
+	b.Write(content)
+	b.WriteString("\r\n\r\n")
+
+	member := gzip.NewWriter(&w.out)
+	if _, err := member.Write(b.Bytes()); err != nil {
+		return "", fmt.Errorf("crawlgen: warc record: %w", err)
+	}
+	if err := member.Close(); err != nil {
+		return "", fmt.Errorf("crawlgen: warc record: %w", err)
+	}
+	return id, nil
+}
+
+func writeFields(b *bytes.Buffer, fields []field) {
+	for _, f := range fields {
+		fmt.Fprintf(b, "%s: %s\r\n", f.name, f.value)
+	}
+}
+
+// digest is the labelled form that WARC files use.
+func digest(content []byte) string {
+	sum := sha1.Sum(content)
+	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
+}
+
+// exchange is one HTTP request and what came back.
+type exchange struct {
+	uri    string
+	status string // default 200 OK
+	fields []field
+	body   []byte // as sent: with its codings applied
+}
+
+func (e exchange) response() []byte {
+	status := e.status
+	if status == "" {
+		status = "200 OK"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %s\r\n", status)
+	writeFields(&b, e.fields)
+	b.WriteString("\r\n")
+	b.Write(e.body)
+	return b.Bytes()
+}
+
+func (e exchange) request() []byte {
+	host, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(e.uri, "https://"), "http://"), "/")
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "GET /%s HTTP/1.1\r\n", path)
+	writeFields(&b, []field{{"Host", host}, {"User-Agent", "crawlgen"}, {"Accept-Encoding", "gzip"}})
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// chunked applies the transfer coding of RFC 9112, section 7.1.
+func chunked(body []byte, size int) []byte {
+	var b bytes.Buffer
+	for len(body) > 0 {
+		n := min(size, len(body))
+		fmt.Fprintf(&b, "%x\r\n", n)
+		b.Write(body[:n])
+		b.WriteString("\r\n")
+		body = body[n:]
+	}
+	b.WriteString("0\r\n\r\n")
+	return b.Bytes()
+}
+
+// gzipped returns a gzip file (RFC 1952) of stored blocks (RFC 1951, section
+// 3.2.4). It does not use compress/gzip because the body's length and digest
+// stand in the record, and those must not change with the Go release.
+func gzipped(body []byte) []byte {
+	out := []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
+	rest := body
+	for {
+		n := min(0xffff, len(rest))
+		final := byte(0)
+		if n == len(rest) {
+			final = 1
+		}
+		out = append(out, final)
+		out = binary.LittleEndian.AppendUint16(out, uint16(n))
+		out = binary.LittleEndian.AppendUint16(out, ^uint16(n))
+		out = append(out, rest[:n]...)
+		if rest = rest[n:]; len(rest) == 0 {
+			break
+		}
+	}
+	out = binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(body))
+	return binary.LittleEndian.AppendUint32(out, uint32(len(body)))
+}
