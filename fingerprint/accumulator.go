@@ -32,22 +32,39 @@ type Accumulator struct {
 // mixed, each as often 0 as 1 and independent of the others. Weight 0 does
 // nothing; a negative weight pushes the fingerprint away from the hash.
 func (a *Accumulator) Add(hash uint64, weight int) {
-	n := a.pending
-	a.block[n%blockSize] = hash
-	a.pending = n + 1
-	if weight != 1 || n == blockSize-1 {
+	a.block[a.pending] = hash
+	if weight != 1 || a.pending == blockSize-1 {
 		a.settle(weight)
+	} else {
+		a.pending++
 	}
 }
 
-// settle is apart so that Add is small enough to be inlined.
+// settle is apart, and takes no hash, so that Add is small enough to be inlined.
 func (a *Accumulator) settle(weight int) {
 	if weight == 1 {
-		a.fold()
+		a.fold(&a.block)
+		a.pending = 0
 		return
 	}
-	a.pending--
-	a.addWeighted(a.block[a.pending%blockSize], weight)
+	a.addWeighted(a.block[a.pending], weight)
+}
+
+// addAll adds features of weight 1, the same as Add one by one.
+func (a *Accumulator) addAll(hashes []uint64) {
+	for len(hashes) > 0 {
+		if a.pending == 0 && len(hashes) >= blockSize {
+			a.fold((*[blockSize]uint64)(hashes))
+			hashes = hashes[blockSize:]
+			continue
+		}
+		n := copy(a.block[a.pending:], hashes)
+		hashes = hashes[n:]
+		if a.pending += uint(n); a.pending == blockSize {
+			a.fold(&a.block)
+			a.pending = 0
+		}
+	}
 }
 
 // A counter grows where the hash has a 1, so component = 2*counter - total; a
@@ -78,11 +95,11 @@ func carrySave(a, b, c uint64) (carry, sum uint64) {
 	return a&b | half&c, half ^ c
 }
 
-// fold adds the hashes of the block to the counters.
-func (a *Accumulator) fold() {
+// fold adds the hashes of a block to the counters.
+func (a *Accumulator) fold(block *[blockSize]uint64) {
 	var sixteens [blockSize / 16]uint64
 	for i := range sixteens {
-		sixteens[i] = a.fold16((*[16]uint64)(a.block[16*i:]))
+		sixteens[i] = a.fold16((*[16]uint64)(block[16*i:]))
 	}
 	var thirtytwosA, thirtytwosB, carry uint64
 	thirtytwosA, a.planes[4] = carrySave(a.planes[4], sixteens[0], sixteens[1])
@@ -95,7 +112,6 @@ func (a *Accumulator) fold() {
 		carry &= plane
 	}
 	a.top = max(a.top, k)
-	a.pending = 0
 	a.lo, carry = bits.Add64(a.lo, blockSize, 0)
 	a.hi += carry
 }
@@ -132,7 +148,7 @@ func (a *Accumulator) Fingerprint() Fingerprint {
 	b := *a
 	if n := b.pending; n > 0 {
 		clear(b.block[n:]) // a hash of zeros raises no counter
-		b.fold()
+		b.fold(&b.block)
 		var borrow uint64
 		b.lo, borrow = bits.Sub64(b.lo, uint64(blockSize-n), 0)
 		b.hi -= borrow

@@ -1,0 +1,159 @@
+package fingerprint
+
+import "sync"
+
+// Signature is what an [Analyzer] finds in a text.
+//
+// A text is Short when it has fewer than Options.ShortWords words, where a run
+// of letters, digits and marks is a word and, in scripts written without
+// spaces, a few characters are (see the table in classes.go). A Short text has
+// too few features for a simhash to tell near from far, so its Fingerprint is a
+// hash of its token sequence: texts with equal tokens have equal fingerprints,
+// all others are as far apart as random numbers. Its Shingle is made as always.
+type Signature struct {
+	// Fingerprint is the simhash of the features.
+	Fingerprint Fingerprint
+
+	// Shingle is the simhash of the set of windows of three tokens (of all the
+	// tokens, when there are fewer), each with weight 1, whatever the options say
+	// of features and weights.
+	Shingle Fingerprint
+
+	// Features is the number of features found, repeats included. When it is 0
+	// there is nothing to compare: no letter or digit, or stop words only; both
+	// fingerprints are then 0 and Short is true.
+	Features int
+
+	// Short says that Fingerprint is a hash of the whole, see above.
+	Short bool
+}
+
+// Analyzer turns text into a [Signature]. It is safe for concurrent use; its
+// scratch memory is pooled, so that a call allocates nothing in the steady state.
+// Scratch memory is bounded for the default options (below 64 MB a call however
+// long the text) and grows with the text for others.
+//
+// The text is UTF-8. A byte that is not valid UTF-8 separates tokens, as U+FFFD does.
+type Analyzer struct {
+	options Options
+	name    string
+	plain   bool // the default pipeline but for Cap and ShortWords
+	pool    sync.Pool
+}
+
+// NewAnalyzer checks the options. Its errors wrap [ErrOptions].
+func NewAnalyzer(o Options) (*Analyzer, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	a := &Analyzer{options: o, name: o.name()}
+	a.plain = o.Window <= 1 && o.Weigher == nil && o.Weight == CappedCount && o.cap() < tallyCountMask && o.shortWords() <= maxPlainShortWords &&
+		o.Hash == XXH64 && o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
+	a.pool.New = func() any { return new(scratch) }
+	return a, nil
+}
+
+// Name identifies what the Analyzer does: two Analyzers of equal name give equal
+// signatures for every text. It is printable ASCII. It names Weigher and Stemmer
+// by their names, stop words and phrases by their content.
+func (a *Analyzer) Name() string { return a.name }
+
+// Text gives the signature of a text.
+func (a *Analyzer) Text(s string) Signature { return a.Bytes(viewBytes(s)) }
+
+// Bytes gives the signature of a text. It neither keeps nor changes the slice.
+func (a *Analyzer) Bytes(text []byte) Signature {
+	sc := a.pool.Get().(*scratch)
+	defer a.pool.Put(sc)
+	if a.plain {
+		return a.simple(sc, text)
+	}
+	return a.general(sc, text)
+}
+
+// scratch is what one call needs.
+type scratch struct {
+	tokens   tokenizer
+	batch    []uint64 // hashes of some tokens
+	chosen   []uint64 // feature hashes that count
+	features tally
+	shingles tally
+	text     Accumulator
+	shingle  Accumulator
+	listed   listing
+}
+
+// batchSize is how many tokens go through the stages of the pipeline at a time.
+// A Short text fits into one batch.
+const (
+	batchSize          = 512
+	maxPlainShortWords = 100
+)
+
+// simple is the default pipeline. Nothing needs a token's text, so a token is its
+// hash from the tokenizer on.
+func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
+	sc.text.Reset()
+	sc.shingle.Reset()
+	sc.features.begin(len(text) / 16)
+	sc.shingles.begin(len(text) / 4)
+	t := &sc.tokens
+	t.begin(text, XXH64, nil)
+	defer t.end()
+
+	total, carried := 0, 0 // carried: tokens of the batch before, for the windows that begin there
+	for {
+		batch := t.next(sc.batch[:carried], batchSize)
+		sc.batch = batch
+		total += len(batch) - carried
+		sc.count(batch[carried:], uint64(a.options.cap()))
+		if t.done() && total < shingleSize {
+			sc.countShingles(batch)
+			break
+		}
+		if len(batch) >= shingleSize {
+			sc.countShingles(batch)
+		}
+		if t.done() {
+			break
+		}
+		carried = copy(batch, batch[max(0, len(batch)-shingleSize+1):])
+	}
+
+	sig := Signature{Features: total, Short: t.words() < a.options.shortWords()}
+	if total == 0 {
+		return Signature{Short: true}
+	}
+	sig.Shingle = sc.shingle.Fingerprint()
+	if sig.Short {
+		sig.Fingerprint = Fingerprint(sequenceHash(sc.batch[carried:]))
+	} else {
+		sig.Fingerprint = sc.text.Fingerprint()
+	}
+	return sig
+}
+
+// count adds tokens as features of weight min(count, cap): a token counts while
+// it has come no more than cap times.
+func (sc *scratch) count(tokens []uint64, cap uint64) {
+	chosen := sc.chosen[:0]
+	for _, h := range tokens {
+		if sc.features.add(h) <= cap {
+			chosen = append(chosen, h)
+		}
+	}
+	sc.text.addAll(chosen)
+	sc.chosen = chosen
+}
+
+// countShingles adds each window of the tokens that is new.
+func (sc *scratch) countShingles(tokens []uint64) {
+	sc.chosen = windows(sc.chosen[:0], tokens, shingleSize)
+	chosen := sc.chosen[:0]
+	for _, h := range sc.chosen {
+		if sc.shingles.add(h) == 1 {
+			chosen = append(chosen, h)
+		}
+	}
+	sc.shingle.addAll(chosen)
+}

@@ -1,0 +1,135 @@
+package fingerprint
+
+//go:generate go run gen_classes.go
+
+import (
+	"encoding/binary"
+	"sync"
+	"unicode/utf8"
+)
+
+// A class says what a character does to the token it stands in. Classes are
+// frozen at Unicode 15.0, in classes_table.go, because fingerprints are stored.
+//
+// Letters, digits and marks make up tokens. In most scripts a token is a run of
+// them. In scripts written without spaces between words each character is a
+// token with the marks that follow it: those to which UAX #14 gives the line
+// breaking classes ID and SA (Han, kana, Bopomofo, Yi, Tangut, Nushu, Khitan;
+// Thai, Lao, Khmer, Myanmar, the Tai scripts, Ahom), Javanese and Balinese, and
+// the hieroglyphs and cuneiform. Hangul is written with spaces and Tibetan with a mark after
+// each syllable, so runs are right for them. Digits always make runs.
+type class uint8
+
+const (
+	separator       class = iota
+	ignorable             // default ignorable (joiners, soft hyphen, variation selectors), tatweel
+	letter                // a letter or digit that is its own normal form
+	letterComposing       // the same, but a mark after it may compose with it
+	letterMaybe           // a conjoining jamo that may compose with the letter before it
+	cased                 // differs from its normal form in case or width only
+	single                // a token of its own
+	singleComposing       // the same, but a mark after it may compose with it
+	unknown               // not assigned in Unicode 15.0: a token of its own, never normalised
+	slow                  // takes the normaliser
+	slowMark              // takes the normaliser, together with what is before it
+	maybeMark             // a mark that may compose with what is before it
+	markStarter           // a mark of combining class 0
+	markComposing         // the same, but a mark after it may compose with it
+
+	// From here on marks by combining class, twice its rank; plus 1 for a mark
+	// that binds the next letter of an unspaced script (Khmer coeng and the like).
+	markOrdered class = 32
+)
+
+func (c class) conjoins() bool { return c > markOrdered && c&1 == 1 }
+
+// wordUnits is how many units one word counts in the measure of short texts.
+const wordUnits = 12
+
+const tableEnd = 0x20000
+
+// tables are classRuns and foldRanges, spread out for speed: 128 KiB and some 15 KiB.
+type tables struct {
+	class [tableEnd]class
+	fold  [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
+}
+
+type foldRange struct {
+	lo, hi rune
+	step   rune
+	add    uint16
+}
+
+var loadTables = sync.OnceValue(func() *tables {
+	t := new(tables)
+	r := 0
+	for b := []byte(classRuns); len(b) > 0; {
+		length, n := binary.Uvarint(b)
+		c := class(b[n])
+		b = b[n+1:]
+		run := t.class[r : r+int(length)]
+		for i := range run {
+			run[i] = c
+		}
+		r += len(run)
+	}
+	for _, f := range foldRanges {
+		for r := f.lo; r <= f.hi; r += f.step {
+			page := t.fold[r>>8]
+			if page == nil {
+				page = new([256]uint16)
+				t.fold[r>>8] = page
+			}
+			page[r&0xff] = f.add
+		}
+	}
+	return t
+})
+
+func (t *tables) classOf(r rune) class {
+	if r < tableEnd {
+		return t.class[r]
+	}
+	return classBeyond(r)
+}
+
+// classBeyond is for planes 2 and up: ideographs, then nothing that is text but
+// the tags and variation selectors of plane 14.
+func classBeyond(r rune) class {
+	switch {
+	case r >= 0x40000 && r>>12 == 0xE0:
+		return ignorable
+	case r >= 0x40000 || r&0xfffe == 0xfffe:
+		return separator
+	case 0x2F800 <= r && r <= 0x2FA1D:
+		return slow
+	case assignedIdeograph(r):
+		return single
+	}
+	return unknown
+}
+
+func assignedIdeograph(r rune) bool {
+	return r <= 0x2A6DF || 0x2A700 <= r && r <= 0x2B739 || 0x2B740 <= r && r <= 0x2B81D ||
+		0x2B820 <= r && r <= 0x2CEA1 || 0x2CEB0 <= r && r <= 0x2EBE0 ||
+		0x30000 <= r && r <= 0x3134A || 0x31350 <= r && r <= 0x323AF
+}
+
+// foldCase is the simple case folding of Unicode, with dotless i folded to i.
+// (Sharp s is the only character here with a longer one: see appendFolded.)
+func (t *tables) foldCase(r rune) rune {
+	if r < tableEnd {
+		if page := t.fold[r>>8]; page != nil {
+			return r&^0xffff | rune(uint16(r)+page[r&0xff])
+		}
+	}
+	return r
+}
+
+// appendFolded appends the folding of a character that is cased.
+func (t *tables) appendFolded(dst []byte, r rune) []byte {
+	if r == 'ß' || r == 'ẞ' {
+		return append(dst, 's', 's')
+	}
+	return utf8.AppendRune(dst, t.foldCase(r))
+}

@@ -1,0 +1,75 @@
+package fingerprint
+
+import (
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// normalizer brings a part of a text into normal form: compatibility
+// decomposition, case folding, removal of what is ignorable, compatibility
+// composition. That is NFKC_Casefold of the Unicode standard (section 3.13,
+// D147), with these changes:
+//
+//   - All of i, I, dotless i and dotted I become i, since Turkish texts in upper
+//     and lower case could not meet otherwise.
+//   - Tatweel is ignorable.
+//   - Thai and Lao sara am stay one character, as they are typed.
+//
+// Diacritics stay: they tell words apart in most languages that have them.
+//
+// Unicode never changes the normal form of assigned characters, so newer tables
+// in x/text give the same result; characters that are not assigned in Unicode
+// 15.0 must be kept away from it.
+type normalizer struct {
+	decomposed, folded, composed []byte
+}
+
+// normalize gives the normal form of text, valid until the next call.
+func (n *normalizer) normalize(t *tables, text []byte) []byte {
+	n.decomposed = norm.NFKD.Append(n.decomposed[:0], text...)
+	n.folded = t.appendStripped(n.folded[:0], n.decomposed)
+	n.composed = norm.NFKC.Append(n.composed[:0], n.folded...)
+	return joinSaraAm(n.composed)
+}
+
+// appendStripped folds decomposed text and drops what is ignorable, and the dot
+// above an i.
+func (t *tables) appendStripped(dst, decomposed []byte) []byte {
+	afterI := false // only marks since an i
+	for len(decomposed) > 0 {
+		r, size := utf8.DecodeRune(decomposed)
+		decomposed = decomposed[size:]
+		r = t.foldCase(r)
+		switch c := t.classOf(r); {
+		case c == ignorable:
+		case r == 'ß':
+			dst = append(dst, 's', 's')
+			afterI = false
+		case r == '\u0307' && afterI:
+		default:
+			dst = utf8.AppendRune(dst, r)
+			afterI = r == 'i' || afterI && c >= maybeMark
+		}
+	}
+	return dst
+}
+
+// joinSaraAm undoes, in place, the decomposition of U+0E33 and U+0EB3. Nothing
+// else gives that pair of characters but text that spells it so.
+func joinSaraAm(b []byte) []byte {
+	w := 0
+	for i := 0; i < len(b); w++ {
+		// U+0E4D U+0E32 -> U+0E33, U+0ECD U+0EB2 -> U+0EB3: E0 B9 8D E0 B8 B2, E0 BB 8D E0 BA B2.
+		if b[i] == 0xE0 && i+6 <= len(b) && b[i+2] == 0x8D && b[i+3] == 0xE0 && b[i+5] == 0xB2 &&
+			(b[i+1] == 0xB9 && b[i+4] == 0xB8 || b[i+1] == 0xBB && b[i+4] == 0xBA) {
+			b[w], b[w+1], b[w+2] = 0xE0, b[i+4], 0xB3
+			w += 2
+			i += 6
+			continue
+		}
+		b[w] = b[i]
+		i++
+	}
+	return b[:w]
+}

@@ -1,0 +1,205 @@
+package fingerprint
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Options choose what an [Analyzer] takes from a text. The zero value is the
+// default pipeline, the one with the best precision and recall at distance 3.
+type Options struct {
+	// Window is the number of consecutive tokens in a feature: 0 or 1 for single
+	// tokens (the default), k for k-shingles taken by a window that moves one
+	// token at a time. A text of fewer than k tokens has one feature, all of them.
+	Window int
+
+	// Weight says what a feature weighs, given how often it occurs. The default
+	// is CappedCount.
+	Weight Weight
+
+	// Cap is the most that CappedCount gives a feature; 0 means 16.
+	Cap int
+
+	// Weigher, if not nil, takes the place of Weight: inverse document
+	// frequencies, for instance.
+	Weigher Weigher
+
+	// Hash turns a token into 64 bits. The default is XXH64.
+	Hash Hash
+
+	// StopWords are dropped before anything else is done with the tokens. Package
+	// fingerprint/stopwords has some. Default: none.
+	StopWords *StopWords
+
+	// Stemmer reduces each token that is no stop word. Package fingerprint/stem
+	// has the Snowball stemmers. Default: none.
+	Stemmer Stemmer
+
+	// Phrases are looked for in the tokens as they stand in the text, the
+	// longest first, from left to right, without overlap. Each one found is a
+	// feature besides its words; with ReplacePhrases it is a single token in
+	// their place. Default: none.
+	Phrases        *Phrases
+	ReplacePhrases bool
+
+	// ShortWords is the number of words below which a text is Short: its
+	// fingerprint is then a hash of its tokens, and only equal texts meet.
+	// 0 means 50; a negative number means that no text is Short. For how
+	// characters count in scripts without spaces see [Signature].
+	ShortWords int
+}
+
+// Weight is a rule for the weight of a feature that occurs n times.
+type Weight int
+
+const (
+	CappedCount Weight = iota // min(n, Options.Cap)
+	Count                     // n, the term frequency
+	Sqrt                      // 16 times the square root of n, to the nearest integer
+	Log                       // 16 times 1 + ln n, to the nearest integer
+	Once                      // 1: the set of features
+)
+
+var weightNames = [...]string{CappedCount: "capped", Count: "count", Sqrt: "sqrt", Log: "log", Once: "once"}
+
+// Hash is a hash of tokens. It hashes single tokens and phrases; the hash of a
+// window is mixed from those of its tokens.
+type Hash int
+
+const (
+	XXH64    Hash = iota // xxhash64, seed 0, of the UTF-8 bytes
+	HashFNV1             // FNV1; its bits are poorly mixed, so use it only to match fingerprints that exist
+)
+
+var hashNames = [...]string{XXH64: "xxh64", HashFNV1: "fnv1"}
+
+// Weigher gives the weight of a feature that occurs count times in the text. A
+// feature is a normalised token, or several with single spaces between them.
+// Weight must not keep or change the slice, must be safe for concurrent use, and
+// must be deterministic. A weight of 0 leaves the feature out; it may be negative.
+// Name must change whenever a weight does; it must be printable ASCII without
+// spaces.
+type Weigher interface {
+	Name() string
+	Weight(feature []byte, count int) int
+}
+
+// Stemmer appends the stem of a normalised token to dst. An empty stem drops
+// the token. Stem must not keep or change the token, must be safe for concurrent
+// use, and must be deterministic. Name must change whenever a stem does; it must
+// be printable ASCII without spaces.
+type Stemmer interface {
+	Name() string
+	Stem(dst, token []byte) []byte
+}
+
+// ErrOptions is what [NewAnalyzer] and [NewPhrases] wrap when an option makes no sense.
+var ErrOptions = errors.New("invalid fingerprint options")
+
+// These bounds keep a mistaken option from turning into memory or time.
+const (
+	maxWindow     = 1 << 10
+	maxShortWords = 1 << 20
+)
+
+func (o *Options) check() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...)
+	}
+	switch {
+	case o.Window < 0 || o.Window > maxWindow:
+		return bad("Window is %d, want 0 to %d", o.Window, maxWindow)
+	case o.Weight < 0 || int(o.Weight) >= len(weightNames):
+		return bad("Weight(%d) is none of the constants", int(o.Weight))
+	case o.Cap < 0:
+		return bad("Cap is %d, want 0 for the default or a positive number", o.Cap)
+	case o.Cap > 0 && (o.Weight != CappedCount || o.Weigher != nil):
+		return bad("Cap is %d, but only CappedCount has a cap", o.Cap)
+	case o.Weigher != nil && o.Weight != CappedCount:
+		return bad("both Weight and Weigher are set")
+	case o.Hash < 0 || int(o.Hash) >= len(hashNames):
+		return bad("Hash(%d) is none of the constants", int(o.Hash))
+	case o.ReplacePhrases && o.Phrases == nil:
+		return bad("ReplacePhrases is set without Phrases")
+	case o.ShortWords > maxShortWords:
+		return bad("ShortWords is %d, want at most %d", o.ShortWords, maxShortWords)
+	}
+	if o.Weigher != nil && !validName(o.Weigher.Name()) {
+		return bad("the Weigher's name %q is not printable ASCII without spaces", o.Weigher.Name())
+	}
+	if o.Stemmer != nil && !validName(o.Stemmer.Name()) {
+		return bad("the Stemmer's name %q is not printable ASCII without spaces", o.Stemmer.Name())
+	}
+	return nil
+}
+
+func validName(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 200
+}
+
+// version is part of every Analyzer's name. It must change with any change of
+// the tables, the tokens, the hashes or the weights that some text can show.
+const version = "text/1"
+
+// name lists what differs from the defaults, in a fixed order.
+func (o *Options) name() string {
+	parts := []string{version}
+	add := func(key, value string) { parts = append(parts, key+"="+value) }
+	if o.Window > 1 {
+		add("window", strconv.Itoa(o.Window))
+	}
+	switch {
+	case o.Weigher != nil:
+		add("weigher", o.Weigher.Name())
+	case o.Weight != CappedCount:
+		add("weight", weightNames[o.Weight])
+	case o.cap() != defaultCap:
+		add("cap", strconv.Itoa(o.Cap))
+	}
+	if o.Hash != XXH64 {
+		add("hash", hashNames[o.Hash])
+	}
+	if o.StopWords != nil {
+		add("stop", o.StopWords.id())
+	}
+	if o.Stemmer != nil {
+		add("stem", o.Stemmer.Name())
+	}
+	if o.Phrases != nil {
+		key := "phrases"
+		if o.ReplacePhrases {
+			key = "replace"
+		}
+		add(key, o.Phrases.id())
+	}
+	if n := o.shortWords(); n != defaultShortWords {
+		add("short", strconv.Itoa(n))
+	}
+	return strings.Join(parts, " ")
+}
+
+const (
+	defaultCap        = 16
+	defaultShortWords = 50
+)
+
+func (o *Options) cap() int {
+	if o.Cap == 0 {
+		return defaultCap
+	}
+	return o.Cap
+}
+
+func (o *Options) shortWords() int {
+	if o.ShortWords == 0 {
+		return defaultShortWords
+	}
+	return max(o.ShortWords, 0)
+}

@@ -1,0 +1,62 @@
+package fingerprint
+
+// The primes of xxhash64.
+const (
+	prime1 = 11400714785074694791
+	prime2 = 14029467366897019727
+	prime3 = 1609587929392839161
+	prime4 = 9650029242287828579
+	prime5 = 2870177450012600261
+)
+
+// mix is the final mix of xxhash64, a bijection.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * prime2
+	h = (h ^ h>>29) * prime3
+	return h ^ h>>32
+}
+
+// The hash of a window of tokens with hashes h1 ... hk is
+//
+//	mix(h1*p^(k-1) + h2*p^(k-2) + ... + hk), p = prime1, modulo 2^64.
+//
+// shingleSize is the window of Signature.Shingle.
+const shingleSize = 3
+
+// windows appends the hash of every window of k tokens to dst, or one hash of
+// all tokens when there are fewer. It needs the sum of the window before only
+// (Karp and Rabin 1987), so it costs the same for every k.
+func windows(dst, tokens []uint64, k int) []uint64 {
+	if len(tokens) == 0 {
+		return dst
+	}
+	leaving := uint64(1) // p^k
+	for range k {
+		leaving *= prime1
+	}
+	var sum uint64
+	for i, h := range tokens {
+		sum = sum*prime1 + h
+		if i >= k {
+			sum -= tokens[i-k] * leaving
+		}
+		if i >= k-1 {
+			dst = append(dst, mix(sum))
+		}
+	}
+	if len(tokens) < k {
+		dst = append(dst, mix(sum))
+	}
+	return dst
+}
+
+// sequenceHash is a strong hash of a token sequence: equal for equal sequences,
+// unrelated for others.
+func sequenceHash(tokens []uint64) uint64 {
+	h := uint64(prime5) + uint64(len(tokens))
+	for _, t := range tokens {
+		h ^= t
+		h = (h<<27|h>>37)*prime1 + prime4
+	}
+	return mix(h)
+}

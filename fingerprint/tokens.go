@@ -1,0 +1,244 @@
+package fingerprint
+
+import (
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// tokenizer cuts a text into normalised tokens (see class) and hashes them.
+//
+// The tokens are those of the normal form of the whole text, but hardly any text
+// needs to be normalised: the classes tell whether a token is its own normal
+// form, or differs in case and width only. Where that is in doubt, the part from
+// the token's first character to the next separator goes through the normaliser
+// and is cut again.
+type tokenizer struct {
+	tables *tables
+	text   []byte
+	pos    int
+	hash   Hash
+	list   *tokenList // gets the tokens' text, if not nil
+	units  int        // words so far, times wordUnits
+	folded []byte
+	normal normalizer
+}
+
+func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
+	if t.tables == nil {
+		t.tables = loadTables()
+	}
+	t.text, t.pos, t.hash, t.list, t.units = text, 0, hash, list, 0
+}
+
+// end lets go of the text.
+func (t *tokenizer) end() { t.text, t.list = nil, nil }
+
+func (t *tokenizer) done() bool { return t.pos >= len(t.text) }
+
+func (t *tokenizer) words() int { return t.units / wordUnits }
+
+// next appends the hashes of the next tokens to dst: n, or a few more, or all
+// that are left.
+func (t *tokenizer) next(dst []uint64, n int) []uint64 {
+	dst, t.pos = t.scan(dst, t.text, t.pos, len(dst)+n, false)
+	return dst
+}
+
+// What an ASCII byte is, or that it is none.
+const (
+	asciiWord  = 1
+	asciiUpper = 2
+	notASCII   = 4
+)
+
+var byteKinds = func() (kinds [256]uint8) {
+	for c := range kinds {
+		switch {
+		case c >= 0x80:
+			kinds[c] = notASCII
+		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
+			kinds[c] = asciiWord
+		case 'A' <= c && c <= 'Z':
+			kinds[c] = asciiWord | asciiUpper
+		}
+	}
+	return kinds
+}()
+
+// scan appends hashes to dst until it holds limit of them, and gives the place
+// it came to. With normal set the text is in normal form.
+func (t *tokenizer) scan(dst []uint64, text []byte, i, limit int, normal bool) ([]uint64, int) {
+	for i < len(text) && len(dst) < limit {
+		kind := byteKinds[text[i]]
+		if kind == 0 {
+			i++
+			continue
+		}
+		start, all := i, kind
+		for kind&asciiWord != 0 {
+			all |= kind
+			if i++; i == len(text) {
+				kind = 0
+				break
+			}
+			kind = byteKinds[text[i]]
+		}
+		switch {
+		case kind == notASCII:
+			dst, i = t.word(dst, text, start, normal)
+		case all&asciiUpper != 0:
+			t.folded = appendLower(t.folded[:0], text[start:i])
+			dst = t.emit(dst, t.folded, wordUnits)
+		default:
+			dst = t.emit(dst, text[start:i], wordUnits)
+		}
+	}
+	return dst, i
+}
+
+func appendLower(dst, word []byte) []byte {
+	for _, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// emit appends the hash of a token in normal form.
+func (t *tokenizer) emit(dst []uint64, token []byte, units int) []uint64 {
+	t.units += units
+	var h uint64
+	if t.hash == XXH64 {
+		h = xxhash.Sum64(token)
+	} else {
+		h = fnv1Bytes(token)
+	}
+	if t.list != nil {
+		t.list.add(token, h)
+	}
+	return append(dst, h)
+}
+
+// decode is utf8.DecodeRune with a short way for what most texts are made of.
+func decode(b []byte) (rune, int) {
+	if len(b) >= 3 {
+		if b[0] < 0x80 {
+			return rune(b[0]), 1
+		}
+		if 0xC2 <= b[0] && b[0] < 0xE0 && b[1]&0xC0 == 0x80 {
+			return rune(b[0]&0x1F)<<6 | rune(b[1]&0x3F), 2
+		}
+		if 0xE1 <= b[0] && b[0] < 0xED && b[1]&0xC0 == 0x80 && b[2]&0xC0 == 0x80 {
+			return rune(b[0]&0x0F)<<12 | rune(b[1]&0x3F)<<6 | rune(b[2]&0x3F), 3
+		}
+	}
+	return utf8.DecodeRune(b)
+}
+
+// word reads what begins at i: a token, a part that needs the normaliser, or a
+// character that is in no token. It gives the place after it.
+func (t *tokenizer) word(dst []uint64, text []byte, i int, normal bool) ([]uint64, int) {
+	start := i
+	r, size := decode(text[i:])
+	prev := t.tables.classOf(r)
+	i += size
+	units, isSingle, changed := wordUnits, false, false
+	switch {
+	case prev == separator || prev == ignorable || prev >= maybeMark:
+		return dst, i
+	case prev == unknown:
+		return t.emit(dst, text[start:i], singleUnits(r)), i
+	case prev == slow || prev == slowMark:
+		if !normal {
+			return t.normalized(dst, text, start)
+		}
+		if prev == slowMark {
+			return dst, i
+		}
+	case prev == single || prev == singleComposing:
+		units, isSingle = singleUnits(r), true
+	case prev == cased:
+		changed = true
+	}
+
+loop:
+	for i < len(text) {
+		r, size = decode(text[i:])
+		c := t.tables.classOf(r)
+		switch {
+		case c == separator || c == unknown:
+			break loop
+		case c == single || c == singleComposing:
+			if !isSingle || !prev.conjoins() {
+				break loop
+			}
+		case c <= cased && c >= letter || c == slow:
+			if isSingle {
+				break loop
+			}
+			if c == cased {
+				changed = true
+			}
+			if !normal && (c == slow || c == letterMaybe && (prev == letterComposing || prev == cased || prev == ignorable)) {
+				return t.normalized(dst, text, start)
+			}
+		case normal:
+			// A mark, in order and composed.
+		case c == ignorable:
+			if prev >= markOrdered {
+				return t.normalized(dst, text, start)
+			}
+			changed = true
+		case c == slowMark,
+			c == maybeMark && prev != letter && prev != single && prev != markStarter,
+			c >= markOrdered && (prev == ignorable || prev == maybeMark || prev >= markOrdered && c < prev):
+			return t.normalized(dst, text, start)
+		}
+		prev = c
+		i += size
+	}
+	token := text[start:i]
+	if changed {
+		token = t.fold(token)
+	}
+	return t.emit(dst, token, units), i
+}
+
+// fold gives a token with its case folded and without what is ignorable.
+func (t *tokenizer) fold(token []byte) []byte {
+	t.folded = t.folded[:0]
+	for i := 0; i < len(token); {
+		r, size := decode(token[i:])
+		switch t.tables.classOf(r) {
+		case cased:
+			t.folded = t.tables.appendFolded(t.folded, r)
+		case ignorable:
+		default:
+			t.folded = append(t.folded, token[i:i+size]...)
+		}
+		i += size
+	}
+	return t.folded
+}
+
+// normalized takes the part from start to the next separator through the
+// normaliser.
+func (t *tokenizer) normalized(dst []uint64, text []byte, start int) ([]uint64, int) {
+	i := start
+	for i < len(text) {
+		r, size := decode(text[i:])
+		if c := t.tables.classOf(r); c == separator || c == unknown {
+			break
+		}
+		i += size
+	}
+	part := t.normal.normalize(t.tables, text[start:i])
+	dst, _ = t.scan(dst, part, 0, int(^uint(0)>>1), true)
+	return dst, i
+}
+
+// singleUnits is what a character of a script without spaces counts.
+func singleUnits(r rune) int { return wordUnits / 2 }

@@ -1,0 +1,35 @@
+package fingerprint
+
+import (
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// weightScale makes Sqrt and Log fine enough as integers.
+const weightScale = 16
+
+func (o *Options) weight(f feature) int {
+	if o.Weigher != nil {
+		return o.Weigher.Weight(f.text, f.count)
+	}
+	n := float64(f.count)
+	switch o.Weight {
+	case Count:
+		return f.count
+	case Sqrt:
+		return int(math.Round(weightScale * math.Sqrt(n)))
+	case Log:
+		return int(math.Round(weightScale * (1 + math.Log(n))))
+	case Once:
+		return 1
+	}
+	return min(f.count, o.cap())
+}
+
+func (h Hash) of(token []byte) uint64 {
+	if h == HashFNV1 {
+		return fnv1Bytes(token)
+	}
+	return xxhash.Sum64(token)
+}
