@@ -1,0 +1,178 @@
+// Package corpus reads the inputs of the command: web archives, JSON lines,
+// HTML and text files, folders of them, and lists of fingerprints, plain or
+// compressed with gzip or Zstandard.
+//
+// It gives a stream of records. Each record is a document or a skip with a
+// reason and a position, and each is counted: records == documents + skips,
+// always. Broken input never stops the run, is never passed over in silence
+// and never takes more memory than a small multiple of Options.MaxDocument,
+// whatever lengths it declares and however far it decompresses. (One thing is
+// held besides: the names in the folders on the path to the current file,
+// since they are read in sorted order.) Only an input that cannot be opened
+// ends the run with an error.
+package corpus
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// Kind says what a document is made of.
+type Kind uint8
+
+const (
+	HTML        Kind = iota + 1 // Content is a page, in the encoding that it came in
+	Text                        // Content is plain text, in the encoding that it came in
+	Fingerprint                 // Record.Fingerprint is set, Content is nil
+)
+
+func (k Kind) String() string {
+	switch k {
+	case HTML:
+		return "html"
+	case Text:
+		return "text"
+	case Fingerprint:
+		return "fingerprint"
+	}
+	return "skip"
+}
+
+// Record is a document, or a skip where Skip is not nil.
+type Record struct {
+	// Source is the file, as it was given or found in a folder that was given
+	// (with slashes), or "-" for standard input.
+	Source string
+	// Number counts the records of the source, from 1.
+	Number int64
+	// Offset is where the record begins: in bytes of the source file where
+	// that is not compressed; in bytes of the compressed file where the record
+	// begins a gzip member, as in a web archive compressed record by record;
+	// else in bytes of the decompressed stream.
+	Offset int64
+
+	Key         string // URL, path or ID; empty where the input has none
+	Scope       string // JSON lines only
+	Kind        Kind
+	ContentType string // as declared by the input, with its charset
+	Content     []byte // belongs to the receiver; never empty where Kind is HTML or Text
+	Fingerprint fingerprint.Fingerprint
+
+	// Repaired says what was wrong with a document that could be used all the
+	// same, such as a Content-Length that lies. Empty for most.
+	Repaired string
+
+	Skip *Skip
+}
+
+// Skip says why a record is no document.
+type Skip struct {
+	// Reason is short and one of few: "revisit", "status 404", "too large",
+	// "not text: image/png", "truncated gzip", "bad json".
+	Reason string
+	// Detail says more about this one record; it may be empty.
+	Detail string
+	// Document is true where the record was a document, or may have held
+	// some, that could not be read or used. It is false where there is nothing
+	// to miss: a request, a revisit, a redirect.
+	Document bool
+	// Err is the error behind it, if there was one.
+	Err error
+}
+
+func (s *Skip) String() string {
+	if s.Detail == "" {
+		return s.Reason
+	}
+	return s.Reason + ": " + s.Detail
+}
+
+// Format is the format of an input.
+type Format string
+
+const (
+	// Detect, the zero value, finds the format of each file by its content
+	// and its name: "WARC/" begins a web archive, whatever its name; then the
+	// names .html .htm .xhtml, .jsonl .ndjson, .txt .text .md, .u64le and
+	// .fingerprints decide (before .gz or .zst); then '{' begins JSON lines,
+	// HTML is told by its first tag, and lines of fingerprints by the first
+	// ones (16 digits or 0x); other text is text. What is none of these is one
+	// skip.
+	Detect       Format = ""
+	WARC         Format = "warc"         // WARC 0.17, 0.18, 1.0 and 1.1
+	WET          Format = "wet"          // the same: text that was taken from a WARC
+	JSONL        Format = "jsonl"        // an object a line
+	HTMLFile     Format = "html"         // one page a file
+	TextFile     Format = "text"         // one text a file
+	Fingerprints Format = "fingerprints" // a fingerprint, or fingerprint TAB key, a line
+	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian
+)
+
+var formats = []Format{WARC, WET, JSONL, HTMLFile, TextFile, Fingerprints, U64LE}
+
+// ParseFormat reads the name of a format; "" is Detect.
+func ParseFormat(s string) (Format, error) {
+	if f := Format(s); f == Detect || slices.Contains(formats, f) {
+		return f, nil
+	}
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = string(f)
+	}
+	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s, strings.Join(names, ", "))
+}
+
+// DefaultMaxDocument is the default of Options.MaxDocument: 16 MiB.
+const DefaultMaxDocument = 16 << 20
+
+// Options of a Reader. The zero value is ready to use.
+type Options struct {
+	// Format forces the format of all inputs. Default Detect.
+	Format Format
+	// MaxDocument is the size in bytes of the largest document, after all
+	// decompression; a larger one is skipped as "too large". Up to about 8
+	// times as much memory is in use at a time. Default DefaultMaxDocument.
+	MaxDocument int64
+	// Statuses are the HTTP statuses whose responses are documents; others are
+	// passed by as "status 404". Default 200 only: errors and redirects
+	// are copies of each other and none of them a page.
+	Statuses []int
+	// Fields names the fields of JSON lines.
+	Fields Fields
+	// Stdin is read for the input "-". Default os.Stdin.
+	Stdin io.Reader
+}
+
+// Fields are the names of the top-level fields of JSON lines. An empty name
+// stands for the usual names, tried in this order.
+type Fields struct {
+	Key         string // "url", "id", "key"; a string or a number
+	Content     string // "html", "main", "text", "content"; a string
+	Scope       string // "scope"
+	Fingerprint string // "fingerprint"; read where there is no content, and before it where it is named here
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if _, err := ParseFormat(string(o.Format)); err != nil {
+		return o, err
+	}
+	if o.MaxDocument < 0 || o.MaxDocument > math.MaxInt/16 {
+		return o, fmt.Errorf("corpus: MaxDocument is %d: want 1 to %d, or 0 for %d", o.MaxDocument, math.MaxInt/16, DefaultMaxDocument)
+	}
+	if o.MaxDocument == 0 {
+		o.MaxDocument = DefaultMaxDocument
+	}
+	if o.Statuses == nil {
+		o.Statuses = []int{200}
+	}
+	if o.Stdin == nil {
+		o.Stdin = os.Stdin
+	}
+	return o, nil
+}

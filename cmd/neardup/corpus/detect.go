@@ -1,0 +1,202 @@
+package corpus
+
+import (
+	"bytes"
+	"net/http"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// sniffBytes is how much of a file or a document is looked at to tell what it
+// is.
+const sniffBytes = 4 << 10
+
+// detect finds the format of a file.
+func (s *source) detect() (Format, *Skip) {
+	head := s.w.peek(sniffBytes)
+	if len(head) == 0 {
+		if d := s.w.damage(); d != nil {
+			return Detect, &Skip{Reason: d.reason, Detail: d.Error(), Document: true, Err: d}
+		}
+	}
+	return detectFormat(s.name, head)
+}
+
+func detectFormat(name string, head []byte) (Format, *Skip) {
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	if recordStart(text) {
+		return WARC, nil
+	}
+	if bytes.HasPrefix(text, []byte("filedesc://")) {
+		return Detect, &Skip{Reason: "not supported: ARC", Detail: "convert it to WARC", Document: true}
+	}
+	if f := formatByName(name); f != Detect {
+		return f, nil
+	}
+	switch {
+	case len(head) == 0:
+		return Detect, &Skip{Reason: "empty", Document: true}
+	case bytes.HasPrefix(text, []byte("{")):
+		return JSONL, nil
+	case looksLikeFingerprints(text, len(head) < sniffBytes):
+		return Fingerprints, nil
+	}
+	kind, problem := sniff(head)
+	switch {
+	case problem != "":
+		return Detect, &Skip{Reason: problem, Detail: "if it can be read, name its format", Document: true}
+	case kind == HTML:
+		return HTMLFile, nil
+	}
+	return TextFile, nil
+}
+
+func formatByName(name string) Format {
+	name = strings.ToLower(path.Base(name))
+	for _, compressed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, compressed)
+	}
+	switch path.Ext(name) {
+	case ".warc", ".wet":
+		return WARC
+	case ".html", ".htm", ".xhtml":
+		return HTMLFile
+	case ".jsonl", ".ndjson":
+		return JSONL
+	case ".txt", ".text", ".md":
+		return TextFile
+	case ".u64le":
+		return U64LE
+	case ".fingerprints":
+		return Fingerprints
+	}
+	return Detect
+}
+
+// looksLikeFingerprints says whether all whole lines in view are fingerprints
+// in a form that other text hardly has.
+func looksLikeFingerprints(head []byte, whole bool) bool {
+	n := 0
+	for len(head) > 0 {
+		line, rest, ok := bytes.Cut(head, []byte{'\n'})
+		if !ok && !whole && n > 0 {
+			break
+		}
+		head = rest
+		digits, _, _ := bytes.Cut(bytes.TrimSuffix(line, []byte{'\r'}), []byte{'\t'})
+		if len(digits) == 0 && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if len(digits) < 16 && !bytes.HasPrefix(digits, []byte("0x")) {
+			return false
+		}
+		if _, err := fingerprint.Parse(string(digits)); err != nil {
+			return false
+		}
+		n++
+	}
+	return n > 0
+}
+
+// sniff tells pages from texts, and both from everything else, by content.
+func sniff(content []byte) (kind Kind, problem string) {
+	media, binary := isBinary(content)
+	switch {
+	case binary:
+		return 0, "not text: " + media
+	case media == "text/html":
+		return HTML, ""
+	case media == "text/xml" && bytes.Contains(content[:min(len(content), sniffBytes)], []byte("<html")):
+		return HTML, ""
+	case media == "text/plain" || isText(content):
+		return Text, ""
+	}
+	return 0, "not text: " + media
+}
+
+// isBinary says whether content that is declared to be text is something
+// else, by its magic number, and what.
+func isBinary(content []byte) (media string, yes bool) {
+	media = mediaType(http.DetectContentType(content))
+	family, _, _ := strings.Cut(media, "/")
+	switch {
+	case media == "application/octet-stream", family == "text":
+		return media, false // without a magic number it may be text in another encoding
+	case media == "application/pdf", media == "application/postscript":
+		return media, true
+	}
+	return media, !isText(content) // "BM" begins bitmaps, and words
+}
+
+// isText says whether the beginning of content is UTF-8 without control
+// characters.
+func isText(content []byte) bool {
+	content = content[:min(len(content), sniffBytes)]
+	for i := 0; i < len(content); {
+		r, size := utf8.DecodeRune(content[i:])
+		if r == utf8.RuneError && size == 1 && utf8.FullRune(content[i:]) || r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) {
+			return false
+		}
+		i += size
+	}
+	return len(content) > 0
+}
+
+// mediaType is the media type of a Content-Type, lower-case and without its
+// parameters; "unknown" where it is not of the form of one.
+func mediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	media, _, _ = strings.Cut(media, ",")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if media == "" {
+		return ""
+	}
+	family, sub, ok := strings.Cut(media, "/")
+	if !ok || !isToken(family) || !isToken(sub) || len(media) > 80 {
+		return "unknown"
+	}
+	return media
+}
+
+// isToken follows RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// declaredKind is what a media type says of a document: its kind, or that its
+// content must tell (open), or neither.
+func declaredKind(media string) (kind Kind, open bool) {
+	switch media {
+	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
+		return HTML, false
+	case "text/plain", "text/markdown", "text/x-markdown":
+		return Text, false
+	case "", "unknown", "application/octet-stream", "application/unknown", "binary/octet-stream", "*/*":
+		return 0, true
+	}
+	return 0, false
+}
+
+// classify tells what a document is by what was declared, and by its content
+// where nothing useful was, or where the declaration is plainly wrong.
+func classify(media string, content []byte) (kind Kind, problem string) {
+	kind, open := declaredKind(media)
+	if open {
+		return sniff(content)
+	}
+	if kind == 0 {
+		return 0, "not text: " + media
+	}
+	if media, yes := isBinary(content); yes {
+		return 0, "not text: " + media
+	}
+	return kind, ""
+}

@@ -1,0 +1,250 @@
+package corpus
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// maxWindow bounds the memory of a Zstandard decoder: what the zstd
+	// command allows without being told to.
+	maxWindow = 128 << 20
+	// maxDictionary bounds the dictionary that a .warc.zst file begins with.
+	maxDictionary = 16 << 20
+)
+
+var (
+	gzipMagic       = []byte{0x1f, 0x8b, 8}
+	zstdMagic       = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
+)
+
+// damage is the end of what can be read of a compressed file, at least up to
+// its next member.
+type damage struct {
+	reason string
+	at     int64 // offset in the file
+	err    error
+}
+
+func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d: %v", d.reason, d.at, d.err) }
+func (d *damage) Unwrap() error { return d.err }
+
+// inflater decompresses a file by what its first bytes say. Of a gzip file it
+// gives the members apart: no Read returns bytes of two.
+type inflater struct {
+	in     *raw
+	opened bool
+
+	name   string // "gzip", "zstd"; "" for none
+	magic  []byte
+	z      decoder
+	zstd   *zstd.Decoder // z, to close it
+	inside bool          // inside a member
+
+	memberAt  int64 // file offset of the last member that began
+	newMember bool  // and nothing was read of it yet
+}
+
+type decoder interface {
+	io.Reader
+	Reset(io.Reader) error
+}
+
+// open looks at the first bytes.
+func (i *inflater) open() error {
+	i.opened = true
+	head, err := i.in.Peek(len(zstdMagic))
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		i.name, i.magic, i.z = "gzip", gzipMagic, new(gzip.Reader)
+	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
+		return i.openZstd(head)
+	case err != nil && err != io.EOF:
+		return i.damaged(err)
+	}
+	return nil
+}
+
+func (i *inflater) openZstd(head []byte) error {
+	i.name, i.magic = "zstd", zstdMagic
+	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
+	if bytes.Equal(head, dictionaryMagic) {
+		dictionary, err := i.readDictionary()
+		if err != nil {
+			return i.damaged(err)
+		}
+		if dictionary != nil {
+			options = append(options, zstd.WithDecoderDicts(dictionary))
+		}
+	}
+	z, err := zstd.NewReader(nil, options...)
+	if err != nil {
+		return i.damaged(err)
+	}
+	i.z, i.zstd = z, z
+	return nil
+}
+
+// readDictionary reads the first frame of a .warc.zst file: a dictionary, as
+// it is or compressed with Zstandard itself.
+func (i *inflater) readDictionary() ([]byte, error) {
+	var head [8]byte
+	if _, err := io.ReadFull(i.in, head[:]); err != nil {
+		return nil, err
+	}
+	size := binary.LittleEndian.Uint32(head[4:])
+	if size > maxDictionary {
+		return nil, fmt.Errorf("a dictionary of %d bytes, limit %d", size, maxDictionary)
+	}
+	stored, err := io.ReadAll(io.LimitReader(i.in, int64(size)))
+	if err != nil {
+		return nil, err
+	}
+	if len(stored) < int(size) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if !bytes.HasPrefix(stored, zstdMagic) {
+		if bytes.HasPrefix(stored, []byte{0x37, 0xa4, 0x30, 0xec}) {
+			return stored, nil
+		}
+		return nil, nil // some other frame to be passed over
+	}
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	return z.DecodeAll(stored, nil)
+}
+
+// Read gives decompressed bytes. Its error is io.EOF, or a *damage after which
+// resync may find more.
+func (i *inflater) Read(p []byte) (int, error) {
+	if !i.opened {
+		if err := i.open(); err != nil {
+			return 0, err
+		}
+	}
+	if i.z == nil {
+		n, err := i.in.Read(p)
+		if err != nil && err != io.EOF {
+			return n, i.damaged(err)
+		}
+		return n, err
+	}
+	for {
+		if !i.inside {
+			if err := i.begin(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := i.z.Read(p)
+		switch {
+		case err == io.EOF:
+			i.inside = false
+		case err != nil:
+			i.inside = false
+			return n, i.damaged(err)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// begin starts the next member; io.EOF if there is none. Zero bytes that fill
+// up a block of a tape or a disk are no members.
+func (i *inflater) begin() error {
+	for {
+		head, err := i.in.Peek(len(i.magic))
+		if len(head) > 0 && head[0] == 0 {
+			i.in.Discard(1)
+			continue
+		}
+		if len(head) == 0 {
+			if err == io.EOF {
+				return io.EOF
+			}
+			return i.damaged(err)
+		}
+		break
+	}
+	at := i.in.offset()
+	if err := i.z.Reset(i.in.Reader); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		d := i.damaged(err)
+		d.at = at
+		return d
+	}
+	if z, ok := i.z.(*gzip.Reader); ok {
+		z.Multistream(false)
+	}
+	i.inside, i.memberAt, i.newMember = true, at, i.name == "gzip"
+	return nil
+}
+
+func (i *inflater) damaged(err error) *damage {
+	d := &damage{at: i.in.offset(), err: err}
+	switch {
+	case i.in.file.err != nil:
+		d.reason, d.err = "read error", i.in.file.err
+	case i.name == "":
+		d.reason = "read error"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		d.reason = "truncated " + i.name
+	default:
+		d.reason = "bad " + i.name
+	}
+	return d
+}
+
+// resync goes forward, after damage, to the next member whose text begins
+// with want, and says whether there is one.
+func (i *inflater) resync(want string) bool {
+	if i.z == nil || i.in.file.err != nil {
+		return false
+	}
+	i.inside = false
+	for {
+		ahead, err := i.in.Peek(rawBuffer)
+		at := bytes.Index(ahead, i.magic)
+		if at < 0 {
+			if err != nil {
+				return false
+			}
+			i.in.Discard(len(ahead) - len(i.magic) + 1)
+			continue
+		}
+		i.in.Discard(at)
+		ahead, _ = i.in.Peek(rawBuffer)
+		if i.beginsWith(ahead, want) {
+			return true
+		}
+		i.in.Discard(1)
+	}
+}
+
+// beginsWith tries to read a member of which the first bytes are at hand.
+func (i *inflater) beginsWith(member []byte, want string) bool {
+	if err := i.z.Reset(bytes.NewReader(member)); err != nil {
+		return false
+	}
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(i.z, got)
+	return err == nil && string(got) == want
+}
+
+func (i *inflater) close() {
+	if i.zstd != nil {
+		i.zstd.Close()
+	}
+}

@@ -1,0 +1,186 @@
+package corpus
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+)
+
+// Reader reads inputs one after the other. Records is for one goroutine; the
+// other methods may be called from any, at any time.
+type Reader struct {
+	inputs []string
+	opts   Options
+
+	counter counter
+	read    atomic.Int64
+	total   atomic.Int64
+}
+
+// New makes a reader of inputs: files, folders (read in sorted order, with all
+// below them) or "-" for standard input. It opens nothing yet, but an input
+// that does not exist is an error here, before any work is done.
+func New(inputs []string, opts Options) (*Reader, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{inputs: inputs, opts: opts}
+	r.counter.inputs = make([]Totals, len(inputs))
+	r.total.Store(-1)
+	for _, input := range inputs {
+		if input == "-" {
+			continue
+		}
+		if _, err := os.Stat(input); err != nil {
+			return nil, fmt.Errorf("corpus: input: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// Totals is what was read so far.
+func (r *Reader) Totals() Totals { return r.counter.all() }
+
+// TotalsByInput is what was read so far of each input given to New; a folder
+// is one input.
+func (r *Reader) TotalsByInput() []Totals { return r.counter.byInput() }
+
+// Progress is the number of bytes read from the files, before decompression,
+// and the number there is to read; -1 where that is not known: before Measure,
+// and with standard input or a pipe among the inputs.
+func (r *Reader) Progress() (read, total int64) { return r.read.Load(), r.total.Load() }
+
+// Measure walks the inputs and adds up the sizes of their files, for Progress.
+// It takes a stat of each file.
+func (r *Reader) Measure(ctx context.Context) error {
+	var total int64
+	for _, input := range r.inputs {
+		if input == "-" {
+			return nil
+		}
+		info, err := os.Stat(input)
+		if err != nil {
+			return fmt.Errorf("corpus: input: %w", err)
+		}
+		if !info.IsDir() {
+			if !info.Mode().IsRegular() {
+				return nil
+			}
+			total += info.Size()
+			continue
+		}
+		for entry := range walk(ctx, input) {
+			if entry.skip == nil {
+				total += entry.size
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.total.Store(total)
+	return nil
+}
+
+// Records reads all inputs. An error ends the sequence: an input that cannot
+// be opened, or ctx. Everything else that goes wrong is a record with a Skip.
+// It is to be called once.
+func (r *Reader) Records(ctx context.Context) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for i, input := range r.inputs {
+			run := &run{Reader: r, ctx: ctx, input: i, yield: yield}
+			if err := run.readInput(input); err != nil {
+				if !run.stopped {
+					yield(Record{}, err)
+				}
+				return
+			}
+			if run.stopped {
+				return
+			}
+		}
+	}
+}
+
+// run is the reading of one input.
+type run struct {
+	*Reader
+	ctx     context.Context
+	input   int
+	yield   func(Record, error) bool
+	stopped bool // the receiver wants no more
+}
+
+func (r *run) readInput(input string) error {
+	if input == "-" {
+		return r.readFile(input, r.opts.Stdin, -1)
+	}
+	info, err := os.Stat(input)
+	if err != nil {
+		return fmt.Errorf("corpus: input: %w", err)
+	}
+	if info.IsDir() {
+		return r.readFolder(input)
+	}
+	return r.openFile(filepath.ToSlash(input), input)
+}
+
+// openFile reads one file; its error is one of opening it, or of the context.
+func (r *run) openFile(name, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("corpus: input: %w", err)
+	}
+	defer f.Close()
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return r.readFile(name, f, size)
+}
+
+func (r *run) readFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("corpus: input: %w", err)
+	}
+	folder.Close()
+	for entry := range walk(r.ctx, path) {
+		skip := entry.skip
+		if skip == nil {
+			if err := r.openFile(entry.name, entry.path); err != nil && r.ctx.Err() == nil {
+				skip = cannotOpen(err)
+			}
+		}
+		if skip != nil {
+			r.emit(&Record{Source: entry.name, Number: 1, Key: entry.name, Skip: skip})
+		}
+		if r.stopped {
+			return nil
+		}
+	}
+	return r.ctx.Err()
+}
+
+// emit counts a record and hands it over. It is false when to stop.
+func (r *run) emit(rec *Record) bool {
+	r.counter.count(r.input, rec)
+	if !r.yield(*rec, nil) {
+		r.stopped = true
+	}
+	return !r.stopped
+}
+
+// readFile reads one stream of bytes; its only error is that of the context.
+func (r *run) readFile(name string, f io.Reader, size int64) error {
+	r.counter.countFile(r.input)
+	s := &source{run: r, name: name, w: newWindow(newRaw(r.ctx, f, size, &r.read))}
+	s.readAll()
+	s.w.close()
+	return r.ctx.Err()
+}

@@ -1,0 +1,240 @@
+package corpus
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sharedData is the path of a file of real documents beside the repository.
+func sharedData(t testing.TB, name string) string {
+	t.Helper()
+	root, err := os.Getwd()
+	for err == nil {
+		if _, err = os.Stat(filepath.Join(root, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		root, err = filepath.Dir(root), nil
+	}
+	path := filepath.Join(root, "..", "shared", "data", filepath.FromSlash(name))
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("skipped: the folder ../shared/data of real documents is missing")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// readAll reads inputs and checks what holds for all of them.
+func readAll(t testing.TB, opts Options, inputs ...string) ([]Record, Totals) {
+	t.Helper()
+	r, err := New(inputs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []Record
+	for rec, err := range r.Records(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, rec)
+	}
+	checkTotals(t, records, r.Totals())
+	return records, r.Totals()
+}
+
+func checkTotals(t testing.TB, records []Record, totals Totals) {
+	t.Helper()
+	var documents, skips, repaired int64
+	numbers := map[string]int64{}
+	for _, rec := range records {
+		numbers[rec.Source]++
+		if rec.Number != numbers[rec.Source] {
+			t.Errorf("%s: record %d has number %d", rec.Source, numbers[rec.Source], rec.Number)
+		}
+		switch {
+		case rec.Skip != nil:
+			skips++
+			if rec.Skip.Reason == "" || rec.Kind != 0 || rec.Content != nil || rec.Repaired != "" {
+				t.Errorf("a skip with no reason or with content: %+v", rec)
+			}
+		case rec.Kind == Fingerprint && rec.Content == nil, (rec.Kind == HTML || rec.Kind == Text) && len(rec.Content) > 0:
+			documents++
+			if rec.Repaired != "" {
+				repaired++
+			}
+		default:
+			t.Errorf("a document of no kind or without content: %+v", rec)
+		}
+	}
+	var counted int64
+	for _, n := range totals.Skipped {
+		counted += n
+	}
+	if totals.Records != int64(len(records)) || totals.Documents != documents || totals.Repaired != repaired ||
+		counted != skips || totals.Skips() != skips || totals.Records != totals.Documents+counted {
+		t.Errorf("totals %+v of %d documents, %d repaired, %d skips", totals, documents, repaired, skips)
+	}
+}
+
+// countTypes counts the WARC-Type lines of a file, without a WARC reader.
+func countTypes(t *testing.T, path string) map[string]int64 {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	lines := bufio.NewReader(z)
+	for {
+		line, err := lines.ReadString('\n')
+		if kind, ok := strings.CutPrefix(line, "WARC-Type: "); ok {
+			counts[strings.TrimSpace(kind)]++
+		}
+		if err == io.EOF {
+			return counts
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expectDocuments reads an archive of one record a gzip member with the
+// standard library alone, and gives its documents.
+func expectDocuments(t *testing.T, path string) (keys []string, contents [][]byte) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bytes.NewReader(file)
+	for in.Len() > 0 {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z.Multistream(false)
+		record, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, record, _ = bytes.Cut(record, []byte("\r\n")) // the version
+		message, err := mail.ReadMessage(bytes.NewReader(record))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, media := message.Header.Get("Warc-Type"), message.Header.Get("Content-Type")
+		body, _ := io.ReadAll(message.Body)
+		body = bytes.TrimSuffix(body, []byte("\r\n\r\n"))
+		body = bytes.ReplaceAll(body, []byte("Content-Length: -1\r\n"), nil) // in one of the archives, and refused by net/http
+		switch {
+		case kind == "response" && strings.HasPrefix(media, "application/http"):
+			header, _, _ := bytes.Cut(body, []byte("\r\n\r\n"))
+			chunked := bytes.Contains(bytes.ToLower(header), []byte("transfer-encoding: chunked"))
+			response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(body)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != 200 {
+				continue
+			}
+			media = response.Header.Get("Content-Type")
+			body = body[len(header)+4:]
+			if dechunked, err := io.ReadAll(response.Body); chunked && err == nil { // else the header alone was kept
+				body = dechunked
+			}
+		case kind != "conversion":
+			continue
+		}
+		if (strings.HasPrefix(media, "text/html") || strings.HasPrefix(media, "text/plain")) && len(body) > 0 {
+			keys, contents = append(keys, message.Header.Get("Warc-Target-Uri")), append(contents, body)
+		}
+	}
+	return keys, contents
+}
+
+func TestRealArchives(t *testing.T) {
+	for name, documents := range map[string]int{
+		"aut-example.warc.gz": 129, "pywb-iana.warc.gz": 16, "whirlwind.warc.gz": 1, "whirlwind.warc.wet.gz": 1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := sharedData(t, "warc/"+name)
+			records, totals := readAll(t, Options{}, path)
+			var all int64
+			for kind, n := range countTypes(t, path) {
+				if passedBy(kind) && totals.Skipped[kind] != n {
+					t.Errorf("%d of %s, %d in the file", totals.Skipped[kind], kind, n)
+				}
+				all += n
+			}
+			keys, contents := expectDocuments(t, path)
+			if totals.Records != all || totals.Repaired != 0 || int(totals.Documents) != len(keys) || len(keys) != documents {
+				t.Errorf("want %d records and %d documents, got %+v", all, len(keys), totals)
+			}
+			i := 0
+			for _, rec := range records {
+				if rec.Skip != nil {
+					continue
+				}
+				if i < len(keys) && (rec.Key != keys[i] || !bytes.Equal(rec.Content, contents[i])) {
+					t.Errorf("document %d is %q of %d bytes, want %q of %d", i, rec.Key, len(rec.Content), keys[i], len(contents[i]))
+				}
+				i++
+			}
+		})
+	}
+}
+
+func TestRealJSONLines(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		kind Kind
+	}{{"pages/docs.jsonl.gz", HTML}, {"recrawls/docs.jsonl.gz", HTML}, {"revisions/docs.jsonl.gz", Text}} {
+		t.Run(test.name, func(t *testing.T) {
+			path := sharedData(t, test.name)
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			z, err := gzip.NewReader(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := json.NewDecoder(z)
+			records, totals := readAll(t, Options{}, path)
+			for _, rec := range records {
+				var doc struct{ ID, HTML, Main string }
+				if err := want.Decode(&doc); err != nil {
+					t.Fatal(err)
+				}
+				content := doc.HTML
+				if content == "" {
+					content = doc.Main
+				}
+				if rec.Skip != nil || rec.Kind != test.kind || rec.Key != doc.ID || string(rec.Content) != content {
+					t.Errorf("record %d is %q, %s, %d bytes, %v; want %q, %d bytes", rec.Number, rec.Key, rec.Kind, len(rec.Content), rec.Skip, doc.ID, len(content))
+				}
+			}
+			if want.More() || totals.Skips() != 0 {
+				t.Errorf("%+v, and there are more", totals)
+			}
+		})
+	}
+}

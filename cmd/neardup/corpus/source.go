@@ -1,0 +1,133 @@
+package corpus
+
+import "fmt"
+
+// source is one file that is being read.
+type source struct {
+	*run
+	name   string
+	w      *window
+	number int64
+}
+
+// send completes a record and hands it over. It is false when to stop.
+func (s *source) send(rec *Record) bool {
+	if s.ctx.Err() != nil { // what ended the file was the context
+		return false
+	}
+	s.number++
+	rec.Source, rec.Number = s.name, s.number
+	return s.emit(rec)
+}
+
+// skip sends a record that is none.
+func (s *source) skip(offset int64, key string, skip Skip) bool {
+	return s.send(&Record{Offset: offset, Key: key, Skip: &skip})
+}
+
+func (s *source) readAll() {
+	format := s.opts.Format
+	if format == Detect {
+		var problem *Skip
+		format, problem = s.detect()
+		if problem != nil {
+			s.skip(0, s.name, *problem)
+			return
+		}
+	}
+	switch format {
+	case WARC, WET:
+		newArchive(s).read()
+	case JSONL:
+		s.jsonLines()
+	case HTMLFile:
+		s.wholeFile(HTML)
+	case TextFile:
+		s.wholeFile(Text)
+	case Fingerprints:
+		s.fingerprintLines()
+	case U64LE:
+		s.fingerprintBytes()
+	}
+}
+
+// wholeFile reads a file that is one document.
+func (s *source) wholeFile(kind Kind) {
+	rec := Record{Key: s.name, Kind: kind}
+	limit := s.opts.MaxDocument
+	for {
+		c := s.w.chunk()
+		if len(c) == 0 {
+			break
+		}
+		if int64(len(rec.Content)+len(c)) > limit {
+			s.skip(0, s.name, Skip{Reason: "too large", Detail: s.sizeAbove(limit), Document: true})
+			return
+		}
+		rec.Content = append(rec.Content, c...)
+		s.w.advance(len(c))
+	}
+	switch d := s.w.damage(); {
+	case d != nil:
+		s.skip(0, s.name, Skip{Reason: d.reason, Detail: d.Error(), Document: true, Err: d})
+	case len(rec.Content) == 0:
+		s.skip(0, s.name, Skip{Reason: "empty", Document: true})
+	default:
+		s.send(&rec)
+	}
+}
+
+func (s *source) sizeAbove(limit int64) string {
+	if n, ok := s.w.remaining(); ok {
+		return fmt.Sprintf("%d bytes, limit %d", s.w.pos+n, limit)
+	}
+	return fmt.Sprintf("over %d bytes", limit)
+}
+
+// endOfLines reports damage that ended a file of lines; partial is where the
+// line began that it cut, or the position behind the last whole one.
+func (s *source) endOfLines(partial int64) {
+	if d := s.w.damage(); d != nil {
+		s.skip(partial, "", Skip{Reason: d.reason, Detail: d.Error() + "; what follows was not read", Document: true, Err: d})
+	}
+}
+
+// lines calls f for each line that is not blank, without its line end. A line
+// above limit bytes is given as nil, with its size.
+func (s *source) lines(limit int, f func(offset int64, line []byte, size int64) bool) {
+	var buf []byte
+	for {
+		if cap(buf) > 1<<20 && len(buf) < cap(buf)/8 {
+			buf = nil // do not hold on to what one long line took
+		}
+		offset := s.w.pos
+		var size int64
+		var whole bool
+		buf, size, whole = s.w.line(buf[:0], limit+len("\r\n"))
+		if size == 0 || !whole && s.w.damage() != nil {
+			s.endOfLines(offset)
+			return
+		}
+		line := trimLineEnd(buf)
+		if len(line) == 0 {
+			continue
+		}
+		if len(line) > limit {
+			line = nil
+		}
+		if !f(offset, line, size) {
+			return
+		}
+	}
+}
+
+// trimLineEnd cuts one LF or CR LF.
+func trimLineEnd(line []byte) []byte {
+	if n := len(line); n > 0 && line[n-1] == '\n' {
+		line = line[:n-1]
+		if n > 1 && line[n-2] == '\r' {
+			line = line[:n-2]
+		}
+	}
+	return line
+}

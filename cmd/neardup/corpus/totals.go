@@ -1,0 +1,90 @@
+package corpus
+
+import (
+	"maps"
+	"sync"
+)
+
+// maxReasons bounds the distinct reasons that are counted apart: reasons
+// quote media types and encodings, which the input chooses.
+const maxReasons = 200
+
+// otherReasons counts skips beyond maxReasons.
+const otherReasons = "other reasons"
+
+// Totals counts what was read. Records == Documents + the sum of Skipped.
+type Totals struct {
+	Files     int64            // files opened; standard input is one
+	Records   int64            // all records
+	Documents int64            // records without a Skip
+	Repaired  int64            // documents with Repaired set
+	Skipped   map[string]int64 // skips by reason
+}
+
+func (t *Totals) count(rec *Record) {
+	t.Records++
+	if rec.Skip == nil {
+		t.Documents++
+		if rec.Repaired != "" {
+			t.Repaired++
+		}
+		return
+	}
+	reason := rec.Skip.Reason
+	if _, known := t.Skipped[reason]; !known && len(t.Skipped) >= maxReasons {
+		reason = otherReasons
+	}
+	if t.Skipped == nil {
+		t.Skipped = make(map[string]int64)
+	}
+	t.Skipped[reason]++
+}
+
+// Skips is the number of records that are no documents.
+func (t Totals) Skips() int64 { return t.Records - t.Documents }
+
+// counter is the Totals of each input, for concurrent use.
+type counter struct {
+	mu     sync.Mutex
+	inputs []Totals
+}
+
+func (c *counter) count(input int, rec *Record) {
+	c.mu.Lock()
+	c.inputs[input].count(rec)
+	c.mu.Unlock()
+}
+
+func (c *counter) countFile(input int) {
+	c.mu.Lock()
+	c.inputs[input].Files++
+	c.mu.Unlock()
+}
+
+func (c *counter) byInput() []Totals {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Totals, len(c.inputs))
+	for i, t := range c.inputs {
+		t.Skipped = maps.Clone(t.Skipped)
+		out[i] = t
+	}
+	return out
+}
+
+func (c *counter) all() Totals {
+	var sum Totals
+	for _, t := range c.byInput() {
+		sum.Files += t.Files
+		sum.Records += t.Records
+		sum.Documents += t.Documents
+		sum.Repaired += t.Repaired
+		for reason, n := range t.Skipped {
+			if sum.Skipped == nil {
+				sum.Skipped = make(map[string]int64)
+			}
+			sum.Skipped[reason] += n
+		}
+	}
+	return sum
+}

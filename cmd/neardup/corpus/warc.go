@@ -1,0 +1,194 @@
+package corpus
+
+import (
+	"fmt"
+	"slices"
+)
+
+// httpSlack is how much larger than a document the record around it may be.
+const httpSlack = 1 << 20
+
+// archive reads a WARC file. What follows from real archives:
+//
+// A record ends where its Content-Length says, if a record, the gzip member's
+// end or the file's end follows there. If not, the length lies, and the record
+// ends where the next one begins: at a gzip member or a line that begins with
+// a version ("WARC/1.0"). So one wrong, negative or missing length costs
+// nothing, and its record is marked as repaired. Where no record begins and
+// none is expected, what is passed over is one skip.
+type archive struct {
+	*source
+	limit   int // of a record
+	body    bodyDecoder
+	header  []byte  // scratch
+	content []byte  // scratch
+	alone   bool    // the record began a gzip member
+	reread  int64   // bytes put back into the window
+	told    *damage // the damage that was reported last
+}
+
+func newArchive(s *source) *archive {
+	return &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack}
+}
+
+func (a *archive) read() {
+	defer a.body.close()
+	for first := true; ; first = false {
+		a.skipBlankLines()
+		if d := a.w.damage(); d != nil && len(a.w.peek(1)) == 0 {
+			if d != a.told && !a.lost(d.at, recordHeader{}, d) || !a.w.resync("WARC/") {
+				return
+			}
+			continue
+		}
+		if len(a.w.peek(1)) == 0 {
+			if first {
+				a.skip(0, "", Skip{Reason: "empty", Document: true})
+			}
+			return
+		}
+		if !a.record() {
+			return
+		}
+	}
+}
+
+// record reads one record, or what stands in place of one.
+func (a *archive) record() bool {
+	offset := a.w.offset()
+	_, a.alone = a.w.atMember()
+	if !recordStart(a.w.peek(recordStartBytes)) {
+		a.content = a.content[:0]
+		n := a.toRecordStart(true)
+		return a.skip(offset, "", Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
+	}
+	if problem := a.readHeader(); problem != nil {
+		return a.skip(offset, "", *problem)
+	}
+	h := parseRecordHeader(a.header)
+	b := a.readBlock(h.length)
+	if b.damage != nil {
+		return a.lost(offset, h, b.damage)
+	}
+	rec := a.interpret(h, b)
+	rec.Offset, rec.Key = offset, h.uri
+	return a.send(&rec)
+}
+
+// lost reports a record that damage to the file ended.
+func (a *archive) lost(offset int64, h recordHeader, d *damage) bool {
+	a.told = d
+	return a.skip(offset, h.uri, Skip{Reason: d.reason, Detail: d.Error(), Document: !passedBy(h.kind), Err: d})
+}
+
+// readHeader reads up to the empty line into a.header.
+func (a *archive) readHeader() *Skip {
+	a.header = a.header[:0]
+	start := a.w.pos
+	for {
+		if _, ok := a.w.atMember(); ok && a.w.pos > start && recordStart(a.w.peek(recordStartBytes)) {
+			return &Skip{Reason: "truncated record header", Document: true}
+		}
+		line := len(a.header)
+		var whole bool
+		a.header, _, whole = a.w.line(a.header, maxRecordHeader)
+		if d := a.w.damage(); !whole && d != nil {
+			a.told = d
+			return &Skip{Reason: d.reason, Detail: d.Error(), Document: true, Err: d}
+		}
+		if !whole {
+			return &Skip{Reason: "truncated record header", Document: true}
+		}
+		if len(a.header) == maxRecordHeader {
+			a.content = a.content[:0]
+			n := maxRecordHeader + a.toRecordStart(false)
+			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Document: true}
+		}
+		if len(trimLineEnd(a.header[line:])) == 0 {
+			return nil
+		}
+	}
+}
+
+func (a *archive) skipBlankLines() {
+	for {
+		b := a.w.peek(windowBuffer / 2)
+		n := 0
+		for n < len(b) && (b[n] == '\r' || b[n] == '\n') {
+			n++
+		}
+		a.w.advance(n)
+		if n == 0 || n < len(b) {
+			return
+		}
+	}
+}
+
+// passedBy says whether a type of record holds no document.
+func passedBy(kind string) bool {
+	switch kind {
+	case "warcinfo", "request", "metadata", "revisit", "continuation":
+		return true
+	}
+	return false
+}
+
+// interpret makes a record of a header and its block.
+func (a *archive) interpret(h recordHeader, b recordBlock) Record {
+	skip := func(s Skip) Record { return Record{Skip: &s} }
+	switch {
+	case passedBy(h.kind):
+		return skip(Skip{Reason: h.kind})
+	case h.kind == "":
+		return skip(Skip{Reason: "no WARC-Type", Document: true})
+	case h.kind != "response" && h.kind != "resource" && h.kind != "conversion":
+		return skip(Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
+	case h.segment != "":
+		return skip(Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
+	case mediaType(h.contentType) == "text/dns":
+		return skip(Skip{Reason: "not text: text/dns"})
+	}
+	p := payload{contentType: h.contentType, body: b.content}
+	if isHTTP(h, b.content) {
+		var problem *Skip
+		if p, problem = parseHTTP(b.content); problem != nil {
+			return skip(*problem)
+		}
+		if !a.accepts(p.status) {
+			return skip(Skip{Reason: fmt.Sprintf("status %d", p.status)})
+		}
+	}
+	return a.document(p, b)
+}
+
+// document decodes a payload and tells what it is.
+func (a *archive) document(p payload, b recordBlock) Record {
+	skip := func(s Skip) Record { s.Document = true; return Record{Skip: &s} }
+	media := mediaType(p.contentType)
+	if kind, open := declaredKind(media); kind == 0 && !open { // it need not be decoded
+		return skip(Skip{Reason: "not text: " + media})
+	}
+	if b.truncated {
+		return skip(Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes of a Content-Length of %d", b.size, b.declared)})
+	}
+	if b.size > int64(len(b.content)) {
+		return skip(tooLarge(b.size, a.opts.MaxDocument))
+	}
+	content, repaired, problem := a.body.decode(p, a.opts.MaxDocument)
+	if problem != nil {
+		return skip(*problem)
+	}
+	if len(content) == 0 {
+		return skip(Skip{Reason: "empty"})
+	}
+	kind, reason := classify(media, content)
+	if reason != "" {
+		return skip(Skip{Reason: reason})
+	}
+	if b.repaired != "" {
+		repaired = b.repaired
+	}
+	return Record{Kind: kind, ContentType: p.contentType, Content: content, Repaired: repaired}
+}
+
+func (a *archive) accepts(status int) bool { return slices.Contains(a.opts.Statuses, status) }

@@ -1,0 +1,109 @@
+package corpus
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// maxRecordHeader bounds the header of a WARC record: its URL may be a data
+// URL.
+const maxRecordHeader = 1 << 20
+
+// recordHeader is what is read of the header of a WARC record.
+type recordHeader struct {
+	kind        string // WARC-Type, lower-case
+	uri         string
+	contentType string
+	segment     string
+	length      int64 // -1 where Content-Length is missing or no number
+}
+
+// recordStart says whether b begins with the version line of a WARC record.
+func recordStart(b []byte) bool {
+	version, ok := bytes.CutPrefix(b, []byte("WARC/"))
+	if !ok || len(version) < 4 || !isDigit(version[0]) || version[1] != '.' || !isDigit(version[2]) {
+		return false
+	}
+	i := 3
+	for i < len(version) && i < 6 && isDigit(version[i]) {
+		i++
+	}
+	return i < len(version) && (version[i] == '\r' || version[i] == '\n')
+}
+
+// recordStartBytes is enough for recordStart.
+const recordStartBytes = 16
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// findRecordStart is the index of the first line of b that begins a record,
+// behind the first line; -1 for none.
+func findRecordStart(b []byte) int {
+	for off := 0; ; {
+		i := bytes.Index(b[off:], []byte("\nWARC/"))
+		if i < 0 {
+			return -1
+		}
+		off += i + 1
+		if recordStart(b[off:min(len(b), off+recordStartBytes)]) {
+			return off
+		}
+	}
+}
+
+// parseRecordHeader reads header lines as they are found in the wild: lines
+// that end with LF only, names in any case, folded lines, lines without a
+// colon (passed over), a URL in angle brackets (wget 1.x). Of a name given
+// twice the first counts.
+func parseRecordHeader(b []byte) recordHeader {
+	h := recordHeader{length: -1}
+	var length string
+	for name, value := range headerFields(b) {
+		var field *string
+		switch strings.ToLower(string(name)) {
+		case "warc-type":
+			field = &h.kind
+		case "warc-target-uri":
+			field = &h.uri
+		case "content-type":
+			field = &h.contentType
+		case "content-length":
+			field = &length
+		case "warc-segment-number":
+			field = &h.segment
+		}
+		if field != nil && *field == "" {
+			*field = string(value)
+		}
+	}
+	h.kind = strings.ToLower(h.kind)
+	h.uri = strings.TrimSuffix(strings.TrimPrefix(h.uri, "<"), ">")
+	if n, err := strconv.ParseInt(length, 10, 64); err == nil && n >= 0 {
+		h.length = n
+	}
+	return h
+}
+
+// headerFields gives the fields of a header block, behind its first line.
+func headerFields(b []byte) func(yield func(name, value []byte) bool) {
+	return func(yield func(name, value []byte) bool) {
+		_, b, _ = bytes.Cut(b, []byte{'\n'})
+		for len(b) > 0 {
+			var line []byte
+			line, b, _ = bytes.Cut(b, []byte{'\n'})
+			for folded := false; len(b) > 0 && (b[0] == ' ' || b[0] == '\t'); folded = true {
+				var more []byte
+				more, b, _ = bytes.Cut(b, []byte{'\n'})
+				if !folded {
+					line = bytes.Clone(bytes.TrimRight(line, "\r"))
+				}
+				line = append(append(line, ' '), bytes.TrimSpace(more)...)
+			}
+			name, value, ok := bytes.Cut(line, []byte{':'})
+			if ok && !yield(bytes.TrimSpace(name), bytes.TrimSpace(value)) {
+				return
+			}
+		}
+	}
+}
