@@ -44,6 +44,7 @@ func notesFeed(b *builder) error {
 		return err
 	}
 	var lines strings.Builder
+	var docs []Document
 	line := func(id, text string, doc Document) error {
 		doc.Key = "https://notes.example.net/" + id
 		data, err := json.Marshal(struct {
@@ -55,24 +56,24 @@ func notesFeed(b *builder) error {
 		}
 		lines.Write(data)
 		lines.WriteByte('\n')
-		b.crawl.Documents = append(b.crawl.Documents, doc)
+		docs = append(docs, doc)
 		return nil
 	}
 	for i, name := range []string{"March", "May", "August", "November"} {
 		p := month(b, sentences, name, 1962)
 		group := fmt.Sprintf("note-%d", i+1)
-		doc := Document{Group: group, Expect: Apart, Note: "from the same sentences as the other notes"}
-		if i == 1 {
-			doc.Expect, doc.Note = Together, "original"
-			again := Document{Group: group, Expect: Together, Note: "sent again with a line at the end"}
-			if err := line(group+"-again", p.text()+"\n\nSent again on Sunday.", again); err != nil {
-				return err
-			}
+		err := line(group, p.text(), Document{Group: group, Note: "from the same sentences as the other notes"})
+		if err != nil {
+			return err
 		}
-		if err := line(group, p.text(), doc); err != nil {
+		if i != 1 {
+			continue
+		}
+		again := Document{Group: group, Note: "sent again with a line at the end"}
+		if err := line(group+"-again", p.text()+"\n\nSent again on Sunday.", again); err != nil {
 			return err
 		}
 	}
-	b.crawl.Files = append(b.crawl.Files, File{Path: notesPath, Data: []byte(lines.String())})
+	b.file(notesPath, []byte(lines.String()), docs...)
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Names of what Write makes inside its folder. The expectations lie outside the
@@ -22,8 +21,8 @@ const DefaultSeed = 1
 // Options of Generate. The zero value gives the committed crawl.
 type Options struct {
 	// Seed picks counters, session ids, prices and the sentences of generated
-	// pages. 0 means DefaultSeed. The expectations were checked for
-	// DefaultSeed only; the Missed and Confused ones may fail to hold for others.
+	// pages. 0 means DefaultSeed. What a Document expects was checked for
+	// DefaultSeed only.
 	Seed uint64
 }
 
@@ -33,8 +32,8 @@ type File struct {
 	Data []byte
 }
 
-// Crawl is the generated crawl: its files, and one Document for each page in
-// them, both sorted by path and key.
+// Crawl is the generated crawl: its files and the documents in them, both in
+// the order in which a sorted walk of the folder meets them.
 type Crawl struct {
 	Files     []File
 	Documents []Document
@@ -49,7 +48,7 @@ func Generate(opts Options) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{seed: opts.Seed, ads: ads, crawl: new(Crawl)}
+	b := &builder{seed: opts.Seed, ads: ads}
 	for _, site := range []func(*builder) error{
 		gazetteSite, postSite, nurserySite, manualSite, forumSite,
 		languageSites, plainTextSite, notesFeed, archiveFile,
@@ -58,9 +57,7 @@ func Generate(opts Options) (*Crawl, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(b.crawl.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
-	slices.SortFunc(b.crawl.Documents, func(x, y Document) int { return strings.Compare(x.Key, y.Key) })
-	return b.crawl, nil
+	return b.crawl(), nil
 }
 
 // Write replaces dir/crawl and dir/crawl-expected.tsv. It refuses to replace a
@@ -118,31 +115,4 @@ func ListFiles(root string) ([]string, error) {
 		return nil, fmt.Errorf("crawlgen: list %s: %w", root, err)
 	}
 	return paths, nil
-}
-
-// builder collects files and documents while the sites are written.
-type builder struct {
-	seed  uint64
-	ads   map[string][]string
-	crawl *Crawl
-}
-
-// rng returns the random stream of that name.
-func (b *builder) rng(name string) *rng { return newRNG(b.seed, name) }
-
-// file adds a file that holds one document.
-func (b *builder) file(path string, data []byte, doc Document) {
-	doc.Key = path
-	b.crawl.Files = append(b.crawl.Files, File{Path: path, Data: data})
-	b.crawl.Documents = append(b.crawl.Documents, doc)
-}
-
-// page adds an HTML file under the folder of its site.
-func (b *builder) page(site string, p page, doc Document) error {
-	data, err := p.encodedHTML()
-	if err != nil {
-		return err
-	}
-	b.file(site+p.Path, data, doc)
-	return nil
 }

@@ -96,36 +96,40 @@ func TestSeedChangesTheCrawl(t *testing.T) {
 	}
 }
 
-// Every key occurs once, every file has documents, and a group has two members
-// exactly where something is expected to match.
+// Keys are unique, files are in the order of a sorted walk, and a group begins
+// with a document that is New or Confused.
 func TestExpectationsAreConsistent(t *testing.T) {
 	crawl := generate(t)
 	keys := make(map[string]bool)
-	groups := make(map[string]int)
+	groups := make(map[string]bool)
 	for _, d := range crawl.Documents {
 		if keys[d.Key] {
 			t.Errorf("key %s occurs twice", d.Key)
 		}
 		keys[d.Key] = true
-		groups[d.Group]++
-	}
-	for _, d := range crawl.Documents {
-		alone := groups[d.Group] == 1
+		first := !groups[d.Group]
+		groups[d.Group] = true
 		switch d.Expect {
-		case Apart, Confused:
-			if !alone {
-				t.Errorf("%s: expected %s, but its group has %d documents", d.Key, d.Expect, groups[d.Group])
+		case New, Confused:
+			if !first {
+				t.Errorf("%s: expected %s, but is not the first of group %s", d.Key, d.Expect, d.Group)
 			}
-		case Together, Missed:
-			if alone {
-				t.Errorf("%s: expected %s, but its group has no other document", d.Key, d.Expect)
+		case Duplicate, Missed:
+			if first {
+				t.Errorf("%s: expected %s, but is the first of group %s", d.Key, d.Expect, d.Group)
 			}
 		}
 	}
-	for _, f := range crawl.Files {
-		if !keys[f.Path] && f.Path != archivePath && f.Path != notesPath {
-			t.Errorf("%s: no document", f.Path)
-		}
+	dir := t.TempDir()
+	if err := crawl.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	walked, err := ListFiles(filepath.Join(dir, Folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(walked, crawl.Files, func(path string, f File) bool { return path == f.Path }) {
+		t.Errorf("the files are not in the order of a walk: %q", walked)
 	}
 	parsed, err := ParseExpected(FormatExpected(crawl.Documents))
 	if err != nil || !slices.Equal(parsed, crawl.Documents) {
@@ -167,7 +171,7 @@ func TestWriteRefusesStrangers(t *testing.T) {
 
 func TestParseExpectedErrors(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{"# header\na\tb\tapart", "line 2: 3 fields"},
+		{"# header\na\tb\tnew", "line 2: 3 fields"},
 		{"a\tb\tnever\tnote\n", `line 1: unknown expectation "never"`},
 	} {
 		if _, err := ParseExpected([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -5,18 +5,20 @@ import (
 	"strings"
 )
 
-// Expect says what the default pipeline makes of a document: visible text,
-// unigrams with weight min(tf,16), k = 3, shingles within 14 bits.
+// Expect says what becomes of a document when the crawl is deduplicated in the
+// order of a sorted walk by the default pipeline: visible text, unigrams with
+// weight min(tf,16), k = 3, shingles within 14 bits.
 type Expect string
 
 const (
-	// Apart: no other document is a near-duplicate, and none is found.
-	Apart Expect = "apart"
-	// Together: matches some other document of its group.
-	Together Expect = "together"
-	// Missed: a person would call it a near-duplicate, the pipeline does not.
+	// New: the first of its group, and unlike all before it.
+	New Expect = "new"
+	// Duplicate: found to be a near-duplicate of a document of its group.
+	Duplicate Expect = "duplicate"
+	// Missed: comes out new, though a person would call it a near-duplicate of
+	// an earlier document of its group.
 	Missed Expect = "missed"
-	// Confused: a person would call it different, the pipeline does not.
+	// Confused: found to be a near-duplicate of a document of another group.
 	Confused Expect = "confused"
 	// NoPage: has no text of its own (an empty page, a redirect, a picture, a
 	// revisit record). It says nothing about near-duplicates.
@@ -37,7 +39,7 @@ type Document struct {
 	Note string
 }
 
-const expectedHeader = "# key\tgroup\texpect\tnote\n"
+const expectedHeader = "# Written by internal/crawlgen, which says what the columns mean.\n# key\tgroup\texpect\tnote\n"
 
 // FormatExpected writes documents as lines of key, group, expect and note,
 // parted by tabs.
@@ -67,7 +69,7 @@ func ParseExpected(data []byte) ([]Document, error) {
 		}
 		expect := Expect(fields[2])
 		switch expect {
-		case Apart, Together, Missed, Confused, NoPage:
+		case New, Duplicate, Missed, Confused, NoPage:
 		default:
 			return nil, fmt.Errorf("crawlgen: expectations, line %d: unknown expectation %q", number, fields[2])
 		}

@@ -20,13 +20,13 @@ func forumPage(b *builder, text string) (page, error) {
 // forumSite has the pages on which a crawler wastes its time: one text under
 // many addresses, and pages with hardly any text.
 func forumSite(b *builder) error {
-	const site = "forum.test"
-	err := b.add([]variation{
-		{"chain", site, "/thread-%s.html", unchanged, Together, "original"},
-		{"chain", site, "/thread-%s-highlight.html", inSession, Together, "session id in every link"},
-		{"kettle", site, "/thread-%s.html", unchanged, Apart, "original"},
-		{"rules", site, "/%s.html", unchanged, Together, "original, under 50 words"},
-		{"rules", site, "/help/%s.html", inSession, Together, "under 50 words, session id in every link"},
+	const site = "forum.example"
+	err := b.add("", []variation{
+		{"chain", site, "/thread-%s.html", unchanged, "original"},
+		{"chain", site, "/thread-%s-highlight.html", inSession, "session id in every link"},
+		{"kettle", site, "/thread-%s.html", unchanged, "original"},
+		{"rules", site, "/%s.html", unchanged, "original, under 50 words"},
+		{"rules", site, "/help/%s.html", inSession, "under 50 words, session id in every link"},
 	}, forumPage)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func forumSite(b *builder) error {
 		}
 		p.Path = fmt.Sprintf("/%s.html", missing)
 		p.Session = b.rng(missing).hex(16)
-		if err := b.page(site, p, Document{Group: "soft404", Expect: Together, Note: "soft 404: sent with status 200 for any address"}); err != nil {
+		if err := b.page(site, p, Document{Group: "soft404", Note: "soft 404: sent with status 200 for any address"}); err != nil {
 			return err
 		}
 	}
@@ -46,6 +46,6 @@ func forumSite(b *builder) error {
 	if err := b.page(site, empty, Document{Group: "-", Expect: NoPage, Note: "empty page: scripts and no text"}); err != nil {
 		return err
 	}
-	b.file(site+"/zero.html", nil, Document{Group: "-", Expect: NoPage, Note: "empty file"})
+	b.file(site+"/zero.html", nil, Document{Key: site + "/zero.html", Group: "-", Expect: NoPage, Note: "empty file"})
 	return nil
 }

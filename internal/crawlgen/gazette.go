@@ -38,32 +38,36 @@ func gazettePage(b *builder, slug string) (page, error) {
 func gazetteSite(b *builder) error {
 	const (
 		site   = "gazette.example"
-		mirror = "gazette-mirror.test"
+		mirror = "gazette-mirror.example"
 		news   = "/news/%s.html"
 		banner = "Mirror of gazette.example"
 	)
 	var all []variation
 	for _, slug := range []string{"bridge", "ferry", "flood", "garden", "library", "market", "observatory", "tram"} {
-		all = append(all, variation{slug, site, news, unchanged, Together, "original"})
+		all = append(all, variation{slug, site, news, unchanged, "original"})
 	}
 	all = append(all,
-		variation{"ferry", site, "/later/%s.html", recrawled("Friday, 9 October 2026"), Together, "later crawl: date, count and advertisement"},
-		variation{"market", site, "/later/%s.html", recrawled("Friday, 27 November 2026"), Together, "later crawl: date, count and advertisement"},
-		variation{"garden", site, "/later/%s.html", recrawled("Friday, 3 July 2026"), Together, "later crawl: date, count and advertisement"},
-		variation{"tram", site, "/later/%s.html", recrawled("Tuesday, 21 July 2026"), Together, "later crawl: date, count and advertisement"},
-		variation{"bridge", site, "/visit/1/%s.html", inSession, Together, "session id in every link"},
-		variation{"bridge", site, "/visit/2/%s.html", inSession, Together, "session id in every link"},
-		variation{"library", site, "/visit/1/%s.html", inSession, Together, "session id in every link"},
-		variation{"flood", site, "/corrected/%s.html", corrected("fourteen million", "fifteen million"), Together, "one word corrected"},
-		variation{"observatory", site, "/corrected/%s.html", corrected("some seventy volunteers", "some ninety volunteers"), Together, "one word corrected"},
-		variation{"bridge", mirror, news, mirrored(banner), Together, "mirror with a line on top"},
-		variation{"ferry", mirror, news, mirrored(banner), Together, "mirror with a line on top"},
-		variation{"library", mirror, news, unchanged, Together, "exact mirror"},
-		variation{"market", mirror, news, mirrored(banner), Together, "mirror with a line on top"},
-		variation{"observatory", mirror, news, mirrored(banner), Together, "mirror with a line on top"},
-		variation{"tram", site, "/print/%s.html", printed, Missed, "print version: the menu, date, advertisement and footer are gone"},
+		variation{"ferry", site, "/later/%s.html", recrawled("Friday, 9 October 2026"), "later crawl: date, count and advertisement"},
+		variation{"market", site, "/later/%s.html", recrawled("Friday, 27 November 2026"), "later crawl: date, count and advertisement"},
+		variation{"tram", site, "/later/%s.html", recrawled("Tuesday, 21 July 2026"), "later crawl: date, count and advertisement"},
+		variation{"bridge", site, "/visit/1/%s.html", inSession, "session id in every link"},
+		variation{"bridge", site, "/visit/2/%s.html", inSession, "session id in every link"},
+		variation{"library", site, "/visit/1/%s.html", inSession, "session id in every link"},
+		variation{"flood", site, "/corrected/%s.html", corrected("fourteen million", "fifteen million"), "one word corrected"},
+		variation{"observatory", site, "/corrected/%s.html", corrected("some seventy volunteers", "some ninety volunteers"), "one word corrected"},
+		variation{"bridge", mirror, news, mirrored(banner), "mirror with a line on top"},
+		variation{"ferry", mirror, news, mirrored(banner), "mirror with a line on top"},
+		variation{"library", mirror, news, unchanged, "exact mirror"},
+		variation{"market", mirror, news, mirrored(banner), "mirror with a line on top"},
+		variation{"observatory", mirror, news, mirrored(banner), "mirror with a line on top"},
 	)
-	return b.add(all, gazettePage)
+	if err := b.add("", all, gazettePage); err != nil {
+		return err
+	}
+	return b.add(Missed, []variation{
+		{"garden", site, "/later/%s.html", recrawled("Friday, 3 July 2026"), "later crawl: date, count and advertisement, and one word against the copy in the archive"},
+		{"tram", site, "/print/%s.html", printed, "print version: the menu, date, advertisement and footer are gone"},
+	}, gazettePage)
 }
 
 var postChrome = &chrome{
@@ -96,15 +100,15 @@ func postSite(b *builder) error {
 		return p, err
 	}
 	const site = "valley-post.example"
-	err := b.add([]variation{
-		{"cheese", site, "/%s.html", unchanged, Apart, "original"},
-		{"drystone", site, "/%s.html", unchanged, Together, "original"},
-		{"drystone", site, "/amp/%s.html", corrected("about fifteen winters", "about twelve winters"), Together, "one word corrected"},
+	err := b.add("", []variation{
+		{"cheese", site, "/%s.html", unchanged, "original"},
+		{"drystone", site, "/%s.html", unchanged, "original"},
+		{"drystone", site, "/amp/%s.html", corrected("about fifteen winters", "about twelve winters"), "one word corrected"},
 	}, original)
 	if err != nil {
 		return err
 	}
-	return b.add([]variation{
-		{"observatory", site, "/%s.html", unchanged, Missed, "reprinted from gazette.example: another menu and footer round the same text"},
+	return b.add("", []variation{
+		{"observatory", site, "/%s.html", unchanged, "reprinted from gazette.example: another menu and footer round the same text"},
 	}, reprinted)
 }

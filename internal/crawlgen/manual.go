@@ -25,15 +25,15 @@ func manualSite(b *builder) error {
 		}
 	}
 	const site = "manual.example.org"
-	return b.add([]variation{
-		{"configure", site, "/v2.0/%s.html", unchanged, Together, "original"},
-		{"export", site, "/v2.0/%s.html", unchanged, Together, "original"},
-		{"install", site, "/v2.0/%s.html", unchanged, Together, "original"},
-		{"sensors", site, "/v2.0/%s.html", unchanged, Apart, "original"},
-		{"trouble", site, "/v2.0/%s.html", unchanged, Together, "original"},
-		{"configure", site, "/v2.1/%s.html", rebuilt(corrected("below three", "below four")), Together, "next version: date and one word"},
-		{"export", site, "/v2.1/%s.html", rebuilt(corrected("eleven kilobytes", "twelve kilobytes")), Together, "next version: date and one word"},
-		{"install", site, "/v2.1/%s.html", rebuilt(corrected("two megabytes", "three megabytes")), Together, "next version: date and one word"},
-		{"trouble", site, "/v2.1/%s.html", rebuilt(unchanged), Together, "next version: date"},
+	return b.add("", []variation{
+		{"configure", site, "/v2.0/%s.html", unchanged, "original"},
+		{"export", site, "/v2.0/%s.html", unchanged, "original"},
+		{"install", site, "/v2.0/%s.html", unchanged, "original"},
+		{"sensors", site, "/v2.0/%s.html", unchanged, "original"},
+		{"trouble", site, "/v2.0/%s.html", unchanged, "original"},
+		{"configure", site, "/v2.1/%s.html", rebuilt(corrected("below three", "below four")), "next version: date and one word"},
+		{"export", site, "/v2.1/%s.html", rebuilt(corrected("eleven kilobytes", "twelve kilobytes")), "next version: date and one word"},
+		{"install", site, "/v2.1/%s.html", rebuilt(corrected("two megabytes", "three megabytes")), "next version: date and one word"},
+		{"trouble", site, "/v2.1/%s.html", rebuilt(unchanged), "next version: date"},
 	}, original)
 }

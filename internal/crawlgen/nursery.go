@@ -86,21 +86,20 @@ func nurserySite(b *builder) error {
 	}
 	for i := range products {
 		p := product(sentences, b.rng(fmt.Sprintf("nursery %d", i)))
-		doc := Document{Group: p.Slug, Expect: Apart, Note: "same template as the other products"}
+		if err := b.page(site, p, Document{Group: p.Slug, Note: "same template as the other products"}); err != nil {
+			return err
+		}
 		for _, v := range productVariations[i] {
-			doc.Expect, doc.Note = v.expect(), "original"
-			other := v.change(b, p)
-			other.Path = v.folder + p.Path
-			group := doc.Group
-			if v.different {
-				group += "-large"
+			copied := p
+			copied.Path = v.folder + p.Path
+			copied = v.change(b, copied)
+			doc := Document{Group: p.Slug, Expect: v.expect, Note: v.note}
+			if v.expect == Confused {
+				doc.Group += "-large"
 			}
-			if err := b.page(site, other, Document{Group: group, Expect: v.expect(), Note: v.note}); err != nil {
+			if err := b.page(site, copied, doc); err != nil {
 				return err
 			}
-		}
-		if err := b.page(site, p, doc); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -108,31 +107,24 @@ func nurserySite(b *builder) error {
 
 // productVariation is another copy of a product's page.
 type productVariation struct {
-	folder    string
-	change    func(*builder, page) page
-	different bool // another product, though it looks the same
-	note      string
-}
-
-func (v productVariation) expect() Expect {
-	if v.different {
-		return Confused
-	}
-	return Together
+	folder string
+	change func(*builder, page) page
+	expect Expect // "" for New or Duplicate, whichever it is in order
+	note   string
 }
 
 // productVariations are keyed by the number of the product.
 var productVariations = map[int][]productVariation{
-	0: {{"/visit-1", productInSession, false, "session id in every link"}, {"/visit-2", productInSession, false, "session id in every link"}},
-	1: {{"/visit-1", productInSession, false, "session id in every link"}},
-	2: {{"/later", restocked, false, "later crawl: price and stock"}},
-	3: {{"/later", restocked, false, "later crawl: price and stock"}},
-	4: {{"/later", restocked, false, "later crawl: price and stock"}},
-	5: {{"/large", largePlant, true, "another product: the same plant in a larger pot, one price and one row differ"}},
+	0: {{"/visit-1", productInSession, "", "session id in every link"}, {"/visit-2", productInSession, "", "session id in every link"}},
+	1: {{"/visit-1", productInSession, "", "session id in every link"}},
+	2: {{"/later", restocked, "", "later crawl: price and stock"}},
+	3: {{"/later", restocked, "", "later crawl: price and stock"}},
+	4: {{"/later", restocked, Missed, "later crawl: price and stock"}},
+	5: {{"/large", largePlant, Confused, "another product: the same plant in a larger pot, one price and one row differ"}},
 }
 
 func productInSession(b *builder, p page) page {
-	p.Session = b.rng(fmt.Sprintf("session %s %d", p.Path, len(p.Session))).hex(24)
+	p.Session = b.rng("session" + p.Path).hex(24)
 	return p
 }
 

@@ -8,14 +8,13 @@ func plainTextSite(b *builder) error {
 		slug, path string
 		width      int
 		old, new   string
-		expect     Expect
 		note       string
 	}{
-		{"bread", "/bread.txt", 72, "", "", Together, "original"},
-		{"bread", "/narrow/bread.txt", 48, "", "", Together, "other line breaks"},
-		{"knots", "/knots.txt", 72, "", "", Together, "original"},
-		{"knots", "/knots-2.txt", 72, "Practise each of them fifty times", "Practise each of them sixty times", Together, "one word corrected"},
-		{"lighthouse", "/lighthouse.txt", 72, "", "", Apart, "original"},
+		{"bread", "/bread.txt", 72, "", "", "original"},
+		{"bread", "/narrow/bread.txt", 48, "", "", "other line breaks"},
+		{"knots", "/knots.txt", 72, "", "", "original"},
+		{"knots", "/knots-2.txt", 72, "Practise each of them fifty times", "Practise each of them sixty times", "one word corrected"},
+		{"lighthouse", "/lighthouse.txt", 72, "", "", "original"},
 	} {
 		a, err := readArticle("library/" + f.slug)
 		if err != nil {
@@ -26,7 +25,7 @@ func plainTextSite(b *builder) error {
 				return err
 			}
 		}
-		b.file(site+f.path, []byte(a.plain(f.width)), Document{Group: f.slug, Expect: f.expect, Note: f.note})
+		b.file(site+f.path, []byte(a.plain(f.width)), Document{Key: site + f.path, Group: f.slug, Note: f.note})
 	}
 	return nil
 }

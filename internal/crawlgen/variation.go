@@ -19,12 +19,12 @@ type variation struct {
 	site   string
 	path   string // with one %s for the slug
 	change func(b *builder, p page) (page, error)
-	expect Expect
 	note   string
 }
 
-// add writes the copies of one set of pages.
-func (b *builder) add(variations []variation, original func(*builder, string) (page, error)) error {
+// add writes copies of pages that original makes. The expectation is the same
+// for all: Missed, or "" for New and Duplicate, which follow from the order.
+func (b *builder) add(expect Expect, variations []variation, original func(*builder, string) (page, error)) error {
 	for _, v := range variations {
 		p, err := original(b, v.slug)
 		if err != nil {
@@ -34,7 +34,7 @@ func (b *builder) add(variations []variation, original func(*builder, string) (p
 		if p, err = v.change(b, p); err != nil {
 			return err
 		}
-		if err := b.page(v.site, p, Document{Group: v.slug, Expect: v.expect, Note: v.note}); err != nil {
+		if err := b.page(v.site, p, Document{Group: v.slug, Expect: expect, Note: v.note}); err != nil {
 			return err
 		}
 	}
