@@ -11,7 +11,7 @@ const (
 
 // maxChosenTables bounds the space that a plan takes without being asked to:
 // each table is a copy of all fingerprints.
-const maxChosenTables = 20
+const maxChosenTables = 32
 
 // Cost returns the expected time of a query among n uniformly distributed
 // fingerprints, in nanoseconds.
@@ -20,7 +20,7 @@ func (p *Plan) Cost(n float64) float64 {
 }
 
 // ChoosePlan returns the plan with the least expected query time at distance k
-// among n documents, of those designs that have at most 20 tables; where none has,
+// among n documents, of those designs that have at most 32 tables; where none has,
 // the one with the fewest.
 func ChoosePlan(k int, n int64) (*Plan, error) {
 	var best *Plan

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+)
+
+// call is one use of a subcommand: its flags, arguments and streams.
+type call struct {
+	*streams
+	command command
+	flags   *flag.FlagSet
+	raw     []string
+	args    []string // what is no flag, after parse
+}
+
+func newCall(c command, raw []string, io *streams) *call {
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.err)
+	flags.Usage = func() {
+		fmt.Fprintf(io.err, "usage: neardup %s %s\n\n%s\n\n", c.name, c.args, c.summary)
+		flags.PrintDefaults()
+	}
+	return &call{streams: io, command: c, flags: flags, raw: raw}
+}
+
+// parse reads the flags, which may stand before, between and behind the
+// arguments; behind "--" all are arguments.
+func (c *call) parse() error {
+	raw, rest := c.raw, []string(nil)
+	if i := slices.Index(raw, "--"); i >= 0 {
+		raw, rest = raw[:i], raw[i+1:]
+	}
+	for len(raw) > 0 {
+		// The flag set prints what was wrong, and the usage, itself.
+		if err := c.flags.Parse(raw); err != nil {
+			if err == flag.ErrHelp {
+				return err
+			}
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+		raw = c.flags.Args()
+		if len(raw) > 0 {
+			c.args = append(c.args, raw[0])
+			raw = raw[1:]
+		}
+	}
+	c.args = append(c.args, rest...)
+	return nil
+}
+
+// given reports whether a flag was set on the command line.
+func (c *call) given(name string) bool {
+	found := false
+	c.flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+// logf writes a diagnostic.
+func (c *call) logf(format string, args ...any) {
+	fmt.Fprintf(c.err, format+"\n", args...)
+}

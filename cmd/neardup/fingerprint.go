@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+)
+
+var fingerprintCommand = command{
+	name:    "fingerprint",
+	args:    "INPUT...",
+	summary: "print the fingerprint of each document: 16 hex digits, a tab, the key",
+	run:     runFingerprint,
+}
+
+func runFingerprint(ctx context.Context, c *call) error {
+	inputs := c.inputFlags().analyzerFlags()
+	if err := c.parse(); err != nil {
+		return err
+	}
+	a, err := inputs.analyzer()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(c.out, 64<<10)
+	return c.eachBatch(ctx, inputs, a, func(batch []*input) error {
+		for _, i := range batch {
+			if line, skip := skipLine(i); skip {
+				c.logf("%s: skipped: %s (%s)", line.Key, line.Reason, line.At)
+			} else if i.skipped() == "" {
+				fmt.Fprintf(out, "%s\t%s\n", i.signature.Fingerprint, i.key())
+			}
+		}
+		return out.Flush()
+	})
+}

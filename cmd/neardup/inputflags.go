@@ -1,0 +1,118 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
+)
+
+// inputFlags say what to read and how to make fingerprints of it.
+type inputFlags struct {
+	call        *call
+	format      string
+	maxDocument int64
+	fields      corpus.Fields
+	scope       string
+	window      int
+	weight      string
+}
+
+func (c *call) inputFlags() *inputFlags {
+	f := &inputFlags{call: c}
+	c.flags.StringVar(&f.format, "format", "", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints or u64le (default: found by content and name)")
+	c.flags.Int64Var(&f.maxDocument, "max-document", 16, "largest document in `MiB`; larger ones are skipped")
+	c.flags.StringVar(&f.fields.Key, "key-field", "", "JSON `field` of the key (default url, id or key)")
+	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
+	c.flags.StringVar(&f.fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
+	c.flags.StringVar(&f.fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint)")
+	return f
+}
+
+func (f *inputFlags) scopeFlag() *inputFlags {
+	f.call.flags.StringVar(&f.scope, "scope", "none", "compare only documents of one `scope`: none, host (of the key) or field (of JSON lines)")
+	return f
+}
+
+func (f *inputFlags) analyzerFlags() *inputFlags {
+	f.call.flags.IntVar(&f.window, "window", 1, "`words` a feature: 1, or k for k-shingles")
+	f.call.flags.StringVar(&f.weight, "weight", "capped", "`weight` of a feature: capped (count, at most 16), count, sqrt, log or once")
+	return f
+}
+
+func (f *inputFlags) reader() (*corpus.Reader, error) {
+	if len(f.call.args) == 0 {
+		return nil, usagef("no input; - is standard input")
+	}
+	format, err := corpus.ParseFormat(f.format)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	if f.maxDocument < 1 || f.maxDocument > 1<<20 {
+		return nil, usagef("-max-document is %d MiB, want 1 to %d", f.maxDocument, 1<<20)
+	}
+	if f.scope != "" && f.scope != "none" && f.scope != "host" && f.scope != "field" {
+		return nil, usagef("-scope is %q, want none, host or field", f.scope)
+	}
+	return corpus.New(f.call.args, corpus.Options{
+		Format:      format,
+		MaxDocument: f.maxDocument << 20,
+		Fields:      f.fields,
+		Stdin:       f.call.in,
+	})
+}
+
+// analyzer makes fingerprints of pages.
+type analyzer struct {
+	text *fingerprint.Analyzer
+	page page.Options
+	name string // what the index records; "" where the inputs bring fingerprints
+}
+
+var weights = map[string]fingerprint.Weight{
+	"capped": fingerprint.CappedCount,
+	"count":  fingerprint.Count,
+	"sqrt":   fingerprint.Sqrt,
+	"log":    fingerprint.Log,
+	"once":   fingerprint.Once,
+}
+
+func (f *inputFlags) analyzer() (*analyzer, error) {
+	weight, known := weights[f.weight]
+	if !known {
+		return nil, usagef("-weight is %q, want capped, count, sqrt, log or once", f.weight)
+	}
+	text, err := fingerprint.NewAnalyzer(fingerprint.Options{Window: f.window, Weight: weight})
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	a := &analyzer{text: text, name: "visible " + text.Name()}
+	if format := corpus.Format(f.format); format == corpus.Fingerprints || format == corpus.U64LE {
+		a.name = ""
+	}
+	return a, nil
+}
+
+// signature returns the signature of a document.
+func (a *analyzer) signature(r *corpus.Record) (fingerprint.Signature, error) {
+	switch r.Kind {
+	case corpus.HTML:
+		p, err := page.Extract(r.Content, r.ContentType, a.page)
+		return a.text.Text(p.Text), err
+	case corpus.Text:
+		return a.text.Text(page.Plain(r.Content, r.ContentType).Text), nil
+	}
+	return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}, nil
+}
+
+// scopeOf returns the scope of a record as -scope says.
+func (f *inputFlags) scopeOf(r *corpus.Record) string {
+	switch f.scope {
+	case "host":
+		return corpus.Host(r.Key)
+	case "field":
+		return strings.Clone(r.Scope)
+	}
+	return ""
+}

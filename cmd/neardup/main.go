@@ -1,0 +1,109 @@
+// Command neardup deduplicates documents with a persistent near-duplicate index.
+//
+// It prints results, and nothing else, on standard output, one JSON object a line
+// unless a subcommand says otherwise, and diagnostics on standard error. It exits
+// with 0 when the work is done, 1 when it failed and 2 on wrong usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// streams are what a subcommand reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// command is a subcommand; each has a file of its own.
+type command struct {
+	name    string
+	args    string // what follows the name, for the usage line
+	summary string
+	run     func(ctx context.Context, c *call) error
+}
+
+var commands = []command{
+	dedupCommand,
+	addCommand,
+	queryCommand,
+	fingerprintCommand,
+	importCommand,
+	exportCommand,
+	deleteCommand,
+	statsCommand,
+	infoCommand,
+	planCommand,
+	versionCommand,
+}
+
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// errUsage is wrapped by errors that mean wrong usage.
+var errUsage = errors.New("usage")
+
+func usagef(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+func run(ctx context.Context, args []string, io *streams) int {
+	if len(args) == 0 {
+		usage(io.err)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		usage(io.out)
+		return exitDone
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return runCommand(ctx, c, args[1:], io)
+		}
+	}
+	fmt.Fprintf(io.err, "neardup: there is no subcommand %q; \"neardup help\" lists them\n", args[0])
+	return exitUsage
+}
+
+func runCommand(ctx context.Context, c command, args []string, io *streams) int {
+	err := c.run(ctx, newCall(c, args, io))
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(io.err, "neardup %s: %v\n\"neardup %s -h\" tells more\n", c.name, err, c.name)
+		return exitUsage
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintf(io.err, "neardup %s: interrupted; what was printed is done\n", c.name)
+		return exitFailed
+	}
+	fmt.Fprintf(io.err, "neardup %s: %v\n", c.name, err)
+	return exitFailed
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "neardup finds near-duplicate documents with a persistent index.\n\nusage: neardup SUBCOMMAND [FLAG...] [ARGUMENT...]\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, "\n\"neardup SUBCOMMAND -h\" lists the flags of one.\n")
+}

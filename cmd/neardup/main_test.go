@@ -1,0 +1,38 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write what the command prints into the scripts' golden files")
+
+// TestMain lets the test binary stand in for the command, in scripts and as a
+// process of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("NEARDUP_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	testscript.Main(m, map[string]func(){"neardup": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Setup: func(env *testscript.Env) error {
+			crawl, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			env.Setenv("CRAWL", crawl+"/../../testdata/crawl")
+			return nil
+		},
+	})
+}

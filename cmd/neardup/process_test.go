@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// These tests run the command as a process of its own: the test binary stands in
+// for it, see TestMain.
+
+func process(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "NEARDUP_TEST_MAIN=1")
+	return cmd
+}
+
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := process(args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("neardup %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return string(out)
+}
+
+// exported returns the stored documents in a fixed order.
+func exported(t *testing.T, dir string) []string {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(mustRun(t, "export", "-index", dir)), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// writeCopies writes JSON lines in which pages come again and again under other
+// keys, with a word changed now and then.
+func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
+	t.Helper()
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	for c := range copies {
+		for p := range pages {
+			words := rand.New(rand.NewPCG(uint64(p), 1))
+			var text strings.Builder
+			for range 300 {
+				fmt.Fprintf(&text, "w%d ", words.IntN(3000))
+			}
+			if r.IntN(3) == 0 {
+				fmt.Fprintf(&text, "changed%d", c)
+			}
+			if err := encoder.Encode(map[string]string{"url": fmt.Sprintf("http://%d.example/%d", c, p), "text": text.String()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What dedup has printed survives kill -9, and a rerun ends with the same set of
+// documents as one clean run.
+func TestKillAndRerun(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	kills := 5
+	if os.Getenv("NEARDUP_LONG") != "" {
+		kills = 60
+	}
+	dir := t.TempDir()
+	input := filepath.Join(dir, "docs.jsonl")
+	writeCopies(t, input, 2000, 4, r)
+	clean := filepath.Join(dir, "clean")
+	mustRun(t, "dedup", "-index", clean, input)
+	want := exported(t, clean)
+
+	for n := range kills {
+		killed := filepath.Join(dir, fmt.Sprint("killed", n))
+		printed := runAndKill(t, r.IntN(7000), "dedup", "-index", killed, input)
+		stored := make(map[string]bool)
+		for _, line := range exported(t, killed) {
+			_, key, _ := strings.Cut(line, "\t")
+			stored[key] = true
+		}
+		for _, line := range printed {
+			if (line.Verdict == "new" || line.Verdict == "known") && !stored[line.Key] {
+				t.Fatalf("%s was printed as %s and is lost", line.Key, line.Verdict)
+			}
+			if line.Of != nil && !stored[line.Of.Key] {
+				t.Fatalf("%s was printed as a duplicate of %s, which is lost", line.Key, line.Of.Key)
+			}
+		}
+		mustRun(t, "dedup", "-index", killed, input)
+		if got := exported(t, killed); !slices.Equal(got, want) {
+			t.Fatalf("after a kill behind line %d: %d documents, a clean run has %d", len(printed), len(got), len(want))
+		}
+	}
+}
+
+// runAndKill kills the process once it has printed some lines, and returns what it
+// printed in all.
+func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine) {
+	t.Helper()
+	cmd := process(args...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	scanner := bufio.NewScanner(stdout)
+	for scanner.Scan() {
+		var line verdictLine
+		if json.Unmarshal(scanner.Bytes(), &line) != nil {
+			break // cut off by the kill
+		}
+		if printed = append(printed, line); len(printed) == lines {
+			cmd.Process.Kill()
+		}
+	}
+	cmd.Wait()
+	return printed
+}
+
+func TestSecondProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ix")
+	first := process("dedup", "-index", dir, "-format", "jsonl", "-")
+	stdin, err := first.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Process.Kill()
+	fmt.Fprintln(stdin, `{"url":"http://a.example/","text":"a slow input is answered line by line"}`)
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"verdict":"new"`) {
+		t.Fatalf("first line %q, %v", line, err)
+	}
+	second := process("stats", "-index", dir)
+	out, err := second.CombinedOutput()
+	if second.ProcessState.ExitCode() != exitFailed || !strings.Contains(string(out), "open elsewhere") {
+		t.Fatalf("a second process: %v\n%s", err, out)
+	}
+	stdin.Close()
+	io.Copy(io.Discard, stdout)
+	if err := first.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An interrupt ends the run with what was printed kept, a summary and exit code 1.
+func TestInterrupt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ix")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := process("dedup", "-index", dir, "-format", "jsonl", "-")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	fmt.Fprintln(stdin, `{"url":"http://a.example/","text":"this one is kept"}`)
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Skip("this system can not interrupt a process:", err)
+	}
+	cmd.Wait()
+	if cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(stderr.String(), "interrupted") || !strings.Contains(stderr.String(), "1 documents") {
+		t.Fatalf("%v: %s", cmd.ProcessState, &stderr)
+	}
+	if got := exported(t, dir); len(got) != 1 {
+		t.Fatalf("stored: %q", got)
+	}
+}

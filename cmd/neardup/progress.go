@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+)
+
+// startProgress shows how far the reading has come, on a terminal, while the
+// results go elsewhere. stop takes it away.
+func (c *call) startProgress(ctx context.Context, r *corpus.Reader) (stop func()) {
+	if !isTerminal(c.err) || isTerminal(c.out) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Measure(ctx) // if it fails, there is no total
+		_, total := r.Progress()
+		bar := progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(c.err),
+			progressbar.OptionShowBytes(true),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionShowElapsedTimeOnFinish(),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetDescription(c.command.name))
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				read, _ := r.Progress()
+				bar.Set64(read)
+			case <-ctx.Done():
+				bar.Clear()
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// account says of each input what became of its records.
+func (c *call) account(r *corpus.Reader) {
+	for i, t := range r.TotalsByInput() {
+		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", c.args[i], t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
+	}
+}
+
+// reasons lists counts by reason, the most frequent first.
+func reasons(counts map[string]int64) string {
+	if len(counts) == 0 {
+		return ""
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if counts[a] != counts[b] {
+			return int(counts[b] - counts[a])
+		}
+		return strings.Compare(a, b)
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, counts[name])
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
