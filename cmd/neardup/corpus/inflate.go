@@ -28,9 +28,10 @@ var (
 // damage is the end of what can be read of a compressed file, at least up to
 // its next member.
 type damage struct {
-	reason string
-	at     int64 // offset in the file
-	err    error
+	reason  string
+	at      int64 // offset in the file
+	between bool  // what came before it ended well
+	err     error
 }
 
 func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d: %v", d.reason, d.at, d.err) }
@@ -49,6 +50,7 @@ type inflater struct {
 	inside bool          // inside a member
 
 	memberAt  int64 // file offset of the last member that began
+	resumeAt  int64 // where to look for the next one after damage
 	newMember bool  // and nothing was read of it yet
 }
 
@@ -177,12 +179,18 @@ func (i *inflater) begin() error {
 		break
 	}
 	at := i.in.offset()
+	i.resumeAt = at + 1
+	if i.name == "gzip" && !startsWith(i.in, gzipMagic) {
+		d := i.damaged(gzip.ErrHeader)
+		d.between = true
+		return d
+	}
 	if err := i.z.Reset(i.in.Reader); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		d := i.damaged(err)
-		d.at = at
+		d.at, d.between = at, true
 		return d
 	}
 	if z, ok := i.z.(*gzip.Reader); ok {
@@ -192,8 +200,13 @@ func (i *inflater) begin() error {
 	return nil
 }
 
+func startsWith(in *raw, magic []byte) bool {
+	head, _ := in.Peek(len(magic))
+	return bytes.Equal(head, magic)
+}
+
 func (i *inflater) damaged(err error) *damage {
-	d := &damage{at: i.in.offset(), err: err}
+	d := &damage{at: i.in.offset(), between: errors.Is(err, zstd.ErrMagicMismatch), err: err}
 	switch {
 	case i.in.file.err != nil:
 		d.reason, d.err = "read error", i.in.file.err
@@ -214,6 +227,7 @@ func (i *inflater) resync(want string) bool {
 		return false
 	}
 	i.inside = false
+	i.in.rewind(i.resumeAt) // a member that was cut off runs into the next one
 	for {
 		ahead, err := i.in.Peek(rawBuffer)
 		at := bytes.Index(ahead, i.magic)

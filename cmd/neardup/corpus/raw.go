@@ -11,11 +11,16 @@ import (
 // Zstandard block is at most 128 KiB.
 const rawBuffer = 256 << 10
 
+// maxRewind bounds how far back damage is looked for, at once and, beyond what
+// was read since the beginning, in all.
+const maxRewind = 1 << 20
+
 // raw is a file as it is stored: buffered, counted, and ended by the context.
 type raw struct {
 	*bufio.Reader
-	file *countingReader
-	size int64 // -1 if unknown
+	file    *countingReader
+	size    int64 // -1 if unknown
+	rewound int64 // bytes gone back so far
 }
 
 func newRaw(ctx context.Context, f io.Reader, size int64, progress *atomic.Int64) *raw {
@@ -25,6 +30,24 @@ func newRaw(ctx context.Context, f io.Reader, size int64, progress *atomic.Int64
 
 // offset is the position of the next byte in the file.
 func (r *raw) offset() int64 { return r.file.n - int64(r.Buffered()) }
+
+// rewind goes back to offset, or as near to it as may be. Where the file
+// cannot seek, it stays where it is.
+func (r *raw) rewind(offset int64) {
+	seeker, ok := r.file.r.(io.Seeker)
+	offset = max(offset, r.offset()-maxRewind)
+	back := r.offset() - offset
+	if !ok || back <= 0 || r.rewound+back > r.offset()+maxRewind {
+		return
+	}
+	if _, err := seeker.Seek(offset-r.file.n, io.SeekCurrent); err != nil {
+		return
+	}
+	r.rewound += back
+	r.file.progress.Add(offset - r.file.n)
+	r.file.n = offset
+	r.Reset(r.file)
+}
 
 type countingReader struct {
 	ctx      context.Context

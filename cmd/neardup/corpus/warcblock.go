@@ -19,28 +19,12 @@ type recordBlock struct {
 // where it ends.
 func (a *archive) readBlock(declared int64) recordBlock {
 	b := recordBlock{declared: declared}
-	if a.distrustsLengths() {
-		declared = -1
-	}
-	if n, ok := a.w.remaining(); ok && declared > n {
-		declared = -1
-	}
 	a.content = a.content[:0]
-	if declared >= 0 {
-		b.size = a.copyBytes(declared)
-		if b.size == declared && a.endsHere() {
-			b.content = a.content
-			return b
-		}
-		if start := findRecordStart(a.content); start > 0 {
-			a.reread += int64(len(a.content) - start)
-			a.w.unread(a.content[start:])
-			a.content, b.size = a.content[:start], int64(start)
-		} else {
-			b.size += a.toRecordStart(bytes.HasSuffix(a.content, []byte{'\n'}))
-		}
-	} else {
+	if !a.isCredible(declared) {
 		b.size = a.toRecordStart(true)
+	} else if a.readDeclared(&b) {
+		b.content = a.content
+		return b
 	}
 	b.damage = a.damageHere()
 	b.truncated = b.declared > b.size && a.w.ended() && !a.alone
@@ -62,11 +46,47 @@ func lengthText(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// distrustsLengths is true once so many lengths were too large that going
-// back behind each would make reading slow: from then on records end only
-// where others begin.
-func (a *archive) distrustsLengths() bool {
-	return a.reread > 8*int64(a.limit)+a.w.pos
+// isCredible says whether to try a Content-Length. None is, once so many were
+// too large that going back behind each would make reading slow: from then on
+// records end only where others begin.
+func (a *archive) isCredible(length int64) bool {
+	rest, known := a.w.remaining()
+	return length >= 0 && (!known || length <= rest) && a.reread <= 8*int64(a.limit)+a.w.pos
+}
+
+// readDeclared reads as far as the Content-Length says. It is false where that
+// lies: then the record ends at the next one.
+func (a *archive) readDeclared(b *recordBlock) bool {
+	b.size = a.copyBytes(b.declared)
+	end := notHere
+	if b.size == b.declared {
+		end = a.endsHere()
+	}
+	if end == certain {
+		return true
+	}
+	if start, ok := a.recordInside(b.size); ok {
+		a.reread += b.size - int64(start)
+		a.w.unread(a.content[start:])
+		a.content, b.size = a.content[:start], int64(start)
+		return false
+	}
+	if end == perhaps {
+		return true
+	}
+	b.size += a.toRecordStart(bytes.HasSuffix(a.content, []byte{'\n'}))
+	return false
+}
+
+// recordInside finds the next record in the block of size bytes that was just
+// read, where all of it is held; its first line may end behind the block.
+func (a *archive) recordInside(size int64) (start int, ok bool) {
+	if size != int64(len(a.content)) {
+		return 0, false
+	}
+	end := len(a.content)
+	start = findRecordStart(append(a.content, a.w.peek(recordStartBytes)...))
+	return start, start > 0 && start < end
 }
 
 // damageHere is the damage that reading has come up to.
@@ -125,28 +145,37 @@ func (a *archive) atMemberRecord() bool {
 	return ok && recordStart(a.w.peek(recordStartBytes))
 }
 
-// endsHere says whether a record can end here: what follows, but for blank
-// lines, is a record, the gzip member's end or the end of the file; or there
-// are the two empty lines that end a record, whatever follows them.
-func (a *archive) endsHere() bool {
+// ending is how sure it is that a record ends here.
+type ending uint8
+
+const (
+	notHere ending = iota
+	perhaps        // the two empty lines that end a record follow, but no record
+	certain        // but for empty lines, a record, the gzip member's end or the end of the file follows
+)
+
+func (a *archive) endsHere() ending {
 	next := a.w.peek(4 << 10)
-	if _, ok := a.w.atMember(); ok || len(next) == 0 {
-		return a.w.damage() == nil || ok
-	}
 	rest := bytes.TrimLeft(next, "\r\n")
-	blank := len(next) - len(rest)
-	switch {
-	case bytes.HasPrefix(next, []byte("\r\n\r\n")), bytes.HasPrefix(next, []byte("\n\n")):
-		return true
-	case len(rest) == 0, recordStart(rest):
-		return true
+	end := a.w.pos + int64(len(next)-len(rest))
+	if recordStart(rest) {
+		return certain
 	}
 	for _, m := range a.w.members {
-		if at := a.w.pos + int64(blank); m.pos >= at {
-			return m.pos == at
+		if m.pos >= end {
+			if m.pos == end {
+				return certain
+			}
+			break
 		}
 	}
-	return false
+	switch d := a.w.damage(); {
+	case len(rest) == 0 && (d == nil || d.between): // a member whose checksum is wrong is wrong from its start
+		return certain
+	case len(rest) > 0 && (bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))):
+		return perhaps
+	}
+	return notHere
 }
 
 // trimRecordEnd cuts the two empty lines that end a record.

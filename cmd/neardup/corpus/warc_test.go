@@ -1,0 +1,210 @@
+package corpus
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestRecordTypes(t *testing.T) {
+	for kind, want := range map[string]string{
+		"warcinfo": "u pass warcinfo", "request": "u pass request", "metadata": "u pass metadata", "revisit": "u pass revisit",
+		"continuation": "u pass continuation", "x-own": "u pass unknown WARC-Type", "": "u lost no WARC-Type",
+		"resource": "u html " + page, "conversion": "u html " + page, "RESPONSE": "u html " + page,
+	} {
+		check(t, readString(t, Options{}, record(kind, "u", "text/html", page)), want)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for _, version := range []string{"WARC/0.17", "WARC/0.18", "WARC/1.0", "WARC/1.1"} {
+		file := strings.ReplaceAll(response("a", page)+response("b", page), "WARC/1.0", version)
+		check(t, readString(t, Options{}, file), "a html "+page, "b html "+page)
+	}
+}
+
+func TestQuirks(t *testing.T) {
+	ab := []string{"a html " + page, "b html " + page}
+	b := response("b", page)
+	a := response("a", page)
+	for _, test := range []struct {
+		name, file string
+		want       []string
+	}{
+		{"line feeds only", strings.ReplaceAll(withLength(a, "Content-Length: 68")+withLength(b, "Content-Length: 68"), "\r\n", "\n"), ab},
+		{"no empty lines after a record", strings.TrimRight(a, "\r\n") + b, ab},
+		{"no empty lines at the end", a + strings.TrimRight(b, "\r\n"), ab},
+		{"one empty line", strings.TrimSuffix(a, "\r\n") + b, ab},
+		{"many empty lines", "\r\n\n" + a + strings.Repeat("\r\n", 5000) + b + "\n\n\n", ab},
+		{"URI in angle brackets", response("<a>", page) + b, ab},
+		{"names in any case", strings.ReplaceAll(strings.ReplaceAll(a, "WARC-Type", "warc-type"), "Content-Length", "CONTENT-length") + b, ab},
+		{"folded line", strings.Replace(a, "WARC-Type: ", "WARC-Type:\r\n  ", 1) + b, ab},
+		{"line without a colon", strings.Replace(a, "WARC-Type", "nonsense\r\nWARC-Type", 1) + b, ab},
+		{"a field twice", strings.Replace(a, "WARC-Target-URI: a", "WARC-Target-URI: a\r\nWARC-Target-URI: z", 1) + b, ab},
+		{"spaces around a length", withLength(a, "Content-Length:  \t 71  ") + b, ab},
+		{"segments", record("response", "a", "application/http", "x", "WARC-Segment-Number: 1") + b, []string{"a lost segmented record", ab[1]}},
+		{"a DNS lookup", record("response", "dns:x", "text/dns", "20080430204825\nx. 589 IN A 1.2.3.4") + b, []string{"dns:x pass not text: text/dns", ab[1]}},
+		{"no URI", record("resource", "", "text/html", page) + b, []string{" html " + page, ab[1]}},
+		{"empty resource", record("resource", "a", "text/html", "") + b, []string{"a lost empty", ab[1]}},
+		{"a page that holds a record", record("resource", "a", "text/plain", "see\r\n\r\n"+b) + b,
+			[]string{"a text see\r\n\r\n" + b, ab[1]}},
+		{"an image", record("resource", "a", "image/png", "x") + b, []string{"a lost not text: image/png", ab[1]}},
+		{"an image called a page", record("resource", "a", "text/html", "\x89PNG\r\n\x1a\nx") + b, []string{"a lost not text: image/png", ab[1]}},
+		{"a page called nothing", record("resource", "a", "", page) + b, ab},
+		{"a page called a stream", record("resource", "a", "application/octet-stream", page) + b, ab},
+		{"a strange media type", record("resource", "a", "\"\x01, what/", page) + b, ab},
+		{"words that begin as bitmaps do", record("resource", "a", "text/plain", "BMW and others") + b, []string{"a text BMW and others", ab[1]}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			check(t, readString(t, Options{}, test.file), test.want...)
+		})
+	}
+}
+
+func TestLengthsThatLie(t *testing.T) {
+	a, b, c := response("a", page), response("b", page), response("c", page)
+	long := response("a", strings.Repeat(page, 3000))
+	repaired := "a html " + page + " (repaired)"
+	rest := []string{"b html " + page, "c html " + page}
+	for _, test := range []struct {
+		name, file string
+		first      string
+	}{
+		{"missing", withLength(a, "X: "), repaired},
+		{"negative", withLength(a, "Content-Length: -5"), repaired},
+		{"not a number", withLength(a, "Content-Length: many"), repaired},
+		{"over 64 bits", withLength(a, "Content-Length: 99999999999999999999"), repaired},
+		{"huge", withLength(a, "Content-Length: 9223372036854775807"), repaired},
+		{"zero", withLength(a, "Content-Length: 0"), repaired},
+		{"too small", withLength(a, "Content-Length: 50"), repaired},
+		{"too small by a bit", withLength(a, "Content-Length: 70"), repaired},
+		{"too large", withLength(a, "Content-Length: 400"), repaired},
+		{"into the next header", withLength(a, "Content-Length: 100"), repaired},
+		{"one too many, as wget has it", withLength(a, "Content-Length: 72"), "a html " + page + "\r"},
+		{"too small, large record", withLength(long, "Content-Length: 70"), "a html " + strings.Repeat(page, 3000) + " (repaired)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if n := len("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page); n != 71 {
+				t.Fatalf("the lengths above are made for a block of 71 bytes, not %d", n)
+			}
+			want := append([]string{test.first}, rest...)
+			check(t, readString(t, Options{}, test.file+b+c), want...)
+			check(t, readString(t, Options{}, gzipped(test.file+b+c)), want...)
+			check(t, readString(t, Options{}, zstded(test.file+b+c)), want...)
+		})
+		t.Run(test.name+", a member each", func(t *testing.T) {
+			check(t, readString(t, Options{}, gzipped(test.file)+gzipped(b)+gzipped(c)), append([]string{test.first}, rest...)...)
+		})
+	}
+	t.Run("every length", func(t *testing.T) {
+		for n := range 400 {
+			if n == 40 || 71+len(b) <= n && n <= 75+len(b) {
+				continue // ends at what looks like the end of a record: in front of the body, or behind the next record
+			}
+			records := readString(t, Options{}, withLength(a, fmt.Sprint("Content-Length: ", n))+b+c)
+			if 71 <= n && n <= 75 { // takes in the empty lines behind the block
+				records[0].Content = bytes.TrimRight(records[0].Content, "\r\n")
+				check(t, records, append([]string{"a html " + page}, rest...)...)
+			} else {
+				check(t, records, append([]string{repaired}, rest...)...)
+			}
+			if t.Failed() {
+				t.Fatalf("with a Content-Length of %d", n)
+			}
+		}
+	})
+	t.Run("every record", func(t *testing.T) {
+		var file strings.Builder
+		var want []string
+		for range 200 {
+			file.WriteString(withLength(response("a", page), "Content-Length: 1000"))
+			want = append(want, repaired)
+		}
+		file.WriteString(b)
+		check(t, readString(t, Options{MaxDocument: 100}, file.String()), append(want, rest[0])...)
+	})
+	t.Run("of the last record", func(t *testing.T) {
+		check(t, readString(t, Options{}, a+withLength(b, "Content-Length: 400")), "a html "+page, "b lost truncated record")
+		check(t, readString(t, Options{}, gzipped(a)+gzipped(withLength(b, "Content-Length: 400"))), "a html "+page, "b html "+page+" (repaired)")
+	})
+	t.Run("of an image", func(t *testing.T) {
+		file := withLength(record("response", "a", "image/png", "x"), "Content-Length: 300") + b + c
+		check(t, readString(t, Options{}, file), append([]string{"a lost not text: image/png"}, rest...)...)
+	})
+	t.Run("of a request", func(t *testing.T) {
+		file := withLength(record("request", "a", "application/http", "GET"), "Content-Length: 200") + b + c
+		check(t, readString(t, Options{}, file), append([]string{"a pass request"}, rest...)...)
+	})
+}
+
+func TestBrokenArchives(t *testing.T) {
+	a, b, c := response("a", page), response("b", page), response("c", page)
+	da, db, dc := "a html "+page, "b html "+page, "c html "+page
+	za, zb, zc := gzipped(a), gzipped(b), gzipped(c)
+	flip := func(s string, i int) string { return s[:i] + string(s[i]^0x55) + s[i+1:] }
+	for _, test := range []struct {
+		name, file string
+		want       []string
+	}{
+		{"rubbish between records", a + "rubbish\nand more\x00" + strings.Repeat("z", 100_000) + "\n" + b, []string{da, " lost no WARC record", db}},
+		{"rubbish at the end", a + b + "rubbish", []string{da, db, " lost no WARC record"}},
+		{"cut in a header", a + b[:40], []string{da, " lost truncated record header"}},
+		{"cut in a block", a + b[:len(b)-20], []string{da, "b lost truncated record"}},
+		{"cut in a member", za + zb[:len(zb)-20] + zc, []string{da, "b lost bad gzip", dc}},
+		{"cut in the last member", za + zb[:len(zb)-20], []string{da, "b lost truncated gzip"}},
+		{"cut in a member's header", za + zb[:5], []string{da, " lost truncated gzip"}},
+		{"a bit of a member", za + flip(zb, len(zb)/2) + zc, []string{da, "LOST bad gzip", dc}},
+		{"a bit of a checksum", za + flip(zb, len(zb)-6) + zc, []string{da, "b lost bad gzip", dc}},
+		{"rubbish between members", za + "rubbish" + zb, []string{da, " lost bad gzip", db}},
+		{"zeros between members", za + strings.Repeat("\x00", 1000) + zb + "\x00\x00", []string{da, db}},
+		{"empty members", gzipped("") + za + gzipped("") + gzipped("") + zb + gzipped(""), []string{da, db}},
+		{"a member that is no record", za + gzipped("rubbish") + zb, []string{da, " lost no WARC record", db}},
+		{"a record over two members", gzipped(a[:100]) + gzipped(a[100:]) + zb, []string{da, db}},
+		{"a cut frame", zstded(a + b)[:60], []string{"LOST truncated zstd"}},
+		{"rubbish between frames", zstded(a) + "rubbish" + zstded(b), []string{da, " lost bad zstd", db}},
+		{"nothing but empty lines", "\r\n\r\n", []string{" lost empty"}},
+		{"a header without end", a + "WARC/1.0\r\n" + strings.Repeat("X: y\r\n", 300_000) + "\r\n\r\n" + b, []string{da, " lost record header too large", db}},
+		{"a header line without end", a + "WARC/1.0\r\n" + strings.Repeat("X", 3_000_000) + "\r\n\r\n" + b, []string{da, " lost record header too large", db}},
+		{"folds without end", a + "WARC/1.0\r\nX:" + strings.Repeat("\n ", 400_000) + "\r\n\r\n" + b, []string{da, " lost no WARC-Type", db}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			records := readString(t, Options{Format: WARC}, test.file)
+			got := brief(records)
+			for i, want := range test.want {
+				if reason, ok := strings.CutPrefix(want, "LOST "); ok && i < len(records) { // how much was read of it may vary
+					if skip := records[i].Skip; skip == nil || skip.Reason != reason {
+						t.Errorf("record %d: %v, want %s", i, skip, reason)
+					}
+					got = strings.Replace(got, brief(records[i:i+1]), want+"\n", 1)
+				}
+			}
+			if want := strings.Join(test.want, "\n") + "\n"; got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestOffsets(t *testing.T) {
+	a, b := response("a", page), response("b", page)
+	offsets := func(input string) [2]int64 {
+		records := readString(t, Options{}, input)
+		if len(records) != 2 {
+			t.Fatalf("%d records", len(records))
+		}
+		return [2]int64{records[0].Offset, records[1].Offset}
+	}
+	if got := offsets(a + b); got != [2]int64{0, int64(len(a))} {
+		t.Errorf("plain: %v", got)
+	}
+	if got := offsets(gzipped(a + b)); got != [2]int64{0, int64(len(a))} {
+		t.Errorf("one member: %v", got)
+	}
+	if got := offsets(gzipped(a) + gzipped(b)); got != [2]int64{0, int64(len(gzipped(a)))} {
+		t.Errorf("two members: %v", got)
+	}
+	if got := offsets(zstded(a) + zstded(b)); got != [2]int64{0, int64(len(a))} {
+		t.Errorf("two frames: %v", got)
+	}
+}
