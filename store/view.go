@@ -13,8 +13,9 @@ import (
 // View reads the store as it was at one moment. It must be closed, and keeps
 // memory and files from being freed until then.
 type View struct {
-	it  *pebble.Iterator
-	key [tableKeyLen]byte
+	it    *pebble.Iterator
+	key   [tableKeyLen]byte
+	limit [tableKeyLen + 1]byte // a table key and a zero byte: the next key after it
 }
 
 // View opens a view of this moment.
@@ -52,7 +53,11 @@ func (v *View) tableKey(table int, permuted uint64) []byte {
 // ascending order, until yield returns false. This is the probe of the paper
 // (section 3.1), a range scan in place of its binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
-	for ok := v.it.SeekGE(v.tableKey(table, first)); ok; ok = v.it.Next() {
+	// Without a limit the iterator would leave a range only at the next live key,
+	// past everything that was deleted since the last compaction.
+	putTableKey(v.limit[:], table, last)
+	state := v.it.SeekGEWithLimit(v.tableKey(table, first), v.limit[:])
+	for ; state == pebble.IterValid; state = v.it.NextWithLimit(v.limit[:]) {
 		key := v.it.Key()
 		if len(key) != tableKeyLen || key[0] != tableKeyspace || binary.BigEndian.Uint16(key[1:]) != uint16(table) {
 			break
@@ -67,7 +72,9 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 
 // get moves to a key and reports whether it is there.
 func (v *View) get(key []byte) (value []byte, found bool, err error) {
-	if !v.it.SeekGE(key) || string(v.it.Key()) != string(key) {
+	n := copy(v.limit[:], key)
+	v.limit[n] = 0
+	if v.it.SeekGEWithLimit(key, v.limit[:n+1]) != pebble.IterValid || string(v.it.Key()) != string(key) {
 		return nil, false, classify(v.it.Error())
 	}
 	value, err = v.it.ValueAndErr()
