@@ -102,7 +102,7 @@ const queryChunk = 64
 
 // QueryBatch queries many fingerprints at once, on all cores, and yields their
 // answers in the order of fps. All are answered of one moment. It stops at the
-// first error, which it yields.
+// first error, which it yields. The index must not be closed from within the loop.
 func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, opts ...QueryOption) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
 		if err := x.begin(ctx); err != nil {

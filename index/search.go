@@ -30,7 +30,7 @@ func (x *Index) search(ctx context.Context, v *store.View, stored uint64, k int)
 		probe := func(flips uint64) error {
 			first := (query ^ flips) >> (64 - t.Prefix) << (64 - t.Prefix)
 			last := first | ^(^uint64(0) << (64 - t.Prefix))
-			return v.Scan(i, first, last, func(candidate uint64) bool {
+			err := v.Scan(i, first, last, func(candidate uint64) bool {
 				if candidates++; candidates%checkEvery == 0 {
 					if cancelled = ctx.Err(); cancelled != nil {
 						return false
@@ -45,12 +45,12 @@ func (x *Index) search(ctx context.Context, v *store.View, stored uint64, k int)
 				}
 				return true
 			})
+			if cancelled != nil {
+				return cancelled
+			}
+			return err
 		}
-		err := eachPrefix(t, probe)
-		if cancelled != nil {
-			return nil, cancelled
-		}
-		if err != nil {
+		if err := eachPrefix(t, probe); err != nil {
 			return nil, err
 		}
 	}

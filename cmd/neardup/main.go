@@ -44,6 +44,7 @@ var commands = []command{
 	importCommand,
 	exportCommand,
 	deleteCommand,
+	compactCommand,
 	statsCommand,
 	infoCommand,
 	planCommand,
