@@ -10,14 +10,24 @@ import (
 // more than Radius flips in the prefix of every table. uncovered looks for such
 // a set of at most MaxDistance bits, through every way in which flips can fall
 // into the blocks of bits that the tables tell apart, and returns one if there is
-// any. So a plan without one finds every match.
-func (p *Plan) uncovered() (flips uint64, found bool) {
+// any. So a plan without one finds every match. Tables with little order in them
+// can make the search take for ever; it gives up on those, and decided is false.
+func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 	demands := make([]demand, len(p.Tables))
 	for i, t := range p.Tables {
 		demands[i] = demand{t.mask(), t.Radius + 1}
 	}
-	return meet(demands, p.MaxDistance)
+	c := coverage{workLeft: maxCoverageWork}
+	flips, found = c.meet(demands, p.MaxDistance)
+	return flips, found, found || c.workLeft >= 0
 }
+
+// coverage is a search for what a plan misses.
+type coverage struct{ workLeft int }
+
+// maxCoverageWork bounds the pairs of demands that are looked at, to about a second.
+// The largest plan of any design, Design20 at k = 16, takes a quarter of it.
+const maxCoverageWork = 1 << 28
 
 // demand asks for at least n flips among the bits of a mask.
 type demand struct {
@@ -26,7 +36,10 @@ type demand struct {
 }
 
 // meet looks for a set of at most budget bits that meets every demand.
-func meet(demands []demand, budget int) (flips uint64, found bool) {
+func (c *coverage) meet(demands []demand, budget int) (flips uint64, found bool) {
+	if c.workLeft -= len(demands) * len(demands); c.workLeft < 0 {
+		return 0, false
+	}
 	demands, possible := reduce(demands)
 	if !possible || packing(demands) > budget {
 		return 0, false
@@ -40,18 +53,18 @@ func meet(demands []demand, budget int) (flips uint64, found bool) {
 	}
 	if core := a.mask & b.mask; a.n == 1 && b.n == 1 {
 		// Either some bit is flipped that both have, or none is.
-		if flips, found = meet(append(slices.Clone(demands), demand{core, 1}), budget); found {
+		if flips, found = c.meet(append(slices.Clone(demands), demand{core, 1}), budget); found {
 			return flips, true
 		}
-		return meet(without(demands, core, 0), budget)
+		return c.meet(without(demands, core, 0), budget)
 	}
 	// Bits that the same demands have are alike: flip one of them, or none.
 	block := alike(demands, a.mask&b.mask)
 	bit := block & -block
-	if flips, found = meet(without(demands, bit, 1), budget-1); found {
+	if flips, found = c.meet(without(demands, bit, 1), budget-1); found {
 		return flips | bit, true
 	}
-	return meet(without(demands, block, 0), budget)
+	return c.meet(without(demands, block, 0), budget)
 }
 
 // reduce drops the demands that are met or that follow from another one. It

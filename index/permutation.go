@@ -115,7 +115,7 @@ func parsePermutation(s string) (Permutation, error) {
 		if err != nil {
 			return nil, err
 		}
-		p = p.append(Bits{f, l})
+		p = append(p, Bits{f, l})
 	}
 	return p, nil
 }

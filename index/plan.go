@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,14 +34,17 @@ type Plan struct {
 type Table struct {
 	Permutation Permutation
 	Prefix      int // 1..64
-	Radius      int // 0..Prefix
+	Radius      int // 0..Prefix, and not above the plan's MaxDistance
 }
+
+// maxTableProbes bounds the range scans of one table in a query, to some seconds.
+const maxTableProbes = 1 << 20
 
 // NewPlan checks that the tables find every pair within maxDistance and returns
 // the plan. The first table's permutation must be the identity: its entries carry
 // the documents.
 func NewPlan(maxDistance int, tables ...Table) (*Plan, error) {
-	p := &Plan{MaxDistance: maxDistance, Tables: tables}
+	p := &Plan{MaxDistance: maxDistance, Tables: slices.Clone(tables)}
 	if maxDistance < 0 || maxDistance > MaxDistanceLimit {
 		return nil, fmt.Errorf("%w: k = %d is not in 0..%d", ErrPlan, maxDistance, MaxDistanceLimit)
 	}
@@ -48,18 +52,26 @@ func NewPlan(maxDistance int, tables ...Table) (*Plan, error) {
 		return nil, fmt.Errorf("%w: %d tables", ErrPlan, len(tables))
 	}
 	for i, t := range tables {
-		if t.Prefix < 1 || t.Prefix > 64 || t.Radius < 0 || t.Radius > t.Prefix {
+		if t.Prefix < 1 || t.Prefix > 64 || t.Radius < 0 || t.Radius > min(t.Prefix, maxDistance) {
 			return nil, fmt.Errorf("%w: table %d has prefix %d and radius %d", ErrPlan, i, t.Prefix, t.Radius)
+		}
+		if t.Probes() > maxTableProbes {
+			return nil, fmt.Errorf("%w: table %d takes %d probes, at most %d are made", ErrPlan, i, t.Probes(), maxTableProbes)
 		}
 		if err := t.Permutation.check(); err != nil {
 			return nil, fmt.Errorf("%w: table %d: %w", ErrPlan, i, err)
 		}
+		p.Tables[i].Permutation = bringForward(t.Permutation...)
 	}
-	if !tables[0].Permutation.identity() {
+	if !p.Tables[0].Permutation.identity() {
 		return nil, fmt.Errorf("%w: the permutation of table 0 is not the identity", ErrPlan)
 	}
-	if flips, found := p.uncovered(); found {
+	flips, found, decided := p.uncovered()
+	if found {
 		return nil, fmt.Errorf("%w: two fingerprints that differ in the bits %016x meet in no table", ErrPlan, flips)
+	}
+	if !decided {
+		return nil, fmt.Errorf("%w: %d tables overlap in too many ways to check that they miss nothing", ErrPlan, len(tables))
 	}
 	return p, nil
 }

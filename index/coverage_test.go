@@ -1,0 +1,185 @@
+package index
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// misses reports whether no table of a plan finds what differs in these bits.
+func (p *Plan) misses(flips uint64) bool {
+	for _, t := range p.Tables {
+		if t.covers(flips, t.mask()) {
+			return false
+		}
+	}
+	return true
+}
+
+// someMissed tries every set of at most MaxDistance bits.
+func (p *Plan) someMissed() bool {
+	var walk func(flips uint64, from, left int) bool
+	walk = func(flips uint64, from, left int) bool {
+		if p.misses(flips) {
+			return true
+		}
+		for bit := from; bit < 64 && left > 0; bit++ {
+			if walk(flips|1<<bit, bit+1, left-1) {
+				return true
+			}
+		}
+		return false
+	}
+	return walk(0, 0, p.MaxDistance)
+}
+
+// TestUncovered compares the check with an exhaustive one. Tables of a few whole
+// blocks make plans that often just cover, or just do not.
+func TestUncovered(t *testing.T) {
+	outcomes := map[bool]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawBlockPlan(t, rapid.IntRange(0, 4).Draw(t, "k"))
+		flips, found, decided := p.uncovered()
+		if !decided {
+			t.Fatalf("%v is not decided", p)
+		}
+		outcomes[found]++
+		if found && (!p.misses(flips) || bits.OnesCount64(flips) > p.MaxDistance) {
+			t.Fatalf("%v is said to miss %016x", p, flips)
+		}
+		if !found && p.someMissed() {
+			t.Fatalf("%v is said to miss nothing", p)
+		}
+	})
+	if outcomes[false] == 0 || outcomes[true] == 0 {
+		t.Errorf("%d plans cover, %d do not", outcomes[false], outcomes[true])
+	}
+}
+
+// TestUncoveredByAnyBits is the same for tables that cut anywhere.
+func TestUncoveredByAnyBits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlan(t, rapid.IntRange(0, 3).Draw(t, "k"))
+		flips, found, _ := p.uncovered()
+		if found && (!p.misses(flips) || bits.OnesCount64(flips) > p.MaxDistance) {
+			t.Fatalf("%v is said to miss %016x", p, flips)
+		}
+		if found != p.someMissed() {
+			t.Fatalf("%v: uncovered says %v", p, found)
+		}
+	})
+}
+
+// drawBlockPlan draws tables that lead with some of m blocks.
+func drawBlockPlan(t *rapid.T, k int) *Plan {
+	m := rapid.IntRange(1, 8).Draw(t, "blocks")
+	blocks := split([]Bits{{0, 63}}, m)
+	p := &Plan{MaxDistance: k}
+	for range rapid.IntRange(1, 14).Draw(t, "tables") {
+		chosen := rapid.Uint64Range(1, 1<<m-1).Draw(t, "chosen")
+		var front []Bits
+		for i, block := range blocks {
+			if chosen>>i&1 != 0 {
+				front = append(front, block...)
+			}
+		}
+		table := leading(front)
+		table.Radius = rapid.IntRange(0, 2).Draw(t, "radius")
+		p.Tables = append(p.Tables, table)
+	}
+	return p
+}
+
+// TestDesignsCover checks the designs at every k, with random flips beside the
+// check that they passed when they were made.
+func TestDesignsCover(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, d := range Designs() {
+		for k := range MaxDistanceLimit + 1 {
+			p := mustPlan(t, d, k)
+			for range 2000 {
+				flips := flip(rng, 0, []uint64{^uint64(0), borders()}[rng.IntN(2)], k)
+				if p.misses(flips) {
+					t.Fatalf("design %s at k = %d misses %016x", d.Name, k, flips)
+				}
+			}
+		}
+	}
+}
+
+// TestNoTableIsSuperfluous: a design without any one of its tables is found out.
+func TestNoTableIsSuperfluous(t *testing.T) {
+	for _, d := range Designs() {
+		for k := 0; k <= 6; k++ {
+			whole := mustPlan(t, d, k)
+			for i := range whole.Tables {
+				p := &Plan{MaxDistance: k}
+				p.Tables = append(append(p.Tables, whole.Tables[:i]...), whole.Tables[i+1:]...)
+				flips, found, decided := p.uncovered()
+				if !decided || !found || !p.misses(flips) || bits.OnesCount64(flips) > k {
+					t.Errorf("design %s at k = %d without table %d: misses %016x, %v", d.Name, k, i, flips, found)
+				}
+			}
+		}
+	}
+}
+
+// TestWiderPrefixIsFoundOut: one bit more in any prefix and the plan misses something,
+// where all bits are used up.
+func TestWiderPrefixIsFoundOut(t *testing.T) {
+	for _, text := range radiusPlans[:3] {
+		whole := mustParse(t, text)
+		for i := range whole.Tables {
+			p := mustParse(t, text)
+			p.Tables[i].Prefix++
+			if _, found, _ := p.uncovered(); !found {
+				t.Errorf("%v covers with one bit more in table %d", whole, i)
+			}
+		}
+	}
+}
+
+// tangledPlan makes a plan of many tables that lead with bits picked at random.
+func tangledPlan(seed uint64) *Plan {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	p := &Plan{MaxDistance: 6 + rng.IntN(4)}
+	prefix := 10 + rng.IntN(20)
+	for i := range 200 {
+		var front []Bits
+		for _, bit := range rng.Perm(64)[:prefix] {
+			front = append(front, Bits{bit, bit})
+		}
+		if i == 0 {
+			front = []Bits{{0, prefix - 1}}
+		}
+		p.Tables = append(p.Tables, Table{Permutation: bringForward(front...), Prefix: prefix})
+	}
+	return p
+}
+
+// BenchmarkCoverage checks plans of the designs.
+func BenchmarkCoverage(b *testing.B) {
+	for _, d := range Designs() {
+		for _, k := range []int{3, 10, 16} {
+			p := mustPlan(b, d, k)
+			b.Run(fmt.Sprintf("design=%s/k=%d/tables=%d", d.Name, k, len(p.Tables)), func(b *testing.B) {
+				for b.Loop() {
+					if _, found, _ := p.uncovered(); found {
+						b.Fatal("not covered")
+					}
+				}
+			})
+		}
+	}
+	b.Run("tangled", func(b *testing.B) {
+		p := tangledPlan(15)
+		for b.Loop() {
+			if _, _, decided := p.uncovered(); decided {
+				b.Fatal("decided")
+			}
+		}
+	})
+}

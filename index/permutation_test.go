@@ -1,0 +1,111 @@
+package index
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawPermutation draws a permutation of up to 64 ranges, adjacent ones merged.
+func drawPermutation(t *rapid.T) Permutation {
+	cuts := rapid.Uint64().Draw(t, "cuts") & rapid.Uint64().Draw(t, "fewer cuts")
+	var blocks []Bits
+	first := 0
+	for bit := 1; bit <= 64; bit++ {
+		if bit == 64 || cuts>>bit&1 != 0 {
+			blocks = append(blocks, Bits{first, bit - 1})
+			first = bit
+		}
+	}
+	return bringForward(rapid.Permutation(blocks).Draw(t, "blocks")...)
+}
+
+// applyBitwise is what a permutation means: bit after bit.
+func (p Permutation) applyBitwise(fp uint64) uint64 {
+	out, at := uint64(0), 0
+	for _, b := range p {
+		for bit := b.First; bit <= b.Last; bit++ {
+			out |= fp >> (63 - bit) & 1 << (63 - at)
+			at++
+		}
+	}
+	return out
+}
+
+func TestPermutation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPermutation(t)
+		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
+		if err := p.check(); err != nil {
+			t.Fatalf("%v: %v", p, err)
+		}
+		if got, want := p.apply(a), p.applyBitwise(a); got != want {
+			t.Fatalf("%v: %016x becomes %016x, not %016x", p, a, got, want)
+		}
+		if got := p.invert(p.apply(a)); got != a {
+			t.Fatalf("%v: %016x comes back as %016x", p, a, got)
+		}
+		if got := p.apply(p.invert(a)); got != a {
+			t.Fatalf("%v: inverse of %016x goes to %016x", p, a, got)
+		}
+		if got := bits.OnesCount64(p.apply(a) ^ p.apply(b)); got != bits.OnesCount64(a^b) {
+			t.Fatalf("%v: distance %d becomes %d", p, bits.OnesCount64(a^b), got)
+		}
+		back, err := parsePermutation(p.String())
+		if err != nil || back.String() != p.String() {
+			t.Fatalf("%v reads back as %v: %v", p, back, err)
+		}
+		if p.identity() != (p.String() == "0-63") {
+			t.Fatalf("%v: identity %v", p, p.identity())
+		}
+	})
+}
+
+func TestPermutationCheck(t *testing.T) {
+	for _, text := range []string{"0-62", "1-63", "0-64", "-1-63", "0-63,0-0", "0-31,31-63", "63-0", "0-31,32-20,21-63", "0-31,33-63"} {
+		p, err := parsePermutation(text)
+		if err == nil {
+			err = p.check()
+		}
+		if err == nil {
+			t.Errorf("%q passes", text)
+		}
+	}
+	if err := (Permutation{}).check(); err == nil {
+		t.Error("a permutation of no bits passes")
+	}
+}
+
+func FuzzPermutation(f *testing.F) {
+	f.Add("0-63")
+	f.Add("16-31,0-15,32-63")
+	f.Add("63-63,0-62")
+	rng := rand.New(rand.NewPCG(1, 1))
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parsePermutation(text)
+		if err != nil || p.check() != nil {
+			return
+		}
+		fp := rng.Uint64()
+		if got := p.invert(p.apply(fp)); got != fp || p.apply(fp) != p.applyBitwise(fp) {
+			t.Fatalf("%v: %016x becomes %016x and comes back as %016x", p, fp, p.apply(fp), got)
+		}
+	})
+}
+
+func BenchmarkPermutation(b *testing.B) {
+	p := bringForward(Bits{40, 51}, Bits{13, 25})
+	fp := uint64(0x0123456789abcdef)
+	b.Run("apply", func(b *testing.B) {
+		for b.Loop() {
+			fp = p.apply(fp)
+		}
+	})
+	b.Run("invert", func(b *testing.B) {
+		for b.Loop() {
+			fp = p.invert(fp)
+		}
+	})
+}
