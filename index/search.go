@@ -16,25 +16,32 @@ type hit struct {
 	distance int
 }
 
-// checkEvery is the number of candidates between two looks at the context.
+// checkEvery is the number of probes and candidates between two looks at the context.
 const checkEvery = 1 << 16
 
 // search probes the tables and returns every stored fingerprint within k bits of
 // the given one, once each, nearest first. k must not exceed the plan's.
 func (x *Index) search(ctx context.Context, v *store.View, stored uint64, k int) ([]hit, error) {
 	var hits []hit
-	candidates := 0
+	steps := 0
 	var cancelled error
+	goOn := func() bool {
+		if steps++; steps%checkEvery == 0 {
+			cancelled = ctx.Err()
+		}
+		return cancelled == nil
+	}
 	for i, t := range x.plan.Tables {
 		query := t.Permutation.apply(stored)
 		probe := func(flips uint64) error {
+			if !goOn() {
+				return cancelled
+			}
 			first := (query ^ flips) >> (64 - t.Prefix) << (64 - t.Prefix)
 			last := first | ^(^uint64(0) << (64 - t.Prefix))
 			err := v.Scan(i, first, last, func(candidate uint64) bool {
-				if candidates++; candidates%checkEvery == 0 {
-					if cancelled = ctx.Err(); cancelled != nil {
-						return false
-					}
+				if !goOn() {
+					return false
 				}
 				// A permutation keeps distances, so only a match is turned back.
 				if distance := bits.OnesCount64(candidate ^ query); distance <= k {
