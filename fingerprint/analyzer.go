@@ -47,7 +47,7 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name()}
-	a.plain = o.Window <= 1 && o.Weigher == nil && o.Weight == CappedCount && o.cap() < tallyCountMask && o.shortWords() <= maxPlainShortWords &&
+	a.plain = o.Window <= 1 && o.Weigher == nil && o.Weight == CappedCount && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
 		o.Hash == XXH64 && o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
@@ -75,7 +75,8 @@ func (a *Analyzer) Bytes(text []byte) Signature {
 type scratch struct {
 	tokens   tokenizer
 	batch    []uint64 // hashes of some tokens
-	chosen   []uint64 // feature hashes that count
+	windows  []uint64 // hashes of their windows
+	chosen   []uint64 // those of the hashes that count
 	features tally
 	shingles tally
 	text     Accumulator
@@ -95,8 +96,8 @@ const (
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.shingle.Reset()
-	sc.features.begin(len(text) / 16)
-	sc.shingles.begin(len(text) / 4)
+	sc.features.begin(min(len(text)/2, 1<<14))
+	sc.shingles.begin(len(text))
 	t := &sc.tokens
 	t.begin(text, XXH64, nil)
 	defer t.end()
@@ -106,7 +107,7 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		batch := t.next(sc.batch[:carried], batchSize)
 		sc.batch = batch
 		total += len(batch) - carried
-		sc.count(batch[carried:], uint64(a.options.cap()))
+		sc.count(batch[carried:], a.options.cap())
 		if t.done() && total < shingleSize {
 			sc.countShingles(batch)
 			break
@@ -135,25 +136,14 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 
 // count adds tokens as features of weight min(count, cap): a token counts while
 // it has come no more than cap times.
-func (sc *scratch) count(tokens []uint64, cap uint64) {
-	chosen := sc.chosen[:0]
-	for _, h := range tokens {
-		if sc.features.add(h) <= cap {
-			chosen = append(chosen, h)
-		}
-	}
-	sc.text.addAll(chosen)
-	sc.chosen = chosen
+func (sc *scratch) count(tokens []uint64, cap int) {
+	sc.chosen = sc.features.addAll(sc.chosen[:0], tokens, uint64(cap))
+	sc.text.addAll(sc.chosen)
 }
 
 // countShingles adds each window of the tokens that is new.
 func (sc *scratch) countShingles(tokens []uint64) {
-	sc.chosen = windows(sc.chosen[:0], tokens, shingleSize)
-	chosen := sc.chosen[:0]
-	for _, h := range sc.chosen {
-		if sc.shingles.add(h) == 1 {
-			chosen = append(chosen, h)
-		}
-	}
-	sc.shingle.addAll(chosen)
+	sc.windows = windows(sc.windows[:0], tokens, shingleSize)
+	sc.chosen = sc.shingles.addAll(sc.chosen[:0], sc.windows, 1)
+	sc.shingle.addAll(sc.chosen)
 }

@@ -51,6 +51,7 @@ var tailored = map[rune]int{
 	'\u02BC': separator,
 	'\u0E33': single, // Thai and Lao sara am, common and one keystroke: see normalize.go
 	'\u0EB3': single,
+	'\u0307': slowMark, // goes after an i, however far
 	'\u0E4D': slowMark,
 	'\u0ECD': slowMark,
 }
@@ -84,11 +85,12 @@ func main() {
 	var folds []foldRange
 	for r := rune(0); r < tableEnd; r++ {
 		classes[r] = byte(classify(r))
-		if classes[r] == cased {
-			m := []rune(mapped(r))
-			if len(m) == 1 { // sharp s is in the code
-				folds = addFold(folds, r, m[0])
-			}
+		m := []rune(mapped(r))
+		switch {
+		case classes[r] == cased && len(m) == 1: // all but sharp s
+			folds = addFold(folds, r, m[0])
+		case norm.NFKD.String(string(r)) == string(r) && foldCase(r) != r:
+			folds = addFold(folds, r, foldCase(r)) // what the normaliser meets
 		}
 	}
 	var b bytes.Buffer
@@ -175,7 +177,7 @@ func classify(r rune) int {
 	if 0xD800 <= r && r <= 0xDFFF || unicode.Is(unicode.Noncharacter_Code_Point, r) || unicode.Is(unicode.Co, r) {
 		return separator
 	}
-	if !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.C) {
+	if unicode.Is(unicode.Cn, r) {
 		return unknown
 	}
 	m := mapped(r)

@@ -76,7 +76,7 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 		return Signature{Short: true}
 	}
 	sc.shingle.Reset()
-	sc.shingles.begin(len(tokens.hashes))
+	sc.shingles.begin(4 * len(tokens.hashes))
 	sc.countShingles(tokens.hashes)
 	sig.Shingle = sc.shingle.Fingerprint()
 	if sig.Short {

@@ -49,7 +49,7 @@ func (t *tables) appendStripped(dst, decomposed []byte) []byte {
 		case r == '\u0307' && afterI:
 		default:
 			dst = utf8.AppendRune(dst, r)
-			afterI = r == 'i' || afterI && c >= maybeMark
+			afterI = r == 'i' || afterI && c >= slowMark
 		}
 	}
 	return dst

@@ -1,21 +1,5 @@
 package fingerprint
 
-// The primes of xxhash64.
-const (
-	prime1 = 11400714785074694791
-	prime2 = 14029467366897019727
-	prime3 = 1609587929392839161
-	prime4 = 9650029242287828579
-	prime5 = 2870177450012600261
-)
-
-// mix is the final mix of xxhash64, a bijection.
-func mix(h uint64) uint64 {
-	h = (h ^ h>>33) * prime2
-	h = (h ^ h>>29) * prime3
-	return h ^ h>>32
-}
-
 // The hash of a window of tokens with hashes h1 ... hk is
 //
 //	mix(h1*p^(k-1) + h2*p^(k-2) + ... + hk), p = prime1, modulo 2^64.

@@ -1,17 +1,20 @@
 package fingerprint
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
-// tally counts hashes, up to 31 each, in an open-addressing table. A slot is the
-// upper 48 bits of a hash, 11 bits of generation and 5 bits of count; a slot of
-// another generation is free, so a new text needs no clearing. The place of a
-// hash follows from its upper bits alone: two hashes that agree in 48 bits are
-// one, whatever the size of the table, so that counts depend on nothing but the
-// hashes.
+// tally counts hashes, up to 31 each, in an open-addressing table. A slot is, from
+// the highest bit down, 11 bits of generation, the upper 48 bits of a hash and 5
+// bits of count. A slot of another generation is free, so a new text needs no
+// clearing. The place of a hash follows from its upper bits, and two hashes that
+// agree in 48 bits are one: counts depend on nothing but the hashes, whatever the
+// size of the table.
 type tally struct {
 	slots      []uint64 // length a power of two
 	shift      uint8    // 64 - log2 len(slots)
-	generation uint64   // in place: bits 5 to 15
+	generation uint64   // in its place in a slot, never 0
 	used       int
 	limit      int      // grow when so many are used
 	buffer     []uint64 // what slots is a part of
@@ -19,43 +22,52 @@ type tally struct {
 }
 
 const (
-	tallyCountMask      = 1<<5 - 1
-	tallyGenerationStep = 1 << 5
-	tallyGenerationMask = 1<<16 - 1 - tallyCountMask
+	countBits  = 5
+	countMask  = 1<<countBits - 1
+	oneHash    = 1 << countBits // the lowest bit of the hash in a slot
+	generation = 1 << 53        // the lowest bit of the generation
 
 	// maxDistinct bounds the memory a text can claim, whatever its length: hashes
 	// that are new when so many are there already are left out.
 	maxDistinct = 1 << 20
-	// keptSlots bounds what a pooled table keeps.
-	keptSlots = 1 << 17
+	// keptSlots bounds what a pooled table keeps, in slots of 8 bytes.
+	keptSlots = 1 << 19
 	minSlots  = 1 << 8
 )
 
-// begin empties the table and gives it the number of slots that suits so many
-// distinct hashes; it grows when there are more.
-func (t *tally) begin(distinct int) {
+// key is the slot of a hash with a count of 0.
+func (t *tally) key(hash uint64) uint64 { return hash>>16<<countBits | t.generation }
+
+// begin empties the table and gives it some slots, at least half as many as
+// asked for; it grows when more than half of them are used.
+func (t *tally) begin(slots int) {
 	if cap(t.buffer) > keptSlots {
 		t.buffer = nil
 	}
 	if cap(t.spare) > keptSlots {
 		t.spare = nil
 	}
-	size := 1 << bits.Len(uint(min(max(distinct, minSlots/2), maxDistinct)))
+	size := 1 << (bits.Len(uint(min(max(slots, minSlots), 2*maxDistinct))) - 1)
 	t.buffer = withLength(t.buffer, size)
-	t.use(t.buffer[:size])
-	t.generation = (t.generation + tallyGenerationStep) & tallyGenerationMask
+	t.use(t.buffer)
+	t.advance()
+	t.used = 0
+}
+
+// advance frees all slots.
+func (t *tally) advance() {
+	t.generation += generation
 	if t.generation == 0 {
 		clear(t.buffer[:cap(t.buffer)])
 		clear(t.spare[:cap(t.spare)])
-		t.generation = tallyGenerationStep
+		t.generation = generation
 	}
-	t.used = 0
 }
 
 func (t *tally) use(slots []uint64) {
 	t.slots = slots
 	t.shift = uint8(64 - bits.TrailingZeros(uint(len(slots))))
-	t.limit = min(len(slots)/4*3, maxDistinct)
+	t.limit = min(len(slots)/2, maxDistinct)
 }
 
 func withLength(b []uint64, n int) []uint64 {
@@ -65,49 +77,112 @@ func withLength(b []uint64, n int) []uint64 {
 	return b[:n]
 }
 
-// add counts a hash and gives its count so far: 1 when it is new, at most 31. A
-// hash that is left out (see maxDistinct) gives 31.
-func (t *tally) add(hash uint64) uint64 {
-	slots := t.slots
-	key := hash&^0xffff | t.generation
-	for i := hash >> (t.shift & 63); ; i++ {
-		slot := &slots[i&uint64(len(slots)-1)]
-		if *slot&^tallyCountMask == key {
-			n := *slot & tallyCountMask
-			if n < tallyCountMask {
-				*slot++
-				n++
+// addAll counts hashes one after the other and appends those to dst whose count
+// so far is at most most, which is below 31. Hashes that are left out (see
+// maxDistinct) are not appended.
+func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
+	for len(hashes) > 0 {
+		n := min(len(hashes), t.limit-t.used)
+		if n == 0 {
+			if t.used == maxDistinct {
+				return t.addKnown(dst, hashes, most)
 			}
-			return n
+			t.grow()
+			continue
 		}
-		if *slot&tallyGenerationMask != t.generation {
-			if t.used >= t.limit {
-				return t.addGrown(hash)
-			}
-			t.used++
-			*slot = key | 1
-			return 1
+		dst = t.addSome(dst, hashes[:n], most)
+		hashes = hashes[n:]
+	}
+	return dst
+}
+
+// addSome is addAll for so many hashes as surely fit. Whether a hash is new and
+// whether it counts are matters of chance, so there is no branch on either.
+func (t *tally) addSome(dst, hashes []uint64, most uint64) []uint64 {
+	dst = slices.Grow(dst, len(hashes))
+	out := dst[len(dst) : len(dst)+len(hashes)]
+	n, used := 0, t.used
+	slots, shift, key0 := t.slots, t.shift&63, t.generation
+	mask := uint64(len(slots) - 1)
+	for _, h := range hashes {
+		key := h>>16<<countBits | key0
+		i := h >> shift
+		slot := slots[i&mask]
+		// Against key, the slot of the hash differs in the count only, a free one
+		// in the generation at least, and another's in between.
+		diff := slot ^ key
+		for diff-oneHash < generation-oneHash {
+			i++
+			slot = slots[i&mask]
+			diff = slot ^ key
+		}
+		fresh := 0
+		if diff >= generation {
+			fresh = 1
+		}
+		used += fresh
+		if diff >= generation {
+			slot = key
+		}
+		next := slot + 1
+		if slot&countMask == countMask {
+			next = slot
+		}
+		slots[i&mask] = next
+		out[n] = h
+		counts := 0
+		if next&countMask <= most {
+			counts = 1
+		}
+		n += counts
+	}
+	t.used = used
+	return dst[:len(dst)+n]
+}
+
+// addKnown is addAll for a full table.
+func (t *tally) addKnown(dst, hashes []uint64, most uint64) []uint64 {
+	for _, h := range hashes {
+		key := t.key(h)
+		slot := t.find(h, key)
+		if *slot^key > countMask {
+			continue
+		}
+		if *slot&countMask != countMask {
+			*slot++
+		}
+		if *slot&countMask <= most {
+			dst = append(dst, h)
+		}
+	}
+	return dst
+}
+
+// find gives the slot of a hash, or the free one where it belongs.
+func (t *tally) find(hash, key uint64) *uint64 {
+	for i := hash >> (t.shift & 63); ; i++ {
+		slot := &t.slots[i&uint64(len(t.slots)-1)]
+		if (*slot^key)-oneHash >= generation-oneHash {
+			return slot
 		}
 	}
 }
 
-func (t *tally) addGrown(hash uint64) uint64 {
-	if t.used >= maxDistinct {
-		return tallyCountMask
+// grow moves to a table of twice the size. It takes a new generation, since the
+// other buffer may hold slots of this one, from when it grew before.
+func (t *tally) grow() {
+	old, was := t.slots, t.generation
+	if was+generation == 0 {
+		old = slices.Clone(old) // advance is about to clear it
 	}
-	old := t.slots
-	size := 2 * len(old)
-	t.buffer, t.spare = withLength(t.spare, size), t.buffer
-	t.use(t.buffer[:size])
+	t.buffer, t.spare = withLength(t.spare, 2*len(old)), t.buffer
+	t.use(t.buffer)
+	t.advance()
 	for _, slot := range old {
-		if slot&tallyGenerationMask != t.generation {
-			continue
+		if slot^was < generation {
+			hash := slot >> countBits << 16
+			key := t.key(hash)
+			*t.find(hash, key) = key | slot&countMask
 		}
-		i := slot >> (t.shift & 63)
-		for t.slots[i]&tallyGenerationMask == t.generation {
-			i = (i + 1) & uint64(size-1)
-		}
-		t.slots[i] = slot
 	}
-	return t.add(hash)
 }

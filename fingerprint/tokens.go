@@ -1,9 +1,8 @@
 package fingerprint
 
 import (
+	"math"
 	"unicode/utf8"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // tokenizer cuts a text into normalised tokens (see class) and hashes them.
@@ -41,8 +40,90 @@ func (t *tokenizer) words() int { return t.units / wordUnits }
 // next appends the hashes of the next tokens to dst: n, or a few more, or all
 // that are left.
 func (t *tokenizer) next(dst []uint64, n int) []uint64 {
-	dst, t.pos = t.scan(dst, t.text, t.pos, len(dst)+n, false)
+	limit := len(dst) + n
+	if t.list != nil || t.hash != XXH64 {
+		dst, t.pos = t.scan(dst, t.text, t.pos, limit, false)
+		return dst
+	}
+	dst, t.pos = t.scanHashes(dst, t.text, t.pos, limit, false)
 	return dst
+}
+
+// scanHashes is scan for tokens of which only the xxhash64 is asked. It takes
+// ASCII words of up to 15 bytes in two steps of 8, and ideographs in a loop of
+// their own, with few branches that depend on the text.
+func (t *tokenizer) scanHashes(dst []uint64, text []byte, i, limit int, normal bool) ([]uint64, int) {
+	for i < len(text) && len(dst) < limit {
+		x := load(text, i)
+		word, lower := wordBytes(x)
+		n := firstByte(^word & highBits)
+		if n == 8 {
+			dst, i = t.longWord(dst, text, i, lower, normal)
+			continue
+		}
+		if x>>(8*n)&0x80 != 0 {
+			if n == 0 && isThreeBytes(x) {
+				dst, i = t.ideographs(dst, text, i, limit)
+			}
+			if i < len(text) {
+				dst, i = t.word(dst, text, i, normal)
+			}
+			continue
+		}
+		if n > 0 {
+			dst = append(dst, hashTo7(lowBytes(lower, n), n))
+			t.units += wordUnits
+		}
+		// On to the next byte that is no ASCII separator, as far as x reaches.
+		i += n + firstByte((word|x&highBits)>>(8*n)|1<<(71-8*n))
+	}
+	return dst, min(i, len(text))
+}
+
+// longWord is for an ASCII word whose first 8 bytes, in lower case, are given.
+func (t *tokenizer) longWord(dst []uint64, text []byte, i int, lower uint64, normal bool) ([]uint64, int) {
+	word, rest := wordBytes(load(text, i+8))
+	n := firstByte(^word & highBits)
+	end := i + 8 + n
+	if n == 8 || end < len(text) && text[end] >= 0x80 {
+		return t.scan(dst, text, i, len(dst)+1, normal)
+	}
+	t.units += wordUnits
+	return append(dst, hashTo15(lower, lowBytes(rest, n), n)), end
+}
+
+// ideographs takes a run of characters that are tokens of their own, each three
+// bytes long and without marks. It stops before the first that may be otherwise,
+// and goes on after a separator.
+func (t *tokenizer) ideographs(dst []uint64, text []byte, i, limit int) ([]uint64, int) {
+	class := &t.tables.class
+	first := len(dst)
+	for i+11 <= len(text) && len(dst) < limit {
+		x, y := load(text, i), load(text, i+3)
+		if !isThreeBytes(x) {
+			break
+		}
+		c := class[threeBytes(x)]
+		if c == separator {
+			i += 3
+			continue
+		}
+		if c != single && c != singleComposing {
+			break
+		}
+		if y&0x80 != 0 {
+			if !isThreeBytes(y) {
+				break
+			}
+			if after := class[threeBytes(y)]; after == ignorable || after >= slowMark {
+				break
+			}
+		}
+		dst = append(dst, hash3(x))
+		i += 3
+	}
+	t.units += (len(dst) - first) * singleUnits(0)
+	return dst, i
 }
 
 // What an ASCII byte is, or that it is none.
@@ -112,7 +193,7 @@ func (t *tokenizer) emit(dst []uint64, token []byte, units int) []uint64 {
 	t.units += units
 	var h uint64
 	if t.hash == XXH64 {
-		h = xxhash.Sum64(token)
+		h = hashToken(token)
 	} else {
 		h = fnv1Bytes(token)
 	}
@@ -122,27 +203,11 @@ func (t *tokenizer) emit(dst []uint64, token []byte, units int) []uint64 {
 	return append(dst, h)
 }
 
-// decode is utf8.DecodeRune with a short way for what most texts are made of.
-func decode(b []byte) (rune, int) {
-	if len(b) >= 3 {
-		if b[0] < 0x80 {
-			return rune(b[0]), 1
-		}
-		if 0xC2 <= b[0] && b[0] < 0xE0 && b[1]&0xC0 == 0x80 {
-			return rune(b[0]&0x1F)<<6 | rune(b[1]&0x3F), 2
-		}
-		if 0xE1 <= b[0] && b[0] < 0xED && b[1]&0xC0 == 0x80 && b[2]&0xC0 == 0x80 {
-			return rune(b[0]&0x0F)<<12 | rune(b[1]&0x3F)<<6 | rune(b[2]&0x3F), 3
-		}
-	}
-	return utf8.DecodeRune(b)
-}
-
 // word reads what begins at i: a token, a part that needs the normaliser, or a
 // character that is in no token. It gives the place after it.
 func (t *tokenizer) word(dst []uint64, text []byte, i int, normal bool) ([]uint64, int) {
 	start := i
-	r, size := decode(text[i:])
+	r, size := utf8.DecodeRune(text[i:])
 	prev := t.tables.classOf(r)
 	i += size
 	units, isSingle, changed := wordUnits, false, false
@@ -166,8 +231,23 @@ func (t *tokenizer) word(dst []uint64, text []byte, i int, normal bool) ([]uint6
 
 loop:
 	for i < len(text) {
-		r, size = decode(text[i:])
-		c := t.tables.classOf(r)
+		var c class
+		switch x := load(text, i); {
+		case x&0x80 == 0:
+			c, size = t.tables.class[x&0x7f], 1
+		case isTwoBytes(x):
+			c, size = t.tables.class[twoBytes(x)], 2
+		case isThreeBytes(x):
+			c, size = t.tables.class[threeBytes(x)], 3
+		default:
+			r, size = utf8.DecodeRune(text[i:])
+			c = t.tables.classOf(r)
+		}
+		if !isSingle && (c == letter || c == letterComposing) {
+			prev = c
+			i += size
+			continue
+		}
 		switch {
 		case c == separator || c == unknown:
 			break loop
@@ -176,7 +256,7 @@ loop:
 				break loop
 			}
 		case c <= cased && c >= letter || c == slow:
-			if isSingle {
+			if isSingle && !(c == slow && prev.conjoins()) {
 				break loop
 			}
 			if c == cased {
@@ -211,7 +291,7 @@ loop:
 func (t *tokenizer) fold(token []byte) []byte {
 	t.folded = t.folded[:0]
 	for i := 0; i < len(token); {
-		r, size := decode(token[i:])
+		r, size := utf8.DecodeRune(token[i:])
 		switch t.tables.classOf(r) {
 		case cased:
 			t.folded = t.tables.appendFolded(t.folded, r)
@@ -229,14 +309,14 @@ func (t *tokenizer) fold(token []byte) []byte {
 func (t *tokenizer) normalized(dst []uint64, text []byte, start int) ([]uint64, int) {
 	i := start
 	for i < len(text) {
-		r, size := decode(text[i:])
+		r, size := utf8.DecodeRune(text[i:])
 		if c := t.tables.classOf(r); c == separator || c == unknown {
 			break
 		}
 		i += size
 	}
 	part := t.normal.normalize(t.tables, text[start:i])
-	dst, _ = t.scan(dst, part, 0, int(^uint(0)>>1), true)
+	dst, _ = t.scan(dst, part, 0, math.MaxInt, true)
 	return dst, i
 }
 

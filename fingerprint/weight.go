@@ -1,10 +1,6 @@
 package fingerprint
 
-import (
-	"math"
-
-	"github.com/cespare/xxhash/v2"
-)
+import "math"
 
 // weightScale makes Sqrt and Log fine enough as integers.
 const weightScale = 16
@@ -25,11 +21,4 @@ func (o *Options) weight(f feature) int {
 		return 1
 	}
 	return min(f.count, o.cap())
-}
-
-func (h Hash) of(token []byte) uint64 {
-	if h == HashFNV1 {
-		return fnv1Bytes(token)
-	}
-	return xxhash.Sum64(token)
 }

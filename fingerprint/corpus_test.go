@@ -1,0 +1,215 @@
+package fingerprint
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sharedData is the folder of real documents beside the repository. A test or
+// benchmark that needs it is skipped where it is missing.
+func sharedData(tb testing.TB, name string) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if filepath.Dir(dir) == dir {
+			tb.Fatal("no go.mod above the test's directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	path := filepath.Join(dir, "..", "shared", "data", name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		tb.Skipf("no %s: the shared data is not here", path)
+	}
+	return path
+}
+
+type declaration struct{ key, name, text string }
+
+// declarations reads the Universal Declaration of Human Rights in all languages:
+// the text of its para elements.
+func declarations(tb testing.TB) (all []declaration) {
+	f, err := os.Open(sharedData(tb, "udhr/udhr-xml.tar.gz"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for archive := tar.NewReader(z); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		base := filepath.Base(h.Name)
+		if !strings.HasPrefix(base, "udhr_") || !strings.HasSuffix(base, ".xml") {
+			continue
+		}
+		d := declaration{key: strings.TrimSuffix(strings.TrimPrefix(base, "udhr_"), ".xml")}
+		d.name, d.text = paragraphs(tb, archive)
+		if d.text != "" {
+			all = append(all, d)
+		}
+	}
+}
+
+func paragraphs(tb testing.TB, r io.Reader) (name, text string) {
+	var b strings.Builder
+	depth := 0 // inside para elements
+	for d := xml.NewDecoder(r); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			return name, b.String()
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			if e.Name.Local == "udhr" {
+				for _, a := range e.Attr {
+					if a.Name.Local == "n" {
+						name = a.Value
+					}
+				}
+			}
+			if e.Name.Local == "para" {
+				depth++
+			}
+		case xml.EndElement:
+			if e.Name.Local == "para" {
+				depth--
+				b.WriteByte('\n')
+			}
+		case xml.CharData:
+			if depth > 0 {
+				b.Write(e)
+			}
+		}
+	}
+}
+
+// revisions reads the main texts of real legal pages.
+func revisions(tb testing.TB) (texts []string) {
+	f, err := os.Open(sharedData(tb, "revisions/docs.jsonl.gz"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lines := bufio.NewReaderSize(z, 1<<20)
+	for d := json.NewDecoder(lines); ; {
+		var doc struct{ Main, Text string }
+		if err := d.Decode(&doc); err == io.EOF {
+			return texts
+		} else if err != nil {
+			tb.Fatal(err)
+		}
+		texts = append(texts, doc.Main+doc.Text)
+	}
+}
+
+// A language is what the benchmarks need to know of one to write text in it.
+type language struct {
+	name       string
+	letters    string // in order of frequency, or the first and last of a range
+	capitals   bool
+	unspaced   bool
+	vocabulary int
+	length     float64 // mean letters a word
+}
+
+var languages = []language{
+	{name: "english", letters: "etaoinshrdlucmfwypvbgkjxqz", capitals: true, vocabulary: 20000, length: 4.7},
+	{name: "german", letters: "enisratdhulcgmobwfkzpvüßäöjyxq", capitals: true, vocabulary: 30000, length: 5.9},
+	{name: "cyrillic", letters: "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэф", capitals: true, vocabulary: 40000, length: 6},
+	{name: "arabic", letters: "اليمونرتبةعدسفهكقأحجشطصخإذىضزثئءغآظ", vocabulary: 40000, length: 4.8},
+	{name: "hindi", letters: "कारेनी्तिसमहैपलदोयंबजगुवचधथभटशअडइख", vocabulary: 20000, length: 4.2},
+	{name: "korean", letters: "이다는에의가을로하고지사한기도어인자대서해정리", vocabulary: 40000, length: 3},
+	{name: "chinese", letters: "\u4e00\u8d80", unspaced: true, vocabulary: 4000, length: 9},
+	{name: "japanese", letters: "\u3042\u3093", unspaced: true, vocabulary: 4000, length: 12},
+	{name: "thai", letters: "านรกอเงมลวดยตสทแหปขบคจพชไซผณถธภศโฟ", unspaced: true, vocabulary: 3000, length: 12},
+}
+
+// write makes a text of about size bytes: words of Zipf-like frequency, frequent
+// ones short, in sentences. It stands in for real text where none may be copied.
+func (l language) write(rng *rand.Rand, size int) string {
+	letters := []rune(l.letters)
+	if len(letters) == 2 {
+		low, high := letters[0], letters[1]
+		letters = letters[:0]
+		for r := low; r <= high; r++ {
+			letters = append(letters, r)
+		}
+		rng.Shuffle(len(letters), func(i, j int) { letters[i], letters[j] = letters[j], letters[i] })
+		letters = letters[:min(len(letters), 3500)]
+	}
+	letterAt := func() rune { // frequencies fall by rank
+		return letters[min(int(rng.ExpFloat64()*float64(len(letters))/4), len(letters)-1)]
+	}
+	words := make([]string, l.vocabulary)
+	for rank := range words {
+		mean := l.length * (0.55 + 0.45*math.Log(float64(rank+2))/math.Log(float64(l.vocabulary)/20))
+		var b strings.Builder
+		for range 1 + int(rng.NormFloat64()*mean/3+mean-0.5) {
+			b.WriteRune(letterAt())
+		}
+		words[rank] = b.String()
+		if words[rank] == "" {
+			words[rank] = string(letterAt())
+		}
+	}
+	zipf := rand.NewZipf(rng, 1.07, 2.7, uint64(l.vocabulary-1))
+	var b strings.Builder
+	for sentence := 0; b.Len() < size; sentence++ {
+		n := 5 + rng.IntN(25)
+		for i := range n {
+			w := words[zipf.Uint64()]
+			if l.capitals && (i == 0 || rng.IntN(20) == 0) {
+				w = strings.ToUpper(string([]rune(w)[:1])) + string([]rune(w)[1:])
+			}
+			b.WriteString(w)
+			switch {
+			case i == n-1 && l.unspaced:
+				b.WriteString("。")
+			case i == n-1:
+				b.WriteString(". ")
+			case rng.IntN(9) == 0 && l.unspaced:
+				b.WriteString("，")
+			case rng.IntN(9) == 0:
+				b.WriteString(", ")
+			case !l.unspaced:
+				b.WriteByte(' ')
+			}
+		}
+		if sentence%5 == 4 {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,174 @@
+package fingerprint
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// naiveTokens is the oracle: it normalises the whole text and then cuts it, with
+// the tables of package unicode and no class table.
+func naiveTokens(text string) (tokens []string) {
+	var part []rune
+	for _, r := range text {
+		if naiveUnknown(r) {
+			tokens = append(naiveAssigned(tokens, part), string(r))
+			part = part[:0]
+			continue
+		}
+		part = append(part, r)
+	}
+	return naiveAssigned(tokens, part)
+}
+
+func naiveAssigned(tokens []string, text []rune) []string {
+	var token []rune
+	inSingle := false
+	flush := func() {
+		if len(token) > 0 {
+			tokens = append(tokens, string(token))
+		}
+		token = nil
+	}
+	for _, r := range naiveNormal(string(text)) {
+		switch {
+		case r == '\u02BB' || r == '\u02BC' || !unicode.In(r, unicode.L, unicode.M, unicode.N):
+			flush()
+		case unicode.Is(unicode.M, r):
+			if len(token) > 0 {
+				token = append(token, r)
+			}
+		case naiveSingle(r):
+			if !inSingle || len(token) == 0 || !slices.Contains([]rune{0x1039, 0x17D2, 0x1A60, 0x1B44, 0xA9C0}, token[len(token)-1]) {
+				flush()
+			}
+			token, inSingle = append(token, r), true
+		default:
+			if inSingle {
+				flush()
+			}
+			token, inSingle = append(token, r), false
+		}
+	}
+	flush()
+	return tokens
+}
+
+func naiveNormal(text string) string {
+	var b strings.Builder
+	afterI := false
+	for _, r := range norm.NFKD.String(text) {
+		if unicode.Is(unicode.Cherokee, r) {
+			r = unicode.ToUpper(r)
+		} else {
+			r = unicode.ToLower(unicode.ToUpper(r))
+		}
+		switch {
+		case naiveIgnorable(r):
+			continue
+		case r == 'ß':
+			b.WriteString("ss")
+		case r == '\u0307' && afterI:
+			continue
+		default:
+			b.WriteRune(r)
+		}
+		afterI = r == 'i' || afterI && unicode.Is(unicode.M, r)
+	}
+	return strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3").Replace(norm.NFKC.String(b.String()))
+}
+
+func naiveUnknown(r rune) bool {
+	return r < 0x40000 && unicode.Is(unicode.Cn, r) && !unicode.In(r, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+func naiveIgnorable(r rune) bool {
+	switch {
+	case r == '\u0640' || r == '\u07FA' || 0xE0000 <= r && r < 0xE1000:
+		return true
+	case 0xFFF9 <= r && r <= 0xFFFB || 0x13430 <= r && r <= 0x1343F || unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark):
+		return false
+	}
+	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+func naiveSingle(r rune) bool {
+	if unicode.Is(unicode.Nd, r) {
+		return false
+	}
+	return 0x3000 <= r && r <= 0x30FF || unicode.In(r,
+		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, unicode.Tangut, unicode.Nushu,
+		unicode.Khitan_Small_Script, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tai_Le,
+		unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet, unicode.Ahom, unicode.Javanese, unicode.Balinese,
+		unicode.Egyptian_Hieroglyphs, unicode.Cuneiform, unicode.Anatolian_Hieroglyphs)
+}
+
+// needUnicode15 skips a test of the frozen tables where the Go release has others.
+func needUnicode15(t *testing.T) {
+	t.Helper()
+	if unicode.Version != "15.0.0" {
+		t.Skipf("the tables are frozen at Unicode 15.0.0, this Go release has %s", unicode.Version)
+	}
+}
+
+func checkTokens(t *testing.T, text string) {
+	t.Helper()
+	got, want := tokensOf(text), naiveTokens(text)
+	if !slices.Equal(got, want) {
+		t.Errorf("tokens of %+q:\n got %+q\nwant %+q", text, got, want)
+	}
+}
+
+func TestTokensOfEveryCharacter(t *testing.T) {
+	needUnicode15(t)
+	for r := rune(0); r <= unicode.MaxRune && !t.Failed(); r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		checkTokens(t, string(r))
+		if r < 0x32000 && !(0x3400 <= r && r < 0x9F00 || 0xAC20 <= r && r < 0xD700 || 0x17000 <= r && r < 0x18C00 || 0x20000 <= r && r < 0x2F000) {
+			checkTokens(t, "a"+string(r)+"\u0301b")
+			checkTokens(t, "ア"+string(r)+"\u3099ア")
+		}
+	}
+}
+
+// runePool has characters of every class, the interesting ones often.
+func runePool() []rune {
+	pool := []rune("abcIi19  .'\u0300\u0301\u0307\u0308\u0323\u0327\u0345\u00ad\u200d\u200b\ufe0fßẞİıſKÅåéÉσςΣάΆΐ" +
+		"жЖйЙёかがカガｶﾞﾟー々中文\uf900㈱①½²ªﬁＡａ１กนิุ้ำํາໍ\u17d2ខ្មែរក္ကးဦেোোাককোॐक़कऩ़్" +
+		"\u0640بَّﷺﹱﻻعربيשׁבּתּ\u1100\u1161\u11a8가각ㄱㅏᄒ한ᏣꭰᲐა\u0378\u1c8a\ue000\ufffd\U00010400\U00010428\U0001D400\U0002F800\U00020000\U000E0101")
+	for r := rune(0x80); r < 0x20000; r += 97 {
+		if utf8.ValidRune(r) {
+			pool = append(pool, r)
+		}
+	}
+	return pool
+}
+
+func TestTokensOfRandomText(t *testing.T) {
+	needUnicode15(t)
+	const seed = 11
+	rng := rand.New(rand.NewPCG(seed, 0))
+	pool := runePool()
+	frequent := len(pool) / 2
+	for n := 0; n < 60_000 && !t.Failed(); n++ {
+		var b strings.Builder
+		for range 1 + rng.IntN(12) {
+			k := rng.IntN(len(pool))
+			if rng.IntN(4) > 0 {
+				k = rng.IntN(min(frequent, 150))
+			}
+			b.WriteRune(pool[k])
+			if rng.IntN(40) == 0 {
+				b.WriteByte(0x80 + byte(rng.IntN(0x80)))
+			}
+		}
+		checkTokens(t, b.String())
+	}
+}
