@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sharedData returns a folder of real documents that lies beside the repository
+// where there is one.
+func sharedData(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../shared/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no real documents at %s", dir)
+	}
+	return dir
+}
+
+// Over real archives and pages every record is accounted for, every document gets
+// one verdict, and a second run over the same index knows what was stored and finds
+// the same duplicates.
+func TestRealDocuments(t *testing.T) {
+	data := sharedData(t)
+	dir := filepath.Join(t.TempDir(), "ix")
+	args := []string{"dedup", "-index", dir}
+	for _, folder := range []string{"warc", "pages", "recrawls"} {
+		args = append(args, filepath.Join(data, folder))
+	}
+	first := verdictsOf(t, args)
+	stored := exported(t, dir)
+	second := verdictsOf(t, args)
+	again := exported(t, dir)
+
+	if len(first) != len(second) {
+		t.Fatalf("%d verdicts, then %d", len(first), len(second))
+	}
+	if !bytes.Equal(sortedKeys(stored), sortedKeys(again)) {
+		t.Errorf("the second run changed what is stored: %d documents, then %d", len(stored), len(again))
+	}
+	for i, f := range first {
+		s := second[i]
+		if f.Key != s.Key {
+			t.Fatalf("line %d is of %s, then of %s", i, f.Key, s.Key)
+		}
+		if want := map[string]string{"new": "known"}[f.Verdict]; want != "" && s.Verdict != want || want == "" && s.Verdict != f.Verdict {
+			t.Errorf("%s: %s, then %s", f.Key, f.Verdict, s.Verdict)
+		}
+	}
+}
+
+func sortedKeys(lines []string) []byte { return []byte(strings.Join(lines, "\n")) }
+
+var accountLine = regexp.MustCompile(`(?m)^.*: (\d+) records in \d+ files: (\d+) documents, (\d+) skipped(?: \((.*)\))?$`)
+
+// verdictsOf runs dedup, checks that its account adds up, and returns its lines.
+func verdictsOf(t *testing.T, args []string) []verdictLine {
+	t.Helper()
+	cmd := process(args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	accounts := accountLine.FindAllStringSubmatch(stderr.String(), -1)
+	if len(accounts) != 3 {
+		t.Fatalf("want an account of 3 inputs:\n%s", &stderr)
+	}
+	documents := 0
+	for _, account := range accounts {
+		records, docs, skips := atoi(t, account[1]), atoi(t, account[2]), atoi(t, account[3])
+		byReason := 0
+		for reason := range strings.SplitSeq(account[4], ", ") {
+			if reason != "" {
+				byReason += atoi(t, reason[strings.LastIndexByte(reason, ' ')+1:])
+			}
+		}
+		if docs+skips != records || byReason != skips {
+			t.Errorf("does not add up: %s", account[0])
+		}
+		documents += docs
+	}
+	var lines []verdictLine
+	decoder := json.NewDecoder(&stdout)
+	compared := 0
+	for decoder.More() {
+		var line verdictLine
+		if err := decoder.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Verdict != skipped || line.Reason == noText {
+			compared++
+		}
+		lines = append(lines, line)
+	}
+	if compared != documents {
+		t.Errorf("%d documents, and verdicts on %d", documents, compared)
+	}
+	return lines
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
