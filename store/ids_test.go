@@ -1,0 +1,180 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"pgregory.net/rapid"
+)
+
+// drawIDs draws a list of distinct IDs on either side of the size where a bitmap
+// takes over: dense, scattered, and up to the largest.
+func drawIDs(t *rapid.T, label string) []uint64 {
+	id := rapid.OneOf(
+		rapid.Uint64Range(1, 200),
+		rapid.Uint64Range(1, 1<<33),
+		rapid.Uint64Range(1, math.MaxUint64),
+		rapid.SampledFrom([]uint64{1, math.MaxUint32, 1 << 32, 1<<32 + 1, math.MaxUint64 - 1, math.MaxUint64}),
+	)
+	ids := rapid.SliceOfNDistinct(id, 0, 80, rapid.ID[uint64]).Draw(t, label)
+	if rapid.Bool().Draw(t, label+" in a run") {
+		first := rapid.Uint64Range(1, 1<<40).Draw(t, label+" from")
+		for i := range rapid.Uint64Range(0, 3000).Draw(t, label+" long") {
+			ids = append(ids, first+i)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func encodeIDs(t interface{ Fatal(...any) }, ids IDs) []byte {
+	encoded, err := ids.append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+func TestIDs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawIDs(t, "a"), drawIDs(t, "b")
+		setA, setB := NewIDs(slices.Clone(a)...), NewIDs(slices.Clone(b)...)
+		if rapid.Bool().Draw(t, "shrunk") {
+			setA, setB = setA.shrunk(), setB.shrunk()
+		}
+		check := func(what string, got IDs, want []uint64) {
+			if list := slices.Collect(got.All()); !slices.Equal(list, want) || got.Len() != len(want) {
+				t.Fatalf("%s: %v (%d), not %v", what, list, got.Len(), want)
+			}
+		}
+		check("NewIDs", setA, a)
+		encoded := encodeIDs(t, setA)
+		if inline := encoded[0] == idsInline; inline != (len(a) <= maxInline) {
+			t.Fatalf("%d IDs have codec %d", len(a), encoded[0])
+		}
+		decoded, err := decodeIDs(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("decoded", decoded, a)
+
+		var less []uint64
+		for _, id := range a {
+			if !slices.Contains(b, id) {
+				less = append(less, id)
+			}
+			if !decoded.Contains(id) || !setA.Contains(id) {
+				t.Fatalf("%d is not in %v", id, a)
+			}
+		}
+		for _, id := range b {
+			if decoded.Contains(id) != slices.Contains(a, id) {
+				t.Fatalf("Contains(%d) of %v", id, a)
+			}
+		}
+		check("Without", setA.Without(setB), less)
+		check("decoded Without", decoded.Without(setB), less)
+		check("Without itself", setA.Without(decoded), nil)
+		if len(b) > 0 {
+			with := append(slices.Clone(a), b[0])
+			slices.Sort(with)
+			check("With", decoded.With(b[0]), slices.Compact(with))
+		}
+		check("the set itself, at the end", setA, a)
+		check("the decoded set, at the end", decoded, a)
+	})
+}
+
+// TestInlineIDsAreShort has the bytes of docs/format.md.
+func TestInlineIDsAreShort(t *testing.T) {
+	for want, ids := range map[string]IDs{
+		"\x01":                 {},
+		"\x01\x07":             NewIDs(7),
+		"\x01\x07\x01\x80\x02": NewIDs(8, 264, 7),
+		"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01": NewIDs(math.MaxUint64),
+	} {
+		if got := encodeIDs(t, ids); string(got) != want {
+			t.Errorf("%x, not %x", got, want)
+		}
+	}
+}
+
+func TestIDsAreRefused(t *testing.T) {
+	zero := roaring64.New()
+	zero.Add(0)
+	holdsZero, err := zero.ToPortableBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, value := range map[string]string{
+		"empty":                "",
+		"unknown codec":        "\x04\x01",
+		"a change":             "\x03\x01\x01\x01",
+		"ID 0":                 "\x01\x00",
+		"an ID twice":          "\x01\x05\x00",
+		"a varint breaks off":  "\x01\x80",
+		"a varint overflows":   "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+		"IDs overflow":         "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01",
+		"bitmap breaks off":    "\x02\x01\x00\x00",
+		"four billion buckets": "\x02\xff\xff\xff\xff\x00\x00\x00\x00\x00",
+		"2^63 buckets":         "\x02\x00\x00\x00\x00\x00\x00\x00\x80\x00",
+		"bitmap with ID 0":     "\x02" + string(holdsZero),
+		"bytes after a bitmap": "\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+	} {
+		if ids, err := decodeIDs([]byte(value)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v, %v", what, ids, err)
+		}
+	}
+}
+
+func FuzzDecodeIDs(f *testing.F) {
+	f.Add([]byte{idsInline, 7, 1})
+	f.Add([]byte{idsRoaring, 255, 255, 255, 255, 0, 0, 0, 0, 0})
+	many := make([]uint64, maxInline+3) // the smallest bitmap there is, so that the fuzzer has little to shorten
+	for i := range many {
+		many[i] = uint64(i*i + 1)
+	}
+	f.Add(encodeIDs(f, NewIDs(many...)))
+	f.Add(encodeIDs(f, NewIDs(append(many, 1<<40, 1<<63)...)))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		ids, err := decodeIDs(value)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if ids.Len() > 1<<20 {
+			return // a few bytes can stand for a long run
+		}
+		list := slices.Collect(ids.All())
+		if len(list) != ids.Len() || slices.Contains(list, 0) || !slices.IsSorted(list) {
+			t.Fatalf("%x is %v", value, list)
+		}
+		again, err := decodeIDs(encodeIDs(t, ids))
+		if err != nil || !slices.Equal(slices.Collect(again.All()), list) {
+			t.Fatalf("%v reads back as %v, %v", list, again, err)
+		}
+	})
+}
+
+func BenchmarkDecodeIDs(b *testing.B) {
+	for name, n := range map[string]int{"1": 1, "32": 32, "1000": 1000, "100000": 100_000} {
+		b.Run("n="+name, func(b *testing.B) {
+			ids := make([]uint64, n)
+			for i := range ids {
+				ids[i] = uint64(1 + 37*i)
+			}
+			encoded := encodeIDs(b, NewIDs(ids...))
+			b.ReportMetric(float64(len(encoded))/float64(n), "bytes/id")
+			for b.Loop() {
+				if _, err := decodeIDs(encoded); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+func TestCounters(t *testing.T) {
+	for _, c := range []Counters{{NextID: 1}, {NextID: 2, Documents: 1, Bare: 1}, {NextID: 1<<64 - 1, Documents: 7}} {
+		if got, err := decodeCounters(c.encode()); err != nil || got != c {
+			t.Errorf("%+v reads back as %+v, %v", c, got, err)
+		}
+	}
+	for _, c := range []Counters{{}, {NextID: 1, Documents: 1}, {NextID: 5, Documents: 2, Bare: 3}} {
+		if got, err := decodeCounters(c.encode()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%+v reads as %+v, %v", c, got, err)
+		}
+	}
+}
+
+func FuzzMeta(f *testing.F) {
+	f.Add(Counters{NextID: 9, Documents: 4, Bare: 1}.encode())
+	f.Add(encodeFormat())
+	f.Add(encodeFormat()[:9])
+	f.Fuzz(func(t *testing.T, value []byte) {
+		c, err := decodeCounters(value)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err == nil && string(c.encode()) != string(value) {
+			t.Fatalf("%x reads as %+v", value, c)
+		}
+		err = checkFormat(value)
+		switch {
+		case err == nil:
+			if string(value) != string(encodeFormat()) {
+				t.Fatalf("%x passes", value)
+			}
+		case !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotIndex) && !errors.Is(err, ErrVersion):
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDamagedMeta opens a store one of whose meta entries was changed.
+func TestDamagedMeta(t *testing.T) {
+	version := func(n uint32) []byte { return binary.BigEndian.AppendUint32([]byte(magic), n) }
+	for _, c := range []struct {
+		what, name string
+		value      []byte // nil: deleted
+		want       error
+		says       string
+	}{
+		{"newer format", "format", version(Format + 1), ErrVersion, "2"},
+		{"format 0", "format", version(0), ErrVersion, "0"},
+		{"format breaks off", "format", version(Format)[:10], ErrCorrupt, "10 bytes"},
+		{"other magic", "format", []byte("something else"), ErrNotIndex, "magic"},
+		{"no format", "format", nil, ErrNotIndex, "another kind"},
+		{"no plan", "plan", nil, ErrCorrupt, "plan"},
+		{"no analyzer", "analyzer", nil, ErrCorrupt, "analyzer"},
+		{"no counters", "counters", nil, ErrCorrupt, "counters"},
+		{"counters break off", "counters", make([]byte, 23), ErrCorrupt, "23 bytes"},
+		{"counters of 0", "counters", make([]byte, 24), ErrCorrupt, "counters"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			fs := vfs.NewMem()
+			s, err := Open("store", Options{Create: &Header{Plan: "plan"}, FS: fs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.value == nil {
+				err = s.db.Delete(metaKey(c.name), pebble.Sync)
+			} else {
+				err = s.db.Set(metaKey(c.name), c.value, pebble.Sync)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Header{Plan: "plan"}}} {
+				opts.FS = fs
+				_, err = Open("store", opts)
+				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "store") {
+					t.Errorf("%+v: %v", opts, err)
+				}
+			}
+		})
+	}
+}
