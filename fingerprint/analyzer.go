@@ -30,8 +30,9 @@ type Signature struct {
 
 // Analyzer turns text into a [Signature]. It is safe for concurrent use; its
 // scratch memory is pooled, so that a call allocates nothing in the steady state.
-// Scratch memory is bounded for the default options (below 64 MB a call however
-// long the text) and grows with the text for others.
+// With the default options scratch memory is bounded however long the text is
+// (some 50 MB; a few hundred kB for usual pages), but for words of many
+// kilobytes; with most others it grows with the text.
 //
 // The text is UTF-8. A byte that is not valid UTF-8 separates tokens, as U+FFFD does.
 type Analyzer struct {
@@ -64,7 +65,7 @@ func (a *Analyzer) Text(s string) Signature { return a.Bytes(viewBytes(s)) }
 // Bytes gives the signature of a text. It neither keeps nor changes the slice.
 func (a *Analyzer) Bytes(text []byte) Signature {
 	sc := a.pool.Get().(*scratch)
-	defer a.pool.Put(sc)
+	defer a.release(sc)
 	if a.plain {
 		return a.simple(sc, text)
 	}
@@ -84,6 +85,18 @@ type scratch struct {
 	listed   listing
 }
 
+// release puts scratch memory back, but for what an unusual text made large.
+func (a *Analyzer) release(sc *scratch) {
+	sc.tokens.end()
+	if cap(sc.batch) > 16*batchSize || cap(sc.windows) > keptListing {
+		sc.batch, sc.windows, sc.chosen = nil, nil, nil
+	}
+	if len(sc.listed.raw.spans) > keptListing {
+		sc.listed = listing{}
+	}
+	a.pool.Put(sc)
+}
+
 // batchSize is how many tokens go through the stages of the pipeline at a time.
 // A Short text fits into one batch.
 const (
@@ -100,7 +113,6 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.shingles.begin(len(text))
 	t := &sc.tokens
 	t.begin(text, XXH64, nil)
-	defer t.end()
 
 	total, carried := 0, 0 // carried: tokens of the batch before, for the windows that begin there
 	for {

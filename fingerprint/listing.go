@@ -54,10 +54,8 @@ const keptListing = 1 << 16
 // general is the pipeline for all options.
 func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 	l, t := &sc.listed, &sc.tokens
-	defer l.release()
 	l.raw.reset()
 	t.begin(text, a.options.Hash, &l.raw)
-	defer t.end()
 	for !t.done() {
 		sc.batch = t.next(sc.batch[:0], batchSize)
 	}
@@ -166,10 +164,4 @@ func (l *listing) note(f feature) {
 	}
 	l.place[f.hash] = len(l.distinct)
 	l.distinct = append(l.distinct, f)
-}
-
-func (l *listing) release() {
-	if len(l.raw.spans) > keptListing {
-		*l = listing{}
-	}
 }

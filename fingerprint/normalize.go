@@ -22,15 +22,24 @@ import (
 // in x/text give the same result; characters that are not assigned in Unicode
 // 15.0 must be kept away from it.
 type normalizer struct {
+	iter                         norm.Iter // unlike norm.Form.Append it allocates nothing
 	decomposed, folded, composed []byte
 }
 
 // normalize gives the normal form of text, valid until the next call.
 func (n *normalizer) normalize(t *tables, text []byte) []byte {
-	n.decomposed = norm.NFKD.Append(n.decomposed[:0], text...)
+	n.decomposed = n.appendForm(n.decomposed[:0], norm.NFKD, text)
 	n.folded = t.appendStripped(n.folded[:0], n.decomposed)
-	n.composed = norm.NFKC.Append(n.composed[:0], n.folded...)
+	n.composed = n.appendForm(n.composed[:0], norm.NFKC, n.folded)
 	return joinSaraAm(n.composed)
+}
+
+func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte {
+	n.iter.Init(form, text)
+	for !n.iter.Done() {
+		dst = append(dst, n.iter.Next()...)
+	}
+	return dst
 }
 
 // appendStripped folds decomposed text and drops what is ignorable, and the dot

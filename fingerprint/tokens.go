@@ -30,8 +30,13 @@ func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
 	t.text, t.pos, t.hash, t.list, t.units = text, 0, hash, list, 0
 }
 
-// end lets go of the text.
-func (t *tokenizer) end() { t.text, t.list = nil, nil }
+// end lets go of the text, and of buffers that a very long word has left.
+func (t *tokenizer) end() {
+	t.text, t.list = nil, nil
+	if cap(t.folded)+cap(t.normal.composed) > 16*longPart {
+		t.folded, t.normal = nil, normalizer{}
+	}
+}
 
 func (t *tokenizer) done() bool { return t.pos >= len(t.text) }
 
@@ -97,13 +102,14 @@ func (t *tokenizer) longWord(dst []uint64, text []byte, i int, lower uint64, nor
 // and goes on after a separator.
 func (t *tokenizer) ideographs(dst []uint64, text []byte, i, limit int) ([]uint64, int) {
 	class := &t.tables.class
-	first := len(dst)
+	units := 0
 	for i+11 <= len(text) && len(dst) < limit {
 		x, y := load(text, i), load(text, i+3)
 		if !isThreeBytes(x) {
 			break
 		}
-		c := class[threeBytes(x)]
+		r := threeBytes(x)
+		c := class[r]
 		if c == separator {
 			i += 3
 			continue
@@ -120,9 +126,10 @@ func (t *tokenizer) ideographs(dst []uint64, text []byte, i, limit int) ([]uint6
 			}
 		}
 		dst = append(dst, hash3(x))
+		units += singleUnits(r)
 		i += 3
 	}
-	t.units += (len(dst) - first) * singleUnits(0)
+	t.units += units
 	return dst, i
 }
 
@@ -304,21 +311,27 @@ func (t *tokenizer) fold(token []byte) []byte {
 	return t.folded
 }
 
+// longPart keeps the normaliser's memory small where a script has no spaces.
+const longPart = 4 << 10
+
 // normalized takes the part from start to the next separator through the
 // normaliser.
 func (t *tokenizer) normalized(dst []uint64, text []byte, start int) ([]uint64, int) {
-	i := start
+	i, prev := start, separator
 	for i < len(text) {
 		r, size := utf8.DecodeRune(text[i:])
-		if c := t.tables.classOf(r); c == separator || c == unknown {
+		c := t.tables.classOf(r)
+		if c == separator || c == unknown {
 			break
 		}
+		// A long part may end where a token of one character begins for sure.
+		if i-start > longPart && (c == single || c == singleComposing) && prev == single {
+			break
+		}
+		prev = c
 		i += size
 	}
 	part := t.normal.normalize(t.tables, text[start:i])
 	dst, _ = t.scan(dst, part, 0, math.MaxInt, true)
 	return dst, i
 }
-
-// singleUnits is what a character of a script without spaces counts.
-func singleUnits(r rune) int { return wordUnits / 2 }

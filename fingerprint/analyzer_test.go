@@ -1,0 +1,377 @@
+package fingerprint
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+func newAnalyzer(tb testing.TB, o Options) *Analyzer {
+	tb.Helper()
+	a, err := NewAnalyzer(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// naiveSignature is the oracle for all options but phrases: strings, maps and
+// 64 counters, from the definitions in the documentation.
+func naiveSignature(o Options, text string) Signature {
+	hash := func(s string) uint64 { return xxhash.Sum64String(s) }
+	if o.Hash == HashFNV1 {
+		hash = FNV1
+	}
+	var tokens []string
+	units := 0
+	for _, token := range naiveTokens(text) {
+		units += naiveUnits([]rune(token)[0])
+		if o.StopWords != nil && o.StopWords.contains([]byte(token)) {
+			continue
+		}
+		if o.Stemmer != nil {
+			token = string(o.Stemmer.Stem(nil, []byte(token)))
+		}
+		if token != "" {
+			tokens = append(tokens, token)
+		}
+	}
+	features := naiveWindows(tokens, max(o.Window, 1))
+	if len(features) == 0 {
+		return Signature{Short: true}
+	}
+	counts := map[string]int{}
+	for _, f := range features {
+		counts[f]++
+	}
+	var text64, shingle64 counters
+	for f, n := range counts {
+		h := hash(f)
+		if o.Window > 1 {
+			h = naiveWindowHash(f, hash)
+		}
+		text64.add(h, naiveWeight(o, f, n))
+	}
+	shingles := map[string]bool{}
+	for _, s := range naiveWindows(tokens, 3) {
+		if !shingles[s] {
+			shingle64.add(naiveWindowHash(s, hash), 1)
+		}
+		shingles[s] = true
+	}
+	limit := o.ShortWords
+	if limit == 0 {
+		limit = 50
+	}
+	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), len(features), units < limit*12}
+	if sig.Short {
+		sig.Fingerprint = naiveSequenceHash(tokens, hash)
+	}
+	return sig
+}
+
+func naiveUnits(r rune) int {
+	switch page := r >> 8; {
+	case !naiveSingle(r) && !naiveUnknown(r):
+		return 12
+	case page == 0x30:
+		return 4
+	case page == 0x0E || page == 0x10 || page == 0x17 || page == 0x19 || page == 0x1A || page == 0x1B || page == 0xA9 || page == 0xAA:
+		return 3
+	}
+	return 8
+}
+
+func naiveWindows(tokens []string, k int) (features []string) {
+	if len(tokens) < k && len(tokens) > 0 {
+		return []string{strings.Join(tokens, " ")}
+	}
+	for i := 0; i+k <= len(tokens); i++ {
+		features = append(features, strings.Join(tokens[i:i+k], " "))
+	}
+	return features
+}
+
+func naiveWindowHash(window string, hash func(string) uint64) uint64 {
+	var sum uint64
+	for _, token := range strings.Fields(window) {
+		sum = sum*prime1 + hash(token)
+	}
+	return mix(sum)
+}
+
+func naiveSequenceHash(tokens []string, hash func(string) uint64) Fingerprint {
+	h := uint64(prime5) + uint64(len(tokens))
+	for _, token := range tokens {
+		h ^= hash(token)
+		h = (h<<27|h>>37)*prime1 + prime4
+	}
+	return Fingerprint(mix(h))
+}
+
+func naiveWeight(o Options, feature string, n int) int {
+	switch {
+	case o.Weigher != nil:
+		return o.Weigher.Weight([]byte(feature), n)
+	case o.Weight == Count:
+		return n
+	case o.Weight == Sqrt:
+		return int(math.Floor(16*math.Sqrt(float64(n)) + 0.5))
+	case o.Weight == Log:
+		return int(math.Floor(16*(1+math.Log(float64(n))) + 0.5))
+	case o.Weight == Once:
+		return 1
+	case o.Cap > 0:
+		return min(n, o.Cap)
+	}
+	return min(n, 16)
+}
+
+func goldenTexts(t *testing.T) map[string]string {
+	files, err := filepath.Glob(filepath.Join(goldenDir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no texts in %s, %v", goldenDir, err)
+	}
+	texts := map[string]string{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(file)] = string(b)
+	}
+	return texts
+}
+
+func TestAnalyzerEqualsNaive(t *testing.T) {
+	needUnicode15(t)
+	const seed = 23
+	rng := rand.New(rand.NewPCG(seed, 0))
+	texts := goldenTexts(t)
+	for _, l := range languages {
+		texts[l.name+" generated"] = l.write(rng, 20_000)
+		texts[l.name+" short"] = l.write(rng, 150)
+	}
+	texts["repetitive"] = strings.Repeat("spam ham eggs spam ", 400)
+	pool := runePool()
+	for n := range 300 {
+		var b strings.Builder
+		for range rng.IntN(400) {
+			if rng.IntN(5) == 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteRune(pool[rng.IntN(len(pool))])
+		}
+		texts[fmt.Sprintf("random %d", n)] = b.String()
+	}
+	for _, o := range goldenOptions(t) {
+		if o.Phrases != nil {
+			continue
+		}
+		a := newAnalyzer(t, o)
+		for name, text := range texts {
+			if got, want := a.Text(text), naiveSignature(o, text); got != want {
+				t.Errorf("%s, %s, seed %d: %+v, want %+v", a.Name(), name, seed, got, want)
+			}
+		}
+	}
+}
+
+func TestPhrases(t *testing.T) {
+	phrases, err := NewPhrases("new york", "New York City", "state of the art")
+	if err != nil {
+		t.Fatal(err)
+	}
+	simhash := func(features ...string) Fingerprint {
+		return Simhash(func(yield func(string, int) bool) {
+			for _, f := range features {
+				yield(f, 1)
+			}
+		})
+	}
+	const text = "NEW York new york, city: the state of the art in York"
+	o := Options{Phrases: phrases, StopWords: NewStopWords("of", "the"), Weight: Count, ShortWords: -1}
+	want := simhash("new", "york", "new", "york", "city", "state", "art", "in", "york", "new york", "new york city", "state of the art")
+	if got := newAnalyzer(t, o).Text(text); got.Fingerprint != want || got.Features != 12 {
+		t.Errorf("besides their words: %+v, want %v", got, want)
+	}
+	o.ReplacePhrases = true
+	want = simhash("new york", "new york city", "state of the art", "in", "york")
+	if got := newAnalyzer(t, o).Text(text); got.Fingerprint != want || got.Features != 5 {
+		t.Errorf("in place of their words: %+v, want %v", got, want)
+	}
+	if _, err := NewPhrases("two words", "one"); !errors.Is(err, ErrOptions) {
+		t.Errorf("a phrase of one word: %v", err)
+	}
+}
+
+func TestShort(t *testing.T) {
+	a := newAnalyzer(t, Options{})
+	words := func(n int) string { return strings.Repeat("word ", n) }
+	for _, c := range []struct {
+		text  string
+		short bool
+	}{
+		{words(49), true}, {words(50), false},
+		{strings.Repeat("字", 74), true}, {strings.Repeat("字", 75), false},
+		{strings.Repeat("か", 149), true}, {strings.Repeat("か", 150), false},
+		{strings.Repeat("ก", 199), true}, {strings.Repeat("ก", 200), false},
+		{strings.Repeat("กิ", 199), true}, {strings.Repeat("กิ", 200), false},
+	} {
+		if got := a.Text(c.text); got.Short != c.short {
+			t.Errorf("%.10q..., %d bytes: %+v, want Short %v", c.text, len(c.text), got, c.short)
+		}
+	}
+	if got := a.Text(" … "); got != (Signature{Short: true}) {
+		t.Errorf("no token: %+v", got)
+	}
+	if a.Text("one Two three") != a.Text("ONE, two; three!") {
+		t.Error("equal tokens, different signatures")
+	}
+	near := a.Text("one two three").Fingerprint.Distance(a.Text("one two four").Fingerprint)
+	if near < 10 {
+		t.Errorf("short texts that differ in a word are at distance %d", near)
+	}
+	if got := newAnalyzer(t, Options{ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(xxhash.Sum64String("word")) {
+		t.Errorf("ShortWords -1: %+v", got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]Options{}
+	all := append(goldenOptions(t),
+		Options{Cap: 3}, Options{Window: 3}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{StopWords: NewStopWords("x")})
+	for _, o := range all {
+		name := newAnalyzer(t, o).Name()
+		if other, ok := seen[name]; ok {
+			t.Errorf("%+v and %+v are both %q", o, other, name)
+		}
+		seen[name] = o
+	}
+	if got := newAnalyzer(t, Options{Window: 1, Cap: 16, ShortWords: 50}).Name(); got != "text/1" {
+		t.Errorf("the defaults spelled out are %q", got)
+	}
+	if a, b := NewStopWords("b", "a", "A"), NewStopWords("a b"); a.id() != b.id() {
+		t.Error("equal stop words, different names")
+	}
+}
+
+type named struct {
+	Weigher
+	Stemmer
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func TestBadOptions(t *testing.T) {
+	for _, o := range []Options{
+		{Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
+		{Weigher: rarity{}, Weight: Sqrt}, {Weigher: rarity{}, Cap: 3}, {Hash: 2}, {Hash: -1}, {ReplacePhrases: true},
+		{ShortWords: maxShortWords + 1}, {Weigher: named{}}, {Stemmer: named{name: "two words"}}, {Stemmer: named{name: "é"}},
+	} {
+		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// TestTextIsNotKept: Text reads a string through a slice, which is only sound
+// while nothing keeps it or writes to it.
+func TestTextIsNotKept(t *testing.T) {
+	for _, o := range goldenOptions(t) {
+		a := newAnalyzer(t, o)
+		for name, text := range goldenTexts(t) {
+			b := []byte(text)
+			want := a.Text(text)
+			if got := a.Bytes(b); got != want {
+				t.Errorf("%s, %s: Bytes %+v, Text %+v", a.Name(), name, got, want)
+			}
+			if string(b) != text {
+				t.Fatalf("%s, %s: the text was changed", a.Name(), name)
+			}
+			for i := range b {
+				b[i] = 'x'
+			}
+			if got := a.Text(text); got != want {
+				t.Errorf("%s, %s: %+v after another text was overwritten, want %+v", a.Name(), name, got, want)
+			}
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	texts := goldenTexts(t)
+	for _, o := range goldenOptions(t) {
+		a := newAnalyzer(t, o)
+		want := map[string]Signature{}
+		for name, text := range texts {
+			want[name] = a.Text(text)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for name := range maps.Keys(texts) {
+					if got := a.Text(texts[name]); got != want[name] {
+						t.Errorf("%s, %s: %+v, want %+v", a.Name(), name, got, want[name])
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	a := newAnalyzer(t, Options{})
+	for name, text := range goldenTexts(t) {
+		if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !raceEnabled {
+			t.Errorf("%s: %v allocations a call", name, n)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ", "a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327"} {
+		f.Add(s)
+	}
+	plain, err := NewAnalyzer(Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	listed, err := NewAnalyzer(Options{StopWords: NewStopWords()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := plain.Text(s)
+		if again := plain.Text(s); again != got {
+			t.Fatalf("%+v, then %+v", got, again)
+		}
+		if other := listed.Text(s); other != got {
+			t.Fatalf("%+v, by the general pipeline %+v", got, other)
+		}
+		if other := plain.Text(strings.ToValidUTF8(s, "\ufffd")); other != got {
+			t.Fatalf("%+v, with U+FFFD for invalid bytes %+v", got, other)
+		}
+		if other := plain.Text(" " + s + "."); other != got {
+			t.Fatalf("%+v, between separators %+v", got, other)
+		}
+		if (got.Features == 0) != (got == Signature{Short: true}) {
+			t.Fatalf("%+v", got)
+		}
+		needUnicode15(t)
+		if want := naiveSignature(Options{}, s); got != want {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}

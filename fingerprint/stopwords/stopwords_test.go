@@ -1,0 +1,54 @@
+package stopwords
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+func TestLists(t *testing.T) {
+	if n := len(Languages()); n < 12 {
+		t.Errorf("%d languages", n)
+	}
+	for _, code := range Languages() {
+		words, err := Words(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(words) < 40 || len(words) > 200 {
+			t.Errorf("%s: %d words", code, len(words))
+		}
+		slices.Sort(words)
+		for i, w := range words {
+			if i > 0 && w == words[i-1] {
+				t.Errorf("%s: %q is there twice", code, w)
+			}
+			if utf8.RuneCountInString(w) > 9 {
+				t.Errorf("%s: %q is long for a function word", code, w)
+			}
+		}
+	}
+}
+
+func TestFor(t *testing.T) {
+	stop, err := For("en", "ru")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := fingerprint.NewAnalyzer(fingerprint.Options{StopWords: stop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Text("The house and THE garden, но не сад"); got.Features != 3 {
+		t.Errorf("%d features, want house, garden, сад", got.Features)
+	}
+	if got := a.Text("and the of, и не"); got != (fingerprint.Signature{Short: true}) {
+		t.Errorf("stop words only: %+v", got)
+	}
+	if _, err := For("en", "xx"); !errors.Is(err, ErrLanguage) {
+		t.Errorf("unknown language: %v", err)
+	}
+}
