@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
 // pebbleFormat is part of our own format: raising it means a new Format.
@@ -62,6 +65,10 @@ func Open(dir string, opts Options) (*Store, error) {
 
 func open(dir string, opts Options) (*Store, error) {
 	if err := prepareDir(dir, opts); err != nil {
+		return nil, err
+	}
+	dir, err := onlyName(dir, opts.FS)
+	if err != nil {
 		return nil, err
 	}
 	lock, err := lockDir(dir, opts.FS)
@@ -129,6 +136,9 @@ func prepareDir(dir string, opts Options) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%w: it is a file", ErrNotIndex)
 	}
+	if err := checkPebbleFormat(dir, opts.FS); err != nil {
+		return err
+	}
 	desc, err := pebble.Peek(dir, opts.FS)
 	if err != nil {
 		return classify(err)
@@ -136,24 +146,62 @@ func prepareDir(dir string, opts Options) error {
 	if !desc.Exists {
 		return checkUnfinished(dir, opts)
 	}
-	if desc.FormatMajorVersion > pebbleFormat {
-		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", ErrVersion, desc.FormatMajorVersion, pebbleFormat)
-	}
 	if desc.OptionsFilename == "" {
 		return nil
 	}
 	return checkMerger(desc.OptionsFilename, opts.FS)
 }
 
+// makeDir makes dir and its missing parents, durably: a directory is there after a
+// crash once the one above it is synced.
 func makeDir(dir string, fsys vfs.FS) error {
+	var parents []string
+	for at := dir; fsys.PathDir(at) != at; {
+		at = fsys.PathDir(at)
+		parents = append(parents, at)
+		if _, err := fsys.Stat(at); err == nil {
+			break
+		}
+	}
 	if err := fsys.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	parent, err := fsys.OpenDir(fsys.PathDir(dir))
+	for _, parent := range parents {
+		d, err := fsys.OpenDir(parent)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onlyName gives every name of a directory of the machine as the same one. Within a
+// process Pebble's lock goes by the name, and the system's lock does not hold.
+func onlyName(dir string, fsys vfs.FS) (string, error) {
+	if fsys != vfs.Default {
+		return dir, nil
+	}
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// checkPebbleFormat reads the marker that Pebble keeps of its own format number.
+// Peek fails on one that it does not know, with an error that has no name.
+func checkPebbleFormat(dir string, fsys vfs.FS) error {
+	marker, err := atomicfs.ReadMarker(fsys, dir, "format-version")
+	if err != nil || marker == "" {
 		return err
 	}
-	return errors.Join(parent.Sync(), parent.Close())
+	if version, err := strconv.ParseUint(marker, 10, 64); err == nil && version > uint64(pebbleFormat) {
+		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", ErrVersion, version, pebbleFormat)
+	}
+	return nil
 }
 
 // checkUnfinished allows an empty directory, and one in which Pebble had just
