@@ -136,8 +136,9 @@ type Options struct {
 	// Format forces the format of all inputs. Default Detect.
 	Format Format
 	// MaxDocument is the size in bytes of the largest document, after all
-	// decompression; a larger one is skipped as "too large". Up to about 8
-	// times as much memory is in use at a time. Default DefaultMaxDocument.
+	// decompression; a larger one is skipped as "too large". At worst some 10
+	// times as much memory is in use (TestMemory measures it), and a
+	// Zstandard window of up to 128 MiB. Default DefaultMaxDocument.
 	MaxDocument int64
 	// Statuses are the HTTP statuses whose responses are documents; others are
 	// passed by as "status 404". Default 200 only: errors and redirects

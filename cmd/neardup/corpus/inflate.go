@@ -30,7 +30,7 @@ var (
 type damage struct {
 	reason  string
 	at      int64 // offset in the file
-	between bool  // what came before it ended well
+	between bool  // nothing was given of the member that is damaged
 	err     error
 }
 
@@ -52,6 +52,7 @@ type inflater struct {
 	memberAt  int64 // file offset of the last member that began
 	resumeAt  int64 // where to look for the next one after damage
 	newMember bool  // and nothing was read of it yet
+	given     bool  // some of it was
 }
 
 type decoder interface {
@@ -153,9 +154,11 @@ func (i *inflater) Read(p []byte) (int, error) {
 			i.inside = false
 		case err != nil:
 			i.inside = false
+			i.given = i.given || n > 0
 			return n, i.damaged(err)
 		}
 		if n > 0 {
+			i.given = true
 			return n, nil
 		}
 	}
@@ -179,18 +182,16 @@ func (i *inflater) begin() error {
 		break
 	}
 	at := i.in.offset()
-	i.resumeAt = at + 1
+	i.resumeAt, i.given = at+1, false
 	if i.name == "gzip" && !startsWith(i.in, gzipMagic) {
-		d := i.damaged(gzip.ErrHeader)
-		d.between = true
-		return d
+		return i.damaged(gzip.ErrHeader)
 	}
 	if err := i.z.Reset(i.in.Reader); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		d := i.damaged(err)
-		d.at, d.between = at, true
+		d.at = at
 		return d
 	}
 	if z, ok := i.z.(*gzip.Reader); ok {
@@ -206,7 +207,7 @@ func startsWith(in *raw, magic []byte) bool {
 }
 
 func (i *inflater) damaged(err error) *damage {
-	d := &damage{at: i.in.offset(), between: errors.Is(err, zstd.ErrMagicMismatch), err: err}
+	d := &damage{at: i.in.offset(), between: !i.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
 	switch {
 	case i.in.file.err != nil:
 		d.reason, d.err = "read error", i.in.file.err
@@ -227,19 +228,21 @@ func (i *inflater) resync(want string) bool {
 		return false
 	}
 	i.inside = false
-	i.in.rewind(i.resumeAt) // a member that was cut off runs into the next one
+	if i.name == "gzip" {
+		i.in.rewind(i.resumeAt) // a member that was cut off runs into the next one
+	}
 	for {
-		ahead, err := i.in.Peek(rawBuffer)
+		ahead, more := i.in.ahead()
 		at := bytes.Index(ahead, i.magic)
 		if at < 0 {
-			if err != nil {
+			if !more {
 				return false
 			}
 			i.in.Discard(len(ahead) - len(i.magic) + 1)
 			continue
 		}
 		i.in.Discard(at)
-		ahead, _ = i.in.Peek(rawBuffer)
+		ahead, _ = i.in.ahead()
 		if i.beginsWith(ahead, want) {
 			return true
 		}

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// rawBuffer is enough to look into a compressed member before it is read: one
-// Zstandard block is at most 128 KiB.
-const rawBuffer = 256 << 10
+// rawBuffer is enough to look into a compressed member before it is read: half
+// of it holds a Zstandard block, which has 128 KiB at most.
+const rawBuffer = 512 << 10
 
 // maxRewind bounds how far back damage is looked for, at once and, beyond what
 // was read since the beginning, in all.
@@ -30,6 +30,17 @@ func newRaw(ctx context.Context, f io.Reader, size int64, progress *atomic.Int64
 
 // offset is the position of the next byte in the file.
 func (r *raw) offset() int64 { return r.file.n - int64(r.Buffered()) }
+
+// ahead gives what follows, half of the buffer at least, and says whether
+// there is more. It fills the buffer seldom, since that moves what is in it.
+func (r *raw) ahead() (b []byte, more bool) {
+	n := r.Buffered()
+	if n < rawBuffer/2 {
+		n = rawBuffer
+	}
+	b, err := r.Peek(n)
+	return b, err == nil
+}
 
 // rewind goes back to offset, or as near to it as may be. Where the file
 // cannot seek, it stays where it is.

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // sharedData is the path of a file of real documents beside the repository.
@@ -54,7 +56,7 @@ func readAll(t testing.TB, opts Options, inputs ...string) ([]Record, Totals) {
 	return records, r.Totals()
 }
 
-func checkTotals(t testing.TB, records []Record, totals Totals) {
+func checkTotals(t rapid.TB, records []Record, totals Totals) {
 	t.Helper()
 	var documents, skips, repaired int64
 	numbers := map[string]int64{}

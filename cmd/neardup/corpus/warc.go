@@ -12,8 +12,8 @@ const httpSlack = 1 << 20
 //
 // A record ends where its Content-Length says, if a record, the gzip member's
 // end or the file's end follows there. If not, the length lies, and the record
-// ends where the next one begins: at a gzip member or a line that begins with
-// a version ("WARC/1.0"). So one wrong, negative or missing length costs
+// ends where the next one begins: with a version ("WARC/1.0") at a gzip member
+// or a line, or with a version and a field anywhere. So one wrong, negative or missing length costs
 // nothing, and its record is marked as repaired. Where no record begins and
 // none is expected, what is passed over is one skip.
 type archive struct {
@@ -35,19 +35,17 @@ func (a *archive) read() {
 	defer a.body.close()
 	for first := true; ; first = false {
 		a.skipBlankLines()
-		if d := a.w.damage(); d != nil && len(a.w.peek(1)) == 0 {
-			if d != a.told && !a.lost(d.at, recordHeader{}, d) || !a.w.resync("WARC/") {
+		if len(a.w.peek(1)) > 0 {
+			if !a.record() {
 				return
 			}
 			continue
 		}
-		if len(a.w.peek(1)) == 0 {
-			if first {
-				a.skip(0, "", Skip{Reason: "empty", Document: true})
-			}
-			return
+		d := a.w.damage()
+		if d == nil && first {
+			a.skip(0, "", Skip{Reason: "empty", Document: true})
 		}
-		if !a.record() {
+		if d == nil || d == a.told || !a.lost(d.at, recordHeader{}, d) {
 			return
 		}
 	}
@@ -57,13 +55,13 @@ func (a *archive) read() {
 func (a *archive) record() bool {
 	offset := a.w.offset()
 	_, a.alone = a.w.atMember()
-	if !recordStart(a.w.peek(recordStartBytes)) {
+	if !recordStart(a.w.peek(startBytes)) {
 		a.content = a.content[:0]
 		n := a.toRecordStart(true)
 		return a.skip(offset, "", Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
 	}
-	if problem := a.readHeader(); problem != nil {
-		return a.skip(offset, "", *problem)
+	if ok, more := a.readHeader(offset); !ok {
+		return more
 	}
 	h := parseRecordHeader(a.header)
 	b := a.readBlock(h.length)
@@ -75,37 +73,45 @@ func (a *archive) record() bool {
 	return a.send(&rec)
 }
 
-// lost reports a record that damage to the file ended.
+// lost reports a record that damage to the file ended, and goes on behind it
+// if it can.
 func (a *archive) lost(offset int64, h recordHeader, d *damage) bool {
 	a.told = d
-	return a.skip(offset, h.uri, Skip{Reason: d.reason, Detail: d.Error(), Document: !passedBy(h.kind), Err: d})
+	detail := d.Error() + "; nothing could be read behind it"
+	if a.w.resync("WARC/") {
+		detail = fmt.Sprintf("%v; went on at byte %d", d, a.w.src.in.offset())
+	}
+	return a.skip(offset, h.uri, Skip{Reason: d.reason, Detail: detail, Document: !passedBy(h.kind), Err: d})
 }
 
-// readHeader reads up to the empty line into a.header.
-func (a *archive) readHeader() *Skip {
+// readHeader reads up to the empty line into a.header. It is false where the
+// header is none; then that was reported, and more says whether to go on.
+func (a *archive) readHeader(offset int64) (ok, more bool) {
 	a.header = a.header[:0]
 	start := a.w.pos
+	truncated := func() (ok, more bool) {
+		return false, a.skip(offset, "", Skip{Reason: "truncated record header", Document: true})
+	}
 	for {
-		if _, ok := a.w.atMember(); ok && a.w.pos > start && recordStart(a.w.peek(recordStartBytes)) {
-			return &Skip{Reason: "truncated record header", Document: true}
+		if a.w.pos > start && recordStart(a.w.peek(startBytes)) {
+			return truncated()
 		}
 		line := len(a.header)
 		var whole bool
 		a.header, _, whole = a.w.line(a.header, maxRecordHeader)
 		if d := a.w.damage(); !whole && d != nil {
-			a.told = d
-			return &Skip{Reason: d.reason, Detail: d.Error(), Document: true, Err: d}
+			return false, a.lost(offset, recordHeader{}, d)
 		}
 		if !whole {
-			return &Skip{Reason: "truncated record header", Document: true}
+			return truncated()
 		}
 		if len(a.header) == maxRecordHeader {
 			a.content = a.content[:0]
-			n := maxRecordHeader + a.toRecordStart(false)
-			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Document: true}
+			n := maxRecordHeader + a.toRecordStart(true)
+			return false, a.skip(offset, "", Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Document: true})
 		}
 		if len(trimLineEnd(a.header[line:])) == 0 {
-			return nil
+			return true, true
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (a *archive) recordInside(size int64) (start int, ok bool) {
 		return 0, false
 	}
 	end := len(a.content)
-	start = findRecordStart(append(a.content, a.w.peek(recordStartBytes)...))
+	start = findRecordStart(append(a.content, a.w.peek(startBytes)...))
 	return start, start > 0 && start < end
 }
 
@@ -118,17 +118,20 @@ func (a *archive) copyBytes(n int64) (size int64) {
 // toRecordStart reads up to where a record begins, or to the end or damage.
 func (a *archive) toRecordStart(lineStart bool) (size int64) {
 	for {
-		if a.atMemberRecord() || lineStart && recordStart(a.w.peek(recordStartBytes)) {
+		start := a.w.peek(startBytes)
+		if lineStart && recordStart(start) || recordStartAnywhere(start) || a.atMemberRecord() {
 			return size
 		}
 		c := a.w.chunk()
 		if len(c) == 0 {
 			return size
 		}
-		end := bytes.IndexByte(c, '\n')
-		if lineStart = end >= 0; lineStart {
-			c = c[:end+1]
+		if next := bytes.Index(c[1:], []byte("WARC/")); next >= 0 {
+			c = c[:next+1]
+		} else {
+			c = c[:max(1, len(c)-len("WARC"))] // it may begin at the end of the chunk
 		}
+		lineStart = c[len(c)-1] == '\n'
 		size += int64(len(c))
 		a.keep(c)
 	}
@@ -142,7 +145,7 @@ func (a *archive) keep(c []byte) {
 
 func (a *archive) atMemberRecord() bool {
 	_, ok := a.w.atMember()
-	return ok && recordStart(a.w.peek(recordStartBytes))
+	return ok && recordStart(a.w.peek(startBytes))
 }
 
 // ending is how sure it is that a record ends here.

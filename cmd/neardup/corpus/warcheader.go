@@ -32,24 +32,35 @@ func recordStart(b []byte) bool {
 	return i < len(version) && (version[i] == '\r' || version[i] == '\n')
 }
 
-// recordStartBytes is enough for recordStart.
-const recordStartBytes = 16
+// startBytes is enough for recordStart and recordStartAnywhere.
+const startBytes = 32
+
+// recordStartAnywhere is recordStart for a place inside a line, where a writer
+// may have been cut off before it went on: there a field has to follow.
+func recordStartAnywhere(b []byte) bool {
+	if !recordStart(b) {
+		return false
+	}
+	_, next, _ := bytes.Cut(b[:min(len(b), startBytes)], []byte{'\n'})
+	return bytes.HasPrefix(next, []byte("WARC-")) || bytes.HasPrefix(next, []byte("Content-"))
+}
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// findRecordStart is the index of the first line of b that begins a record,
-// behind the first line; -1 for none.
+// findRecordStart is the index of the first record that begins in b, behind
+// its first byte; -1 for none.
 func findRecordStart(b []byte) int {
-	for off := 0; ; {
-		i := bytes.Index(b[off:], []byte("\nWARC/"))
+	for off := 1; off < len(b); off++ {
+		i := bytes.Index(b[off:], []byte("WARC/"))
 		if i < 0 {
-			return -1
+			break
 		}
-		off += i + 1
-		if recordStart(b[off:min(len(b), off+recordStartBytes)]) {
+		off += i
+		if start := b[off:min(len(b), off+startBytes)]; b[off-1] == '\n' && recordStart(start) || recordStartAnywhere(start) {
 			return off
 		}
 	}
+	return -1
 }
 
 // parseRecordHeader reads header lines as they are found in the wild: lines

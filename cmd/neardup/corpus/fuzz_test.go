@@ -1,0 +1,164 @@
+package corpus
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+)
+
+// fuzzRead reads an input and checks what holds for all: totals that add up,
+// offsets that do not go back, documents within the limit, and the same
+// records again when the input is compressed.
+func fuzzRead(t *testing.T, format Format, input []byte) []Record {
+	const limit = 1000
+	opts := Options{Format: format, MaxDocument: limit}
+	records := readString(t, opts, string(input))
+	if len(records) > 2*len(input)+1 {
+		t.Fatalf("%d records of %d bytes", len(records), len(input))
+	}
+	for _, rec := range records {
+		if len(rec.Content) > limit {
+			t.Fatalf("a document of %d bytes, limit %d", len(rec.Content), limit)
+		}
+		if rec.Offset < 0 || rec.Offset > 1<<40 {
+			t.Fatalf("offset %d of %d", rec.Offset, len(input))
+		}
+	}
+	return records
+}
+
+// isCompressed says whether an input would be decompressed.
+func isCompressed(input []byte) bool {
+	return bytes.HasPrefix(input, gzipMagic) || bytes.HasPrefix(input, zstdMagic) ||
+		len(input) >= 4 && input[0]&0xf0 == 0x50 && bytes.Equal(input[1:4], dictionaryMagic[1:])
+}
+
+func FuzzWARC(f *testing.F) {
+	a, b := response("a", page), response("b", page)
+	for _, seed := range []string{
+		a + b, gzipped(a) + gzipped(b), zstded(a) + zstded(b), withLength(a, "Content-Length: 9") + b,
+		withLength(a, "Content-Length: 200") + b, withLength(a, "X: ") + b, a + "rubbish\r\n" + b, gzipped(a)[:60] + gzipped(b),
+		gzipped(a + b)[:90], "WARC/1.0\n\n\n\n", "WARC/1.0\r\n \r\n : \r\n\r\n", gzipped("") + gzipped(a), a[:50],
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		records := fuzzRead(t, WARC, input)
+		if len(records) == 0 && len(bytes.Trim(input, "\x00")) > 0 {
+			t.Error("no record, no skip")
+		}
+		if !isCompressed(input) { // the same bytes, decompressed, read alike
+			again := readString(t, Options{Format: WARC, MaxDocument: 1000}, zstded(string(input)))
+			if got, want := brief(again), brief(records); got != want {
+				t.Errorf("compressed, the records are\n%swant\n%s", got, want)
+			}
+		}
+		if recordStart(input) { // what comes before is read as if nothing followed
+			check(t, readString(t, Options{Format: WARC, MaxDocument: 1000}, a+string(input))[:1], "a html "+page)
+		}
+	})
+}
+
+func FuzzHTTP(f *testing.F) {
+	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	for _, seed := range []string{
+		html + "\r\n" + page, html + "Transfer-Encoding: chunked\r\n\r\n" + chunked(page, 5),
+		html + "Content-Encoding: gzip\r\n\r\n" + gzipped(page), html + "Content-Encoding: deflate\r\n\r\n" + zlibbed(page),
+		html + "Content-Encoding: deflate\r\n\r\n" + deflated(page), html + "Content-Encoding: zstd\r\n\r\n" + zstded(page),
+		html + "Content-Encoding: gzip, br\r\n\r\n" + page, "HTTP/1.1 100\r\n\r\n" + html + "\r\n" + page,
+	} {
+		f.Add([]byte(seed))
+	}
+	a := &archive{source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000, Statuses: []int{200}}}}}}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		h := recordHeader{kind: "response", contentType: "application/http", length: int64(len(message))}
+		before := bytes.Clone(message)
+		rec := a.interpret(h, recordBlock{content: message, size: int64(len(message)), declared: h.length})
+		var totals Totals
+		totals.count(&rec)
+		rec.Number = 1
+		checkTotals(t, []Record{rec}, totals)
+		if len(rec.Content) > 1000 {
+			t.Errorf("a document of %d bytes", len(rec.Content))
+		}
+		if len(rec.Content) > 0 { // belongs to the receiver
+			content := bytes.Clone(rec.Content)
+			clear(message)
+			if !bytes.Equal(rec.Content, content) {
+				t.Error("the content lies in the block")
+			}
+			copy(message, before)
+		}
+	})
+}
+
+func FuzzJSONLines(f *testing.F) {
+	for _, seed := range []string{
+		`{"url":"u","text":"t"}`, `{"id":1,"html":"\ud83d\ude00\\\"","x":[{"y":"}"}]}` + "\n{", `{"key":"k","fingerprint":"0xff"}`, "{}", "[]\n\n \n1", `{"":""}`,
+		"{\"a\xff\":\"\xff\xfe\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		records := fuzzRead(t, JSONL, input)
+		if isCompressed(input) {
+			return
+		}
+		n := 0
+		for line := range bytes.SplitSeq(bytes.TrimPrefix(input, []byte("\xef\xbb\xbf")), []byte{'\n'}) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				n++
+				compareMembers(t, bytes.Clone(line))
+			}
+		}
+		if len(records) != n {
+			t.Errorf("%d records of %d lines", len(records), n)
+		}
+	})
+}
+
+func FuzzFingerprintLines(f *testing.F) {
+	for _, seed := range []string{"0123456789abcdef\tkey\n", "0xff\r\n1\n\n", "18446744073709551616\n", "x\t\t\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		var list strings.Builder
+		for _, rec := range fuzzRead(t, Fingerprints, input) {
+			if rec.Skip == nil && !strings.Contains(rec.Key, "\r") {
+				list.WriteString(rec.Fingerprint.String() + "\t" + rec.Key + "\n")
+			}
+		}
+		var again strings.Builder
+		for _, rec := range readString(t, Options{Format: Fingerprints}, list.String()) {
+			again.WriteString(rec.Fingerprint.String() + "\t" + rec.Key + "\n")
+		}
+		if list.String() != again.String() {
+			t.Errorf("%q read again is %q", list.String(), again.String())
+		}
+	})
+}
+
+func FuzzDetect(f *testing.F) {
+	for _, seed := range []string{response("a", page), gzipped(page), zstded(page), `{"text":"t"}`, page, "words", "0123456789abcdef\n", "\x89PNG", ""} {
+		f.Add(seed, "x.html")
+		f.Add(seed, "-")
+	}
+	f.Fuzz(func(t *testing.T, input, name string) {
+		if format, problem := detectFormat(name, []byte(input[:min(len(input), sniffBytes)])); (format == Detect) != (problem != nil) {
+			t.Errorf("format %q and %v", format, problem)
+		}
+		r, err := New([]string{"-"}, Options{MaxDocument: 1000, Stdin: strings.NewReader(input)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var records []Record
+		for rec, err := range r.Records(context.Background()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			records = append(records, rec)
+		}
+		checkTotals(t, records, r.Totals())
+	})
+}

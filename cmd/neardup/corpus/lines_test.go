@@ -1,0 +1,158 @@
+package corpus
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestJSONLines(t *testing.T) {
+	for _, test := range []struct {
+		name, line string
+		want       []string
+	}{
+		{"html", `{"url":"u","html":"<p>x"}`, []string{"u html <p>x"}},
+		{"text", `{"id":"u","text":"x"}`, []string{"u text x"}},
+		{"main", `{"key":"u","main":"<html>x"}`, []string{"u text <html>x"}},
+		{"content that is HTML", `{"key":"u","content":"<!DOCTYPE html>x"}`, []string{"u html <!DOCTYPE html>x"}},
+		{"content that is text", `{"key":"u","content":"x < y"}`, []string{"u text x < y"}},
+		{"the first names are the best", `{"key":"k","id":"i","url":"u","text":"t","html":"h","main":"m"}`, []string{"u html h"}},
+		{"in any order", `{"html":"h","text":"t","url":"u","id":"i"}`, []string{"u html h"}},
+		{"of two, the last", `{"url":"a","url":"u","html":"a","html":"h"}`, []string{"u html h"}},
+		{"null is none", `{"url":null,"id":"u","html":null,"text":"t"}`, []string{"u text t"}},
+		{"a number as key", `{"id":-12.5e3,"text":"t"}`, []string{"-12.5e3 text t"}},
+		{"no key", `{"text":"t"}`, []string{" text t"}},
+		{"no content", `{"url":"u","title":"t"}`, []string{"u lost no content"}},
+		{"a number as content", `{"url":"u","text":12}`, []string{"u lost no content"}},
+		{"empty content", `{"url":"u","text":""}`, []string{"u lost empty"}},
+		{"nested fields do not count", `{"url":"u","x":{"text":"a","y":["}",{"text":"b"}]},"text":"t"}`, []string{"u text t"}},
+		{"escapes", `{"\u0075rl":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00","text":"t"}`, []string{"\"\\/\b\f\n\r\té😀 text t"}},
+		{"lone surrogates", `{"url":"\ud83d\u0041\ude00","text":"t"}`, []string{"\uFFFDA\uFFFD text t"}},
+		{"not UTF-8", "{\"url\":\"a\xffb\",\"text\":\"t\"}", []string{"a\uFFFDb text t"}},
+		{"white space", " { \"url\" :\t\"u\" , \"text\" : \"t\" } \r", []string{"u text t"}},
+		{"a fingerprint", `{"key":"u","fingerprint":"0123456789abcdef"}`, []string{"u 0123456789abcdef"}},
+		{"a decimal fingerprint", `{"key":"u","fingerprint":18446744073709551615}`, []string{"u ffffffffffffffff"}},
+		{"a bad fingerprint", `{"key":"u","fingerprint":"0x"}`, []string{"u lost bad fingerprint"}},
+		{"content before a fingerprint", `{"key":"u","fingerprint":"0123456789abcdef","text":"t"}`, []string{"u text t"}},
+		{"cut", `{"url":"u","text":"t`, []string{" lost bad json"}},
+		{"no object", `["text"]`, []string{" lost bad json"}},
+		{"no JSON", `text`, []string{" lost bad json"}},
+		{"two values", `{"text":"t"} {}`, []string{" lost bad json"}},
+		{"nested without end", strings.Repeat("[", 100_000), []string{" lost bad json"}},
+		{"blank lines", "\n\r\n  \n", nil},
+		{"a mark", "\xef\xbb\xbf{\"url\":\"u\",\"text\":\"t\"}", []string{"u text t"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			last := `{"url":"last","text":"t"}`
+			want := append(test.want, "last text t")
+			for _, end := range []string{"\n", "\r\n"} {
+				check(t, readString(t, Options{Format: JSONL}, test.line+end+last), want...)
+				check(t, readString(t, Options{Format: JSONL}, gzipped(test.line+end+last+end)), want...)
+			}
+		})
+	}
+}
+
+func TestJSONFields(t *testing.T) {
+	line := `{"url":"u","uri":"v","html":"h","body":"<html>b","site":"s","scope":"t","simhash":"00000000000000ff","fingerprint":"1"}`
+	records := readString(t, Options{Fields: Fields{Key: "uri", Content: "body", Scope: "site"}}, line)
+	check(t, records, "v html <html>b")
+	if records[0].Scope != "s" || records[0].ContentType != "text/html; charset=utf-8" {
+		t.Errorf("scope %q, type %q", records[0].Scope, records[0].ContentType)
+	}
+	records = readString(t, Options{Fields: Fields{Fingerprint: "simhash"}}, line)
+	check(t, records, "u 00000000000000ff")
+	if records[0].Scope != "t" {
+		t.Errorf("scope %q", records[0].Scope)
+	}
+	check(t, readString(t, Options{Fields: Fields{Content: "none"}}, `{"url":"u","html":"h"}`), "u lost no content")
+}
+
+func TestLineSizes(t *testing.T) {
+	line := func(n int) string { return `{"url":"u","text":"` + strings.Repeat("x", n) + `"}` + "\n" }
+	opts := Options{MaxDocument: 1000}
+	check(t, readString(t, opts, line(1000)+line(1001)+line(70_000)+line(1)),
+		"u text "+strings.Repeat("x", 1000), "u lost too large", " lost too large", "u text x")
+	records := readString(t, opts, line(70_000)+line(1))
+	if records[0].Skip.Detail != "70022 bytes, limit 69536" || records[1].Offset != 70_022 {
+		t.Errorf("%v, then offset %d", records[0].Skip, records[1].Offset)
+	}
+}
+
+func TestDamagedLines(t *testing.T) {
+	file := strings.Repeat(`{"url":"u","text":"t"}`+"\n", 3)
+	whole := gzipped(file)
+	check(t, readString(t, Options{Format: JSONL}, whole[:len(whole)-4]), "u text t", "u text t", "u text t", " lost truncated gzip")
+	check(t, readString(t, Options{Format: JSONL}, whole+"rubbish"), "u text t", "u text t", "u text t", " lost bad gzip")
+	check(t, readString(t, Options{Format: JSONL}, gzipped(file[:30])+whole[:5]), "u text t", " lost truncated gzip")
+}
+
+func TestFingerprintLines(t *testing.T) {
+	file := "0123456789abcdef\thttp://a/\tb\r\n0xff\n\n42\tx\nnonsense\ty\n" + strings.Repeat("1", 2<<20) + "\n00000000000000aa"
+	records := readString(t, Options{Format: Fingerprints}, file)
+	check(t, records, "http://a/\tb 0123456789abcdef", " 00000000000000ff", "x 000000000000002a", "y lost bad fingerprint",
+		" lost too large", " 00000000000000aa")
+	if records[2].Offset != 36 || records[2].Number != 3 {
+		t.Errorf("record %d at %d", records[2].Number, records[2].Offset)
+	}
+}
+
+func TestFingerprintBytes(t *testing.T) {
+	file := "\x01\x00\x00\x00\x00\x00\x00\x80" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "abc"
+	want := []string{" 8000000000000001", " 0000000000000002", " lost truncated fingerprint"}
+	check(t, readString(t, Options{Format: U64LE}, file), want...)
+	check(t, readString(t, Options{Format: U64LE}, gzipped(file)), want...)
+	check(t, readString(t, Options{Format: U64LE}, gzipped(file)[:len(gzipped(file))-4]), want[0], want[1], " lost truncated gzip")
+}
+
+// What the field finder sees is what encoding/json sees.
+func TestMembers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := rapid.MapOf(rapid.String(), rapid.OneOf(
+			rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Bool().AsAny(), rapid.Just(any(nil)),
+			rapid.SliceOf(rapid.String()).AsAny(), rapid.MapOf(rapid.String(), rapid.Float64()).AsAny(),
+		)).Draw(t, "object")
+		line, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rapid.Bool().Draw(t, "indented") {
+			var b bytes.Buffer
+			json.Indent(&b, line, "\t", " ")
+			line = b.Bytes()
+		}
+		compareMembers(t, line)
+	})
+}
+
+// compareMembers checks members and unquote against encoding/json.
+func compareMembers(t rapid.TB, line []byte) {
+	var want map[string]json.RawMessage
+	if json.Unmarshal(line, &want) != nil || want == nil {
+		return
+	}
+	got := map[string]jsonValue{}
+	for name, value := range members(line) {
+		value.text()
+		got[string(name)] = value
+	}
+	if !utf8.Valid(line) { // encoding/json replaces each wrong byte, unquote each run of them
+		return
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s: %d fields, want %d", line, len(got), len(want))
+	}
+	for name, value := range got {
+		if !bytes.Equal(value, want[name]) {
+			t.Errorf("%s: field %q is %s, want %s", line, name, value, want[name])
+		}
+		var text string
+		if json.Unmarshal(value, &text) == nil && value[0] == '"' && string(value.text()) != text {
+			t.Errorf("%s: field %q is %q, want %q", line, name, value.text(), text)
+		}
+	}
+}
