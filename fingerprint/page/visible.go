@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"strings"
 
 	"golang.org/x/net/html"
 )
@@ -11,7 +12,7 @@ func visible(doc []byte) (title, text string) {
 	e := extractor{doc: doc, hide: true}
 	for e.run() {
 	}
-	return e.title, string(e.out.b)
+	return e.title, e.out.text.String()
 }
 
 // extractor reads the token stream once; where an element that is left out
@@ -107,8 +108,8 @@ func (e *extractor) endTag(z *html.Tokenizer) {
 
 // textWriter collapses white space and keeps block boundaries.
 type textWriter struct {
-	b   []byte
-	gap byte // what stands between b and the next word: 0, ' ' or '\n'
+	text strings.Builder
+	gap  byte // what stands between text and the next word: 0, ' ' or '\n'
 }
 
 func (w *textWriter) newline() { w.gap = '\n' }
@@ -126,11 +127,11 @@ func (w *textWriter) write(s []byte) {
 		for i < len(s) && !asciiSpace[s[i]] {
 			i++
 		}
-		if w.gap != 0 && len(w.b) > 0 {
-			w.b = append(w.b, w.gap)
+		if w.gap != 0 && w.text.Len() > 0 {
+			w.text.WriteByte(w.gap)
 		}
 		w.gap = 0
-		w.b = append(w.b, s[word:i]...)
+		w.text.Write(s[word:i])
 	}
 }
 
