@@ -128,13 +128,21 @@ type checking struct {
 // run comes to the verdicts and applies what follows from them. finish waits until
 // they, and what they rest on, are durable.
 func (w *checking) run(ctx context.Context) (finish func() error, err error) {
-	x := w.index
 	f := newFlight(w.docs)
-	if err := x.flights.enter(ctx, f, x.plan.MaxDistance); err != nil {
+	if err := w.index.flights.enter(ctx, f, w.index.plan.MaxDistance); err != nil {
 		return nil, err
 	}
-	defer x.flights.leave(f)
+	defer w.index.flights.leave(f)
+	for {
+		if finish, err = w.attempt(ctx); err != errOvertaken {
+			return finish, err
+		}
+		*w = checking{index: w.index, docs: w.docs, verdicts: make([]Verdict, len(w.docs))}
+	}
+}
 
+func (w *checking) attempt(ctx context.Context) (finish func() error, err error) {
+	x := w.index
 	views, err := x.sameViews(min(runtime.GOMAXPROCS(0), (len(w.docs)+15)/16))
 	if err != nil {
 		return nil, err
@@ -153,11 +161,26 @@ func (w *checking) run(ctx context.Context) (finish func() error, err error) {
 	if w.change.empty() {
 		return seen.Wait, nil
 	}
+	if len(w.change.remove) > 0 {
+		w.restOn()
+	}
 	if finish, err = x.apply(&w.change); err != nil {
 		return nil, err
 	}
 	w.complete()
 	return finish, nil
+}
+
+// restOn lets the change fail if a stored document that a verdict names is gone by
+// then. Flights do not tell: the fingerprint that a recrawl takes out is not known when
+// it begins. Without this, two pages that swap their contents would each be dropped
+// for the other one's earlier self.
+func (w *checking) restOn() {
+	for i := range w.verdicts {
+		if of := &w.verdicts[i].Of; of.ID != 0 {
+			w.change.restsOn = append(w.change.restsOn, rest{of.ID, of.stored()})
+		}
+	}
 }
 
 func (w *checking) search(ctx context.Context, views []*store.View) error {

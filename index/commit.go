@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,26 @@ type change struct {
 	add    []*Document
 	remove []Document
 	keys   map[uint64]keyChange // by hash
+
+	restsOn []rest // must be there still
+}
+
+type rest struct{ id, stored uint64 }
+
+// errOvertaken: a document that a change rests on was removed before it was applied.
+var errOvertaken = errors.New("overtaken by another change")
+
+func (x *Index) checkRests(c *change) error {
+	for _, d := range c.restsOn {
+		ids, err := x.store.Posting(d.stored)
+		if err != nil {
+			return err
+		}
+		if !ids.Contains(d.id) {
+			return errOvertaken
+		}
+	}
+	return nil
 }
 
 // keyChange is the documents whose keys have one hash.
@@ -75,6 +96,9 @@ func (x *Index) checkSize(docs []Document) error {
 func (x *Index) apply(c *change) (finish func() error, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
+	if err := x.checkRests(c); err != nil {
+		return nil, err
+	}
 	counters, second := x.counters, max(x.lastSecond, uint64(time.Now().Unix()))
 	batch := x.store.NewBatch()
 	if len(c.add) > 0 && second > x.lastSecond {
