@@ -71,14 +71,17 @@ func (x *Index) load() error {
 	for _, t := range plan.Tables {
 		x.masks = append(x.masks, t.mask())
 	}
-	if header.Analyzer == "" && x.opts.Analyzer != "" && x.counters.NextID == 1 && !x.opts.ReadOnly {
-		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
-			return err
-		}
+	first := header.Analyzer == "" && x.opts.Analyzer != "" && x.counters.NextID == 1 && !x.opts.ReadOnly
+	if first {
 		header.Analyzer = x.opts.Analyzer
 	}
 	if err := x.opts.checkAgainst(plan, header.Analyzer); err != nil {
 		return err
+	}
+	if first { // only now: an index that is refused is left as it was
+		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
+			return err
+		}
 	}
 	return x.withView(func(v *store.View) (err error) {
 		x.lastSecond, err = v.LastSecond()
