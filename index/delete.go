@@ -8,8 +8,12 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// deleteChunk is the number of documents that one commit removes.
-const deleteChunk = 1024
+// deleteChunk is the number of documents that one commit removes, and scanChunk that
+// of postings that are looked through while everyone else waits.
+const (
+	deleteChunk = 1024
+	scanChunk   = 1 << 15
+)
 
 // Delete removes the documents that have these keys and returns how many there
 // were. Up to 1,024 go in one atomic commit; more, in several. Errors as of Add;
@@ -146,11 +150,15 @@ func (x *Index) expireRecords(first *uint64, bound uint64) func(*store.View, *ch
 // record are gone by now, so every such ID that a posting still has is bare.
 func (x *Index) expireBare(first *uint64, done *bool, bound uint64) func(*store.View, *change) error {
 	return func(v *store.View, c *change) error {
+		scanned := 0
 		for p, err := range v.Postings(*first) {
 			if err != nil {
 				return err
 			}
 			*first = p.Stored // again, if the chunk ends within it
+			if scanned++; scanned > scanChunk {
+				return nil
+			}
 			for id := range p.IDs.All() {
 				if id >= bound {
 					break
@@ -174,7 +182,9 @@ func (x *Index) forgetClock(bound uint64) error {
 		batch.Close()
 		return err
 	}
+	x.commitMu.Lock() // or Last might go back to this commit from a newer one
 	finish, err := x.store.Apply(batch, x.opts.Durability == Sync)
+	x.commitMu.Unlock()
 	if err != nil {
 		return err
 	}
