@@ -136,7 +136,7 @@ func (c *Commit) Wait() error {
 // Apply makes the batch visible to every View opened from now on, and returns
 // finish, which must be called, once: with sync it waits until the batch is
 // durable. Batches become durable in the order in which they were applied. The
-// batch must not be used again.
+// batch must not be used again. With sync, only one Apply at a time.
 func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 	if err := s.writable(); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -150,11 +150,15 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 		}
 		return b.Close, nil
 	}
-	if err := s.db.ApplyNoSyncWait(b.batch, pebble.Sync); err != nil {
-		return nil, s.fail(err)
-	}
+	// Last must name the commit by the time that a View can show it.
 	commit := &Commit{done: make(chan struct{})}
-	s.last.Store(commit)
+	before := s.last.Swap(commit)
+	if err := s.db.ApplyNoSyncWait(b.batch, pebble.Sync); err != nil {
+		s.last.Store(before)
+		commit.err = s.fail(err)
+		close(commit.done)
+		return nil, commit.err
+	}
 	return func() error {
 		defer close(commit.done)
 		if commit.err = s.fail(b.batch.SyncWait()); commit.err != nil {
@@ -182,7 +186,18 @@ func (s *Store) Sync() error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return s.fail(s.db.LogData(nil, pebble.Sync))
+	// DB.LogData would end the process where the log fails.
+	mark := s.db.NewBatch()
+	if err := mark.LogData(nil, nil); err != nil {
+		return errors.Join(err, mark.Close())
+	}
+	if err := s.db.ApplyNoSyncWait(mark, pebble.Sync); err != nil {
+		return s.fail(err)
+	}
+	if err := s.fail(mark.SyncWait()); err != nil {
+		return err
+	}
+	return mark.Close()
 }
 
 func (s *Store) writable() error {

@@ -269,6 +269,38 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
+// TestSyncOfFailedLog: what was written without waiting is found out by Sync, with an
+// error and not with the end of the process.
+func TestSyncOfFailedLog(t *testing.T) {
+	var broken atomic.Bool
+	fails := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return errorfs.ErrInjected
+		}
+		return nil
+	})
+	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(vfs.NewMem(), fails)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	document(b, 1)
+	apply(t, s, b, false)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(true)
+	if err := s.Sync(); !errors.Is(err, errorfs.ErrInjected) {
+		t.Errorf("Sync: %v", err)
+	}
+	if err := s.Sync(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Sync after it: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 // TestBatchKeepsFirstError: what cannot be encoded comes back from Apply.
 func TestBatchKeepsFirstError(t *testing.T) {
 	s := openMem(t)
