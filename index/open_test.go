@@ -1,0 +1,299 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// TestOpenWithOtherOptions: an index is not opened under another k, plan or analyzer
+// than it was made with, and the error names both.
+func TestOpenWithOtherOptions(t *testing.T) {
+	fs := vfs.NewMem()
+	made := Options{FS: fs, MaxDistance: 5, Plan: mustPlan(t, Design4, 5), Analyzer: "words 1"}
+	x := openMem(t, made)
+	if err := x.Add(context.Background(), Document{Fingerprint: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := mustPlan(t, Design10, 5)
+	for _, c := range []struct {
+		opts Options
+		says []string
+	}{
+		{Options{MaxDistance: 3}, []string{"k = 5", "not 3"}},
+		{Options{MaxDistance: Exact}, []string{"k = 5", "not 0"}},
+		{Options{Plan: other}, []string{made.Plan.String(), other.String()}},
+		{Options{Analyzer: "words 2"}, []string{`"words 1"`, `"words 2"`}},
+	} {
+		for _, mode := range []string{"", "existing", "read only"} {
+			opts := c.opts
+			opts.FS, opts.MustExist, opts.ReadOnly = fs, mode == "existing", mode == "read only"
+			x, err := Open("index", &opts)
+			if !errors.Is(err, ErrMismatch) {
+				t.Errorf("%+v: %v", opts, err)
+				if err == nil {
+					x.Close()
+				}
+				continue
+			}
+			for _, part := range append(c.says, "index") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		}
+	}
+	for _, opts := range []Options{{}, {MaxDistance: 5}, {Plan: made.Plan}, {Analyzer: "words 1"}, {ReadOnly: true}, {MustExist: true, ExpectedDocuments: 1 << 40}, made} {
+		opts.FS = fs
+		x, err := Open("index", &opts)
+		if err != nil {
+			t.Errorf("%+v: %v", opts, err)
+			continue
+		}
+		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != made.Plan.String() || s.Analyzer != "words 1" || s.Documents != 1 || s.Tables != 6 || s.Probes != 6 || s.Format != 1 {
+			t.Errorf("%+v", s)
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOpenDefaults(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "index")
+	x, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := ChoosePlan(3, 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := x.Stats(); s.MaxDistance != 3 || s.Plan != want.String() || s.NextID != 1 || s.Documents != 0 {
+		t.Errorf("%+v", s)
+	}
+	if x.Plan().String() != want.String() {
+		t.Errorf("plan %v", x.Plan())
+	}
+	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) {
+		t.Errorf("second Open: %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Open(dir+"2", &Options{MustExist: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("MustExist: %v", err)
+	}
+	if _, err := Open(dir+"2", &Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("ReadOnly: %v", err)
+	}
+	if _, err := Open(filepath.Dir(dir), nil); !errors.Is(err, ErrNotIndex) {
+		t.Errorf("parent folder: %v", err)
+	}
+	exact := openMem(t, Options{MaxDistance: Exact})
+	if s := exact.Stats(); s.MaxDistance != 0 || s.Tables != 1 {
+		t.Errorf("exact: %+v", s)
+	}
+	for _, opts := range []Options{{MaxDistance: -2}, {MaxDistance: 17}, {MaxDistance: 3, Plan: mustPlan(t, Design4, 4)}, {Plan: &Plan{MaxDistance: 1}}} {
+		opts.FS = vfs.NewMem()
+		if _, err := Open("index", &opts); !errors.Is(err, ErrPlan) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+		if _, err := opts.FS.Stat("index"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%+v made something: %v", opts, err)
+		}
+	}
+}
+
+// TestPlanInPiecesOpensAgain: see TestPlanOfAdjacentRanges.
+func TestPlanInPiecesOpensAgain(t *testing.T) {
+	opts := Options{FS: vfs.NewMem(), Plan: &Plan{1, []Table{
+		{Permutation: Permutation{{0, 31}, {32, 63}}, Prefix: 32},
+		{Permutation: Permutation{{32, 47}, {48, 63}, {0, 31}}, Prefix: 32},
+	}}}
+	for range 2 {
+		x, err := Open("index", &opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAnalyzerOfEmptyIndex: an index with no analyzer takes the first that it is
+// opened with, as long as it has no documents, and not by an Open that fails.
+func TestAnalyzerOfEmptyIndex(t *testing.T) {
+	fs := vfs.NewMem()
+	open := func(opts Options) error {
+		opts.FS = fs
+		x, err := Open("index", &opts)
+		if err != nil {
+			return err
+		}
+		return x.Close()
+	}
+	if err := open(Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(Options{Analyzer: "a", ReadOnly: true}); !errors.Is(err, ErrMismatch) {
+		t.Errorf("to read: %v", err)
+	}
+	if err := open(Options{Analyzer: "a", MaxDistance: 7}); !errors.Is(err, ErrMismatch) {
+		t.Errorf("another k: %v", err)
+	}
+	if err := open(Options{Analyzer: "b"}); err != nil {
+		t.Errorf("after an Open that failed: %v", err)
+	}
+	if err := open(Options{Analyzer: "a"}); !errors.Is(err, ErrMismatch) {
+		t.Errorf("another analyzer: %v", err)
+	}
+	fs = vfs.NewMem()
+	x := openMem(t, Options{FS: fs})
+	if err := x.Add(context.Background(), Document{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(Options{Analyzer: "a"}); !errors.Is(err, ErrMismatch) {
+		t.Errorf("an index with documents of unknown analyzer: %v", err)
+	}
+}
+
+func TestReadOnlyIndex(t *testing.T) {
+	ctx := context.Background()
+	fs := vfs.NewMem()
+	x := openMem(t, Options{FS: fs})
+	if err := x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Fingerprint: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = openMem(t, Options{FS: fs, ReadOnly: true})
+	for what, write := range map[string]func() error{
+		"Add":          func() error { return x.Add(ctx, Document{}) },
+		"CheckAndAdd":  func() error { _, err := x.CheckAndAdd(ctx, Document{Fingerprint: 1<<60 - 1}); return err },
+		"Delete":       func() error { _, err := x.Delete(ctx, "a"); return err },
+		"DeleteBefore": func() error { _, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); return err },
+	} {
+		if err := write(); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	docs := []Document{{ID: 1, Key: "a", Fingerprint: 1}, {ID: 2, Fingerprint: 2}}
+	checkInvariants(t, x, docs, 2)
+}
+
+func TestTooLarge(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{Durability: NoSync})
+	most, scope := strings.Repeat("k", MaxKeyBytes), strings.Repeat("s", MaxScopeBytes)
+	for what, d := range map[string]Document{"key": {Key: most + "k"}, "scope": {Scope: scope + "s"}} {
+		if err := x.Add(ctx, Document{Fingerprint: 9}, d); !errors.Is(err, ErrTooLarge) || len(err.Error()) > 300 {
+			t.Errorf("Add, %s: %.300v", what, err)
+		}
+		if _, err := x.CheckAndAddBatch(ctx, []Document{{Fingerprint: 9}, d}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("CheckAndAddBatch, %s: %.300v", what, err)
+		}
+	}
+	d := Document{Key: most, Scope: scope}
+	many := make([]Document, 9000)
+	for i := range many {
+		many[i] = d
+	}
+	if err := x.Add(ctx, many...); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a batch of a gigabyte: %.300v", err)
+	}
+	if n := x.Stats().NextID; n != 1 {
+		t.Errorf("the next ID is %d", n)
+	}
+	docs := []Document{d}
+	if err := x.Add(ctx, docs...); err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, x, docs, 1)
+}
+
+func TestQueryOptionsAreChecked(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{MaxDistance: 2})
+	for _, k := range []int{-1, 3, 64} {
+		if _, err := x.Query(ctx, 0, MaxDistance(k)); !errors.Is(err, ErrDistance) {
+			t.Errorf("k = %d: %v", k, err)
+		}
+		for _, err := range x.QueryBatch(ctx, nil, MaxDistance(k)) {
+			if !errors.Is(err, ErrDistance) {
+				t.Errorf("batch, k = %d: %v", k, err)
+			}
+		}
+	}
+	if _, err := x.Query(ctx, 0, Limit(-1)); err == nil {
+		t.Error("a limit of -1 passes")
+	}
+}
+
+// TestMemoryOfEmptyIndex opens an empty index with default options in a process of
+// its own, and looks at what that adds to its resident memory.
+func TestMemoryOfEmptyIndex(t *testing.T) {
+	const variable, most = "NEARDUP_TEST_MEMORY_OF", 32 << 20
+	if runtime.GOOS != "linux" {
+		t.Skip("resident memory is read from /proc")
+	}
+	if raceEnabled {
+		t.Skip("the race detector takes memory of its own")
+	}
+	if dir := os.Getenv(variable); dir != "" {
+		before := residentBytes(t)
+		x, err := Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		fmt.Println(residentBytes(t), before)
+		return
+	}
+	dir := t.TempDir()
+	for _, what := range []string{"new", "existing"} {
+		child := exec.Command(os.Args[0], "-test.run=^TestMemoryOfEmptyIndex$")
+		child.Env = append(os.Environ(), variable+"="+dir)
+		out, err := child.CombinedOutput()
+		var after, before int
+		if _, scanErr := fmt.Fscan(bytes.NewReader(out), &after, &before); err != nil || scanErr != nil {
+			t.Fatalf("%v, %v: %s", err, scanErr, out)
+		}
+		t.Logf("%s: %.1f MiB in all, of which the open index %.1f", what, float64(after)/(1<<20), float64(after-before)/(1<<20))
+		if after > most {
+			t.Errorf("a process with an open empty index (%s) takes %d bytes", what, after)
+		}
+	}
+}
+
+func residentBytes(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return resident * os.Getpagesize()
+}
