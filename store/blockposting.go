@@ -1,0 +1,253 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// The postings of a block, behind its fingerprints (docs/format-blocks.md): one
+// slot of equal width for each. As nearly every fingerprint has one document, a
+// slot is that document's ID less the smallest such ID of the block; the
+// highest values of a slot name the lists of the fingerprints that have several.
+
+// maxBlockID is the largest ID that a block can hold, so that a slot is read
+// with one load.
+const maxBlockID = 1<<(maxPacked-1) - 1
+
+// postingShape is what the size of the postings of a block depends on.
+type postingShape struct {
+	n         int
+	lists     int
+	listBytes int
+	low, high uint64 // the smallest and the largest single ID, if lists < n
+}
+
+// with returns the shape with one more posting, a single ID or a list.
+func (s postingShape) with(single uint64, listBytes int) postingShape {
+	if single == 0 {
+		s.lists++
+		s.listBytes += listBytes
+	} else if s.lists == s.n {
+		s.low, s.high = single, single
+	} else {
+		s.low, s.high = min(s.low, single), max(s.high, single)
+	}
+	s.n++
+	return s
+}
+
+// slotWidth leaves the highest values of a slot to the lists.
+func (s postingShape) slotWidth() uint {
+	return uint(bits.Len64(s.high - s.low + uint64(s.lists)))
+}
+
+func (s postingShape) endWidth() uint {
+	return uint(bits.Len64(uint64(s.listBytes)))
+}
+
+func (s postingShape) size() int {
+	size := 1 + uvarintLen(s.low) + uvarintLen(uint64(s.lists)) + packedSize(s.n, s.slotWidth())
+	if s.lists > 0 {
+		size += 1 + packedSize(s.lists, s.endWidth()) + s.listBytes
+	}
+	return size
+}
+
+func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+
+// blockPosting is a posting on its way into a block.
+type blockPosting struct {
+	single uint64 // the only ID, or 0
+	list   []byte // else the encoded IDs
+}
+
+var (
+	errNoPostings     = errors.New("block has no postings")
+	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit", ErrCorrupt)
+	errBlockPosting   = errors.New("posting does not fit in a block")
+)
+
+func newBlockPosting(ids IDs) (blockPosting, error) {
+	next := ids.Iterator()
+	id, ok := next()
+	switch {
+	case !ok:
+		return blockPosting{}, fmt.Errorf("%w: it is empty", errBlockPosting)
+	case id == 0 || id > maxBlockID:
+		return blockPosting{}, fmt.Errorf("%w: ID %d is not in 1..%d", errBlockPosting, id, uint64(maxBlockID))
+	case ids.Len() == 1:
+		return blockPosting{single: id}, nil
+	}
+	list, err := ids.append(nil)
+	return blockPosting{list: list}, err
+}
+
+func appendPostings(dst []byte, postings []blockPosting) []byte {
+	var s postingShape
+	for _, p := range postings {
+		s = s.with(p.single, len(p.list))
+	}
+	width := s.slotWidth()
+	dst = append(dst, byte(width))
+	dst = binary.AppendUvarint(dst, s.low)
+	dst = binary.AppendUvarint(dst, uint64(s.lists))
+	if s.lists > 0 {
+		dst = append(dst, byte(s.endWidth()))
+	}
+	slots := bitWriter{dst: dst}
+	list := uint64(1)<<width - uint64(s.lists)
+	for _, p := range postings {
+		if p.single != 0 {
+			slots.write(p.single-s.low, width)
+		} else {
+			slots.write(list, width)
+			list++
+		}
+	}
+	dst = slots.finish()
+	if s.lists == 0 {
+		return dst
+	}
+	ends := bitWriter{dst: dst}
+	end := uint64(0)
+	for _, p := range postings {
+		if p.single == 0 {
+			end += uint64(len(p.list))
+			ends.write(end, s.endWidth())
+		}
+	}
+	dst = ends.finish()
+	for _, p := range postings {
+		dst = append(dst, p.list...)
+	}
+	return dst
+}
+
+// blockPostings are the parts of the postings of a block.
+type blockPostings struct {
+	n        int
+	width    uint   // of a slot
+	low      uint64 // what a slot's ID counts from
+	lists    uint64
+	endWidth uint
+	slots    []byte // and 7 bytes before them
+	ends     []byte // likewise
+	values   []byte
+}
+
+// postings finds the parts and checks their lengths.
+func (b *Block) postings() (p blockPostings, err error) {
+	if !b.hasPostings() {
+		return p, errNoPostings
+	}
+	src := b.data[b.end:]
+	if len(src) == 0 || src[0] > maxPacked {
+		return p, errBrokenPostings
+	}
+	p.n, p.width = b.n, uint(src[0])
+	var low, lists int // their bytes
+	p.low, low = binary.Uvarint(src[1:])
+	if low <= 0 || p.low > maxBlockID {
+		return p, errBrokenPostings
+	}
+	p.lists, lists = binary.Uvarint(src[1+low:])
+	if lists <= 0 || p.lists > uint64(b.n) || p.lists > 1<<p.width {
+		return p, errBrokenPostings
+	}
+	at := 1 + low + lists
+	if p.lists > 0 {
+		if at == len(src) || src[at] == 0 || src[at] > maxPacked {
+			return p, errBrokenPostings
+		}
+		p.endWidth = uint(src[at])
+		at++
+	}
+	// The fingerprints before the postings are more than 7 bytes.
+	slots := b.end + at
+	ends := slots + packedSize(b.n, p.width)
+	values := ends + packedSize(int(p.lists), p.endWidth)
+	if values > len(b.data) || p.lists == 0 && values < len(b.data) {
+		return p, errBrokenPostings
+	}
+	p.slots, p.ends, p.values = b.data[slots-7:ends], b.data[ends-7:values], b.data[values:]
+	return p, nil
+}
+
+// at returns the only ID of posting i, or else the number of its list.
+func (p *blockPostings) at(i int) (single, list uint64) {
+	slot := uint64(0)
+	if p.width > 0 {
+		slot = packedField(p.slots, i, p.width)
+	}
+	if singles := uint64(1)<<p.width - p.lists; slot >= singles {
+		return 0, slot - singles
+	}
+	return p.low + slot, 0
+}
+
+// list returns list i, encoded.
+func (p *blockPostings) list(i uint64) ([]byte, error) {
+	begin, end := uint64(0), packedField(p.ends, int(i), p.endWidth)
+	if i > 0 {
+		begin = packedField(p.ends, int(i)-1, p.endWidth)
+	}
+	if begin > end || end > uint64(len(p.values)) {
+		return nil, errBrokenPostings
+	}
+	return p.values[begin:end], nil
+}
+
+// Posting returns the documents of the fingerprint at position i, 0 to Len()-1.
+// Only blocks of table 0 have postings. It decodes no other posting.
+func (b *Block) Posting(i int) (IDs, error) {
+	p, err := b.postings()
+	if err != nil {
+		return IDs{}, err
+	}
+	single, list := p.at(i)
+	if single != 0 {
+		return IDs{inline: []uint64{single}}, nil
+	}
+	if p.lists == 0 {
+		return IDs{}, errBrokenPostings
+	}
+	encoded, err := p.list(list)
+	if err != nil {
+		return IDs{}, err
+	}
+	return decodeIDs(encoded)
+}
+
+// verifyPostings also sees to it that each list belongs to one fingerprint, and
+// that nothing is behind the last one.
+func (b *Block) verifyPostings() error {
+	p, err := b.postings()
+	if err != nil {
+		return err
+	}
+	next, end := uint64(0), 0
+	for i := range p.n {
+		single, list := p.at(i)
+		if single != 0 {
+			continue
+		}
+		if next == p.lists || list != next {
+			return fmt.Errorf("%w: posting %d of a block has list %d, not %d", ErrCorrupt, i, list, next)
+		}
+		next++
+		encoded, err := p.list(list)
+		if err != nil {
+			return err
+		}
+		if _, err := decodeIDs(encoded); err != nil {
+			return fmt.Errorf("posting %d of a block: %w", i, err)
+		}
+		end += len(encoded)
+	}
+	if next != p.lists || end != len(p.values) {
+		return fmt.Errorf("%w: %d of %d lists of a block are used, %d of %d bytes", ErrCorrupt, next, p.lists, end, len(p.values))
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// DefaultBlockBytes is the size of a block of the paper (section 3.2).
+const DefaultBlockBytes = 1024
+
+// maxBlockBytes keeps the lengths inside a block within two bytes.
+const maxBlockBytes = 1 << 15
+
+// BlockOptions say how a BlockWriter makes blocks.
+type BlockOptions struct {
+	Codec    BlockCodec   // DefaultBlockCodec if 0
+	Code     *HuffmanCode // needed for BlockHuffman
+	Bytes    int          // the largest size of a block of several fingerprints, 64 to 32768; DefaultBlockBytes if 0
+	Postings bool         // blocks of table 0
+}
+
+// BlockWriter cuts the ascending fingerprints of a table into blocks. Each takes
+// as many fingerprints as fit, so a block is within one entry of the size it may
+// have. It is not safe for concurrent use.
+type BlockWriter struct {
+	opts     BlockOptions
+	emit     func(last uint64, block []byte) error
+	fps      []uint64
+	postings []blockPosting
+	shape    postingShape
+	stream   int // bits of the Huffman stream
+	block    []byte
+	err      error
+}
+
+// NewBlockWriter returns a writer that hands each block to emit with the key it
+// is stored under, its last fingerprint. The bytes are emit's until it returns.
+func NewBlockWriter(opts BlockOptions, emit func(last uint64, block []byte) error) (*BlockWriter, error) {
+	if opts.Codec == 0 {
+		opts.Codec = DefaultBlockCodec
+	}
+	if opts.Bytes == 0 {
+		opts.Bytes = DefaultBlockBytes
+	}
+	switch {
+	case opts.Codec != BlockEliasFano && opts.Codec != BlockHuffman:
+		return nil, fmt.Errorf("unknown block codec %d", opts.Codec)
+	case opts.Codec == BlockHuffman && opts.Code == nil:
+		return nil, errNoCode
+	case opts.Bytes < 64 || opts.Bytes > maxBlockBytes:
+		return nil, fmt.Errorf("blocks of %d bytes, not 64 to %d", opts.Bytes, maxBlockBytes)
+	}
+	return &BlockWriter{opts: opts, emit: emit}, nil
+}
+
+// Add takes the next fingerprint of a table without postings.
+func (w *BlockWriter) Add(fp uint64) error {
+	if w.opts.Postings {
+		return errors.New("fingerprint without its posting")
+	}
+	return w.add(fp, blockPosting{})
+}
+
+// AddPosting takes the next fingerprint of a table with postings, and its
+// documents: one at least.
+func (w *BlockWriter) AddPosting(fp uint64, ids IDs) error {
+	if !w.opts.Postings {
+		return errors.New("posting in a table that has none")
+	}
+	p, err := newBlockPosting(ids)
+	if err != nil {
+		return fmt.Errorf("fingerprint %016x: %w", fp, err)
+	}
+	return w.add(fp, p)
+}
+
+func (w *BlockWriter) add(fp uint64, p blockPosting) error {
+	if w.err != nil {
+		return w.err
+	}
+	if n := len(w.fps); n > 0 {
+		if fp <= w.fps[n-1] {
+			return fmt.Errorf("%w: %016x follows %016x", errBlockContent, fp, w.fps[n-1])
+		}
+		if n == maxBlockLen || w.sizeWith(fp, p) > w.opts.Bytes {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		} else if w.opts.Codec == BlockHuffman {
+			w.stream += w.opts.Code.stepBits(w.fps[n-1], fp)
+		}
+	}
+	w.fps = append(w.fps, fp)
+	if w.opts.Postings {
+		w.postings = append(w.postings, p)
+		w.shape = w.shape.with(p.single, len(p.list))
+	}
+	return nil
+}
+
+// sizeWith returns the bytes of the block with one more fingerprint.
+func (w *BlockWriter) sizeWith(fp uint64, p blockPosting) int {
+	var size int
+	if w.opts.Codec == BlockHuffman {
+		size = huffmanSize(w.stream + w.opts.Code.stepBits(w.fps[len(w.fps)-1], fp))
+	} else {
+		size = eliasFanoSize(len(w.fps)+1, w.fps[0], fp)
+	}
+	if w.opts.Postings {
+		size += w.shape.with(p.single, len(p.list)).size()
+	}
+	return size
+}
+
+// Flush ends the block that is being filled, if any. It must be called after the
+// last fingerprint. An error of emit comes back here and from every later call.
+func (w *BlockWriter) Flush() error {
+	if w.err != nil || len(w.fps) == 0 {
+		return w.err
+	}
+	var flags byte
+	if w.opts.Postings {
+		flags = withPostings
+	}
+	w.block, w.err = appendFingerprints(w.block[:0], w.opts.Codec, w.opts.Code, w.fps, flags)
+	if w.err != nil {
+		return w.err
+	}
+	if w.opts.Postings {
+		w.block = appendPostings(w.block, w.postings)
+	}
+	last := w.fps[len(w.fps)-1]
+	w.fps, w.postings, w.shape, w.stream = w.fps[:0], w.postings[:0], postingShape{}, 0
+	w.err = w.emit(last, w.block)
+	return w.err
+}
