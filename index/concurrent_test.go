@@ -1,0 +1,401 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// lives are when documents came and went, by the clock of a test: a document is
+// stable during a query that begins after it was there and ends before it goes.
+type lives struct {
+	mu    sync.Mutex
+	clock int64
+	docs  map[uint64]*life // by ID
+}
+
+type life struct {
+	fp                       uint64
+	added, removing, removed int64 // 0: not yet
+}
+
+func (l *lives) now() int64 { // with mu held
+	l.clock++
+	return l.clock
+}
+
+// check compares an answer with every document that was stable from start on, and
+// wants each document in it to have been there at some time of the query.
+func (l *lives) check(t *testing.T, start int64, q uint64, k int, matches []Match) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end := l.now()
+	found := map[uint64]bool{}
+	for i, m := range matches {
+		if found[m.ID] {
+			t.Errorf("query %016x: document %d comes twice", q, m.ID)
+		}
+		found[m.ID] = true
+		if i > 0 && (m.Distance < matches[i-1].Distance || m.Distance == matches[i-1].Distance && m.ID < matches[i-1].ID) {
+			t.Errorf("query %016x: match %d is out of order", q, i)
+		}
+		// A document whose Add has not returned yet is not in the list.
+		if d := l.docs[m.ID]; d != nil && (d.fp != uint64(m.Fingerprint) || d.removed != 0 && d.removed < start) {
+			t.Errorf("query %016x from %d to %d: %+v, of which is known %+v", q, start, end, m, d)
+		}
+		if m.Distance != bits.OnesCount64(q^uint64(m.Fingerprint)) || m.Distance > k {
+			t.Errorf("query %016x: %+v", q, m)
+		}
+	}
+	for id, d := range l.docs {
+		if d.added < start && d.removing == 0 && bits.OnesCount64(q^d.fp) <= k && !found[id] {
+			t.Errorf("query %016x from %d to %d misses document %d, %+v", q, start, end, id, *d)
+		}
+	}
+}
+
+// TestQueriesWhileOthersWrite queries, one by one and in batches, while documents
+// come, go and are replaced. Each answer is brute force's for what was stable.
+func TestQueriesWhileOthersWrite(t *testing.T) {
+	const k = 3
+	ctx := context.Background()
+	x := openMem(t, Options{MaxDistance: k, Durability: NoSync})
+	rng := rand.New(rand.NewPCG(8, 8))
+	centers := append(uniform(rng, 20), 0, ^uint64(0))
+	l := &lives{docs: map[uint64]*life{}}
+	var writers, readers sync.WaitGroup
+	var stop atomic.Bool
+	for w := range 4 {
+		writers.Go(func() {
+			rng := rand.New(rand.NewPCG(9, uint64(w)))
+			for i := range 400 {
+				writeSome(t, x, l, rng, centers, fmt.Sprint(w, " "), i)
+			}
+		})
+	}
+	var queries atomic.Int64
+	for r := range 4 {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(10, uint64(r)))
+			for !stop.Load() && !t.Failed() {
+				q := flip(rng, centers[rng.IntN(len(centers))], ^uint64(0), rng.IntN(6))
+				l.mu.Lock()
+				start := l.now()
+				l.mu.Unlock()
+				if r > 0 {
+					matches, err := x.Query(ctx, fingerprint.Fingerprint(q))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					l.check(t, start, q, k, matches)
+					queries.Add(1)
+					continue
+				}
+				fps := []fingerprint.Fingerprint{fingerprint.Fingerprint(q), fingerprint.Fingerprint(q ^ 1), 0}
+				for a, err := range x.QueryBatch(ctx, fps) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					l.check(t, start, uint64(fps[a.Query]), k, a.Matches)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	stop.Store(true)
+	readers.Wait()
+	if queries.Load() == 0 {
+		t.Error("no queries were made")
+	}
+	var docs []Document
+	for d, err := range x.Documents(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, d)
+		if l.docs[d.ID] == nil || l.docs[d.ID].removing != 0 {
+			t.Errorf("%+v is left", d)
+		}
+	}
+	checkInvariants(t, x, docs, x.Stats().NextID-1)
+}
+
+// writeSome adds, replaces or deletes documents of one writer.
+func writeSome(t *testing.T, x *Index, l *lives, rng *rand.Rand, centers []uint64, prefix string, step int) {
+	ctx := context.Background()
+	docs := make([]Document, 1+rng.IntN(4))
+	for i := range docs {
+		docs[i].Key = prefix + fmt.Sprint((step*5+i)%60)
+		docs[i].Fingerprint = fingerprint.Fingerprint(flip(rng, centers[rng.IntN(len(centers))], ^uint64(0), rng.IntN(5)))
+	}
+	var old []Document
+	for _, d := range docs {
+		was, found, err := x.Get(ctx, d.Key)
+		if err != nil {
+			t.Error(err)
+		}
+		if found {
+			old = append(old, was)
+		}
+	}
+	l.mu.Lock()
+	for _, d := range old {
+		l.docs[d.ID].removing = l.now()
+	}
+	l.mu.Unlock()
+	if rng.IntN(3) == 0 {
+		var keys []string
+		for _, d := range docs {
+			keys = append(keys, d.Key)
+		}
+		if n, err := x.Delete(ctx, keys...); err != nil || n != len(old) {
+			t.Errorf("deleted %d of %d: %v", n, len(old), err)
+		}
+		docs = nil
+	} else if err := x.Add(ctx, docs...); err != nil {
+		t.Error(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range old {
+		l.docs[d.ID].removed = l.now()
+	}
+	for _, d := range docs {
+		l.docs[d.ID] = &life{fp: uint64(d.Fingerprint), added: l.now()}
+	}
+}
+
+// TestCloseDuringWork closes an index under load: every call ends, with its result or
+// ErrClosed, and what was acknowledged is there.
+func TestCloseDuringWork(t *testing.T) {
+	ctx := context.Background()
+	for round := range 5 {
+		fs := vfs.NewMem()
+		x, err := Open("index", &Options{FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		var added atomic.Int64
+		for w := range 8 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(round), uint64(w)))
+				for {
+					var err error
+					switch w {
+					case 0:
+						_, err = x.Query(ctx, fingerprint.Fingerprint(rng.Uint64()))
+					case 1:
+						for _, e := range x.Documents(ctx) {
+							err = e
+						}
+					case 2:
+						for _, e := range x.QueryBatch(ctx, make([]fingerprint.Fingerprint, 200)) {
+							err = e
+						}
+					case 3:
+						x.Stats()
+						_, err = x.Delete(ctx, "nobody's")
+					default:
+						if err = x.Add(ctx, Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}); err == nil {
+							added.Add(1)
+						}
+					}
+					if errors.Is(err, ErrClosed) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(10 * time.Millisecond)
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if err := x.Close(); !errors.Is(err, ErrClosed) {
+			t.Errorf("second Close: %v", err)
+		}
+		if s := x.Stats(); s != (Stats{}) {
+			t.Errorf("stats of a closed index: %+v", s)
+		}
+		x = openMem(t, Options{FS: fs})
+		if s := x.Stats(); s.Documents != uint64(added.Load()) {
+			t.Errorf("%d documents of %d", s.Documents, added.Load())
+		}
+	}
+}
+
+// TestCancelledCalls: a call whose context ends does all or nothing.
+func TestCancelledCalls(t *testing.T) {
+	x := openMem(t, Options{Durability: NoSync})
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for what, call := range map[string]func() error{
+		"Add":              func() error { return x.Add(gone, Document{}) },
+		"CheckAndAdd":      func() error { _, err := x.CheckAndAdd(gone, Document{}); return err },
+		"CheckAndAddBatch": func() error { _, err := x.CheckAndAddBatch(gone, make([]Document, 3)); return err },
+		"Delete":           func() error { _, err := x.Delete(gone, "a"); return err },
+		"DeleteBefore":     func() error { _, err := x.DeleteBefore(gone, time.Now()); return err },
+		"Query":            func() error { _, err := x.Query(gone, 0); return err },
+		"Get":              func() error { _, _, err := x.Get(gone, "a"); return err },
+		"Sync":             func() error { return x.Sync(gone) },
+		"Documents": func() (err error) {
+			for _, err = range x.Documents(gone) {
+			}
+			return err
+		},
+		"QueryBatch": func() (err error) {
+			for _, err = range x.QueryBatch(gone, make([]fingerprint.Fingerprint, 3)) {
+			}
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	checkInvariants(t, x, nil, 0)
+
+	// Contexts that end at any moment, among writers that wait for each other.
+	rng := rand.New(rand.NewPCG(3, 3))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	stored := map[string]bool{}
+	for w := range 8 {
+		seed := rng.Uint64()
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			for i := range 200 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rng.IntN(300))*time.Microsecond)
+				docs := make([]Document, 1+rng.IntN(3))
+				for j := range docs { // all near each other
+					docs[j] = Document{Key: fmt.Sprint(w, i, j), Fingerprint: fingerprint.Fingerprint(rng.IntN(4))}
+				}
+				err := x.Add(ctx, docs...)
+				cancel()
+				mu.Lock()
+				for _, d := range docs {
+					stored[d.Key] = err == nil
+				}
+				mu.Unlock()
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var docs []Document
+	for d, err := range x.Documents(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, d)
+		if !stored[d.Key] {
+			t.Errorf("%+v is there, though its Add failed", d)
+		}
+		delete(stored, d.Key)
+	}
+	for key, acknowledged := range stored {
+		if acknowledged {
+			t.Errorf("%q is not there", key)
+		}
+	}
+	checkInvariants(t, x, docs, x.Stats().NextID-1)
+	if len(x.flights.open) != 0 {
+		t.Errorf("%d flights are still in the air", len(x.flights.open))
+	}
+}
+
+// TestCancelledQueryEnds cancels a query that would look at all there is, and one
+// that makes a million probes.
+func TestCancelledQueryEnds(t *testing.T) {
+	for _, table := range []Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
+		table.Permutation = Permutation{{0, 63}}
+		p := &Plan{MaxDistance: table.Radius, Tables: []Table{table}}
+		x := openMem(t, Options{Durability: NoSync})
+		fill(t, x, nil, uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
+		x.plan, x.masks = p, []uint64{p.Tables[0].mask()}
+		ctx, cancel := context.WithCancel(context.Background())
+		v, err := x.store.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := x.search(ctx, v, 0, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v: %v", p, err)
+		}
+		v.Close()
+	}
+}
+
+// TestLoopsThatBreak leaves the loops of QueryBatch and Documents early: nothing of
+// them stays behind, and Close does not wait for it.
+func TestLoopsThatBreak(t *testing.T) {
+	ctx := context.Background()
+	before := runtime.NumGoroutine()
+	x, err := Open("index", &Options{FS: vfs.NewMem(), Durability: NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, x, nil, make([]uint64, 500), 500)
+	if err := x.Add(ctx, Document{Key: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 150 {
+		i := 0
+		for a, err := range x.QueryBatch(ctx, make([]fingerprint.Fingerprint, 140), Limit(1)) {
+			if err != nil || a.Query != i {
+				t.Fatal(a, err)
+			}
+			if i++; i > n {
+				break
+			}
+		}
+	}
+	for n := range 3 {
+		i := 0
+		for _, err := range x.Documents(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i++; i > n {
+				break
+			}
+		}
+	}
+	func() { // a panic in the loop is the caller's, and leaves the index in order
+		defer func() { recover() }()
+		for range x.Documents(ctx) {
+			panic("in the loop")
+		}
+	}()
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}

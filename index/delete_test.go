@@ -1,0 +1,155 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// TestDeleteBeforeBySeconds expires documents of several seconds, step by step, bare
+// ones and others that share their fingerprints, over many commits.
+func TestDeleteBeforeBySeconds(t *testing.T) {
+	ctx := context.Background()
+	fs := vfs.NewMem()
+	x := openMem(t, Options{FS: fs, Durability: NoSync})
+	rng := rand.New(rand.NewPCG(2, 2))
+	var docs []Document
+	var times []time.Time
+	for second := range 5 {
+		times = append(times, time.Unix(time.Now().Unix()+100*int64(second+1), 0))
+		batch := make([]Document, 3000)
+		for i := range batch {
+			batch[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64N(2000) << 30)
+			if i%3 == 0 {
+				batch[i].Key = fmt.Sprint(second, " ", i)
+			}
+		}
+		addAt(t, x, batch, times[second])
+		docs = append(docs, batch...)
+	}
+	for step, at := range append(times, times[4].Add(time.Second)) {
+		if step%2 == 1 { // the clock is read back
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			x = openMem(t, Options{FS: fs, Durability: NoSync})
+		}
+		kept := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return d.Added.Before(at) })
+		n, err := x.DeleteBefore(ctx, at)
+		if err != nil || n != len(docs)-len(kept) || step > 0 && n != 3000 {
+			t.Fatalf("step %d: %d expired, not %d: %v", step, n, len(docs)-len(kept), err)
+		}
+		docs = kept
+		checkTimes(t, x, docs)
+		if n, err := x.DeleteBefore(ctx, at); n != 0 || err != nil {
+			t.Fatalf("step %d: %d expired again: %v", step, n, err)
+		}
+	}
+	docs = []Document{{Key: "after"}}
+	if err := x.Add(ctx, docs...); err != nil {
+		t.Fatal(err)
+	}
+	if docs[0].ID != 15001 || docs[0].Added.Before(times[4]) {
+		t.Errorf("after all is gone: %+v", docs[0])
+	}
+}
+
+// addAt adds documents as if the machine's clock stood at a time not before that of
+// the newest document.
+func addAt(t *testing.T, x *Index, docs []Document, at time.Time) {
+	t.Helper()
+	x.commitMu.Lock()
+	b := x.store.NewBatch()
+	b.SetClock(x.counters.NextID, uint64(at.Unix()))
+	finish, err := x.store.Apply(b, false)
+	x.lastSecond = uint64(at.Unix())
+	x.commitMu.Unlock()
+	if err == nil {
+		err = finish()
+	}
+	if err == nil {
+		err = x.Add(context.Background(), docs...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range docs {
+		if !d.Added.Equal(at) {
+			t.Fatalf("document %d was added %v, not %v", d.ID, d.Added, at)
+		}
+	}
+}
+
+// checkTimes compares the documents, with their times, with those that should be left.
+func checkTimes(t *testing.T, x *Index, docs []Document) {
+	t.Helper()
+	left := map[uint64]time.Time{}
+	for d, err := range x.Documents(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[d.ID] = d.Added
+	}
+	if len(left) != len(docs) {
+		t.Errorf("%d documents are left, not %d", len(left), len(docs))
+	}
+	for _, d := range docs {
+		if got := left[d.ID]; !got.Equal(d.Added) {
+			t.Errorf("document %d was added %v, not %v", d.ID, got, d.Added)
+		}
+	}
+}
+
+// TestDeleteBeforeFindsBareAmongMany: the few bare documents come behind more
+// postings than one commit looks through.
+func TestDeleteBeforeFindsBareAmongMany(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{MaxDistance: Exact, Durability: NoSync})
+	old := bareDocuments([]uint64{1 << 63, ^uint64(0)})
+	at := time.Unix(time.Now().Unix()+10, 0)
+	addAt(t, x, old, at)
+	addAt(t, x, bareDocuments(make([]uint64, 10)), at.Add(time.Hour))
+	many := make([]Document, 2*scanChunk+10)
+	for i := range many {
+		many[i] = Document{Fingerprint: fingerprint.Fingerprint(i) << 40}
+	}
+	addAt(t, x, many, at.Add(2*time.Hour))
+	n, err := x.DeleteBefore(ctx, at.Add(time.Minute))
+	if n != 2 || err != nil {
+		t.Errorf("%d expired: %v", n, err)
+	}
+	if s := x.Stats(); s.Documents != uint64(len(many)+10) || s.Bare != s.Documents {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestDeleteManyKeys deletes more keys than one commit takes, some of them unknown,
+// empty or named twice.
+func TestDeleteManyKeys(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{Durability: NoSync})
+	docs := make([]Document, 2*deleteChunk+50)
+	var keys []string
+	for i := range docs {
+		docs[i] = Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(i % 500)}
+		if i%5 > 0 {
+			keys = append(keys, docs[i].Key, docs[i].Key, "no "+docs[i].Key, "")
+		}
+	}
+	if err := x.Add(ctx, docs...); err != nil {
+		t.Fatal(err)
+	}
+	n, err := x.Delete(ctx, keys...)
+	if n != len(keys)/4 || err != nil {
+		t.Errorf("%d deleted, not %d: %v", n, len(keys)/4, err)
+	}
+	kept := slices.DeleteFunc(docs, func(d Document) bool { return slices.Contains(keys, d.Key) })
+	checkInvariants(t, x, kept, uint64(2*deleteChunk+50))
+}
