@@ -70,15 +70,21 @@ var (
 )
 
 func newBlockPosting(ids IDs) (blockPosting, error) {
-	next := ids.Iterator()
-	id, ok := next()
+	ids = ids.shrunk()
+	var first uint64
 	switch {
-	case !ok:
+	case ids.bitmap != nil:
+		first = ids.bitmap.Minimum()
+	case len(ids.inline) == 0:
 		return blockPosting{}, fmt.Errorf("%w: it is empty", errBlockPosting)
-	case id == 0 || id > maxBlockID:
-		return blockPosting{}, fmt.Errorf("%w: ID %d is not in 1..%d", errBlockPosting, id, uint64(maxBlockID))
-	case ids.Len() == 1:
-		return blockPosting{single: id}, nil
+	default:
+		first = ids.inline[0]
+	}
+	if first == 0 || first > maxBlockID {
+		return blockPosting{}, fmt.Errorf("%w: ID %d is not in 1..%d", errBlockPosting, first, uint64(maxBlockID))
+	}
+	if ids.bitmap == nil && len(ids.inline) == 1 {
+		return blockPosting{single: first}, nil
 	}
 	list, err := ids.append(nil)
 	return blockPosting{list: list}, err
