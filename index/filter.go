@@ -1,0 +1,228 @@
+package index
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+)
+
+// PrefixFilter tells in memory whether a table may hold a fingerprint with some
+// prefix, the top bits of the permuted fingerprint. What was added is always
+// found again; a filter that holds more than it was made for only gets less
+// selective. All methods take the permuted fingerprint whole and look at its
+// prefix alone.
+//
+// Its methods may be called from any goroutine. A look-up finds every fingerprint
+// whose Add happened before it, so a commit adds before it becomes visible.
+//
+// Where all 2^prefix bits are cheap they are held as they are, and an answer is
+// exact. Else the filter is a blocked Bloom filter (Putze, Sanders and Singler,
+// "Cache-, Hash- and Space-Efficient Bloom Filters", 2007) made for asking after
+// a whole neighbourhood. A line of eight 64-bit words is picked by the prefix
+// without its low lineBits bits, and in each word one bit: the lowest six bits of
+// the prefix, rotated by a number that hangs on the word and on all other bits.
+// So rotating the words back and taking their AND answers at once for the 64
+// prefixes that differ in the lowest six bits only.
+type PrefixFilter struct {
+	prefix   int
+	form     filterForm
+	lineBits int // of the prefix, how many low ones do not change the line
+	chooser  chooser
+	lines    []line // in a bit array, bit i of word j of line l is prefix 512 l + 64 j + i
+}
+
+type filterForm byte
+
+const (
+	filterNone filterForm = iota
+	filterBits
+	filterBlocked
+)
+
+// line is a cache line.
+type line [8]uint64
+
+const (
+	lineBytes = 64
+	groupBits = 6 // prefixes that differ only in these low bits are answered by one word
+
+	// maxLineBits bounds how many neighbours share a line, and so what a dense
+	// spot of the data can fill. minGroups makes the lines fill evenly: so many
+	// groups of neighbours fall on each line.
+	maxLineBits = 11
+	minGroups   = 4
+
+	// bitsPerFingerprint is what a blocked filter takes when the budget allows.
+	bitsPerFingerprint = 24
+	// A bit array is taken at up to this many bits for each expected fingerprint
+	// or, below smallArray bytes, whatever is expected.
+	maxArrayBits = 64
+	smallArray   = 1 << 20
+)
+
+// NewPrefixFilter returns an empty filter for a table whose prefix has that many
+// bits, 1 to 64, and which is expected to hold so many fingerprints. It takes at
+// most budget bytes: the bit array where that is small for what is expected, else
+// 24 bits for each fingerprint, or as many as fit. A budget below 64 bytes gives a
+// filter that takes no memory and says yes to everything.
+func NewPrefixFilter(prefix int, expected, budget int64) (*PrefixFilter, error) {
+	if prefix < 1 || prefix > 64 {
+		return nil, fmt.Errorf("prefix filter of %d bits: 1 to 64 are possible", prefix)
+	}
+	if budget < lineBytes {
+		return newFilter(prefix, filterNone, 0, 0), nil
+	}
+	expected = max(expected, 1)
+	if n, ok := arrayLines(prefix); ok && n <= budget/lineBytes &&
+		(n*lineBytes <= smallArray || n*(512/maxArrayBits) <= expected) {
+		return newFilter(prefix, filterBits, 0, n), nil
+	}
+	wanted := expected/512*bitsPerFingerprint + expected%512*bitsPerFingerprint/512 + 1
+	n := min(budget/lineBytes, wanted)
+	return newFilter(prefix, filterBlocked, lineBitsFor(prefix, n), n), nil
+}
+
+func newFilter(prefix int, form filterForm, lineBits int, lines int64) *PrefixFilter {
+	f := &PrefixFilter{prefix: prefix, form: form, lineBits: lineBits, lines: make([]line, lines)}
+	if form == filterBlocked {
+		f.chooser = newChooser(prefix, lineBits, len(f.lines))
+	}
+	return f
+}
+
+// arrayLines returns the lines of a bit array, if it can be counted.
+func arrayLines(prefix int) (n int64, ok bool) {
+	return 1 << max(prefix-9, 0), prefix < 64
+}
+
+// lineBitsFor returns the number of low prefix bits that stay in a line.
+func lineBitsFor(prefix int, lines int64) int {
+	groups := bits.Len64(uint64(lines)*minGroups - 1) // 2^groups are enough
+	return max(groupBits, min(maxLineBits, prefix-groups))
+}
+
+// Prefix returns the number of bits that the filter looks at.
+func (f *PrefixFilter) Prefix() int { return f.prefix }
+
+// split returns the number of the group of 64 prefixes and the place in it.
+func (f *PrefixFilter) split(permuted uint64) (group uint64, low int) {
+	p := permuted >> ((64 - f.prefix) & 63)
+	return p >> groupBits, int(p & 63)
+}
+
+// Odd multipliers: 2^64 over the golden ratio, and a prime of xxHash64.
+const (
+	lineMultiplier     = 0x9e3779b97f4a7c15
+	rotationMultiplier = 0xc2b2ae3d27d4eb4f
+)
+
+// chooser picks the line of a group in a blocked filter.
+type chooser struct {
+	drop  int // low bits of a group that do not count
+	up    int // by how much to shift the product, for its top bit to be bit 63
+	lines uint64
+}
+
+func newChooser(prefix, lineBits, lines int) chooser {
+	return chooser{lineBits - groupBits, 64 - prefix + lineBits, uint64(lines)}
+}
+
+// lineOf returns the line of a group. The product is taken modulo a power of two,
+// the number of different inputs, so it permutes them, and every line gets the
+// same number of them but for one.
+func (c chooser) lineOf(group uint64) uint64 {
+	product := group >> (c.drop & 63) * lineMultiplier << (c.up & 63)
+	at, _ := bits.Mul64(product, c.lines)
+	return at
+}
+
+// rotations returns by how much each word of its line is rotated for a group: six
+// bits a word, those of the first word lowest.
+func rotations(group uint64) uint64 {
+	product := group * rotationMultiplier
+	return product ^ product>>32
+}
+
+// Add makes the filter answer yes for the prefix of a permuted fingerprint.
+func (f *PrefixFilter) Add(permuted uint64) {
+	switch group, low := f.split(permuted); f.form {
+	case filterBits:
+		setBits(&f.lines[group>>3][group&7], 1<<low)
+	case filterBlocked:
+		l, by := &f.lines[f.chooser.lineOf(group)], rotations(group)
+		for j := range l {
+			setBits(&l[j], bits.RotateLeft64(1<<low, int(by>>(6*j))))
+		}
+	}
+}
+
+// setBits spares the word a locked write when the bits are set already.
+func setBits(word *uint64, mask uint64) {
+	if atomic.LoadUint64(word)&mask != mask {
+		atomic.OrUint64(word, mask)
+	}
+}
+
+// addAhead is the number of fingerprints whose lines AddAll fetches together.
+const addAhead = 32
+
+// AddAll adds many, faster than one by one: the cache lines that they need are
+// fetched together. Sorted ones are faster still.
+func (f *PrefixFilter) AddAll(permuted []uint64) {
+	if f.form == filterNone {
+		return
+	}
+	for len(permuted) > 0 {
+		batch := permuted[:min(addAhead, len(permuted))]
+		for _, fp := range batch {
+			group, _ := f.split(fp)
+			atomic.LoadUint64(f.firstWord(group))
+		}
+		for _, fp := range batch {
+			f.Add(fp)
+		}
+		permuted = permuted[len(batch):]
+	}
+}
+
+// firstWord returns the word that a look-up in the group reads first.
+func (f *PrefixFilter) firstWord(group uint64) *uint64 {
+	if f.form == filterBits {
+		return &f.lines[group>>3][group&7]
+	}
+	return &f.lines[f.chooser.lineOf(group)][0]
+}
+
+// MayContain reports whether a fingerprint with the prefix of the given one may
+// have been added.
+func (f *PrefixFilter) MayContain(permuted uint64) bool {
+	group, low := f.split(permuted)
+	return f.members(group, 1<<low) != 0
+}
+
+// members returns those of the wanted prefixes of a group that may be there, as
+// bits: bit i is the one with the low bits i.
+func (f *PrefixFilter) members(group, wanted uint64) uint64 {
+	switch f.form {
+	case filterBits:
+		return wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])
+	case filterBlocked:
+		return f.lines[f.chooser.lineOf(group)].members(rotations(group), wanted)
+	}
+	return wanted
+}
+
+// members returns those of the wanted prefixes of a group that the line may hold.
+func (l *line) members(by, wanted uint64) uint64 {
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[0]), -int(by))
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[1]), -int(by>>6))
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[2]), -int(by>>12))
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[3]), -int(by>>18))
+	if wanted == 0 {
+		return 0
+	}
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[4]), -int(by>>24))
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[5]), -int(by>>30))
+	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[6]), -int(by>>36))
+	return wanted & bits.RotateLeft64(atomic.LoadUint64(&l[7]), -int(by>>42))
+}

@@ -1,0 +1,132 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+)
+
+// The saved form of a filter, docs/format-filters.md.
+const (
+	filterVersion     = 1
+	filterHeaderBytes = 16
+	filterChunkLines  = 1024 // 64 KiB
+)
+
+// ErrFilter: the saved form of a prefix filter cannot be used. Make the filter
+// again from its table.
+var ErrFilter = errors.New("unusable prefix filter")
+
+// Chunks returns the number of chunks that the filter is saved in. A filter that
+// takes no memory has none.
+func (f *PrefixFilter) Chunks() int {
+	return (len(f.lines) + filterChunkLines - 1) / filterChunkLines
+}
+
+// AppendChunk appends chunk i of Chunks: about 64 KiB, the last one less. A
+// fingerprint that is added meanwhile may be missing in it.
+func (f *PrefixFilter) AppendChunk(dst []byte, i int) []byte {
+	dst = append(dst, f.header(i)...)
+	lines := f.chunk(i)
+	for l := range lines {
+		for j := range lines[l] {
+			dst = binary.BigEndian.AppendUint64(dst, atomic.LoadUint64(&lines[l][j]))
+		}
+	}
+	return dst
+}
+
+// chunk returns the lines of chunk i.
+func (f *PrefixFilter) chunk(i int) []line {
+	return f.lines[i*filterChunkLines : min((i+1)*filterChunkLines, len(f.lines))]
+}
+
+func (f *PrefixFilter) header(chunk int) []byte {
+	h := []byte{filterVersion, byte(f.form), byte(f.prefix), byte(f.lineBits)}
+	h = binary.BigEndian.AppendUint32(h, uint32(chunk))
+	return binary.BigEndian.AppendUint64(h, uint64(len(f.lines)))
+}
+
+// LoadPrefixFilter makes a filter from its saved form: all its chunks, in order,
+// and nothing else. It must be one for a prefix of that many bits and take at most
+// budget bytes. Errors: ErrFilter, and those that chunks yields.
+func LoadPrefixFilter(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*PrefixFilter, error) {
+	var f *PrefixFilter
+	n := 0
+	for data, err := range chunks {
+		if err != nil {
+			return nil, err
+		}
+		if f == nil {
+			if f, err = parseHeader(prefix, budget, data); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrFilter, err)
+			}
+		}
+		if err := f.loadChunk(n, data); err != nil {
+			return nil, fmt.Errorf("%w: chunk %d: %w", ErrFilter, n, err)
+		}
+		n++
+	}
+	if f == nil {
+		return nil, fmt.Errorf("%w: it has no chunks", ErrFilter)
+	}
+	if n != f.Chunks() {
+		return nil, fmt.Errorf("%w: %d chunks, not %d", ErrFilter, n, f.Chunks())
+	}
+	return f, nil
+}
+
+// parseHeader returns the empty filter that the first chunk tells of.
+func parseHeader(prefix int, budget int64, data []byte) (*PrefixFilter, error) {
+	if len(data) < filterHeaderBytes {
+		return nil, fmt.Errorf("header of %d bytes, not %d", len(data), filterHeaderBytes)
+	}
+	if data[0] != filterVersion {
+		return nil, fmt.Errorf("version %d, this program knows %d", data[0], filterVersion)
+	}
+	if int(data[2]) != prefix {
+		return nil, fmt.Errorf("made for prefixes of %d bits, not %d", data[2], prefix)
+	}
+	n := binary.BigEndian.Uint64(data[8:])
+	if n == 0 || budget < 0 || n > uint64(budget)/lineBytes {
+		return nil, fmt.Errorf("%d lines of %d bytes do not fit in %d bytes", n, lineBytes, budget)
+	}
+	form, lineBits := filterForm(data[1]), int(data[3])
+	switch form {
+	case filterBits:
+		if want, ok := arrayLines(prefix); !ok || n != uint64(want) || lineBits != 0 {
+			return nil, fmt.Errorf("bit array of %d lines, not %d, and %d line bits, not 0", n, want, lineBits)
+		}
+	case filterBlocked:
+		if lineBits < groupBits || lineBits >= prefix {
+			return nil, fmt.Errorf("%d of %d prefix bits within a line", lineBits, prefix)
+		}
+	default:
+		return nil, fmt.Errorf("unknown form %d", form)
+	}
+	return newFilter(prefix, form, lineBits, int64(n)), nil
+}
+
+// loadChunk sets the lines of chunk i.
+func (f *PrefixFilter) loadChunk(i int, data []byte) error {
+	if i >= f.Chunks() {
+		return fmt.Errorf("there should be %d only", f.Chunks())
+	}
+	lines := f.chunk(i)
+	if want := filterHeaderBytes + len(lines)*lineBytes; len(data) != want {
+		return fmt.Errorf("%d bytes, not %d", len(data), want)
+	}
+	if want := f.header(i); string(data[:filterHeaderBytes]) != string(want) {
+		return fmt.Errorf("header %x, not %x", data[:filterHeaderBytes], want)
+	}
+	data = data[filterHeaderBytes:]
+	for l := range lines {
+		for j := range lines[l] {
+			lines[l][j] = binary.BigEndian.Uint64(data)
+			data = data[8:]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// chunksOf yields the saved form of a filter.
+func chunksOf(f *PrefixFilter) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var data []byte
+		for i := range f.Chunks() {
+			if data = f.AppendChunk(data[:0], i); !yield(data, nil) {
+				return
+			}
+		}
+	}
+}
+
+func yieldAll(chunks [][]byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, c := range chunks {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// reload saves and loads a filter. One that takes no memory is not saved.
+func reload(t interface{ Fatalf(string, ...any) }, f *PrefixFilter) *PrefixFilter {
+	if f.Chunks() == 0 {
+		return f
+	}
+	back, err := LoadPrefixFilter(f.Prefix(), f.Stats().Bytes, chunksOf(f))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser || f.form != back.form || f.lineBits != back.lineBits {
+		t.Fatalf("%+v came back as %+v", f.Stats(), back.Stats())
+	}
+	return back
+}
+
+func TestFilterChunks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 0))
+	for _, c := range []struct {
+		prefix int
+		budget int64
+		chunks int
+	}{{32, 0, 0}, {32, 64, 1}, {3, 64, 1}, {32, 64 << 10, 1}, {32, 64<<10 + 64, 2}, {64, 1 << 20, 16}, {22, 1 << 20, 8}} {
+		f := mustFilter(t, c.prefix, 1<<20, c.budget)
+		if f.Chunks() != c.chunks {
+			t.Errorf("prefix %d, %d bytes: %d chunks, not %d", c.prefix, c.budget, f.Chunks(), c.chunks)
+		}
+		f.AddAll(uniform(rng, 10_000))
+		reload(t, f)
+	}
+}
+
+func TestFilterChunksRefused(t *testing.T) {
+	const budget = 128 << 10
+	f := mustFilter(t, 32, 1<<20, budget)
+	f.AddAll(uniform(rand.New(rand.NewPCG(22, 0)), 1000))
+	change := func(at int, to ...byte) func([][]byte) [][]byte {
+		return func(c [][]byte) [][]byte {
+			for i := range c {
+				copy(c[i][at:], to)
+			}
+			return c
+		}
+	}
+	for _, c := range []struct {
+		name, says string
+		change     func([][]byte) [][]byte
+	}{
+		{"no chunk", "no chunks", func(c [][]byte) [][]byte { return nil }},
+		{"a chunk missing", "1 chunks, not 2", func(c [][]byte) [][]byte { return c[:1] }},
+		{"a chunk too many", "2 only", func(c [][]byte) [][]byte { return append(c, c[1]) }},
+		{"order", "chunk 0: header", func(c [][]byte) [][]byte { return [][]byte{c[1], c[0]} }},
+		{"short header", "header of 15", func(c [][]byte) [][]byte { return [][]byte{c[0][:15]} }},
+		{"short chunk", "chunk 1: 65551 bytes", func(c [][]byte) [][]byte { c[1] = c[1][:len(c[1])-1]; return c }},
+		{"long chunk", "chunk 0: 65553 bytes", func(c [][]byte) [][]byte { c[0] = append(c[0], 0); return c }},
+		{"version", "version 2", change(0, 2)},
+		{"form none", "form 0", change(1, 0)},
+		{"form unknown", "form 3", change(1, 3)},
+		{"form bits", "bit array of 2048 lines", change(1, 1)},
+		{"prefix", "prefixes of 31 bits", change(2, 31)},
+		{"few line bits", "5 of 32", change(3, 5)},
+		{"many line bits", "32 of 32", change(3, 32)},
+		{"other line bits in one", "chunk 1: header", func(c [][]byte) [][]byte { c[1][3]--; return c }},
+		{"no lines", "0 lines", change(8, 0, 0, 0, 0, 0, 0, 0, 0)},
+		{"over budget", "2049 lines", change(8, binary.BigEndian.AppendUint64(nil, 2049)...)},
+		{"most lines", "do not fit", change(8, 255, 255, 255, 255, 255, 255, 255, 255)},
+	} {
+		var chunks [][]byte
+		for data := range chunksOf(f) {
+			chunks = append(chunks, slices.Clone(data))
+		}
+		_, err := LoadPrefixFilter(32, budget, yieldAll(c.change(chunks)))
+		if !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	broken := errors.New("disk on fire")
+	_, err := LoadPrefixFilter(32, budget, func(yield func([]byte, error) bool) { yield(nil, broken) })
+	if !errors.Is(err, broken) || errors.Is(err, ErrFilter) {
+		t.Errorf("an error of the chunks comes back as %v", err)
+	}
+}
+
+// FuzzFilterChunks loads anything. What loads is as it was saved, and finds what is
+// added to it.
+func FuzzFilterChunks(f *testing.F) {
+	for _, prefix := range []int{3, 9, 20, 32, 64} {
+		for _, budget := range []int64{64, 256} {
+			p := mustFilter(f, prefix, 1000, budget)
+			p.AddAll(uniform(rand.New(rand.NewPCG(23, 0)), 20))
+			f.Add(byte(prefix), p.AppendChunk(nil, 0))
+		}
+	}
+	f.Fuzz(func(t *testing.T, prefix byte, data []byte) {
+		p, err := LoadPrefixFilter(int(prefix), 1<<20, yieldAll([][]byte{data}))
+		if err != nil {
+			if !errors.Is(err, ErrFilter) {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		if got := p.AppendChunk(nil, 0); string(got) != string(data) {
+			t.Fatalf("%x is saved as %x", data, got)
+		}
+		for _, fp := range uniform(rand.New(rand.NewPCG(24, 0)), 5) {
+			p.Add(fp)
+			if !slices.Contains(p.AppendMaybe(nil, fp^1<<63, 1), 1<<63) {
+				t.Fatalf("%016x is not found", fp)
+			}
+		}
+	})
+}

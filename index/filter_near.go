@@ -1,0 +1,113 @@
+package index
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// balls has, for a distance and a place among 64, the places within the distance.
+var balls = func() (balls [groupBits + 1][64]uint64) {
+	for d := range balls {
+		for at := range uint(64) {
+			for other := range uint(64) {
+				if bits.OnesCount(at^other) <= d {
+					balls[d][at] |= 1 << other
+				}
+			}
+		}
+	}
+	return balls
+}()
+
+// AppendMaybe appends the prefixes within radius flips of that of a permuted
+// fingerprint which may have been added, each as the flips that lead to it:
+// permuted ^ flips begins with it. They are in no particular order; the
+// fingerprint's own prefix is the flips 0.
+//
+// With radius 0 or 1 all cache lines are asked for before the first is looked at,
+// so waiting for one overlaps with waiting for the others.
+func (f *PrefixFilter) AppendMaybe(dst []uint64, permuted uint64, radius int) []uint64 {
+	radius = min(max(radius, 0), f.prefix)
+	if f.form == filterNone {
+		return appendBall(dst, f.prefix, 0, 0, radius)
+	}
+	group, low := f.split(permuted)
+	return f.appendNear(dst, group, 0, 0, low, radius)
+}
+
+// appendBall appends all sets of at most radius flips besides those given, at bit
+// from of the prefix or after it.
+func appendBall(dst []uint64, prefix int, flips uint64, from, radius int) []uint64 {
+	dst = append(dst, flips)
+	if radius > 0 {
+		for bit := from; bit < prefix; bit++ {
+			dst = appendBall(dst, prefix, flips|1<<(63-bit), bit+1, radius-1)
+		}
+	}
+	return dst
+}
+
+// appendNear appends what may be there within left flips of a group with some of
+// its bits flipped, where further bits of the group are flipped from bit from on.
+func (f *PrefixFilter) appendNear(dst []uint64, group, flips uint64, from, low, left int) []uint64 {
+	if left == 1 {
+		return f.appendStar(dst, group, flips, from, low)
+	}
+	dst = f.appendMembers(dst, f.members(group^flips, balls[min(left, groupBits)][low]), flips, low)
+	if left == 0 {
+		return dst
+	}
+	for bit := from; bit < f.prefix-groupBits; bit++ {
+		dst = f.appendNear(dst, group, flips|1<<bit, bit+1, low, left-1)
+	}
+	return dst
+}
+
+// appendStar is appendNear for one flip more: either in the low bits, or one of
+// the bits of the group.
+func (f *PrefixFilter) appendStar(dst []uint64, group, flips uint64, from, low int) []uint64 {
+	if f.form == filterBits {
+		return f.appendStarBits(dst, group, flips, from, low)
+	}
+	group ^= flips
+	n := max(f.prefix-groupBits-from, 0)
+	lines, chooser := f.lines, f.chooser
+	var at [64]uint64
+	for i := range n {
+		l := chooser.lineOf(group ^ 1<<((from+i)&63))
+		at[i&63] = l
+		atomic.LoadUint64(&lines[l][0]) // for the cache: nothing waits for it
+	}
+	dst = f.appendMembers(dst, f.members(group, balls[1][low&63]), flips, low)
+	for i, l := range at[:n] {
+		flip := uint64(1) << ((from + i) & 63)
+		if found := lines[l].members(rotations(group^flip), 1<<(low&63)); found != 0 {
+			dst = f.appendMembers(dst, found, flips|flip, low)
+		}
+	}
+	return dst
+}
+
+// appendStarBits is appendStar in a bit array.
+func (f *PrefixFilter) appendStarBits(dst []uint64, group, flips uint64, from, low int) []uint64 {
+	group ^= flips
+	found := uint64(0) // bit i for a flip of bit i of the group
+	for bit := from; bit < f.prefix-groupBits; bit++ {
+		g := group ^ 1<<(bit&63)
+		found |= atomic.LoadUint64(&f.lines[g>>3][g&7]) >> (low & 63) & 1 << (bit & 63)
+	}
+	dst = f.appendMembers(dst, f.members(group, balls[1][low]), flips, low)
+	for ; found != 0; found &= found - 1 {
+		dst = f.appendMembers(dst, 1<<(low&63), flips|found&-found, low)
+	}
+	return dst
+}
+
+// appendMembers appends members of a group as flips of a permuted fingerprint.
+func (f *PrefixFilter) appendMembers(dst []uint64, members, flips uint64, low int) []uint64 {
+	for ; members != 0; members &= members - 1 {
+		at := bits.TrailingZeros64(members)
+		dst = append(dst, (flips<<groupBits|uint64(at^low))<<((64-f.prefix)&63))
+	}
+	return dst
+}
