@@ -9,9 +9,22 @@ import (
 type BlockCodec byte
 
 const (
-	BlockHuffman   BlockCodec = 1
+	// BlockHuffman is the code of the paper's section 3.2: each fingerprint as what
+	// differs from the one before. Read from the beginning of the block only.
+	BlockHuffman BlockCodec = 1
+
+	// BlockEliasFano packs the low bits at a fixed width, and counts the rest in
+	// unary. Read at any place of the block.
 	BlockEliasFano BlockCodec = 2
 
+	// DefaultBlockCodec is the one that is faster to probe and, for scattered
+	// fingerprints, smaller. Blocks of 1024 bytes at the density of 100 million
+	// random fingerprints, in cache, with 2 and with 140 candidates a probe:
+	// 52 and 226 ns, against 624 and 1076 ns of the Huffman code; 39.8 against
+	// 41.2 bits a fingerprint, 1.02 and 1.06 times the entropy. Where clusters are
+	// many, the Huffman code is up to 8 % smaller.
+	//
+	//	go test -run '^$' -bench 'BlockProbe|BlockSize' -benchtime 60ms ./store
 	DefaultBlockCodec = BlockEliasFano
 )
 

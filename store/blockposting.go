@@ -24,30 +24,30 @@ type postingShape struct {
 	low, high uint64 // the smallest and the largest single ID, if lists < n
 }
 
-// with returns the shape with one more posting, a single ID or a list.
-func (s postingShape) with(single uint64, listBytes int) postingShape {
-	if single == 0 {
+// with returns the shape with one more posting.
+func (s postingShape) with(p blockPosting) postingShape {
+	if p.single == 0 {
 		s.lists++
-		s.listBytes += listBytes
+		s.listBytes += len(p.list)
 	} else if s.lists == s.n {
-		s.low, s.high = single, single
+		s.low, s.high = p.single, p.single
 	} else {
-		s.low, s.high = min(s.low, single), max(s.high, single)
+		s.low, s.high = min(s.low, p.single), max(s.high, p.single)
 	}
 	s.n++
 	return s
 }
 
 // slotWidth leaves the highest values of a slot to the lists.
-func (s postingShape) slotWidth() uint {
+func (s *postingShape) slotWidth() uint {
 	return uint(bits.Len64(s.high - s.low + uint64(s.lists)))
 }
 
-func (s postingShape) endWidth() uint {
+func (s *postingShape) endWidth() uint {
 	return uint(bits.Len64(uint64(s.listBytes)))
 }
 
-func (s postingShape) size() int {
+func (s *postingShape) size() int {
 	size := 1 + uvarintLen(s.low) + uvarintLen(uint64(s.lists)) + packedSize(s.n, s.slotWidth())
 	if s.lists > 0 {
 		size += 1 + packedSize(s.lists, s.endWidth()) + s.listBytes
@@ -93,7 +93,7 @@ func newBlockPosting(ids IDs) (blockPosting, error) {
 func appendPostings(dst []byte, postings []blockPosting) []byte {
 	var s postingShape
 	for _, p := range postings {
-		s = s.with(p.single, len(p.list))
+		s = s.with(p)
 	}
 	width := s.slotWidth()
 	dst = append(dst, byte(width))

@@ -78,36 +78,43 @@ func (w *BlockWriter) add(fp uint64, p blockPosting) error {
 	if w.err != nil {
 		return w.err
 	}
+	shape := w.shape.with(p)
 	if n := len(w.fps); n > 0 {
-		if fp <= w.fps[n-1] {
-			return fmt.Errorf("%w: %016x follows %016x", errBlockContent, fp, w.fps[n-1])
+		previous := w.fps[n-1]
+		if fp <= previous {
+			return fmt.Errorf("%w: %016x follows %016x", errBlockContent, fp, previous)
 		}
-		if n == maxBlockLen || w.sizeWith(fp, p) > w.opts.Bytes {
+		stream := w.stream
+		if w.opts.Codec == BlockHuffman {
+			stream += w.opts.Code.stepBits(previous, fp)
+		}
+		if n < maxBlockLen && w.size(n+1, fp, stream, &shape) <= w.opts.Bytes {
+			w.stream = stream
+		} else {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-		} else if w.opts.Codec == BlockHuffman {
-			w.stream += w.opts.Code.stepBits(w.fps[n-1], fp)
+			shape = w.shape.with(p)
 		}
 	}
 	w.fps = append(w.fps, fp)
 	if w.opts.Postings {
 		w.postings = append(w.postings, p)
-		w.shape = w.shape.with(p.single, len(p.list))
+		w.shape = shape
 	}
 	return nil
 }
 
-// sizeWith returns the bytes of the block with one more fingerprint.
-func (w *BlockWriter) sizeWith(fp uint64, p blockPosting) int {
+// size returns the bytes of the block with n fingerprints, the last of them fp.
+func (w *BlockWriter) size(n int, fp uint64, stream int, shape *postingShape) int {
 	var size int
 	if w.opts.Codec == BlockHuffman {
-		size = huffmanSize(w.stream + w.opts.Code.stepBits(w.fps[len(w.fps)-1], fp))
+		size = huffmanSize(stream)
 	} else {
-		size = eliasFanoSize(len(w.fps)+1, w.fps[0], fp)
+		size = eliasFanoSize(n, w.fps[0], fp)
 	}
 	if w.opts.Postings {
-		size += w.shape.with(p.single, len(p.list)).size()
+		size += shape.size()
 	}
 	return size
 }

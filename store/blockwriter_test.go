@@ -114,7 +114,7 @@ func TestBlockSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			postings = append(postings, p)
-			shape = shape.with(p.single, len(p.list))
+			shape = shape.with(p)
 		}
 		if got := len(appendPostings(nil, postings)); got != shape.size() {
 			t.Fatalf("postings: %d bytes, reckoned %d", got, shape.size())
