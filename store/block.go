@@ -103,7 +103,9 @@ func (b *Block) At(i int) uint64 {
 }
 
 // AppendRange appends the fingerprints in first..last, both included, in
-// ascending order, and returns the position of the first of them in the block.
+// ascending order, and returns the position of the first of them in the block
+// (without meaning if there are none). In a Huffman block it takes decoding all
+// that is before them.
 func (b *Block) AppendRange(dst []uint64, first, last uint64) (fps []uint64, at int) {
 	if b.code != nil {
 		return b.appendHuffmanRange(dst, first, last)
@@ -181,9 +183,11 @@ type Lows struct {
 	width uint
 }
 
-// Lows returns the low bits, and the positions of the fingerprints in first..last;
-// false if the codec has no such part, or one of too few bits to tell fingerprints
-// apart. Then AppendRange is the way.
+// Lows returns the low bits, and positions, from the one at from to the one before
+// to, among which are all of the fingerprints in first..last. There may be a few
+// others at both ends, that differ from first or last in their low bits only: who
+// compares anyway need not pay for finding the exact ends. ok is false if the codec
+// has no low bits, or too few to tell fingerprints apart. Then AppendRange is the way.
 func (b *Block) Lows(first, last uint64) (lows Lows, from, to int, ok bool) {
 	if b.code != nil || b.width < minTellingLows {
 		return Lows{}, 0, 0, false
