@@ -182,15 +182,15 @@ func (b *Block) postings() (p blockPostings, err error) {
 }
 
 // at returns the only ID of posting i, or else the number of its list.
-func (p *blockPostings) at(i int) (single, list uint64) {
+func (p *blockPostings) at(i int) (single, list uint64, isList bool) {
 	slot := uint64(0)
 	if p.width > 0 {
 		slot = packedField(p.slots, i, p.width)
 	}
 	if singles := uint64(1)<<p.width - p.lists; slot >= singles {
-		return 0, slot - singles
+		return 0, slot - singles, true
 	}
-	return p.low + slot, 0
+	return p.low + slot, 0, false
 }
 
 // list returns list i, encoded.
@@ -212,12 +212,12 @@ func (b *Block) Posting(i int) (IDs, error) {
 	if err != nil {
 		return IDs{}, err
 	}
-	single, list := p.at(i)
-	if single != 0 {
-		return IDs{inline: []uint64{single}}, nil
+	single, list, isList := p.at(i)
+	if !isList && single == 0 {
+		return IDs{}, fmt.Errorf("%w: posting %d of a block has ID 0", ErrCorrupt, i)
 	}
-	if p.lists == 0 {
-		return IDs{}, errBrokenPostings
+	if !isList {
+		return IDs{inline: []uint64{single}}, nil
 	}
 	encoded, err := p.list(list)
 	if err != nil {
@@ -235,8 +235,11 @@ func (b *Block) verifyPostings() error {
 	}
 	next, end := uint64(0), 0
 	for i := range p.n {
-		single, list := p.at(i)
-		if single != 0 {
+		single, list, isList := p.at(i)
+		if !isList && single == 0 {
+			return fmt.Errorf("%w: posting %d of a block has ID 0", ErrCorrupt, i)
+		}
+		if !isList {
 			continue
 		}
 		if next == p.lists || list != next {
@@ -247,8 +250,12 @@ func (b *Block) verifyPostings() error {
 		if err != nil {
 			return err
 		}
-		if _, err := decodeIDs(encoded); err != nil {
+		ids, err := decodeIDs(encoded)
+		if err != nil {
 			return fmt.Errorf("posting %d of a block: %w", i, err)
+		}
+		if ids.Len() == 0 {
+			return fmt.Errorf("%w: posting %d of a block is empty", ErrCorrupt, i)
 		}
 		end += len(encoded)
 	}
