@@ -186,18 +186,23 @@ func (s *Store) Sync() error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	// DB.LogData would end the process where the log fails.
 	mark := s.db.NewBatch()
 	if err := mark.LogData(nil, nil); err != nil {
 		return errors.Join(err, mark.Close())
 	}
-	if err := s.db.ApplyNoSyncWait(mark, pebble.Sync); err != nil {
+	return s.commit(mark)
+}
+
+// commit applies a batch and waits until it is durable. Pebble's own calls for that
+// end the process where the log fails.
+func (s *Store) commit(b *pebble.Batch) error {
+	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return s.fail(err)
 	}
-	if err := s.fail(mark.SyncWait()); err != nil {
+	if err := s.fail(b.SyncWait()); err != nil {
 		return err
 	}
-	return mark.Close()
+	return b.Close()
 }
 
 func (s *Store) writable() error {

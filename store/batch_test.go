@@ -97,7 +97,7 @@ func TestBatchIsAtomic(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(1, uint64(percent)))
 		durable := uint64(0)
-		for id := uint64(1); id <= 60; id++ {
+		for id := uint64(1); id <= 40; id++ {
 			b := s.NewBatch()
 			document(b, id)
 			sync := rng.IntN(3) > 0
@@ -295,6 +295,51 @@ func TestSyncOfFailedLog(t *testing.T) {
 	}
 	if err := s.Sync(); !errors.Is(err, ErrFailed) {
 		t.Errorf("Sync after it: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// TestFullDiskWithoutSync: nobody waits for the log, and it fails. The writes after
+// that are refused before Pebble comes to know of it, which would end the process.
+func TestFullDiskWithoutSync(t *testing.T) {
+	var broken atomic.Bool
+	fails := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return errorfs.ErrInjected
+		}
+		return nil
+	})
+	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(vfs.NewMem(), fails)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := uint64(1); id < 1_000_000; id++ {
+		if id == 100 {
+			broken.Store(true)
+		}
+		b := s.NewBatch()
+		document(b, id)
+		finish, err := s.Apply(b, false)
+		if err == nil {
+			err = finish()
+		}
+		if errors.Is(err, ErrFailed) && errors.Is(err, errorfs.ErrInjected) && id >= 100 {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id > 100 {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	if err := s.writable(); !errors.Is(err, ErrFailed) {
+		t.Fatalf("a million writes to a log that fails: %v", err)
+	}
+	if ids, err := s.KeyIDs(1 << 8); err != nil || !ids.Contains(1) {
+		t.Errorf("reading after it: %v", err)
 	}
 	if err := s.Close(); !errors.Is(err, ErrFailed) {
 		t.Errorf("Close: %v", err)

@@ -128,7 +128,6 @@ func (s *Store) loadMeta() (bool, error) {
 func (s *Store) create(h Header) error {
 	s.header, s.counters = h, Counters{NextID: 1}
 	batch := s.db.NewBatch()
-	defer batch.Close()
 	for _, entry := range [...]struct {
 		name  string
 		value []byte
@@ -139,8 +138,8 @@ func (s *Store) create(h Header) error {
 		{"counters", s.counters.encode()},
 	} {
 		if err := batch.Set(metaKey(entry.name), entry.value, nil); err != nil {
-			return err
+			return errors.Join(err, batch.Close())
 		}
 	}
-	return batch.Commit(pebble.Sync)
+	return s.commit(batch)
 }

@@ -79,11 +79,11 @@ func open(dir string, opts Options) (*Store, error) {
 
 	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
-	db, err := pebble.Open(dir, pebbleOptions(opts, cache, lock))
-	if err != nil {
+	s := &Store{readOnly: opts.ReadOnly}
+	opts.FS = watchedFS{opts.FS, s.fail}
+	if s.db, err = pebble.Open(dir, pebbleOptions(opts, cache, lock)); err != nil {
 		return nil, classify(err)
 	}
-	s := &Store{db: db, readOnly: opts.ReadOnly}
 	found, err := s.loadMeta()
 	if err == nil && !found {
 		if opts.Create == nil {
@@ -93,7 +93,7 @@ func open(dir string, opts Options) (*Store, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
 }
@@ -286,8 +286,15 @@ func (s *Store) Counters() Counters { return s.counters }
 
 // SetAnalyzer records the analyzer of an index that has none yet, durably.
 func (s *Store) SetAnalyzer(name string) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	batch := s.db.NewBatch()
+	if err := batch.Set(metaKey("analyzer"), []byte(name), nil); err != nil {
+		return errors.Join(err, batch.Close())
+	}
 	s.header.Analyzer = name
-	return classify(s.db.Set(metaKey("analyzer"), []byte(name), pebble.Sync))
+	return s.commit(batch)
 }
 
 // DiskBytes returns the bytes that the store takes on disk, its log included.
