@@ -61,7 +61,7 @@ func TestQueryIsExact(t *testing.T) {
 		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 7))
 			size := sizeFor(p, 30_000, 300_000)
-			if testing.Short() {
+			if testing.Short() || raceEnabled {
 				size = min(size, 3000)
 			}
 			x, oracle := openMem(t, Options{Plan: p, Durability: NoSync}), &scanEverything{}

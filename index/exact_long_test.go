@@ -1,0 +1,60 @@
+package index
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// TestQueryIsExactAtAMillion compares designs with brute force on a million uniform
+// and a million clustered fingerprints: Design4 for k = 0 to 10, and every design for
+// k = 3 at full size, then the others at the size that millionEntries allows. It takes
+// minutes, so it runs only with NEARDUP_LONG set.
+func TestQueryIsExactAtAMillion(t *testing.T) {
+	if !long() {
+		t.Skip("NEARDUP_LONG is not set")
+	}
+	const n = 1_000_000
+	rng := rand.New(rand.NewPCG(11, 11))
+	for _, set := range []dataSet{{"uniform", uniform(rng, n)}, {"clustered", clustered(rng, n)}} {
+		for _, d := range Designs() {
+			for k := range 11 {
+				p := mustPlan(t, d, k)
+				size := n
+				if d.Name != Design4.Name && k != 3 {
+					size = sizeFor(p, n, millionEntries)
+				}
+				name := fmt.Sprintf("%s/design=%s/k=%d/tables=%d/n=%d", set.name, d.Name, k, len(p.Tables), size)
+				t.Run(name, func(t *testing.T) { checkMillion(t, p, set.fps[:size]) })
+			}
+		}
+	}
+}
+
+// millionEntries bounds the entries of all tables of those plans that are not checked
+// with a million fingerprints.
+const millionEntries = 1_000_000
+
+func checkMillion(t *testing.T, p *Plan, fps []uint64) {
+	x := openMem(t, Options{Plan: p, Durability: NoSync, FS: vfs.NewMem()})
+	oracle := &scanEverything{}
+	start := time.Now()
+	fill(t, x, oracle, fps, len(fps)) // in one batch, which is much faster than small ones
+	filled := time.Now()
+	rng := rand.New(rand.NewPCG(12, uint64(p.MaxDistance)))
+	queries := 60
+	if p.MaxDistance >= 8 && len(fps) > 500_000 {
+		queries = 20 // each looks at a tenth of all fingerprints and more
+	}
+	found := checkQueries(t, x, oracle, queriesFor(rng, fps, queries, p.MaxDistance), p.MaxDistance)
+	if found == 0 {
+		t.Error("no query found anything")
+	}
+	t.Logf("filled in %.1f s, %d matches checked in %.1f s", filled.Sub(start).Seconds(), found, time.Since(filled).Seconds())
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}
