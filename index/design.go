@@ -7,7 +7,10 @@ import (
 
 // Design is a way to cut the 64 bits into blocks and to build tables from them.
 // The paper (section 3.1.2) gives four for k = 3, with 20, 16, 10 and 4 tables;
-// these are the same constructions for any k.
+// these are the same constructions for any k. Two more take fewer tables and more
+// probes, by a radius: where m blocks tolerate r flips each, k flips cannot go over
+// all of them as long as the sum of r+1 exceeds k (Norouzi, Punjani and Fleet, "Fast
+// Search in Hamming Space with Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
 type Design struct {
 	Name  string
 	build func(k int) []Table
@@ -24,10 +27,16 @@ var (
 	Design10 = Design{"10", func(k int) []Table { return chooseBlocks(k+2, 2) }}
 	// Design4 cuts k+1 blocks; a table leads with one of them.
 	Design4 = Design{"4", func(k int) []Table { return chooseBlocks(k+1, 1) }}
+	// Design3 cuts k blocks; a table leads with one, and one of them has radius 1.
+	Design3 = Design{"3", func(k int) []Table { return tolerant(k, max(k, 1)) }}
+	// Design2 cuts half of k+1 blocks; a table leads with one, and has radius 1.
+	Design2 = Design{"2", func(k int) []Table { return tolerant(k, (k+2)/2) }}
 )
 
 // Designs returns the designs, fewest tables first.
-func Designs() []Design { return []Design{Design4, Design10, Design16, Design20} }
+func Designs() []Design {
+	return []Design{Design2, Design3, Design4, Design10, Design16, Design20}
+}
 
 // DesignNamed returns the design of that name.
 func DesignNamed(name string) (Design, error) {
@@ -36,7 +45,7 @@ func DesignNamed(name string) (Design, error) {
 			return d, nil
 		}
 	}
-	return Design{}, fmt.Errorf("%w: no design %q; there are 4, 10, 16 and 20", ErrPlan, name)
+	return Design{}, fmt.Errorf("%w: no design %q; there are 2, 3, 4, 10, 16 and 20", ErrPlan, name)
 }
 
 // Plan builds the design for a distance k.
@@ -106,6 +115,30 @@ func twoLevels(k int) []Table {
 		taken := leading(first).Prefix
 		for _, second := range split(cutFront(rest, taken), k+1) {
 			tables = append(tables, leading(append(first[:len(first):len(first)], second...)))
+		}
+	}
+	return tables
+}
+
+// radiusBits is by how much the block of a table with radius 1 is longer than the
+// others': its probes are 1 + prefix, so each should meet fewer candidates.
+const radiusBits = 4
+
+// tolerant cuts m blocks; as many of them have radius 1 as it takes.
+func tolerant(k, m int) []Table {
+	withRadius := k + 1 - m
+	plain := ((64 - radiusBits*withRadius) * (m - withRadius)) / m // bits of the blocks without
+	var tables []Table
+	if plain > 0 {
+		for _, front := range split([]Bits{{0, plain - 1}}, m-withRadius) {
+			tables = append(tables, leading(front))
+		}
+	}
+	if withRadius > 0 {
+		for _, front := range split([]Bits{{plain, 63}}, withRadius) {
+			t := leading(front)
+			t.Radius = 1
+			tables = append(tables, t)
 		}
 	}
 	return tables

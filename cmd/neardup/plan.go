@@ -38,7 +38,7 @@ func runPlan(_ context.Context, c *call) error {
 	}
 	fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, *n)
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "design\ttables\tprefixes\tprobes\tcandidates a query\tGB on disk\tms a query\t\t")
+	fmt.Fprintln(w, "design\ttables\tprefixes\tradius\tprobes\tcandidates a query\tGB on disk\tms a query\t\t")
 	for _, d := range index.Designs() {
 		p, err := d.Plan(*k)
 		if err != nil {
@@ -48,8 +48,8 @@ func runPlan(_ context.Context, c *call) error {
 		if p.String() == chosen.String() {
 			mark = "chosen"
 		}
-		low, high := prefixes(p)
-		fmt.Fprintf(w, "%s\t%d\t%d..%d\t%d\t%.4g\t%.3g\t%.3g\t%s\t\n", d.Name, len(p.Tables), low, high, p.Probes(),
+		low, high, radius := prefixes(p)
+		fmt.Fprintf(w, "%s\t%d\t%d..%d\t%d\t%d\t%.4g\t%.3g\t%.3g\t%s\t\n", d.Name, len(p.Tables), low, high, radius, p.Probes(),
 			p.Candidates(*n), float64(len(p.Tables))**n*entryBytes/1e9, p.Cost(*n)/1e6, mark)
 	}
 	if err := w.Flush(); err != nil {
@@ -61,10 +61,11 @@ func runPlan(_ context.Context, c *call) error {
 	return nil
 }
 
-func prefixes(p *index.Plan) (low, high int) {
-	low, high = 64, 0
+// prefixes returns the shortest and the longest prefix, and the largest radius.
+func prefixes(p *index.Plan) (low, high, radius int) {
+	low = 64
 	for _, t := range p.Tables {
-		low, high = min(low, t.Prefix), max(high, t.Prefix)
+		low, high, radius = min(low, t.Prefix), max(high, t.Prefix), max(radius, t.Radius)
 	}
-	return low, high
+	return low, high, radius
 }
