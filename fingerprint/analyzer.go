@@ -109,8 +109,8 @@ const (
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.shingle.Reset()
-	sc.features.begin(min(len(text)/2, 1<<14))
-	sc.shingles.begin(len(text))
+	sc.features.begin(min(len(text), 1<<15))
+	sc.shingles.begin(min(2*len(text), 1<<18))
 	t := &sc.tokens
 	t.begin(text, XXH64, nil)
 
@@ -156,6 +156,6 @@ func (sc *scratch) count(tokens []uint64, cap int) {
 // countShingles adds each window of the tokens that is new.
 func (sc *scratch) countShingles(tokens []uint64) {
 	sc.windows = windows(sc.windows[:0], tokens, shingleSize)
-	sc.chosen = sc.shingles.addAll(sc.chosen[:0], sc.windows, 1)
+	sc.chosen = sc.shingles.addNew(sc.chosen[:0], sc.windows)
 	sc.shingle.addAll(sc.chosen)
 }

@@ -75,10 +75,18 @@ func singleUnits(r rune) int {
 
 const tableEnd = 0x20000
 
-// tables are classRuns and foldRanges, spread out for speed: 128 KiB and some 15 KiB.
+// Kana and the ideographs of the basic plane.
+const (
+	ideographStart = 0x3000
+	ideographEnd   = 0xA000
+)
+
+// tables are classRuns and foldRanges, spread out for speed (128 KiB and some 15
+// KiB), and the hashes of ideographs (224 KiB).
 type tables struct {
-	class [tableEnd]class
-	fold  [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
+	ideograph [ideographEnd - ideographStart]uint64
+	class     [tableEnd]class
+	fold      [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
 }
 
 type foldRange struct {
@@ -109,6 +117,9 @@ var loadTables = sync.OnceValue(func() *tables {
 			}
 			page[r&0xff] = f.add
 		}
+	}
+	for i := range t.ideograph {
+		t.ideograph[i] = hashToken([]byte(string(rune(ideographStart + i))))
 	}
 	return t
 })

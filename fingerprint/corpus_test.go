@@ -141,16 +141,16 @@ type language struct {
 	capitals   bool
 	unspaced   bool
 	vocabulary int
-	length     float64 // mean letters a word
+	length     float64 // of words; such that a token takes as many bytes as in the declaration of human rights
 }
 
 var languages = []language{
-	{name: "english", letters: "etaoinshrdlucmfwypvbgkjxqz", capitals: true, vocabulary: 20000, length: 4.7},
-	{name: "german", letters: "enisratdhulcgmobwfkzpvüßäöjyxq", capitals: true, vocabulary: 30000, length: 5.9},
-	{name: "cyrillic", letters: "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэф", capitals: true, vocabulary: 40000, length: 6},
-	{name: "arabic", letters: "اليمونرتبةعدسفهكقأحجشطصخإذىضزثئءغآظ", vocabulary: 40000, length: 4.8},
-	{name: "hindi", letters: "कारेनी्तिसमहैपलदोयंबजगुवचधथभटशअडइख", vocabulary: 20000, length: 4.2},
-	{name: "korean", letters: "이다는에의가을로하고지사한기도어인자대서해정리", vocabulary: 40000, length: 3},
+	{name: "english", letters: "etaoinshrdlucmfwypvbgkjxqz", capitals: true, vocabulary: 20000, length: 5.8},
+	{name: "german", letters: "enisratdhulcgmobwfkzpvüßäöjyxq", capitals: true, vocabulary: 30000, length: 7.3},
+	{name: "cyrillic", letters: "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэф", capitals: true, vocabulary: 40000, length: 7.7},
+	{name: "arabic", letters: "اليمونرتبةعدسفهكقأحجشطصخإذىضزثئءغآظ", vocabulary: 40000, length: 5.4},
+	{name: "hindi", letters: "कारेनी्तिसमहैपलदोयंबजगुवचधथभटशअडइख", vocabulary: 20000, length: 4.6},
+	{name: "korean", letters: "이다는에의가을로하고지사한기도어인자대서해정리", vocabulary: 40000, length: 3.5},
 	{name: "chinese", letters: "\u4e00\u8d80", unspaced: true, vocabulary: 4000, length: 9},
 	{name: "japanese", letters: "\u3042\u3093", unspaced: true, vocabulary: 4000, length: 12},
 	{name: "thai", letters: "านรกอเงมลวดยตสทแหปขบคจพชไซผณถธภศโฟ", unspaced: true, vocabulary: 3000, length: 12},

@@ -1,7 +1,6 @@
 package fingerprint
 
 import (
-	"encoding/binary"
 	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
@@ -32,60 +31,61 @@ func (h Hash) of(token []byte) uint64 {
 }
 
 // Most tokens are short, and their lengths vary, so that a hash that branches on
-// the length costs more in mispredictions than in arithmetic. These are
-// xxhash64, seed 0, of up to 15 bytes, without such branches.
+// the length costs more in mispredictions than in arithmetic. What follows is
+// xxhash64, seed 0, of up to 31 bytes, with hardly any such branch.
 
-// hashToken is xxhash64, the short way where that is faster.
+// hashToken is xxhash64, the short way where that is faster. It may read, and
+// ignore, up to 7 bytes between len(b) and cap(b).
 func hashToken(b []byte) uint64 {
-	if len(b) > 31 {
+	n := len(b)
+	if n > 31 {
 		return xxhash.Sum64(b)
 	}
-	h := prime5 + uint64(len(b))
-	for ; len(b) >= 8; b = b[8:] {
-		h ^= bits.RotateLeft64(binary.LittleEndian.Uint64(b)*prime2, 31) * prime1
-		h = bits.RotateLeft64(h, 27)*prime1 + prime4
+	b = b[:cap(b)]
+	h, i := prime5+uint64(n), 0
+	for ; n >= 8; n -= 8 {
+		h = takeEight(h, load(b, i))
+		i += 8
 	}
-	return hashRest(h, load(b, 0), len(b))
+	return hashRest(h, load(b, i), n)
 }
 
-// hashTo7 hashes the n lowest bytes of x, n < 8.
-func hashTo7(x uint64, n int) uint64 { return hashRest(prime5+uint64(n), x, n) }
-
-// hashTo15 hashes the 8 bytes of x and the n lowest of y, n < 8.
-func hashTo15(x, y uint64, n int) uint64 {
-	h := prime5 + uint64(8+n)
-	h ^= bits.RotateLeft64(x*prime2, 31) * prime1
-	h = bits.RotateLeft64(h, 27)*prime1 + prime4
-	return hashRest(h, y, n)
-}
-
-// hashRest takes four bytes, then single ones, as n says, and mixes.
+// hashRest takes the n lowest bytes of x, n < 8, and mixes.
 func hashRest(h, x uint64, n int) uint64 {
-	four := bits.RotateLeft64(h^x&0xffffffff*prime1, 23)*prime2 + prime3
-	rest := x >> 32
+	four, last := takeFour(h, x), x>>32
 	if n&4 == 0 {
-		four, rest = h, x
+		four, last = h, x
 	}
+	one := takeOne(four, last)
+	two := takeOne(one, last>>8)
+	three := takeOne(two, last>>16)
 	h = four
-	one := bits.RotateLeft64(h^rest&0xff*prime5, 11) * prime1
 	if n&3 > 0 {
 		h = one
 	}
-	one = bits.RotateLeft64(h^rest>>8&0xff*prime5, 11) * prime1
 	if n&3 > 1 {
-		h = one
+		h = two
 	}
-	one = bits.RotateLeft64(h^rest>>16&0xff*prime5, 11) * prime1
 	if n&3 > 2 {
-		h = one
+		h = three
 	}
 	return mix(h)
+}
+
+func takeEight(h, x uint64) uint64 {
+	h ^= bits.RotateLeft64(x*prime2, 31) * prime1
+	return bits.RotateLeft64(h, 27)*prime1 + prime4
+}
+
+func takeFour(h, x uint64) uint64 {
+	return bits.RotateLeft64(h^x&0xffffffff*prime1, 23)*prime2 + prime3
+}
+
+func takeOne(h, x uint64) uint64 {
+	return bits.RotateLeft64(h^x&0xff*prime5, 11) * prime1
 }
 
 // hash3 hashes the 3 lowest bytes of x; the rest of x is ignored.
 func hash3(x uint64) uint64 {
-	h := bits.RotateLeft64((prime5+3)^x&0xff*prime5, 11) * prime1
-	h = bits.RotateLeft64(h^x>>8&0xff*prime5, 11) * prime1
-	h = bits.RotateLeft64(h^x>>16&0xff*prime5, 11) * prime1
-	return mix(h)
+	return mix(takeOne(takeOne(takeOne(prime5+3, x), x>>8), x>>16))
 }

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -24,6 +25,40 @@ import (
 type normalizer struct {
 	iter                         norm.Iter // unlike norm.Form.Append it allocates nothing
 	decomposed, folded, composed []byte
+	memory                       []memo // by the hash of the text
+}
+
+// A memo is a short part of a text and its normal form. Where marks are written
+// as characters of their own, the same words need the normaliser again and again.
+type memo struct {
+	textSize, normalSize uint8
+	text                 [memoText]byte
+	normal               [memoNormal]byte
+}
+
+const (
+	memorySize = 1024
+	memoText   = 38
+	memoNormal = 56
+)
+
+// remembered is normalize with a memory.
+func (n *normalizer) remembered(t *tables, text []byte) []byte {
+	if len(text) > memoText {
+		return n.normalize(t, text)
+	}
+	if n.memory == nil {
+		n.memory = make([]memo, memorySize) // most texts never come here
+	}
+	m := &n.memory[hashToken(text)%memorySize]
+	if m.textSize == 0 || !bytes.Equal(m.text[:m.textSize], text) {
+		normal := n.normalize(t, text)
+		if len(normal) > memoNormal {
+			return normal
+		}
+		m.textSize, m.normalSize = uint8(copy(m.text[:], text)), uint8(copy(m.normal[:], normal))
+	}
+	return m.normal[:m.normalSize]
 }
 
 // normalize gives the normal form of text, valid until the next call.

@@ -1,5 +1,7 @@
 package fingerprint
 
+import "slices"
+
 // The hash of a window of tokens with hashes h1 ... hk is
 //
 //	mix(h1*p^(k-1) + h2*p^(k-2) + ... + hk), p = prime1, modulo 2^64.
@@ -13,6 +15,16 @@ const shingleSize = 3
 func windows(dst, tokens []uint64, k int) []uint64 {
 	if len(tokens) == 0 {
 		return dst
+	}
+	if k == 3 && len(tokens) >= 3 { // Signature.Shingle always, so worth a loop of its own
+		dst = slices.Grow(dst, len(tokens)-2)
+		out := dst[len(dst) : len(dst)+len(tokens)-2]
+		first, second := tokens[0], tokens[1]
+		for i, third := range tokens[2:] {
+			out[i] = mix((first*prime1+second)*prime1 + third)
+			first, second = second, third
+		}
+		return dst[:len(dst)+len(out)]
 	}
 	leaving := uint64(1) // p^k
 	for range k {

@@ -82,13 +82,9 @@ func withLength(b []uint64, n int) []uint64 {
 // maxDistinct) are not appended.
 func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 	for len(hashes) > 0 {
-		n := min(len(hashes), t.limit-t.used)
+		n := t.room(len(hashes))
 		if n == 0 {
-			if t.used == maxDistinct {
-				return t.addKnown(dst, hashes, most)
-			}
-			t.grow()
-			continue
+			return t.addKnown(dst, hashes, most)
 		}
 		dst = t.addSome(dst, hashes[:n], most)
 		hashes = hashes[n:]
@@ -96,47 +92,108 @@ func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 	return dst
 }
 
+// addNew appends those of the hashes to dst that are new. It is addAll with a
+// most of 1 for tables that are used in no other way.
+func (t *tally) addNew(dst, hashes []uint64) []uint64 {
+	for len(hashes) > 0 {
+		n := t.room(len(hashes))
+		if n == 0 {
+			return dst
+		}
+		dst = t.addSomeNew(dst, hashes[:n])
+		hashes = hashes[n:]
+	}
+	return dst
+}
+
+// room makes room for at least one hash and at most n, and gives the number,
+// which is 0 when the table is full.
+func (t *tally) room(n int) int {
+	if t.used == t.limit && t.used < maxDistinct {
+		t.grow()
+	}
+	return min(n, t.limit-t.used)
+}
+
+// tallyBlock is how many hashes addSome takes at a time; a uint8 counts them.
+const tallyBlock = 256
+
 // addSome is addAll for so many hashes as surely fit. Whether a hash is new and
-// whether it counts are matters of chance, so there is no branch on either.
+// whether it counts are matters of chance, so there is no branch on either; and
+// it takes two passes, so that each keeps to the registers.
 func (t *tally) addSome(dst, hashes []uint64, most uint64) []uint64 {
-	dst = slices.Grow(dst, len(hashes))
-	out := dst[len(dst) : len(dst)+len(hashes)]
-	n, used := 0, t.used
+	var counts [tallyBlock]uint8
+	for len(hashes) > 0 {
+		block := hashes[:min(len(hashes), tallyBlock)]
+		hashes = hashes[len(block):]
+		t.countBlock(&counts, block)
+
+		dst = slices.Grow(dst, len(block))
+		out := dst[len(dst) : len(dst)+len(block)]
+		n, fresh := 0, 0
+		for i, h := range block {
+			count := counts[uint8(i)]
+			out[n] = h
+			if uint64(count) <= most {
+				n++
+			}
+			if count == 1 {
+				fresh++
+			}
+		}
+		dst = dst[:len(dst)+n]
+		t.used += fresh
+	}
+	return dst
+}
+
+func (t *tally) countBlock(counts *[tallyBlock]uint8, hashes []uint64) {
 	slots, shift, key0 := t.slots, t.shift&63, t.generation
 	mask := uint64(len(slots) - 1)
-	for _, h := range hashes {
+	for j, h := range hashes {
 		key := h>>16<<countBits | key0
-		i := h >> shift
-		slot := slots[i&mask]
+		i := h >> shift & mask
 		// Against key, the slot of the hash differs in the count only, a free one
 		// in the generation at least, and another's in between.
-		diff := slot ^ key
+		diff := slots[i] ^ key
 		for diff-oneHash < generation-oneHash {
-			i++
-			slot = slots[i&mask]
-			diff = slot ^ key
+			i = (i + 1) & mask
+			diff = slots[i] ^ key
 		}
-		fresh := 0
+		count := diff + 1
+		if diff == countMask {
+			count = diff
+		}
 		if diff >= generation {
-			fresh = 1
+			count = 1
 		}
-		used += fresh
-		if diff >= generation {
-			slot = key
-		}
-		next := slot + 1
-		if slot&countMask == countMask {
-			next = slot
-		}
-		slots[i&mask] = next
-		out[n] = h
-		counts := 0
-		if next&countMask <= most {
-			counts = 1
-		}
-		n += counts
+		slots[i] = key | count
+		counts[uint8(j)] = uint8(count)
 	}
-	t.used = used
+}
+
+// addSomeNew is addNew for so many hashes as surely fit.
+func (t *tally) addSomeNew(dst, hashes []uint64) []uint64 {
+	dst = slices.Grow(dst, len(hashes))
+	out := dst[len(dst) : len(dst)+len(hashes)]
+	slots, shift, key0 := t.slots, t.shift&63, t.generation
+	mask := uint64(len(slots) - 1)
+	n := 0
+	for _, h := range hashes {
+		key := h>>16<<countBits | key0
+		i := h >> shift & mask
+		diff := slots[i] ^ key
+		for diff-1 < generation-1 { // another hash of this generation
+			i = (i + 1) & mask
+			diff = slots[i] ^ key
+		}
+		slots[i] = key
+		out[n] = h
+		if diff != 0 {
+			n++
+		}
+	}
+	t.used += n
 	return dst[:len(dst)+n]
 }
 

@@ -27,9 +27,9 @@ func (m naiveTally) addAll(hashes []uint64, most int) (chosen []uint64) {
 func TestTally(t *testing.T) {
 	const seed = 3
 	rng := rand.New(rand.NewPCG(seed, 0))
-	var tally tally
+	var tally, set tally
 	for text := range 5000 {
-		want := naiveTally{}
+		want, wantSet := naiveTally{}, naiveTally{}
 		distinct := 1 + rng.IntN(200)
 		if text%100 == 0 {
 			distinct = 1 + rng.IntN(5000)
@@ -43,6 +43,7 @@ func TestTally(t *testing.T) {
 		}
 		most := 1 + rng.IntN(30)
 		tally.begin(rng.IntN(distinct))
+		set.begin(rng.IntN(distinct))
 		for range 1 + rng.IntN(4) {
 			hashes := make([]uint64, rng.IntN(2*distinct))
 			for i := range hashes {
@@ -52,14 +53,19 @@ func TestTally(t *testing.T) {
 			if !slices.Equal(got, chosen) {
 				t.Fatalf("seed %d, text %d: chose %d of %d hashes, want %d", seed, text, len(got), len(hashes), len(chosen))
 			}
+			got, chosen = set.addNew(nil, hashes), wantSet.addAll(hashes, 1)
+			if !slices.Equal(got, chosen) {
+				t.Fatalf("seed %d, text %d: %d of %d hashes are new, want %d", seed, text, len(got), len(hashes), len(chosen))
+			}
 		}
 	}
 }
 
 func TestTallyIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
-	var tally tally
+	var tally, set tally
 	tally.begin(0)
+	set.begin(0)
 	want := naiveTally{}
 	hashes := make([]uint64, 1000)
 	for n := 0; n < maxDistinct+20_000; n += len(hashes) {
@@ -67,7 +73,8 @@ func TestTallyIsBounded(t *testing.T) {
 			hashes[i] = rng.Uint64()
 		}
 		hashes[7] = hashes[3]
-		if !slices.Equal(tally.addAll(nil, hashes, 1), want.addAll(hashes, 1)) {
+		chosen := want.addAll(hashes, 1)
+		if !slices.Equal(tally.addAll(nil, hashes, 1), chosen) || !slices.Equal(set.addNew(nil, hashes), chosen) {
 			t.Fatalf("after %d hashes", n)
 		}
 	}

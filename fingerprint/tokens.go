@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"encoding/binary"
 	"math"
 	"unicode/utf8"
 )
@@ -19,6 +20,7 @@ type tokenizer struct {
 	hash   Hash
 	list   *tokenList // gets the tokens' text, if not nil
 	units  int        // words so far, times wordUnits
+	ascii  [asciiBlock]uint64
 	folded []byte
 	normal normalizer
 }
@@ -27,7 +29,8 @@ func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
 	if t.tables == nil {
 		t.tables = loadTables()
 	}
-	t.text, t.pos, t.hash, t.list, t.units = text, 0, hash, list, 0
+	t.text = text[:len(text):len(text)] // see hashToken
+	t.pos, t.hash, t.list, t.units = 0, hash, list, 0
 }
 
 // end lets go of the text, and of buffers that a very long word has left.
@@ -50,87 +53,8 @@ func (t *tokenizer) next(dst []uint64, n int) []uint64 {
 		dst, t.pos = t.scan(dst, t.text, t.pos, limit, false)
 		return dst
 	}
-	dst, t.pos = t.scanHashes(dst, t.text, t.pos, limit, false)
+	dst, t.pos = t.scanHashes(dst, t.text, t.pos, limit)
 	return dst
-}
-
-// scanHashes is scan for tokens of which only the xxhash64 is asked. It takes
-// ASCII words of up to 15 bytes in two steps of 8, and ideographs in a loop of
-// their own, with few branches that depend on the text.
-func (t *tokenizer) scanHashes(dst []uint64, text []byte, i, limit int, normal bool) ([]uint64, int) {
-	for i < len(text) && len(dst) < limit {
-		x := load(text, i)
-		word, lower := wordBytes(x)
-		n := firstByte(^word & highBits)
-		if n == 8 {
-			dst, i = t.longWord(dst, text, i, lower, normal)
-			continue
-		}
-		if x>>(8*n)&0x80 != 0 {
-			if n == 0 && isThreeBytes(x) {
-				dst, i = t.ideographs(dst, text, i, limit)
-			}
-			if i < len(text) {
-				dst, i = t.word(dst, text, i, normal)
-			}
-			continue
-		}
-		if n > 0 {
-			dst = append(dst, hashTo7(lowBytes(lower, n), n))
-			t.units += wordUnits
-		}
-		// On to the next byte that is no ASCII separator, as far as x reaches.
-		i += n + firstByte((word|x&highBits)>>(8*n)|1<<(71-8*n))
-	}
-	return dst, min(i, len(text))
-}
-
-// longWord is for an ASCII word whose first 8 bytes, in lower case, are given.
-func (t *tokenizer) longWord(dst []uint64, text []byte, i int, lower uint64, normal bool) ([]uint64, int) {
-	word, rest := wordBytes(load(text, i+8))
-	n := firstByte(^word & highBits)
-	end := i + 8 + n
-	if n == 8 || end < len(text) && text[end] >= 0x80 {
-		return t.scan(dst, text, i, len(dst)+1, normal)
-	}
-	t.units += wordUnits
-	return append(dst, hashTo15(lower, lowBytes(rest, n), n)), end
-}
-
-// ideographs takes a run of characters that are tokens of their own, each three
-// bytes long and without marks. It stops before the first that may be otherwise,
-// and goes on after a separator.
-func (t *tokenizer) ideographs(dst []uint64, text []byte, i, limit int) ([]uint64, int) {
-	class := &t.tables.class
-	units := 0
-	for i+11 <= len(text) && len(dst) < limit {
-		x, y := load(text, i), load(text, i+3)
-		if !isThreeBytes(x) {
-			break
-		}
-		r := threeBytes(x)
-		c := class[r]
-		if c == separator {
-			i += 3
-			continue
-		}
-		if c != single && c != singleComposing {
-			break
-		}
-		if y&0x80 != 0 {
-			if !isThreeBytes(y) {
-				break
-			}
-			if after := class[threeBytes(y)]; after == ignorable || after >= slowMark {
-				break
-			}
-		}
-		dst = append(dst, hash3(x))
-		units += singleUnits(r)
-		i += 3
-	}
-	t.units += units
-	return dst, i
 }
 
 // What an ASCII byte is, or that it is none.
@@ -214,8 +138,7 @@ func (t *tokenizer) emit(dst []uint64, token []byte, units int) []uint64 {
 // character that is in no token. It gives the place after it.
 func (t *tokenizer) word(dst []uint64, text []byte, i int, normal bool) ([]uint64, int) {
 	start := i
-	r, size := utf8.DecodeRune(text[i:])
-	prev := t.tables.classOf(r)
+	prev, r, size := t.tables.at(text, i)
 	i += size
 	units, isSingle, changed := wordUnits, false, false
 	switch {
@@ -235,26 +158,18 @@ func (t *tokenizer) word(dst []uint64, text []byte, i int, normal bool) ([]uint6
 	case prev == cased:
 		changed = true
 	}
+	harmless := inRuns
+	if isSingle {
+		harmless = afterSingles
+	}
 
 loop:
-	for i < len(text) {
+	for {
+		if i, prev = t.tables.skip(text, i, prev, harmless); i == len(text) {
+			break
+		}
 		var c class
-		switch x := load(text, i); {
-		case x&0x80 == 0:
-			c, size = t.tables.class[x&0x7f], 1
-		case isTwoBytes(x):
-			c, size = t.tables.class[twoBytes(x)], 2
-		case isThreeBytes(x):
-			c, size = t.tables.class[threeBytes(x)], 3
-		default:
-			r, size = utf8.DecodeRune(text[i:])
-			c = t.tables.classOf(r)
-		}
-		if !isSingle && (c == letter || c == letterComposing) {
-			prev = c
-			i += size
-			continue
-		}
+		c, _, size = t.tables.at(text, i)
 		switch {
 		case c == separator || c == unknown:
 			break loop
@@ -294,6 +209,57 @@ loop:
 	return t.emit(dst, token, units), i
 }
 
+// at gives the character at i, its class and its size.
+func (t *tables) at(text []byte, i int) (class, rune, int) {
+	if i+8 <= len(text) {
+		switch x := binary.LittleEndian.Uint64(text[i:]); {
+		case x&0x80 == 0:
+			return t.class[x&0x7f], rune(x & 0x7f), 1
+		case isTwoBytes(x):
+			return t.class[twoBytes(x)], twoBytes(x), 2
+		case isThreeBytes(x):
+			return t.class[threeBytes(x)], threeBytes(x), 3
+		}
+	}
+	r, size := utf8.DecodeRune(text[i:])
+	return t.classOf(r), r, size
+}
+
+// The classes that ask for nothing, wherever they stand in a token.
+const (
+	inRuns       uint32 = 1<<letter | 1<<letterComposing | afterSingles
+	afterSingles uint32 = 1<<markStarter | 1<<markComposing
+)
+
+// skip goes over characters of up to three bytes of these classes. It gives the
+// place, and the class of the last one or else prev.
+func (t *tables) skip(text []byte, i int, prev class, classes uint32) (int, class) {
+	for i+3 <= len(text) {
+		b0, b1, b2 := text[i], text[i+1], text[i+2]
+		r, size := rune(b0), 1
+		switch {
+		case b0 < 0x80:
+		case b0 < 0xe0:
+			r, size = rune(b0&0x1f)<<6|rune(b1&0x3f), 2
+			if r < 0x80 || b1&0xc0 != 0x80 {
+				return i, prev
+			}
+		default:
+			r, size = rune(b0&0x0f)<<12|rune(b1&0x3f)<<6|rune(b2&0x3f), 3
+			if b0 >= 0xf0 || r < 0x800 || b1&0xc0 != 0x80 || b2&0xc0 != 0x80 {
+				return i, prev
+			}
+		}
+		c := t.class[r]
+		if c >= markOrdered || classes>>c&1 == 0 {
+			return i, prev
+		}
+		prev = c
+		i += size
+	}
+	return i, prev
+}
+
 // fold gives a token with its case folded and without what is ignorable.
 func (t *tokenizer) fold(token []byte) []byte {
 	t.folded = t.folded[:0]
@@ -331,7 +297,7 @@ func (t *tokenizer) normalized(dst []uint64, text []byte, start int) ([]uint64, 
 		prev = c
 		i += size
 	}
-	part := t.normal.normalize(t.tables, text[start:i])
+	part := t.normal.remembered(t.tables, text[start:i])
 	dst, _ = t.scan(dst, part, 0, math.MaxInt, true)
 	return dst, i
 }

@@ -143,8 +143,8 @@ func TestDeclarationsInOtherSpellings(t *testing.T) {
 	const seed = 17
 	a := newAnalyzer(t, Options{})
 	for _, d := range declarations(t) {
-		if len(d.text) > 8_000 {
-			d.text = d.text[:8_000]
+		if len(d.text) > 5_000 {
+			d.text = d.text[:5_000]
 		}
 		want := a.Text(d.text)
 		for _, v := range variants {
