@@ -53,7 +53,7 @@ func naiveSignature(o Options, text string) Signature {
 	for _, f := range features {
 		counts[f]++
 	}
-	var text64, shingle64 counters
+	var text64, shingle64 sums
 	for f, n := range counts {
 		h := hash(f)
 		if o.Window > 1 {
@@ -77,6 +77,24 @@ func naiveSignature(o Options, text string) Signature {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
 	return sig
+}
+
+// sums are the counters of simhash where no overflow threatens.
+type sums [64]int64
+
+func (s *sums) add(hash uint64, weight int) {
+	for i := range s {
+		s[i] += int64(weight) * (int64(hash>>i&1)*2 - 1)
+	}
+}
+
+func (s *sums) fingerprint() (f Fingerprint) {
+	for i := range s {
+		if s[i] >= 0 {
+			f |= 1 << i
+		}
+	}
+	return f
 }
 
 func naiveUnits(r rune) int {

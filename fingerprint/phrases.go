@@ -17,8 +17,9 @@ type Phrases struct {
 // tokens is an error that wraps [ErrOptions].
 func NewPhrases(phrases ...string) (*Phrases, error) {
 	p := &Phrases{texts: make(map[string]struct{}), longest: make(map[string]int)}
+	var t tokenizer
 	for _, phrase := range phrases {
-		tokens := tokensOf(phrase)
+		tokens := t.tokens(phrase)
 		if len(tokens) < 2 {
 			return nil, fmt.Errorf("%w: phrase %s has %d tokens, want at least 2", ErrOptions, quote(phrase), len(tokens))
 		}

@@ -19,8 +19,9 @@ type StopWords struct {
 // identifies the set by its content.
 func NewStopWords(words ...string) *StopWords {
 	s := &StopWords{words: make(map[string]struct{})}
+	var t tokenizer
 	for _, w := range words {
-		for _, token := range tokensOf(w) {
+		for _, token := range t.tokens(w) {
 			s.words[token] = struct{}{}
 		}
 	}
@@ -48,12 +49,12 @@ func contentName(set map[string]struct{}) string {
 	return Fingerprint(xxhash.Sum64String(strings.Join(texts, "\n"))).String()
 }
 
-// tokensOf gives the normalised tokens of a text.
-func tokensOf(text string) []string {
+// tokens gives the normalised tokens of a text.
+func (t *tokenizer) tokens(text string) []string {
 	var l tokenList
-	var t tokenizer
 	t.begin([]byte(text), XXH64, &l)
 	t.next(nil, len(text))
+	t.end()
 	tokens := make([]string, len(l.spans))
 	for i, s := range l.spans {
 		tokens[i] = string(l.at(s))

@@ -116,6 +116,11 @@ func needUnicode15(t *testing.T) {
 	}
 }
 
+// One tokenizer for all, as in use, so that what it remembers is tested too.
+var testTokenizer tokenizer
+
+func tokensOf(text string) []string { return testTokenizer.tokens(text) }
+
 func checkTokens(t *testing.T, text string) {
 	t.Helper()
 	got, want := tokensOf(text), naiveTokens(text)
