@@ -56,7 +56,7 @@ const (
 	bitsPerFingerprint = 24
 	// A bit array is taken at up to this many bits for each expected fingerprint
 	// or, below smallArray bytes, whatever is expected.
-	maxArrayBits = 64
+	maxArrayBits = 32
 	smallArray   = 1 << 20
 )
 

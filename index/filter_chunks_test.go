@@ -63,6 +63,49 @@ func TestFilterChunks(t *testing.T) {
 	}
 }
 
+// TestFilterFormat writes the chunks by the formulas of docs/format-filters.md.
+func TestFilterFormat(t *testing.T) {
+	for _, c := range []struct {
+		prefix int
+		budget int64
+	}{{5, 64}, {12, 512}, {12, 64}, {30, 100_000}, {32, 200_000}, {33, 70_000}} {
+		fps := uniform(rand.New(rand.NewPCG(25, 0)), 3000)
+		f := mustFilter(t, c.prefix, 1<<20, c.budget)
+		f.AddAll(fps)
+		var got []byte
+		for data := range chunksOf(f) {
+			got = append(got, data...)
+		}
+		form, p, lineBits, lines := got[1], uint64(got[2]), uint64(got[3]), binary.BigEndian.Uint64(got[8:])
+		words := make([]uint64, 8*lines)
+		for _, fp := range fps {
+			x := fp >> (64 - p)
+			if form == 1 {
+				words[x/64] |= 1 << (x % 64)
+				continue
+			}
+			groups := uint64(1) << (p - lineBits)
+			line := (x >> lineBits) * 0x9e3779b97f4a7c15 % groups * lines / groups
+			m := x / 64 * 0xc2b2ae3d27d4eb4f
+			for j := range uint64(8) {
+				words[8*line+j] |= 1 << ((x + (m^m>>32)>>(6*j)) % 64)
+			}
+		}
+		var want []byte
+		for i := range words {
+			if i%8192 == 0 {
+				want = append(want, 1, form, byte(p), byte(lineBits))
+				want = binary.BigEndian.AppendUint32(want, uint32(i/8192))
+				want = binary.BigEndian.AppendUint64(want, lines)
+			}
+			want = binary.BigEndian.AppendUint64(want, words[i])
+		}
+		if !slices.Equal(got, want) || int(p) != c.prefix {
+			t.Errorf("prefix %d, %d bytes: the chunks are not as docs/format-filters.md has them", c.prefix, c.budget)
+		}
+	}
+}
+
 func TestFilterChunksRefused(t *testing.T) {
 	const budget = 128 << 10
 	f := mustFilter(t, 32, 1<<20, budget)

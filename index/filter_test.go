@@ -105,7 +105,11 @@ func checkNear(t interface {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Fatalf("%s: within %d of %016x: %016x, one by one %016x", name, radius, q, got, want)
+		for i := range max(len(got), len(want)) {
+			if i == len(got) || i == len(want) || got[i] != want[i] {
+				t.Fatalf("%s: within %d of %016x: %d prefixes, one by one %d; number %d in order is the first that differs", name, radius, q, len(got), len(want), i)
+			}
+		}
 	}
 }
 
@@ -180,7 +184,8 @@ func TestFilterForm(t *testing.T) {
 		{16, 10_000, 8<<10 - 1, "blocked", 8<<10 - 64},
 		{32, 1_000_000, 1 << 30, "blocked", 3_000_000},
 		{32, 1_000_000, 1_000_000, "blocked", 1_000_000},
-		{32, 1 << 26, 1 << 30, "bits", 512 << 20},
+		{32, 1 << 27, 1 << 30, "bits", 512 << 20},
+		{32, 1<<27 - 1, 1 << 30, "blocked", 384 << 20},
 		{32, 1 << 26, 64 << 20, "blocked", 64 << 20},
 		{64, 1000, math.MaxInt64, "blocked", 3000},
 		{63, 1000, math.MaxInt64, "blocked", 3000},
@@ -207,10 +212,10 @@ func blockedRate(bitsEach float64) float64 { return math.Pow(1-math.Exp(-8/bitsE
 // TestFilterFalsePositives holds the share of wrong answers to strangers under a
 // bound, and what Stats says of it close to what is measured.
 func TestFilterFalsePositives(t *testing.T) {
-	const n, seed = 200_000, 12
+	const n, seed = 60_000, 12
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, set := range dataSets(rng, n) {
-		for _, prefix := range []int{28, 32, 48, 64} {
+		for _, prefix := range []int{28, 32, 64} {
 			there := make(map[uint64]bool)
 			for _, fp := range set.fps {
 				there[prefixOf(fp, prefix)] = true
@@ -219,7 +224,7 @@ func TestFilterFalsePositives(t *testing.T) {
 				f := mustFilter(t, prefix, n, n*each/8)
 				f.AddAll(set.fps)
 				asked, wrong := 0, 0
-				for range 400_000 {
+				for range 150_000 {
 					if q := rng.Uint64(); !there[prefixOf(q, prefix)] {
 						asked++
 						if f.MayContain(q) {
@@ -244,8 +249,8 @@ func TestFilterFalsePositives(t *testing.T) {
 // TestFilterConcurrent adds and asks at once: what one goroutine has added and
 // said so, another one finds.
 func TestFilterConcurrent(t *testing.T) {
-	fps := uniform(rand.New(rand.NewPCG(13, 0)), 20_000)
-	for _, f := range []*PrefixFilter{mustFilter(t, 32, 20_000, 1<<20), mustFilter(t, 32, 20_000, 640), mustFilter(t, 20, 20_000, 1<<20)} {
+	fps := uniform(rand.New(rand.NewPCG(13, 0)), 60_000)
+	for _, f := range []*PrefixFilter{mustFilter(t, 32, 60_000, 1<<20), mustFilter(t, 32, 60_000, 6400), mustFilter(t, 20, 60_000, 1<<20)} {
 		const writers = 3
 		var done [writers]atomic.Int64
 		var wg sync.WaitGroup
@@ -277,5 +282,10 @@ func TestFilterConcurrent(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		for _, fp := range fps { // no writer has undone what another one set
+			if !f.MayContain(fp) {
+				t.Fatalf("%016x was added and is lost", fp)
+			}
+		}
 	}
 }
