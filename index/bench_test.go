@@ -83,7 +83,11 @@ func BenchmarkScanAfterDelete(b *testing.B) {
 }
 
 func BenchmarkQuery(b *testing.B) {
-	for _, n := range []int{10_000, 100_000, 300_000} {
+	sizes := []int{10_000, 100_000}
+	if long() {
+		sizes = append(sizes, 1_000_000)
+	}
+	for _, n := range sizes {
 		for _, d := range Designs() {
 			benchmarkQuery(b, d.Name, mustPlan(b, d, 3), n)
 		}
