@@ -15,7 +15,7 @@ import (
 // ErrTooLarge, ErrReadOnly, ErrFailed, ErrClosed, ctx's; nothing is stored then,
 // unless the disk failed in the very moment (ErrFailed on the next write).
 func (x *Index) Add(ctx context.Context, docs ...Document) error {
-	if err := x.begin(ctx); err != nil {
+	if err := x.beginWrite(ctx); err != nil {
 		return err
 	}
 	defer x.end()

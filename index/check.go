@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/neardup/neardup/store"
 )
@@ -33,7 +34,7 @@ func (s Status) String() string {
 // Verdict is the outcome of CheckAndAdd.
 type Verdict struct {
 	Status   Status
-	Document Document // as stored; its ID is 0 if it was not stored
+	Document Document // as stored; ID and Added are zero if it was not stored
 	Of       Match    // for a Duplicate, the nearest document: by distance, then ID
 }
 
@@ -64,7 +65,7 @@ const checkWindow = 256
 // searches on all cores and many documents a commit. When it fails part of the way,
 // the verdicts of the documents before come with the error, and hold. Docs is not changed.
 func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdict, error) {
-	if err := x.begin(ctx); err != nil {
+	if err := x.beginWrite(ctx); err != nil {
 		return nil, err
 	}
 	defer x.end()
@@ -250,7 +251,7 @@ func (w *checking) decideOne(v *store.View, i int) error {
 		w.pending = append(w.pending, i)
 		w.change.add = append(w.change.add, &verdict.Document)
 	} else {
-		verdict.Document.ID = 0
+		verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ const (
 // were. Up to 1,024 go in one atomic commit; more, in several. Errors as of Add;
 // what is counted is gone.
 func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
-	if err := x.begin(ctx); err != nil {
+	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
 	}
 	defer x.end()
@@ -77,7 +77,7 @@ func (x *Index) remove(ctx context.Context, f *flight, choose func(*store.View, 
 // returns how many there were. It commits 1,024 at a time, so that the writes of others
 // go on in between; cut short, it has removed the oldest and can be called again.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
-	if err := x.begin(ctx); err != nil {
+	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
 	}
 	defer x.end()

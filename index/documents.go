@@ -83,6 +83,9 @@ func walkRecords(ctx context.Context, v, clock *store.View, yield func(Document,
 func walkBare(ctx context.Context, v, clock *store.View, yield func(Document, error) bool) error {
 	recorded := roaring64.New()
 	for r, err := range v.Records(1) {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

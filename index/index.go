@@ -112,6 +112,14 @@ func (x *Index) begin(ctx context.Context) error {
 	return nil
 }
 
+// beginWrite is begin for a call that may write.
+func (x *Index) beginWrite(ctx context.Context) error {
+	if x.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	return x.begin(ctx)
+}
+
 func (x *Index) end() { x.calls.Done() }
 
 // Close waits for the calls under way, makes everything durable and closes the

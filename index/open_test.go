@@ -297,3 +297,45 @@ func residentBytes(t *testing.T) int {
 	}
 	return resident * os.Getpagesize()
 }
+
+// TestReadOnlyRefusesEveryWrite: also those that would change nothing.
+func TestReadOnlyRefusesEveryWrite(t *testing.T) {
+	ctx, fsys := context.Background(), vfs.NewMem()
+	x, err := Open("ix", &Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := Document{Key: "a", Fingerprint: 1}
+	if err := errors.Join(x.Add(ctx, doc), x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if x, err = Open("ix", &Options{FS: fsys, ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	_, check := x.CheckAndAdd(ctx, Document{Key: "b", Fingerprint: 1})
+	_, unknown := x.Delete(ctx, "unknown")
+	_, before := x.DeleteBefore(ctx, time.Unix(0, 0))
+	for name, err := range map[string]error{"Add": x.Add(ctx), "CheckAndAdd": check, "Delete": unknown, "DeleteBefore": before} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAddedIsTheIndexsOwn: what a caller says of it comes back from nowhere.
+func TestAddedIsTheIndexsOwn(t *testing.T) {
+	ctx := context.Background()
+	x, err := Open("ix", &Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	long := time.Unix(1, 0)
+	for _, want := range []Status{New, Duplicate} {
+		v, err := x.CheckAndAdd(ctx, Document{Key: want.String(), ID: 99, Fingerprint: 1, Added: long})
+		if err != nil || v.Status != want || v.Document.ID == 99 || v.Document.Added.Equal(long) {
+			t.Errorf("%s: %+v, %v", want, v, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -249,7 +250,7 @@ func lockDir(dir string, fsys vfs.FS) (*pebble.Lock, error) {
 	switch {
 	case err == nil:
 		return lock, nil
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w (another process, or this one): %w", ErrLocked, err)
