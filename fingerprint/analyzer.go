@@ -109,8 +109,9 @@ const (
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.shingle.Reset()
-	sc.features.begin(min(len(text), 1<<15))
-	sc.shingles.begin(min(2*len(text), 1<<18))
+	// Sparse tables, as a collision costs a misprediction; large texts grow theirs.
+	sc.features.begin(min(2*len(text), 1<<15))
+	sc.shingles.begin(min(4*len(text), 1<<18))
 	t := &sc.tokens
 	t.begin(text, XXH64, nil)
 

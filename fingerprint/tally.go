@@ -160,13 +160,11 @@ func (t *tally) countBlock(counts *[tallyBlock]uint8, hashes []uint64) {
 			i = (i + 1) & mask
 			diff = slots[i] ^ key
 		}
-		count := diff + 1
-		if diff == countMask {
-			count = diff
-		}
 		if diff >= generation {
-			count = 1
+			diff = 0
 		}
+		count := diff + 1
+		count -= count >> countBits // 31 at most
 		slots[i] = key | count
 		counts[uint8(j)] = uint8(count)
 	}

@@ -16,7 +16,8 @@ func (o *Options) weight(f feature) int {
 	case Sqrt:
 		return int(math.Round(weightScale * math.Sqrt(n)))
 	case Log:
-		return int(math.Round(weightScale * (1 + math.Log(n))))
+		// The conversion keeps a processor from fusing, and so rounding otherwise.
+		return int(math.Round(weightScale + float64(weightScale*math.Log(n))))
 	case Once:
 		return 1
 	}
