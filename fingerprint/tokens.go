@@ -241,7 +241,7 @@ func (t *tables) skip(text []byte, i int, prev class, classes uint32) (int, clas
 		case b0 < 0x80:
 		case b0 < 0xe0:
 			r, size = rune(b0&0x1f)<<6|rune(b1&0x3f), 2
-			if r < 0x80 || b1&0xc0 != 0x80 {
+			if b0 < 0xc2 || b1&0xc0 != 0x80 {
 				return i, prev
 			}
 		default:

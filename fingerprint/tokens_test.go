@@ -170,8 +170,10 @@ func TestTokensOfRandomText(t *testing.T) {
 				k = rng.IntN(min(frequent, 150))
 			}
 			b.WriteRune(pool[k])
-			if rng.IntN(40) == 0 {
-				b.WriteByte(0x80 + byte(rng.IntN(0x80)))
+			if rng.IntN(20) == 0 { // invalid bytes, alone or a few
+				for range 1 + rng.IntN(4) {
+					b.WriteByte(0x80 + byte(rng.IntN(0x80)))
+				}
 			}
 		}
 		checkTokens(t, b.String())
