@@ -91,10 +91,6 @@ func BenchmarkQuery(b *testing.B) {
 		for _, d := range Designs() {
 			benchmarkQuery(b, d.Name, mustPlan(b, d, 3), n)
 		}
-		for _, text := range radiusPlans[:2] {
-			p := mustParse(b, text)
-			benchmarkQuery(b, fmt.Sprintf("%d,radius", len(p.Tables)), p, n)
-		}
 	}
 }
 
