@@ -5,8 +5,8 @@ import "fmt"
 // Costs of a query on the live tables in nanoseconds, as BenchmarkScan measures
 // them on a warm cache: what a probe and what each candidate adds.
 const (
-	probeCost     = 2500
-	candidateCost = 130
+	probeCost     = 3000
+	candidateCost = 60
 )
 
 // maxChosenTables bounds the space that a plan takes without being asked to:
