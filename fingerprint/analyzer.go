@@ -4,9 +4,10 @@ import "sync"
 
 // Signature is what an [Analyzer] finds in a text.
 //
-// A text is Short when it has fewer than Options.ShortWords words, where a run
-// of letters, digits and marks is a word and, in scripts written without
-// spaces, a few characters are (see the table in classes.go). A Short text has
+// A text is Short when it has fewer than Options.ShortWords words. A run of
+// letters, digits and marks is a word; in scripts written without spaces 1.5
+// ideographs, 3 kana or 4 characters of South-East Asia count as one, which makes
+// translations of one text about equally long. A Short text has
 // too few features for a simhash to tell near from far, so its Fingerprint is a
 // hash of its token sequence: texts with equal tokens have equal fingerprints,
 // all others are as far apart as random numbers. Its Shingle is made as always.
