@@ -101,7 +101,7 @@ func (a *Analyzer) release(sc *scratch) {
 // batchSize is how many tokens go through the stages of the pipeline at a time.
 // A Short text fits into one batch.
 const (
-	batchSize          = 512
+	batchSize          = 1024
 	maxPlainShortWords = 100
 )
 
@@ -111,8 +111,8 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.shingle.Reset()
 	// Sparse tables, as a collision costs a misprediction; large texts grow theirs.
-	sc.features.begin(min(2*len(text), 1<<15))
-	sc.shingles.begin(min(4*len(text), 1<<18))
+	sc.features.begin(min(2*len(text), 1<<16))
+	sc.shingles.begin(min(8*len(text), 1<<19))
 	t := &sc.tokens
 	t.begin(text, XXH64, nil)
 
