@@ -16,8 +16,10 @@ var planCommand = command{
 	run:     runPlan,
 }
 
-// entryBytes is what an entry of a live table takes on disk. BenchmarkAdd reports it.
-const entryBytes = 12
+// entryBytes is what an entry takes in a compacted index: 1 M random fingerprints
+// imported with -design 4 and with -design 10, both compacted, differ by six tables
+// and 63.8 MB. Before compaction it is up to twice as much.
+const entryBytes = 10.6
 
 func runPlan(_ context.Context, c *call) error {
 	n := c.flags.Float64("n", 1e6, "`number` of documents")
@@ -38,7 +40,7 @@ func runPlan(_ context.Context, c *call) error {
 	}
 	fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, *n)
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "design\ttables\tprefixes\tradius\tprobes\tcandidates a query\tGB on disk\tms a query\t\t")
+	fmt.Fprintln(w, "design\ttables\tprefixes\tradius\tprobes\tcandidates a query\tGB of tables\tms a query\t\t")
 	for _, d := range index.Designs() {
 		p, err := d.Plan(*k)
 		if err != nil {
