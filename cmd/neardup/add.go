@@ -31,12 +31,19 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := indexes.required(); err != nil {
+		return err
+	}
+	reader, err := inputs.reader() // before the index: a missing input should not make one
+	if err != nil {
+		return err
+	}
 	x, err := indexes.open(a.name)
 	if err != nil {
 		return err
 	}
 	out := newLines(c.out)
-	err = c.eachBatch(ctx, inputs, a, func(batch []*input) error {
+	err = c.eachBatch(ctx, reader, a, func(batch []*input) error {
 		docs := documents(batch, inputs)
 		if err := x.Add(ctx, docs...); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 )
 
 // maxBatch is the number of records that go to the index together.
@@ -12,11 +14,7 @@ const maxBatch = 256
 // eachBatch reads the inputs and gives their records to work, in order: as many at
 // once as are ready, so that a slow input is answered line by line and a fast one
 // in large batches. At the end, however it comes, it accounts for every record.
-func (c *call) eachBatch(ctx context.Context, f *inputFlags, a *analyzer, work func([]*input) error) error {
-	reader, err := f.reader()
-	if err != nil {
-		return err
-	}
+func (c *call) eachBatch(ctx context.Context, reader *corpus.Reader, a *analyzer, work func([]*input) error) error {
 	stop := c.startProgress(ctx, reader)
 	defer c.account(reader)
 	defer stop()

@@ -49,13 +49,19 @@ func runDedup(ctx context.Context, c *call) error {
 		return err
 	}
 	o.KeepDuplicates = *keep
+	reader, err := inputs.reader() // before the index: a missing input should not make one
+	if err != nil {
+		return err
+	}
 	x, remove, err := indexes.openOrTemporary(o)
 	if err != nil {
 		return err
 	}
 	d := &dedup{index: x, inputs: inputs, lines: newLines(c.out), verdicts: make(map[string]int64)}
-	err = c.eachBatch(ctx, inputs, a, func(batch []*input) error { return d.check(ctx, batch) })
-	c.logf("verdicts%s", reasons(d.verdicts))
+	err = c.eachBatch(ctx, reader, a, func(batch []*input) error { return d.check(ctx, batch) })
+	if len(d.verdicts) > 0 {
+		c.logf("verdicts%s", reasons(d.verdicts))
+	}
 	return errors.Join(err, x.Close(), remove())
 }
 

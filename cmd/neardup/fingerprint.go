@@ -22,8 +22,12 @@ func runFingerprint(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	reader, err := inputs.reader()
+	if err != nil {
+		return err
+	}
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	return c.eachBatch(ctx, inputs, a, func(batch []*input) error {
+	return c.eachBatch(ctx, reader, a, func(batch []*input) error {
 		for _, i := range batch {
 			if line, skip := skipLine(i); skip {
 				c.logf("%s: skipped: %s (%s)", line.Key, line.Reason, line.At)

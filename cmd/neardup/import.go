@@ -28,12 +28,19 @@ func runImport(ctx context.Context, c *call) error {
 	if f := corpus.Format(inputs.format); f != corpus.Fingerprints && f != corpus.U64LE && f != corpus.JSONL {
 		return usagef("-format is %q; import reads fingerprints, u64le or jsonl", inputs.format)
 	}
+	if err := indexes.required(); err != nil {
+		return err
+	}
+	reader, err := inputs.reader()
+	if err != nil {
+		return err
+	}
 	x, err := indexes.open(*name)
 	if err != nil {
 		return err
 	}
 	stored := 0
-	err = c.eachBatch(ctx, inputs, &analyzer{}, func(batch []*input) error {
+	err = c.eachBatch(ctx, reader, &analyzer{}, func(batch []*input) error {
 		docs := make([]index.Document, 0, len(batch))
 		for _, i := range batch {
 			if line, skip := skipLine(i); skip {

@@ -37,6 +37,13 @@ func runQuery(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := indexes.required(); err != nil {
+		return err
+	}
+	reader, err := inputs.reader()
+	if err != nil {
+		return err
+	}
 	x, err := indexes.openReadOnly(a.name)
 	if err != nil {
 		return err
@@ -45,7 +52,7 @@ func runQuery(ctx context.Context, c *call) error {
 		*k = x.Plan().MaxDistance
 	}
 	q := &querying{index: x, inputs: inputs, lines: newLines(c.out), k: *k, limit: *limit}
-	err = c.eachBatch(ctx, inputs, a, func(batch []*input) error { return q.answer(ctx, batch) })
+	err = c.eachBatch(ctx, reader, a, func(batch []*input) error { return q.answer(ctx, batch) })
 	return errors.Join(err, x.Close())
 }
 
