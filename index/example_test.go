@@ -1,0 +1,79 @@
+package index_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
+)
+
+// A crawler asks of every page whether it has stored one like it.
+func Example() {
+	dir, err := os.MkdirTemp("", "neardup-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	x, err := index.Open(filepath.Join(dir, "pages"), &index.Options{Analyzer: analyzer.Name()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer x.Close()
+
+	for _, p := range []struct{ url, html string }{
+		{"http://a.example/", "<p>The ferry leaves at nine, at noon and at five.</p>"},
+		{"http://a.example/?session=1", "<p>The ferry leaves at <b>nine</b>, at noon and at five.</p>"},
+		{"http://b.example/", "<p>The museum is closed on Mondays.</p>"},
+		{"http://b.example/", "<p>The museum is closed on Tuesdays.</p>"},
+	} {
+		s, err := page.Signature(analyzer, []byte(p.html), "text/html; charset=utf-8", page.Options{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(p.url, v.Status)
+	}
+	// Output:
+	// http://a.example/ new
+	// http://a.example/?session=1 duplicate
+	// http://b.example/ new
+	// http://b.example/ known
+}
+
+// Any 64-bit fingerprints will do, such as perceptual hashes of images.
+func ExampleIndex_Query() {
+	dir, err := os.MkdirTemp("", "neardup-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	x, err := index.Open(filepath.Join(dir, "images"), &index.Options{MaxDistance: 6})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer x.Close()
+	ctx := context.Background()
+	images := []index.Document{{Key: "cat.jpg", Fingerprint: 0xff00ff00ff00ff00}, {Key: "dog.jpg", Fingerprint: 0x0123456789abcdef}}
+	if err := x.Add(ctx, images...); err != nil {
+		log.Fatal(err)
+	}
+	matches, err := x.Query(ctx, 0xff00ff00ff00ff0f, index.Limit(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(matches[0].Key, matches[0].Distance)
+	// Output: cat.jpg 4
+}
