@@ -24,9 +24,6 @@ func (s *Store) NewBatch() *Batch { return &Batch{batch: s.db.NewBatch()} }
 // Close lets go of a batch that is not to be applied.
 func (b *Batch) Close() error { return b.batch.Close() }
 
-// Len returns the size of the batch in bytes.
-func (b *Batch) Len() int { return b.batch.Len() }
-
 func (b *Batch) keep(err error) {
 	if b.err == nil {
 		b.err = err

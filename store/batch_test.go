@@ -361,7 +361,7 @@ func TestBatchKeepsFirstError(t *testing.T) {
 		t.Error(err)
 	}
 	b = s.NewBatch()
-	if before := b.Len(); before > 100 {
+	if before := b.batch.Len(); before > 100 {
 		t.Errorf("an empty batch has %d bytes", before)
 	}
 	apply(t, s, b, true)

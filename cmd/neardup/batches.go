@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/neardup/neardup/cmd/neardup/corpus"
 )
@@ -32,9 +31,4 @@ func (c *call) eachBatch(ctx context.Context, reader *corpus.Reader, a *analyzer
 		}
 	}
 	return work(batch)
-}
-
-// position says where a record stands.
-func (i *input) position() string {
-	return fmt.Sprintf("%s record %d byte %d", i.record.Source, i.record.Number, i.record.Offset)
 }

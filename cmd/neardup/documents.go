@@ -42,6 +42,11 @@ func (i *input) key() string {
 	return fmt.Sprintf("%s#%d", i.record.Source, i.record.Number)
 }
 
+// position says where a record stands.
+func (i *input) position() string {
+	return fmt.Sprintf("%s record %d byte %d", i.record.Source, i.record.Number, i.record.Offset)
+}
+
 func (i *input) document(f *inputFlags) index.Document {
 	return index.Document{
 		Key:         i.key(),
