@@ -80,6 +80,9 @@ func LoadPrefixFilter(prefix int, budget int64, chunks iter.Seq2[[]byte, error])
 
 // parseHeader returns the empty filter that the first chunk tells of.
 func parseHeader(prefix int, budget int64, data []byte) (*PrefixFilter, error) {
+	if prefix < 1 || prefix > 64 {
+		return nil, fmt.Errorf("a prefix of %d bits: 1 to 64 are possible", prefix)
+	}
 	if len(data) < filterHeaderBytes {
 		return nil, fmt.Errorf("header of %d bytes, not %d", len(data), filterHeaderBytes)
 	}

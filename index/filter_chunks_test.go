@@ -150,6 +150,18 @@ func TestFilterChunksRefused(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	for _, prefix := range []int{-1, 0, 65, 105} {
+		var data []byte
+		for chunk := range chunksOf(f) {
+			data = slices.Clone(chunk)
+			break
+		}
+		data[2] = byte(prefix)
+		_, err := LoadPrefixFilter(prefix, budget, yieldAll([][]byte{data}))
+		if !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), "1 to 64") {
+			t.Errorf("a prefix of %d bits: %v", prefix, err)
+		}
+	}
 	broken := errors.New("disk on fire")
 	_, err := LoadPrefixFilter(32, budget, func(yield func([]byte, error) bool) { yield(nil, broken) })
 	if !errors.Is(err, broken) || errors.Is(err, ErrFilter) {
