@@ -36,7 +36,7 @@ func (b *Batch) uint64Key(keyspace byte, v uint64) []byte {
 }
 
 func (b *Batch) tableKey(table int, permuted uint64) []byte {
-	putTableKey(b.key[:], table, permuted)
+	putTableKey(b.key[:], tableKeyspace, table, permuted)
 	return b.key[:tableKeyLen]
 }
 

@@ -11,12 +11,20 @@ const (
 	clockKeyspace    = 'c'
 	documentKeyspace = 'd'
 	keyKeyspace      = 'k'
-	tableKeyspace    = 't'
+
+	// These four are next to each other: Replacement puts new contents in the place
+	// of all of them at once.
+	tableKeyspace     = 't'
+	packedKeyspace    = 'u'
+	directoryKeyspace = 'v'
+	filterKeyspace    = 'w'
+	afterTables       = 'x'
 )
 
 const (
 	uint64KeyLen = 1 + 8
-	tableKeyLen  = 1 + 2 + 8
+	tableKeyLen  = 1 + 2 + 8 // of the table and packed keyspaces
+	chunkKeyLen  = 1 + 2 + 4 // of the directory and filter keyspaces
 )
 
 // MaxTables is the number of tables that a key can name.
@@ -32,10 +40,18 @@ func putUint64Key(dst []byte, keyspace byte, v uint64) {
 	binary.BigEndian.PutUint64(dst[1:], v)
 }
 
-func putTableKey(dst []byte, table int, permuted uint64) {
-	dst[0] = tableKeyspace
+// putTableKey writes the key of the table or packed keyspace.
+func putTableKey(dst []byte, keyspace byte, table int, permuted uint64) {
+	dst[0] = keyspace
 	binary.BigEndian.PutUint16(dst[1:], uint16(table))
 	binary.BigEndian.PutUint64(dst[3:], permuted)
+}
+
+// putChunkKey writes the key of the directory or filter keyspace.
+func putChunkKey(dst []byte, keyspace byte, table, chunk int) {
+	dst[0] = keyspace
+	binary.BigEndian.PutUint16(dst[1:], uint16(table))
+	binary.BigEndian.PutUint32(dst[3:], uint32(chunk))
 }
 
 // uint64Of reads the number at the end of a key of the given length.

@@ -13,7 +13,7 @@ import (
 // Contains reports whether a permuted fingerprint is in a table.
 func (s *Store) Contains(table int, permuted uint64) (found bool, err error) {
 	var key [tableKeyLen]byte
-	putTableKey(key[:], table, permuted)
+	putTableKey(key[:], tableKeyspace, table, permuted)
 	err = s.get(key[:], func([]byte) error { found = true; return nil })
 	return found, err
 }
@@ -21,7 +21,7 @@ func (s *Store) Contains(table int, permuted uint64) (found bool, err error) {
 // Posting returns the documents of a stored fingerprint; none if it is not stored.
 func (s *Store) Posting(stored uint64) (ids IDs, err error) {
 	var key [tableKeyLen]byte
-	putTableKey(key[:], 0, stored)
+	putTableKey(key[:], tableKeyspace, 0, stored)
 	err = s.get(key[:], func(value []byte) (err error) { ids, err = decodeIDs(value); return err })
 	if err != nil {
 		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)

@@ -286,7 +286,7 @@ func TestEmptyPostingIsNone(t *testing.T) {
 func TestDamagedPostingIsReported(t *testing.T) {
 	s := openMem(t)
 	var key [tableKeyLen]byte
-	putTableKey(key[:], 0, 5)
+	putTableKey(key[:], tableKeyspace, 0, 5)
 	if err := s.db.Set(key[:], []byte{idsInline, 0}, pebble.NoSync); err != nil {
 		t.Fatal(err)
 	}

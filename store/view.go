@@ -45,7 +45,7 @@ func (v *View) uint64Key(keyspace byte, n uint64) []byte {
 }
 
 func (v *View) tableKey(table int, permuted uint64) []byte {
-	putTableKey(v.key[:], table, permuted)
+	putTableKey(v.key[:], tableKeyspace, table, permuted)
 	return v.key[:tableKeyLen]
 }
 
@@ -55,7 +55,7 @@ func (v *View) tableKey(table int, permuted uint64) []byte {
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
 	// Without a limit the iterator would leave a range only at the next live key,
 	// past everything that was deleted since the last compaction.
-	putTableKey(v.limit[:], table, last)
+	putTableKey(v.limit[:], tableKeyspace, table, last)
 	state := v.it.SeekGEWithLimit(v.tableKey(table, first), v.limit[:])
 	for ; state == pebble.IterValid; state = v.it.NextWithLimit(v.limit[:]) {
 		key := v.it.Key()
