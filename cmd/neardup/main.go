@@ -48,6 +48,7 @@ var commands = []command{
 	statsCommand,
 	infoCommand,
 	planCommand,
+	benchCommand,
 	versionCommand,
 }
 

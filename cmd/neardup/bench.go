@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/neardup/neardup/cmd/neardup/bench"
+)
+
+var benchCommand = command{
+	name:    "bench",
+	args:    "[-n 10e6] [-k 3] [-only SECTION,...] [-json]",
+	summary: "measure the index on this machine, against sorted arrays in memory",
+	run:     runBench,
+}
+
+func runBench(ctx context.Context, c *call) error {
+	if bench.IsTask() {
+		return bench.RunTask(ctx, c.in, c.out)
+	}
+	o, asJSON, err := c.benchOptions()
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	o.Logf = func(format string, args ...any) {
+		c.logf("%6.1f s: %s", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
+	}
+	if !asJSON {
+		fmt.Fprintln(c.out, bench.Title(o))
+		o.Emit = func(f bench.Figure) { fmt.Fprintln(c.out, f) }
+	}
+	report, err := bench.Run(ctx, o)
+	if asJSON && report != nil {
+		err = errors.Join(err, report.WriteJSON(c.out))
+	}
+	return err
+}
+
+func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
+	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
+	only := c.flags.String("only", "", "`sections` to measure, with commas between; without it, all:\n"+benchSections())
+	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
+	cache := c.flags.Int64("cache", 256, "memory for the cache of an index in `MiB`")
+	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
+	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")
+	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
+	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
+	c.flags.BoolVar(&asJSON, "json", false, "print one JSON object instead of a table")
+	if err := c.parse(); err != nil {
+		return o, false, err
+	}
+	if len(c.args) > 0 {
+		return o, false, usagef("there is nothing to do with %q", c.args[0])
+	}
+	if !(*n >= 1) || !(*seconds >= 0) || *cache < 1 {
+		return o, false, usagef("-n, -seconds and -cache must be positive")
+	}
+	o.Documents, o.Time = int(min(*n, 1e15)), time.Duration(*seconds*float64(time.Second))
+	o.CacheBytes, o.NoReference = *cache<<20, !*reference
+	if *only != "" {
+		o.Only = strings.Split(*only, ",")
+	}
+	if err := o.Check(); err != nil {
+		return o, false, usagef("%v", err)
+	}
+	return o, asJSON, nil
+}
+
+// benchSections lists the sections for the usage.
+func benchSections() string {
+	var list strings.Builder
+	names, summaries := bench.Sections()
+	for i := range names {
+		fmt.Fprintf(&list, "  %-10s %s\n", names[i], summaries[i])
+	}
+	return strings.TrimRight(list.String(), "\n")
+}

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/neardup/neardup/index"
+)
+
+// Options of Run.
+type Options struct {
+	Documents   int           `json:"documents"`
+	MaxDistance int           `json:"k"`
+	Only        []string      `json:"only,omitempty"` // names of sections; none: all of them
+	Dir         string        `json:"-"`              // where the temporary folder is made; "": os.TempDir
+	Time        time.Duration `json:"nanoseconds"`    // about how long each comparison takes
+	CacheBytes  int64         `json:"cacheBytes"`     // as index.Options has it
+	NoReference bool          `json:"noReference"`    // leave out what takes 8 (k+1) bytes a document of memory
+	Seed        uint64        `json:"seed"`
+
+	Emit func(Figure)                     `json:"-"` // called with each figure once it is there
+	Logf func(format string, args ...any) `json:"-"`
+}
+
+// section measures what belongs together.
+type section struct {
+	name    string
+	summary string
+	run     func(*run, context.Context) error
+}
+
+// sections are in an order in which each finds what the ones before made.
+var sections = []section{
+	{"reference", "the paper's tables in memory", (*run).reference},
+	{"load", "bulk load: speed, memory, disk", (*run).load},
+	{"query", "queries of a compacted index, warm", (*run).query},
+	{"cold", "the first queries after opening it", (*run).cold},
+	{"open", "opening it, also after kill -9", (*run).open},
+	{"live", "adding one by one, and queries before compaction", (*run).live},
+	{"compact", "compacting that", (*run).compact},
+	{"k6", "queries at k = 6", func(r *run, ctx context.Context) error { return r.distance(ctx, 6) }},
+	{"k10", "queries at k = 10", func(r *run, ctx context.Context) error { return r.distance(ctx, 10) }},
+	{"check", "check-and-add of documents with keys", (*run).check},
+}
+
+// Sections returns the names of what Options.Only can ask for, each with a few words on it.
+func Sections() (names, summaries []string) {
+	for _, s := range sections {
+		names, summaries = append(names, s.name), append(summaries, s.summary)
+	}
+	return names, summaries
+}
+
+// Check returns what is wrong with the options, nil if nothing is.
+func (o *Options) Check() error {
+	if o.Documents < 1 || o.Documents > 1e10 {
+		return fmt.Errorf("%d documents, want 1 to 1e10", o.Documents)
+	}
+	if o.MaxDistance < 0 || o.MaxDistance > index.MaxDistanceLimit {
+		return fmt.Errorf("k is %d, want 0 to %d", o.MaxDistance, index.MaxDistanceLimit)
+	}
+	names, _ := Sections()
+	for _, name := range o.Only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("no section %q; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// run is one run under way.
+type run struct {
+	Options
+	report Report
+	dir    string
+	stored collection
+
+	compared       *reference // nil until it is needed
+	builtReference time.Duration
+	packed         *outcome // of loading the compacted index that several sections look at; nil: it is not there
+	lived          bool     // the index that was not compacted is there
+}
+
+// Run measures. Its files lie in a folder of its own, which is gone when it returns,
+// however it comes to that. Errors: what Options.Check says, ErrWrongAnswer, ctx's
+// and those of the index and the file system. The figures so far come with an error.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(o.Dir, "neardup-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := &run{Options: o, dir: dir, stored: collection{o.Seed, o.Documents}}
+	r.report = Report{Machine: thisMachine(), Options: o}
+	for _, s := range sections {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return &r.report, err
+		}
+		if err := s.run(r, ctx); err != nil {
+			return &r.report, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return &r.report, nil
+}
+
+// figure adds a figure without a ratio.
+func (r *run) figure(section, name string, value float64, unit string) {
+	r.figureOver(section, name, value, unit, 0)
+}
+
+// figureOver adds a figure with its ratio to the reference, 0 for none.
+func (r *run) figureOver(section, name string, value float64, unit string, ratio float64) {
+	f := Figure{section, name, value, unit, ratio}
+	r.report.Figures = append(r.report.Figures, f)
+	if r.Emit != nil {
+		r.Emit(f)
+	}
+}
+
+func (r *run) logf(format string, args ...any) {
+	if r.Logf != nil {
+		r.Logf(format, args...)
+	}
+}
+
+func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
+
+// options are those of an index of so many documents.
+func options(documents, k int, cacheBytes int64) *index.Options {
+	o := &index.Options{MaxDistance: k, ExpectedDocuments: int64(documents), CacheBytes: cacheBytes, Durability: index.NoSync}
+	if k == 0 {
+		o.MaxDistance = index.Exact
+	}
+	return o
+}
+
+func (r *run) options(k int) *index.Options { return options(r.Documents, k, r.CacheBytes) }
+
+func (t *task) options() *index.Options { return options(t.Documents, t.MaxDistance, t.CacheBytes) }
+
+func (t *task) stored() collection { return collection{t.Seed, t.Documents} }
+
+// withIndex opens an index for the time of a call.
+func withIndex(dir string, o *index.Options, do func(*index.Index) error) error {
+	x, err := index.Open(dir, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(x), x.Close())
+}

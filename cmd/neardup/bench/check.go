@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+const (
+	syncWriters = 64
+	checkBatch  = 256
+	// checkTimes is by how much longer than a query check-and-add is measured, so
+	// that what the store does with the writes later is in the figure.
+	checkTimes = 4
+)
+
+// checks are a way of calling check-and-add for a while.
+type checks struct {
+	name       string
+	durability index.Durability
+	goroutines int
+	batch      int
+	document   func(r *run, i int) index.Document
+	expected   index.Status
+}
+
+// check gives the speed of CheckAndAdd over an index whose documents have keys.
+func (r *run) check(ctx context.Context) error {
+	r.compared = nil // it is not needed any more, and large
+	r.logf("loading %d documents with keys of %d bytes", r.Documents, keyBytes)
+	o, err := r.do(ctx, task{Name: "load", Dir: "check", MaxDistance: r.MaxDistance, Keys: true})
+	if err != nil {
+		return err
+	}
+	r.figure("check", "bulk load with keys", float64(r.Documents)/o.Seconds/1e6, "M/s")
+	several := 2 * runtime.GOMAXPROCS(0)
+	next := r.Documents // the first one of the collection that is not stored
+	for _, c := range []checks{
+		{fmt.Sprintf("new, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).stranger, index.New},
+		{"new, NoSync, CheckAndAddBatch of 256", index.NoSync, 1, checkBatch, (*run).stranger, index.New},
+		{fmt.Sprintf("new, Sync, %d goroutines", syncWriters), index.Sync, syncWriters, 1, (*run).stranger, index.New},
+		{fmt.Sprintf("duplicates, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).copied, index.Duplicate},
+	} {
+		done, err := r.checkFor(ctx, c, next)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		if c.expected == index.New {
+			next += done
+		}
+	}
+	return os.RemoveAll(r.path("check"))
+}
+
+// checkFor lets goroutines check and add what is in the collection from one place on.
+func (r *run) checkFor(ctx context.Context, c checks, from int) (done int, err error) {
+	options := r.options(r.MaxDistance)
+	options.Durability = c.durability
+	var next atomic.Int64
+	err = withIndex(r.path("check"), options, func(x *index.Index) error {
+		if got := x.Stats().Documents; got != uint64(from) {
+			return fmt.Errorf("%w: %d documents are stored, and %d were", ErrWrongAnswer, got, from)
+		}
+		errs := make([]error, c.goroutines)
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for g := range c.goroutines {
+			wg.Go(func() {
+				docs := make([]index.Document, c.batch)
+				for errs[g] == nil && time.Since(begun) < checkTimes*r.Time {
+					first := from + int(next.Add(int64(c.batch))) - c.batch
+					for i := range docs {
+						docs[i] = c.document(r, first+i)
+					}
+					errs[g] = c.checkAndAdd(ctx, x, docs)
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		r.figure("check", c.name, float64(next.Load())/time.Since(begun).Seconds()/1e3, "k/s")
+		return nil
+	})
+	return int(next.Load()), err
+}
+
+func (c *checks) checkAndAdd(ctx context.Context, x *index.Index, docs []index.Document) error {
+	verdicts, err := x.CheckAndAddBatch(ctx, docs)
+	if err != nil {
+		return err
+	}
+	for i, v := range verdicts {
+		if v.Status != c.expected {
+			return fmt.Errorf("%w: %v is %v, not %v", ErrWrongAnswer, docs[i].Fingerprint, v.Status, c.expected)
+		}
+	}
+	return nil
+}
+
+// stranger is document i of the collection.
+func (r *run) stranger(i int) index.Document {
+	return index.Document{Key: r.stored.key(i), Fingerprint: fingerprint.Fingerprint(r.stored.at(i))}
+}
+
+// copied is a document under the key of i that is like one of those that were stored
+// first: up to k bits are different.
+func (r *run) copied(i int) index.Document {
+	d := r.stranger(i)
+	choice := uint64(d.Fingerprint)
+	d.Fingerprint = fingerprint.Fingerprint(r.stored.at(int(choice % uint64(r.Documents))))
+	for flip := range int(choice>>32) % (r.MaxDistance + 1) {
+		d.Fingerprint ^= 1 << (choice >> (6 * flip) & 63)
+	}
+	return d
+}

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/neardup/neardup/index"
+)
+
+// smallCache is the cache of an index whose memory is measured. It fills soon, so that
+// what is above it is the rest.
+const smallCache = 64 << 20
+
+// memoryTask opens an index, asks it for a while and says by how much the memory of the
+// process grew, garbage not counted.
+func memoryTask(ctx context.Context, t *task) (o outcome, err error) {
+	before := held()
+	err = withIndex(t.Dir, t.options(), func(x *index.Index) error {
+		if err := warmUp(ctx, t.stored().questions(t.MaxDistance, streamWarm), t.Time, indexAnswer(ctx, x)); err != nil {
+			return err
+		}
+		o.Resident = held() - before
+		o.Cached = min(t.CacheBytes, int64(x.Stats().DiskBytes))
+		return nil
+	})
+	return o, err
+}
+
+// held returns the memory of the process once garbage is given back.
+func held() int64 {
+	runtime.GC()
+	debug.FreeOSMemory()
+	now, _ := memory()
+	return now
+}
+
+// resident gives the memory that an index takes after queries, with a small cache.
+func (r *run) resident(ctx context.Context, section, dir string) error {
+	o, err := r.do(ctx, task{Name: "memory", Dir: dir, MaxDistance: r.MaxDistance, CacheBytes: smallCache, Time: r.Time})
+	if err != nil || o.Resident <= 0 {
+		return err
+	}
+	r.figure(section, "memory with a cache of 64 MiB", mib(o.Resident), "MiB")
+	r.figure(section, "the same, without the cache, a fingerprint", float64(max(0, o.Resident-o.Cached))/float64(r.Documents), "B")
+	return nil
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// taskVariable tells a process that it is to do one task of a run. What is measured of
+// a whole process, its memory and its sudden death, needs one of its own.
+const taskVariable = "NEARDUP_BENCH_TASK"
+
+// task is what such a process does.
+type task struct {
+	Name        string        `json:"name"` // a key of tasks
+	Dir         string        `json:"dir"`  // of the index
+	Seed        uint64        `json:"seed"`
+	Documents   int           `json:"documents"`
+	MaxDistance int           `json:"k"`
+	CacheBytes  int64         `json:"cacheBytes"`
+	Keys        bool          `json:"keys"` // the documents have keys
+	More        int           `json:"more"` // for write: documents to add
+	Time        time.Duration `json:"nanoseconds"`
+}
+
+// outcome is what it says of it.
+type outcome struct {
+	Seconds  float64 `json:"seconds"`
+	Peak     int64   `json:"peak"`     // bytes of memory that the process had at most
+	Resident int64   `json:"resident"` // bytes that the index took of it
+	Cached   int64   `json:"cached"`   // of those, what its full cache is
+}
+
+var tasks = map[string]func(context.Context, *task) (outcome, error){
+	"load":    loadTask,
+	"memory":  memoryTask,
+	"write":   writeTask,
+	"compact": compactTask,
+}
+
+// IsTask reports whether this process was started by Run, for RunTask to be called.
+func IsTask() bool { return os.Getenv(taskVariable) != "" }
+
+// RunTask does one task of a run that another process makes.
+func RunTask(ctx context.Context, in io.Reader, out io.Writer) error {
+	var t task
+	if err := json.Unmarshal([]byte(os.Getenv(taskVariable)), &t); err != nil {
+		return fmt.Errorf("%s: %w", taskVariable, err)
+	}
+	do := tasks[t.Name]
+	if do == nil {
+		return fmt.Errorf("%s: no task %q", taskVariable, t.Name)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, in) // it ends when the one who asked for the task does
+		cancel()
+		close(gone)
+	}()
+	o, err := do(ctx, &t)
+	if err != nil {
+		return err
+	}
+	_, o.Peak = memory()
+	if err := json.NewEncoder(out).Encode(o); err != nil {
+		return err
+	}
+	if t.Name == "write" {
+		<-gone // with the index open, to be killed
+	}
+	return nil
+}
+
+// process is one that does a task.
+type process struct {
+	command *exec.Cmd
+	in      io.Closer
+	out     *bufio.Reader
+	errors  *bytes.Buffer
+}
+
+func (r *run) start(ctx context.Context, t task) (*process, error) {
+	t.Seed, t.Documents, t.Dir = r.Seed, r.Documents, r.path(t.Dir)
+	if t.CacheBytes == 0 {
+		t.CacheBytes = r.CacheBytes
+	}
+	description, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{command: exec.CommandContext(ctx, program, "bench"), errors: new(bytes.Buffer)}
+	p.command.Env = append(os.Environ(), taskVariable+"="+string(description))
+	p.command.Stderr = p.errors
+	if p.in, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	return p, p.command.Start()
+}
+
+// outcome waits for the task to be done.
+func (p *process) outcome() (o outcome, err error) {
+	line, err := p.out.ReadBytes('\n')
+	if err == nil {
+		return o, json.Unmarshal(line, &o)
+	}
+	if err := p.command.Wait(); err != nil {
+		return o, fmt.Errorf("%w: %s", err, bytes.TrimSpace(p.errors.Bytes()))
+	}
+	return o, err
+}
+
+// do has a task done by another process.
+func (r *run) do(ctx context.Context, t task) (o outcome, err error) {
+	p, err := r.start(ctx, t)
+	if err != nil {
+		return o, err
+	}
+	if o, err = p.outcome(); err != nil {
+		if ctx.Err() != nil {
+			return o, ctx.Err()
+		}
+		return o, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	return o, p.command.Wait()
+}

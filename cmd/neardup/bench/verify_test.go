@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"errors"
+	"math/bits"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// The reference finds what comparing with everything finds, at every k.
+func TestReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := collection{rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 2000).Draw(t, "documents")}
+		k := rapid.IntRange(0, index.MaxDistanceLimit).Draw(t, "k")
+		ref, err := newReference(t.Context(), c, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := c.questions(k, streamTimed).next(50)
+		expected, err := scan(t.Context(), c, k, asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, fp := range asked {
+			matches := make([]index.Match, len(expected[i]))
+			for j, e := range expected[i] {
+				matches[j] = index.Match{Document: index.Document{ID: e.id, Fingerprint: e.fingerprint}, Distance: e.distance}
+			}
+			if err := verifyReference(fp, matches, ref.query(uint64(fp), nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// An index that misses one document, has one too many, or gives a wrong ID is found out.
+func TestVerifyFails(t *testing.T) {
+	c := collection{1, 8}
+	for name, change := range map[string]func([]index.Document) []index.Document{
+		"":               func(docs []index.Document) []index.Document { return docs },
+		"one is missing": func(docs []index.Document) []index.Document { return docs[:7] },
+		"one too many": func(docs []index.Document) []index.Document {
+			return append(docs, index.Document{Fingerprint: docs[3].Fingerprint})
+		},
+		"another order": func(docs []index.Document) []index.Document {
+			docs[1], docs[2] = docs[2], docs[1]
+			return docs
+		},
+		"another fingerprint": func(docs []index.Document) []index.Document {
+			docs[4].Fingerprint ^= 1
+			return docs
+		},
+	} {
+		var docs []index.Document
+		for d := range c.documents(0, c.n, false) {
+			docs = append(docs, d)
+		}
+		o := options(c.n, 3, 32<<20)
+		o.FS = vfs.NewMem()
+		err := withIndex("index", o, func(x *index.Index) error {
+			if err := x.Add(t.Context(), change(docs)...); err != nil {
+				return err
+			}
+			_, err := verify(t.Context(), x, c, 3)
+			return err
+		})
+		if name == "" && err != nil || name != "" && !errors.Is(err, ErrWrongAnswer) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestVerifyReferenceFails(t *testing.T) {
+	match := []index.Match{{Document: index.Document{Fingerprint: 5}}}
+	for _, found := range [][]uint64{nil, {4}, {5, 5}, {4, 5}} {
+		if err := verifyReference(5, match, found); !errors.Is(err, ErrWrongAnswer) {
+			t.Errorf("%v: %v", found, err)
+		}
+	}
+	if err := verifyReference(5, match, []uint64{5}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCollection(t *testing.T) {
+	c := collection{3, 10_000}
+	fps, keys := make(map[fingerprint.Fingerprint]bool), make(map[string]bool)
+	for d := range c.documents(0, c.n, true) {
+		fps[d.Fingerprint], keys[d.Key] = true, true
+		if len(d.Key) != keyBytes {
+			t.Fatalf("key %q has %d bytes", d.Key, len(d.Key))
+		}
+	}
+	if len(fps) != c.n || len(keys) != c.n {
+		t.Errorf("%d fingerprints and %d keys are different, want %d", len(fps), len(keys), c.n)
+	}
+	if c.key(1e9) == c.key(1e9+1) || len(c.key(1e10)) != keyBytes {
+		t.Errorf("keys far on: %q", c.key(1e10))
+	}
+}
+
+// Half of the questions are within k bits of something stored, at every distance.
+func TestQuestions(t *testing.T) {
+	c := collection{4, 1000}
+	const k, asked = 5, 1200
+	expected, err := scan(t.Context(), c, k, c.questions(k, streamTimed).next(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := make(map[int]int)
+	for i, found := range expected {
+		if len(found) > 0 {
+			at[found[0].distance]++
+		}
+		if i%2 == 1 && len(found) == 0 {
+			t.Errorf("question %d finds nothing", i)
+		}
+	}
+	for d := range k + 1 {
+		if at[d] < asked/2/(k+1)/2 || at[d] > asked/2/(k+1)*2 {
+			t.Errorf("%d of %d at distance %d", at[d], asked, d)
+		}
+	}
+}
+
+// A document that is to be a duplicate is within k bits of a stored one.
+func TestCopied(t *testing.T) {
+	r := &run{stored: collection{5, 100}, Options: Options{Documents: 100, MaxDistance: 3}}
+	for i := 100; i < 1000; i++ {
+		nearest := 64
+		for j := range 100 {
+			nearest = min(nearest, bits.OnesCount64(uint64(r.copied(i).Fingerprint)^r.stored.at(j)))
+		}
+		if nearest > 3 {
+			t.Fatalf("document %d is %d bits away", i, nearest)
+		}
+	}
+}
