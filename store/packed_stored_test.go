@@ -1,0 +1,123 @@
+package store
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// storedTable is a packed table as it is stored: blocks and directory by their keys.
+type storedTable struct {
+	table  int
+	values map[string][]byte
+	fps    []uint64
+	lasts  []uint64 // of the blocks
+}
+
+func (s *storedTable) get(key []byte, read func([]byte) error) error {
+	if value, found := s.values[string(key)]; found {
+		return read(value)
+	}
+	return nil
+}
+
+func (s *storedTable) clone() *storedTable {
+	c := *s
+	c.values = maps.Clone(s.values)
+	return &c
+}
+
+func (s *storedTable) blockKey(i int) string {
+	var key [tableKeyLen]byte
+	putTableKey(key[:], packedKeyspace, s.table, s.lasts[i])
+	return string(key[:])
+}
+
+func (s *storedTable) chunkKey(chunk int) string {
+	var key [chunkKeyLen]byte
+	putChunkKey(key[:], directoryKeyspace, s.table, chunk)
+	return string(key[:])
+}
+
+// fatal is what *testing.T, *testing.B and *rapid.T have.
+type fatal interface{ Fatal(...any) }
+
+// storeDirectory stores the directory of blocks that end with these fingerprints.
+func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
+	s := &storedTable{table: table, values: map[string][]byte{}, lasts: lasts}
+	for chunk := range slices.Collect(slices.Chunk(lasts, directoryChunk)) {
+		some := lasts[chunk*directoryChunk : min((chunk+1)*directoryChunk, len(lasts))]
+		value, err := AppendBlock(nil, BlockEliasFano, nil, some)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.values[s.chunkKey(chunk)] = value
+	}
+	return s
+}
+
+// storeTable packs ascending fingerprints, and their postings for table 0.
+func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTable {
+	var lasts []uint64
+	blocks := map[uint64][]byte{}
+	w, err := NewBlockWriter(BlockOptions{Bytes: size, Postings: table == 0}, func(last uint64, data []byte) error {
+		lasts = append(lasts, last)
+		blocks[last] = slices.Clone(data)
+		return nil
+	})
+	for i := 0; err == nil && i < len(fps); i++ {
+		if table == 0 {
+			err = w.AddPosting(fps[i], ids[i])
+		} else {
+			err = w.Add(fps[i])
+		}
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := storeDirectory(t, table, lasts)
+	s.fps = fps
+	for i, last := range lasts {
+		s.values[s.blockKey(i)] = blocks[last]
+	}
+	return s
+}
+
+func (s *storedTable) open(t fatal, cache *blockCache) *PackedTable {
+	p, err := openPackedTable(s.table, uint64(len(s.fps)), uint64(len(s.lasts)), cache, s.get)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// pebble returns an iterator over a database with this table, between two others.
+func (s *storedTable) pebble(t fatal) (it *pebble.Iterator, done func()) {
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range s.values {
+		err = errors.Join(err, db.Set([]byte(key), value, pebble.NoSync))
+	}
+	for _, table := range []int{s.table - 1, s.table + 1} {
+		var key [tableKeyLen]byte
+		putTableKey(key[:], packedKeyspace, table, 12345)
+		err = errors.Join(err, db.Set(key[:], []byte("of another table"), pebble.NoSync))
+	}
+	it, iterErr := db.NewIter(nil)
+	if err := errors.Join(err, iterErr); err != nil {
+		t.Fatal(err)
+	}
+	return it, func() {
+		if err := errors.Join(it.Close(), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
