@@ -1,43 +1,141 @@
 package index
 
-import "fmt"
-
-// Costs of a query on the live tables in nanoseconds, as BenchmarkScan measures
-// them on a warm cache: what a probe and what each candidate adds.
-const (
-	probeCost     = 3000
-	candidateCost = 60
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
 )
 
-// maxChosenTables bounds the space that a plan takes without being asked to:
-// each table is a copy of all fingerprints.
-const maxChosenTables = 32
+// Limits bound what a plan may take.
+type Limits struct {
+	Tables    int   // 0: 32
+	DiskBytes int64 // of the compacted tables, their postings and filters. 0: no limit
 
-// Cost returns the expected time of a query among n uniformly distributed
-// fingerprints, in nanoseconds.
-func (p *Plan) Cost(n float64) float64 {
-	return float64(p.Probes())*probeCost + p.Candidates(n)*candidateCost
+	// RAMBytes is the memory for filters, directories and blocks. It excludes no plan:
+	// what does not fit is read from disk, which takes its time. 0: no limit
+	RAMBytes int64
 }
 
-// ChoosePlan returns the plan with the least expected query time at distance k
-// among n documents, of those designs that have at most 32 tables; where none has,
-// the one with the fewest.
+// defaultMaxTables bounds the space that a plan takes without being asked to:
+// each table is a copy of all fingerprints.
+const defaultMaxTables = 32
+
+// Choice is a plan that was chosen.
+type Choice struct {
+	Design   Design
+	Plan     *Plan
+	Estimate Estimate
+	Reason   string // sentences with the numbers
+}
+
+// ChoosePlan is ChoosePlanWithin the default limits, with the default costs.
 func ChoosePlan(k int, n int64) (*Plan, error) {
-	var best *Plan
-	for _, d := range Designs() {
-		if best != nil && d.tables(k) > maxChosenTables {
-			continue
-		}
-		p, err := d.Plan(k)
-		if err != nil {
-			return nil, fmt.Errorf("design %s: %w", d.Name, err)
-		}
-		if best == nil || p.Cost(float64(n)) < best.Cost(float64(n)) {
-			best = p
+	c, err := ChoosePlanWithin(k, n, Limits{}, Costs{})
+	return c.Plan, err
+}
+
+// ChoosePlanWithin returns the plan for distance k among n documents with the least
+// product of query time, once compacted, and tables: disk, memory, and the work of
+// writing and compacting all grow with the tables, so twice as many must answer more
+// than twice as fast. Only designs within the limits count; ErrPlan when there is
+// none, with the one that is nearest.
+func ChoosePlanWithin(k int, n int64, limits Limits, costs Costs) (Choice, error) {
+	if k < 0 || k > MaxDistanceLimit {
+		return Choice{}, fmt.Errorf("%w: k = %d is not in 0..%d", ErrPlan, k, MaxDistanceLimit)
+	}
+	if limits.Tables < 0 || limits.DiskBytes < 0 || limits.RAMBytes < 0 {
+		return Choice{}, fmt.Errorf("%w: a limit is negative: %+v", ErrPlan, limits)
+	}
+	var within, beyond []option
+	for _, d := range DesignsFor(k) {
+		// NewPlan's check takes its time for many tables: only what is chosen needs it.
+		o := option{design: d, plan: &Plan{MaxDistance: k, Tables: d.build(k)}}
+		o.estimate = o.plan.Estimate(n, costs, limits.RAMBytes)
+		if o.beyond = limits.exceeded(o.estimate); o.beyond == "" {
+			within = append(within, o)
+		} else {
+			beyond = append(beyond, o)
 		}
 	}
-	return best, nil
+	slices.SortStableFunc(within, byScore)
+	slices.SortStableFunc(beyond, byScore)
+	if len(within) == 0 {
+		nearest := slices.MinFunc(beyond, func(a, b option) int {
+			return cmp.Compare(a.estimate.DiskBytes(), b.estimate.DiskBytes())
+		})
+		return Choice{}, fmt.Errorf("%w: none for k = %d and %d documents within the limits; the nearest, design %s, has %s",
+			ErrPlan, k, n, nearest.design.Name, nearest.beyond)
+	}
+	best := within[0]
+	plan, err := NewPlan(k, best.plan.Tables...)
+	if err != nil {
+		return Choice{}, fmt.Errorf("design %s: %w", best.design.Name, err)
+	}
+	return Choice{best.design, plan, best.estimate, reason(within, beyond)}, nil
 }
 
-// tables returns how many tables the design has at a distance.
-func (d Design) tables(k int) int { return len(d.build(k)) }
+// option is a design to choose from. Its plan has not been checked.
+type option struct {
+	design   Design
+	plan     *Plan
+	estimate Estimate
+	beyond   string // which limit it exceeds
+}
+
+func byScore(a, b option) int { return cmp.Compare(a.score(), b.score()) }
+
+func (o option) score() float64 { return o.estimate.Query * float64(o.estimate.Tables) }
+
+func (o option) String() string {
+	return fmt.Sprintf("%s (%s a query, %s)", o.design.Name, nanoseconds(o.estimate.Query), count(o.estimate.Tables, "table"))
+}
+
+// exceeded says which limit an estimate exceeds, "" for none.
+func (l Limits) exceeded(e Estimate) string {
+	tables := l.Tables
+	if tables == 0 {
+		tables = defaultMaxTables
+	}
+	if e.Tables > tables {
+		return fmt.Sprintf("%d tables, over the limit of %d", e.Tables, tables)
+	}
+	if l.DiskBytes > 0 && e.DiskBytes() > float64(l.DiskBytes) {
+		return fmt.Sprintf("%.4g GB on disk, over the limit of %.4g GB", e.DiskBytes()/1e9, float64(l.DiskBytes)/1e9)
+	}
+	return ""
+}
+
+// reason says why the first of the designs within the limits was chosen.
+func reason(within, beyond []option) string {
+	best := within[0]
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v has the least product of query time and tables.", best)
+	if len(within) > 1 {
+		fmt.Fprintf(&b, " Next best is %v.", within[1])
+		fastest := slices.MinFunc(within, func(a, b option) int { return cmp.Compare(a.estimate.Query, b.estimate.Query) })
+		if fastest.estimate.Query < min(best.estimate.Query, within[1].estimate.Query) {
+			fmt.Fprintf(&b, " Fastest is %v: %.3g times as fast for %.3g times the tables.", fastest,
+				best.estimate.Query/fastest.estimate.Query, float64(fastest.estimate.Tables)/float64(best.estimate.Tables))
+		}
+	}
+	if len(beyond) > 0 && beyond[0].score() < best.score() {
+		fmt.Fprintf(&b, " Better, but beyond a limit, is %v: it has %s.", beyond[0], beyond[0].beyond)
+	}
+	return b.String()
+}
+
+// nanoseconds writes a time with three digits.
+func nanoseconds(ns float64) string {
+	scale := math.Pow(10, max(0, math.Ceil(math.Log10(max(ns, 1)))-3))
+	return time.Duration(math.Round(ns/scale) * scale).String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

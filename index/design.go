@@ -6,36 +6,56 @@ import (
 )
 
 // Design is a way to cut the 64 bits into blocks and to build tables from them.
-// The paper (section 3.1.2) gives four for k = 3, with 20, 16, 10 and 4 tables;
-// these are the same constructions for any k. Two more take fewer tables and more
-// probes, by a radius: where m blocks tolerate r flips each, k flips cannot go over
-// all of them as long as the sum of r+1 exceeds k (Norouzi, Punjani and Fleet, "Fast
-// Search in Hamming Space with Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
+//
+// The design blocks-m cuts m blocks, and table i leads with block i; see Blocks. The
+// others are the paper's (section 3.1.2), whose tables lead with several blocks. A
+// number for a name is the number of tables at k = 3, and the same construction at
+// any other k: 20, 16, 10 and 4 are the paper's four, 3 and 2 take fewer tables and
+// more probes. At k = 3 the designs 2, 3 and 4 are blocks-2, blocks-3 and blocks-4.
+//
+// A name and a k stand for the same plan in every version.
 type Design struct {
 	Name  string
+	least int // k
 	build func(k int) []Table
 }
 
-// The designs, by the number of tables that they have at k = 3. More tables mean
-// longer prefixes, so fewer candidates a query, for more space.
+// The designs named by a number. More tables mean longer prefixes, so fewer
+// candidates a query, for more space.
 var (
 	// Design20 cuts k+3 blocks; a table leads with any 3 of them.
-	Design20 = Design{"20", func(k int) []Table { return chooseBlocks(k+3, 3) }}
+	Design20 = Design{"20", 0, func(k int) []Table { return chooseBlocks(k+3, 3) }}
 	// Design16 cuts k+1 blocks and cuts the rest behind each again into k+1.
-	Design16 = Design{"16", twoLevels}
+	Design16 = Design{"16", 0, twoLevels}
 	// Design10 cuts k+2 blocks; a table leads with any 2 of them.
-	Design10 = Design{"10", func(k int) []Table { return chooseBlocks(k+2, 2) }}
-	// Design4 cuts k+1 blocks; a table leads with one of them.
-	Design4 = Design{"4", func(k int) []Table { return chooseBlocks(k+1, 1) }}
-	// Design3 cuts k blocks; a table leads with one, and one of them has radius 1.
-	Design3 = Design{"3", func(k int) []Table { return tolerant(k, max(k, 1)) }}
-	// Design2 cuts half of k+1 blocks; a table leads with one, and has radius 1.
-	Design2 = Design{"2", func(k int) []Table { return tolerant(k, (k+2)/2) }}
+	Design10 = Design{"10", 0, func(k int) []Table { return chooseBlocks(k+2, 2) }}
+	// Design4 is Blocks(k+1), where no table has a radius.
+	Design4 = Design{"4", 0, func(k int) []Table { return blockTables(k, k+1) }}
+	// Design3 is Blocks(k), where one table has radius 1.
+	Design3 = Design{"3", 0, func(k int) []Table { return blockTables(k, max(k, 1)) }}
+	// Design2 is Blocks of half of k+1, where all tables or all but one have radius 1.
+	Design2 = Design{"2", 0, func(k int) []Table { return blockTables(k, (k+2)/2) }}
 )
 
-// Designs returns the designs, fewest tables first.
+// Designs returns the designs that are named by a number, which exist for every k:
+// those with the fewest tables at k = 3 first.
 func Designs() []Design {
 	return []Design{Design2, Design3, Design4, Design10, Design16, Design20}
+}
+
+// DesignsFor returns all designs for a distance, blocks-1 to blocks-(k+1) first.
+// None of them gives the same plan as another.
+func DesignsFor(k int) []Design {
+	var designs []Design
+	for m := 1; m <= k+1; m++ {
+		designs = append(designs, Blocks(m))
+	}
+	for _, d := range []Design{Design10, Design16, Design20} {
+		if k > 0 { // else one table, as in blocks-1
+			designs = append(designs, d)
+		}
+	}
+	return designs
 }
 
 // DesignNamed returns the design of that name.
@@ -45,13 +65,22 @@ func DesignNamed(name string) (Design, error) {
 			return d, nil
 		}
 	}
-	return Design{}, fmt.Errorf("%w: no design %q; there are 2, 3, 4, 10, 16 and 20", ErrPlan, name)
+	for _, d := range DesignsFor(MaxDistanceLimit) {
+		if d.Name == name {
+			return d, nil
+		}
+	}
+	return Design{}, fmt.Errorf("%w: no design %q; there are 2, 3, 4, 10, 16, 20, and blocks-1 to blocks-%d for k = %d",
+		ErrPlan, name, MaxDistanceLimit+1, MaxDistanceLimit)
 }
 
 // Plan builds the design for a distance k.
 func (d Design) Plan(k int) (*Plan, error) {
 	if k < 0 || k > MaxDistanceLimit {
 		return nil, fmt.Errorf("%w: k = %d is not in 0..%d", ErrPlan, k, MaxDistanceLimit)
+	}
+	if k < d.least {
+		return nil, fmt.Errorf("%w: design %s is for k = %d or more, not %d", ErrPlan, d.Name, d.least, k)
 	}
 	return NewPlan(k, d.build(k)...)
 }
@@ -115,30 +144,6 @@ func twoLevels(k int) []Table {
 		taken := leading(first).Prefix
 		for _, second := range split(cutFront(rest, taken), k+1) {
 			tables = append(tables, leading(append(first[:len(first):len(first)], second...)))
-		}
-	}
-	return tables
-}
-
-// radiusBits is by how much the block of a table with radius 1 is longer than the
-// others': its probes are 1 + prefix, so each should meet fewer candidates.
-const radiusBits = 4
-
-// tolerant cuts m blocks; as many of them have radius 1 as it takes.
-func tolerant(k, m int) []Table {
-	withRadius := k + 1 - m
-	plain := ((64 - radiusBits*withRadius) * (m - withRadius)) / m // bits of the blocks without
-	var tables []Table
-	if plain > 0 {
-		for _, front := range split([]Bits{{0, plain - 1}}, m-withRadius) {
-			tables = append(tables, leading(front))
-		}
-	}
-	if withRadius > 0 {
-		for _, front := range split([]Bits{{plain, 63}}, withRadius) {
-			t := leading(front)
-			t.Radius = 1
-			tables = append(tables, t)
 		}
 	}
 	return tables

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"testing"
@@ -80,21 +81,34 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestChoosePlan(t *testing.T) {
+// TestDesignNames: each name stands for one design, and where it is of no use for a k
+// it is refused.
+func TestDesignNames(t *testing.T) {
 	for k := range MaxDistanceLimit + 1 {
-		probes := 0
-		for _, n := range []int64{1, 1000, 1_000_000, 1_000_000_000, 1 << 40} {
-			p, err := ChoosePlan(k, n)
-			if err != nil || p.MaxDistance != k {
-				t.Fatalf("k = %d, n = %d: %v, %v", k, n, p, err)
+		plans := map[string]string{}
+		for _, d := range DesignsFor(k) {
+			named, err := DesignNamed(d.Name)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if p.Probes() < probes {
-				t.Errorf("k = %d, n = %d: %d probes, fewer than for less", k, n, p.Probes())
+			p := (&Plan{MaxDistance: k, Tables: named.build(k)}).String()
+			if other, twice := plans[p]; twice {
+				t.Errorf("k = %d: %s and %s are the same", k, d.Name, other)
 			}
-			if fewest := len(mustPlan(t, Design4, k).Tables); len(p.Tables) > max(maxChosenTables, fewest) {
-				t.Errorf("k = %d, n = %d: %d tables", k, n, len(p.Tables))
-			}
-			probes = p.Probes()
+			plans[p] = d.Name
 		}
+		for _, d := range Designs() {
+			if _, listed := plans[(&Plan{MaxDistance: k, Tables: d.build(k)}).String()]; !listed {
+				t.Errorf("k = %d: design %s is not among DesignsFor", k, d.Name)
+			}
+		}
+	}
+	for _, name := range []string{"", "5", "blocks", "blocks-", "blocks-0", "blocks-18", "blocks-02", "Blocks-2"} {
+		if d, err := DesignNamed(name); !errors.Is(err, ErrPlan) {
+			t.Errorf("%q is %v, %v", name, d, err)
+		}
+	}
+	if p, err := Blocks(5).Plan(3); !errors.Is(err, ErrPlan) {
+		t.Errorf("5 blocks for k = 3: %v, %v", p, err)
 	}
 }

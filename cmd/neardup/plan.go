@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/neardup/neardup/index"
@@ -11,19 +14,17 @@ import (
 
 var planCommand = command{
 	name:    "plan",
-	args:    "[-n 1e6] [-k 3] [-threshold 10]",
+	args:    "[-n 1e6] [-k 3] [-tables N] [-disk GB] [-ram GB] [-threshold 10]",
 	summary: "print the designs of tables, what they cost, and which one an index would choose",
 	run:     runPlan,
 }
 
-// entryBytes is what an entry takes in a compacted index: 1 M random fingerprints
-// imported with -design 4 and with -design 10, both compacted, differ by six tables
-// and 63.8 MB. Before compaction it is up to twice as much.
-const entryBytes = 10.6
-
 func runPlan(_ context.Context, c *call) error {
 	n := c.flags.Float64("n", 1e6, "`number` of documents")
 	k := c.flags.Int("k", 3, "largest Hamming `distance`")
+	tables := c.flags.Int("tables", 0, "largest `number` of tables (default 32)")
+	disk := c.flags.Float64("disk", 0, "most `GB` on disk, compacted, without the documents' records (default no limit)")
+	ram := c.flags.Float64("ram", 0, "`GB` of memory: what does not fit is read from disk (default no limit)")
 	threshold := c.flags.Float64("threshold", 10, "for the optimum: `log2` of the candidates that a probe may return")
 	if err := c.parse(); err != nil {
 		return err
@@ -34,40 +35,104 @@ func runPlan(_ context.Context, c *call) error {
 	if !(*n >= 1) || *n > 1e15 || math.IsNaN(*threshold) {
 		return usagef("-n is %g, want 1 to 1e15", *n)
 	}
-	chosen, err := index.ChoosePlan(*k, int64(*n))
-	if err != nil {
+	if *tables < 0 {
+		return usagef("-tables is %d, want 1 or more", *tables)
+	}
+	limits := index.Limits{Tables: *tables}
+	var err error
+	if limits.DiskBytes, err = gigabytes("disk", *disk); err != nil {
 		return err
+	}
+	if limits.RAMBytes, err = gigabytes("ram", *ram); err != nil {
+		return err
+	}
+	choice, refused := index.ChoosePlanWithin(*k, int64(*n), limits, index.Costs{})
+	if refused != nil && !errors.Is(refused, index.ErrPlan) {
+		return refused
 	}
 	fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, *n)
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "design\ttables\tprefixes\tradius\tprobes\tcandidates a query\tGB of tables\tms a query\t\t")
-	for _, d := range index.Designs() {
-		p, err := d.Plan(*k)
-		if err != nil {
-			return err
-		}
-		mark := ""
-		if p.String() == chosen.String() {
-			mark = "chosen"
-		}
-		low, high, radius := prefixes(p)
-		fmt.Fprintf(w, "%s\t%d\t%d..%d\t%d\t%d\t%.4g\t%.3g\t%.3g\t%s\t\n", d.Name, len(p.Tables), low, high, radius, p.Probes(),
-			p.Candidates(*n), float64(len(p.Tables))**n*entryBytes/1e9, p.Cost(*n)/1e6, mark)
-	}
-	if err := w.Flush(); err != nil {
+	if err := printDesigns(c, *k, int64(*n), limits, choice); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "\nchosen: the least time a query among the designs of at most 32 tables\n")
+	if refused != nil { // the table shows how far off the limits are
+		return refused
+	}
+	fmt.Fprintf(c.out, "\nchosen: %s\n", choice.Reason)
 	fmt.Fprintf(c.out, "optimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%g candidates a probe: %g tables\n",
 		*k, math.Log2(*n), *threshold, index.OptimalTables(64, *k, math.Log2(*n), *threshold))
 	return nil
 }
 
-// prefixes returns the shortest and the longest prefix, and the largest radius.
-func prefixes(p *index.Plan) (low, high, radius int) {
-	low = 64
-	for _, t := range p.Tables {
-		low, high, radius = min(low, t.Prefix), max(high, t.Prefix), max(radius, t.Radius)
+// gigabytes reads a limit, 0 for none.
+func gigabytes(name string, gb float64) (int64, error) {
+	if !(gb >= 0) || gb > 1e9 {
+		return 0, usagef("-%s is %g, want GB from 0 to 1e9", name, gb)
 	}
-	return low, high, radius
+	return int64(gb * 1e9), nil
+}
+
+// printDesigns prints a line a design. Memory is that of the filters and directories,
+// without blocks.
+func printDesigns(c *call, k int, n int64, limits index.Limits, choice index.Choice) error {
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	columns := []string{"design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
+		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk"}
+	if limits.RAMBytes > 0 {
+		columns = append(columns, fmt.Sprintf("us with %g GB", float64(limits.RAMBytes)/1e9))
+	}
+	fmt.Fprintf(w, "%s\t\t\n", strings.Join(columns, "\t"))
+	aliases, err := aliasesOf(k)
+	if err != nil {
+		return err
+	}
+	for _, d := range index.DesignsFor(k) {
+		p, err := d.Plan(k)
+		if err != nil {
+			return err
+		}
+		e := p.Estimate(n, index.Costs{}, limits.RAMBytes)
+		prefixes, radii := ranges(p)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t", strings.Join(append(aliases[p.String()], d.Name), ", "),
+			e.Tables, prefixes, radii, e.Probes, e.FilterLookups, e.Candidates,
+			(e.TableBytes+e.PostingBytes)/1e9, e.FilterBytes/1e9, e.MemoryBytes()/1e9, e.Warm/1e3, e.Disk/1e3)
+		if limits.RAMBytes > 0 {
+			fmt.Fprintf(w, "%.4g\t", e.Query/1e3)
+		}
+		mark := ""
+		if d.Name == choice.Design.Name {
+			mark = "chosen"
+		}
+		fmt.Fprintf(w, "%s\t\n", mark)
+	}
+	return w.Flush()
+}
+
+// aliasesOf returns the names of the designs that are numbers, by plan.
+func aliasesOf(k int) (map[string][]string, error) {
+	names := map[string][]string{}
+	for _, d := range []index.Design{index.Design2, index.Design3, index.Design4} {
+		p, err := d.Plan(k)
+		if err != nil {
+			return nil, err
+		}
+		names[p.String()] = append(names[p.String()], d.Name)
+	}
+	return names, nil
+}
+
+// ranges returns the least and the largest prefix, and the same of the radii.
+func ranges(p *index.Plan) (prefixes, radii string) {
+	var prefix, radius []int
+	for _, t := range p.Tables {
+		prefix, radius = append(prefix, t.Prefix), append(radius, t.Radius)
+	}
+	return span(prefix), span(radius)
+}
+
+func span(values []int) string {
+	low, high := slices.Min(values), slices.Max(values)
+	if low == high {
+		return fmt.Sprint(low)
+	}
+	return fmt.Sprintf("%d..%d", low, high)
 }

@@ -1,0 +1,144 @@
+package index
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestFilterSize compares with the filters that are really made.
+func TestFilterSize(t *testing.T) {
+	for _, prefix := range []int{1, 6, 9, 16, 23, 24, 25, 26, 32, 63, 64} {
+		for _, n := range []int64{1, 511, 1000, 70_000, 1_000_000, 3_000_000} {
+			for _, budget := range []int64{0, 63, 64, 5000, 1 << 20, 3 << 20, 1 << 40} {
+				bytes, _ := filterSize(prefix, n, budget)
+				if got := mustFilter(t, prefix, n, budget).Stats().Bytes; got != bytes {
+					t.Errorf("prefix %d, n = %d, budget %d: filterSize says %d bytes, it has %d", prefix, n, budget, bytes, got)
+				}
+			}
+		}
+	}
+}
+
+// TestEstimateOfFilters: as many probes pass as a filter of random fingerprints
+// lets through.
+func TestEstimateOfFilters(t *testing.T) {
+	const n = 200_000
+	rng := rand.New(rand.NewPCG(41, 0))
+	fps := uniform(rng, n)
+	for _, c := range []struct {
+		prefix, radius int
+		budget         int64
+	}{
+		{16, 1, unlimited}, {20, 0, unlimited}, {20, 1, unlimited}, {24, 2, unlimited}, // bit arrays, and blocked ones
+		{32, 1, unlimited}, {32, 1, n}, {32, 2, n / 2}, {32, 1, n / 4}, {32, 1, 0},
+	} {
+		f := mustFilter(t, c.prefix, n, c.budget)
+		f.AddAll(fps)
+		const queries = 20_000
+		passed := 0
+		var dst []uint64
+		for range queries {
+			dst = f.AppendMaybe(dst[:0], rng.Uint64(), c.radius)
+			passed += len(dst)
+		}
+		want := Table{Prefix: c.prefix, Radius: c.radius}.estimate(n, c.budget).passing
+		got := float64(passed) / queries
+		if allowed := 0.06*want + 5*math.Sqrt(want/queries); math.Abs(got-want) > allowed {
+			t.Errorf("prefix %d, radius %d, budget %d: %.4g probes pass, expected %.4g", c.prefix, c.radius, c.budget, got, want)
+		}
+	}
+}
+
+func TestFilterLookups(t *testing.T) {
+	for _, c := range []Table{{Prefix: 3, Radius: 2}, {Prefix: 6, Radius: 1}, {Prefix: 7, Radius: 3}, {Prefix: 16}, {Prefix: 20, Radius: 2}, {Prefix: 32, Radius: 1}} {
+		words := map[uint64]bool{}
+		for _, flips := range appendBall(nil, c.Prefix, 0, 0, c.Radius) {
+			words[flips>>(64-c.Prefix)>>groupBits] = true
+		}
+		if got := c.FilterLookups(); got != len(words) {
+			t.Errorf("prefix %d, radius %d: %d look-ups, not %d", c.Prefix, c.Radius, got, len(words))
+		}
+	}
+}
+
+// TestEstimate has figures worked out by hand for the plan of two tables.
+func TestEstimate(t *testing.T) {
+	costs := Costs{Query: 1000, FilterLookup: 20, PackedProbe: 300, PackedCandidate: 2, LiveSeek: 2000, LiveCandidate: 60, DiskRead: 100_000, DiskByte: 1}
+	const n = 1 << 32
+	e := mustPlan(t, Design2, 3).Estimate(n, costs, 0)
+	// A prefix of 32 bits is there with probability 1-1/e, in a bit array of 512 MiB.
+	// An entry has 64-32+1.44 bits by entropy, a posting 32 bits.
+	passing, entry := 66*(1-1/math.E), 33.44/8*1.045
+	warm := 1000 + 54*20 + passing*300 + 66*2
+	tables := 2 * n * entry
+	directory := (tables + n*4) / 1024 * 16
+	for name, c := range map[string]struct{ got, want float64 }{
+		"tables":      {float64(e.Tables), 2},
+		"probes":      {float64(e.Probes), 66},
+		"look-ups":    {float64(e.FilterLookups), 2 * (1 + 26)},
+		"passing":     {e.Passing, passing},
+		"candidates":  {e.Candidates, 66},
+		"table bytes": {e.TableBytes, tables},
+		"postings":    {e.PostingBytes, n * 4},
+		"filters":     {e.FilterBytes, 1 << 30},
+		"directories": {e.DirectoryBytes, directory},
+		"live bytes":  {e.LiveBytes, 2 * n * 22},
+		"on disk":     {e.DiskBytes(), tables + n*4 + 1<<30},
+		"in memory":   {e.MemoryBytes(), 1<<30 + directory},
+		"warm":        {e.Warm, warm},
+		"no limit":    {e.Query, warm},
+		"live":        {e.Live, 1000 + 54*20 + passing*2000 + 66*60},
+		"disk":        {e.Disk, warm + passing*100_000 + 66*entry + 33*4},
+	} {
+		if math.Abs(c.got/c.want-1) > 1e-9 {
+			t.Errorf("%s: %g, not %g", name, c.got, c.want)
+		}
+	}
+}
+
+// TestEstimateWithLittleMemory: what does not fit is read from disk, and filters that
+// do not fit let more through.
+func TestEstimateWithLittleMemory(t *testing.T) {
+	for _, d := range []Design{Design2, Design3, Design4, Design20} {
+		for _, n := range []int64{10_000_000, 1_000_000_000} {
+			p := mustPlan(t, d, 3)
+			whole := p.Estimate(n, Costs{}, 0)
+			blocks := whole.TableBytes + whole.PostingBytes
+			for share, want := range map[float64]float64{0: whole.Disk, 0.5: (whole.Warm + whole.Disk) / 2, 1: whole.Warm, 3: whole.Warm} {
+				got := p.Estimate(n, Costs{}, int64(whole.MemoryBytes()+share*blocks)+1).Query
+				if math.Abs(got/want-1) > 1e-6 {
+					t.Errorf("design %s, n = %d: %g ns with %g of the blocks in memory, not %g", d.Name, n, got, share, want)
+				}
+			}
+			half := p.Estimate(n, Costs{}, int64(whole.DirectoryBytes+whole.FilterBytes/2))
+			none := p.Estimate(n, Costs{}, 1)
+			if half.FilterBytes > whole.FilterBytes/2 || half.Passing < whole.Passing || half.Disk < 0.99*whole.Disk {
+				t.Errorf("design %s, n = %d: half of the filters takes %g bytes and passes %g of %g probes", d.Name, n, half.FilterBytes, half.Passing, whole.Passing)
+			}
+			if none.FilterBytes != 0 || none.FilterLookups != 0 || none.Passing != float64(none.Probes) || none.Query < 0.99*half.Query {
+				t.Errorf("design %s, n = %d: no memory gives %+v", d.Name, n, none)
+			}
+		}
+	}
+}
+
+// TestEstimateIsFinite for all that `neardup plan` accepts.
+func TestEstimateIsFinite(t *testing.T) {
+	for k := range MaxDistanceLimit + 1 {
+		for _, d := range DesignsFor(k) {
+			p := &Plan{MaxDistance: k, Tables: d.build(k)}
+			for _, n := range []int64{-1, 0, 1, 2, 1e6, 1e15} {
+				e := p.Estimate(n, Costs{}, 1<<33)
+				for _, figure := range []float64{e.Passing, e.Candidates, e.TableBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk, e.Live, e.Query} {
+					if !(figure >= 0) || math.IsInf(figure, 0) {
+						t.Fatalf("k = %d, design %s, n = %d: %+v", k, d.Name, n, e)
+					}
+				}
+				if e.Warm > e.Disk || e.Passing > float64(e.Probes)*(1+1e-9) {
+					t.Errorf("k = %d, design %s, n = %d: %+v", k, d.Name, n, e)
+				}
+			}
+		}
+	}
+}
