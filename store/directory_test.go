@@ -77,7 +77,11 @@ func TestBrokenDirectory(t *testing.T) {
 			first, second := s.chunkKey(0), s.chunkKey(1)
 			s.values[first], s.values[second] = s.values[second], s.values[first]
 		}, n, "chunk 1"},
-		"a chunk twice":     {func(s *storedTable) { s.values[s.chunkKey(1)] = s.values[s.chunkKey(0)] }, n, "chunk 1"},
+		"a chunk twice": {func(s *storedTable) { s.values[s.chunkKey(1)] = s.values[s.chunkKey(0)] }, n, "chunk 1"},
+		"a block twice": {func(s *storedTable) {
+			overlap := append([]uint64{lasts[directoryChunk-1]}, lasts[directoryChunk+1:2*directoryChunk]...)
+			s.values[s.chunkKey(1)] = chunkOf(overlap)
+		}, n, "block 4096 ends"},
 		"one chunk more":    {func(s *storedTable) { s.values[s.chunkKey(3)] = chunkOf(lasts[:1]) }, n, "chunk 3"},
 		"one block less":    {func(*storedTable) {}, n - 1, "chunk 2"},
 		"one block more":    {func(*storedTable) {}, n + 1, "chunk 2"},

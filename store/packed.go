@@ -141,7 +141,7 @@ func (p *PackedTable) locate(fp uint64) (b Block, at int, found bool, err error)
 	}
 	var buf [4]uint64
 	fps, at := b.AppendRange(buf[:0], fp, fp)
-	return b, at, len(fps) > 0 && fps[0] == fp, nil
+	return b, at, len(fps) > 0, nil
 }
 
 // blocksFrom yields the blocks in order, beginning with the one that Find names, from

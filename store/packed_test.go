@@ -219,7 +219,8 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 			s.values[s.blockKey(end+1)] = s.values[s.blockKey(end)]
 			s.lasts = s.lasts[:end+1]
 		},
-		"a key too long": func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
+		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
+		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
 		"a fingerprint less": func(s *storedTable) {
 			value, err := AppendBlock(nil, BlockEliasFano, nil, []uint64{s.lasts[3]})
 			if err != nil {
@@ -232,11 +233,16 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		change(s)
 		p := s.open(t, newBlockCache(0))
 		it, done := s.pebble(t)
-		var err error
-		for _, err = range p.blocksFrom(it, 0) {
-		}
-		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
-			t.Errorf("%s: %v", name, err)
+		for _, first := range []uint64{0, s.lasts[0] + 1} {
+			var err error
+			for _, err = range p.blocksFrom(it, first) {
+			}
+			if first != 0 && name == "a fingerprint less" {
+				continue // only a scan of all blocks can count
+			}
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
+				t.Errorf("%s, from %x: %v", name, first, err)
+			}
 		}
 		done()
 	}
