@@ -25,7 +25,8 @@ type Costs struct {
 }
 
 // DefaultCosts returns costs of the order of a common server with a solid-state
-// disk; `neardup bench` measures those of a machine.
+// disk. They are for comparing plans with each other; give those of a machine to get
+// its times.
 func DefaultCosts() Costs {
 	return Costs{
 		Query:           500,
