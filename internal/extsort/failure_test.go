@@ -1,0 +1,141 @@
+package extsort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// addAndRead returns the first error of Add, Sorted and Close.
+func addAndRead[R Record](ctx context.Context, s *Sorter[R], records []R) ([]R, error) {
+	for batch := range slices.Chunk(records, 1000) {
+		if err := s.Add(ctx, batch); err != nil {
+			if got, again := readAll(ctx, s); len(got) > 0 || !errors.Is(again, err) {
+				return nil, fmt.Errorf("%w, but then Sorted gave %d records, error %v", err, len(got), again)
+			}
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	got, err := readAll(ctx, s)
+	return got, errors.Join(err, s.Close())
+}
+
+// Each operation on the file system fails once, from the first to the last.
+func TestFileSystemErrors(t *testing.T) {
+	for _, name := range []string{"random", "nested", "equal"} {
+		t.Run(name, func(t *testing.T) {
+			k := keys[slices.IndexFunc(keys, func(k keyKind) bool { return k.name == name })]
+			records := makeRecords[[2]uint64](100_000, 5, k.next)
+			want := stableSorted(records)
+			before := runtime.NumGoroutine()
+			failures := 0
+			for at := int32(0); ; at += 1 + at/10 {
+				var operations atomic.Int32
+				fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error {
+					if operations.Add(1)-1 == at {
+						return syscall.ENOSPC
+					}
+					return nil
+				}))
+				s := New[[2]uint64](Options{MemoryBytes: 1, Dir: "spill/here", FS: fs})
+				got, err := addAndRead(t.Context(), s, records)
+				if err == nil {
+					if !slices.Equal(got, want) {
+						t.Fatalf("operation %d: not the order of a stable sort", at)
+					}
+					if operations.Load() <= at {
+						break
+					}
+					t.Fatalf("operation %d failed, but no error came back", at)
+				}
+				failures++
+				if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spill/here") {
+					t.Fatalf("operation %d: %v", at, err)
+				}
+			}
+			if failures < 20 {
+				t.Errorf("only %d operations failed", failures)
+			}
+			expectGoroutines(t, before)
+		})
+	}
+}
+
+func TestSpillFileCutShort(t *testing.T) {
+	dir := t.TempDir()
+	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})
+	defer s.Close()
+	addAll(t, s, makeRecords[[2]uint64](100_000, 6, keys[0].next))
+	if err := s.root.settle(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, SpillPattern))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.Truncate(files[0], 500_001); err != nil {
+		t.Fatal(err)
+	}
+	_, err = readAll(t.Context(), s)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+	_, where, _ := strings.Cut(err.Error(), files[0]+" was cut short, nothing at byte ")
+	var at int64
+	if _, e := fmt.Sscanf(where, "%d:", &at); e != nil || at < 500_001 {
+		t.Error(err)
+	}
+}
+
+func TestContext(t *testing.T) {
+	records := makeRecords[[2]uint64](100_000, 7, keys[0].next)
+	before := runtime.NumGoroutine()
+
+	t.Run("Add", func(t *testing.T) {
+		s, _ := newSpilling[[2]uint64]()
+		defer s.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Add(ctx, records); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		got, err := addAndRead(t.Context(), s, records)
+		if err != nil || !slices.Equal(got, stableSorted(records)) {
+			t.Errorf("a context done before Add has done harm: %v", err)
+		}
+	})
+	t.Run("Sorted", func(t *testing.T) {
+		s, fs := newSpilling[[2]uint64]()
+		defer s.Close()
+		addAll(t, s, records)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		why := errors.New("enough")
+		var last error
+		n := 0
+		for run, err := range s.Sorted(ctx) {
+			last = err
+			n += len(run)
+			cancel(why)
+		}
+		if !errors.Is(last, why) || n == 0 || n >= len(records) {
+			t.Errorf("%d records, error %v", n, last)
+		}
+		if files := spillFiles(t, fs); len(files) > 0 {
+			t.Errorf("left %v", files)
+		}
+	})
+	expectGoroutines(t, before)
+}

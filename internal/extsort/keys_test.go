@@ -1,0 +1,71 @@
+package extsort
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+type keyKind struct {
+	name string
+	next func(r *rand.Rand, i int) uint64
+}
+
+// keys are named ways to make first words, even ones and those that are meant
+// to hurt a distribution sort.
+var keys = []keyKind{
+	{"random", func(r *rand.Rand, _ int) uint64 { return r.Uint64() }},
+	{"equal", func(*rand.Rand, int) uint64 { return 0x0123456789abcdef }},
+	{"ascending", func(_ *rand.Rand, i int) uint64 { return uint64(i) }},
+	{"descending", func(_ *rand.Rand, i int) uint64 { return math.MaxUint64 - uint64(i) }},
+	{"few values", func(r *rand.Rand, _ int) uint64 { return r.Uint64N(5) * 0x3333333333333333 }},
+	{"extremes", func(r *rand.Rand, _ int) uint64 { return -r.Uint64N(2) }},
+	{"shared top 40 bits", func(r *rand.Rand, _ int) uint64 { return 0xabcdef1234<<24 | r.Uint64N(1<<24) }},
+	{"few bits set", func(r *rand.Rand, _ int) uint64 {
+		x := uint64(1) << r.Uint64N(64)
+		return x | 1<<r.Uint64N(64)
+	}},
+	{"clusters of near-duplicates", func(r *rand.Rand, _ int) uint64 {
+		x := (1 + r.Uint64N(20)) * 0x9e3779b97f4a7c15
+		for range r.IntN(4) {
+			x ^= 1 << r.Uint64N(64)
+		}
+		return x
+	}},
+	{"one outlier", func(_ *rand.Rand, i int) uint64 {
+		if i == 1000 {
+			return 1
+		}
+		return 1 << 63
+	}},
+	// At each level of distribution all but a few records share a bucket.
+	{"nested", func(r *rand.Rand, _ int) uint64 {
+		if r.IntN(20) > 0 {
+			return r.Uint64N(3)
+		}
+		return r.Uint64() >> (8 * r.Uint64N(8))
+	}},
+	{"half of it equal", func(r *rand.Rand, _ int) uint64 {
+		if r.IntN(2) == 0 {
+			return 1 << 62
+		}
+		return r.Uint64()
+	}},
+}
+
+// recordOf fills a record with as many words as it has.
+func recordOf[R Record](words ...uint64) (r R) {
+	for i := range min(len(r), len(words)) {
+		r[i] = words[i]
+	}
+	return r
+}
+
+// makeRecords gives records with their position in the second word, if there is one.
+func makeRecords[R Record](n int, seed uint64, next func(*rand.Rand, int) uint64) []R {
+	random := rand.New(rand.NewPCG(seed, 0))
+	records := make([]R, n)
+	for i := range records {
+		records[i] = recordOf[R](next(random, i), uint64(i), ^uint64(i), seed)
+	}
+	return records
+}

@@ -1,0 +1,253 @@
+package extsort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// addAll adds records in batches of random length.
+func addAll[R Record](t testing.TB, s *Sorter[R], records []R) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(uint64(len(records)), 1))
+	for rest := records; len(rest) > 0; {
+		n := min(random.IntN(3000), len(rest))
+		batch := slices.Clone(rest[:n])
+		if err := s.Add(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		clear(batch) // Add has copied it
+		rest = rest[n:]
+	}
+	if s.Len() != int64(len(records)) {
+		t.Fatalf("Len is %d after %d records", s.Len(), len(records))
+	}
+}
+
+// readAll collects the runs, and writes over each as a consumer may.
+func readAll[R Record](ctx context.Context, s *Sorter[R]) (all []R, err error) {
+	for run, err := range s.Sorted(ctx) {
+		if err != nil {
+			return all, err
+		}
+		if len(run) == 0 {
+			return all, errors.New("an empty run")
+		}
+		all = append(all, run...)
+		clear(run)
+	}
+	return all, nil
+}
+
+// newSpilling has the least memory there is: 1 MiB, of which 672 KiB hold
+// records and 64 KiB a run.
+func newSpilling[R Record]() (*Sorter[R], *vfs.MemFS) {
+	fs := vfs.NewMem()
+	return New[R](Options{MemoryBytes: 1, Dir: "spill/here", FS: fs}), fs
+}
+
+func spillFiles(t testing.TB, fs vfs.FS) []string {
+	t.Helper()
+	names, err := fs.List("spill/here")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// expectGoroutines waits until there are no more than before.
+func expectGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+func TestSorter(t *testing.T) {
+	t.Run("bytes=8", testSorter[[1]uint64])
+	t.Run("bytes=16", testSorter[[2]uint64])
+	t.Run("bytes=24", testSorter[[3]uint64])
+	t.Run("bytes=32", testSorter[[4]uint64])
+}
+
+func testSorter[R Record](t *testing.T) {
+	for _, k := range keys {
+		for _, n := range []int{0, 1, 100, 5000, 100_000} {
+			t.Run(fmt.Sprintf("%s/n=%d", k.name, n), func(t *testing.T) {
+				records := makeRecords[R](n, uint64(n), k.next)
+				s, fs := newSpilling[R]()
+				addAll(t, s, records)
+				if spilled := len(spillFiles(t, fs)) > 0; spilled != (n == 100_000) {
+					t.Errorf("spilled: %v", spilled)
+				}
+				got, err := readAll(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got, stableSorted(records)) {
+					t.Error("not the order of a stable sort")
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				if files := spillFiles(t, fs); len(files) > 0 {
+					t.Errorf("left %v", files)
+				}
+			})
+		}
+	}
+}
+
+// Random records, so many that the buckets themselves are too large for a buffer.
+func TestSorterEvenBucketsTooLarge(t *testing.T) {
+	records := makeRecords[[2]uint64](1_300_000, 1, keys[0].next)
+	s, fs := newSpilling[[2]uint64]()
+	addAll(t, s, records)
+	for b := range s.root.buckets {
+		if err := s.root.settle(); err != nil {
+			t.Fatal(err)
+		}
+		if s.root.records(b) <= int64(s.budget.bufferLen) {
+			t.Fatalf("bucket %d fits in a buffer", b)
+		}
+	}
+	got, err := readAll(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, stableSorted(records)) {
+		t.Error("not the order of a stable sort")
+	}
+	if files := spillFiles(t, fs); len(files) > 0 {
+		t.Errorf("left %v", files)
+	}
+}
+
+// Enough memory for the records but not for a run of all of them: skewed ones
+// are distributed again, in memory.
+func TestSorterInMemory(t *testing.T) {
+	for _, k := range keys {
+		t.Run(k.name, func(t *testing.T) {
+			records := makeRecords[[2]uint64](300_000, 2, k.next)
+			fs := vfs.NewMem()
+			s := New[[2]uint64](Options{MemoryBytes: 24 << 20, Dir: "spill/here", FS: fs})
+			addAll(t, s, records)
+			got, err := readAll(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, stableSorted(records)) {
+				t.Error("not the order of a stable sort")
+			}
+			// Nested ones hold open chunks for many levels, so some of them spill.
+			if _, err := fs.List("spill"); k.name != "nested" && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the folder was made: %v", err)
+			}
+		})
+	}
+}
+
+func TestBreak(t *testing.T) {
+	for _, k := range keys {
+		for _, runs := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/%d", k.name, runs), func(t *testing.T) {
+				before := runtime.NumGoroutine()
+				s, fs := newSpilling[[2]uint64]()
+				addAll(t, s, makeRecords[[2]uint64](100_000, 3, k.next))
+				n := 0
+				for _, err := range s.Sorted(t.Context()) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n++; n == runs {
+						break
+					}
+				}
+				expectGoroutines(t, before)
+				if files := spillFiles(t, fs); len(files) > 0 {
+					t.Errorf("left %v", files)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	records := makeRecords[[2]uint64](100_000, 4, keys[0].next)
+	t.Run("before Sorted", func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		s, fs := newSpilling[[2]uint64]()
+		addAll(t, s, records)
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		expectGoroutines(t, before)
+		if files := spillFiles(t, fs); len(files) > 0 {
+			t.Errorf("left %v", files)
+		}
+		if err := s.Add(t.Context(), records); !errors.Is(err, ErrClosed) {
+			t.Errorf("Add: %v", err)
+		}
+		if _, err := readAll(t.Context(), s); !errors.Is(err, ErrClosed) {
+			t.Errorf("Sorted: %v", err)
+		}
+	})
+	t.Run("in the loop", func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		s, fs := newSpilling[[2]uint64]()
+		addAll(t, s, records)
+		steps := 0
+		var last error
+		for _, err := range s.Sorted(t.Context()) {
+			steps++
+			if last = err; err == nil {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if steps != 2 || !errors.Is(last, ErrClosed) {
+			t.Errorf("%d steps, the last with %v", steps, last)
+		}
+		expectGoroutines(t, before)
+		if files := spillFiles(t, fs); len(files) > 0 {
+			t.Errorf("left %v", files)
+		}
+	})
+	t.Run("unused", func(t *testing.T) {
+		if err := New[[1]uint64](Options{}).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSortedOnce(t *testing.T) {
+	s, _ := newSpilling[[1]uint64]()
+	defer s.Close()
+	if got, err := readAll(t.Context(), s); err != nil || len(got) > 0 {
+		t.Errorf("an empty Sorter gives %v, %v", got, err)
+	}
+	if _, err := readAll(t.Context(), s); !errors.Is(err, ErrSorted) {
+		t.Errorf("Sorted: %v", err)
+	}
+	if err := s.Add(t.Context(), make([][1]uint64, 1)); !errors.Is(err, ErrSorted) {
+		t.Errorf("Add: %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package extsort
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// extent is a run of bytes in a spill file.
+type extent struct{ offset, bytes int64 }
+
+// spillFile is written from start to end, and read while and after that.
+type spillFile struct {
+	fs       vfs.FS
+	path     string
+	f        vfs.File
+	written  int64
+	buffered []byte // written with the next flush; its array is shared by all files of a Sorter
+}
+
+func createSpillFile(fs vfs.FS, dir string, buffer []byte) (*spillFile, error) {
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("extsort: make the folder for spill files %s: %w", dir, err)
+	}
+	name := strings.Replace(SpillPattern, "*", fmt.Sprintf("%016x", rand.Uint64()), 1)
+	path := fs.PathJoin(dir, name)
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, fmt.Errorf("extsort: create spill file %s: %w", path, err)
+	}
+	return &spillFile{fs: fs, path: path, f: f, buffered: buffer[:0]}, nil
+}
+
+// size counts what is buffered too.
+func (s *spillFile) size() int64 { return s.written + int64(len(s.buffered)) }
+
+func (s *spillFile) append(data []byte) error {
+	for len(data) > 0 {
+		n := copy(s.buffered[len(s.buffered):cap(s.buffered)], data)
+		s.buffered = s.buffered[:len(s.buffered)+n]
+		data = data[n:]
+		if len(s.buffered) == cap(s.buffered) {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *spillFile) flush() error {
+	n, err := s.f.Write(s.buffered)
+	if err == nil && n < len(s.buffered) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return fmt.Errorf("extsort: write spill file %s at byte %d: %w", s.path, s.written, err)
+	}
+	s.written += int64(n)
+	s.buffered = s.buffered[:0]
+	return nil
+}
+
+func (s *spillFile) readAt(data []byte, offset int64) error {
+	n, err := s.f.ReadAt(data, offset)
+	if n == len(data) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return fmt.Errorf("extsort: spill file %s was cut short, nothing at byte %d: %w",
+			s.path, offset+int64(n), io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("extsort: read spill file %s at byte %d: %w", s.path, offset+int64(n), err)
+}
+
+func (s *spillFile) remove() error {
+	err := s.f.Close() // before Remove: Windows removes no open file
+	if e := s.fs.Remove(s.path); e != nil && err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("extsort: remove spill file %s: %w", s.path, err)
+	}
+	return nil
+}
