@@ -2,8 +2,6 @@ package index
 
 import (
 	"context"
-
-	"github.com/neardup/neardup/store"
 )
 
 // Add stores documents as they are, whatever is stored already, in one atomic
@@ -20,7 +18,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	}
 	defer x.end()
 	for i := range docs {
-		if err := docs[i].check(); err != nil {
+		if err := docs[i].Validate(); err != nil {
 			return err
 		}
 	}
@@ -49,22 +47,19 @@ func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, 
 		last[docs[i].Key] = i
 	}
 	var c change
-	err = x.withView(func(v *store.View) error {
-		for i := range docs {
-			if docs[i].Key != "" && last[docs[i].Key] != i {
-				continue
-			}
-			c.add = append(c.add, &docs[i])
-			if docs[i].Key == "" {
-				continue
-			}
-			if _, _, err := c.replace(x.store, v, docs[i].Key); err != nil {
-				return err
-			}
+	for i := range docs {
+		if docs[i].Key != "" && last[docs[i].Key] != i {
+			continue
 		}
-		return ctx.Err()
-	})
-	if err != nil {
+		c.add = append(c.add, &docs[i])
+		if docs[i].Key == "" {
+			continue
+		}
+		if _, _, err := c.replace(x.store, docs[i].Key); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if finish, err = x.apply(&c); err != nil {

@@ -2,11 +2,10 @@ package index
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/neardup/neardup/store"
 )
 
 // Status is what CheckAndAdd found out about a document.
@@ -70,7 +69,7 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 	}
 	defer x.end()
 	for i := range docs {
-		if err := docs[i].check(); err != nil {
+		if err := docs[i].Validate(); err != nil {
 			return nil, err
 		}
 	}
@@ -144,19 +143,16 @@ func (w *checking) run(ctx context.Context) (finish func() error, err error) {
 
 func (w *checking) attempt(ctx context.Context) (finish func() error, err error) {
 	x := w.index
-	views, err := x.sameViews(min(runtime.GOMAXPROCS(0), (len(w.docs)+15)/16))
+	readers, err := w.readers()
 	if err != nil {
 		return nil, err
 	}
-	seen := x.store.Last() // the views show nothing that was applied later
-	err = w.search(ctx, views)
+	err = w.search(ctx, readers)
 	if err == nil {
-		err = w.decide(ctx, views[0])
+		err = w.decide(ctx, readers[0])
 	}
-	for _, v := range views {
-		v.Close()
-	}
-	if err != nil {
+	seen := x.store.Last() // the readers show nothing that was applied later
+	if err := errors.Join(err, closeAll(readers)); err != nil {
 		return nil, err
 	}
 	if w.change.empty() {
@@ -172,6 +168,15 @@ func (w *checking) attempt(ctx context.Context) (finish func() error, err error)
 	return finish, nil
 }
 
+// readers returns as many as are worth it; a single one takes no view before it needs it.
+func (w *checking) readers() ([]*reader, error) {
+	n := min(runtime.GOMAXPROCS(0), (len(w.docs)+15)/16)
+	if n == 1 && len(w.docs) == 1 {
+		return []*reader{w.index.reader()}, nil
+	}
+	return w.index.sameReaders(n)
+}
+
 // restOn lets the change fail if a stored document that a verdict names is gone by
 // then. Flights do not tell: the fingerprint that a recrawl takes out is not known when
 // it begins. Without this, two pages that swap their contents would each be dropped
@@ -184,16 +189,16 @@ func (w *checking) restOn() {
 	}
 }
 
-func (w *checking) search(ctx context.Context, views []*store.View) error {
+func (w *checking) search(ctx context.Context, readers []*reader) error {
 	w.hits = make([][]hit, len(w.docs))
-	errs := make([]error, len(views))
+	errs := make([]error, len(readers))
 	worker := func(n int) {
-		for i := n; i < len(w.docs) && errs[n] == nil; i += len(views) {
-			w.hits[i], errs[n] = w.index.search(ctx, views[n], w.docs[i].stored(), w.index.plan.MaxDistance)
+		for i := n; i < len(w.docs) && errs[n] == nil; i += len(readers) {
+			w.hits[i], errs[n] = readers[n].search(ctx, w.docs[i].stored(), w.index.plan.MaxDistance)
 		}
 	}
 	var wg sync.WaitGroup
-	for n := 1; n < len(views); n++ {
+	for n := 1; n < len(readers); n++ {
 		wg.Go(func() { worker(n) })
 	}
 	worker(0)
@@ -207,35 +212,35 @@ func (w *checking) search(ctx context.Context, views []*store.View) error {
 }
 
 // decide goes through the window in order.
-func (w *checking) decide(ctx context.Context, v *store.View) error {
+func (w *checking) decide(ctx context.Context, r *reader) error {
 	w.origin = make([]int, len(w.docs))
 	w.removed = make(map[uint64]bool)
 	for i := range w.docs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.decideOne(v, i); err != nil {
+		if err := w.decideOne(r, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *checking) decideOne(v *store.View, i int) error {
+func (w *checking) decideOne(r *reader, i int) error {
 	verdict := &w.verdicts[i]
 	verdict.Document = w.docs[i]
 	known := false
 	if key := w.docs[i].Key; key != "" {
 		var old Document
 		var err error
-		if old, known, err = w.change.replace(w.index.store, v, key); err != nil {
+		if old, known, err = w.change.replace(w.index.store, key); err != nil {
 			return err
 		}
 		if known {
 			w.removed[old.ID] = true
 		}
 	}
-	nearest, found, err := w.nearest(v, i)
+	nearest, found, err := w.nearest(r, i)
 	if err != nil {
 		return err
 	}
@@ -258,20 +263,20 @@ func (w *checking) decideOne(v *store.View, i int) error {
 
 // nearest returns the nearest stored document of the scope, by (distance, ID), that
 // the window does not take out.
-func (w *checking) nearest(v *store.View, i int) (Match, bool, error) {
-	for found, err := range documents(v, w.hits[i]) {
+func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
+	for found, err := range r.documents(w.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
 		}
 		if w.removed[found.id] {
 			continue
 		}
-		d, err := readDocument(v, found.id, found.stored)
+		d, err := r.document(found.id, found.hit.stored)
 		if err != nil {
 			return Match{}, false, err
 		}
 		if d.Scope == w.docs[i].Scope {
-			return Match{d, found.distance}, true, nil
+			return Match{d, found.hit.distance}, true, nil
 		}
 	}
 	return Match{}, false, nil

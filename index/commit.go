@@ -50,7 +50,7 @@ func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 }
 // key of every document that is added or removed. No other change touches the key
 // while this one is in the air, so the newest state is that of any view of it.
 func (c *change) noteKey(s *store.Store, key string) error {
-	hash := keyHash(key)
+	hash := store.KeyHash(key)
 	if _, noted := c.keys[hash]; noted {
 		return nil
 	}
@@ -66,11 +66,11 @@ func (c *change) noteKey(s *store.Store, key string) error {
 }
 
 // replace lets the change remove the document that has a key, if there is one.
-func (c *change) replace(s *store.Store, v *store.View, key string) (old Document, known bool, err error) {
+func (c *change) replace(s *store.Store, key string) (old Document, known bool, err error) {
 	if err := c.noteKey(s, key); err != nil {
 		return Document{}, false, err
 	}
-	old, known, err = findKey(v, key, c.keys[keyHash(key)].ids)
+	old, known, err = findKey(s, key, c.keys[store.KeyHash(key)].ids)
 	if err == nil && known {
 		c.remove = append(c.remove, old)
 	}
@@ -125,11 +125,27 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 		return nil, err
 	}
 	batch.SetCounters(counters)
+	x.announce(postings, c, counters)
 	finish, err = x.store.Apply(batch, x.opts.Durability == Sync)
 	if err == nil {
 		x.counters, x.lastSecond = counters, second
 	}
 	return finish, err
+}
+
+// announce tells readers of a change before it is visible.
+func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters store.Counters) {
+	x.live.add(slices.Collect(maps.Keys(postings)))
+	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
+		for _, d := range c.add {
+			if r := d.record(); !r.Bare() {
+				x.firstRecord.Store(d.ID)
+				break
+			}
+		}
+	}
+	x.nextID.Store(counters.NextID)
+	x.applied.Add(1)
 }
 
 type postingChange struct{ added, removed []uint64 }
@@ -154,7 +170,7 @@ func (c *change) addDocument(batch *store.Batch, d *Document, postings map[uint6
 	}
 	batch.SetRecord(d.ID, r)
 	if d.Key != "" {
-		hash := keyHash(d.Key)
+		hash := store.KeyHash(d.Key)
 		c.keys[hash] = keyChange{c.keys[hash].ids.With(d.ID), true}
 	}
 }
@@ -169,7 +185,7 @@ func (c *change) removeDocument(batch *store.Batch, d *Document, postings map[ui
 	}
 	batch.DeleteRecord(d.ID)
 	if d.Key != "" {
-		hash := keyHash(d.Key)
+		hash := store.KeyHash(d.Key)
 		c.keys[hash] = keyChange{c.keys[hash].ids.Without(store.NewIDs(d.ID)), true}
 	}
 }
@@ -185,13 +201,20 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		if err != nil {
 			return err
 		}
-		if gone {
+		packed, err := x.isPacked(stored)
+		if err != nil {
+			return err
+		}
+		if gone && !packed {
 			batch.DeletePosting(stored)
 			vanish = append(vanish, stored)
 			continue
 		}
 		batch.ChangePosting(stored, store.NewIDs(p.added...), store.NewIDs(p.removed...))
-		there, err := x.isStored(stored, p)
+		if packed || len(p.removed) > 0 {
+			continue
+		}
+		there, err := x.isLive(stored)
 		if err != nil {
 			return err
 		}
@@ -220,13 +243,22 @@ func (x *Index) leavesNone(stored uint64, p *postingChange) (bool, error) {
 	return ids.Without(store.NewIDs(slices.Clone(p.removed)...)).Len() == 0, err
 }
 
-// isStored reports whether the tables from 1 on hold a fingerprint. They are asked
-// rather than table 0, whose posting may take long to merge.
-func (x *Index) isStored(stored uint64, p *postingChange) (bool, error) {
-	if len(p.removed) > 0 || len(x.plan.Tables) == 1 {
-		return true, nil
+// isPacked reports whether a fingerprint has an entry in every packed table.
+func (x *Index) isPacked(stored uint64) (bool, error) {
+	p := x.store.Packed(0)
+	if p == nil || !x.filters.mayContain(stored) {
+		return false, nil
 	}
-	return x.store.Contains(1, x.plan.Tables[1].Permutation.apply(stored))
+	return p.Contains(stored)
+}
+
+// isLive reports whether a fingerprint has a live entry in the tables from 1 on. They
+// are asked rather than table 0, whose posting may take long to merge.
+func (x *Index) isLive(stored uint64) (bool, error) {
+	if len(x.plan.Tables) == 1 || !x.live.mayContain(stored) {
+		return false, nil
+	}
+	return x.store.ContainsLive(1, x.plan.Tables[1].Permute(stored))
 }
 
 // permute fills dst with the sorted entries of some fingerprints in a table.

@@ -334,16 +334,17 @@ func TestCancelledQueryEnds(t *testing.T) {
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, nil, uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
 		x.plan, x.masks = p, []uint64{p.Tables[0].mask()}
+		x.live.close()
+		x.live.set.Store(everything(p, 1))
 		ctx, cancel := context.WithCancel(context.Background())
-		v, err := x.store.View()
-		if err != nil {
-			t.Fatal(err)
-		}
 		cancel()
-		if _, err := x.search(ctx, v, 0, 1); !errors.Is(err, context.Canceled) {
+		r := x.reader()
+		if _, err := r.search(ctx, 0, 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v: %v", p, err)
 		}
-		v.Close()
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -38,14 +38,14 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 	f := &flight{done: make(chan struct{})}
 	for _, key := range keys {
-		f.keys = append(f.keys, keyHash(key))
+		f.keys = append(f.keys, store.KeyHash(key))
 	}
-	return x.remove(ctx, f, func(v *store.View, c *change) error {
+	return x.remove(ctx, f, func(_ *store.View, c *change) error {
 		for _, key := range keys {
 			if key == "" {
 				continue
 			}
-			if _, _, err := c.replace(x.store, v, key); err != nil {
+			if _, _, err := c.replace(x.store, key); err != nil {
 				return err
 			}
 		}
@@ -129,11 +129,7 @@ func (x *Index) expireRecords(first *uint64, bound uint64) func(*store.View, *ch
 				break
 			}
 			*first = r.ID + 1
-			d, err := documentOf(r.ID, r.Record, nil)
-			if err != nil {
-				return err
-			}
-			c.remove = append(c.remove, d)
+			c.remove = append(c.remove, documentOf(r.ID, r.Record))
 		}
 		for i := range c.remove {
 			if key := c.remove[i].Key; key != "" {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/store"
 )
@@ -46,26 +44,14 @@ type Match struct {
 	Distance int // Hamming distance of the fingerprints
 }
 
-// stored is the fingerprint as the tables hold it. XOR with a hash of the scope
-// keeps distances within a scope and makes those across scopes random.
-func (d *Document) stored() uint64 {
-	return uint64(d.Fingerprint) ^ scopeHash(d.Scope)
-}
-
-func scopeHash(scope string) uint64 {
-	if scope == "" {
-		return 0
-	}
-	return xxhash.Sum64String(scope)
-}
-
-func keyHash(key string) uint64 { return xxhash.Sum64String(key) }
+func (d *Document) stored() uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func (d *Document) record() store.Record {
 	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Scope: d.Scope, Key: d.Key}
 }
 
-func (d *Document) check() error {
+// Validate checks a document as every call that stores one does. Error: ErrTooLarge.
+func (d *Document) Validate() error {
 	if len(d.Key) > MaxKeyBytes {
 		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
 	}
@@ -75,18 +61,34 @@ func (d *Document) check() error {
 	return nil
 }
 
-// readDocument loads a document of the given stored fingerprint.
-func readDocument(v *store.View, id, stored uint64) (Document, error) {
-	r, recorded, err := v.Record(id)
-	if err != nil {
-		return Document{}, err
+// document loads a document of the given stored fingerprint.
+func (r *reader) document(id, stored uint64) (d Document, err error) {
+	d = bareDocument(id, stored)
+	if id >= r.x.firstRecord.Load() {
+		if d, err = r.recorded(id, d); err != nil {
+			return Document{}, err
+		}
 	}
-	if recorded {
-		return documentOf(id, r, v)
-	}
-	d := bareDocument(id, stored)
-	d.Added, err = v.Added(id)
+	d.Added, err = r.added(id)
 	return d, err
+}
+
+// recorded returns the document as its record has it, or else as a bare one.
+func (r *reader) recorded(id uint64, bare Document) (Document, error) {
+	var records recordReader = r.x.store
+	if r.v != nil {
+		records = r.v
+	}
+	record, found, err := records.Record(id)
+	if err != nil || !found {
+		return bare, err
+	}
+	return documentOf(id, record), nil
+}
+
+// recordReader is a store's newest state, or a view.
+type recordReader interface {
+	Record(id uint64) (store.Record, bool, error)
 }
 
 // bareDocument is a document that has no record, and so an empty scope.
@@ -94,26 +96,22 @@ func bareDocument(id, stored uint64) Document {
 	return Document{ID: id, Fingerprint: fingerprint.Fingerprint(stored)}
 }
 
-// documentOf makes a document of its record. Its time of arrival is read from
-// clock, if there is one.
-func documentOf(id uint64, r store.Record, clock *store.View) (d Document, err error) {
-	d = Document{
+// documentOf makes a document of its record, but for its time of arrival.
+func documentOf(id uint64, r store.Record) Document {
+	return Document{
 		ID:          id,
 		Key:         r.Key,
 		Fingerprint: fingerprint.Fingerprint(r.Fingerprint),
 		Shingle:     fingerprint.Fingerprint(r.Shingle),
 		Scope:       r.Scope,
 	}
-	if clock != nil {
-		d.Added, err = clock.Added(id)
-	}
-	return d, err
 }
 
-// findKey returns the document that has a key, among those whose key has its hash.
-func findKey(v *store.View, key string, ids store.IDs) (Document, bool, error) {
+// findKey returns the document that has a key, among those whose key has its hash,
+// without its time of arrival.
+func findKey(records recordReader, key string, ids store.IDs) (Document, bool, error) {
 	for id := range ids.All() {
-		r, recorded, err := v.Record(id)
+		r, recorded, err := records.Record(id)
 		if err != nil {
 			return Document{}, false, err
 		}
@@ -121,8 +119,7 @@ func findKey(v *store.View, key string, ids store.IDs) (Document, bool, error) {
 			return Document{}, false, fmt.Errorf("%w: document %d of key %.80q has no record", ErrCorrupt, id, key)
 		}
 		if r.Key == key {
-			d, err := documentOf(id, r, v)
-			return d, err == nil, err
+			return documentOf(id, r), true, nil
 		}
 	}
 	return Document{}, false, nil

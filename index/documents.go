@@ -69,8 +69,8 @@ func walkRecords(ctx context.Context, v, clock *store.View, yield func(Document,
 		if err != nil {
 			return err
 		}
-		d, err := documentOf(r.ID, r.Record, clock)
-		if err != nil {
+		d := documentOf(r.ID, r.Record)
+		if d.Added, err = clock.Added(r.ID); err != nil {
 			return err
 		}
 		if !yield(d, nil) {

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+
+	"github.com/neardup/neardup/store"
 )
 
 // flights are the changes under way, in the order in which they began. A change
@@ -32,7 +34,7 @@ func newFlight(docs []Document) *flight {
 	for i := range docs {
 		f.stored = append(f.stored, docs[i].stored())
 		if docs[i].Key != "" {
-			f.keys = append(f.keys, keyHash(docs[i].Key))
+			f.keys = append(f.keys, store.KeyHash(docs[i].Key))
 		}
 	}
 	return f

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/neardup/neardup/store"
 )
@@ -16,11 +18,21 @@ type Index struct {
 	masks []uint64 // of each table, the bits of a fingerprint that its prefix takes
 	opts  Options
 
+	filters *packedFilters // of what the last compaction packed
+	live    *liveFilters   // of what was written since
+	readers sync.Pool      // of *reader
+	clock   atomic.Pointer[clockRange]
+
 	flights flights
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
 	counters   store.Counters
 	lastSecond uint64
+
+	// For readers, set before what they tell of becomes visible.
+	applied     atomic.Uint64 // changes
+	nextID      atomic.Uint64
+	firstRecord atomic.Uint64 // the documents before it are bare
 
 	lifeMu sync.Mutex
 	calls  sync.WaitGroup
@@ -54,7 +66,10 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if x.store, err = store.Open(dir, storeOptions); err != nil {
 		return nil, err
 	}
-	if err := x.load(); err != nil {
+	if err = x.load(); err == nil {
+		err = x.startFilters()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.store.Close()))
 	}
 	return x, nil
@@ -83,10 +98,65 @@ func (x *Index) load() error {
 			return err
 		}
 	}
+	x.nextID.Store(x.counters.NextID)
+	x.firstRecord.Store(noRecord)
 	return x.withView(func(v *store.View) (err error) {
+		for r, err := range v.Records(1) {
+			if err != nil {
+				return err
+			}
+			x.firstRecord.Store(r.ID)
+			break
+		}
 		x.lastSecond, err = v.LastSecond()
 		return err
 	})
+}
+
+// noRecord as firstRecord says that all documents are bare.
+const noRecord = math.MaxUint64
+
+// startFilters loads and makes, in the background, what says which tables to look at.
+func (x *Index) startFilters() error {
+	live, err := x.store.HasLive()
+	if err != nil {
+		return err
+	}
+	expected, budget := int64(0), x.opts.filterBytes()/2
+	if live {
+		expected = max(1, int64(x.counters.Documents)-int64(x.store.PackedEntries()))
+	}
+	x.filters = loadPackedFilters(x.store, x.plan, budget, x.warn)
+	x.live = newLiveFilters(liveSource{
+		plan:   x.plan,
+		budget: budget,
+		live:   expected,
+		commit: &x.commitMu,
+		scan:   x.scanLive,
+		failed: func(err error) { x.warn("live prefix filters", err) },
+	})
+	return nil
+}
+
+func (x *Index) scanLive(yield func(stored uint64) bool) error {
+	return x.withView(func(v *store.View) error {
+		for stored, err := range v.LiveStored() {
+			if err != nil {
+				return err
+			}
+			if !yield(stored) {
+				break
+			}
+		}
+		return nil
+	})
+}
+
+// warn tells of trouble that costs time only.
+func (x *Index) warn(what string, err error) {
+	if x.opts.Logger != nil {
+		x.opts.Logger.Warn(what+" could not be made: queries are slower, and right", "error", err)
+	}
 }
 
 // withView runs f on a view of this moment.
@@ -133,6 +203,8 @@ func (x *Index) Close() error {
 	x.closed = true
 	x.lifeMu.Unlock()
 	x.calls.Wait()
+	x.live.close()
+	x.filters.close()
 	return x.store.Close()
 }
 

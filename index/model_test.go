@@ -82,7 +82,7 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 			bare++
 		}
 		if d.Key != "" {
-			keys[keyHash(d.Key)] = append(keys[keyHash(d.Key)], d.ID)
+			keys[store.KeyHash(d.Key)] = append(keys[store.KeyHash(d.Key)], d.ID)
 		}
 	}
 	stats := x.Stats()
@@ -467,7 +467,7 @@ func TestPlantedDamageIsFound(t *testing.T) {
 		"an ID too many":    func(b *store.Batch, _ *Index, d Document) { b.ChangePosting(d.stored(), store.NewIDs(99), store.IDs{}) },
 		"a missing record":  func(b *store.Batch, _ *Index, d Document) { b.DeleteRecord(d.ID) },
 		"a record too many": func(b *store.Batch, _ *Index, _ Document) { b.SetRecord(99, store.Record{Key: "x"}) },
-		"a missing key":     func(b *store.Batch, _ *Index, d Document) { b.SetKeyIDs(keyHash(d.Key), store.IDs{}) },
+		"a missing key":     func(b *store.Batch, _ *Index, d Document) { b.SetKeyIDs(store.KeyHash(d.Key), store.IDs{}) },
 	} {
 		x := openMem(t, Options{Plan: mustPlan(t, Design4, 3)})
 		d := Document{Key: "key", Fingerprint: 0x0123456789abcdef}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store"
 )
 
 // TestOpenWithOtherOptions: an index is not opened under another k, plan or analyzer
@@ -64,7 +66,7 @@ func TestOpenWithOtherOptions(t *testing.T) {
 			t.Errorf("%+v: %v", opts, err)
 			continue
 		}
-		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != made.Plan.String() || s.Analyzer != "words 1" || s.Documents != 1 || s.Tables != 6 || s.Probes != 6 || s.Format != 1 {
+		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != made.Plan.String() || s.Analyzer != "words 1" || s.Documents != 1 || s.Tables != 6 || s.Probes != 6 || s.Format != store.Format {
 			t.Errorf("%+v", s)
 		}
 		if err := x.Close(); err != nil {

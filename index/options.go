@@ -19,17 +19,27 @@ type Options struct {
 	ExpectedDocuments int64
 
 	// Plan is fixed when the index is made. nil: what the index was made with;
-	// for a new one, the cheapest of Designs for ExpectedDocuments (ChoosePlan).
+	// for a new one, what ChoosePlanWithin takes for ExpectedDocuments within Limits.
 	Plan *Plan
+
+	// Limits bound what that plan may take. They are for a new index, and for what
+	// Stats says of a plan that is outgrown.
+	Limits Limits
 
 	// Analyzer is the Name of the fingerprint.Analyzer (or whatever else tells
 	// fingerprints apart that must not meet) that makes the fingerprints. It is
 	// fixed once the index has documents. "": any.
 	Analyzer string
 
-	// CacheBytes bounds the memory for blocks read and for writes not yet flushed.
-	// It is taken as it fills. 0: 256 MiB.
+	// CacheBytes bounds the memory for what was read: half for packed blocks, half for
+	// everything else and for writes not yet flushed. It is taken as it fills. 0: 256 MiB.
 	CacheBytes int64
+
+	// FilterBytes bounds the memory for prefix filters, which tell what need not be
+	// looked for on disk. Half is for what is compacted, half for what was written
+	// since; it is taken as it is needed, up to 3 bytes a fingerprint and table.
+	// 0: 1 GiB. Below 0: none; queries then look everywhere.
+	FilterBytes int64
 
 	// Durability says when a write counts as done. Default Sync.
 	Durability Durability
@@ -52,6 +62,9 @@ type Options struct {
 
 // Exact as Options.MaxDistance makes an index with k = 0.
 const Exact = -1
+
+// DefaultFilterBytes is FilterBytes where it is 0.
+const DefaultFilterBytes = 1 << 30
 
 const (
 	defaultMaxDistance       = 3
@@ -78,12 +91,20 @@ func (o *Options) plan() (*Plan, error) {
 		if n <= 0 {
 			n = defaultExpectedDocuments
 		}
-		return ChoosePlan(k, n)
+		c, err := ChoosePlanWithin(k, n, o.Limits, Costs{})
+		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {
 		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, o.Plan.MaxDistance)
 	}
 	return NewPlan(o.Plan.MaxDistance, o.Plan.Tables...)
+}
+
+func (o *Options) filterBytes() int64 {
+	if o.FilterBytes != 0 {
+		return max(o.FilterBytes, 0)
+	}
+	return DefaultFilterBytes
 }
 
 func (o *Options) maxDistance() int {

@@ -105,6 +105,15 @@ func (t Table) Probes() int {
 	return n
 }
 
+// Permute returns the entry of a stored fingerprint in this table.
+func (t *Table) Permute(stored uint64) uint64 { return t.Permutation.apply(stored) }
+
+// prefixRange returns the first and the last entry that has the prefix of another.
+func (t *Table) prefixRange(permuted uint64) (first, last uint64) {
+	rest := uint64(1)<<((64-t.Prefix)&63) - 1
+	return permuted &^ rest, permuted | rest
+}
+
 // mask returns the bits of a fingerprint that the prefix takes.
 func (t Table) mask() uint64 {
 	return t.Permutation.invert(^uint64(0) << (64 - t.Prefix))

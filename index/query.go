@@ -56,34 +56,34 @@ func (x *Index) Query(ctx context.Context, fp fingerprint.Fingerprint, opts ...Q
 	if err != nil {
 		return nil, err
 	}
-	err = x.withView(func(v *store.View) error {
-		matches, err = x.matches(ctx, v, fp, q)
+	err = x.withReader(func(r *reader) error {
+		matches, err = r.matches(ctx, fp, q)
 		return err
 	})
 	return matches, err
 }
 
-func (x *Index) matches(ctx context.Context, v *store.View, fp fingerprint.Fingerprint, q query) ([]Match, error) {
-	hits, err := x.search(ctx, v, uint64(fp)^scopeHash(q.scope), q.k)
+func (r *reader) matches(ctx context.Context, fp fingerprint.Fingerprint, q query) ([]Match, error) {
+	hits, err := r.search(ctx, store.Stored(uint64(fp), q.scope), q.k)
 	if err != nil {
 		return nil, err
 	}
 	var matches []Match
-	for found, err := range documents(v, hits) {
+	for found, err := range r.documents(hits) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, err
 		}
-		d, err := readDocument(v, found.id, found.stored)
+		d, err := r.document(found.id, found.hit.stored)
 		if err != nil {
 			return nil, err
 		}
 		if d.Scope != q.scope {
 			continue
 		}
-		matches = append(matches, Match{d, found.distance})
+		matches = append(matches, Match{d, found.hit.distance})
 		if len(matches) == q.limit {
 			break
 		}
@@ -124,24 +124,20 @@ func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, o
 // queryBatch answers chunk by chunk: every worker takes its share of a round of
 // chunks, then the round is yielded.
 func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q query, yield func(Answer, error) bool) error {
-	views, err := x.sameViews(min(runtime.GOMAXPROCS(0), (len(fps)+queryChunk-1)/queryChunk))
+	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(fps)+queryChunk-1)/queryChunk))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, v := range views {
-			v.Close()
-		}
-	}()
-	answers := make([][]Match, len(views)*queryChunk)
-	errs := make([]error, len(views))
+	defer closeAll(readers)
+	answers := make([][]Match, len(readers)*queryChunk)
+	errs := make([]error, len(readers))
 	for start := 0; start < len(fps); start += len(answers) {
 		round := fps[start:min(start+len(answers), len(fps))]
 		var wg sync.WaitGroup
-		for w, v := range views {
+		for w, r := range readers {
 			wg.Go(func() {
-				for i := w; i < len(round) && errs[w] == nil; i += len(views) {
-					answers[i], errs[w] = x.matches(ctx, v, round[i], q)
+				for i := w; i < len(round) && errs[w] == nil; i += len(readers) {
+					answers[i], errs[w] = r.matches(ctx, round[i], q)
 				}
 			})
 		}
@@ -160,28 +156,6 @@ func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q
 	return nil
 }
 
-// sameViews opens n views of one moment.
-func (x *Index) sameViews(n int) ([]*store.View, error) {
-	var views []*store.View
-	for range n {
-		var v *store.View
-		var err error
-		if len(views) == 0 {
-			v, err = x.store.View()
-		} else {
-			v, err = views[0].Clone()
-		}
-		if err != nil {
-			for _, open := range views {
-				open.Close()
-			}
-			return nil, err
-		}
-		views = append(views, v)
-	}
-	return views, nil
-}
-
 // Get returns the document that has a key.
 func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, err error) {
 	if err := x.begin(ctx); err != nil {
@@ -192,11 +166,13 @@ func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, er
 		return Document{}, false, nil
 	}
 	err = x.withView(func(v *store.View) error {
-		ids, err := v.KeyIDs(keyHash(key))
+		ids, err := v.KeyIDs(store.KeyHash(key))
 		if err != nil {
 			return err
 		}
-		d, found, err = findKey(v, key, ids)
+		if d, found, err = findKey(v, key, ids); err == nil && found {
+			d.Added, err = v.Added(d.ID)
+		}
 		return err
 	})
 	return d, found, err

@@ -1,9 +1,8 @@
 package index
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
-	"iter"
 	"math/bits"
 	"slices"
 
@@ -14,159 +13,221 @@ import (
 type hit struct {
 	stored   uint64
 	distance int
+
+	// Where it was found in packed table 0, to read its posting from; block is -1 if it
+	// was found elsewhere.
+	block, at int
 }
 
 // checkEvery is the number of probes and candidates between two looks at the context.
 const checkEvery = 1 << 16
 
-// search probes the tables and returns every stored fingerprint within k bits of
-// the given one, once each, nearest first. k must not exceed the plan's.
-func (x *Index) search(ctx context.Context, v *store.View, stored uint64, k int) ([]hit, error) {
-	var hits []hit
-	steps := 0
-	var cancelled error
-	goOn := func() bool {
-		if steps++; steps%checkEvery == 0 {
-			cancelled = ctx.Err()
-		}
-		return cancelled == nil
-	}
-	for i, t := range x.plan.Tables {
-		query := t.Permutation.apply(stored)
-		probe := func(flips uint64) error {
-			if !goOn() {
-				return cancelled
-			}
-			first := (query ^ flips) >> (64 - t.Prefix) << (64 - t.Prefix)
-			last := first | ^(^uint64(0) << (64 - t.Prefix))
-			err := v.Scan(i, first, last, func(candidate uint64) bool {
-				if !goOn() {
-					return false
-				}
-				// A permutation keeps distances, so only a match is turned back.
-				if distance := bits.OnesCount64(candidate ^ query); distance <= k {
-					fp := t.Permutation.invert(candidate)
-					if !x.coveredBefore(i, fp^stored) {
-						hits = append(hits, hit{fp, distance})
-					}
-				}
-				return true
-			})
-			if cancelled != nil {
-				return cancelled
-			}
-			return err
-		}
-		if err := eachPrefix(t, probe); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(hits, func(a, b hit) int { return a.distance - b.distance })
-	return hits, nil
+// search is one query on its way through the tables.
+type search struct {
+	*reader
+	ctx    context.Context
+	stored uint64
+	k      int
+	hits   []hit
+	steps  int
 }
 
-// coveredBefore reports whether a table before the i-th finds what differs in
-// these bits, so that each match is taken from the first table that has it.
-func (x *Index) coveredBefore(i int, flips uint64) bool {
-	for j, t := range x.plan.Tables[:i] {
-		if t.covers(flips, x.masks[j]) {
+// search probes the tables and returns every stored fingerprint within k bits of
+// the given one, once each, nearest first. k must not exceed the plan's.
+func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error) {
+	s := search{reader: r, ctx: ctx, stored: stored, k: k}
+	if err := s.packed(); err != nil {
+		return nil, err
+	}
+	if err := s.liveHits(); err != nil {
+		return nil, err
+	}
+	if len(s.hits) > 1 {
+		// A packed fingerprint with new documents has an entry in both parts of table 0.
+		slices.SortFunc(s.hits, func(a, b hit) int {
+			return cmp.Or(a.distance-b.distance, cmp.Compare(a.stored, b.stored))
+		})
+		s.hits = slices.CompactFunc(s.hits, func(a, b hit) bool { return a.stored == b.stored })
+	}
+	return s.hits, nil
+}
+
+// goOn looks at the context now and then.
+func (s *search) goOn(steps int) error {
+	before := s.steps
+	if s.steps += steps; s.steps/checkEvery != before/checkEvery {
+		return s.ctx.Err()
+	}
+	return nil
+}
+
+// packed probes what the last compaction left.
+func (s *search) packed() error {
+	for i := range s.x.plan.Tables {
+		p := s.x.store.Packed(i)
+		if p == nil {
+			return nil
+		}
+		t := &s.x.plan.Tables[i]
+		query := t.Permutation.apply(s.stored)
+		s.flips = s.x.filters.appendMaybe(s.flips[:0], i, query)
+		for _, flips := range s.flips {
+			if err := s.probePacked(i, p, query, flips); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// probePacked looks at the packed fingerprints that have the prefix of the query with
+// some bits flipped.
+func (s *search) probePacked(table int, p *store.PackedTable, query, flips uint64) error {
+	first, last := s.x.plan.Tables[table].prefixRange(query ^ flips)
+	for b := p.Find(first); b < p.Blocks(); b++ {
+		block, err := p.Block(b)
+		if err != nil {
+			return err
+		}
+		n := 0
+		if lows, from, to, ok := block.Lows(first, last); ok {
+			q, k := query&lows.Mask(), s.k
+			for at := from; at < to; at++ {
+				// Low bits first: hardly any candidate is a match.
+				if bits.OnesCount64(lows.At(at)^q) > k {
+					continue
+				}
+				// The positions may go a little beyond the range; a match out there
+				// is another probe's.
+				if fp := block.At(at); fp >= first && fp <= last {
+					s.candidate(table, query, fp, b, at)
+				}
+			}
+			n = to - from
+		} else {
+			var at int
+			s.fps, at = block.AppendRange(s.fps[:0], first, last)
+			for i, fp := range s.fps {
+				s.candidate(table, query, fp, b, at+i)
+			}
+			n = len(s.fps)
+		}
+		if err := s.goOn(1 + n); err != nil {
+			return err
+		}
+		if p.Last(b) >= last {
+			break
+		}
+	}
+	return nil
+}
+
+// candidate takes a candidate that is a match, from the first table that has it. A
+// permutation keeps distances, so only a match is turned back.
+func (s *search) candidate(table int, query, candidate uint64, block, at int) {
+	distance := bits.OnesCount64(candidate ^ query)
+	if distance > s.k {
+		return
+	}
+	stored := s.x.plan.Tables[table].Permutation.invert(candidate)
+	if s.x.coveredBefore(table, stored^s.stored) {
+		return
+	}
+	if table != 0 {
+		block = -1
+	}
+	s.hits = append(s.hits, hit{stored, distance, block, at})
+}
+
+// liveHits probes what was written since the last compaction.
+func (s *search) liveHits() error {
+	if s.v == nil {
+		// Without a view, the answer is of the moment of applied if nothing live can
+		// bear on it. Else what was applied between this look at the filters and the
+		// view must be asked for as well.
+		applied := s.x.applied.Load()
+		live := s.x.live.current()
+		s.live = live
+		if !s.bearsLive() {
+			return nil
+		}
+		if err := s.take(); err != nil {
+			return err
+		}
+		if s.x.applied.Load() == applied && s.live == live {
+			return s.probeLive()
+		}
+	}
+	s.bearsLive()
+	return s.probeLive()
+}
+
+// bearsLive notes the prefixes that live entries may have and reports whether the
+// answer needs a view: for them, for the live postings of packed fingerprints, or for
+// records.
+func (s *search) bearsLive() bool {
+	s.probes = s.probes[:0]
+	records := len(s.hits) > 0 && s.x.firstRecord.Load() != noRecord
+	if s.live.empty() {
+		return records
+	}
+	for i := range s.x.plan.Tables {
+		t := &s.x.plan.Tables[i]
+		s.flips = s.live.appendMaybe(s.flips[:0], i, t.Permutation.apply(s.stored), t.Radius)
+		for _, flips := range s.flips {
+			s.probes = append(s.probes, liveProbe{i, flips})
+		}
+	}
+	if records || len(s.probes) > 0 {
+		return true
+	}
+	for i := range s.hits {
+		if s.live.mayContain(s.hits[i].stored) {
 			return true
 		}
 	}
 	return false
 }
 
-// eachPrefix calls probe with every set of at most Radius flips in the prefix of a
-// permuted fingerprint, the empty one first.
-func eachPrefix(t Table, probe func(flips uint64) error) error {
-	var walk func(flips uint64, from, left int) error
-	walk = func(flips uint64, from, left int) error {
-		if err := probe(flips); err != nil || left == 0 {
+func (s *search) probeLive() error {
+	for _, probe := range s.probes {
+		t := &s.x.plan.Tables[probe.table]
+		query := t.Permutation.apply(s.stored)
+		first, last := t.prefixRange(query ^ probe.flips)
+		var cancelled error
+		err := s.v.Scan(probe.table, first, last, func(candidate uint64) bool {
+			s.candidate(probe.table, query, candidate, -1, 0)
+			cancelled = s.goOn(1)
+			return cancelled == nil
+		})
+		if err == nil && cancelled == nil {
+			cancelled = s.goOn(1)
+		}
+		if err = cmp.Or(err, cancelled); err != nil {
 			return err
 		}
-		for bit := from; bit < t.Prefix; bit++ {
-			if err := walk(flips|1<<(63-bit), bit+1, left-1); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
-	return walk(0, 0, t.Radius)
+	return nil
 }
 
-// found is a document of a hit, before its record is read.
-type found struct {
-	id uint64
-	hit
-}
-
-// documents yields the documents of the hits by (distance, ID), reading a posting
-// only when its distance is reached. Hits must be sorted by distance.
-func documents(v *store.View, hits []hit) iter.Seq2[found, error] {
-	return func(yield func(found, error) bool) {
-		for len(hits) > 0 {
-			n := 1
-			for n < len(hits) && hits[n].distance == hits[0].distance {
-				n++
-			}
-			postings, err := openPostings(v, hits[:n])
-			if err != nil {
-				yield(found{}, err)
-				return
-			}
-			for len(postings) > 0 {
-				if !yield(postings[0].found, nil) {
-					return
-				}
-				postings.advance()
-			}
-			hits = hits[n:]
+// coveredBefore reports whether a table before the i-th finds what differs in
+// these bits, so that each match is taken from the first table that has it.
+func (x *Index) coveredBefore(i int, flips uint64) bool {
+	for j := range x.plan.Tables[:i] {
+		if x.plan.Tables[j].covers(flips, x.masks[j]) {
+			return true
 		}
 	}
+	return false
 }
 
-// postings is a heap of the postings of hits at one distance, by their next ID.
-type postings []posting
-
-type posting struct {
-	found
-	next func() (uint64, bool)
-}
-
-func openPostings(v *store.View, hits []hit) (postings, error) {
-	var h postings
-	for _, hit := range hits {
-		ids, err := v.Posting(hit.stored)
-		if err != nil {
-			return nil, err
-		}
-		next := ids.Iterator()
-		if id, ok := next(); ok {
-			h = append(h, posting{found{id, hit}, next})
-		}
+// posting returns the documents of a hit.
+func (r *reader) posting(h *hit) (store.IDs, error) {
+	if r.v != nil && r.live.mayContain(h.stored) {
+		return r.v.Posting(h.stored)
 	}
-	heap.Init(&h)
-	return h, nil
-}
-
-func (h *postings) advance() {
-	top := &(*h)[0]
-	id, ok := top.next()
-	if !ok {
-		heap.Pop(h)
-		return
+	if h.block >= 0 {
+		return r.x.store.Packed(0).PostingAt(h.block, h.at)
 	}
-	top.id = id
-	heap.Fix(h, 0)
-}
-
-func (h postings) Len() int           { return len(h) }
-func (h postings) Less(i, j int) bool { return h[i].id < h[j].id }
-func (h postings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *postings) Push(p any)        { *h = append(*h, p.(posting)) }
-func (h *postings) Pop() any {
-	last := len(*h) - 1
-	p := (*h)[last]
-	*h = (*h)[:last]
-	return p
+	return r.x.store.PackedPosting(h.stored)
 }

@@ -1,6 +1,6 @@
 package index
 
-import "github.com/neardup/neardup/store"
+import "context"
 
 // Stats describe an index. All figures are of the moment of the call.
 type Stats struct {
@@ -14,30 +14,52 @@ type Stats struct {
 	Bare        uint64 `json:"bare"`      // of those, the ones with nothing but a fingerprint
 	NextID      uint64 `json:"nextID"`    // what the next document gets; NextID-1 have ever been added
 	DiskBytes   uint64 `json:"diskBytes"` // with the write-ahead log
+
+	Generation     uint64 `json:"generation"`     // how often the tables were packed
+	Packed         uint64 `json:"packed"`         // fingerprints that the last time packed
+	Live           uint64 `json:"live"`           // changes of fingerprints since, about
+	FilterBytes    uint64 `json:"filterBytes"`    // of memory that prefix filters take
+	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
+	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory
+
+	// Outgrown, if there are too many documents for the plan, says so and what would
+	// be better. Compaction can put the index under another plan.
+	Outgrown string `json:"outgrown,omitempty"`
 }
 
 // Stats returns what there is to say of the index. It is cheap. After Close it is
 // the zero Stats.
 func (x *Index) Stats() Stats {
-	x.lifeMu.Lock()
-	defer x.lifeMu.Unlock()
-	if x.closed {
+	if x.begin(context.Background()) != nil {
 		return Stats{}
 	}
+	defer x.end()
 	x.commitMu.Lock()
 	counters := x.counters
 	x.commitMu.Unlock()
 	header := x.store.Header()
-	return Stats{
+	directory, cached := x.store.PackedMemory()
+	s := Stats{
 		MaxDistance: x.plan.MaxDistance,
 		Plan:        header.Plan,
 		Tables:      len(x.plan.Tables),
 		Probes:      x.plan.Probes(),
 		Analyzer:    header.Analyzer,
-		Format:      store.Format,
+		Format:      x.store.Format(),
 		Documents:   counters.Documents,
 		Bare:        counters.Bare,
 		NextID:      counters.NextID,
 		DiskBytes:   x.store.DiskBytes(),
+
+		Generation:     x.store.Generation(),
+		Packed:         x.store.PackedEntries(),
+		Live:           uint64(x.live.current().count.Load()),
+		FilterBytes:    uint64(x.filters.bytes() + x.live.bytes()),
+		DirectoryBytes: uint64(directory),
+		CachedBytes:    uint64(cached),
 	}
+	if o, outgrown := x.plan.Outgrown(int64(counters.Documents), x.opts.Limits, Costs{}); outgrown {
+		s.Outgrown = o.String()
+	}
+	return s
 }

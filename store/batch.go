@@ -67,7 +67,7 @@ func (b *Batch) DeleteEntry(table int, permuted uint64) {
 
 // SetRecord writes the record of a document.
 func (b *Batch) SetRecord(id uint64, r Record) {
-	b.buffer = r.append(b.buffer[:0])
+	b.buffer = r.Append(b.buffer[:0])
 	b.keep(b.batch.Set(b.uint64Key(documentKeyspace, id), b.buffer, nil))
 }
 

@@ -69,6 +69,10 @@ var (
 	errBlockPosting   = errors.New("posting does not fit in a block")
 )
 
+func errBlockID(id uint64) error {
+	return fmt.Errorf("%w: ID %d is not in 1..%d", errBlockPosting, id, uint64(maxBlockID))
+}
+
 func newBlockPosting(ids IDs) (blockPosting, error) {
 	ids = ids.shrunk()
 	var first uint64
@@ -81,7 +85,7 @@ func newBlockPosting(ids IDs) (blockPosting, error) {
 		first = ids.inline[0]
 	}
 	if first == 0 || first > maxBlockID {
-		return blockPosting{}, fmt.Errorf("%w: ID %d is not in 1..%d", errBlockPosting, first, uint64(maxBlockID))
+		return blockPosting{}, errBlockID(first)
 	}
 	if ids.bitmap == nil && len(ids.inline) == 1 {
 		return blockPosting{single: first}, nil
@@ -212,6 +216,10 @@ func (b *Block) Posting(i int) (IDs, error) {
 	if err != nil {
 		return IDs{}, err
 	}
+	return p.ids(i)
+}
+
+func (p *blockPostings) ids(i int) (IDs, error) {
 	single, list, isList := p.at(i)
 	if !isList && single == 0 {
 		return IDs{}, fmt.Errorf("%w: posting %d of a block has ID 0", ErrCorrupt, i)

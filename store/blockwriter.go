@@ -30,6 +30,7 @@ type BlockWriter struct {
 	shape    postingShape
 	stream   int // bits of the Huffman stream
 	block    []byte
+	entries  uint64 // taken so far
 	err      error
 }
 
@@ -74,6 +75,17 @@ func (w *BlockWriter) AddPosting(fp uint64, ids IDs) error {
 	return w.add(fp, p)
 }
 
+// AddSingle is AddPosting for a fingerprint of one document.
+func (w *BlockWriter) AddSingle(fp, id uint64) error {
+	if !w.opts.Postings {
+		return errors.New("posting in a table that has none")
+	}
+	if id == 0 || id > maxBlockID {
+		return fmt.Errorf("fingerprint %016x: %w", fp, errBlockID(id))
+	}
+	return w.add(fp, blockPosting{single: id})
+}
+
 func (w *BlockWriter) add(fp uint64, p blockPosting) error {
 	if w.err != nil {
 		return w.err
@@ -98,6 +110,7 @@ func (w *BlockWriter) add(fp uint64, p blockPosting) error {
 		}
 	}
 	w.fps = append(w.fps, fp)
+	w.entries++
 	if w.opts.Postings {
 		w.postings = append(w.postings, p)
 		w.shape = shape

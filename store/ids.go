@@ -36,6 +36,9 @@ func NewIDs(ids ...uint64) IDs {
 	return IDs{inline: slices.Compact(ids)}
 }
 
+// IDsOf returns the set that a bitmap holds. The bitmap must not be changed any more.
+func IDsOf(bitmap *roaring64.Bitmap) IDs { return IDs{bitmap: bitmap} }
+
 // Len returns the number of IDs.
 func (s IDs) Len() int {
 	if s.bitmap != nil {
@@ -93,8 +96,25 @@ func (s IDs) With(id uint64) IDs {
 	return b.build()
 }
 
+// Union returns the IDs of both sets.
+func (s IDs) Union(other IDs) IDs {
+	if s.Len() == 0 {
+		return other
+	}
+	if other.Len() == 0 {
+		return s
+	}
+	var b idsBuilder
+	b.add(s)
+	b.add(other)
+	return b.build()
+}
+
 // Without returns the set less the IDs of other.
 func (s IDs) Without(other IDs) IDs {
+	if other.Len() == 0 {
+		return s
+	}
 	if s.bitmap != nil && other.bitmap != nil {
 		return IDs{bitmap: roaring64.AndNot(s.bitmap, other.bitmap)}.shrunk()
 	}

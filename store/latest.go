@@ -10,8 +10,8 @@ import (
 // The reads in this file see the newest commit applied. For an absent key they
 // mostly get by with a Bloom filter, where a View has to seek.
 
-// Contains reports whether a permuted fingerprint is in a table.
-func (s *Store) Contains(table int, permuted uint64) (found bool, err error) {
+// ContainsLive reports whether a table has a live entry of a permuted fingerprint.
+func (s *Store) ContainsLive(table int, permuted uint64) (found bool, err error) {
 	var key [tableKeyLen]byte
 	putTableKey(key[:], tableKeyspace, table, permuted)
 	err = s.get(key[:], func([]byte) error { found = true; return nil })
@@ -20,13 +20,40 @@ func (s *Store) Contains(table int, permuted uint64) (found bool, err error) {
 
 // Posting returns the documents of a stored fingerprint; none if it is not stored.
 func (s *Store) Posting(stored uint64) (ids IDs, err error) {
+	if ids, err = s.PackedPosting(stored); err != nil {
+		return IDs{}, err
+	}
 	var key [tableKeyLen]byte
 	putTableKey(key[:], tableKeyspace, 0, stored)
-	err = s.get(key[:], func(value []byte) (err error) { ids, err = decodeIDs(value); return err })
+	err = s.get(key[:], func(value []byte) (err error) { ids, err = readPosting(value, ids); return err })
 	if err != nil {
 		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
 	}
 	return ids, nil
+}
+
+// PackedPosting returns what the last compaction knew of the documents of a stored
+// fingerprint.
+func (s *Store) PackedPosting(stored uint64) (IDs, error) {
+	if s.generation == 0 {
+		return IDs{}, nil
+	}
+	return s.packed[0].Posting(stored)
+}
+
+// Record returns the record of a document, and whether it has one.
+func (s *Store) Record(id uint64) (r Record, found bool, err error) {
+	var key [uint64KeyLen]byte
+	putUint64Key(key[:], documentKeyspace, id)
+	err = s.get(key[:], func(value []byte) (err error) {
+		r, err = DecodeRecord(value)
+		found = err == nil
+		return err
+	})
+	if err != nil {
+		return Record{}, false, fmt.Errorf("document %d: %w", id, err)
+	}
+	return r, found, nil
 }
 
 // KeyIDs returns the documents whose key has this hash.

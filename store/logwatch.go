@@ -14,25 +14,25 @@ type watchedFS struct {
 	failed func(error) error
 }
 
-func (w watchedFS) watch(name string, f vfs.File, err error) (vfs.File, error) {
+func (w *watchedFS) watch(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil || !strings.HasSuffix(name, ".log") {
 		return f, err
 	}
 	return watchedLog{f, w.failed}, nil
 }
 
-func (w watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (w *watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := w.FS.Create(name, category)
 	return w.watch(name, f, err)
 }
 
-func (w watchedFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (w *watchedFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := w.FS.ReuseForWrite(oldname, newname, category)
 	return w.watch(newname, f, err)
 }
 
 // Unwrap is for Pebble, which looks for what it knows beneath.
-func (w watchedFS) Unwrap() vfs.FS { return w.FS }
+func (w *watchedFS) Unwrap() vfs.FS { return w.FS }
 
 type watchedLog struct {
 	vfs.File

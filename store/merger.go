@@ -36,17 +36,25 @@ func (m *postingValue) merge(operand []byte) error {
 	return nil
 }
 
-// Finish leaves an empty posting where all IDs are removed. Pebble's
+// Finish keeps what is removed, also where nothing older is left to merge: the packed
+// posting may have it. It leaves an empty posting where all IDs are removed. Pebble's
 // DeletableValueMerger would drop the key, but its compactions panic, or bring
 // removed values back, when they do (cockroachdb/pebble#6168, v2.1.7); so Batch
 // deletes a posting that it leaves empty, and a reader takes an empty one for none.
-func (m *postingValue) Finish(includesBase bool) ([]byte, io.Closer, error) {
+func (m *postingValue) Finish(bool) ([]byte, io.Closer, error) {
 	added, removed := m.added.build(), m.removed.build()
-	if includesBase {
-		added, removed = added.Without(removed), IDs{}
-	}
-	value, err := appendChange(nil, added, removed)
+	value, err := appendChange(nil, added.Without(removed), removed)
 	return value, nil, err
+}
+
+// readPosting applies the live posting of a fingerprint to its packed one.
+func readPosting(live []byte, packed IDs) (IDs, error) {
+	added, removed, err := decodeChange(live)
+	if err != nil {
+		return IDs{}, err
+	}
+	// An operand that nothing was merged with yet may remove what it adds itself.
+	return packed.Union(added).Without(removed), nil
 }
 
 // appendChange writes a posting operand: the IDs to add and those to remove.

@@ -12,7 +12,7 @@ import (
 // Format is the number of the format that this version writes, FormatOldest
 // the oldest that it reads (docs/format.md).
 const (
-	Format       = 1
+	Format       = 2
 	FormatOldest = 1
 )
 
@@ -60,18 +60,32 @@ func encodeFormat() []byte {
 	return binary.BigEndian.AppendUint32([]byte(magic), Format)
 }
 
-func checkFormat(value []byte) error {
+func checkFormat(value []byte) (version uint32, err error) {
 	if !bytes.HasPrefix(value, []byte(magic)) {
-		return fmt.Errorf("%w: it does not begin with our magic", ErrNotIndex)
+		return 0, fmt.Errorf("%w: it does not begin with our magic", ErrNotIndex)
 	}
 	if len(value) != len(magic)+4 {
-		return fmt.Errorf("%w: format entry of %d bytes", ErrCorrupt, len(value))
+		return 0, fmt.Errorf("%w: format entry of %d bytes", ErrCorrupt, len(value))
 	}
-	version := binary.BigEndian.Uint32(value[len(magic):])
+	version = binary.BigEndian.Uint32(value[len(magic):])
 	if version < FormatOldest || version > Format {
-		return fmt.Errorf("%w %d: this version reads %d to %d", ErrVersion, version, FormatOldest, Format)
+		return 0, fmt.Errorf("%w %d: this version reads %d to %d", ErrVersion, version, FormatOldest, Format)
 	}
-	return nil
+	return version, nil
+}
+
+// raiseFormat marks an index of an older format as one of this format, before
+// anything is written that the older one does not have.
+func (s *Store) raiseFormat() error {
+	if s.format == Format {
+		return nil
+	}
+	batch := s.db.NewBatch()
+	if err := batch.Set(metaKey("format"), encodeFormat(), nil); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	s.format = Format
+	return s.commit(batch)
 }
 
 // readMeta reads one meta entry; found is false where there is none.
@@ -102,7 +116,7 @@ func (s *Store) loadMeta() (bool, error) {
 		}
 		return false, err
 	}
-	if err := checkFormat(format); err != nil {
+	if s.format, err = checkFormat(format); err != nil {
 		return false, err
 	}
 	for name, load := range map[string]func([]byte) error{
@@ -126,7 +140,7 @@ func (s *Store) loadMeta() (bool, error) {
 
 // create writes the meta entries of a new index in one commit.
 func (s *Store) create(h Header) error {
-	s.header, s.counters = h, Counters{NextID: 1}
+	s.header, s.counters, s.format = h, Counters{NextID: 1}, Format
 	batch := s.db.NewBatch()
 	for _, entry := range [...]struct {
 		name  string

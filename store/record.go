@@ -3,7 +3,21 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/cespare/xxhash/v2"
 )
+
+// Stored returns a fingerprint as the tables hold it. XOR with a hash of the scope
+// keeps distances within a scope and makes those across scopes random.
+func Stored(fingerprint uint64, scope string) uint64 {
+	if scope == "" {
+		return fingerprint
+	}
+	return fingerprint ^ xxhash.Sum64String(scope)
+}
+
+// KeyHash is what the key keyspace finds a key by.
+func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record is what the index keeps of one document beside its posting. A document
 // whose Shingle, Scope and Key are all empty has no record.
@@ -22,7 +36,8 @@ const (
 	recordHasScope
 )
 
-func (r Record) append(dst []byte) []byte {
+// Append appends the record as docs/format.md has it; DecodeRecord reads it.
+func (r Record) Append(dst []byte) []byte {
 	flags := byte(0)
 	if r.Shingle != 0 {
 		flags |= recordHasShingle
@@ -42,7 +57,8 @@ func (r Record) append(dst []byte) []byte {
 	return append(dst, r.Key...)
 }
 
-func decodeRecord(src []byte) (Record, error) {
+// DecodeRecord reads what Append wrote. Error: ErrCorrupt.
+func DecodeRecord(src []byte) (Record, error) {
 	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope) != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", ErrCorrupt, src)
 	}

@@ -16,13 +16,13 @@ func TestRecordReadsBack(t *testing.T) {
 			Scope:       rapid.String().Draw(t, "scope"),
 			Key:         string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
 		}
-		got, err := decodeRecord(r.append([]byte("before"))[len("before"):])
+		got, err := DecodeRecord(r.Append([]byte("before"))[len("before"):])
 		if err != nil || got != r {
 			t.Fatalf("%+v reads back as %+v, %v", r, got, err)
 		}
 	})
 	long := Record{Scope: strings.Repeat("s", 64<<10), Key: strings.Repeat("k", 64<<10)}
-	if got, err := decodeRecord(long.append(nil)); err != nil || got != long {
+	if got, err := DecodeRecord(long.Append(nil)); err != nil || got != long {
 		t.Errorf("a long record reads back differently: %v", err)
 	}
 }
@@ -34,7 +34,7 @@ func TestRecordBytes(t *testing.T) {
 		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s": {Shingle: 9, Scope: "s"},
 		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                      {Scope: "\xff\xfe", Key: "\x00"},
 	} {
-		if got := r.append(nil); string(got) != want {
+		if got := r.Append(nil); string(got) != want {
 			t.Errorf("%+v is written %x, not %x", r, got, want)
 		}
 	}
@@ -51,24 +51,24 @@ func TestRecordIsRefused(t *testing.T) {
 		"scope length of 2^64-1":  "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
 		"scope length of 65 bits": "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
 	} {
-		if r, err := decodeRecord([]byte(value)); !errors.Is(err, ErrCorrupt) {
+		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
 	}
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	f.Add(Record{Fingerprint: 1, Shingle: 2, Scope: "scope", Key: "key"}.append(nil))
-	f.Add(Record{}.append(nil))
+	f.Add(Record{Fingerprint: 1, Shingle: 2, Scope: "scope", Key: "key"}.Append(nil))
+	f.Add(Record{}.Append(nil))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		r, err := decodeRecord(value)
+		r, err := DecodeRecord(value)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
 		}
-		if again, err := decodeRecord(r.append(nil)); err != nil || again != r {
+		if again, err := DecodeRecord(r.Append(nil)); err != nil || again != r {
 			t.Fatalf("%+v reads back as %+v, %v", r, again, err)
 		}
 	})

@@ -26,7 +26,7 @@ const pebbleFormat = pebble.FormatValueSeparation
 type Options struct {
 	Create     *Header      // make the store with this header where there is none; nil: it must exist
 	ReadOnly   bool         // refuse writes; Create is then ignored
-	CacheBytes int64        // block cache; 0: 256 MiB
+	CacheBytes int64        // half for packed blocks, half for Pebble; 0: 256 MiB
 	FS         vfs.FS       // nil: the file system of the machine
 	Logger     *slog.Logger // nil: none
 }
@@ -40,9 +40,18 @@ const (
 // Store is an open index directory.
 type Store struct {
 	db       *pebble.DB
+	dir      string
+	fs       vfs.FS
+	options  *pebble.Options
+	format   uint32
 	header   Header
 	counters Counters // as of Open
 	readOnly bool
+
+	generation uint64 // of the packed tables; 0: none
+	infos      []PackedTableInfo
+	cache      *blockCache
+	packed     []*PackedTable // by table; none if generation is 0
 
 	last   atomic.Pointer[Commit] // the newest commit that was applied
 	failed atomic.Pointer[error]  // the first commit that could not be made durable
@@ -78,25 +87,38 @@ func open(dir string, opts Options) (*Store, error) {
 	}
 	defer lock.Close() // Pebble holds a reference of its own
 
-	cache := pebble.NewCache(cacheBytes(opts))
+	cache := pebble.NewCache(cacheBytes(opts) / 2) // the other half is for packed blocks
 	defer cache.Unref()
-	s := &Store{readOnly: opts.ReadOnly}
-	opts.FS = watchedFS{opts.FS, s.fail}
-	if s.db, err = pebble.Open(dir, pebbleOptions(opts, cache, lock)); err != nil {
+	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly}
+	opts.FS = &watchedFS{opts.FS, s.fail} // a pointer: Pebble compares file systems
+	s.options = pebbleOptions(opts, cache, lock)
+	if s.db, err = pebble.Open(dir, s.options); err != nil {
 		return nil, classify(err)
 	}
-	found, err := s.loadMeta()
-	if err == nil && !found {
-		if opts.Create == nil {
-			err = fmt.Errorf("no index there: %w", fs.ErrNotExist)
-		} else {
-			err = s.create(*opts.Create)
-		}
-	}
-	if err != nil {
+	if err = s.load(opts); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
+}
+
+// load reads what there is, or makes it, and clears away what was cut short.
+func (s *Store) load(opts Options) error {
+	found, err := s.loadMeta()
+	switch {
+	case err != nil:
+		return err
+	case !found && opts.Create == nil:
+		return fmt.Errorf("no index there: %w", fs.ErrNotExist)
+	case !found:
+		return s.create(*opts.Create)
+	}
+	if !s.readOnly {
+		err = errors.Join(s.raiseFormat(), sweepIncoming(s.dir, s.fs))
+	}
+	if err == nil {
+		err = s.loadPacked(opts)
+	}
+	return err
 }
 
 func cacheBytes(opts Options) int64 {
@@ -121,6 +143,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
+	o.EnsureDefaults()
 	return o
 }
 
@@ -278,6 +301,9 @@ func (s *Store) empty() (bool, error) {
 	found := it.First()
 	return !found, errors.Join(it.Error(), it.Close())
 }
+
+// Format returns the number of the format that the index is in.
+func (s *Store) Format() int { return int(s.format) }
 
 // Header returns what the store was made with.
 func (s *Store) Header() Header { return s.header }

@@ -13,6 +13,7 @@ import (
 // View reads the store as it was at one moment. It must be closed, and keeps
 // memory and files from being freed until then.
 type View struct {
+	store *Store
 	it    *pebble.Iterator
 	key   [tableKeyLen]byte
 	limit [tableKeyLen + 1]byte // a table key and a zero byte: the next key after it
@@ -24,7 +25,7 @@ func (s *Store) View() (*View, error) {
 	if err != nil {
 		return nil, classify(err)
 	}
-	return &View{it: it}, nil
+	return &View{store: s, it: it}, nil
 }
 
 // Close lets go of the view.
@@ -36,7 +37,7 @@ func (v *View) Clone() (*View, error) {
 	if err != nil {
 		return nil, classify(err)
 	}
-	return &View{it: it}, nil
+	return &View{store: v.store, it: it}, nil
 }
 
 func (v *View) uint64Key(keyspace byte, n uint64) []byte {
@@ -49,7 +50,7 @@ func (v *View) tableKey(table int, permuted uint64) []byte {
 	return v.key[:tableKeyLen]
 }
 
-// Scan yields the entries of a table from first to last, both included, in
+// Scan yields the live entries of a table from first to last, both included, in
 // ascending order, until yield returns false. This is the probe of the paper
 // (section 3.1), a range scan in place of its binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
@@ -83,52 +84,19 @@ func (v *View) get(key []byte) (value []byte, found bool, err error) {
 
 // Posting returns the documents of a stored fingerprint; none if it is not stored.
 func (v *View) Posting(stored uint64) (IDs, error) {
-	value, found, err := v.get(v.tableKey(0, stored))
-	if err != nil || !found {
+	packed, err := v.store.PackedPosting(stored)
+	if err != nil {
 		return IDs{}, err
 	}
-	ids, err := decodeIDs(value)
+	value, found, err := v.get(v.tableKey(0, stored))
+	if err != nil || !found {
+		return packed, err
+	}
+	ids, err := readPosting(value, packed)
 	if err != nil {
 		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
 	}
 	return ids, nil
-}
-
-// Postings yields every stored fingerprint from first on with its documents, in
-// ascending order. The view must not be used for anything else meanwhile.
-func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
-	return func(yield func(Posting, error) bool) {
-		for ok := v.it.SeekGE(v.tableKey(0, first)); ok; ok = v.it.Next() {
-			key := v.it.Key()
-			if key[0] != tableKeyspace || len(key) != tableKeyLen || binary.BigEndian.Uint16(key[1:]) != 0 {
-				break
-			}
-			p := Posting{Stored: binary.BigEndian.Uint64(key[3:])}
-			value, err := v.it.ValueAndErr()
-			if err == nil {
-				p.IDs, err = decodeIDs(value)
-			}
-			if err != nil {
-				yield(p, fmt.Errorf("posting of %016x: %w", p.Stored, classify(err)))
-				return
-			}
-			if p.IDs.Len() == 0 {
-				continue
-			}
-			if !yield(p, nil) {
-				return
-			}
-		}
-		if err := v.it.Error(); err != nil {
-			yield(Posting{}, classify(err))
-		}
-	}
-}
-
-// Posting is a stored fingerprint and the documents that share it.
-type Posting struct {
-	Stored uint64
-	IDs    IDs
 }
 
 // Record returns the record of a document, and whether it has one.
@@ -137,7 +105,7 @@ func (v *View) Record(id uint64) (Record, bool, error) {
 	if err != nil || !found {
 		return Record{}, false, err
 	}
-	r, err := decodeRecord(value)
+	r, err := DecodeRecord(value)
 	if err != nil {
 		return Record{}, false, fmt.Errorf("document %d: %w", id, err)
 	}
@@ -160,7 +128,7 @@ func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
 				value, err = v.it.ValueAndErr()
 			}
 			if err == nil {
-				d.Record, err = decodeRecord(value)
+				d.Record, err = DecodeRecord(value)
 			}
 			if err != nil {
 				yield(d, fmt.Errorf("document %d: %w", id, classify(err)))
@@ -215,6 +183,23 @@ func (v *View) clockAt(id uint64) (first, seconds uint64, found bool, err error)
 		return 0, 0, false, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, first, len(value))
 	}
 	return first, binary.BigEndian.Uint64(value), true, nil
+}
+
+// ClockRange returns the IDs from first to the one before end whose documents arrived
+// in the same second as a given one, of those below next. found is false if no entry of
+// the clock says when that was.
+func (v *View) ClockRange(id, next uint64) (first, end, seconds uint64, found bool, err error) {
+	first, seconds, found, err = v.clockAt(id)
+	if err != nil || !found {
+		return 0, 0, 0, false, err
+	}
+	end = next
+	if v.it.Next() && v.it.Key()[0] == clockKeyspace {
+		if end, err = uint64Of(v.it.Key(), uint64KeyLen); err != nil {
+			return 0, 0, 0, false, err
+		}
+	}
+	return first, end, seconds, true, classify(v.it.Error())
 }
 
 // Added returns when a document arrived, in whole seconds; the zero time if no

@@ -41,8 +41,16 @@ func describe(w *tabwriter.Writer, s index.Stats, p *index.Plan) {
 	fmt.Fprintf(w, "documents\t%d (%d of them with nothing but a fingerprint)\n", s.Documents, s.Bare)
 	fmt.Fprintf(w, "ever added\t%d\n", s.NextID-1)
 	fmt.Fprintf(w, "on disk\t%d bytes\n", s.DiskBytes)
+	if s.Generation > 0 {
+		fmt.Fprintf(w, "packed\t%d fingerprints, %d times compacted or loaded\n", s.Packed, s.Generation)
+	} else {
+		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
+	}
 	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
 	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, p.Candidates(float64(s.Documents)), s.Documents)
+	if s.Outgrown != "" {
+		fmt.Fprintf(w, "outgrown\t%s; \"neardup compact -plan auto\" rewrites it\n", s.Outgrown)
+	}
 	for i, t := range p.Tables {
 		fmt.Fprintf(w, "table %d\tprefix %d, radius %d, bits %s\n", i, t.Prefix, t.Radius, t.Permutation)
 	}

@@ -8,12 +8,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/compaction"
 )
 
 // startProgress shows how far the reading has come, on a terminal, while the
@@ -28,13 +30,7 @@ func (c *call) startProgress(ctx context.Context, r *corpus.Reader) (stop func()
 		defer close(done)
 		r.Measure(ctx) // if it fails, there is no total
 		_, total := r.Progress()
-		bar := progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(c.err),
-			progressbar.OptionShowBytes(true),
-			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionShowElapsedTimeOnFinish(),
-			progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetDescription(c.command.name))
+		bar := c.newBar(total, c.command.name, progressbar.OptionShowBytes(true))
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -49,6 +45,48 @@ func (c *call) startProgress(ctx context.Context, r *corpus.Reader) (stop func()
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+func (c *call) newBar(total int64, name string, more ...progressbar.Option) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(total, append(more,
+		progressbar.OptionSetWriter(c.err),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionShowElapsedTimeOnFinish(),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetDescription(name))...)
+}
+
+// startStages shows the stages of a compaction, one bar after the other. stop takes
+// the last one away.
+func (c *call) startStages() (progress func(compaction.Progress), stop func()) {
+	if !isTerminal(c.err) {
+		return nil, func() {}
+	}
+	var mu sync.Mutex
+	var bar *progressbar.ProgressBar
+	stage := ""
+	progress = func(p compaction.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.Stage != stage {
+			if bar != nil {
+				bar.Clear()
+			}
+			total := int64(p.Total)
+			if total == 0 {
+				total = -1 // a spinner
+			}
+			stage, bar = p.Stage, c.newBar(total, c.command.name+": "+p.Stage)
+		}
+		bar.Set64(int64(p.Done))
+	}
+	return progress, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if bar != nil {
+			bar.Clear()
+		}
+	}
 }
 
 func isTerminal(w io.Writer) bool {

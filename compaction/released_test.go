@@ -1,4 +1,4 @@
-package index
+package compaction
 
 import (
 	"context"
@@ -11,60 +11,58 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/store"
 )
 
 // releasedDir holds an index in every format that was ever written. They must open
-// for good. One is made by NEARDUP_WRITE_RELEASED=1 go test -run Released ./index
+// for good. One is made by NEARDUP_WRITE_RELEASED=1 go test -run Released ./compaction
 // when the format gets a new number, and never again.
 func releasedDir(format int) string {
 	return fmt.Sprintf("../testdata/index-format-%d", format)
 }
 
 // releasedDocuments are in each of them, but for their time of arrival.
-func releasedDocuments() []Document {
-	docs := []Document{
+func releasedDocuments() []index.Document {
+	docs := []index.Document{
 		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingle: 0xfedcba9876543210},
 		{Key: "http://b.example/", Fingerprint: 0x0123456789abcdee, Scope: "b.example"},
 		{Fingerprint: 0xffffffffffffffff},
 		{Key: "страница", Fingerprint: 0},
 	}
 	for range 40 { // a posting that is a bitmap
-		docs = append(docs, Document{Fingerprint: 0x5555555555555555})
+		docs = append(docs, index.Document{Fingerprint: 0x5555555555555555})
 	}
 	return docs
 }
 
+// writeReleased makes one in which everything is both packed and live: most
+// documents are packed, and some were added and deleted since.
 func writeReleased(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
-	x, err := Open(dir, &Options{Analyzer: "released/1"})
-	if err != nil {
+	opts := index.Options{Analyzer: "released/1"}
+	change := func(do func(*index.Index) error) {
+		x, err := index.Open(dir, &opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(do(x), x.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	docs := append(releasedDocuments(), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
+	change(func(x *index.Index) error { return x.Add(ctx, docs[:3]...) })
+	change(func(x *index.Index) error { return x.Add(ctx, docs[3:40]...) })
+	if _, err := Run(ctx, dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	docs := append(releasedDocuments(), Document{Key: "gone", Fingerprint: 7}, Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
-	if err := x.Add(ctx, docs...); err != nil {
+	change(func(x *index.Index) error { return x.Add(ctx, docs[40:len(docs)-1]...) })
+	if _, err := Run(ctx, dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Compact(ctx), s.Close()); err != nil { // so that there is a table as well as a log
-		t.Fatal(err)
-	}
-	if x, err = Open(dir, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Delete(ctx, "gone", "gone too"); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	change(func(x *index.Index) error { return x.Add(ctx, docs[len(docs)-1]) })
+	change(func(x *index.Index) error { _, err := x.Delete(ctx, "gone", "gone too"); return err })
 }
 
 func TestReleasedFormatsOpen(t *testing.T) {
@@ -84,12 +82,12 @@ func TestReleasedFormatsOpen(t *testing.T) {
 
 func checkReleased(t *testing.T, dir string) {
 	ctx := context.Background()
-	x, err := Open(dir, &Options{MaxDistance: 3, Analyzer: "released/1", MustExist: true})
+	x, err := index.Open(dir, &index.Options{MaxDistance: 3, Analyzer: "released/1", MustExist: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	want := make(map[uint64]Document)
+	want := make(map[uint64]index.Document)
 	for i, d := range releasedDocuments() {
 		d.ID = uint64(i + 1)
 		want[d.ID] = d
@@ -110,11 +108,11 @@ func checkReleased(t *testing.T, dir string) {
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
 	}
-	matches, err := x.Query(ctx, fingerprint.Fingerprint(0x5555555555555556), MaxDistance(2), Limit(3))
+	matches, err := x.Query(ctx, fingerprint.Fingerprint(0x5555555555555556), index.MaxDistance(2), index.Limit(3))
 	if err != nil || len(matches) != 3 || matches[0].ID != 5 || matches[0].Distance != 2 {
 		t.Errorf("query: %v, %v", matches, err)
 	}
-	if v, err := x.CheckAndAdd(ctx, Document{Key: "http://a.example/copy", Fingerprint: 0x0123456789abcdee}); err != nil || v.Status != Duplicate || v.Of.Key != "http://a.example/" {
+	if v, err := x.CheckAndAdd(ctx, index.Document{Key: "http://a.example/copy", Fingerprint: 0x0123456789abcdee}); err != nil || v.Status != index.Duplicate || v.Of.Key != "http://a.example/" {
 		t.Errorf("check: %+v, %v", v, err)
 	}
 	if n := x.Stats().Documents; n != uint64(len(releasedDocuments())) {

@@ -1,0 +1,75 @@
+package compaction
+
+import (
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/index"
+)
+
+// Options of Run. The zero value is ready to use.
+type Options struct {
+	// Plan rewrites the index under another plan, of any MaxDistance. nil: its own.
+	Plan *index.Plan
+
+	// MemoryBytes bounds the memory for sorting; what does not fit goes to temporary
+	// files in the index. 0: 1 GiB.
+	MemoryBytes int64
+
+	// FilterBytes bounds the prefix filters of all tables together, as
+	// index.Options has it.
+	FilterBytes int64
+
+	CacheBytes int64 // as index.Options has it
+
+	// Progress, if set, is called now and then, from several goroutines.
+	Progress func(Progress)
+
+	FS     vfs.FS       // nil: the machine's file system
+	Logger *slog.Logger // nil: none
+}
+
+// Progress tells how far the work has come.
+type Progress struct {
+	Stage string
+	Done  uint64
+	Total uint64 // 0: not known
+}
+
+// The stages, in their order. Not all work has all of them.
+const (
+	StageRead    = "read"    // documents are taken in
+	StageMerge   = "merge"   // table 0 is written
+	StageTables  = "tables"  // the other tables are
+	StageRecords = "records" // what is beside the tables is compacted
+)
+
+const defaultMemoryBytes = 1 << 30
+
+func (o *Options) memoryBytes() int64 {
+	if o.MemoryBytes > 0 {
+		return o.MemoryBytes
+	}
+	return defaultMemoryBytes
+}
+
+func (o *Options) filterBytes() int64 {
+	if o.FilterBytes != 0 {
+		return max(o.FilterBytes, 0)
+	}
+	return index.DefaultFilterBytes
+}
+
+func (o *Options) fs() vfs.FS {
+	if o.FS != nil {
+		return o.FS
+	}
+	return vfs.Default
+}
+
+func (o *Options) progress(p Progress) {
+	if o.Progress != nil {
+		o.Progress(p)
+	}
+}

@@ -1,0 +1,79 @@
+package compaction
+
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store"
+)
+
+// Report is what Run or Load did.
+type Report struct {
+	Documents   uint64        `json:"documents"`
+	Loaded      uint64        `json:"loaded,omitempty"`   // of those, the ones that Load brought
+	Replaced    uint64        `json:"replaced,omitempty"` // documents whose key came again
+	BytesBefore uint64        `json:"bytesBefore"`        // on disk, with the write-ahead log
+	BytesAfter  uint64        `json:"bytesAfter"`
+	Plan        string        `json:"plan"`
+	Tables      []TableReport `json:"tables"` // of the new plan
+	Seconds     float64       `json:"seconds"`
+}
+
+// TableReport is what became of a table. Entries are fingerprints, each once; bytes
+// are those on disk, without the prefix filter.
+type TableReport struct {
+	EntriesBefore uint64 `json:"entriesBefore"`
+	EntriesAfter  uint64 `json:"entriesAfter"`
+	BytesBefore   uint64 `json:"bytesBefore"`
+	BytesAfter    uint64 `json:"bytesAfter"`
+	FilterBytes   uint64 `json:"filterBytes"` // on disk and in memory
+}
+
+// size adds up the files of a closed index. An open one still counts files that are
+// about to be deleted.
+func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		info, err := fsys.Stat(fsys.PathJoin(dir, name))
+		if err != nil {
+			return 0, err
+		}
+		bytes += uint64(info.Size())
+	}
+	return bytes, nil
+}
+
+// measureBefore notes what the tables take before the work.
+func (r *Report) measureBefore(s *store.Store, tables int) error {
+	r.Tables = make([]TableReport, tables)
+	for i := range r.Tables {
+		bytes, err := s.TableBytes(i)
+		if err != nil {
+			return err
+		}
+		r.Tables[i].BytesBefore = bytes
+	}
+	return nil
+}
+
+// measureAfter notes what they take after it.
+func (r *Report) measureAfter(s *store.Store) error {
+	for i, info := range s.PackedInfo() {
+		bytes, err := s.TableBytes(i)
+		if err != nil {
+			return err
+		}
+		filter, err := s.FilterBytes(i)
+		if err != nil {
+			return err
+		}
+		r.Tables[i].EntriesAfter, r.Tables[i].BytesAfter, r.Tables[i].FilterBytes = info.Entries, bytes, filter
+	}
+	return nil
+}
+
+func (r *Report) timed(start time.Time) { r.Seconds = time.Since(start).Seconds() }

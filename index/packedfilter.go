@@ -1,0 +1,138 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/neardup/neardup/store"
+)
+
+// NewFilter returns an empty prefix filter for the table when it holds so many
+// fingerprints, or nil if it would let nearly everything pass.
+func (t *Table) NewFilter(fingerprints, budget int64) (*PrefixFilter, error) {
+	if t.Prefix < 64 && fingerprints > 2<<t.Prefix {
+		return nil, nil
+	}
+	f, err := NewPrefixFilter(t.Prefix, fingerprints, budget)
+	if err != nil || f.form == filterNone {
+		return nil, err
+	}
+	return f, nil
+}
+
+// packedFilters are the prefix filters of the packed tables. They are loaded in the
+// background, as they may take gigabytes; until then everything may be there.
+type packedFilters struct {
+	tables  []Table
+	filters []atomic.Pointer[PrefixFilter]
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+}
+
+// loadPackedFilters begins to load the filters that compaction saved and, where there
+// is none that can be used, makes one of the table. close must be called.
+func loadPackedFilters(s *store.Store, plan *Plan, budget int64, warn func(string, error)) *packedFilters {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &packedFilters{tables: plan.Tables, filters: make([]atomic.Pointer[PrefixFilter], len(plan.Tables)), cancel: cancel}
+	if s.Generation() == 0 {
+		return f
+	}
+	f.done.Go(func() {
+		for i := range f.tables {
+			filter, err := f.load(ctx, s, i, budget/int64(len(f.tables)))
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				warn(fmt.Sprintf("prefix filter of table %d", i), err)
+				continue
+			}
+			f.filters[i].Store(filter)
+		}
+	})
+	return f
+}
+
+func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, budget int64) (*PrefixFilter, error) {
+	t := &f.tables[table]
+	empty, err := t.NewFilter(int64(s.PackedEntries()), budget)
+	if err != nil || empty == nil {
+		return nil, err
+	}
+	saved, err := LoadPrefixFilter(t.Prefix, budget, untilDone(ctx, s.FilterChunks(table)))
+	if err == nil || !errors.Is(err, ErrFilter) {
+		return saved, err
+	}
+	return empty, f.fill(ctx, empty, s.Packed(table))
+}
+
+// fill adds what is in a table to a filter.
+func (f *packedFilters) fill(ctx context.Context, filter *PrefixFilter, p *store.PackedTable) error {
+	var fps []uint64
+	for i := range p.Blocks() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := p.Block(i)
+		if err != nil {
+			return err
+		}
+		fps = b.AppendTo(fps[:0])
+		filter.AddAll(fps)
+	}
+	return nil
+}
+
+func untilDone(ctx context.Context, chunks iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for chunk, err := range chunks {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(chunk, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// appendMaybe appends the flips within the radius of a table that lead to prefixes
+// which packed entries may have.
+func (f *packedFilters) appendMaybe(dst []uint64, table int, permuted uint64) []uint64 {
+	t := &f.tables[table]
+	if filter := f.filters[table].Load(); filter != nil {
+		return filter.AppendMaybe(dst, permuted, t.Radius)
+	}
+	return appendBall(dst, t.Prefix, 0, 0, t.Radius)
+}
+
+// mayContain reports whether a fingerprint may be packed.
+func (f *packedFilters) mayContain(stored uint64) bool {
+	for i := range f.tables {
+		if filter := f.filters[i].Load(); filter != nil && !filter.MayContain(f.tables[i].Permute(stored)) {
+			return false
+		}
+	}
+	return true
+}
+
+// bytes returns the memory that the filters take.
+func (f *packedFilters) bytes() int64 {
+	n := 0
+	for i := range f.filters {
+		if filter := f.filters[i].Load(); filter != nil {
+			n += len(filter.lines) * lineBytes
+		}
+	}
+	return int64(n)
+}
+
+// close stops the loading and waits for its end.
+func (f *packedFilters) close() {
+	f.cancel()
+	f.done.Wait()
+}
