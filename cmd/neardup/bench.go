@@ -45,6 +45,7 @@ func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
 	only := c.flags.String("only", "", "`sections` to measure, with commas between; without it, all:\n"+benchSections())
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
 	cache := c.flags.Int64("cache", 256, "memory for the cache of an index in `MiB`")
+	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; 0: the default of an index, below 0: none")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
 	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
@@ -60,7 +61,7 @@ func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
 		return o, false, usagef("-n, -seconds and -cache must be positive")
 	}
 	o.Documents, o.Time = int(min(*n, 1e15)), time.Duration(*seconds*float64(time.Second))
-	o.CacheBytes, o.NoReference = *cache<<20, !*reference
+	o.CacheBytes, o.FilterBytes, o.NoReference = *cache<<20, *filter<<20, !*reference
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")
 	}

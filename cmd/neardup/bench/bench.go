@@ -21,6 +21,7 @@ type Options struct {
 	Dir         string        `json:"-"`              // where the temporary folder is made; "": os.TempDir
 	Time        time.Duration `json:"nanoseconds"`    // about how long each comparison takes
 	CacheBytes  int64         `json:"cacheBytes"`     // as index.Options has it
+	FilterBytes int64         `json:"filterBytes"`    // as index.Options has it
 	NoReference bool          `json:"noReference"`    // leave out what takes 8 (k+1) bytes a document of memory
 	Seed        uint64        `json:"seed"`
 
@@ -47,6 +48,7 @@ var sections = []section{
 	{"k6", "queries at k = 6", func(r *run, ctx context.Context) error { return r.distance(ctx, 6) }},
 	{"k10", "queries at k = 10", func(r *run, ctx context.Context) error { return r.distance(ctx, 10) }},
 	{"check", "check-and-add of documents with keys", (*run).check},
+	{"costs", "the constants with which the planner reckons", (*run).costs},
 }
 
 // Sections returns the names of what Options.Only can ask for, each with a few words on it.
@@ -138,17 +140,32 @@ func (r *run) logf(format string, args ...any) {
 func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
 
 // options are those of an index of so many documents.
-func options(documents, k int, cacheBytes int64) *index.Options {
-	o := &index.Options{MaxDistance: k, ExpectedDocuments: int64(documents), CacheBytes: cacheBytes, Durability: index.NoSync}
+func options(documents, k int, cacheBytes, filterBytes int64) *index.Options {
+	o := &index.Options{
+		MaxDistance:       k,
+		ExpectedDocuments: int64(documents),
+		CacheBytes:        cacheBytes,
+		FilterBytes:       filterBytes,
+		Durability:        index.NoSync,
+	}
 	if k == 0 {
 		o.MaxDistance = index.Exact
 	}
 	return o
 }
 
-func (r *run) options(k int) *index.Options { return options(r.Documents, k, r.CacheBytes) }
+func (r *run) options(k int) *index.Options {
+	return options(r.Documents, k, r.CacheBytes, r.FilterBytes)
+}
 
-func (t *task) options() *index.Options { return options(t.Documents, t.MaxDistance, t.CacheBytes) }
+func (t *task) options() (*index.Options, error) {
+	o := options(t.Documents, t.MaxDistance, t.CacheBytes, t.FilterBytes)
+	var err error
+	if t.Plan != "" {
+		o.Plan, err = index.ParsePlan(t.Plan)
+	}
+	return o, err
+}
 
 func (t *task) stored() collection { return collection{t.Seed, t.Documents} }
 

@@ -40,7 +40,7 @@ func (r *run) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.figure("check", "bulk load with keys", float64(r.Documents)/o.Seconds/1e6, "M/s")
+	r.loaded("check", &o)
 	several := 2 * runtime.GOMAXPROCS(0)
 	next := r.Documents // the first one of the collection that is not stored
 	for _, c := range []checks{

@@ -59,19 +59,27 @@ func (c collection) key(i int) string {
 // questions are what an index is asked: by turns a uniform fingerprint, and a stored
 // one with 0 to k bits flipped.
 type questions struct {
-	of     collection
-	k      int
-	random *rand.Rand
+	of      collection
+	k       int
+	random  *rand.Rand
+	planted bool
 }
 
 func (c collection) questions(k int, stream uint64) *questions {
-	return &questions{c, k, rand.New(rand.NewPCG(c.seed, stream))}
+	return &questions{c, k, rand.New(rand.NewPCG(c.seed, stream)), true}
+}
+
+// strangers are questions that are all uniform.
+func (c collection) strangers(stream uint64) *questions {
+	q := c.questions(0, stream)
+	q.planted = false
+	return q
 }
 
 func (q *questions) next(n int) []fingerprint.Fingerprint {
 	asked := make([]fingerprint.Fingerprint, n)
 	for i := range asked {
-		if i%2 == 0 {
+		if i%2 == 0 || !q.planted {
 			asked[i] = fingerprint.Fingerprint(q.random.Uint64())
 		} else {
 			asked[i] = fingerprint.Fingerprint(q.flip(q.of.at(q.random.IntN(q.of.n))))

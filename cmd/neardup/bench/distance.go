@@ -18,13 +18,12 @@ func (r *run) distance(ctx context.Context, k int) error {
 	if err != nil {
 		return err
 	}
-	r.figure(section, "bulk load", float64(r.Documents)/o.Seconds/1e6, "M/s")
+	r.loaded(section, &o)
 	err = withIndex(r.path(section), r.options(k), func(x *index.Index) error {
 		s := x.Stats()
 		r.figure(section, "tables", float64(s.Tables), "")
 		r.figure(section, "probes a query", float64(s.Probes), "")
 		r.figure(section, "candidates a query, expected", x.Plan().Candidates(float64(r.Documents)), "")
-		r.disk(section, s)
 		if err := r.verified(ctx, section, x, r.stored, k); err != nil {
 			return err
 		}

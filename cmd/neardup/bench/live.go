@@ -19,7 +19,7 @@ func (r *run) fill(ctx context.Context) (took time.Duration, err error) {
 	err = withIndex(r.path("live"), r.options(r.MaxDistance), func(x *index.Index) error {
 		told := begun
 		return add(ctx, x, r.stored, 0, r.Documents, false, func(done int) {
-			if time.Since(told) > 10*time.Second {
+			if time.Since(told) > progressEvery {
 				told = time.Now()
 				r.logf("added %d", done)
 			}
@@ -36,7 +36,7 @@ func (r *run) live(ctx context.Context) error {
 	}
 	r.figure("live", "add, 10,000 a batch, NoSync, to the end of Close", float64(r.Documents)/took.Seconds()/1e3, "k/s")
 	err = withIndex(r.path("live"), r.options(r.MaxDistance), func(x *index.Index) error {
-		r.disk("live", x.Stats())
+		r.figure("live", "disk, in all, a document", float64(x.Stats().DiskBytes)/float64(r.Documents), "B")
 		return r.queries(ctx, "live", x)
 	})
 	if err != nil {
@@ -54,12 +54,17 @@ func (r *run) compact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.figure("compact", "compaction of documents added one by one", o.Seconds, "s")
+	r.figure("compact", "compaction of documents added one by one", o.Report.Seconds, "s")
 	if o.Peak > 0 {
 		r.figure("compact", "memory of the process, at most", mib(o.Peak), "MiB")
 	}
+	before := 0.0
+	for _, t := range o.Report.Tables {
+		before += float64(t.BytesBefore)
+	}
+	r.figure("compact", "disk, tables before, a document", before/float64(r.Documents), "B")
+	r.disk("compact", &o.Report)
 	err = withIndex(r.path("live"), r.options(r.MaxDistance), func(x *index.Index) error {
-		r.disk("compact", x.Stats())
 		return r.verified(ctx, "compact", x, r.stored, r.MaxDistance)
 	})
 	if err != nil {
@@ -70,8 +75,10 @@ func (r *run) compact(ctx context.Context) error {
 }
 
 func compactTask(ctx context.Context, t *task) (o outcome, err error) {
-	begun := time.Now()
-	_, err = compaction.Run(ctx, t.Dir, compaction.Options{CacheBytes: t.CacheBytes})
-	o.Seconds = time.Since(begun).Seconds()
+	o.Report, err = compaction.Run(ctx, t.Dir, compaction.Options{
+		CacheBytes:  t.CacheBytes,
+		FilterBytes: t.FilterBytes,
+		Progress:    t.progress(),
+	})
 	return o, err
 }

@@ -2,8 +2,9 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
-	"time"
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
@@ -11,18 +12,15 @@ import (
 
 // loadTask loads the collection in bulk into a new index.
 func loadTask(ctx context.Context, t *task) (o outcome, err error) {
-	begun := time.Now()
-	err = withIndex(t.Dir, t.options(), func(x *index.Index) error {
-		return add(ctx, x, t.stored(), 0, t.Documents, t.Keys, nil)
-	})
+	open, err := t.options()
 	if err != nil {
 		return o, err
 	}
-	if _, err = compaction.Run(ctx, t.Dir, compaction.Options{CacheBytes: t.CacheBytes}); err != nil {
-		return o, err
-	}
-	o.Seconds = time.Since(begun).Seconds()
-	return o, nil
+	o.Report, err = compaction.Load(ctx, t.Dir, t.stored().documents(0, t.Documents, t.Keys), compaction.LoadOptions{
+		Index:    *open,
+		Progress: t.progress(),
+	})
+	return o, err
 }
 
 // addBatch is the number of documents that add commits together.
@@ -76,24 +74,49 @@ func (r *run) load(ctx context.Context) error {
 	if err := r.compacted(ctx); err != nil {
 		return err
 	}
-	o := r.packed
-	r.figure("load", "bulk load", float64(r.Documents)/o.Seconds/1e6, "M/s")
-	r.figure("load", "bulk load, in all", o.Seconds, "s")
-	if o.Peak > 0 {
-		r.figure("load", "memory of the process, at most", mib(o.Peak), "MiB")
-	}
-	return withIndex(r.path("compacted"), r.options(r.MaxDistance), func(x *index.Index) error {
-		r.report.Plan = x.Plan().String()
-		r.disk("load", x.Stats())
-		return nil
-	})
+	r.report.Plan = r.packed.Report.Plan
+	r.loaded("load", r.packed)
+	return nil
 }
 
-// disk gives the sizes on disk.
-func (r *run) disk(section string, s index.Stats) {
-	n := float64(s.Documents)
-	r.figure(section, "disk, in all", mib(int64(s.DiskBytes)), "MiB")
-	r.figure(section, "disk, in all, a document", float64(s.DiskBytes)/n, "B")
+// loaded gives the figures of a bulk load.
+func (r *run) loaded(section string, o *outcome) {
+	r.figure(section, "bulk load", float64(r.Documents)/o.Report.Seconds/1e6, "M/s")
+	r.figure(section, "bulk load, in all", o.Report.Seconds, "s")
+	if o.Peak > 0 {
+		r.figure(section, "memory of the process, at most", mib(o.Peak), "MiB")
+	}
+	r.disk(section, &o.Report)
 }
+
+// disk gives the sizes on disk, and those of the tables over what a code needs that
+// knows nothing but how many fingerprints there are.
+func (r *run) disk(section string, report *compaction.Report) {
+	n := float64(report.Documents)
+	tables, filters := 0.0, 0.0
+	for _, t := range report.Tables {
+		tables += float64(t.BytesAfter)
+		filters += float64(t.FilterBytes)
+	}
+	postings := 0.0
+	if others := report.Tables[1:]; len(others) > 0 {
+		// The tables hold the same number of uniform fingerprints each, and the first
+		// one the postings as well.
+		first := float64(report.Tables[0].BytesAfter)
+		postings = max(0, first-(tables-first)/float64(len(others)))
+	}
+	bits := (tables - postings) / float64(len(report.Tables)) / float64(report.Tables[0].EntriesAfter) * 8
+	r.figure(section, fmt.Sprintf("disk, %d tables without postings, a document", len(report.Tables)), (tables-postings)/n, "B")
+	r.figure(section, "disk, an entry of a table", bits, "bits")
+	r.figure(section, "disk, an entry over 64 - log2 n + 1.44 bits", bits/entropy(float64(report.Tables[0].EntriesAfter)), "times")
+	r.figure(section, "disk, postings, a document", postings/n, "B")
+	r.figure(section, "disk, filters, a document", filters/n, "B")
+	r.figure(section, "disk, records, keys and the rest, a document", max(0, float64(report.BytesAfter)-tables-filters)/n, "B")
+	r.figure(section, "disk, in all, a document", float64(report.BytesAfter)/n, "B")
+	r.figure(section, "disk, in all", mib(int64(report.BytesAfter)), "MiB")
+}
+
+// entropy returns the bits that each of n random fingerprints needs, in any order.
+func entropy(n float64) float64 { return 64 - math.Log2(n) + 1/math.Ln2 }
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

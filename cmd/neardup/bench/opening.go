@@ -75,7 +75,11 @@ func (r *run) writeAndKill(ctx context.Context, more int) error {
 
 // writeTask adds documents, durably, and leaves the index open.
 func writeTask(ctx context.Context, t *task) (outcome, error) {
-	x, err := index.Open(t.Dir, t.options())
+	open, err := t.options()
+	if err != nil {
+		return outcome{}, err
+	}
+	x, err := index.Open(t.Dir, open)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,7 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
+
+	"github.com/neardup/neardup/compaction"
 )
 
 // taskVariable tells a process that it is to do one task of a run. What is measured of
@@ -24,17 +26,26 @@ type task struct {
 	Documents   int           `json:"documents"`
 	MaxDistance int           `json:"k"`
 	CacheBytes  int64         `json:"cacheBytes"`
+	FilterBytes int64         `json:"filterBytes"`
+	Plan        string        `json:"plan"` // "": what the index chooses
 	Keys        bool          `json:"keys"` // the documents have keys
 	More        int           `json:"more"` // for write: documents to add
 	Time        time.Duration `json:"nanoseconds"`
+
+	out *json.Encoder // of outcomes
 }
 
 // outcome is what it says of it.
 type outcome struct {
-	Seconds  float64 `json:"seconds"`
-	Peak     int64   `json:"peak"`     // bytes of memory that the process had at most
-	Resident int64   `json:"resident"` // bytes that the index took of it
-	Cached   int64   `json:"cached"`   // of those, what its full cache is
+	Report   compaction.Report `json:"report"`
+	Peak     int64             `json:"peak"`     // bytes of memory that the process had at most
+	Resident int64             `json:"resident"` // bytes that the index took of it
+	Cached   int64             `json:"cached"`   // of those, what its cache can have
+
+	Filters     int64 `json:"filters"` // bytes of memory, by what the index says
+	Directories int64 `json:"directories"`
+
+	Progress string `json:"progress,omitempty"` // how far it is; all else comes later
 }
 
 var tasks = map[string]func(context.Context, *task) (outcome, error){
@@ -65,12 +76,13 @@ func RunTask(ctx context.Context, in io.Reader, out io.Writer) error {
 		cancel()
 		close(gone)
 	}()
+	t.out = json.NewEncoder(out)
 	o, err := do(ctx, &t)
 	if err != nil {
 		return err
 	}
 	_, o.Peak = memory()
-	if err := json.NewEncoder(out).Encode(o); err != nil {
+	if err := t.out.Encode(o); err != nil {
 		return err
 	}
 	if t.Name == "write" {
@@ -79,16 +91,37 @@ func RunTask(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
+// progress tells now and then how far compaction is.
+func (t *task) progress() func(compaction.Progress) {
+	var mu sync.Mutex
+	told := time.Now()
+	return func(p compaction.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(told) < progressEvery {
+			return
+		}
+		told = time.Now()
+		said := fmt.Sprintf("%s: %s, %d", t.Name, p.Stage, p.Done)
+		if p.Total > 0 {
+			said += fmt.Sprintf(" of %d", p.Total)
+		}
+		t.out.Encode(outcome{Progress: said}) // if it fails, so will the outcome
+	}
+}
+
+const progressEvery = 10 * time.Second
+
 // process is one that does a task.
 type process struct {
 	command *exec.Cmd
-	in      io.Closer
-	out     *bufio.Reader
+	out     *json.Decoder // of outcomes
 	errors  *bytes.Buffer
+	logf    func(format string, args ...any)
 }
 
 func (r *run) start(ctx context.Context, t task) (*process, error) {
-	t.Seed, t.Documents, t.Dir = r.Seed, r.Documents, r.path(t.Dir)
+	t.Seed, t.Documents, t.Dir, t.FilterBytes = r.Seed, r.Documents, r.path(t.Dir), r.FilterBytes
 	if t.CacheBytes == 0 {
 		t.CacheBytes = r.CacheBytes
 	}
@@ -100,30 +133,38 @@ func (r *run) start(ctx context.Context, t task) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{command: exec.CommandContext(ctx, program, "bench"), errors: new(bytes.Buffer)}
+	p := &process{command: exec.CommandContext(ctx, program, "bench"), errors: new(bytes.Buffer), logf: r.logf}
 	p.command.Env = append(os.Environ(), taskVariable+"="+string(description))
 	p.command.Stderr = p.errors
-	if p.in, err = p.command.StdinPipe(); err != nil {
+	// It ends with this process, and then the task ends as well.
+	if _, err = p.command.StdinPipe(); err != nil {
 		return nil, err
 	}
 	out, err := p.command.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.out = bufio.NewReader(out)
+	p.out = json.NewDecoder(out)
 	return p, p.command.Start()
 }
 
 // outcome waits for the task to be done.
-func (p *process) outcome() (o outcome, err error) {
-	line, err := p.out.ReadBytes('\n')
-	if err == nil {
-		return o, json.Unmarshal(line, &o)
+func (p *process) outcome() (outcome, error) {
+	for {
+		var o outcome
+		err := p.out.Decode(&o)
+		switch {
+		case err == nil && o.Progress != "":
+			p.logf("%s", o.Progress)
+			continue
+		case err == nil:
+			return o, nil
+		}
+		if err := p.command.Wait(); err != nil {
+			return o, fmt.Errorf("%w: %s", err, bytes.TrimSpace(p.errors.Bytes()))
+		}
+		return o, err
 	}
-	if err := p.command.Wait(); err != nil {
-		return o, fmt.Errorf("%w: %s", err, bytes.TrimSpace(p.errors.Bytes()))
-	}
-	return o, err
 }
 
 // do has a task done by another process.

@@ -60,7 +60,7 @@ func TestVerifyFails(t *testing.T) {
 		for d := range c.documents(0, c.n, false) {
 			docs = append(docs, d)
 		}
-		o := options(c.n, 3, 32<<20)
+		o := options(c.n, 3, 32<<20, 0)
 		o.FS = vfs.NewMem()
 		err := withIndex("index", o, func(x *index.Index) error {
 			if err := x.Add(t.Context(), change(docs)...); err != nil {
