@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -194,7 +195,8 @@ func (w *checking) search(ctx context.Context, readers []*reader) error {
 	errs := make([]error, len(readers))
 	worker := func(n int) {
 		for i := n; i < len(w.docs) && errs[n] == nil; i += len(readers) {
-			w.hits[i], errs[n] = readers[n].search(ctx, w.docs[i].stored(), w.index.plan.MaxDistance)
+			hits, err := readers[n].search(ctx, w.docs[i].stored(), w.index.plan.MaxDistance)
+			w.hits[i], errs[n] = slices.Clone(hits), err
 		}
 	}
 	var wg sync.WaitGroup

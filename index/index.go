@@ -34,9 +34,7 @@ type Index struct {
 	nextID      atomic.Uint64
 	firstRecord atomic.Uint64 // the documents before it are bare
 
-	lifeMu sync.Mutex
-	calls  sync.WaitGroup
-	closed bool
+	calls *calls
 }
 
 // Open opens the index in dir. Where there is none it makes one, unless
@@ -45,7 +43,7 @@ type Index struct {
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
-	x := &Index{}
+	x := &Index{calls: newCalls()}
 	if opts != nil {
 		x.opts = *opts
 	}
@@ -173,12 +171,9 @@ func (x *Index) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	x.lifeMu.Lock()
-	defer x.lifeMu.Unlock()
-	if x.closed {
+	if !x.calls.begin() {
 		return ErrClosed
 	}
-	x.calls.Add(1)
 	return nil
 }
 
@@ -190,19 +185,14 @@ func (x *Index) beginWrite(ctx context.Context) error {
 	return x.begin(ctx)
 }
 
-func (x *Index) end() { x.calls.Done() }
+func (x *Index) end() { x.calls.end() }
 
 // Close waits for the calls under way, makes everything durable and closes the
 // index. Calls made after it return ErrClosed, a second Close too.
 func (x *Index) Close() error {
-	x.lifeMu.Lock()
-	if x.closed {
-		x.lifeMu.Unlock()
+	if !x.calls.close() {
 		return ErrClosed
 	}
-	x.closed = true
-	x.lifeMu.Unlock()
-	x.calls.Wait()
 	x.live.close()
 	x.filters.close()
 	return x.store.Close()

@@ -32,7 +32,7 @@ type Options struct {
 	Analyzer string
 
 	// CacheBytes bounds the memory for what was read: half for packed blocks, half for
-	// everything else and for writes not yet flushed. It is taken as it fills. 0: 256 MiB.
+	// everything else and for writes not yet flushed. It is taken as it fills. 0: 512 MiB.
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for prefix filters, which tell what need not be

@@ -17,6 +17,8 @@ type reader struct {
 	flips  []uint64
 	probes []liveProbe
 	fps    []uint64
+
+	current search
 }
 
 // liveProbe is a prefix of a table that live entries may have.
@@ -48,7 +50,7 @@ func (r *reader) close() error {
 		err = r.v.Close()
 		r.v = nil
 	}
-	r.live = nil
+	r.live, r.current.ctx = nil, nil
 	r.x.readers.Put(r)
 	return err
 }

@@ -33,9 +33,11 @@ type search struct {
 }
 
 // search probes the tables and returns every stored fingerprint within k bits of
-// the given one, once each, nearest first. k must not exceed the plan's.
+// the given one, once each, nearest first. k must not exceed the plan's. The hits are
+// good until the next search.
 func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error) {
-	s := search{reader: r, ctx: ctx, stored: stored, k: k}
+	r.current = search{reader: r, ctx: ctx, stored: stored, k: k, hits: r.current.hits[:0]}
+	s := &r.current
 	if err := s.packed(); err != nil {
 		return nil, err
 	}

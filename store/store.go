@@ -26,13 +26,13 @@ const pebbleFormat = pebble.FormatValueSeparation
 type Options struct {
 	Create     *Header      // make the store with this header where there is none; nil: it must exist
 	ReadOnly   bool         // refuse writes; Create is then ignored
-	CacheBytes int64        // half for packed blocks, half for Pebble; 0: 256 MiB
+	CacheBytes int64        // half for packed blocks, half for Pebble; 0: 512 MiB
 	FS         vfs.FS       // nil: the file system of the machine
 	Logger     *slog.Logger // nil: none
 }
 
 const (
-	defaultCacheBytes = 256 << 20
+	defaultCacheBytes = 512 << 20
 	memTableBytes     = 32 << 20 // of which Pebble takes one or two off the cache
 	bloomBitsPerKey   = 10       // about 1 % of look-ups of absent keys read a block
 )

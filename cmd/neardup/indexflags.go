@@ -21,7 +21,7 @@ type indexFlags struct {
 func (c *call) indexFlags() *indexFlags {
 	f := &indexFlags{call: c}
 	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
-	c.flags.Int64Var(&f.cache, "cache", 256, "memory for the index in `MiB`")
+	c.flags.Int64Var(&f.cache, "cache", 512, "memory for the index in `MiB`")
 	return f
 }
 
@@ -29,7 +29,7 @@ func (c *call) indexFlags() *indexFlags {
 func (f *indexFlags) makingFlags() *indexFlags {
 	flags := f.call.flags
 	flags.IntVar(&f.k, "k", 3, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
-	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16 or 20, fixed when the index is made (default: by -expect)")
+	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default: by -expect)")
 	flags.Float64Var(&f.expect, "expect", 1e6, "`number` of documents to expect, which chooses the design")
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
