@@ -44,7 +44,7 @@ func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
 	only := c.flags.String("only", "", "`sections` to measure, with commas between; without it, all:\n"+benchSections())
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
-	cache := c.flags.Int64("cache", 256, "memory for the cache of an index in `MiB`")
+	cache := c.flags.Int64("cache", 1024, "memory for the cache of an index in `MiB`; what is to be warm must fit in half of it")
 	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; 0: the default of an index, below 0: none")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
 	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")

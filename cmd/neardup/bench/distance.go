@@ -36,7 +36,8 @@ func (r *run) distance(ctx context.Context, k int) error {
 		if err := takeTurns(ctx, r.stored.questions(k, streamTimed), 2*r.Time, each, timed); err != nil {
 			return err
 		}
-		r.times(section, "", each, nil, one)
+		r.times(section, each, nil, one)
+		r.cached(section, x.Stats())
 		return nil
 	})
 	return errors.Join(err, os.RemoveAll(r.path(section)))

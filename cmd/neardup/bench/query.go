@@ -54,7 +54,7 @@ func (r *run) reference(ctx context.Context) error {
 	if err := takeTurns(ctx, questions, r.Time, each, timed); err != nil {
 		return err
 	}
-	r.times("reference", "", each, nil, one)
+	r.times("reference", each, nil, one)
 	return nil
 }
 
@@ -67,17 +67,17 @@ func referenceAnswer(ref *reference) func(fingerprint.Fingerprint) error {
 }
 
 // times gives the figures of one thread.
-func (r *run) times(section, name string, c, ref *contender, one latencies) {
+func (r *run) times(section string, c, ref *contender, one latencies) {
 	overMean, overMedian := 0.0, 0.0
 	if ref != nil {
 		overMean, overMedian = c.mean()/ref.mean(), c.over(ref)
 	}
-	r.figureOver(section, name+"mean", c.mean(), "us", overMean)
-	r.figureOver(section, name+"median round", c.median(), "us", overMedian)
+	r.figureOver(section, "mean", c.mean(), "us", overMean)
+	r.figureOver(section, "median round", c.median(), "us", overMedian)
 	p99 := quantile(one, 0.99)
-	r.figure(section, name+"p50", quantile(one, 0.5), "us")
-	r.figure(section, name+"p99", p99, "us")
-	r.figure(section, name+"p99 over the mean", p99/c.mean(), "times")
+	r.figure(section, "p50", quantile(one, 0.5), "us")
+	r.figure(section, "p99", p99, "us")
+	r.figure(section, "p99 over the mean", p99/c.mean(), "times")
 }
 
 func (r *run) query(ctx context.Context) error {
@@ -131,14 +131,26 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	if err := takeTurns(ctx, r.stored.questions(r.MaxDistance, streamTimed), time.Duration(len(contenders))*r.Time, contenders...); err != nil {
 		return err
 	}
-	r.times(section, "", each, compared, one)
+	r.times(section, each, compared, one)
 	if compared != nil {
 		r.figure(section, "the reference in the same rounds, mean", compared.mean(), "us")
 	}
+	r.cached(section, x.Stats())
 	r.figure(section, fmt.Sprintf("%d threads", threads), 1/parallel.median(), "M/s")
 	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(each), "times")
 	r.figure(section, fmt.Sprintf("QueryBatch on %d cores", threads), 1/batch.median(), "M/s")
 	return nil
+}
+
+// cached gives how much of the tables was in memory, and warns if that was not all.
+func (r *run) cached(section string, s index.Stats) {
+	if s.Generation == 0 {
+		return
+	}
+	r.figure(section, "packed blocks in memory", mib(int64(s.CachedBytes)), "MiB")
+	if int64(s.CachedBytes) > r.CacheBytes/2*98/100 {
+		r.logf("%s: a cache of %d MiB does not hold all that was asked for: the times contain reads of files", section, r.CacheBytes>>20)
+	}
 }
 
 func indexAnswer(ctx context.Context, x *index.Index) func(fingerprint.Fingerprint) error {
