@@ -39,7 +39,7 @@ func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
 		if err == nil {
 			err = m.liveUpTo(0, true)
 		}
-		if err != nil && err != errStopped {
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(Posting{}, classify(err))
 		}
 	}
@@ -150,6 +150,16 @@ func (c *liveCursor) at(valid bool) error {
 		c.valid, c.stored = true, binary.BigEndian.Uint64(key[3:])
 	}
 	return nil
+}
+
+// PackedBlocks yields the packed blocks of a table in order, each good until the next.
+// The view must not be used for anything else meanwhile.
+func (v *View) PackedBlocks(table int) iter.Seq2[*Block, error] {
+	p := v.store.Packed(table)
+	if p == nil {
+		return func(func(*Block, error) bool) {}
+	}
+	return p.blocksFrom(v.it, 0)
 }
 
 // LiveStored yields the fingerprints that have a live entry in table 0, in ascending
