@@ -67,24 +67,27 @@ func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, bud
 	if err == nil || !errors.Is(err, ErrFilter) {
 		return saved, err
 	}
-	return empty, f.fill(ctx, empty, s.Packed(table))
+	return empty, fillFilter(ctx, empty, s, table)
 }
 
-// fill adds what is in a table to a filter.
-func (f *packedFilters) fill(ctx context.Context, filter *PrefixFilter, p *store.PackedTable) error {
+// fillFilter adds what is in a table to a filter.
+func fillFilter(ctx context.Context, filter *PrefixFilter, s *store.Store, table int) error {
+	v, err := s.View()
+	if err != nil {
+		return err
+	}
 	var fps []uint64
-	for i := range p.Blocks() {
-		if err := ctx.Err(); err != nil {
-			return err
+	for b, err := range v.PackedBlocks(table) {
+		if err == nil {
+			err = ctx.Err()
 		}
-		b, err := p.Block(i)
 		if err != nil {
-			return err
+			return errors.Join(err, v.Close())
 		}
 		fps = b.AppendTo(fps[:0])
 		filter.AddAll(fps)
 	}
-	return nil
+	return v.Close()
 }
 
 func untilDone(ctx context.Context, chunks iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {

@@ -65,7 +65,7 @@ func drawRange(t *rapid.T, fps []uint64) (first, last uint64) {
 	if rapid.Bool().Draw(t, "as prefix") {
 		width := rapid.IntRange(0, 63).Draw(t, "prefix")
 		first = first >> width << width
-		last = first | 1<<width - 1
+		last = first | (1<<width - 1)
 	}
 	return first, last // now and then the wrong way round
 }
