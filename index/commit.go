@@ -129,6 +129,7 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 	finish, err = x.store.Apply(batch, x.opts.Durability == Sync)
 	if err == nil {
 		x.counters, x.lastSecond = counters, second
+		x.nextID.Store(counters.NextID)
 	}
 	return finish, err
 }
@@ -144,7 +145,6 @@ func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters
 			}
 		}
 	}
-	x.nextID.Store(counters.NextID)
 	x.applied.Add(1)
 }
 

@@ -29,10 +29,11 @@ type Index struct {
 	counters   store.Counters
 	lastSecond uint64
 
-	// For readers, set before what they tell of becomes visible.
+	// For readers. The first two are set before what they tell of becomes visible, the
+	// last one after that.
 	applied     atomic.Uint64 // changes
-	nextID      atomic.Uint64
 	firstRecord atomic.Uint64 // the documents before it are bare
+	nextID      atomic.Uint64
 
 	calls *calls
 }
