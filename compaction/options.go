@@ -54,13 +54,6 @@ func (o *Options) memoryBytes() int64 {
 	return defaultMemoryBytes
 }
 
-func (o *Options) filterBytes() int64 {
-	if o.FilterBytes != 0 {
-		return max(o.FilterBytes, 0)
-	}
-	return index.DefaultFilterBytes
-}
-
 func (o *Options) fs() vfs.FS {
 	if o.FS != nil {
 		return o.FS

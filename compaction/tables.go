@@ -16,7 +16,7 @@ import (
 type tables struct {
 	plan        *index.Plan
 	replacement *store.Replacement
-	filterBytes int64 // for each table
+	filterBytes int64
 
 	writer  *store.TableWriter
 	filter  *index.PrefixFilter // may be nil
@@ -34,11 +34,11 @@ const batchLen = 4096
 
 // newTables begins tables that will hold up to so many fingerprints.
 func newTables(plan *index.Plan, r *store.Replacement, fingerprints int64, o *Options) (t *tables, err error) {
-	t = &tables{plan: plan, replacement: r, filterBytes: o.filterBytes() / int64(len(plan.Tables)), filters: make([]*index.PrefixFilter, len(plan.Tables))}
+	t = &tables{plan: plan, replacement: r, filterBytes: o.FilterBytes, filters: make([]*index.PrefixFilter, len(plan.Tables))}
 	if t.writer, err = r.Table(0, store.BlockOptions{}); err != nil {
 		return nil, err
 	}
-	if t.filter, err = plan.Tables[0].NewFilter(fingerprints, t.filterBytes); err != nil {
+	if t.filter, err = plan.NewFilter(0, fingerprints, t.filterBytes); err != nil {
 		return nil, err
 	}
 	t.filters[0] = t.filter
@@ -114,7 +114,7 @@ func (t *tables) finish(ctx context.Context, done func(entries int)) error {
 
 func (t *tables) pack(ctx context.Context, i int, done func(entries int)) (err error) {
 	defer func() { err = errors.Join(err, t.sorters[i].Close()) }()
-	filter, err := t.plan.Tables[i].NewFilter(t.sorters[i].Len(), t.filterBytes)
+	filter, err := t.plan.NewFilter(i, t.sorters[i].Len(), t.filterBytes)
 	if err != nil {
 		return err
 	}

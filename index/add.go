@@ -55,7 +55,7 @@ func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, 
 		if docs[i].Key == "" {
 			continue
 		}
-		if _, _, err := c.replace(x.store, docs[i].Key); err != nil {
+		if _, _, err := c.replace(x, docs[i].Key); err != nil {
 			return nil, err
 		}
 	}

@@ -235,7 +235,7 @@ func (w *checking) decideOne(r *reader, i int) error {
 	if key := w.docs[i].Key; key != "" {
 		var old Document
 		var err error
-		if old, known, err = w.change.replace(w.index.store, key); err != nil {
+		if old, known, err = w.change.replace(w.index, key); err != nil {
 			return err
 		}
 		if known {

@@ -49,14 +49,17 @@ func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 }
 // noteKey looks up the documents that share a key's hash. It must be done for the
 // key of every document that is added or removed. No other change touches the key
 // while this one is in the air, so the newest state is that of any view of it.
-func (c *change) noteKey(s *store.Store, key string) error {
+func (c *change) noteKey(x *Index, key string) error {
 	hash := store.KeyHash(key)
 	if _, noted := c.keys[hash]; noted {
 		return nil
 	}
-	ids, err := s.KeyIDs(hash)
-	if err != nil {
-		return err
+	var ids store.IDs
+	if x.keys.mayContain(hash) {
+		var err error
+		if ids, err = x.store.KeyIDs(hash); err != nil {
+			return err
+		}
 	}
 	if c.keys == nil {
 		c.keys = make(map[uint64]keyChange)
@@ -66,11 +69,11 @@ func (c *change) noteKey(s *store.Store, key string) error {
 }
 
 // replace lets the change remove the document that has a key, if there is one.
-func (c *change) replace(s *store.Store, key string) (old Document, known bool, err error) {
-	if err := c.noteKey(s, key); err != nil {
+func (c *change) replace(x *Index, key string) (old Document, known bool, err error) {
+	if err := c.noteKey(x, key); err != nil {
 		return Document{}, false, err
 	}
-	old, known, err = findKey(s, key, c.keys[store.KeyHash(key)].ids)
+	old, known, err = findKey(x.store, key, c.keys[store.KeyHash(key)].ids)
 	if err == nil && known {
 		c.remove = append(c.remove, old)
 	}
@@ -137,6 +140,7 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 // announce tells readers of a change before it is visible.
 func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters store.Counters) {
 	x.live.add(slices.Collect(maps.Keys(postings)))
+	x.keys.add(c.keys)
 	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
 		for _, d := range c.add {
 			if r := d.record(); !r.Bare() {

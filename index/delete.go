@@ -45,7 +45,7 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 			if key == "" {
 				continue
 			}
-			if _, _, err := c.replace(x.store, key); err != nil {
+			if _, _, err := c.replace(x, key); err != nil {
 				return err
 			}
 		}
@@ -133,7 +133,7 @@ func (x *Index) expireRecords(first *uint64, bound uint64) func(*store.View, *ch
 		}
 		for i := range c.remove {
 			if key := c.remove[i].Key; key != "" {
-				if err := c.noteKey(x.store, key); err != nil {
+				if err := c.noteKey(x, key); err != nil {
 					return err
 				}
 			}

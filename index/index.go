@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,8 @@ type Index struct {
 
 	filters *packedFilters // of what the last compaction packed
 	live    *liveFilters   // of what was written since
-	readers sync.Pool      // of *reader
+	keys    *keyFilter
+	readers sync.Pool // of *reader
 	clock   atomic.Pointer[clockRange]
 
 	flights flights
@@ -121,34 +123,38 @@ func (x *Index) startFilters() error {
 	if err != nil {
 		return err
 	}
-	expected, budget := int64(0), x.opts.filterBytes()/2
+	expected, budget := int64(0), x.opts.filterBytes()/4 // a quarter for keys
 	if live {
 		expected = max(1, int64(x.counters.Documents)-int64(x.store.PackedEntries()))
 	}
-	x.filters = loadPackedFilters(x.store, x.plan, budget, x.warn)
+	x.filters = loadPackedFilters(x.store, x.plan, x.opts.FilterBytes, x.warn)
 	x.live = newLiveFilters(liveSource{
 		plan:   x.plan,
 		budget: budget,
 		live:   expected,
 		commit: &x.commitMu,
-		scan:   x.scanLive,
+		scan:   x.scan((*store.View).LiveStored),
 		failed: func(err error) { x.warn("live prefix filters", err) },
 	})
+	x.keys = newKeyFilter(x, budget)
 	return nil
 }
 
-func (x *Index) scanLive(yield func(stored uint64) bool) error {
-	return x.withView(func(v *store.View) error {
-		for stored, err := range v.LiveStored() {
-			if err != nil {
-				return err
+// scan returns what makes live filters from what a view yields.
+func (x *Index) scan(of func(*store.View) iter.Seq2[uint64, error]) func(func(uint64) bool) error {
+	return func(yield func(uint64) bool) error {
+		return x.withView(func(v *store.View) error {
+			for value, err := range of(v) {
+				if err != nil {
+					return err
+				}
+				if !yield(value) {
+					break
+				}
 			}
-			if !yield(stored) {
-				break
-			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 }
 
 // warn tells of trouble that costs time only.
@@ -194,6 +200,7 @@ func (x *Index) Close() error {
 	if !x.calls.close() {
 		return ErrClosed
 	}
+	x.keys.close()
 	x.live.close()
 	x.filters.close()
 	return x.store.Close()

@@ -35,10 +35,11 @@ type Options struct {
 	// everything else and for writes not yet flushed. It is taken as it fills. 0: 512 MiB.
 	CacheBytes int64
 
-	// FilterBytes bounds the memory for prefix filters, which tell what need not be
-	// looked for on disk. Half is for what is compacted, half for what was written
-	// since; it is taken as it is needed, up to 3 bytes a fingerprint and table.
-	// 0: 1 GiB. Below 0: none; queries then look everywhere.
+	// FilterBytes bounds the memory for filters, which tell what need not be looked for
+	// on disk. Half is for what is compacted, up to 3 bytes a fingerprint and table, a
+	// quarter for what was written since, and a quarter for keys, up to 4 bytes each.
+	// It is taken as it is needed. 0: 2 GiB. Below 0: none; the index then looks
+	// everywhere.
 	FilterBytes int64
 
 	// Durability says when a write counts as done. Default Sync.
@@ -64,7 +65,7 @@ type Options struct {
 const Exact = -1
 
 // DefaultFilterBytes is FilterBytes where it is 0.
-const DefaultFilterBytes = 1 << 30
+const DefaultFilterBytes = 2 << 30
 
 const (
 	defaultMaxDistance       = 3

@@ -11,9 +11,11 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// NewFilter returns an empty prefix filter for the table when it holds so many
-// fingerprints, or nil if it would let nearly everything pass.
-func (t *Table) NewFilter(fingerprints, budget int64) (*PrefixFilter, error) {
+// NewFilter returns an empty prefix filter for a table of the plan when so many
+// fingerprints are packed, within its share of filterBytes (Options.FilterBytes), or
+// nil if it would let nearly everything pass.
+func (p *Plan) NewFilter(table int, fingerprints, filterBytes int64) (*PrefixFilter, error) {
+	t, budget := &p.Tables[table], p.packedFilterBudget(filterBytes)
 	if t.Prefix < 64 && fingerprints > 2<<t.Prefix {
 		return nil, nil
 	}
@@ -24,10 +26,16 @@ func (t *Table) NewFilter(fingerprints, budget int64) (*PrefixFilter, error) {
 	return f, nil
 }
 
+// packedFilterBudget returns what the filter of a packed table may take: half of
+// filterBytes is for all of them.
+func (p *Plan) packedFilterBudget(filterBytes int64) int64 {
+	return (&Options{FilterBytes: filterBytes}).filterBytes() / 2 / int64(len(p.Tables))
+}
+
 // packedFilters are the prefix filters of the packed tables. They are loaded in the
 // background, as they may take gigabytes; until then everything may be there.
 type packedFilters struct {
-	tables  []Table
+	plan    *Plan
 	filters []atomic.Pointer[PrefixFilter]
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
@@ -35,15 +43,15 @@ type packedFilters struct {
 
 // loadPackedFilters begins to load the filters that compaction saved and, where there
 // is none that can be used, makes one of the table. close must be called.
-func loadPackedFilters(s *store.Store, plan *Plan, budget int64, warn func(string, error)) *packedFilters {
+func loadPackedFilters(s *store.Store, plan *Plan, filterBytes int64, warn func(string, error)) *packedFilters {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &packedFilters{tables: plan.Tables, filters: make([]atomic.Pointer[PrefixFilter], len(plan.Tables)), cancel: cancel}
+	f := &packedFilters{plan: plan, filters: make([]atomic.Pointer[PrefixFilter], len(plan.Tables)), cancel: cancel}
 	if s.Generation() == 0 {
 		return f
 	}
 	f.done.Go(func() {
-		for i := range f.tables {
-			filter, err := f.load(ctx, s, i, budget/int64(len(f.tables)))
+		for i := range f.filters {
+			filter, err := f.load(ctx, s, i, filterBytes)
 			if ctx.Err() != nil {
 				return
 			}
@@ -57,13 +65,12 @@ func loadPackedFilters(s *store.Store, plan *Plan, budget int64, warn func(strin
 	return f
 }
 
-func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, budget int64) (*PrefixFilter, error) {
-	t := &f.tables[table]
-	empty, err := t.NewFilter(int64(s.PackedEntries()), budget)
+func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, filterBytes int64) (*PrefixFilter, error) {
+	empty, err := f.plan.NewFilter(table, int64(s.PackedEntries()), filterBytes)
 	if err != nil || empty == nil {
 		return nil, err
 	}
-	saved, err := LoadPrefixFilter(t.Prefix, budget, untilDone(ctx, s.FilterChunks(table)))
+	saved, err := LoadPrefixFilter(empty.prefix, f.plan.packedFilterBudget(filterBytes), untilDone(ctx, s.FilterChunks(table)))
 	if err == nil || !errors.Is(err, ErrFilter) {
 		return saved, err
 	}
@@ -106,7 +113,7 @@ func untilDone(ctx context.Context, chunks iter.Seq2[[]byte, error]) iter.Seq2[[
 // appendMaybe appends the flips within the radius of a table that lead to prefixes
 // which packed entries may have.
 func (f *packedFilters) appendMaybe(dst []uint64, table int, permuted uint64) []uint64 {
-	t := &f.tables[table]
+	t := &f.plan.Tables[table]
 	if filter := f.filters[table].Load(); filter != nil {
 		return filter.AppendMaybe(dst, permuted, t.Radius)
 	}
@@ -115,8 +122,8 @@ func (f *packedFilters) appendMaybe(dst []uint64, table int, permuted uint64) []
 
 // mayContain reports whether a fingerprint may be packed.
 func (f *packedFilters) mayContain(stored uint64) bool {
-	for i := range f.tables {
-		if filter := f.filters[i].Load(); filter != nil && !filter.MayContain(f.tables[i].Permute(stored)) {
+	for i := range f.filters {
+		if filter := f.filters[i].Load(); filter != nil && !filter.MayContain(f.plan.Tables[i].Permute(stored)) {
 			return false
 		}
 	}

@@ -18,7 +18,7 @@ type Stats struct {
 	Generation     uint64 `json:"generation"`     // how often the tables were packed
 	Packed         uint64 `json:"packed"`         // fingerprints that the last time packed
 	Live           uint64 `json:"live"`           // changes of fingerprints since, about
-	FilterBytes    uint64 `json:"filterBytes"`    // of memory that prefix filters take
+	FilterBytes    uint64 `json:"filterBytes"`    // of memory that filters take
 	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
 	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory
 
@@ -54,7 +54,7 @@ func (x *Index) Stats() Stats {
 		Generation:     x.store.Generation(),
 		Packed:         x.store.PackedEntries(),
 		Live:           uint64(x.live.current().count.Load()),
-		FilterBytes:    uint64(x.filters.bytes() + x.live.bytes()),
+		FilterBytes:    uint64(x.filters.bytes() + x.live.bytes() + x.keys.bytes()),
 		DirectoryBytes: uint64(directory),
 		CachedBytes:    uint64(cached),
 	}

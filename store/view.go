@@ -163,6 +163,22 @@ func (v *View) KeyIDs(hash uint64) (IDs, error) {
 	return ids, nil
 }
 
+// KeyHashes yields the hashes of all keys, in ascending order. The view must not be used
+// for anything else meanwhile.
+func (v *View) KeyHashes() iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for ok := v.it.SeekGE(v.uint64Key(keyKeyspace, 0)); ok && v.it.Key()[0] == keyKeyspace; ok = v.it.Next() {
+			hash, err := uint64Of(v.it.Key(), uint64KeyLen)
+			if !yield(hash, err) || err != nil {
+				return
+			}
+		}
+		if err := v.it.Error(); err != nil {
+			yield(0, classify(err))
+		}
+	}
+}
+
 // clockAt returns the last clock entry at or before an ID.
 func (v *View) clockAt(id uint64) (first, seconds uint64, found bool, err error) {
 	if id == math.MaxUint64 {
