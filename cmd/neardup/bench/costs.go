@@ -146,12 +146,11 @@ func (r *run) timePlan(ctx context.Context, t *timesOf, plan costPlan, c collect
 // warmTime returns the nanoseconds of a uniform query, in memory.
 func (r *run) warmTime(ctx context.Context, open *index.Options) (ns float64, err error) {
 	err = withIndex(r.path("costs"), open, func(x *index.Index) error {
-		answer := indexAnswer(ctx, x)
 		questions := r.stored.strangers(streamWarm)
-		if err := warmUp(ctx, questions, r.Time, answer); err != nil {
+		if err := warmUp(ctx, x, questions, r.Time); err != nil {
 			return err
 		}
-		c := &contender{run: eachOf(answer)}
+		c := &contender{run: eachOf(indexAnswer(ctx, x))}
 		err := takeTurns(ctx, questions, r.Time, c)
 		ns = 1e3 * c.median()
 		return err

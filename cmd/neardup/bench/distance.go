@@ -28,7 +28,7 @@ func (r *run) distance(ctx context.Context, k int) error {
 			return err
 		}
 		answer := indexAnswer(ctx, x)
-		if err := warmUp(ctx, r.stored.questions(k, streamWarm), r.Time, answer); err != nil {
+		if err := warmUp(ctx, x, r.stored.questions(k, streamWarm), r.Time); err != nil {
 			return err
 		}
 		var one latencies

@@ -108,7 +108,7 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 		}
 	}
 	answer := indexAnswer(ctx, x)
-	if err := warmUp(ctx, r.stored.questions(r.MaxDistance, streamWarm), r.Time, answer); err != nil {
+	if err := warmUp(ctx, x, r.stored.questions(r.MaxDistance, streamWarm), r.Time); err != nil {
 		return err
 	}
 	if ref != nil {
@@ -173,18 +173,21 @@ func gcPercentWithout(bytes int64) (before int) {
 	return before
 }
 
-// warmUp asks for some time, and until it does not get faster any more.
-func warmUp(ctx context.Context, questions *questions, long time.Duration, answer func(fingerprint.Fingerprint) error) error {
-	const patience = 20
-	for before, round := math.Inf(1), 0; round < patience; round++ {
-		c := &contender{run: eachOf(answer)}
+// warmUp asks on all cores, until that gets neither faster nor brings more into memory.
+func warmUp(ctx context.Context, x *index.Index, questions *questions, long time.Duration) error {
+	const patience = 30
+	ask := onThreads(runtime.GOMAXPROCS(0), indexAnswer(ctx, x))
+	before, cached := math.Inf(1), uint64(0)
+	for range patience {
+		c := &contender{run: ask}
 		if err := takeTurns(ctx, questions, long, c); err != nil {
 			return err
 		}
-		if c.median() > 0.98*before {
+		s := x.Stats()
+		if c.median() > 0.98*before && float64(s.CachedBytes) <= 1.002*float64(cached) {
 			return nil
 		}
-		before = c.median()
+		before, cached = c.median(), s.CachedBytes
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func memoryTask(ctx context.Context, t *task) (o outcome, err error) {
 	}
 	before := held()
 	err = withIndex(t.Dir, open, func(x *index.Index) error {
-		if err := warmUp(ctx, t.stored().questions(t.MaxDistance, streamWarm), t.Time, indexAnswer(ctx, x)); err != nil {
+		if err := warmUp(ctx, x, t.stored().questions(t.MaxDistance, streamWarm), t.Time); err != nil {
 			return err
 		}
 		o.Resident = held() - before
