@@ -28,7 +28,11 @@ type entries struct {
 
 func (r *Replacement) newEntries() entries {
 	o := r.store.options
-	return entries{r: r, options: o.MakeWriterOptions(len(o.Levels)-1, r.store.db.TableFormat())}
+	e := entries{r: r, options: o.MakeWriterOptions(len(o.Levels)-1, r.store.db.TableFormat())}
+	// Pebble puts these tables above what they overlap. In one that claims to be on the
+	// lowest level nothing heeds the deletes.
+	e.options.WritingToLowestLevel = false
+	return e
 }
 
 // newPackedEntries is for what is packed already, and asked for by keys that are there.
