@@ -1,22 +1,29 @@
 package index
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/neardup/neardup/store"
 )
 
-// clockRange is a range of IDs whose documents arrived in one second. The last one
-// looked up is kept: documents that were loaded in bulk are all of one.
+// clockRange is a range of IDs whose documents arrived in one second.
 type clockRange struct {
 	first, end uint64
 	added      time.Time
 }
 
+// maxClockRanges is the number of ranges that are kept. It is enough for what was
+// loaded in bulk, where documents by the million are of one second.
+const maxClockRanges = 64
+
 // added returns when a document arrived.
 func (r *reader) added(id uint64) (added time.Time, err error) {
-	if c := r.x.clock.Load(); c != nil && c.first <= id && id < c.end {
-		return c.added, nil
+	if ranges := r.x.clock.Load(); ranges != nil {
+		if i, at := findRange(*ranges, id); at {
+			return (*ranges)[i].added, nil
+		}
 	}
 	if r.v != nil {
 		return r.x.lookUpClock(r.v, id, r.nextID)
@@ -29,13 +36,30 @@ func (r *reader) added(id uint64) (added time.Time, err error) {
 	return added, err
 }
 
-// lookUpClock asks a view that has all documents with IDs below next.
+// findRange returns the range that has an ID, or else where it would be.
+func findRange(ranges []clockRange, id uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(ranges, id, func(c clockRange, id uint64) int {
+		if c.end <= id {
+			return -1
+		}
+		return cmp.Compare(max(c.first, id), id)
+	})
+}
+
+// lookUpClock asks a view that has all documents with IDs below next, and keeps the
+// answer.
 func (x *Index) lookUpClock(v *store.View, id, next uint64) (time.Time, error) {
 	first, end, seconds, found, err := v.ClockRange(id, next)
 	if err != nil || !found {
 		return time.Time{}, err
 	}
-	c := &clockRange{first, end, time.Unix(int64(seconds), 0).UTC()}
-	x.clock.Store(c)
+	c := clockRange{first, end, time.Unix(int64(seconds), 0).UTC()}
+	var ranges []clockRange
+	if known := x.clock.Load(); known != nil && len(*known) < maxClockRanges {
+		ranges = slices.DeleteFunc(slices.Clone(*known), func(k clockRange) bool { return k.first == first })
+	}
+	i, _ := findRange(ranges, id)
+	ranges = slices.Insert(ranges, i, c)
+	x.clock.Store(&ranges)
 	return c.added, nil
 }

@@ -22,8 +22,8 @@ type Index struct {
 	filters *packedFilters // of what the last compaction packed
 	live    *liveFilters   // of what was written since
 	keys    *keyFilter
-	readers sync.Pool // of *reader
-	clock   atomic.Pointer[clockRange]
+	readers sync.Pool                    // of *reader
+	clock   atomic.Pointer[[]clockRange] // sorted; never changed
 
 	flights flights
 

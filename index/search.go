@@ -17,6 +17,8 @@ type hit struct {
 	// Where it was found in packed table 0, to read its posting from; block is -1 if it
 	// was found elsewhere.
 	block, at int
+
+	posting *store.IDs // if it was read along with it
 }
 
 // checkEvery is the number of probes and candidates between two looks at the context.
@@ -138,7 +140,7 @@ func (s *search) candidate(table int, query, candidate uint64, block, at int) {
 	if table != 0 {
 		block = -1
 	}
-	s.hits = append(s.hits, hit{stored, distance, block, at})
+	s.hits = append(s.hits, hit{stored, distance, block, at, nil})
 }
 
 // liveHits probes what was written since the last compaction.
@@ -196,20 +198,28 @@ func (s *search) probeLive() error {
 		t := &s.x.plan.Tables[probe.table]
 		query := t.Permutation.apply(s.stored)
 		first, last := t.prefixRange(query ^ probe.flips)
-		var cancelled error
+		var failed error
 		err := s.v.Scan(probe.table, first, last, func(candidate uint64) bool {
+			n := len(s.hits)
 			s.candidate(probe.table, query, candidate, -1, 0)
-			cancelled = s.goOn(1)
-			return cancelled == nil
+			if probe.table == 0 && len(s.hits) > n {
+				failed = s.readPosting(&s.hits[n])
+			}
+			failed = cmp.Or(failed, s.goOn(1))
+			return failed == nil
 		})
-		if err == nil && cancelled == nil {
-			cancelled = s.goOn(1)
-		}
-		if err = cmp.Or(err, cancelled); err != nil {
+		if err = cmp.Or(err, failed, s.goOn(1)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readPosting takes the posting of a hit from where the scan of table 0 is.
+func (s *search) readPosting(h *hit) error {
+	ids, err := s.v.ScannedPosting(h.stored)
+	h.posting = &ids
+	return err
 }
 
 // coveredBefore reports whether a table before the i-th finds what differs in
@@ -225,6 +235,9 @@ func (x *Index) coveredBefore(i int, flips uint64) bool {
 
 // posting returns the documents of a hit.
 func (r *reader) posting(h *hit) (store.IDs, error) {
+	if h.posting != nil {
+		return *h.posting, nil
+	}
 	if r.v != nil && r.live.mayContain(h.stored) {
 		return r.v.Posting(h.stored)
 	}

@@ -113,9 +113,9 @@ func (m *postingMerge) emitLive(packed IDs) error {
 	if err != nil {
 		return err
 	}
-	ids, err := readPosting(value, packed)
+	ids, err := postingOf(m.live.stored, value, packed)
 	if err != nil {
-		return fmt.Errorf("posting of %016x: %w", m.live.stored, err)
+		return err
 	}
 	if err := m.emit(m.live.stored, ids); err != nil {
 		return err

@@ -33,7 +33,8 @@ type Options struct {
 
 const (
 	defaultCacheBytes = 512 << 20
-	memTableBytes     = 32 << 20 // of which Pebble takes one or two off the cache
+	memTableBytes     = 16 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
+	indexBlockBytes   = 1 << 20  // so that the index of a file is one block
 	bloomBitsPerKey   = 10       // about 1 % of look-ups of absent keys read a block
 )
 
@@ -141,6 +142,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble
 		ReadOnly:           opts.ReadOnly,
 	}
 	for i := range o.Levels {
+		o.Levels[i].IndexBlockSize = indexBlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
 	o.EnsureDefaults()

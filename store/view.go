@@ -71,6 +71,19 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 	return classify(v.it.Error())
 }
 
+// ScannedPosting returns the documents of the fingerprint that a Scan of table 0 is at.
+func (v *View) ScannedPosting(stored uint64) (IDs, error) {
+	packed, err := v.store.PackedPosting(stored)
+	if err != nil {
+		return IDs{}, err
+	}
+	value, err := v.it.ValueAndErr()
+	if err != nil {
+		return IDs{}, classify(err)
+	}
+	return postingOf(stored, value, packed)
+}
+
 // get moves to a key and reports whether it is there.
 func (v *View) get(key []byte) (value []byte, found bool, err error) {
 	n := copy(v.limit[:], key)
@@ -92,7 +105,11 @@ func (v *View) Posting(stored uint64) (IDs, error) {
 	if err != nil || !found {
 		return packed, err
 	}
-	ids, err := readPosting(value, packed)
+	return postingOf(stored, value, packed)
+}
+
+func postingOf(stored uint64, live []byte, packed IDs) (IDs, error) {
+	ids, err := readPosting(live, packed)
 	if err != nil {
 		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
 	}
