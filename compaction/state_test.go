@@ -127,12 +127,6 @@ func look(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options) (found 
 	defer func() { err = errors.Join(err, x.Close()) }()
 	got, err := read(x)
 	if err != nil {
-		for i := range states {
-			if !states[i].none {
-				fmt.Println(states[i].name, len(states[i].docs), states[i].next, states[i].generation, states[i].differs(got))
-			}
-		}
-		fmt.Println(got.next, got.generation, got.plan)
 		return nil, err
 	}
 	var differences strings.Builder
@@ -162,7 +156,7 @@ func read(x *index.Index) (*state, error) {
 		got.docs[d.ID] = d
 	}
 	if s.Documents != uint64(len(got.docs)) {
-		return got, fmt.Errorf("%d documents by the counters, %d there", s.Documents, len(got.docs))
+		return nil, fmt.Errorf("%d documents by the counters, %d there", s.Documents, len(got.docs))
 	}
 	return got, nil
 }
