@@ -84,6 +84,7 @@ func NewPrefixFilter(prefix int, expected, budget int64) (*PrefixFilter, error) 
 
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *PrefixFilter {
 	f := &PrefixFilter{prefix: prefix, form: form, lineBits: lineBits, lines: make([]line, lines)}
+	preferHugePages(f.lines)
 	if form == filterBlocked {
 		f.chooser = newChooser(prefix, lineBits, len(f.lines))
 	}

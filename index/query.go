@@ -3,9 +3,6 @@ package index
 import (
 	"context"
 	"fmt"
-	"iter"
-	"runtime"
-	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/store"
@@ -89,71 +86,6 @@ func (r *reader) matches(ctx context.Context, fp fingerprint.Fingerprint, q quer
 		}
 	}
 	return matches, nil
-}
-
-// Answer is what QueryBatch found for one of the fingerprints asked for.
-type Answer struct {
-	Query   int // its place among them, from 0
-	Matches []Match
-}
-
-// queryChunk is the number of queries that a worker of QueryBatch takes at a time.
-const queryChunk = 64
-
-// QueryBatch queries many fingerprints at once, on all cores, and yields their
-// answers in the order of fps. All are answered of one moment. It stops at the
-// first error, which it yields. The index must not be closed from within the loop.
-func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, opts ...QueryOption) iter.Seq2[Answer, error] {
-	return func(yield func(Answer, error) bool) {
-		if err := x.begin(ctx); err != nil {
-			yield(Answer{}, err)
-			return
-		}
-		defer x.end()
-		q, err := x.query(opts)
-		if err != nil {
-			yield(Answer{}, err)
-			return
-		}
-		if err := x.queryBatch(ctx, fps, q, yield); err != nil {
-			yield(Answer{}, err)
-		}
-	}
-}
-
-// queryBatch answers chunk by chunk: every worker takes its share of a round of
-// chunks, then the round is yielded.
-func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q query, yield func(Answer, error) bool) error {
-	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(fps)+queryChunk-1)/queryChunk))
-	if err != nil {
-		return err
-	}
-	defer closeAll(readers)
-	answers := make([][]Match, len(readers)*queryChunk)
-	errs := make([]error, len(readers))
-	for start := 0; start < len(fps); start += len(answers) {
-		round := fps[start:min(start+len(answers), len(fps))]
-		var wg sync.WaitGroup
-		for w, r := range readers {
-			wg.Go(func() {
-				for i := w; i < len(round) && errs[w] == nil; i += len(readers) {
-					answers[i], errs[w] = r.matches(ctx, round[i], q)
-				}
-			})
-		}
-		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		for i := range round {
-			if !yield(Answer{start + i, answers[i]}, nil) {
-				return nil
-			}
-		}
-	}
-	return nil
 }
 
 // Get returns the document that has a key.
