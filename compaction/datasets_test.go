@@ -1,0 +1,103 @@
+package compaction_test
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+type dataSet struct {
+	name string
+	fps  []uint64
+}
+
+func dataSets(rng *rand.Rand, n int) []dataSet {
+	return []dataSet{
+		{"uniform", uniform(rng, n)},
+		{"clustered", clustered(rng, n)},
+		{"adversarial", adversarial(rng, n)},
+	}
+}
+
+// flip flips n different bits among those of a mask.
+func flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
+	for n = min(n, bits.OnesCount64(mask)); n > 0; {
+		if bit := uint64(1) << rng.IntN(64); mask&bit != 0 {
+			fp, mask, n = fp^bit, mask&^bit, n-1
+		}
+	}
+	return fp
+}
+
+func uniform(rng *rand.Rand, n int) []uint64 {
+	fps := make([]uint64, n)
+	for i := range fps {
+		fps[i] = rng.Uint64()
+	}
+	return fps
+}
+
+// clustered makes 40 % of the fingerprints by flipping 0 to 12 bits of another one,
+// and a tenth by repeating one of three, for postings that are bitmaps.
+func clustered(rng *rand.Rand, n int) []uint64 {
+	fps := uniform(rng, n)
+	for i := 3; i < n; i++ {
+		switch r := rng.IntN(10); {
+		case r == 0:
+			fps[i] = fps[rng.IntN(3)]
+		case r < 5:
+			fps[i] = flip(rng, fps[rng.IntN(i)], ^uint64(0), rng.IntN(13))
+		}
+	}
+	return fps
+}
+
+// adversarial makes what trips a search by prefixes and by blocks: zeros, ones, single
+// bits, runs without a gap, which pack densest, and many fingerprints that differ in a
+// few bits, or low or high bits, only, so that the range of a prefix goes over several
+// packed blocks in some tables.
+func adversarial(rng *rand.Rand, n int) []uint64 {
+	fps := []uint64{0, ^uint64(0), 1, 1 << 63, ^uint64(1), ^uint64(0) >> 1}
+	for shift := range 64 {
+		fps = append(fps, 1<<shift, ^uint64(0)<<shift)
+	}
+	run, other := rng.Uint64()&^0xffff, rng.Uint64()
+	for i := uint64(0); len(fps) < n; i++ {
+		switch i % 8 {
+		case 0, 1:
+			fps = append(fps, run+i)
+		case 2:
+			fps = append(fps, bits.Reverse64(run+i)) // a run for the last block of bits
+		case 3, 4:
+			fps = append(fps, other&^(1<<40-1)|rng.Uint64N(1<<40))
+		case 5:
+			fps = append(fps, other&(1<<40-1)|rng.Uint64()<<40)
+		case 6:
+			center := []uint64{0, ^uint64(0), run, 0xaaaaaaaaaaaaaaaa}[rng.IntN(4)]
+			fps = append(fps, flip(rng, center, ^uint64(0), rng.IntN(13)))
+		default:
+			fps = append(fps, fps[rng.IntN(len(fps))])
+		}
+	}
+	return fps[:n]
+}
+
+// queriesNear mixes stored fingerprints, ones up to k+2 bits from stored ones, and
+// strangers.
+func queriesNear(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
+	queries := make([]uint64, n)
+	for i := range queries {
+		near := fps[rng.IntN(len(fps))]
+		switch rng.IntN(8) {
+		case 0:
+			queries[i] = rng.Uint64()
+		case 1:
+			queries[i] = near
+		case 2: // by the lowest bits, over the ends of ranges
+			queries[i] = flip(rng, near, 0xf, rng.IntN(k+3))
+		default:
+			queries[i] = flip(rng, near, ^uint64(0), rng.IntN(k+3))
+		}
+	}
+	return slices.Clip(queries)
+}
