@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -25,6 +27,7 @@ func runPlan(_ context.Context, c *call) error {
 	tables := c.flags.Int("tables", 0, "largest `number` of tables (default 32)")
 	disk := c.flags.Float64("disk", 0, "most `GB` on disk, compacted, without the documents' records (default no limit)")
 	ram := c.flags.Float64("ram", 0, "`GB` of memory: what does not fit is read from disk (default no limit)")
+	costs := c.flags.String("costs", "", "`file` that \"neardup bench -only costs -json\" wrote on this machine (default: costs of a common server)")
 	threshold := c.flags.Float64("threshold", 10, "for the optimum: `log2` of the candidates that a probe may return")
 	if err := c.parse(); err != nil {
 		return err
@@ -46,12 +49,16 @@ func runPlan(_ context.Context, c *call) error {
 	if limits.RAMBytes, err = gigabytes("ram", *ram); err != nil {
 		return err
 	}
-	choice, refused := index.ChoosePlanWithin(*k, int64(*n), limits, index.Costs{})
+	measured, err := readCosts(*costs)
+	if err != nil {
+		return err
+	}
+	choice, refused := index.ChoosePlanWithin(*k, int64(*n), limits, measured)
 	if refused != nil && !errors.Is(refused, index.ErrPlan) {
 		return refused
 	}
 	fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, *n)
-	if err := printDesigns(c, *k, int64(*n), limits, choice); err != nil {
+	if err := printDesigns(c, *k, int64(*n), limits, measured, choice); err != nil {
 		return err
 	}
 	if refused != nil { // the table shows how far off the limits are
@@ -61,6 +68,25 @@ func runPlan(_ context.Context, c *call) error {
 	fmt.Fprintf(c.out, "optimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%g candidates a probe: %g tables\n",
 		*k, math.Log2(*n), *threshold, index.OptimalTables(64, *k, math.Log2(*n), *threshold))
 	return nil
+}
+
+// readCosts reads what bench has measured, or returns the default costs.
+func readCosts(file string) (index.Costs, error) {
+	if file == "" {
+		return index.DefaultCosts(), nil
+	}
+	var report struct{ Costs *index.Costs }
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &report)
+	}
+	if err == nil && report.Costs == nil {
+		err = errors.New("there are no costs in it")
+	}
+	if err != nil {
+		return index.Costs{}, fmt.Errorf("costs %s: %w; \"neardup bench -only costs -json\" writes them", file, err)
+	}
+	return *report.Costs, nil
 }
 
 // gigabytes reads a limit, 0 for none.
@@ -73,7 +99,7 @@ func gigabytes(name string, gb float64) (int64, error) {
 
 // printDesigns prints a line a design. Memory is that of the filters and directories,
 // without blocks.
-func printDesigns(c *call, k int, n int64, limits index.Limits, choice index.Choice) error {
+func printDesigns(c *call, k int, n int64, limits index.Limits, costs index.Costs, choice index.Choice) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	columns := []string{"design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
 		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk"}
@@ -90,7 +116,7 @@ func printDesigns(c *call, k int, n int64, limits index.Limits, choice index.Cho
 		if err != nil {
 			return err
 		}
-		e := p.Estimate(n, index.Costs{}, limits.RAMBytes)
+		e := p.Estimate(n, costs, limits.RAMBytes)
 		prefixes, radii := ranges(p)
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t", strings.Join(append(aliases[p.String()], d.Name), ", "),
 			e.Tables, prefixes, radii, e.Probes, e.FilterLookups, e.Candidates,

@@ -91,6 +91,7 @@ func (r *run) costs(ctx context.Context) error {
 }
 
 func (r *run) costFigures(c index.Costs) error {
+	r.report.Costs = &c
 	for _, f := range []struct {
 		name  string
 		value float64
