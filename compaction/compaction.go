@@ -16,6 +16,18 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
+// ErrDone: the work is done, for good, and only what comes after it failed: to sweep up,
+// to close the index or to measure it for the report, which is not complete then.
+var ErrDone = errors.New("the work is done, but not what comes after it")
+
+// afterwards marks an error of what comes after the work.
+func afterwards(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrDone, err)
+}
+
 // Run compacts the index in dir, which must exist and must not be open: it packs the
 // entries of every table into blocks, makes the prefix filters, and gives back the
 // space of what was deleted or replaced. With Options.Plan the index gets another
@@ -23,8 +35,11 @@ import (
 //
 // It takes time in proportion to the size of the index, memory as Options say, and
 // free disk for the new tables beside the old ones and for sorting: about 25 bytes
-// a fingerprint in all with two tables. Errors as of index.Open, ctx's, and those of
-// the file system; the index is as it was then.
+// a fingerprint in all with two tables.
+//
+// Errors: those of index.Open, ctx's, those of the file system, and ErrDone. Whatever
+// it is, the documents are what they were; after any but ErrDone the tables are packed
+// or as they were, and Run does the rest when it is called again.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	err = work(dir, &opts, &report, func(s *store.Store, plan *index.Plan) error {
@@ -41,45 +56,36 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 		return s.CompactRecords(ctx)
 	})
 	if err != nil {
-		return Report{}, fmt.Errorf("compact index %s: %w", dir, err)
+		return report, fmt.Errorf("compact index %s: %w", dir, err)
 	}
 	return report, nil
 }
 
-// work opens the closed index in dir, does f, and completes the report.
+// work opens the closed index in dir, does f, and completes the report. When f is done,
+// any error is ErrDone.
 func work(dir string, opts *Options, report *Report, f func(*store.Store, *index.Plan) error) (err error) {
 	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
 		return err
 	}
-	open := func(f func(s *store.Store) error) error {
-		s, err := store.Open(dir, store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
-		if err != nil {
-			return err
-		}
-		return errors.Join(f(s), s.Close())
-	}
-	err = open(func(s *store.Store) error {
-		plan, err := planOf(s, opts)
-		if err != nil {
-			return err
-		}
-		if err := report.measureBefore(s, len(plan.Tables)); err != nil {
-			return err
-		}
-		return f(s, plan)
-	})
+	s, err := openStore(dir, opts)
 	if err != nil {
 		return err
 	}
-	err = open(func(s *store.Store) error {
-		report.Documents, report.Plan = s.Counters().Documents, s.Header().Plan
-		return report.measureAfter(s)
-	})
-	if err != nil {
-		return err
+	plan, err := planOf(s, opts)
+	if err == nil {
+		err = report.measureBefore(s, len(plan.Tables))
 	}
-	report.BytesAfter, err = size(dir, opts.fs())
-	return err
+	if err == nil {
+		err = f(s, plan)
+	}
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
+}
+
+func openStore(dir string, opts *Options) (*store.Store, error) {
+	return store.Open(dir, store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
 }
 
 // planOf returns the plan that the index is to have.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
@@ -141,20 +142,21 @@ func makeKilled(t *testing.T, fsys *vfs.MemFS, s state, r *rand.Rand) (left *vfs
 		s.docs, s.live, s.name = got.docs, true, fmt.Sprintf("commit %d", i)
 		history = append(history, s)
 	}
-	left = kill(t, fsys)
+	var synced, written *state
+	for deadline := time.Now().Add(time.Minute); synced == written; time.Sleep(time.Millisecond) {
+		left = kill(t, fsys)
+		if synced, err = which(left.CrashClone(vfs.CrashCloneCfg{}), history, r); err != nil {
+			t.Fatal(err)
+		}
+		if written, err = which(left.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r}), history, r); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("all that is written is synced: there is nothing to lose")
+		}
+	}
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
-	}
-	synced, err := which(left.CrashClone(vfs.CrashCloneCfg{}), history, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written, err := which(left.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r}), history, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if synced.next >= written.next {
-		t.Fatalf("%s is synced and %s written: there is nothing to lose", synced.name, written.name)
 	}
 	for history[len(history)-1].next > written.next {
 		history = history[:len(history)-1]

@@ -35,12 +35,13 @@ type LoadOptions struct {
 // to both, memory as MemoryBytes says, and free disk as Run does, and 32 bytes a
 // document for sorting, and its record once more if it has one.
 //
-// Errors as of index.Open, of what docs yields, ctx's, and those of the file system;
-// the index is as it was then.
+// Errors: those of index.Open, of what docs yields, ctx's, those of the file system, and
+// ErrDone, with which all documents are loaded. With any other none is: the index is as it
+// was, or there and empty if it was to be made.
 func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
 	defer report.timed(time.Now())
 	if err := prepare(dir, &opts); err != nil {
-		return Report{}, err
+		return report, err
 	}
 	o := Options{
 		MemoryBytes: opts.MemoryBytes,
@@ -56,10 +57,13 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 			return err
 		}
 		l := newLoad(s, r, &o, &report)
-		return errors.Join(l.run(ctx, docs, plan, &opts), l.close(), r.Close())
+		if err := l.run(ctx, docs, plan, &opts); err != nil {
+			return errors.Join(err, l.close(), r.Close())
+		}
+		return afterwards(errors.Join(l.close(), r.Close()))
 	})
 	if err != nil {
-		return Report{}, fmt.Errorf("load into index %s: %w", dir, err)
+		return report, fmt.Errorf("load into index %s: %w", dir, err)
 	}
 	return report, nil
 }

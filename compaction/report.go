@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -58,6 +59,20 @@ func (r *Report) measureBefore(s *store.Store, tables int) error {
 		r.Tables[i].BytesBefore = bytes
 	}
 	return nil
+}
+
+// complete adds what there is to say of the index in dir after the work.
+func (r *Report) complete(dir string, opts *Options) error {
+	s, err := openStore(dir, opts)
+	if err != nil {
+		return err
+	}
+	r.Documents, r.Plan = s.Counters().Documents, s.Header().Plan
+	if err := errors.Join(r.measureAfter(s), s.Close()); err != nil {
+		return err
+	}
+	r.BytesAfter, err = size(dir, opts.fs())
+	return err
 }
 
 // measureAfter notes what they take after it.

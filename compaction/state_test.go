@@ -110,7 +110,7 @@ func which(fsys vfs.FS, states []state, r *rand.Rand) (*state, error) {
 		return found, err
 	}
 	if _, err := fsys.Stat("ix/incoming"); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the folder incoming is still there: %w", err)
+		return nil, fmt.Errorf("the folder incoming is still there: %v", err)
 	}
 	return found, checkStored(fsys, found)
 }
@@ -174,7 +174,7 @@ func checkQueries(x *index.Index, s *state, r *rand.Rand) error {
 		}
 		if d.Key != "" {
 			if got, found, err := x.Get(ctx, d.Key); err != nil || !found || got != d {
-				return fmt.Errorf("key %q: %+v, %t, %w; want %+v", d.Key, got, found, err, d)
+				return fmt.Errorf("key %q: %+v, %t, %v; want %+v", d.Key, got, found, err, d)
 			}
 		}
 		fp := d.Fingerprint
@@ -189,15 +189,14 @@ func checkQueries(x *index.Index, s *state, r *rand.Rand) error {
 			return fmt.Errorf("query %s in scope %q: %+v, not %+v", fp, d.Scope, got, want)
 		}
 	}
+	stored := make(map[string]bool)
+	for _, d := range s.docs {
+		stored[d.Key] = true
+	}
 	for i := range keyNames {
 		key := keyName(i)
-		_, found, err := x.Get(ctx, key)
-		stored := false
-		for _, d := range s.docs {
-			stored = stored || d.Key == key
-		}
-		if err != nil || found != stored {
-			return fmt.Errorf("key %q: stored %t, found %t, %w", key, stored, found, err)
+		if _, found, err := x.Get(ctx, key); err != nil || found != stored[key] {
+			return fmt.Errorf("key %q: stored %t, found %t, %v", key, stored[key], found, err)
 		}
 	}
 	return nil
@@ -249,7 +248,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	for p, err := range v.Entries(0) {
 		got := slices.Collect(p.IDs.All())
 		if err != nil || !slices.Equal(got, postings[p.Stored]) || len(got) == 0 && !want.live {
-			return fmt.Errorf("posting %016x: %v, %w; want %v", p.Stored, got, err, postings[p.Stored])
+			return fmt.Errorf("posting %016x: %v, %v; want %v", p.Stored, got, err, postings[p.Stored])
 		}
 		stored = append(stored, p.Stored)
 		delete(postings, p.Stored)
@@ -264,7 +263,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	}
 	for r, err := range v.Records(0) {
 		if _, found := want.docs[r.ID]; err != nil || !found {
-			return fmt.Errorf("record of document %d, which is not there: %w", r.ID, err)
+			return fmt.Errorf("record of document %d, which is not there: %v", r.ID, err)
 		}
 		records--
 	}
@@ -273,7 +272,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	}
 	for hash, ids := range keys {
 		if got, err := v.KeyIDs(hash); err != nil || !slices.Equal(slices.Collect(got.All()), ids) {
-			return fmt.Errorf("key hash %016x: %v, %w; want %v", hash, slices.Collect(got.All()), err, ids)
+			return fmt.Errorf("key hash %016x: %v, %v; want %v", hash, slices.Collect(got.All()), err, ids)
 		}
 	}
 	return nil

@@ -31,8 +31,9 @@ type Options struct {
 	// fixed once the index has documents. "": any.
 	Analyzer string
 
-	// CacheBytes bounds the memory for what was read: half for packed blocks, half for
-	// everything else and for writes not yet flushed. It is taken as it fills. 0: 512 MiB.
+	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up
+	// to three quarters are for packed blocks, as far as there are so many. It is taken
+	// as it fills. 0: 512 MiB.
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for

@@ -49,7 +49,8 @@ func (s *Store) loadPacked(opts Options) error {
 	if s.generation, s.infos, err = decodePacked(value); err != nil {
 		return err
 	}
-	s.cache = newBlockCache(cacheBytes(opts) / 2)
+	limit := packedCacheBytes(s.infos, cacheBytes(opts))
+	s.cache, s.unreserve = newBlockCache(limit), s.options.Cache.Reserve(int(limit))
 	for i, info := range s.infos {
 		p, err := openPackedTable(i, info.Entries, info.Blocks, s.cache, s.get)
 		if err != nil {
@@ -62,6 +63,16 @@ func (s *Store) loadPacked(opts Options) error {
 
 // Generation counts how many times the tables were packed.
 func (s *Store) Generation() uint64 { return s.generation }
+
+// packedCacheBytes returns how much of the memory for caches is for packed blocks: what
+// they take with their overhead, but leave a quarter to Pebble.
+func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
+	want := 0.0
+	for _, t := range tables {
+		want += 1.25*float64(t.Bytes) + 64*float64(t.Blocks)
+	}
+	return int64(min(want, float64(total/4*3)))
+}
 
 // PackedMemory returns the memory that the directories and the blocks in memory take.
 func (s *Store) PackedMemory() (directory, cached int64) {

@@ -26,7 +26,7 @@ const pebbleFormat = pebble.FormatValueSeparation
 type Options struct {
 	Create     *Header      // make the store with this header where there is none; nil: it must exist
 	ReadOnly   bool         // refuse writes; Create is then ignored
-	CacheBytes int64        // half for packed blocks, half for Pebble; 0: 512 MiB
+	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: 512 MiB
 	FS         vfs.FS       // nil: the file system of the machine
 	Logger     *slog.Logger // nil: none
 }
@@ -52,6 +52,7 @@ type Store struct {
 	generation uint64 // of the packed tables; 0: none
 	infos      []PackedTableInfo
 	cache      *blockCache
+	unreserve  func()         // gives back to Pebble's cache what cache took of it
 	packed     []*PackedTable // by table; none if generation is 0
 
 	last   atomic.Pointer[Commit] // the newest commit that was applied
@@ -88,7 +89,7 @@ func open(dir string, opts Options) (*Store, error) {
 	}
 	defer lock.Close() // Pebble holds a reference of its own
 
-	cache := pebble.NewCache(cacheBytes(opts) / 2) // the other half is for packed blocks
+	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
 	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly}
 	opts.FS = &watchedFS{opts.FS, s.fail} // a pointer: Pebble compares file systems
@@ -97,6 +98,9 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, classify(err)
 	}
 	if err = s.load(opts); err != nil {
+		if s.unreserve != nil {
+			s.unreserve()
+		}
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
@@ -332,5 +336,9 @@ func (s *Store) DiskBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
 // Close waits for background work and makes everything durable that was applied.
 // No View may be open.
 func (s *Store) Close() error {
-	return errors.Join(s.Sync(), classify(s.db.Close()))
+	err := s.Sync()
+	if s.unreserve != nil {
+		s.unreserve()
+	}
+	return errors.Join(err, classify(s.db.Close()))
 }
