@@ -56,6 +56,7 @@ func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
 	if table+1 < MaxTables {
 		end = bound(table + 1)
 	}
-	bytes, err := s.db.EstimateDiskUsage(bound(table), end)
+	// The block before may end anywhere up to bound(table), so that would be in it.
+	bytes, err := s.db.EstimateDiskUsage(binary.BigEndian.AppendUint32(bound(table), 0), end)
 	return bytes, classify(err)
 }
