@@ -24,6 +24,7 @@ type merge struct {
 	gone *roaring64.Bitmap // documents that are replaced, old ones and loaded ones; nil: none
 
 	tables *tables
+	old    uint64 // entries that the index had
 	done   atomic.Uint64
 	total  uint64
 }
@@ -64,6 +65,9 @@ func (m *merge) run(ctx context.Context, loads iter.Seq2[[]loaded, error]) (err 
 			return err
 		}
 	}
+	for i := range m.report.Tables {
+		m.report.Tables[i].EntriesBefore = m.old
+	}
 	return m.tables.finish(ctx, func(n int) { m.tell(StageTables, n) })
 }
 
@@ -79,15 +83,9 @@ func (o *oldEntries) advance() error {
 	p, err, ok := o.next()
 	o.posting, o.valid = p, ok && err == nil
 	if o.valid {
-		o.m.sawOld()
+		o.m.old++
 	}
 	return err
-}
-
-func (m *merge) sawOld() {
-	for i := range m.report.Tables {
-		m.report.Tables[i].EntriesBefore++
-	}
 }
 
 // mergeLoads goes through the loads, and through what is in the index up to the

@@ -12,8 +12,8 @@ import (
 // Report is what Run or Load did.
 type Report struct {
 	Documents   uint64        `json:"documents"`
-	Loaded      uint64        `json:"loaded,omitempty"`   // of those, the ones that Load brought
-	Replaced    uint64        `json:"replaced,omitempty"` // documents whose key came again
+	Loaded      uint64        `json:"loaded,omitempty"`   // documents that Load was given
+	Replaced    uint64        `json:"replaced,omitempty"` // documents whose key came again, old ones and loaded ones
 	BytesBefore uint64        `json:"bytesBefore"`        // on disk, with the write-ahead log
 	BytesAfter  uint64        `json:"bytesAfter"`
 	Plan        string        `json:"plan"`
@@ -48,7 +48,8 @@ func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// measureBefore notes what the tables take before the work.
+// measureBefore notes what the tables have and take before the work, as far as that
+// can be had without looking through them.
 func (r *Report) measureBefore(s *store.Store, tables int) error {
 	r.Tables = make([]TableReport, tables)
 	for i := range r.Tables {
@@ -56,7 +57,7 @@ func (r *Report) measureBefore(s *store.Store, tables int) error {
 		if err != nil {
 			return err
 		}
-		r.Tables[i].BytesBefore = bytes
+		r.Tables[i].EntriesBefore, r.Tables[i].BytesBefore = s.PackedEntries(), bytes
 	}
 	return nil
 }
