@@ -16,9 +16,10 @@ import (
 
 // LoadOptions of Load. The zero value is ready to use.
 type LoadOptions struct {
-	// Index says how to open the index, and how to make it where there is none. A
-	// new index gets a plan for the number of documents that are loaded, unless Plan
-	// or ExpectedDocuments say otherwise.
+	// Index says how to open the index, and how to make it where there is none. A new
+	// index gets a plan for the number of documents that are loaded, unless Plan or
+	// ExpectedDocuments say otherwise; so does one that never had a document and has the
+	// plan that Open gives without either.
 	Index index.Options
 
 	MemoryBytes int64          // as Options has it
@@ -26,9 +27,9 @@ type LoadOptions struct {
 }
 
 // Load adds documents to the index in dir, which is made where there is none and must
-// not be open: as Add of all of them in one call would, in one atomic step, durable
-// when it returns. Documents get their IDs in the order in which they come. The index is
-// compacted with it.
+// not be open: as Add of one after the other would, but in one atomic step, durable
+// when it returns. Documents get their IDs in the order in which they come, those as
+// well that a later one with their key replaces. The index is compacted with it.
 //
 // It sorts instead of inserting, so it is many times faster than Add for a number of
 // documents that is not small beside what the index has. It takes time in proportion
@@ -111,17 +112,12 @@ func (l *load) run(ctx context.Context, docs iter.Seq2[index.Document, error], p
 	if l.report.Loaded == 0 {
 		return nil
 	}
-	if l.first == 1 && opts.Index.Plan == nil && opts.Index.ExpectedDocuments <= 0 {
-		var err error
-		if plan, err = index.ChoosePlan(plan.MaxDistance, int64(l.report.Loaded)); err != nil {
-			return err
-		}
-		l.r.SetTables(len(plan.Tables))
-		l.report.Tables = make([]TableReport, len(plan.Tables))
+	plan, err := l.choosePlan(plan, &opts.Index)
+	if err != nil {
+		return err
 	}
 	var gone *roaring64.Bitmap
 	if l.keys != nil {
-		var err error
 		if gone, err = l.keys.resolve(ctx); err != nil {
 			return err
 		}
@@ -135,6 +131,27 @@ func (l *load) run(ctx context.Context, docs iter.Seq2[index.Document, error], p
 		return err
 	}
 	return l.r.Commit(ctx, plan.String(), l.counters)
+}
+
+// defaultDocuments is what index.Options.ExpectedDocuments stands for where it is 0.
+const defaultDocuments = 1_000_000
+
+// choosePlan returns the plan for what was read, if nobody chose the one that there is.
+func (l *load) choosePlan(plan *index.Plan, opts *index.Options) (*index.Plan, error) {
+	if l.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
+		return plan, nil
+	}
+	unasked, err := index.ChoosePlanWithin(plan.MaxDistance, defaultDocuments, opts.Limits, index.Costs{})
+	if err != nil || unasked.Plan.String() != plan.String() {
+		return plan, err
+	}
+	c, err := index.ChoosePlanWithin(plan.MaxDistance, int64(l.report.Loaded), opts.Limits, index.Costs{})
+	if err != nil {
+		return nil, err
+	}
+	l.r.SetTables(len(c.Plan.Tables))
+	l.report.Tables = make([]TableReport, len(c.Plan.Tables))
+	return c.Plan, nil
 }
 
 // read takes in all documents.
