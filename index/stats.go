@@ -22,6 +22,8 @@ type Stats struct {
 	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
 	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory
 
+	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of what else the store has in memory
+
 	// Outgrown, if there are too many documents for the plan, says so and what would
 	// be better. Compaction can put the index under another plan.
 	Outgrown string `json:"outgrown,omitempty"`
@@ -57,6 +59,8 @@ func (x *Index) Stats() Stats {
 		FilterBytes:    uint64(x.filters.bytes() + x.live.bytes() + x.keys.bytes()),
 		DirectoryBytes: uint64(directory),
 		CachedBytes:    uint64(cached),
+
+		StoreCachedBytes: uint64(x.store.CachedBytes()),
 	}
 	if o, outgrown := x.plan.Outgrown(int64(counters.Documents), x.opts.Limits, Costs{}); outgrown {
 		s.Outgrown = o.String()

@@ -333,6 +333,9 @@ func (s *Store) SetAnalyzer(name string) error {
 // DiskBytes returns the bytes that the store takes on disk, its log included.
 func (s *Store) DiskBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
 
+// CachedBytes returns what Pebble's cache holds.
+func (s *Store) CachedBytes() int64 { return s.db.Metrics().BlockCache.Size }
+
 // Close waits for background work and makes everything durable that was applied.
 // No View may be open.
 func (s *Store) Close() error {

@@ -148,7 +148,7 @@ func (r *run) cached(section string, s index.Stats) {
 		return
 	}
 	r.figure(section, "packed blocks in memory", mib(int64(s.CachedBytes)), "MiB")
-	if int64(s.CachedBytes) > r.CacheBytes/2*98/100 {
+	if int64(s.CachedBytes) > r.CacheBytes*3/4*98/100 {
 		r.logf("%s: a cache of %d MiB does not hold all that was asked for: the times contain reads of files", section, r.CacheBytes>>20)
 	}
 }

@@ -25,9 +25,8 @@ func memoryTask(ctx context.Context, t *task) (o outcome, err error) {
 			return err
 		}
 		o.Resident = held() - before
-		// Half of the cache is the store's, which does not say how full it is.
 		s := x.Stats()
-		o.Cached = int64(s.CachedBytes) + min(t.CacheBytes/2, int64(s.DiskBytes))
+		o.Cached = int64(s.CachedBytes + s.StoreCachedBytes)
 		o.Filters, o.Directories = int64(s.FilterBytes), int64(s.DirectoryBytes)
 		return nil
 	})
