@@ -59,38 +59,35 @@ func (k *keys) resolve(ctx context.Context) (gone *roaring64.Bitmap, err error) 
 		return nil, err
 	}
 	gone = roaring64.New()
-	var group []keyed // those of one hash, in the order of their IDs
+	hash := uint64(0)
+	newest := map[[2]uint64]uint64{} // of each digest of that hash, the last document
 	for run, err := range k.sorter.Sorted(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range run {
-			if len(group) > 0 && group[0][0] != e[0] {
-				if err := k.resolveHash(group, gone); err != nil {
+			if e[0] != hash && len(newest) > 0 {
+				if err := k.settle(hash, newest, gone); err != nil {
 					return nil, err
 				}
-				group = group[:0]
+				clear(newest)
 			}
-			group = append(group, e)
+			hash = e[0]
+			digest := [2]uint64{e[1], e[2]}
+			if id, again := newest[digest]; again {
+				gone.Add(id)
+			}
+			newest[digest] = e[3]
 		}
 	}
-	if len(group) > 0 {
-		err = k.resolveHash(group, gone)
+	if len(newest) > 0 {
+		err = k.settle(hash, newest, gone)
 	}
 	return gone, err
 }
 
-// resolveHash settles the keys of one hash: nearly always one key.
-func (k *keys) resolveHash(group []keyed, gone *roaring64.Bitmap) error {
-	newest := make(map[[2]uint64]uint64, 1) // of each digest, the last document
-	for _, e := range group {
-		d := [2]uint64{e[1], e[2]}
-		if id, again := newest[d]; again {
-			gone.Add(id)
-		}
-		newest[d] = e[3]
-	}
-	hash := group[0][0]
+// settle writes the documents of one hash, nearly always of one key.
+func (k *keys) settle(hash uint64, newest map[[2]uint64]uint64, gone *roaring64.Bitmap) error {
 	var ids []uint64
 	if k.known {
 		stay, err := k.stay(hash, newest, gone)

@@ -122,6 +122,9 @@ func (l *load) run(ctx context.Context, docs iter.Seq2[index.Document, error], p
 			return err
 		}
 		l.report.Replaced = gone.GetCardinality()
+		if l.report.Replaced == 0 {
+			gone = nil
+		}
 	}
 	if err := l.writeRecords(ctx, gone); err != nil {
 		return err
