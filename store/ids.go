@@ -47,6 +47,14 @@ func (s IDs) Len() int {
 	return len(s.inline)
 }
 
+// empty is Len() == 0 without counting.
+func (s IDs) empty() bool {
+	if s.bitmap != nil {
+		return s.bitmap.IsEmpty()
+	}
+	return len(s.inline) == 0
+}
+
 // Contains reports whether id is in the set.
 func (s IDs) Contains(id uint64) bool {
 	if s.bitmap != nil {
@@ -98,10 +106,10 @@ func (s IDs) With(id uint64) IDs {
 
 // Union returns the IDs of both sets.
 func (s IDs) Union(other IDs) IDs {
-	if s.Len() == 0 {
+	if s.empty() {
 		return other
 	}
-	if other.Len() == 0 {
+	if other.empty() {
 		return s
 	}
 	var b idsBuilder
@@ -112,7 +120,7 @@ func (s IDs) Union(other IDs) IDs {
 
 // Without returns the set less the IDs of other.
 func (s IDs) Without(other IDs) IDs {
-	if other.Len() == 0 {
+	if other.empty() {
 		return s
 	}
 	if s.bitmap != nil && other.bitmap != nil {
