@@ -71,6 +71,12 @@ func work(dir string, opts *Options, report *Report, f func(*store.Store, *index
 	if err != nil {
 		return err
 	}
+	done := false
+	defer func() {
+		if !done { // or a function of the caller's has panicked
+			err = errors.Join(err, s.Close())
+		}
+	}()
 	plan, err := planOf(s, opts)
 	if err == nil {
 		err = report.measureBefore(s, len(plan.Tables))
@@ -79,8 +85,9 @@ func work(dir string, opts *Options, report *Report, f func(*store.Store, *index
 		err = f(s, plan)
 	}
 	if err != nil {
-		return errors.Join(err, s.Close())
+		return err
 	}
+	done = true
 	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
 }
 

@@ -52,15 +52,22 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 		FS:          opts.Index.FS,
 		Logger:      opts.Index.Logger,
 	}
-	err = work(dir, &o, &report, func(s *store.Store, plan *index.Plan) error {
+	err = work(dir, &o, &report, func(s *store.Store, plan *index.Plan) (err error) {
 		r, err := s.NewReplacement(len(plan.Tables))
 		if err != nil {
 			return err
 		}
 		l := newLoad(s, r, &o, &report)
+		done := false
+		defer func() {
+			if !done { // or docs has panicked
+				err = errors.Join(err, l.close(), r.Close())
+			}
+		}()
 		if err := l.run(ctx, docs, plan, &opts); err != nil {
-			return errors.Join(err, l.close(), r.Close())
+			return err
 		}
+		done = true
 		return afterwards(errors.Join(l.close(), r.Close()))
 	})
 	if err != nil {
