@@ -98,7 +98,7 @@ func TestReportsAreTrue(t *testing.T) {
 
 	fps = uniform(rng, 5000)
 	before := check("first load", 0, 0, load(fps))
-	before = check("nothing to do", before, 5000, run)
+	check("nothing to do", before, 5000, run)
 	check("nothing to load", 0, 5000, load(nil))
 	add(1000)
 	before = check("compaction", diskBytes(t, fsys), 6000, run)
