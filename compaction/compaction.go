@@ -118,5 +118,12 @@ func repack(ctx context.Context, s *store.Store, plan *index.Plan, opts *Options
 	if err := m.run(ctx, nil); err != nil {
 		return err
 	}
+	filter, err := newKeyFilter(ctx, s, 0, opts.FilterBytes)
+	if err == nil {
+		err = filter.save(s, r)
+	}
+	if err != nil {
+		return err
+	}
 	return r.Commit(ctx, plan.String(), s.Counters())
 }

@@ -22,6 +22,7 @@ type keys struct {
 	known  bool // the index has documents, so their keys are looked up
 	sorter *extsort.Sorter[keyed]
 	batch  []keyed
+	filter *keyFilter
 }
 
 // keyed is the hash of a key, its digest in two words, and the document's ID.
@@ -52,12 +53,21 @@ func (k *keys) flush(ctx context.Context) error {
 	return err
 }
 
-// resolve writes the key keyspace and returns the documents that are replaced by a
-// later one with their key.
-func (k *keys) resolve(ctx context.Context) (gone *roaring64.Bitmap, err error) {
+// len returns how many keys there are, each as often as it came.
+func (k *keys) len() int64 {
+	if k == nil {
+		return 0
+	}
+	return k.sorter.Len() + int64(len(k.batch))
+}
+
+// resolve writes the key keyspace, adds the keys to a filter, and returns the documents
+// that are replaced by a later one with their key.
+func (k *keys) resolve(ctx context.Context, filter *keyFilter) (gone *roaring64.Bitmap, err error) {
 	if err := k.flush(ctx); err != nil {
 		return nil, err
 	}
+	k.filter = filter
 	gone = roaring64.New()
 	hash := uint64(0)
 	newest := map[[2]uint64]uint64{} // of each digest of that hash, the last document
@@ -88,6 +98,9 @@ func (k *keys) resolve(ctx context.Context) (gone *roaring64.Bitmap, err error) 
 
 // settle writes the documents of one hash, nearly always of one key.
 func (k *keys) settle(hash uint64, newest map[[2]uint64]uint64, gone *roaring64.Bitmap) error {
+	if err := k.filter.add(hash); err != nil {
+		return err
+	}
 	var ids []uint64
 	if k.known {
 		stay, err := k.stay(hash, newest, gone)

@@ -123,9 +123,13 @@ func (l *load) run(ctx context.Context, docs iter.Seq2[index.Document, error], p
 	if err != nil {
 		return err
 	}
+	filter, err := newKeyFilter(ctx, l.s, l.keys.len(), l.opts.FilterBytes)
+	if err != nil {
+		return err
+	}
 	var gone *roaring64.Bitmap
 	if l.keys != nil {
-		if gone, err = l.keys.resolve(ctx); err != nil {
+		if gone, err = l.keys.resolve(ctx, filter); err != nil {
 			return err
 		}
 		l.report.Replaced = gone.GetCardinality()
@@ -138,6 +142,9 @@ func (l *load) run(ctx context.Context, docs iter.Seq2[index.Document, error], p
 	}
 	m := merge{s: l.s, r: l.r, plan: plan, opts: l.opts, report: l.report, gone: gone}
 	if err := m.run(ctx, l.sorter.Sorted(ctx)); err != nil {
+		return err
+	}
+	if err := filter.save(l.s, l.r); err != nil {
 		return err
 	}
 	return l.r.Commit(ctx, plan.String(), l.counters)

@@ -148,16 +148,12 @@ func (t *tables) pack(ctx context.Context, i int, done func(entries int)) (err e
 }
 
 func (t *tables) saveFilters() error {
-	var chunk []byte
 	for i, f := range t.filters {
 		if f == nil {
 			continue
 		}
-		for c := range f.Chunks() {
-			chunk = f.AppendChunk(chunk[:0], c)
-			if err := t.replacement.AddFilterChunk(i, c, chunk); err != nil {
-				return err
-			}
+		if err := saveFilter(t.replacement, i, f); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -136,7 +136,7 @@ func (x *Index) startFilters() error {
 		scan:   x.scan((*store.View).LiveStored),
 		failed: func(err error) { x.warn("live prefix filters", err) },
 	})
-	x.keys = newKeyFilter(x, budget)
+	x.keys = &keyFilter{x: x}
 	return nil
 }
 

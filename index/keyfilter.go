@@ -1,6 +1,8 @@
 package index
 
 import (
+	"errors"
+	"iter"
 	"sync/atomic"
 
 	"github.com/neardup/neardup/store"
@@ -8,20 +10,30 @@ import (
 
 // keyFilter tells which keys the index cannot have, by their hash: of nearly every
 // page of a crawl that is the first thing to find out, and Pebble would read a block
-// from disk for it. It is made in the background when the first change asks for it;
-// until then every key may be there. Its methods are called by changes only.
+// from disk for it. It is loaded or made in the background when the first change asks
+// for it; until then every key may be there. Its methods are called by changes only.
 type keyFilter struct {
 	x       *Index
-	budget  int64
 	filters atomic.Pointer[liveFilters] // under the commit lock but for reading; nil: not asked for yet
+}
+
+// NewKeyFilter returns an empty filter for so many keys, by their hashes, within its
+// share of filterBytes (Options.FilterBytes); nil if that is nothing.
+func NewKeyFilter(keys, filterBytes int64) (*PrefixFilter, error) {
+	f, err := NewPrefixFilter(keyPlan.Tables[0].Prefix, keys, keyFilterBudget(filterBytes))
+	if err != nil || f.form == filterNone {
+		return nil, err
+	}
+	return f, nil
+}
+
+// keyFilterBudget is a quarter of all filters'.
+func keyFilterBudget(filterBytes int64) int64 {
+	return (&Options{FilterBytes: filterBytes}).filterBytes() / 4
 }
 
 // keyPlan makes live filters take a hash whole.
 var keyPlan = &Plan{Tables: []Table{{Permutation: Permutation{{0, 63}}, Prefix: 64}}}
-
-func newKeyFilter(x *Index, budget int64) *keyFilter {
-	return &keyFilter{x: x, budget: budget}
-}
 
 // mayContain reports whether a document may have a key of this hash.
 func (f *keyFilter) mayContain(hash uint64) bool {
@@ -41,14 +53,39 @@ func (f *keyFilter) start() *liveFilters {
 	}
 	filters := newLiveFilters(liveSource{
 		plan:   keyPlan,
-		budget: f.budget,
+		budget: keyFilterBudget(f.x.opts.FilterBytes),
 		live:   int64(f.x.counters.Documents - f.x.counters.Bare),
+		saved:  f.saved,
 		commit: &f.x.commitMu,
 		scan:   f.x.scan((*store.View).KeyHashes),
 		failed: func(err error) { f.x.warn("the filter of keys", err) },
 	})
 	f.filters.Store(filters)
 	return filters
+}
+
+// saved returns the filter that compaction left, and what yields the keys since then.
+func (f *keyFilter) saved() (*PrefixFilter, func(yield func(uint64) bool) error, error) {
+	s := f.x.store
+	filter, err := LoadPrefixFilter(keyPlan.Tables[0].Prefix, keyFilterBudget(f.x.opts.FilterBytes), s.FilterChunks(store.KeyFilterTable))
+	if errors.Is(err, ErrFilter) {
+		return nil, nil, nil
+	}
+	return filter, f.x.scan(func(v *store.View) iter.Seq2[uint64, error] { return keysSince(v, s.PackedNextID()) }), err
+}
+
+// keysSince yields the hashes of the keys of the documents from an ID on.
+func keysSince(v *store.View, first uint64) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for r, err := range v.Records(first) {
+			if err == nil && r.Key == "" {
+				continue
+			}
+			if !yield(store.KeyHash(r.Key), err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // add notes the keys that a change writes, with the commit lock held.

@@ -51,6 +51,10 @@ type liveSource struct {
 	// called, and returns nil when yield returns false.
 	scan func(yield func(stored uint64) bool) error
 
+	// saved, if not nil, is asked first, once, for filters of a plan of one table: a
+	// filter, nil for none, and a scan that yields at least what it lacks.
+	saved func() (filter *PrefixFilter, rest func(yield func(stored uint64) bool) error, err error)
+
 	// failed is told why a scan failed. The filters stay right, and less selective
 	// than they could be until a later scan succeeds.
 	failed func(error)
@@ -172,11 +176,21 @@ func (f *liveFilters) run() {
 // more or far less is found than the count said, which knows no deletes and
 // begins as a guess, it does so again.
 func (f *liveFilters) grow() error {
+	if saved := f.source.saved; saved != nil {
+		f.source.saved = nil
+		done, err := f.growSaved(saved)
+		if err != nil {
+			f.source.failed(err)
+		}
+		if done {
+			return nil
+		}
+	}
 	capacity := 2 * f.set.Load().count.Load()
 	for shrunk := false; ; {
 		next := f.newSet(capacity)
 		f.register(next)
-		n, err := f.fill(next)
+		n, err := f.fill(next, f.source.scan)
 		switch {
 		case err != nil || f.stopped():
 			f.giveUp()
@@ -190,6 +204,23 @@ func (f *liveFilters) grow() error {
 			return nil
 		}
 	}
+}
+
+// growSaved begins with a filter that was saved, and reports whether it did.
+func (f *liveFilters) growSaved(saved func() (*PrefixFilter, func(func(uint64) bool) error, error)) (bool, error) {
+	filter, rest, err := saved()
+	if err != nil || filter == nil {
+		return false, err
+	}
+	count := f.set.Load().count.Load()
+	next := &liveSet{tables: f.source.plan.Tables, filters: []*PrefixFilter{filter}, order: []int{0}, capacity: 2 * count}
+	next.count.Store(count)
+	f.register(next)
+	if _, err := f.fill(next, rest); err != nil || f.stopped() {
+		return f.stopped(), err
+	}
+	f.publish(next)
+	return true, nil
 }
 
 // newSet returns filters for so many fingerprints, or as many as there may be.
@@ -231,16 +262,16 @@ func (f *liveFilters) giveUp() {
 	f.growing, f.growAt = false, set.count.Load()+max(set.capacity, f.source.least)
 }
 
-// fill adds what is stored and returns how many there were; it ends early when
+// fill adds what is scanned and returns how many there were; it ends early when
 // that is more than the set is for, and when the filters are closed.
-func (f *liveFilters) fill(set *liveSet) (n int64, err error) {
+func (f *liveFilters) fill(set *liveSet, scan func(func(uint64) bool) error) (n int64, err error) {
 	batch := make([]uint64, 0, 1024)
 	flush := func() bool {
 		set.add(batch)
 		n, batch = n+int64(len(batch)), batch[:0]
 		return n <= set.capacity && !f.stopped()
 	}
-	err = f.source.scan(func(stored uint64) bool {
+	err = scan(func(stored uint64) bool {
 		batch = append(batch, stored)
 		return len(batch) < cap(batch) || flush()
 	})

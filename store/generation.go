@@ -10,8 +10,9 @@ import (
 
 const packedTableInfoLen = 3 * 8
 
-func encodePacked(generation uint64, tables []PackedTableInfo) []byte {
+func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
 	value := binary.BigEndian.AppendUint64(nil, generation)
+	value = binary.BigEndian.AppendUint64(value, nextID)
 	for _, t := range tables {
 		for _, v := range [...]uint64{t.Entries, t.Blocks, t.Bytes} {
 			value = binary.BigEndian.AppendUint64(value, v)
@@ -20,11 +21,11 @@ func encodePacked(generation uint64, tables []PackedTableInfo) []byte {
 	return value
 }
 
-func decodePacked(value []byte) (generation uint64, tables []PackedTableInfo, err error) {
-	if len(value) < 8+packedTableInfoLen || (len(value)-8)%packedTableInfoLen != 0 {
-		return 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", ErrCorrupt, len(value))
+func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTableInfo, err error) {
+	if len(value) < 16+packedTableInfoLen || (len(value)-16)%packedTableInfoLen != 0 {
+		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", ErrCorrupt, len(value))
 	}
-	generation, value = binary.BigEndian.Uint64(value), value[8:]
+	generation, nextID, value = binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:]), value[16:]
 	for ; len(value) > 0; value = value[packedTableInfoLen:] {
 		tables = append(tables, PackedTableInfo{
 			Entries: binary.BigEndian.Uint64(value),
@@ -33,11 +34,11 @@ func decodePacked(value []byte) (generation uint64, tables []PackedTableInfo, er
 		})
 	}
 	for i, t := range tables {
-		if generation == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) {
-			return 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", ErrCorrupt, generation, i, t)
+		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) {
+			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", ErrCorrupt, generation, i, t)
 		}
 	}
-	return generation, tables, nil
+	return generation, nextID, tables, nil
 }
 
 // loadPacked opens the packed tables, if there are any.
@@ -46,7 +47,7 @@ func (s *Store) loadPacked(opts Options) error {
 	if err != nil || !found {
 		return err
 	}
-	if s.generation, s.infos, err = decodePacked(value); err != nil {
+	if s.generation, s.packedNextID, s.infos, err = decodePacked(value); err != nil {
 		return err
 	}
 	limit := packedCacheBytes(s.infos, cacheBytes(opts))
@@ -60,6 +61,9 @@ func (s *Store) loadPacked(opts Options) error {
 	}
 	return nil
 }
+
+// PackedNextID returns the ID that the first document after the last compaction got.
+func (s *Store) PackedNextID() uint64 { return s.packedNextID }
 
 // Generation counts how many times the tables were packed.
 func (s *Store) Generation() uint64 { return s.generation }
@@ -105,7 +109,8 @@ func (s *Store) PackedEntries() uint64 {
 // was none.
 func (s *Store) PackedInfo() []PackedTableInfo { return s.infos }
 
-// FilterChunks yields the saved prefix filter of a table, chunk by chunk.
+// FilterChunks yields the saved prefix filter of a table, or of KeyFilterTable, chunk
+// by chunk.
 func (s *Store) FilterChunks(table int) func(yield func([]byte, error) bool) {
 	return func(yield func([]byte, error) bool) {
 		for chunk := 0; ; chunk++ {

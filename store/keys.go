@@ -27,8 +27,11 @@ const (
 	chunkKeyLen  = 1 + 2 + 4 // of the directory and filter keyspaces
 )
 
-// MaxTables is the number of tables that a key can name.
-const MaxTables = 1 << 16
+// MaxTables is the number of tables that a key can name, but for the last number.
+const MaxTables = 1<<16 - 1
+
+// KeyFilterTable is under what the filter of the keys is saved, beside those of tables.
+const KeyFilterTable = MaxTables
 
 func metaKey(name string) []byte {
 	return append([]byte{metaKeyspace}, name...)

@@ -215,7 +215,7 @@ func (r *Replacement) addMeta(plan string, counters Counters) error {
 	values := map[string][]byte{
 		"counters": counters.encode(),
 		"format":   encodeFormat(),
-		"packed":   encodePacked(r.store.generation+1, r.tables),
+		"packed":   encodePacked(r.store.generation+1, counters.NextID, r.tables),
 		"plan":     []byte(plan),
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {

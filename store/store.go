@@ -49,11 +49,12 @@ type Store struct {
 	counters Counters // as of Open
 	readOnly bool
 
-	generation uint64 // of the packed tables; 0: none
-	infos      []PackedTableInfo
-	cache      *blockCache
-	unreserve  func()         // gives back to Pebble's cache what cache took of it
-	packed     []*PackedTable // by table; none if generation is 0
+	generation   uint64 // of the packed tables; 0: none
+	infos        []PackedTableInfo
+	packedNextID uint64
+	cache        *blockCache
+	unreserve    func()         // gives back to Pebble's cache what cache took of it
+	packed       []*PackedTable // by table; none if generation is 0
 
 	last   atomic.Pointer[Commit] // the newest commit that was applied
 	failed atomic.Pointer[error]  // the first commit that could not be made durable
