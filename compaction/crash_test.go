@@ -59,8 +59,17 @@ func yielding(docs []index.Document) iter.Seq2[index.Document, error] {
 // loaded is a state once documents are loaded into it.
 func (s state) loaded(docs []index.Document) state {
 	s = s.clone()
+	ids := make(map[string]uint64)
+	for id, d := range s.docs {
+		ids[d.Key] = id
+	}
 	for _, d := range docs {
-		s.add(d)
+		if old, again := ids[d.Key]; again && d.Key != "" {
+			delete(s.docs, old)
+		}
+		d.ID, ids[d.Key] = s.next, s.next
+		s.docs[d.ID] = d
+		s.next++
 	}
 	s.name, s.live = "after", false
 	s.generation++

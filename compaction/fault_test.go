@@ -1,0 +1,252 @@
+package compaction
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// operation is the n-th of its kind on files of such a name; the first is 0.
+type operation struct {
+	kind errorfs.OpKind
+	path string // without numbers
+	n    int
+}
+
+func (o operation) String() string {
+	return fmt.Sprintf("operation %d of kind %d on %s", o.n, o.kind, o.path)
+}
+
+var number = regexp.MustCompile(`[0-9a-f]{16}|[0-9]{6}`)
+
+func sortOf(op errorfs.Op) operation {
+	return operation{kind: op.Kind, path: number.ReplaceAllString(op.Path, "N")}
+}
+
+// takesSpace tells the operations that a full disk refuses.
+func (o operation) takesSpace() bool {
+	switch o.kind {
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite, errorfs.OpFileWrite,
+		errorfs.OpFileWriteAt, errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+		return true
+	}
+	return false
+}
+
+// fault lets one operation fail; with full every one from there on that takes space.
+type fault struct {
+	at   operation
+	full bool
+
+	mu     sync.Mutex
+	seen   map[operation]int
+	failed error  // the first one
+	fatal  string // why it was left out instead
+
+	flushed bool // since the index was opened
+	stack   []byte
+}
+
+func (f *fault) String() string { return "fault" }
+
+func (f *fault) MaybeError(op errorfs.Op) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := sortOf(op)
+	o.n, f.seen[o] = f.seen[o], f.seen[o]+1
+	switch {
+	case o.kind == errorfs.OpLock:
+		f.flushed = false
+	case o.kind == errorfs.OpCreate && o.path == "ix/N.sst":
+		f.flushed = true
+	}
+	if o != f.at && (!f.full || f.failed == nil || !o.takesSpace()) || f.fatal != "" {
+		return nil
+	}
+	if why := f.fatalHere(o); why != "" {
+		if f.failed == nil {
+			f.fatal = why
+		}
+		return nil
+	}
+	cause := syscall.EIO
+	if o.takesSpace() {
+		cause = syscall.ENOSPC
+	}
+	err := &fs.PathError{Op: fmt.Sprintf("injected into kind %d", op.Kind), Path: op.Path, Err: cause}
+	if f.failed == nil {
+		f.failed = err
+	}
+	return err
+}
+
+// fatalHere tells of the operations with which Pebble ends the process, or never ends.
+// For the index that is a crash before the operation, which TestCrash has.
+func (f *fault) fatalHere(o operation) string {
+	own := f.stackOf(false)
+	opening := strings.Contains(own, "pebble/v2.Open(")
+	switch {
+	case strings.Contains(own, "atomicfs.(*Marker).Move") && o.path == "ix":
+		return "the folder can not be synced after a marker is moved"
+	case strings.Contains(own, "pebble/v2.(*versionSet).UpdateVersionLocked"),
+		strings.Contains(own, "pebble/v2.(*versionSet).create(") && o.takesSpace():
+		return "the manifest can not be written"
+	case strings.Contains(own, "pebble/v2.(*DB).rotateWAL"),
+		o.path == "ix/N.log" && strings.Contains(f.stackOf(true), "pebble/v2.(*DB).rotateWAL"):
+		return "the log can not be ended, or the next one begun"
+	case opening && f.flushed:
+		return "Open fails when it has flushed the log, and closes files from which statistics are collected"
+	case f.full && (strings.Contains(own, "pebble/v2.(*DB).flush1") ||
+		o.path == "ix/N.sst" && strings.Contains(f.stackOf(true), "pebble/v2.(*DB).flush1")):
+		return "a flush is tried again until there is space"
+	}
+	return ""
+}
+
+func (f *fault) stackOf(all bool) string {
+	if f.stack == nil {
+		f.stack = make([]byte, 1<<20)
+	}
+	return string(f.stack[:runtime.Stack(f.stack, all)])
+}
+
+// operations are those of a task without a fault, by sort.
+func operations(t *testing.T, found *vfs.MemFS, task *task, r *rand.Rand) map[operation]int {
+	t.Helper()
+	f := &fault{at: operation{n: -1}, seen: make(map[operation]int)}
+	if err := task.do(errorfs.Wrap(copyOf(found, r), f)); err != nil {
+		t.Fatal(err)
+	}
+	return f.seen
+}
+
+func copyOf(fsys *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
+	return fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r})
+}
+
+// loadBeyondMemory is a load that sorts on disk.
+func loadBeyondMemory(t *testing.T, r *rand.Rand) (*vfs.MemFS, task) {
+	fsys := vfs.NewCrashableMem()
+	used := makeUsed(t, fsys, r)
+	docs := make([]index.Document, 100_000)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
+		if i%4 == 0 {
+			docs[i].Key = fmt.Sprintf("%d", i)
+		}
+	}
+	return fsys, task{"load beyond memory", []state{used}, used.loaded(docs), loading(docs, LoadOptions{MemoryBytes: 2 << 20})}
+}
+
+// Operations on the file system fail, one at a time or all that take space from one
+// on. An error comes back that is the file system's, the index is as it was or as it is
+// to be, which the error tells, nothing is left beside it, and it is not locked.
+func TestFaults(t *testing.T) {
+	seed := seedOf(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	all := tasks(t, r)
+	fsys, beyond := loadBeyondMemory(t, r)
+	all[fsys] = beyond
+	for found, task := range all {
+		t.Run(task.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			outcomes := make(map[string]int)
+			for _, at := range faulty(operations(t, found, &task, r), task.name == beyond.name, r) {
+				for _, full := range []bool{false, true} {
+					if full && !at.takesSpace() {
+						continue
+					}
+					f := &fault{at: at, full: full, seen: make(map[operation]int)}
+					outcome, err := checkFault(copyOf(found, r), &task, f, r)
+					if err != nil {
+						t.Errorf("%v, disk full %t: %v", at, full, err)
+					}
+					outcomes[outcome]++
+				}
+			}
+			for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
+				t.Logf("%4d %s", outcomes[outcome], outcome)
+			}
+		})
+	}
+}
+
+// faulty chooses the operations that are to fail: one of each sort, or all of them, but
+// for a task that takes long.
+func faulty(sorts map[operation]int, slow bool, r *rand.Rand) (chosen []operation) {
+	for at, n := range sorts {
+		if slow && !long && !strings.Contains(at.path, "spill") {
+			continue
+		}
+		for i, n := range r.Perm(n) {
+			if i == 0 || long && !slow {
+				at.n = n
+				chosen = append(chosen, at)
+			}
+		}
+	}
+	slices.SortFunc(chosen, func(a, b operation) int { return strings.Compare(a.String(), b.String()) })
+	return chosen
+}
+
+// patience is how long a call may take that has lost nothing but time.
+const patience = time.Minute
+
+// checkFault does the task with a fault, and says what came of it.
+func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome string, err error) {
+	returned := make(chan error, 1)
+	go func() { returned <- task.do(errorfs.Wrap(fsys, f)) }()
+	select {
+	case err = <-returned:
+	case <-time.After(patience):
+		stacks := slices.DeleteFunc(strings.Split(f.stackOf(true), "\n\n"), func(s string) bool { return !strings.Contains(s, "neardup") })
+		return "no end", fmt.Errorf("no end:\n%s", strings.Join(stacks, "\n\n"))
+	}
+	f.mu.Lock()
+	failed, fatal := f.failed, f.fatal
+	f.mu.Unlock()
+
+	var injected *fs.PathError
+	if err != nil && (failed == nil || !errors.As(err, &injected) || !strings.HasPrefix(injected.Op, "injected")) {
+		return "", fmt.Errorf("error %v, of the file system %v", err, failed)
+	}
+	if _, stat := fsys.Stat("ix/incoming"); stat == nil && f.at.path != "ix/incoming" {
+		return "", fmt.Errorf("the folder incoming is left after: %v", err)
+	}
+	found, lookErr := which(fsys, append(slices.Clone(task.before), task.after), r)
+	if lookErr != nil {
+		return "", fmt.Errorf("%v, after: %v", lookErr, err)
+	}
+	after := found.name == task.after.name
+	switch {
+	case (err == nil || errors.Is(err, ErrDone)) && !after:
+		return "", fmt.Errorf("the index is from %s, and the error is: %v", found.name, err)
+	case err != nil && !errors.Is(err, ErrDone) && after && strings.HasPrefix(task.name, "load"):
+		return "", fmt.Errorf("all is loaded, and the error is: %v", err)
+	case fatal != "":
+		return "left out: " + fatal, nil
+	case failed == nil:
+		return "not reached", nil // what goes on in the background is not always the same
+	case err == nil:
+		return "of no account", nil
+	case errors.Is(err, ErrDone):
+		return "done, and an error", nil
+	}
+	return "an error, and the index is from " + found.name, nil
+}
