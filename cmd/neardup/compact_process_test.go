@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// contents are the documents that an index should have.
+type contents struct {
+	keyed map[string]fingerprint.Fingerprint
+	bare  []fingerprint.Fingerprint
+}
+
+func (c *contents) clone() *contents {
+	d := &contents{make(map[string]fingerprint.Fingerprint), slices.Clone(c.bare)}
+	for key, fp := range c.keyed {
+		d.keyed[key] = fp
+	}
+	return d
+}
+
+func (c *contents) add(docs []index.Document) {
+	for _, d := range docs {
+		if d.Key == "" {
+			c.bare = append(c.bare, d.Fingerprint)
+		} else {
+			c.keyed[d.Key] = d.Fingerprint
+		}
+	}
+}
+
+// exported is what export prints, sorted.
+func (c *contents) exported() []string {
+	var lines []string
+	for key, fp := range c.keyed {
+		lines = append(lines, fmt.Sprintf("%s\t%s", fp, key))
+	}
+	for _, fp := range c.bare {
+		lines = append(lines, fp.String())
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// drawDocuments makes documents, half of them with a key, that may come again.
+func drawDocuments(r *rand.Rand, n, keys int) []index.Document {
+	docs := make([]index.Document, n)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
+		if i%2 == 0 {
+			docs[i].Key = fmt.Sprintf("http://a.example/%d", r.IntN(keys))
+		}
+	}
+	return docs
+}
+
+func writeFingerprints(t *testing.T, path string, docs []index.Document) {
+	t.Helper()
+	var out strings.Builder
+	for _, d := range docs {
+		fmt.Fprintf(&out, "%s\t%s\n", d.Fingerprint, d.Key)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(out.String(), "\t\n", "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const documentKeys = 60_000
+
+// makeIndex makes an index of some 100,000 documents: most are packed, the others came
+// since, and of both some were replaced and deleted.
+func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
+	t.Helper()
+	c := &contents{keyed: make(map[string]fingerprint.Fingerprint)}
+	docs := drawDocuments(r, 90_000, documentKeys)
+	c.add(docs)
+	input := dir + ".txt"
+	writeFingerprints(t, input, docs)
+	mustRun(t, "import", "-index", dir, input)
+
+	x, err := index.Open(dir, &index.Options{MustExist: true, Durability: index.NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs = drawDocuments(r, 30_000, documentKeys)
+	c.add(docs)
+	var gone []string
+	for range 2000 {
+		gone = append(gone, fmt.Sprintf("http://a.example/%d", r.IntN(documentKeys)))
+		delete(c.keyed, gone[len(gone)-1])
+	}
+	ctx := context.Background()
+	if err := x.Add(ctx, docs...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Delete(ctx, gone...); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := exported(t, dir); !slices.Equal(got, c.exported()) {
+		t.Fatalf("%d documents, want %d", len(got), len(c.exported()))
+	}
+	return c
+}
+
+// change is a command that is killed, and what an index has before and after it.
+type change struct {
+	args          []string
+	before, after []string
+	plan          string // after it; "": as before
+	took          time.Duration
+}
+
+// A compaction or an import that is killed at any moment has been done or not, as a
+// whole, and can be done again.
+func TestKillCompaction(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 4))
+	kills := 20
+	if os.Getenv("NEARDUP_LONG") != "" {
+		kills = 200
+	}
+	dir := t.TempDir()
+	base := filepath.Join(dir, "base")
+	c := makeIndex(t, base, r)
+	before := c.exported()
+	docs := drawDocuments(r, 30_000, documentKeys)
+	c.add(docs)
+	input := filepath.Join(dir, "more.txt")
+	writeFingerprints(t, input, docs)
+	plan, err := index.Design3.Plan(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := []*change{
+		{args: []string{"compact"}, before: before, after: before},
+		{args: []string{"compact", "-plan", "3"}, before: before, after: before, plan: plan.String()},
+		{args: []string{"import", input}, before: before, after: c.exported()},
+	}
+	done := make(map[string]int)
+	for n := 0; kills > 0; n++ {
+		change := changes[n%len(changes)]
+		copied := filepath.Join(dir, "copy")
+		if err := os.CopyFS(copied, os.DirFS(base)); err != nil {
+			t.Fatal(err)
+		}
+		for range min(kills, 1+r.IntN(6)) {
+			kills--
+			how := change.kill(t, copied, r)
+			after := change.check(t, copied)
+			if !after && how == "ended" {
+				t.Fatalf("%v ended well and is not done", change.args)
+			}
+			done[fmt.Sprintf("killed %s, done %t", how, after)]++
+			if after {
+				break
+			}
+		}
+		change.finish(t, copied)
+		if err := os.RemoveAll(copied); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Log(done)
+}
+
+// command is the command on an index.
+func (c *change) command(dir string) []string {
+	return append([]string{c.args[0], "-index", dir}, c.args[1:]...)
+}
+
+// kill starts the command and ends it: after some time, or when it has come some way
+// with its new files. It says which.
+func (c *change) kill(t *testing.T, dir string, r *rand.Rand) (how string) {
+	t.Helper()
+	took := int64(max(c.took, 300*time.Millisecond))
+	files, wait := -1, time.Duration(r.Int64N(took*5/4))
+	if r.IntN(2) == 0 {
+		files, wait = 1+r.IntN(9), time.Duration(r.Int64N(took/4))
+	}
+	cmd := process(c.command(dir)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for deadline := time.Now().Add(10 * time.Second); files > 0 && time.Now().Before(deadline); time.Sleep(200 * time.Microsecond) {
+		if names, _ := filepath.Glob(filepath.Join(dir, "incoming", "*")); len(names) >= files {
+			break
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			files = 0
+		default:
+		}
+	}
+	time.Sleep(wait)
+	cmd.Process.Kill()
+	switch err := <-ended; {
+	case err == nil:
+		return "ended"
+	case cmd.ProcessState.Exited() && runtime.GOOS != "windows": // by itself; there a kill is an exit too
+		t.Fatalf("%v: %v", c.args, err)
+	case files < 0:
+		return "after some time"
+	}
+	return "at a file"
+}
+
+// check finds out whether the command has been done, and that nothing else has.
+func (c *change) check(t *testing.T, dir string) (done bool) {
+	t.Helper()
+	x, err := index.Open(dir, &index.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatalf("after %v: %v", c.args, err)
+	}
+	stats := x.Stats()
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done = stats.Generation > 1
+	want := c.before
+	if done {
+		want = c.after
+	}
+	if got := exported(t, dir); !slices.Equal(got, want) {
+		t.Fatalf("after %v, done %t: %d documents, want %d", c.args, done, len(got), len(want))
+	}
+	if done && c.plan != "" && stats.Plan != c.plan {
+		t.Fatalf("after %v: plan %s, want %s", c.args, stats.Plan, c.plan)
+	}
+	return done
+}
+
+// finish does the command, if it has not been done, and then compacts.
+func (c *change) finish(t *testing.T, dir string) {
+	t.Helper()
+	if !c.check(t, dir) {
+		start := time.Now()
+		mustRun(t, c.command(dir)...)
+		c.took = time.Since(start)
+	}
+	mustRun(t, "compact", "-index", dir)
+	if !c.check(t, dir) {
+		t.Fatalf("%v is not done", c.args)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "incoming")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the folder incoming is left: %v", err)
+	}
+}
