@@ -95,9 +95,12 @@ func open(dir string, opts Options) (*Store, error) {
 	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly}
 	opts.FS = &watchedFS{opts.FS, s.fail} // a pointer: Pebble compares file systems
 	s.options = pebbleOptions(opts, cache, lock)
+	scheduler := newLateScheduler()
+	s.options.Experimental.CompactionScheduler = scheduler
 	if s.db, err = pebble.Open(dir, s.options); err != nil {
 		return nil, classify(err)
 	}
+	scheduler.begin()
 	if err = s.load(opts); err != nil {
 		if s.unreserve != nil {
 			s.unreserve()
