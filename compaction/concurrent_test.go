@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -298,6 +299,18 @@ func (r *racing) left(fill int) {
 	}
 }
 
+// warnings are errors: filters that can not be made leave answers right, and slow.
+func warnings(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+type failing struct{ t *testing.T }
+
+func (f failing) Write(line []byte) (int, error) {
+	f.t.Errorf("%s", line)
+	return len(line), nil
+}
+
 // TestQueriesWhileOthersWriteToAPackedIndex wants in every answer what was there before
 // it was asked for and stayed, and nothing that was gone by then.
 func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
@@ -307,7 +320,7 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 		steps = 50
 	}
 	if atLength() {
-		steps = 3000
+		steps = 1500
 	}
 	for _, c := range []struct {
 		plan string
@@ -322,7 +335,7 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, fsys := context.Background(), vfs.NewMem()
-			opts := index.Options{FS: fsys, Plan: plan, Durability: index.NoSync}
+			opts := index.Options{FS: fsys, Plan: plan, Durability: index.NoSync, Logger: warnings(t)}
 			r := &racing{t: t, l: &lives{docs: map[uint64]*life{}}, k: plan.MaxDistance, centers: uniform(rng, 40), steps: steps}
 			var packed []index.Document
 			for i := range 3000 {
@@ -341,7 +354,10 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 			r.l.came(allDocuments(t, r.x)...)
 			filters := r.x.Stats().FilterBytes
 			r.session(rng, c.fill, true)
-			for c.fill > 1<<16 && r.x.Stats().FilterBytes == filters { // growing goes on, or the test ends in time
+			for wait := 0; c.fill > 1<<16 && r.x.Stats().FilterBytes == filters; wait++ { // growing goes on
+				if wait == 10_000 || t.Failed() {
+					t.Fatalf("live filters have not grown: %+v", r.x.Stats())
+				}
 				time.Sleep(time.Millisecond)
 			}
 			// Live filters are made anew when an index is opened. Then all is packed.
