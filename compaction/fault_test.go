@@ -1,4 +1,4 @@
-package compaction
+package compaction_test
 
 import (
 	"errors"
@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
@@ -151,14 +152,14 @@ func loadBeyondMemory(t *testing.T, r *rand.Rand) (*vfs.MemFS, task) {
 			docs[i].Key = fmt.Sprintf("%d", i)
 		}
 	}
-	return fsys, task{"load beyond memory", []state{used}, used.loaded(docs), loading(docs, LoadOptions{MemoryBytes: 2 << 20})}
+	return fsys, task{"load beyond memory", []state{used}, used.loaded(docs), loading(docs, compaction.LoadOptions{MemoryBytes: 2 << 20})}
 }
 
 // Operations on the file system fail, one at a time or all that take space from one
 // on. An error comes back that is the file system's, the index is as it was or as it is
 // to be, which the error tells, nothing is left beside it, and it is not locked.
 func TestFaults(t *testing.T) {
-	seed := seedOf(t)
+	seed := seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	all := tasks(t, r)
 	fsys, beyond := loadBeyondMemory(t, r)
@@ -191,11 +192,11 @@ func TestFaults(t *testing.T) {
 // for a task that takes long.
 func faulty(sorts map[operation]int, slow bool, r *rand.Rand) (chosen []operation) {
 	for at, n := range sorts {
-		if slow && !long && !strings.Contains(at.path, "spill") {
+		if slow && !atLength() && !strings.Contains(at.path, "spill") || raceEnabled && r.IntN(8) > 0 {
 			continue
 		}
 		for i, n := range r.Perm(n) {
-			if i == 0 || long && !slow {
+			if i == 0 || atLength() && !slow {
 				at.n = n
 				chosen = append(chosen, at)
 			}
@@ -235,9 +236,9 @@ func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome st
 	}
 	after := found.name == task.after.name
 	switch {
-	case (err == nil || errors.Is(err, ErrDone)) && !after:
+	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
 		return "", fmt.Errorf("the index is from %s, and the error is: %v", found.name, err)
-	case err != nil && !errors.Is(err, ErrDone) && after && strings.HasPrefix(task.name, "load"):
+	case err != nil && !errors.Is(err, compaction.ErrDone) && after && strings.HasPrefix(task.name, "load"):
 		return "", fmt.Errorf("all is loaded, and the error is: %v", err)
 	case fatal != "":
 		return "left out: " + fatal, nil
@@ -245,7 +246,7 @@ func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome st
 		return "not reached", nil // what goes on in the background is not always the same
 	case err == nil:
 		return "of no account", nil
-	case errors.Is(err, ErrDone):
+	case errors.Is(err, compaction.ErrDone):
 		return "done, and an error", nil
 	}
 	return "an error, and the index is from " + found.name, nil

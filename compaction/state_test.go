@@ -1,4 +1,4 @@
-package compaction
+package compaction_test
 
 import (
 	"cmp"
@@ -8,35 +8,17 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/store"
 )
-
-// long is set for the tests that take minutes.
-var long = os.Getenv("NEARDUP_LONG") != ""
-
-// seedOf is a new seed, or the one in NEARDUP_SEED.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("NEARDUP_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("NEARDUP_SEED=%d", seed)
-	return seed
-}
 
 // state is all that can be seen of an index, kept apart from it by the test.
 type state struct {
@@ -400,7 +382,7 @@ func makeUsed(t *testing.T, fsys vfs.FS, r *rand.Rand) state {
 		}
 	}
 	session(t, fsys, &s, change)
-	if _, err := Run(context.Background(), "ix", Options{FS: fsys}); err != nil {
+	if _, err := compaction.Run(context.Background(), "ix", compaction.Options{FS: fsys}); err != nil {
 		t.Fatal(err)
 	}
 	s.generation, s.live = 1, false

@@ -24,14 +24,6 @@ type contents struct {
 	bare  []fingerprint.Fingerprint
 }
 
-func (c *contents) clone() *contents {
-	d := &contents{make(map[string]fingerprint.Fingerprint), slices.Clone(c.bare)}
-	for key, fp := range c.keyed {
-		d.keyed[key] = fp
-	}
-	return d
-}
-
 func (c *contents) add(docs []index.Document) {
 	for _, d := range docs {
 		if d.Key == "" {
