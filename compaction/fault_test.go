@@ -152,7 +152,7 @@ func loadBeyondMemory(t *testing.T, r *rand.Rand) (*vfs.MemFS, task) {
 			docs[i].Key = fmt.Sprintf("%d", i)
 		}
 	}
-	return fsys, task{"load beyond memory", []state{used}, used.loaded(docs), loading(docs, compaction.LoadOptions{MemoryBytes: 2 << 20})}
+	return fsys, task{"load beyond memory", []state{used}, used.loaded(docs), loading(docs, compaction.LoadOptions{MemoryBytes: 1})}
 }
 
 // Operations on the file system fail, one at a time or all that take space from one

@@ -45,11 +45,14 @@ const (
 	StageRecords = "records" // what is beside the tables is compacted
 )
 
-const defaultMemoryBytes = 1 << 30
+const (
+	defaultMemoryBytes = 1 << 30
+	leastMemoryBytes   = 1 << 20
+)
 
 func (o *Options) memoryBytes() int64 {
 	if o.MemoryBytes > 0 {
-		return o.MemoryBytes
+		return max(o.MemoryBytes, leastMemoryBytes) // shared out, it must not become 0
 	}
 	return defaultMemoryBytes
 }
