@@ -125,6 +125,9 @@ func TestKillCompaction(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 4))
 	kills := 20
+	if testing.Short() { // as under the race detector, with which every run takes ten times as long
+		kills = 2
+	}
 	if os.Getenv("NEARDUP_LONG") != "" {
 		kills = 200
 	}
