@@ -44,12 +44,6 @@ func (s *Store) TableBytes(table int) (bytes uint64, err error) {
 // FilterBytes returns what the saved prefix filter of a table takes on disk.
 func (s *Store) FilterBytes(table int) (uint64, error) { return s.rangeBytes(filterKeyspace, table) }
 
-// RecordBytes returns what records, keys and the clock take on disk.
-func (s *Store) RecordBytes() (uint64, error) {
-	bytes, err := s.db.EstimateDiskUsage([]byte{0}, []byte{tableKeyspace})
-	return bytes, classify(err)
-}
-
 func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
 	bound := func(table int) []byte { return binary.BigEndian.AppendUint16([]byte{keyspace}, uint16(table)) }
 	end := []byte{keyspace + 1}

@@ -29,7 +29,6 @@ type Replacement struct {
 
 	mu    sync.Mutex
 	paths []string
-	size  uint64
 
 	tables  []PackedTableInfo
 	clocks  entries
@@ -226,18 +225,8 @@ func (r *Replacement) addMeta(plan string, counters Counters) error {
 	return meta.close()
 }
 
-// Bytes returns the size of the files written so far.
-func (r *Replacement) Bytes() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.size
-}
-
 // Close removes what is left of the Replacement. After Commit that is nothing but
 // the folder.
 func (r *Replacement) Close() error {
 	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
-
-// Tables returns what each table holds. They must be closed.
-func (r *Replacement) Tables() []PackedTableInfo { return r.tables }

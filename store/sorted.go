@@ -87,14 +87,6 @@ func (e *entries) close() error {
 		return nil
 	}
 	err := e.file.Close()
-	if err == nil {
-		var meta *sstable.WriterMetadata
-		if meta, err = e.file.Metadata(); err == nil {
-			e.r.mu.Lock()
-			e.r.size += meta.Size
-			e.r.mu.Unlock()
-		}
-	}
 	e.file = nil
 	return err
 }
