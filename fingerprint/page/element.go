@@ -11,6 +11,7 @@ const (
 	optional                    // its end tag may be left out
 	container                   // holds elements whose end tags may be left out
 	shown                       // never taken as hidden
+	frame                       // not main text
 )
 
 type element struct {
@@ -30,11 +31,12 @@ func elementOf(name []byte) element {
 
 var elements = table(map[class][]string{
 	block: {
-		"address", "article", "aside", "blockquote", "button", "caption", "center", "details", "dialog", "dir",
-		"div", "fieldset", "figcaption", "figure", "footer", "form", "frameset", "h1", "h2", "h3", "h4",
-		"h5", "h6", "header", "hgroup", "legend", "listing", "main", "nav", "plaintext", "pre",
+		"address", "article", "blockquote", "button", "caption", "center", "details", "dialog", "dir",
+		"div", "fieldset", "figcaption", "figure", "form", "frameset", "h1", "h2", "h3", "h4",
+		"h5", "h6", "header", "hgroup", "legend", "listing", "main", "plaintext", "pre",
 		"search", "section", "summary", "tbody", "textarea", "tfoot", "thead", "xmp",
 	},
+	block | frame:     {"aside", "footer", "nav"},
 	block | container: {"dl", "menu", "ol", "select", "table", "ul"},
 	block | optional:  {"dd", "dt", "li", "optgroup", "option", "p", "td", "th", "tr"},
 	block | void:      {"br", "hr"},

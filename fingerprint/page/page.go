@@ -22,12 +22,19 @@ import (
 // TextMode says which text of a page is taken.
 type TextMode uint8
 
-// Visible is the default: all text that a browser would show without running
-// scripts. Left out are script, style, noscript, template, svg, iframe,
-// canvas, audio and video, and elements with a hidden attribute or an inline
-// display:none (except html and body, which pages hide only until a script
-// shows them). Style sheets are not read.
-const Visible TextMode = 0
+const (
+	// Visible is the default: all text that a browser would show without running
+	// scripts. Left out are script, style, noscript, template, svg, iframe,
+	// canvas, audio and video, and elements with a hidden attribute or an inline
+	// display:none (except html and body, which pages hide only until a script
+	// shows them). Style sheets are not read.
+	Visible TextMode = iota
+
+	// Main is the main text: what is left of the visible text without
+	// navigation, headers, footers and asides. Where too little is left, it is
+	// the visible text.
+	Main
+)
 
 // Options of Extract. The zero value is ready to use.
 type Options struct {
@@ -51,11 +58,14 @@ type Page struct {
 // Content-Type, or empty. How the encoding is found is told at [Decode].
 // The only error is an Options.Text that this version does not know.
 func Extract(body []byte, contentType string, opts Options) (Page, error) {
-	if opts.Text != Visible {
-		return Page{}, fmt.Errorf("page: unknown text mode %d: use page.Visible", opts.Text)
+	if opts.Text > Main {
+		return Page{}, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", opts.Text)
 	}
 	decoded, name := Decode(body, contentType)
 	title, text := visible(decoded)
+	if opts.Text == Main {
+		text = mainText(decoded, text)
+	}
 	return Page{Title: title, Text: text, Charset: name}, nil
 }
 

@@ -15,6 +15,18 @@ func visible(doc []byte) (title, text string) {
 	return e.title, e.out.text.String()
 }
 
+// mainText gives the main text of a page, or the visible text if there is too
+// little of it.
+func mainText(doc []byte, visible string) string {
+	e := extractor{doc: doc, hide: true, main: true}
+	for e.run() {
+	}
+	if text := e.out.text.String(); len(text) > len(visible)/8 {
+		return text
+	}
+	return visible
+}
+
 // extractor reads the token stream once; where an element that is left out
 // never ends, it goes back to that element's start tag, once, and from there
 // takes everything but script and style. So no unclosed tag loses a page.
@@ -22,6 +34,7 @@ type extractor struct {
 	doc    []byte
 	start  int // offset in doc where this run begins
 	hide   bool
+	main   bool // leave out what frames the main text
 	out    textWriter
 	title  string
 	titled bool // a title was seen
@@ -75,6 +88,7 @@ func (e *extractor) startTag(z *html.Tokenizer, selfClosing bool) {
 		e.out.newline()
 	}
 	switch {
+	case e.main && e.hide && tag.class&frame != 0:
 	case tag.class&left != 0:
 		if tag.name == "svg" && selfClosing || tag.class&raw == 0 && !e.hide {
 			return
