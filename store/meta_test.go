@@ -27,6 +27,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(Counters{NextID: 9, Documents: 4, Bare: 1}.encode())
 	f.Add(encodeFormat())
 	f.Add(encodeFormat()[:9])
+	f.Add(encodePacked(2, 9, []PackedTableInfo{{Entries: 7, Blocks: 2, Bytes: 90}, {Entries: 7, Blocks: 1, Bytes: 80}}))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := decodeCounters(value)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
@@ -34,6 +35,13 @@ func FuzzMeta(f *testing.F) {
 		}
 		if err == nil && string(c.encode()) != string(value) {
 			t.Fatalf("%x reads as %+v", value, c)
+		}
+		generation, nextID, tables, err := decodePacked(value)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err == nil && string(encodePacked(generation, nextID, tables)) != string(value) {
+			t.Fatalf("%x reads as generation %d, next ID %d, tables %+v", value, generation, nextID, tables)
 		}
 		version, err := checkFormat(value)
 		switch {
