@@ -121,6 +121,7 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		batch := t.next(sc.batch[:carried], batchSize)
 		sc.batch = batch
 		total += len(batch) - carried
+		a.options.seedAll(batch[carried:])
 		sc.count(batch[carried:], a.options.cap())
 		if t.done() && total < shingleSize {
 			sc.countShingles(batch)

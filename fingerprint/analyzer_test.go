@@ -31,6 +31,9 @@ func naiveSignature(o Options, text string) Signature {
 	if o.Hash == HashFNV1 {
 		hash = FNV1
 	}
+	if unseeded := hash; o.Seed != 0 {
+		hash = func(s string) uint64 { return mix(unseeded(s) + o.Seed*prime1) }
+	}
 	var tokens []string
 	units := 0
 	for _, token := range naiveTokens(text) {
@@ -191,7 +194,8 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		}
 		texts[fmt.Sprintf("random %d", n)] = b.String()
 	}
-	for _, o := range goldenOptions(t) {
+	options := append(goldenOptions(t), Options{Seed: 1}, Options{Seed: math.MaxUint64, Window: 2, Weight: Log})
+	for _, o := range options {
 		if o.Phrases != nil {
 			continue
 		}
@@ -267,7 +271,7 @@ func TestShort(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
 	all := append(goldenOptions(t),
-		Options{Cap: 3}, Options{Window: 3}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{StopWords: NewStopWords("x")})
+		Options{Cap: 3}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{StopWords: NewStopWords("x")})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -280,6 +284,38 @@ func TestNames(t *testing.T) {
 	}
 	if a, b := NewStopWords("b", "a", "A"), NewStopWords("a b"); a.id() != b.id() {
 		t.Error("equal stop words, different names")
+	}
+}
+
+// Fingerprints of one text under different seeds are as far apart as random
+// numbers, whichever pipeline makes them.
+func TestSeedsHaveNothingInCommon(t *testing.T) {
+	text := goldenTexts(t)["english.txt"]
+	phrases, err := NewPhrases("human rights")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const seeds = 200
+	for _, o := range []Options{{}, {ShortWords: maxShortWords}, {Phrases: phrases, ReplacePhrases: true}} {
+		var sigs []Signature
+		for seed := range uint64(seeds) {
+			o.Seed = seed
+			sigs = append(sigs, newAnalyzer(t, o).Text(text))
+		}
+		var sum, shingles float64
+		for i, a := range sigs {
+			for _, b := range sigs[:i] {
+				sum += float64(a.Fingerprint.Distance(b.Fingerprint))
+				shingles += float64(a.Shingle.Distance(b.Shingle))
+				if a.Fingerprint.Distance(b.Fingerprint) < 10 || a.Shingle.Distance(b.Shingle) < 10 {
+					t.Errorf("%s: two seeds come within %v and %v", newAnalyzer(t, o).Name(), a, b)
+				}
+			}
+		}
+		const pairs = seeds * (seeds - 1) / 2
+		if math.Abs(sum/pairs-32) > 0.3 || math.Abs(shingles/pairs-32) > 0.3 {
+			t.Errorf("%s: mean distances %.2f and %.2f, want 32", newAnalyzer(t, o).Name(), sum/pairs, shingles/pairs)
+		}
 	}
 }
 

@@ -30,6 +30,26 @@ func (h Hash) of(token []byte) uint64 {
 	return xxhash.Sum64(token)
 }
 
+// hash hashes a token or a phrase as the options say.
+func (o *Options) hash(token []byte) uint64 { return o.seeded(o.Hash.of(token)) }
+
+// seeded is a bijection for every seed, and the identity for 0.
+func (o *Options) seeded(h uint64) uint64 {
+	if o.Seed == 0 {
+		return h
+	}
+	return mix(h + o.Seed*prime1)
+}
+
+func (o *Options) seedAll(hashes []uint64) {
+	if o.Seed == 0 {
+		return
+	}
+	for i, h := range hashes {
+		hashes[i] = o.seeded(h)
+	}
+}
+
 // Most tokens are short, and their lengths vary, so that a hash that branches on
 // the length costs more in mispredictions than in arithmetic. What follows is
 // xxhash64, seed 0, of up to 31 bytes, with hardly any such branch.

@@ -59,6 +59,7 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 	for !t.done() {
 		sc.batch = t.next(sc.batch[:0], batchSize)
 	}
+	a.options.seedAll(l.raw.hashes)
 	tokens := a.arrange(l)
 	l.hashes = tokens.hashes
 	if a.options.Window > 1 {
@@ -104,10 +105,10 @@ func (a *Analyzer) arrange(l *listing) *tokenList {
 			after = i + n
 			text := l.raw.at(l.raw.join(i, n))
 			if o.ReplacePhrases {
-				l.arranged.add(text, o.Hash.of(text))
+				l.arranged.add(text, o.hash(text))
 				continue
 			}
-			l.phrases = append(l.phrases, feature{o.Hash.of(text), 1, text})
+			l.phrases = append(l.phrases, feature{o.hash(text), 1, text})
 		}
 		a.arrangeWord(l, i)
 	}
@@ -125,7 +126,7 @@ func (a *Analyzer) arrangeWord(l *listing, i int) {
 			return
 		}
 		if !bytes.Equal(l.stem, token) {
-			token, hash = l.stem, a.options.Hash.of(l.stem)
+			token, hash = l.stem, a.options.hash(l.stem)
 		}
 	}
 	l.arranged.add(token, hash)

@@ -29,6 +29,11 @@ type Options struct {
 	// Hash turns a token into 64 bits. The default is XXH64.
 	Hash Hash
 
+	// Seed, if not 0, turns every hash into another one, so that fingerprints of
+	// different seeds have nothing to do with each other. What a measurement says
+	// of one seed may be luck; of several it is not.
+	Seed uint64
+
 	// StopWords are dropped before anything else is done with the tokens. Package
 	// fingerprint/stopwords has some. Default: none.
 	StopWords *StopWords
@@ -165,6 +170,9 @@ func (o *Options) name() string {
 	}
 	if o.Hash != XXH64 {
 		add("hash", hashNames[o.Hash])
+	}
+	if o.Seed != 0 {
+		add("seed", strconv.FormatUint(o.Seed, 16))
 	}
 	if o.StopWords != nil {
 		add("stop", o.StopWords.id())
