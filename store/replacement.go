@@ -187,7 +187,7 @@ func (r *Replacement) Commit(ctx context.Context, plan string, counters Counters
 		err = r.addMeta(plan, counters)
 	}
 	if err == nil {
-		err = r.syncDir()
+		err = syncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
 	}
 	if err != nil {
 		return err
@@ -198,15 +198,6 @@ func (r *Replacement) Commit(ctx context.Context, plan string, counters Counters
 	}
 	_, err = db.IngestAndExcise(ctx, r.paths, nil, nil, pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}})
 	return classify(err)
-}
-
-// syncDir makes the names of the files durable before Pebble links to them.
-func (r *Replacement) syncDir() error {
-	d, err := r.store.fs.OpenDir(r.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func (r *Replacement) addMeta(plan string, counters Counters) error {

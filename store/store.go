@@ -49,6 +49,9 @@ type Store struct {
 	counters Counters // as of Open
 	readOnly bool
 
+	watched     *watchedFS
+	checkpoints chan struct{} // has one while one is made
+
 	generation   uint64 // of the packed tables; 0: none
 	infos        []PackedTableInfo
 	packedNextID uint64
@@ -92,8 +95,9 @@ func open(dir string, opts Options) (*Store, error) {
 
 	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
-	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly}
-	opts.FS = &watchedFS{opts.FS, s.fail} // a pointer: Pebble compares file systems
+	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1)}
+	s.watched = &watchedFS{FS: opts.FS, failed: s.fail} // a pointer: Pebble compares file systems
+	opts.FS = s.watched
 	s.options = pebbleOptions(opts, cache, lock)
 	scheduler := newLateScheduler()
 	s.options.Experimental.CompactionScheduler = scheduler

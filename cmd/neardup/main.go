@@ -45,9 +45,11 @@ var commands = []command{
 	exportCommand,
 	deleteCommand,
 	compactCommand,
+	checkpointCommand,
 	statsCommand,
 	infoCommand,
 	planCommand,
+	evalCommand,
 	benchCommand,
 	versionCommand,
 }

@@ -1,0 +1,329 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+func documentsOf(t testing.TB, x *Index) map[string]Document {
+	t.Helper()
+	docs := make(map[string]Document)
+	for d, err := range x.Documents(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[d.Key] = d
+	}
+	return docs
+}
+
+// TestCheckpointWhileWritesGoOn: a checkpoint has all that was acknowledged before the
+// call, not synced or synced, and of what comes while it is made the oldest of each
+// writer; and the machine may stop right after it.
+func TestCheckpointWhileWritesGoOn(t *testing.T) {
+	const writers, checkpoints = 3, 3
+	for _, durability := range []Durability{Sync, NoSync} {
+		ctx := context.Background()
+		fsys := vfs.NewCrashableMem()
+		x := openMem(t, Options{FS: fsys, Durability: durability})
+		var acknowledged [writers]atomic.Int64
+		stop := make(chan struct{})
+		var wait sync.WaitGroup
+		for w := range writers {
+			wait.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(w), 0))
+				for n := int64(0); ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if err := x.Add(ctx, Document{Key: fmt.Sprint(w, " ", n), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}); err != nil {
+						t.Error(err)
+						return
+					}
+					acknowledged[w].Store(n + 1)
+				}
+			})
+		}
+		for c := range checkpoints {
+			var before [writers]int64
+			for w := range acknowledged {
+				for !t.Failed() && before[w] < int64(100*(c+1)) {
+					runtime.Gosched()
+					before[w] = acknowledged[w].Load()
+				}
+			}
+			dir := fmt.Sprint("copies/", c)
+			if err := x.Checkpoint(ctx, dir); err != nil {
+				t.Fatal(err)
+			}
+			crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
+			y := openMemAt(t, dir, Options{FS: crashed, MustExist: true})
+			docs := documentsOf(t, y)
+			for w := range writers {
+				n := int64(0)
+				for ; ; n++ {
+					if _, found := docs[fmt.Sprint(w, " ", n)]; !found {
+						break
+					}
+				}
+				if n < before[w] {
+					t.Errorf("checkpoint %d has %d documents of writer %d, who had %d acknowledged", c, n, w, before[w])
+				}
+				for k := range n {
+					delete(docs, fmt.Sprint(w, " ", k))
+				}
+			}
+			if len(docs) > 0 {
+				t.Errorf("checkpoint %d has %d documents without those before them", c, len(docs))
+			}
+			if err := y.Add(ctx, Document{Key: "more", Fingerprint: 1}); err != nil {
+				t.Error(err)
+			}
+		}
+		close(stop)
+		wait.Wait()
+	}
+}
+
+func openMemAt(t testing.TB, dir string, opts Options) *Index {
+	t.Helper()
+	x, err := Open(dir, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+// TestCheckpointOfEveryKind: of a packed index with live entries, of one that is open
+// for reading, in the memory and on the disk, into a new folder and an empty one.
+func TestCheckpointOfEveryKind(t *testing.T) {
+	ctx := context.Background()
+	for _, readOnly := range []bool{false, true} {
+		source, target := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "a", "b", "copy")
+		if err := os.CopyFS(source, os.DirFS("../testdata/index-format-2")); err != nil {
+			t.Fatal(err)
+		}
+		if readOnly { // what the log has and no table
+			x, err := Open(source, nil)
+			if err == nil {
+				err = errors.Join(x.Add(ctx, Document{Key: "late", Fingerprint: 99}), x.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(target, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := openMemAt(t, source, Options{ReadOnly: readOnly, MustExist: true})
+		want := documentsOf(t, x)
+		if err := x.Checkpoint(ctx, target); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(target, "incoming")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("incoming is left: %v", err)
+		}
+		y := openMemAt(t, target, Options{MustExist: true})
+		got := documentsOf(t, y)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("read only %v: %v, want %v", readOnly, got, want)
+		}
+		if a, b := x.Stats(), y.Stats(); a.Packed == 0 || a.Packed != b.Packed || a.NextID != b.NextID || a.Plan != b.Plan || a.Analyzer != b.Analyzer {
+			t.Errorf("%+v, want %+v", b, a)
+		}
+	}
+}
+
+// TestCheckpointRefuses what would do harm, and changes nothing then.
+func TestCheckpointRefuses(t *testing.T) {
+	ctx := context.Background()
+	source := filepath.Join(t.TempDir(), "ix")
+	x := openMemAt(t, source, Options{})
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "mine"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{full, source, filepath.Join(source, "in", "it")} {
+		if err := x.Checkpoint(ctx, dir); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err := x.Checkpoint(ctx, filepath.Join(full, "mine")); err == nil {
+		t.Error("a file is taken for a folder")
+	}
+	if names, err := os.ReadDir(full); err != nil || len(names) != 1 {
+		t.Errorf("the folder holds %v, %v", names, err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	dir := filepath.Join(full, "new")
+	if err := x.Checkpoint(cancelled, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Checkpoint(ctx, dir); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something is left: %v", err)
+	}
+}
+
+// underCopies calls f for each operation that changes what is below a folder.
+func underCopies(f func() error) errorfs.Injector {
+	return errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.HasPrefix(op.Path, "copies") {
+			return f()
+		}
+		return nil
+	})
+}
+
+// TestCheckpointFailsAtEveryWrite: each write to the copy fails in turn, once and for
+// good. The index goes on; where the copy is not complete, nothing is left of it.
+func TestCheckpointFailsAtEveryWrite(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	seen, failAt := 0, -1
+	fsys := errorfs.Wrap(mem, underCopies(func() error {
+		if seen++; seen == failAt {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	x := openMemAt(t, "ix", Options{FS: fsys})
+	if err := x.Add(ctx, Document{Key: "a", Fingerprint: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for failAt = 1; ; failAt++ {
+		seen = 0
+		err := x.Checkpoint(ctx, "copies/c")
+		if seen < failAt {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if !errors.Is(err, errorfs.ErrInjected) {
+			t.Errorf("operation %d fails, and the checkpoint says %v", failAt, err)
+		}
+		if _, err := mem.Stat("copies"); !errors.Is(err, fs.ErrNotExist) {
+			names, _ := mem.List("copies/c")
+			t.Errorf("operation %d fails, and there is something left: %v, %v", failAt, err, names)
+			if err := mem.RemoveAll("copies"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := x.Add(ctx, Document{Key: fmt.Sprint(failAt), Fingerprint: fingerprint.Fingerprint(failAt)}); err != nil {
+			t.Fatalf("after operation %d failed: %v", failAt, err)
+		}
+	}
+	t.Logf("%d operations", failAt-1)
+	if failAt < 20 {
+		t.Errorf("only %d operations were seen", failAt-1)
+	}
+	if docs := documentsOf(t, openMemAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(docs) != failAt {
+		t.Errorf("the checkpoint has %d documents, want %d", len(docs), failAt)
+	}
+}
+
+// TestCheckpointCutShort: before each write to the copy the machine stops, with none,
+// some and all of what was not synced. What is left is no index, or all of it.
+func TestCheckpointCutShort(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewCrashableMem()
+	var crashed []*vfs.MemFS
+	rng := rand.New(rand.NewPCG(1, 1))
+	fsys := errorfs.Wrap(mem, underCopies(func() error {
+		for _, percent := range []int{0, 50, 100} {
+			crashed = append(crashed, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+		}
+		return nil
+	}))
+	x := openMemAt(t, "ix", Options{FS: fsys})
+	if err := x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Key: "b", Fingerprint: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Checkpoint(ctx, "copies/c"); err != nil {
+		t.Fatal(err)
+	}
+	whole := 0
+	for i, clone := range append(crashed, mem.CrashClone(vfs.CrashCloneCfg{})) {
+		y, err := Open("copies/c", &Options{FS: clone, MustExist: true})
+		switch {
+		case err == nil:
+			whole++
+			if docs := documentsOf(t, y); len(docs) != 2 {
+				t.Errorf("crash %d: the checkpoint opens, with %d documents", i, len(docs))
+			}
+			y.Close()
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNotIndex):
+			t.Errorf("crash %d: %v", i, err)
+		case i == len(crashed):
+			t.Errorf("after the end: %v", err)
+		}
+	}
+	t.Logf("%d crashes, %d of them after the switch", len(crashed), whole)
+}
+
+// noLinks is a file system that knows no links, and says so as if it were forbidden.
+type noLinks struct {
+	vfs.FS
+	atCreate func(name string)
+}
+
+func (n noLinks) Link(oldname, newname string) error { return fs.ErrPermission }
+
+func (n noLinks) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if n.atCreate != nil {
+		n.atCreate(name)
+	}
+	return n.FS.Create(name, category)
+}
+
+// TestCheckpointCancelledWhileCopying: where there are no links, tables are copied, and
+// the copying stops when the context ends.
+func TestCheckpointCancelledWhileCopying(t *testing.T) {
+	mem := vfs.NewMem()
+	if ok, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format-2", "ix"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	x := openMemAt(t, "ix", Options{FS: noLinks{mem, func(name string) {
+		if strings.HasPrefix(name, "copy") && strings.HasSuffix(name, ".sst") {
+			cancel()
+		}
+	}}})
+	if err := x.Checkpoint(ctx, "copy"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := mem.Stat("copy"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something is left: %v", err)
+	}
+	if err := x.Checkpoint(context.Background(), "copy"); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := documentsOf(t, x), documentsOf(t, openMemAt(t, "copy", Options{FS: mem})); fmt.Sprint(a) != fmt.Sprint(b) {
+		t.Errorf("%v, want %v", b, a)
+	}
+}
