@@ -15,8 +15,11 @@ type inputFlags struct {
 	maxDocument int64
 	fields      corpus.Fields
 	scope       string
+	text        string
 	window      int
 	weight      string
+	cap         int
+	shortWords  int
 }
 
 func (c *call) inputFlags() *inputFlags {
@@ -36,8 +39,11 @@ func (f *inputFlags) scopeFlag() *inputFlags {
 }
 
 func (f *inputFlags) analyzerFlags() *inputFlags {
+	f.call.flags.StringVar(&f.text, "text", "visible", "`text` of an HTML page: visible, or main (without navigation and the like)")
 	f.call.flags.IntVar(&f.window, "window", 1, "`words` a feature: 1, or k for k-shingles")
-	f.call.flags.StringVar(&f.weight, "weight", "capped", "`weight` of a feature: capped (count, at most 16), count, sqrt, log or once")
+	f.call.flags.StringVar(&f.weight, "weight", "capped", "`weight` of a feature: capped (count, at most -cap), count, sqrt, log or once")
+	f.call.flags.IntVar(&f.cap, "cap", 0, "most that a feature `counts` with -weight capped (0: 16)")
+	f.call.flags.IntVar(&f.shortWords, "short", 0, "`words` below which only equal texts meet (0: 50, -1: never)")
 	return f
 }
 
@@ -78,16 +84,28 @@ var weights = map[string]fingerprint.Weight{
 	"once":   fingerprint.Once,
 }
 
-func (f *inputFlags) analyzer() (*analyzer, error) {
+// texts are the modes of -text, by name.
+var texts = map[string]page.TextMode{"visible": page.Visible, "main": page.Main}
+
+func (f *inputFlags) analyzer() (*analyzer, error) { return f.seededAnalyzer(0) }
+
+// seededAnalyzer is the analyzer with another hash.
+func (f *inputFlags) seededAnalyzer(seed uint64) (*analyzer, error) {
 	weight, known := weights[f.weight]
 	if !known {
 		return nil, usagef("-weight is %q, want capped, count, sqrt, log or once", f.weight)
 	}
-	text, err := fingerprint.NewAnalyzer(fingerprint.Options{Window: f.window, Weight: weight})
+	mode, known := texts[f.text]
+	if !known {
+		return nil, usagef("-text is %q, want visible or main", f.text)
+	}
+	text, err := fingerprint.NewAnalyzer(fingerprint.Options{
+		Window: f.window, Weight: weight, Cap: f.cap, ShortWords: f.shortWords, Seed: seed,
+	})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{text: text, name: "visible " + text.Name()}
+	a := &analyzer{text: text, page: page.Options{Text: mode}, name: f.text + " " + text.Name()}
 	if format := corpus.Format(f.format); format == corpus.Fingerprints || format == corpus.U64LE {
 		a.name = ""
 	}
@@ -96,14 +114,20 @@ func (f *inputFlags) analyzer() (*analyzer, error) {
 
 // signature returns the signature of a document.
 func (a *analyzer) signature(r *corpus.Record) (fingerprint.Signature, error) {
-	switch r.Kind {
-	case corpus.HTML:
-		p, err := page.Extract(r.Content, r.ContentType, a.page)
-		return a.text.Text(p.Text), err
-	case corpus.Text:
-		return a.text.Text(page.Plain(r.Content, r.ContentType).Text), nil
+	if r.Kind == corpus.Fingerprint {
+		return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}, nil
 	}
-	return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}, nil
+	text, err := a.textOf(r)
+	return a.text.Text(text), err
+}
+
+// textOf returns the text of a document.
+func (a *analyzer) textOf(r *corpus.Record) (string, error) {
+	if r.Kind == corpus.HTML {
+		p, err := page.Extract(r.Content, r.ContentType, a.page)
+		return p.Text, err
+	}
+	return page.Plain(r.Content, r.ContentType).Text, nil
 }
 
 // scopeOf returns the scope of a record as -scope says.

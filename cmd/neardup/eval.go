@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/eval"
+	"github.com/neardup/neardup/cmd/neardup/figure"
+	"github.com/neardup/neardup/fingerprint"
+)
+
+var evalCommand = command{
+	name:    "eval",
+	args:    "-docs FILE -pairs FILE [-field main|html|text] [-plot FILE.svg] [-json]",
+	summary: "print precision and recall against the distance k, from labelled pairs of documents",
+	run:     runEval,
+}
+
+type evalFlags struct {
+	call        *call
+	inputs      *inputFlags
+	docs, pairs string
+	k, shingle  int
+	seeds       int
+	plot        string
+	mistakes    string
+	json        bool
+}
+
+func (c *call) evalFlags() *evalFlags {
+	f := &evalFlags{call: c, inputs: c.inputFlags().analyzerFlags()}
+	c.flags.StringVar(&f.docs, "docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
+	c.flags.StringVar(&f.pairs, "pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
+	c.flags.StringVar(&f.inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
+	c.flags.IntVar(&f.k, "k", defaultK, "`distance` of the rule that is reported as the default")
+	c.flags.IntVar(&f.shingle, "shingle", defaultShingle, "largest `distance` of Shingles of that rule, and of the second curve (-1: Shingles are not compared)")
+	c.flags.IntVar(&f.seeds, "seeds", 5, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
+	c.flags.StringVar(&f.plot, "plot", "", "draw the curves into `FILE`.svg or .png")
+	c.flags.StringVar(&f.mistakes, "mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of Shingles, similarity, id and id, with tabs between them")
+	c.flags.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
+	return f
+}
+
+func (f *evalFlags) parse() error {
+	if err := f.call.parse(); err != nil {
+		return err
+	}
+	switch {
+	case f.docs == "" || f.pairs == "":
+		return usagef("-docs and -pairs are needed")
+	case f.docs == "-" && f.pairs == "-":
+		return usagef("only one of -docs and -pairs can be standard input")
+	case len(f.call.args) > 0:
+		return usagef("%q is no flag; the files are named with -docs and -pairs", f.call.args[0])
+	case f.k < 0 || f.k > eval.MaxDistance:
+		return usagef("-k is %d, want 0 to %d", f.k, eval.MaxDistance)
+	case f.shingle > 64:
+		return usagef("-shingle is %d, want 0 to 64, or -1 for none", f.shingle)
+	case f.seeds < 1 || f.seeds > maxSeeds:
+		return usagef("-seeds is %d, want 1 to %d", f.seeds, maxSeeds)
+	}
+	if f.inputs.fields.Key == "" {
+		f.inputs.fields.Key = "id"
+	}
+	if f.inputs.format == "" {
+		f.inputs.format = string(corpus.JSONL)
+	}
+	f.call.args = []string{f.docs}
+	if f.plot != "" {
+		if err := figure.Check(f.plot); err != nil {
+			return usagef("-plot: %v", err)
+		}
+	}
+	return nil
+}
+
+const maxSeeds = 1000
+
+func runEval(ctx context.Context, c *call) error {
+	f := c.evalFlags()
+	if err := f.parse(); err != nil {
+		return err
+	}
+	analyzers, err := f.analyzers()
+	if err != nil {
+		return err
+	}
+	labelled, err := f.read(ctx, analyzers)
+	if err != nil {
+		return err
+	}
+	rule := eval.Rule{K: f.k, MaxShingleDistance: max(f.shingle, eval.NoShingle)}
+	report := labelled.Measure(rule)
+	report.Analyzer = analyzers[0].name
+	if f.plot != "" {
+		if err := plotCurves(report, f.plot); err != nil {
+			return err
+		}
+	}
+	if f.mistakes != "" {
+		if err := writeFile(f.mistakes, func(w io.Writer) error { return writeMistakes(w, labelled.Mistakes(rule, 0)) }); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return json.NewEncoder(c.out).Encode(report)
+	}
+	return writeEvalTable(c.out, report)
+}
+
+func (f *evalFlags) analyzers() ([]*analyzer, error) {
+	var all []*analyzer
+	for seed := range uint64(f.seeds) {
+		a, err := f.inputs.seededAnalyzer(seed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// read reads pairs and documents.
+func (f *evalFlags) read(ctx context.Context, analyzers []*analyzer) (*eval.Labelled, error) {
+	pairs, err := f.readPairs()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := f.inputs.reader()
+	if err != nil {
+		return nil, err
+	}
+	stop := f.call.startProgress(ctx, reader)
+	docs, err := eval.ReadDocuments(ctx, reader, signer(analyzers))
+	stop()
+	f.call.account(reader)
+	if err != nil {
+		return nil, fmt.Errorf("-docs: %w", err)
+	}
+	labelled, err := eval.Label(docs, pairs)
+	if err != nil {
+		return nil, err
+	}
+	if labelled.Unknown > 0 {
+		f.call.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", f.pairs, labelled.Unknown, len(pairs), f.docs)
+	}
+	return labelled, nil
+}
+
+func (f *evalFlags) readPairs() ([]eval.Pair, error) {
+	in, err := corpus.Open(f.pairs, f.call.in)
+	if err != nil {
+		return nil, fmt.Errorf("-pairs: %w", err)
+	}
+	defer in.Close()
+	pairs, err := eval.ReadPairs(in)
+	if err != nil {
+		return nil, fmt.Errorf("-pairs %s: %w", f.pairs, err)
+	}
+	return pairs, nil
+}
+
+// signer makes a record's text once, and its signatures with all analyzers.
+func signer(analyzers []*analyzer) eval.Sign {
+	return func(r *corpus.Record) ([]fingerprint.Signature, error) {
+		sigs := make([]fingerprint.Signature, len(analyzers))
+		if r.Kind == corpus.Fingerprint {
+			for i := range sigs {
+				sigs[i] = fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}
+			}
+			return sigs, nil
+		}
+		text, err := analyzers[0].textOf(r)
+		if err != nil {
+			return nil, err
+		}
+		for i, a := range analyzers {
+			sigs[i] = a.text.Text(text)
+		}
+		return sigs, nil
+	}
+}
+
+func writeMistakes(w io.Writer, mistakes []eval.Mistake) error {
+	for _, m := range mistakes {
+		kind, similarity := "missed", "-"
+		if m.False {
+			kind = "false"
+		}
+		if m.Similarity >= 0 {
+			similarity = fmt.Sprintf("%.4f", m.Similarity)
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, similarity, m.A, m.B); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile makes a file of what write writes.
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	buffer := bufio.NewWriter(file)
+	return errors.Join(write(buffer), buffer.Flush(), file.Close())
+}

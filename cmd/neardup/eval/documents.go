@@ -1,0 +1,112 @@
+package eval
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// Document is what is kept of a document: not its text.
+type Document struct {
+	ID         string
+	Signatures []fingerprint.Signature // one for each seed
+	content    [16]byte                // a hash of what was read
+}
+
+// empty documents are compared with nothing.
+func (d *Document) empty() bool { return d.Signatures[0].Features == 0 }
+
+// Documents are those that were read, in order.
+type Documents struct {
+	All  []Document
+	byID map[string]int
+}
+
+// Find returns the place of a document.
+func (d *Documents) Find(id string) (int, bool) {
+	i, ok := d.byID[id]
+	return i, ok
+}
+
+// Sign makes the signatures of a record, one for each seed.
+type Sign func(*corpus.Record) ([]fingerprint.Signature, error)
+
+// ErrDocuments is wrapped by errors that tell of documents that make no sense.
+var ErrDocuments = errors.New("invalid documents")
+
+// ReadDocuments reads all documents and has them signed on all cores. Records that are skipped are the reader's to account
+// for. Two documents of one ID, and none without one, are ErrDocuments.
+func ReadDocuments(ctx context.Context, r *corpus.Reader, sign Sign) (*Documents, error) {
+	var places []*Document
+	work := make(chan *reading, 2*runtime.GOMAXPROCS(0))
+	group, ctx := errgroup.WithContext(ctx)
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() error { return signAll(work, sign) })
+	}
+	group.Go(func() error {
+		defer close(work)
+		for record, err := range r.Records(ctx) {
+			if err != nil {
+				return err
+			}
+			if record.Skip != nil {
+				continue
+			}
+			d := &Document{ID: record.Key}
+			places = append(places, d)
+			select {
+			case work <- &reading{record, d}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return collect(places)
+}
+
+type reading struct {
+	record corpus.Record
+	to     *Document
+}
+
+func signAll(work <-chan *reading, sign Sign) error {
+	for w := range work {
+		var err error
+		if w.to.Signatures, err = sign(&w.record); err != nil {
+			return fmt.Errorf("%s record %d: %w", w.record.Source, w.record.Number, err)
+		}
+		content := w.record.Content
+		if content == nil { // a ready fingerprint: nobody knows what it was made of
+			content = []byte(w.record.Key)
+		}
+		sum := sha256.Sum256(content)
+		copy(w.to.content[:], sum[:])
+	}
+	return nil
+}
+
+func collect(places []*Document) (*Documents, error) {
+	docs := &Documents{byID: make(map[string]int, len(places))}
+	for i, d := range places {
+		if d.ID == "" {
+			return nil, fmt.Errorf("%w: document %d has no id", ErrDocuments, i+1)
+		}
+		if _, twice := docs.byID[d.ID]; twice {
+			return nil, fmt.Errorf("%w: the id %.80q comes twice", ErrDocuments, d.ID)
+		}
+		docs.byID[d.ID] = i
+		docs.All = append(docs.All, *d)
+	}
+	return docs, nil
+}
