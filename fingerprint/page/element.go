@@ -1,48 +1,69 @@
 package page
 
+import "math/bits"
+
 // class is what the extractor needs to know about an element.
-type class uint8
+type class uint16
 
 const (
-	block     class = 1 << iota // begins and ends a line
-	left                        // left out of the text with all it holds
-	raw                         // the tokenizer reads its content as text up to its end tag
-	void                        // has no end tag and no content
-	optional                    // its end tag may be left out
-	container                   // holds elements whose end tags may be left out
-	shown                       // never taken as hidden
-	frame                       // not main text
+	block      class = 1 << iota // begins and ends a line
+	left                         // left out of the text with all it holds
+	raw                          // its content is text up to its end tag
+	references                   // raw, but with character references
+	void                         // has no end tag and no content
+	optional                     // its end tag may be left out
+	container                    // holds elements whose end tags may be left out
+	shown                        // never taken as hidden
+	frame                        // not main text
 )
 
+// element is a kind of element, known or not.
 type element struct {
-	name  string // a constant for the elements below, else empty
+	name  string // of the elements below, else empty
+	key   uint64 // tells elements apart, see nextKey
 	class class
 }
 
-// elementOf looks an element up by its lower-case name. An element that is
-// not listed is inline and can be hidden; its name is kept so that its end
-// tag is known.
-func elementOf(name []byte) element {
-	if e, ok := elements[string(name)]; ok {
-		return e
+// nextKey adds a byte, in lower case, to the key of a name. Up to 8 bytes the
+// key is the name.
+func nextKey(key uint64, c byte) uint64 { return bits.RotateLeft64(key, 8) ^ uint64(c) }
+
+// elementOf looks an element up. One that is not listed is inline and can be
+// hidden; its key is kept so that its end tag is known.
+func elementOf(key uint64, name []byte) element {
+	for i := slotOf(key); ; i = (i + 1) % len(elements) {
+		e := &elements[i]
+		if e.name == "" {
+			return element{key: key}
+		}
+		if e.key == key && (len(name) <= 8 || len(name) == len(e.name) && isName(name, e.name)) {
+			return *e
+		}
 	}
-	return element{name: string(name)}
 }
+
+func slotOf(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> (64 - elementBits)) }
+
+// elementBits makes the table sparse.
+const elementBits = 10
 
 var elements = table(map[class][]string{
 	block: {
 		"address", "article", "blockquote", "button", "caption", "center", "details", "dialog", "dir",
 		"div", "fieldset", "figcaption", "figure", "form", "frameset", "h1", "h2", "h3", "h4",
-		"h5", "h6", "header", "hgroup", "legend", "listing", "main", "plaintext", "pre",
-		"search", "section", "summary", "tbody", "textarea", "tfoot", "thead", "xmp",
+		"h5", "h6", "header", "hgroup", "legend", "listing", "main", "pre",
+		"search", "section", "summary", "tbody", "tfoot", "thead",
 	},
-	block | frame:     {"aside", "footer", "nav"},
-	block | container: {"dl", "menu", "ol", "select", "table", "ul"},
-	block | optional:  {"dd", "dt", "li", "optgroup", "option", "p", "td", "th", "tr"},
-	block | void:      {"br", "hr"},
-	block | shown:     {"body", "html"},
-	left | raw:        {"iframe", "noembed", "noframes", "noscript", "script", "style", "title"},
-	left:              {"audio", "canvas", "datalist", "svg", "template", "video"},
+	block | raw:              {"plaintext", "xmp"},
+	block | raw | references: {"textarea"},
+	block | frame:            {"aside", "footer", "nav"},
+	block | container:        {"dl", "menu", "ol", "select", "table", "ul"},
+	block | optional:         {"dd", "dt", "li", "optgroup", "option", "p", "td", "th", "tr"},
+	block | void:             {"br", "hr"},
+	block | shown:            {"body", "html"},
+	left | raw:               {"iframe", "noembed", "noframes", "noscript", "script", "style"},
+	left | raw | references:  {"title"},
+	left:                     {"annotation", "audio", "canvas", "datalist", "rp", "svg", "template", "video"},
 	void: {
 		"area", "base", "basefont", "bgsound", "col", "embed", "frame", "img", "input", "link", "meta", "param",
 		"source", "track", "wbr",
@@ -54,15 +75,22 @@ var elements = table(map[class][]string{
 	},
 })
 
-func table(byClass map[class][]string) map[string]element {
-	m := make(map[string]element)
+func table(byClass map[class][]string) (t [1 << elementBits]element) {
 	for class, names := range byClass {
 		for _, name := range names {
 			if class&void != 0 {
 				class |= shown // hiding it hides no text
 			}
-			m[name] = element{name, class}
+			e := element{name: name, class: class}
+			for i := range len(name) {
+				e.key = nextKey(e.key, name[i])
+			}
+			i := slotOf(e.key)
+			for t[i].name != "" {
+				i = (i + 1) % len(t)
+			}
+			t[i] = e
 		}
 	}
-	return m
+	return t
 }

@@ -9,6 +9,7 @@ import (
 // region is the element, left out of the text, that the reader is inside of.
 type region struct {
 	element
+	open  bool
 	depth int // open elements of that name, itself included
 	nest  int // open lists, tables and selects inside it
 	after int // offset behind its start tag
@@ -26,7 +27,7 @@ func (r *region) endsAtStart(tag element) bool {
 	if tag.class&container != 0 {
 		r.nest++
 	}
-	if tag.name == r.name && tag.class&void == 0 {
+	if tag.key == r.key && tag.class&void == 0 {
 		r.depth++
 	}
 	return false
@@ -34,7 +35,7 @@ func (r *region) endsAtStart(tag element) bool {
 
 // closedBy sees an end tag inside the region and says whether it is its own.
 func (r *region) closedBy(tag element) bool {
-	if tag.name != r.name {
+	if tag.key != r.key {
 		return false
 	}
 	r.depth--
@@ -68,32 +69,25 @@ func (r *region) impliedBy(tag element) bool {
 		return tag.name == "td" || tag.name == "th" || tag.name == "tr" || tag.name == "tbody" || tag.name == "tfoot"
 	case "tr":
 		return tag.name == "tr" || tag.name == "tbody" || tag.name == "tfoot"
+	case "rp":
+		return tag.name == "rp" || tag.name == "rt"
 	default: // option, optgroup
 		return tag.name == "optgroup" || tag.name == r.name
 	}
 }
 
-// hidden reads the attributes of a start tag.
-func hidden(z *html.Tokenizer) bool {
-	for {
-		key, value, more := z.TagAttr()
-		switch string(key) {
-		case "hidden":
-			return true
-		case "style":
-			if displayNone(value) {
-				return true
-			}
-		}
-		if !more {
-			return false
-		}
-	}
+// hidden says whether an element is not shown, by its start tag.
+func hidden(s *scanner) bool {
+	a := &s.attributes
+	return a.hidden || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
 }
 
 // displayNone says whether an inline style sets display to none. It knows
 // declarations, not CSS: no escapes, no comments.
 func displayNone(style []byte) bool {
+	if bytes.IndexByte(style, '&') >= 0 {
+		style = []byte(html.UnescapeString(string(style)))
+	}
 	for declaration := range bytes.SplitSeq(style, []byte{';'}) {
 		property, value, ok := bytes.Cut(declaration, []byte{':'})
 		if !ok || !bytes.EqualFold(bytes.TrimSpace(property), []byte("display")) {

@@ -1,18 +1,11 @@
 package page
 
-import (
-	"bytes"
-	"strings"
-
-	"golang.org/x/net/html"
-)
-
 // visible gives the title and the text of a page that is valid UTF-8.
 func visible(doc []byte) (title, text string) {
 	e := extractor{doc: doc, hide: true}
 	for e.run() {
 	}
-	return e.title, e.out.text.String()
+	return e.title, string(e.out.text)
 }
 
 // mainText gives the main text of a page, or the visible text if there is too
@@ -21,15 +14,15 @@ func mainText(doc []byte, visible string) string {
 	e := extractor{doc: doc, hide: true, main: true}
 	for e.run() {
 	}
-	if text := e.out.text.String(); len(text) > len(visible)/8 {
-		return text
+	if text := e.out.text; len(text) > len(visible)/8 {
+		return string(text)
 	}
 	return visible
 }
 
-// extractor reads the token stream once; where an element that is left out
-// never ends, it goes back to that element's start tag, once, and from there
-// takes everything but script and style. So no unclosed tag loses a page.
+// extractor reads the tokens once; where an element that is left out never
+// ends, it goes back to that element's start tag, once, and from there takes
+// everything but script and style. So no unclosed tag loses a page.
 type extractor struct {
 	doc    []byte
 	start  int // offset in doc where this run begins
@@ -43,42 +36,38 @@ type extractor struct {
 
 // run reads tokens from start to the end; true asks for another run.
 func (e *extractor) run() (again bool) {
-	z := html.NewTokenizer(bytes.NewReader(e.doc[e.start:]))
-	for {
-		tokenType := z.Next()
-		if tokenType == html.ErrorToken {
-			break
-		}
-		e.start += len(z.Raw())
-		switch tokenType {
-		case html.TextToken:
-			e.text(z)
-		case html.StartTagToken, html.SelfClosingTagToken:
-			e.startTag(z, tokenType == html.SelfClosingTagToken)
-		case html.EndTagToken:
-			e.endTag(z)
+	s := scanner{doc: e.doc, pos: e.start}
+	for token := s.next(); token != endToken; token = s.next() {
+		switch token {
+		case textToken:
+			e.text(&s)
+		case startToken:
+			e.startTag(&s)
+		case stopToken:
+			e.endTag(s.tag)
 		}
 	}
-	if e.skip.name == "" || e.skip.class&raw != 0 {
+	if !e.skip.open || e.skip.class&raw != 0 {
 		return false
 	}
 	e.start, e.hide, e.skip = e.skip.after, false, region{}
 	return true
 }
 
-func (e *extractor) text(z *html.Tokenizer) {
+func (e *extractor) text(s *scanner) {
 	switch {
-	case e.skip.name == "":
-		e.out.write(z.Text())
+	case !e.skip.open:
+		e.out.whole(s)
 	case e.skip.name == "title" && !e.titled:
-		e.title, e.titled = collapse(z.Text()), true
+		var title textWriter
+		title.whole(s)
+		e.title, e.titled = string(title.text), true
 	}
 }
 
-func (e *extractor) startTag(z *html.Tokenizer, selfClosing bool) {
-	name, hasAttr := z.TagName()
-	tag := elementOf(name)
-	if e.skip.name != "" {
+func (e *extractor) startTag(s *scanner) {
+	tag := s.tag
+	if e.skip.open {
 		if !e.skip.endsAtStart(tag) {
 			return
 		}
@@ -90,19 +79,17 @@ func (e *extractor) startTag(z *html.Tokenizer, selfClosing bool) {
 	switch {
 	case e.main && e.hide && tag.class&frame != 0:
 	case tag.class&left != 0:
-		if tag.name == "svg" && selfClosing || tag.class&raw == 0 && !e.hide {
+		if tag.name == "svg" && s.selfClosing || tag.class&raw == 0 && !e.hide {
 			return
 		}
-	case !e.hide || tag.class&shown != 0 || !hasAttr || !hidden(z):
+	case !e.hide || tag.class&shown != 0 || !hidden(s):
 		return
 	}
-	e.skip = region{element: tag, depth: 1, after: e.start}
+	e.skip = region{element: tag, open: true, depth: 1, after: s.pos}
 }
 
-func (e *extractor) endTag(z *html.Tokenizer) {
-	name, _ := z.TagName()
-	tag := elementOf(name)
-	if e.skip.name != "" {
+func (e *extractor) endTag(tag element) {
+	if e.skip.open {
 		switch {
 		case e.skip.closedBy(tag):
 			e.skip = region{}
@@ -119,34 +106,3 @@ func (e *extractor) endTag(z *html.Tokenizer) {
 		e.out.newline()
 	}
 }
-
-// textWriter collapses white space and keeps block boundaries.
-type textWriter struct {
-	text strings.Builder
-	gap  byte // what stands between text and the next word: 0, ' ' or '\n'
-}
-
-func (w *textWriter) newline() { w.gap = '\n' }
-
-func (w *textWriter) write(s []byte) {
-	for i := 0; i < len(s); {
-		if asciiSpace[s[i]] {
-			if w.gap == 0 {
-				w.gap = ' '
-			}
-			i++
-			continue
-		}
-		word := i
-		for i < len(s) && !asciiSpace[s[i]] {
-			i++
-		}
-		if w.gap != 0 && w.text.Len() > 0 {
-			w.text.WriteByte(w.gap)
-		}
-		w.gap = 0
-		w.text.Write(s[word:i])
-	}
-}
-
-var asciiSpace = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, '\f': true}

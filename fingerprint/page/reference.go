@@ -1,0 +1,88 @@
+package page
+
+import (
+	"bytes"
+	"strconv"
+	"unicode"
+
+	"golang.org/x/net/html"
+)
+
+// longestReference is longer than any name of the HTML standard.
+const longestReference = 48
+
+// reference decodes what begins with the & at the start of text, and says how
+// many of its bytes that takes: "&" and 1 where it is no character reference.
+func reference(text []byte) (decoded string, size int) {
+	i := 1
+	if i < len(text) && text[i] == '#' {
+		i++
+	}
+	for i < len(text) && i < longestReference && isWord(text[i]) {
+		i++
+	}
+	if i < len(text) && text[i] == ';' {
+		i++
+	}
+	if decoded, ok := usualReferences[string(text[1:i])]; ok {
+		return decoded, i
+	}
+	if i > 1 && text[1] == '#' {
+		return numericReference(text)
+	}
+	// A name, and what may follow it without a semicolon, is left to the library.
+	whole := html.UnescapeString(string(text[:i]))
+	if whole == string(text[:i]) {
+		return "&", 1
+	}
+	return whole, i
+}
+
+func numericReference(text []byte) (decoded string, size int) {
+	i, base := 2, uint(10)
+	if i < len(text) && text[i]|0x20 == 'x' {
+		i, base = 3, 16
+	}
+	start, number := i, uint(0)
+	for ; i < len(text); i++ {
+		digit := digitOf(text[i])
+		if digit >= base {
+			break
+		}
+		number = min(number*base+digit, unicode.MaxRune+1)
+	}
+	if i == start {
+		return "&", 1
+	}
+	if i < len(text) && text[i] == ';' {
+		i++
+	}
+	// The standard has its own mind about some numbers.
+	return html.UnescapeString("&#" + strconv.Itoa(int(number)) + ";"), i
+}
+
+func digitOf(c byte) uint {
+	switch {
+	case '0' <= c && c <= '9':
+		return uint(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return uint(c|0x20-'a') + 10
+	}
+	return 99
+}
+
+func isWord(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+}
+
+// usualReferences are decoded without the library. They are most of those that
+// pages have.
+var usualReferences = func() map[string]string {
+	m := map[string]string{}
+	for _, name := range bytes.Fields([]byte("amp lt gt quot apos nbsp copy reg trade hellip mdash ndash lsquo rsquo ldquo rdquo laquo raquo " +
+		"bull middot times euro pound deg sect para eacute egrave agrave ecirc ccedil uuml ouml auml szlig Uuml Ouml Auml aacute iacute oacute uacute " +
+		"ntilde #39 #039 #8217 #8216 #8220 #8221 #8211 #8212 #8230 #160 #38 #038 #x27 #x2F #34 #10 #13 #xA0 #xa0 #8203 rarr larr shy zwj zwnj")) {
+		m[string(name)+";"] = html.UnescapeString("&" + string(name) + ";")
+	}
+	return m
+}()

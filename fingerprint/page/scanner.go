@@ -1,0 +1,332 @@
+package page
+
+import "bytes"
+
+// token is what the scanner stands on.
+type token uint8
+
+const (
+	endToken   token = iota // the end of the page
+	textToken               // text[from:to]
+	startToken              // a start tag, self-closing or not
+	stopToken               // an end tag
+)
+
+// scanner cuts a page into tokens where the HTML standard does (section 13.2.5,
+// as far as it can be known without a tree: CDATA sections are comments). It
+// gives what golang.org/x/net/html's tokenizer gives, without comments and
+// doctypes; FuzzScanner holds it to that. It allocates nothing and reads each
+// byte once, most of them many at a time.
+type scanner struct {
+	doc []byte
+	pos int // behind the token
+
+	from, to int  // the text
+	literal  bool // the text has no character references
+	rawText  bool // the text is the content of a raw element, where a zero byte is U+FFFD
+
+	tag         element
+	selfClosing bool
+	attributes  attributes
+
+	rawElement element // the last start tag, where its content is text
+}
+
+// attributes are those of a start tag that say something about its text; the
+// value of each is that of the first attribute of the name. A nil value is an
+// attribute that is not there.
+type attributes struct {
+	class, id, role, style []byte
+	hidden, open           bool
+}
+
+// What a byte does inside a tag.
+const (
+	tagSpace = 1 << iota
+	tagEnd   // > and /
+	tagEqual // =
+	letter   // begins a tag name
+)
+
+var tagBytes = func() (kinds [256]uint8) {
+	for _, c := range " \n\t\r\f" {
+		kinds[c] = tagSpace
+	}
+	kinds['>'], kinds['/'], kinds['='] = tagEnd, tagEnd, tagEqual
+	for c := 'a'; c <= 'z'; c++ {
+		kinds[c], kinds[c-'a'+'A'] = letter, letter
+	}
+	return kinds
+}()
+
+func (s *scanner) next() token {
+	if s.rawElement.class&raw != 0 {
+		if s.rawContent() {
+			return textToken
+		}
+	}
+	s.literal, s.rawText = false, false
+	doc, from := s.doc, s.pos
+	for i := from; ; {
+		open := bytes.IndexByte(doc[i:], '<')
+		if open < 0 || i+open+1 >= len(doc) {
+			return s.textUpTo(from, len(doc))
+		}
+		i += open
+		c := doc[i+1]
+		if tagBytes[c]&letter == 0 && c != '/' && c != '!' && c != '?' {
+			i++
+			continue
+		}
+		if i > from {
+			return s.textUpTo(from, i)
+		}
+		switch {
+		case c == '/':
+			if i+2 >= len(doc) {
+				return s.textUpTo(from, len(doc))
+			}
+			if tagBytes[doc[i+2]]&letter != 0 {
+				return s.endTag(i + 2)
+			}
+			i = s.behind(i+2, '>')
+		case c == '!':
+			if i+3 < len(doc) && doc[i+2] == '-' && doc[i+3] == '-' {
+				i = s.behindComment(i + 4)
+			} else {
+				i = s.behind(i+2, '>')
+			}
+		case c == '?':
+			i = s.behind(i+2, '>')
+		default:
+			return s.startTag(i + 1)
+		}
+		from = i
+		s.pos = i
+	}
+}
+
+func (s *scanner) textUpTo(from, to int) token {
+	s.from, s.to, s.pos = from, to, to
+	if from == to {
+		return endToken
+	}
+	return textToken
+}
+
+// behind is the place behind the next c, or the end.
+func (s *scanner) behind(i int, c byte) int {
+	n := bytes.IndexByte(s.doc[i:], c)
+	if n < 0 {
+		return len(s.doc)
+	}
+	return i + n + 1
+}
+
+// behindComment is the place behind a comment whose content begins at i: --> or
+// --!> ends it, and at once also > and ->.
+func (s *scanner) behindComment(i int) int {
+	doc := s.doc
+	dashes := i
+	for dashes < len(doc) && doc[dashes] == '-' {
+		dashes++
+	}
+	if dashes < len(doc) && doc[dashes] == '>' {
+		return dashes + 1
+	}
+	for {
+		n := bytes.Index(doc[i:], []byte("--"))
+		if n < 0 {
+			return len(doc)
+		}
+		i += n + 2
+		for i < len(doc) && doc[i] == '-' {
+			i++
+		}
+		end := i
+		if end < len(doc) && doc[end] == '!' {
+			end++
+		}
+		if end < len(doc) && doc[end] == '>' {
+			return end + 1
+		}
+	}
+}
+
+func (s *scanner) endTag(name int) token {
+	i := s.tagName(name)
+	s.attributes = attributes{}
+	if !s.readAttributes(i) {
+		return s.textUpTo(len(s.doc), len(s.doc))
+	}
+	return stopToken
+}
+
+func (s *scanner) startTag(name int) token {
+	i := s.tagName(name)
+	s.attributes = attributes{}
+	if !s.readAttributes(i) {
+		return s.textUpTo(len(s.doc), len(s.doc)) // a tag without end is no tag
+	}
+	if s.tag.class&raw != 0 {
+		s.rawElement = s.tag
+	}
+	return startToken
+}
+
+// tagName reads a name and gives the place behind it.
+func (s *scanner) tagName(i int) int {
+	doc, start := s.doc, i
+	key := uint64(0)
+	for i < len(doc) {
+		c := doc[i]
+		kind := tagBytes[c]
+		if kind&(tagSpace|tagEnd) != 0 {
+			break
+		}
+		if kind&letter != 0 {
+			c |= 0x20
+		}
+		key = nextKey(key, c)
+		i++
+	}
+	s.tag = elementOf(key, doc[start:i])
+	return i
+}
+
+// readAttributes reads what follows a tag's name, and says whether the tag ends.
+func (s *scanner) readAttributes(i int) bool {
+	doc := s.doc
+	s.selfClosing = false
+	for {
+		for i < len(doc) && tagBytes[doc[i]]&tagSpace != 0 {
+			i++
+		}
+		if i >= len(doc) {
+			return false
+		}
+		if doc[i] == '>' {
+			s.pos = i + 1
+			return true
+		}
+		key := i
+		if doc[i] == '=' {
+			i++
+		}
+		for i < len(doc) && tagBytes[doc[i]]&(tagSpace|tagEnd|tagEqual) == 0 {
+			i++
+		}
+		keyEnd := i
+		for i < len(doc) && tagBytes[doc[i]]&tagSpace != 0 {
+			i++
+		}
+		if i >= len(doc) {
+			return false
+		}
+		value, valueEnd := i, i
+		switch doc[i] {
+		case '/':
+			i++
+			s.selfClosing = i < len(doc) && doc[i] == '>'
+		case '=':
+			i++
+			for i < len(doc) && tagBytes[doc[i]]&tagSpace != 0 {
+				i++
+			}
+			if i >= len(doc) {
+				return false
+			}
+			switch quote := doc[i]; quote {
+			case '>':
+				value, valueEnd = i, i
+			case '"', '\'':
+				value = i + 1
+				n := bytes.IndexByte(doc[value:], quote)
+				if n < 0 {
+					return false
+				}
+				valueEnd = value + n
+				i = valueEnd + 1
+			default:
+				value = i
+				for i < len(doc) && doc[i] != '>' && tagBytes[doc[i]]&tagSpace == 0 {
+					i++
+				}
+				valueEnd = i
+			}
+		}
+		s.attributes.note(doc[key:keyEnd], doc[value:valueEnd:valueEnd])
+	}
+}
+
+// note keeps an attribute that matters.
+func (a *attributes) note(key, value []byte) {
+	switch len(key) {
+	case 2:
+		if key[0]|0x20 == 'i' && key[1]|0x20 == 'd' && a.id == nil {
+			a.id = value
+		}
+	case 4:
+		if a.role == nil && isName(key, "role") {
+			a.role = value
+		} else if isName(key, "open") {
+			a.open = true
+		}
+	case 5:
+		if a.class == nil && isName(key, "class") {
+			a.class = value
+		} else if a.style == nil && isName(key, "style") {
+			a.style = value
+		}
+	case 6:
+		if isName(key, "hidden") {
+			a.hidden = true
+		}
+	}
+}
+
+// isName says whether b, which is long enough, begins with a name in lower case.
+func isName(b []byte, name string) bool {
+	for i := range len(name) {
+		if b[i]|0x20 != name[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// rawContent reads the content of a raw element, up to its end tag or the end
+// of the page, and says whether there is any.
+func (s *scanner) rawContent() bool {
+	e := s.rawElement
+	s.rawElement = element{}
+	s.literal, s.rawText = e.class&references == 0, true
+	end := len(s.doc)
+	switch e.name {
+	case "plaintext":
+	case "script":
+		end = s.scriptEnd(s.pos)
+	default:
+		for i := s.pos; ; {
+			n := bytes.IndexByte(s.doc[i:], '<')
+			if n < 0 {
+				break
+			}
+			i += n
+			if s.endsRaw(i, e.name) {
+				end = i
+				break
+			}
+			i++
+		}
+	}
+	s.from, s.to, s.pos = s.pos, end, end
+	return s.from < s.to
+}
+
+// endsRaw says whether an end tag of that name begins at i.
+func (s *scanner) endsRaw(i int, name string) bool {
+	rest := s.doc[i:]
+	return len(rest) > 2+len(name) && rest[1] == '/' &&
+		tagBytes[rest[2+len(name)]]&(tagSpace|tagEnd) != 0 && isName(rest[2:], name)
+}

@@ -1,0 +1,147 @@
+package page
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// FuzzScanner holds the scanner to the tokenizer of golang.org/x/net/html.
+func FuzzScanner(f *testing.F) {
+	for _, seed := range []string{
+		"", "a<b>c</b>", "<a b=c d='e>' f=\"g\" / h = i/>x", "<svg/>", "<svg a=/>", "<p a/>", "</p a='>'>x", "<!-->x-->", "<!--->x-->",
+		"<!--a--!>b", "<!--a--!-->b", "<!----!>x", "<!-x>y", "<?x>y", "</ x>y", "</>y", "</", "<", "x<", "<a", "<a b", "<a b='", "<!", "<!-", "<!--", "<!--a-",
+		"<script>a</script >b", "<script><!--<script></script></script>x", "<script><!-- < <script></script>x", "<script><!--<scr<script>-->x</script>y",
+		"<script><!--<script>--></script>x", "<title>a&amp;\x00</title>\x00", "<textarea></textarea>x", "<xmp><b></xmp>", "<plaintext></plaintext>",
+		"<noscript/><p></noscript>x", "<style></styl</style>x", "<![CDATA[a>b]]>c", "<A\x00 HIDDEN=1 hidden=2 STYLE=3 style=4>", "<div =a=b>", "<blockquoteblockquote>",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) { sameTokens(t, doc) })
+}
+
+// TestScannerOnRandomMarkup is the same for markup that is put together from
+// parts that matter.
+func TestScannerOnRandomMarkup(t *testing.T) {
+	parts := []string{
+		"<", ">", "/", "!", "-", "--", "<!--", "-->", "--!>", "=", "'", "\"", " ", "\n", "a", "b", "class", "hidden", "style", "id", "role", "open",
+		"<p", "<svg", "</", "<script", "</script", "<title>", "</title>", "<textarea", "</textarea>", "<style>", "</style>", "<noscript>", "</noscript>",
+		"<div class=x>", "</div>", "<SCRIPT>", "</ScRiPt>", "&amp;", "\x00", "<?", "<![CDATA[", "]]>", "<plaintext>", "é", "<figcaption>",
+	}
+	rng := rand.New(rand.NewPCG(5, 1))
+	for range 20_000 {
+		var b strings.Builder
+		for range 1 + rng.IntN(25) {
+			b.WriteString(parts[rng.IntN(len(parts))])
+		}
+		if !sameTokens(t, []byte(b.String())) {
+			return
+		}
+	}
+}
+
+func TestScannerOnRealPages(t *testing.T) {
+	every := 5
+	switch {
+	case testing.Short():
+		every = 25
+	case os.Getenv("NEARDUP_CI") != "":
+		every = 1
+	}
+	for _, set := range []string{"pages", "recrawls"} {
+		pages, _ := realPages(t, set+"/docs.jsonl.gz")
+		rng := rand.New(rand.NewPCG(9, 2))
+		for i, page := range pages {
+			if i%every > 0 {
+				continue
+			}
+			if !sameTokens(t, page) {
+				t.Fatalf("%s: page %d", set, i)
+			}
+			// The same, from some place in the middle, so that it begins in
+			// any state.
+			if !sameTokens(t, page[rng.IntN(len(page)+1):]) {
+				t.Fatalf("%s: page %d, seed 9, 2", set, i)
+			}
+		}
+	}
+}
+
+func sameTokens(t *testing.T, doc []byte) bool {
+	t.Helper()
+	s := scanner{doc: doc}
+	z := html.NewTokenizer(bytes.NewReader(doc))
+	for n := 0; ; n++ {
+		want := z.Next()
+		for want == html.CommentToken || want == html.DoctypeToken {
+			want = z.Next()
+		}
+		got := s.next()
+		same := false
+		switch want {
+		case html.ErrorToken:
+			same = got == endToken
+		case html.TextToken:
+			var text textWriter
+			text.whole(&s)
+			same = got == textToken && collapse(z.Text()) == collapse([]byte(text.text))
+		case html.StartTagToken, html.SelfClosingTagToken:
+			same = got == startToken && sameStart(&s, z, want == html.SelfClosingTagToken)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			same = got == stopToken && sameElement(s.tag, name)
+		}
+		if !same {
+			t.Errorf("token %d of %.200q is %v, %+v, want %v %.200q", n, doc, got, s.tag, want, z.Raw())
+			return false
+		}
+		if got == endToken {
+			return true
+		}
+	}
+}
+
+func sameElement(e element, name []byte) bool {
+	key := uint64(0)
+	for _, c := range name {
+		key = nextKey(key, c)
+	}
+	return e == elementOf(key, name) || bytes.Contains(name, []byte("\uFFFD"))
+}
+
+func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
+	name, more := z.TagName()
+	if !sameElement(s.tag, name) {
+		return false
+	}
+	want := attributes{}
+	seen := map[string][]byte{}
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		seen[string(key)] = append([]byte{}, value...)
+	}
+	for key, kept := range map[string]*[]byte{"class": &want.class, "id": &want.id, "role": &want.role, "style": &want.style} {
+		if value, ok := seen[key]; ok {
+			*kept = value
+		}
+	}
+	_, want.hidden = seen["hidden"]
+	_, want.open = seen["open"]
+	got := s.attributes
+	same := got.hidden == want.hidden && got.open == want.open
+	for _, pair := range [][2][]byte{{got.class, want.class}, {got.id, want.id}, {got.role, want.role}, {got.style, want.style}} {
+		if (pair[0] == nil) != (pair[1] == nil) {
+			same = false
+		}
+		// Values are compared where nothing in them is to be decoded.
+		if !bytes.ContainsAny(pair[0], "&\r\x00") && !bytes.Equal(pair[0], pair[1]) {
+			same = false
+		}
+	}
+	return same && s.selfClosing == selfClosing
+}
