@@ -37,7 +37,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 
 func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, err error) {
 	f := newFlight(docs)
-	if err := x.flights.enter(ctx, f, x.plan.MaxDistance); err != nil {
+	if err := x.flights.enter(ctx, f, x.rule()); err != nil {
 		return nil, err
 	}
 	defer x.flights.leave(f)

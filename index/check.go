@@ -14,7 +14,7 @@ type Status int
 
 const (
 	New       Status = iota // nothing like it was stored; it is now
-	Duplicate               // a document within the distance is stored
+	Duplicate               // a document that matches is stored
 	Known                   // its key was known, and it is a duplicate of no other
 )
 
@@ -38,15 +38,26 @@ type Verdict struct {
 	Of       Match    // for a Duplicate, the nearest document: by distance, then ID
 }
 
-// CheckAndAdd stores a document unless another one of its scope is stored within
-// the index's MaxDistance. A document whose Key is known is a recrawl: it is compared
+// ShingleDistance returns the distance of the Shingles of a Duplicate and the document
+// that it matches; false if one of the two has none.
+func (v *Verdict) ShingleDistance() (distance int, both bool) {
+	a, b := v.Document.Shingle, v.Of.Shingle
+	if v.Status != Duplicate || a == 0 || b == 0 {
+		return 0, false
+	}
+	return a.Distance(b), true
+}
+
+// CheckAndAdd stores a document unless another one of its scope is stored that
+// matches: within the index's MaxDistance and, where both have a Shingle, with
+// Shingles within Options.MaxShingleDistance. A document whose Key is known is a recrawl: it is compared
 // with the others only, and the earlier one is replaced (by a new ID, so that expiry
 // counts from the last time that a page was seen), or dropped if the page has become
 // a duplicate of another. With Options.KeepDuplicates a duplicate is stored all the
 // same.
 //
 // Calls for documents that have nothing to do with each other go in parallel; of
-// racing ones within the distance of each other, the one that began first counts as
+// racing ones that match each other, the one that began first counts as
 // the first. The verdict holds when CheckAndAdd returns: with Sync, all that it rests
 // on is durable by then. Errors as of Add.
 func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) {
@@ -130,7 +141,7 @@ type checking struct {
 // they, and what they rest on, are durable.
 func (w *checking) run(ctx context.Context) (finish func() error, err error) {
 	f := newFlight(w.docs)
-	if err := w.index.flights.enter(ctx, f, w.index.plan.MaxDistance); err != nil {
+	if err := w.index.flights.enter(ctx, f, w.index.rule()); err != nil {
 		return nil, err
 	}
 	defer w.index.flights.leave(f)
@@ -263,9 +274,10 @@ func (w *checking) decideOne(r *reader, i int) error {
 	return nil
 }
 
-// nearest returns the nearest stored document of the scope, by (distance, ID), that
-// the window does not take out.
+// nearest returns the nearest stored document that matches, by (distance, ID), and
+// that the window does not take out.
 func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
+	wanted := wanted{w.docs[i].Scope, w.docs[i].Shingle, w.index.rule()}
 	for found, err := range r.documents(w.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
@@ -273,12 +285,9 @@ func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
 		if w.removed[found.id] {
 			continue
 		}
-		d, err := r.document(found.id, found.hit.stored)
-		if err != nil {
-			return Match{}, false, err
-		}
-		if d.Scope == w.docs[i].Scope {
-			return Match{d, found.hit.distance}, true, nil
+		d, matches, err := r.matching(found, &wanted)
+		if err != nil || matches {
+			return Match{d, found.hit.distance}, matches, err
 		}
 	}
 	return Match{}, false, nil
@@ -288,10 +297,11 @@ func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
 // found in the index, and returns its place, or -1. At equal distance what has the
 // smaller ID wins: the index over the window, the earlier over the later.
 func (w *checking) nearestPending(i int, of *Match, found *bool) int {
-	best := -1
+	best, rule, doc := -1, w.index.rule(), &w.docs[i]
 	for _, j := range w.pending {
-		distance := w.docs[i].Fingerprint.Distance(w.docs[j].Fingerprint)
-		if distance > w.index.plan.MaxDistance || w.docs[i].Scope != w.docs[j].Scope {
+		other := &w.docs[j]
+		distance := doc.Fingerprint.Distance(other.Fingerprint)
+		if distance > rule.k || doc.Scope != other.Scope || !rule.shinglesMatch(doc.Shingle, other.Shingle) {
 			continue
 		}
 		if !*found || distance < of.Distance {

@@ -157,10 +157,20 @@ func TestRacingRecrawlsSwapContents(t *testing.T) {
 
 // checker is what CheckAndAdd means: one document after the other, in memory.
 type checker struct {
-	k    int
-	keep bool
-	next uint64
-	docs []Document // by ID
+	k       int
+	shingle int // Options.MaxShingleDistance
+	keep    bool
+	next    uint64
+	docs    []Document // by ID
+}
+
+// shinglesMatch is the rule as Options.MaxShingleDistance has it.
+func (c *checker) shinglesMatch(a, b fingerprint.Fingerprint) bool {
+	limit := c.shingle
+	if limit == 0 {
+		limit = 14
+	}
+	return a == 0 || b == 0 || limit < 0 || bits.OnesCount64(uint64(a^b)) <= limit
 }
 
 func (c *checker) checkAndAdd(d Document) Verdict {
@@ -176,7 +186,7 @@ func (c *checker) checkAndAdd(d Document) Verdict {
 	found := false
 	for _, other := range c.docs {
 		distance := other.Fingerprint.Distance(d.Fingerprint)
-		if other.Scope == d.Scope && distance <= c.k && (!found || distance < v.Of.Distance) {
+		if other.Scope == d.Scope && distance <= c.k && c.shinglesMatch(other.Shingle, d.Shingle) && (!found || distance < v.Of.Distance) {
 			found, v.Of = true, Match{other, distance}
 		}
 	}
@@ -194,6 +204,9 @@ func (c *checker) checkAndAdd(d Document) Verdict {
 	}
 	return v
 }
+
+// shingleLimits for Options.MaxShingleDistance: the default, others, and none.
+var shingleLimits = []int{0, 0, 13, 15, -1}
 
 // withoutTimes makes verdicts of one second and of another comparable.
 func withoutTimes(v Verdict) Verdict {
@@ -213,9 +226,8 @@ func drawDocument(t *rapid.T) Document {
 		Scope:       rapid.SampledFrom(append(collidingKeys(), "", "", "s")).Draw(t, "scope"),
 		ID:          rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
 	}
-	if rapid.IntRange(0, 3).Draw(t, "shingle") == 0 {
-		d.Shingle = 7
-	}
+	// None, and some within 14 bits of each other, some just beyond.
+	d.Shingle = rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0x1ffff, 0x7ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle")
 	return d
 }
 
@@ -223,12 +235,16 @@ func drawDocument(t *rapid.T) Document {
 // single calls, with the model.
 func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &checker{k: rapid.SampledFrom([]int{0, 1, 3, 5}).Draw(t, "k"), keep: rapid.Bool().Draw(t, "keep duplicates")}
+		c := &checker{
+			k:       rapid.SampledFrom([]int{0, 1, 3, 5}).Draw(t, "k"),
+			shingle: rapid.SampledFrom(shingleLimits).Draw(t, "shingle limit"),
+			keep:    rapid.Bool().Draw(t, "keep duplicates"),
+		}
 		k := c.k
 		if k == 0 {
 			k = Exact
 		}
-		x := openRapid(t, Options{MaxDistance: k, KeepDuplicates: c.keep, Durability: NoSync})
+		x := openRapid(t, Options{MaxDistance: k, MaxShingleDistance: c.shingle, KeepDuplicates: c.keep, Durability: NoSync})
 		defer x.Close()
 		for range rapid.IntRange(1, 12).Draw(t, "calls") {
 			docs := make([]Document, rapid.IntRange(0, 12).Draw(t, "documents"))
@@ -269,6 +285,9 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 		for i := range docs {
 			if rng.IntN(2) == 0 {
 				docs[i].Key = fmt.Sprint(rng.IntN(600))
+			}
+			if rng.IntN(3) > 0 {
+				docs[i].Shingle = fingerprint.Fingerprint(flip(rng, 1, ^uint64(0), rng.IntN(15)))
 			}
 		}
 		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)

@@ -57,7 +57,7 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 func (x *Index) remove(ctx context.Context, f *flight, choose func(*store.View, *change) error) (int, error) {
 	var c change
 	finish, err := func() (func() error, error) {
-		if err := x.flights.enter(ctx, f, x.plan.MaxDistance); err != nil {
+		if err := x.flights.enter(ctx, f, x.rule()); err != nil {
 			return nil, err
 		}
 		defer x.flights.leave(f)

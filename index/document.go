@@ -26,7 +26,8 @@ type Document struct {
 
 	Fingerprint fingerprint.Fingerprint
 
-	// Shingle is the second fingerprint of an Analyzer's Signature; 0 if there is none.
+	// Shingle is the second fingerprint of an Analyzer's Signature, see
+	// Options.MaxShingleDistance; 0 if there is none.
 	Shingle fingerprint.Fingerprint
 
 	// Scope sets documents apart: only those of one scope are ever compared. The
@@ -61,16 +62,27 @@ func (d *Document) Validate() error {
 	return nil
 }
 
-// document loads a document of the given stored fingerprint.
-func (r *reader) document(id, stored uint64) (d Document, err error) {
-	d = bareDocument(id, stored)
-	if id >= r.x.firstRecord.Load() {
-		if d, err = r.recorded(id, d); err != nil {
-			return Document{}, err
+// wanted is what a document must have to match, beside its fingerprint.
+type wanted struct {
+	scope   string
+	shingle fingerprint.Fingerprint // 0: any
+	rule    rule
+}
+
+// matching loads a document that was found, and reports whether it has what is wanted.
+// The Shingle costs no read of its own: it is in the record, as the scope is.
+func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err error) {
+	d = bareDocument(f.id, f.hit.stored)
+	if f.id >= r.x.firstRecord.Load() {
+		if d, err = r.recorded(f.id, d); err != nil {
+			return Document{}, false, err
 		}
 	}
-	d.Added, err = r.added(id)
-	return d, err
+	if d.Scope != w.scope || !w.rule.shinglesMatch(d.Shingle, w.shingle) {
+		return Document{}, false, nil
+	}
+	d.Added, err = r.added(f.id)
+	return d, err == nil, err
 }
 
 // recorded returns the document as its record has it, or else as a bare one.

@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -10,8 +9,8 @@ import (
 )
 
 // flights are the changes under way, in the order in which they began. A change
-// that could bear on another one's outcome, because they share a key or come within
-// k bits of each other, waits until the earlier one has been applied. All others
+// that could bear on another one's outcome, because they share a key or have
+// documents that match, waits until the earlier one has been applied. All others
 // go side by side. Waiting only for earlier ones, no two wait for each other.
 type flights struct {
 	mu   sync.Mutex
@@ -19,7 +18,7 @@ type flights struct {
 }
 
 type flight struct {
-	stored []uint64 // fingerprints that come to be stored
+	prints []print  // of documents that come to be stored
 	keys   []uint64 // hashes of the keys that are looked up or changed
 	alone  bool     // bears on everything
 	done   chan struct{}
@@ -30,9 +29,9 @@ type flight struct {
 const maxCompared = 4096
 
 func newFlight(docs []Document) *flight {
-	f := &flight{done: make(chan struct{}), stored: make([]uint64, 0, len(docs))}
+	f := &flight{done: make(chan struct{}), prints: make([]print, 0, len(docs))}
 	for i := range docs {
-		f.stored = append(f.stored, docs[i].stored())
+		f.prints = append(f.prints, docs[i].print())
 		if docs[i].Key != "" {
 			f.keys = append(f.keys, store.KeyHash(docs[i].Key))
 		}
@@ -40,8 +39,8 @@ func newFlight(docs []Document) *flight {
 	return f
 }
 
-func (f *flight) bearsOn(g *flight, k int) bool {
-	if f.alone || g.alone || len(f.stored)*len(g.stored) > maxCompared || len(f.keys)*len(g.keys) > maxCompared {
+func (f *flight) bearsOn(g *flight, r rule) bool {
+	if f.alone || g.alone || len(f.prints)*len(g.prints) > maxCompared || len(f.keys)*len(g.keys) > maxCompared {
 		return true
 	}
 	for _, key := range f.keys {
@@ -49,9 +48,9 @@ func (f *flight) bearsOn(g *flight, k int) bool {
 			return true
 		}
 	}
-	for _, a := range f.stored {
-		for _, b := range g.stored {
-			if bits.OnesCount64(a^b) <= k {
+	for _, a := range f.prints {
+		for _, b := range g.prints {
+			if r.matches(a, b) {
 				return true
 			}
 		}
@@ -61,11 +60,11 @@ func (f *flight) bearsOn(g *flight, k int) bool {
 
 // enter adds f and waits for those before it that bear on it. leave must follow
 // unless it fails.
-func (s *flights) enter(ctx context.Context, f *flight, k int) error {
+func (s *flights) enter(ctx context.Context, f *flight, r rule) error {
 	s.mu.Lock()
 	var before []*flight
 	for _, g := range s.open {
-		if f.bearsOn(g, k) {
+		if f.bearsOn(g, r) {
 			before = append(before, g)
 		}
 	}

@@ -315,13 +315,28 @@ func (m *machine) deleteBefore(t *rapid.T) {
 func (m *machine) query(t *rapid.T) {
 	like := drawDocument(t)
 	k, limit := rapid.IntRange(0, m.model.k).Draw(t, "k"), rapid.IntRange(0, 4).Draw(t, "limit")
-	matches, err := m.x.Query(t.Context(), like.Fingerprint, MaxDistance(k), Limit(limit), InScope(like.Scope))
+	opts := []QueryOption{MaxDistance(k), Limit(limit), InScope(like.Scope)}
+	rule := m.model // with the query's limit of Shingles
+	if rapid.Bool().Draw(t, "with its Shingle") {
+		opts = append(opts, Shingle(like.Shingle))
+		if rapid.Bool().Draw(t, "another limit") {
+			limit := rapid.SampledFrom([]int{0, 13, 15, -1}).Draw(t, "limit of Shingles")
+			opts = append(opts, MaxShingleDistance(limit))
+			if rule.shingle = limit; limit == 0 {
+				rule.shingle = 1 // no two of drawDocument are 1 bit apart, so it is the same
+			}
+		}
+	} else {
+		like.Shingle = 0
+	}
+	matches, err := m.x.Query(t.Context(), like.Fingerprint, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want []answer
 	for _, d := range m.model.docs {
-		if distance := d.Fingerprint.Distance(like.Fingerprint); d.Scope == like.Scope && distance <= k {
+		distance := d.Fingerprint.Distance(like.Fingerprint)
+		if d.Scope == like.Scope && distance <= k && rule.shinglesMatch(d.Shingle, like.Shingle) {
 			want = append(want, answer{d.ID, distance})
 		}
 	}
@@ -400,7 +415,8 @@ func TestIndexIsTheModel(t *testing.T) {
 		m := &machine{fs: vfs.NewCrashableMem()}
 		m.opts.Plan, m.opts.KeepDuplicates = plan, rapid.Bool().Draw(t, "keep duplicates")
 		m.opts.Durability = rapid.SampledFrom([]Durability{Sync, NoSync}).Draw(t, "durability")
-		m.model.k, m.model.keep = plan.MaxDistance, m.opts.KeepDuplicates
+		m.opts.MaxShingleDistance = rapid.SampledFrom(shingleLimits).Draw(t, "shingle limit")
+		m.model = checker{k: plan.MaxDistance, shingle: m.opts.MaxShingleDistance, keep: m.opts.KeepDuplicates}
 		m.open(t)
 		defer func() { m.x.Close() }()
 		m.history = []snapshot{{}}

@@ -37,11 +37,17 @@ type Options struct {
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for
-	// on disk. Half is for what is compacted, up to 3 bytes a fingerprint and table, a
+	// on disk. Half is for what is compacted, up to 2.5 bytes a fingerprint and table, a
 	// quarter for what was written since, and a quarter for keys, up to 4 bytes each.
 	// It is taken as it is needed. 0: 2 GiB. Below 0: none; the index then looks
 	// everywhere.
 	FilterBytes int64
+
+	// MaxShingleDistance is the largest distance of the Shingles of two documents that
+	// match, where both have one. It is a rule of asking and not recorded: what is
+	// stored does not depend on it, but for what CheckAndAdd left out. 0:
+	// DefaultMaxShingleDistance. Below 0: Shingles are not compared.
+	MaxShingleDistance int
 
 	// Durability says when a write counts as done. Default Sync.
 	Durability Durability

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -14,7 +15,8 @@ type QueryOption func(*query)
 type query struct {
 	k     int
 	limit int // 0: none
-	scope string
+	wanted
+	shingles []fingerprint.Fingerprint // of the queries of a batch; nil: none
 }
 
 // MaxDistance asks for matches within k bits instead of the index's MaxDistance.
@@ -27,8 +29,24 @@ func Limit(n int) QueryOption { return func(q *query) { q.limit = n } }
 // InScope asks for the documents of a scope. Default: those of the empty scope.
 func InScope(scope string) QueryOption { return func(q *query) { q.scope = scope } }
 
+// Shingle asks for documents that match as CheckAndAdd has it: those that have a
+// Shingle must have it within Options.MaxShingleDistance of this one. Default, and with
+// 0: the Shingles are not looked at.
+func Shingle(shingle fingerprint.Fingerprint) QueryOption {
+	return func(q *query) { q.shingle = shingle }
+}
+
+// Shingles is Shingle for QueryBatch: one for each fingerprint, in their order.
+func Shingles(shingles []fingerprint.Fingerprint) QueryOption {
+	return func(q *query) { q.shingles = shingles }
+}
+
+// MaxShingleDistance takes the place of Options.MaxShingleDistance for a query with
+// Shingle or Shingles. 0: equal ones only. Below 0: they are not looked at.
+func MaxShingleDistance(limit int) QueryOption { return func(q *query) { q.rule.limit = limit } }
+
 func (x *Index) query(opts []QueryOption) (query, error) {
-	q := query{k: x.plan.MaxDistance}
+	q := query{k: x.plan.MaxDistance, wanted: wanted{rule: x.rule()}}
 	for _, o := range opts {
 		o(&q)
 	}
@@ -50,6 +68,9 @@ func (x *Index) Query(ctx context.Context, fp fingerprint.Fingerprint, opts ...Q
 	}
 	defer x.end()
 	q, err := x.query(opts)
+	if err == nil && q.shingles != nil {
+		err = errors.New("the option Shingles is for QueryBatch; use Shingle")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +94,11 @@ func (r *reader) matches(ctx context.Context, fp fingerprint.Fingerprint, q quer
 		if err != nil {
 			return nil, err
 		}
-		d, err := r.document(found.id, found.hit.stored)
+		d, wanted, err := r.matching(found, &q.wanted)
 		if err != nil {
 			return nil, err
 		}
-		if d.Scope != q.scope {
+		if !wanted {
 			continue
 		}
 		matches = append(matches, Match{d, found.hit.distance})

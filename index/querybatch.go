@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"runtime"
 	"sync"
@@ -26,6 +27,9 @@ func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, o
 		}
 		defer x.end()
 		q, err := x.query(opts)
+		if err == nil && q.shingles != nil && len(q.shingles) != len(fps) {
+			err = fmt.Errorf("%d fingerprints with %d Shingles", len(fps), len(q.shingles))
+		}
 		if err != nil {
 			yield(Answer{}, err)
 			return
@@ -98,7 +102,10 @@ func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q
 func (c *queryChunk) answer(ctx context.Context, r *reader, q query) {
 	defer close(c.done)
 	c.answers = make([][]Match, 0, len(c.fps))
-	for _, fp := range c.fps {
+	for i, fp := range c.fps {
+		if q.shingles != nil {
+			q.shingle = q.shingles[c.start+i]
+		}
 		var matches []Match
 		if c.err = ctx.Err(); c.err == nil {
 			matches, c.err = r.matches(ctx, fp, q)
