@@ -10,7 +10,7 @@ import (
 
 var dedupCommand = command{
 	name:    "dedup",
-	args:    "[-index DIR] [-k 3] [-scope host] INPUT...",
+	args:    "[-index DIR] [-k 3] [-shingle 14] [-text main] [-scope host] INPUT...",
 	summary: "check each document against those stored, store it if it is new, and print the verdict",
 	run:     runDedup,
 }
@@ -36,6 +36,7 @@ const skipped = "skipped"
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags().makingFlags()
+	shingle := c.shingleFlag()
 	keep := c.flags.Bool("keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
@@ -46,6 +47,9 @@ func runDedup(ctx context.Context, c *call) error {
 	}
 	o, err := indexes.options(a.name)
 	if err != nil {
+		return err
+	}
+	if o.MaxShingleDistance, err = maxShingleDistance(*shingle); err != nil {
 		return err
 	}
 	o.KeepDuplicates = *keep

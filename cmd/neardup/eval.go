@@ -39,7 +39,7 @@ func (c *call) evalFlags() *evalFlags {
 	c.flags.StringVar(&f.pairs, "pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
 	c.flags.StringVar(&f.inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
 	c.flags.IntVar(&f.k, "k", defaultK, "`distance` of the rule that is reported as the default")
-	c.flags.IntVar(&f.shingle, "shingle", defaultShingle, "largest `distance` of Shingles of that rule, and of the second curve (-1: Shingles are not compared)")
+	c.flags.IntVar(&f.shingle, "shingle", defaultShingle, "largest `distance` of the second fingerprints of that rule, and of the second curve (-1: they are not compared)")
 	c.flags.IntVar(&f.seeds, "seeds", 5, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	c.flags.StringVar(&f.plot, "plot", "", "draw the curves into `FILE`.svg or .png")
 	c.flags.StringVar(&f.mistakes, "mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of Shingles, similarity, id and id, with tabs between them")

@@ -1,8 +1,26 @@
 package main
 
+import "github.com/neardup/neardup/index"
+
 // The rule by which dedup takes two documents for near-duplicates, unless it is told
 // otherwise; docs/quality.md has the figures that chose it.
 const (
 	defaultK       = 3
-	defaultShingle = 14
+	defaultShingle = index.DefaultMaxShingleDistance
 )
+
+// shingleFlag asks for the largest distance of Shingles.
+func (c *call) shingleFlag() *int {
+	return c.flags.Int("shingle", defaultShingle, "largest `distance` of the second fingerprints, of three words in a row, of near-duplicates (-1: they are not compared)")
+}
+
+// maxShingleDistance is the flag's value as index.Options has it.
+func maxShingleDistance(flag int) (int, error) {
+	switch {
+	case flag > 64:
+		return 0, usagef("-shingle is %d, want 1 to 64, or -1 for none", flag)
+	case flag == 0:
+		return 0, usagef("-shingle is 0, want 1 to 64, or -1 for none")
+	}
+	return flag, nil
+}

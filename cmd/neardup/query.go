@@ -26,12 +26,16 @@ func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
 	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index)")
+	shingle := c.shingleFlag()
 	limit := c.flags.Int("limit", 0, "print the `N` nearest matches at most (0: all)")
 	if err := c.parse(); err != nil {
 		return err
 	}
 	if c.given("k") && *k < 0 || *limit < 0 {
 		return usagef("-k and -limit can not be negative")
+	}
+	if _, err := maxShingleDistance(*shingle); err != nil {
+		return err
 	}
 	a, err := inputs.analyzer()
 	if err != nil {
@@ -51,16 +55,16 @@ func runQuery(ctx context.Context, c *call) error {
 	if *k < 0 {
 		*k = x.Plan().MaxDistance
 	}
-	q := &querying{index: x, inputs: inputs, lines: newLines(c.out), k: *k, limit: *limit}
+	q := &querying{index: x, inputs: inputs, lines: newLines(c.out), k: *k, shingle: *shingle, limit: *limit}
 	err = c.eachBatch(ctx, reader, a, func(batch []*input) error { return q.answer(ctx, batch) })
 	return errors.Join(err, x.Close())
 }
 
 type querying struct {
-	index    *index.Index
-	inputs   *inputFlags
-	lines    *lines
-	k, limit int
+	index             *index.Index
+	inputs            *inputFlags
+	lines             *lines
+	k, shingle, limit int
 }
 
 // answer queries the documents of a batch, those of one scope together.
@@ -75,10 +79,12 @@ func (q *querying) answer(ctx context.Context, batch []*input) error {
 	}
 	for scope, places := range scopes {
 		fps := make([]fingerprint.Fingerprint, len(places))
+		shingles := make([]fingerprint.Fingerprint, len(places))
 		for n, place := range places {
-			fps[n] = batch[place].signature.Fingerprint
+			fps[n], shingles[n] = batch[place].signature.Fingerprint, batch[place].signature.Shingle
 		}
-		for a, err := range q.index.QueryBatch(ctx, fps, index.MaxDistance(q.k), index.Limit(q.limit), index.InScope(scope)) {
+		opts := []index.QueryOption{index.MaxDistance(q.k), index.Shingles(shingles), index.MaxShingleDistance(q.shingle), index.Limit(q.limit), index.InScope(scope)}
+		for a, err := range q.index.QueryBatch(ctx, fps, opts...) {
 			if err != nil {
 				return err
 			}
