@@ -57,8 +57,8 @@ func (r *region) endsAtEnd(tag element) bool {
 
 // impliedBy follows the rules of the HTML standard for tags that may be left
 // out (section 13.1.2.4).
-func (r *region) impliedBy(tag element) bool {
-	switch r.name {
+func (e *element) impliedBy(tag element) bool {
+	switch e.name {
 	case "p":
 		return tag.class&block != 0 && tag.name != "br"
 	case "li":
@@ -72,7 +72,7 @@ func (r *region) impliedBy(tag element) bool {
 	case "rp":
 		return tag.name == "rp" || tag.name == "rt"
 	default: // option, optgroup
-		return tag.name == "optgroup" || tag.name == r.name
+		return tag.name == "optgroup" || tag.name == e.name
 	}
 }
 

@@ -62,10 +62,11 @@ func Extract(body []byte, contentType string, opts Options) (Page, error) {
 		return Page{}, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", opts.Text)
 	}
 	decoded, name := Decode(body, contentType)
-	title, text := visible(decoded)
+	find := visible
 	if opts.Text == Main {
-		text = mainText(decoded, text)
+		find = mainText
 	}
+	title, text := find(decoded)
 	return Page{Title: title, Text: text, Charset: name}, nil
 }
 

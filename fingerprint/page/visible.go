@@ -8,16 +8,12 @@ func visible(doc []byte) (title, text string) {
 	return e.title, string(e.out.text)
 }
 
-// mainText gives the main text of a page, or the visible text if there is too
-// little of it.
-func mainText(doc []byte, visible string) string {
-	e := extractor{doc: doc, hide: true, main: true}
+// mainText gives the title and the main text of a page that is valid UTF-8.
+func mainText(doc []byte) (title, text string) {
+	e := extractor{doc: doc, hide: true, parts: newOutline()}
 	for e.run() {
 	}
-	if text := e.out.text; len(text) > len(visible)/8 {
-		return string(text)
-	}
-	return visible
+	return e.title, e.parts.main(e.out.text)
 }
 
 // extractor reads the tokens once; where an element that is left out never
@@ -27,8 +23,8 @@ type extractor struct {
 	doc    []byte
 	start  int // offset in doc where this run begins
 	hide   bool
-	main   bool // leave out what frames the main text
 	out    textWriter
+	parts  *outline // of the text, where the main text is asked for
 	title  string
 	titled bool // a title was seen
 	skip   region
@@ -56,8 +52,12 @@ func (e *extractor) run() (again bool) {
 
 func (e *extractor) text(s *scanner) {
 	switch {
-	case !e.skip.open:
+	case !e.skip.open && e.parts == nil:
 		e.out.whole(s)
+	case !e.skip.open:
+		from, begins := len(e.out.text), len(e.out.text) == 0 || e.out.gap == '\n'
+		e.out.whole(s)
+		e.parts.text(from, len(e.out.text), begins)
 	case e.skip.name == "title" && !e.titled:
 		var title textWriter
 		title.whole(s)
@@ -76,8 +76,10 @@ func (e *extractor) startTag(s *scanner) {
 	if tag.class&block != 0 {
 		e.out.newline()
 	}
+	if e.parts != nil {
+		e.parts.startTag(s)
+	}
 	switch {
-	case e.main && e.hide && tag.class&frame != 0:
 	case tag.class&left != 0:
 		if tag.name == "svg" && s.selfClosing || tag.class&raw == 0 && !e.hide {
 			return
@@ -93,16 +95,21 @@ func (e *extractor) endTag(tag element) {
 		switch {
 		case e.skip.closedBy(tag):
 			e.skip = region{}
-			if tag.class&block != 0 {
-				e.out.newline()
-			}
+			e.leave(tag)
 			return
 		case !e.skip.endsAtEnd(tag):
 			return
 		}
 		e.skip = region{}
 	}
+	e.leave(tag)
+}
+
+func (e *extractor) leave(tag element) {
 	if tag.class&block != 0 {
 		e.out.newline()
+	}
+	if e.parts != nil {
+		e.parts.endTag(&tag)
 	}
 }
