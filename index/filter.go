@@ -53,7 +53,7 @@ const (
 	minGroups   = 4
 
 	// bitsPerFingerprint is what a blocked filter takes when the budget allows.
-	bitsPerFingerprint = 24
+	bitsPerFingerprint = 20
 	// A bit array is taken at up to this many bits for each expected fingerprint
 	// or, below smallArray bytes, whatever is expected.
 	maxArrayBits = 32
@@ -63,7 +63,7 @@ const (
 // NewPrefixFilter returns an empty filter for a table whose prefix has that many
 // bits, 1 to 64, and which is expected to hold so many fingerprints. It takes at
 // most budget bytes: the bit array where that is small for what is expected, else
-// 24 bits for each fingerprint, or as many as fit. A budget below 64 bytes gives a
+// 20 bits for each fingerprint, or as many as fit. A budget below 64 bytes gives a
 // filter that takes no memory and says yes to everything.
 func NewPrefixFilter(prefix int, expected, budget int64) (*PrefixFilter, error) {
 	if prefix < 1 || prefix > 64 {

@@ -182,13 +182,13 @@ func TestFilterForm(t *testing.T) {
 		{16, 1000, 1 << 30, "bits", 8 << 10},
 		{16, 1000, 8 << 10, "bits", 8 << 10},
 		{16, 10_000, 8<<10 - 1, "blocked", 8<<10 - 64},
-		{32, 1_000_000, 1 << 30, "blocked", 3_000_000},
+		{32, 1_000_000, 1 << 30, "blocked", 2_500_000},
 		{32, 1_000_000, 1_000_000, "blocked", 1_000_000},
 		{32, 1 << 27, 1 << 30, "bits", 512 << 20},
-		{32, 1<<27 - 1, 1 << 30, "blocked", 384 << 20},
+		{32, 1<<27 - 1, 1 << 30, "blocked", 320 << 20},
 		{32, 1 << 26, 64 << 20, "blocked", 64 << 20},
-		{64, 1000, math.MaxInt64, "blocked", 3000},
-		{63, 1000, math.MaxInt64, "blocked", 3000},
+		{64, 1000, math.MaxInt64, "blocked", 2500},
+		{63, 1000, math.MaxInt64, "blocked", 2500},
 		{64, math.MinInt64, 1 << 20, "blocked", 64},
 		{64, math.MaxInt64, 1 << 20, "blocked", 1 << 20},
 		{1, 0, 64, "bits", 64},
@@ -220,7 +220,7 @@ func TestFilterFalsePositives(t *testing.T) {
 			for _, fp := range set.fps {
 				there[prefixOf(fp, prefix)] = true
 			}
-			for _, each := range []int64{8, 12, 16, 24} {
+			for _, each := range []int64{8, 12, 16, 20} {
 				f := mustFilter(t, prefix, n, n*each/8)
 				f.AddAll(set.fps)
 				asked, wrong := 0, 0

@@ -63,7 +63,6 @@ type liveSource struct {
 const (
 	defaultLeastLive = 64 << 10
 	// liveBytesEach is what each fingerprint takes in a blocked filter that is full.
-	// Sets are made for twice of what there is.
 	liveBytesEach = 2
 	// mostLive bounds the capacity where the budget does not.
 	mostLive = 1 << 50
@@ -172,7 +171,7 @@ func (f *liveFilters) run() {
 	}
 }
 
-// grow replaces the filters by such with room for twice of what there is. When
+// grow replaces the filters by such with room for half as many again. When
 // more or far less is found than the count said, which knows no deletes and
 // begins as a guess, it does so again.
 func (f *liveFilters) grow() error {
@@ -186,7 +185,7 @@ func (f *liveFilters) grow() error {
 			return nil
 		}
 	}
-	capacity := 2 * f.set.Load().count.Load()
+	capacity := withRoom(f.set.Load().count.Load())
 	for shrunk := false; ; {
 		next := f.newSet(capacity)
 		f.register(next)
@@ -196,9 +195,9 @@ func (f *liveFilters) grow() error {
 			f.giveUp()
 			return err
 		case n > next.capacity:
-			capacity = 2 * max(n, capacity)
-		case !shrunk && n < capacity/5*2 && f.within(2*n) < f.within(capacity):
-			capacity, shrunk = 2*n, true
+			capacity = withRoom(max(n, capacity))
+		case !shrunk && n < capacity/2 && f.within(withRoom(n)) < f.within(capacity):
+			capacity, shrunk = withRoom(n), true
 		default:
 			f.publish(next)
 			return nil
@@ -213,7 +212,7 @@ func (f *liveFilters) growSaved(saved func() (*PrefixFilter, func(func(uint64) b
 		return false, err
 	}
 	count := f.set.Load().count.Load()
-	next := &liveSet{tables: f.source.plan.Tables, filters: []*PrefixFilter{filter}, order: []int{0}, capacity: 2 * count}
+	next := &liveSet{tables: f.source.plan.Tables, filters: []*PrefixFilter{filter}, order: []int{0}, capacity: withRoom(count)}
 	next.count.Store(count)
 	f.register(next)
 	if _, err := f.fill(next, rest); err != nil || f.stopped() {
@@ -222,6 +221,9 @@ func (f *liveFilters) growSaved(saved func() (*PrefixFilter, func(func(uint64) b
 	f.publish(next)
 	return true, nil
 }
+
+// withRoom returns the capacity of filters that are made when there are so many.
+func withRoom(fingerprints int64) int64 { return fingerprints + fingerprints/2 }
 
 // newSet returns filters for so many fingerprints, or as many as there may be.
 func (f *liveFilters) newSet(capacity int64) *liveSet {

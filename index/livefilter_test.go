@@ -360,7 +360,7 @@ func TestLiveFiltersFit(t *testing.T) {
 	fits := func(name string, f *liveFilters, store *liveStore) {
 		t.Helper()
 		n := int64(len(store.visible))
-		if c := f.current().capacity; c < n || c > n*5/2+1024 {
+		if c := f.current().capacity; c < n || c > 2*n+1024 {
 			t.Errorf("%s: filters for %d, %d are live", name, c, n)
 		}
 		checkLive(t, rng, plan, f.current(), store.visible, name)
@@ -381,8 +381,8 @@ func TestLiveFiltersFit(t *testing.T) {
 		store.settle(t, f)
 	}
 	fits("churn", f, store)
-	// Each time at least 5000 were written, and two scans do.
-	if scans := store.scanned() - before; scans > 1+2*rounds*batch/5000 {
+	// Each time at least 2500 were written, and two scans do.
+	if scans := store.scanned() - before; scans > 1+2*rounds*batch/2500 {
 		t.Errorf("churn: %d scans", scans)
 	}
 }
