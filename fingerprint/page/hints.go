@@ -7,7 +7,8 @@ type hint uint8
 
 const (
 	framing    hint = 1 << iota // by its name or role it frames the main text
-	named                       // by its class or id it does
+	structural                  // by its class or id it does
+	topical                     // by its class it does, if it is not a section about such things
 	control                     // a part of a form
 	pageHeader                  // a header, which may be the page's or the article's
 	mainPart                    // main
@@ -19,8 +20,14 @@ func hintsOf(tag *element, a *attributes) hint {
 	if a.role != nil {
 		h |= roles[string(a.role)]
 	}
-	if a.class != nil && framingName(a.class) || a.id != nil && framingName(a.id) {
-		h |= named
+	if tag.class&heading != 0 {
+		return h // the name of a heading tells what it is about
+	}
+	if a.class != nil {
+		h |= nameHint(a.class)
+	}
+	if a.id != nil {
+		h |= nameHint(a.id) &^ topical // sections are named for what they are about, too
 	}
 	return h
 }
@@ -36,10 +43,9 @@ var roles = map[string]hint{
 	"tooltip": framing, "tablist": framing, "button": control, "listbox": control, "main": mainPart, "article": article,
 }
 
-// framingName says whether a class or id attribute has a word that designers
-// use for what is not the main text. Words end where letters do, and before a
-// capital.
-func framingName(value []byte) bool {
+// nameHint looks in a class or id attribute for words that designers use for
+// what is not the main text. Words end where letters do, and before a capital.
+func nameHint(value []byte) (h hint) {
 	for i := 0; i < len(value); {
 		if tagBytes[value[i]]&letter == 0 {
 			i++
@@ -59,23 +65,26 @@ func framingName(value []byte) bool {
 			n++
 			i++
 		}
-		if n <= len(word) && framingWords[string(word[:n])] {
-			return true
+		if n <= len(word) {
+			h |= framingWords[string(word[:n])]
 		}
 	}
-	return false
+	return h
 }
 
-var framingWords = words("nav navbar navigation menu submenu megamenu footer foot sidebar side aside breadcrumb breadcrumbs crumbs " +
-	"cookie cookies consent gdpr banner advert advertisement ads ad sponsor sponsored promo promotion popup modal overlay lightbox " +
-	"share sharing social related recommended recommendations comment comments disqus respond newsletter subscribe subscription signup login " +
-	"pagination pager paging toolbar widget widgets masthead topbar skip dropdown tooltip offcanvas drawer pagefoot tags tagcloud " +
-	"print rating byline outbrain taboola")
+var framingWords = words(map[hint]string{
+	structural: "nav navbar navigation menu submenu megamenu footer sidebar breadcrumb breadcrumbs crumbs banner popup modal overlay lightbox " +
+		"pagination pager toolbar widget widgets masthead topbar dropdown tooltip offcanvas drawer onetrust cybot tagcloud outbrain taboola disqus",
+	topical: "foot side aside cookie cookies consent gdpr advert advertisement ads ad sponsor sponsored promo promotion share sharing social related " +
+		"recommended recommendations comment comments respond newsletter subscribe subscription signup login paging skip tags print rating byline",
+})
 
-func words(list string) map[string]bool {
-	m := map[string]bool{}
-	for word := range strings.FieldsSeq(list) {
-		m[word] = true
+func words(lists map[hint]string) map[string]hint {
+	m := map[string]hint{}
+	for h, list := range lists {
+		for word := range strings.FieldsSeq(list) {
+			m[word] = h
+		}
 	}
 	return m
 }

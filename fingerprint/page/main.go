@@ -13,7 +13,7 @@ func (o *outline) main(text []byte) string {
 		within[i] = int32(i) == root || i > 0 && within[n.parent]
 	}
 	for _, l := range o.lines {
-		if !within[l.node] || dropped[l.node] || l.linked*2 > l.to-l.from {
+		if !within[l.node] || dropped[l.node] || l.linked*2 > l.to-l.from && !headings[l.kind] {
 			continue
 		}
 		if b.Len() > 0 {
@@ -55,7 +55,7 @@ func (o *outline) frame() (dropped []bool) {
 	for i := 1; i < len(o.nodes); i++ {
 		n := &o.nodes[i]
 		inMain[i] = inMain[n.parent] || n.hint&(mainPart|article) != 0
-		drop := n.hint&(framing|named|control) != 0 || n.hint&pageHeader != 0 && !inMain[i]
+		drop := n.hint&(framing|structural|topical|control) != 0 || n.hint&pageHeader != 0 && !inMain[i]
 		dropped[i] = dropped[n.parent] || drop && n.prose*3 <= total
 	}
 	for i := range o.nodes {
@@ -84,3 +84,12 @@ func (o *outline) root(dropped []bool) int32 {
 	}
 	return root
 }
+
+var headings = func() (is [maxKinds]bool) {
+	for i := range elements {
+		if e := &elements[i]; e.class&heading != 0 {
+			is[e.kind] = true
+		}
+	}
+	return is
+}()

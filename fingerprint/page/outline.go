@@ -1,5 +1,7 @@
 package page
 
+import "bytes"
+
 // outline is what the choice of the main text needs of a page: its lines, and
 // the block elements around them.
 type outline struct {
@@ -74,7 +76,7 @@ func (o *outline) text(from, to int, begins bool) {
 func (o *outline) startTag(s *scanner) {
 	tag := &s.tag
 	if tag.name == "a" {
-		o.link = true
+		o.link = !withinPage(s.attributes.href)
 	}
 	if tag.class&block == 0 || tag.class&void != 0 {
 		return
@@ -138,4 +140,11 @@ func (o *outline) forget(n int32) {
 	if n == last && n != inside && n > 0 && (len(o.lines) == 0 || o.lines[len(o.lines)-1].node < n) {
 		o.nodes = o.nodes[:last]
 	}
+}
+
+// withinPage says whether a link leads to a place in the page itself, as in a
+// table of contents, for all that can be seen: its address has a fragment.
+func withinPage(href []byte) bool {
+	at := bytes.IndexByte(href, '#')
+	return at >= 0 && at+1 < len(href) && tagBytes[href[at+1]]&letter != 0 || href == nil
 }

@@ -36,8 +36,8 @@ type scanner struct {
 // value of each is that of the first attribute of the name. A nil value is an
 // attribute that is not there.
 type attributes struct {
-	class, id, role, style []byte
-	hidden, open           bool
+	class, id, role, style, href []byte
+	hidden, open                 bool
 }
 
 // What a byte does inside a tag.
@@ -269,6 +269,8 @@ func (a *attributes) note(key, value []byte) {
 	case 4:
 		if a.role == nil && isName(key, "role") {
 			a.role = value
+		} else if a.href == nil && isName(key, "href") {
+			a.href = value
 		} else if isName(key, "open") {
 			a.open = true
 		}

@@ -125,7 +125,7 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 		key, value, more = z.TagAttr()
 		seen[string(key)] = append([]byte{}, value...)
 	}
-	for key, kept := range map[string]*[]byte{"class": &want.class, "id": &want.id, "role": &want.role, "style": &want.style} {
+	for key, kept := range map[string]*[]byte{"class": &want.class, "id": &want.id, "role": &want.role, "style": &want.style, "href": &want.href} {
 		if value, ok := seen[key]; ok {
 			*kept = value
 		}
@@ -134,7 +134,7 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 	_, want.open = seen["open"]
 	got := s.attributes
 	same := got.hidden == want.hidden && got.open == want.open
-	for _, pair := range [][2][]byte{{got.class, want.class}, {got.id, want.id}, {got.role, want.role}, {got.style, want.style}} {
+	for _, pair := range [][2][]byte{{got.class, want.class}, {got.id, want.id}, {got.role, want.role}, {got.style, want.style}, {got.href, want.href}} {
 		if (pair[0] == nil) != (pair[1] == nil) {
 			same = false
 		}
