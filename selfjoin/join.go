@@ -1,0 +1,219 @@
+package selfjoin
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Pair is two fingerprints near each other.
+type Pair struct {
+	First, Second fp // First < Second
+	Distance      int
+}
+
+func pairOf(f, g fp) Pair {
+	return Pair{min(f, g), max(f, g), f.Distance(g)}
+}
+
+// join is one search for all pairs.
+type join struct {
+	k       int
+	found   func(worker int, pairs []Pair) error
+	workers []*worker
+	room    []fp // for large groups
+
+	stop  atomic.Bool
+	mu    sync.Mutex
+	cause error
+}
+
+// each calls found with all pairs of distinct fingerprints, from several goroutines,
+// each of them with its own number. The pairs are good until found returns.
+func each(ctx context.Context, fps []fp, k, workers int, found func(worker int, pairs []Pair) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if k <= 0 || len(fps) < 2 {
+		return nil
+	}
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	j := &join{k: k, found: found}
+	for i := range workers {
+		j.workers = append(j.workers, &worker{join: j, number: i})
+	}
+	defer context.AfterFunc(ctx, func() { j.fail(context.Cause(ctx)) })()
+	j.large(fps, make([]fp, len(fps)), constraint{free: ^fp(0), budget: k}, false)
+	for _, w := range j.workers {
+		w.flush()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cause
+}
+
+// fail ends the join; the first error counts.
+func (j *join) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cause == nil {
+		j.cause = err
+	}
+	j.stop.Store(true)
+}
+
+// parallel runs f on every worker.
+func (j *join) parallel(f func(w *worker)) {
+	var group sync.WaitGroup
+	for _, w := range j.workers {
+		group.Go(func() { f(w) })
+	}
+	group.Wait()
+}
+
+const (
+	// minLarge: from here on a group is worth all workers together.
+	minLarge = 1 << 14
+	// minShare: a part is large if it is more than this share of a worker's.
+	minShare = 4
+)
+
+// large finds the pairs of a group with all workers. What is in group stays there, in
+// another order if it may be changed; room has the same length.
+func (j *join) large(group, room []fp, c constraint, change bool) {
+	if j.stop.Load() {
+		return
+	}
+	s := c.split(len(group), j.k, j.differing(group))
+	if s.none() {
+		j.compare(group, &c)
+		return
+	}
+	swapped, left := false, allowance(len(group))
+	for step := range c.steps(&s) {
+		ends := j.divide(group, room, step.block)
+		if left -= comparisons(ends); left < 0 {
+			j.compare(group, step.before())
+			break
+		}
+		threshold := max(minLarge, len(group)/(minShare*len(j.workers)))
+		j.parts(room, ends, threshold, step.constraint)
+		begin := 0
+		for _, end := range ends {
+			if end-begin > threshold {
+				j.large(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
+			}
+			begin = end
+		}
+		if change {
+			group, room = room, group
+			swapped = !swapped
+		}
+		if j.stop.Load() {
+			return
+		}
+	}
+	if swapped {
+		copy(room, group)
+	}
+}
+
+// comparisons returns how many pairs parts have.
+func comparisons(ends []int) float64 {
+	sum, begin := 0.0, 0
+	for _, end := range ends {
+		sum += float64(end-begin) * float64(end-begin) / 2
+		begin = end
+	}
+	return sum
+}
+
+// roomFor returns room for a part: where it was, if that may be overwritten.
+func (j *join) roomFor(was []fp, change bool) []fp {
+	if change {
+		return was
+	}
+	if len(j.room) < len(was) {
+		j.room = make([]fp, len(was))
+	}
+	return j.room[:len(was)]
+}
+
+// parts has the workers find the pairs of all parts that are not too large.
+func (j *join) parts(fps []fp, ends []int, threshold int, c constraint) {
+	const atOnce = 16
+	var next atomic.Int64
+	j.parallel(func(w *worker) {
+		for {
+			first := int(next.Add(atOnce)) - atOnce
+			if first >= len(ends) {
+				return
+			}
+			begin := 0
+			if first > 0 {
+				begin = ends[first-1]
+			}
+			for _, end := range ends[first:min(first+atOnce, len(ends))] {
+				if end-begin <= threshold {
+					w.run(fps[begin:end], c)
+				}
+				begin = end
+			}
+		}
+	})
+}
+
+// share returns the part of n that a worker has.
+func (j *join) share(w *worker, n int) (begin, end int) {
+	return n * w.number / len(j.workers), n * (w.number + 1) / len(j.workers)
+}
+
+func (j *join) differing(fps []fp) fp {
+	ors, ands := make([]fp, len(j.workers)), make([]fp, len(j.workers))
+	j.parallel(func(w *worker) {
+		begin, end := j.share(w, len(fps))
+		or, and := fp(0), ^fp(0)
+		for _, f := range fps[begin:end] {
+			or |= f
+			and &= f
+		}
+		ors[w.number], ands[w.number] = or, and
+	})
+	or, and := fp(0), ^fp(0)
+	for i := range ors {
+		or |= ors[i]
+		and &= ands[i]
+	}
+	return or &^ and
+}
+
+// divide sorts fingerprints into room by a block, and returns where the parts end.
+func (j *join) divide(fps, room []fp, block fp) (ends []int) {
+	k := keyOf(block, maxPartitionBits)
+	return partition(j.parallelShares, fps, room, &k)
+}
+
+// compare compares all with all.
+func (j *join) compare(fps []fp, c *constraint) {
+	tiles := (len(fps) + tileLen - 1) / tileLen
+	var next atomic.Int64
+	j.parallel(func(w *worker) {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= tiles || j.stop.Load() {
+				return
+			}
+			end := min((i+1)*tileLen, len(fps))
+			tile := fps[i*tileLen : end]
+			w.compareWithin(tile, c)
+			w.compareTiles(tile, fps[end:], c)
+		}
+	})
+}
+
+func (j *join) parallelShares(f func(number, of int)) {
+	j.parallel(func(w *worker) { f(w.number, len(j.workers)) })
+}

@@ -1,0 +1,169 @@
+package selfjoin
+
+import (
+	"context"
+	"iter"
+	"math/bits"
+	"sort"
+)
+
+// Set is the distinct fingerprints of a collection. Its nodes are numbered from 0 in
+// the order of their fingerprints. It may be used by several goroutines at once.
+type Set struct {
+	fps     []fp
+	repeats []repeat // of the nodes with more than one copy, by node
+	copies  int      // all of them
+
+	starts []uint32 // for each value of the leading bits the first node with it or a larger one
+	shift  int
+}
+
+type repeat struct {
+	node   int
+	copies int
+}
+
+// NewSet sorts a collection, on all cores, and takes the slice over. It needs as much
+// memory again while it sorts. There may be 2^32-2 distinct fingerprints at most.
+func NewSet(fps []fp) *Set {
+	s := &Set{copies: len(fps)}
+	sortAll(fps)
+	distinct := fps[:0]
+	for begin := 0; begin < len(fps); {
+		end := begin + 1
+		for end < len(fps) && fps[end] == fps[begin] {
+			end++
+		}
+		if end-begin > 1 {
+			s.repeats = append(s.repeats, repeat{len(distinct), end - begin})
+		}
+		distinct = append(distinct, fps[begin])
+		begin = end
+	}
+	s.fps = distinct
+	s.makeStarts()
+	return s
+}
+
+// SortedSet makes a set of fingerprints that are ascending and distinct already, and
+// takes the slice over.
+func SortedSet(fps []fp) *Set {
+	s := &Set{fps: fps, copies: len(fps)}
+	s.makeStarts()
+	return s
+}
+
+// makeStarts makes the directory of Node: 1 to 2 nodes for each value on average.
+func (s *Set) makeStarts() {
+	leading := max(bits.Len(uint(len(s.fps)))-1, 0)
+	s.shift = 64 - leading
+	s.starts = make([]uint32, 1<<leading+1)
+	next := uint64(0)
+	for node, f := range s.fps {
+		for ; next <= uint64(f)>>s.shift; next++ {
+			s.starts[next] = uint32(node)
+		}
+	}
+	for ; next < uint64(len(s.starts)); next++ {
+		s.starts[next] = uint32(len(s.fps))
+	}
+}
+
+// Len returns the number of nodes.
+func (s *Set) Len() int { return len(s.fps) }
+
+// Total returns the number of fingerprints, equal ones included.
+func (s *Set) Total() int { return s.copies }
+
+// Fingerprint returns that of a node.
+func (s *Set) Fingerprint(node int) fp { return s.fps[node] }
+
+// Copies returns how often a node's fingerprint occurs.
+func (s *Set) Copies(node int) int {
+	i := sort.Search(len(s.repeats), func(i int) bool { return s.repeats[i].node >= node })
+	if i < len(s.repeats) && s.repeats[i].node == node {
+		return s.repeats[i].copies
+	}
+	return 1
+}
+
+// Repeated yields the nodes of more than one copy, and the number of copies.
+func (s *Set) Repeated() iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for _, r := range s.repeats {
+			if !yield(r.node, r.copies) {
+				return
+			}
+		}
+	}
+}
+
+// EqualPairs returns how many pairs of equal fingerprints there are, which Pairs does
+// not list.
+func (s *Set) EqualPairs() uint64 {
+	n := uint64(0)
+	for _, r := range s.repeats {
+		n += uint64(r.copies) * uint64(r.copies-1) / 2
+	}
+	return n
+}
+
+// Node returns the node of a fingerprint.
+func (s *Set) Node(f fp) (node int, found bool) {
+	leading := uint64(f) >> s.shift
+	begin, end := int(s.starts[leading]), int(s.starts[leading+1])
+	for begin < end {
+		if middle := int(uint(begin+end) / 2); s.fps[middle] < f {
+			begin = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	return begin, begin < len(s.fps) && s.fps[begin] == f
+}
+
+// Options of a search.
+type Options struct {
+	// MaxDistance is k: 0 to 64. There is no default. Up to about 6 the work grows
+	// little faster than the collection; above 12 it comes down to comparing all
+	// with all.
+	MaxDistance int
+
+	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
+	Workers int
+}
+
+// Each calls found with every pair of distinct fingerprints within the distance, once.
+// It does so from Workers goroutines, in no order, some hundreds of pairs at a time
+// that are good until found returns; each goroutine has its own number, from 0. An
+// error of found ends the search and is returned. Besides the set, about 8 bytes a node
+// are taken, and 16 if a large part of all share a prefix. Errors: ErrDistance, ctx's.
+func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs []Pair) error) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	return each(ctx, s.fps, o.MaxDistance, o.Workers, found)
+}
+
+// Pairs yields every pair of distinct fingerprints within the distance, once, in no
+// order. It stops at the first error, which it yields. Cost and errors are those of
+// Each; what was found ahead of the loop is bounded.
+func (s *Set) Pairs(ctx context.Context, o Options) iter.Seq2[Pair, error] {
+	return func(yield func(Pair, error) bool) {
+		err := Ahead(ctx, func(ctx context.Context, send func([]Pair) error) error {
+			return s.Each(ctx, o, func(_ int, pairs []Pair) error {
+				return send(append([]Pair(nil), pairs...))
+			})
+		}, func(pairs []Pair) bool {
+			for _, p := range pairs {
+				if !yield(p, nil) {
+					return false
+				}
+			}
+			return true
+		})
+		if err != nil {
+			yield(Pair{}, err)
+		}
+	}
+}

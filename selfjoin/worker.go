@@ -1,0 +1,222 @@
+package selfjoin
+
+import (
+	"math/bits"
+)
+
+const (
+	// maxChained: the entries of a chain are 16 bits.
+	maxChained = 1<<16 - 1
+	// maxExpected is the number of fingerprints that may share a block on average for
+	// them to be chained rather than divided.
+	maxExpected = 4
+	// maxSteps is the number of comparisons for each fingerprint at which chains are
+	// given up: there are groups among them that have to be divided.
+	maxSteps = 4 * maxExpected
+
+	flushLen = 512
+)
+
+// worker is what one goroutine of a join has for itself.
+type worker struct {
+	join    *join
+	number  int
+	pairs   []Pair
+	unequal []fp
+	scratch []fp
+	counts  [1 << maxPartitionBits]uint32
+	heads   [1 << maxChainBits]uint16 // places in a group from 1, 0 for none
+	next    []uint16
+}
+
+// run finds the pairs of a group, whose order it changes.
+func (w *worker) run(group []fp, c constraint) {
+	if len(group) < 2 || w.join.stop.Load() {
+		return
+	}
+	if len(group) <= compareAll {
+		w.compare(group, &c)
+		return
+	}
+	if len(group) > len(w.scratch) {
+		w.scratch = make([]fp, len(group)+len(group)/4)
+	}
+	w.unequal = append(w.unequal[:0], c.unequal...)
+	c.unequal = w.unequal
+	w.group(group, w.scratch[:len(group)], c)
+	w.unequal = c.unequal
+}
+
+// group finds the pairs of a group; it uses room, of the same length.
+func (w *worker) group(group, room []fp, c constraint) {
+	if len(group) <= compareAll {
+		w.compare(group, &c)
+		return
+	}
+	if w.join.stop.Load() {
+		return
+	}
+	s := c.split(len(group), w.join.k, differing(group))
+	if s.none() {
+		w.compare(group, &c)
+		return
+	}
+	swapped, left := false, allowance(len(group))
+	for step := range c.steps(&s) {
+		if w.chained(group, &step) {
+			continue
+		}
+		if left -= w.divide(group, room, &step); left < 0 {
+			w.compare(room, step.before())
+		}
+		group, room = room, group // which now has all of them
+		swapped = !swapped
+		if left < 0 {
+			break
+		}
+		w.parts(group, room, &step)
+	}
+	if swapped {
+		copy(room, group)
+	}
+}
+
+// divide sorts a group into room by a block. It returns how many comparisons the parts
+// would take.
+func (w *worker) divide(group, room []fp, s *step) (comparisons float64) {
+	k := w.keyFor(group, s)
+	counts := w.counts[:1<<k.width]
+	clear(counts)
+	for _, f := range group {
+		counts[k.of(f)]++
+	}
+	at, squares := uint32(0), uint64(0)
+	for i, n := range counts {
+		counts[i] = at
+		at += n
+		squares += uint64(n) * uint64(n)
+	}
+	for _, f := range group {
+		place := &counts[k.of(f)]
+		room[*place] = f
+		*place++
+	}
+	return float64(squares) / 2
+}
+
+func (w *worker) keyFor(group []fp, s *step) key {
+	return keyOf(s.block, min(maxPartitionBits, bits.Len(uint(len(group)))))
+}
+
+// parts finds the pairs of the parts of a group that was divided.
+func (w *worker) parts(group, room []fp, s *step) {
+	k := w.keyFor(group, s)
+	for begin := 0; begin < len(group); {
+		part := k.of(group[begin])
+		end := begin + 1
+		for end < len(group) && k.of(group[end]) == part {
+			end++
+		}
+		if end-begin > 1 {
+			w.group(group[begin:end], room[begin:end], s.constraint)
+		}
+		begin = end
+	}
+}
+
+// chained finds the pairs of a group that agree in a block, if few share one: each is
+// compared with those before it in the chain of its key. It reports false, and has
+// found nothing, if the group has to be divided.
+func (w *worker) chained(group []fp, s *step) bool {
+	if len(group) > maxChained || float64(len(group)) > maxExpected*exp2(s.width) {
+		return false
+	}
+	k := keyOf(s.block, min(maxChainBits, bits.Len(uint(len(group)))+1))
+	heads := w.heads[:1<<k.width]
+	clear(heads)
+	if len(group) >= len(w.next) {
+		w.next = make([]uint16, 2*len(group)+1)
+	}
+	next := w.next
+	mark, left, most := len(w.pairs), maxSteps*len(group), w.join.k
+	for i, f := range group {
+		head := &heads[k.of(f)]
+		place := *head
+		*head = uint16(i + 1)
+		next[i+1] = place
+		for ; place != 0; place = next[place] {
+			if x := f ^ group[place-1]; bits.OnesCount64(uint64(x)) <= most && s.allows(x) {
+				w.pairs = append(w.pairs, pairOf(f, group[place-1]))
+			}
+			if left--; left < 0 {
+				w.pairs = w.pairs[:mark]
+				return false
+			}
+		}
+	}
+	w.flushIfFull()
+	return true
+}
+
+// compare finds the pairs of a group by comparing all with all.
+func (w *worker) compare(group []fp, c *constraint) {
+	for begin := 0; begin < len(group) && !w.join.stop.Load(); begin += tileLen {
+		tile := group[begin:min(begin+tileLen, len(group))]
+		w.compareWithin(tile, c)
+		w.compareTiles(tile, group[begin+len(tile):], c)
+	}
+}
+
+// tileLen is the number of fingerprints that are compared with others at once.
+const tileLen = 1 << 10
+
+func (w *worker) compareWithin(group []fp, c *constraint) {
+	most := w.join.k
+	for i, f := range group {
+		for _, g := range group[:i] {
+			if x := f ^ g; bits.OnesCount64(uint64(x)) <= most && c.allows(x) {
+				w.pairs = append(w.pairs, pairOf(f, g))
+			}
+		}
+		if len(w.pairs) >= flushLen {
+			w.flush()
+		}
+	}
+}
+
+// compareTiles finds the pairs between a tile and others.
+func (w *worker) compareTiles(tile, others []fp, c *constraint) {
+	most := w.join.k
+	for _, f := range others {
+		for _, g := range tile {
+			if x := f ^ g; bits.OnesCount64(uint64(x)) <= most && c.allows(x) {
+				w.pairs = append(w.pairs, pairOf(f, g))
+			}
+		}
+		if len(w.pairs) >= flushLen {
+			w.flush()
+			if w.join.stop.Load() {
+				return
+			}
+		}
+	}
+}
+
+func (w *worker) flushIfFull() {
+	if len(w.pairs) >= flushLen {
+		w.flush()
+	}
+}
+
+// flush hands on the pairs found.
+func (w *worker) flush() {
+	if len(w.pairs) == 0 {
+		return
+	}
+	if !w.join.stop.Load() {
+		if err := w.join.found(w.number, w.pairs); err != nil {
+			w.join.fail(err)
+		}
+	}
+	w.pairs = w.pairs[:0]
+}
