@@ -105,7 +105,7 @@ func (f *inputFlags) seededAnalyzer(seed uint64) (*analyzer, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{text: text, page: page.Options{Text: mode}, name: f.text + " " + text.Name()}
+	a := &analyzer{text: text, page: page.Options{Text: mode}, name: mode.Name() + " " + text.Name()}
 	if format := corpus.Format(f.format); format == corpus.Fingerprints || format == corpus.U64LE {
 		a.name = ""
 	}

@@ -19,6 +19,9 @@ const (
 	shown                        // never taken as hidden
 	tabular                      // what tables are made of
 	heading
+	foreign     // svg: its content is not HTML
+	integration // but that of these is
+	breakout    // a start tag that ends an svg element
 )
 
 // element is a kind of element, known or not.
@@ -57,25 +60,33 @@ var elements, impliedEnds = table([]struct {
 	class class
 	names string
 }{
-	{block, "address article aside blockquote button center details dialog dir div fieldset figcaption figure footer form frameset " +
-		"header hgroup legend listing main nav pre search section summary"},
-	{block | heading, "h1 h2 h3 h4 h5 h6"},
+	{block, "address article aside button details dialog dir fieldset figcaption figure footer form frameset " +
+		"header hgroup legend main nav search section summary"},
+	{block | breakout, "blockquote center div listing pre"},
+	{block | heading | breakout, "h1 h2 h3 h4 h5 h6"},
 	{block | raw, "plaintext xmp"},
 	{block | raw | references, "textarea"},
-	{block | container, "dl menu ol select ul"},
-	{block | container | tabular, "table"},
+	{block | container, "select"},
+	{block | container | breakout, "dl menu ol ul"},
+	{block | container | tabular | breakout, "table"},
 	{block | tabular, "caption tbody tfoot thead"},
-	{block | optional, "dd dt li optgroup option p"},
+	{block | optional, "optgroup option"},
+	{block | optional | breakout, "dd dt li p"},
 	{block | optional | tabular, "td th tr"},
-	{block | void, "br hr"},
-	{block | shown, "body html"},
+	{block | void | breakout, "br hr"},
+	{block | shown | breakout, "body"},
+	{block | shown, "html"},
 	{left | raw, "iframe noembed noframes noscript script style"},
-	{left | raw | references, "title"},
-	{left, "annotation audio canvas datalist svg template video"},
+	{left | raw | references | integration, "title"},
+	{left | foreign, "svg"},
+	{left, "annotation audio canvas datalist template video"},
 	{left | optional, "rp"},
-	{void, "area base basefont bgsound col embed frame img input link meta param source track wbr"},
-	{0, "a abbr b bdi bdo big cite code del dfn em font head i ins kbd label mark math nobr object q s samp small span strike strong sub " +
-		"sup time tt u var"},
+	{container | breakout, "ruby"},
+	{integration, "desc foreignobject"},
+	{void, "area base basefont bgsound col frame input link param source track wbr"},
+	{void | breakout, "embed img meta"},
+	{0, "a abbr bdi bdo cite del dfn font ins kbd label map mark math object q time"},
+	{breakout, "b big code em head i nobr s samp small span strike strong sub sup tt u var"},
 })
 
 // maxKinds is more than there are block elements in the table.

@@ -11,23 +11,32 @@ type region struct {
 	element
 	open  bool
 	depth int // open elements of that name, itself included
-	nest  int // open lists, tables and selects inside it
+	nest  int // open lists, tables and selects inside it; for svg, elements that hold HTML
 	after int // offset behind its start tag
 }
 
 // endsAtStart sees a start tag inside the region and says whether it ends the
 // region by implication, as <li> ends an open li.
-func (r *region) endsAtStart(tag element) bool {
+func (r *region) endsAtStart(tag element, selfClosing bool) bool {
 	if r.class&raw != 0 {
 		return false
 	}
-	if r.class&optional != 0 && r.nest == 0 && r.impliedBy(tag) {
-		return true
+	if r.class&foreign != 0 {
+		if r.nest == 0 && tag.class&breakout != 0 {
+			return true
+		}
+		if tag.class&integration != 0 && !selfClosing {
+			r.nest++
+		}
+	} else {
+		if r.class&optional != 0 && r.nest == 0 && r.impliedBy(tag) {
+			return true
+		}
+		if tag.class&container != 0 {
+			r.nest++
+		}
 	}
-	if tag.class&container != 0 {
-		r.nest++
-	}
-	if tag.key == r.key && tag.class&void == 0 {
+	if tag.key == r.key && tag.class&void == 0 && (r.class&foreign == 0 || !selfClosing) {
 		r.depth++
 	}
 	return false
@@ -45,14 +54,18 @@ func (r *region) closedBy(tag element) bool {
 // endsAtEnd says whether another element's end tag ends the region: that of
 // the list or table around it.
 func (r *region) endsAtEnd(tag element) bool {
-	if r.class&optional == 0 || tag.class&container == 0 {
+	inner := container
+	if r.class&foreign != 0 {
+		inner = integration
+	}
+	if r.class&(optional|foreign) == 0 || tag.class&inner == 0 {
 		return false
 	}
 	if r.nest > 0 {
 		r.nest--
 		return false
 	}
-	return true
+	return r.class&foreign == 0
 }
 
 // impliedBy follows the rules of the HTML standard for tags that may be left
@@ -76,10 +89,11 @@ func (e *element) impliedBy(tag element) bool {
 	}
 }
 
-// hidden says whether an element is not shown, by its start tag.
+// hidden says, by its start tag, whether an element is not shown, or is
+// navigation.
 func hidden(s *scanner) bool {
 	a := &s.attributes
-	return a.hidden || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
+	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
 }
 
 // displayNone says whether an inline style sets display to none. It knows

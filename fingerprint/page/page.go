@@ -23,18 +23,33 @@ import (
 type TextMode uint8
 
 const (
-	// Visible is the default: all text that a browser would show without running
-	// scripts. Left out are script, style, noscript, template, svg, iframe,
-	// canvas, audio and video, and elements with a hidden attribute or an inline
-	// display:none (except html and body, which pages hide only until a script
-	// shows them). Style sheets are not read.
+	// Visible is the default: the text that a browser would show without running
+	// scripts, but for navigation. Left out are script, style, noscript, template,
+	// svg, iframe, canvas, audio, video and nav, and elements with a hidden
+	// attribute, an inline display:none or the role of navigation (except html
+	// and body, which pages hide only until a script shows them). Where more
+	// than ten times the text is hidden so than is not, it is taken as well. Style
+	// sheets are not read.
 	Visible TextMode = iota
 
-	// Main is the main text: what is left of the visible text without
-	// navigation, headers, footers and asides. Where too little is left, it is
-	// the visible text.
+	// Main is the main text: what is left of the visible text without what
+	// frames it on the page, by a search through its block elements. Where
+	// little is found, it is the visible text.
 	Main
 )
+
+// textNames change whenever the text that Extract gives for some page does.
+var textNames = [...]string{Visible: "visible/2", Main: "main/1"}
+
+// Name identifies the text: two versions of this package that give the same
+// name for a mode give the same text for every page. It goes before the name of
+// the [fingerprint.Analyzer] where an index records how fingerprints were made.
+func (m TextMode) Name() string {
+	if int(m) < len(textNames) {
+		return textNames[m]
+	}
+	return "unknown"
+}
 
 // Options of Extract. The zero value is ready to use.
 type Options struct {

@@ -174,6 +174,10 @@ func (s *scanner) startTag(name int) token {
 	return startToken
 }
 
+// notRaw says that the content of the start tag is no text: no element's is in
+// an svg element.
+func (s *scanner) notRaw() { s.rawElement = element{} }
+
 // tagName reads a name and gives the place behind it.
 func (s *scanner) tagName(i int) int {
 	doc, start := s.doc, i

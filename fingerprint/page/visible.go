@@ -1,19 +1,39 @@
 package page
 
+import "bytes"
+
 // visible gives the title and the text of a page that is valid UTF-8.
 func visible(doc []byte) (title, text string) {
-	e := extractor{doc: doc, hide: true}
-	for e.run() {
-	}
+	e := extract(doc, false)
 	return e.title, string(e.out.text)
 }
 
 // mainText gives the title and the main text of a page that is valid UTF-8.
 func mainText(doc []byte) (title, text string) {
-	e := extractor{doc: doc, hide: true, parts: newOutline()}
-	for e.run() {
-	}
+	e := extract(doc, true)
 	return e.title, e.parts.main(e.out.text)
+}
+
+// A page that hides more than hiddenShare times what it shows, and at least
+// minHidden bytes, hides it only until a script shows it.
+const (
+	hiddenShare = 10
+	minHidden   = 1000
+)
+
+func extract(doc []byte, outlined bool) *extractor {
+	e := &extractor{doc: doc, hide: true}
+	for {
+		if outlined {
+			e.parts = newOutline()
+		}
+		for e.run() {
+		}
+		if e.hidden < max(minHidden, hiddenShare*len(e.out.text)) {
+			return e
+		}
+		e = &extractor{doc: doc}
+	}
 }
 
 // extractor reads the tokens once; where an element that is left out never
@@ -28,6 +48,7 @@ type extractor struct {
 	title  string
 	titled bool // a title was seen
 	skip   region
+	hidden int // bytes of text left out for being hidden or navigation
 }
 
 // run reads tokens from start to the end; true asks for another run.
@@ -43,7 +64,7 @@ func (e *extractor) run() (again bool) {
 			e.endTag(s.tag)
 		}
 	}
-	if !e.skip.open || e.skip.class&raw != 0 {
+	if !e.skip.open || !e.hide || e.skip.class&raw != 0 {
 		return false
 	}
 	e.start, e.hide, e.skip = e.skip.after, false, region{}
@@ -62,13 +83,18 @@ func (e *extractor) text(s *scanner) {
 		var title textWriter
 		title.whole(s)
 		e.title, e.titled = string(title.text), true
+	case e.skip.class&left == 0:
+		e.hidden += len(bytes.TrimSpace(s.doc[s.from:s.to]))
 	}
 }
 
 func (e *extractor) startTag(s *scanner) {
 	tag := s.tag
 	if e.skip.open {
-		if !e.skip.endsAtStart(tag) {
+		if !e.skip.endsAtStart(tag, s.selfClosing) {
+			if e.skip.class&foreign != 0 {
+				s.notRaw()
+			}
 			return
 		}
 		e.skip = region{}
@@ -81,7 +107,7 @@ func (e *extractor) startTag(s *scanner) {
 	}
 	switch {
 	case tag.class&left != 0:
-		if tag.name == "svg" && s.selfClosing || tag.class&raw == 0 && !e.hide {
+		if tag.class&foreign != 0 && s.selfClosing || tag.class&(raw|foreign) == 0 && !e.hide {
 			return
 		}
 	case !e.hide || tag.class&shown != 0 || !hidden(s):
