@@ -18,8 +18,11 @@ type Set struct {
 	shift  int
 }
 
+// Node is the number of a distinct fingerprint in its Set.
+type Node = uint32
+
 type repeat struct {
-	node   int
+	node   Node
 	copies int
 }
 
@@ -35,7 +38,7 @@ func NewSet(fps []fp) *Set {
 			end++
 		}
 		if end-begin > 1 {
-			s.repeats = append(s.repeats, repeat{len(distinct), end - begin})
+			s.repeats = append(s.repeats, repeat{Node(len(distinct)), end - begin})
 		}
 		distinct = append(distinct, fps[begin])
 		begin = end
@@ -76,10 +79,10 @@ func (s *Set) Len() int { return len(s.fps) }
 func (s *Set) Total() int { return s.copies }
 
 // Fingerprint returns that of a node.
-func (s *Set) Fingerprint(node int) fp { return s.fps[node] }
+func (s *Set) Fingerprint(node Node) fp { return s.fps[node] }
 
 // Copies returns how often a node's fingerprint occurs.
-func (s *Set) Copies(node int) int {
+func (s *Set) Copies(node Node) int {
 	i := sort.Search(len(s.repeats), func(i int) bool { return s.repeats[i].node >= node })
 	if i < len(s.repeats) && s.repeats[i].node == node {
 		return s.repeats[i].copies
@@ -88,8 +91,8 @@ func (s *Set) Copies(node int) int {
 }
 
 // Repeated yields the nodes of more than one copy, and the number of copies.
-func (s *Set) Repeated() iter.Seq2[int, int] {
-	return func(yield func(int, int) bool) {
+func (s *Set) Repeated() iter.Seq2[Node, int] {
+	return func(yield func(Node, int) bool) {
 		for _, r := range s.repeats {
 			if !yield(r.node, r.copies) {
 				return
@@ -109,7 +112,7 @@ func (s *Set) EqualPairs() uint64 {
 }
 
 // Node returns the node of a fingerprint.
-func (s *Set) Node(f fp) (node int, found bool) {
+func (s *Set) Node(f fp) (node Node, found bool) {
 	leading := uint64(f) >> s.shift
 	begin, end := int(s.starts[leading]), int(s.starts[leading+1])
 	for begin < end {
@@ -119,7 +122,7 @@ func (s *Set) Node(f fp) (node int, found bool) {
 			end = middle
 		}
 	}
-	return begin, begin < len(s.fps) && s.fps[begin] == f
+	return Node(begin), begin < len(s.fps) && s.fps[begin] == f
 }
 
 // Options of a search.
