@@ -14,7 +14,7 @@ func TestHostilePages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
 	}
-	const size = 16 << 20
+	const size = 8 << 20
 	fill := func(head, fill, tail string) []byte {
 		return []byte(head + strings.Repeat(fill, size/len(fill)) + tail)
 	}
@@ -34,23 +34,33 @@ func TestHostilePages(t *testing.T) {
 		{"less-than signs", fill("", "<", " text")},
 		{"open tags", fill("", "<b>", "text")},
 		{"open hidden", fill("", "<i hidden>", "text")},
-		{"open svg", fill("", "<svg>", "text")},
+		{"open blocks", fill("", "<div>", "text")},
+		{"blocks", fill("", "<div>a</div>", "text")},
+		{"hinted blocks", fill("", "<p class=nav>a", "text")},
+		{"open list items", fill("", "<ul><li>a", "text")},
+		{"cells", fill("", "<table><td>a", "text")},
+		{"end tags", fill(strings.Repeat("<table><td>", 300)+"<div><p>", "</div></li></td>", "<div>text")},
+		{"class of many words", fill(`<div class="`, "nav ", `">text</div>`)},
+		{"open svg", fill("", "<svg>", "<p>text")},
 		{"meta without charset", fill("", "<meta x=y>", "text\xff")},
 		{"windows-1252", fill("", "\x80", "text")},
 		{"not UTF-8", fill("é", "\xff", "é text")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var got Page
-			var err error
-			peak := measureHeap(func() { got, err = Extract(test.body, "", Options{}) })
-			if err != nil || !strings.Contains(got.Text, "text") {
-				t.Errorf("%.40q, %v", got.Text, err)
-			}
-			t.Logf("%.1f times the page", float64(peak)/size)
-			if peak > 24*size {
-				t.Errorf("%d bytes for a page of %d", peak, size)
-			}
-		})
+		for _, mode := range []TextMode{Visible, Main} {
+			t.Run(test.name+"/"+mode.Name(), func(t *testing.T) {
+				var got Page
+				var err error
+				start := time.Now()
+				peak := measureHeap(func() { got, err = Extract(test.body, "", Options{Text: mode}) })
+				if err != nil || !strings.Contains(got.Text, "text") {
+					t.Errorf("%.40q, %v", got.Text, err)
+				}
+				t.Logf("%.1f times the page, %v", float64(peak)/size, time.Since(start))
+				if peak > 24*size {
+					t.Errorf("%d bytes for a page of %d", peak, size)
+				}
+			})
+		}
 	}
 }
 

@@ -9,7 +9,7 @@
 // UTF-8; a page that is UTF-8 already is not copied), and the text is at most
 // 1.2 times the decoded page (no character reference grows by more than a
 // fifth). With what is in use on the way, a page that is made to cost much
-// takes some 20 times its size (TestHostilePages measures it).
+// takes some 12 times its size (TestHostilePages measures it).
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page

@@ -27,7 +27,10 @@ func reference(text []byte) (decoded string, size int) {
 	if decoded, ok := usualReferences[string(text[1:i])]; ok {
 		return decoded, i
 	}
-	if i > 1 && text[1] == '#' {
+	switch {
+	case i == 1:
+		return "&", 1
+	case text[1] == '#':
 		return numericReference(text)
 	}
 	// A name, and what may follow it without a semicolon, is left to the library.
