@@ -127,6 +127,9 @@ func (b *Block) AppendTo(dst []uint64) []uint64 {
 // Verify decodes the whole block and reports the first thing in it that does not
 // follow the format.
 func (b *Block) Verify() error {
+	if b.code == nil && (b.bucket+b.zeros)>>(64-b.width) != 0 {
+		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits have", ErrCorrupt, b.bucket, b.bucket+b.zeros)
+	}
 	fps := b.AppendTo(nil)
 	if len(fps) != b.n {
 		return fmt.Errorf("%w: block breaks off after fingerprint %d of %d", ErrCorrupt, len(fps), b.n)

@@ -57,6 +57,7 @@ func TestBrokenBlocks(t *testing.T) {
 		{"elias-fano, more buckets than bytes", elias, set(4, 0xff, 0xff), false},
 		{"elias-fano, all zeros in the unary part", elias, set(7, 0, 0, 0, 0, 0), true},
 		{"elias-fano, all ones in the unary part", elias, set(7, 0xff, 0xff, 0xff, 0xff, 0xff), true},
+		{"elias-fano, buckets beyond 64 bits", elias, set(6, 0x7f), true},
 		{"huffman, header only", huffman, cut(len(huffman) - 5), false},
 		{"huffman, a byte less", huffman, cut(1), false},
 		{"huffman, a byte more", huffman, more, false},
