@@ -70,14 +70,23 @@ func writeFingerprints(t *testing.T, path string, docs []index.Document) {
 	}
 }
 
-const documentKeys = 60_000
+// sizes of the index that is worked on, and of what is imported into it.
+type sizes struct{ packed, since, deleted, keys, imported int }
 
-// makeIndex makes an index of some 100,000 documents: most are packed, the others came
+func testSizes() sizes {
+	if testing.Short() {
+		return sizes{6_000, 2_000, 200, 4_000, 2_000}
+	}
+	return sizes{90_000, 30_000, 2_000, 60_000, 30_000}
+}
+
+// makeIndex makes an index of which most documents are packed and the others came
 // since, and of both some were replaced and deleted.
 func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 	t.Helper()
 	c := &contents{keyed: make(map[string]fingerprint.Fingerprint)}
-	docs := drawDocuments(r, 90_000, documentKeys)
+	size := testSizes()
+	docs := drawDocuments(r, size.packed, size.keys)
 	c.add(docs)
 	input := dir + ".txt"
 	writeFingerprints(t, input, docs)
@@ -87,11 +96,11 @@ func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs = drawDocuments(r, 30_000, documentKeys)
+	docs = drawDocuments(r, size.since, size.keys)
 	c.add(docs)
 	var gone []string
-	for range 2000 {
-		gone = append(gone, fmt.Sprintf("http://a.example/%d", r.IntN(documentKeys)))
+	for range size.deleted {
+		gone = append(gone, fmt.Sprintf("http://a.example/%d", r.IntN(size.keys)))
 		delete(c.keyed, gone[len(gone)-1])
 	}
 	ctx := context.Background()
@@ -135,7 +144,8 @@ func TestKillCompaction(t *testing.T) {
 	base := filepath.Join(dir, "base")
 	c := makeIndex(t, base, r)
 	before := c.exported()
-	docs := drawDocuments(r, 30_000, documentKeys)
+	size := testSizes()
+	docs := drawDocuments(r, size.imported, size.keys)
 	c.add(docs)
 	input := filepath.Join(dir, "more.txt")
 	writeFingerprints(t, input, docs)

@@ -78,20 +78,23 @@ func TestKillAndRerun(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
-	kills := 5
+	kills, pages := 5, 2000
+	if testing.Short() {
+		kills, pages = 2, 200
+	}
 	if os.Getenv("NEARDUP_LONG") != "" {
 		kills = 60
 	}
 	dir := t.TempDir()
 	input := filepath.Join(dir, "docs.jsonl")
-	writeCopies(t, input, 2000, 4, r)
+	writeCopies(t, input, pages, 4, r)
 	clean := filepath.Join(dir, "clean")
 	mustRun(t, "dedup", "-index", clean, input)
 	want := exported(t, clean)
 
 	for n := range kills {
 		killed := filepath.Join(dir, fmt.Sprint("killed", n))
-		printed := runAndKill(t, r.IntN(7000), "dedup", "-index", killed, input)
+		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "-index", killed, input)
 		stored := make(map[string]bool)
 		for _, line := range exported(t, killed) {
 			_, key, _ := strings.Cut(line, "\t")
