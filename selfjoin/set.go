@@ -56,6 +56,20 @@ func SortedSet(fps []fp) *Set {
 	return s
 }
 
+// Counted returns the set with the number of copies of each node.
+func (s *Set) Counted(copies func(Node) int) *Set {
+	counted := *s
+	counted.repeats, counted.copies = nil, 0
+	for node := range Node(len(s.fps)) {
+		n := copies(node)
+		counted.copies += n
+		if n > 1 {
+			counted.repeats = append(counted.repeats, repeat{node, n})
+		}
+	}
+	return &counted
+}
+
 // makeStarts makes the directory of Node: 1 to 2 nodes for each value on average.
 func (s *Set) makeStarts() {
 	leading := max(bits.Len(uint(len(s.fps)))-1, 0)
