@@ -319,6 +319,9 @@ func (h *history) failToLoad(t *rapid.T) {
 func (h *history) check(t *rapid.T, x *index.Index) {
 	t.Helper()
 	h.m.checkDocuments(t, x)
+	for p := range x.Verify(t.Context()) {
+		t.Fatalf("verify: %v", p)
+	}
 	k, limit := rapid.IntRange(0, h.m.k).Draw(t, "k"), rapid.IntRange(0, 4).Draw(t, "limit")
 	asked := map[[2]string]bool{}
 	for _, d := range h.m.docs {

@@ -115,6 +115,9 @@ func checkReleased(t *testing.T, dir string) {
 	if v, err := x.CheckAndAdd(ctx, index.Document{Key: "http://a.example/copy", Fingerprint: 0x0123456789abcdee}); err != nil || v.Status != index.Duplicate || v.Of.Key != "http://a.example/" {
 		t.Errorf("check: %+v, %v", v, err)
 	}
+	for p := range x.Verify(ctx) {
+		t.Errorf("verify: %v", p)
+	}
 	if n := x.Stats().Documents; n != uint64(len(releasedDocuments())) {
 		t.Errorf("%d documents", n)
 	}

@@ -126,6 +126,9 @@ func look(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options) (found 
 }
 
 func read(x *index.Index) (*state, error) {
+	for p := range x.Verify(context.Background()) {
+		return nil, fmt.Errorf("verify: %v", p)
+	}
 	s := x.Stats()
 	got := &state{docs: make(map[uint64]index.Document), next: s.NextID, generation: s.Generation, plan: s.Plan}
 	for d, err := range x.Documents(context.Background()) {

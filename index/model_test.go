@@ -107,6 +107,7 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 		t.Fatalf("documents %v, not %v", got, byID)
 	}
 	checkTables(t, x, postings)
+	checkVerified(t, x)
 	v, err := x.store.View()
 	if err != nil {
 		t.Fatal(err)

@@ -46,6 +46,7 @@ var commands = []command{
 	deleteCommand,
 	compactCommand,
 	checkpointCommand,
+	verifyCommand,
 	statsCommand,
 	infoCommand,
 	planCommand,

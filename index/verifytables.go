@@ -1,0 +1,196 @@
+package index
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/neardup/neardup/store"
+)
+
+// tableCheck is what table 0 says of the others.
+type tableCheck struct {
+	live   tally // fingerprints that have a live entry and no packed one
+	packed tally
+}
+
+// livePosting is a live entry of table 0.
+type livePosting struct {
+	stored         uint64
+	added, removed store.IDs
+}
+
+// storedPosting is a fingerprint of table 0 with its documents.
+type storedPosting struct {
+	stored       uint64
+	ids          store.IDs
+	live, packed bool
+}
+
+// eachPosting yields the fingerprints of table 0 in order.
+func (v *verifier) eachPosting(yield func(storedPosting) bool) (info store.PackedTableInfo, err error) {
+	var liveErr error
+	next, stop := iter.Pull(func(yield func(livePosting) bool) {
+		liveErr = v.s.LivePostings(func(stored uint64, added, removed store.IDs) bool {
+			return yield(livePosting{stored, added, removed})
+		})
+	})
+	defer stop()
+	l, more := next()
+	goOn := true
+	liveUpTo := func(end uint64, all bool) {
+		for goOn && more && (all || l.stored < end) {
+			goOn = yield(storedPosting{stored: l.stored, ids: l.added, live: true})
+			l, more = next()
+		}
+	}
+	info, err = v.s.PackedPostings(func(stored uint64, ids store.IDs) bool {
+		liveUpTo(stored, false)
+		if !goOn {
+			return false
+		}
+		p := storedPosting{stored: stored, ids: ids, packed: true}
+		if more && l.stored == stored {
+			p.ids, p.live = ids.Union(l.added).Without(l.removed), true
+			l, more = next()
+		}
+		goOn = yield(p)
+		return goOn
+	})
+	if err == nil {
+		liveUpTo(0, true)
+	}
+	return info, errors.Join(err, liveErr)
+}
+
+// checkPostings reads table 0.
+func (v *verifier) checkPostings() error {
+	filters, err := v.packedFilters(0)
+	if err != nil {
+		return err
+	}
+	var posted tally
+	info, err := v.eachPosting(func(p storedPosting) bool {
+		switch {
+		case p.packed:
+			v.tables.packed.add(v.seeds, p.stored, 0)
+			v.checkEntry(filters, 0, p.stored)
+		default:
+			v.tables.live.add(v.seeds, p.stored, 0)
+		}
+		if p.live {
+			v.checkLiveFilter(p.stored)
+		}
+		v.checkPosting(tableKey('t', 0, p.stored), p.stored, p.ids, &posted)
+		return !v.stopped
+	})
+	if err != nil {
+		return err
+	}
+	if err := v.checkPackedTable(0, info); err != nil {
+		return err
+	}
+	return v.compareDocuments(posted, func(yield func(uint64, store.IDs) bool) error {
+		_, err := v.eachPosting(func(p storedPosting) bool { return yield(p.stored, p.ids) })
+		return err
+	})
+}
+
+// checkPackedTable compares what was found of a packed table with meta and the directory.
+func (v *verifier) checkPackedTable(table int, found store.PackedTableInfo) error {
+	var said store.PackedTableInfo
+	if table < len(v.meta.Packed) {
+		said = v.meta.Packed[table]
+	}
+	if found != said && v.s.Complete("meta", "packed") {
+		v.problem(Miscounted, "meta", "", "packed table %d: %+v, and meta says %+v", table, found, said)
+	}
+	return v.s.Directory(table)
+}
+
+// checkTables compares the other tables with table 0.
+func (v *verifier) checkTables() error {
+	for i := 1; i < len(v.x.plan.Tables); i++ {
+		if err := v.checkTable(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) checkTable(table int) error {
+	t := &v.x.plan.Tables[table]
+	var live, packed tally
+	err := v.s.Live(table, func(permuted uint64) bool {
+		live.add(v.seeds, t.Permutation.invert(permuted), 0)
+		return !v.stopped
+	})
+	if err != nil {
+		return err
+	}
+	filters, err := v.packedFilters(table)
+	if err != nil {
+		return err
+	}
+	var fps []uint64
+	info, err := v.s.Packed(table, func(b *store.Block) bool {
+		fps = b.AppendTo(fps[:0])
+		for _, permuted := range fps {
+			packed.add(v.seeds, t.Permutation.invert(permuted), 0)
+			v.checkEntry(filters, table, permuted)
+		}
+		return !v.stopped
+	})
+	if err == nil {
+		err = v.checkPackedTable(table, info)
+	}
+	if err != nil || !v.complete("entries of table with table 0", "table", "packed") {
+		return err
+	}
+	if live != v.tables.live {
+		err = v.compareTables(table, false)
+	}
+	if err == nil && packed != v.tables.packed {
+		err = v.compareTables(table, true)
+	}
+	return err
+}
+
+// compareTables finds the entries by which a table differs from table 0.
+func (v *verifier) compareTables(table int, packed bool) error {
+	t := &v.x.plan.Tables[table]
+	keyspace, letter := "table", 't'
+	if packed {
+		keyspace, letter = "packed", 'u'
+	}
+	return differences(v.ctx, v.spill(),
+		func(add func(a, b uint64) error) error {
+			return v.each(func(each func(error) bool) error {
+				_, err := v.eachPosting(func(p storedPosting) bool { return p.packed != packed || each(add(p.stored, 0)) })
+				return err
+			})
+		},
+		func(add func(a, b uint64) error) error {
+			return v.each(func(each func(error) bool) error {
+				if !packed {
+					return v.s.Live(table, func(permuted uint64) bool { return each(add(t.Permutation.invert(permuted), 0)) })
+				}
+				_, err := v.s.Packed(table, func(b *store.Block) bool {
+					for _, permuted := range b.AppendTo(nil) {
+						if !each(add(t.Permutation.invert(permuted), 0)) {
+							return false
+						}
+					}
+					return true
+				})
+				return err
+			})
+		},
+		func(inFirst bool, stored, _ uint64) {
+			key := tableKey(letter, table, t.Permute(stored))
+			if inFirst {
+				v.problem(Missing, keyspace, key, "table %d has no entry of fingerprint %016x, which is in table 0", table, stored)
+			} else {
+				v.problem(Unexpected, keyspace, key, "table %d has an entry of fingerprint %016x, which is not in table 0", table, stored)
+			}
+		})
+}
