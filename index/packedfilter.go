@@ -141,6 +141,21 @@ func (f *packedFilters) bytes() int64 {
 	return int64(n)
 }
 
+// wait returns once the filters are loaded: for many queries at once that is worth it.
+func (f *packedFilters) wait(ctx context.Context) error {
+	loaded := make(chan struct{})
+	go func() {
+		f.done.Wait()
+		close(loaded)
+	}()
+	select {
+	case <-loaded:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // close stops the loading and waits for its end.
 func (f *packedFilters) close() {
 	f.cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/store"
@@ -17,6 +18,7 @@ type query struct {
 	limit int // 0: none
 	wanted
 	shingles []fingerprint.Fingerprint // of the queries of a batch; nil: none
+	method   BatchMethod               // of a batch; "": by cost
 }
 
 // MaxDistance asks for matches within k bits instead of the index's MaxDistance.
@@ -53,6 +55,9 @@ func (x *Index) query(opts []QueryOption) (query, error) {
 	if q.k < 0 || q.k > x.plan.MaxDistance {
 		return query{}, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, q.k, x.plan.MaxDistance)
 	}
+	if q.method != "" && !slices.Contains(batchMethods, q.method) {
+		return query{}, fmt.Errorf("there is no way %q to answer many queries; there are %q", q.method, batchMethods)
+	}
 	if q.limit < 0 {
 		return query{}, fmt.Errorf("query limit %d is negative", q.limit)
 	}
@@ -86,6 +91,11 @@ func (r *reader) matches(ctx context.Context, fp fingerprint.Fingerprint, q quer
 	if err != nil {
 		return nil, err
 	}
+	return r.matchesOf(ctx, hits, &q)
+}
+
+// matchesOf returns the documents of hits, which are sorted, that a query asks for.
+func (r *reader) matchesOf(ctx context.Context, hits []hit, q *query) ([]Match, error) {
 	var matches []Match
 	for found, err := range r.documents(hits) {
 		if err == nil {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -19,6 +20,12 @@ type Answer struct {
 // QueryBatch queries many fingerprints at once, on all cores, and yields their
 // answers in the order of fps. All are answered of one moment. It stops at the
 // first error, which it yields. The index must not be closed from within the loop.
+//
+// Many queries are not answered one by one, but so that the index is read in order, or
+// once from beginning to end: PlanBatch says which, By asks for one of the ways. They
+// differ in time only. At most a million queries are under way at once; they take some
+// 100 bytes each, and 48 for each matching fingerprint, of which there are 4 million
+// at most before fewer queries are taken at once.
 func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, opts ...QueryOption) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
 		if err := x.begin(ctx); err != nil {
@@ -34,15 +41,70 @@ func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, o
 			yield(Answer{}, err)
 			return
 		}
+		if q.method == "" {
+			q.method = x.planBatch(len(fps), q.k).Method
+		}
 		if err := x.queryBatch(ctx, fps, q, yield); err != nil {
 			yield(Answer{}, err)
 		}
 	}
 }
 
+// batchWindow is how many queries are searched together.
+const batchWindow = 1 << 20
+
+// leastWindow is how many queries are answered one by one if together they have too many
+// hits to be kept.
+const leastWindow = 1 << 10
+
+// queryBatch answers window after window.
+func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q query, yield func(Answer, error) bool) error {
+	workers := min(runtime.GOMAXPROCS(0), (len(fps)+queryChunkLen-1)/queryChunkLen)
+	readers, err := x.sameReaders(workers)
+	if err != nil {
+		return err
+	}
+	err = eachWindow(ctx, readers, fps, q, yield)
+	return errors.Join(err, closeAll(readers))
+}
+
+func eachWindow(ctx context.Context, readers []*reader, fps []fingerprint.Fingerprint, q query, yield func(Answer, error) bool) error {
+	size := batchWindow
+	if q.method == QueryEach {
+		size = max(1, len(fps))
+	}
+	for start := 0; start < len(fps); {
+		w := answering{query: q, start: start, fps: fps[start:min(start+size, len(fps))]}
+		if q.method != QueryEach && size > leastWindow {
+			var err error
+			w.hits, err = searchBatch(ctx, readers, w.fps, q)
+			if errors.Is(err, errManyHits) {
+				size /= 4
+				continue
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if more, err := w.answer(ctx, readers, yield); !more || err != nil {
+			return err
+		}
+		start += len(w.fps)
+	}
+	return nil
+}
+
+// answering is a window of queries on their way to answers.
+type answering struct {
+	query
+	start int
+	fps   []fingerprint.Fingerprint
+	hits  *batchHits // nil: they are not known
+}
+
 // queryChunk is a run of queries that one worker answers.
 type queryChunk struct {
-	start   int
+	start   int // in the window
 	fps     []fingerprint.Fingerprint
 	answers [][]Match
 	err     error
@@ -55,16 +117,11 @@ const (
 	chunksAhead = 4
 )
 
-// queryBatch lets workers answer chunk by chunk, ahead of what is yielded.
-func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q query, yield func(Answer, error) bool) error {
-	workers := min(runtime.GOMAXPROCS(0), (len(fps)+queryChunkLen-1)/queryChunkLen)
-	readers, err := x.sameReaders(workers)
-	if err != nil {
-		return err
-	}
-	defer closeAll(readers)
+// answer lets workers answer chunk by chunk, ahead of what is yielded. more is false if
+// the caller wants no more.
+func (w *answering) answer(ctx context.Context, readers []*reader, yield func(Answer, error) bool) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	work := make(chan *queryChunk, workers*chunksAhead)
+	work := make(chan *queryChunk, len(readers)*chunksAhead)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(work)
@@ -72,15 +129,15 @@ func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q
 	for _, r := range readers {
 		wg.Go(func() {
 			for c := range work {
-				c.answer(ctx, r, q)
+				w.answerChunk(ctx, r, c)
 			}
 		})
 	}
 	var ahead []*queryChunk
-	for next := 0; next < len(fps) || len(ahead) > 0; ahead = ahead[1:] {
-		for next < len(fps) && len(ahead) < cap(work) {
-			end := min(next+queryChunkLen, len(fps))
-			c := &queryChunk{start: next, fps: fps[next:end], done: make(chan struct{})}
+	for next := 0; next < len(w.fps) || len(ahead) > 0; ahead = ahead[1:] {
+		for next < len(w.fps) && len(ahead) < cap(work) {
+			end := min(next+queryChunkLen, len(w.fps))
+			c := &queryChunk{start: next, fps: w.fps[next:end], done: make(chan struct{})}
 			work <- c // has room
 			ahead = append(ahead, c)
 			next = end
@@ -88,26 +145,35 @@ func (x *Index) queryBatch(ctx context.Context, fps []fingerprint.Fingerprint, q
 		c := ahead[0]
 		<-c.done
 		for i, matches := range c.answers {
-			if !yield(Answer{c.start + i, matches}, nil) {
-				return nil
+			if !yield(Answer{w.start + c.start + i, matches}, nil) {
+				return false, nil
 			}
 		}
 		if c.err != nil {
-			return c.err
+			return false, c.err
 		}
 	}
-	return nil
+	return true, nil
 }
 
-func (c *queryChunk) answer(ctx context.Context, r *reader, q query) {
+func (w *answering) answerChunk(ctx context.Context, r *reader, c *queryChunk) {
 	defer close(c.done)
 	c.answers = make([][]Match, 0, len(c.fps))
+	q := w.query
+	var hits []hit
 	for i, fp := range c.fps {
 		if q.shingles != nil {
-			q.shingle = q.shingles[c.start+i]
+			q.shingle = q.shingles[w.start+c.start+i]
 		}
 		var matches []Match
-		if c.err = ctx.Err(); c.err == nil {
+		c.err = ctx.Err()
+		switch {
+		case c.err != nil:
+		case w.hits != nil:
+			if hits = w.hits.of(hits[:0], c.start+i); len(hits) > 0 {
+				matches, c.err = r.matchesOf(ctx, hits, &q)
+			}
+		default:
 			matches, c.err = r.matches(ctx, fp, q)
 		}
 		if c.err != nil {

@@ -32,6 +32,7 @@ type search struct {
 	k      int
 	hits   []hit
 	steps  int
+	cursor *store.PackedCursor // nil: blocks are read one by one
 }
 
 // search probes the tables and returns every stored fingerprint within k bits of
@@ -76,7 +77,8 @@ func (s *search) packed() error {
 		query := t.Permutation.apply(s.stored)
 		s.flips = s.x.filters.appendMaybe(s.flips[:0], i, query)
 		for _, flips := range s.flips {
-			if err := s.probePacked(i, p, query, flips); err != nil {
+			first, last := t.prefixRange(query ^ flips)
+			if err := s.probePacked(i, p, query, first, last); err != nil {
 				return err
 			}
 		}
@@ -84,12 +86,19 @@ func (s *search) packed() error {
 	return nil
 }
 
-// probePacked looks at the packed fingerprints that have the prefix of the query with
-// some bits flipped.
-func (s *search) probePacked(table int, p *store.PackedTable, query, flips uint64) error {
-	first, last := s.x.plan.Tables[table].prefixRange(query ^ flips)
+// block reads a block, by the cursor if there is one.
+func (s *search) block(p *store.PackedTable, i int) (store.Block, error) {
+	if s.cursor != nil {
+		return s.cursor.Block(i)
+	}
+	return p.Block(i)
+}
+
+// probePacked looks at the packed fingerprints from first to last, which have the
+// prefix of the query with some bits flipped.
+func (s *search) probePacked(table int, p *store.PackedTable, query, first, last uint64) error {
 	for b := p.Find(first); b < p.Blocks(); b++ {
-		block, err := p.Block(b)
+		block, err := s.block(p, b)
 		if err != nil {
 			return err
 		}
@@ -198,21 +207,26 @@ func (s *search) probeLive() error {
 		t := &s.x.plan.Tables[probe.table]
 		query := t.Permutation.apply(s.stored)
 		first, last := t.prefixRange(query ^ probe.flips)
-		var failed error
-		err := s.v.Scan(probe.table, first, last, func(candidate uint64) bool {
-			n := len(s.hits)
-			s.candidate(probe.table, query, candidate, -1, 0)
-			if probe.table == 0 && len(s.hits) > n {
-				failed = s.readPosting(&s.hits[n])
-			}
-			failed = cmp.Or(failed, s.goOn(1))
-			return failed == nil
-		})
-		if err = cmp.Or(err, failed, s.goOn(1)); err != nil {
+		if err := s.probeLiveRange(probe.table, query, first, last); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// probeLiveRange looks at the live entries from first to last.
+func (s *search) probeLiveRange(table int, query, first, last uint64) error {
+	var failed error
+	err := s.v.Scan(table, first, last, func(candidate uint64) bool {
+		n := len(s.hits)
+		s.candidate(table, query, candidate, -1, 0)
+		if table == 0 && len(s.hits) > n {
+			failed = s.readPosting(&s.hits[n])
+		}
+		failed = cmp.Or(failed, s.goOn(1))
+		return failed == nil
+	})
+	return cmp.Or(err, failed, s.goOn(1))
 }
 
 // readPosting takes the posting of a hit from where the scan of table 0 is.

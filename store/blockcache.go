@@ -109,6 +109,16 @@ func (c *blockCache) add(slot *blockSlot, block *cachedBlock) {
 	slot.block.Store(block)
 }
 
+// addIfRoom is add, unless another block would have to make room.
+func (c *blockCache) addIfRoom(slot *blockSlot, block *cachedBlock) {
+	c.mu.Lock()
+	room := c.bytes+cost(block) <= c.limit
+	c.mu.Unlock()
+	if room {
+		c.add(slot, block)
+	}
+}
+
 // evict drops one block; there must be one.
 func (c *blockCache) evict() {
 	// Readers may set the bits again behind the hand, so it stops after a round.

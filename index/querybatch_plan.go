@@ -1,0 +1,146 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/neardup/neardup/scan"
+)
+
+// BatchMethod is a way to answer many queries at once.
+type BatchMethod string
+
+const (
+	// QueryEach answers query by query.
+	QueryEach BatchMethod = "each"
+	// QuerySorted goes table by table, with the probes of all queries in its order.
+	QuerySorted BatchMethod = "sorted"
+	// QueryScan reads table 0 once from beginning to end, and compares everything in it
+	// with all queries at once (paper, section 3.2: the plan for batches).
+	QueryScan BatchMethod = "scan"
+)
+
+var batchMethods = []BatchMethod{QueryEach, QuerySorted, QueryScan}
+
+// By makes QueryBatch answer in a given way. Default: the one that is expected to take
+// the least time.
+func By(method BatchMethod) QueryOption { return func(q *query) { q.method = method } }
+
+// BatchPlan is how QueryBatch answers, with what it expects of each way.
+type BatchPlan struct {
+	Method  BatchMethod   `json:"method"`
+	Queries int           `json:"queries"`
+	Each    time.Duration `json:"each"`
+	Sorted  time.Duration `json:"sorted"`
+	Scan    time.Duration `json:"scan"`
+}
+
+func (p BatchPlan) String() string {
+	return fmt.Sprintf("%d queries, %s: expected are %s by each, %s by sorted, %s by scan", p.Queries, p.Method,
+		nanoseconds(float64(p.Each)), nanoseconds(float64(p.Sorted)), nanoseconds(float64(p.Scan)))
+}
+
+// PlanBatch returns how QueryBatch would answer so many queries now. It depends on
+// what is in memory. Errors: ErrClosed, ErrDistance, ctx's.
+func (x *Index) PlanBatch(ctx context.Context, queries int, opts ...QueryOption) (BatchPlan, error) {
+	if err := x.begin(ctx); err != nil {
+		return BatchPlan{}, err
+	}
+	defer x.end()
+	q, err := x.query(opts)
+	if err != nil {
+		return BatchPlan{}, err
+	}
+	p := x.planBatch(queries, q.k)
+	if q.method != "" {
+		p.Method = q.method
+	}
+	return p, nil
+}
+
+// leastBatch is the number of queries below which nothing is gained by sorting.
+const leastBatch = 1 << 10
+
+func (x *Index) planBatch(queries, k int) BatchPlan {
+	e := batchEstimate{
+		plan: x.plan, costs: DefaultCosts(), queries: queries, k: k,
+		packed: int64(x.store.PackedEntries()), cached: x.store.PackedCached(), cores: runtime.GOMAXPROCS(0),
+	}
+	return e.choose()
+}
+
+func (e *batchEstimate) choose() BatchPlan {
+	p := BatchPlan{Method: QueryEach, Queries: e.queries, Each: e.each(), Sorted: e.sorted(), Scan: e.scan()}
+	if e.queries < leastBatch {
+		return p
+	}
+	if p.Sorted < p.Each {
+		p.Method = QuerySorted
+	}
+	if e.packed > 0 && p.Scan < min(p.Sorted, p.Each) {
+		p.Method = QueryScan
+	}
+	return p
+}
+
+// batchEstimate is what the times of a batch are reckoned from.
+type batchEstimate struct {
+	plan    *Plan
+	costs   Costs
+	queries int
+	k       int
+	packed  int64
+	cached  float64 // part of the packed blocks that is in memory
+	cores   int
+}
+
+// Nanoseconds.
+const (
+	sortedProbeCost = 150  // to keep a probe until its turn, and to sort it
+	orderedRead     = 4000 // to read a block that is not in memory, in the order of its table
+	decodeCost      = 1.5  // to decode a fingerprint of a block
+)
+
+func (e *batchEstimate) onCores(ns float64) time.Duration {
+	return time.Duration(min(ns/float64(e.cores), math.MaxInt64/2))
+}
+
+func (e *batchEstimate) each() time.Duration {
+	estimate := e.plan.Estimate(e.packed, e.costs, 0)
+	each := estimate.Warm + (estimate.Disk-estimate.Warm)*(1-e.cached)
+	return e.onCores(each * float64(e.queries))
+}
+
+// blocks returns how many blocks a table has.
+func (e *batchEstimate) blocks(table int) float64 {
+	bits := 64 - math.Log2(float64(max(e.packed, 2))) + 1.44
+	if table == 0 {
+		bits += math.Log2(float64(max(e.packed, 2)))
+	}
+	return float64(e.packed) * bits / 8 / blockBytes
+}
+
+func (e *batchEstimate) sorted() time.Duration {
+	sum := 0.0
+	for i, t := range e.plan.Tables {
+		at := t.estimate(e.packed, unlimited)
+		probes := float64(e.queries) * at.passing
+		sum += float64(e.queries)*float64(at.lookups)*e.costs.FilterLookup +
+			probes*(sortedProbeCost+e.costs.PackedProbe/2) + float64(e.queries)*at.candidates*e.costs.PackedCandidate
+		blocks := e.blocks(i)
+		sum += e.reads(blocks * -math.Expm1(-probes/max(blocks, 1)))
+	}
+	return e.onCores(sum)
+}
+
+// reads returns what reading so many blocks in order takes.
+func (e *batchEstimate) reads(blocks float64) float64 { return blocks * (1 - e.cached) * orderedRead }
+
+func (e *batchEstimate) scan() time.Duration {
+	windows := math.Ceil(float64(e.queries) / batchWindow)
+	each := 1e9*scan.Cost(min(e.queries, batchWindow), e.k, e.packed, 0) + float64(e.packed)*decodeCost
+	return e.onCores(windows * (each + e.reads(e.blocks(0))))
+}
