@@ -73,23 +73,23 @@ func byRank(ranks []uint32) func(rank uint32) Node {
 	return func(rank uint32) Node { return order[rank] }
 }
 
-// Ranks returns ranks for Stars: the place of each node among all when they are sorted
-// by what values has for them, ascending, and where that is equal by their numbers.
-func Ranks(values []uint64) []uint32 {
-	order := make([]uint32, len(values))
+// Ranks returns ranks for Stars: the place of each node among all when they are sorted.
+// before must be a strict order of nodes of which no two are equal.
+func (s *Set) Ranks(before func(a, b Node) bool) []uint32 {
+	order := make([]Node, len(s.fps))
 	for i := range order {
-		order[i] = uint32(i)
+		order[i] = Node(i)
 	}
-	slices.SortStableFunc(order, func(a, b uint32) int {
+	slices.SortFunc(order, func(a, b Node) int {
 		switch {
-		case values[a] < values[b]:
+		case a == b:
+			return 0
+		case before(a, b):
 			return -1
-		case values[a] > values[b]:
-			return 1
 		}
-		return 0
+		return 1
 	})
-	ranks := make([]uint32, len(values))
+	ranks := make([]uint32, len(order))
 	for rank, node := range order {
 		ranks[node] = uint32(rank)
 	}

@@ -1,0 +1,44 @@
+package selfjoin
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestPlacesAreWhereTheCopiesAre(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 3))
+	for _, n := range []int{0, 1, 2, 100, 20_000} {
+		fps := fill(n, func(int, []fp) fp { return fp(r.IntN(1+n/2)) << (r.IntN(2) * 40) })
+		want := map[fp][]uint32{}
+		for i, f := range fps {
+			want[f] = append(want[f], uint32(i))
+		}
+		s := NewSet(slices.Clone(fps))
+		places := s.Places(fps)
+		if s.Len() != len(want) || s.Total() != n {
+			t.Fatalf("seed %d, n = %d: %d nodes of %d, want %d", seed, n, s.Len(), s.Total(), len(want))
+		}
+		pairs := uint64(0)
+		for node := range Node(s.Len()) {
+			f := s.Fingerprint(node)
+			if got := places.Of(node); !slices.Equal(got, want[f]) || s.Copies(node) != len(got) {
+				t.Fatalf("seed %d, n = %d: %v at %v, %d copies, want %v", seed, n, f, got, s.Copies(node), want[f])
+			}
+			if got, found := s.Node(f); !found || got != node {
+				t.Fatalf("seed %d, n = %d: Node(%v) is %d, %v, want %d", seed, n, f, got, found, node)
+			}
+			pairs += uint64(len(want[f])) * uint64(len(want[f])-1) / 2
+		}
+		if s.EqualPairs() != pairs {
+			t.Errorf("seed %d, n = %d: %d pairs of equals, want %d", seed, n, s.EqualPairs(), pairs)
+		}
+		for range 1000 {
+			f := fp(r.IntN(1+n)) << (r.IntN(2) * 40)
+			if _, found := s.Node(f); found != (want[f] != nil) {
+				t.Fatalf("seed %d, n = %d: Node(%v) found %v", seed, n, f, found)
+			}
+		}
+	}
+}
