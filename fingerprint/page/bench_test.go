@@ -65,24 +65,38 @@ func generatedPage() []byte {
 	return []byte(b.String())
 }
 
+// densePage is 256 KiB of tags with hardly any text between them.
+func densePage() []byte {
+	var b strings.Builder
+	b.WriteString("<!DOCTYPE html><title>Dense</title><table class='grid'>")
+	for b.Len() < 256<<10 {
+		b.WriteString("<tr><td class=a><b>1</b><td><i id='x'>2</i>&nbsp;<td data-x=\"&quot;\"><a href=#><span>3</span></a>")
+	}
+	return []byte(b.String())
+}
+
 func BenchmarkExtract(b *testing.B) {
 	run := func(name string, pages [][]byte, size int64, contentType string) {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(size)
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, page := range pages {
-					if _, err := Extract(page, contentType, Options{}); err != nil {
-						b.Fatal(err)
+		for _, mode := range []TextMode{Visible, Main} {
+			b.Run(name+"/"+mode.Name(), func(b *testing.B) {
+				b.SetBytes(size)
+				b.ReportAllocs()
+				for b.Loop() {
+					for _, page := range pages {
+						if _, err := Extract(page, contentType, Options{Text: mode}); err != nil {
+							b.Fatal(err)
+						}
 					}
 				}
-			}
-		})
+			})
+		}
 	}
 	generated := generatedPage()
 	run("generated", [][]byte{generated}, int64(len(generated)), "")
 	latin := []byte(strings.ReplaceAll(string(generated), "link", "l\xe9en"))
 	run("generated-windows-1252", [][]byte{latin}, int64(len(latin)), "text/html; charset=windows-1252")
+	dense := densePage()
+	run("dense", [][]byte{dense}, int64(len(dense)), "")
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, size := realPages(b, set+"/docs.jsonl.gz")
 		run(set, pages, size, "")

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,7 +14,7 @@ func FuzzExtract(f *testing.F) {
 	for _, seed := range []string{
 		"", "<title>a</title><p>b&nGt;", "<svg><p hidden>x", "<li hidden>a<li>b<ul></ul></ul>",
 		"<script><!--<script></script>x</script>y", "\xff\xfea\x00", "<meta charset=gbk>\xc4\xe3", "<a b='", "<!--",
-		"<textarea>&amp</textarea>", "<plaintext><b>", "<td hidden><table></td></table>x",
+		"<textarea>&amp</textarea>", "<plaintext><b>", "<main><p>a</main><div class=nav>b", "<ul><li class=menu>a<li>b<table><td></ul></table>", "<td hidden><table></td></table>x",
 	} {
 		f.Add([]byte(seed), "text/html; charset=shift_jis")
 		f.Add([]byte(seed), "")
@@ -41,6 +42,18 @@ func FuzzExtract(f *testing.F) {
 			if line != strings.Join(strings.FieldsFunc(line, isSpace), " ") {
 				t.Fatalf("white space is left in %q", line)
 			}
+		}
+		main, err := Extract(body, contentType, Options{Text: Main})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := strings.Split(got.Text, "\n")
+		for line := range strings.SplitSeq(main.Text, "\n") {
+			at := slices.Index(rest, line)
+			if at < 0 {
+				t.Fatalf("%q of the main text is not in the visible text %q, or not in that place", line, got.Text)
+			}
+			rest = rest[at+1:]
 		}
 		if all := allText(decoded); !subsequence(got.Text, all) {
 			t.Fatalf("%q is not in the text %q of the page", got.Text, all)
