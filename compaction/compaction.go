@@ -37,9 +37,9 @@ func afterwards(err error) error {
 // free disk for the new tables beside the old ones and for sorting: about 25 bytes
 // a fingerprint in all with two tables.
 //
-// Errors: those of index.Open, ctx's, those of the file system, and ErrDone. Whatever
-// it is, the documents are what they were; after any but ErrDone the tables are packed
-// or as they were, and Run does the rest when it is called again.
+// Errors: those of index.Open, ctx's, those of the file system, ErrFailed and ErrDone.
+// Whatever it is, the documents are what they were; after any but ErrDone the tables are
+// packed or as they were, and Run does the rest when it is called again.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	err = work(dir, &opts, &report, func(s *store.Store, plan *index.Plan) error {
@@ -61,6 +61,19 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 	return report, nil
 }
 
+// settle finds out whether work was done of which the store could not know, and makes it
+// last.
+func settle(dir string, opts *Options, generation uint64, err error) error {
+	s, openErr := openStore(dir, opts)
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	if s.Generation() > generation {
+		err = afterwards(err)
+	}
+	return errors.Join(err, s.Close())
+}
+
 // work opens the closed index in dir, does f, and completes the report. When f is done,
 // any error is ErrDone.
 func work(dir string, opts *Options, report *Report, f func(*store.Store, *index.Plan) error) (err error) {
@@ -75,6 +88,9 @@ func work(dir string, opts *Options, report *Report, f func(*store.Store, *index
 	defer func() {
 		if !done { // or a function of the caller's has panicked
 			err = errors.Join(err, s.Close())
+		}
+		if !done && errors.Is(err, index.ErrFailed) {
+			err = settle(dir, opts, s.Generation(), err)
 		}
 	}()
 	plan, err := planOf(s, opts)

@@ -38,7 +38,9 @@ type LoadOptions struct {
 //
 // Errors: those of index.Open, of what docs yields, ctx's, those of the file system, and
 // ErrDone, with which all documents are loaded. With any other none is: the index is as it
-// was, or there and empty if it was to be made.
+// was, or there and empty if it was to be made. Only index.ErrFailed without ErrDone, of a
+// disk that failed in the very moment and still does, leaves open which of the two: see
+// Stats of the index once it can be opened.
 func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
 	defer report.timed(time.Now())
 	if err := prepare(dir, &opts); err != nil {

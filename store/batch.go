@@ -142,7 +142,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 		return nil, errors.Join(b.err, b.Close())
 	}
 	if !sync {
-		if err := s.db.Apply(b.batch, pebble.NoSync); err != nil {
+		if err := s.guard(func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
 			return nil, s.fail(err)
 		}
 		return b.Close, nil
@@ -150,7 +150,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 	// Last must name the commit by the time that a View can show it.
 	commit := &Commit{done: make(chan struct{})}
 	before := s.last.Swap(commit)
-	if err := s.db.ApplyNoSyncWait(b.batch, pebble.Sync); err != nil {
+	if err := s.guard(func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
 		s.last.Store(before)
 		commit.err = s.fail(err)
 		close(commit.done)
@@ -158,7 +158,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 	}
 	return func() error {
 		defer close(commit.done)
-		if commit.err = s.fail(b.batch.SyncWait()); commit.err != nil {
+		if commit.err = s.fail(s.guard(b.batch.SyncWait)); commit.err != nil {
 			return commit.err
 		}
 		return b.Close()
@@ -190,14 +190,16 @@ func (s *Store) Sync() error {
 	return s.commit(mark)
 }
 
-// commit applies a batch and waits until it is durable. Pebble's own calls for that
-// end the process where the log fails.
+// commit applies a batch and waits until it is durable.
 func (s *Store) commit(b *pebble.Batch) error {
-	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+	err := s.guard(func() error {
+		if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+			return err
+		}
+		return b.SyncWait()
+	})
+	if err != nil {
 		return s.fail(err)
-	}
-	if err := s.fail(b.SyncWait()); err != nil {
-		return err
 	}
 	return b.Close()
 }

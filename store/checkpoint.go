@@ -121,7 +121,7 @@ func (c *checkpoint) make() error {
 		}
 	} else {
 		c.s.watched.copying.Store(c)
-		err := c.s.db.Checkpoint(c.staging)
+		err := c.s.guard(func() error { return c.s.db.Checkpoint(c.staging) })
 		c.s.watched.copying.Store(nil)
 		if err = errors.Join(classify(err), c.unsynced); err != nil {
 			return err

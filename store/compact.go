@@ -12,7 +12,7 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return classify(s.db.Compact(ctx, []byte{0}, []byte{tableKeyspace}, true))
+	return classify(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{tableKeyspace}, true) }))
 }
 
 // HasLive reports whether there is any live entry.

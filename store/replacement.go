@@ -193,11 +193,13 @@ func (r *Replacement) Commit(ctx context.Context, plan string, counters Counters
 		return err
 	}
 	db := r.store.db
-	if err := db.Flush(); err != nil {
-		return classify(err)
-	}
-	_, err = db.IngestAndExcise(ctx, r.paths, nil, nil, pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}})
-	return classify(err)
+	return classify(r.store.guard(func() error {
+		if err := db.Flush(); err != nil {
+			return err
+		}
+		_, err := db.IngestAndExcise(ctx, r.paths, nil, nil, pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}})
+		return err
+	}))
 }
 
 func (r *Replacement) addMeta(plan string, counters Counters) error {

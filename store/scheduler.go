@@ -14,6 +14,7 @@ type lateScheduler struct {
 	db      pebble.DBForCompaction
 	opened  atomic.Bool
 	running atomic.Int64
+	paused  func() bool   // nothing may begin now; nil: never so
 	poke    chan struct{} // look for what waits
 	stop    chan struct{}
 	stopped chan struct{}
@@ -69,7 +70,7 @@ func (s *lateScheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 
 // take counts one more as running, if it may.
 func (s *lateScheduler) take() bool {
-	for s.opened.Load() {
+	for s.opened.Load() && (s.paused == nil || !s.paused()) {
 		n := s.running.Load()
 		if n >= int64(s.db.GetAllowedWithoutPermission()) {
 			return false

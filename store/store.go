@@ -50,6 +50,8 @@ type Store struct {
 	readOnly bool
 
 	watched     *watchedFS
+	watch       *failStop // nil if nothing is written
+	lock        *onceLock
 	checkpoints chan struct{} // has one while one is made
 
 	generation   uint64 // of the packed tables; 0: none
@@ -59,8 +61,10 @@ type Store struct {
 	unreserve    func()         // gives back to Pebble's cache what cache took of it
 	packed       []*PackedTable // by table; none if generation is 0
 
-	last   atomic.Pointer[Commit] // the newest commit that was applied
-	failed atomic.Pointer[error]  // the first commit that could not be made durable
+	last        atomic.Pointer[Commit] // the newest commit that was applied
+	lastMetrics atomic.Pointer[pebble.Metrics]
+
+	failed atomic.Pointer[error] // the first commit that could not be made durable
 }
 
 // Open opens the store in dir, or makes it. Errors: fs.ErrNotExist, ErrNotIndex,
@@ -87,29 +91,41 @@ func open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(dir, opts.FS)
+	held := &onceLock{FS: opts.FS}
+	lock, err := lockDir(dir, held)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close() // Pebble holds a reference of its own
 
+	if err := checkLogs(dir, opts.FS); err != nil {
+		return nil, err
+	}
 	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
-	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1)}
-	s.watched = &watchedFS{FS: opts.FS, failed: s.fail} // a pointer: Pebble compares file systems
+	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: held}
+	if !s.readOnly {
+		s.watch = newFailStop(opts.FS, dir, func(err error) { s.fail(err) })
+		opts.FS = s.watch
+	}
+	s.watched = &watchedFS{FS: opts.FS} // a pointer: Pebble compares file systems
 	opts.FS = s.watched
 	s.options = pebbleOptions(opts, cache, lock)
 	scheduler := newLateScheduler()
 	s.options.Experimental.CompactionScheduler = scheduler
-	if s.db, err = pebble.Open(dir, s.options); err != nil {
-		return nil, classify(err)
+	if s.watch != nil {
+		s.options.EventListener = s.watch.eventListener(s.options.Logger)
+		scheduler.paused = s.watch.paused
+	}
+	if err = s.openGuarded(); err != nil {
+		return nil, err
 	}
 	scheduler.begin()
 	if err = s.load(opts); err != nil {
 		if s.unreserve != nil {
 			s.unreserve()
 		}
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, s.closeDB())
 	}
 	return s, nil
 }
@@ -339,17 +355,29 @@ func (s *Store) SetAnalyzer(name string) error {
 }
 
 // DiskBytes returns the bytes that the store takes on disk, its log included.
-func (s *Store) DiskBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
+func (s *Store) DiskBytes() uint64 { return s.metrics().DiskSpaceUsage() }
 
 // CachedBytes returns what Pebble's cache holds.
-func (s *Store) CachedBytes() int64 { return s.db.Metrics().BlockCache.Size }
+func (s *Store) CachedBytes() int64 { return s.metrics().BlockCache.Size }
 
-// Close waits for background work and makes everything durable that was applied.
-// No View may be open.
+// metrics are Pebble's, as they were last when the store has failed.
+func (s *Store) metrics() *pebble.Metrics {
+	s.guard(func() error {
+		s.lastMetrics.Store(s.db.Metrics())
+		return nil
+	})
+	if m := s.lastMetrics.Load(); m != nil {
+		return m
+	}
+	return &pebble.Metrics{}
+}
+
+// Close waits for background work and makes everything durable that was applied; where
+// the store has failed it does neither, and says so. No View may be open.
 func (s *Store) Close() error {
 	err := s.Sync()
 	if s.unreserve != nil {
 		s.unreserve()
 	}
-	return errors.Join(err, classify(s.db.Close()))
+	return errors.Join(err, s.closeDB())
 }

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// soon fails the test where a call does not end.
+func soon[T any](t *testing.T, what string, call func() T) T {
+	t.Helper()
+	returned := make(chan T, 1)
+	go func() { returned <- call() }()
+	select {
+	case result := <-returned:
+		return result
+	case <-time.After(time.Minute):
+		t.Fatalf("%s does not end", what)
+		panic("unreachable")
+	}
+}
+
+// breakable is a file system of which some operations fail while it is broken.
+type breakable struct {
+	mem    *vfs.MemFS
+	broken atomic.Bool
+	hits   atomic.Int64
+	fails  func(kind errorfs.OpKind, base string) bool
+}
+
+func (b *breakable) fs() vfs.FS {
+	return errorfs.Wrap(b.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if b.broken.Load() && strings.HasPrefix(op.Path, "store") && b.fails(op.Kind, path.Base(op.Path)) {
+			b.hits.Add(1)
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+}
+
+// fillUp adds documents until an error comes, and returns how many are durable and how
+// many there may be.
+func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64, err error) {
+	t.Helper()
+	durable = from - 1
+	for id := from; id < most; id++ {
+		b := s.NewBatch()
+		document(b, id)
+		b.SetRecord(id, Record{Key: strings.Repeat("x", 30_000)}) // a log is soon full
+		sync := id%16 == 0 || id == most-1
+		finish, err := s.Apply(b, sync)
+		if err == nil {
+			err = finish()
+		}
+		if err != nil {
+			return durable, id, err
+		}
+		if sync {
+			durable = id
+		}
+	}
+	return durable, most - 1, nil
+}
+
+// What Pebble would end the process for, or try for ever, stops the store: the write that
+// meets it and all after it say why, reads go on, Close returns, and when it is
+// opened again in the same process all that was acknowledged is there.
+func TestFatalFaultStopsTheStore(t *testing.T) {
+	write := map[errorfs.OpKind]bool{errorfs.OpFileWrite: true, errorfs.OpFileSync: true, errorfs.OpFileSyncData: true, errorfs.OpFileSyncTo: true}
+	for what, fails := range map[string]func(errorfs.OpKind, string) bool{
+		"the MANIFEST can not be written": func(kind errorfs.OpKind, base string) bool {
+			return kind == errorfs.OpFileWrite && strings.HasPrefix(base, "MANIFEST")
+		},
+		"the MANIFEST can not be synced": func(kind errorfs.OpKind, base string) bool {
+			return (kind == errorfs.OpFileSync || kind == errorfs.OpFileSyncData) && strings.HasPrefix(base, "MANIFEST")
+		},
+		"the next log can not be made": func(kind errorfs.OpKind, base string) bool {
+			return (kind == errorfs.OpCreate || kind == errorfs.OpReuseForWrite) && strings.HasSuffix(base, ".log")
+		},
+		"the log can not be written": func(kind errorfs.OpKind, base string) bool {
+			return write[kind] && strings.HasSuffix(base, ".log")
+		},
+		"the folder can not be synced": func(kind errorfs.OpKind, base string) bool {
+			return kind == errorfs.OpFileSync && base == "store"
+		},
+		"tables can not be made, for ever": func(kind errorfs.OpKind, base string) bool {
+			return kind == errorfs.OpCreate && strings.HasSuffix(base, ".sst")
+		},
+		"tables can not be written, for ever": func(kind errorfs.OpKind, base string) bool {
+			return write[kind] && strings.HasSuffix(base, ".sst")
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && (strings.HasPrefix(what, "tables can not be made") || strings.HasSuffix(what, "be synced")) {
+				t.Skip("much like another one")
+			}
+			disk := &breakable{mem: vfs.NewCrashableMem(), fails: fails}
+			fsys := disk.fs()
+			s, err := Open("store", Options{Create: &Header{}, FS: fsys})
+			if err != nil {
+				t.Fatal(err)
+			}
+			acknowledged, applied, err := fillUp(t, s, 1, 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			disk.broken.Store(true)
+			err = soon(t, "writing", func() (err error) {
+				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 2000)
+				return err
+			})
+			if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) || disk.hits.Load() == 0 {
+				t.Fatalf("after %d documents: %v", acknowledged, err)
+			}
+			disk.broken.Store(false) // too late
+			for _, sync := range []bool{true, false} {
+				b := s.NewBatch()
+				document(b, applied+1)
+				if _, err := s.Apply(b, sync); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("Apply: %v", err)
+				}
+			}
+			if err := s.Sync(); !errors.Is(err, ErrFailed) {
+				t.Errorf("Sync: %v", err)
+			}
+			soon(t, "DiskBytes", s.DiskBytes)
+			if n := soon(t, "reading", func() uint64 { return records(t, s) }); n < acknowledged || n > applied {
+				t.Errorf("%d documents can be read of %d", n, acknowledged)
+			}
+			crashed := disk.mem.CrashClone(vfs.CrashCloneCfg{})
+			if err := soon(t, "Close", s.Close); !errors.Is(err, ErrFailed) {
+				t.Errorf("Close: %v", err)
+			}
+			for _, fsys := range []vfs.FS{fsys, crashed} {
+				again, err := Open("store", Options{FS: fsys})
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := records(t, again)
+				if n < acknowledged || n > applied {
+					t.Errorf("%d documents after it, of %d", n, acknowledged)
+				}
+				if _, _, err := fillUp(t, again, n+1, n+50); err != nil {
+					t.Error(err)
+				}
+				if err := again.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// records counts the documents from 1 on that have a record.
+func records(t *testing.T, s *Store) (n uint64) {
+	v, err := s.View()
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer v.Close()
+	for r, err := range v.Records(1) {
+		if err != nil || r.ID != n+1 {
+			t.Errorf("record %d behind %d: %v", r.ID, n, err)
+		}
+		n = r.ID
+	}
+	return n
+}
+
+// A flush that fails once is done again, and no one is told.
+func TestFlushThatFailsOnceIsTriedAgain(t *testing.T) {
+	disk := &breakable{mem: vfs.NewMem(), fails: func(kind errorfs.OpKind, base string) bool {
+		return kind == errorfs.OpCreate && strings.HasSuffix(base, ".sst")
+	}}
+	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(disk.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if disk.fails(op.Kind, op.Path) && disk.hits.Add(1) <= 3 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := fillUp(t, s, 1, 20); err != nil {
+		t.Errorf("after %d documents: %v", n, err)
+	}
+	if err := soon(t, "Flush", func() error { return s.guard(s.db.Flush) }); err != nil {
+		t.Error(err)
+	}
+	if disk.hits.Load() <= 3 {
+		t.Error("nothing was flushed")
+	}
+	if err := soon(t, "Close", s.Close); err != nil {
+		t.Error(err)
+	}
+}
+
+// With the disk full, Open after a crash would try for ever to flush the log. It
+// tells so instead, leaves the store as it was, and again once there is space all is there.
+func TestOpenOnFullDiskAfterCrash(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s, err := Open("store", Options{Create: &Header{}, FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acknowledged, _, err := fillUp(t, s, 1, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk := &breakable{mem: crashed, fails: func(kind errorfs.OpKind, _ string) bool {
+		switch kind {
+		case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			return true
+		}
+		return false
+	}}
+	fsys := disk.fs()
+	disk.broken.Store(true)
+	for range 3 {
+		err := soon(t, "Open", func() error {
+			_, err := Open("store", Options{FS: fsys})
+			return err
+		})
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("a full disk: %v", err)
+		}
+	}
+	disk.broken.Store(false)
+	if s, err = Open("store", Options{FS: fsys}); err != nil {
+		t.Fatal(err)
+	}
+	if n := records(t, s); n != acknowledged {
+		t.Errorf("%d documents of %d", n, acknowledged)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every operation of Open after a crash fails in turn, for once and from there on: Open
+// says so or succeeds, never panics or hangs, and nothing is lost.
+func TestOpenWithEveryOperationFailing(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s, err := Open("store", Options{Create: &Header{}, FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acknowledged, _, err := fillUp(t, s, 1, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := mem.CrashClone(vfs.CrashCloneCfg{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused, tried, step := 0, 0, int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	for _, from := range []bool{false, true} {
+		for at := int64(0); ; at += step {
+			var n, hits atomic.Int64
+			crashed := left.CrashClone(vfs.CrashCloneCfg{})
+			fsys := errorfs.Wrap(crashed, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if i := n.Add(1) - 1; i == at || from && i > at {
+					hits.Add(1)
+					return fmt.Errorf("injected into kind %d of %s: %w", op.Kind, op.Path, syscall.EIO)
+				}
+				return nil
+			}))
+			s, err := Open("store", Options{FS: fsys})
+			if err != nil && !errors.Is(err, syscall.EIO) {
+				t.Errorf("operation %d, from there on %t: %v", at, from, err)
+			}
+			if err == nil {
+				soon(t, "Close", s.Close)
+			} else {
+				refused++
+			}
+			tried++
+			if s, err = Open("store", Options{FS: crashed}); err != nil {
+				t.Fatalf("operation %d, from there on %t: %v", at, from, err)
+			}
+			if n := records(t, s); n != acknowledged {
+				t.Errorf("operation %d, from there on %t: %d documents of %d", at, from, n, acknowledged)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if hits.Load() == 0 {
+				break
+			}
+		}
+	}
+	t.Logf("%d faults, Open refused %d times", tried, refused)
+	if refused < tried/4 {
+		t.Errorf("%d of %d faults were told", refused, tried)
+	}
+}

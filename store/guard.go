@@ -1,0 +1,134 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard calls Pebble. Where the store has stopped, or stops meanwhile, it returns
+// ErrFailed: the call may never end.
+func (s *Store) guard(call func() error) error {
+	if s.watch == nil { // nothing is written
+		return call()
+	}
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-s.watch.stopped:
+	}
+	select {
+	case err := <-done:
+		return err
+	default:
+		return s.stoppedError()
+	}
+}
+
+func (s *Store) stoppedError() error {
+	return fmt.Errorf("%w: %w", ErrFailed, classify(s.watch.cause))
+}
+
+// openGuarded opens Pebble's database.
+func (s *Store) openGuarded() error {
+	if s.watch == nil {
+		db, err := pebble.Open(s.dir, s.options)
+		s.db = db
+		return classify(err)
+	}
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		db, err := pebble.Open(s.dir, s.options)
+		done <- opened{db, err}
+	}()
+	select {
+	case o := <-done:
+		s.db = o.db
+		s.watch.opening.Store(false)
+		return classify(o.err)
+	case <-s.watch.stopped:
+		return errors.Join(classify(s.watch.cause), s.leave())
+	}
+}
+
+// closeDB closes Pebble's database, or leaves it behind.
+func (s *Store) closeDB() error {
+	err := classify(s.guard(s.db.Close))
+	if s.watch != nil && s.watch.hasStopped() {
+		err = errors.Join(err, s.leave())
+	}
+	return err
+}
+
+// leave ends a store that has stopped. Pebble's goroutines and what it has in memory
+// stay as they are until the process ends, and can do no harm.
+func (s *Store) leave() error {
+	s.watch.leave()
+	s.options.Cache.Reserve(int(s.options.Cache.MaxSize())) // that can be given back
+	return s.lock.release()
+}
+
+// eventListener tells the watch what goes wrong in the background. Pebble calls it with
+// its lock held. The error of a flush is one only if it also comes as one of the
+// background: a flush that had nothing to write "fails" too.
+func (f *failStop) eventListener(logger pebble.Logger) *pebble.EventListener {
+	var flush error
+	var stalled bool
+	return &pebble.EventListener{
+		FlushEnd: func(info pebble.FlushInfo) {
+			if flush = info.Err; flush == nil {
+				f.succeeded()
+			}
+		},
+		BackgroundError: func(err error) {
+			logger.Errorf("in the background: %v", err)
+			if flush != nil && errors.Is(err, flush) {
+				f.failed(err, true)
+			}
+		},
+		CompactionEnd: func(info pebble.CompactionInfo) {
+			switch {
+			case info.Err == nil:
+				f.succeeded()
+			case !errors.Is(info.Err, pebble.ErrCancelledCompaction):
+				f.failed(info.Err, stalled)
+			}
+		},
+		WriteStallBegin: func(pebble.WriteStallBeginInfo) { stalled = true },
+		WriteStallEnd:   func() { stalled = false },
+	}
+}
+
+// onceLock is the lock on a directory, which can be given back before Pebble does.
+type onceLock struct {
+	vfs.FS
+	once sync.Once
+	held io.Closer
+}
+
+func (l *onceLock) Lock(name string) (io.Closer, error) {
+	held, err := l.FS.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	l.held = held
+	return l, nil
+}
+
+func (l *onceLock) release() (err error) {
+	l.once.Do(func() { err = l.held.Close() })
+	return err
+}
+
+// Close is Pebble's.
+func (l *onceLock) Close() error { return l.release() }
