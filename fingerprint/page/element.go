@@ -121,7 +121,7 @@ func table(byClass []struct {
 	}
 	for _, ended := range blocks {
 		for _, tag := range blocks {
-			if ended.class&optional != 0 && ended.impliedBy(tag) {
+			if ended.class&optional != 0 && ended.impliedBy(&tag) {
 				implied[tag.kind] = append(implied[tag.kind], ended.kind)
 			}
 		}

@@ -17,7 +17,7 @@ type region struct {
 
 // endsAtStart sees a start tag inside the region and says whether it ends the
 // region by implication, as <li> ends an open li.
-func (r *region) endsAtStart(tag element, selfClosing bool) bool {
+func (r *region) endsAtStart(tag *element, selfClosing bool) bool {
 	if r.class&raw != 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (r *region) endsAtStart(tag element, selfClosing bool) bool {
 }
 
 // closedBy sees an end tag inside the region and says whether it is its own.
-func (r *region) closedBy(tag element) bool {
+func (r *region) closedBy(tag *element) bool {
 	if tag.key != r.key {
 		return false
 	}
@@ -53,7 +53,7 @@ func (r *region) closedBy(tag element) bool {
 
 // endsAtEnd says whether another element's end tag ends the region: that of
 // the list or table around it.
-func (r *region) endsAtEnd(tag element) bool {
+func (r *region) endsAtEnd(tag *element) bool {
 	inner := container
 	if r.class&foreign != 0 {
 		inner = integration
@@ -70,7 +70,7 @@ func (r *region) endsAtEnd(tag element) bool {
 
 // impliedBy follows the rules of the HTML standard for tags that may be left
 // out (section 13.1.2.4).
-func (e *element) impliedBy(tag element) bool {
+func (e *element) impliedBy(tag *element) bool {
 	switch e.name {
 	case "p":
 		return tag.class&block != 0 && tag.name != "br"

@@ -41,7 +41,17 @@ type openElement struct {
 // maxDepth bounds the time and memory that nested elements cost.
 const maxDepth = 512
 
-func newOutline() *outline { return &outline{nodes: make([]node, 1, 64)} }
+// begin empties the outline but for the page itself.
+func (o *outline) begin() {
+	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0], stack: o.stack[:0]}
+}
+
+// shrink lets go of what an unusual page made large.
+func (o *outline) shrink() {
+	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 {
+		*o = outline{}
+	}
+}
 
 // inside is the innermost open node, and the kind of the innermost element.
 func (o *outline) inside() (int32, uint8) {

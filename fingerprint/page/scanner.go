@@ -28,6 +28,7 @@ type scanner struct {
 	tag         element
 	selfClosing bool
 	attributes  attributes
+	attributed  bool // attributes may hold something
 
 	rawElement element // the last start tag, where its content is text
 }
@@ -154,24 +155,35 @@ func (s *scanner) behindComment(i int) int {
 }
 
 func (s *scanner) endTag(name int) token {
-	i := s.tagName(name)
-	s.attributes = attributes{}
-	if !s.readAttributes(i) {
+	if !s.readTag(name) {
 		return s.textUpTo(len(s.doc), len(s.doc))
 	}
 	return stopToken
 }
 
 func (s *scanner) startTag(name int) token {
-	i := s.tagName(name)
-	s.attributes = attributes{}
-	if !s.readAttributes(i) {
+	if !s.readTag(name) {
 		return s.textUpTo(len(s.doc), len(s.doc)) // a tag without end is no tag
 	}
 	if s.tag.class&raw != 0 {
 		s.rawElement = s.tag
 	}
 	return startToken
+}
+
+// readTag reads a tag from its name on, and says whether it ends.
+func (s *scanner) readTag(name int) bool {
+	i := s.tagName(name)
+	s.selfClosing = false
+	if s.attributed {
+		s.attributes, s.attributed = attributes{}, false
+	}
+	if i < len(s.doc) && s.doc[i] == '>' {
+		s.pos = i + 1
+		return true
+	}
+	s.attributed = true
+	return s.readAttributes(i)
 }
 
 // notRaw says that the content of the start tag is no text: no element's is in
@@ -201,7 +213,6 @@ func (s *scanner) tagName(i int) int {
 // readAttributes reads what follows a tag's name, and says whether the tag ends.
 func (s *scanner) readAttributes(i int) bool {
 	doc := s.doc
-	s.selfClosing = false
 	for {
 		for i < len(doc) && tagBytes[doc[i]]&tagSpace != 0 {
 			i++

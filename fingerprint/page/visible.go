@@ -1,16 +1,21 @@
 package page
 
-import "bytes"
+import (
+	"bytes"
+	"sync"
+)
 
 // visible gives the title and the text of a page that is valid UTF-8.
 func visible(doc []byte) (title, text string) {
-	e := extract(doc, false)
+	e := extract(doc, Visible)
+	defer e.release()
 	return e.title, string(e.out.text)
 }
 
 // mainText gives the title and the main text of a page that is valid UTF-8.
 func mainText(doc []byte) (title, text string) {
-	e := extract(doc, true)
+	e := extract(doc, Main)
+	defer e.release()
 	return e.title, e.parts.main(e.out.text)
 }
 
@@ -21,34 +26,55 @@ const (
 	minHidden   = 1000
 )
 
-func extract(doc []byte, outlined bool) *extractor {
-	e := &extractor{doc: doc, hide: true}
-	for {
-		if outlined {
-			e.parts = newOutline()
-		}
+// extract reads a page. The extractor is to be released.
+func extract(doc []byte, mode TextMode) *extractor {
+	e := extractors.Get().(*extractor)
+	e.begin(doc, mode, true)
+	for e.run() {
+	}
+	if e.hidden >= max(minHidden, hiddenShare*len(e.out.text)) {
+		e.begin(doc, mode, false)
 		for e.run() {
 		}
-		if e.hidden < max(minHidden, hiddenShare*len(e.out.text)) {
-			return e
-		}
-		e = &extractor{doc: doc}
 	}
+	return e
+}
+
+var extractors = sync.Pool{New: func() any { return new(extractor) }}
+
+// kept bounds what a pooled extractor keeps of each kind of memory, in bytes.
+const kept = 1 << 20
+
+func (e *extractor) begin(doc []byte, mode TextMode, hide bool) {
+	*e = extractor{doc: doc, hide: hide, out: textWriter{text: e.out.text[:0]}, parts: e.parts, outlined: mode == Main}
+	if e.outlined {
+		e.parts.begin()
+	}
+}
+
+func (e *extractor) release() {
+	e.doc = nil
+	if cap(e.out.text) > kept {
+		e.out.text = nil
+	}
+	e.parts.shrink()
+	extractors.Put(e)
 }
 
 // extractor reads the tokens once; where an element that is left out never
 // ends, it goes back to that element's start tag, once, and from there takes
 // everything but script and style. So no unclosed tag loses a page.
 type extractor struct {
-	doc    []byte
-	start  int // offset in doc where this run begins
-	hide   bool
-	out    textWriter
-	parts  *outline // of the text, where the main text is asked for
-	title  string
-	titled bool // a title was seen
-	skip   region
-	hidden int // bytes of text left out for being hidden or navigation
+	doc      []byte
+	start    int // offset in doc where this run begins
+	hide     bool
+	out      textWriter
+	parts    outline // of the text
+	outlined bool    // parts is used
+	title    string
+	titled   bool // a title was seen
+	skip     region
+	hidden   int // bytes of text left out for being hidden or navigation
 }
 
 // run reads tokens from start to the end; true asks for another run.
@@ -61,7 +87,7 @@ func (e *extractor) run() (again bool) {
 		case startToken:
 			e.startTag(&s)
 		case stopToken:
-			e.endTag(s.tag)
+			e.endTag(&s.tag)
 		}
 	}
 	if !e.skip.open || !e.hide || e.skip.class&raw != 0 {
@@ -73,7 +99,7 @@ func (e *extractor) run() (again bool) {
 
 func (e *extractor) text(s *scanner) {
 	switch {
-	case !e.skip.open && e.parts == nil:
+	case !e.skip.open && !e.outlined:
 		e.out.whole(s)
 	case !e.skip.open:
 		from, begins := len(e.out.text), len(e.out.text) == 0 || e.out.gap == '\n'
@@ -89,7 +115,7 @@ func (e *extractor) text(s *scanner) {
 }
 
 func (e *extractor) startTag(s *scanner) {
-	tag := s.tag
+	tag := &s.tag
 	if e.skip.open {
 		if !e.skip.endsAtStart(tag, s.selfClosing) {
 			if e.skip.class&foreign != 0 {
@@ -102,7 +128,7 @@ func (e *extractor) startTag(s *scanner) {
 	if tag.class&block != 0 {
 		e.out.newline()
 	}
-	if e.parts != nil {
+	if e.outlined {
 		e.parts.startTag(s)
 	}
 	switch {
@@ -113,10 +139,10 @@ func (e *extractor) startTag(s *scanner) {
 	case !e.hide || tag.class&shown != 0 || !hidden(s):
 		return
 	}
-	e.skip = region{element: tag, open: true, depth: 1, after: s.pos}
+	e.skip = region{element: *tag, open: true, depth: 1, after: s.pos}
 }
 
-func (e *extractor) endTag(tag element) {
+func (e *extractor) endTag(tag *element) {
 	if e.skip.open {
 		switch {
 		case e.skip.closedBy(tag):
@@ -131,11 +157,11 @@ func (e *extractor) endTag(tag element) {
 	e.leave(tag)
 }
 
-func (e *extractor) leave(tag element) {
+func (e *extractor) leave(tag *element) {
 	if tag.class&block != 0 {
 		e.out.newline()
 	}
-	if e.parts != nil {
-		e.parts.endTag(&tag)
+	if e.outlined {
+		e.parts.endTag(tag)
 	}
 }
