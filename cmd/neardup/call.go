@@ -20,6 +20,9 @@ func newCall(c command, raw []string, io *streams) *call {
 	flags.SetOutput(io.err)
 	flags.Usage = func() {
 		fmt.Fprintf(io.err, "usage: neardup %s %s\n\n%s\n\n", c.name, c.args, c.summary)
+		if c.more != "" {
+			fmt.Fprintf(io.err, "%s\n\n", c.more)
+		}
 		flags.PrintDefaults()
 	}
 	return &call{streams: io, command: c, flags: flags, raw: raw}

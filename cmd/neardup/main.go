@@ -33,6 +33,7 @@ type command struct {
 	name    string
 	args    string // what follows the name, for the usage line
 	summary string
+	more    string // what its own help says besides; may be empty
 	run     func(ctx context.Context, c *call) error
 }
 
@@ -44,6 +45,8 @@ var commands = []command{
 	importCommand,
 	exportCommand,
 	deleteCommand,
+	pairsCommand,
+	clustersCommand,
 	compactCommand,
 	checkpointCommand,
 	verifyCommand,

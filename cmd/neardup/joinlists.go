@@ -1,0 +1,316 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/selfjoin"
+)
+
+// formatDecimal is lines of decimal numbers, also those of 16 digits.
+const formatDecimal = "decimal"
+
+// listSource is fingerprints that were read from lists. A document's ID is the number
+// of its record, all lists together, from 1.
+type listSource struct {
+	flags   *joinFlags
+	fps     []fingerprint.Fingerprint
+	keys    keyList
+	numbers []float64
+
+	set    *selfjoin.Set
+	places *selfjoin.Places
+}
+
+// keyList is the keys of all documents, or none.
+type keyList struct {
+	text []byte
+	ends []uint64
+}
+
+func (l *keyList) add(at int, key string) {
+	if l.ends == nil && key == "" {
+		return
+	}
+	for len(l.ends) < at {
+		l.ends = append(l.ends, 0)
+	}
+	l.text = append(l.text, key...)
+	l.ends = append(l.ends, uint64(len(l.text)))
+}
+
+func (l *keyList) at(i int) string {
+	if l.ends == nil {
+		return ""
+	}
+	begin := uint64(0)
+	if i > 0 {
+		begin = l.ends[i-1]
+	}
+	return string(l.text[begin:l.ends[i]])
+}
+
+func (l *keyList) len(i int) int {
+	if l.ends == nil {
+		return 0
+	}
+	if i == 0 {
+		return int(l.ends[0])
+	}
+	return int(l.ends[i] - l.ends[i-1])
+}
+
+func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
+	s := &listSource{flags: f}
+	var err error
+	if f.inputs.format == "" && allWords(f.call.args) {
+		f.inputs.format = string(corpus.U64LE)
+	}
+	switch f.inputs.format {
+	case formatDecimal:
+		s.fps, err = readDecimals(ctx, f.call.args, f.call.in)
+	case string(corpus.U64LE):
+		s.fps, err = readWords(ctx, f.call.args, f.call.in)
+	default:
+		err = s.readRecords(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if uint64(len(s.fps)) >= 1<<32-1 {
+		return nil, fmt.Errorf("%d fingerprints; at most 2^32-2 can be compared at once", len(s.fps))
+	}
+	s.set = selfjoin.NewSet(slices.Clone(s.fps))
+	s.places = s.set.Places(s.fps)
+	s.fps = nil
+	return s, nil
+}
+
+// allWords reports whether the names of all files say that they are u64le.
+func allWords(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+		return !strings.HasSuffix(name, "."+string(corpus.U64LE))
+	})
+}
+
+func (s *listSource) readRecords(ctx context.Context) error {
+	f := s.flags
+	if f.inputs.format == "" {
+		f.inputs.format = string(corpus.Fingerprints)
+	}
+	if format := corpus.Format(f.inputs.format); format != corpus.Fingerprints && format != corpus.JSONL {
+		return usagef("-format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.inputs.format, f.call.command.name)
+	}
+	reader, err := f.inputs.reader()
+	if err != nil {
+		return err
+	}
+	for d, err := range f.call.fingerprints(ctx, reader) {
+		if err != nil {
+			return err
+		}
+		if f.numbered() {
+			key, column, _ := cutLast(d.Key)
+			number, err := strconv.ParseFloat(column, 64)
+			if err != nil {
+				return fmt.Errorf("fingerprint %d (%v): -keep %s wants a number behind the key, after a tab: %w", len(s.fps)+1, d.Fingerprint, f.keep, err)
+			}
+			s.numbers, d.Key = append(s.numbers, number), key
+		}
+		s.keys.add(len(s.fps), d.Key)
+		s.fps = append(s.fps, d.Fingerprint)
+	}
+	return nil
+}
+
+// cutLast cuts a key and the column behind its last tab.
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, '\t')
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+1:], true
+}
+
+func (s *listSource) close() error { return nil }
+
+func (s *listSource) options() selfjoin.Options { return selfjoin.Options{MaxDistance: s.flags.k} }
+
+// document is the one at a place.
+func (s *listSource) document(place uint32, f fingerprint.Fingerprint) member {
+	return member{ID: uint64(place) + 1, Key: s.keys.at(int(place)), Fingerprint: f, Documents: 1}
+}
+
+// member is all documents of a node, named by the one to be kept.
+func (s *listSource) member(node selfjoin.Node) member {
+	places, f := s.places.Of(node), s.set.Fingerprint(node)
+	m := s.document(s.best(node), f)
+	m.Documents = len(places)
+	m.list = func(yield func(member, error) bool) {
+		for _, place := range places {
+			if !yield(s.document(place, f), nil) {
+				return
+			}
+		}
+	}
+	return m
+}
+
+// best is the place of the document of a node that is to be kept.
+func (s *listSource) best(node selfjoin.Node) uint32 {
+	places := s.places.Of(node)
+	if s.flags.keep == "first" {
+		return places[0]
+	}
+	return slices.MinFunc(places, s.compare)
+}
+
+// compare orders places of documents, the one to be kept first.
+func (s *listSource) compare(a, b uint32) int {
+	order := 0
+	switch {
+	case s.flags.numbered():
+		order = cmp.Compare(s.numbers[b], s.numbers[a])
+	case s.flags.keep == "shortest-key":
+		order = cmp.Compare(s.keyLength(a), s.keyLength(b))
+	}
+	return cmp.Or(order, cmp.Compare(a, b))
+}
+
+// keyLength is that of a key, none being longer than any.
+func (s *listSource) keyLength(place uint32) uint {
+	return uint(s.keys.len(int(place))) - 1
+}
+
+func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
+	for node := range s.set.Repeated() {
+		m := s.member(node)
+		if err := found(&m, &m, 0); err != nil {
+			return err
+		}
+	}
+	for p, err := range s.set.Pairs(ctx, s.options()) {
+		if err != nil {
+			return err
+		}
+		first, _ := s.set.Node(p.First)
+		second, _ := s.set.Node(p.Second)
+		a, b := s.member(first), s.member(second)
+		if a.ID > b.ID {
+			a, b = b, a
+		}
+		if err := found(&a, &b, p.Distance); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *listSource) clusters(ctx context.Context, found func(members []member) error) error {
+	var clusters *selfjoin.Clusters
+	var err error
+	if s.flags.star {
+		ranks := s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(s.best(a), s.best(b)) < 0 })
+		clusters, err = s.set.Stars(ctx, s.options(), ranks)
+	} else {
+		clusters, err = s.set.Components(ctx, s.options())
+	}
+	if err != nil {
+		return err
+	}
+	for nodes := range clusters.All() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		members := make([]member, len(nodes))
+		for i, node := range nodes {
+			members[i] = s.member(node)
+		}
+		// The kept one first, the others as they were listed.
+		slices.SortFunc(members, func(a, b member) int { return s.compare(uint32(a.ID-1), uint32(b.ID-1)) })
+		slices.SortFunc(members[1:], func(a, b member) int { return cmp.Compare(a.ID, b.ID) })
+		if err := found(members); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readWords reads files of fingerprints of 8 bytes, little-endian.
+func readWords(ctx context.Context, names []string, stdin io.Reader) (fps []fingerprint.Fingerprint, err error) {
+	err = eachFile(names, stdin, func(name string, in io.Reader) error {
+		buffer := make([]byte, 1<<20)
+		for {
+			n, err := io.ReadFull(in, buffer)
+			for b := buffer[:n]; len(b) >= 8; b = b[8:] {
+				fps = append(fps, fingerprint.Fingerprint(binary.LittleEndian.Uint64(b)))
+			}
+			switch {
+			case (err == io.EOF || err == io.ErrUnexpectedEOF) && n%8 == 0:
+				return nil
+			case err == io.EOF || err == io.ErrUnexpectedEOF:
+				return fmt.Errorf("%s: %d bytes at the end, want 8 for each fingerprint", name, n%8)
+			case err != nil:
+				return fmt.Errorf("%s: %w", name, err)
+			case ctx.Err() != nil:
+				return ctx.Err()
+			}
+		}
+	})
+	return fps, err
+}
+
+// readDecimals reads files of decimal numbers, one a line; empty lines do not count.
+func readDecimals(ctx context.Context, names []string, stdin io.Reader) (fps []fingerprint.Fingerprint, err error) {
+	err = eachFile(names, stdin, func(name string, in io.Reader) error {
+		lines := bufio.NewScanner(in)
+		lines.Buffer(make([]byte, 64<<10), 1<<20)
+		number := 0
+		for lines.Scan() {
+			number++
+			text := bytes.TrimSpace(lines.Bytes())
+			if len(text) == 0 {
+				continue
+			}
+			f, err := strconv.ParseUint(string(text), 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s line %d: %.40q is no decimal number below 2^64", name, number, text)
+			}
+			fps = append(fps, fingerprint.Fingerprint(f))
+			if number%4096 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return fmt.Errorf("%s line %d: %w", name, number+1, err)
+		}
+		return nil
+	})
+	return fps, err
+}
+
+// eachFile opens one file after the other.
+func eachFile(names []string, stdin io.Reader, read func(name string, in io.Reader) error) error {
+	for _, name := range names {
+		in, err := corpus.Open(name, stdin)
+		if err == nil {
+			err = errors.Join(read(name, in), in.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
