@@ -28,6 +28,7 @@ type verdictLine struct {
 type ofLine struct {
 	Key      string `json:"key"`
 	Distance int    `json:"distance"`
+	Index    string `json:"index,omitempty"` // folder of the reference that has it
 }
 
 // skipped is the verdict on a document that could not be compared.
@@ -36,6 +37,7 @@ const skipped = "skipped"
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags().makingFlags()
+	against := c.againstFlag()
 	shingle := c.shingleFlag()
 	keep := c.flags.Bool("keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
@@ -57,20 +59,28 @@ func runDedup(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	against.shingle = o.MaxShingleDistance
+	if err := against.open(indexes, a.name); err != nil {
+		return errors.Join(err, against.close())
+	}
 	x, remove, err := indexes.openOrTemporary(o)
 	if err != nil {
-		return err
+		return errors.Join(err, against.close())
 	}
-	d := &dedup{index: x, inputs: inputs, lines: newLines(c.out), verdicts: make(map[string]int64)}
-	err = c.eachBatch(ctx, reader, a, func(batch []*input) error { return d.check(ctx, batch) })
+	d := &dedup{index: x, against: against, keep: *keep, inputs: inputs, lines: newLines(c.out), verdicts: make(map[string]int64)}
+	if err = against.setDistance(x.Plan().MaxDistance); err == nil {
+		err = c.eachBatch(ctx, reader, a, func(batch []*input) error { return d.check(ctx, batch) })
+	}
 	if len(d.verdicts) > 0 {
 		c.logf("verdicts%s", reasons(d.verdicts))
 	}
-	return errors.Join(err, x.Close(), remove())
+	return errors.Join(err, x.Close(), remove(), against.close())
 }
 
 type dedup struct {
 	index    *index.Index
+	against  *references
+	keep     bool // duplicates are stored too
 	inputs   *inputFlags
 	lines    *lines
 	verdicts map[string]int64
@@ -79,15 +89,27 @@ type dedup struct {
 // check comes to the verdicts on a batch and prints them. When it fails part of the
 // way, it prints those that hold.
 func (d *dedup) check(ctx context.Context, batch []*input) error {
-	verdicts, err := d.index.CheckAndAddBatch(ctx, documents(batch, d.inputs))
+	docs := documents(batch, d.inputs)
+	references, err := d.against.nearest(ctx, docs)
+	if err != nil {
+		return err
+	}
+	verdicts, err := d.index.CheckAndAddBatch(ctx, d.left(docs, references))
 	for _, i := range batch {
 		line, ok := skipLine(i)
 		if !ok && i.skipped() == "" {
-			if len(verdicts) == 0 {
+			of := references[0]
+			references = references[1:]
+			if len(verdicts) == 0 && (of == nil || d.keep) {
 				break // err says why
 			}
-			line, ok = lineOf(i, verdicts[0]), true
-			verdicts = verdicts[1:]
+			line, ok = verdictLine{Key: i.key(), Fingerprint: &i.signature.Fingerprint, Verdict: index.Duplicate.String(), Of: of}, true
+			if of == nil {
+				line = lineOf(i, verdicts[0])
+			}
+			if of == nil || d.keep {
+				verdicts = verdicts[1:]
+			}
 		}
 		if ok {
 			d.verdicts[line.Verdict]++
@@ -95,6 +117,21 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		}
 	}
 	return errors.Join(err, d.lines.flush())
+}
+
+// left returns the documents that go on to the index: those that no reference has, or
+// all if duplicates are stored.
+func (d *dedup) left(docs []index.Document, references []*ofLine) []index.Document {
+	if len(d.against.indexes) == 0 || d.keep {
+		return docs
+	}
+	var left []index.Document
+	for i, of := range references {
+		if of == nil {
+			left = append(left, docs[i])
+		}
+	}
+	return left
 }
 
 // skipLine returns the line of a document that could not be compared. A record that
@@ -110,7 +147,7 @@ func skipLine(i *input) (verdictLine, bool) {
 func lineOf(i *input, v index.Verdict) verdictLine {
 	line := verdictLine{Key: i.key(), Fingerprint: &i.signature.Fingerprint, Verdict: v.Status.String()}
 	if v.Status == index.Duplicate {
-		line.Of = &ofLine{v.Of.Key, v.Of.Distance}
+		line.Of = &ofLine{Key: v.Of.Key, Distance: v.Of.Distance}
 	}
 	return line
 }
