@@ -27,9 +27,10 @@ type task struct {
 	MaxDistance int           `json:"k"`
 	CacheBytes  int64         `json:"cacheBytes"`
 	FilterBytes int64         `json:"filterBytes"`
-	Plan        string        `json:"plan"` // "": what the index chooses
-	Keys        bool          `json:"keys"` // the documents have keys
-	More        int           `json:"more"` // for write: documents to add
+	Plan        string        `json:"plan"`  // "": what the index chooses
+	Keys        bool          `json:"keys"`  // the documents have keys
+	Shape       string        `json:"shape"` // of the collection, for those that look for pairs
+	More        int           `json:"more"`  // for write: documents to add; for pairs and join: rounds
 	Time        time.Duration `json:"nanoseconds"`
 
 	out *json.Encoder // of outcomes
@@ -45,6 +46,10 @@ type outcome struct {
 	Filters     int64 `json:"filters"` // bytes of memory, by what the index says
 	Directories int64 `json:"directories"`
 
+	Seconds  map[string][]float64 `json:"seconds,omitempty"` // of the steps, by round
+	Pairs    int                  `json:"pairs,omitempty"`
+	Clusters int                  `json:"clusters,omitempty"`
+
 	Progress string `json:"progress,omitempty"` // how far it is; all else comes later
 }
 
@@ -53,6 +58,10 @@ var tasks = map[string]func(context.Context, *task) (outcome, error){
 	"memory":  memoryTask,
 	"write":   writeTask,
 	"compact": compactTask,
+	"pairs":   pairsTask,
+	"join":    joinTask,
+
+	"joinload": joinLoadTask,
 }
 
 // IsTask reports whether this process was started by Run, for RunTask to be called.
