@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
+	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -10,8 +13,8 @@ import (
 
 var queryCommand = command{
 	name:    "query",
-	args:    "-index DIR [-k K] [-limit N] INPUT...",
-	summary: "print the stored documents near to each one of the inputs, storing nothing",
+	args:    "(-index DIR | -scan FILE) [-k K] [-limit N] INPUT...",
+	summary: "print the documents near to each one of the inputs, of an index or of a file of fingerprints, storing nothing",
 	run:     runQuery,
 }
 
@@ -25,9 +28,12 @@ type queryLine struct {
 func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
-	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index)")
+	scanned := c.flags.String("scan", "", "`file` of fingerprints, or folder of an index, to read once and compare with all inputs at once")
+	scanFormat := c.flags.String("scan-format", "", "`format` of the file to scan: fingerprints, u64le or jsonl (default: by its name, u64le or else fingerprints)")
+	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	shingle := c.shingleFlag()
 	limit := c.flags.Int("limit", 0, "print the `N` nearest matches at most (0: all)")
+	verbose := c.flags.Bool("v", false, "say how many queries at once are answered, on standard error")
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -41,12 +47,28 @@ func runQuery(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := indexes.required(); err != nil {
-		return err
+	if *scanned != "" && indexes.dir != "" {
+		return usagef("-scan takes the place of -index: one of them")
+	}
+	if *scanned == "" {
+		if err := indexes.required(); err != nil {
+			return err
+		}
 	}
 	reader, err := inputs.reader()
 	if err != nil {
 		return err
+	}
+	method := index.BatchMethod("")
+	if *scanned != "" {
+		if !isFolder(*scanned) {
+			s := &scanning{call: c, inputs: inputs, lines: newLines(c.out), k: max(*k, 0), limit: *limit, verbose: *verbose}
+			if *k < 0 {
+				s.k = defaultK
+			}
+			return s.run(ctx, reader, a, *scanned, *scanFormat)
+		}
+		indexes.dir, method = *scanned, index.QueryScan
 	}
 	x, err := indexes.openReadOnly(a.name)
 	if err != nil {
@@ -55,21 +77,38 @@ func runQuery(ctx context.Context, c *call) error {
 	if *k < 0 {
 		*k = x.Plan().MaxDistance
 	}
-	q := &querying{index: x, inputs: inputs, lines: newLines(c.out), k: *k, shingle: *shingle, limit: *limit}
-	err = c.eachBatch(ctx, reader, a, func(batch []*input) error { return q.answer(ctx, batch) })
+	q := &querying{call: c, index: x, inputs: inputs, lines: newLines(c.out), k: *k, shingle: *shingle, limit: *limit, method: method, verbose: *verbose}
+	most, patience := queryWindow, queryPatience
+	if slices.Contains(c.args, "-") && method == "" {
+		most, patience = maxBatch, 0 // who writes lines may wait for the answers
+	}
+	err = c.eachWindow(ctx, reader, a, most, patience, func(batch []*input) error { return q.answer(ctx, batch) })
 	return errors.Join(err, x.Close())
 }
 
+// Queries that are read from files are answered many at once.
+const (
+	queryWindow   = 1 << 18
+	queryPatience = time.Second
+)
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
 type querying struct {
+	call              *call
 	index             *index.Index
 	inputs            *inputFlags
 	lines             *lines
 	k, shingle, limit int
+	method            index.BatchMethod // "": by cost
+	verbose           bool
 }
 
 // answer queries the documents of a batch, those of one scope together.
 func (q *querying) answer(ctx context.Context, batch []*input) error {
-	answers := make([][]index.Match, len(batch))
 	scopes := make(map[string][]int)
 	for n, i := range batch {
 		if i.skipped() == "" {
@@ -77,26 +116,83 @@ func (q *querying) answer(ctx context.Context, batch []*input) error {
 			scopes[scope] = append(scopes[scope], n)
 		}
 	}
+	out := &answers{lines: q.lines, batch: batch}
+	if len(scopes) > 1 {
+		out.early = make([][]matchLine, len(batch))
+	}
 	for scope, places := range scopes {
 		fps := make([]fingerprint.Fingerprint, len(places))
 		shingles := make([]fingerprint.Fingerprint, len(places))
 		for n, place := range places {
 			fps[n], shingles[n] = batch[place].signature.Fingerprint, batch[place].signature.Shingle
 		}
-		opts := []index.QueryOption{index.MaxDistance(q.k), index.Shingles(shingles), index.MaxShingleDistance(q.shingle), index.Limit(q.limit), index.InScope(scope)}
+		opts := []index.QueryOption{
+			index.MaxDistance(q.k), index.Shingles(shingles), index.MaxShingleDistance(q.shingle),
+			index.Limit(q.limit), index.InScope(scope), index.By(q.method),
+		}
+		if err := q.explain(ctx, len(fps), opts); err != nil {
+			return err
+		}
 		for a, err := range q.index.QueryBatch(ctx, fps, opts...) {
 			if err != nil {
 				return err
 			}
-			answers[places[a.Query]] = a.Matches
+			out.add(places[a.Query], matchLines(a.Matches))
 		}
 	}
-	for n, i := range batch {
-		if line, skip := skipLine(i); skip {
-			q.lines.write(line)
-		} else if i.skipped() == "" {
-			q.lines.write(queryLine{i.key(), i.signature.Fingerprint, matchLines(answers[n])})
-		}
-	}
+	out.finish()
 	return q.lines.flush()
+}
+
+// explain says how a batch is answered, if that is asked for.
+func (q *querying) explain(ctx context.Context, queries int, opts []index.QueryOption) error {
+	if !q.verbose {
+		return nil
+	}
+	plan, err := q.index.PlanBatch(ctx, queries, opts...)
+	if err == nil {
+		q.call.logf("%v", plan)
+	}
+	return err
+}
+
+// answers writes the lines of a batch in its order.
+type answers struct {
+	lines *lines
+	batch []*input
+	next  int           // of batch
+	early [][]matchLine // answers that come out of order; nil: none do
+}
+
+// add writes the answer to a query, and what was skipped before it, or keeps it.
+func (a *answers) add(place int, matches []matchLine) {
+	if a.early != nil {
+		a.early[place] = matches
+		return
+	}
+	a.skips(place)
+	i := a.batch[place]
+	a.lines.write(queryLine{i.key(), i.signature.Fingerprint, matches})
+	a.next = place + 1
+}
+
+// skips writes the lines of what was skipped up to a place.
+func (a *answers) skips(end int) {
+	for ; a.next < end; a.next++ {
+		if line, skip := skipLine(a.batch[a.next]); skip {
+			a.lines.write(line)
+		}
+	}
+}
+
+// finish writes what is left.
+func (a *answers) finish() {
+	early := a.early
+	a.early = nil
+	for place := range early {
+		if a.batch[place].skipped() == "" {
+			a.add(place, early[place])
+		}
+	}
+	a.skips(len(a.batch))
 }
