@@ -22,7 +22,7 @@ type class uint8
 
 const (
 	separator       class = iota
-	ignorable             // default ignorable (joiners, soft hyphen, variation selectors), tatweel
+	ignorable             // default ignorable (joiners, soft hyphen, variation selectors), tatweel, optional points
 	letter                // a letter or digit that is its own normal form
 	letterComposing       // the same, but a mark after it may compose with it
 	letterMaybe           // a conjoining jamo that may compose with the letter before it

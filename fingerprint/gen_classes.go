@@ -56,6 +56,14 @@ var tailored = map[rune]int{
 	'\u0ECD': slowMark,
 }
 
+// optional are the points that most texts leave out: Hebrew points and accents,
+// Arabic vowel signs and marks of recitation. Not among them are the Arabic signs
+// that make other letters, such as hamza above.
+var optional = &unicode.RangeTable{R16: []unicode.Range16{
+	{0x0591, 0x05BD, 1}, {0x05BF, 0x05BF, 1}, {0x05C1, 0x05C2, 1}, {0x05C4, 0x05C5, 1}, {0x05C7, 0x05C7, 1},
+	{0x064B, 0x0652, 1}, {0x0670, 0x0670, 1}, {0x06D6, 0x06DC, 1}, {0x06DF, 0x06E4, 1}, {0x06E7, 0x06E8, 1}, {0x06EA, 0x06ED, 1},
+}}
+
 // unspaced are the scripts written without spaces between words: those of the
 // line breaking classes ID and SA (UAX #14) and their like.
 var unspaced = []*unicode.RangeTable{
@@ -158,7 +166,7 @@ func isIgnorable(r rune) bool {
 	if c, ok := tailored[r]; ok {
 		return c == ignorable
 	}
-	if 0xE0000 <= r && r < 0xE1000 {
+	if 0xE0000 <= r && r < 0xE1000 || unicode.Is(optional, r) {
 		return true
 	}
 	// Default_Ignorable_Code_Point, as DerivedCoreProperties.txt derives it.

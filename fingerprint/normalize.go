@@ -14,10 +14,12 @@ import (
 //
 //   - All of i, I, dotless i and dotted I become i, since Turkish texts in upper
 //     and lower case could not meet otherwise.
-//   - Tatweel is ignorable.
+//   - Tatweel is ignorable, and so are Hebrew points and accents, and Arabic vowel
+//     signs and marks of recitation: most texts leave them out, and one text may
+//     have them here and not there.
 //   - Thai and Lao sara am stay one character, as they are typed.
 //
-// Diacritics stay: they tell words apart in most languages that have them.
+// All other diacritics stay: they tell words apart in most languages that have them.
 //
 // Unicode never changes the normal form of assigned characters, so newer tables
 // in x/text give the same result; characters that are not assigned in Unicode

@@ -91,6 +91,8 @@ func naiveIgnorable(r rune) bool {
 	switch {
 	case r == '\u0640' || r == '\u07FA' || 0xE0000 <= r && r < 0xE1000:
 		return true
+	case unicode.Is(unicode.Mn, r) && (0x0591 <= r && r <= 0x05C7 || 0x064B <= r && r <= 0x0652 || r == 0x0670 || 0x06D6 <= r && r <= 0x06ED):
+		return true
 	case 0xFFF9 <= r && r <= 0xFFFB || 0x13430 <= r && r <= 0x1343F || unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark):
 		return false
 	}
