@@ -48,6 +48,8 @@ var sections = []section{
 	{"k6", "queries at k = 6", func(r *run, ctx context.Context) error { return r.distance(ctx, 6) }},
 	{"k10", "queries at k = 10", func(r *run, ctx context.Context) error { return r.distance(ctx, 10) }},
 	{"check", "check-and-add of documents with keys", (*run).check},
+	{"batch", "many queries at once: one by one, sorted, by a scan", (*run).batch},
+	{"scan", "many queries against a pass over a collection, without an index", (*run).scanning},
 	{"pairs", "all pairs and clusters, from memory and from an index", (*run).pairs},
 	{"costs", "the constants with which the planner reckons", (*run).costs},
 }

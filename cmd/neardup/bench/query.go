@@ -22,6 +22,8 @@ const (
 	streamTimed
 	streamCold
 	streamCheck
+	streamBatch
+	streamScan
 )
 
 // compare builds the reference, unless it is there. It is nil if none is wanted.
