@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -78,7 +77,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s, err := open(dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", dir, err)
+		return nil, fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
 	}
 	return s, nil
 }
@@ -111,6 +110,7 @@ func open(dir string, opts Options) (*Store, error) {
 	s.watched = &watchedFS{FS: opts.FS} // a pointer: Pebble compares file systems
 	opts.FS = s.watched
 	s.options = pebbleOptions(opts, cache, lock)
+	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	scheduler := newLateScheduler()
 	s.options.Experimental.CompactionScheduler = scheduler
 	if s.watch != nil {
@@ -161,6 +161,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble
 	o := &pebble.Options{
 		Cache:              cache,
 		Comparer:           pebble.DefaultComparer,
+		FileCache:          newFileCache(),
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
 		Lock:               lock,
@@ -298,17 +299,6 @@ func checkMerger(optionsFile string, fsys vfs.FS) error {
 	return lines.Err()
 }
 
-func lockDir(dir string, fsys vfs.FS) (*pebble.Lock, error) {
-	lock, err := pebble.LockDirectory(dir, fsys)
-	switch {
-	case err == nil:
-		return lock, nil
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
-		return nil, err
-	}
-	return nil, fmt.Errorf("%w (another process, or this one): %w", ErrLocked, err)
-}
-
 // classify gives Pebble's errors the name that a caller of ours matches.
 func classify(err error) error {
 	switch {
@@ -319,7 +309,7 @@ func classify(err error) error {
 	case errors.Is(err, pebble.ErrReadOnly):
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	return err
+	return explainOpenFiles(err)
 }
 
 // empty reports whether there is no key at all.

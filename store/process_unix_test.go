@@ -1,0 +1,143 @@
+//go:build unix
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// inProcess runs a test of this binary in a process of its own, over a directory, and
+// returns what it said.
+func inProcess(t *testing.T, test, dir string) string {
+	t.Helper()
+	if os.Getenv("NEARDUP_TEST_DIR") != "" {
+		t.Fatal("a process within a process")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "NEARDUP_TEST_DIR="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", test, err, out)
+	}
+	return string(out)
+}
+
+// inside returns the directory that inProcess gave; the test is skipped without one.
+func inside(t *testing.T) string {
+	dir := os.Getenv("NEARDUP_TEST_DIR")
+	if dir == "" {
+		t.Skip("runs in a process that another test starts")
+	}
+	return dir
+}
+
+func TestInsideLocked(t *testing.T) {
+	for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Header{}}} {
+		_, err := Open(inside(t), opts)
+		if !errors.Is(err, ErrLocked) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+		fmt.Println(err)
+	}
+}
+
+// Who has an index open is named, and asking does not let go of the lock.
+func TestLockHolder(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := fmt.Sprintf("index is open elsewhere: by process %d", os.Getpid())
+	for range 2 {
+		if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out, holder) != 3 {
+			t.Errorf("%s, want %q 3 times", out, holder)
+		}
+		if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("by this process, %d", os.Getpid())) {
+			t.Errorf("in the same process: %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const manyTables = 150
+
+// A low limit on open files is kept to, and what does not go says why.
+func TestInsideFewOpenFiles(t *testing.T) {
+	dir := inside(t)
+	setLimit := func(n uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: 1 << 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setLimit(128)
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		for i := range uint64(manyTables) {
+			if _, found, err := s.Record(i << 32); err != nil || !found {
+				t.Fatalf("round %d, record %d: found %v, %v", round, i, found, err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	setLimit(8)
+	if _, err = Open(dir, Options{}); !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "this process may have 8 open; raise that limit (ulimit -n)") {
+		t.Errorf("with 8 files: %v", err)
+	}
+}
+
+func TestFewOpenFiles(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(manyTables) {
+		batch := s.NewBatch()
+		batch.SetRecord(i<<32, Record{Fingerprint: i, Key: "key"})
+		finish, err := s.Apply(batch, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(finish(), s.db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := tables(s.db.Metrics()); n <= 128 {
+		t.Fatalf("%d tables are too few to tell", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	inProcess(t, "TestInsideFewOpenFiles", dir)
+}
+
+func tables(m *pebble.Metrics) (n int64) {
+	for _, level := range m.Levels {
+		n += level.TablesCount
+	}
+	return n
+}
+
+func TestOpenTables(t *testing.T) {
+	for limit, want := range map[uint64]int{0: 8, 10: 8, 128: 8, 256: 64, 1024: 448, 4096: 1000, 1 << 40: 1000} {
+		if got := openTables(limit); got != want {
+			t.Errorf("%d of %d, want %d", got, limit, want)
+		}
+	}
+}
