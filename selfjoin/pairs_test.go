@@ -3,9 +3,13 @@ package selfjoin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -127,9 +131,9 @@ func TestPairsAreThoseOfComparingAll(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			for _, n := range []int{0, 1, 2, 30, 300, 3000} {
+			for _, n := range []int{0, 1, 2, 30, 300, 1000} {
 				for _, k := range []int{0, 1, 2, 3, 4, 6, 10, 16, 31, 64} {
-					if n == 3000 && k > 10 {
+					if n == 1000 && (k > 6 || testing.Short()) {
 						continue // nearly all pairs
 					}
 					fps := shape.make(r, n)
@@ -153,4 +157,172 @@ func difference(got, want []Pair) string {
 		}
 	}
 	return fmt.Sprintf("%d pairs, want %d", len(got), len(want))
+}
+
+// TestPairsOfManyAreThoseOfComparingAll goes where collections are divided by all
+// workers together, and parts again.
+func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
+	seed := rand.Uint64()
+	for _, shape := range shapes {
+		n := 20_000
+		switch shape.name {
+		case "few bits", "numbers", "ball", "equal":
+			continue // millions of pairs, or none
+		case "random", "clustered":
+			if os.Getenv("NEARDUP_CI") != "" || os.Getenv("NEARDUP_LONG") != "" {
+				n = 100_000
+			}
+		default:
+			if testing.Short() {
+				continue
+			}
+		}
+		t.Run(shape.name, func(t *testing.T) {
+			fps := shape.make(rand.New(rand.NewPCG(seed, 4)), n)
+			ks := []int{3, 6}
+			for i, want := range naiveCounts(fps, ks) {
+				got, largest := counts(t, fps, ks[i])
+				if got != want || largest > ks[i] {
+					t.Errorf("seed %d, n = %d, k = %d: pairs and their sums %v, want %v; the largest distance is %d", seed, n, ks[i], got, want, largest)
+				}
+			}
+		})
+	}
+}
+
+// pairCounts tells sets of pairs apart without holding them: how many, and sums of
+// what their fingerprints hash to.
+type pairCounts struct {
+	pairs, sum, products uint64
+}
+
+func (c *pairCounts) add(f, g fp) {
+	c.pairs++
+	h := uint64(min(f, g))*0x9e3779b97f4a7c15 ^ uint64(max(f, g))
+	h ^= h >> 29
+	c.sum += h
+	c.products += h * h
+}
+
+func (c *pairCounts) merge(d pairCounts) {
+	c.pairs += d.pairs
+	c.sum += d.sum
+	c.products += d.products
+}
+
+// naiveCounts compares all with all, for several distances in ascending order.
+func naiveCounts(fps []fp, ks []int) []pairCounts {
+	fps = slices.Clone(fps)
+	slices.Sort(fps)
+	fps = slices.Compact(fps)
+	all := make([]pairCounts, len(ks))
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for worker := range 2 {
+		group.Go(func() {
+			mine, most := make([]pairCounts, len(ks)), ks[len(ks)-1]
+			for i := worker; i < len(fps); i += 2 {
+				for _, g := range fps[:i] {
+					if d := bits.OnesCount64(uint64(fps[i] ^ g)); d <= most {
+						for at, k := range ks {
+							if d <= k {
+								mine[at].add(fps[i], g)
+							}
+						}
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for at := range all {
+				all[at].merge(mine[at])
+			}
+		})
+	}
+	group.Wait()
+	return all
+}
+
+func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
+	t.Helper()
+	var mu sync.Mutex
+	err := NewSet(slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k}, func(_ int, pairs []Pair) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range pairs {
+			all.add(p.First, p.Second)
+			largest = max(largest, p.Distance)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, largest
+}
+
+// All of 2^16 numbers within k of each other's neighbours: each has the same number of
+// pairs, by the binomial coefficients.
+func TestPairsOfACubeAreTheBinomials(t *testing.T) {
+	width := 14
+	if testing.Short() {
+		width = 11
+	}
+	fps := make([]fp, 1<<width)
+	for i := range fps {
+		fps[i] = fp(i)<<7 ^ fp(i&1)<<60
+	}
+	want := uint64(0)
+	ways := 1
+	for k := 1; k <= 4; k++ {
+		ways = ways * (width - k + 1) / k
+		want += uint64(ways) << width / 2
+		got := uint64(0)
+		var mu sync.Mutex
+		// Bit 7 comes with bit 60: numbers that differ in it are 1 farther apart.
+		if err := NewSet(slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k + 1}, func(_ int, pairs []Pair) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range pairs {
+				if d := (p.First ^ p.Second) &^ (1 << 60); bits.OnesCount64(uint64(d)) <= k {
+					got++
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("k = %d: %d pairs, want %d", k, got, want)
+		}
+	}
+}
+
+func TestPairsStopWithTheLoopAndTheContext(t *testing.T) {
+	s := NewSet(fill(5000, func(i int, _ []fp) fp { return fp(i) }))
+	for p, err := range s.Pairs(context.Background(), Options{MaxDistance: 16}) {
+		if err != nil || p.First >= p.Second {
+			t.Fatal(p, err)
+		}
+		break
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for _, err := range s.Pairs(ctx, Options{MaxDistance: 16}) {
+		cancel()
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("a context that is done: %v", last)
+	}
+	broken := errors.New("broken")
+	if err := s.Each(context.Background(), Options{MaxDistance: 3}, func(int, []Pair) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("an error of found: %v", err)
+	}
+	for _, k := range []int{-1, 65} {
+		if err := s.Each(context.Background(), Options{MaxDistance: k}, nil); !errors.Is(err, ErrDistance) {
+			t.Errorf("k = %d: %v", k, err)
+		}
+	}
 }
