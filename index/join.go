@@ -141,12 +141,16 @@ type stretch struct {
 
 func (j *join) read(ctx context.Context) error {
 	stretches := make([]stretch, j.workers())
-	width := ^uint64(0)/uint64(len(stretches)) + 1 // 0 for one worker: all
+	width := ^uint64(0) / uint64(len(stretches))
 	var group sync.WaitGroup
 	for i := range stretches {
 		group.Go(func() {
 			first := uint64(i) * width
-			stretches[i].read(ctx, j.readers[i], first, first+(width-1))
+			last := first + width - 1
+			if i == len(stretches)-1 {
+				last = ^uint64(0)
+			}
+			stretches[i].read(ctx, j.readers[i], first, last)
 		})
 	}
 	group.Wait()
@@ -188,6 +192,11 @@ func (j *join) read(ctx context.Context) error {
 
 // read takes the postings from first to last.
 func (s *stretch) read(ctx context.Context, r *reader, first, last uint64) {
+	if packed := r.x.store.Packed(0); packed != nil {
+		share := float64(packed.Entries()) * (float64(last-first) / (1 << 64))
+		s.stored = make([]fingerprint.Fingerprint, 0, int(share*1.01)+1024)
+		s.ids = make([]uint64, 0, cap(s.stored))
+	}
 	for p, err := range r.v.Postings(first) {
 		if err == nil && len(s.stored)%1024 == 0 {
 			err = ctx.Err()
@@ -200,10 +209,7 @@ func (s *stretch) read(ctx context.Context, r *reader, first, last uint64) {
 			return
 		}
 		before := len(s.ids)
-		next := p.IDs.Iterator()
-		for id, ok := next(); ok; id, ok = next() {
-			s.ids = append(s.ids, id)
-		}
+		s.ids = p.IDs.AppendTo(s.ids)
 		count := len(s.ids) - before
 		if count > 1 && s.counts == nil {
 			s.counts = slices.Repeat([]uint32{1}, len(s.stored))
@@ -235,12 +241,19 @@ func (r *reader) loaded(id, stored uint64) (d Document, err error) {
 	return d, err
 }
 
+// bare returns the documents of a node of an index without records.
+func (j *join) bare(r *reader, node selfjoin.Node) (Group, error) {
+	ids := j.idsOf(node)
+	d, err := r.loaded(ids[0], uint64(j.set.Fingerprint(node)))
+	return Group{d, len(ids), ids, j.looping()}, err
+}
+
 // groups returns the documents of a node, those of each scope (and Shingle) together.
 func (j *join) groups(r *reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := j.idsOf(node), uint64(j.set.Fingerprint(node))
 	if !j.records {
-		d, err := r.loaded(ids[0], stored)
-		return []Group{{d, len(ids), ids, j.looping()}}, err
+		g, err := j.bare(r, node)
+		return []Group{g}, err
 	}
 	var groups []Group
 	for i, id := range ids {

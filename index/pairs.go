@@ -65,6 +65,18 @@ func (j *join) pairs(ctx context.Context, send func([]Pair) error) error {
 		for _, p := range found {
 			first, _ := j.set.Node(p.First)
 			second, _ := j.set.Node(p.Second)
+			if !j.records {
+				a, err := j.bare(j.readers[worker], first)
+				if err != nil {
+					return err
+				}
+				b, err := j.bare(j.readers[worker], second)
+				if err != nil {
+					return err
+				}
+				pairs = j.appendPair(pairs, &a, &b, p.Distance)
+				continue
+			}
 			a, err := j.groups(j.readers[worker], first)
 			if err != nil {
 				return err

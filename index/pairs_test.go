@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -236,6 +237,22 @@ func TestClustersOfAnIndexAreThoseOfComparingAll(t *testing.T) {
 			if !slices.EqualFunc(sortedClusters(got), want, slices.Equal) {
 				t.Fatalf("seed %d, n = %d, %+v:\n%v, want\n%v", seed, n, o, got, want)
 			}
+		}
+	}
+}
+
+// Fingerprints are read in as many stretches as there are processors.
+func TestPairsWithAnyNumberOfProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	x := openMem(t, Options{Durability: NoSync})
+	if err := x.Add(context.Background(), Document{Fingerprint: 0}, Document{Fingerprint: 1}, Document{Fingerprint: 1 << 63},
+		Document{Fingerprint: ^fingerprint.Fingerprint(0)}, Document{Fingerprint: ^fingerprint.Fingerprint(1)}); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 7; n++ {
+		runtime.GOMAXPROCS(n)
+		if got := expandedPairs(t, x, JoinOptions{MaxDistance: 1}); len(got) != 3 {
+			t.Errorf("%d processors: %v", n, got)
 		}
 	}
 }

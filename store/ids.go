@@ -73,6 +73,22 @@ func (s IDs) All() iter.Seq[uint64] {
 	}
 }
 
+// AppendTo appends the IDs, in ascending order.
+func (s IDs) AppendTo(dst []uint64) []uint64 {
+	if s.bitmap == nil {
+		return append(dst, s.inline...)
+	}
+	it := s.bitmap.ManyIterator()
+	for {
+		dst = slices.Grow(dst, 1)
+		n := it.NextMany(dst[len(dst):cap(dst)])
+		if n == 0 {
+			return dst
+		}
+		dst = dst[:len(dst)+n]
+	}
+}
+
 // Iterator returns a function that gives the IDs one after the other, in
 // ascending order, and false at the end.
 func (s IDs) Iterator() func() (uint64, bool) {

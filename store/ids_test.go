@@ -178,3 +178,18 @@ func BenchmarkDecodeIDs(b *testing.B) {
 		})
 	}
 }
+
+func TestAppendToGivesWhatAllGives(t *testing.T) {
+	for _, n := range []int{0, 1, 30, 100, 70_000} {
+		ids := make([]uint64, n)
+		for i := range ids {
+			ids[i] = uint64(i)*7919 + 1
+		}
+		for _, s := range []IDs{NewIDs(ids...), NewIDs(ids...).shrunk()} {
+			got := s.AppendTo([]uint64{5})
+			if got[0] != 5 || !slices.Equal(got[1:], slices.Collect(s.All())) {
+				t.Errorf("%d IDs: %d appended", n, len(got)-1)
+			}
+		}
+	}
+}
