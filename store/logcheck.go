@@ -124,18 +124,17 @@ func formatsOf(name string) []chunkFormat {
 // findDamage walks through the chunks of a file.
 func findDamage(r io.Reader, format chunkFormat) (*damage, error) {
 	var buffer [logBlockLen]byte
+	var record []byte // of which the last chunks are still to come
 	for offset := int64(0); ; offset += logBlockLen {
-		n, err := io.ReadFull(r, buffer[:])
-		if err == io.EOF {
-			return nil, nil
-		}
-		if err != nil && err != io.ErrUnexpectedEOF {
+		n, err := readBlock(r, buffer[:])
+		if n == 0 || err != nil {
 			return nil, err
 		}
 		block := buffer[:n]
 		for at := 0; at < n; {
 			rest := block[at:]
 			if length := format.at(rest); length > 0 {
+				record = format.follow(record, rest[:length])
 				at += length
 				continue
 			}
@@ -145,12 +144,32 @@ func findDamage(r io.Reader, format chunkFormat) (*damage, error) {
 			if len(rest) < format.header && n == logBlockLen && allZero(rest) {
 				break
 			}
-			return format.judge(r, block, at, offset)
-		}
-		if n < logBlockLen {
-			return nil, nil
+			return format.judge(r, block, at, offset, record)
 		}
 	}
+}
+
+// readBlock returns 0 at the end.
+func readBlock(r io.Reader, block []byte) (int, error) {
+	n, err := io.ReadFull(r, block)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return n, err
+}
+
+// maxFollowed bounds the records that are looked into.
+const maxFollowed = 64 << 20
+
+// follow adds the payload of a chunk to those before it in its record.
+func (f chunkFormat) follow(record, chunk []byte) []byte {
+	switch part := chunk[6] - f.firstType; {
+	case !f.isLog() || part == chunkWhole || part == chunkLast || len(record) > maxFollowed:
+		return record[:0]
+	case part == chunkFirst:
+		record = record[:0]
+	}
+	return append(record, chunk[f.header:]...)
 }
 
 func allZero(data []byte) bool {
@@ -163,37 +182,31 @@ func allZero(data []byte) bool {
 }
 
 // judge tells whether what is no chunk, in a block at a place, is damage or the end of
-// what was written. r has what follows the block, which is at an offset.
-func (f chunkFormat) judge(r io.Reader, block []byte, at int, offset int64) (*damage, error) {
+// what was written. r has what follows the block, which is at an offset; record is what
+// came before of the same record.
+func (f chunkFormat) judge(r io.Reader, block []byte, at int, offset int64, record []byte) (*damage, error) {
+	var buffer [logBlockLen]byte
+	n, err := readBlock(r, buffer[:])
+	if err != nil {
+		return nil, err
+	}
 	d := &damage{at: offset + int64(at)}
 	rest := block[at:]
-	if where, want, found := f.wrongByte(rest); found && f.plausible(rest, where, want) {
+	if where, want, found := f.wrongByte(rest); found && f.plausible(rest, where, want, record, buffer[:n]) {
 		d.fixed, d.byte, d.want = true, d.at+int64(where), want
 		d.what = fmt.Sprintf("byte %d is %#02x, and was %#02x", d.byte, rest[where], want)
 		return d, nil
 	}
-	if f.isPadding(rest) {
-		at = len(block) // what is there is of no account, if there is more behind it
-	}
-	after := min(at+1, len(block))
-	if f.evidence(block[after:], uint64(d.at)) {
-		d.what = "it cannot be read, and what is behind it can"
+	d.what = "it cannot be read, and what is behind it can"
+	if !f.isPadding(rest) && f.evidence(rest[1:], uint64(d.at)) {
 		return d, nil
 	}
-	var buffer [logBlockLen]byte
-	for {
-		n, err := io.ReadFull(r, buffer[:])
-		if err == io.EOF {
-			return nil, nil
-		}
-		if err != nil && err != io.ErrUnexpectedEOF {
-			return nil, err
-		}
+	for ; n > 0 && err == nil; n, err = readBlock(r, buffer[:]) {
 		if f.evidence(buffer[:n], uint64(d.at)) {
-			d.what = "it cannot be read, and what is behind it can"
 			return d, nil
 		}
 	}
+	return nil, err
 }
 
 // isPadding reports whether there is no room for a chunk before the end of the block.
@@ -214,20 +227,34 @@ func (f chunkFormat) evidence(data []byte, place uint64) bool {
 	return false
 }
 
-// plausible reports whether a chunk of a log is a batch, with a byte of it changed. A
-// write that was cut off may have the right checksum with one byte changed by chance, and
-// is no batch then. Of a part of a record nothing can be said.
-func (f chunkFormat) plausible(rest []byte, at int, want byte) bool {
+// plausible reports whether a chunk of a log, with a byte of it changed, is what was
+// written. A write that was cut off may have the right checksum with one byte changed by
+// chance. Then what it makes is no batch, or the record does not go on in the next block.
+func (f chunkFormat) plausible(rest []byte, at int, want byte, record, next []byte) bool {
 	fixed := append([]byte(nil), rest...)
 	fixed[at] = want
 	n := f.at(fixed)
-	if n == 0 {
-		return false
+	if n == 0 || !f.isLog() {
+		return n > 0
 	}
-	if !f.isLog() || fixed[6] != f.firstType {
-		return true
+	payload := fixed[f.header:n]
+	switch fixed[6] - f.firstType {
+	case chunkWhole:
+		return isBatch(payload)
+	case chunkLast:
+		return len(record) == 0 || len(record) > maxFollowed || isBatch(append(record, payload...))
 	}
-	record := fixed[f.header:n]
+	return f.at(next) > 0
+}
+
+// isBatch reports whether a record has all the entries that it says. Pebble's reader may
+// run over the end of what is none.
+func isBatch(record []byte) (is bool) {
+	defer func() {
+		if recover() != nil {
+			is = false
+		}
+	}()
 	header, ok := batchrepr.ReadHeader(record)
 	if !ok {
 		return false

@@ -17,6 +17,14 @@ const (
 	logEndLen         = 11 // of what ends a log that was closed: no checksum, no payload, type 5, the number plus 1
 )
 
+// The types, from the first one of the format on.
+const (
+	chunkWhole = iota
+	chunkFirst
+	chunkMiddle
+	chunkLast
+)
+
 // chunkFormat is what the chunks of a file look like.
 type chunkFormat struct {
 	header    int

@@ -21,7 +21,7 @@ func (w *watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 }
 
 func (w *watchedFS) OpenDir(name string) (vfs.File, error) {
-	if c := w.copying.Load(); c.has(name) {
+	if c := w.copying.Load(); c != nil && (name == c.dir || c.has(name)) {
 		return c.openDir(name)
 	}
 	return w.FS.OpenDir(name)
