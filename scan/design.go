@@ -51,11 +51,12 @@ func (d design) String() string {
 
 // Nanoseconds, of a common server; they only choose among designs that are all right.
 const (
-	insertCost    = 6  // to set a bit of a filter
-	bucketCost    = 25 // to find a prefix in a table of queries
-	candidateCost = 2  // to compare with a query
-	sortCost      = 40 // to put a query into a table
-	passCost      = 10 // to come back to a fingerprint that a filter lets through
+	insertCost    = 6   // to set a bit of a filter
+	clearCost     = 0.3 // to get a byte of a filter from the system
+	bucketCost    = 25  // to find a prefix in a table of queries
+	candidateCost = 2   // to compare with a query
+	sortCost      = 40  // to put a query into a table
+	passCost      = 10  // to come back to a fingerprint that a filter lets through
 )
 
 // lookupCost is what a look into a filter of so many bits takes: the processor's own
@@ -131,7 +132,7 @@ func (d *design) add(queries, n int, b near, memory int64) {
 		inserts := float64(queries) * ball(bits, b.radius)
 		passing := -math.Expm1(-inserts / math.Exp2(float64(bits)))
 		c := lookupCost(bits) + passing*(passCost+verify)
-		filling := sorted + insertCost*inserts + math.Exp2(float64(bits))/64
+		filling := sorted + insertCost*inserts + clearCost*math.Exp2(float64(bits))/8
 		if c*float64(n)+filling < each*float64(n)+build {
 			each, build, added.filterBits = c, filling, bits
 		}

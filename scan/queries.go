@@ -62,8 +62,8 @@ type Match struct {
 	Distance int
 }
 
-// New prepares queries, for matches within k bits. A million at k = 3 take 100 MB, and
-// filters of 256 MB for a collection of ten million fingerprints and of 512 MB for
+// New prepares queries, for matches within k bits. A million at k = 3 take 70 MB, and
+// filters of 128 MiB for a collection of ten million fingerprints or of 512 MiB for
 // one of a hundred million. Errors: ErrDistance, ErrTooMany.
 func New[F ~uint64](queries []F, k int, o Options) (*Queries, error) {
 	if k < 0 || k > MaxDistance {
