@@ -79,11 +79,13 @@ func (e Estimate) MemoryBytes() float64 { return e.FilterBytes + e.DirectoryByte
 const (
 	// packedOverhead is what a packed table takes over its entropy, 64 - log2 n + 1.44
 	// bits an entry.
-	packedOverhead = 1.045
+	packedOverhead = 1.053
+	// postingOverhead is what a posting takes over the bits of an ID, in bytes.
+	postingOverhead = 0.23
 	// liveEntryBytes is what an entry takes before compaction.
 	liveEntryBytes = 22
 	// A directory has a key and a reference for each block of this many bytes.
-	directoryBytes = 16
+	directoryBytes = 18
 	blockBytes     = 1024
 
 	unlimited = math.MaxInt64
@@ -96,7 +98,7 @@ func (p *Plan) Estimate(n int64, costs Costs, ramBytes int64) Estimate {
 	n, costs = max(n, 1), costs.orDefault()
 	documents := float64(n)
 	entryBytes := (64 - math.Log2(documents) + 1.44) / 8 * packedOverhead
-	postingBytes := math.Log2(documents) / 8
+	postingBytes := math.Log2(documents)/8 + postingOverhead
 	e := Estimate{
 		Tables:       len(p.Tables),
 		Probes:       p.Probes(),

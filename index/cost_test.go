@@ -68,11 +68,11 @@ func TestEstimate(t *testing.T) {
 	const n = 1 << 32
 	e := mustPlan(t, Design2, 3).Estimate(n, costs, 0)
 	// A prefix of 32 bits is there with probability 1-1/e, in a bit array of 512 MiB.
-	// An entry has 64-32+1.44 bits by entropy, a posting 32 bits.
-	passing, entry := 66*(1-1/math.E), 33.44/8*1.045
+	// An entry has 64-32+1.44 bits by entropy, a posting 32 bits and 0.23 bytes.
+	passing, entry, posting := 66*(1-1/math.E), 33.44/8*1.053, 4+0.23
 	warm := 1000 + 54*20 + passing*300 + 66*2
 	tables := 2 * n * entry
-	directory := (tables + n*4) / 1024 * 16
+	directory := (tables + n*posting) / 1024 * 18
 	for name, c := range map[string]struct{ got, want float64 }{
 		"tables":      {float64(e.Tables), 2},
 		"probes":      {float64(e.Probes), 66},
@@ -80,16 +80,16 @@ func TestEstimate(t *testing.T) {
 		"passing":     {e.Passing, passing},
 		"candidates":  {e.Candidates, 66},
 		"table bytes": {e.TableBytes, tables},
-		"postings":    {e.PostingBytes, n * 4},
+		"postings":    {e.PostingBytes, n * posting},
 		"filters":     {e.FilterBytes, 1 << 30},
 		"directories": {e.DirectoryBytes, directory},
 		"live bytes":  {e.LiveBytes, 2 * n * 22},
-		"on disk":     {e.DiskBytes(), tables + n*4 + 1<<30},
+		"on disk":     {e.DiskBytes(), tables + n*posting + 1<<30},
 		"in memory":   {e.MemoryBytes(), 1<<30 + directory},
 		"warm":        {e.Warm, warm},
 		"no limit":    {e.Query, warm},
 		"live":        {e.Live, 1000 + 54*20 + passing*2000 + 66*60},
-		"disk":        {e.Disk, warm + passing*100_000 + 66*entry + 33*4},
+		"disk":        {e.Disk, warm + passing*100_000 + 66*entry + 33*posting},
 	} {
 		if math.Abs(c.got/c.want-1) > 1e-9 {
 			t.Errorf("%s: %g, not %g", name, c.got, c.want)

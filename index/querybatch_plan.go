@@ -124,23 +124,35 @@ func (e *batchEstimate) blocks(table int) float64 {
 }
 
 func (e *batchEstimate) sorted() time.Duration {
-	sum := 0.0
+	work, blocks := e.sortedWork()
+	return e.onCores(work + e.reads(blocks))
+}
+
+// sortedWork returns the nanoseconds that the sorted way takes without reads, and the
+// blocks that it looks at.
+func (e *batchEstimate) sortedWork() (ns, blocks float64) {
 	for i, t := range e.plan.Tables {
 		at := t.estimate(e.packed, unlimited)
 		probes := float64(e.queries) * at.passing
-		sum += float64(e.queries)*float64(at.lookups)*e.costs.FilterLookup +
+		ns += float64(e.queries)*float64(at.lookups)*e.costs.FilterLookup +
 			probes*(sortedProbeCost+e.costs.PackedProbe/2) + float64(e.queries)*at.candidates*e.costs.PackedCandidate
-		blocks := e.blocks(i)
-		sum += e.reads(blocks * -math.Expm1(-probes/max(blocks, 1)))
+		all := max(e.blocks(i), 1)
+		each := 1 + at.candidates/max(at.passing, 1e-9)/float64(e.packed)*all // of a probe that passes
+		blocks += all * -math.Expm1(-probes*each/all)
 	}
-	return e.onCores(sum)
+	return ns, blocks
 }
 
 // reads returns what reading so many blocks in order takes.
 func (e *batchEstimate) reads(blocks float64) float64 { return blocks * (1 - e.cached) * orderedRead }
 
 func (e *batchEstimate) scan() time.Duration {
-	windows := math.Ceil(float64(e.queries) / batchWindow)
-	each := 1e9*scan.Cost(min(e.queries, batchWindow), e.k, e.packed, 0) + float64(e.packed)*decodeCost
-	return e.onCores(windows * (each + e.reads(e.blocks(0))))
+	return e.onCores(e.windows() * (e.scanWork() + e.reads(e.blocks(0))))
+}
+
+func (e *batchEstimate) windows() float64 { return math.Ceil(float64(e.queries) / batchWindow) }
+
+// scanWork returns the nanoseconds that a scan for a window takes without reads.
+func (e *batchEstimate) scanWork() float64 {
+	return 1e9*scan.Cost(min(e.queries, batchWindow), e.k, e.packed, 0) + float64(e.packed)*decodeCost
 }

@@ -16,7 +16,7 @@ import (
 
 var planCommand = command{
 	name:    "plan",
-	args:    "[-n 1e6] [-k 3] [-tables N] [-disk GB] [-ram GB] [-threshold 10]",
+	args:    "[-n 1e6] [-k 3] [-tables N] [-disk GB] [-ram GB] [-threshold 10] [-scale]",
 	summary: "print the designs of tables, what they cost, and which one an index would choose",
 	run:     runPlan,
 }
@@ -28,6 +28,7 @@ func runPlan(_ context.Context, c *call) error {
 	disk := c.flags.Float64("disk", 0, "most `GB` on disk, compacted, without the documents' records (default no limit)")
 	ram := c.flags.Float64("ram", 0, "`GB` of memory: what does not fit is read from disk (default no limit)")
 	costs := c.flags.String("costs", "", "`file` that \"neardup bench -only costs -json\" wrote on this machine (default: costs of a common server)")
+	scale := c.scaleFlags()
 	threshold := c.flags.Float64("threshold", 10, "for the optimum: `log2` of the candidates that a probe may return")
 	if err := c.parse(); err != nil {
 		return err
@@ -52,6 +53,12 @@ func runPlan(_ context.Context, c *call) error {
 	measured, err := readCosts(*costs)
 	if err != nil {
 		return err
+	}
+	if scale.wanted {
+		if err := scale.check(); err != nil {
+			return err
+		}
+		return scale.print(c, *k, int64(*n), measured, limits.RAMBytes)
 	}
 	choice, refused := index.ChoosePlanWithin(*k, int64(*n), limits, measured)
 	if refused != nil && !errors.Is(refused, index.ErrPlan) {
