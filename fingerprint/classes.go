@@ -87,6 +87,7 @@ type tables struct {
 	ideograph [ideographEnd - ideographStart]uint64
 	class     [tableEnd]class
 	fold      [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
+	twoByte   [0x800]uint16               // see fillTwoByte
 }
 
 type foldRange struct {
@@ -118,6 +119,7 @@ var loadTables = sync.OnceValue(func() *tables {
 			page[r&0xff] = f.add
 		}
 	}
+	t.fillTwoByte()
 	for i := range t.ideograph {
 		t.ideograph[i] = hashToken([]byte(string(rune(ideographStart + i))))
 	}

@@ -23,7 +23,10 @@ func (t *tokenizer) scanHashes(dst []uint64, text []byte, i, limit int) ([]uint6
 			i += size
 			continue
 		}
-		dst, i = t.word(dst, text, i, false)
+		before := i
+		if dst, i = t.twoByteTokens(dst, text, i, limit); i == before {
+			dst, i = t.word(dst, text, i, false)
+		}
 		dst, i = t.beyondASCII(dst, text, i, limit)
 	}
 	return dst, i
@@ -38,8 +41,10 @@ func (t *tokenizer) beyondASCII(dst []uint64, text []byte, i, limit int) ([]uint
 		}
 		if text[i] >= 0xe0 {
 			dst, i = t.ideographs(dst, text, i, limit)
+		} else if text[i] >= 0x80 {
+			dst, i = t.twoByteTokens(dst, text, i, limit)
 		}
-		if i >= len(text) || text[i] < 0x80 {
+		if i >= len(text) || text[i] < 0x80 || len(dst) >= limit {
 			break
 		}
 		dst, i = t.word(dst, text, i, false)
