@@ -208,3 +208,30 @@ func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome st
 	}
 	return "an error, and the index is from " + found.name, nil
 }
+
+// Pebble takes what it can not read of a file for nothing when it excises the middle of
+// it, and so would lose what is beside the tables. Every read of a compaction fails in turn.
+func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(seed(t), 1))
+	found := vfs.NewCrashableMem()
+	used := makeUsed(t, found, r)
+	task := task{"compact", []state{used}, used.packed("after"), run(compaction.Options{CacheBytes: 1})}
+	read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
+	reads, told := operations(t, found, &task, r)[read], 0
+	for read.n = range reads {
+		if raceEnabled && read.n%8 > 0 {
+			continue
+		}
+		outcome, err := checkFault(copyOf(found, r), &task, &fault{at: read, seen: make(map[operation]int)}, r)
+		if err != nil {
+			t.Errorf("%v of %d: %v", read, reads, err)
+		}
+		if strings.Contains(outcome, "an error") {
+			told++
+		}
+	}
+	t.Logf("%d reads, of which %d were told", reads, told)
+	if told == 0 {
+		t.Error("no read failed")
+	}
+}

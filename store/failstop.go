@@ -32,6 +32,7 @@ type failStop struct {
 	cause   error // once stopped is closed
 
 	opening  atomic.Bool
+	excising atomic.Bool
 	flushed  atomic.Bool // since Open began
 	readFail atomic.Pointer[error]
 
@@ -98,10 +99,17 @@ func (f *failStop) change(fatal bool, do func() error) error {
 }
 
 // read notes the error of a read while Pebble opens, for it to be known when Open
-// comes to nothing.
+// comes to nothing, and stops the store at one while Pebble excises.
 func (f *failStop) read(err error) error {
-	if err != nil && err != io.EOF && f.opening.Load() && !errors.Is(err, fs.ErrNotExist) {
+	if err == nil || err == io.EOF || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if f.opening.Load() {
 		f.readFail.CompareAndSwap(nil, &err)
+	}
+	if f.excising.Load() {
+		f.stop(err)
+		select {}
 	}
 	return err
 }

@@ -192,14 +192,35 @@ func (r *Replacement) Commit(ctx context.Context, plan string, counters Counters
 	if err != nil {
 		return err
 	}
-	db := r.store.db
 	return classify(r.store.guard(func() error {
-		if err := db.Flush(); err != nil {
+		if err := r.store.db.Flush(); err != nil {
 			return err
 		}
-		_, err := db.IngestAndExcise(ctx, r.paths, nil, nil, pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}})
-		return err
+		return r.store.excise(ctx, r.paths)
 	}))
+}
+
+// excise puts files in the place of the tables. What Pebble can not read of a file of
+// which only the middle goes, it takes for nothing, and forgets; so the edges are read
+// before, where an error is told, and no read may fail meanwhile.
+func (s *Store) excise(ctx context.Context, paths []string) error {
+	span := pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}}
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	it.SeekLT(span.Start)
+	err = it.Error()
+	if err == nil {
+		it.SeekGE(span.End)
+	}
+	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
+		return err
+	}
+	s.watch.excising.Store(true)
+	defer s.watch.excising.Store(false)
+	_, err = s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+	return err
 }
 
 func (r *Replacement) addMeta(plan string, counters Counters) error {
