@@ -38,6 +38,28 @@ func each(ctx context.Context, fps []fp, k, workers int, found func(worker int, 
 	if k <= 0 || len(fps) < 2 {
 		return nil
 	}
+	j := newJoin(k, workers, found)
+	defer context.AfterFunc(ctx, func() { j.fail(context.Cause(ctx)) })()
+	j.large(fps, make([]fp, len(fps)), constraint{free: ^fp(0), budget: k}, false)
+	return j.finish()
+}
+
+// finish hands on the last pairs, and returns why the join failed, if it did.
+func (j *join) finish() error {
+	for _, w := range j.workers {
+		w.flush()
+	}
+	return j.failed()
+}
+
+func (j *join) failed() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cause
+}
+
+// newJoin returns a join of as many workers as there are processors, or as asked.
+func newJoin(k, workers int, found func(worker int, pairs []Pair) error) *join {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
@@ -45,14 +67,7 @@ func each(ctx context.Context, fps []fp, k, workers int, found func(worker int, 
 	for i := range workers {
 		j.workers = append(j.workers, &worker{join: j, number: i})
 	}
-	defer context.AfterFunc(ctx, func() { j.fail(context.Cause(ctx)) })()
-	j.large(fps, make([]fp, len(fps)), constraint{free: ^fp(0), budget: k}, false)
-	for _, w := range j.workers {
-		w.flush()
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.cause
+	return j
 }
 
 // fail ends the join; the first error counts.

@@ -1,0 +1,123 @@
+package selfjoin
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// inParts yields fingerprints some at a time.
+func inParts(fps []fp) iter.Seq2[[]fp, error] {
+	return func(yield func([]fp, error) bool) {
+		for part := range slices.Chunk(fps, 1000) {
+			if !yield(part, nil) {
+				return
+			}
+		}
+	}
+}
+
+// externalPairs has room for so many fingerprints at once.
+func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
+	t.Helper()
+	var pairs []Pair
+	var mu sync.Mutex
+	e := newExternal(t.TempDir(), int64(room)*32, newJoin(k, 2, func(_ int, found []Pair) error {
+		mu.Lock()
+		defer mu.Unlock()
+		pairs = append(pairs, found...)
+		return nil
+	}))
+	all, err := e.spool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(all.add(fps), all.finish()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.pairsOf(context.Background(), all, constraint{free: ^fp(0), budget: k}), e.finish()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(e.dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	return sorted(pairs)
+}
+
+func TestExternalPairsAreThoseOfComparingAll(t *testing.T) {
+	seed := rand.Uint64()
+	for _, shape := range shapes {
+		n := 2000
+		if shape.name == "few bits" || shape.name == "ball" || shape.name == "numbers" {
+			n = 1000
+		}
+		fps := shape.make(rand.New(rand.NewPCG(seed, 5)), n)
+		for _, k := range []int{1, 3, 6} {
+			want := naive(fps, k)
+			// So little room that groups are spooled, and divided again.
+			for _, room := range []int{800, 10_000} {
+				if k == 6 && room < n || testing.Short() && room < n && shape.name != "clustered" {
+					continue // many small files
+				}
+				if got := externalPairs(t, fps, k, room); !slices.Equal(got, want) {
+					t.Errorf("seed %d, %s, k = %d, room for %d: %s", seed, shape.name, k, room, difference(got, want))
+				}
+			}
+		}
+	}
+}
+
+func TestExternal(t *testing.T) {
+	fps := fill(50_000, func(i int, _ []fp) fp { return fp(i/5) << 20 })
+	pairs := 0
+	var mu sync.Mutex
+	count := func(_ int, found []Pair) error {
+		mu.Lock()
+		defer mu.Unlock()
+		pairs += len(found)
+		return nil
+	}
+	want := naive(fps, 2)
+	if err := External(context.Background(), inParts(fps), ExternalOptions{Options: Options{MaxDistance: 2}, Dir: t.TempDir()}, count); err != nil || pairs != len(want) {
+		t.Errorf("%d pairs, want %d: %v", pairs, len(want), err)
+	}
+	broken := errors.New("broken")
+	failing := func(yield func([]fp, error) bool) { yield(nil, broken) }
+	if err := External(context.Background(), failing, ExternalOptions{Options: Options{MaxDistance: 2}}, count); !errors.Is(err, broken) {
+		t.Errorf("an error of the source: %v", err)
+	}
+	if err := External(context.Background(), inParts(fps), ExternalOptions{Options: Options{MaxDistance: 65}}, count); !errors.Is(err, ErrDistance) {
+		t.Errorf("k = 65: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := External(ctx, inParts(fps), ExternalOptions{Options: Options{MaxDistance: 2}}, count); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that is done: %v", err)
+	}
+	// Nothing can be done but to compare all of them, and they do not fit.
+	r := rand.New(rand.NewPCG(1, 1))
+	if err := External(context.Background(), inParts(fill(600_000, func(int, []fp) fp { return fp(r.Uint64()) })),
+		ExternalOptions{Options: Options{MaxDistance: 40}, MemoryBytes: 1}, count); !errors.Is(err, ErrMemory) {
+		t.Errorf("k = 40 in 16 MiB: %v", err)
+	}
+}
+
+func TestPermutationGoesForthAndBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		block, f := fp(r.Uint64()&r.Uint64()), fp(r.Uint64())
+		p := newPermutation(block)
+		if got := p.back.apply(p.forth.apply(f)); got != f {
+			t.Fatalf("%v by %v comes back as %v", f, block, got)
+		}
+		if g := flipped(r, f, r.IntN(20), ^fp(0)); (p.forth.apply(f)^p.forth.apply(g))>>(64-p.width) == 0 != ((f^g)&block == 0) {
+			t.Fatalf("%v and %v by %v", f, g, block)
+		}
+	}
+}
