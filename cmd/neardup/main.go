@@ -101,7 +101,7 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 		fmt.Fprintf(io.err, "neardup %s: %v\n\"neardup %s -h\" tells more\n", c.name, err, c.name)
 		return exitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintf(io.err, "neardup %s: interrupted; what was printed is done\n", c.name)
+		fmt.Fprintf(io.err, "neardup %s: interrupted; %s\n", c.name, whenInterrupted(c.name, err))
 		return exitFailed
 	}
 	fmt.Fprintf(io.err, "neardup %s: %v\n", c.name, err)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // These tests run the command as a process of its own: the test binary stands in
@@ -170,42 +168,5 @@ func TestSecondProcess(t *testing.T) {
 	io.Copy(io.Discard, stdout)
 	if err := first.Wait(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// An interrupt ends the run with what was printed kept, a summary and exit code 1.
-func TestInterrupt(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "ix")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	cmd := process("dedup", "-index", dir, "-format", "jsonl", "-")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	context.AfterFunc(ctx, func() { cmd.Process.Kill() })
-	fmt.Fprintln(stdin, `{"url":"http://a.example/","text":"this one is kept"}`)
-	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Skip("this system can not interrupt a process:", err)
-	}
-	cmd.Wait()
-	if cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(stderr.String(), "interrupted") || !strings.Contains(stderr.String(), "1 documents") {
-		t.Fatalf("%v: %s", cmd.ProcessState, &stderr)
-	}
-	if got := exported(t, dir); len(got) != 1 {
-		t.Fatalf("stored: %q", got)
 	}
 }

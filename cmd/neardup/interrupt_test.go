@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// interrupted starts the command, hands it some lines, sends it a signal once ready
+// says so, and returns what it printed.
+func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *bufio.Reader), args ...string) (stdout, stderr string) {
+	t.Helper()
+	cmd := process(args...)
+	var diagnostics bytes.Buffer
+	cmd.Stderr = &diagnostics
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close() // only then: the input goes on as far as the command knows
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() }).Stop()
+	go io.WriteString(stdin, input)
+	var printed bytes.Buffer
+	ready(bufio.NewReaderSize(io.TeeReader(out, &printed), 16))
+	if err := cmd.Process.Signal(sig); err != nil {
+		cmd.Process.Kill()
+		t.Skip("this system can not signal a process:", err)
+	}
+	io.Copy(&printed, out)
+	cmd.Wait()
+	exitedWith(t, cmd, exitFailed, diagnostics.String())
+	return printed.String(), diagnostics.String()
+}
+
+func exitedWith(t *testing.T, cmd *exec.Cmd, code int, stderr string) {
+	t.Helper()
+	if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(stderr, "interrupted; ") {
+		t.Fatalf("%v ended with %d, not %d, and said\n%s", cmd.Args[1:], got, code, stderr)
+	}
+}
+
+var signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// A signal ends dedup and add with all that was printed kept, an account and exit code 1.
+func TestSignalKeepsWhatWasPrinted(t *testing.T) {
+	var input strings.Builder
+	for n := range 300 {
+		fmt.Fprintf(&input, "{\"url\":\"http://a.example/%d\",\"text\":\"page %d of many, each with words of its own %d %d\"}\n", n, n, n*n, n*7919)
+	}
+	for _, sig := range signals {
+		for _, command := range []string{"dedup", "add"} {
+			dir := filepath.Join(t.TempDir(), "ix")
+			firstLine := func(out *bufio.Reader) {
+				if _, err := out.ReadString('\n'); err != nil {
+					t.Fatal(command, err)
+				}
+			}
+			stdout, stderr := interrupted(t, sig, input.String(), firstLine, command, "-index", dir, "-format", "jsonl", "-")
+			if !strings.Contains(stderr, " documents, 0 skipped") {
+				t.Errorf("%v: %s does not account:\n%s", sig, command, stderr)
+			}
+			stored := exported(t, dir)
+			lines := json.NewDecoder(strings.NewReader(stdout))
+			for lines.More() {
+				var line struct{ Key, Fingerprint, Verdict string }
+				if err := lines.Decode(&line); err != nil {
+					t.Fatalf("%v: %s printed half a line: %v", sig, command, err)
+				}
+				if line.Verdict != "duplicate" && !slices.Contains(stored, line.Fingerprint+"\t"+line.Key) {
+					t.Errorf("%v: %s printed %s, and it is not stored", sig, command, line.Key)
+				}
+			}
+		}
+	}
+}
+
+// A signal ends import with nothing stored, and compact with nothing changed.
+func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
+	r := rand.New(rand.NewPCG(rand.Uint64(), 8))
+	dir := filepath.Join(t.TempDir(), "ix")
+	c := makeIndex(t, dir, r)
+	want := c.exported()
+	unchanged := func(what string) {
+		if got := exported(t, dir); !slices.Equal(got, want) {
+			t.Fatalf("after %s: %d documents, not %d", what, len(got), len(want))
+		}
+	}
+	for _, sig := range signals {
+		var input strings.Builder
+		for range 20_000 {
+			fmt.Fprintf(&input, "%016x\n", r.Uint64())
+		}
+		reading := func(*bufio.Reader) { waitFor(t, filepath.Join(dir, "incoming")) }
+		_, stderr := interrupted(t, sig, input.String(), reading, "import", "-index", dir, "-")
+		if !strings.Contains(stderr, "nothing was stored") {
+			t.Errorf("%v: import says\n%s", sig, stderr)
+		}
+		unchanged("import")
+	}
+	t.Run("compact", func(t *testing.T) { interruptCompact(t, dir, unchanged) })
+}
+
+// interruptCompact signals compact while it writes; should it come too late, once more.
+func interruptCompact(t *testing.T, dir string, unchanged func(string)) {
+	for n := range 20 {
+		cmd := process("compact", "-index", dir, "-plan", []string{"3", "4"}[n%2])
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, filepath.Join(dir, "incoming"))
+		if err := cmd.Process.Signal(signals[n%2]); err != nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+			t.Skip("this system can not signal a process:", err)
+		}
+		cmd.Wait()
+		unchanged("compact")
+		if cmd.ProcessState.Success() {
+			continue
+		}
+		exitedWith(t, cmd, exitFailed, stderr.String())
+		if !strings.Contains(stderr.String(), "no document is changed") && !strings.Contains(stderr.String(), "the work is done") {
+			t.Errorf("compact says\n%s", &stderr)
+		}
+		return
+	}
+	t.Error("compact was always done before the signal")
+}
+
+// waitFor waits until there is a file or folder, for a minute.
+func waitFor(t *testing.T, path string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Microsecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s does not come to be", path)
+}
