@@ -45,7 +45,7 @@ func (f *joinFlags) checkCompat() error {
 
 // compatSet reads the numbers, of which equal ones count as one.
 func (f *joinFlags) compatSet(ctx context.Context) (*selfjoin.Set, error) {
-	fps, err := readDecimals(ctx, f.call.args, f.call.in)
+	fps, err := inMemory(readDecimals(ctx, f.call.args, f.call.in))
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +84,11 @@ func appendArray(line []byte, numbers []uint64) []byte {
 
 // compatPairs writes each pair of distinct numbers, the smaller one first.
 func (f *joinFlags) compatPairs(ctx context.Context) error {
+	if f.memory > 0 {
+		return f.externalPairs(ctx, readDecimals(ctx, f.call.args, f.call.in), f.distance, func(line []byte, p *selfjoin.Pair) []byte {
+			return appendArray(line, []uint64{uint64(p.First), uint64(p.Second)})
+		})
+	}
 	return f.withCompat(ctx, func(set *selfjoin.Set, array func(...uint64) error) error {
 		for p, err := range set.Pairs(ctx, selfjoin.Options{MaxDistance: f.distance}) {
 			if err == nil {

@@ -27,6 +27,7 @@ type joinFlags struct {
 	star    bool
 	shingle int
 	keep    string
+	memory  int // MiB; 0: all there is
 
 	compat   string
 	blocks   int
@@ -65,6 +66,9 @@ func (f *joinFlags) parse() error {
 	}
 	if f.k < 0 || f.k > 64 {
 		return usagef("-k is %d, want 0 to 64", f.k)
+	}
+	if f.memory < 0 {
+		return usagef("-memory is %d MiB, want 1 or more", f.memory)
 	}
 	if f.compat != "" {
 		return f.checkCompat()

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,9 +74,9 @@ func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 	}
 	switch f.inputs.format {
 	case formatDecimal:
-		s.fps, err = readDecimals(ctx, f.call.args, f.call.in)
+		s.fps, err = inMemory(readDecimals(ctx, f.call.args, f.call.in))
 	case string(corpus.U64LE):
-		s.fps, err = readWords(ctx, f.call.args, f.call.in)
+		s.fps, err = inMemory(readWords(ctx, f.call.args, f.call.in))
 	default:
 		err = s.readRecords(ctx)
 	}
@@ -222,8 +217,7 @@ func (s *listSource) clusters(ctx context.Context, found func(members []member) 
 	var clusters *selfjoin.Clusters
 	var err error
 	if s.flags.star {
-		ranks := s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(s.best(a), s.best(b)) < 0 })
-		clusters, err = s.set.Stars(ctx, s.options(), ranks)
+		clusters, err = s.set.Stars(ctx, s.options(), s.ranks())
 	} else {
 		clusters, err = s.set.Components(ctx, s.options())
 	}
@@ -248,69 +242,14 @@ func (s *listSource) clusters(ctx context.Context, found func(members []member) 
 	return nil
 }
 
-// readWords reads files of fingerprints of 8 bytes, little-endian.
-func readWords(ctx context.Context, names []string, stdin io.Reader) (fps []fingerprint.Fingerprint, err error) {
-	err = eachFile(names, stdin, func(name string, in io.Reader) error {
-		buffer := make([]byte, 1<<20)
-		for {
-			n, err := io.ReadFull(in, buffer)
-			for b := buffer[:n]; len(b) >= 8; b = b[8:] {
-				fps = append(fps, fingerprint.Fingerprint(binary.LittleEndian.Uint64(b)))
-			}
-			switch {
-			case (err == io.EOF || err == io.ErrUnexpectedEOF) && n%8 == 0:
-				return nil
-			case err == io.EOF || err == io.ErrUnexpectedEOF:
-				return fmt.Errorf("%s: %d bytes at the end, want 8 for each fingerprint", name, n%8)
-			case err != nil:
-				return fmt.Errorf("%s: %w", name, err)
-			case ctx.Err() != nil:
-				return ctx.Err()
-			}
-		}
-	})
-	return fps, err
-}
-
-// readDecimals reads files of decimal numbers, one a line; empty lines do not count.
-func readDecimals(ctx context.Context, names []string, stdin io.Reader) (fps []fingerprint.Fingerprint, err error) {
-	err = eachFile(names, stdin, func(name string, in io.Reader) error {
-		lines := bufio.NewScanner(in)
-		lines.Buffer(make([]byte, 64<<10), 1<<20)
-		number := 0
-		for lines.Scan() {
-			number++
-			text := bytes.TrimSpace(lines.Bytes())
-			if len(text) == 0 {
-				continue
-			}
-			f, err := strconv.ParseUint(string(text), 10, 64)
-			if err != nil {
-				return fmt.Errorf("%s line %d: %.40q is no decimal number below 2^64", name, number, text)
-			}
-			fps = append(fps, fingerprint.Fingerprint(f))
-			if number%4096 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-		if err := lines.Err(); err != nil {
-			return fmt.Errorf("%s line %d: %w", name, number+1, err)
-		}
-		return nil
-	})
-	return fps, err
-}
-
-// eachFile opens one file after the other.
-func eachFile(names []string, stdin io.Reader, read func(name string, in io.Reader) error) error {
-	for _, name := range names {
-		in, err := corpus.Open(name, stdin)
-		if err == nil {
-			err = errors.Join(read(name, in), in.Close())
-		}
-		if err != nil {
-			return err
-		}
+// ranks puts the nodes in the order of the documents to be kept.
+func (s *listSource) ranks() []uint32 {
+	best := make([]uint32, s.set.Len())
+	for node := range best {
+		best[node] = s.best(selfjoin.Node(node))
 	}
-	return nil
+	if s.flags.keep == "first" {
+		return best
+	}
+	return s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
 }

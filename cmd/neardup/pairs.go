@@ -20,11 +20,15 @@ what that writes.`,
 
 func runPairs(ctx context.Context, c *call) error {
 	f := c.joinFlags()
+	c.flags.IntVar(&f.memory, "memory", 0, "for lists larger than memory: sort them in files, with so many `MiB`; the lines then have fingerprints only")
 	if err := f.parse(); err != nil {
 		return err
 	}
 	if f.compat != "" {
 		return f.compatPairs(ctx)
+	}
+	if f.memory > 0 {
+		return f.pairsOutOfMemory(ctx)
 	}
 	var write func(a, b *member, distance int) error
 	out, err := f.open()

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/selfjoin"
+)
+
+// externalPairs writes the pairs of a list within -memory. Fingerprints are all that is
+// known of it then.
+func (f *joinFlags) externalPairs(ctx context.Context, list iter.Seq2[[]fingerprint.Fingerprint, error], k int, appendLine func(line []byte, p *selfjoin.Pair) []byte) error {
+	out, err := f.open()
+	if err != nil {
+		return err
+	}
+	if f.as == "csv" && f.compat == "" {
+		out.buffer.WriteString("first,second,distance\n")
+	}
+	var mu sync.Mutex
+	var line []byte
+	pairs := 0
+	o := selfjoin.ExternalOptions{Options: selfjoin.Options{MaxDistance: k}, MemoryBytes: int64(f.memory) << 20}
+	err = selfjoin.External(ctx, list, o, func(_ int, found []selfjoin.Pair) error {
+		mu.Lock()
+		defer mu.Unlock()
+		pairs += len(found)
+		for i := range found {
+			line = appendLine(line[:0], &found[i])
+			if _, err := out.buffer.Write(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err = errors.Join(err, out.close()); err == nil {
+		f.call.logf("%d pairs of distinct fingerprints", pairs)
+	}
+	return err
+}
+
+// externalList is what -memory takes: lists of nothing but fingerprints.
+func (f *joinFlags) externalList(ctx context.Context) (iter.Seq2[[]fingerprint.Fingerprint, error], error) {
+	if f.indexes.dir != "" || f.equal {
+		return nil, usagef("-memory goes with lists of fingerprints, without -equal")
+	}
+	switch {
+	case f.inputs.format == formatDecimal:
+		return readDecimals(ctx, f.call.args, f.call.in), nil
+	case f.inputs.format == string(corpus.U64LE), f.inputs.format == "" && allWords(f.call.args):
+		return readWords(ctx, f.call.args, f.call.in), nil
+	}
+	return nil, usagef("-memory reads u64le and decimal, which have no keys; give -format")
+}
+
+// pairsOutOfMemory is pairs with -memory.
+func (f *joinFlags) pairsOutOfMemory(ctx context.Context) error {
+	list, err := f.externalList(ctx)
+	if err != nil {
+		return err
+	}
+	appendLine := func(line []byte, p *selfjoin.Pair) []byte {
+		return fmt.Appendf(line, "{\"first\":{\"fingerprint\":\"%v\"},\"second\":{\"fingerprint\":\"%v\"},\"distance\":%d}\n", p.First, p.Second, p.Distance)
+	}
+	switch f.as {
+	case "json":
+	case "csv":
+		appendLine = func(line []byte, p *selfjoin.Pair) []byte {
+			line, _ = p.First.AppendText(line)
+			line, _ = p.Second.AppendText(append(line, ','))
+			return append(strconv.AppendInt(append(line, ','), int64(p.Distance), 10), '\n')
+		}
+	default:
+		return usagef("-as is %q, want json or csv", f.as)
+	}
+	return f.externalPairs(ctx, list, f.k, appendLine)
+}
