@@ -104,10 +104,15 @@ func (f *failStop) eventListener(logger pebble.Logger) *pebble.EventListener {
 				f.failed(info.Err, stalled)
 			}
 		},
+		DataCorruption:  corruptionIsReturned,
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { stalled = true },
 		WriteStallEnd:   func() { stalled = false },
 	}
 }
+
+// corruptionIsReturned leaves a damaged block to the error that who reads it gets. Pebble's
+// own listener ends the process.
+func corruptionIsReturned(pebble.DataCorruptionInfo) {}
 
 // onceLock is the lock on a directory, which can be given back before Pebble does.
 type onceLock struct {

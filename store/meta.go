@@ -95,7 +95,7 @@ func (s *Store) readMeta(name string) (value []byte, found bool, err error) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("meta entry %q: %w", name, classify(err))
 	}
 	value = bytes.Clone(value)
 	return value, true, closer.Close()

@@ -161,6 +161,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble
 	o := &pebble.Options{
 		Cache:              cache,
 		Comparer:           pebble.DefaultComparer,
+		EventListener:      &pebble.EventListener{DataCorruption: corruptionIsReturned},
 		FileCache:          newFileCache(),
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
@@ -305,6 +306,9 @@ func classify(err error) error {
 	case err == nil:
 		return nil
 	case pebble.IsCorruptionError(err):
+		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+			return fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, firstLine{err})
+		}
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case errors.Is(err, pebble.ErrReadOnly):
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
@@ -312,14 +316,24 @@ func classify(err error) error {
 	return explainOpenFiles(err)
 }
 
+// firstLine is an error of Pebble's without the carrier of details in its second line.
+type firstLine struct{ error }
+
+func (e firstLine) Unwrap() error { return e.error }
+
+func (e firstLine) Error() string {
+	line, _, _ := strings.Cut(e.error.Error(), "\n")
+	return line
+}
+
 // empty reports whether there is no key at all.
 func (s *Store) empty() (bool, error) {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
-		return false, err
+		return false, classify(err)
 	}
 	found := it.First()
-	return !found, errors.Join(it.Error(), it.Close())
+	return !found, classify(errors.Join(it.Error(), it.Close()))
 }
 
 // Format returns the number of the format that the index is in.

@@ -71,6 +71,7 @@ func (s *Survey) scan(first, end []byte, width int, yield func(key, value []byte
 	}
 	defer it.Close() // what it has to say was asked for
 	at := bytes.Clone(first)
+	before, gap := uint64(0), uint64(1) // the number of the last key, and how far apart they are
 	ok := it.SeekGE(at)
 	for n := 0; ; n++ {
 		if n%1024 == 0 && s.ctx.Err() != nil {
@@ -79,7 +80,7 @@ func (s *Survey) scan(first, end []byte, width int, yield func(key, value []byte
 		if !ok {
 			if err := it.Error(); err == nil {
 				return nil
-			} else if ok = s.resume(it, at, end, width, err); !ok {
+			} else if ok = s.resume(it, at, end, width, gap, err); !ok {
 				return s.ctx.Err()
 			}
 		}
@@ -97,6 +98,10 @@ func (s *Survey) scan(first, end []byte, width int, yield func(key, value []byte
 			return nil
 		}
 		at = append(append(at[:0], key...), 0)
+		if width > 0 && len(key) == keyLen(key[0]) {
+			n := numberOf(key, len(key)-width, width)
+			before, gap = n, max(n-before, 1)
+		}
 		ok = it.Next()
 	}
 }
@@ -110,11 +115,12 @@ func corrupt(err error) error {
 }
 
 // resume moves an iterator that failed to the first entry behind what it cannot read,
-// and reports what that is. It doubles its steps until a seek does not fail, and then
-// halves them, so that what lies between two damaged places is passed over only where
-// it is shorter than the first of them.
-func (s *Survey) resume(it *pebble.Iterator, at, end []byte, width int, err error) bool {
-	seek := func(key []byte) bool { it.SeekGE(key); return it.Error() == nil }
+// and reports what that is. It takes ever larger steps until a seek does not fail, and
+// then halves them, so that what lies between two damaged places is passed over only
+// where it is shorter than the first of them. A seek that fails is slow: Pebble looks
+// for a flipped bit in the block. So it stops at about the distance between two keys,
+// and goes backwards from there.
+func (s *Survey) resume(it *pebble.Iterator, at, end []byte, width int, gap uint64, err error) bool {
 	fail := func(to []byte) {
 		s.fault(true, at, fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(err), at, to))
 	}
@@ -126,42 +132,55 @@ func (s *Survey) resume(it *pebble.Iterator, at, end []byte, width int, err erro
 		fail(end)
 		return false
 	}
-	most := uint64(math.MaxUint64) >> (64 - 8*width)
-	number := func(key []byte) (n uint64) {
-		for i := range width {
-			n <<= 8
-			if prefix+i < len(key) {
-				n |= uint64(key[prefix+i])
-			}
-		}
-		return n
-	}
 	key := func(n uint64) []byte {
 		full := binary.BigEndian.AppendUint64(nil, n)
 		return append(bytes.Clone(at[:prefix]), full[8-width:]...)
 	}
-	bad := number(at)
-	good, found := uint64(0), false
-	for step := uint64(1); !found; step *= 2 {
-		if step == 0 || step > most-bad {
-			if good, found = most, seek(key(most)); found {
-				break
-			}
+	seek := func(n uint64) bool { it.SeekGE(key(n)); return it.Error() == nil }
+
+	bad, most := numberOf(at, prefix, width), uint64(math.MaxUint64)>>(64-8*width)
+	good, found := most, false
+	for step := gap; !found && step <= most-bad; step *= 4 {
+		good, found = bad+step, seek(bad+step)
+		if !found {
+			bad = good
+		}
+		if step > most/4 {
+			break
+		}
+	}
+	if !found {
+		if good = most; !seek(most) {
 			fail(end)
 			return false
 		}
-		good, found = bad+step, seek(key(bad+step))
 	}
-	for good-bad > 1 {
-		if middle := bad + (good-bad)/2; seek(key(middle)) {
+	for good-bad > gap {
+		if middle := bad + (good-bad)/2; seek(middle) {
 			good = middle
 		} else {
 			bad = middle
 		}
 	}
-	fail(key(good))
-	it.SeekGE(key(good))
-	return it.Error() == nil && it.Valid()
+	to := key(good)
+	it.SeekLT(to)
+	for it.Valid() && bytes.Compare(it.Key(), at) >= 0 {
+		to = append(to[:0], it.Key()...)
+		it.Prev()
+	}
+	fail(to)
+	return it.SeekGE(to)
+}
+
+// numberOf reads the number that a key has behind a prefix, as far as it is there.
+func numberOf(key []byte, prefix, width int) (n uint64) {
+	for i := range width {
+		n <<= 8
+		if prefix+i < len(key) {
+			n |= uint64(key[prefix+i])
+		}
+	}
+	return n
 }
 
 // keyLen returns how long the keys of a keyspace are; 0 for those of any length.
