@@ -15,12 +15,13 @@ type Signature struct {
 	// Fingerprint is the simhash of the features.
 	Fingerprint Fingerprint
 
-	// Shingle is the simhash of the set of windows of three tokens (of all the
-	// tokens, when there are fewer), each with weight 1, whatever the options say
-	// of features and weights.
+	// Shingle is the simhash of windows of six tokens (of all the tokens, when there
+	// are fewer), each with weight 1, taken wherever three tokens stand that have not
+	// stood in a row before; whatever the options say of features and weights.
 	Shingle Fingerprint
 
-	// Features is the number of features found, repeats included. When it is 0
+	// Features is the number of tokens or, with Window or Phrases, of features found,
+	// repeats included. When it is 0
 	// there is nothing to compare: no letter or digit, or stop words only; both
 	// fingerprints are then 0 and Short is true.
 	Features int
@@ -49,7 +50,7 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name()}
-	a.plain = o.Window <= 1 && o.Weigher == nil && o.Weight == CappedCount && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
+	a.plain = o.runs() && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
 		o.Hash == XXH64 && o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
@@ -78,6 +79,7 @@ type scratch struct {
 	tokens   tokenizer
 	batch    []uint64 // hashes of some tokens
 	windows  []uint64 // hashes of their windows
+	places   []int32  // where the windows are new
 	chosen   []uint64 // those of the hashes that count
 	features tally
 	shingles tally
@@ -90,7 +92,7 @@ type scratch struct {
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
 	if cap(sc.batch) > 16*batchSize || cap(sc.windows) > keptListing {
-		sc.batch, sc.windows, sc.chosen = nil, nil, nil
+		sc.batch, sc.windows, sc.chosen, sc.places = nil, nil, nil, nil
 	}
 	if len(sc.listed.raw.spans) > keptListing {
 		sc.listed = listing{}
@@ -123,13 +125,7 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		total += len(batch) - carried
 		a.options.seedAll(batch[carried:])
 		sc.count(batch[carried:], a.options.cap())
-		if t.done() && total < shingleSize {
-			sc.countShingles(batch)
-			break
-		}
-		if len(batch) >= shingleSize {
-			sc.countShingles(batch)
-		}
+		sc.runs(batch, total == len(batch), t.done(), true)
 		if t.done() {
 			break
 		}
@@ -154,11 +150,4 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 func (sc *scratch) count(tokens []uint64, cap int) {
 	sc.chosen = sc.features.addAll(sc.chosen[:0], tokens, uint64(cap))
 	sc.text.addAll(sc.chosen)
-}
-
-// countShingles adds each window of the tokens that is new.
-func (sc *scratch) countShingles(tokens []uint64) {
-	sc.windows = windows(sc.windows[:0], tokens, shingleSize)
-	sc.chosen = sc.shingles.addNew(sc.chosen[:0], sc.windows)
-	sc.shingle.addAll(sc.chosen)
 }

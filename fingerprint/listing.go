@@ -75,14 +75,14 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 		return Signature{Short: true}
 	}
 	sc.shingle.Reset()
+	sc.text.Reset()
 	sc.shingles.begin(4 * len(tokens.hashes))
-	sc.countShingles(tokens.hashes)
+	sc.runs(tokens.hashes, true, true, a.options.runs())
 	sig.Shingle = sc.shingle.Fingerprint()
 	if sig.Short {
 		sig.Fingerprint = Fingerprint(sequenceHash(tokens.hashes))
 		return sig
 	}
-	sc.text.Reset()
 	a.weigh(l, tokens, &sc.text)
 	sig.Fingerprint = sc.text.Fingerprint()
 	return sig

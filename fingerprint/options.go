@@ -10,16 +10,22 @@ import (
 // Options choose what an [Analyzer] takes from a text. The zero value is the
 // default pipeline, the one with the best precision and recall at distance 3.
 type Options struct {
-	// Window is the number of consecutive tokens in a feature: 0 or 1 for single
-	// tokens (the default), k for k-shingles taken by a window that moves one
-	// token at a time. A text of fewer than k tokens has one feature, all of them.
+	// Window is the number of consecutive tokens in a feature: 1 for single tokens, k
+	// for k-shingles taken by a window that moves one token at a time. A text of fewer
+	// than k tokens has one feature, all of them.
+	//
+	// 0, the default, is for single tokens and, with CappedCount and without a Weigher,
+	// the runs among them: wherever three tokens stand that have not stood in a row
+	// before, the first two are a feature of weight 1, and all three are one. The
+	// tokens say what a page is about, the runs tell pages about the same thing apart.
 	Window int
 
 	// Weight says what a feature weighs, given how often it occurs. The default
 	// is CappedCount.
 	Weight Weight
 
-	// Cap is the most that CappedCount gives a feature; 0 means 16.
+	// Cap is the most that CappedCount gives a feature; 0 means 100, or 16 where Window
+	// is not 0.
 	Cap int
 
 	// Weigher, if not nil, takes the place of Weight: inverse document
@@ -151,13 +157,13 @@ func validName(s string) bool {
 
 // version is part of every Analyzer's name. It must change with any change of
 // the tables, the tokens, the hashes or the weights that some text can show.
-const version = "text/1"
+const version = "text/2"
 
 // name lists what differs from the defaults, in a fixed order.
 func (o *Options) name() string {
 	parts := []string{version}
 	add := func(key, value string) { parts = append(parts, key+"="+value) }
-	if o.Window > 1 {
+	if o.Window > 0 {
 		add("window", strconv.Itoa(o.Window))
 	}
 	switch {
@@ -165,7 +171,7 @@ func (o *Options) name() string {
 		add("weigher", o.Weigher.Name())
 	case o.Weight != CappedCount:
 		add("weight", weightNames[o.Weight])
-	case o.cap() != defaultCap:
+	case o.Cap != 0 && o.cap() != (&Options{Window: o.Window}).cap():
 		add("cap", strconv.Itoa(o.Cap))
 	}
 	if o.Hash != XXH64 {
@@ -194,15 +200,24 @@ func (o *Options) name() string {
 }
 
 const (
-	defaultCap        = 16
+	defaultCap        = 100
+	defaultWindowCap  = 16
 	defaultShortWords = 50
 )
 
 func (o *Options) cap() int {
-	if o.Cap == 0 {
+	switch {
+	case o.Cap != 0:
+		return o.Cap
+	case o.runs():
 		return defaultCap
 	}
-	return o.Cap
+	return defaultWindowCap
+}
+
+// runs reports whether runs of tokens are features as well.
+func (o *Options) runs() bool {
+	return o.Window == 0 && o.Weight == CappedCount && o.Weigher == nil
 }
 
 func (o *Options) shortWords() int {

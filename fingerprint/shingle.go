@@ -6,8 +6,12 @@ import "slices"
 //
 //	mix(h1*p^(k-1) + h2*p^(k-2) + ... + hk), p = prime1, modulo 2^64.
 //
-// shingleSize is the window of Signature.Shingle.
-const shingleSize = 3
+// shingleSize is the window of Signature.Shingle, runSize the one that says where it
+// and the runs among the features are taken.
+const (
+	shingleSize = 6
+	runSize     = 3
+)
 
 // windows appends the hash of every window of k tokens to dst, or one hash of
 // all tokens when there are fewer. It needs the sum of the window before only
@@ -15,16 +19,6 @@ const shingleSize = 3
 func windows(dst, tokens []uint64, k int) []uint64 {
 	if len(tokens) == 0 {
 		return dst
-	}
-	if k == 3 && len(tokens) >= 3 { // Signature.Shingle always, so worth a loop of its own
-		dst = slices.Grow(dst, len(tokens)-2)
-		out := dst[len(dst) : len(dst)+len(tokens)-2]
-		first, second := tokens[0], tokens[1]
-		for i, third := range tokens[2:] {
-			out[i] = mix((first*prime1+second)*prime1 + third)
-			first, second = second, third
-		}
-		return dst[:len(dst)+len(out)]
 	}
 	leaving := uint64(1) // p^k
 	for range k {
@@ -44,6 +38,68 @@ func windows(dst, tokens []uint64, k int) []uint64 {
 		dst = append(dst, mix(sum))
 	}
 	return dst
+}
+
+// runs takes a text, in parts, at the places where three tokens stand that have not
+// stood in a row before: the first two and all three of them are features of the
+// text, and the six tokens from there on are one of its Shingle. Each part but the
+// first must begin with the shingleSize-1 last tokens of the part before.
+//
+// Only the places of new runs are looked at because a table for each size would cost
+// as much again as the rest; new pairs and new sixes come with new threes as a rule,
+// and docs/quality.md has the figures with a table for each.
+func (sc *scratch) runs(tokens []uint64, first, last, features bool) {
+	if first && last && len(tokens) < shingleSize && len(tokens) > 0 {
+		sc.shingle.Add(windows(sc.windows[:0], tokens, shingleSize)[0], 1)
+	}
+	whole := len(tokens) - shingleSize + 1 // places with six tokens
+	places := whole
+	if last {
+		places = len(tokens) - runSize + 1
+	}
+	if places <= 0 {
+		return
+	}
+	sc.windows = slices.Grow(sc.windows[:0], places)[:places]
+	threes := sc.windows
+	one, two := tokens[0], tokens[1]
+	for i, three := range tokens[2 : places+2] {
+		threes[i] = mix((one*prime1+two)*prime1 + three)
+		one, two = two, three
+	}
+	sc.places = sc.shingles.addNew(sc.places[:0], threes)
+	if features {
+		sc.addRuns(tokens)
+	}
+	sc.addShingles(tokens, max(whole, 0))
+}
+
+// addRuns adds the first two and the three tokens at each place of a new run.
+func (sc *scratch) addRuns(tokens []uint64) {
+	sc.chosen = slices.Grow(sc.chosen[:0], 2*len(sc.places))[:2*len(sc.places)]
+	out := sc.chosen
+	for n, i := range sc.places {
+		out[2*n] = mix(tokens[i]*prime1 + tokens[i+1])
+		out[2*n+1] = sc.windows[i]
+	}
+	sc.text.addAll(out)
+}
+
+// addShingles adds the six tokens at each of the places below whole.
+func (sc *scratch) addShingles(tokens []uint64, whole int) {
+	places := sc.places
+	for len(places) > 0 && int(places[len(places)-1]) >= whole {
+		places = places[:len(places)-1]
+	}
+	sc.chosen = slices.Grow(sc.chosen[:0], len(places))[:len(places)]
+	out := sc.chosen
+	for n, i := range places {
+		t := tokens[i : i+shingleSize]
+		// Two sums of three are shorter to wait for than one of six.
+		high, low := (t[0]*prime1+t[1])*prime1+t[2], (t[3]*prime1+t[4])*prime1+t[5]
+		out[n] = mix(high*cubed1 + low)
+	}
+	sc.shingle.addAll(out)
 }
 
 // sequenceHash is a strong hash of a token sequence: equal for equal sequences,

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// tally counts hashes, up to 31 each, in an open-addressing table. A slot is, from
-// the highest bit down, 11 bits of generation, the upper 48 bits of a hash and 5
+// tally counts hashes, up to 127 each, in an open-addressing table. A slot is, from
+// the highest bit down, 9 bits of generation, the upper 48 bits of a hash and 7
 // bits of count. A slot of another generation is free, so a new text needs no
 // clearing. The place of a hash follows from its upper bits, and two hashes that
 // agree in 48 bits are one: counts depend on nothing but the hashes, whatever the
@@ -22,10 +22,10 @@ type tally struct {
 }
 
 const (
-	countBits  = 5
+	countBits  = 7
 	countMask  = 1<<countBits - 1
 	oneHash    = 1 << countBits // the lowest bit of the hash in a slot
-	generation = 1 << 53        // the lowest bit of the generation
+	generation = 1 << 55        // the lowest bit of the generation
 
 	// maxDistinct bounds the memory a text can claim, whatever its length: hashes
 	// that are new when so many are there already are left out.
@@ -78,7 +78,7 @@ func withLength(b []uint64, n int) []uint64 {
 }
 
 // addAll counts hashes one after the other and appends those to dst whose count
-// so far is at most most, which is below 31. Hashes that are left out (see
+// so far is at most most, which is below 127. Hashes that are left out (see
 // maxDistinct) are not appended.
 func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 	for len(hashes) > 0 {
@@ -92,16 +92,16 @@ func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 	return dst
 }
 
-// addNew appends those of the hashes to dst that are new. It is addAll with a
-// most of 1 for tables that are used in no other way.
-func (t *tally) addNew(dst, hashes []uint64) []uint64 {
-	for len(hashes) > 0 {
-		n := t.room(len(hashes))
+// addNew appends the places in hashes to dst of those that are new. It is addAll with
+// a most of 1 for tables that are used in no other way.
+func (t *tally) addNew(dst []int32, hashes []uint64) []int32 {
+	for at := 0; at < len(hashes); {
+		n := t.room(len(hashes) - at)
 		if n == 0 {
 			return dst
 		}
-		dst = t.addSomeNew(dst, hashes[:n])
-		hashes = hashes[n:]
+		dst = t.addSomeNew(dst, hashes[at:at+n], int32(at))
+		at += n
 	}
 	return dst
 }
@@ -164,20 +164,20 @@ func (t *tally) countBlock(counts *[tallyBlock]uint8, hashes []uint64) {
 			diff = 0
 		}
 		count := diff + 1
-		count -= count >> countBits // 31 at most
+		count -= count >> countBits // 127 at most
 		slots[i] = key | count
 		counts[uint8(j)] = uint8(count)
 	}
 }
 
-// addSomeNew is addNew for so many hashes as surely fit.
-func (t *tally) addSomeNew(dst, hashes []uint64) []uint64 {
+// addSomeNew is addNew for so many hashes as surely fit, the first one of place at.
+func (t *tally) addSomeNew(dst []int32, hashes []uint64, at int32) []int32 {
 	dst = slices.Grow(dst, len(hashes))
 	out := dst[len(dst) : len(dst)+len(hashes)]
 	slots, shift, key0 := t.slots, t.shift&63, t.generation
 	mask := uint64(len(slots) - 1)
 	n := 0
-	for _, h := range hashes {
+	for j, h := range hashes {
 		key := h>>16<<countBits | key0
 		i := h >> shift & mask
 		diff := slots[i] ^ key
@@ -186,7 +186,7 @@ func (t *tally) addSomeNew(dst, hashes []uint64) []uint64 {
 			diff = slots[i] ^ key
 		}
 		slots[i] = key
-		out[n] = h
+		out[n] = at + int32(j)
 		if diff != 0 {
 			n++
 		}

@@ -9,7 +9,7 @@ import (
 
 var addCommand = command{
 	name:    "add",
-	args:    "-index DIR [-k 3] INPUT...",
+	args:    "-index DIR [-k 6] [-text main] INPUT...",
 	summary: "store each document, whatever is stored already, and print its ID",
 	run:     runAdd,
 }
@@ -23,10 +23,11 @@ type addLine struct {
 
 func runAdd(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
-	indexes := c.indexFlags().makingFlags()
+	indexes := c.indexFlags().makingFlags(defaultK)
 	if err := c.parse(); err != nil {
 		return err
 	}
+	indexes.setDefaultK(inputs)
 	a, err := inputs.analyzer()
 	if err != nil {
 		return err

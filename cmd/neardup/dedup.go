@@ -10,7 +10,7 @@ import (
 
 var dedupCommand = command{
 	name:    "dedup",
-	args:    "[-index DIR] [-k 3] [-shingle 14] [-text main] [-scope host] INPUT...",
+	args:    "[-index DIR] [-k 6] [-shingle 14] [-text main] [-scope host] INPUT...",
 	summary: "check each document against those stored, store it if it is new, and print the verdict",
 	run:     runDedup,
 }
@@ -36,13 +36,14 @@ const skipped = "skipped"
 
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
-	indexes := c.indexFlags().makingFlags()
+	indexes := c.indexFlags().makingFlags(defaultK)
 	against := c.againstFlag()
 	shingle := c.shingleFlag()
 	keep := c.flags.Bool("keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
 	}
+	indexes.setDefaultK(inputs)
 	a, err := inputs.analyzer()
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ var importCommand = command{
 
 func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
-	indexes := c.indexFlags().makingFlags()
+	indexes := c.indexFlags().makingFlags(importK)
 	name := c.flags.String("analyzer", "", "`name` of the analyzer that made the fingerprints, as \"info\" shows it")
 	memory := c.flags.Int64("memory", 1024, "memory for sorting in `MiB`")
 	if err := c.parse(); err != nil {

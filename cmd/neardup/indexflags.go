@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/neardup/neardup/index"
@@ -25,14 +26,23 @@ func (c *call) indexFlags() *indexFlags {
 	return f
 }
 
-// makingFlags adds the flags of a subcommand that may make the index.
-func (f *indexFlags) makingFlags() *indexFlags {
+// makingFlags adds the flags of a subcommand that may make the index, with k unless it
+// is told otherwise.
+func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags := f.call.flags
-	flags.IntVar(&f.k, "k", 3, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
+	flags.IntVar(&f.k, "k", k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
 	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default: by -expect)")
 	flags.Float64Var(&f.expect, "expect", 1e6, "`number` of documents to expect, which chooses the design")
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
+}
+
+// setDefaultK says what a new index is made with unless -k is given: what comes without
+// a second fingerprint needs a smaller distance to be told apart.
+func (f *indexFlags) setDefaultK(inputs *inputFlags) {
+	if !f.call.given("k") && inputs.ready() {
+		f.k = importK
+	}
 }
 
 // required says that there is no default folder.
@@ -62,7 +72,11 @@ func (f *indexFlags) options(analyzer string) (*index.Options, error) {
 		if err != nil {
 			return nil, usagef("-design: %v", err)
 		}
-		if o.Plan, err = d.Plan(f.k); err != nil {
+		k := f.k
+		if !f.call.given("k") {
+			k = importK // most designs are for it alone
+		}
+		if o.Plan, err = d.Plan(k); err != nil {
 			return nil, usagef("-design: %v", err)
 		}
 	}
@@ -86,7 +100,22 @@ func (f *indexFlags) open(analyzer string) (*index.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return index.Open(f.dir, o)
+	return f.openOrMake(o)
+}
+
+// openOrMake opens the index with the k that it has, or makes it with that of -k.
+func (f *indexFlags) openOrMake(o *index.Options) (*index.Index, error) {
+	if o.MaxDistance != 0 || o.Plan != nil {
+		return index.Open(f.dir, o)
+	}
+	existing := *o
+	existing.MustExist = true
+	x, err := index.Open(f.dir, &existing)
+	if errors.Is(err, fs.ErrNotExist) {
+		o.MaxDistance = f.k
+		return index.Open(f.dir, o)
+	}
+	return x, err
 }
 
 // openOrTemporary opens the index, or makes one, or, where none is named, one that
@@ -101,7 +130,7 @@ func (f *indexFlags) openOrTemporary(o *index.Options) (x *index.Index, remove f
 		remove = func() error { return os.RemoveAll(f.dir) }
 		o.Durability = index.NoSync
 	}
-	if x, err = index.Open(f.dir, o); err != nil {
+	if x, err = f.openOrMake(o); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
 	return x, remove, nil

@@ -40,9 +40,9 @@ func (f *inputFlags) scopeFlag() *inputFlags {
 
 func (f *inputFlags) analyzerFlags() *inputFlags {
 	f.call.flags.StringVar(&f.text, "text", "visible", "`text` of an HTML page: visible, or main (without navigation and the like)")
-	f.call.flags.IntVar(&f.window, "window", 1, "`words` a feature: 1, or k for k-shingles")
+	f.call.flags.IntVar(&f.window, "window", 0, "`words` a feature: 1, or k for k-shingles (default 0: single words, and runs of two and three that are new)")
 	f.call.flags.StringVar(&f.weight, "weight", "capped", "`weight` of a feature: capped (count, at most -cap), count, sqrt, log or once")
-	f.call.flags.IntVar(&f.cap, "cap", 0, "most that a feature `counts` with -weight capped (0: 16)")
+	f.call.flags.IntVar(&f.cap, "cap", 0, "most that a feature `counts` with -weight capped (0: 100, or 16 with -window)")
 	f.call.flags.IntVar(&f.shortWords, "short", 0, "`words` below which only equal texts meet (0: 50, -1: never)")
 	return f
 }
@@ -106,10 +106,16 @@ func (f *inputFlags) seededAnalyzer(seed uint64) (*analyzer, error) {
 		return nil, usagef("%v", err)
 	}
 	a := &analyzer{text: text, page: page.Options{Text: mode}, name: mode.Name() + " " + text.Name()}
-	if format := corpus.Format(f.format); format == corpus.Fingerprints || format == corpus.U64LE {
+	if f.ready() {
 		a.name = ""
 	}
 	return a, nil
+}
+
+// ready reports whether the inputs bring fingerprints.
+func (f *inputFlags) ready() bool {
+	format := corpus.Format(f.format)
+	return format == corpus.Fingerprints || format == corpus.U64LE
 }
 
 // signature returns the signature of a document.

@@ -5,9 +5,12 @@ import "github.com/neardup/neardup/index"
 // The rule by which dedup takes two documents for near-duplicates, unless it is told
 // otherwise; docs/quality.md has the figures that chose it.
 const (
-	defaultK       = 3
+	defaultK       = 6
 	defaultShingle = index.DefaultMaxShingleDistance
 )
+
+// importK is k for ready fingerprints, which come without a second one: the paper's.
+const importK = 3
 
 // shingleFlag asks for the largest distance of Shingles.
 func (c *call) shingleFlag() *int {

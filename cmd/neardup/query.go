@@ -64,7 +64,7 @@ func runQuery(ctx context.Context, c *call) error {
 		if !isFolder(*scanned) {
 			s := &scanning{call: c, inputs: inputs, lines: newLines(c.out), k: max(*k, 0), limit: *limit, verbose: *verbose}
 			if *k < 0 {
-				s.k = defaultK
+				s.k = importK
 			}
 			return s.run(ctx, reader, a, *scanned, *scanFormat)
 		}

@@ -12,7 +12,7 @@ import (
 
 // The match rule of the default pipeline.
 const (
-	maxDistance        = 3
+	maxDistance        = 6
 	maxShingleDistance = 14
 )
 

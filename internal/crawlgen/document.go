@@ -6,8 +6,8 @@ import (
 )
 
 // Expect says what becomes of a document when the crawl is deduplicated in the
-// order of a sorted walk by the default pipeline: visible text, unigrams with
-// weight min(tf,16), k = 3, shingles within 14 bits.
+// order of a sorted walk as "neardup dedup" does it unless it is told otherwise:
+// visible text, k = 6, second fingerprints within 14 bits.
 type Expect string
 
 const (
