@@ -142,7 +142,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 		return nil, errors.Join(b.err, b.Close())
 	}
 	if !sync {
-		if err := s.guard(func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
+		if err := s.guardFor(applyPatience, func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
 			return nil, s.fail(err)
 		}
 		return b.Close, nil
@@ -150,7 +150,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 	// Last must name the commit by the time that a View can show it.
 	commit := &Commit{done: make(chan struct{})}
 	before := s.last.Swap(commit)
-	if err := s.guard(func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
+	if err := s.guardFor(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
 		s.last.Store(before)
 		commit.err = s.fail(err)
 		close(commit.done)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -12,7 +13,14 @@ import (
 
 // guard calls Pebble. Where the store has stopped, or stops meanwhile, it returns
 // ErrFailed: the call may never end.
-func (s *Store) guard(call func() error) error {
+func (s *Store) guard(call func() error) error { return s.guardFor(0, call) }
+
+// applyPatience is how long a batch that is being applied may take when the store stops.
+// It becomes visible then, and its caller must know; after that, it is held up before.
+const applyPatience = 2 * time.Second
+
+// guardFor is guard, but a call under way has so long to end when the store stops.
+func (s *Store) guardFor(patience time.Duration, call func() error) error {
 	if s.watch == nil { // nothing is written
 		return call()
 	}
@@ -22,6 +30,13 @@ func (s *Store) guard(call func() error) error {
 	case err := <-done:
 		return err
 	case <-s.watch.stopped:
+	}
+	if patience > 0 {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(patience):
+		}
 	}
 	select {
 	case err := <-done:
