@@ -1,0 +1,102 @@
+package page
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostileModes are all ways to take the text of a page.
+var hostileModes = []TextMode{Visible, Main}
+
+// within fails a test whose work hangs, or takes time out of all proportion.
+func within(t *testing.T, limit time.Duration, work func()) {
+	t.Helper()
+	start := time.Now()
+	defer time.AfterFunc(limit, func() { panic(t.Name() + " takes longer than " + limit.String()) }).Stop()
+	work()
+	t.Log(time.Since(start))
+}
+
+// Elements nested 100,000 deep, closed, closed in the wrong order, and left open: the
+// text within is found, and so is what follows.
+func TestDeepNesting(t *testing.T) {
+	deep := 100_000
+	if testing.Short() {
+		deep = 20_000
+	}
+	for _, tag := range []string{"div", "b", "ul", "table", "li", "td", "svg", "span hidden", "details", "article", "template", "select", "button", "a href=x", "x-y"} {
+		name, _, _ := strings.Cut(tag, " ")
+		open, end := strings.Repeat("<"+tag+">", deep), strings.Repeat("</"+name+">", deep)
+		for how, body := range map[string]string{
+			"closed":          open + "words within" + end + "<p>words behind",
+			"left open":       open + "words within<p>words behind",
+			"in wrong order":  strings.Repeat("<"+tag+"><i>", deep) + "words within" + strings.Repeat("</"+name+">", deep) + strings.Repeat("</i>", deep) + "<p>words behind",
+			"end tags only":   end + "words within" + end + "<p>words behind",
+			"opened and text": strings.Repeat("<"+tag+">w", deep) + "words within<p>words behind",
+		} {
+			for _, mode := range hostileModes {
+				t.Run(tag+", "+how+"/"+mode.Name(), func(t *testing.T) {
+					within(t, time.Minute, func() {
+						got, err := Extract([]byte(body), "", Options{Text: mode})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if mode == Visible && !strings.Contains(got.Text, "words behind") {
+							t.Errorf("%d bytes of text, without its end: %.60q", len(got.Text), got.Text)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Attributes of 100 MB, and as many small ones: none of it is text, and memory stays a
+// small multiple of the page.
+func TestHugeAttributes(t *testing.T) {
+	size := 4 << 20
+	if os.Getenv("NEARDUP_LONG") != "" {
+		size = 100 << 20
+	}
+	for name, fill := range map[string]string{"one value": "x", "many": "a=b ", "quotes": `"`, "one style": "display:block;", "entities": "&amp;"} {
+		for _, tag := range []string{"<p a='", "<p style='", "<p class='", "<meta charset='", "<meta http-equiv=content-type content='"} {
+			t.Run(tag+" "+name, func(t *testing.T) {
+				body := []byte(tag + strings.Repeat(fill, size/len(fill)) + "'>words behind")
+				within(t, 2*time.Minute, func() {
+					peak := measureHeap(func() {
+						got, err := Extract(body, "", Options{})
+						if err != nil || got.Text != "words behind" {
+							t.Errorf("%d bytes of text: %.60q, %v", len(got.Text), got.Text, err)
+						}
+					})
+					if peak > 24*uint64(size) {
+						t.Errorf("%d bytes for a page of %d", peak, size)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Entities that a document defines by others, tenfold each time, are not expanded: HTML
+// has none of its own.
+func TestEntityBomb(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("<!DOCTYPE lolz [<!ENTITY lol0 \"lol\">\n")
+	for i := 1; i < 10; i++ {
+		bomb.WriteString("<!ENTITY lol" + string(rune('0'+i)) + " \"" + strings.Repeat("&lol"+string(rune('0'+i-1))+";", 10) + "\">\n")
+	}
+	bomb.WriteString("]><p>&lol9; words behind")
+	for _, mode := range hostileModes {
+		got, err := Extract([]byte(bomb.String()), "", Options{Text: mode})
+		if err != nil || len(got.Text) > bomb.Len() || mode == Visible && !strings.Contains(got.Text, "words behind") {
+			t.Errorf("%s: %d bytes of text: %.60q, %v", mode.Name(), len(got.Text), got.Text, err)
+		}
+	}
+	references := strings.Repeat("&#x10FFFF;&#0;&#55555555555555555555;&notit;&;&#;&#x;", 10_000)
+	if got, err := Extract([]byte("<p>"+references+" words behind"), "", Options{}); err != nil || !strings.HasSuffix(got.Text, "words behind") || len(got.Text) > 2*len(references) {
+		t.Errorf("%d bytes of text of %d of references, %v", len(got.Text), len(references), err)
+	}
+}

@@ -1,0 +1,222 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// cancelAt is a context that is cancelled when it is asked for the n-th time.
+type cancelAt struct {
+	context.Context
+	cancel context.CancelFunc
+	asked  atomic.Int64
+	n      int64
+}
+
+func newCancelAt(n int64) *cancelAt {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &cancelAt{Context: ctx, cancel: cancel, n: n}
+}
+
+func (c *cancelAt) ask() {
+	if c.asked.Add(1) == c.n {
+		c.cancel()
+	}
+}
+
+func (c *cancelAt) Err() error            { c.ask(); return c.Context.Err() }
+func (c *cancelAt) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
+
+// effect is what a call says that it did, with its error.
+type effect struct {
+	err error
+	did int // documents stored (above 0) or removed (below 0), by its answer
+}
+
+// cancelledCalls are all calls that take a context, over an index of which every key is
+// "page N", and which parts of their work may be done when they fail.
+var cancelledCalls = []struct {
+	name string
+	part bool // with an error, what it says is done, and no more; without: nothing is
+	call func(context.Context, *Index) effect
+}{
+	{"Add", false, func(ctx context.Context, x *Index) effect {
+		return effect{x.Add(ctx, strangers(700)...), 700}
+	}},
+	{"CheckAndAdd", false, func(ctx context.Context, x *Index) effect {
+		_, err := x.CheckAndAdd(ctx, strangers(1)[0])
+		return effect{err, 1}
+	}},
+	{"CheckAndAddBatch", true, func(ctx context.Context, x *Index) effect {
+		verdicts, err := x.CheckAndAddBatch(ctx, strangers(700))
+		return effect{err, len(verdicts)}
+	}},
+	{"Delete", true, func(ctx context.Context, x *Index) effect {
+		var keys []string
+		for i := range cancelPages {
+			keys = append(keys, fmt.Sprint("page ", i))
+		}
+		n, err := x.Delete(ctx, keys...)
+		return effect{err, -n}
+	}},
+	{"DeleteBefore", true, func(ctx context.Context, x *Index) effect {
+		n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour))
+		return effect{err, -n}
+	}},
+	{"Query", false, func(ctx context.Context, x *Index) effect {
+		_, err := x.Query(ctx, 5)
+		return effect{err: err}
+	}},
+	{"QueryBatch", false, func(ctx context.Context, x *Index) (e effect) {
+		for _, err := range x.QueryBatch(ctx, make([]fingerprint.Fingerprint, 100)) {
+			e.err = errors.Join(e.err, err)
+		}
+		return e
+	}},
+	{"PlanBatch", false, func(ctx context.Context, x *Index) effect {
+		_, err := x.PlanBatch(ctx, 100)
+		return effect{err: err}
+	}},
+	{"Get", false, func(ctx context.Context, x *Index) effect {
+		_, _, err := x.Get(ctx, "page 7")
+		return effect{err: err}
+	}},
+	{"Documents", false, func(ctx context.Context, x *Index) (e effect) {
+		for _, err := range x.Documents(ctx) {
+			e.err = errors.Join(e.err, err)
+		}
+		return e
+	}},
+	{"Pairs", false, func(ctx context.Context, x *Index) (e effect) {
+		for _, err := range x.Pairs(ctx, JoinOptions{}) {
+			e.err = errors.Join(e.err, err)
+		}
+		return e
+	}},
+	{"Clusters", false, func(ctx context.Context, x *Index) (e effect) {
+		for _, err := range x.Clusters(ctx, JoinOptions{}) {
+			e.err = errors.Join(e.err, err)
+		}
+		return e
+	}},
+	{"Verify", false, func(ctx context.Context, x *Index) (e effect) {
+		for p := range x.Verify(ctx) {
+			e.err = errors.Join(e.err, p.Err)
+		}
+		return e
+	}},
+	{"Checkpoint", false, func(ctx context.Context, x *Index) effect {
+		return effect{err: x.Checkpoint(ctx, "checkpoint")}
+	}},
+	{"Sync", false, func(ctx context.Context, x *Index) effect { return effect{err: x.Sync(ctx)} }},
+}
+
+const cancelPages = 3000
+
+// strangers are documents that are near to nothing.
+func strangers(n int) []Document {
+	rng := rand.New(rand.NewPCG(77, 77))
+	docs := make([]Document, n)
+	for i := range docs {
+		docs[i] = Document{Key: fmt.Sprint("stranger ", i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
+	}
+	return docs
+}
+
+// TestCancelledAnywhere cancels every call at each point where it looks at its context, or
+// at some of them: it says so, or it is done, and nothing is half done.
+func TestCancelledAnywhere(t *testing.T) {
+	names := make(map[string]bool)
+	for _, c := range cancelledCalls {
+		names[c.name] = true
+	}
+	for i, typ := 0, reflect.TypeFor[*Index](); i < typ.NumMethod(); i++ {
+		m := typ.Method(i)
+		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() && !names[m.Name] {
+			t.Errorf("%s is not tried", m.Name)
+		}
+	}
+	made := vfs.NewCrashableMem()
+	x, err := Open("index", &Options{FS: made})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := strangers(cancelPages + 700)[700:]
+	for i := range docs {
+		docs[i].Key = fmt.Sprint("page ", i)
+	}
+	if err := errors.Join(x.Add(context.Background(), docs...), x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	points := int64(8)
+	if testing.Short() {
+		points = 3
+	}
+	for _, c := range cancelledCalls {
+		t.Run(c.name, func(t *testing.T) {
+			counted := newCancelAt(-1)
+			if e := c.call(counted, openMem(t, Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
+				t.Fatal(e.err)
+			}
+			asked, cancelled := counted.asked.Load(), 0
+			for n := int64(1); n <= asked; n += 1 + asked/points {
+				x := openMem(t, Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})
+				e := c.call(newCancelAt(n), x)
+				if e.err != nil {
+					cancelled++
+					if !errors.Is(e.err, context.Canceled) {
+						t.Fatalf("point %d of %d: %v", n, asked, e.err)
+					}
+					if !c.part {
+						e.did = 0
+					}
+				}
+				wantDocuments(t, x, docs, e.did)
+			}
+			if cancelled == 0 {
+				t.Errorf("never cancelled at %d points", asked)
+			}
+		})
+	}
+}
+
+// wantDocuments says what is wrong with an index that had docs, to which so many of
+// strangers were added, or from which so many were removed.
+func wantDocuments(t *testing.T, x *Index, docs []Document, did int) {
+	t.Helper()
+	want := slices.Clone(docs)
+	if did > 0 {
+		for i, d := range strangers(did) {
+			d.ID = uint64(len(docs) + 1 + i)
+			want = append(want, d)
+		}
+	}
+	if did < 0 { // any of them
+		if got := x.Stats().Documents; got != uint64(len(docs)+did) {
+			t.Fatalf("%d documents are there, and %d were removed of %d", got, -did, len(docs))
+		}
+		kept := make(map[string]bool)
+		for d, err := range x.Documents(context.Background()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept[d.Key] = true
+		}
+		want = slices.DeleteFunc(want, func(d Document) bool { return !kept[d.Key] })
+	}
+	checkInvariants(t, x, want, uint64(max(len(docs), len(docs)+did)))
+	if len(x.flights.open) != 0 {
+		t.Fatalf("%d flights are in the air", len(x.flights.open))
+	}
+}

@@ -1,0 +1,170 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
+// found again; a byte more is an error with a name that stores nothing.
+func TestLargestKeys(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{Durability: NoSync})
+	for i, n := range []int{1, 127, 128, 4095, 16384, MaxKeyBytes - 1, MaxKeyBytes} {
+		d := Document{Key: strings.Repeat("k", n), Scope: strings.Repeat("s", n), Fingerprint: fingerprint.Fingerprint(i) << 32}
+		if err := x.Add(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		got, found, err := x.Get(ctx, d.Key)
+		if err != nil || !found || got.Key != d.Key || got.Scope != d.Scope {
+			t.Errorf("%d bytes: found %v, key of %d bytes, scope of %d, %v", n, found, len(got.Key), len(got.Scope), err)
+		}
+		if matches, err := x.Query(ctx, d.Fingerprint, InScope(d.Scope)); err != nil || len(matches) != 1 || matches[0].Key != d.Key {
+			t.Errorf("%d bytes: %d matches, %v", n, len(matches), err)
+		}
+	}
+	before := x.Stats().NextID
+	for _, d := range []Document{{Key: strings.Repeat("k", MaxKeyBytes+1)}, {Scope: strings.Repeat("s", MaxScopeBytes+1)}} {
+		if _, err := x.CheckAndAdd(ctx, d); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "65537 bytes, at most 65536") {
+			t.Errorf("%.200v", err)
+		}
+	}
+	if got := x.Stats().NextID; got != before {
+		t.Errorf("next ID %d, and it was %d", got, before)
+	}
+}
+
+// TestManyScopes: one fingerprint in each of many scopes is found in each, alone.
+func TestManyScopes(t *testing.T) {
+	ctx := context.Background()
+	scopes := 5_000
+	if full() {
+		scopes = 50_000
+	}
+	x := openMem(t, Options{Durability: NoSync})
+	docs := make([]Document, scopes)
+	for i := range docs {
+		docs[i] = Document{Key: fmt.Sprint("page ", i), Scope: fmt.Sprint("host ", i), Fingerprint: 0xabcdef}
+	}
+	verdicts, err := x.CheckAndAddBatch(ctx, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range verdicts {
+		if v.Status != New {
+			t.Fatalf("scope %d: %v of %+v", i, v.Status, v.Of)
+		}
+	}
+	for i := 0; i < scopes; i += 97 {
+		if matches, err := x.Query(ctx, 0xabcdee, InScope(docs[i].Scope)); err != nil || len(matches) != 1 || matches[0].Key != docs[i].Key {
+			t.Fatalf("%s: %v, %v", docs[i].Scope, matches, err)
+		}
+	}
+}
+
+// TestBatchSizes: none, one, and a hundred thousand documents at once.
+func TestBatchSizes(t *testing.T) {
+	ctx := context.Background()
+	most := 5_000
+	if full() {
+		most = 100_000
+	}
+	for _, n := range []int{0, 1, most} {
+		x := openMem(t, Options{Durability: NoSync})
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		docs, fps := make([]Document, n), make([]fingerprint.Fingerprint, n)
+		for i := range docs {
+			fps[i] = fingerprint.Fingerprint(rng.Uint64())
+			docs[i] = Document{Key: fmt.Sprint("page ", i), Fingerprint: fps[i]}
+		}
+		if err := x.Add(ctx, docs...); err != nil {
+			t.Fatal(err)
+		}
+		verdicts, err := x.CheckAndAddBatch(ctx, docs)
+		if err != nil || len(verdicts) != n {
+			t.Fatalf("%d verdicts of %d, %v", len(verdicts), n, err)
+		}
+		for i, v := range verdicts {
+			if v.Status != Known {
+				t.Fatalf("document %d of %d: %v", i, n, v.Status)
+			}
+		}
+		answers := 0
+		for a, err := range x.QueryBatch(ctx, fps) {
+			if err != nil || len(a.Matches) != 1 {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			answers++
+		}
+		keys := []string{}
+		for _, d := range docs {
+			keys = append(keys, d.Key)
+		}
+		deleted, err := x.Delete(ctx, keys...)
+		if err != nil || answers != n || deleted != n || x.Stats().Documents != 0 {
+			t.Errorf("%d answers, %d deleted, %d left of %d, %v", answers, deleted, x.Stats().Documents, n, err)
+		}
+	}
+}
+
+// TestMemoryOfManyWriters: 64 writers at once take the memory of a few of them. What
+// Pebble has from the C library (its cache and write buffers) is bounded by CacheBytes
+// and not in the figure.
+func TestMemoryOfManyWriters(t *testing.T) {
+	const writers = 64
+	for _, durability := range []Durability{Sync, NoSync} {
+		dir := t.TempDir()
+		x, err := Open(dir, &Options{CacheBytes: 64 << 20, FilterBytes: 32 << 20, Durability: durability})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, now runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		var wg sync.WaitGroup
+		var stored, peak atomic.Int64
+		end := time.Now().Add(time.Second)
+		for w := range writers {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(w), 9))
+				for n := 0; time.Now().Before(end); n++ {
+					docs := make([]Document, 64)
+					for i := range docs {
+						docs[i] = Document{Key: fmt.Sprintf("http://%d.example/%0200d", w, n*64+i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
+					}
+					if err := x.Add(context.Background(), docs...); err != nil {
+						t.Error(err)
+						return
+					}
+					stored.Add(int64(len(docs)))
+				}
+			})
+		}
+		for time.Now().Before(end) {
+			runtime.ReadMemStats(&now)
+			peak.Store(max(peak.Load(), int64(now.HeapAlloc)-int64(before.HeapAlloc)))
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		t.Logf("durability %d: %d writers stored %d documents, heap at most %.1f MiB more", durability, writers, stored.Load(), float64(peak.Load())/(1<<20))
+		if peak.Load() > 128<<20 {
+			t.Errorf("%d bytes of heap", peak.Load())
+		}
+		if got := x.Stats().Documents; got != uint64(stored.Load()) {
+			t.Errorf("%d documents of %d", got, stored.Load())
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
