@@ -183,7 +183,7 @@ func (b *batchSearch) packedTable(table int) error {
 			if err := w.probePacked(table, w.cursor.Table(), query, first, last); err != nil {
 				return err
 			}
-			if err := w.take(table, probe.query); err != nil {
+			if err := w.keepHits(table, probe.query); err != nil {
 				return err
 			}
 		}
@@ -224,8 +224,8 @@ func (w *batchWorker) begin(t *Table, query uint32) (permuted uint64) {
 	return t.Permutation.apply(w.search.stored)
 }
 
-// take keeps what a probe has found.
-func (w *batchWorker) take(table int, query uint32) error {
+// keepHits keeps what a probe has found.
+func (w *batchWorker) keepHits(table int, query uint32) error {
 	for i := range w.search.hits {
 		h := &w.search.hits[i]
 		b := batchHit{stored: h.stored, query: query, block: int32(h.block), at: uint16(h.at), distance: uint8(h.distance)}
@@ -323,7 +323,7 @@ func (b *batchSearch) live() error {
 				if err := w.probeLiveRange(table, query, first, last); err != nil {
 					return err
 				}
-				if err := w.take(table, probe.query); err != nil {
+				if err := w.keepHits(table, probe.query); err != nil {
 					return err
 				}
 			}
