@@ -6,10 +6,10 @@
 // and no input is refused. Whatever the bytes are, the result is valid UTF-8,
 // and time and memory are linear in len(body): the decoded page is at most 3
 // times the body (one byte of a single-byte encoding becomes at most three of
-// UTF-8; a page that is UTF-8 already is not copied), and the text is at most
-// 1.2 times the decoded page (no character reference grows by more than a
-// fifth). With what is in use on the way, a page that is made to cost much
-// takes some 12 times its size (TestHostilePages measures it).
+// UTF-8; a page that is UTF-8 already is not copied), and so is the text with
+// the title (no character reference grows by more than a fifth, and a zero byte
+// in a title becomes U+FFFD). With what is in use on the way, a page that is made
+// to cost much takes some 12 times its size (TestHostilePages measures it).
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page
