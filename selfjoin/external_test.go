@@ -74,7 +74,7 @@ func TestExternalPairsAreThoseOfComparingAll(t *testing.T) {
 }
 
 func TestExternal(t *testing.T) {
-	fps := fill(50_000, func(i int, _ []fp) fp { return fp(i/5) << 20 })
+	fps := fill(10_000, func(i int, _ []fp) fp { return fp(i/5) << 20 })
 	pairs := 0
 	var mu sync.Mutex
 	count := func(_ int, found []Pair) error {
@@ -100,6 +100,9 @@ func TestExternal(t *testing.T) {
 	if err := External(ctx, inParts(fps), ExternalOptions{Options: Options{MaxDistance: 2}}, count); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that is done: %v", err)
 	}
+	if testing.Short() {
+		return
+	}
 	// Nothing can be done but to compare all of them, and they do not fit.
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := External(context.Background(), inParts(fill(600_000, func(int, []fp) fp { return fp(r.Uint64()) })),
@@ -110,7 +113,7 @@ func TestExternal(t *testing.T) {
 
 func TestPermutationGoesForthAndBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 1000 {
+	for range 200 {
 		block, f := fp(r.Uint64()&r.Uint64()), fp(r.Uint64())
 		p := newPermutation(block)
 		if got := p.back.apply(p.forth.apply(f)); got != f {
