@@ -78,6 +78,7 @@ func (a *Analyzer) Bytes(text []byte) Signature {
 type scratch struct {
 	tokens   tokenizer
 	batch    []uint64 // hashes of some tokens
+	sums     []uint64 // sums of three of them
 	windows  []uint64 // hashes of their windows
 	places   []int32  // where the windows are new
 	chosen   []uint64 // those of the hashes that count
@@ -92,7 +93,7 @@ type scratch struct {
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
 	if cap(sc.batch) > 16*batchSize || cap(sc.windows) > keptListing {
-		sc.batch, sc.windows, sc.chosen, sc.places = nil, nil, nil, nil
+		sc.batch, sc.sums, sc.windows, sc.chosen, sc.places = nil, nil, nil, nil, nil
 	}
 	if len(sc.listed.raw.spans) > keptListing {
 		sc.listed = listing{}

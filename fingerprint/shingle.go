@@ -61,17 +61,21 @@ func (sc *scratch) runs(tokens []uint64, first, last, features bool) {
 		return
 	}
 	sc.windows = slices.Grow(sc.windows[:0], places)[:places]
-	threes := sc.windows
+	sc.sums = slices.Grow(sc.sums[:0], len(tokens)-runSize+1)[:len(tokens)-runSize+1]
+	sums, threes := sc.sums, sc.windows
 	one, two := tokens[0], tokens[1]
-	for i, three := range tokens[2 : places+2] {
-		threes[i] = mix((one*prime1+two)*prime1 + three)
+	for i, three := range tokens[2:] {
+		sums[i] = (one*prime1+two)*prime1 + three
 		one, two = two, three
+	}
+	for i, sum := range sums[:places] {
+		threes[i] = mix(sum)
 	}
 	sc.places = sc.shingles.addNew(sc.places[:0], threes)
 	if features {
 		sc.addRuns(tokens)
 	}
-	sc.addShingles(tokens, max(whole, 0))
+	sc.addShingles(max(whole, 0))
 }
 
 // addRuns adds the first two and the three tokens at each place of a new run.
@@ -86,18 +90,16 @@ func (sc *scratch) addRuns(tokens []uint64) {
 }
 
 // addShingles adds the six tokens at each of the places below whole.
-func (sc *scratch) addShingles(tokens []uint64, whole int) {
+func (sc *scratch) addShingles(whole int) {
 	places := sc.places
 	for len(places) > 0 && int(places[len(places)-1]) >= whole {
 		places = places[:len(places)-1]
 	}
 	sc.chosen = slices.Grow(sc.chosen[:0], len(places))[:len(places)]
 	out := sc.chosen
+	sums := sc.sums
 	for n, i := range places {
-		t := tokens[i : i+shingleSize]
-		// Two sums of three are shorter to wait for than one of six.
-		high, low := (t[0]*prime1+t[1])*prime1+t[2], (t[3]*prime1+t[4])*prime1+t[5]
-		out[n] = mix(high*cubed1 + low)
+		out[n] = mix(sums[i]*cubed1 + sums[i+runSize]) // the sum of six, from two sums of three
 	}
 	sc.shingle.addAll(out)
 }
