@@ -1,9 +1,6 @@
 package index
 
 import (
-	"errors"
-	"iter"
-
 	"github.com/neardup/neardup/store"
 )
 
@@ -13,55 +10,6 @@ type tableCheck struct {
 	packed tally
 }
 
-// livePosting is a live entry of table 0.
-type livePosting struct {
-	stored         uint64
-	added, removed store.IDs
-}
-
-// storedPosting is a fingerprint of table 0 with its documents.
-type storedPosting struct {
-	stored       uint64
-	ids          store.IDs
-	live, packed bool
-}
-
-// eachPosting yields the fingerprints of table 0 in order.
-func (v *verifier) eachPosting(yield func(storedPosting) bool) (info store.PackedTableInfo, err error) {
-	var liveErr error
-	next, stop := iter.Pull(func(yield func(livePosting) bool) {
-		liveErr = v.s.LivePostings(func(stored uint64, added, removed store.IDs) bool {
-			return yield(livePosting{stored, added, removed})
-		})
-	})
-	defer stop()
-	l, more := next()
-	goOn := true
-	liveUpTo := func(end uint64, all bool) {
-		for goOn && more && (all || l.stored < end) {
-			goOn = yield(storedPosting{stored: l.stored, ids: l.added, live: true})
-			l, more = next()
-		}
-	}
-	info, err = v.s.PackedPostings(func(stored uint64, ids store.IDs) bool {
-		liveUpTo(stored, false)
-		if !goOn {
-			return false
-		}
-		p := storedPosting{stored: stored, ids: ids, packed: true}
-		if more && l.stored == stored {
-			p.ids, p.live = ids.Union(l.added).Without(l.removed), true
-			l, more = next()
-		}
-		goOn = yield(p)
-		return goOn
-	})
-	if err == nil {
-		liveUpTo(0, true)
-	}
-	return info, errors.Join(err, liveErr)
-}
-
 // checkPostings reads table 0.
 func (v *verifier) checkPostings() error {
 	filters, err := v.packedFilters(0)
@@ -69,18 +17,18 @@ func (v *verifier) checkPostings() error {
 		return err
 	}
 	var posted tally
-	info, err := v.eachPosting(func(p storedPosting) bool {
+	info, err := v.s.Postings(func(p store.SurveyedPosting) bool {
 		switch {
-		case p.packed:
-			v.tables.packed.add(v.seeds, p.stored, 0)
-			v.checkEntry(filters, 0, p.stored)
+		case p.Packed:
+			v.tables.packed.add(v.seeds, p.Stored, 0)
+			v.checkEntry(filters, 0, p.Stored)
 		default:
-			v.tables.live.add(v.seeds, p.stored, 0)
+			v.tables.live.add(v.seeds, p.Stored, 0)
 		}
-		if p.live {
-			v.checkLiveFilter(p.stored)
+		if p.Live {
+			v.checkLiveFilter(p.Stored)
 		}
-		v.checkPosting(tableKey('t', 0, p.stored), p.stored, p.ids, &posted)
+		v.checkPosting(tableKey('t', 0, p.Stored), p.Stored, p.IDs, &posted)
 		return !v.stopped
 	})
 	if err != nil {
@@ -90,7 +38,7 @@ func (v *verifier) checkPostings() error {
 		return err
 	}
 	return v.compareDocuments(posted, func(yield func(uint64, store.IDs) bool) error {
-		_, err := v.eachPosting(func(p storedPosting) bool { return yield(p.stored, p.ids) })
+		_, err := v.s.Postings(func(p store.SurveyedPosting) bool { return yield(p.Stored, p.IDs) })
 		return err
 	})
 }
@@ -165,7 +113,7 @@ func (v *verifier) compareTables(table int, packed bool) error {
 	return differences(v.ctx, v.spill(),
 		func(add func(a, b uint64) error) error {
 			return v.each(func(each func(error) bool) error {
-				_, err := v.eachPosting(func(p storedPosting) bool { return p.packed != packed || each(add(p.stored, 0)) })
+				_, err := v.s.Postings(func(p store.SurveyedPosting) bool { return p.Packed != packed || each(add(p.Stored, 0)) })
 				return err
 			})
 		},

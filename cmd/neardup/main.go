@@ -50,6 +50,7 @@ var commands = []command{
 	compactCommand,
 	checkpointCommand,
 	verifyCommand,
+	repairCommand,
 	statsCommand,
 	infoCommand,
 	planCommand,

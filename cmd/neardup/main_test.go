@@ -26,6 +26,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageLog},
 		Setup: func(env *testscript.Env) error {
 			crawl, err := os.Getwd()
 			if err != nil {

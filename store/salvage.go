@@ -1,0 +1,259 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Salvage is what can be read of a store that may be damaged, also one that Open refuses.
+// Nothing of the store is changed.
+type Salvage struct {
+	db     *pebble.DB
+	it     *pebble.Iterator
+	lock   io.Closer
+	fs     vfs.FS
+	work   string
+	report func(Fault)
+	unref  []func() // caches
+}
+
+// OpenSalvage opens the store in dir, which no one else may have open. work is a folder
+// for what that takes, which must not exist: links of the tables and copies of the rest,
+// with every byte of a log or MANIFEST that is known to be wrong put right, and where a
+// table is damaged, or Pebble cannot open them, everything in them that can be read once
+// more. report gets every fault. Errors: ErrLocked, ctx's, those of the file system.
+func OpenSalvage(ctx context.Context, dir, work string, opts Options, report func(Fault)) (s *Salvage, err error) {
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	s = &Salvage{fs: opts.FS, work: work, report: report}
+	lock, err := lockDir(dir, &onceLock{FS: opts.FS})
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	s.lock = lock
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("salvage index %s: %w", dir, err), s.Close())
+		}
+	}()
+	whole := opts.FS.PathJoin(work, "whole")
+	if err := s.copyAll(dir, whole); err != nil {
+		return nil, err
+	}
+	opts.ReadOnly, opts.Create = true, nil
+	db, openErr := s.open(whole, opts)
+	damaged := openErr != nil
+	if openErr == nil {
+		checked := &Store{db: db, dir: whole, fs: opts.FS, options: s.options(opts)}
+		err = checked.CheckFiles(ctx, func(f Fault) { damaged = true; report(f) }, nil)
+	} else {
+		report(Fault{true, "file", []byte("MANIFEST"), corrupt(openErr)})
+	}
+	if err == nil && damaged {
+		s.db, err = s.sift(ctx, db, whole, opts)
+	} else {
+		s.db = db
+	}
+	if err == nil {
+		s.it, err = s.db.NewIter(nil)
+	}
+	return s, err
+}
+
+// Survey reads what was saved.
+func (s *Salvage) Survey(ctx context.Context, report func(Fault), tell func()) *Survey {
+	return &Survey{ctx: ctx, base: s.it, report: report, tell: tell, lost: map[byte]bool{}}
+}
+
+// Close lets go of the store and removes the folder for work.
+func (s *Salvage) Close() error {
+	var errs []error
+	if s.it != nil {
+		errs = append(errs, s.it.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	for _, unref := range s.unref {
+		unref()
+	}
+	return errors.Join(append(errs, s.lock.Close(), s.fs.RemoveAll(s.work))...)
+}
+
+func (s *Salvage) options(opts Options) *pebble.Options {
+	cache := pebble.NewCache(cacheBytes(opts))
+	s.unref = append(s.unref, cache.Unref)
+	o := pebbleOptions(opts, cache, nil)
+	s.unref = append(s.unref, o.FileCache.Unref)
+	return o
+}
+
+func (s *Salvage) open(dir string, opts Options) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil { // Pebble does where a MANIFEST makes no sense
+			err = fmt.Errorf("%w: %v", ErrCorrupt, r)
+		}
+	}()
+	return pebble.Open(dir, s.options(opts))
+}
+
+// copyAll links the tables and copies the other files, without what is known to be wrong
+// in them.
+func (s *Salvage) copyAll(from, to string) error {
+	if err := s.fs.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	names, err := s.fs.List(from)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		source, target := s.fs.PathJoin(from, name), s.fs.PathJoin(to, name)
+		switch _, isLog := logNumber(name); {
+		case name == "LOCK" || name == incomingDir:
+		case strings.HasSuffix(name, ".sst"):
+			err = vfs.LinkOrCopy(s.fs, source, target)
+		case isLog || strings.HasPrefix(name, "MANIFEST-"):
+			err = s.copyLog(source, target, name)
+		default:
+			err = vfs.Copy(s.fs, source, target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyLog copies a log or MANIFEST, up to the first damage that cannot be put right.
+func (s *Salvage) copyLog(source, target, name string) error {
+	f, err := s.fs.Open(source)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	for {
+		d, err := damageIn(bytes.NewReader(data), name)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			break
+		}
+		if d.fixed && data[d.byte] != d.want {
+			s.report(Fault{false, "file", []byte(name), fmt.Errorf("%w: %s: put right", ErrCorrupt, d.what)})
+			data[d.byte] = d.want
+			continue
+		}
+		s.report(Fault{true, "file", []byte(name), fmt.Errorf("%w: byte %d: %s; nothing from there on is saved", ErrCorrupt, d.at, d.what)})
+		data = data[:d.at]
+		break
+	}
+	out, err := s.fs.Create(target, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(data)
+	return errors.Join(err, out.Close())
+}
+
+// siftedTable is a file of sorted entries, and how much of it counts.
+type siftedTable struct {
+	name        string
+	first, last []byte // nil: all
+	age         uint64 // larger is newer
+}
+
+// sift puts every entry that can be read of any file into a store of Pebble's own, the
+// oldest first, so that a damaged block takes along nothing that lies over or under it.
+// db, nil if it cannot be opened, tells which files count, and from when they are;
+// otherwise the numbers of the files do.
+func (s *Salvage) sift(ctx context.Context, db *pebble.DB, whole string, opts Options) (sifted *pebble.DB, err error) {
+	files, err := s.tables(db, whole)
+	if err != nil {
+		return nil, err
+	}
+	if db != nil {
+		if err := db.Close(); err != nil {
+			return nil, err
+		}
+	}
+	opts.ReadOnly = false
+	o := s.options(opts)
+	o.DisableWAL = true
+	if sifted, err = pebble.Open(s.fs.PathJoin(s.work, "sifted"), o); err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := s.siftTable(ctx, sifted, whole, file, o); err != nil {
+			return nil, errors.Join(err, sifted.Close())
+		}
+	}
+	names, err := s.fs.List(whole)
+	if err == nil {
+		slices.Sort(names)
+		for _, name := range names {
+			if _, isLog := logNumber(name); isLog && err == nil {
+				err = s.siftLog(sifted, s.fs.PathJoin(whole, name), name)
+			}
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, sifted.Close())
+	}
+	return sifted, nil
+}
+
+// tables lists the files to sift, the oldest first.
+func (s *Salvage) tables(db *pebble.DB, whole string) (files []siftedTable, err error) {
+	if db == nil {
+		names, err := s.fs.List(whole)
+		for _, name := range names {
+			if digits, is := strings.CutSuffix(name, ".sst"); is {
+				number, _ := strconv.ParseUint(digits, 10, 64)
+				files = append(files, siftedTable{name: name, age: number})
+			}
+		}
+		slices.SortFunc(files, func(a, b siftedTable) int { return compareAges(a.age, b.age) })
+		return files, err
+	}
+	levels, err := db.SSTables()
+	if err != nil {
+		return nil, err
+	}
+	for _, level := range slices.Backward(levels) {
+		of := []siftedTable{}
+		for _, t := range level {
+			of = append(of, siftedTable{
+				name: fmt.Sprintf("%s.sst", t.BackingSSTNum), age: uint64(t.LargestSeqNum),
+				first: bytes.Clone(t.Smallest.UserKey), last: bytes.Clone(t.Largest.UserKey),
+			})
+		}
+		slices.SortStableFunc(of, func(a, b siftedTable) int { return compareAges(a.age, b.age) })
+		files = append(files, of...)
+	}
+	return files, nil
+}
+
+func compareAges(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
