@@ -120,7 +120,7 @@ func (s *soak) closeIndex() error {
 }
 
 func (s *soak) run(ctx context.Context) error {
-	s.times[compareAll] = new(callTimes)
+	s.times[compareAll], s.times[verifyAll] = new(callTimes), new(callTimes)
 	for _, kind := range soakUpkeep {
 		s.times[kind.name] = new(callTimes)
 	}

@@ -31,7 +31,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := len(soakKinds) + len(soakUpkeep) + 1
+	kinds := len(soakKinds) + len(soakUpkeep) + 2
 	if len(report.Calls) != kinds {
 		t.Errorf("%d kinds of calls, not %d: %+v", len(report.Calls), kinds, report.Calls)
 	}
@@ -68,7 +68,7 @@ func TestSoakFindsWrongAnswers(t *testing.T) {
 	} {
 		o := shortSoak(7)
 		s := &soak{SoakOptions: o, dir: t.TempDir() + "/ix", times: make(map[string]*callTimes), end: time.Now().Add(time.Hour)}
-		for _, kind := range []string{"query", "get", "check-and-add", "check-and-add, batch", "add", "delete", "expire", "compact", "checkpoint", compareAll} {
+		for _, kind := range []string{"query", "get", "check-and-add", "check-and-add, batch", "add", "delete", "expire", "compact", "checkpoint", compareAll, verifyAll} {
 			s.times[kind] = new(callTimes)
 		}
 		if err := s.openIndex(); err != nil {

@@ -103,7 +103,7 @@ func (s *soak) measureCalls() {
 	for _, kind := range soakUpkeep {
 		names = append(names, kind.name)
 	}
-	for _, name := range append(names, compareAll) {
+	for _, name := range append(names, compareAll, verifyAll) {
 		l := s.times[name]
 		if l == nil || l.n == 0 {
 			continue

@@ -24,8 +24,11 @@ var soakUpkeep = []upkeep{
 	{"compact", (*soak).compact},
 }
 
-// compareAll is the kind of call that goes through all documents.
-const compareAll = "all documents"
+// The kinds of calls that look at the whole index after a compaction.
+const (
+	compareAll = "all documents"
+	verifyAll  = "verify"
+)
 
 // keepUp does them until the time is up, and takes a sample after each.
 func (s *soak) keepUp(ctx context.Context) error {
@@ -99,7 +102,8 @@ func (s *soak) expire(ctx context.Context) error {
 	})
 }
 
-// compact closes the index, compacts it, opens it again and looks at every document.
+// compact closes the index, compacts it, opens it again, looks at every document and
+// verifies it.
 func (s *soak) compact(ctx context.Context) error {
 	s.open.Lock()
 	defer s.open.Unlock()
@@ -113,7 +117,23 @@ func (s *soak) compact(ctx context.Context) error {
 	if err := errors.Join(err, s.openIndex()); err != nil {
 		return err
 	}
-	return s.compare(ctx)
+	if err := s.compare(ctx); err != nil {
+		return err
+	}
+	return s.verify(ctx)
+}
+
+// verify looks whether the parts of the index fit together.
+func (s *soak) verify(ctx context.Context) error {
+	return s.timed(verifyAll, func() (int, error) {
+		for p := range s.index.Verify(ctx) {
+			if p.Err != nil && ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			return 0, fmt.Errorf("%w: %v", ErrWrongAnswer, p)
+		}
+		return int(s.index.Stats().Documents), nil
+	})
 }
 
 // compare looks whether the index has the documents of the models, and no others.
