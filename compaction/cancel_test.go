@@ -84,7 +84,11 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := usedIndex(t, rng)
-	docs := someDocuments(rng, 3000, 1500)
+	documents, moments := 3000, int64(25)
+	if raceEnabled {
+		documents, moments = 1000, 8
+	}
+	docs := someDocuments(rng, documents, 1500)
 	for _, c := range []struct {
 		name    string
 		halfway bool // the tables may be packed, and the rest not
@@ -109,7 +113,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 			after := stateOf(t, done)
 			goroutines, cancelled, packed := runtime.NumGoroutine(), 0, 0
 			points := whole.asked.Load()
-			for n := int64(1); n <= points+1; n += 1 + rng.Int64N(1+points/25) {
+			for n := int64(1); n <= points+1; n += 1 + rng.Int64N(1+points/moments) {
 				fsys := used.CrashClone(vfs.CrashCloneCfg{})
 				_, err := c.work(newCountdown(n), fsys)
 				want := after
@@ -156,7 +160,11 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	before := stateOf(t, used.CrashClone(vfs.CrashCloneCfg{}))
 	unreadable := errors.New("unreadable")
 	tooLarge := string(make([]byte, index.MaxKeyBytes+1))
-	for _, n := range []int{0, 1, 4095, 4096, 4097, 30_000} { // around a batch, and spilled
+	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around a batch, and spilled
+	if raceEnabled {
+		sizes = []int{0, 4096}
+	}
+	for _, n := range sizes {
 		docs := someDocuments(rng, n, n+1)
 		for _, c := range []struct {
 			name string

@@ -36,7 +36,11 @@ func TestRunKeepsDocumentsAndGivesSpaceBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fps := make([]fingerprint.Fingerprint, 20_000)
+	n := 20_000
+	if testing.Short() {
+		n = 3000
+	}
+	fps := make([]fingerprint.Fingerprint, n)
 	var gone []string
 	docs := make([]index.Document, len(fps))
 	for i := range docs {

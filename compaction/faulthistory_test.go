@@ -358,7 +358,7 @@ func TestEveryOperationFails(t *testing.T) {
 	case testing.Short() || raceEnabled:
 		step = 150
 	case os.Getenv("NEARDUP_CI") != "":
-		step = 5
+		step = 8
 	}
 	for _, how := range []string{failOnce, failSpace, failShort} {
 		t.Run(how, func(t *testing.T) {

@@ -296,14 +296,14 @@ func quickPlans(t *testing.T, k int) (plans []*index.Plan) {
 // documents, under every plan, with any memory for filters and caches, in batches of
 // any size, however documents come in, and whenever the index is opened again or packed.
 func TestMetamorphic(t *testing.T) {
-	scripts, variants, length := 6, 6, 30
+	scripts, variants, length := 4, 5, 30
 	switch {
 	case atLength():
 		scripts, variants, length = 300, 12, 60
 	case raceEnabled || testing.Short():
 		scripts, variants, length = 2, 3, 15
 	case os.Getenv("NEARDUP_CI") != "":
-		scripts, variants = 40, 8
+		scripts, variants = 16, 6
 	}
 	seed := seed(t)
 	for n := range scripts {

@@ -18,7 +18,9 @@ var (
 	// ErrReadOnly: a write to an index that was opened for reading only.
 	ErrReadOnly = errors.New("index is open for reading only")
 
-	// ErrFailed: an earlier write could not be made durable, so no further write
-	// is taken. Close the index and open it again.
+	// ErrFailed: a write could not be made durable, or the work behind writes fails
+	// again and again, so no further write is taken; the error says why. What is stored
+	// can be read. Close the index and open it again, in this process or another: all
+	// that was acknowledged is there, and what met the failure may be, whole.
 	ErrFailed = errors.New("index takes no more writes after a failed one")
 )

@@ -21,7 +21,8 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 }
 
 // Fatalf is called where Pebble can not go on without risking data. It must not
-// return; a panic leaves a trace, which an exit would not.
+// return; a panic leaves a trace, which an exit would not. What a file system can cause is
+// kept from Pebble by failStop, so this is for errors in Pebble itself.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.Errorf(format, args...)
 	panic(fmt.Sprintf("neardup/store: "+format, args...))
