@@ -34,7 +34,8 @@ func sharedData(t testing.TB, name string) *os.File {
 	return f
 }
 
-// realPages are the pages of one file, and their size.
+// realPages are the pages of one file, the first few where tests are to be short,
+// and their size.
 func realPages(t testing.TB, name string) (pages [][]byte, size int64) {
 	z, err := gzip.NewReader(sharedData(t, name))
 	if err != nil {
@@ -42,6 +43,9 @@ func realPages(t testing.TB, name string) (pages [][]byte, size int64) {
 	}
 	lines := json.NewDecoder(bufio.NewReader(z))
 	for {
+		if testing.Short() && len(pages) == 30 {
+			return pages, size
+		}
 		var doc struct{ HTML string }
 		if err := lines.Decode(&doc); err == io.EOF {
 			return pages, size

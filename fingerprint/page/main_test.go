@@ -90,9 +90,6 @@ func TestMainTextIsPartOfVisibleText(t *testing.T) {
 		pages, _ := realPages(t, set+"/docs.jsonl.gz")
 		shorter := 0
 		for i, page := range pages {
-			if testing.Short() && i%10 > 0 {
-				continue
-			}
 			_, visible := visible(page)
 			_, main := mainText(page)
 			rest := strings.Split(visible, "\n")

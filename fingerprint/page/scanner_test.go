@@ -33,7 +33,11 @@ func TestScannerOnRandomMarkup(t *testing.T) {
 		"<div class=x>", "</div>", "<SCRIPT>", "</ScRiPt>", "&amp;", "\x00", "<?", "<![CDATA[", "]]>", "<plaintext>", "é", "<figcaption>",
 	}
 	rng := rand.New(rand.NewPCG(5, 1))
-	for range 20_000 {
+	n := 20_000
+	if testing.Short() {
+		n = 4_000
+	}
+	for range n {
 		var b strings.Builder
 		for range 1 + rng.IntN(25) {
 			b.WriteString(parts[rng.IntN(len(parts))])
@@ -46,10 +50,7 @@ func TestScannerOnRandomMarkup(t *testing.T) {
 
 func TestScannerOnRealPages(t *testing.T) {
 	every := 5
-	switch {
-	case testing.Short():
-		every = 25
-	case os.Getenv("NEARDUP_CI") != "":
+	if testing.Short() || os.Getenv("NEARDUP_CI") != "" {
 		every = 1
 	}
 	for _, set := range []string{"pages", "recrawls"} {
