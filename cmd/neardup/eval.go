@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +108,9 @@ func runEval(ctx context.Context, c *call) error {
 		}
 	}
 	if f.json {
-		return json.NewEncoder(c.out).Encode(report)
+		out := newLines(c.out)
+		out.write(report)
+		return out.flush()
 	}
 	return writeEvalTable(c.out, report)
 }

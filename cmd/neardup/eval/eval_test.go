@@ -1,0 +1,212 @@
+package eval
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// world makes documents with fingerprints in clusters, and labels, of all kinds.
+func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
+	var places []*Document
+	for i := range n {
+		d := &Document{ID: strconv.Itoa(i)}
+		for range seeds {
+			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Features: 100}
+			if i > 0 && rng.IntN(2) == 0 { // near to another
+				other := places[rng.IntN(i)].Signatures[len(d.Signatures)]
+				s.Fingerprint, s.Shingle = other.Fingerprint, other.Shingle
+				for range rng.IntN(12) {
+					s.Fingerprint ^= 1 << rng.IntN(64)
+				}
+				for range rng.IntN(25) {
+					s.Shingle ^= 1 << rng.IntN(64)
+				}
+			}
+			if rng.IntN(20) == 0 {
+				s.Shingle = 0
+			}
+			d.Signatures = append(d.Signatures, s)
+		}
+		if rng.IntN(30) == 0 {
+			d.Signatures[0].Features = 0
+		}
+		binary.LittleEndian.PutUint64(d.content[:], uint64(rng.IntN(3*n))) // some are identical
+		places = append(places, d)
+	}
+	docs, err := collect(places)
+	if err != nil {
+		panic(err)
+	}
+	var pairs []Pair
+	for range n {
+		a, b := rng.IntN(n), rng.IntN(n)
+		if a != b {
+			pairs = append(pairs, Pair{0.6 + 0.4*rng.Float64(), strconv.Itoa(a), strconv.Itoa(b)})
+		}
+	}
+	return docs, pairs
+}
+
+// naive scores a rule from the definitions, pair by pair.
+func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negative int64, s Score) {
+	similarity := map[[2]int]float64{}
+	for _, p := range pairs {
+		a, _ := strconv.Atoi(p.A)
+		b, _ := strconv.Atoi(p.B)
+		similarity[[2]int{min(a, b), max(a, b)}] = p.Similarity
+	}
+	found, wrong := 0, 0
+	for a := range docs.All {
+		for b := a + 1; b < len(docs.All); b++ {
+			x, y := &docs.All[a], &docs.All[b]
+			if x.content == y.content {
+				continue
+			}
+			u, v := x.Signatures[seed], y.Signatures[seed]
+			match := u.Fingerprint.Distance(v.Fingerprint) <= r.K && x.Signatures[0].Features > 0 && y.Signatures[0].Features > 0
+			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 && u.Shingle.Distance(v.Shingle) > r.MaxShingleDistance {
+				match = false
+			}
+			switch sim := similarity[[2]int{a, b}]; {
+			case sim >= 0.90:
+				positive++
+				if match {
+					found++
+				}
+			case sim < 0.80:
+				negative++
+				if match {
+					wrong++
+				}
+			}
+		}
+	}
+	s = Score{Precision: 1, Recall: float64(found) / float64(positive), FalsePairs: float64(wrong)}
+	if found+wrong > 0 {
+		s.Precision = float64(found) / float64(found+wrong)
+	}
+	if s.Precision+s.Recall > 0 {
+		s.F1 = 2 * s.Precision * s.Recall / (s.Precision + s.Recall)
+	}
+	s.FalsePairsPerBillion = 1e9 * float64(wrong) / float64(negative)
+	return positive, negative, s
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+
+func TestMeasureIsTheDefinition(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		const seeds = 3
+		docs, pairs := world(rng, 40+rng.IntN(160), seeds)
+		labelled, err := Label(docs, pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(20)}
+		report := labelled.Measure(rule)
+		points := []Point{report.Default}
+		for _, c := range report.Curves {
+			points = append(points, c.Points...)
+		}
+		for _, p := range points {
+			var scores []Score
+			for s := range seeds {
+				positive, negative, score := naive(docs, pairs, Rule{p.K, p.MaxShingleDistance}, s)
+				if positive != report.Positive || negative != report.Negative {
+					t.Fatalf("seed %d: %d positive and %d negative pairs, want %d and %d", seed, report.Positive, report.Negative, positive, negative)
+				}
+				scores = append(scores, score)
+			}
+			for f, got := range p.Score.fields() {
+				mean, square := 0.0, 0.0
+				for i := range scores {
+					mean += *scores[i].fields()[f] / seeds
+				}
+				for i := range scores {
+					square += math.Pow(*scores[i].fields()[f]-mean, 2) / (seeds - 1)
+				}
+				if !near(*got, mean) || !near(*p.Deviation.fields()[f], math.Sqrt(square)) {
+					t.Fatalf("seed %d, k=%d, shingle<=%d, field %d: %v ±%v, want %v ±%v", seed, p.K, p.MaxShingleDistance, f,
+						*got, *p.Deviation.fields()[f], mean, math.Sqrt(square))
+				}
+			}
+		}
+		checkMistakes(t, labelled, docs, pairs, rule)
+	}
+}
+
+// checkMistakes counts what a score of the same rule says.
+func checkMistakes(t *testing.T, l *Labelled, docs *Documents, pairs []Pair, rule Rule) {
+	t.Helper()
+	positive, _, score := naive(docs, pairs, rule, 0)
+	wrong, missed := 0, 0
+	for _, m := range l.Mistakes(rule, 0) {
+		if m.False {
+			wrong++
+		} else {
+			missed++
+		}
+	}
+	if float64(wrong) != score.FalsePairs || !near(float64(positive-missed), score.Recall*float64(positive)) {
+		t.Errorf("%d false and %d missed pairs of %d, the score is %+v", wrong, missed, positive, score)
+	}
+}
+
+func TestBestHasTheWantedPrecision(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	docs, pairs := world(rng, 200, 1)
+	l, err := Label(docs, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best := l.Measure(Rule{3, 14}).Best; best != nil && best.Precision < WantedPrecision {
+		t.Errorf("%+v", best)
+	}
+}
+
+func TestReadPairs(t *testing.T) {
+	pairs, err := ReadPairs(strings.NewReader("# a comment\n0.9\ta\tb\r\n\n1\tb c\td"))
+	if err != nil || len(pairs) != 2 || pairs[0] != (Pair{0.9, "a", "b"}) || pairs[1] != (Pair{1, "b c", "d"}) {
+		t.Errorf("%v, %v", pairs, err)
+	}
+	for _, bad := range []string{"0.9\ta", "x\ta\tb", "1.1\ta\tb", "-1\ta\tb", "NaN\ta\tb", "0.9\ta\ta", "0.9\t\ta", strings.Repeat("x", maxLabelLine+1)} {
+		if _, err := ReadPairs(strings.NewReader("0.9\ta\tb\n" + bad + "\n")); !errors.Is(err, ErrLabels) || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%.40q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzReadPairs(f *testing.F) {
+	f.Add("0.9\ta\tb\n")
+	f.Add("# x\n\n1e-3\ta\tb\r\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		pairs, err := ReadPairs(strings.NewReader(s))
+		if err != nil && !errors.Is(err, ErrLabels) {
+			t.Fatal(err)
+		}
+		for _, p := range pairs {
+			if !(p.Similarity >= 0 && p.Similarity <= 1) || p.A == "" || p.B == "" || p.A == p.B {
+				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}
+
+func TestUnknownDocuments(t *testing.T) {
+	docs, _ := world(rand.New(rand.NewPCG(1, 1)), 3, 1)
+	if _, err := Label(docs, []Pair{{0.9, "x", "0"}}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	l, err := Label(docs, []Pair{{0.9, "x", "0"}, {0.1, "0", "1"}})
+	if err != nil || l.Unknown != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
