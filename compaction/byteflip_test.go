@@ -27,6 +27,7 @@ type flipped struct {
 	opts  index.Options
 	docs  []index.Document
 	next  uint64
+	plan  string
 }
 
 // flippedDocuments are in clusters, bare and not.
@@ -84,31 +85,20 @@ func newFlipped(t *testing.T, rng *rand.Rand) *flipped {
 	}
 	session(true, add(flippedDocuments(rng, 60, "flushed ")))
 	session(true, add(flippedDocuments(rng, 60, "logged "))) // what the log had is in tables now
-	session(true, func(x *index.Index) error {
-		for d, err := range x.Documents(ctx) {
-			if err != nil {
-				return err
-			}
-			f.docs = append(f.docs, d)
-		}
-		f.next = x.Stats().NextID
-		return nil
-	})
-	// That open has flushed the log. Once more, to have one.
+	session(true, func(x *index.Index) error { return nil })
 	session(true, func(x *index.Index) error {
 		for _, d := range flippedDocuments(rng, 30, "late ") {
 			if err := x.Add(ctx, d); err != nil {
 				return err
 			}
 		}
-		f.docs = nil
 		for d, err := range x.Documents(ctx) {
 			if err != nil {
 				return err
 			}
 			f.docs = append(f.docs, d)
 		}
-		f.next = x.Stats().NextID
+		f.next, f.plan = x.Stats().NextID, x.Stats().Plan
 		return nil
 	})
 	f.files = filesOf(t, fsys, "ix")
@@ -256,7 +246,7 @@ func flips() int {
 	case atLength():
 		return 50_000
 	case os.Getenv("NEARDUP_CI") != "":
-		return 2500
+		return 2100
 	}
 	return 150
 }
@@ -313,29 +303,28 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 // checksum unless it is told not to. Who reads it gets an error that names the file.
 func TestDamagedBlockIsAnErrorAndNoPanic(t *testing.T) {
 	f := newFlipped(t, rand.New(rand.NewPCG(seed(t), 1)))
-	for name, data := range f.files {
-		if !strings.HasSuffix(name, ".sst") {
+	for i, name := range slices.Sorted(maps.Keys(f.files)) {
+		data, readOnly := f.files[name], i%2 == 0
+		if !strings.HasSuffix(name, ".sst") || testing.Short() && i > 2 {
 			continue
 		}
 		broken := slices.Clone(data)
 		broken[10] ^= 0xff
-		for _, readOnly := range []bool{false, true} {
-			opts := f.opts
-			opts.FS, opts.ReadOnly = f.with(t, map[string][]byte{name: broken}), readOnly
-			x, err := index.Open("ix", &opts)
-			var errs []error
-			if err != nil {
-				errs = append(errs, err)
-			} else {
-				errs = f.compare(x, []fingerprint.Fingerprint{1, 1 << 40})
-				for p := range x.Verify(context.Background()) {
-					errs = append(errs, p.Err)
-				}
-				x.Close()
+		opts := f.opts
+		opts.FS, opts.ReadOnly = f.with(t, map[string][]byte{name: broken}), readOnly
+		x, err := index.Open("ix", &opts)
+		var errs []error
+		if err != nil {
+			errs = append(errs, err)
+		} else {
+			errs = f.compare(x, []fingerprint.Fingerprint{1, 1 << 40})
+			for p := range x.Verify(context.Background()) {
+				errs = append(errs, p.Err)
 			}
-			if text := fmt.Sprint(errs); len(errs) == 0 || !errors.Is(errors.Join(errs...), index.ErrCorrupt) || !strings.Contains(text, name) {
-				t.Errorf("%s, read only %v: %v", name, readOnly, errs)
-			}
+			x.Close()
+		}
+		if text := fmt.Sprint(errs); len(errs) == 0 || !errors.Is(errors.Join(errs...), index.ErrCorrupt) || !strings.Contains(text, name) {
+			t.Errorf("%s, read only %v: %v", name, readOnly, errs)
 		}
 	}
 }

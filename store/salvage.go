@@ -51,14 +51,7 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 		return nil, err
 	}
 	opts.ReadOnly, opts.Create = true, nil
-	db, openErr := s.open(whole, opts)
-	damaged := openErr != nil
-	if openErr == nil {
-		checked := &Store{db: db, dir: whole, fs: opts.FS, options: s.options(opts)}
-		err = checked.CheckFiles(ctx, func(f Fault) { damaged = true; report(f) }, nil)
-	} else {
-		report(Fault{true, "file", []byte("MANIFEST"), corrupt(openErr)})
-	}
+	db, damaged, err := s.openMended(ctx, whole, opts)
 	if err == nil && damaged {
 		s.db, err = s.sift(ctx, db, whole, opts)
 	} else {
@@ -68,6 +61,42 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 		s.it, err = s.db.NewIter(nil)
 	}
 	return s, err
+}
+
+// openMended opens the copy, and puts right what can be in its tables. db is nil if Pebble
+// cannot open it; damaged tells whether something of it cannot be read.
+func (s *Salvage) openMended(ctx context.Context, whole string, opts Options) (db *pebble.DB, damaged bool, err error) {
+	for try := 0; ; try++ {
+		o := s.options(opts)
+		db, err := s.open(whole, o)
+		if err != nil {
+			s.report(Fault{true, "file", []byte("MANIFEST"), corrupt(err)})
+			return nil, true, ctx.Err()
+		}
+		var names []string
+		var faults []Fault
+		checked := &Store{db: db, dir: whole, fs: s.fs, options: o}
+		err = checked.CheckFiles(ctx, func(f Fault) {
+			names, faults = append(names, string(f.Key)), append(faults, f)
+		}, nil)
+		mended := false
+		for _, name := range names {
+			if err == nil && try == 0 {
+				var is bool
+				is, err = s.mend(ctx, s.fs.PathJoin(whole, name), name, o)
+				mended = mended || is
+			}
+		}
+		if err == nil && !mended {
+			for _, f := range faults {
+				s.report(f)
+			}
+			return db, len(faults) > 0, nil
+		}
+		if err = errors.Join(err, db.Close()); err != nil {
+			return nil, false, err
+		}
+	}
 }
 
 // Survey reads what was saved.
@@ -98,13 +127,13 @@ func (s *Salvage) options(opts Options) *pebble.Options {
 	return o
 }
 
-func (s *Salvage) open(dir string, opts Options) (db *pebble.DB, err error) {
+func (s *Salvage) open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil { // Pebble does where a MANIFEST makes no sense
 			err = fmt.Errorf("%w: %v", ErrCorrupt, r)
 		}
 	}()
-	return pebble.Open(dir, s.options(opts))
+	return pebble.Open(dir, o)
 }
 
 // copyAll links the tables and copies the other files, without what is known to be wrong
