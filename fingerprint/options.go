@@ -8,7 +8,7 @@ import (
 )
 
 // Options choose what an [Analyzer] takes from a text. The zero value is the
-// default pipeline, the one with the best precision and recall at distance 3.
+// default pipeline; docs/quality.md has what it was chosen from.
 type Options struct {
 	// Window is the number of consecutive tokens in a feature: 1 for single tokens, k
 	// for k-shingles taken by a window that moves one token at a time. A text of fewer

@@ -14,7 +14,7 @@ const importK = 3
 
 // shingleFlag asks for the largest distance of Shingles.
 func (c *call) shingleFlag() *int {
-	return c.flags.Int("shingle", defaultShingle, "largest `distance` of the second fingerprints, of three words in a row, of near-duplicates (-1: they are not compared)")
+	return c.flags.Int("shingle", defaultShingle, "largest `distance` of the second fingerprints, of six words in a row, of near-duplicates (-1: they are not compared)")
 }
 
 // maxShingleDistance is the flag's value as index.Options has it.
