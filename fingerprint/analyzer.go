@@ -113,9 +113,10 @@ const (
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.shingle.Reset()
-	// Sparse tables, as a collision costs a misprediction; large texts grow theirs.
+	// Sparse tables, as a collision costs a misprediction, but within the cache; large
+	// texts grow theirs.
 	sc.features.begin(min(2*len(text), 1<<16))
-	sc.shingles.begin(min(8*len(text), 1<<19))
+	sc.shingles.begin(min(4*len(text), 1<<16))
 	t := &sc.tokens
 	t.begin(text, XXH64, nil)
 
