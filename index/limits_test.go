@@ -47,7 +47,7 @@ func TestLargestKeys(t *testing.T) {
 // TestManyScopes: one fingerprint in each of many scopes is found in each, alone.
 func TestManyScopes(t *testing.T) {
 	ctx := context.Background()
-	scopes := 5_000
+	scopes := 2_000
 	if full() {
 		scopes = 50_000
 	}
@@ -75,7 +75,7 @@ func TestManyScopes(t *testing.T) {
 // TestBatchSizes: none, one, and a hundred thousand documents at once.
 func TestBatchSizes(t *testing.T) {
 	ctx := context.Background()
-	most := 5_000
+	most := 2_000
 	if full() {
 		most = 100_000
 	}
@@ -121,6 +121,9 @@ func TestBatchSizes(t *testing.T) {
 // Pebble has from the C library (its cache and write buffers) is bounded by CacheBytes
 // and not in the figure.
 func TestMemoryOfManyWriters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short") // TestCloseDuringWork and others write side by side
+	}
 	const writers = 64
 	for _, durability := range []Durability{Sync, NoSync} {
 		dir := t.TempDir()
