@@ -3,18 +3,7 @@ package selfjoin
 import (
 	"context"
 	"errors"
-	"fmt"
 )
-
-// ErrDistance: MaxDistance is not one.
-var ErrDistance = errors.New("selfjoin: distance out of range")
-
-func (o *Options) check() error {
-	if o.MaxDistance < 0 || o.MaxDistance > 64 {
-		return fmt.Errorf("%w: k = %d is not in 0..64", ErrDistance, o.MaxDistance)
-	}
-	return nil
-}
 
 // aheadLen is the number of slices that may wait to be used.
 const aheadLen = 32

@@ -2,6 +2,8 @@ package selfjoin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"math/bits"
 	"sort"
@@ -148,6 +150,16 @@ type Options struct {
 
 	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
 	Workers int
+}
+
+// ErrDistance: MaxDistance is not one.
+var ErrDistance = errors.New("selfjoin: distance out of range")
+
+func (o *Options) check() error {
+	if o.MaxDistance < 0 || o.MaxDistance > 64 {
+		return fmt.Errorf("%w: k = %d is not in 0..64", ErrDistance, o.MaxDistance)
+	}
+	return nil
 }
 
 // Each calls found with every pair of distinct fingerprints within the distance, once.

@@ -1,0 +1,117 @@
+package selfjoin
+
+import (
+	"context"
+	"errors"
+)
+
+// grouping takes the fingerprints of a pass in order.
+type grouping struct {
+	*external
+	ctx   context.Context
+	step  *step
+	order *permutation
+	last  fp
+	any   bool
+	begin int    // of the last group, in batch
+	large *spool // that group, if it does not fit
+}
+
+func (g *grouping) add(sorted fp) error {
+	if g.any && sorted == g.last {
+		return nil
+	}
+	if g.any && (sorted^g.last)>>(64-g.order.width) != 0 {
+		if err := g.endGroup(); err != nil {
+			return err
+		}
+	}
+	g.any, g.last = true, sorted
+	f := g.order.back.apply(sorted)
+	if g.large != nil {
+		return g.large.add([]fp{f})
+	}
+	if len(g.batch) == cap(g.batch) {
+		if err := g.makeRoom(); err != nil || g.large != nil {
+			return errors.Join(err, g.addLarge(f))
+		}
+	}
+	g.batch = append(g.batch, f)
+	return nil
+}
+
+func (g *grouping) addLarge(f fp) error {
+	if g.large == nil {
+		return nil
+	}
+	return g.large.add([]fp{f})
+}
+
+// makeRoom joins the groups that are complete; the last one goes to a file if it takes
+// all the room there is.
+func (g *grouping) makeRoom() (err error) {
+	if g.begin == 0 {
+		if g.large, err = g.spool(); err == nil {
+			err = g.large.add(g.batch)
+		}
+		g.batch = g.batch[:0]
+		return err
+	}
+	last := g.batch[g.begin:]
+	if err := g.flush(); err != nil {
+		return err
+	}
+	g.batch = append(g.batch[:0], last...)
+	g.begin = 0
+	return nil
+}
+
+func (g *grouping) endGroup() error {
+	if large := g.large; large != nil {
+		// The recursion uses the batch, which is empty.
+		g.large = nil
+		if err := large.finish(); err != nil {
+			return errors.Join(err, large.remove())
+		}
+		return g.pairsOf(g.ctx, large, g.step.constraint)
+	}
+	g.ends = append(g.ends, len(g.batch))
+	g.begin = len(g.batch)
+	return nil
+}
+
+// flush joins the groups that are complete.
+func (g *grouping) flush() error {
+	fps := g.batch[:g.begin]
+	threshold := max(minLarge, len(fps)/(minShare*len(g.workers)))
+	g.parts(fps, g.ends, threshold, g.step.constraint)
+	begin := 0
+	for _, end := range g.ends {
+		if end-begin > threshold {
+			g.external.large(fps[begin:end], g.room[:end-begin], g.step.constraint, true)
+		}
+		begin = end
+	}
+	g.ends = g.ends[:0]
+	return g.failed()
+}
+
+func (g *grouping) end() error {
+	if !g.any {
+		return nil
+	}
+	if err := g.endGroup(); err != nil {
+		return err
+	}
+	err := g.flush()
+	g.batch = g.batch[:0]
+	return err
+}
+
+// drop removes what was begun.
+func (g *grouping) drop() error {
+	if g.large == nil {
+		return nil
+	}
+	return g.large.remove()
+}
