@@ -139,7 +139,7 @@ func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 		}
 		file, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
 		if err == nil {
-			_, err = file.Write(data)
+			_, err = file.Write(slices.Clone(data)) // under the race detector, it is spoilt then
 		}
 		if err := errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)

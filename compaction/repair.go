@@ -104,7 +104,6 @@ type repair struct {
 	opts      *RepairOptions
 	report    *RepairReport
 	salvage   *store.Salvage
-	header    *store.Header
 }
 
 func (r *repair) fault(f store.Fault) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -212,18 +211,4 @@ func (v *verifier) spill() sortOptions {
 		o.dir = os.TempDir()
 	}
 	return o
-}
-
-// idsOf is for messages, which need not name a million documents.
-func idsOf(ids store.IDs) string {
-	var some []uint64
-	for id := range ids.All() {
-		if some = append(some, id); len(some) == 8 {
-			break
-		}
-	}
-	if n := ids.Len(); n > len(some) {
-		return fmt.Sprintf("%v and %d more", slices.Clip(some), n-len(some))
-	}
-	return fmt.Sprint(some)
 }

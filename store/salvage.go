@@ -70,7 +70,7 @@ func (s *Salvage) openMended(ctx context.Context, whole string, opts Options) (d
 		o := s.options(opts)
 		db, err := s.open(whole, o)
 		if err != nil {
-			s.report(Fault{true, "file", []byte("MANIFEST"), corrupt(err)})
+			s.report(Fault{true, "file", []byte("MANIFEST"), fmt.Errorf("the files make no whole, and are read one by one: %w", corrupt(err))})
 			return nil, true, ctx.Err()
 		}
 		var names []string
@@ -149,7 +149,7 @@ func (s *Salvage) copyAll(from, to string) error {
 	for _, name := range names {
 		source, target := s.fs.PathJoin(from, name), s.fs.PathJoin(to, name)
 		switch _, isLog := logNumber(name); {
-		case name == "LOCK" || name == incomingDir:
+		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, "OPTIONS-"): // Pebble does without
 		case strings.HasSuffix(name, ".sst"):
 			err = vfs.LinkOrCopy(s.fs, source, target)
 		case isLog || strings.HasPrefix(name, "MANIFEST-"):
