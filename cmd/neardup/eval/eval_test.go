@@ -102,7 +102,11 @@ func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negat
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 func TestMeasureIsTheDefinition(t *testing.T) {
-	for seed := range uint64(20) {
+	rounds := uint64(12)
+	if testing.Short() {
+		rounds = 3
+	}
+	for seed := range rounds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		const seeds = 3
 		docs, pairs := world(rng, 40+rng.IntN(160), seeds)
