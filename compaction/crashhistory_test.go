@@ -52,10 +52,10 @@ type crashHistory struct {
 	x    *index.Index
 	opts index.Options
 
-	states   []state // that a crash may leave: the last durable one and all since
-	copies   map[string][]state
-	second   int64 // of the index's clock, which may be ahead
-	one, all int64 // moments of this history, and how many there should be
+	states []state // that a crash may leave: the last durable one and all since
+	copies map[string][]state
+	second int64 // of the index's clock, which may be ahead
+	one    int64 // moments of this history
 
 	mu     sync.Mutex
 	noting bool
