@@ -237,6 +237,9 @@ func (f chunkFormat) plausible(rest []byte, at int, want byte, record, next []by
 	if n == 0 || !f.isLog() {
 		return n > 0
 	}
+	if n-at >= tornZeros && allZero(rest[at:n]) {
+		return false // as where the end of a write is missing
+	}
 	payload := fixed[f.header:n]
 	switch fixed[6] - f.firstType {
 	case chunkWhole:
@@ -246,6 +249,10 @@ func (f chunkFormat) plausible(rest []byte, at int, want byte, record, next []by
 	}
 	return f.at(next) > 0
 }
+
+// tornZeros is how many zeros there are no more at the end of a chunk that was written
+// whole: the last entry of a commit of ours is that of the counters.
+const tornZeros = 64
 
 // isBatch reports whether a record has all the entries that it says. Pebble's reader may
 // run over the end of what is none.

