@@ -112,12 +112,7 @@ func (p *Plan) Estimate(n int64, costs Costs, ramBytes int64) Estimate {
 	share := p.filterShare(n, ramBytes, e.DirectoryBytes)
 	var fromDisk float64
 	for i, t := range p.Tables {
-		budget := int64(unlimited)
-		if share < 1 {
-			wanted, _ := filterSize(t.Prefix, n, unlimited)
-			budget = int64(float64(wanted) * share)
-		}
-		at := t.estimate(n, budget)
+		at := t.estimate(n, t.filterBudget(n, share))
 		e.FilterLookups += at.lookups
 		e.FilterBytes += at.filterBytes
 		e.Passing += at.passing
@@ -188,6 +183,16 @@ func (e tableEstimate) live(c Costs) float64 {
 // query looks at: one for all probes that differ in the low bits of the prefix only.
 func (t Table) FilterLookups() int {
 	return Table{Prefix: max(t.Prefix-groupBits, 0), Radius: t.Radius}.Probes()
+}
+
+// filterBudget returns what a table's filter may take where all of them get this share
+// of what they would.
+func (t *Table) filterBudget(n int64, share float64) int64 {
+	if share >= 1 {
+		return unlimited
+	}
+	wanted, _ := filterSize(t.Prefix, n, unlimited)
+	return int64(float64(wanted) * share)
 }
 
 // filterSize returns the bytes of the filter that NewPrefixFilter makes, and the

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/neardup/neardup/internal/hugepages"
 )
 
 // PrefixFilter tells in memory whether a table may hold a fingerprint with some
@@ -84,7 +86,7 @@ func NewPrefixFilter(prefix int, expected, budget int64) (*PrefixFilter, error) 
 
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *PrefixFilter {
 	f := &PrefixFilter{prefix: prefix, form: form, lineBits: lineBits, lines: make([]line, lines)}
-	preferHugePages(f.lines)
+	hugepages.Prefer(f.lines)
 	if form == filterBlocked {
 		f.chooser = newChooser(prefix, lineBits, len(f.lines))
 	}

@@ -68,12 +68,7 @@ func (p *Plan) Scale(n int64, queries int, costs Costs, h Hardware) Scale {
 	e := batchEstimate{plan: p, costs: costs, queries: queries, k: p.MaxDistance, packed: n, cores: h.Cores}
 	load := 0.0
 	for i, t := range p.Tables {
-		budget := int64(unlimited)
-		if share < 1 {
-			wanted, _ := filterSize(t.Prefix, n, unlimited)
-			budget = int64(float64(wanted) * share)
-		}
-		at := t.estimate(n, budget)
+		at := t.estimate(n, t.filterBudget(n, share))
 		// A probe that passes reads what the store reads at once, and what its candidates
 		// take beyond that.
 		s.Reads += at.passing

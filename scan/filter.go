@@ -1,6 +1,10 @@
 package scan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/neardup/neardup/internal/hugepages"
+)
 
 // filter tells for the first bits of a field whether a query is within the radius there.
 type filter struct {
@@ -14,7 +18,7 @@ type filter struct {
 // queries in it. What differs in the rest of the field passes.
 func newFilter(n near, bits int, queries []uint64) *filter {
 	f := &filter{near: n, bits: bits, shift: 64 - bits, words: make([]uint64, max(1, 1<<bits/64))}
-	preferHugePages(f.words)
+	hugepages.Prefer(f.words)
 	flips := flipsOf(near{field{0, bits}, n.radius})
 	for i := range flips {
 		flips[i] >>= f.shift & 63

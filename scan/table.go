@@ -3,6 +3,8 @@ package scan
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/neardup/neardup/internal/hugepages"
 )
 
 // table has all queries in the order of one field.
@@ -39,7 +41,7 @@ func newTable(n near, queries []uint64) *table {
 	for i := range t.starts[1:] {
 		t.starts[i+1] += t.starts[i]
 	}
-	preferHugePages(t.keys)
+	hugepages.Prefer(t.keys)
 	next := slices.Clone(t.starts)
 	for i, q := range queries {
 		b := t.bucket(q)

@@ -114,25 +114,21 @@ func printDesigns(c *call, k int, n int64, limits index.Limits, costs index.Cost
 		columns = append(columns, fmt.Sprintf("us with %g GB", float64(limits.RAMBytes)/1e9))
 	}
 	fmt.Fprintf(w, "%s\t\t\n", strings.Join(columns, "\t"))
-	aliases, err := aliasesOf(k)
+	plans, err := plansFor(k)
 	if err != nil {
 		return err
 	}
-	for _, d := range index.DesignsFor(k) {
-		p, err := d.Plan(k)
-		if err != nil {
-			return err
-		}
+	for _, p := range plans {
 		e := p.Estimate(n, costs, limits.RAMBytes)
-		prefixes, radii := ranges(p)
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t", strings.Join(append(aliases[p.String()], d.Name), ", "),
+		prefixes, radii := ranges(p.Plan)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t", p.names,
 			e.Tables, prefixes, radii, e.Probes, e.FilterLookups, e.Candidates,
 			(e.TableBytes+e.PostingBytes)/1e9, e.FilterBytes/1e9, e.MemoryBytes()/1e9, e.Warm/1e3, e.Disk/1e3)
 		if limits.RAMBytes > 0 {
 			fmt.Fprintf(w, "%.4g\t", e.Query/1e3)
 		}
 		mark := ""
-		if d.Name == choice.Design.Name {
+		if p.design == choice.Design.Name {
 			mark = "chosen"
 		}
 		fmt.Fprintf(w, "%s\t\n", mark)
@@ -140,17 +136,32 @@ func printDesigns(c *call, k int, n int64, limits index.Limits, costs index.Cost
 	return w.Flush()
 }
 
-// aliasesOf returns the names of the designs that are numbers, by plan.
-func aliasesOf(k int) (map[string][]string, error) {
-	names := map[string][]string{}
+// namedPlan is the plan of a design.
+type namedPlan struct {
+	*index.Plan
+	design string
+	names  string // with those of designs without blocks that come to the same plan
+}
+
+// plansFor returns the plans of all designs for k.
+func plansFor(k int) ([]namedPlan, error) {
+	aliases := map[string][]string{} // by plan
 	for _, d := range []index.Design{index.Design2, index.Design3, index.Design4} {
 		p, err := d.Plan(k)
 		if err != nil {
 			return nil, err
 		}
-		names[p.String()] = append(names[p.String()], d.Name)
+		aliases[p.String()] = append(aliases[p.String()], d.Name)
 	}
-	return names, nil
+	var plans []namedPlan
+	for _, d := range index.DesignsFor(k) {
+		p, err := d.Plan(k)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, namedPlan{p, d.Name, strings.Join(append(aliases[p.String()], d.Name), ", ")})
+	}
+	return plans, nil
 }
 
 // ranges returns the least and the largest prefix, and the same of the radii.

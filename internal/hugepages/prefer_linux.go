@@ -1,0 +1,23 @@
+package hugepages
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pageBytes is what a processor maps at once if it is asked to.
+const pageBytes = 2 << 20
+
+// Prefer asks for large pages beneath a slice that nothing was written to yet. The
+// elements must have no pointers.
+func Prefer[T any](s []T) {
+	bytes := uintptr(len(s)) * unsafe.Sizeof(*new(T))
+	if bytes < 2*pageBytes {
+		return
+	}
+	begin := unsafe.Pointer(unsafe.SliceData(s))
+	skip := -uintptr(begin) & (pageBytes - 1)
+	whole := (bytes - skip) &^ (pageBytes - 1)
+	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(begin, skip)), whole), unix.MADV_HUGEPAGE)
+}

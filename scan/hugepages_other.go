@@ -1,5 +1,0 @@
-//go:build !linux
-
-package scan
-
-func preferHugePages([]uint64) {}
