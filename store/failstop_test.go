@@ -311,3 +311,31 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 		t.Errorf("%d of %d faults were told", refused, tried)
 	}
 }
+
+// A call that guard did not wait for may reach Pebble after Close, which Pebble would end
+// the process for.
+func TestCallThatIsLateForClose(t *testing.T) {
+	s, err := Open("store", Options{Create: &Header{}, FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn, late := make(chan struct{}), make(chan error, 1)
+	s.watch.stop(syscall.EIO)
+	if err := s.guard(func() error {
+		<-goOn
+		late <- s.db.Flush()
+		return nil
+	}); !errors.Is(err, ErrFailed) {
+		t.Fatal(err)
+	}
+	if err := soon(t, "Close", s.Close); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+	time.Sleep(20 * time.Millisecond) // for a Close that goes on in the background
+	close(goOn)
+	select {
+	case err := <-late:
+		t.Logf("it returned: %v", err)
+	case <-time.After(50 * time.Millisecond): // it never does
+	}
+}

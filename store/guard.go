@@ -78,6 +78,11 @@ func (s *Store) openGuarded() error {
 
 // closeDB closes Pebble's database, or leaves it behind.
 func (s *Store) closeDB() error {
+	if s.watch != nil && s.watch.hasStopped() {
+		// A call that guard did not wait for may go on, and Pebble panics over one that
+		// comes after its Close.
+		return errors.Join(s.stoppedError(), s.leave())
+	}
 	err := classify(s.guard(s.db.Close))
 	if s.watch != nil && s.watch.hasStopped() {
 		err = errors.Join(err, s.leave())

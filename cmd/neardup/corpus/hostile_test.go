@@ -66,7 +66,7 @@ func TestManyTinyRecords(t *testing.T) {
 func TestEndlessJSONLine(t *testing.T) {
 	size := int64(16 << 20)
 	if testing.Short() {
-		size = 4 << 20
+		size = 8 << 20
 	}
 	if long() {
 		size = 2 << 30
