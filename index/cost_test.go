@@ -23,6 +23,7 @@ func TestFilterSize(t *testing.T) {
 // TestEstimateOfFilters: as many probes pass as a filter of random fingerprints
 // lets through.
 func TestEstimateOfFilters(t *testing.T) {
+	skipUnderRace(t)
 	const n = 200_000
 	rng := rand.New(rand.NewPCG(41, 0))
 	fps := uniform(rng, n)

@@ -212,6 +212,7 @@ func blockedRate(bitsEach float64) float64 { return math.Pow(1-math.Exp(-8/bitsE
 // TestFilterFalsePositives holds the share of wrong answers to strangers under a
 // bound, and what Stats says of it close to what is measured.
 func TestFilterFalsePositives(t *testing.T) {
+	skipUnderRace(t)
 	const n, seed = 60_000, 12
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, set := range dataSets(rng, n) {
@@ -287,5 +288,12 @@ func TestFilterConcurrent(t *testing.T) {
 				t.Fatalf("%016x was added and is lost", fp)
 			}
 		}
+	}
+}
+
+// skipUnderRace leaves out a test of one goroutine that counts, and takes long.
+func skipUnderRace(t *testing.T) {
+	if raceEnabled {
+		t.Skip("no race to be found in it")
 	}
 }
