@@ -61,8 +61,13 @@ func (x *Index) PlanBatch(ctx context.Context, queries int, opts ...QueryOption)
 	return p, nil
 }
 
-// leastBatch is the number of queries below which nothing is gained by sorting.
-const leastBatch = 1 << 10
+const (
+	// leastBatch is the number of queries below which nothing is gained by sorting.
+	leastBatch = 1 << 10
+	// warmBatch is the number from which on it is gained in memory as well: at 10 M, 7,500
+	// queries take 1.4 times as long sorted as one by one, a million 0.8 times.
+	warmBatch = 1 << 16
+)
 
 func (x *Index) planBatch(queries, k int) BatchPlan {
 	e := batchEstimate{
@@ -77,7 +82,7 @@ func (e *batchEstimate) choose() BatchPlan {
 	if e.queries < leastBatch {
 		return p
 	}
-	if p.Sorted < p.Each {
+	if p.Sorted < p.Each && (e.queries >= warmBatch || p.Sorted < p.Each/2) {
 		p.Method = QuerySorted
 	}
 	if e.packed > 0 && p.Scan < min(p.Sorted, p.Each) {
