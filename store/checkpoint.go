@@ -120,9 +120,9 @@ func (c *checkpoint) make() error {
 			return err
 		}
 	} else {
-		c.s.watched.copying.Store(c)
+		c.s.checkpointFS.copying.Store(c)
 		err := c.s.guard(func() error { return c.s.db.Checkpoint(c.staging) })
-		c.s.watched.copying.Store(nil)
+		c.s.checkpointFS.copying.Store(nil)
 		if err = errors.Join(classify(err), c.unsynced); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (c *checkpoint) copyFiles() error {
 	if err != nil {
 		return err
 	}
-	copying := &watchedFS{FS: fsys}
+	copying := &checkpointFS{FS: fsys}
 	copying.copying.Store(c)
 	for _, name := range names {
 		from, to := fsys.PathJoin(c.s.dir, name), fsys.PathJoin(c.staging, name)

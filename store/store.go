@@ -48,10 +48,10 @@ type Store struct {
 	counters Counters // as of Open
 	readOnly bool
 
-	watched     *watchedFS
-	watch       *failStop // nil if nothing is written
-	lock        *onceLock
-	checkpoints chan struct{} // has one while one is made
+	checkpointFS *checkpointFS
+	watch        *failStop // nil if nothing is written
+	lock         *onceLock
+	checkpoints  chan struct{} // has one while one is made
 
 	generation   uint64 // of the packed tables; 0: none
 	infos        []PackedTableInfo
@@ -107,8 +107,8 @@ func open(dir string, opts Options) (*Store, error) {
 		s.watch = newFailStop(opts.FS, dir, func(err error) { s.fail(err) })
 		opts.FS = s.watch
 	}
-	s.watched = &watchedFS{FS: opts.FS} // a pointer: Pebble compares file systems
-	opts.FS = s.watched
+	s.checkpointFS = &checkpointFS{FS: opts.FS} // a pointer: Pebble compares file systems
+	opts.FS = s.checkpointFS
 	s.options = pebbleOptions(opts, cache, lock)
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	scheduler := newLateScheduler()
