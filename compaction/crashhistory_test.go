@@ -54,6 +54,7 @@ type crashHistory struct {
 
 	states []state // that a crash may leave: the last durable one and all since
 	copies map[string][]state
+	copied int   // checkpoints so far
 	second int64 // of the index's clock, which may be ahead
 	one    int64 // moments of this history
 
@@ -334,7 +335,8 @@ func (h *crashHistory) expire() {
 
 // checkpoint makes one; what a crash leaves of it is whole or no index.
 func (h *crashHistory) checkpoint() {
-	dir := fmt.Sprint("copy", h.r.IntN(1000))
+	h.copied++ // a crash may bring back one that was removed
+	dir := fmt.Sprint("copy", h.copied)
 	h.copies = map[string][]state{dir: {h.now().clone()}}
 	h.step("Checkpoint", func(s *state) []state {
 		if err := h.x.Checkpoint(context.Background(), dir); err != nil {

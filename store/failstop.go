@@ -41,7 +41,7 @@ type failStop struct {
 	writes    sync.RWMutex // read-locked by each operation that changes the disk
 
 	mu   sync.Mutex
-	open map[*stopFile]struct{} // closed when Pebble is left behind
+	open map[*stopFile]struct{} // closed when Pebble is left behind, and nil from then on
 }
 
 func newFailStop(fsys vfs.FS, dir string, tell func(error)) *failStop {
@@ -78,7 +78,7 @@ func (f *failStop) leave() {
 	for file := range f.open {
 		file.leave()
 	}
-	clear(f.open)
+	f.open = nil
 }
 
 // change runs what changes the disk. An error that Pebble would not survive stops the
@@ -168,8 +168,15 @@ func (f *failStop) wrap(name string, file vfs.File, err error) (vfs.File, error)
 	}
 	w := &stopFile{File: file, f: f, vital: f.vital(name)}
 	f.mu.Lock()
-	f.open[w] = struct{}{}
+	left := f.open == nil
+	if !left {
+		f.open[w] = struct{}{}
+	}
 	f.mu.Unlock()
+	if left {
+		file.Close()
+		select {}
+	}
 	return w, nil
 }
 
@@ -283,15 +290,20 @@ func (w *stopFile) leave() {
 	w.File.Close()
 }
 
-// read runs a read. It does not return once Pebble was left behind.
-func (w *stopFile) read(do func() (int, error)) (int, error) {
+// unlessLeft runs what needs the file to be open. It does not return once Pebble was left
+// behind.
+func (w *stopFile) unlessLeft(do func()) {
 	w.reads.RLock()
 	if w.left {
 		w.reads.RUnlock()
 		select {}
 	}
-	n, err := do()
-	w.reads.RUnlock()
+	defer w.reads.RUnlock()
+	do()
+}
+
+func (w *stopFile) read(do func() (int, error)) (n int, err error) {
+	w.unlessLeft(func() { n, err = do() })
 	return n, w.f.read(err)
 }
 
@@ -322,8 +334,8 @@ func (w *stopFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, err
 }
 
-func (w *stopFile) Stat() (vfs.FileInfo, error) {
-	info, err := w.File.Stat()
+func (w *stopFile) Stat() (info vfs.FileInfo, err error) {
+	w.unlessLeft(func() { info, err = w.File.Stat() })
 	if err != nil && w.vital {
 		return nil, w.f.change(true, func() error { return err }) // of a log that is used again
 	}

@@ -339,3 +339,36 @@ func TestCallThatIsLateForClose(t *testing.T) {
 	case <-time.After(50 * time.Millisecond): // it never does
 	}
 }
+
+// Pebble reads the statistics of new tables in the background, and may be in between
+// opening a file and asking for its size when it is left behind.
+func TestFileThatIsAskedForItsSizeAfterItWasLeft(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("store", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	watch := newFailStop(mem, "store", func(error) {})
+	f, err := watch.Open("store/1.sst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch.stop(syscall.EIO)
+	watch.leave()
+	answered := make(chan string, 2)
+	go func() {
+		_, err := f.Stat()
+		answered <- fmt.Sprint("Stat: ", err)
+	}()
+	go func() {
+		_, err := watch.Open("store/1.sst")
+		answered <- fmt.Sprint("Open: ", err)
+	}()
+	select {
+	case what := <-answered:
+		t.Errorf("a store that was left answered: %s", what)
+	case <-time.After(20 * time.Millisecond):
+	}
+}
