@@ -123,6 +123,10 @@ func (c *checkpoint) make() error {
 		c.s.checkpointFS.copying.Store(c)
 		err := c.s.guard(func() error { return c.s.db.Checkpoint(c.staging) })
 		c.s.checkpointFS.copying.Store(nil)
+		if errors.Is(err, ErrFailed) { // Pebble may be at it still, up to its next change of the disk
+			c.s.watch.settle()
+			return err
+		}
 		if err = errors.Join(classify(err), c.unsynced); err != nil {
 			return err
 		}
@@ -223,11 +227,23 @@ func (c *checkpoint) create(name string, category vfs.DiskWriteCategory) (vfs.Fi
 	if err := c.ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, err := c.s.fs.Create(name, category)
+	var f vfs.File
+	err := c.change(func() (err error) {
+		f, err = c.s.fs.Create(name, category)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return cancelledFile{f, c.ctx}, nil
+}
+
+// change changes the disk, unless the store has stopped.
+func (c *checkpoint) change(do func() error) error {
+	if c.s.watch == nil {
+		return do()
+	}
+	return c.s.watch.change(false, do)
 }
 
 // openDir opens a folder of the checkpoint.
@@ -257,7 +273,7 @@ func (c *checkpoint) link(oldname, newname string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	err := c.s.fs.Link(oldname, newname)
+	err := c.change(func() error { return c.s.fs.Link(oldname, newname) })
 	if errors.Is(err, fs.ErrPermission) {
 		return errNoLinks
 	}

@@ -31,6 +31,9 @@ type failStop struct {
 	once    sync.Once
 	cause   error // once stopped is closed
 
+	ending  chan struct{} // closed when Pebble is about to be closed, or left behind
+	endOnce sync.Once
+
 	opening  atomic.Bool
 	excising atomic.Bool
 	flushed  atomic.Bool // since Open began
@@ -45,7 +48,7 @@ type failStop struct {
 }
 
 func newFailStop(fsys vfs.FS, dir string, tell func(error)) *failStop {
-	f := &failStop{FS: fsys, dir: dir, tell: tell, stopped: make(chan struct{}), open: make(map[*stopFile]struct{})}
+	f := &failStop{FS: fsys, dir: dir, tell: tell, stopped: make(chan struct{}), ending: make(chan struct{}), open: make(map[*stopFile]struct{})}
 	f.opening.Store(true)
 	return f
 }
@@ -68,9 +71,19 @@ func (f *failStop) hasStopped() bool {
 	}
 }
 
+// end lets nothing wait for its time any more.
+func (f *failStop) end() { f.endOnce.Do(func() { close(f.ending) }) }
+
+// settle waits for the operations under way, once the store has stopped.
+func (f *failStop) settle() {
+	f.writes.Lock()
+	defer f.writes.Unlock()
+}
+
 // leave waits for the operations under way and closes every file, so that another
 // Store can have the directory. Nothing may read any more.
 func (f *failStop) leave() {
+	f.end()
 	f.writes.Lock()
 	defer f.writes.Unlock()
 	f.mu.Lock()
@@ -146,8 +159,11 @@ func (f *failStop) succeeded() {
 	f.notBefore.Store(0)
 }
 
-// paused reports whether it is too early to try again.
+// paused reports whether it is too early to try again, or of no use.
 func (f *failStop) paused() bool {
+	if f.hasStopped() {
+		return true
+	}
 	until := f.notBefore.Load()
 	return until != 0 && time.Now().UnixNano() < until
 }
@@ -207,6 +223,10 @@ func (f *failStop) ReuseForWrite(oldname, newname string, category vfs.DiskWrite
 		return err
 	})
 	return f.wrap(newname, file, err)
+}
+
+func (f *failStop) MkdirAll(dir string, perm fs.FileMode) error {
+	return f.change(false, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
 func (f *failStop) Link(oldname, newname string) error {
@@ -332,6 +352,20 @@ func (w *stopFile) SyncTo(length int64) (fullSync bool, err error) {
 		return err
 	})
 	return fullSync, err
+}
+
+// Preallocate is never vital: there are file systems that cannot.
+func (w *stopFile) Preallocate(offset, length int64) (err error) {
+	w.f.change(false, func() error {
+		err = w.File.Preallocate(offset, length)
+		return nil
+	})
+	return err
+}
+
+func (w *stopFile) Prefetch(offset, length int64) (err error) {
+	w.unlessLeft(func() { err = w.File.Prefetch(offset, length) })
+	return err
 }
 
 func (w *stopFile) Stat() (info vfs.FileInfo, err error) {

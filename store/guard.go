@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -83,6 +84,9 @@ func (s *Store) closeDB() error {
 		// comes after its Close.
 		return errors.Join(s.stoppedError(), s.leave())
 	}
+	if s.watch != nil {
+		s.watch.end()
+	}
 	err := classify(s.guard(s.db.Close))
 	if s.watch != nil && s.watch.hasStopped() {
 		err = errors.Join(err, s.leave())
@@ -99,20 +103,27 @@ func (s *Store) leave() error {
 }
 
 // eventListener tells the watch what goes wrong in the background. Pebble calls it with
-// its lock held. The error of a flush is one only if it also comes as one of the
-// background: a flush that had nothing to write "fails" too.
+// its lock held, but for errors of what is none of its duties. The error of a flush is one
+// only if it also comes as one of the background: a flush that had nothing to write
+// "fails" too.
 func (f *failStop) eventListener(logger pebble.Logger) *pebble.EventListener {
-	var flush error
+	var flush atomic.Pointer[error]
 	var stalled bool
+	statistics := statisticsRetry{pause: firstPause}
 	return &pebble.EventListener{
 		FlushEnd: func(info pebble.FlushInfo) {
-			if flush = info.Err; flush == nil {
+			flush.Store(&info.Err)
+			if info.Err == nil {
 				f.succeeded()
 			}
 		},
 		BackgroundError: func(err error) {
+			if gathersStatistics() {
+				statistics.failed(err, logger, f.ending)
+				return
+			}
 			logger.Errorf("in the background: %v", err)
-			if flush != nil && errors.Is(err, flush) {
+			if last := flush.Load(); last != nil && *last != nil && errors.Is(err, *last) {
 				f.failed(err, true)
 			}
 		},

@@ -15,6 +15,7 @@ type lateScheduler struct {
 	opened  atomic.Bool
 	running atomic.Int64
 	paused  func() bool   // nothing may begin now; nil: never so
+	ending  chan struct{} // closed when nothing will begin any more; nil: never so
 	poke    chan struct{} // look for what waits
 	stop    chan struct{}
 	stopped chan struct{}
@@ -91,6 +92,8 @@ func (s *lateScheduler) run() {
 		case <-s.poke:
 		case <-ticker.C:
 		case <-s.stop:
+			return
+		case <-s.ending:
 			return
 		}
 		for s.grant() {

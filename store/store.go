@@ -115,7 +115,7 @@ func open(dir string, opts Options) (*Store, error) {
 	s.options.Experimental.CompactionScheduler = scheduler
 	if s.watch != nil {
 		s.options.EventListener = s.watch.eventListener(s.options.Logger)
-		scheduler.paused = s.watch.paused
+		scheduler.paused, scheduler.ending = s.watch.paused, s.watch.ending
 	}
 	if err = s.openGuarded(); err != nil {
 		return nil, err
