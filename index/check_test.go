@@ -17,7 +17,7 @@ import (
 )
 
 // full reports whether the tests of racing are to run at full size.
-func full() bool { return long() || os.Getenv("NEARDUP_CI") != "" }
+func full() bool { return long() || os.Getenv("NEARDUP_CI") != "" && !testing.Short() }
 
 // cliques makes groups of 1 to 8 fingerprints within k of each other, the groups far
 // apart, and shuffles them. The group of each comes with it.
