@@ -15,9 +15,9 @@ type Signature struct {
 	// Fingerprint is the simhash of the features.
 	Fingerprint Fingerprint
 
-	// Shingle is the simhash of windows of six tokens (of all the tokens, when there
-	// are fewer), each with weight 1, taken wherever three tokens stand that have not
-	// stood in a row before; whatever the options say of features and weights.
+	// Shingle is the simhash of the set of windows of four tokens (of all the tokens,
+	// when there are fewer), each with weight 1, whatever the options say of features
+	// and weights.
 	Shingle Fingerprint
 
 	// Features is the number of tokens or, with Window or Phrases, of features found,
@@ -50,7 +50,7 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name()}
-	a.plain = o.runs() && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
+	a.plain = o.pairs() && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
 		o.Hash == XXH64 && o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
@@ -78,14 +78,13 @@ func (a *Analyzer) Bytes(text []byte) Signature {
 type scratch struct {
 	tokens   tokenizer
 	batch    []uint64 // hashes of some tokens
-	sums     []uint64 // sums of three of them
 	windows  []uint64 // hashes of their windows
 	places   []int32  // where the windows are new
 	chosen   []uint64 // those of the hashes that count
 	features tally
 	shingles tally
 	text     Accumulator
-	shingle  Accumulator
+	order    Accumulator // of the Shingle
 	listed   listing
 }
 
@@ -93,7 +92,7 @@ type scratch struct {
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
 	if cap(sc.batch) > 16*batchSize || cap(sc.windows) > keptListing {
-		sc.batch, sc.sums, sc.windows, sc.chosen, sc.places = nil, nil, nil, nil, nil
+		sc.batch, sc.windows, sc.chosen, sc.places = nil, nil, nil, nil
 	}
 	if len(sc.listed.raw.spans) > keptListing {
 		sc.listed = listing{}
@@ -112,7 +111,7 @@ const (
 // hash from the tokenizer on.
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
-	sc.shingle.Reset()
+	sc.order.Reset()
 	// Sparse tables, as a collision costs a misprediction, but within the cache; large
 	// texts grow theirs.
 	sc.features.begin(min(2*len(text), 1<<16))
@@ -127,7 +126,7 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		total += len(batch) - carried
 		a.options.seedAll(batch[carried:])
 		sc.count(batch[carried:], a.options.cap())
-		sc.runs(batch, total == len(batch), t.done(), true)
+		sc.shingle(batch, total == len(batch) && t.done(), true)
 		if t.done() {
 			break
 		}
@@ -138,7 +137,7 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	if total == 0 {
 		return Signature{Short: true}
 	}
-	sig.Shingle = sc.shingle.Fingerprint()
+	sig.Shingle = sc.order.Fingerprint()
 	if sig.Short {
 		sig.Fingerprint = Fingerprint(sequenceHash(sc.batch[carried:]))
 	} else {

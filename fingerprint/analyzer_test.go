@@ -66,21 +66,18 @@ func naiveSignature(o Options, text string) Signature {
 	}
 	mixed := o.Window == 0 && o.Weight == CappedCount && o.Weigher == nil
 	seen := map[string]bool{}
-	for i := 0; i+3 <= len(tokens); i++ {
-		run := strings.Join(tokens[i:i+3], " ")
-		if seen[run] {
+	for i := 0; i+4 <= len(tokens); i++ {
+		window := strings.Join(tokens[i:i+4], " ")
+		if seen[window] {
 			continue
 		}
-		seen[run] = true
+		seen[window] = true
+		shingle64.add(naiveWindowHash(window, hash), 1)
 		if mixed {
-			text64.add(naiveWindowHash(run, hash), 1)
 			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], " "), hash), 1)
 		}
-		if i+6 <= len(tokens) {
-			shingle64.add(naiveWindowHash(strings.Join(tokens[i:i+6], " "), hash), 1)
-		}
 	}
-	if len(tokens) < 6 {
+	if len(tokens) < 4 {
 		shingle64.add(naiveWindowHash(strings.Join(tokens, " "), hash), 1)
 	}
 	limit := o.ShortWords
@@ -168,7 +165,7 @@ func naiveWeight(o Options, feature string, n int) int {
 	case o.Window > 0:
 		return min(n, 16)
 	}
-	return min(n, 100)
+	return min(n, 32)
 }
 
 func goldenTexts(t *testing.T) map[string]string {
@@ -289,7 +286,7 @@ func TestShort(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
 	all := append(goldenOptions(t),
-		Options{Cap: 3}, Options{Cap: 16}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{StopWords: NewStopWords("x")})
+		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 100}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{StopWords: NewStopWords("x")})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -297,7 +294,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = o
 	}
-	if got := newAnalyzer(t, Options{Cap: 100, ShortWords: 50}).Name(); got != "text/2" {
+	if got := newAnalyzer(t, Options{Cap: 32, ShortWords: 50}).Name(); got != "text/3" {
 		t.Errorf("the defaults spelled out are %q", got)
 	}
 	if a, b := NewStopWords("b", "a", "A"), NewStopWords("a b"); a.id() != b.id() {

@@ -19,9 +19,9 @@ func ExampleAnalyzer() {
 	fmt.Println(s.Fingerprint, s.Features)
 	fmt.Println(s.Fingerprint.Distance(t.Fingerprint), s.Fingerprint.Distance(u.Fingerprint))
 	// Output:
-	// text/2 short=0
-	// 1b5921a2361ec42e 9
-	// 0 10
+	// text/3 short=0
+	// 191b21a7771ee42a 9
+	// 0 5
 }
 
 // idf is a Weigher by inverse document frequency, in hundredths.
@@ -47,7 +47,7 @@ func ExampleWeigher() {
 	fmt.Println(a.Name())
 	fmt.Println(a.Text("the fox and the dog").Fingerprint == a.Text("THE dog, a fox, the").Fingerprint)
 	// Output:
-	// text/2 weigher=idf-2026-11 short=0
+	// text/3 weigher=idf-2026-11 short=0
 	// true
 }
 

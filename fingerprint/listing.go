@@ -74,11 +74,11 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 	if sig.Features == 0 {
 		return Signature{Short: true}
 	}
-	sc.shingle.Reset()
+	sc.order.Reset()
 	sc.text.Reset()
 	sc.shingles.begin(4 * len(tokens.hashes))
-	sc.runs(tokens.hashes, true, true, a.options.runs())
-	sig.Shingle = sc.shingle.Fingerprint()
+	sc.shingle(tokens.hashes, true, a.options.pairs())
+	sig.Shingle = sc.order.Fingerprint()
 	if sig.Short {
 		sig.Fingerprint = Fingerprint(sequenceHash(tokens.hashes))
 		return sig

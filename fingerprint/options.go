@@ -15,16 +15,16 @@ type Options struct {
 	// than k tokens has one feature, all of them.
 	//
 	// 0, the default, is for single tokens and, with CappedCount and without a Weigher,
-	// the runs among them: wherever three tokens stand that have not stood in a row
-	// before, the first two are a feature of weight 1, and all three are one. The
-	// tokens say what a page is about, the runs tell pages about the same thing apart.
+	// pairs: wherever four tokens stand that have not stood in a row before, the first
+	// two are a feature of weight 1. The tokens say what a page is about, the pairs tell
+	// pages about the same thing apart.
 	Window int
 
 	// Weight says what a feature weighs, given how often it occurs. The default
 	// is CappedCount.
 	Weight Weight
 
-	// Cap is the most that CappedCount gives a feature; 0 means 100, or 16 where Window
+	// Cap is the most that CappedCount gives a feature; 0 means 32, or 16 where Window
 	// is not 0.
 	Cap int
 
@@ -157,7 +157,7 @@ func validName(s string) bool {
 
 // version is part of every Analyzer's name. It must change with any change of
 // the tables, the tokens, the hashes or the weights that some text can show.
-const version = "text/2"
+const version = "text/3"
 
 // name lists what differs from the defaults, in a fixed order.
 func (o *Options) name() string {
@@ -200,7 +200,7 @@ func (o *Options) name() string {
 }
 
 const (
-	defaultCap        = 100
+	defaultCap        = 32
 	defaultWindowCap  = 16
 	defaultShortWords = 50
 )
@@ -209,14 +209,14 @@ func (o *Options) cap() int {
 	switch {
 	case o.Cap != 0:
 		return o.Cap
-	case o.runs():
+	case o.pairs():
 		return defaultCap
 	}
 	return defaultWindowCap
 }
 
-// runs reports whether runs of tokens are features as well.
-func (o *Options) runs() bool {
+// pairs reports whether pairs of tokens are features as well.
+func (o *Options) pairs() bool {
 	return o.Window == 0 && o.Weight == CappedCount && o.Weigher == nil
 }
 

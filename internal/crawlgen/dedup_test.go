@@ -12,8 +12,8 @@ import (
 
 // The match rule of the default pipeline.
 const (
-	maxDistance        = 6
-	maxShingleDistance = 14
+	maxDistance = 6
+	maxSum      = 17 // of the distances of fingerprint and Shingle
 )
 
 // pageTexts returns the text of each document by its key.
@@ -81,7 +81,7 @@ func nearest(all []kept, sig fingerprint.Signature) (kept, int) {
 	best, at := kept{}, maxDistance+1
 	for _, k := range all {
 		d := k.Fingerprint.Distance(sig.Fingerprint)
-		if d < at && k.Shingle.Distance(sig.Shingle) <= maxShingleDistance {
+		if d < at && d+k.Shingle.Distance(sig.Shingle) <= maxSum {
 			best, at = k, d
 		}
 	}

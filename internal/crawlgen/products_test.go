@@ -48,12 +48,13 @@ func TestProductsAreDifferentPages(t *testing.T) {
 	near := 0
 	for i := range sigs {
 		for j := range i {
-			if sigs[i].Fingerprint.Distance(sigs[j].Fingerprint) > maxDistance {
+			d := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint)
+			if d > maxDistance {
 				continue
 			}
 			near++
-			if d := sigs[i].Shingle.Distance(sigs[j].Shingle); d <= maxShingleDistance {
-				t.Errorf("%s matches %s, shingles within %d", pages[i].Path, pages[j].Path, d)
+			if s := sigs[i].Shingle.Distance(sigs[j].Shingle); d+s <= maxSum {
+				t.Errorf("%s matches %s, distances %d and %d", pages[i].Path, pages[j].Path, d, s)
 			}
 		}
 	}
