@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 
 	"github.com/neardup/neardup/internal/extsort"
 )
@@ -35,40 +34,61 @@ const (
 // more. Equal fingerprints count as one. Fingerprints that share more bits than a
 // block are spooled and divided again. Errors: ErrDistance; ErrMemory, where that comes
 // to nothing (k above 12 or so); those of the source, of files, and ctx's.
-func External(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalOptions, found func(worker int, pairs []Pair) error) error {
-	if err := o.check(); err != nil {
+func External(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalOptions, found func(worker int, pairs []Pair) error) (err error) {
+	scratch, err := o.open()
+	if err != nil {
 		return err
+	}
+	defer func() { err = errors.Join(err, scratch.close()) }()
+	e := newExternal(scratch, o.MemoryBytes, newJoin(o.MaxDistance, o.Workers, found))
+	all, err := e.read(ctx, source)
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.pairs(ctx, all), all.remove())
+}
+
+// open checks the options, fills in defaults and makes the folder of temporary files.
+func (o *ExternalOptions) open() (*scratch, error) {
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if o.MemoryBytes == 0 {
 		o.MemoryBytes = defaultMemory
 	}
-	dir, err := os.MkdirTemp(o.Dir, "neardup-selfjoin-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	e := newExternal(dir, max(o.MemoryBytes, minMemory), newJoin(o.MaxDistance, o.Workers, found))
-	stop := context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })
-	defer stop()
+	o.MemoryBytes = max(o.MemoryBytes, minMemory)
+	return newScratch(o.Dir)
+}
+
+// read spools a source.
+func (e *external) read(ctx context.Context, source iter.Seq2[[]fp, error]) (*spool, error) {
 	all, err := e.spool()
-	for fps, sourceErr := range source {
-		if err == nil {
-			err = errors.Join(sourceErr, ctx.Err())
-		}
-		if err == nil {
+	if err != nil {
+		return nil, err
+	}
+	for fps, err := range source {
+		if err = errors.Join(err, ctx.Err()); err == nil {
 			err = all.add(fps)
 		}
 		if err != nil {
-			break
+			return nil, errors.Join(err, all.remove())
 		}
 	}
-	if err == nil {
-		err = all.finish()
+	return all, all.finish()
+}
+
+// pairs finds the pairs of all that was spooled.
+func (e *external) pairs(ctx context.Context, all *spool) error {
+	stop := context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })
+	defer stop()
+	var err error
+	switch {
+	case e.k > 0:
+		err = e.pairsOf(ctx, all, constraint{free: ^fp(0), budget: e.k})
+	case e.repeated != nil:
+		err = e.eachDistinct(ctx, all, func(fp) error { return nil })
 	}
-	if err != nil || o.MaxDistance == 0 {
-		return err
-	}
-	if err := e.pairsOf(ctx, all, constraint{free: ^fp(0), budget: o.MaxDistance}); err != nil {
+	if err != nil {
 		return err
 	}
 	return e.finish()
@@ -76,23 +96,34 @@ func External(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalOpti
 
 type external struct {
 	*join
-	dir    string
-	memory int64
-	batch  []fp  // groups that are complete, and the one that is not
-	ends   []int // of those
-	room   []fp
-	depth  int // of groups that did not fit within others
+	scratch *scratch
+	memory  int64
+	batch   []fp  // groups that are complete, and the one that is not
+	ends    []int // of those
+	room    []fp
+	depth   int // of groups that did not fit within others
+
+	// repeated is told, at least once, of each fingerprint that is there twice or more;
+	// nil: nobody wants to know.
+	repeated func(fp) error
 }
 
-func newExternal(dir string, memory int64, j *join) *external {
+func newExternal(scratch *scratch, memory int64, j *join) *external {
 	// Half is for sorting.
 	n := memory / 4 / 8
-	return &external{join: j, dir: dir, memory: memory, batch: make([]fp, 0, n), room: make([]fp, n)}
+	return &external{join: j, scratch: scratch, memory: memory, batch: make([]fp, 0, n), room: make([]fp, n)}
 }
 
-// pairsOf finds the pairs of what was spooled, which it removes.
-func (e *external) pairsOf(ctx context.Context, all *spool, c constraint) (err error) {
-	defer func() { err = errors.Join(err, all.remove()) }()
+// again notes that a fingerprint is there once more.
+func (e *external) again(f fp) error {
+	if e.repeated == nil {
+		return nil
+	}
+	return e.repeated(f)
+}
+
+// pairsOf finds the pairs of what was spooled.
+func (e *external) pairsOf(ctx context.Context, all *spool, c constraint) error {
 	if all.len <= int64(cap(e.batch)) {
 		return e.inMemory(all, c)
 	}
@@ -121,35 +152,42 @@ func (e *external) distinctOf(ctx context.Context, all *spool, c constraint) err
 		return err
 	}
 	distinct.distinct = true
+	err = errors.Join(e.eachDistinct(ctx, all, func(f fp) error { return distinct.add([]fp{f}) }), distinct.finish())
+	if err == nil {
+		err = e.pairsOf(ctx, distinct, c)
+	}
+	return errors.Join(err, distinct.remove())
+}
+
+// eachDistinct calls f with the distinct ones of what was spooled, ascending.
+func (e *external) eachDistinct(ctx context.Context, all *spool, f func(fp) error) error {
 	var last fp
-	err = e.sorted(ctx, all, func(f fp) fp { return f }, func(f fp) error {
-		if f == last && distinct.len > 0 {
+	n := 0 // copies of it so far
+	return e.sorted(ctx, all, func(f fp) fp { return f }, func(next fp) error {
+		if n > 0 && next == last {
+			if n++; n == 2 {
+				return e.again(next)
+			}
 			return nil
 		}
-		last = f
-		return distinct.add([]fp{f})
+		last, n = next, 1
+		return f(next)
 	})
-	if err = errors.Join(err, distinct.finish()); err != nil {
-		return errors.Join(err, distinct.remove())
-	}
-	return e.pairsOf(ctx, distinct, c)
 }
 
 // sorted calls f with what order makes of each fingerprint that was spooled, ascending.
 func (e *external) sorted(ctx context.Context, all *spool, order func(fp) fp, f func(fp) error) (err error) {
-	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: e.memory >> e.depth, Dir: e.dir})
+	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: e.memory >> e.depth, Dir: e.scratch.dir})
 	defer func() { err = errors.Join(err, sorter.Close()) }()
-	var records [][1]uint64
-	for fps, err := range all.read() {
+	for records, err := range all.all() {
 		if err == nil {
 			err = e.failed()
 		}
 		if err != nil {
 			return err
 		}
-		records = records[:0]
-		for _, f := range fps {
-			records = append(records, [1]uint64{uint64(order(f))})
+		for i := range records {
+			records[i][0] = uint64(order(fp(records[i][0])))
 		}
 		if err := sorter.Add(ctx, records); err != nil {
 			return err
@@ -170,18 +208,25 @@ func (e *external) sorted(ctx context.Context, all *spool, order func(fp) fp, f 
 
 func (e *external) inMemory(all *spool, c constraint) error {
 	e.batch = e.batch[:0]
-	for fps, err := range all.read() {
+	for f, err := range all.each() {
 		if err != nil {
 			return err
 		}
-		e.batch = append(e.batch, fps...)
+		e.batch = append(e.batch, fp(f[0]))
 	}
 	fps := e.batch
 	sortAll(fps) // equal ones may be there
 	distinct := fps[:0]
+	n := 0 // copies so far
 	for i, f := range fps {
 		if i == 0 || f != fps[i-1] {
-			distinct = append(distinct, f)
+			distinct, n = append(distinct, f), 1
+			continue
+		}
+		if n++; n == 2 {
+			if err := e.again(f); err != nil {
+				return err
+			}
 		}
 	}
 	e.large(distinct, e.room[:len(distinct)], c, true)

@@ -22,12 +22,26 @@ func inParts(fps []fp) iter.Seq2[[]fp, error] {
 	}
 }
 
+func scratchIn(t *testing.T) *scratch {
+	t.Helper()
+	s, err := newScratch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 // externalPairs has room for so many fingerprints at once.
 func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 	t.Helper()
 	var pairs []Pair
 	var mu sync.Mutex
-	e := newExternal(t.TempDir(), int64(room)*32, newJoin(k, 2, func(_ int, found []Pair) error {
+	e := newExternal(scratchIn(t), int64(room)*32, newJoin(k, 2, func(_ int, found []Pair) error {
 		mu.Lock()
 		defer mu.Unlock()
 		pairs = append(pairs, found...)
@@ -40,10 +54,10 @@ func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 	if err := errors.Join(all.add(fps), all.finish()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(e.pairsOf(context.Background(), all, constraint{free: ^fp(0), budget: k}), e.finish()); err != nil {
+	if err := errors.Join(e.pairsOf(context.Background(), all, constraint{free: ^fp(0), budget: k}), all.remove(), e.finish()); err != nil {
 		t.Fatal(err)
 	}
-	left, err := os.ReadDir(e.dir)
+	left, err := os.ReadDir(e.scratch.dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

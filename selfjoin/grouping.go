@@ -11,22 +11,25 @@ type grouping struct {
 	ctx   context.Context
 	step  *step
 	order *permutation
-	last  fp
-	any   bool
+	last  fp     // as sorted
+	n     int    // copies of it so far; 0 at the beginning
 	begin int    // of the last group, in batch
 	large *spool // that group, if it does not fit
 }
 
 func (g *grouping) add(sorted fp) error {
-	if g.any && sorted == g.last {
+	if g.n > 0 && sorted == g.last {
+		if g.n++; g.n == 2 {
+			return g.again(g.order.back.apply(sorted))
+		}
 		return nil
 	}
-	if g.any && (sorted^g.last)>>(64-g.order.width) != 0 {
+	if g.n > 0 && (sorted^g.last)>>(64-g.order.width) != 0 {
 		if err := g.endGroup(); err != nil {
 			return err
 		}
 	}
-	g.any, g.last = true, sorted
+	g.n, g.last = 1, sorted
 	f := g.order.back.apply(sorted)
 	if g.large != nil {
 		return g.large.add([]fp{f})
@@ -70,10 +73,11 @@ func (g *grouping) endGroup() error {
 	if large := g.large; large != nil {
 		// The recursion uses the batch, which is empty.
 		g.large = nil
-		if err := large.finish(); err != nil {
-			return errors.Join(err, large.remove())
+		err := large.finish()
+		if err == nil {
+			err = g.pairsOf(g.ctx, large, g.step.constraint)
 		}
-		return g.pairsOf(g.ctx, large, g.step.constraint)
+		return errors.Join(err, large.remove())
 	}
 	g.ends = append(g.ends, len(g.batch))
 	g.begin = len(g.batch)
@@ -97,7 +101,7 @@ func (g *grouping) flush() error {
 }
 
 func (g *grouping) end() error {
-	if !g.any {
+	if g.n == 0 {
 		return nil
 	}
 	if err := g.endGroup(); err != nil {

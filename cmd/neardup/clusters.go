@@ -34,6 +34,9 @@ func runClusters(ctx context.Context, c *call) error {
 	if f.compat != "" {
 		return f.compatClusters(ctx)
 	}
+	if f.memory > 0 {
+		return f.clustersOutOfMemory(ctx)
+	}
 	out, err := f.open()
 	if err != nil {
 		return err

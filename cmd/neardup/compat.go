@@ -104,6 +104,9 @@ func (f *joinFlags) compatPairs(ctx context.Context) error {
 
 // compatClusters writes the connected components of two distinct numbers and more.
 func (f *joinFlags) compatClusters(ctx context.Context) error {
+	if f.memory > 0 {
+		return f.compatExternalClusters(ctx)
+	}
 	return f.withCompat(ctx, func(set *selfjoin.Set, array func(...uint64) error) error {
 		clusters, err := set.Components(ctx, selfjoin.Options{MaxDistance: f.distance})
 		if err != nil {

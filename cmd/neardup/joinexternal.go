@@ -47,8 +47,8 @@ func (f *joinFlags) externalPairs(ctx context.Context, list iter.Seq2[[]fingerpr
 
 // externalList is what -memory takes: lists of nothing but fingerprints.
 func (f *joinFlags) externalList(ctx context.Context) (iter.Seq2[[]fingerprint.Fingerprint, error], error) {
-	if f.indexes.dir != "" || f.equal {
-		return nil, usagef("-memory goes with lists of fingerprints, without -equal")
+	if f.indexes.dir != "" {
+		return nil, usagef("-memory goes with lists of fingerprints")
 	}
 	switch {
 	case f.inputs.format == formatDecimal:
@@ -61,6 +61,9 @@ func (f *joinFlags) externalList(ctx context.Context) (iter.Seq2[[]fingerprint.F
 
 // pairsOutOfMemory is pairs with -memory.
 func (f *joinFlags) pairsOutOfMemory(ctx context.Context) error {
+	if f.equal {
+		return usagef("-memory lists pairs of distinct fingerprints, not with -equal")
+	}
 	list, err := f.externalList(ctx)
 	if err != nil {
 		return err

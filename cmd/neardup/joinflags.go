@@ -43,6 +43,7 @@ func (c *call) joinFlags() *joinFlags {
 	flags.StringVar(&f.as, "as", "json", "`form` of the output: json (lines), csv; for clusters also removals")
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
 	flags.IntVar(&f.shingle, "shingle", 0, "largest `distance` of the second fingerprints, where both documents have one; below 0: any (default that of the index)")
+	flags.IntVar(&f.memory, "memory", 0, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")
 	flags.StringVar(&f.compat, "compat", "", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out")
 	for _, name := range []string{"output", "o"} {
 		flags.StringVar(&f.output, name, "-", "`file` to write; - is standard output")

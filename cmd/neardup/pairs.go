@@ -20,7 +20,6 @@ what that writes.`,
 
 func runPairs(ctx context.Context, c *call) error {
 	f := c.joinFlags()
-	c.flags.IntVar(&f.memory, "memory", 0, "for lists larger than memory: sort them in files, with so many `MiB`; the lines then have fingerprints only")
 	if err := f.parse(); err != nil {
 		return err
 	}
