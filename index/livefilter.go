@@ -231,6 +231,9 @@ func (f *liveFilters) newSet(capacity int64) *liveSet {
 	if s.exact() || s.capacity == f.limit {
 		s.capacity = math.MaxInt64
 	}
+	if wantsLiveHash(f.source.plan) {
+		s.hash = &liveHash{limit: f.source.budget - s.bytes()}
+	}
 	return s
 }
 
@@ -310,8 +313,9 @@ func liveTableBytes(prefix int, capacity int64) int64 {
 type liveSet struct {
 	tables   []Table
 	filters  []*PrefixFilter
-	order    []int // the tables whose filter takes memory, the smallest first
-	capacity int64 // how many they are for. math.MaxInt64: larger ones are not possible or no better.
+	order    []int     // the tables whose filter takes memory, the smallest first
+	hash     *liveHash // of all that was added; nil: the filters do without
+	capacity int64     // how many they are for. math.MaxInt64: larger ones are not possible or no better.
 	count    atomic.Int64
 }
 
@@ -353,6 +357,9 @@ func (s *liveSet) add(stored []uint64) {
 			}
 			s.filters[i].AddAll(permuted[:len(chunk)])
 		}
+		if s.hash != nil {
+			s.hash.add(chunk)
+		}
 	}
 	s.count.Add(int64(len(stored)))
 }
@@ -365,8 +372,20 @@ func (s *liveSet) appendMaybe(dst []uint64, table int, permuted uint64, radius i
 	return s.filters[table].AppendMaybe(dst, permuted, radius)
 }
 
+// appendNear appends what was added within k bits of a fingerprint, all as they are
+// stored. It is false where only the tables can tell.
+func (s *liveSet) appendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
+	if s.hash == nil {
+		return dst, false
+	}
+	return s.hash.appendNear(dst, stored, k)
+}
+
 // mayContain reports whether a fingerprint, given as it is stored, may have been added.
 func (s *liveSet) mayContain(stored uint64) bool {
+	if s.hash != nil && !s.hash.mayContain(stored) {
+		return false
+	}
 	for _, i := range s.order {
 		if !s.filters[i].MayContain(s.tables[i].Permutation.apply(stored)) {
 			return false
@@ -382,6 +401,9 @@ func (s *liveSet) bytes() int64 {
 	n := 0
 	for _, f := range s.filters {
 		n += len(f.lines) * lineBytes
+	}
+	if s.hash != nil {
+		return int64(n) + s.hash.bytes()
 	}
 	return int64(n)
 }

@@ -22,11 +22,22 @@ var livePlans = []string{
 	"k=2 0-63/32~1 32-63,0-31/20",
 }
 
+// hashedPlans are those whose live fingerprints are hashed as well.
+var hashedPlans = []string{
+	"k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1",
+	"k=8 0-63/21~2 21-41,0-20,42-63/21~2 42-63,0-41/22~2",
+}
+
 // checkLive fails if one of the fingerprints, or a query near it, is not let through.
 func checkLive(t interface{ Fatalf(string, ...any) }, rng *rand.Rand, plan *Plan, set *liveSet, fps []uint64, name string) {
 	for _, fp := range fps {
 		if set.empty() || !set.mayContain(fp) {
 			t.Fatalf("%s: %016x is live and not found", name, fp)
+		}
+		k := rng.IntN(plan.MaxDistance + 1)
+		near := flip(rng, fp, ^uint64(0), rng.IntN(k+1))
+		if found, known := set.appendNear(nil, near, k); known && !slices.Contains(found, fp) {
+			t.Fatalf("%s: %016x is live and not found within %d of %016x", name, fp, k, near)
 		}
 		for i, table := range plan.Tables {
 			flips := uint64(0)
@@ -45,7 +56,7 @@ func checkLive(t interface{ Fatalf(string, ...any) }, rng *rand.Rand, plan *Plan
 // which are made anew as at open, against the set of what is stored.
 func TestLiveFiltersProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		plan, err := ParsePlan(rapid.SampledFrom(livePlans).Draw(t, "plan"))
+		plan, err := ParsePlan(rapid.SampledFrom(slices.Concat(livePlans, hashedPlans)).Draw(t, "plan"))
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -103,7 +114,7 @@ func TestLiveFiltersProperties(t *testing.T) {
 // grow all the while. Everything that a view has must be let through by the
 // filters that go with it, as long as the view is open.
 func TestLiveFiltersGrowUnderWork(t *testing.T) {
-	for i, text := range livePlans {
+	for i, text := range slices.Concat(livePlans, hashedPlans) {
 		plan, seed := mustParse(t, text), uint64(100+i)
 		store := newLiveStore(uniform(rand.New(rand.NewPCG(seed, 0)), 500)...)
 		f := store.filters(plan, 1<<30, 500, 64)

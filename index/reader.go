@@ -16,6 +16,7 @@ type reader struct {
 	live   *liveSet    // right for v, or for this moment
 	flips  []uint64
 	probes []liveProbe
+	near   []uint64 // live fingerprints within the distance, where they are known without probes
 	fps    []uint64
 
 	current search

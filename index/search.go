@@ -175,23 +175,20 @@ func (s *search) liveHits() error {
 	return s.probeLive()
 }
 
-// bearsLive notes the prefixes that live entries may have and reports whether the
-// answer needs a view: for them, for the live postings of packed fingerprints, or for
-// records.
+// bearsLive notes the live fingerprints within the distance, or else the prefixes that
+// live entries may have, and reports whether the answer needs a view: for them, for the
+// live postings of packed fingerprints, or for records.
 func (s *search) bearsLive() bool {
-	s.probes = s.probes[:0]
+	s.probes, s.near = s.probes[:0], s.near[:0]
 	records := len(s.hits) > 0 && s.x.firstRecord.Load() != noRecord
 	if s.live.empty() {
 		return records
 	}
-	for i := range s.x.plan.Tables {
-		t := &s.x.plan.Tables[i]
-		s.flips = s.live.appendMaybe(s.flips[:0], i, t.Permutation.apply(s.stored), t.Radius)
-		for _, flips := range s.flips {
-			s.probes = append(s.probes, liveProbe{i, flips})
-		}
+	known := false
+	if s.near, known = s.live.appendNear(s.near, s.stored, s.k); !known {
+		s.noteProbes()
 	}
-	if records || len(s.probes) > 0 {
+	if records || len(s.near)+len(s.probes) > 0 {
 		return true
 	}
 	for i := range s.hits {
@@ -202,7 +199,22 @@ func (s *search) bearsLive() bool {
 	return false
 }
 
+func (s *search) noteProbes() {
+	for i := range s.x.plan.Tables {
+		t := &s.x.plan.Tables[i]
+		s.flips = s.live.appendMaybe(s.flips[:0], i, t.Permutation.apply(s.stored), t.Radius)
+		for _, flips := range s.flips {
+			s.probes = append(s.probes, liveProbe{i, flips})
+		}
+	}
+}
+
+// probeLive takes what bearsLive noted. What the view does not have yet, or no more,
+// has no documents in it.
 func (s *search) probeLive() error {
+	for _, near := range s.near {
+		s.hits = append(s.hits, hit{near, bits.OnesCount64(near ^ s.stored), -1, 0, nil})
+	}
 	for _, probe := range s.probes {
 		t := &s.x.plan.Tables[probe.table]
 		query := t.Permutation.apply(s.stored)

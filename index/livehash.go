@@ -1,0 +1,195 @@
+package index
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// liveHash holds fingerprints in memory for being searched by Hamming distance: a
+// multi-index hash (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with
+// Multi-Index Hashing", 2012). There is a table for each of four blocks of 16 bits, and
+// a bucket for each value of the block. Of two fingerprints within k bits one block
+// differs in k/4 bits at most, so a search looks at the buckets within that radius
+// in every table.
+//
+// What is live is searched here where the prefixes of a plan are too short, or its
+// radii too large, for prefix filters to spare most of the seeks in Pebble: each of
+// those takes as long as some thousand comparisons. Its methods may be called from any
+// goroutine.
+type liveHash struct {
+	limit int64 // of bytes; what would take more is given up, all of it
+
+	mu     sync.RWMutex
+	few    []uint64 // all, until there are more than maxFew
+	tables *[hashBlocks][1 << hashBits][]uint64
+	size   int64 // bytes
+	full   bool  // it was given up
+}
+
+const (
+	hashBlocks = 4
+	hashBits   = 64 / hashBlocks
+	// maxFew fingerprints are compared one by one, which is as fast as a search.
+	maxFew = 4096
+
+	hashTablesBytes = hashBlocks << hashBits * 24 // of the empty tables
+)
+
+// wantsLiveHash reports whether a plan's probes of a million live fingerprints would
+// meet too many prefixes that are there.
+func wantsLiveHash(plan *Plan) bool {
+	const live, most = 1 << 20, 8
+	passing := 0.0
+	for _, t := range plan.Tables {
+		passing += float64(t.Probes()) * min(1, math.Ldexp(live, -t.Prefix))
+	}
+	return passing > most
+}
+
+// add adds fingerprints. What is there is not added again.
+func (h *liveHash) add(fps []uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, fp := range fps {
+		if !h.full && !h.has(fp) {
+			h.insert(fp)
+		}
+	}
+}
+
+func (h *liveHash) insert(fp uint64) {
+	switch {
+	case h.tables != nil:
+		h.insertInto(fp)
+	case len(h.few) < maxFew:
+		h.few = append(h.few, fp)
+		h.size += 8
+	default:
+		h.tables, h.size = new([hashBlocks][1 << hashBits][]uint64), hashTablesBytes
+		for _, early := range append(h.few, fp) {
+			h.insertInto(early)
+		}
+		h.few = nil
+	}
+	if h.size > h.limit {
+		h.tables, h.few, h.size, h.full = nil, nil, 0, true
+	}
+}
+
+func (h *liveHash) insertInto(fp uint64) {
+	for i := range h.tables {
+		b := &h.tables[i][hashBlock(fp, i)]
+		if len(*b) == cap(*b) {
+			more := 4 + len(*b)/4
+			h.size += 8 * int64(more)
+			*b = append(make([]uint64, 0, len(*b)+more), *b...)
+		}
+		*b = append(*b, fp)
+	}
+}
+
+// hashBlock returns the i-th block of a fingerprint, which is its bucket in table i.
+func hashBlock(fp uint64, i int) uint16 { return uint16(fp >> (i * hashBits)) }
+
+// has looks in the smallest of the buckets: copies of a block that many share lie in
+// one.
+func (h *liveHash) has(fp uint64) bool {
+	if h.tables == nil {
+		return slices.Contains(h.few, fp)
+	}
+	least := h.tables[0][hashBlock(fp, 0)]
+	for i := 1; i < hashBlocks; i++ {
+		if b := h.tables[i][hashBlock(fp, i)]; len(b) < len(least) {
+			least = b
+		}
+	}
+	return slices.Contains(least, fp)
+}
+
+// mayContain reports whether a fingerprint was added, or may have been.
+func (h *liveHash) mayContain(fp uint64) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.full || h.has(fp)
+}
+
+// appendNear appends what was added within k bits of a fingerprint, each once, in no
+// order. It is false where there was too much to be held.
+func (h *liveHash) appendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	switch {
+	case h.full:
+		return dst, false
+	case h.tables == nil:
+		for _, other := range h.few {
+			if bits.OnesCount64(other^fp) <= k {
+				dst = append(dst, other)
+			}
+		}
+		return dst, true
+	}
+	for i := range h.tables {
+		for flips := range slices.Chunk(hashFlips[k/hashBlocks], hashAhead) {
+			dst = h.appendNearIn(dst, i, flips, fp, k)
+		}
+	}
+	return dst, true
+}
+
+// hashAhead is the number of buckets that a search fetches together, so that waiting for
+// one overlaps with waiting for the others.
+const hashAhead = 32
+
+// appendNearIn appends what is near in some buckets of table i and in no table before it.
+func (h *liveHash) appendNearIn(dst []uint64, i int, flips []uint16, fp uint64, k int) []uint64 {
+	var buckets [hashAhead][]uint64
+	table, block := &h.tables[i], hashBlock(fp, i)
+	for j, f := range flips {
+		buckets[j%hashAhead] = table[block^f]
+	}
+	for _, b := range buckets[:len(flips)] {
+		if len(b) > 0 {
+			atomic.LoadUint64(&b[0]) // for the cache: nothing waits for it
+		}
+	}
+	for _, b := range buckets[:len(flips)] {
+		for _, other := range b {
+			if bits.OnesCount64(other^fp) <= k && !foundBefore(i, other^fp, k) {
+				dst = append(dst, other)
+			}
+		}
+	}
+	return dst
+}
+
+// foundBefore reports whether a table before the i-th finds what differs in these bits.
+func foundBefore(i int, differ uint64, k int) bool {
+	for j := range i {
+		if bits.OnesCount16(hashBlock(differ, j)) <= k/hashBlocks {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *liveHash) bytes() int64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.size
+}
+
+// hashFlips has, for each radius, the flips of a block within it.
+var hashFlips = func() (flips [MaxDistanceLimit/hashBlocks + 1][]uint16) {
+	for r := range flips {
+		for f := range 1 << hashBits {
+			if bits.OnesCount16(uint16(f)) <= r {
+				flips[r] = append(flips[r], uint16(f))
+			}
+		}
+	}
+	return flips
+}()
