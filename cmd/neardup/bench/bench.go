@@ -48,6 +48,7 @@ var sections = []section{
 	{"k6", "queries at k = 6", func(r *run, ctx context.Context) error { return r.distance(ctx, 6) }},
 	{"k10", "queries at k = 10", func(r *run, ctx context.Context) error { return r.distance(ctx, 10) }},
 	{"check", "check-and-add of documents with keys", (*run).check},
+	{"dedup", "the same, and queries, as the subcommand dedup has them: k = 6, with Shingles", (*run).dedup},
 	{"batch", "many queries at once: one by one, sorted, by a scan", (*run).batch},
 	{"scan", "many queries against a pass over a collection, without an index", (*run).scanning},
 	{"pairs", "all pairs and clusters, from memory and from an index", (*run).pairs},
@@ -104,7 +105,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{Options: o, dir: dir, stored: collection{o.Seed, o.Documents}}
+	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents}}
 	r.report = Report{Machine: thisMachine(), Options: o}
 	for _, s := range sections {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
@@ -170,7 +171,7 @@ func (t *task) options() (*index.Options, error) {
 	return o, err
 }
 
-func (t *task) stored() collection { return collection{t.Seed, t.Documents} }
+func (t *task) stored() collection { return collection{t.Seed, t.Documents, t.Shingles} }
 
 // withIndex opens an index for the time of a call.
 func withIndex(dir string, o *index.Options, do func(*index.Index) error) error {

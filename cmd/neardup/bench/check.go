@@ -28,26 +28,40 @@ type checks struct {
 	durability index.Durability
 	goroutines int
 	batch      int
-	document   func(r *run, i int) index.Document
+	document   func(c *checked, i int) index.Document
 	expected   index.Status
 }
 
-// check gives the speed of CheckAndAdd over an index whose documents have keys.
+// checked is an index whose documents have keys.
+type checked struct {
+	*run
+	section string
+	k       int
+	stored  collection
+}
+
+// check gives the speed of CheckAndAdd.
 func (r *run) check(ctx context.Context) error {
+	c := &checked{r, "check", r.MaxDistance, r.stored}
+	return errors.Join(c.checks(ctx), os.RemoveAll(r.path(c.section)))
+}
+
+// checks loads the index and calls CheckAndAdd in several ways.
+func (r *checked) checks(ctx context.Context) error {
 	r.compared = nil // it is not needed any more, and large
 	r.logf("loading %d documents with keys of %d bytes", r.Documents, keyBytes)
-	o, err := r.do(ctx, task{Name: "load", Dir: "check", MaxDistance: r.MaxDistance, Keys: true})
+	o, err := r.do(ctx, task{Name: "load", Dir: r.section, MaxDistance: r.k, Keys: true, Shingles: r.stored.shingles})
 	if err != nil {
 		return err
 	}
-	r.loaded("check", &o)
+	r.loaded(r.section, &o)
 	several := 2 * runtime.GOMAXPROCS(0)
 	next := r.Documents // the first one of the collection that is not stored
 	for _, c := range []checks{
-		{fmt.Sprintf("new, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).stranger, index.New},
-		{"new, NoSync, CheckAndAddBatch of 256", index.NoSync, 1, checkBatch, (*run).stranger, index.New},
-		{fmt.Sprintf("new, Sync, %d goroutines", syncWriters), index.Sync, syncWriters, 1, (*run).stranger, index.New},
-		{fmt.Sprintf("duplicates, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).copied, index.Duplicate},
+		{fmt.Sprintf("new, NoSync, %d goroutines", several), index.NoSync, several, 1, (*checked).stranger, index.New},
+		{"new, NoSync, CheckAndAddBatch of 256", index.NoSync, 1, checkBatch, (*checked).stranger, index.New},
+		{fmt.Sprintf("new, Sync, %d goroutines", syncWriters), index.Sync, syncWriters, 1, (*checked).stranger, index.New},
+		{fmt.Sprintf("duplicates, NoSync, %d goroutines", several), index.NoSync, several, 1, (*checked).copied, index.Duplicate},
 	} {
 		done, err := r.checkFor(ctx, c, next)
 		if err != nil {
@@ -57,15 +71,15 @@ func (r *run) check(ctx context.Context) error {
 			next += done
 		}
 	}
-	return os.RemoveAll(r.path("check"))
+	return nil
 }
 
 // checkFor lets goroutines check and add what is in the collection from one place on.
-func (r *run) checkFor(ctx context.Context, c checks, from int) (done int, err error) {
-	options := r.options(r.MaxDistance)
+func (r *checked) checkFor(ctx context.Context, c checks, from int) (done int, err error) {
+	options := r.options(r.k)
 	options.Durability = c.durability
 	var next atomic.Int64
-	err = withIndex(r.path("check"), options, func(x *index.Index) error {
+	err = withIndex(r.path(r.section), options, func(x *index.Index) error {
 		if got := x.Stats().Documents; got != uint64(from) {
 			return fmt.Errorf("%w: %d documents are stored, and %d were", ErrWrongAnswer, got, from)
 		}
@@ -88,7 +102,7 @@ func (r *run) checkFor(ctx context.Context, c checks, from int) (done int, err e
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		r.figure("check", c.name, float64(next.Load())/time.Since(begun).Seconds()/1e3, "k/s")
+		r.figure(r.section, c.name, float64(next.Load())/time.Since(begun).Seconds()/1e3, "k/s")
 		return nil
 	})
 	return int(next.Load()), err
@@ -108,17 +122,18 @@ func (c *checks) checkAndAdd(ctx context.Context, x *index.Index, docs []index.D
 }
 
 // stranger is document i of the collection.
-func (r *run) stranger(i int) index.Document {
-	return index.Document{Key: r.stored.key(i), Fingerprint: fingerprint.Fingerprint(r.stored.at(i))}
+func (r *checked) stranger(i int) index.Document {
+	return index.Document{Key: r.stored.key(i), Fingerprint: fingerprint.Fingerprint(r.stored.at(i)), Shingle: r.stored.shingle(i)}
 }
 
 // copied is a document under the key of i that is like one of those that were stored
 // first: up to k bits are different.
-func (r *run) copied(i int) index.Document {
+func (r *checked) copied(i int) index.Document {
 	d := r.stranger(i)
 	choice := uint64(d.Fingerprint)
-	d.Fingerprint = fingerprint.Fingerprint(r.stored.at(int(choice % uint64(r.Documents))))
-	for flip := range int(choice>>32) % (r.MaxDistance + 1) {
+	original := int(choice % uint64(r.Documents))
+	d.Fingerprint, d.Shingle = fingerprint.Fingerprint(r.stored.at(original)), r.stored.shingle(original)
+	for flip := range int(choice>>32) % (r.k + 1) {
 		d.Fingerprint ^= 1 << (choice >> (6 * flip) & 63)
 	}
 	return d

@@ -55,7 +55,7 @@ type timesOf struct {
 func (r *run) costs(ctx context.Context) error {
 	r.compared = nil // it is not needed any more, and large
 	packed := r.stored
-	live := collection{r.Seed, min(r.Documents, liveDocuments)}
+	live := collection{seed: r.Seed, n: min(r.Documents, liveDocuments)}
 	var point, star, wide, livePoint, liveWide timesOf
 	for _, m := range []struct {
 		times  *timesOf

@@ -13,8 +13,9 @@ import (
 // collection is the fingerprints that an index holds: uniform, distinct, each of
 // them computed from its place when it is asked for, so that they take no memory.
 type collection struct {
-	seed uint64
-	n    int
+	seed     uint64
+	n        int
+	shingles bool // the documents have them
 }
 
 // at returns fingerprint i: the finalizer of SplitMix64 over a Weyl sequence, both
@@ -26,12 +27,20 @@ func (c collection) at(i int) uint64 {
 	return x ^ x>>31
 }
 
+// shingle returns the Shingle of document i, 0 if there are none.
+func (c collection) shingle(i int) fingerprint.Fingerprint {
+	if !c.shingles {
+		return 0
+	}
+	return fingerprint.Fingerprint(collection{seed: ^c.seed}.at(i))
+}
+
 // documents yields the documents from one place to another. Into an empty index,
 // document i goes under the ID i+1.
 func (c collection) documents(from, to int, keys bool) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		for i := from; i < to; i++ {
-			d := index.Document{Fingerprint: fingerprint.Fingerprint(c.at(i))}
+			d := index.Document{Fingerprint: fingerprint.Fingerprint(c.at(i)), Shingle: c.shingle(i)}
 			if keys {
 				d.Key = c.key(i)
 			}
@@ -59,27 +68,34 @@ func (c collection) key(i int) string {
 // questions are what an index is asked: by turns a uniform fingerprint, and a stored
 // one with 0 to k bits flipped.
 type questions struct {
-	of      collection
-	k       int
-	random  *rand.Rand
-	planted bool
+	of     collection
+	k      int
+	random *rand.Rand
+	every  int // every so many-th is near to a stored one; 0: none
 }
 
 func (c collection) questions(k int, stream uint64) *questions {
-	return &questions{c, k, rand.New(rand.NewPCG(c.seed, stream)), true}
+	return &questions{c, k, rand.New(rand.NewPCG(c.seed, stream)), 2}
 }
 
 // strangers are questions that are all uniform.
 func (c collection) strangers(stream uint64) *questions {
 	q := c.questions(0, stream)
-	q.planted = false
+	q.every = 0
+	return q
+}
+
+// near are questions that are all near to a stored one.
+func (c collection) near(k int, stream uint64) *questions {
+	q := c.questions(k, stream)
+	q.every = 1
 	return q
 }
 
 func (q *questions) next(n int) []fingerprint.Fingerprint {
 	asked := make([]fingerprint.Fingerprint, n)
 	for i := range asked {
-		if i%2 == 0 || !q.planted {
+		if q.every == 0 || (i+1)%q.every != 0 {
 			asked[i] = fingerprint.Fingerprint(q.random.Uint64())
 		} else {
 			asked[i] = fingerprint.Fingerprint(q.flip(q.of.at(q.random.IntN(q.of.n))))

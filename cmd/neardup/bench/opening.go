@@ -50,7 +50,7 @@ func (r *run) open(ctx context.Context) error {
 		if got := x.Stats().Documents; got != uint64(r.Documents+more) {
 			return fmt.Errorf("%w: %d documents after kill -9, %d were acknowledged", ErrWrongAnswer, got, r.Documents+more)
 		}
-		return r.verified(ctx, "open", x, collection{r.Seed, r.Documents + more}, r.MaxDistance)
+		return r.verified(ctx, "open", x, collection{seed: r.Seed, n: r.Documents + more}, r.MaxDistance)
 	})
 	return errors.Join(err, r.compactedGone())
 }

@@ -30,7 +30,7 @@ type shaped struct {
 }
 
 func (s shaped) at(i int) uint64 {
-	choice := collection{^s.seed, s.n}.at(i)
+	choice := collection{seed: ^s.seed, n: s.n}.at(i)
 	switch {
 	case s.shape == oneValue && i%11 != 0:
 		return s.collection.at(0)

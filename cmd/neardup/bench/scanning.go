@@ -28,7 +28,7 @@ func (r *run) scanning(ctx context.Context) error {
 	for i := range fps {
 		fps[i] = r.stored.at(i)
 	}
-	asked := collection{r.Seed, len(fps)}.questions(r.MaxDistance, streamScan).next(min(mostBatch, 10*r.Documents))
+	asked := collection{seed: r.Seed, n: len(fps)}.questions(r.MaxDistance, streamScan).next(min(mostBatch, 10*r.Documents))
 	r.figure("scan", "queries in memory", float64(len(asked)), "")
 	begun := time.Now()
 	queries, err := plan.New(asked, r.MaxDistance, plan.Options{Collection: int64(r.Documents)})

@@ -27,8 +27,9 @@ type task struct {
 	MaxDistance int           `json:"k"`
 	CacheBytes  int64         `json:"cacheBytes"`
 	FilterBytes int64         `json:"filterBytes"`
-	Plan        string        `json:"plan"`  // "": what the index chooses
-	Keys        bool          `json:"keys"`  // the documents have keys
+	Plan        string        `json:"plan"` // "": what the index chooses
+	Keys        bool          `json:"keys"` // the documents have keys
+	Shingles    bool          `json:"shingles"`
 	Shape       string        `json:"shape"` // of the collection, for those that look for pairs
 	More        int           `json:"more"`  // for write: documents to add; for pairs and join: rounds
 	Time        time.Duration `json:"nanoseconds"`

@@ -15,7 +15,7 @@ import (
 // The reference finds what comparing with everything finds, at every k.
 func TestReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := collection{rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 2000).Draw(t, "documents")}
+		c := collection{seed: rapid.Uint64().Draw(t, "seed"), n: rapid.IntRange(1, 2000).Draw(t, "documents")}
 		k := rapid.IntRange(0, index.MaxDistanceLimit).Draw(t, "k")
 		ref, err := newReference(t.Context(), c, k)
 		if err != nil {
@@ -40,7 +40,7 @@ func TestReference(t *testing.T) {
 
 // An index that misses one document, has one too many, or gives a wrong ID is found out.
 func TestVerifyFails(t *testing.T) {
-	c := collection{1, 8}
+	c := collection{seed: 1, n: 8}
 	for name, change := range map[string]func([]index.Document) []index.Document{
 		"":               func(docs []index.Document) []index.Document { return docs },
 		"one is missing": func(docs []index.Document) []index.Document { return docs[:7] },
@@ -88,7 +88,7 @@ func TestVerifyReferenceFails(t *testing.T) {
 }
 
 func TestCollection(t *testing.T) {
-	c := collection{3, 10_000}
+	c := collection{seed: 3, n: 10_000}
 	fps, keys := make(map[fingerprint.Fingerprint]bool), make(map[string]bool)
 	for d := range c.documents(0, c.n, true) {
 		fps[d.Fingerprint], keys[d.Key] = true, true
@@ -106,7 +106,7 @@ func TestCollection(t *testing.T) {
 
 // Half of the questions are within k bits of something stored, at every distance.
 func TestQuestions(t *testing.T) {
-	c := collection{4, 1000}
+	c := collection{seed: 4, n: 1000}
 	const k, asked = 5, 1200
 	expected, err := scan(t.Context(), c, k, c.questions(k, streamTimed).next(asked))
 	if err != nil {
@@ -130,7 +130,8 @@ func TestQuestions(t *testing.T) {
 
 // A document that is to be a duplicate is within k bits of a stored one.
 func TestCopied(t *testing.T) {
-	r := &run{stored: collection{5, 100}, Options: Options{Documents: 100, MaxDistance: 3}}
+	stored := collection{seed: 5, n: 100, shingles: true}
+	r := &checked{&run{Options: Options{Documents: 100}}, "check", 3, stored}
 	for i := 100; i < 1000; i++ {
 		nearest := 64
 		for j := range 100 {
