@@ -320,7 +320,7 @@ func (h *crashHistory) expire() {
 			}
 			s.live = true
 			delete(s.docs, id)
-			if d.Key != "" || d.Scope != "" || d.Shingle != 0 {
+			if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Length != 0 {
 				delete(recorded.docs, id)
 				recorded.live = true
 			}
@@ -386,8 +386,12 @@ func (h *crashHistory) between() []func(s *state) []state {
 	}
 }
 
-// maxShingleDistance is what the rule has by default.
-const maxShingleDistance = 14
+// matches is the default rule, for documents of one scope within k bits.
+func matches(a, b *index.Document) bool {
+	apart := bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint)) + bits.OnesCount64(uint64(a.Shingle^b.Shingle))
+	shorter, longer := min(a.Length, b.Length), max(a.Length, b.Length)
+	return (a.Shingle == 0 || b.Shingle == 0 || apart <= 17) && (shorter == 0 || 10*longer <= 13*shorter)
+}
 
 // verdict is CheckAndAdd on a state.
 func (h *crashHistory) verdict(s *state, d index.Document) index.Verdict {
@@ -397,7 +401,7 @@ func (h *crashHistory) verdict(s *state, d index.Document) index.Verdict {
 	s.live = s.live || known
 	v := index.Verdict{Document: d}
 	for _, m := range s.near(d.Fingerprint, d.Scope, 3) {
-		if d.Shingle == 0 || m.Shingle == 0 || bits.OnesCount64(uint64(d.Shingle^m.Shingle)) <= maxShingleDistance {
+		if matches(&d, &m.Document) {
 			v.Status, v.Of = index.Duplicate, m
 			break
 		}

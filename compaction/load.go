@@ -208,14 +208,14 @@ func (l *load) take(ctx context.Context, doc *index.Document) error {
 		}
 		l.batch = l.batch[:0]
 	}
-	if doc.Key == "" && doc.Scope == "" && doc.Shingle == 0 {
-		l.counters.Bare++
-		return nil
-	}
 	if err := doc.Validate(); err != nil {
 		return err
 	}
-	record := store.Record{Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Scope: doc.Scope, Key: doc.Key}
+	record := store.Record{Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Length: uint32(doc.Length), Scope: doc.Scope, Key: doc.Key}
+	if record.Bare() {
+		l.counters.Bare++
+		return nil
+	}
 	if err := l.records.add(id, record); err != nil {
 		return err
 	}

@@ -50,6 +50,9 @@ func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
 			if rng.IntN(4) == 0 {
 				d.Shingle = fingerprint.Fingerprint(rng.Uint64())
 			}
+			if rng.IntN(4) == 0 {
+				d.Length = rng.IntN(1000)
+			}
 			docs = append(docs, d)
 		}
 	}

@@ -63,6 +63,8 @@ func drawScript(r *rand.Rand, k, length int) *script {
 			d.Scope = "a.example"
 		case 1, 2:
 			d.Shingle = fingerprint.Fingerprint(r.Uint64N(3) * 0xff00ff00ff)
+		case 3, 4:
+			d.Length = 100 + 20*r.IntN(4)
 		}
 		return d
 	}

@@ -80,6 +80,9 @@ func drawDocument(t *rapid.T) index.Document {
 	if rapid.IntRange(0, 3).Draw(t, "shingle") == 0 {
 		d.Shingle = 7
 	}
+	if rapid.IntRange(0, 3).Draw(t, "length") == 0 {
+		d.Length = 300
+	}
 	return d
 }
 

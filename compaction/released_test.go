@@ -23,7 +23,7 @@ func releasedDir(format int) string {
 }
 
 // releasedDocuments are in each of them, but for their time of arrival.
-func releasedDocuments() []index.Document {
+func releasedDocuments(format int) []index.Document {
 	docs := []index.Document{
 		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingle: 0xfedcba9876543210},
 		{Key: "http://b.example/", Fingerprint: 0x0123456789abcdee, Scope: "b.example"},
@@ -32,6 +32,9 @@ func releasedDocuments() []index.Document {
 	}
 	for range 40 { // a posting that is a bitmap
 		docs = append(docs, index.Document{Fingerprint: 0x5555555555555555})
+	}
+	if format >= 3 {
+		docs[0].Length, docs[1].Length, docs[6].Length = 300, 1, index.MaxLength
 	}
 	return docs
 }
@@ -51,7 +54,7 @@ func writeReleased(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	docs := append(releasedDocuments(), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
+	docs := append(releasedDocuments(store.Format), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
 	change(func(x *index.Index) error { return x.Add(ctx, docs[:3]...) })
 	change(func(x *index.Index) error { return x.Add(ctx, docs[3:40]...) })
 	if _, err := Run(ctx, dir, Options{}); err != nil {
@@ -75,12 +78,12 @@ func TestReleasedFormatsOpen(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(releasedDir(format))); err != nil {
 				t.Fatal(err)
 			}
-			checkReleased(t, dir)
+			checkReleased(t, dir, format)
 		})
 	}
 }
 
-func checkReleased(t *testing.T, dir string) {
+func checkReleased(t *testing.T, dir string, format int) {
 	ctx := context.Background()
 	x, err := index.Open(dir, &index.Options{MaxDistance: 3, Analyzer: "released/1", MustExist: true})
 	if err != nil {
@@ -88,7 +91,7 @@ func checkReleased(t *testing.T, dir string) {
 	}
 	defer x.Close()
 	want := make(map[uint64]index.Document)
-	for i, d := range releasedDocuments() {
+	for i, d := range releasedDocuments(format) {
 		d.ID = uint64(i + 1)
 		want[d.ID] = d
 	}
@@ -118,7 +121,7 @@ func checkReleased(t *testing.T, dir string) {
 	for p := range x.Verify(ctx) {
 		t.Errorf("verify: %v", p)
 	}
-	if n := x.Stats().Documents; n != uint64(len(releasedDocuments())) {
+	if n := x.Stats().Documents; n != uint64(len(releasedDocuments(format))) {
 		t.Errorf("%d documents", n)
 	}
 }

@@ -277,7 +277,7 @@ func (w *checking) decideOne(r *reader, i int) error {
 // nearest returns the nearest stored document that matches, by (distance, ID), and
 // that the window does not take out.
 func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
-	wanted := wanted{w.docs[i].Scope, w.docs[i].Shingle, w.index.rule()}
+	wanted := wanted{w.docs[i].Scope, w.docs[i].details(), w.index.rule()}
 	for found, err := range r.documents(w.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
@@ -301,7 +301,7 @@ func (w *checking) nearestPending(i int, of *Match, found *bool) int {
 	for _, j := range w.pending {
 		other := &w.docs[j]
 		distance := doc.Fingerprint.Distance(other.Fingerprint)
-		if distance > rule.k || doc.Scope != other.Scope || !rule.shinglesMatch(doc.Shingle, other.Shingle) {
+		if distance > rule.k || doc.Scope != other.Scope || !rule.lets(distance, doc.details(), other.details()) {
 			continue
 		}
 		if !*found || distance < of.Distance {

@@ -158,19 +158,28 @@ func TestRacingRecrawlsSwapContents(t *testing.T) {
 // checker is what CheckAndAdd means: one document after the other, in memory.
 type checker struct {
 	k       int
-	shingle int // Options.MaxShingleDistance
+	shingle int     // Options.MaxShingleDistance
+	ratio   float64 // Options.MaxLengthRatio
 	keep    bool
 	next    uint64
 	docs    []Document // by ID
 }
 
-// shinglesMatch is the rule as Options.MaxShingleDistance has it.
-func (c *checker) shinglesMatch(a, b fingerprint.Fingerprint) bool {
-	limit := c.shingle
+// matches is the rule as Options has it, for documents of one scope within k bits.
+func (c *checker) matches(a, b *Document) bool {
+	limit, ratio := c.shingle, c.ratio
 	if limit == 0 {
-		limit = 14
+		limit = 17
 	}
-	return a == 0 || b == 0 || limit < 0 || bits.OnesCount64(uint64(a^b)) <= limit
+	if ratio == 0 {
+		ratio = 1.3
+	}
+	if limit >= 0 && a.Shingle != 0 && b.Shingle != 0 &&
+		bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint))+bits.OnesCount64(uint64(a.Shingle^b.Shingle)) > limit {
+		return false
+	}
+	x, y := float64(a.Length), float64(b.Length)
+	return ratio < 0 || x == 0 || y == 0 || x <= y*ratio && y <= x*ratio
 }
 
 func (c *checker) checkAndAdd(d Document) Verdict {
@@ -186,7 +195,7 @@ func (c *checker) checkAndAdd(d Document) Verdict {
 	found := false
 	for _, other := range c.docs {
 		distance := other.Fingerprint.Distance(d.Fingerprint)
-		if other.Scope == d.Scope && distance <= c.k && c.shinglesMatch(other.Shingle, d.Shingle) && (!found || distance < v.Of.Distance) {
+		if other.Scope == d.Scope && distance <= c.k && c.matches(&other, &d) && (!found || distance < v.Of.Distance) {
 			found, v.Of = true, Match{other, distance}
 		}
 	}
@@ -205,8 +214,12 @@ func (c *checker) checkAndAdd(d Document) Verdict {
 	return v
 }
 
-// shingleLimits for Options.MaxShingleDistance: the default, others, and none.
-var shingleLimits = []int{0, 0, 13, 15, -1}
+// shingleLimits for Options.MaxShingleDistance, and lengthRatios for
+// Options.MaxLengthRatio: the default, others, and none.
+var (
+	shingleLimits = []int{0, 0, 13, 15, 18, -1}
+	lengthRatios  = []float64{0, 0, 1, 1.5, -1}
+)
 
 // withoutTimes makes verdicts of one second and of another comparable.
 func withoutTimes(v Verdict) Verdict {
@@ -226,8 +239,9 @@ func drawDocument(t *rapid.T) Document {
 		Scope:       rapid.SampledFrom(append(collidingKeys(), "", "", "s")).Draw(t, "scope"),
 		ID:          rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
 	}
-	// None, and some within 14 bits of each other, some just beyond.
+	// None, and some within 17 bits of each other, some just beyond.
 	d.Shingle = rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0x1ffff, 0x7ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle")
+	d.Length = rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "length")
 	return d
 }
 
@@ -238,13 +252,14 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 		c := &checker{
 			k:       rapid.SampledFrom([]int{0, 1, 3, 5}).Draw(t, "k"),
 			shingle: rapid.SampledFrom(shingleLimits).Draw(t, "shingle limit"),
+			ratio:   rapid.SampledFrom(lengthRatios).Draw(t, "length ratio"),
 			keep:    rapid.Bool().Draw(t, "keep duplicates"),
 		}
 		k := c.k
 		if k == 0 {
 			k = Exact
 		}
-		x := openRapid(t, Options{MaxDistance: k, MaxShingleDistance: c.shingle, KeepDuplicates: c.keep, Durability: NoSync})
+		x := openRapid(t, Options{MaxDistance: k, MaxShingleDistance: c.shingle, MaxLengthRatio: c.ratio, KeepDuplicates: c.keep, Durability: NoSync})
 		defer x.Close()
 		for range rapid.IntRange(1, 12).Draw(t, "calls") {
 			docs := make([]Document, rapid.IntRange(0, 12).Draw(t, "documents"))
@@ -288,6 +303,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 			}
 			if rng.IntN(3) > 0 {
 				docs[i].Shingle = fingerprint.Fingerprint(flip(rng, 1, ^uint64(0), rng.IntN(15)))
+				docs[i].Length = 100 + rng.IntN(50)
 			}
 		}
 		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)

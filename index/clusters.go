@@ -86,7 +86,7 @@ func (j *join) clusters(ctx context.Context, send func([]Cluster) error) error {
 }
 
 // appendClusters makes clusters of a component: of all stored fingerprints, whatever
-// scopes and Shingles their documents have.
+// scopes, Shingles and lengths their documents have.
 func (j *join) appendClusters(ctx context.Context, clusters []Cluster, nodes []selfjoin.Node) ([]Cluster, error) {
 	var members []Group
 	for _, node := range nodes {
@@ -121,10 +121,10 @@ func (j *join) appendClusters(ctx context.Context, clusters []Cluster, nodes []s
 	return clusters, err
 }
 
-// alike reports whether scopes and Shingles take none of the pairs away.
+// alike reports whether scopes, Shingles and lengths take none of the pairs away.
 func (j *join) alike(members []Group) bool {
 	for i := range members {
-		if m := &members[i]; m.Scope != members[0].Scope || j.limit >= 0 && m.Shingle != 0 {
+		if m := &members[i]; m.Scope != members[0].Scope || j.relevant(m.details()) != (details{}) {
 			return false
 		}
 	}
@@ -133,7 +133,7 @@ func (j *join) alike(members []Group) bool {
 
 // matches reports whether two members match.
 func (j *join) matches(a, b *Group) bool {
-	return j.match(a, b) && a.Fingerprint.Distance(b.Fingerprint) <= j.k
+	return a.Fingerprint.Distance(b.Fingerprint) <= j.k && j.match(a, b)
 }
 
 // stars gives each member, in their order, to the first one kept that it matches, or

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -12,6 +13,7 @@ import (
 const (
 	MaxKeyBytes   = 64 << 10
 	MaxScopeBytes = 64 << 10
+	MaxLength     = math.MaxInt32
 )
 
 // Document is what the index knows of a page.
@@ -29,6 +31,10 @@ type Document struct {
 	// Shingle is the second fingerprint of an Analyzer's Signature, see
 	// Options.MaxShingleDistance; 0 if there is none.
 	Shingle fingerprint.Fingerprint
+
+	// Length is that of the text in tokens, a Signature's Features, see
+	// Options.MaxLengthRatio; 0 if it is not known.
+	Length int
 
 	// Scope sets documents apart: only those of one scope are ever compared. The
 	// empty scope is one like any other.
@@ -48,11 +54,14 @@ type Match struct {
 func (d *Document) stored() uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func (d *Document) record() store.Record {
-	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Scope: d.Scope, Key: d.Key}
+	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Length: uint32(d.Length), Scope: d.Scope, Key: d.Key}
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.
 func (d *Document) Validate() error {
+	if d.Length < 0 || d.Length > MaxLength {
+		return fmt.Errorf("%w: length %d, want 0 to %d", ErrTooLarge, d.Length, MaxLength)
+	}
 	if len(d.Key) > MaxKeyBytes {
 		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
 	}
@@ -64,13 +73,13 @@ func (d *Document) Validate() error {
 
 // wanted is what a document must have to match, beside its fingerprint.
 type wanted struct {
-	scope   string
-	shingle fingerprint.Fingerprint // 0: any
-	rule    rule
+	scope string
+	details
+	rule rule
 }
 
 // matching loads a document that was found, and reports whether it has what is wanted.
-// The Shingle costs no read of its own: it is in the record, as the scope is.
+// The details cost no read of their own: they are in the record, as the scope is.
 func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err error) {
 	d = bareDocument(f.id, f.hit.stored)
 	if f.id >= r.x.firstRecord.Load() {
@@ -78,7 +87,7 @@ func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err err
 			return Document{}, false, err
 		}
 	}
-	if d.Scope != w.scope || !w.rule.shinglesMatch(d.Shingle, w.shingle) {
+	if d.Scope != w.scope || !w.rule.lets(f.hit.distance, d.details(), w.details) {
 		return Document{}, false, nil
 	}
 	d.Added, err = r.added(f.id)
@@ -115,6 +124,7 @@ func documentOf(id uint64, r store.Record) Document {
 		Key:         r.Key,
 		Fingerprint: fingerprint.Fingerprint(r.Fingerprint),
 		Shingle:     fingerprint.Fingerprint(r.Shingle),
+		Length:      int(r.Length),
 		Scope:       r.Scope,
 	}
 }

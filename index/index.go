@@ -44,11 +44,14 @@ type Index struct {
 // opts.ReadOnly or opts.MustExist is set.
 //
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
-// ErrPlan, ErrCorrupt, and those of the file system.
+// ErrPlan, ErrRatio, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{calls: newCalls()}
 	if opts != nil {
 		x.opts = *opts
+	}
+	if err := (rule{ratio: DefaultMaxLengthRatio}).with(0, x.opts.MaxLengthRatio).check(); err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	storeOptions := store.Options{
 		ReadOnly:   x.opts.ReadOnly,

@@ -24,6 +24,10 @@ type JoinOptions struct {
 	// do not count.
 	MaxShingleDistance int
 
+	// MaxLengthRatio as in Options; default: that of the index. Negative: lengths do not
+	// count.
+	MaxLengthRatio float64
+
 	// Prefer reports whether a document is to be kept rather than another. Of a
 	// Cluster and of a Group, the one to be kept comes first. Default: the smaller ID.
 	// Where it prefers neither, the smaller ID is.
@@ -54,10 +58,8 @@ func (o *JoinOptions) rule(x *Index) (rule, error) {
 	case o.MaxDistance > 0:
 		r.k = o.MaxDistance
 	}
-	if o.MaxShingleDistance != 0 {
-		r.limit = o.MaxShingleDistance
-	}
-	return r, nil
+	r = r.with(o.MaxShingleDistance, o.MaxLengthRatio)
+	return r, r.check()
 }
 
 func (o *JoinOptions) prefers(a, b *Document) bool {
@@ -73,7 +75,7 @@ func (o *JoinOptions) prefers(a, b *Document) bool {
 }
 
 // Group is the documents of one scope that have the same fingerprint (and the same
-// Shingle, if that counts).
+// Shingle and length, if these count).
 type Group struct {
 	Document      // the preferred one
 	Documents int // how many
@@ -248,7 +250,7 @@ func (j *join) bare(r *reader, node selfjoin.Node) (Group, error) {
 	return Group{d, len(ids), ids, j.looping()}, err
 }
 
-// groups returns the documents of a node, those of each scope (and Shingle) together.
+// groups returns the documents of a node, those of each scope, Shingle and length together.
 func (j *join) groups(r *reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := j.idsOf(node), uint64(j.set.Fingerprint(node))
 	if !j.records {
@@ -262,7 +264,7 @@ func (j *join) groups(r *reader, node selfjoin.Node) ([]Group, error) {
 			return nil, err
 		}
 		g := slices.IndexFunc(groups, func(g Group) bool {
-			return g.Scope == d.Scope && (j.limit < 0 || g.Shingle == d.Shingle)
+			return g.Scope == d.Scope && j.relevant(g.details()) == j.relevant(d.details())
 		})
 		if g < 0 {
 			groups = append(groups, Group{d, 1, ids[i : i+1 : i+1], j.looping()})
@@ -280,5 +282,5 @@ func (j *join) groups(r *reader, node selfjoin.Node) ([]Group, error) {
 
 // match reports whether two groups within k bits match.
 func (j *join) match(a, b *Group) bool {
-	return a.Scope == b.Scope && j.shinglesMatch(a.Shingle, b.Shingle)
+	return a.Scope == b.Scope && j.lets(a.Fingerprint.Distance(b.Fingerprint), a.details(), b.details())
 }

@@ -317,18 +317,25 @@ func (m *machine) query(t *rapid.T) {
 	like := drawDocument(t)
 	k, limit := rapid.IntRange(0, m.model.k).Draw(t, "k"), rapid.IntRange(0, 4).Draw(t, "limit")
 	opts := []QueryOption{MaxDistance(k), Limit(limit), InScope(like.Scope)}
-	rule := m.model // with the query's limit of Shingles
+	rule, only := m.model, false // with the query's limits; only: equal ones
 	if rapid.Bool().Draw(t, "with its Shingle") {
 		opts = append(opts, Shingle(like.Shingle))
 		if rapid.Bool().Draw(t, "another limit") {
 			limit := rapid.SampledFrom([]int{0, 13, 15, -1}).Draw(t, "limit of Shingles")
 			opts = append(opts, MaxShingleDistance(limit))
-			if rule.shingle = limit; limit == 0 {
-				rule.shingle = 1 // no two of drawDocument are 1 bit apart, so it is the same
-			}
+			rule.shingle, only = limit, limit == 0
 		}
 	} else {
 		like.Shingle = 0
+	}
+	if rapid.Bool().Draw(t, "with its length") {
+		opts = append(opts, Length(like.Length))
+		if rapid.Bool().Draw(t, "another ratio") {
+			rule.ratio = rapid.SampledFrom(lengthRatios[2:]).Draw(t, "ratio of lengths")
+			opts = append(opts, MaxLengthRatio(rule.ratio))
+		}
+	} else {
+		like.Length = 0
 	}
 	matches, err := m.x.Query(t.Context(), like.Fingerprint, opts...)
 	if err != nil {
@@ -337,7 +344,10 @@ func (m *machine) query(t *rapid.T) {
 	var want []answer
 	for _, d := range m.model.docs {
 		distance := d.Fingerprint.Distance(like.Fingerprint)
-		if d.Scope == like.Scope && distance <= k && rule.shinglesMatch(d.Shingle, like.Shingle) {
+		if only && d.Shingle != 0 && like.Shingle != 0 && (distance > 0 || d.Shingle != like.Shingle) {
+			continue
+		}
+		if d.Scope == like.Scope && distance <= k && rule.matches(&d, &like) {
 			want = append(want, answer{d.ID, distance})
 		}
 	}
@@ -417,7 +427,8 @@ func TestIndexIsTheModel(t *testing.T) {
 		m.opts.Plan, m.opts.KeepDuplicates = plan, rapid.Bool().Draw(t, "keep duplicates")
 		m.opts.Durability = rapid.SampledFrom([]Durability{Sync, NoSync}).Draw(t, "durability")
 		m.opts.MaxShingleDistance = rapid.SampledFrom(shingleLimits).Draw(t, "shingle limit")
-		m.model = checker{k: plan.MaxDistance, shingle: m.opts.MaxShingleDistance, keep: m.opts.KeepDuplicates}
+		m.opts.MaxLengthRatio = rapid.SampledFrom(lengthRatios).Draw(t, "length ratio")
+		m.model = checker{k: plan.MaxDistance, shingle: m.opts.MaxShingleDistance, ratio: m.opts.MaxLengthRatio, keep: m.opts.KeepDuplicates}
 		m.open(t)
 		defer func() { m.x.Close() }()
 		m.history = []snapshot{{}}

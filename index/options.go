@@ -44,10 +44,17 @@ type Options struct {
 	FilterBytes int64
 
 	// MaxShingleDistance is the largest distance of the Shingles of two documents that
-	// match, where both have one. It is a rule of asking and not recorded: what is
-	// stored does not depend on it, but for what CheckAndAdd left out. 0:
-	// DefaultMaxShingleDistance. Below 0: Shingles are not compared.
+	// match, where both have one, less the distance of their fingerprints: what differs
+	// in one way may not differ as much in the other. It is a rule of asking and not
+	// recorded: what is stored does not depend on it, but for what CheckAndAdd left out.
+	// 0: DefaultMaxShingleDistance. Below 0: Shingles are not compared.
 	MaxShingleDistance int
+
+	// MaxLengthRatio is how many times as long as the other one of two documents that
+	// match may be, where both lengths are known: a text and the same text three times
+	// have the same words. A rule of asking, too. 0: DefaultMaxLengthRatio. Below 0:
+	// lengths are not compared. From there to 1: ErrRatio.
+	MaxLengthRatio float64
 
 	// Durability says when a write counts as done. Default Sync.
 	Durability Durability

@@ -25,7 +25,7 @@ func naivePairs(docs []Document, r rule) []joinedPair {
 	for i := range docs {
 		for k := range docs[:i] {
 			a, b := &docs[i], &docs[k]
-			if d := a.Fingerprint.Distance(b.Fingerprint); d <= r.k && a.Scope == b.Scope && r.shinglesMatch(a.Shingle, b.Shingle) {
+			if d := a.Fingerprint.Distance(b.Fingerprint); d <= r.k && a.Scope == b.Scope && r.lets(d, a.details(), b.details()) {
 				pairs = append(pairs, joinedPair{min(a.ID, b.ID), max(a.ID, b.ID), d})
 			}
 		}
@@ -100,6 +100,7 @@ func joinedIndex(t *testing.T, r *rand.Rand, n int) (*Index, []Document) {
 		}
 		if d.Key != "" && r.IntN(2) == 0 {
 			d.Shingle = fingerprint.Fingerprint(r.Uint64N(1 << 20))
+			d.Length = 100 + r.IntN(50)
 		}
 		docs = append(docs, d)
 	}
@@ -157,7 +158,7 @@ func naiveClusters(docs []Document, j *join) [][]uint64 {
 		return 1
 	})
 	matches := func(a, b *Document) bool {
-		return a.Scope == b.Scope && a.Fingerprint.Distance(b.Fingerprint) <= j.k && j.shinglesMatch(a.Shingle, b.Shingle)
+		return a.Scope == b.Scope && j.rule.matches(a.print(), b.print())
 	}
 	owner := make([]int, len(docs))
 	for i := range docs {

@@ -18,6 +18,7 @@ type query struct {
 	limit int // 0: none
 	wanted
 	shingles []fingerprint.Fingerprint // of the queries of a batch; nil: none
+	lengths  []int                     // the same
 	method   BatchMethod               // of a batch; "": by cost
 }
 
@@ -32,8 +33,8 @@ func Limit(n int) QueryOption { return func(q *query) { q.limit = n } }
 func InScope(scope string) QueryOption { return func(q *query) { q.scope = scope } }
 
 // Shingle asks for documents that match as CheckAndAdd has it: those that have a
-// Shingle must have it within Options.MaxShingleDistance of this one. Default, and with
-// 0: the Shingles are not looked at.
+// Shingle must have it as near to this one as Options.MaxShingleDistance says. Default,
+// and with 0: the Shingles are not looked at.
 func Shingle(shingle fingerprint.Fingerprint) QueryOption {
 	return func(q *query) { q.shingle = shingle }
 }
@@ -43,9 +44,21 @@ func Shingles(shingles []fingerprint.Fingerprint) QueryOption {
 	return func(q *query) { q.shingles = shingles }
 }
 
+// Length asks for documents that match as CheckAndAdd has it: those whose length is known
+// must have one that differs from this one no more than by Options.MaxLengthRatio.
+// Default, and with 0: the lengths are not looked at.
+func Length(tokens int) QueryOption { return func(q *query) { q.length = tokens } }
+
+// Lengths is Length for QueryBatch: one for each fingerprint, in their order.
+func Lengths(tokens []int) QueryOption { return func(q *query) { q.lengths = tokens } }
+
 // MaxShingleDistance takes the place of Options.MaxShingleDistance for a query with
 // Shingle or Shingles. 0: equal ones only. Below 0: they are not looked at.
 func MaxShingleDistance(limit int) QueryOption { return func(q *query) { q.rule.limit = limit } }
+
+// MaxLengthRatio takes the place of Options.MaxLengthRatio for a query with Length or
+// Lengths. Below 0: lengths are not looked at. From there to 1: ErrRatio.
+func MaxLengthRatio(ratio float64) QueryOption { return func(q *query) { q.rule.ratio = ratio } }
 
 func (x *Index) query(opts []QueryOption) (query, error) {
 	q := query{k: x.plan.MaxDistance, wanted: wanted{rule: x.rule()}}
@@ -61,7 +74,7 @@ func (x *Index) query(opts []QueryOption) (query, error) {
 	if q.limit < 0 {
 		return query{}, fmt.Errorf("query limit %d is negative", q.limit)
 	}
-	return q, nil
+	return q, q.rule.check()
 }
 
 // Query returns the stored documents within the distance of fp, by (Distance, ID).
@@ -73,8 +86,8 @@ func (x *Index) Query(ctx context.Context, fp fingerprint.Fingerprint, opts ...Q
 	}
 	defer x.end()
 	q, err := x.query(opts)
-	if err == nil && q.shingles != nil {
-		err = errors.New("the option Shingles is for QueryBatch; use Shingle")
+	if err == nil && (q.shingles != nil || q.lengths != nil) {
+		err = errors.New("the options Shingles and Lengths are for QueryBatch; use Shingle and Length")
 	}
 	if err != nil {
 		return nil, err

@@ -37,6 +37,9 @@ func (x *Index) QueryBatch(ctx context.Context, fps []fingerprint.Fingerprint, o
 		if err == nil && q.shingles != nil && len(q.shingles) != len(fps) {
 			err = fmt.Errorf("%d fingerprints with %d Shingles", len(fps), len(q.shingles))
 		}
+		if err == nil && q.lengths != nil && len(q.lengths) != len(fps) {
+			err = fmt.Errorf("%d fingerprints with %d lengths", len(fps), len(q.lengths))
+		}
 		if err != nil {
 			yield(Answer{}, err)
 			return
@@ -164,6 +167,9 @@ func (w *answering) answerChunk(ctx context.Context, r *reader, c *queryChunk) {
 	for i, fp := range c.fps {
 		if q.shingles != nil {
 			q.shingle = q.shingles[w.start+c.start+i]
+		}
+		if q.lengths != nil {
+			q.length = q.lengths[w.start+c.start+i]
 		}
 		var matches []Match
 		c.err = ctx.Err()

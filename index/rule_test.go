@@ -2,38 +2,47 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/neardup/neardup/fingerprint"
 )
 
 // TestShingleLimit: a match needs the Shingles, where both documents have one, within
-// the limit as well, for verdicts and for queries that bring a Shingle.
+// the limit, less the distance of the fingerprints, for verdicts and for queries that bring
+// a Shingle.
 func TestShingleLimit(t *testing.T) {
 	ctx := context.Background()
 	const none = 0
 	within := func(n int) fingerprint.Fingerprint { return fingerprint.Fingerprint(1<<n-1)<<40 | 1 } // n bits from 1
 	for _, test := range []struct {
-		option  int
-		shingle fingerprint.Fingerprint
-		match   bool
+		option   int
+		distance int // of the fingerprints
+		shingle  fingerprint.Fingerprint
+		match    bool
 	}{
-		{0, within(14), true}, {0, within(15), false}, {0, none, true},
-		{5, within(5), true}, {5, within(6), false},
-		{-1, ^fingerprint.Fingerprint(0), true},
+		{0, 0, within(17), true}, {0, 0, within(18), false}, {0, 0, none, true},
+		{0, 3, within(14), true}, {0, 3, within(15), false}, {0, 3, none, true},
+		{5, 0, within(5), true}, {5, 0, within(6), false}, {5, 2, within(3), true}, {5, 2, within(4), false},
+		{-1, 3, ^fingerprint.Fingerprint(0), true},
 	} {
+		fp := fingerprint.Fingerprint(1)<<test.distance - 1
 		x := openMem(t, Options{MaxShingleDistance: test.option})
-		if err := x.Add(ctx, Document{Fingerprint: 1, Shingle: 1}); err != nil {
+		if err := x.Add(ctx, Document{Shingle: 1}); err != nil {
 			t.Fatal(err)
 		}
-		matches, err := x.Query(ctx, 1, Shingle(test.shingle))
+		matches, err := x.Query(ctx, fp, Shingle(test.shingle))
 		if err != nil || (len(matches) == 1) != test.match {
 			t.Errorf("limit %d, shingle %v: %v, %v", test.option, test.shingle, matches, err)
 		}
-		v, err := x.CheckAndAdd(ctx, Document{Fingerprint: 1, Shingle: test.shingle})
+		v, err := x.CheckAndAdd(ctx, Document{Fingerprint: fp, Shingle: test.shingle})
 		if err != nil || (v.Status == Duplicate) != test.match {
 			t.Errorf("limit %d, shingle %v: %+v, %v", test.option, test.shingle, v, err)
 		}
@@ -45,9 +54,86 @@ func TestShingleLimit(t *testing.T) {
 		if test.match {
 			stored = 1
 		}
-		if all, err := x.Query(ctx, 1); err != nil || len(all) != stored {
+		if all, err := x.Query(ctx, fp); err != nil || len(all) != stored {
 			t.Errorf("without a Shingle: %v, %v", all, err)
 		}
+	}
+}
+
+// TestLengthRatio: a match needs the lengths, where both are known, within the ratio.
+func TestLengthRatio(t *testing.T) {
+	ctx := context.Background()
+	for _, test := range []struct {
+		option float64
+		length int
+		match  bool
+	}{
+		{0, 1300, true}, {0, 1301, false}, {0, 770, true}, {0, 769, false}, {0, 0, true}, {0, 1, false},
+		{1, 1000, true}, {1, 1001, false}, {1, 999, false},
+		{2, 2000, true}, {2, 500, true}, {2, 2001, false}, {2, 499, false},
+		{-1, 1, true}, {-1, MaxLength, true},
+	} {
+		x := openMem(t, Options{MaxLengthRatio: test.option})
+		if err := x.Add(ctx, Document{Length: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		matches, err := x.Query(ctx, 0, Length(test.length))
+		if err != nil || (len(matches) == 1) != test.match {
+			t.Errorf("ratio %v, length %d: %v, %v", test.option, test.length, matches, err)
+		}
+		v, err := x.CheckAndAdd(ctx, Document{Length: test.length})
+		if err != nil || (v.Status == Duplicate) != test.match {
+			t.Errorf("ratio %v, length %d: %+v, %v", test.option, test.length, v, err)
+		}
+	}
+	x := openMem(t, Options{})
+	for _, ratio := range []float64{0.5, math.NaN()} {
+		if _, err := Open("other", &Options{FS: vfs.NewMem(), MaxLengthRatio: ratio}); !errors.Is(err, ErrRatio) {
+			t.Errorf("open with %v: %v", ratio, err)
+		}
+		if _, err := x.Query(ctx, 0, MaxLengthRatio(ratio)); !errors.Is(err, ErrRatio) {
+			t.Errorf("query with %v: %v", ratio, err)
+		}
+		for _, err := range x.Pairs(ctx, JoinOptions{MaxLengthRatio: ratio}) {
+			if !errors.Is(err, ErrRatio) {
+				t.Errorf("pairs with %v: %v", ratio, err)
+			}
+		}
+	}
+	for _, length := range []int{-1, MaxLength + 1} {
+		if err := x.Add(ctx, Document{Length: length}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("length %d: %v", length, err)
+		}
+	}
+}
+
+// TestQueryBatchWithLengths: each query has its own.
+func TestQueryBatchWithLengths(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{})
+	lengths := make([]int, 200)
+	for i := range lengths {
+		lengths[i] = i + 1
+		if err := x.Add(ctx, Document{Fingerprint: 9, Length: i + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fps := slices.Repeat([]fingerprint.Fingerprint{9}, len(lengths))
+	for a, err := range x.QueryBatch(ctx, fps, Lengths(lengths), MaxLengthRatio(1)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Matches) != 1 || a.Matches[0].Length != lengths[a.Query] {
+			t.Fatalf("query %d: %+v", a.Query, a.Matches)
+		}
+	}
+	for _, err := range x.QueryBatch(ctx, fps, Lengths(lengths[1:])) {
+		if err == nil {
+			t.Error("199 lengths are enough for 200 fingerprints")
+		}
+	}
+	if _, err := x.Query(ctx, 9, Lengths(lengths)); err == nil {
+		t.Error("Query takes the option Lengths")
 	}
 }
 
@@ -140,7 +226,7 @@ func TestRacingByShingle(t *testing.T) {
 // TestFlightsOfOtherShinglesDoNotWait: pages of one template, alike but for their
 // Shingles, must not be checked one after the other.
 func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
-	r := rule{3, 14}
+	r := rule{3, 14, -1}
 	at := func(shingle fingerprint.Fingerprint, key string) *flight {
 		return newFlight([]Document{{Fingerprint: 5, Shingle: shingle, Key: key}})
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -62,11 +63,22 @@ func TestReleasedFormats(t *testing.T) {
 	}
 }
 
+// manifest returns the path of the current MANIFEST.
+func manifest(t *testing.T, dir string) string {
+	t.Helper()
+	markers, err := filepath.Glob(filepath.Join(dir, "marker.manifest.*"))
+	if err != nil || len(markers) != 1 {
+		t.Fatal(markers, err)
+	}
+	_, name, _ := strings.Cut(markers[0], "MANIFEST-")
+	return filepath.Join(dir, "MANIFEST-"+name)
+}
+
 // TestOpenSaysWhatIsWrong: whatever is not an index that this version can open is refused
 // by an error with a name.
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	released := func(t *testing.T, dir string) {
-		if err := os.CopyFS(dir, os.DirFS("../testdata/index-format-2")); err != nil {
+		if err := os.CopyFS(dir, os.DirFS(fmt.Sprint("../testdata/index-format-", store.Format))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,9 +103,9 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"nothing":           {func(*testing.T, string) {}, fs.ErrNotExist},
 		"an empty folder":   {func(t *testing.T, dir string) { os.Mkdir(dir, 0o755) }, fs.ErrNotExist},
 		"a file":            {func(t *testing.T, dir string) { os.WriteFile(dir, nil, 0o644) }, ErrNotIndex},
-		"a newer format":    {meta("format", []byte("neardup\n\x00\x00\x00\x03")), ErrVersion},
+		"a newer format":    {meta("format", []byte("neardup\n\x00\x00\x00\x04")), ErrVersion},
 		"half a format":     {meta("format", []byte("neardup\n\x00")), ErrCorrupt},
-		"other magic":       {meta("format", []byte("leveldb\n\x00\x00\x00\x02")), ErrNotIndex},
+		"other magic":       {meta("format", []byte("leveldb\n\x00\x00\x00\x03")), ErrNotIndex},
 		"half a plan":       {meta("plan", []byte("k=3 0-63/16 16-")), ErrCorrupt},
 		"a plan that lies":  {meta("plan", []byte("k=3 0-63/32")), ErrCorrupt},
 		"half the counters": {meta("counters", make([]byte, 12)), ErrCorrupt},
@@ -116,14 +128,18 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		}, ErrNotIndex},
 		"no MANIFEST": {func(t *testing.T, dir string) {
 			released(t, dir)
-			if err := os.Remove(filepath.Join(dir, "MANIFEST-000056")); err != nil {
+			if err := os.Remove(manifest(t, dir)); err != nil {
 				t.Fatal(err)
 			}
 		}, ErrCorrupt},
 		"a wrong byte in the MANIFEST": {func(t *testing.T, dir string) {
 			released(t, dir)
-			data := readFiles(t, dir)["MANIFEST-000056"]
-			if err := os.WriteFile(filepath.Join(dir, "MANIFEST-000056"), []byte(data[:40]+string([]byte{data[40] ^ 0xff})+data[41:]), 0o644); err != nil {
+			data, err := os.ReadFile(manifest(t, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[40] ^= 0xff
+			if err := os.WriteFile(manifest(t, dir), data, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}, ErrCorrupt},

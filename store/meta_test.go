@@ -64,7 +64,7 @@ func TestDamagedMeta(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"newer format", "format", version(Format + 1), ErrVersion, "2"},
+		{"newer format", "format", version(Format + 1), ErrVersion, "1 to 3"},
 		{"format 0", "format", version(0), ErrVersion, "0"},
 		{"format breaks off", "format", version(Format)[:10], ErrCorrupt, "10 bytes"},
 		{"other magic", "format", []byte("something else"), ErrNotIndex, "magic"},

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -20,20 +21,22 @@ func Stored(fingerprint uint64, scope string) uint64 {
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record is what the index keeps of one document beside its posting. A document
-// whose Shingle, Scope and Key are all empty has no record.
+// whose Shingle, Length, Scope and Key are all empty has no record.
 type Record struct {
 	Fingerprint uint64 // as it was given, not XORed with the scope
 	Shingle     uint64 // 0: none
+	Length      uint32 // of the text, in tokens; 0: not known
 	Scope       string
 	Key         string
 }
 
 // Bare reports whether there is nothing to record but the fingerprint.
-func (r Record) Bare() bool { return r.Shingle == 0 && r.Scope == "" && r.Key == "" }
+func (r Record) Bare() bool { return r.Shingle == 0 && r.Length == 0 && r.Scope == "" && r.Key == "" }
 
 const (
 	recordHasShingle = 1 << iota
 	recordHasScope
+	recordHasLength // since format 3
 )
 
 // Append appends the record as docs/format.md has it; DecodeRecord reads it.
@@ -45,10 +48,16 @@ func (r Record) Append(dst []byte) []byte {
 	if r.Scope != "" {
 		flags |= recordHasScope
 	}
+	if r.Length != 0 {
+		flags |= recordHasLength
+	}
 	dst = append(dst, flags)
 	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
 	if r.Shingle != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, r.Shingle)
+	}
+	if r.Length != 0 {
+		dst = binary.AppendUvarint(dst, uint64(r.Length))
 	}
 	if r.Scope != "" {
 		dst = binary.AppendUvarint(dst, uint64(len(r.Scope)))
@@ -59,7 +68,7 @@ func (r Record) Append(dst []byte) []byte {
 
 // DecodeRecord reads what Append wrote. Error: ErrCorrupt.
 func DecodeRecord(src []byte) (Record, error) {
-	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope) != 0 {
+	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope|recordHasLength) != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", ErrCorrupt, src)
 	}
 	flags := src[0]
@@ -71,6 +80,13 @@ func DecodeRecord(src []byte) (Record, error) {
 		}
 		r.Shingle = binary.BigEndian.Uint64(src)
 		src = src[8:]
+	}
+	if flags&recordHasLength != 0 {
+		length, n := binary.Uvarint(src)
+		if n <= 0 || length == 0 || length > math.MaxUint32 {
+			return Record{}, fmt.Errorf("%w: document record breaks off in its length", ErrCorrupt)
+		}
+		r.Length, src = uint32(length), src[n:]
 	}
 	if flags&recordHasScope != 0 {
 		length, n := binary.Uvarint(src)

@@ -13,6 +13,7 @@ func TestRecordReadsBack(t *testing.T) {
 		r := Record{
 			Fingerprint: rapid.Uint64().Draw(t, "fingerprint"),
 			Shingle:     rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "shingle"),
+			Length:      rapid.Uint32().Draw(t, "length"),
 			Scope:       rapid.String().Draw(t, "scope"),
 			Key:         string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
 		}
@@ -30,9 +31,10 @@ func TestRecordReadsBack(t *testing.T) {
 // TestRecordBytes has the bytes of docs/format.md.
 func TestRecordBytes(t *testing.T) {
 	for want, r := range map[string]Record{
-		"\x00\x01\x02\x03\x04\x05\x06\x07\x08key":                                   {Fingerprint: 0x0102030405060708, Key: "key"},
-		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s": {Shingle: 9, Scope: "s"},
-		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                      {Scope: "\xff\xfe", Key: "\x00"},
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08key":                                            {Fingerprint: 0x0102030405060708, Key: "key"},
+		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s":          {Shingle: 9, Scope: "s"},
+		"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xac\x02\x01sk": {Shingle: 9, Length: 300, Scope: "s", Key: "k"},
+		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                               {Scope: "\xff\xfe", Key: "\x00"},
 	} {
 		if got := r.Append(nil); string(got) != want {
 			t.Errorf("%+v is written %x, not %x", r, got, want)
@@ -44,8 +46,11 @@ func TestRecordIsRefused(t *testing.T) {
 	for what, value := range map[string]string{
 		"empty":                   "",
 		"fingerprint breaks off":  "\x00\x01\x02\x03\x04\x05\x06\x07",
-		"unknown flag":            "\x04\x01\x02\x03\x04\x05\x06\x07\x08",
+		"unknown flag":            "\x08\x01\x02\x03\x04\x05\x06\x07\x08",
 		"shingle breaks off":      "\x01\x01\x02\x03\x04\x05\x06\x07\x08\x01",
+		"no length":               "\x04\x01\x02\x03\x04\x05\x06\x07\x08",
+		"length of 0":             "\x04\x01\x02\x03\x04\x05\x06\x07\x08\x00",
+		"length of 33 bits":       "\x04\x01\x02\x03\x04\x05\x06\x07\x08\x80\x80\x80\x80\x10",
 		"no scope length":         "\x02\x01\x02\x03\x04\x05\x06\x07\x08",
 		"scope breaks off":        "\x02\x01\x02\x03\x04\x05\x06\x07\x08\x02s",
 		"scope length of 2^64-1":  "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
