@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("CRAWL", crawl+"/../../testdata/crawl")
+			env.Setenv("GORACE", os.Getenv("GORACE")) // of a command with the race detector in it
 			return nil
 		},
 	})
