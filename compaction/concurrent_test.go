@@ -358,7 +358,7 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 			filters := r.x.Stats().FilterBytes
 			r.session(rng, c.fill, true)
 			for wait := 0; c.fill > 1<<16 && r.x.Stats().FilterBytes == filters; wait++ { // growing goes on
-				if wait == 10_000 || t.Failed() {
+				if wait == 300_000 || t.Failed() { // five minutes
 					t.Fatalf("live filters have not grown: %+v", r.x.Stats())
 				}
 				time.Sleep(time.Millisecond)

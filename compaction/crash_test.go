@@ -153,7 +153,7 @@ func makeKilled(t *testing.T, fsys *vfs.MemFS, s state, r *rand.Rand) (left *vfs
 		history = append(history, s)
 	}
 	var synced, written *state
-	for deadline := time.Now().Add(time.Minute); synced == written; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); synced == written; time.Sleep(time.Millisecond) {
 		left = kill(t, fsys)
 		if synced, err = which(left.CrashClone(vfs.CrashCloneCfg{}), history, r); err != nil {
 			t.Fatal(err)

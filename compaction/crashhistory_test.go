@@ -46,7 +46,7 @@ func crashPoints(t *testing.T) int64 {
 // crashHistory is one index under random operations, and what it should hold.
 type crashHistory struct {
 	t    *testing.T
-	r    *rand.Rand
+	r    *rand.Rand // of what is done
 	disk *vfs.MemFS
 	fsys vfs.FS // disk, with moments noted
 	x    *index.Index
@@ -58,9 +58,10 @@ type crashHistory struct {
 	second int64 // of the index's clock, which may be ahead
 	one    int64 // moments of this history
 
-	mu     sync.Mutex
-	noting bool
-	left   []left
+	mu      sync.Mutex
+	moments *rand.Rand // of when the machine stops; Pebble's goroutines draw from it too
+	noting  bool
+	left    []left
 }
 
 func (h *crashHistory) now() *state { return &h.states[len(h.states)-1] }
@@ -72,7 +73,7 @@ func (h *crashHistory) MaybeError(op errorfs.Op) error {
 	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.noting && h.r.IntN(3) == 0 {
+		if h.noting && h.moments.IntN(3) == 0 {
 			h.note(fmt.Sprintf("operation of kind %d on %s", op.Kind, op.Path))
 		}
 	}
@@ -81,8 +82,8 @@ func (h *crashHistory) MaybeError(op errorfs.Op) error {
 
 // note keeps what a crash at this moment would leave.
 func (h *crashHistory) note(before string) {
-	percent := []int{0, 100, 1 + h.r.IntN(99), 1 + h.r.IntN(99)}[h.r.IntN(4)]
-	copied := h.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: h.r})
+	percent := []int{0, 100, 1 + h.moments.IntN(99), 1 + h.moments.IntN(99)}[h.moments.IntN(4)]
+	copied := h.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: h.moments})
 	if percent > 0 && !orderly(copied) {
 		return
 	}
@@ -470,7 +471,7 @@ func TestCrashHistories(t *testing.T) {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()
 				for n := worker; moments.Load() < want; n += side {
-					h := &crashHistory{t: t, r: rand.New(rand.NewPCG(seed, n)), disk: vfs.NewCrashableMem(), second: time.Now().Unix()}
+					h := &crashHistory{t: t, r: rand.New(rand.NewPCG(seed, n)), moments: rand.New(rand.NewPCG(seed, ^n)), disk: vfs.NewCrashableMem(), second: time.Now().Unix()}
 					h.fsys = errorfs.Wrap(h.disk, h)
 					h.run(want - moments.Load())
 					moments.Add(h.one)

@@ -166,7 +166,7 @@ func faulty(sorts map[operation]int, slow bool, r *rand.Rand) (chosen []operatio
 }
 
 // patience is how long a call may take that has lost nothing but time.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // checkFault does the task with a fault, and says what came of it.
 func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome string, err error) {

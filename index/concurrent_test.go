@@ -89,7 +89,7 @@ func TestQueriesWhileOthersWrite(t *testing.T) {
 	for r := range 4 {
 		readers.Go(func() {
 			rng := rand.New(rand.NewPCG(10, uint64(r)))
-			for !stop.Load() && !t.Failed() {
+			for first := true; (first || !stop.Load()) && !t.Failed(); first = false {
 				q := flip(rng, centers[rng.IntN(len(centers))], ^uint64(0), rng.IntN(6))
 				l.mu.Lock()
 				start := l.now()
@@ -392,7 +392,7 @@ func TestLoopsThatBreak(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
+	for range 6000 { // a minute
 		if runtime.NumGoroutine() <= before {
 			return
 		}

@@ -129,7 +129,7 @@ func (s *liveStore) settle(t interface{ Fatalf(string, ...any) }, f *liveFilters
 }
 
 func waitFor(t interface{ Fatalf(string, ...any) }, what string, done func() bool) {
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(50 * time.Microsecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !done(); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %s in vain", what)
 		}

@@ -175,7 +175,7 @@ func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
 		case "few bits", "numbers", "ball", "equal":
 			continue // millions of pairs, or none
 		case "random", "clustered":
-			if os.Getenv("NEARDUP_CI") != "" || os.Getenv("NEARDUP_LONG") != "" {
+			if os.Getenv("NEARDUP_CI") != "" && !testing.Short() || os.Getenv("NEARDUP_LONG") != "" {
 				n = 100_000
 			}
 		default:

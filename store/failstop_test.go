@@ -22,7 +22,7 @@ func soon[T any](t *testing.T, what string, call func() T) T {
 	select {
 	case result := <-returned:
 		return result
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatalf("%s does not end", what)
 		panic("unreachable")
 	}

@@ -76,7 +76,12 @@ const manyTables = 150
 func TestInsideFewOpenFiles(t *testing.T) {
 	dir := inside(t)
 	setLimit := func(n uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: 1 << 10}); err != nil {
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		limit.Cur = n
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			t.Fatal(err)
 		}
 	}

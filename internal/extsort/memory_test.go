@@ -10,6 +10,9 @@ import (
 // The heap is measured, with what is garbage but not yet collected: at most a
 // tenth of what lives. The allowance is 10 % and 4 MiB.
 func TestMemoryBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short")
+	}
 	const (
 		memory = 16 << 20
 		n      = 3_000_000 // 48 MB

@@ -66,7 +66,7 @@ func spillFiles(t testing.TB, fs vfs.FS) []string {
 // expectGoroutines waits until there are no more than before.
 func expectGoroutines(t *testing.T, before int) {
 	t.Helper()
-	for range 100 {
+	for range 6000 { // a minute
 		if runtime.NumGoroutine() <= before {
 			return
 		}
@@ -77,8 +77,11 @@ func expectGoroutines(t *testing.T, before int) {
 
 func TestSorter(t *testing.T) {
 	t.Run("bytes=8", testSorter[[1]uint64])
-	t.Run("bytes=16", testSorter[[2]uint64])
 	t.Run("bytes=24", testSorter[[3]uint64])
+	if testing.Short() { // goroutines do not differ
+		return
+	}
+	t.Run("bytes=16", testSorter[[2]uint64])
 	t.Run("bytes=32", testSorter[[4]uint64])
 }
 

@@ -20,7 +20,7 @@ import (
 // SoakOptions of Soak.
 type SoakOptions struct {
 	Time        time.Duration `json:"nanoseconds"`
-	Interval    time.Duration `json:"intervalNanoseconds"` // between two samples, with expiry, a checkpoint or a compaction at each; 0: as Time asks for
+	Interval    time.Duration `json:"intervalNanoseconds"` // between two samples, with expiry, a checkpoint or a compaction at each; 0: as Time asks for, and at most Time
 	Documents   int           `json:"documents"`           // about how many are kept
 	Workers     int           `json:"workers"`             // that write and query side by side
 	MaxDistance int           `json:"k"`
@@ -57,13 +57,14 @@ type soak struct {
 	workers []*soakWorker
 	times   map[string]*callTimes
 	done    atomic.Int64 // calls of the workers
+	over    atomic.Bool  // no more of them are to be made
 	begun   time.Time
 	end     time.Time
 	report  SoakReport
 }
 
 // Soak writes to an index, queries it, deletes, expires, compacts, takes checkpoints and
-// opens it again until the time is up, and compares every answer with a model in memory
+// opens it again until the time is up, each at least once, and compares every answer with a model in memory
 // that looks at every document. It then says how long calls took, and how memory and disk
 // went.
 //
@@ -73,6 +74,7 @@ func Soak(ctx context.Context, o SoakOptions) (report *SoakReport, err error) {
 	if o.Interval <= 0 {
 		o.Interval = min(max(o.Time/60, 250*time.Millisecond), 30*time.Second)
 	}
+	o.Interval = min(o.Interval, o.Time)
 	if err := o.Check(); err != nil {
 		return nil, err
 	}

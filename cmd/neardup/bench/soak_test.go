@@ -16,7 +16,7 @@ import (
 
 func shortSoak(seed uint64) SoakOptions {
 	return SoakOptions{
-		Time: 2 * time.Second, Interval: 200 * time.Millisecond, Documents: 3000, Workers: 4, MaxDistance: 3,
+		Time: 2 * time.Second, Interval: 200 * time.Millisecond, Documents: 400, Workers: 4, MaxDistance: 3,
 		CacheBytes: 32 << 20, FilterBytes: 16 << 20, NoSync: true, Seed: seed,
 	}
 }

@@ -30,11 +30,11 @@ const (
 	verifyAll  = "verify"
 )
 
-// keepUp does them until the time is up, and takes a sample after each.
+// keepUp does them until the time is up, each at least once, and takes a sample after each.
 func (s *soak) keepUp(ctx context.Context) error {
 	tick := time.NewTicker(s.Interval)
 	defer tick.Stop()
-	for n := 0; time.Now().Before(s.end); n++ {
+	for n := 0; n < len(soakUpkeep) || time.Now().Before(s.end); n++ {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -44,6 +44,7 @@ func (s *soak) keepUp(ctx context.Context) error {
 			return err
 		}
 	}
+	s.over.Store(true)
 	return s.upkeep(ctx, upkeep{"compact", (*soak).compact}) // and compares
 }
 

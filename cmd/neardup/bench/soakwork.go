@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -45,9 +44,9 @@ var soakKinds = []struct {
 	{"delete", 10, (*soakWorker).delete},
 }
 
-// run works until the time is up.
+// run works until the time is up and all upkeep was done.
 func (w *soakWorker) run(ctx context.Context) error {
-	for ctx.Err() == nil && time.Now().Before(w.end) {
+	for ctx.Err() == nil && !w.over.Load() {
 		if err := w.step(ctx); err != nil {
 			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 				return nil // another one failed, or the run was interrupted
