@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
@@ -17,11 +16,11 @@ type references struct {
 	dirs    []string
 	indexes []*index.Index // of dirs
 	k       int            // largest distance of a match
-	shingle int
+	match   *matchFlags
 }
 
-func (c *call) againstFlag() *references {
-	r := &references{call: c}
+func (c *call) againstFlag(match *matchFlags) *references {
+	r := &references{call: c, match: match}
 	c.flags.Func("against", "`folder` of an index to compare with first, to which nothing is added; may be given several times", func(dir string) error {
 		if dir == "" {
 			return errors.New("the name of the folder is empty")
@@ -90,13 +89,13 @@ func (r *references) nearest(ctx context.Context, docs []index.Document) ([]*ofL
 	}
 	for n, x := range r.indexes {
 		for scope, places := range scopes {
-			fps := make([]fingerprint.Fingerprint, len(places))
-			shingles := make([]fingerprint.Fingerprint, len(places))
+			asked := make([]index.Document, len(places))
 			for i, place := range places {
-				fps[i], shingles[i] = docs[place].Fingerprint, docs[place].Shingle
+				asked[i] = docs[place]
 			}
-			for answer, err := range x.QueryBatch(ctx, fps, index.MaxDistance(r.k), index.Limit(1), index.InScope(scope),
-				index.Shingles(shingles), index.MaxShingleDistance(r.shingle)) {
+			fps, opts := r.match.queries(asked)
+			opts = append(opts, index.MaxDistance(r.k), index.Limit(1), index.InScope(scope))
+			for answer, err := range x.QueryBatch(ctx, fps, opts...) {
 				if err != nil {
 					return nil, fmt.Errorf("-against %s: %w", r.dirs[n], err)
 				}

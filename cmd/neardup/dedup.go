@@ -10,7 +10,7 @@ import (
 
 var dedupCommand = command{
 	name:    "dedup",
-	args:    "[-index DIR] [-k 6] [-shingle 14] [-text main] [-scope host] INPUT...",
+	args:    "[-index DIR] [-k 6] [-shingle 17] [-text main] [-scope host] INPUT...",
 	summary: "check each document against those stored, store it if it is new, and print the verdict",
 	run:     runDedup,
 }
@@ -37,8 +37,8 @@ const skipped = "skipped"
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags().makingFlags(defaultK)
-	against := c.againstFlag()
-	shingle := c.shingleFlag()
+	match := c.matchFlags()
+	against := c.againstFlag(match)
 	keep := c.flags.Bool("keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
@@ -52,15 +52,15 @@ func runDedup(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if o.MaxShingleDistance, err = maxShingleDistance(*shingle); err != nil {
+	if err := match.check(); err != nil {
 		return err
 	}
+	match.setOptions(o)
 	o.KeepDuplicates = *keep
 	reader, err := inputs.reader() // before the index: a missing input should not make one
 	if err != nil {
 		return err
 	}
-	against.shingle = o.MaxShingleDistance
 	if err := against.open(indexes, a.name); err != nil {
 		return errors.Join(err, against.close())
 	}

@@ -48,12 +48,16 @@ func (i *input) position() string {
 }
 
 func (i *input) document(f *inputFlags) index.Document {
-	return index.Document{
+	d := index.Document{
 		Key:         i.key(),
 		Fingerprint: i.signature.Fingerprint,
 		Shingle:     i.signature.Shingle,
 		Scope:       f.scopeOf(&i.record),
 	}
+	if i.record.Kind != corpus.Fingerprint {
+		d.Length = i.signature.Features
+	}
+	return d
 }
 
 // documents returns those of a batch that can be compared.

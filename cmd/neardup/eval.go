@@ -25,7 +25,8 @@ type evalFlags struct {
 	call        *call
 	inputs      *inputFlags
 	docs, pairs string
-	k, shingle  int
+	k           int
+	match       *matchFlags
 	seeds       int
 	plot        string
 	mistakes    string
@@ -33,15 +34,14 @@ type evalFlags struct {
 }
 
 func (c *call) evalFlags() *evalFlags {
-	f := &evalFlags{call: c, inputs: c.inputFlags().analyzerFlags()}
+	f := &evalFlags{call: c, inputs: c.inputFlags().analyzerFlags(), match: c.matchFlags()}
 	c.flags.StringVar(&f.docs, "docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
 	c.flags.StringVar(&f.pairs, "pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
 	c.flags.StringVar(&f.inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
 	c.flags.IntVar(&f.k, "k", defaultK, "`distance` of the rule that is reported as the default")
-	c.flags.IntVar(&f.shingle, "shingle", defaultShingle, "largest `distance` of the second fingerprints of that rule, and of the second curve (-1: they are not compared)")
 	c.flags.IntVar(&f.seeds, "seeds", 5, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	c.flags.StringVar(&f.plot, "plot", "", "draw the curves into `FILE`.svg or .png")
-	c.flags.StringVar(&f.mistakes, "mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of Shingles, similarity, id and id, with tabs between them")
+	c.flags.StringVar(&f.mistakes, "mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of Shingles, ratio of lengths, similarity, id and id, with tabs between them")
 	c.flags.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
 	return f
 }
@@ -59,10 +59,11 @@ func (f *evalFlags) parse() error {
 		return usagef("%q is no flag; the files are named with -docs and -pairs", f.call.args[0])
 	case f.k < 0 || f.k > eval.MaxDistance:
 		return usagef("-k is %d, want 0 to %d", f.k, eval.MaxDistance)
-	case f.shingle > 64:
-		return usagef("-shingle is %d, want 0 to 64, or -1 for none", f.shingle)
 	case f.seeds < 1 || f.seeds > maxSeeds:
 		return usagef("-seeds is %d, want 1 to %d", f.seeds, maxSeeds)
+	}
+	if err := f.match.check(); err != nil {
+		return err
 	}
 	if f.inputs.fields.Key == "" {
 		f.inputs.fields.Key = "id"
@@ -94,7 +95,7 @@ func runEval(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	rule := eval.Rule{K: f.k, MaxShingleDistance: max(f.shingle, eval.NoShingle)}
+	rule := eval.Rule{K: f.k, MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio}
 	report := labelled.Measure(rule)
 	report.Analyzer = analyzers[0].name
 	if f.plot != "" {
@@ -197,7 +198,7 @@ func writeMistakes(w io.Writer, mistakes []eval.Mistake) error {
 		if m.Similarity >= 0 {
 			similarity = fmt.Sprintf("%.4f", m.Similarity)
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, similarity, m.A, m.B); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, m.Ratio, similarity, m.A, m.B); err != nil {
 			return err
 		}
 	}

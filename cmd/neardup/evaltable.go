@@ -42,11 +42,7 @@ func scoreCells(p eval.Point) string {
 }
 
 func ruleLine(p *eval.Point) string {
-	rule := fmt.Sprintf("k=%d", p.K)
-	if p.MaxShingleDistance >= 0 {
-		rule += fmt.Sprintf(" with shingle<=%d", p.MaxShingleDistance)
-	}
-	return fmt.Sprintf("%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", rule,
+	return fmt.Sprintf("k=%d%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", p.K, p.Conditions(),
 		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1,
 		p.FalsePairsPerBillion, p.Deviation.FalsePairsPerBillion)
 }

@@ -26,6 +26,7 @@ type joinFlags struct {
 	equal   bool
 	star    bool
 	shingle int
+	ratio   float64
 	keep    string
 	memory  int // MiB; 0: all there is
 
@@ -42,7 +43,8 @@ func (c *call) joinFlags() *joinFlags {
 	flags.IntVar(&f.k, "k", 3, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	flags.StringVar(&f.as, "as", "json", "`form` of the output: json (lines), csv; for clusters also removals")
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
-	flags.IntVar(&f.shingle, "shingle", 0, "largest `distance` of the second fingerprints, where both documents have one; below 0: any (default that of the index)")
+	flags.IntVar(&f.shingle, "shingle", 0, "largest `distance`, that of the second fingerprints added to that of the first, where both documents have a second one; below 0: any (default that of the index)")
+	flags.Float64Var(&f.ratio, "length", 0, "how many `times` as long as the other one of two may be, where both lengths are known; below 0: any (default that of the index)")
 	flags.IntVar(&f.memory, "memory", 0, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")
 	flags.StringVar(&f.compat, "compat", "", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out")
 	for _, name := range []string{"output", "o"} {
@@ -84,6 +86,9 @@ func (f *joinFlags) parse() error {
 	}
 	if f.indexes.dir == "" && f.shingle != 0 {
 		return usagef("-shingle needs an index: lists have no second fingerprints")
+	}
+	if f.indexes.dir == "" && f.ratio != 0 {
+		return usagef("-length needs an index: lists have no lengths")
 	}
 	return nil
 }
@@ -152,7 +157,7 @@ func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := index.JoinOptions{MaxShingleDistance: f.shingle, Stars: f.star, Copies: true}
+	o := index.JoinOptions{MaxShingleDistance: f.shingle, MaxLengthRatio: f.ratio, Stars: f.star, Copies: true}
 	if f.call.given("k") {
 		o.MaxDistance = f.k
 		if f.k == 0 {

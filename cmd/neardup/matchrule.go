@@ -1,29 +1,58 @@
 package main
 
-import "github.com/neardup/neardup/index"
-
-// The rule by which dedup takes two documents for near-duplicates, unless it is told
-// otherwise; docs/quality.md has the figures that chose it.
-const (
-	defaultK       = 6
-	defaultShingle = index.DefaultMaxShingleDistance
+import (
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 )
+
+// defaultK is k where documents are texts; docs/quality.md has the figures that chose it.
+const defaultK = 6
 
 // importK is k for ready fingerprints, which come without a second one: the paper's.
 const importK = 3
 
-// shingleFlag asks for the largest distance of Shingles.
-func (c *call) shingleFlag() *int {
-	return c.flags.Int("shingle", defaultShingle, "largest `distance` of the second fingerprints, of six words in a row, of near-duplicates (-1: they are not compared)")
+// matchFlags are what the match rule asks of two documents beside k.
+type matchFlags struct {
+	shingle int
+	ratio   float64
 }
 
-// maxShingleDistance is the flag's value as index.Options has it.
-func maxShingleDistance(flag int) (int, error) {
+func (c *call) matchFlags() *matchFlags {
+	f := new(matchFlags)
+	c.flags.IntVar(&f.shingle, "shingle", index.DefaultMaxShingleDistance, "largest `distance` of near-duplicates, that of the second fingerprints, of words in a row, added to that of the first (-1: the second ones are not compared)")
+	c.flags.Float64Var(&f.ratio, "length", index.DefaultMaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
+	return f
+}
+
+func (f *matchFlags) check() error {
 	switch {
-	case flag > 64:
-		return 0, usagef("-shingle is %d, want 1 to 64, or -1 for none", flag)
-	case flag == 0:
-		return 0, usagef("-shingle is 0, want 1 to 64, or -1 for none")
+	case f.shingle > 64+maxK:
+		return usagef("-shingle is %d, want 1 to %d, or -1 for none", f.shingle, 64+maxK)
+	case f.shingle == 0:
+		return usagef("-shingle is 0, want 1 to %d, or -1 for none", 64+maxK)
+	case !(f.ratio >= 1) && f.ratio != -1:
+		return usagef("-length is %v, want 1 or more, or -1 for none", f.ratio)
 	}
-	return flag, nil
+	return nil
+}
+
+// maxK is the largest distance of two fingerprints.
+const maxK = 64
+
+// setOptions makes the rule that of an index.
+func (f *matchFlags) setOptions(o *index.Options) {
+	o.MaxShingleDistance, o.MaxLengthRatio = f.shingle, f.ratio
+}
+
+// queries asks for what matches each of the documents.
+func (f *matchFlags) queries(docs []index.Document) ([]fingerprint.Fingerprint, []index.QueryOption) {
+	fps, shingles := make([]fingerprint.Fingerprint, len(docs)), make([]fingerprint.Fingerprint, len(docs))
+	lengths := make([]int, len(docs))
+	for i := range docs {
+		fps[i], shingles[i], lengths[i] = docs[i].Fingerprint, docs[i].Shingle, docs[i].Length
+	}
+	return fps, []index.QueryOption{
+		index.Shingles(shingles), index.MaxShingleDistance(f.shingle),
+		index.Lengths(lengths), index.MaxLengthRatio(f.ratio),
+	}
 }

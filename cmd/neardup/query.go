@@ -31,7 +31,7 @@ func runQuery(ctx context.Context, c *call) error {
 	scanned := c.flags.String("scan", "", "`file` of fingerprints, or folder of an index, to read once and compare with all inputs at once")
 	scanFormat := c.flags.String("scan-format", "", "`format` of the file to scan: fingerprints, u64le or jsonl (default: by its name, u64le or else fingerprints)")
 	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
-	shingle := c.shingleFlag()
+	match := c.matchFlags()
 	limit := c.flags.Int("limit", 0, "print the `N` nearest matches at most (0: all)")
 	verbose := c.flags.Bool("v", false, "say how many queries at once are answered, on standard error")
 	if err := c.parse(); err != nil {
@@ -40,7 +40,7 @@ func runQuery(ctx context.Context, c *call) error {
 	if c.given("k") && *k < 0 || *limit < 0 {
 		return usagef("-k and -limit can not be negative")
 	}
-	if _, err := maxShingleDistance(*shingle); err != nil {
+	if err := match.check(); err != nil {
 		return err
 	}
 	a, err := inputs.analyzer()
@@ -77,7 +77,7 @@ func runQuery(ctx context.Context, c *call) error {
 	if *k < 0 {
 		*k = x.Plan().MaxDistance
 	}
-	q := &querying{call: c, index: x, inputs: inputs, lines: newLines(c.out), k: *k, shingle: *shingle, limit: *limit, method: method, verbose: *verbose}
+	q := &querying{call: c, index: x, inputs: inputs, lines: newLines(c.out), match: match, k: *k, limit: *limit, method: method, verbose: *verbose}
 	most, patience := queryWindow, queryPatience
 	if slices.Contains(c.args, "-") && method == "" {
 		most, patience = maxBatch, 0 // who writes lines may wait for the answers
@@ -98,13 +98,14 @@ func isFolder(name string) bool {
 }
 
 type querying struct {
-	call              *call
-	index             *index.Index
-	inputs            *inputFlags
-	lines             *lines
-	k, shingle, limit int
-	method            index.BatchMethod // "": by cost
-	verbose           bool
+	call     *call
+	index    *index.Index
+	inputs   *inputFlags
+	lines    *lines
+	match    *matchFlags
+	k, limit int
+	method   index.BatchMethod // "": by cost
+	verbose  bool
 }
 
 // answer queries the documents of a batch, those of one scope together.
@@ -121,15 +122,12 @@ func (q *querying) answer(ctx context.Context, batch []*input) error {
 		out.early = make([][]matchLine, len(batch))
 	}
 	for scope, places := range scopes {
-		fps := make([]fingerprint.Fingerprint, len(places))
-		shingles := make([]fingerprint.Fingerprint, len(places))
+		docs := make([]index.Document, len(places))
 		for n, place := range places {
-			fps[n], shingles[n] = batch[place].signature.Fingerprint, batch[place].signature.Shingle
+			docs[n] = batch[place].document(q.inputs)
 		}
-		opts := []index.QueryOption{
-			index.MaxDistance(q.k), index.Shingles(shingles), index.MaxShingleDistance(q.shingle),
-			index.Limit(q.limit), index.InScope(scope), index.By(q.method),
-		}
+		fps, opts := q.match.queries(docs)
+		opts = append(opts, index.MaxDistance(q.k), index.Limit(q.limit), index.InScope(scope), index.By(q.method))
 		if err := q.explain(ctx, len(fps), opts); err != nil {
 			return err
 		}

@@ -41,6 +41,8 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 		return usagef("-scope is for an index: a file of fingerprints has no scopes")
 	case s.call.given("shingle"):
 		return usagef("-shingle is for an index: a file of fingerprints has no second ones")
+	case s.call.given("length"):
+		return usagef("-length is for an index: a file of fingerprints has no lengths")
 	case s.k > scan.MaxDistance:
 		return usagef("-k is %d, want 0 to %d", s.k, scan.MaxDistance)
 	case file == "-" && slices.Contains(s.call.args, "-"):

@@ -103,7 +103,7 @@ func (m *soakModel) query(fp, shingle fingerprint.Fingerprint, k int, but uint64
 			continue
 		}
 		d := &m.docs[i]
-		if d.ID == 0 || d.ID == but || shingle != 0 && d.Shingle != 0 && shingle.Distance(d.Shingle) > index.DefaultMaxShingleDistance {
+		if d.ID == 0 || d.ID == but || shingle != 0 && d.Shingle != 0 && distance+shingle.Distance(d.Shingle) > index.DefaultMaxShingleDistance {
 			continue
 		}
 		matches = append(matches, index.Match{Document: *d, Distance: distance})

@@ -2,27 +2,51 @@ package eval
 
 import "runtime"
 
-// Rule says which pairs match: those within K bits whose Shingles are within
-// MaxShingleDistance bits; a negative one leaves the Shingles out.
+// Rule says which pairs match: those within K bits whose Shingles differ in at most
+// MaxShingleDistance bits less those, and of which one is at most MaxLengthRatio times as
+// long as the other one. What is negative is not looked at.
 type Rule struct {
-	K                  int
-	MaxShingleDistance int
+	K                  int     `json:"k"`
+	MaxShingleDistance int     `json:"maxShingleDistance"`
+	MaxLengthRatio     float64 `json:"maxLengthRatio"`
 }
 
-// NoShingle as a Rule's MaxShingleDistance leaves the Shingles out.
-const NoShingle = -1
+// Alone is the rule that looks at the fingerprints only.
+func Alone(k int) Rule { return Rule{k, -1, -1} }
 
-func (r Rule) matches(distance, shingle int) bool {
-	return distance <= r.K && (r.MaxShingleDistance < 0 || shingle <= r.MaxShingleDistance)
+// apart is how far the documents of a pair are from each other.
+type apart struct {
+	distance int
+	shingle  int     // -1: one of them has none
+	ratio    float64 // of their lengths; 0: the same
 }
 
-// counts are the pairs of one seed within MaxDistance, by the distance of their
-// fingerprints and of their Shingles. No rule needs more to be scored.
+// total is what MaxShingleDistance bounds.
+func (a *apart) total() int {
+	if a.shingle < 0 {
+		return 0
+	}
+	return a.distance + a.shingle
+}
+
+func (r Rule) matches(a *apart) bool {
+	return a.distance <= r.K && (r.MaxShingleDistance < 0 || a.total() <= r.MaxShingleDistance) && r.near(a)
+}
+
+// near reports whether the lengths let a pair match.
+func (r Rule) near(a *apart) bool { return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio }
+
+// byDistance counts pairs within MaxDistance, by the distance of their fingerprints and by
+// their total. No rule with the same MaxLengthRatio needs more to be scored.
+type byDistance [MaxDistance + 1][MaxDistance + 65]int64
+
+// counts are the pairs of one seed.
 type counts struct {
-	positive, negative [MaxDistance + 1][65]int64
+	positive, negative byDistance
 }
 
-func (l *Labelled) counts(seed int) *counts {
+// counts counts the pairs whose lengths let them match.
+func (l *Labelled) counts(seed int, r Rule) *counts {
 	docs := l.Documents.All
 	fps := make([]uint64, len(docs))
 	for i := range docs {
@@ -33,13 +57,17 @@ func (l *Labelled) counts(seed int) *counts {
 		if docs[a].empty() || docs[b].empty() || l.identical(a, b) {
 			return
 		}
-		distance, shingle := l.distances(seed, a, b)
+		apart := l.apart(seed, a, b)
+		if !r.near(&apart) {
+			return
+		}
+		distance, total := apart.distance, apart.total()
 		switch c := &workers[worker]; l.labels[ordered(a, b)].class {
 		case positive:
-			c.positive[distance][shingle]++
+			c.positive[distance][total]++
 		case between:
 		default:
-			c.negative[distance][shingle]++
+			c.negative[distance][total]++
 		}
 	})
 	all := &workers[0]
@@ -54,19 +82,20 @@ func (l *Labelled) counts(seed int) *counts {
 	return all
 }
 
-// distances of a pair. Where a Shingle is missing, nothing is asked of it.
-func (l *Labelled) distances(seed, a, b int) (distance, shingle int) {
+func (l *Labelled) apart(seed, a, b int) apart {
 	x, y := &l.Documents.All[a].Signatures[seed], &l.Documents.All[b].Signatures[seed]
-	if x.Shingle != 0 && y.Shingle != 0 {
-		shingle = x.Shingle.Distance(y.Shingle)
+	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
+	if x.Shingle != 0 && y.Shingle != 0 { // else one is a ready fingerprint
+		d.shingle = x.Shingle.Distance(y.Shingle)
+		d.ratio = float64(max(x.Features, y.Features)) / float64(max(1, min(x.Features, y.Features)))
 	}
-	return x.Fingerprint.Distance(y.Fingerprint), shingle
+	return d
 }
 
 func (c *counts) matching(r Rule) (positive, negative int64) {
 	for d := range c.positive {
 		for s := range c.positive[d] {
-			if r.matches(d, s) {
+			if d <= r.K && (r.MaxShingleDistance < 0 || s <= r.MaxShingleDistance) {
 				positive += c.positive[d][s]
 				negative += c.negative[d][s]
 			}

@@ -18,7 +18,7 @@ func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
 		for range seeds {
-			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Features: 100}
+			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Features: 100 + rng.IntN(40)}
 			if i > 0 && rng.IntN(2) == 0 { // near to another
 				other := places[rng.IntN(i)].Signatures[len(d.Signatures)]
 				s.Fingerprint, s.Shingle = other.Fingerprint, other.Shingle
@@ -71,7 +71,12 @@ func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negat
 			}
 			u, v := x.Signatures[seed], y.Signatures[seed]
 			match := u.Fingerprint.Distance(v.Fingerprint) <= r.K && x.Signatures[0].Features > 0 && y.Signatures[0].Features > 0
-			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 && u.Shingle.Distance(v.Shingle) > r.MaxShingleDistance {
+			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 &&
+				u.Shingle.Distance(v.Shingle)+u.Fingerprint.Distance(v.Fingerprint) > r.MaxShingleDistance {
+				match = false
+			}
+			longer, shorter := max(u.Features, v.Features), min(u.Features, v.Features)
+			if r.MaxLengthRatio >= 0 && u.Shingle != 0 && v.Shingle != 0 && float64(longer) > r.MaxLengthRatio*float64(shorter) {
 				match = false
 			}
 			switch sim := similarity[[2]int{a, b}]; {
@@ -114,7 +119,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(20)}
+		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(30) - 40*rng.IntN(2)*rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
 		report := labelled.Measure(rule)
 		points := []Point{report.Default}
 		for _, c := range report.Curves {
@@ -123,7 +128,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 		for _, p := range points {
 			var scores []Score
 			for s := range seeds {
-				positive, negative, score := naive(docs, pairs, Rule{p.K, p.MaxShingleDistance}, s)
+				positive, negative, score := naive(docs, pairs, p.Rule, s)
 				if positive != report.Positive || negative != report.Negative {
 					t.Fatalf("seed %d: %d positive and %d negative pairs, want %d and %d", seed, report.Positive, report.Negative, positive, negative)
 				}
@@ -138,7 +143,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 					square += math.Pow(*scores[i].fields()[f]-mean, 2) / (seeds - 1)
 				}
 				if !near(*got, mean) || !near(*p.Deviation.fields()[f], math.Sqrt(square)) {
-					t.Fatalf("seed %d, k=%d, shingle<=%d, field %d: %v ±%v, want %v ±%v", seed, p.K, p.MaxShingleDistance, f,
+					t.Fatalf("seed %d, %+v, field %d: %v ±%v, want %v ±%v", seed, p.Rule, f,
 						*got, *p.Deviation.fields()[f], mean, math.Sqrt(square))
 				}
 			}
@@ -171,7 +176,7 @@ func TestBestHasTheWantedPrecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if best := l.Measure(Rule{3, 14}).Best; best != nil && best.Precision < WantedPrecision {
+	if best := l.Measure(Rule{3, 14, -1}).Best; best != nil && best.Precision < WantedPrecision {
 		t.Errorf("%+v", best)
 	}
 }

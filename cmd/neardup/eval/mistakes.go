@@ -11,7 +11,8 @@ type Mistake struct {
 	False      bool // matches, and should not
 	A, B       string
 	Distance   int
-	Shingle    int
+	Shingle    int     // distance; -1: one of them has none
+	Ratio      float64 // of the lengths; 0: one is not known
 	Similarity float64 // -1: the pair has no label
 }
 
@@ -26,8 +27,7 @@ func (l *Labelled) Mistakes(r Rule, seed int) []Mistake {
 	var mu sync.Mutex
 	found := make(map[pair]bool)
 	nearPairs(fps, func(_, a, b int) {
-		distance, shingle := l.distances(seed, a, b)
-		if r.matches(distance, shingle) && !docs[a].empty() && !docs[b].empty() && !l.identical(a, b) {
+		if apart := l.apart(seed, a, b); r.matches(&apart) && !docs[a].empty() && !docs[b].empty() && !l.identical(a, b) {
 			mu.Lock()
 			found[ordered(a, b)] = true
 			mu.Unlock()
@@ -48,7 +48,8 @@ func (l *Labelled) Mistakes(r Rule, seed int) []Mistake {
 	mistakes := make([]Mistake, 0, len(wrong))
 	for _, p := range wrong {
 		m := Mistake{False: found[p], A: docs[p.a].ID, B: docs[p.b].ID, Similarity: -1}
-		m.Distance, m.Shingle = l.distances(seed, int(p.a), int(p.b))
+		apart := l.apart(seed, int(p.a), int(p.b))
+		m.Distance, m.Shingle, m.Ratio = apart.distance, apart.shingle, apart.ratio
 		if label, listed := l.labels[p]; listed {
 			m.Similarity = label.similarity
 		}

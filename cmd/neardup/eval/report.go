@@ -25,8 +25,7 @@ type Curve struct {
 
 // Point is the mean score of a rule over all seeds.
 type Point struct {
-	K                  int `json:"k"`
-	MaxShingleDistance int `json:"maxShingleDistance"`
+	Rule
 	Score
 	Deviation Score `json:"deviation"`
 }
@@ -35,10 +34,10 @@ type Point struct {
 const WantedPrecision = 0.98
 
 // maxShingleTried bounds the search for Report.Best.
-const maxShingleTried = 24
+const maxShingleTried = 28
 
-// Measure scores every k from 0 to MaxDistance without a limit for the Shingles and
-// with that of the rule, and the rule itself.
+// Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
+// and the rule itself.
 func (l *Labelled) Measure(rule Rule) *Report {
 	r := &Report{
 		Documents: len(l.Documents.All),
@@ -50,38 +49,60 @@ func (l *Labelled) Measure(rule Rule) *Report {
 	if len(l.Documents.All) > 0 {
 		r.Seeds = len(l.Documents.All[0].Signatures)
 	}
-	m := &measure{Labelled: l}
-	for seed := range r.Seeds {
-		m.seeds = append(m.seeds, l.counts(seed))
-	}
-	r.Curves = append(r.Curves, m.curve("k", NoShingle))
-	if limit := rule.MaxShingleDistance; limit >= 0 {
-		r.Curves = append(r.Curves, m.curve(fmt.Sprintf("k with shingle<=%d", limit), limit))
+	alone := l.measure(r.Seeds, Alone(0))
+	r.Curves = append(r.Curves, alone.curve("k"))
+	m := l.measure(r.Seeds, rule)
+	if conditions := rule.Conditions(); conditions != "" {
+		r.Curves = append(r.Curves, m.curve("k"+conditions))
 	}
 	r.Default = m.point(rule)
 	r.Best = m.best()
 	return r
 }
 
+// Conditions says what the rule asks for beside k.
+func (r Rule) Conditions() (text string) {
+	if r.MaxShingleDistance >= 0 {
+		text = fmt.Sprintf(", with the shingle <=%d", r.MaxShingleDistance)
+	}
+	if r.MaxLengthRatio >= 0 {
+		text += fmt.Sprintf(", length <=%g times", r.MaxLengthRatio)
+	}
+	return text
+}
+
+// measure scores rules that differ in k and MaxShingleDistance only.
 type measure struct {
 	*Labelled
+	rule  Rule
 	seeds []*counts
 }
+
+func (l *Labelled) measure(seeds int, r Rule) *measure {
+	m := &measure{Labelled: l, rule: r}
+	for seed := range seeds {
+		m.seeds = append(m.seeds, l.counts(seed, r))
+	}
+	return m
+}
+
+// with is the rule for another k and limit.
+func (m *measure) with(k, limit int) Rule { return Rule{k, limit, m.rule.MaxLengthRatio} }
 
 func (m *measure) point(r Rule) Point {
 	scores := make([]Score, len(m.seeds))
 	for i, c := range m.seeds {
 		scores[i] = m.score(c, r)
 	}
-	p := Point{K: r.K, MaxShingleDistance: r.MaxShingleDistance}
+	p := Point{Rule: r}
 	p.Score, p.Deviation = meanOf(scores)
 	return p
 }
 
-func (m *measure) curve(name string, limit int) Curve {
+func (m *measure) curve(name string) Curve {
 	c := Curve{Name: name}
 	for k := range MaxDistance + 1 {
-		c.Points = append(c.Points, m.point(Rule{k, limit}))
+		c.Points = append(c.Points, m.point(m.with(k, m.rule.MaxShingleDistance)))
 		if c.Points[k].F1 > c.Points[c.BestK].F1 {
 			c.BestK = k
 		}
@@ -94,7 +115,7 @@ func (m *measure) best() *Point {
 	var best *Point
 	for k := range MaxDistance + 1 {
 		for limit := range maxShingleTried + 1 {
-			p := m.point(Rule{k, limit})
+			p := m.point(m.with(k, limit))
 			if p.Precision >= WantedPrecision && (best == nil || p.F1 > best.F1) {
 				best = &p
 			}
