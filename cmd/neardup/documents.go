@@ -15,6 +15,7 @@ import (
 
 // input is a record on its way: a document with its signature, or a skip.
 type input struct {
+	unparsed  *corpus.Unparsed
 	record    corpus.Record
 	signature fingerprint.Signature
 	err       error
@@ -78,7 +79,7 @@ const (
 	maxAheadBytes = 64 << 20
 )
 
-// analyzed reads all records and makes their signatures on all cores. It yields
+// analyzed reads all records, parses them and makes their signatures on all cores. It yields
 // them in the order in which they were read. ready reports whether the next one
 // can be had without waiting.
 func analyzed(ctx context.Context, r *corpus.Reader, a *analyzer) (all iter.Seq2[*input, error], ready func() bool) {
@@ -138,9 +139,9 @@ func (p *pipeline) inOrder(ctx context.Context) iter.Seq[*input] {
 func (p *pipeline) read(ctx context.Context, r *corpus.Reader) {
 	defer close(p.work)
 	defer close(p.ordered)
-	for record, err := range r.Records(ctx) {
-		i := &input{record: record, err: err, done: make(chan struct{})}
-		if p.bytes.Acquire(ctx, weightOf(&i.record)) != nil {
+	for unparsed, err := range r.Unparsed(ctx) {
+		i := &input{unparsed: unparsed, err: err, done: make(chan struct{})}
+		if p.bytes.Acquire(ctx, weightOf(unparsed)) != nil {
 			return
 		}
 		select {
@@ -152,14 +153,23 @@ func (p *pipeline) read(ctx context.Context, r *corpus.Reader) {
 	}
 }
 
-func weightOf(r *corpus.Record) int64 { return min(int64(cap(r.Content)), maxAheadBytes) }
+func weightOf(u *corpus.Unparsed) int64 {
+	if u == nil {
+		return 0
+	}
+	return min(int64(u.Bytes()), maxAheadBytes)
+}
 
 func (p *pipeline) analyze(a *analyzer) {
 	for i := range p.work {
+		weight := weightOf(i.unparsed)
+		if i.err == nil {
+			i.record = i.unparsed.Parse()
+			i.unparsed = nil
+		}
 		if i.err == nil && i.record.Skip == nil {
 			i.signature, i.err = a.signature(&i.record)
 		}
-		weight := weightOf(&i.record)
 		i.record.Content = nil
 		p.bytes.Release(weight)
 		close(i.done)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -19,10 +20,12 @@ const maxEncodings = 4
 // bodyDecoder undoes the encodings of HTTP bodies. Its zero value is ready.
 type bodyDecoder struct {
 	gzip gzip.Reader
-	zstd *zstd.Decoder
+	zstd *zstd.Decoder // decodes on the caller's goroutine, so there is nothing to close
 }
 
-// decode gives the content of a payload in memory of its own. The headers are
+var bodyDecoders = sync.Pool{New: func() any { return new(bodyDecoder) }}
+
+// decode gives the content of a payload, whose body it may change. The headers are
 // taken as hints: many archives hold decoded bodies under the headers of
 // encoded ones, and some the other way round. A body that is cut short is a
 // document as far as it goes, as in a browser.
@@ -45,7 +48,6 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, repaired s
 	if len(encodings) > maxEncodings {
 		return nil, "", &Skip{Reason: "too many content encodings", Detail: fmt.Sprint(len(encodings))}
 	}
-	owned := false
 	for i := len(encodings) - 1; i >= 0; i-- {
 		r, problem := d.open(encodings[i], body)
 		if problem != nil {
@@ -58,7 +60,6 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, repaired s
 		if body, cut, problem = readBody(r, encodings[i], limit); problem != nil {
 			return nil, "", problem
 		}
-		owned = true
 		if cut {
 			repaired = encodings[i] + " body cut short"
 		}
@@ -66,9 +67,6 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, repaired s
 	if int64(len(body)) > limit {
 		large := tooLarge(int64(len(body)), limit)
 		return nil, "", &large
-	}
-	if !owned {
-		body = bytes.Clone(body)
 	}
 	return body, repaired, nil
 }
@@ -124,12 +122,6 @@ func (d *bodyDecoder) open(encoding string, body []byte) (r io.Reader, problem *
 		return nil, badBody(encoding, err)
 	}
 	return r, nil
-}
-
-func (d *bodyDecoder) close() {
-	if d.zstd != nil {
-		d.zstd.Close()
-	}
 }
 
 // readBody reads all of r, up to limit bytes. cut is true where it ends too

@@ -15,7 +15,7 @@ const lineFactor = 4
 // jsonLines reads an object a line.
 func (s *source) jsonLines() {
 	limit := lineFactor*s.opts.MaxDocument + 64<<10
-	reader := jsonReader{fields: s.opts.Fields, maxDocument: s.opts.MaxDocument}
+	reader := &jsonReader{fields: s.opts.Fields, maxDocument: s.opts.MaxDocument}
 	s.lines(int(limit), func(offset int64, line []byte, size int64) bool {
 		if line == nil {
 			return s.skip(offset, "", tooLarge(size, limit))
@@ -26,12 +26,16 @@ func (s *source) jsonLines() {
 		if len(bytes.TrimSpace(line)) == 0 {
 			return true
 		}
-		rec := reader.record(line)
-		rec.Offset = offset
-		return s.send(&rec)
+		line = bytes.Clone(line)
+		return s.sendUnparsed(&Unparsed{record: Record{Offset: offset}, bytes: cap(line), parse: func(rec *Record) {
+			parsed := reader.record(line)
+			parsed.Source, parsed.Number, parsed.Offset = rec.Source, rec.Number, rec.Offset
+			*rec = parsed
+		}})
 	})
 }
 
+// jsonReader is for any number of goroutines.
 type jsonReader struct {
 	fields      Fields
 	maxDocument int64
@@ -42,7 +46,7 @@ func (r *jsonReader) record(line []byte) (rec Record) {
 	skip := func(reason, detail string, err error) Record {
 		return Record{Key: rec.Key, Scope: rec.Scope, Skip: &Skip{Reason: reason, Detail: detail, Document: true, Err: err}}
 	}
-	if !json.Valid(line) {
+	if !validJSON(line) {
 		var value json.RawMessage
 		err := json.Unmarshal(line, &value)
 		return skip("bad json", fmt.Sprint(err), err)

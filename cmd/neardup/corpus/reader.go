@@ -89,14 +89,30 @@ func (r *Reader) Measure(ctx context.Context) error {
 
 // Records reads all inputs. An error ends the sequence: an input that cannot
 // be opened, or ctx. Everything else that goes wrong is a record with a Skip.
-// It is to be called once.
+// It is to be called once, and not beside Unparsed.
 func (r *Reader) Records(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
+		for u, err := range r.Unparsed(ctx) {
+			var rec Record
+			if err == nil {
+				rec = u.Parse()
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// Unparsed is Records for those who parse on several goroutines: finding
+// where a record ends must be done in order, undoing its encoding need not.
+func (r *Reader) Unparsed(ctx context.Context) iter.Seq2[*Unparsed, error] {
+	return func(yield func(*Unparsed, error) bool) {
 		for i, input := range r.inputs {
 			run := &run{Reader: r, ctx: ctx, input: i, yield: yield}
 			if err := run.readInput(input); err != nil {
 				if !run.stopped {
-					yield(Record{}, err)
+					yield(nil, err)
 				}
 				return
 			}
@@ -112,7 +128,7 @@ type run struct {
 	*Reader
 	ctx     context.Context
 	input   int
-	yield   func(Record, error) bool
+	yield   func(*Unparsed, error) bool
 	stopped bool // the receiver wants no more
 }
 
@@ -158,7 +174,7 @@ func (r *run) readFolder(path string) error {
 			}
 		}
 		if skip != nil {
-			r.emit(&Record{Source: entry.name, Number: 1, Key: entry.name, Skip: skip})
+			r.emit(&Unparsed{record: Record{Source: entry.name, Number: 1, Key: entry.name, Skip: skip}})
 		}
 		if r.stopped {
 			return nil
@@ -167,10 +183,10 @@ func (r *run) readFolder(path string) error {
 	return r.ctx.Err()
 }
 
-// emit counts a record and hands it over. It is false when to stop.
-func (r *run) emit(rec *Record) bool {
-	r.counter.count(r.input, rec)
-	if !r.yield(*rec, nil) {
+// emit hands a record over. It is false when to stop.
+func (r *run) emit(u *Unparsed) bool {
+	u.counter, u.input = &r.counter, r.input
+	if !r.yield(u, nil) {
 		r.stopped = true
 	}
 	return !r.stopped

@@ -11,13 +11,16 @@ type source struct {
 }
 
 // send completes a record and hands it over. It is false when to stop.
-func (s *source) send(rec *Record) bool {
+func (s *source) send(rec *Record) bool { return s.sendUnparsed(&Unparsed{record: *rec}) }
+
+// sendUnparsed is send for a record that parse has still to set.
+func (s *source) sendUnparsed(u *Unparsed) bool {
 	if s.ctx.Err() != nil { // what ended the file was the context
 		return false
 	}
 	s.number++
-	rec.Source, rec.Number = s.name, s.number
-	return s.emit(rec)
+	u.record.Source, u.record.Number = s.name, s.number
+	return s.emit(u)
 }
 
 // skip sends a record that is none.
@@ -93,7 +96,7 @@ func (s *source) endOfLines(partial int64) {
 }
 
 // lines calls f for each line that is not blank, without its line end. A line
-// above limit bytes is given as nil, with its size.
+// above limit bytes is given as nil, with its size. Lines are good until f returns.
 func (s *source) lines(limit int, f func(offset int64, line []byte, size int64) bool) {
 	var buf []byte
 	for {

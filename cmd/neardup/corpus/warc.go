@@ -1,6 +1,8 @@
 package corpus
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -18,8 +20,7 @@ const httpSlack = 1 << 20
 // none is expected, what is passed over is one skip.
 type archive struct {
 	*source
-	limit   int // of a record
-	body    bodyDecoder
+	limit   int     // of a record
 	header  []byte  // scratch
 	content []byte  // scratch
 	alone   bool    // the record began a gzip member
@@ -32,7 +33,6 @@ func newArchive(s *source) *archive {
 }
 
 func (a *archive) read() {
-	defer a.body.close()
 	for first := true; ; first = false {
 		a.skipBlankLines()
 		if len(a.w.peek(1)) > 0 {
@@ -68,9 +68,9 @@ func (a *archive) record() bool {
 	if b.damage != nil {
 		return a.lost(offset, h, b.damage)
 	}
-	rec := a.interpret(h, b)
-	rec.Offset, rec.Key = offset, h.uri
-	return a.send(&rec)
+	u := a.interpret(h, b)
+	u.record.Offset, u.record.Key = offset, h.uri
+	return a.sendUnparsed(u)
 }
 
 // lost reports a record that damage to the file ended, and goes on behind it
@@ -140,8 +140,8 @@ func passedBy(kind string) bool {
 }
 
 // interpret makes a record of a header and its block.
-func (a *archive) interpret(h recordHeader, b recordBlock) Record {
-	skip := func(s Skip) Record { return Record{Skip: &s} }
+func (a *archive) interpret(h recordHeader, b recordBlock) *Unparsed {
+	skip := func(s Skip) *Unparsed { return &Unparsed{record: Record{Skip: &s}} }
 	switch {
 	case passedBy(h.kind):
 		return skip(Skip{Reason: h.kind})
@@ -167,9 +167,10 @@ func (a *archive) interpret(h recordHeader, b recordBlock) Record {
 	return a.document(p, b)
 }
 
-// document decodes a payload and tells what it is.
-func (a *archive) document(p payload, b recordBlock) Record {
-	skip := func(s Skip) Record { s.Document = true; return Record{Skip: &s} }
+// document looks at what is known of a payload; what is left to do is to decode it
+// and to tell what it is.
+func (a *archive) document(p payload, b recordBlock) *Unparsed {
+	skip := func(s Skip) *Unparsed { s.Document = true; return &Unparsed{record: Record{Skip: &s}} }
 	media := mediaType(p.contentType)
 	if kind, open := declaredKind(media); kind == 0 && !open { // it need not be decoded
 		return skip(Skip{Reason: "not text: " + media})
@@ -180,21 +181,32 @@ func (a *archive) document(p payload, b recordBlock) Record {
 	if b.size > int64(len(b.content)) {
 		return skip(tooLarge(b.size, a.opts.MaxDocument))
 	}
-	content, repaired, problem := a.body.decode(p, a.opts.MaxDocument)
-	if problem != nil {
-		return skip(*problem)
+	p.body = bytes.Clone(p.body)
+	limit := a.opts.MaxDocument
+	return &Unparsed{record: Record{Repaired: b.repaired}, bytes: cap(p.body), parse: func(rec *Record) { rec.take(p, limit) }}
+}
+
+// take decodes the payload of a web archive's record and tells what it is.
+func (r *Record) take(p payload, limit int64) {
+	repaired := r.Repaired
+	r.Repaired = ""
+	d := bodyDecoders.Get().(*bodyDecoder)
+	content, decoded, problem := d.decode(p, limit)
+	bodyDecoders.Put(d)
+	kind, reason := Kind(0), "empty"
+	if problem == nil && len(content) > 0 {
+		kind, reason = classify(mediaType(p.contentType), content)
 	}
-	if len(content) == 0 {
-		return skip(Skip{Reason: "empty"})
+	switch {
+	case problem != nil:
+		r.Skip = problem
+	case reason != "":
+		r.Skip = &Skip{Reason: reason}
+	default:
+		r.Kind, r.ContentType, r.Content, r.Repaired = kind, p.contentType, content, cmp.Or(repaired, decoded)
+		return
 	}
-	kind, reason := classify(media, content)
-	if reason != "" {
-		return skip(Skip{Reason: reason})
-	}
-	if b.repaired != "" {
-		repaired = b.repaired
-	}
-	return Record{Kind: kind, ContentType: p.contentType, Content: content, Repaired: repaired}
+	r.Skip.Document = true
 }
 
 func (a *archive) accepts(status int) bool { return slices.Contains(a.opts.Statuses, status) }
