@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // flipped is an index of which everything is known, as bytes.
@@ -254,7 +255,7 @@ func flips() int {
 // TestEveryFlippedByteIsHarmlessOrFound: one byte of any file of an index is another one.
 // Open refuses the index, or Verify finds it, or everything is as it was.
 func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
-	start := seed(t)
+	start := testseed.Of(t)
 	rng := rand.New(rand.NewPCG(start, 0))
 	f := newFlipped(t, rng)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f.files)), func(name string) bool { return len(f.files[name]) == 0 })
@@ -302,7 +303,7 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 // TestDamagedBlockIsAnErrorAndNoPanic: Pebble ends the process over a block with a wrong
 // checksum unless it is told not to. Who reads it gets an error that names the file.
 func TestDamagedBlockIsAnErrorAndNoPanic(t *testing.T) {
-	f := newFlipped(t, rand.New(rand.NewPCG(seed(t), 1)))
+	f := newFlipped(t, rand.New(rand.NewPCG(testseed.Of(t), 1)))
 	for i, name := range slices.Sorted(maps.Keys(f.files)) {
 		data, readOnly := f.files[name], i%2 == 0
 		if !strings.HasSuffix(name, ".sst") || testing.Short() && i > 2 {

@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // countdown is a context that is cancelled when it is asked for the n-th time.
@@ -78,7 +79,7 @@ func usedIndex(t *testing.T, rng *rand.Rand) *vfs.MemFS {
 // TestCancelledWorkChangesNothing cancels loads and compactions at each point where they
 // look at their context, or at some of them.
 func TestCancelledWorkChangesNothing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seed(t), 3))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 3))
 	plan, err := index.Design3.Plan(6)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func same(a, b wholeState) bool {
 // TestFailedLoadChangesNothing: what the documents are read from fails, or panics.
 func TestFailedLoadChangesNothing(t *testing.T) {
 	ctx := context.Background()
-	rng := rand.New(rand.NewPCG(seed(t), 4))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 4))
 	used := usedIndex(t, rng)
 	before := stateOf(t, used.CrashClone(vfs.CrashCloneCfg{}))
 	unreadable := errors.New("unreadable")
@@ -212,7 +213,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 
 // TestIteratorThatPanics leaves the index as it was, and closed.
 func TestIteratorThatPanics(t *testing.T) {
-	fsys := usedIndex(t, rand.New(rand.NewPCG(seed(t), 5)))
+	fsys := usedIndex(t, rand.New(rand.NewPCG(testseed.Of(t), 5)))
 	before := stateOf(t, fsys)
 	seq := func(yield func(index.Document, error) bool) {
 		for i := range 5000 {

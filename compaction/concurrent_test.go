@@ -17,6 +17,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // lives are when documents came and went, by the clock of the test: when the call that
@@ -314,7 +315,7 @@ func (f failing) Write(line []byte) (int, error) {
 // TestQueriesWhileOthersWriteToAPackedIndex wants in every answer what was there before
 // it was asked for and stayed, and nothing that was gone by then.
 func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seed(t), 6))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 6))
 	steps := 150
 	if raceEnabled {
 		steps = 30

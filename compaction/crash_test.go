@@ -19,6 +19,7 @@ import (
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // task is something that this package does to an index, and what must come of it.
@@ -278,7 +279,7 @@ func orderly(fsys vfs.FS) bool {
 // The machine stops before every operation on the file system in turn. The index is as
 // it was or as it is to be, and goes on from there.
 func TestCrash(t *testing.T) {
-	seed, rounds := seed(t), uint64(1)
+	seed, rounds := testseed.Of(t), uint64(1)
 	if atLength() {
 		rounds = 4
 	}

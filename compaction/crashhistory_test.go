@@ -20,6 +20,7 @@ import (
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // crashPoints is at how many moments the machine stops in TestCrashHistories.
@@ -463,7 +464,7 @@ func (h *crashHistory) crash() {
 // then is one of the states since the last that was durable, whole: every document that
 // was acknowledged, nothing by half, and every query answers for just that.
 func TestCrashHistories(t *testing.T) {
-	seed, want := seed(t), crashPoints(t)
+	seed, want := testseed.Of(t), crashPoints(t)
 	const side = 2
 	var moments, histories atomic.Int64
 	t.Run("side by side", func(t *testing.T) {

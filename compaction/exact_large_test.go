@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/store"
 )
 
@@ -91,7 +92,7 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 		t.Skip("it has no races of its own, and takes long")
 	}
 	ctx, fsys := context.Background(), vfs.NewMem()
-	s := seed(t)
+	s := testseed.Of(t)
 	rng := rand.New(rand.NewPCG(s, 1))
 	// Besides scattered fingerprints, there are 200,000 of one prefix in each table, and
 	// 50,000 without a gap.

@@ -12,6 +12,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // exactness takes an index from state to state and compares its answers with those of
@@ -240,7 +241,7 @@ func TestQueryIsExactInEveryState(t *testing.T) {
 	if raceEnabled {
 		size, tables = 300, 4
 	}
-	s := seed(t)
+	s := testseed.Of(t)
 	plans := plansToCheck(t, tables)
 	for i, p := range plans {
 		if !atLength() && uint64(i)%3 != s%3 {

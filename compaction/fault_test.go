@@ -21,6 +21,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // operation is the n-th of its kind on files of such a name; the first is 0.
@@ -118,7 +119,7 @@ func loadBeyondMemory(t *testing.T, r *rand.Rand) (*vfs.MemFS, task) {
 // on. An error comes back that is the file system's, the index is as it was or as it is
 // to be, which the error tells, nothing is left beside it, and it is not locked.
 func TestFaults(t *testing.T) {
-	seed := seed(t)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	all := tasks(t, r)
 	fsys, beyond := loadBeyondMemory(t, r)
@@ -212,7 +213,7 @@ func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome st
 // Pebble takes what it can not read of a file for nothing when it excises the middle of
 // it, and so would lose what is beside the tables. Every read of a compaction fails in turn.
 func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
-	r := rand.New(rand.NewPCG(seed(t), 1))
+	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
 	found := vfs.NewCrashableMem()
 	used := makeUsed(t, found, r)
 	task := task{"compact", []state{used}, used.packed("after"), run(compaction.Options{CacheBytes: 1})}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // The ways in which the n-th operation on the file system fails.
@@ -351,7 +352,7 @@ func (f *faultRun) run() error {
 // meets it says so or does what it should; what is there can be read, later writes
 // work or say why they do not, and opened again the index is whole.
 func TestEveryOperationFails(t *testing.T) {
-	seed, step := seed(t), uint64(40)
+	seed, step := testseed.Of(t), uint64(40)
 	switch {
 	case atLength():
 		step = 1

@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // openIndex opens an index that is closed when the test ends.
@@ -79,7 +80,7 @@ func withoutRepeats(docs []index.Document) (batches [][]index.Document) {
 // to another. There must be no difference.
 func TestLoadIsAdd(t *testing.T) {
 	ctx := context.Background()
-	s := seed(t)
+	s := testseed.Of(t)
 	sizes := []int{10, 300, 3000, 60_000} // most of the last one is more than fits in the least memory
 	if raceEnabled {
 		sizes = sizes[:3]

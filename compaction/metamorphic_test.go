@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // script is a history without a word on how it is run.
@@ -307,7 +308,7 @@ func TestMetamorphic(t *testing.T) {
 	case os.Getenv("NEARDUP_CI") != "":
 		scripts, variants = 16, 6
 	}
-	seed := seed(t)
+	seed := testseed.Of(t)
 	for n := range scripts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()

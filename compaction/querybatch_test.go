@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // batchIndex opens an index with packed and live documents, some of them with keys,
@@ -129,7 +130,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 			if plan.Probes() > 200 {
 				n, q = size/3, 40
 			}
-			rng := rand.New(rand.NewPCG(seed(t), uint64(i)))
+			rng := rand.New(rand.NewPCG(testseed.Of(t), uint64(i)))
 			x, fps := batchIndex(t, rng, plan, n, index.Options{FilterBytes: filterBytes[i%2*3], CacheBytes: cacheBytes[i%len(cacheBytes)]})
 			var queries []fingerprint.Fingerprint
 			for _, fp := range queriesNear(rng, fps, q, plan.MaxDistance) {

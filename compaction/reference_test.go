@@ -8,8 +8,6 @@ import (
 	"math/bits"
 	"os"
 	"slices"
-	"strconv"
-	"testing"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -18,23 +16,6 @@ import (
 
 // atLength reports whether the tests are to run at full length.
 func atLength() bool { return os.Getenv("NEARDUP_LONG") != "" }
-
-// seed is fixed by default, and another one each time at full length. NEARDUP_SEED
-// repeats a run.
-func seed(t testing.TB) uint64 {
-	s := uint64(1)
-	if atLength() {
-		s = uint64(time.Now().UnixNano())
-	}
-	if text := os.Getenv("NEARDUP_SEED"); text != "" {
-		var err error
-		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("NEARDUP_SEED=%d", s)
-	return s
-}
 
 // collidingKeys returns two different strings with the same xxhash64. Of the 64-byte
 // input, each lane takes v = rotl(v + word*prime2, 31) * prime1 twice; what differs in

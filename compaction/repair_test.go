@@ -15,6 +15,7 @@ import (
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/store"
 )
 
@@ -98,7 +99,7 @@ func (f *flipped) lost(t *testing.T, got map[uint64]index.Document) (lost int) {
 
 // TestRepairOfWholeIndex changes nothing that can be seen.
 func TestRepairOfWholeIndex(t *testing.T) {
-	f := newFlipped(t, rand.New(rand.NewPCG(seed(t), 2)))
+	f := newFlipped(t, rand.New(rand.NewPCG(testseed.Of(t), 2)))
 	report, docs, err := f.repaired(t, f.with(t, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func TestRepairOfWholeIndex(t *testing.T) {
 // TestRepairOfFlippedBytes: one byte of any file is another one. What comes of a repair is
 // whole, and has all documents but those that were in one block.
 func TestRepairOfFlippedBytes(t *testing.T) {
-	start := seed(t)
+	start := testseed.Of(t)
 	rng := rand.New(rand.NewPCG(start, 3))
 	f := newFlipped(t, rng)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f.files)), func(name string) bool { return len(f.files[name]) == 0 })
@@ -141,7 +142,7 @@ func TestRepairOfFlippedBytes(t *testing.T) {
 
 // TestRepairWithoutManifest: what says which files there are is gone, or is nonsense.
 func TestRepairWithoutManifest(t *testing.T) {
-	f := newFlipped(t, rand.New(rand.NewPCG(seed(t), 4)))
+	f := newFlipped(t, rand.New(rand.NewPCG(testseed.Of(t), 4)))
 	changed := map[string][]byte{}
 	for name, data := range f.files {
 		if strings.HasPrefix(name, "MANIFEST-") {
@@ -164,7 +165,7 @@ func TestRepairWithoutManifest(t *testing.T) {
 
 // TestRepairOfWrongEntries: every file is whole, and what is in them is wrong.
 func TestRepairOfWrongEntries(t *testing.T) {
-	f := newFlipped(t, rand.New(rand.NewPCG(seed(t), 5)))
+	f := newFlipped(t, rand.New(rand.NewPCG(testseed.Of(t), 5)))
 	fsys := f.with(t, nil)
 	s, err := store.Open("ix", store.Options{FS: fsys})
 	if err != nil {
@@ -200,7 +201,7 @@ func TestRepairOfWrongEntries(t *testing.T) {
 // TestRepairIntoAnotherFolder leaves the index where it is; and what is there is refused.
 func TestRepairIntoAnotherFolder(t *testing.T) {
 	ctx := context.Background()
-	f := newFlipped(t, rand.New(rand.NewPCG(seed(t), 6)))
+	f := newFlipped(t, rand.New(rand.NewPCG(testseed.Of(t), 6)))
 	fsys := f.with(t, nil)
 	for _, want := range []error{nil, fs.ErrExist} {
 		report, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{FS: fsys, Dest: "better"})
@@ -234,7 +235,7 @@ func TestRepairIntoAnotherFolder(t *testing.T) {
 // TestRepairOfHoles: some bytes of a table are zero. No document is lost in silence, and
 // none that only other files have.
 func TestRepairOfHoles(t *testing.T) {
-	start := seed(t)
+	start := testseed.Of(t)
 	rng := rand.New(rand.NewPCG(start, 7))
 	f := newFlipped(t, rng)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f.files)), func(name string) bool { return !strings.HasSuffix(name, ".sst") })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // diskBytes adds up the files of an index.
@@ -35,7 +36,7 @@ func diskBytes(t *testing.T, fsys vfs.FS) (bytes uint64) {
 // do, say of the index with what there is.
 func TestReportsAreTrue(t *testing.T) {
 	ctx, fsys := context.Background(), vfs.NewMem()
-	rng := rand.New(rand.NewPCG(seed(t), 1))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 1))
 	opts := index.Options{FS: fsys, Durability: index.NoSync}
 	var fps []uint64 // all distinct, so entries are documents
 	check := func(what string, before uint64, entriesBefore int, do func() (compaction.Report, error)) uint64 {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // naiveComponents joins the nodes of pairs until nothing changes.
@@ -70,7 +72,7 @@ func equalClusters(c *Clusters, want [][]Node) bool {
 }
 
 func TestClustersAreThoseOfComparingAll(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	for _, shape := range shapes {
 		for _, n := range []int{0, 1, 2, 120} {

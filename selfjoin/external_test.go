@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // inParts yields fingerprints some at a time.
@@ -65,7 +67,7 @@ func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 }
 
 func TestExternalPairsAreThoseOfComparingAll(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	for _, shape := range shapes {
 		n := 2000
 		if shape.name == "few bits" || shape.name == "ball" || shape.name == "numbers" {

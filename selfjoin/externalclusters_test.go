@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // wantedCluster is an ExternalCluster with its members.
@@ -87,7 +89,7 @@ func equalWanted(a, b wantedCluster) bool {
 }
 
 func TestExternalClustersAreThoseInMemory(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 11))
 	for _, shape := range shapes {
 		for _, n := range []int{0, 1, 2, 1500} {
@@ -121,7 +123,7 @@ func TestExternalClustersOfALongChain(t *testing.T) {
 	if testing.Short() {
 		n = 5000
 	}
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 12))
 	// Each one differs from the one before in a bit, as the numbers of a Gray code do.
 	fps := fill(n, func(i int, _ []fp) fp { return fp(i^i>>1) * 0x8000_0001 })
@@ -305,7 +307,7 @@ func labelsIn(t *testing.T, file *recordFile[[1]uint64]) (labels []fp) {
 }
 
 func TestLabelsOfWindows(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 13))
 	for range 100 {
 		n := 1 + r.IntN(400)
@@ -324,7 +326,7 @@ func TestLabelsOfWindows(t *testing.T) {
 }
 
 func TestLabelsOfStars(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 14))
 	for range 30 {
 		n := 1 + r.IntN(400)
@@ -342,7 +344,7 @@ func TestLabelsOfStars(t *testing.T) {
 }
 
 func TestContractedEdgesConnectTheSame(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 15))
 	for range 100 {
 		g := randomGraph(r, 1+r.IntN(100))

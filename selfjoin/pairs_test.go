@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // naive compares all with all.
@@ -126,8 +128,7 @@ func fill(n int, f func(i int, before []fp) fp) []fp {
 }
 
 func TestPairsAreThoseOfComparingAll(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -165,7 +166,7 @@ func difference(got, want []Pair) string {
 // TestPairsOfManyAreThoseOfComparingAll goes where collections are divided by all
 // workers together, and parts again.
 func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	for _, shape := range shapes {
 		n := 20_000
 		if testing.Short() {

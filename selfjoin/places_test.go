@@ -4,10 +4,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 func TestPlacesAreWhereTheCopiesAre(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 3))
 	for _, n := range []int{0, 1, 2, 100, 20_000} {
 		fps := fill(n, func(int, []fp) fp { return fp(r.IntN(1+n/2)) << (r.IntN(2) * 40) })

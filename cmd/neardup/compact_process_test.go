@@ -16,6 +16,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // contents are the documents that an index should have.
@@ -130,8 +131,7 @@ type change struct {
 // A compaction or an import that is killed at any moment has been done or not, as a
 // whole, and can be done again.
 func TestKillCompaction(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 4))
 	kills := 20
 	if testing.Short() { // as under the race detector, with which every run takes ten times as long

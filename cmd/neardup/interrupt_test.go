@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // interrupted starts the command, hands it some lines, sends it a signal once ready
@@ -95,7 +97,7 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 
 // A signal ends import with nothing stored, and compact with nothing changed.
 func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
-	r := rand.New(rand.NewPCG(rand.Uint64(), 8))
+	r := rand.New(rand.NewPCG(testseed.Of(t), 8))
 	dir := filepath.Join(t.TempDir(), "ix")
 	c := makeIndex(t, dir, r)
 	want := c.exported()

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // These tests run the command as a process of its own: the test binary stands in
@@ -73,8 +75,7 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 // What dedup has printed survives kill -9, and a rerun ends with the same set of
 // documents as one clean run.
 func TestKillAndRerun(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	kills, pages := 5, 2000
 	if testing.Short() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 func shortSoak(seed uint64) SoakOptions {
@@ -24,8 +25,7 @@ func shortSoak(seed uint64) SoakOptions {
 // A soak of a few seconds makes every kind of call, finds nothing wrong, and leaves
 // nothing behind but what it was asked for.
 func TestSoak(t *testing.T) {
-	o := shortSoak(rand.Uint64())
-	t.Logf("seed %d", o.Seed)
+	o := shortSoak(testseed.Of(t))
 	o.Dir = t.TempDir() + "/ix"
 	report, err := Soak(t.Context(), o)
 	if err != nil {
