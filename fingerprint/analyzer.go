@@ -40,7 +40,8 @@ type Signature struct {
 type Analyzer struct {
 	options Options
 	name    string
-	plain   bool // the default pipeline but for Cap and ShortWords
+	plain   bool // the default pipeline but for Cap, Hash and ShortWords
+	stretch int
 	pool    sync.Pool
 }
 
@@ -49,9 +50,9 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &Analyzer{options: o, name: o.name()}
+	a := &Analyzer{options: o, name: o.name(), stretch: stretchSize}
 	a.plain = o.pairs() && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
-		o.Hash == XXH64 && o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
+		o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
 }
@@ -79,10 +80,11 @@ type scratch struct {
 	tokens   tokenizer
 	batch    []uint64 // hashes of some tokens
 	windows  []uint64 // hashes of their windows
-	places   []int32  // where the windows are new
+	pairs    []uint64 // and of the first two tokens of those
 	chosen   []uint64 // those of the hashes that count
-	features tally
-	shingles tally
+	taken    int      // tokens of this stretch so far
+	features counts
+	shingles set
 	text     Accumulator
 	order    Accumulator // of the Shingle
 	listed   listing
@@ -91,8 +93,8 @@ type scratch struct {
 // release puts scratch memory back, but for what an unusual text made large.
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
-	if cap(sc.batch) > 16*batchSize || cap(sc.windows) > keptListing {
-		sc.batch, sc.windows, sc.chosen, sc.places = nil, nil, nil, nil
+	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptListing {
+		sc.batch, sc.windows, sc.chosen, sc.pairs = nil, nil, nil, nil
 	}
 	if len(sc.listed.raw.spans) > keptListing {
 		sc.listed = listing{}
@@ -100,11 +102,16 @@ func (a *Analyzer) release(sc *scratch) {
 	a.pool.Put(sc)
 }
 
-// batchSize is how many tokens go through the stages of the pipeline at a time.
-// A Short text fits into one batch.
+// What follows is for the default pipeline.
 const (
-	batchSize          = 1024
+	// batchSize is how many tokens, or a few more, are counted at a time. All of a Short
+	// text are in one batch, up to maxPlainShortWords with four to a word.
+	batchSize          = 512
 	maxPlainShortWords = 100
+
+	// stretchSize bounds what a text can claim: a longer one is counted in stretches of so
+	// many tokens, as if what came before had not been there.
+	stretchSize = 1 << 20
 )
 
 // simple is the default pipeline. Nothing needs a token's text, so a token is its
@@ -112,12 +119,9 @@ const (
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.order.Reset()
-	// Sparse tables, as a collision costs a misprediction, but within the cache; large
-	// texts grow theirs.
-	sc.features.begin(min(2*len(text), 1<<16))
-	sc.shingles.begin(min(4*len(text), 1<<16))
+	sc.begin(len(text))
 	t := &sc.tokens
-	t.begin(text, XXH64, nil)
+	t.begin(text, a.options.Hash, nil)
 
 	total, carried := 0, 0 // carried: tokens of the batch before, for the windows that begin there
 	for {
@@ -125,8 +129,8 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		sc.batch = batch
 		total += len(batch) - carried
 		a.options.seedAll(batch[carried:])
-		sc.count(batch[carried:], a.options.cap())
-		sc.shingle(batch, total == len(batch) && t.done(), true)
+		sc.shingleShort(batch, total == len(batch) && t.done())
+		a.take(sc, batch, carried, len(text))
 		if t.done() {
 			break
 		}
@@ -144,6 +148,31 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		sig.Fingerprint = sc.text.Fingerprint()
 	}
 	return sig
+}
+
+// begin makes the tables for a new stretch of a text of so many bytes. They are
+// large, for few hashes to find their slot taken, but within the caches.
+func (sc *scratch) begin(size int) {
+	sc.taken = 0
+	sc.features.begin(min(size/2, 1<<15))
+	sc.shingles.begin(min(size, 1<<19))
+}
+
+// take counts a batch of tokens, the carried ones of which are there for the windows
+// only.
+func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
+	for {
+		end := min(len(batch), carried+a.stretch-sc.taken)
+		sc.count(batch[carried:end], a.options.cap())
+		sc.shingle(batch[:end], true)
+		sc.taken += end - carried
+		if end == len(batch) {
+			return
+		}
+		from := max(0, end-shingleSize+1)
+		batch, carried = batch[from:], end-from
+		sc.begin(size)
+	}
 }
 
 // count adds tokens as features of weight min(count, cap): a token counts while

@@ -27,8 +27,11 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 // naiveSignature is the oracle for all options but phrases: strings, maps and
 // 64 counters, from the definitions in the documentation.
 func naiveSignature(o Options, text string) Signature {
-	hash := func(s string) uint64 { return xxhash.Sum64String(s) }
-	if o.Hash == HashFNV1 {
+	hash := func(s string) uint64 { return hashToken([]byte(s)) }
+	switch o.Hash {
+	case XXH64:
+		hash = xxhash.Sum64String
+	case HashFNV1:
 		hash = FNV1
 	}
 	if unseeded := hash; o.Seed != 0 {
@@ -209,7 +212,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		}
 		texts[fmt.Sprintf("random %d", n)] = b.String()
 	}
-	options := append(goldenOptions(t), Options{Seed: 1}, Options{Seed: math.MaxUint64, Window: 2, Weight: Log})
+	options := append(goldenOptions(t), Options{Seed: 1}, Options{Hash: XXH64}, Options{Seed: math.MaxUint64, Window: 2, Weight: Log})
 	for _, o := range options {
 		if o.Phrases != nil {
 			continue
@@ -219,6 +222,66 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 			if got, want := a.Text(text), naiveSignature(o, text); got != want {
 				t.Errorf("%s, %s, seed %d: %+v, want %+v", a.Name(), name, seed, got, want)
 			}
+		}
+	}
+}
+
+// A text that takes several chunks and batches, and all of a Short one's tokens, whatever stands
+// between them.
+func TestLongTexts(t *testing.T) {
+	needUnicode15(t)
+	const seed = 29
+	rng := rand.New(rand.NewPCG(seed, 0))
+	a := newAnalyzer(t, Options{})
+	words := strings.Fields(languages[1].write(rng, 3_000))
+	for range 40 {
+		var b strings.Builder
+		for range 1 + rng.IntN(60) {
+			b.WriteString(words[rng.IntN(len(words))])
+			b.WriteString(strings.Repeat(" ", 1+rng.IntN(2)*rng.IntN(2*chunkSize)))
+			if rng.IntN(20) == 0 {
+				b.WriteString(strings.Repeat("xyz", rng.IntN(chunkSize)))
+			}
+		}
+		if got, want := a.Text(b.String()), naiveSignature(Options{}, b.String()); got != want {
+			t.Fatalf("seed %d, %d bytes: %+v, want %+v", seed, b.Len(), got, want)
+		}
+	}
+}
+
+// A text longer than a stretch is as its stretches are, one after the other.
+func TestStretches(t *testing.T) {
+	const seed = 37
+	rng := rand.New(rand.NewPCG(seed, 0))
+	tokens := naiveTokens(languages[0].write(rng, 20_000))
+	text := strings.Join(tokens, " ")
+	for _, size := range []int{1, 2, 3, 4, 5, 7, 100, batchSize, 1000, len(tokens), len(tokens) + 1} {
+		var text64, shingle64 sums
+		for start := 0; start < len(tokens); start += size {
+			counts, seen := map[string]int{}, map[string]bool{}
+			for i := start; i < min(start+size, len(tokens)); i++ {
+				if counts[tokens[i]]++; counts[tokens[i]] <= 32 {
+					text64.add(hashToken([]byte(tokens[i])), 1)
+				}
+				if i < 3 || seen[strings.Join(tokens[i-3:i+1], " ")] {
+					continue
+				}
+				seen[strings.Join(tokens[i-3:i+1], " ")] = true
+				hash := func(s string) uint64 { return hashToken([]byte(s)) }
+				shingle64.add(naiveWindowHash(strings.Join(tokens[i-3:i+1], " "), hash), 1)
+				text64.add(naiveWindowHash(strings.Join(tokens[i-3:i-1], " "), hash), 1)
+			}
+		}
+		a := newAnalyzer(t, Options{})
+		a.stretch = size
+		want := Signature{text64.fingerprint(), shingle64.fingerprint(), len(tokens), false}
+		if got := a.Text(text); got != want {
+			t.Errorf("seed %d, stretches of %d: %+v, want %+v", seed, size, got, want)
+		}
+		a = newAnalyzer(t, Options{StopWords: NewStopWords()})
+		a.stretch = size
+		if got := a.Text(text); got.Shingle != want.Shingle {
+			t.Errorf("seed %d, stretches of %d: %+v with stop words, want %+v", seed, size, got, want)
 		}
 	}
 }
@@ -236,7 +299,7 @@ func TestPhrases(t *testing.T) {
 		})
 	}
 	const text = "NEW York new york, city: the state of the art in York"
-	o := Options{Phrases: phrases, StopWords: NewStopWords("of", "the"), Weight: Count, ShortWords: -1}
+	o := Options{Phrases: phrases, StopWords: NewStopWords("of", "the"), Weight: Count, ShortWords: -1, Hash: XXH64}
 	want := simhash("new", "york", "new", "york", "city", "state", "art", "in", "york", "new york", "new york city", "state of the art")
 	if got := newAnalyzer(t, o).Text(text); got.Fingerprint != want || got.Features != 12 {
 		t.Errorf("besides their words: %+v, want %v", got, want)
@@ -278,7 +341,7 @@ func TestShort(t *testing.T) {
 	if near < 10 {
 		t.Errorf("short texts that differ in a word are at distance %d", near)
 	}
-	if got := newAnalyzer(t, Options{ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(xxhash.Sum64String("word")) {
+	if got := newAnalyzer(t, Options{ShortWords: -1, Hash: XXH64}).Text("word"); got.Short || got.Fingerprint != Fingerprint(xxhash.Sum64String("word")) {
 		t.Errorf("ShortWords -1: %+v", got)
 	}
 }
@@ -286,7 +349,7 @@ func TestShort(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
 	all := append(goldenOptions(t),
-		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 100}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{StopWords: NewStopWords("x")})
+		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 100}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{Hash: XXH64}, Options{StopWords: NewStopWords("x")})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -345,7 +408,7 @@ func (n named) Name() string { return n.name }
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
 		{Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
-		{Weigher: rarity{}, Weight: Sqrt}, {Weigher: rarity{}, Cap: 3}, {Hash: 2}, {Hash: -1}, {ReplacePhrases: true},
+		{Weigher: rarity{}, Weight: Sqrt}, {Weigher: rarity{}, Cap: 3}, {Hash: 3}, {Hash: -1}, {ReplacePhrases: true},
 		{ShortWords: maxShortWords + 1}, {Weigher: named{}}, {Stemmer: named{name: "two words"}}, {Stemmer: named{name: "é"}},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {

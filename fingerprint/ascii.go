@@ -24,6 +24,15 @@ func wordBytes(x uint64) (word, lower uint64) {
 	return letter | digit&highBits&^x, x | letter>>2
 }
 
+// wholeBytes makes a byte of ones of each byte that a mask marks.
+func wholeBytes(mask uint64) uint64 { return mask<<1 - mask>>7 }
+
+// notZero gives a bit for each byte of x, the first the lowest: whether it is not 0.
+func notZero(x uint64) uint64 {
+	mask := (x&^highBits + ^uint64(highBits) | x) & highBits
+	return mask >> 7 * 0x0102040810204080 >> 56
+}
+
 // firstByte is the number of the first byte that a mask marks, 8 for none.
 func firstByte(mask uint64) int { return bits.OnesCount64((mask-1)&^mask) >> 3 }
 
@@ -39,67 +48,14 @@ func load(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64(last[:])
 }
 
-// asciiBlock is the most that asciiTokens gives at a time.
-const asciiBlock = 128
-
-// asciiTokens hashes ASCII words of up to 7 bytes, in lower case. It stops when
-// out is full, within 8 bytes of the end of the text, and at a token that is longer or
-// has other characters; it gives the number of hashes and the place. All is in
-// one loop without calls, so that the processor looks for the next word while it
-// hashes this one.
-func asciiTokens(out *[asciiBlock]uint64, text []byte, i int) (n, next int) {
-	for i+8 <= len(text) && n < len(out) {
-		x := binary.LittleEndian.Uint64(text[i:])
-		word, lower := wordBytes(x)
-		end := ^word & highBits
-		if end == 0 || x&end&-end != 0 {
-			break
-		}
-		before := (end - 1) &^ end // all bits before the mark of the first other byte
-		size := bits.OnesCount64(before) >> 3
-		h := prime5 + uint64(size)
-		four, last := takeFour(h, lower), lower>>32
-		if size&4 == 0 {
-			four, last = h, lower
-		}
-		one := takeOne(four, last)
-		two := takeOne(one, last>>8)
-		three := takeOne(two, last>>16)
-		h = four
-		if size&3 > 0 {
-			h = one
-		}
-		if size&3 > 1 {
-			h = two
-		}
-		if size&3 > 2 {
-			h = three
-		}
-		out[n] = mix(h)
-		if size > 0 {
-			n++
-		}
-		i += firstByte((word | x&highBits) &^ before)
+// asciiFolds is what each ASCII byte becomes: a letter or digit in lower case, or 0.
+var asciiFolds = func() (folds [0x80]uint8) {
+	for c := range folds {
+		word, lower := wordBytes(uint64(c))
+		folds[c] = uint8(lower & wholeBytes(word))
 	}
-	return n, i
-}
-
-// longASCII hashes an ASCII word of 8 to 15 bytes at i, in lower case; size is 0
-// if there is none.
-func longASCII(text []byte, i int) (h uint64, size int) {
-	if i+16 > len(text) {
-		return 0, 0
-	}
-	word, first := wordBytes(binary.LittleEndian.Uint64(text[i:]))
-	x := binary.LittleEndian.Uint64(text[i+8:])
-	rest, lower := wordBytes(x)
-	end := ^rest & highBits
-	if word != highBits || end == 0 || x&end&-end != 0 {
-		return 0, 0
-	}
-	size = firstByte(end)
-	return hashRest(takeEight(prime5+8+uint64(size), first), lower, size), 8 + size
-}
+	return folds
+}()
 
 // UTF-8 characters at the low end of eight bytes of text. The tests are exact but
 // for surrogates, which are separators in the class table, as are the bytes

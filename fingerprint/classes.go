@@ -75,19 +75,12 @@ func singleUnits(r rune) int {
 
 const tableEnd = 0x20000
 
-// Kana and the ideographs of the basic plane.
-const (
-	ideographStart = 0x3000
-	ideographEnd   = 0xA000
-)
-
 // tables are classRuns and foldRanges, spread out for speed (128 KiB and some 15
-// KiB), and the hashes of ideographs (224 KiB).
+// KiB).
 type tables struct {
-	ideograph [ideographEnd - ideographStart]uint64
-	class     [tableEnd]class
-	fold      [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
-	twoByte   [0x800]uint16               // see fillTwoByte
+	class   [tableEnd]class
+	fold    [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
+	twoByte [0x800]twoByte
 }
 
 type foldRange struct {
@@ -120,9 +113,6 @@ var loadTables = sync.OnceValue(func() *tables {
 		}
 	}
 	t.fillTwoByte()
-	for i := range t.ideograph {
-		t.ideograph[i] = hashToken([]byte(string(rune(ideographStart + i))))
-	}
 	return t
 })
 

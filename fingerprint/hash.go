@@ -13,6 +13,8 @@ const (
 	prime3 = 1609587929392839161
 	prime4 = 9650029242287828579
 	prime5 = 2870177450012600261
+
+	squared1 = prime1 * prime1 % (1 << 64)
 )
 
 // mix is the final mix of xxhash64, a bijection.
@@ -24,10 +26,13 @@ func mix(h uint64) uint64 {
 
 // of hashes a token or a phrase.
 func (h Hash) of(token []byte) uint64 {
-	if h == HashFNV1 {
+	switch h {
+	case XXH64:
+		return xxhash.Sum64(token)
+	case HashFNV1:
 		return fnv1Bytes(token)
 	}
-	return xxhash.Sum64(token)
+	return hashToken(token)
 }
 
 // hash hashes a token or a phrase as the options say.
@@ -51,61 +56,33 @@ func (o *Options) seedAll(hashes []uint64) {
 }
 
 // Most tokens are short, and their lengths vary, so that a hash that branches on
-// the length costs more in mispredictions than in arithmetic. What follows is
-// xxhash64, seed 0, of up to 31 bytes, with hardly any such branch.
+// the length costs more in mispredictions than in arithmetic. This one has a single
+// way for all of up to 16 bytes.
 
-// hashToken is xxhash64, the short way where that is faster. It may read, and
-// ignore, up to 7 bytes between len(b) and cap(b).
+// hash16 hashes up to 16 bytes, the first eight as a and the others as b, both
+// little-endian and with zeros after the last. It folds the 128 bits of a product
+// into 64 and mixes.
+func hash16(a, b uint64, size int) uint64 {
+	high, low := bits.Mul64(a^prime1, b^(prime2+uint64(size)))
+	h := high ^ low
+	h = (h ^ h>>32) * prime3
+	return h ^ h>>29
+}
+
+// hashToken hashes a token: hash16 of its last 1 to 16 bytes, where the hash of the 16
+// bytes before changes a.
 func hashToken(b []byte) uint64 {
-	n := len(b)
-	if n > 31 {
-		return xxhash.Sum64(b)
+	size, before := len(b), uint64(0)
+	for ; len(b) > 16; b = b[16:] {
+		before = hash16(before^load(b, 0), load(b, 8), size)
 	}
-	b = b[:cap(b)]
-	h, i := prime5+uint64(n), 0
-	for ; n >= 8; n -= 8 {
-		h = takeEight(h, load(b, i))
-		i += 8
-	}
-	return hashRest(h, load(b, i), n)
+	return hash16(before^load(b, 0), load(b, 8), size)
 }
 
-// hashRest takes the n lowest bytes of x, n < 8, and mixes.
-func hashRest(h, x uint64, n int) uint64 {
-	four, last := takeFour(h, x), x>>32
-	if n&4 == 0 {
-		four, last = h, x
+// firstBytes are masks of the first bytes of 16.
+var firstBytes = func() (masks [17][2]uint64) {
+	for size := range masks {
+		masks[size] = [2]uint64{1<<(8*min(size, 8)) - 1, 1<<(8*max(size-8, 0)) - 1}
 	}
-	one := takeOne(four, last)
-	two := takeOne(one, last>>8)
-	three := takeOne(two, last>>16)
-	h = four
-	if n&3 > 0 {
-		h = one
-	}
-	if n&3 > 1 {
-		h = two
-	}
-	if n&3 > 2 {
-		h = three
-	}
-	return mix(h)
-}
-
-func takeEight(h, x uint64) uint64 {
-	h ^= bits.RotateLeft64(x*prime2, 31) * prime1
-	return bits.RotateLeft64(h, 27)*prime1 + prime4
-}
-
-func takeFour(h, x uint64) uint64 {
-	return bits.RotateLeft64(h^x&0xffffffff*prime1, 23)*prime2 + prime3
-}
-
-func takeOne(h, x uint64) uint64 {
-	return bits.RotateLeft64(h^x&0xff*prime5, 11) * prime1
-}
-
-// hash3 hashes the 3 lowest bytes of x; the rest of x is ignored.
-func hash3(x uint64) uint64 {
-	return mix(takeOne(takeOne(takeOne(prime5+3, x), x>>8), x>>16))
-}
+	return masks
+}()

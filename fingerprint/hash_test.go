@@ -1,32 +1,92 @@
 package fingerprint
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/cespare/xxhash/v2"
 )
 
-// Fingerprints are stored, so the short ways must be xxhash64 to the bit.
-func TestShortHashes(t *testing.T) {
+// naiveFolded is the definition of Folded: blocks of 16 bytes, zeros after the last;
+// the product of the two halves, each xored with a constant, in 128 bits, folded
+// into 64 and mixed; the hash of a block is xored into the next one's first half.
+func naiveFolded(token []byte) (h uint64) {
+	size := len(token)
+	for first := true; first || len(token) > 0; first = false {
+		var block [16]byte
+		token = token[copy(block[:], token):]
+		a := new(big.Int).SetUint64(binary.LittleEndian.Uint64(block[:]) ^ h ^ 11400714785074694791)
+		b := new(big.Int).SetUint64(binary.LittleEndian.Uint64(block[8:]) ^ (14029467366897019727 + uint64(size)))
+		product := a.Mul(a, b).FillBytes(make([]byte, 16))
+		h = binary.BigEndian.Uint64(product) ^ binary.BigEndian.Uint64(product[8:])
+		h ^= h >> 32
+		h *= 1609587929392839161
+		h ^= h >> 29
+	}
+	return h
+}
+
+// Fingerprints are stored, so the hash must stay what it is to the bit.
+func TestFolded(t *testing.T) {
 	const seed = 5
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 100_000 {
-		b := make([]byte, 16)
+	for range 20_000 {
+		b := make([]byte, rng.IntN(70))
 		for i := range b {
 			b[i] = byte(rng.Uint32())
 		}
-		m := rng.IntN(40)
-		for len(b) < m {
-			b = append(b, byte(rng.Uint32()))
-		}
-		if got, want := hashToken(b[:m]), xxhash.Sum64(b[:m]); got != want {
-			t.Fatalf("seed %d: hashToken(%x) = %x, want %x", seed, b[:m], got, want)
-		}
-		if got, want := hash3(load(b, 0)), xxhash.Sum64(b[:3]); got != want {
-			t.Fatalf("seed %d: hash3(%x) = %x, want %x", seed, b[:3], got, want)
+		if got, want := hashToken(b), naiveFolded(b); got != want {
+			t.Fatalf("seed %d: hashToken(%x) = %x, want %x", seed, b, got, want)
 		}
 	}
+	for token, want := range map[string]uint64{"": 0xb560e0edae8170ea, "a": 0x11997a49c88703dd, "the": 0x795c5a4272628629, "неприкосновенность": 0xcfc507682341fb27} {
+		if got := hashToken([]byte(token)); got != want {
+			t.Errorf("hashToken(%q) = %#x, want %#x", token, got, want)
+		}
+	}
+}
+
+// A simhash asks that each bit of the hash changes half of the time when any bit of the
+// token does, and that tokens of few bits, single characters, have no bit in common.
+func TestFoldedMixes(t *testing.T) {
+	const seed, samples, tolerance = 9, 10_000, 0.03 // six standard deviations
+	rng := rand.New(rand.NewPCG(seed, 0))
+	check := func(what string, hashes func() uint64) {
+		var ones [64]int
+		for range samples {
+			h := hashes()
+			for i := range ones {
+				ones[i] += int(h >> i & 1)
+			}
+		}
+		for i, n := range ones {
+			if p := float64(n) / samples; math.Abs(p-0.5) > tolerance {
+				t.Errorf("%s, seed %d: bit %d in %.3f of all hashes", what, seed, i, p)
+			}
+		}
+	}
+	for _, size := range []int{2, 3, 5, 8, 9, 13, 16, 17, 33} {
+		check(fmt.Sprintf("one bit of %d bytes changed", size), func() uint64 {
+			b := make([]byte, size)
+			for i := range b {
+				b[i] = 'a' + byte(rng.IntN(26))
+			}
+			h := hashToken(b)
+			b[rng.IntN(size)] ^= 1 << rng.IntN(8)
+			return h ^ hashToken(b)
+		})
+	}
+	r := rune(0x4e00)
+	check("ideographs", func() uint64 {
+		r++
+		return hashToken([]byte(string(r)))
+	})
+	check("ideographs and the next", func() uint64 {
+		r++
+		return hashToken([]byte(string(r))) ^ hashToken([]byte(string(r+1)))
+	})
 }
 
 func TestWordBytes(t *testing.T) {

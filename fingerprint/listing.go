@@ -76,8 +76,12 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 	}
 	sc.order.Reset()
 	sc.text.Reset()
-	sc.shingles.begin(4 * len(tokens.hashes))
-	sc.shingle(tokens.hashes, true, a.options.pairs())
+	sc.shingleShort(tokens.hashes, true)
+	for i := 0; i < len(tokens.hashes); i += a.stretch {
+		sc.shingles.begin(4 * min(len(tokens.hashes)-i, a.stretch))
+		stretch := tokens.hashes[:min(len(tokens.hashes), i+a.stretch)]
+		sc.shingle(stretch[max(0, i-shingleSize+1):], a.options.pairs())
+	}
 	sig.Shingle = sc.order.Fingerprint()
 	if sig.Short {
 		sig.Fingerprint = Fingerprint(sequenceHash(tokens.hashes))

@@ -32,7 +32,7 @@ type Options struct {
 	// frequencies, for instance.
 	Weigher Weigher
 
-	// Hash turns a token into 64 bits. The default is XXH64.
+	// Hash turns a token into 64 bits. The default is Folded.
 	Hash Hash
 
 	// Seed, if not 0, turns every hash into another one, so that fingerprints of
@@ -80,11 +80,12 @@ var weightNames = [...]string{CappedCount: "capped", Count: "count", Sqrt: "sqrt
 type Hash int
 
 const (
-	XXH64    Hash = iota // xxhash64, seed 0, of the UTF-8 bytes
+	Folded   Hash = iota // made for short tokens: the 128 bits of a product, folded and mixed
+	XXH64                // xxhash64, seed 0, of the UTF-8 bytes
 	HashFNV1             // FNV1; its bits are poorly mixed, so use it only to match fingerprints that exist
 )
 
-var hashNames = [...]string{XXH64: "xxh64", HashFNV1: "fnv1"}
+var hashNames = [...]string{Folded: "folded", XXH64: "xxh64", HashFNV1: "fnv1"}
 
 // Weigher gives the weight of a feature that occurs count times in the text. A
 // feature is a normalised token, or several with single spaces between them.
@@ -174,7 +175,7 @@ func (o *Options) name() string {
 	case o.Cap != 0 && o.cap() != (&Options{Window: o.Window}).cap():
 		add("cap", strconv.Itoa(o.Cap))
 	}
-	if o.Hash != XXH64 {
+	if o.Hash != Folded {
 		add("hash", hashNames[o.Hash])
 	}
 	if o.Seed != 0 {

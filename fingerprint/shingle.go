@@ -39,29 +39,36 @@ func windows(dst, tokens []uint64, k int) []uint64 {
 // shingle takes a text, in parts, at the places where four tokens stand that have not
 // stood in a row before: they are one feature of its Shingle, and the first two
 // of them, with pairs set, are a feature of the text. Each part but the first must
-// begin with the shingleSize-1 last tokens of the part before; only says that there
-// is no other part.
-func (sc *scratch) shingle(tokens []uint64, only, pairs bool) {
+// begin with the shingleSize-1 last tokens of the part before.
+func (sc *scratch) shingle(tokens []uint64, pairs bool) {
 	if len(tokens) < shingleSize {
-		if only && len(tokens) > 0 {
-			sc.order.Add(windows(sc.windows[:0], tokens, shingleSize)[0], 1)
-		}
 		return
 	}
-	sc.windows = windows(sc.windows[:0], tokens, shingleSize)
-	sc.places = sc.shingles.addNew(sc.places[:0], sc.windows)
-	sc.chosen = slices.Grow(sc.chosen[:0], len(sc.places))[:len(sc.places)]
-	for n, i := range sc.places {
-		sc.chosen[n] = sc.windows[i]
+	places := len(tokens) - shingleSize + 1
+	sc.windows = slices.Grow(sc.windows[:0], places)[:places]
+	sc.pairs = slices.Grow(sc.pairs[:0], places)[:places]
+	fours, twos := sc.windows, sc.pairs
+	sum1, sum2 := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2]
+	third := tokens[2]
+	for i, fourth := range tokens[3:] {
+		sum3 := third*prime1 + fourth
+		fours[i] = mix(sum1*squared1 + sum3)
+		twos[i] = mix(sum1)
+		sum1, sum2, third = sum2, sum3, fourth
 	}
-	sc.order.addAll(sc.chosen)
-	if !pairs {
-		return
+	n := sc.shingles.addNew(fours, twos)
+	sc.order.addAll(fours[:n])
+	if pairs {
+		sc.text.addAll(twos[:n])
 	}
-	for n, i := range sc.places {
-		sc.chosen[n] = mix(tokens[i]*prime1 + tokens[i+1])
+}
+
+// shingleShort adds the one window of a text that has less than four tokens; all
+// says that these are all it has.
+func (sc *scratch) shingleShort(tokens []uint64, all bool) {
+	if n := len(tokens); all && 0 < n && n < shingleSize {
+		sc.order.Add(windows(sc.windows[:0], tokens, shingleSize)[0], 1)
 	}
-	sc.text.addAll(sc.chosen)
 }
 
 // sequenceHash is a strong hash of a token sequence: equal for equal sequences,

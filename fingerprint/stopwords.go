@@ -52,7 +52,7 @@ func contentName(set map[string]struct{}) string {
 // tokens gives the normalised tokens of a text.
 func (t *tokenizer) tokens(text string) []string {
 	var l tokenList
-	t.begin([]byte(text), XXH64, &l)
+	t.begin([]byte(text), Folded, &l)
 	t.next(nil, len(text))
 	t.end()
 	tokens := make([]string, len(l.spans))

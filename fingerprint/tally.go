@@ -27,9 +27,6 @@ const (
 	oneHash    = 1 << countBits // the lowest bit of the hash in a slot
 	generation = 1 << 55        // the lowest bit of the generation
 
-	// maxDistinct bounds the memory a text can claim, whatever its length: hashes
-	// that are new when so many are there already are left out.
-	maxDistinct = 1 << 20
 	// keptSlots bounds what a pooled table keeps, in slots of 8 bytes.
 	keptSlots = 1 << 19
 	minSlots  = 1 << 8
@@ -47,7 +44,7 @@ func (t *tally) begin(slots int) {
 	if cap(t.spare) > keptSlots {
 		t.spare = nil
 	}
-	size := 1 << (bits.Len(uint(min(max(slots, minSlots), 2*maxDistinct))) - 1)
+	size := 1 << (bits.Len(uint(max(slots, minSlots))) - 1)
 	t.buffer = withLength(t.buffer, size)
 	t.use(t.buffer)
 	t.advance()
@@ -67,7 +64,7 @@ func (t *tally) advance() {
 func (t *tally) use(slots []uint64) {
 	t.slots = slots
 	t.shift = uint8(64 - bits.TrailingZeros(uint(len(slots))))
-	t.limit = min(len(slots)/2, maxDistinct)
+	t.limit = len(slots) / 2
 }
 
 func withLength(b []uint64, n int) []uint64 {
@@ -78,14 +75,10 @@ func withLength(b []uint64, n int) []uint64 {
 }
 
 // addAll counts hashes one after the other and appends those to dst whose count
-// so far is at most most, which is below 127. Hashes that are left out (see
-// maxDistinct) are not appended.
+// so far is at most most, which is below 127.
 func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 	for len(hashes) > 0 {
 		n := t.room(len(hashes))
-		if n == 0 {
-			return t.addKnown(dst, hashes, most)
-		}
 		dst = t.addSome(dst, hashes[:n], most)
 		hashes = hashes[n:]
 	}
@@ -97,19 +90,15 @@ func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 func (t *tally) addNew(dst []int32, hashes []uint64) []int32 {
 	for at := 0; at < len(hashes); {
 		n := t.room(len(hashes) - at)
-		if n == 0 {
-			return dst
-		}
 		dst = t.addSomeNew(dst, hashes[at:at+n], int32(at))
 		at += n
 	}
 	return dst
 }
 
-// room makes room for at least one hash and at most n, and gives the number,
-// which is 0 when the table is full.
+// room makes room for at least one hash and at most n, and gives the number.
 func (t *tally) room(n int) int {
-	if t.used == t.limit && t.used < maxDistinct {
+	if t.used == t.limit {
 		t.grow()
 	}
 	return min(n, t.limit-t.used)
@@ -193,24 +182,6 @@ func (t *tally) addSomeNew(dst []int32, hashes []uint64, at int32) []int32 {
 	}
 	t.used += n
 	return dst[:len(dst)+n]
-}
-
-// addKnown is addAll for a full table.
-func (t *tally) addKnown(dst, hashes []uint64, most uint64) []uint64 {
-	for _, h := range hashes {
-		key := t.key(h)
-		slot := t.find(h, key)
-		if *slot^key > countMask {
-			continue
-		}
-		if *slot&countMask != countMask {
-			*slot++
-		}
-		if *slot&countMask <= most {
-			dst = append(dst, h)
-		}
-	}
-	return dst
 }
 
 // find gives the slot of a hash, or the free one where it belongs.

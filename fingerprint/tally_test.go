@@ -11,9 +11,6 @@ type naiveTally map[uint64]int
 
 func (m naiveTally) addAll(hashes []uint64, most int) (chosen []uint64) {
 	for _, h := range hashes {
-		if m[h>>16] == 0 && len(m) == maxDistinct {
-			continue
-		}
 		m[h>>16] = min(m[h>>16]+1, countMask)
 		if m[h>>16] <= most {
 			chosen = append(chosen, h)
@@ -42,21 +39,12 @@ func TestTally(t *testing.T) {
 		if text%100 == 0 {
 			distinct = 1 + rng.IntN(5000)
 		}
-		pool := make([]uint64, distinct)
-		for i := range pool {
-			pool[i] = rng.Uint64()
-			if i > 0 && rng.IntN(20) == 0 {
-				pool[i] = pool[i-1] ^ rng.Uint64N(1<<20) // near in the table, or the same in 48 bits
-			}
-		}
+		pool := hashPool(rng, distinct)
 		most := 1 + rng.IntN(countMask-1)
 		tally.begin(rng.IntN(distinct))
 		set.begin(rng.IntN(distinct))
 		for range 1 + rng.IntN(4) {
-			hashes := make([]uint64, rng.IntN(2*distinct))
-			for i := range hashes {
-				hashes[i] = pool[rng.IntN(distinct)]
-			}
+			hashes := draw(rng, pool, rng.IntN(2*distinct))
 			got, chosen := tally.addAll(nil, hashes, uint64(most)), want.addAll(hashes, most)
 			if !slices.Equal(got, chosen) {
 				t.Fatalf("seed %d, text %d: chose %d of %d hashes, want %d", seed, text, len(got), len(hashes), len(chosen))
@@ -69,28 +57,85 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestTallyIsBounded(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 0))
-	var tally, set tally
-	tally.begin(0)
-	set.begin(0)
-	want := naiveTally{}
-	hashes := make([]uint64, 1000)
-	for n := 0; n < maxDistinct+20_000; n += len(hashes) {
-		for i := range hashes {
-			hashes[i] = rng.Uint64()
+// TestCounts and the set hold that what is counted does not depend on who has a slot: the
+// tables are as small as they come, and run through more texts than there are
+// generations.
+func TestCounts(t *testing.T) {
+	const seed = 4
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var c counts
+	for text := range 1500 {
+		pool := hashPool(rng, 1+rng.IntN(3*minSlots))
+		most := 1 + rng.IntN(countMask-1)
+		c.begin(rng.IntN(2 * minSlots))
+		want := naiveTally{}
+		for range 1 + rng.IntN(4) {
+			hashes := draw(rng, pool, rng.IntN(2*len(pool)))
+			got, chosen := c.addAll(nil, hashes, uint64(most)), want.addAll(hashes, most)
+			slices.Sort(got)
+			slices.Sort(chosen)
+			if !slices.Equal(got, chosen) {
+				t.Fatalf("seed %d, text %d: chose %d of %d hashes, want %d", seed, text, len(got), len(hashes), len(chosen))
+			}
 		}
-		hashes[7] = hashes[3]
-		chosen := want.addAll(hashes, 1)
-		if !slices.Equal(tally.addAll(nil, hashes, 1), chosen) || !slices.Equal(chosenNew(&set, hashes), chosen) {
-			t.Fatalf("after %d hashes", n)
+	}
+}
+
+func TestSet(t *testing.T) {
+	const seed = 6
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var s set
+	s.begin(0)
+	s.generation = 1<<16 - 200 // it takes 65,535 texts otherwise
+	for text := range 500 {
+		pool := hashPool(rng, 1+rng.IntN(3*minSlots))
+		s.begin(rng.IntN(2 * minSlots))
+		want := naiveTally{}
+		for range 1 + rng.IntN(4) {
+			hashes := draw(rng, pool, rng.IntN(2*len(pool)))
+			beside := make([]uint64, len(hashes))
+			for i, h := range hashes {
+				beside[i] = ^h
+			}
+			chosen := want.addAll(hashes, 1)
+			n := s.addNew(hashes, beside)
+			for i, h := range hashes[:n] {
+				if beside[i] != ^h {
+					t.Fatalf("seed %d, text %d: beside %x stands %x", seed, text, h, beside[i])
+				}
+			}
+			slices.Sort(hashes[:n])
+			slices.Sort(chosen)
+			if !slices.Equal(hashes[:n], chosen) {
+				t.Fatalf("seed %d, text %d: %d of %d hashes are new, want %d", seed, text, n, len(hashes), len(chosen))
+			}
 		}
 	}
-	if tally.used != maxDistinct || len(tally.slots) > 2*maxDistinct {
-		t.Errorf("%d of %d slots used, want %d", tally.used, len(tally.slots), maxDistinct)
+}
+
+// hashPool has hashes of which some share a slot, and some agree in 48 bits.
+func hashPool(rng *rand.Rand, n int) []uint64 {
+	pool := make([]uint64, n)
+	for i := range pool {
+		pool[i] = rng.Uint64()
+		if i > 0 {
+			switch rng.IntN(20) {
+			case 0:
+				pool[i] = pool[i-1] ^ rng.Uint64N(1<<20)
+			case 1:
+				pool[i] = pool[i-1] ^ rng.Uint64N(1<<50)
+			case 2:
+				pool[i] = rng.Uint64N(1 << 17) // the lowest slot, and a hash part of 0
+			}
+		}
 	}
-	tally.begin(10)
-	if len(tally.buffer) > keptSlots {
-		t.Errorf("keeps %d slots", cap(tally.buffer))
+	return pool
+}
+
+func draw(rng *rand.Rand, pool []uint64, n int) []uint64 {
+	hashes := make([]uint64, n)
+	for i := range hashes {
+		hashes[i] = pool[rng.IntN(len(pool))]
 	}
+	return hashes
 }

@@ -2,42 +2,53 @@ package fingerprint
 
 import (
 	"encoding/binary"
-	"math"
+	"slices"
 	"unicode/utf8"
 )
+
+// chunkSize is how many bytes of text go through the tokenizer's loops at a time.
+const chunkSize = 2 << 10
 
 // tokenizer cuts a text into normalised tokens (see class) and hashes them.
 //
 // The tokens are those of the normal form of the whole text, but hardly any text
-// needs to be normalised: the classes tell whether a token is its own normal
+// needs to be normalised: the classes tell whether a character is its own normal
 // form, or differs in case and width only. Where that is in doubt, the part from
 // the token's first character to the next separator goes through the normaliser
 // and is cut again.
+//
+// A chunk of the text goes through three loops. The first writes it in normal form,
+// with zeros between tokens (no token has one); the second finds where tokens begin
+// and end; the third hashes them. None of them branches on the length of a word,
+// which no processor can predict.
 type tokenizer struct {
 	tables *tables
 	text   []byte
 	pos    int
+	from   int // where the last token begins at the earliest
 	hash   Hash
 	list   *tokenList // gets the tokens' text, if not nil
+	chunk  int        // bytes
 	units  int        // words so far, times wordUnits
-	ascii  [asciiBlock]uint64
+	out    []byte     // the chunk in normal form, from byte 1 on
+	edges  []uint32   // where tokens begin and end in it
 	folded []byte
 	normal normalizer
 }
 
 func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
 	if t.tables == nil {
-		t.tables = loadTables()
+		t.tables, t.chunk = loadTables(), chunkSize
 	}
-	t.text = text[:len(text):len(text)] // see hashToken
-	t.pos, t.hash, t.list, t.units = 0, hash, list, 0
+	t.text, t.pos, t.units = text, 0, 0
+	t.hash, t.list = hash, list
 }
 
 // end lets go of the text, and of buffers that a very long word has left.
 func (t *tokenizer) end() {
 	t.text, t.list = nil, nil
-	if cap(t.folded)+cap(t.normal.composed) > 16*longPart {
-		t.folded, t.normal = nil, normalizer{}
+	if cap(t.folded)+cap(t.normal.composed)+cap(t.out) > 16*longPart {
+		t.folded, t.out, t.edges, t.normal = nil, nil, nil, normalizer{}
 	}
 }
 
@@ -45,113 +56,127 @@ func (t *tokenizer) done() bool { return t.pos >= len(t.text) }
 
 func (t *tokenizer) words() int { return t.units / wordUnits }
 
-// next appends the hashes of the next tokens to dst: n, or a few more, or all
-// that are left.
+// next appends the hashes of the next tokens to dst: n or more, or all that are left.
 func (t *tokenizer) next(dst []uint64, n int) []uint64 {
-	limit := len(dst) + n
-	if t.list != nil || t.hash != XXH64 {
-		dst, t.pos = t.scan(dst, t.text, t.pos, limit, false)
-		return dst
+	for limit := len(dst) + n; len(dst) < limit && !t.done(); {
+		dst = t.nextChunk(dst)
 	}
-	dst, t.pos = t.scanHashes(dst, t.text, t.pos, limit)
 	return dst
 }
 
-// What an ASCII byte is, or that it is none.
-const (
-	asciiWord  = 1
-	asciiUpper = 2
-	notASCII   = 4
-)
-
-var byteKinds = func() (kinds [256]uint8) {
-	for c := range kinds {
-		switch {
-		case c >= 0x80:
-			kinds[c] = notASCII
-		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
-			kinds[c] = asciiWord
-		case 'A' <= c && c <= 'Z':
-			kinds[c] = asciiWord | asciiUpper
+// nextChunk is next for a chunk of the text and what belongs to its last token.
+func (t *tokenizer) nextChunk(dst []uint64) []uint64 {
+	t.out = append(t.out[:0], 0)
+	t.from = t.pos
+	end := min(t.pos+t.chunk, len(t.text))
+	for t.pos < end {
+		t.fill(end)
+		if t.out[len(t.out)-1] != 0 { // within a token
+			end = min(t.pos+1, len(t.text))
 		}
 	}
-	return kinds
-}()
+	return t.hashTokens(dst)
+}
 
-// scan appends hashes to dst until it holds limit of them, and gives the place
-// it came to. With normal set the text is in normal form.
-func (t *tokenizer) scan(dst []uint64, text []byte, i, limit int, normal bool) ([]uint64, int) {
-	for i < len(text) && len(dst) < limit {
-		kind := byteKinds[text[i]]
-		if kind == 0 {
-			i++
-			continue
+// fill appends the text's normal form to t.out, to end or not far after it.
+func (t *tokenizer) fill(end int) {
+	for t.pos < end {
+		t.out = slices.Grow(t.out, simpleRoom(end-t.pos))
+		i, o := t.simple(t.out[:cap(t.out)], len(t.out), t.pos, end)
+		t.pos, t.out = i, t.out[:o]
+		if i < end {
+			t.notSimple()
 		}
-		start, all := i, kind
-		for kind&asciiWord != 0 {
-			all |= kind
-			if i++; i == len(text) {
-				kind = 0
-				break
+	}
+}
+
+// notSimple takes the character that simple has stopped at, and those before it that
+// may belong to its token: simple has written them, but what they become
+// depends on what comes after them.
+func (t *tokenizer) notSimple() {
+	switch c, _, size := t.tables.at(t.text, t.pos); c {
+	case separator:
+		t.out = append(t.out, 0)
+		t.pos += size
+	case ignorable:
+		t.pos += size
+	default:
+		start, units := t.tokenStart()
+		if start < t.pos {
+			t.units -= units - wordUnits
+			t.dropToken()
+		}
+		t.pos = t.word(t.text, start, false)
+		t.from = t.pos
+	}
+}
+
+// tokenStart gives where the token begins that stands before t.pos, if a character
+// there may belong to it, and its units.
+func (t *tokenizer) tokenStart() (start, units int) {
+	start = t.pos
+	for i := start; i > t.from; {
+		r, size := utf8.DecodeLastRune(t.text[t.from:i])
+		i -= size
+		switch c := t.tables.classOf(r); {
+		case c == separator || c == unknown:
+			return start, wordUnits
+		case c == single || c == singleComposing:
+			if start == t.pos {
+				return i, singleUnits(r)
 			}
-			kind = byteKinds[text[i]]
-		}
-		switch {
-		case kind == notASCII:
-			dst, i = t.word(dst, text, start, normal)
-		case all&asciiUpper != 0:
-			t.folded = appendLower(t.folded[:0], text[start:i])
-			dst = t.emit(dst, t.folded, wordUnits)
-		default:
-			dst = t.emit(dst, text[start:i], wordUnits)
+			return start, wordUnits
+		case c != ignorable && c < slowMark:
+			start = i
 		}
 	}
-	return dst, i
+	return start, wordUnits
 }
 
-func appendLower(dst, word []byte) []byte {
-	for _, c := range word {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
+// dropToken takes the last token off t.out.
+func (t *tokenizer) dropToken() {
+	n := len(t.out)
+	for t.out[n-1] == 0 {
+		n--
 	}
-	return dst
+	for t.out[n-1] != 0 {
+		n--
+	}
+	t.out = t.out[:n]
 }
 
-// emit appends the hash of a token in normal form.
-func (t *tokenizer) emit(dst []uint64, token []byte, units int) []uint64 {
-	t.units += units
-	var h uint64
-	if t.hash == XXH64 {
-		h = hashToken(token)
-	} else {
-		h = fnv1Bytes(token)
+// cut is for text in normal form.
+func (t *tokenizer) cut(normal []byte) {
+	for i := 0; i < len(normal); {
+		i = t.word(normal, i, true)
 	}
-	if t.list != nil {
-		t.list.add(token, h)
-	}
-	return append(dst, h)
+}
+
+// emit appends a token in normal form.
+func (t *tokenizer) emit(token []byte, units int) {
+	t.out = append(append(t.out, token...), 0)
+	t.units += units - wordUnits // hashTokens adds wordUnits for every token
 }
 
 // word reads what begins at i: a token, a part that needs the normaliser, or a
 // character that is in no token. It gives the place after it.
-func (t *tokenizer) word(dst []uint64, text []byte, i int, normal bool) ([]uint64, int) {
+func (t *tokenizer) word(text []byte, i int, normal bool) int {
 	start := i
 	prev, r, size := t.tables.at(text, i)
 	i += size
 	units, isSingle, changed := wordUnits, false, false
 	switch {
 	case prev == separator || prev == ignorable || prev >= maybeMark:
-		return dst, i
+		return i
 	case prev == unknown:
-		return t.emit(dst, text[start:i], singleUnits(r)), i
+		t.emit(text[start:i], singleUnits(r))
+		return i
 	case prev == slow || prev == slowMark:
 		if !normal {
-			return t.normalized(dst, text, start)
+			return t.normalized(text, start)
 		}
 		if prev == slowMark {
-			return dst, i
+			return i
 		}
 	case prev == single || prev == singleComposing:
 		units, isSingle = singleUnits(r), true
@@ -185,28 +210,29 @@ loop:
 				changed = true
 			}
 			if !normal && (c == slow || c == letterMaybe && (prev == letterComposing || prev == cased || prev == ignorable)) {
-				return t.normalized(dst, text, start)
+				return t.normalized(text, start)
 			}
 		case normal:
 			// A mark, in order and composed.
 		case c == ignorable:
 			if prev >= markOrdered {
-				return t.normalized(dst, text, start)
+				return t.normalized(text, start)
 			}
 			changed = true
 		case c == slowMark,
 			c == maybeMark && prev != letter && prev != single && prev != markStarter,
 			c >= markOrdered && (prev == ignorable || prev == maybeMark || prev >= markOrdered && c < prev):
-			return t.normalized(dst, text, start)
+			return t.normalized(text, start)
 		}
 		prev = c
 		i += size
 	}
 	token := text[start:i]
 	if changed {
-		token = t.fold(token)
+		token = t.foldToken(token)
 	}
-	return t.emit(dst, token, units), i
+	t.emit(token, units)
+	return i
 }
 
 // at gives the character at i, its class and its size.
@@ -260,8 +286,8 @@ func (t *tables) skip(text []byte, i int, prev class, classes uint32) (int, clas
 	return i, prev
 }
 
-// fold gives a token with its case folded and without what is ignorable.
-func (t *tokenizer) fold(token []byte) []byte {
+// foldToken gives a token with its case folded and without what is ignorable.
+func (t *tokenizer) foldToken(token []byte) []byte {
 	t.folded = t.folded[:0]
 	for i := 0; i < len(token); {
 		r, size := utf8.DecodeRune(token[i:])
@@ -282,7 +308,7 @@ const longPart = 4 << 10
 
 // normalized takes the part from start to the next separator through the
 // normaliser.
-func (t *tokenizer) normalized(dst []uint64, text []byte, start int) ([]uint64, int) {
+func (t *tokenizer) normalized(text []byte, start int) int {
 	i, prev := start, separator
 	for i < len(text) {
 		r, size := utf8.DecodeRune(text[i:])
@@ -297,7 +323,6 @@ func (t *tokenizer) normalized(dst []uint64, text []byte, start int) ([]uint64, 
 		prev = c
 		i += size
 	}
-	part := t.normal.remembered(t.tables, text[start:i])
-	dst, _ = t.scan(dst, part, 0, math.MaxInt, true)
-	return dst, i
+	t.cut(t.normal.remembered(t.tables, text[start:i]))
+	return i
 }

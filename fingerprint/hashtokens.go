@@ -1,0 +1,77 @@
+package fingerprint
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// hashTokens appends the hashes of the tokens in t.out to dst.
+func (t *tokenizer) hashTokens(dst []uint64) []uint64 {
+	n := len(t.out)
+	t.out = slices.Grow(t.out, simpleRoom(0))
+	out := t.out[:n+simpleRoom(0)]
+	clear(out[n:])
+	t.findEdges(out, n)
+	count := len(t.edges) / 2
+	t.units += count * wordUnits
+	if t.list != nil || t.hash != Folded {
+		return t.hashListed(dst, out)
+	}
+	dst = slices.Grow(dst, count)
+	hashes := dst[len(dst) : len(dst)+count]
+	edges := t.edges[:2*count]
+	for k := range hashes {
+		start, end := int(edges[2*k]), int(edges[2*k+1])
+		size := end - start
+		if size > 16 {
+			hashes[k] = hashToken(out[start:end])
+			continue
+		}
+		token := out[start : start+16]
+		mask := &firstBytes[size]
+		hashes[k] = hash16(binary.LittleEndian.Uint64(token)&mask[0], binary.LittleEndian.Uint64(token[8:])&mask[1], size)
+	}
+	return dst[:len(dst)+count]
+}
+
+// hashListed is hashTokens for any Hash, and puts the tokens on the list.
+func (t *tokenizer) hashListed(dst []uint64, out []byte) []uint64 {
+	for k := 0; k < len(t.edges); k += 2 {
+		token := out[t.edges[k]:t.edges[k+1]]
+		h := t.hash.of(token)
+		if t.list != nil {
+			t.list.add(token, h)
+		}
+		dst = append(dst, h)
+	}
+	return dst
+}
+
+// findEdges sets t.edges to the places in the first n bytes of out where a token
+// begins or ends. What follows them up to a multiple of 64 must be zeros.
+func (t *tokenizer) findEdges(out []byte, n int) {
+	edges, found, before := t.edges, 0, uint64(0)
+	for at := 0; at <= n; at += 64 {
+		edges = slices.Grow(edges[:found], 64)
+		room := edges[found : found+64]
+		block := (*[64]byte)(out[at:])
+		word := notZero(binary.LittleEndian.Uint64(block[0:])) |
+			notZero(binary.LittleEndian.Uint64(block[8:]))<<8 |
+			notZero(binary.LittleEndian.Uint64(block[16:]))<<16 |
+			notZero(binary.LittleEndian.Uint64(block[24:]))<<24 |
+			notZero(binary.LittleEndian.Uint64(block[32:]))<<32 |
+			notZero(binary.LittleEndian.Uint64(block[40:]))<<40 |
+			notZero(binary.LittleEndian.Uint64(block[48:]))<<48 |
+			notZero(binary.LittleEndian.Uint64(block[56:]))<<56
+		changes := word ^ (word<<1 | before)
+		before = word >> 63
+		count := bits.OnesCount64(changes)
+		for k := range room[:count] {
+			room[k] = uint32(at + bits.TrailingZeros64(changes))
+			changes &= changes - 1
+		}
+		found += count
+	}
+	t.edges = edges[:found]
+}

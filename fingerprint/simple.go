@@ -1,0 +1,152 @@
+package fingerprint
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// simple brings characters from i on into normal form and appends them to out at o,
+// a byte of 0 for each separator. It takes those that need no more than a look at
+// the tables, and stops before another, or not far after end. It gives the places it came to in text
+// and out, which must have simpleRoom for end-i bytes.
+func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
+	text, letters := t.text, &t.tables.twoByte
+	out = out[:o+simpleRoom(end-i)]
+	for i < end {
+		if i+8 > len(text) {
+			if b := text[i]; b < 0x80 {
+				out[o] = asciiFolds[b]
+				o++
+				i++
+				continue
+			}
+		} else {
+			x := binary.LittleEndian.Uint64(text[i:])
+			word, lower := wordBytes(x)
+			binary.LittleEndian.PutUint64(out[o:], lower&wholeBytes(word))
+			n := firstByte(x & highBits)
+			i += n
+			o += n
+			if n == 8 {
+				continue
+			}
+		}
+		start := i
+		for i+2 <= len(text) {
+			pair := binary.LittleEndian.Uint16(text[i:])
+			if pair&0xC0E0 != 0x80C0 {
+				break
+			}
+			v := letters[pair&0x1f<<6|pair>>8&0x3f]
+			if v == notSimpleTwoByte {
+				return i, o
+			}
+			binary.LittleEndian.PutUint16(out[o:], uint16(v))
+			o += int(v >> 16)
+			i += 2
+		}
+		if i > start {
+			continue
+		}
+		if i, o = t.threeByteRun(out, o, i, end); i == start {
+			break
+		}
+	}
+	return i, o
+}
+
+// simpleRoom is what simple writes at most for so many bytes of text, and what the
+// loops after it read beyond. A single takes four bytes for three, and may need a
+// zero before it.
+func simpleRoom(n int) int { return 2*n + 128 }
+
+// threeByteRun is simple for characters of three bytes.
+func (t *tokenizer) threeByteRun(out []byte, o, i, end int) (nextI, nextO int) {
+	text, classes := t.text, &t.tables.class
+	prev := slow // not known
+	for i < end && i+11 <= len(text) {
+		x := binary.LittleEndian.Uint64(text[i:])
+		if !isThreeBytes(x) {
+			break
+		}
+		r := threeBytes(x)
+		c := classes[r]
+		switch {
+		case c == single || c == singleComposing:
+			if out[o-1] != 0 {
+				out[o] = 0
+				o++
+			}
+			start := i
+			if i, o = t.singles(out, o, i, end); i == start {
+				return i, o
+			}
+			prev = slow
+			continue
+		case c == letter || c == letterComposing:
+			binary.LittleEndian.PutUint32(out[o:], uint32(x))
+			o += 3
+		case c == separator:
+			out[o] = 0
+			o++
+		case c == ignorable:
+		case c == cased && r != 'ẞ':
+			o += utf8.EncodeRune(out[o:], t.tables.foldCase(r))
+		case out[o-1] != 0 && plainMark(prev, c):
+			binary.LittleEndian.PutUint32(out[o:], uint32(x))
+			o += 3
+		default:
+			return i, o
+		}
+		prev = c
+		i += 3
+	}
+	return i, o
+}
+
+// plainMark reports whether a mark stays as it is after a character of class prev
+// in a token that is no single.
+func plainMark(prev, c class) bool {
+	switch {
+	case c == markStarter || c == markComposing:
+		return true
+	case c == maybeMark:
+		return prev == letter || prev == markStarter
+	case c >= markOrdered:
+		return prev == letter || prev == letterComposing || prev == markStarter || prev == markComposing
+	}
+	return false
+}
+
+// singles is simple for a run of characters that are tokens of their own, each three
+// bytes long and without marks; the first is one. It stops before one with a mark,
+// or where that is not clear.
+func (t *tokenizer) singles(out []byte, o, i, end int) (nextI, nextO int) {
+	text, classes := t.text, &t.tables.class
+	x := binary.LittleEndian.Uint64(text[i:])
+	r, units := threeBytes(x), 0
+	for i < end && i+11 <= len(text) {
+		next := binary.LittleEndian.Uint64(text[i+3:])
+		r2, c2 := rune(0), separator
+		if next&0x80 != 0 {
+			if !isThreeBytes(next) {
+				break
+			}
+			r2 = threeBytes(next)
+			c2 = classes[r2]
+			if c2 == ignorable || c2 >= slowMark {
+				break
+			}
+		}
+		binary.LittleEndian.PutUint32(out[o:], uint32(x)&0xffffff)
+		o += 4
+		units += int(pageUnits[r>>8&0xff]) - wordUnits
+		i += 3
+		if c2 != single && c2 != singleComposing {
+			break
+		}
+		x, r = next, r2
+	}
+	t.units += units
+	return i, o
+}
