@@ -22,7 +22,12 @@ func (c *call) eachBatch(ctx context.Context, reader *corpus.Reader, a *analyzer
 // that go to work together if nothing is ready once patience is over.
 func (c *call) eachWindow(ctx context.Context, reader *corpus.Reader, a *analyzer, most int, patience time.Duration, work func([]*input) error) error {
 	stop := c.startProgress(ctx, reader)
-	defer c.account(reader)
+	done := int64(0) // records whose work is done
+	defer func() {
+		if ahead := c.account(reader) - done; ahead > 0 {
+			c.logf("up to %d of these, the last ones, were read ahead and have no answer", ahead)
+		}
+	}()
 	defer stop()
 	all, ready := analyzed(ctx, reader, a)
 	var batch []*input
@@ -35,8 +40,13 @@ func (c *call) eachWindow(ctx context.Context, reader *corpus.Reader, a *analyze
 			if err := work(batch); err != nil {
 				return err
 			}
+			done += int64(len(batch))
 			batch, begun = batch[:0], time.Now()
 		}
 	}
-	return work(batch)
+	if err := work(batch); err != nil {
+		return err
+	}
+	done += int64(len(batch))
+	return nil
 }

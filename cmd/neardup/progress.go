@@ -94,11 +94,13 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// account says of each input what became of its records.
-func (c *call) account(r *corpus.Reader) {
+// account says of each input what became of its records, and returns their number.
+func (c *call) account(r *corpus.Reader) (records int64) {
 	for i, t := range r.TotalsByInput() {
+		records += t.Records
 		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", c.args[i], t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
 	}
+	return records
 }
 
 // reasons lists counts by reason, the most frequent first.

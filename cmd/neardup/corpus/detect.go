@@ -16,6 +16,9 @@ const sniffBytes = 4 << 10
 
 // detect finds the format of a file.
 func (s *source) detect() (Format, *Skip) {
+	if f := formatByStart(s.name, s.w.chunk()); f != Detect {
+		return f, nil // without waiting for more: the input may be slow
+	}
 	head := s.w.peek(sniffBytes)
 	if len(head) == 0 {
 		if d := s.w.damage(); d != nil {
@@ -26,10 +29,10 @@ func (s *source) detect() (Format, *Skip) {
 }
 
 func detectFormat(name string, head []byte) (Format, *Skip) {
-	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
-	if recordStart(text) {
-		return WARC, nil
+	if f := formatByStart(name, head); f != Detect {
+		return f, nil
 	}
+	text := withoutSpace(head)
 	if bytes.HasPrefix(text, []byte("filedesc://")) {
 		return Detect, &Skip{Reason: "not supported: ARC", Detail: "convert it to WARC", Document: true}
 	}
@@ -39,8 +42,6 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	switch {
 	case len(head) == 0:
 		return Detect, &Skip{Reason: "empty", Document: true}
-	case bytes.HasPrefix(text, []byte("{")):
-		return JSONL, nil
 	case looksLikeFingerprints(text, len(head) < sniffBytes):
 		return Fingerprints, nil
 	}
@@ -52,6 +53,23 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 		return HTMLFile, nil
 	}
 	return TextFile, nil
+}
+
+// formatByStart is the format of a file if its first bytes are enough to tell.
+func formatByStart(name string, start []byte) Format {
+	text := withoutSpace(start)
+	switch {
+	case recordStart(text):
+		return WARC
+	case bytes.HasPrefix(text, []byte("{")) && formatByName(name) == Detect:
+		return JSONL
+	}
+	return Detect
+}
+
+// withoutSpace cuts a byte order mark and white space in front.
+func withoutSpace(b []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), " \t\r\n")
 }
 
 func formatByName(name string) Format {

@@ -118,7 +118,7 @@ func (a *archive) readHeader(offset int64) (ok, more bool) {
 
 func (a *archive) skipBlankLines() {
 	for {
-		b := a.w.peek(windowBuffer / 2)
+		b := a.w.chunk()
 		n := 0
 		for n < len(b) && (b[n] == '\r' || b[n] == '\n') {
 			n++

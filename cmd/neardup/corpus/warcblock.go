@@ -158,6 +158,9 @@ const (
 )
 
 func (a *archive) endsHere() ending {
+	if recordStart(bytes.TrimLeft(a.w.peek(startBytes), "\r\n")) {
+		return certain // without waiting for more: the input may be slow
+	}
 	next := a.w.peek(4 << 10)
 	rest := bytes.TrimLeft(next, "\r\n")
 	end := a.w.pos + int64(len(next)-len(rest))
