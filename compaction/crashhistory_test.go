@@ -392,7 +392,7 @@ func (h *crashHistory) between() []func(s *state) []state {
 func matches(a, b *index.Document) bool {
 	apart := bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint)) + bits.OnesCount64(uint64(a.Shingle^b.Shingle))
 	shorter, longer := min(a.Length, b.Length), max(a.Length, b.Length)
-	return (a.Shingle == 0 || b.Shingle == 0 || apart <= 17) && (shorter == 0 || 10*longer <= 13*shorter)
+	return (a.Shingle == 0 || b.Shingle == 0 || apart <= 16) && (shorter == 0 || 10*longer <= 13*shorter)
 }
 
 // verdict is CheckAndAdd on a state.

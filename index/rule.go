@@ -9,7 +9,7 @@ import (
 
 // Defaults of the Options that say what matches.
 const (
-	DefaultMaxShingleDistance = 17
+	DefaultMaxShingleDistance = 16
 	DefaultMaxLengthRatio     = 1.3
 )
 

@@ -28,8 +28,8 @@ func TestShingleLimit(t *testing.T) {
 		shingle  fingerprint.Fingerprint
 		match    bool
 	}{
-		{0, 0, within(17), true}, {0, 0, within(18), false}, {0, 0, none, true},
-		{0, 3, within(14), true}, {0, 3, within(15), false}, {0, 3, none, true},
+		{0, 0, within(16), true}, {0, 0, within(17), false}, {0, 0, none, true},
+		{0, 3, within(13), true}, {0, 3, within(14), false}, {0, 3, none, true},
 		{5, 0, within(5), true}, {5, 0, within(6), false}, {5, 2, within(3), true}, {5, 2, within(4), false},
 		{-1, 3, ^fingerprint.Fingerprint(0), true},
 	} {
