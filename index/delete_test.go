@@ -153,3 +153,78 @@ func TestDeleteManyKeys(t *testing.T) {
 	kept := slices.DeleteFunc(docs, func(d Document) bool { return slices.Contains(keys, d.Key) })
 	checkInvariants(t, x, kept, uint64(2*deleteChunk+50))
 }
+
+// TestDeleteIDs deletes documents with and without a record by ID, among which are such as
+// never were, and some whose key is another document's by now.
+func TestDeleteIDs(t *testing.T) {
+	ctx := context.Background()
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 3))
+	x := openMem(t, Options{Durability: NoSync, KeepDuplicates: true})
+	docs := make([]Document, 4000)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64N(3000) << 20)
+		switch rng.IntN(4) {
+		case 0:
+			docs[i].Key = fmt.Sprint("key", rng.IntN(600)) // some are replaced
+		case 1:
+			docs[i].Scope = "scope"
+		}
+	}
+	left := map[uint64]Document{}
+	for chunk := range slices.Chunk(docs, 97) {
+		if err := x.Add(ctx, chunk...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for d, err := range x.Documents(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[d.ID] = d
+	}
+	for _, share := range []float64{0, 0.01, 0.5, 1} {
+		var ids []uint64
+		want := 0
+		for id := range uint64(len(docs) + 10) {
+			if rng.Float64() >= share {
+				continue
+			}
+			ids = append(ids, id, id)
+			if _, found := left[id]; found {
+				want++
+				delete(left, id)
+			}
+		}
+		rng.Shuffle(len(ids), func(a, b int) { ids[a], ids[b] = ids[b], ids[a] })
+		if n, err := x.DeleteIDs(ctx, ids...); n != want || err != nil {
+			t.Fatalf("seed %d: %d deleted, want %d: %v", seed, n, want, err)
+		}
+		there := 0
+		for d, err := range x.Documents(ctx) {
+			if err != nil || d != left[d.ID] {
+				t.Fatalf("seed %d: %+v is left, want %+v: %v", seed, d, left[d.ID], err)
+			}
+			there++
+		}
+		if there != len(left) {
+			t.Fatalf("seed %d: %d are left, want %d", seed, there, len(left))
+		}
+		for _, d := range left {
+			if d.Key == "" {
+				continue
+			}
+			if got, found, err := x.Get(ctx, d.Key); !found || got != d || err != nil {
+				t.Fatalf("seed %d: %q is %+v: %v", seed, d.Key, got, err)
+			}
+		}
+		for p := range x.Verify(ctx) {
+			t.Fatalf("seed %d: %v", seed, p)
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := x.DeleteIDs(cancelled, 1); err != context.Canceled {
+		t.Errorf("a context that is done: %v", err)
+	}
+}

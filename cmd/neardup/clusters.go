@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 var clustersCommand = command{
 	name:    "clusters",
-	args:    "[-k 3] [-star] [-keep first] [-as json|csv|removals] -index DIR | FINGERPRINTS...",
+	args:    "[-k 3] [-star] [-keep first] [-as json|csv|removals|removal-ids] -index DIR | FINGERPRINTS...",
 	summary: "print the clusters of near-duplicates in an index or in lists of fingerprints",
 	more: `A cluster is what a chain of pairs connects: its ends may have little in common, and one
 page that resembles two groups makes one cluster of both. With -star, every member is
 within -k of the one that is kept, so it is safe to drop it for that one; a chain may then
 give several clusters. With -as removals it prints what to delete so that one document of
-each cluster remains, for "neardup delete -index DIR -".
+each cluster remains, for "neardup delete -index DIR -": keys, and numbers of documents
+without one, which -as removal-ids prints of all, for "neardup delete -index DIR -ids -".
 With -compat simhash-cpp it takes the flags of simhash-find-clusters (-b -d -i -o) and
 writes what that writes.`,
 	run: runClusters,
@@ -41,17 +43,17 @@ func runClusters(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	w := &clustering{out: out, equal: f.equal}
-	write := map[string]func([]member) error{"json": w.json, "csv": w.csv, "removals": w.removals}[f.as]
+	w := &clustering{out: out, equal: f.equal, ids: f.as == "removal-ids"}
+	write := map[string]func([]member) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
 	if write == nil {
-		return errors.Join(usagef("-as is %q, want json, csv or removals", f.as), out.close())
+		return out.close(usagef("-as is %q, want json, csv, removals or removal-ids", f.as))
 	}
 	if f.as == "csv" {
 		out.csv("cluster", "kept", "id", "key", "fingerprint", "documents")
 	}
 	source, err := f.source(ctx)
 	if err != nil {
-		return errors.Join(err, out.close())
+		return out.close(err)
 	}
 	err = source.clusters(ctx, func(members []member) error {
 		w.clusters++
@@ -60,13 +62,21 @@ func runClusters(ctx context.Context, c *call) error {
 		}
 		return write(members)
 	})
-	if err = errors.Join(err, source.close(), out.close()); err == nil {
+	if err = out.close(errors.Join(err, source.close())); err == nil {
 		c.logf("%d clusters of %d documents", w.clusters, w.documents)
-		if w.unnamed > 0 {
-			c.logf("%d documents without a key were listed by number, which delete does not take", w.unnamed)
-		}
+		w.accountRemovals(c)
 	}
 	return err
+}
+
+// accountRemovals says what a list of keys does not tell.
+func (w *clustering) accountRemovals(c *call) {
+	if w.unnamed > 0 {
+		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -as removal-ids prints nothing else", w.unnamed)
+	}
+	if w.broken > 0 {
+		c.logf("%d documents with a line break in their key were not listed; -as removal-ids lists them", w.broken)
+	}
 }
 
 // clusterLine is a cluster in the output.
@@ -80,8 +90,11 @@ type clusterLine struct {
 type clustering struct {
 	out   *joinOutput
 	equal bool // list every document
+	ids   bool // removals have no keys
 
-	clusters, documents, unnamed int
+	clusters, documents int
+	unnamed             int // of what removals lists: without a key
+	broken              int // and not listed: with a line break in the key
 }
 
 func (w *clustering) json(members []member) error {
@@ -148,9 +161,15 @@ func (w *clustering) removals(members []member) error {
 				continue
 			}
 			name := d.Key
-			if name == "" {
+			switch {
+			case w.ids:
+				name = strconv.FormatUint(d.ID, 10)
+			case name == "":
 				w.unnamed++
-				name = fmt.Sprint(d.ID)
+				name = strconv.FormatUint(d.ID, 10)
+			case strings.ContainsAny(name, "\r\n"):
+				w.broken++ // its parts may be keys of others
+				continue
 			}
 			if err := w.out.line(name); err != nil {
 				return err

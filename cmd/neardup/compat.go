@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/neardup/neardup/selfjoin"
@@ -21,10 +20,10 @@ func (f *joinFlags) checkCompat() error {
 		return usagef("-compat is %q, want %s", f.compat, simhashCPP)
 	case f.distance <= 0:
 		return usagef("-distance must be given and above 0")
-	case f.distance > 64:
-		return usagef("-distance is %d, want 64 at most", f.distance)
 	case f.blocks <= f.distance:
 		return usagef("-blocks (%d) must be above -distance (%d)", f.blocks, f.distance)
+	case f.blocks > 64:
+		return usagef("-blocks is %d, want 64 at most", f.blocks)
 	case f.indexes.dir != "":
 		return usagef("-compat %s reads decimal numbers, not an index", simhashCPP)
 	}
@@ -45,7 +44,7 @@ func (f *joinFlags) checkCompat() error {
 
 // compatSet reads the numbers, of which equal ones count as one.
 func (f *joinFlags) compatSet(ctx context.Context) (*selfjoin.Set, error) {
-	fps, err := inMemory(readDecimals(ctx, f.call.args, f.call.in))
+	fps, err := inMemory(readFirstDecimals(ctx, f.call.args, f.call.in))
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +62,11 @@ func (f *joinFlags) withCompat(ctx context.Context, print func(set *selfjoin.Set
 		return err
 	}
 	var line []byte
-	return errors.Join(print(set, func(numbers ...uint64) error {
+	return out.close(print(set, func(numbers ...uint64) error {
 		line = appendArray(line[:0], numbers)
 		_, err := out.buffer.Write(line)
 		return err
-	}), out.close())
+	}))
 }
 
 // appendArray writes [1, 2] and a newline.
@@ -85,7 +84,7 @@ func appendArray(line []byte, numbers []uint64) []byte {
 // compatPairs writes each pair of distinct numbers, the smaller one first.
 func (f *joinFlags) compatPairs(ctx context.Context) error {
 	if f.memory > 0 {
-		return f.externalPairs(ctx, readDecimals(ctx, f.call.args, f.call.in), f.distance, func(line []byte, p *selfjoin.Pair) []byte {
+		return f.externalPairs(ctx, readFirstDecimals(ctx, f.call.args, f.call.in), f.distance, func(line []byte, p *selfjoin.Pair) []byte {
 			return appendArray(line, []uint64{uint64(p.First), uint64(p.Second)})
 		})
 	}

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/neardup/neardup/index"
@@ -12,14 +14,18 @@ import (
 
 var deleteCommand = command{
 	name:    "delete",
-	args:    "-index DIR [-before TIME] KEY...",
-	summary: "delete documents by key (- reads keys from standard input, one a line) or by age",
-	run:     runDelete,
+	args:    "-index DIR [-before TIME] [-ids] KEY...",
+	summary: "delete documents by key (- reads keys from standard input, one a line), by ID or by age",
+	more: `"neardup clusters -index DIR -as removals" prints keys for it, and with -as removal-ids IDs,
+which all documents have: pass them on with -ids. An ID is never used again, so a page that
+was stored anew since stays.`,
+	run: runDelete,
 }
 
 func runDelete(ctx context.Context, c *call) error {
 	indexes := c.indexFlags()
 	before := c.flags.String("before", "", "delete what was added before this `time`: 2026-01-31, 2026-01-31T12:00:00Z, or a duration ago such as 720h")
+	byID := c.flags.Bool("ids", false, "delete by ID: each KEY, or line of standard input, is one; they are held in memory, 8 bytes each")
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -40,22 +46,49 @@ func runDelete(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	deleted := 0
+	expired, deleted, given := 0, 0, 0
 	if !bound.IsZero() {
-		deleted, err = x.DeleteBefore(ctx, bound)
+		expired, err = x.DeleteBefore(ctx, bound)
 	}
-	for keys := range keyBatches(c.args, c.in, &err) {
-		var n int
-		if n, err = x.Delete(ctx, keys...); err != nil {
-			break
-		}
-		deleted += n
+	if err == nil {
+		deleted, given, err = c.delete(ctx, x, *byID)
+	}
+	if err == nil && deleted < given {
+		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
 	}
 	out := newLines(c.out)
 	out.write(struct {
 		Deleted int `json:"deleted"`
-	}{deleted})
+	}{expired + deleted})
 	return errors.Join(err, out.flush(), x.Close())
+}
+
+// delete removes the documents that the arguments name, and returns how many names there
+// were.
+func (c *call) delete(ctx context.Context, x *index.Index, byID bool) (deleted, given int, err error) {
+	var ids []uint64
+	for names := range keyBatches(c.args, c.in, &err) {
+		given += len(names)
+		if !byID {
+			var n int
+			if n, err = x.Delete(ctx, names...); err != nil {
+				return deleted, given, err
+			}
+			deleted += n
+			continue
+		}
+		for i, name := range names {
+			id, err := strconv.ParseUint(name, 10, 64)
+			if err != nil {
+				return 0, given, fmt.Errorf("number %d: %.40q is no ID; nothing was deleted", given-len(names)+i+1, name)
+			}
+			ids = append(ids, id)
+		}
+	}
+	if err == nil && len(ids) > 0 {
+		deleted, err = x.DeleteIDs(ctx, ids...)
+	}
+	return deleted, given, err
 }
 
 // parseTime reads a date, a time or a duration before now.

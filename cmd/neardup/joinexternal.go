@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -39,7 +38,7 @@ func (f *joinFlags) externalPairs(ctx context.Context, list iter.Seq2[[]fingerpr
 		}
 		return nil
 	})
-	if err = errors.Join(err, out.close()); err == nil {
+	if err = out.close(err); err == nil {
 		f.call.logf("%d pairs of distinct fingerprints", pairs)
 	}
 	return err

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -23,9 +22,9 @@ func (f *joinFlags) clustersOutOfMemory(ctx context.Context) error {
 		return usagef("-memory keeps the first document of a cluster, not -keep %s: its lists have fingerprints only", f.keep)
 	}
 	w := &externalClustering{}
-	write := map[string]func(*selfjoin.ExternalCluster) error{"json": w.json, "csv": w.csv, "removals": w.removals}[f.as]
+	write := map[string]func(*selfjoin.ExternalCluster) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
 	if write == nil {
-		return usagef("-as is %q, want json, csv or removals", f.as)
+		return usagef("-as is %q, want json, csv, removals or removal-ids", f.as)
 	}
 	out, err := f.open()
 	if err != nil {
@@ -34,12 +33,12 @@ func (f *joinFlags) clustersOutOfMemory(ctx context.Context) error {
 	if w.buffer = out.buffer; f.as == "csv" {
 		w.buffer.WriteString("cluster,kept,id,key,fingerprint,documents\n")
 	}
-	err = f.externalClusters(ctx, list, f.k, f.equal || f.as == "removals", func(c *selfjoin.ExternalCluster) error {
+	err = f.externalClusters(ctx, list, f.k, f.equal || f.as == "removals" || f.as == "removal-ids", func(c *selfjoin.ExternalCluster) error {
 		w.clusters++
 		w.documents += c.Copies
 		return write(c)
 	})
-	if err = errors.Join(err, out.close()); err == nil {
+	if err = out.close(err); err == nil {
 		f.call.logf("%d clusters of %d documents", w.clusters, w.documents)
 	}
 	return err
@@ -59,7 +58,7 @@ func (f *joinFlags) compatExternalClusters(ctx context.Context) error {
 		return err
 	}
 	var number []byte
-	err = f.externalClusters(ctx, readDecimals(ctx, f.call.args, f.call.in), f.distance, false, func(c *selfjoin.ExternalCluster) error {
+	err = f.externalClusters(ctx, readFirstDecimals(ctx, f.call.args, f.call.in), f.distance, false, func(c *selfjoin.ExternalCluster) error {
 		if c.Distinct < 2 {
 			return nil
 		}
@@ -75,7 +74,7 @@ func (f *joinFlags) compatExternalClusters(ctx context.Context) error {
 		_, err := out.buffer.WriteString("]\n")
 		return err
 	})
-	return errors.Join(err, out.close())
+	return out.close(err)
 }
 
 // externalClustering writes clusters without holding one in memory.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -41,7 +40,7 @@ func (c *call) joinFlags() *joinFlags {
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of decimal numbers), u64le or jsonl"
 	flags.IntVar(&f.k, "k", 3, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
-	flags.StringVar(&f.as, "as", "json", "`form` of the output: json (lines), csv; for clusters also removals")
+	flags.StringVar(&f.as, "as", "json", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids")
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
 	flags.IntVar(&f.shingle, "shingle", 0, "largest `distance`, that of the second fingerprints added to that of the first, where both documents have a second one; below 0: any (default that of the index)")
 	flags.Float64Var(&f.ratio, "length", 0, "how many `times` as long as the other one of two may be, where both lengths are known; below 0: any (default that of the index)")
@@ -229,14 +228,14 @@ type joinOutput struct {
 	buffer *bufio.Writer
 	lines  *lines
 	table  *csv.Writer
-	file   *os.File // nil for standard output
+	file   *lateFile // nil for standard output
 }
 
 func (f *joinFlags) open() (*joinOutput, error) {
 	o := &joinOutput{}
 	var w io.Writer = f.call.out
 	if f.output != "-" && f.output != "" {
-		file, err := os.Create(f.output)
+		file, err := openLate(f.output)
 		if err != nil {
 			return nil, fmt.Errorf("output: %w", err)
 		}
@@ -254,11 +253,15 @@ func (o *joinOutput) line(s string) error {
 	return o.buffer.WriteByte('\n')
 }
 
-func (o *joinOutput) close() error {
-	o.table.Flush()
-	err := errors.Join(o.lines.flush(), o.table.Error(), o.buffer.Flush())
-	if o.file != nil {
-		err = errors.Join(err, o.file.Close())
+// close writes the last lines, and returns what failed before as well. A file to which
+// nothing was written stays as it was then.
+func (o *joinOutput) close(failed error) error {
+	if failed == nil || o.file == nil || o.file.written {
+		o.table.Flush()
+		failed = errors.Join(failed, o.lines.flush(), o.table.Error(), o.buffer.Flush())
 	}
-	return err
+	if o.file != nil {
+		failed = errors.Join(failed, o.file.close(failed))
+	}
+	return failed
 }

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"strconv"
+	"strings"
 
 	"github.com/neardup/neardup/cmd/neardup/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -18,7 +20,7 @@ import (
 // readWords yields what is in files of fingerprints of 8 bytes, little-endian, some
 // thousands at a time, each good until the next.
 func readWords(ctx context.Context, names []string, stdin io.Reader) iter.Seq2[[]fingerprint.Fingerprint, error] {
-	return eachFile(names, stdin, func(name string, in io.Reader, yield func([]fingerprint.Fingerprint) bool) error {
+	return eachFile(openWords, names, stdin, func(name string, in io.Reader, yield func([]fingerprint.Fingerprint) bool) error {
 		buffer, fps := make([]byte, 1<<20), []fingerprint.Fingerprint{}
 		for {
 			n, err := io.ReadFull(in, buffer)
@@ -43,10 +45,39 @@ func readWords(ctx context.Context, names []string, stdin io.Reader) iter.Seq2[[
 	})
 }
 
+// openWords opens a file of such fingerprints. Numbers may begin with any bytes, also with
+// those of a compressed file: the name of a file decides which it is.
+func openWords(name string, stdin io.Reader) (io.ReadCloser, error) {
+	if name == "-" || strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".zst") {
+		return corpus.Open(name, stdin)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
 // readDecimals yields what is in files of decimal numbers, one a line; empty lines do
 // not count.
 func readDecimals(ctx context.Context, names []string, stdin io.Reader) iter.Seq2[[]fingerprint.Fingerprint, error] {
-	return eachFile(names, stdin, func(name string, in io.Reader, yield func([]fingerprint.Fingerprint) bool) error {
+	return decimals(ctx, names, stdin, func(line []byte) []byte { return line })
+}
+
+// readFirstDecimals takes the number at the beginning of each line, behind which may be
+// columns that do not count.
+func readFirstDecimals(ctx context.Context, names []string, stdin io.Reader) iter.Seq2[[]fingerprint.Fingerprint, error] {
+	return decimals(ctx, names, stdin, func(line []byte) []byte {
+		if end := bytes.IndexAny(line, " \t"); end > 0 {
+			return line[:end]
+		}
+		return line
+	})
+}
+
+// decimals yields the numbers that cut takes out of lines.
+func decimals(ctx context.Context, names []string, stdin io.Reader, cut func(line []byte) []byte) iter.Seq2[[]fingerprint.Fingerprint, error] {
+	return eachFile(corpus.Open, names, stdin, func(name string, in io.Reader, yield func([]fingerprint.Fingerprint) bool) error {
 		const atOnce = 8 << 10
 		lines := bufio.NewScanner(in)
 		lines.Buffer(make([]byte, 64<<10), 1<<20)
@@ -54,7 +85,7 @@ func readDecimals(ctx context.Context, names []string, stdin io.Reader) iter.Seq
 		number := 0
 		for lines.Scan() {
 			number++
-			text := bytes.TrimSpace(lines.Bytes())
+			text := cut(bytes.TrimSpace(lines.Bytes()))
 			if len(text) == 0 {
 				continue
 			}
@@ -84,11 +115,13 @@ func readDecimals(ctx context.Context, names []string, stdin io.Reader) iter.Seq
 
 var errStopped = errors.New("stopped by the loop")
 
+type opener func(name string, stdin io.Reader) (io.ReadCloser, error)
+
 // eachFile opens one file after the other, and yields what read does of each.
-func eachFile(names []string, stdin io.Reader, read func(name string, in io.Reader, yield func([]fingerprint.Fingerprint) bool) error) iter.Seq2[[]fingerprint.Fingerprint, error] {
+func eachFile(open opener, names []string, stdin io.Reader, read func(name string, in io.Reader, yield func([]fingerprint.Fingerprint) bool) error) iter.Seq2[[]fingerprint.Fingerprint, error] {
 	return func(yield func([]fingerprint.Fingerprint, error) bool) {
 		for _, name := range names {
-			in, err := corpus.Open(name, stdin)
+			in, err := open(name, stdin)
 			if err == nil {
 				err = read(name, in, func(fps []fingerprint.Fingerprint) bool { return yield(fps, nil) })
 				err = errors.Join(err, in.Close())

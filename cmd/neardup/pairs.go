@@ -46,14 +46,14 @@ func runPairs(ctx context.Context, c *call) error {
 			return out.csv(a.name(), b.name(), fmt.Sprint(distance))
 		}
 	default:
-		return errors.Join(usagef("-as is %q, want json or csv", f.as), out.close())
+		return out.close(usagef("-as is %q, want json or csv", f.as))
 	}
 	source, err := f.source(ctx)
 	if err != nil {
-		return errors.Join(err, out.close())
+		return out.close(err)
 	}
 	p := &pairing{equal: f.equal, write: write}
-	err = errors.Join(source.pairs(ctx, p.pair), source.close(), out.close())
+	err = out.close(errors.Join(source.pairs(ctx, p.pair), source.close()))
 	if err == nil {
 		p.account(c)
 	}
