@@ -5,8 +5,8 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/selfjoin"
 )
 
@@ -35,8 +35,8 @@ func (c *Cluster) Documents() int {
 // then be in several clusters.
 //
 // Cost and errors are those of Pairs, and 8 bytes a fingerprint of memory besides; Stars
-// compares the members of a component with all that are kept of it. The index must not
-// be closed from within the loop.
+// sorts the pairs of a large component, 8 bytes each, with 64 MiB of memory and a file in the
+// folder for temporary ones. The index must not be closed from within the loop.
 func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, error] {
 	return func(yield func(Cluster, error) bool) {
 		err := x.withJoin(ctx, o, func(j *join) error {
@@ -64,33 +64,85 @@ func (j *join) clusters(ctx context.Context, send func([]Cluster) error) error {
 	if err != nil {
 		return err
 	}
-	var ready []Cluster
-	for nodes := range components.All() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if ready, err = j.appendClusters(ctx, ready, nodes); err != nil {
-			return err
-		}
-		if len(ready) >= pairsAtOnce {
-			if err := send(ready); err != nil {
-				return err
+	return j.sendClusters(ctx, components, send)
+}
+
+// componentsEach are read by a worker at once.
+const componentsEach = 1 << 7
+
+// clusterPart is some components, and the clusters made of them once done is closed.
+type clusterPart struct {
+	components [][]selfjoin.Node
+	made       []Cluster
+	err        error
+	done       chan struct{}
+}
+
+// sendClusters makes clusters of components, on all workers, and sends them in order.
+func (j *join) sendClusters(parent context.Context, components *selfjoin.Clusters, send func([]Cluster) error) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	work, queue := make(chan *clusterPart), make(chan *clusterPart, 4*j.workers())
+	group.Go(func() {
+		defer close(queue)
+		defer close(work)
+		for part := range slices.Chunk(slices.Collect(components.All()), componentsEach) {
+			p := &clusterPart{components: part, done: make(chan struct{})}
+			select {
+			case queue <- p:
+			case <-ctx.Done():
+				return
 			}
-			ready = nil
+			select {
+			case work <- p:
+			case <-ctx.Done():
+				p.err = ctx.Err()
+				close(p.done)
+				return
+			}
+		}
+	})
+	for i := range j.workers() {
+		group.Go(func() {
+			for p := range work {
+				p.make(ctx, j, j.readers[i])
+			}
+		})
+	}
+	for p := range queue {
+		if <-p.done; p.err != nil {
+			return p.err
+		}
+		if len(p.made) == 0 {
+			continue
+		}
+		if err := send(p.made); err != nil {
+			return err
 		}
 	}
-	if len(ready) == 0 {
-		return nil
+	return parent.Err()
+}
+
+func (p *clusterPart) make(ctx context.Context, j *join, r *reader) {
+	defer close(p.done)
+	for _, nodes := range p.components {
+		if p.err = ctx.Err(); p.err == nil {
+			p.made, p.err = j.appendClusters(ctx, r, p.made, nodes)
+		}
+		if p.err != nil {
+			return
+		}
 	}
-	return send(ready)
 }
 
 // appendClusters makes clusters of a component: of all stored fingerprints, whatever
 // scopes, Shingles and lengths their documents have.
-func (j *join) appendClusters(ctx context.Context, clusters []Cluster, nodes []selfjoin.Node) ([]Cluster, error) {
+func (j *join) appendClusters(ctx context.Context, r *reader, clusters []Cluster, nodes []selfjoin.Node) ([]Cluster, error) {
 	var members []Group
 	for _, node := range nodes {
-		groups, err := j.groups(j.readers[0], node)
+		groups, err := j.groups(r, node)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +158,7 @@ func (j *join) appendClusters(ctx context.Context, clusters []Cluster, nodes []s
 	var err error
 	switch {
 	case j.Stars:
-		parts = j.stars(members)
+		parts, err = j.stars(ctx, members)
 	case j.alike(members):
 		parts = [][]Group{members}
 	default:
@@ -136,24 +188,6 @@ func (j *join) matches(a, b *Group) bool {
 	return a.Fingerprint.Distance(b.Fingerprint) <= j.k && j.match(a, b)
 }
 
-// stars gives each member, in their order, to the first one kept that it matches, or
-// keeps it.
-func (j *join) stars(members []Group) [][]Group {
-	var parts [][]Group
-next:
-	for i := range members {
-		g := &members[i]
-		for p := range parts {
-			if j.matches(&parts[p][0], g) {
-				parts[p] = append(parts[p], *g)
-				continue next
-			}
-		}
-		parts = append(parts, []Group{*g})
-	}
-	return parts
-}
-
 // components finds the connected components of members that do not all match when
 // they are near.
 func (j *join) components(ctx context.Context, members []Group) ([][]Group, error) {
@@ -168,61 +202,32 @@ func (j *join) components(ctx context.Context, members []Group) ([][]Group, erro
 		}
 		return i
 	}
-	err := j.eachNear(ctx, members, func(a, b int) {
+	err := j.eachNear(ctx, members, func(a, b int) error {
 		if j.matches(&members[a], &members[b]) {
 			a, b = root(a), root(b)
 			roots[max(a, b)] = min(a, b)
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	return partsOf(members, root), nil
+}
+
+// partsOf puts members of one owner together, in the order of the owners' first members.
+func partsOf(members []Group, owner func(i int) int) [][]Group {
 	var parts [][]Group
 	part := make(map[int]int)
 	for i := range members {
-		r := root(i)
-		p, found := part[r]
+		o := owner(i)
+		p, found := part[o]
 		if !found {
 			p = len(parts)
-			part[r] = p
+			part[o] = p
 			parts = append(parts, nil)
 		}
 		parts[p] = append(parts[p], members[i])
 	}
-	return parts, nil
-}
-
-// fewMembers: up to here all are compared with all.
-const fewMembers = 64
-
-// eachNear calls f with the places of members that may match, at least all that do.
-func (j *join) eachNear(ctx context.Context, members []Group, f func(a, b int)) error {
-	if len(members) <= fewMembers {
-		for b := range members {
-			for a := range b {
-				f(a, b)
-			}
-		}
-		return nil
-	}
-	at := make(map[uint64][]int, len(members))
-	fps := make([]fingerprint.Fingerprint, len(members))
-	for i := range members {
-		stored := members[i].stored()
-		fps[i] = fingerprint.Fingerprint(stored)
-		for _, k := range at[stored] {
-			f(k, i)
-		}
-		at[stored] = append(at[stored], i)
-	}
-	return selfjoin.NewSet(fps).Each(ctx, selfjoin.Options{MaxDistance: j.k, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
-		for _, p := range pairs {
-			for _, a := range at[uint64(p.First)] {
-				for _, b := range at[uint64(p.Second)] {
-					f(a, b)
-				}
-			}
-		}
-		return nil
-	})
+	return parts
 }

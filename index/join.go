@@ -30,7 +30,7 @@ type JoinOptions struct {
 
 	// Prefer reports whether a document is to be kept rather than another. Of a
 	// Cluster and of a Group, the one to be kept comes first. Default: the smaller ID.
-	// Where it prefers neither, the smaller ID is.
+	// Where it prefers neither, the smaller ID is. Several goroutines call it.
 	Prefer func(a, b *Document) bool
 
 	// Copies has Pairs yield each Group of more than one document as a pair with
@@ -250,6 +250,12 @@ func (j *join) bare(r *reader, node selfjoin.Node) (Group, error) {
 	return Group{d, len(ids), ids, j.looping()}, err
 }
 
+// groupKey is what documents of one fingerprint have to share for being one Group.
+type groupKey struct {
+	scope string
+	details
+}
+
 // groups returns the documents of a node, those of each scope, Shingle and length together.
 func (j *join) groups(r *reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := j.idsOf(node), uint64(j.set.Fingerprint(node))
@@ -258,15 +264,21 @@ func (j *join) groups(r *reader, node selfjoin.Node) ([]Group, error) {
 		return []Group{g}, err
 	}
 	var groups []Group
+	var at map[groupKey]int // place in groups
+	if len(ids) > 1 {
+		at = make(map[groupKey]int)
+	}
 	for i, id := range ids {
 		d, err := r.loaded(id, stored)
 		if err != nil {
 			return nil, err
 		}
-		g := slices.IndexFunc(groups, func(g Group) bool {
-			return g.Scope == d.Scope && j.relevant(g.details()) == j.relevant(d.details())
-		})
-		if g < 0 {
+		key := groupKey{d.Scope, j.relevant(d.details())}
+		g, found := at[key]
+		if !found {
+			if at != nil {
+				at[key] = len(groups)
+			}
 			groups = append(groups, Group{d, 1, ids[i : i+1 : i+1], j.looping()})
 			continue
 		}

@@ -86,8 +86,14 @@ func (j *join) pairs(ctx context.Context, send func([]Pair) error) error {
 				return err
 			}
 			for i := range a {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				for k := range b {
 					pairs = j.appendPair(pairs, &a[i], &b[k], p.Distance)
+				}
+				if pairs, err = sendMany(pairs, send); err != nil {
+					return err
 				}
 			}
 		}
@@ -105,32 +111,37 @@ func (j *join) pairsOfCopies(ctx context.Context, send func([]Pair) error) error
 		if j.starts[node+1]-j.starts[node] == 1 {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		groups, err := j.groups(j.readers[0], node)
 		if err != nil {
 			return err
 		}
 		for i := range groups {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if g := &groups[i]; j.Copies && g.Documents > 1 {
 				pairs = append(pairs, Pair{First: *g, Second: *g})
 			}
 			for k := range groups[:i] {
 				pairs = j.appendPair(pairs, &groups[i], &groups[k], 0)
 			}
-		}
-		if len(pairs) >= pairsAtOnce {
-			if err := sendAll(pairs, send); err != nil {
+			if pairs, err = sendMany(pairs, send); err != nil {
 				return err
 			}
-			pairs = nil
 		}
 	}
 	return sendAll(pairs, send)
 }
 
 const pairsAtOnce = 256
+
+// sendMany sends pairs if they are many, and returns those that are left.
+func sendMany(pairs []Pair, send func([]Pair) error) ([]Pair, error) {
+	if len(pairs) < pairsAtOnce {
+		return pairs, nil
+	}
+	return nil, send(pairs)
+}
 
 func sendAll(pairs []Pair, send func([]Pair) error) error {
 	if len(pairs) == 0 {
