@@ -9,17 +9,19 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"time"
 )
 
 // field is one line of a header block.
 type field struct{ name, value string }
 
 // warcWriter writes WARC/1.1 records (ISO 28500:2017), each a gzip member of
-// its own.
+// its own, or plain.
 type warcWriter struct {
-	rng  *rng
-	out  bytes.Buffer
-	time int // seconds since the first record
+	rng   *rng
+	out   bytes.Buffer
+	plain bool
+	time  int // seconds since the first record
 }
 
 // id returns a record id: a version 4 UUID drawn from the seed.
@@ -31,7 +33,7 @@ func (w *warcWriter) id() string {
 // date returns the time of the next record.
 func (w *warcWriter) date() string {
 	w.time += w.rng.between(1, 9)
-	return fmt.Sprintf("2026-10-12T08:%02d:%02dZ", w.time/60, w.time%60)
+	return time.Date(2026, 10, 12, 8, 0, w.time, 0, time.UTC).Format(time.RFC3339)
 }
 
 // record writes one record and returns its id.
@@ -52,6 +54,10 @@ func (w *warcWriter) record(kind string, content []byte, fields ...field) (strin
 	b.Write(content)
 	b.WriteString("\r\n\r\n")
 
+	if w.plain {
+		b.WriteTo(&w.out)
+		return id, nil
+	}
 	member := gzip.NewWriter(&w.out)
 	if _, err := member.Write(b.Bytes()); err != nil {
 		return "", fmt.Errorf("crawlgen: warc record: %w", err)

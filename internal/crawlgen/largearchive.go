@@ -1,0 +1,177 @@
+package crawlgen
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode"
+)
+
+// ArchiveOptions of WriteArchive.
+type ArchiveOptions struct {
+	Seed  uint64
+	Pages int
+	Bytes int    // of HTML a page, about
+	Form  string // one of ArchiveForms
+}
+
+// ArchiveForms are the forms that WriteArchive knows: web archives, plain or with a gzip
+// member a record, the text of the same pages as a web archive has it, and JSON lines.
+var ArchiveForms = []string{"warc", "warc.gz", "wet", "wet.gz", "jsonl"}
+
+// WriteArchive writes made-up pages for measuring speed. What they are made of is about
+// what real pages of that size are: an eighth of visible text, a fifth of scripts and
+// styles, and a start tag every hundred bytes. The words of a text are drawn from those of this package,
+// frequent ones more often. One page of ten is an earlier one with a sentence added and
+// other scripts, the others have nothing to do with each other.
+func WriteArchive(w io.Writer, o ArchiveOptions) error {
+	words, err := vocabulary()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, 1<<20)
+	records := &warcWriter{rng: newRNG(o.Seed, "large archive"), plain: !strings.HasSuffix(o.Form, ".gz")}
+	for i := range o.Pages {
+		p := newLargePage(words, o, i)
+		if o.Form == "jsonl" {
+			err = json.NewEncoder(out).Encode(map[string]string{"url": p.uri, "html": p.html()})
+		} else if err = p.records(records, strings.HasPrefix(o.Form, "wet")); err == nil {
+			_, err = records.out.WriteTo(out)
+		}
+		if err != nil {
+			return fmt.Errorf("crawlgen: page %d: %w", i, err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("crawlgen: %w", err)
+	}
+	return nil
+}
+
+// vocabulary returns the words of all texts in English, each once.
+func vocabulary() ([]string, error) {
+	var words []string
+	seen := make(map[string]bool)
+	err := fs.WalkDir(texts, "text", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := texts.ReadFile(path)
+		for word := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return !unicode.IsLetter(r) }) {
+			if word = strings.ToLower(word); word[0] < 0x80 && !seen[word] {
+				seen[word] = true
+				words = append(words, word)
+			}
+		}
+		return err
+	})
+	return words, err
+}
+
+// largePage is a page of a large archive.
+type largePage struct {
+	uri        string
+	words      []string
+	bytes      int
+	paragraphs []string
+	own        *rng // for what is not text
+}
+
+func newLargePage(words []string, o ArchiveOptions, i int) *largePage {
+	p := &largePage{words: words, bytes: o.Bytes, own: newRNG(o.Seed, fmt.Sprintf("large page %d", i))}
+	text := i
+	if i%10 == 9 {
+		text = p.own.intn(i)
+		text -= text % 10
+	}
+	r := newRNG(o.Seed, fmt.Sprintf("large text %d", text))
+	for size := 0; size < o.Bytes/9; {
+		var b strings.Builder
+		for range r.between(2, 6) {
+			b.WriteString(p.sentence(r))
+		}
+		p.paragraphs = append(p.paragraphs, b.String())
+		size += b.Len()
+	}
+	if text != i {
+		p.paragraphs = append(p.paragraphs, p.sentence(p.own))
+	}
+	p.uri = fmt.Sprintf("https://www.site-%d.example/%s/%s-%d.html", p.own.intn(2000), p.word(p.own), p.word(p.own), i)
+	return p
+}
+
+// word draws a word, one from the beginning of the list more often.
+func (p *largePage) word(r *rng) string {
+	n := len(p.words)
+	return p.words[r.intn(n)*r.intn(n)/n]
+}
+
+func (p *largePage) phrase(r *rng, least, most int) string {
+	var words []string
+	for range r.between(least, most) {
+		words = append(words, p.word(r))
+	}
+	return strings.Join(words, " ")
+}
+
+func (p *largePage) sentence(r *rng) string {
+	s := p.phrase(r, 6, 24)
+	return strings.ToUpper(s[:1]) + s[1:] + ". "
+}
+
+// records writes the page as web archives have it: what was asked and what was
+// answered, or its text.
+func (p *largePage) records(w *warcWriter, text bool) error {
+	uri := field{"WARC-Target-URI", p.uri}
+	if text {
+		_, err := w.record("conversion", []byte(strings.Join(p.paragraphs, "\n")+"\n"), uri, field{"Content-Type", "text/plain"})
+		return err
+	}
+	e := plainBody(p.uri, htmlType, []byte(p.html()))
+	id, err := w.record("response", e.response(), uri, field{"Content-Type", "application/http; msgtype=response"})
+	if err == nil {
+		_, err = w.record("request", e.request(), uri, field{"WARC-Concurrent-To", id}, field{"Content-Type", "application/http; msgtype=request"})
+	}
+	return err
+}
+
+// html puts the paragraphs among links, boxes, scripts and styles.
+func (p *largePage) html() string {
+	var b strings.Builder
+	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>" + p.phrase(p.own, 4, 9) + "</title>\n<style>\n")
+	for b.Len() < p.bytes/12 {
+		fmt.Fprintf(&b, ".%s-%s > .%s { margin: %dpx %dpx; color: #%s; }\n", p.word(p.own), p.word(p.own), p.word(p.own), p.own.intn(40), p.own.intn(40), p.own.hex(6))
+	}
+	b.WriteString("</style>\n<script>window.state = {")
+	for b.Len() < p.bytes/5 {
+		fmt.Fprintf(&b, "%q:{\"id\":\"%s\",\"count\":%d,\"open\":%v},", p.word(p.own), p.own.hex(16), p.own.intn(1e6), p.own.intn(2) == 0)
+	}
+	b.WriteString("};</script>\n</head>\n<body>\n<header><nav><ul>\n")
+	for range 40 {
+		fmt.Fprintf(&b, "<li class=\"menu-item menu-item-%d\"><a href=\"/%s/%s\" data-track=\"%s\">%s</a></li>\n",
+			p.own.intn(1e4), p.word(p.own), p.word(p.own), p.own.hex(12), p.phrase(p.own, 1, 3))
+	}
+	b.WriteString("</ul></nav></header>\n<main><article>\n")
+	room := (p.bytes - b.Len()) / len(p.paragraphs) // for a paragraph and what is around it
+	for _, text := range p.paragraphs {
+		end := b.Len() + room
+		fmt.Fprintf(&b, "<div class=\"%s block-%d\"><p>%s</p></div>\n", p.word(p.own), p.own.intn(1e4), html.EscapeString(text))
+		for b.Len() < end {
+			p.box(&b)
+		}
+	}
+	b.WriteString("</article></main>\n</body>\n</html>\n")
+	return b.String()
+}
+
+// box is a picture with a link around it, as pages are full of.
+func (p *largePage) box(b *strings.Builder) {
+	id := p.own.hex(10)
+	fmt.Fprintf(b, "<div class=\"card card--%s\" id=\"c-%s\" data-position=\"%d\"><a href=\"/%s/%s.html?ref=%s\" rel=\"nofollow\">"+
+		"<img src=\"/media/%s-320.jpg\" srcset=\"/media/%s-640.jpg 2x\" width=\"320\" height=\"180\" loading=\"lazy\" alt=\"\"></a><span class=\"icon icon-%s\"></span></div>\n",
+		p.word(p.own), id, p.own.intn(100), p.word(p.own), p.word(p.own), p.own.hex(8), id, id, p.word(p.own))
+}

@@ -1,0 +1,85 @@
+package crawlgen
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+	visible "github.com/neardup/neardup/fingerprint/page"
+)
+
+func largeArchive(t *testing.T, form string, pages int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := WriteArchive(&out, ArchiveOptions{Seed: 3, Pages: pages, Bytes: 60_000, Form: form}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Pages of a large archive have the size that was asked for, about as much text and as
+// many tags as real ones, and one of ten is a copy of an earlier one.
+func TestLargeArchivePages(t *testing.T) {
+	const pages = 40
+	analyzer := defaultAnalyzer(t)
+	var sigs []fingerprint.Signature
+	size, text, tags := 0, 0, 0
+	lines := json.NewDecoder(bytes.NewReader(largeArchive(t, "jsonl", pages)))
+	for lines.More() {
+		var line struct{ URL, HTML string }
+		if err := lines.Decode(&line); err != nil || line.URL == "" {
+			t.Fatal(err, line.URL)
+		}
+		p, err := visible.Extract([]byte(line.HTML), htmlType, visible.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, text, tags = size+len(line.HTML), text+len(p.Text), tags+strings.Count(line.HTML, "<")-strings.Count(line.HTML, "</")
+		sigs = append(sigs, analyzer.Text(p.Text))
+	}
+	if mean := size / pages; len(sigs) != pages || mean < 55_000 || mean > 65_000 {
+		t.Errorf("%d pages of %d bytes", len(sigs), mean)
+	}
+	if share := float64(text) / float64(size); share < 0.10 || share > 0.15 {
+		t.Errorf("%.2f of the pages is text", share)
+	}
+	if each := size / tags; each < 90 || each > 140 {
+		t.Errorf("a start tag every %d bytes", each)
+	}
+	t.Logf("%.3f of %d bytes a page is text, a start tag every %d bytes", float64(text)/float64(size), size/pages, size/tags)
+	copies := 0
+	for i := range sigs {
+		for j := range i {
+			d, s := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint), sigs[i].Shingle.Distance(sigs[j].Shingle)
+			if d <= maxDistance && d+s <= maxSum {
+				copies++
+				break
+			}
+		}
+	}
+	if copies != pages/10 {
+		t.Errorf("%d pages match an earlier one, want %d", copies, pages/10)
+	}
+}
+
+func TestLargeArchiveForms(t *testing.T) {
+	plain := largeArchive(t, "warc", 5)
+	z, err := gzip.NewReader(bytes.NewReader(largeArchive(t, "warc.gz", 5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inflated, err := io.ReadAll(z)
+	if err != nil || !bytes.Equal(inflated, plain) {
+		t.Errorf("compressed it is another one: %v", err)
+	}
+	if n := bytes.Count(plain, []byte("WARC/1.1\r\n")); n != 10 {
+		t.Errorf("%d records of 5 pages", n)
+	}
+	if n := bytes.Count(largeArchive(t, "wet", 5), []byte("WARC-Type: conversion\r\n")); n != 5 {
+		t.Errorf("%d texts of 5 pages", n)
+	}
+}
