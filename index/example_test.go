@@ -40,7 +40,7 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle})
+		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle, Length: s.Features})
 		if err != nil {
 			log.Fatal(err)
 		}
