@@ -1,9 +1,9 @@
 package store
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -205,7 +205,7 @@ func prepareDir(dir string, opts Options) error {
 	if desc.OptionsFilename == "" {
 		return nil
 	}
-	return checkMerger(desc.OptionsFilename, opts.FS)
+	return checkOptions(dir, desc.OptionsFilename, opts.FS)
 }
 
 // makeDir makes dir and its missing parents, durably: a directory is there after a
@@ -279,17 +279,24 @@ func checkUnfinished(dir string, opts Options) error {
 	return nil
 }
 
-// checkMerger tells a Pebble database of another kind by the merger that its
-// OPTIONS file names: opening it would already write to it.
-func checkMerger(optionsFile string, fsys vfs.FS) error {
+// checkOptions tells a Pebble database of another kind by the merger that its OPTIONS
+// file names: opening it would already write to it. Of the rest, Pebble compares a few
+// names with its own, and its errors there have none.
+func checkOptions(dir, optionsFile string, fsys vfs.FS) error {
 	f, err := fsys.Open(optionsFile)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		name, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "merger=")
+	text, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return checkOptionsText(dir, string(text), optionsFile)
+}
+
+func checkOptionsText(dir, text, optionsFile string) error {
+	for line := range strings.Lines(text) {
+		name, found := strings.CutPrefix(strings.TrimSpace(line), "merger=")
 		if found && !strings.HasPrefix(name, "neardup.") {
 			return fmt.Errorf("%w: a Pebble database of another kind, with merger %q", ErrNotIndex, name)
 		}
@@ -297,7 +304,11 @@ func checkMerger(optionsFile string, fsys vfs.FS) error {
 			return fmt.Errorf("%w: its postings merge by %q, and this version knows %q", ErrVersion, name, postingMerger.Name)
 		}
 	}
-	return lines.Err()
+	own := &pebble.Options{Comparer: pebble.DefaultComparer, Merger: postingMerger}
+	if err := own.CheckCompatibility(dir, text); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, optionsFile, firstLine{err})
+	}
+	return nil
 }
 
 // classify gives Pebble's errors the name that a caller of ours matches.
