@@ -168,7 +168,7 @@ func naiveWeight(o Options, feature string, n int) int {
 	case o.Window > 0:
 		return min(n, 16)
 	}
-	return min(n, 32)
+	return min(n, 100)
 }
 
 func goldenTexts(t *testing.T) map[string]string {
@@ -260,7 +260,7 @@ func TestStretches(t *testing.T) {
 		for start := 0; start < len(tokens); start += size {
 			counts, seen := map[string]int{}, map[string]bool{}
 			for i := start; i < min(start+size, len(tokens)); i++ {
-				if counts[tokens[i]]++; counts[tokens[i]] <= 32 {
+				if counts[tokens[i]]++; counts[tokens[i]] <= 100 {
 					text64.add(hashToken([]byte(tokens[i])), 1)
 				}
 				if i < 3 || seen[strings.Join(tokens[i-3:i+1], " ")] {
@@ -349,7 +349,7 @@ func TestShort(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
 	all := append(goldenOptions(t),
-		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 100}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{Hash: XXH64}, Options{StopWords: NewStopWords("x")})
+		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 32}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{Hash: XXH64}, Options{StopWords: NewStopWords("x")})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -357,7 +357,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = o
 	}
-	if got := newAnalyzer(t, Options{Cap: 32, ShortWords: 50}).Name(); got != "text/3" {
+	if got := newAnalyzer(t, Options{Cap: 100, ShortWords: 50}).Name(); got != "text/3" {
 		t.Errorf("the defaults spelled out are %q", got)
 	}
 	if a, b := NewStopWords("b", "a", "A"), NewStopWords("a b"); a.id() != b.id() {

@@ -24,7 +24,7 @@ type Options struct {
 	// is CappedCount.
 	Weight Weight
 
-	// Cap is the most that CappedCount gives a feature; 0 means 32, or 16 where Window
+	// Cap is the most that CappedCount gives a feature; 0 means 100, or 16 where Window
 	// is not 0.
 	Cap int
 
@@ -201,7 +201,7 @@ func (o *Options) name() string {
 }
 
 const (
-	defaultCap        = 32
+	defaultCap        = 100
 	defaultWindowCap  = 16
 	defaultShortWords = 50
 )
