@@ -6,56 +6,75 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// filter tells for the first bits of a field whether a query is within the radius there.
+// filter tells of a fingerprint whether a query may be within the radius in a field. It
+// has a word for each value of the field's first bits, so that what is near in order is
+// near in memory, and in it a bit for each value of the next six, or two bits by a hash
+// of the whole field.
 type filter struct {
 	near
-	shift int // from a fingerprint to the bits that the filter has
-	bits  int
-	words []uint64 // a bit for each value
+	hashed bool
+	bits   int
+	words  []uint64
 }
 
-// newFilter returns a filter over the first bits of a field, with all variants of the
-// queries in it. What differs in the rest of the field passes.
-func newFilter(n near, bits int, queries []uint64) *filter {
-	f := &filter{near: n, bits: bits, shift: 64 - bits, words: make([]uint64, max(1, 1<<bits/64))}
-	hugepages.Prefer(f.words)
-	flips := flipsOf(near{field{0, bits}, n.radius})
-	for i := range flips {
-		flips[i] >>= f.shift & 63
+// newFilter returns a filter with all variants of the queries in it.
+func newFilter(n near, s shape, queries []uint64) *filter {
+	f := &filter{near: n, hashed: s.hashed, bits: s.bits, words: make([]uint64, 1<<s.bits/64)}
+	if !s.hashed {
+		f.width = s.bits // what differs in the rest of the field passes
 	}
+	hugepages.Prefer(f.words)
+	flips := flipsOf(f.width, n.radius)
 	values, starts, low := f.byRegion(queries)
 	for region := range uint64(len(starts) - 1) {
 		for _, flip := range flips {
 			from := region ^ flip>>low
-			for _, v := range values[starts[from]:starts[from+1]] {
-				v ^= uint32(flip)
-				f.words[v>>6] |= 1 << (v & 63)
-			}
+			f.insert(values[starts[from]:starts[from+1]], flip)
 		}
 	}
 	return f
 }
 
+// insert sets the bits of values that are changed in some bits.
+func (f *filter) insert(values []uint64, flip uint64) {
+	words, shift := f.words, (f.width-f.bits+6)&63
+	if f.hashed {
+		for _, v := range values {
+			v ^= flip
+			h := v * hashFactor
+			words[v>>shift] |= 1<<(h>>58) | 1<<(h>>52&63)
+		}
+		return
+	}
+	for _, v := range values {
+		v ^= flip
+		words[v>>6] |= 1 << (v & 63)
+	}
+}
+
+// hashFactor is odd, and its bits are as good as random: 2^64 by the golden ratio.
+const hashFactor = 0x9e3779b97f4a7c15
+
 // regionBits is the part of a filter that is filled at once: it stays in a core's own
 // cache, so that setting a bit takes a nanosecond or two.
 const regionBits = 22
 
-// byRegion returns the bits of the queries that the filter looks at, region by region,
-// which differ in what is above the low bits.
-func (f *filter) byRegion(queries []uint64) (values, starts []uint32, low int) {
-	low = min(f.bits, regionBits)
-	starts = make([]uint32, 1<<(f.bits-low)+1)
+// byRegion returns the queries' values in the field, region by region, which differ in
+// what is above the low bits.
+func (f *filter) byRegion(queries []uint64) (values []uint64, starts []uint32, low int) {
+	low = f.width - max(f.bits-regionBits, 0)
+	starts = make([]uint32, 1<<(f.width-low)+1)
 	for _, q := range queries {
-		starts[q<<(f.first&63)>>(f.shift&63)>>low+1]++
+		starts[f.of(q)>>low+1]++
 	}
 	for i := range starts[1:] {
 		starts[i+1] += starts[i]
 	}
 	next := slices.Clone(starts)
-	values = make([]uint32, len(queries))
+	values = make([]uint64, len(queries))
 	for _, q := range queries {
-		v := q << (f.first & 63) >> (f.shift & 63)
-		values[next[v>>low]] = uint32(v)
+		v := f.of(q)
+		values[next[v>>low]] = v
 		next[v>>low]++
 	}
 	return values, starts, low
@@ -65,27 +84,38 @@ func (f *filter) byRegion(queries []uint64) (values, starts []uint32, low int) {
 const step = 1024
 
 // passing sets at to the places of the fingerprints that may be near, and returns how
-// many they are. No look waits for the one before.
-func (f *filter) passing(fps []uint64, at *[step]uint16) int {
+// many they are. All words are read before the first is looked at, and no place is
+// written before: so a processor waits for as many of them at once as it can.
+func (f *filter) passing(fps []uint64, words *[step]uint64, at *[step]uint16) int {
+	fps = fps[:min(len(fps), step)]
+	read := words[:len(fps)]
+	first, shift := f.first&63, (64-f.bits+6)&63
+	for i, fp := range fps {
+		read[i] = f.words[fp<<first>>shift]
+	}
 	n := 0
-	words, first, shift := f.words, f.first&63, f.shift&63
-	for i, fp := range fps[:min(len(fps), step)] {
-		v := fp << first >> shift
+	shift = (64 - f.width) & 63
+	if f.hashed {
+		for i, word := range read {
+			h := fps[i] << first >> shift * hashFactor
+			at[n&(step-1)] = uint16(i)
+			n += int(word >> (h >> 58) & (word >> (h >> 52 & 63)) & 1)
+		}
+		return n
+	}
+	for i, word := range read {
 		at[n&(step-1)] = uint16(i)
-		n += int(words[v>>6] >> (v & 63) & 1)
+		n += int(word >> (fps[i] << first >> shift & 63) & 1)
 	}
 	return n
 }
 
-// flipsOf returns the ways to flip bits of a field within the radius.
-func flipsOf(n near) []uint64 { return appendFlips(nil, n, 0, n.first, n.radius) }
-
-func appendFlips(dst []uint64, n near, flips uint64, from, left int) []uint64 {
-	dst = append(dst, flips)
-	if left > 0 {
-		for bit := from; bit < n.first+n.width; bit++ {
-			dst = appendFlips(dst, n, flips|1<<(63-bit), bit+1, left-1)
-		}
+func (f *filter) mayContain(fp uint64) bool {
+	v := f.of(fp)
+	word := f.words[v>>((f.width-f.bits+6)&63)]
+	if f.hashed {
+		h := v * hashFactor
+		return word>>(h>>58)&(word>>(h>>52&63))&1 != 0
 	}
-	return dst
+	return word>>(v&63)&1 != 0
 }

@@ -8,25 +8,29 @@ func (q *Queries) Scan(fps []uint64, found func(Match)) {
 	if q.len == 0 {
 		return
 	}
-	s := scanner{Queries: q, found: found}
-	for from := 0; from < len(fps); from += step {
-		s.from, s.fps = from, fps[from:min(from+step, len(fps))]
-		for i := range q.blocks {
-			s.scan(i)
-		}
+	s := scanner{group: q.group, found: found, next: q.next}
+	for s.from = 0; s.from < len(fps); s.from += step {
+		s.fps = fps[s.from:min(s.from+step, len(fps))]
+		s.step()
 	}
 }
 
 // scanner is a scan of one block of a collection. What takes a look into memory is done
 // for many fingerprints in turn, so that waiting for one overlaps with waiting for others.
 type scanner struct {
-	*Queries
-	found  func(Match)
-	from   int // of fps, in the block of the collection
-	fps    []uint64
-	at     [step]uint16
-	ranges [maxRanges]queryRange
-	sum    uint64 // of what was read only to have it in the cache
+	*group
+	found    func(Match)
+	next     []uint32
+	from     int      // of fps, in the block of the collection
+	fps      []uint64 // of this step
+	gathered []uint64 // the same for filters and tables
+	room     [step]uint64
+	words    [step]uint64
+	at       [step]uint16
+	ranges   [maxRanges]queryRange
+	hits     [maxHits]hit
+	hit      int    // how many hits there are
+	sum      uint64 // of what was read only to have it in the cache
 }
 
 // queryRange is the queries in a bucket of a table, for a fingerprint.
@@ -35,14 +39,38 @@ type queryRange struct {
 	from, to uint32
 }
 
-const maxRanges = 256
+// hit is a fingerprint with what is found in a table.
+type hit struct{ at, place, distance uint32 }
+
+const (
+	maxRanges = 256
+	maxHits   = 256
+)
+
+// step compares some fingerprints with all queries.
+func (s *scanner) step() {
+	s.gathered = s.fps
+	if !s.varying.all() {
+		s.gathered = s.varying.gather(s.room[:0], s.fps)
+	}
+	if len(s.blocks) == 0 {
+		for i, fp := range s.fps {
+			s.compare(fp, s.queries, s.numbers, func(query uint32, flips uint64) {
+				s.report(i, query, bits.OnesCount64(flips))
+			})
+		}
+	}
+	for i := range s.blocks {
+		s.scan(i)
+	}
+}
 
 // scan looks at the fingerprints that may be near to a query in a block of the design.
 func (s *scanner) scan(block int) {
 	b := &s.blocks[block]
 	passing := s.at[:0]
 	if b.filter != nil {
-		passing = s.at[:b.filter.passing(s.fps, &s.at)]
+		passing = s.at[:b.filter.passing(s.gathered, &s.words, &s.at)]
 	} else {
 		for i := range s.fps {
 			passing = append(passing, uint16(i))
@@ -51,7 +79,7 @@ func (s *scanner) scan(block int) {
 	for i, t := range b.tables {
 		n := 0
 		for _, at := range passing {
-			bucket := t.bucket(s.fps[at])
+			bucket := t.bucket.of(s.gathered[at])
 			for _, flip := range t.flips {
 				from, to := t.starts[bucket^flip], t.starts[bucket^flip+1]
 				s.ranges[n] = queryRange{uint32(at), from, to}
@@ -59,54 +87,68 @@ func (s *scanner) scan(block int) {
 					n++
 				}
 				if n == len(s.ranges) {
-					s.compare(block, i, s.ranges[:n])
+					s.look(block, i, s.ranges[:n])
 					n = 0
 				}
 			}
 		}
-		s.compare(block, i, s.ranges[:n])
+		s.look(block, i, s.ranges[:n])
 	}
 }
 
-// compare compares fingerprints with the queries of a bucket each.
-func (s *scanner) compare(block, table int, ranges []queryRange) {
+// look compares fingerprints with the queries of a bucket each.
+func (s *scanner) look(block, table int, ranges []queryRange) {
 	t := s.blocks[block].tables[table]
 	sum := uint64(0)
 	for _, r := range ranges {
-		sum += t.keys[r.from] + t.keys[(r.from+r.to)/2]
+		sum += t.keys[r.from] + t.keys[r.to-1]
 	}
 	s.sum += sum
 	for _, r := range ranges {
+		if c := t.crowd(r.from, r.to); c != nil {
+			s.crowded(block, table, c, int(r.at))
+			continue
+		}
 		fp := s.fps[r.at]
 		for j, key := range t.keys[r.from:r.to] {
 			distance := bits.OnesCount64(key ^ fp)
 			if distance > s.k || !s.first(block, table, key^fp) {
 				continue
 			}
-			distinct := t.query[int(r.from)+j]
-			for _, query := range s.members[s.starts[distinct]:s.starts[distinct+1]] {
-				s.found(Match{s.from + int(r.at), int(query), distance})
+			if s.hits[s.hit] = (hit{r.at, r.from + uint32(j), uint32(distance)}); s.hit == len(s.hits)-1 {
+				s.flush(t, len(s.hits))
+			} else {
+				s.hit++
 			}
 		}
 	}
+	s.flush(t, s.hit)
 }
 
-// first reports whether a pair that differs in these bits is near in the block and the
-// table, and not in one before. So each pair is found once.
-func (q *Queries) first(block, table int, flips uint64) bool {
-	for i := range q.blocks[:block] {
-		if b := &q.blocks[i]; bits.OnesCount64(flips&b.mask) <= b.radius {
-			return false
+// flush reports the hits in a table.
+func (s *scanner) flush(t *table, n int) {
+	for _, h := range s.hits[:n] {
+		s.report(int(h.at), t.numbers[h.place], int(h.distance))
+	}
+	s.hit = 0
+}
+
+// crowded compares a fingerprint with a group that is in a bucket.
+func (s *scanner) crowded(block, table int, crowd *group, at int) {
+	crowd.find(s.fps[at], func(query uint32, flips uint64) {
+		if s.first(block, table, flips) {
+			s.report(at, query, bits.OnesCount64(flips))
 		}
-	}
-	b := &q.blocks[block]
-	if bits.OnesCount64(flips&b.mask) > b.radius {
-		return false
-	}
-	for _, t := range b.tables[:table] {
-		if bits.OnesCount64(flips&t.mask) <= t.radius {
-			return false
+	})
+}
+
+// report reports a query and those that are equal to it.
+func (s *scanner) report(at int, query uint32, distance int) {
+	for {
+		s.found(Match{s.from + at, int(query), distance})
+		if s.next == nil || s.next[query] == noQuery {
+			return
 		}
+		query = s.next[query]
 	}
-	return bits.OnesCount64(flips&b.tables[table].mask) <= b.tables[table].radius
 }

@@ -118,29 +118,29 @@ func TestEveryDesignIsExact(t *testing.T) {
 	for k := range 11 {
 		rng := rand.New(rand.NewPCG(uint64(k), 12))
 		queries := some(rng, 100, k, nil)
-		fps := some(rng, 200, k, queries)
+		collection := some(rng, 200, k, queries)
 		if testing.Short() && k%3 != 0 {
 			continue
 		}
 		for blocks := 1; blocks <= k+1; blocks++ {
 			for parts := 1; parts <= k+1; parts++ {
-				q := &Queries{k: k, len: len(queries)}
-				distinctQueries(q, queries)
+				fps, places, next := distinct(queries)
+				g := &group{k: k, queries: fps, numbers: places, varying: allVary}
 				for i, b := range divide(field{0, 64}, blocks, k+1) {
 					tables := divide(b.field, min(parts, b.radius+1), b.radius+1)
 					if slices.ContainsFunc(tables, func(n near) bool { return ball(n.width, n.radius) > 2000 }) {
-						q = nil
+						g = nil
 						break
 					}
-					filterBits := []int{0, min(b.width, 14), min(b.width, 3)}[(i+parts)%3]
-					if ball(filterBits, b.radius) > 2000 {
-						filterBits = 0
+					filter := []shape{{}, {min(b.width, 14), false}, {12, true}, {7, false}}[(i+parts)%4]
+					if filter.inserts(1, b) > 2000 || filter.bits < 7 || filter.bits > b.width && !filter.hashed {
+						filter = shape{}
 					}
-					q.design.blocks = append(q.design.blocks, block{b, filterBits, tables})
+					g.design.blocks = append(g.design.blocks, block{b, filter, tables})
 				}
-				if q != nil {
-					q.prepare()
-					checkScan(t, q, queries, fps, k)
+				if g != nil {
+					g.prepare()
+					checkScan(t, &Queries{k: k, len: len(queries), group: g, next: next}, queries, collection, k)
 				}
 			}
 		}
