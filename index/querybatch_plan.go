@@ -159,5 +159,5 @@ func (e *batchEstimate) windows() float64 { return math.Ceil(float64(e.queries) 
 
 // scanWork returns the nanoseconds that a scan for a window takes without reads.
 func (e *batchEstimate) scanWork() float64 {
-	return 1e9*scan.Cost(min(e.queries, batchWindow), e.k, e.packed, 0) + float64(e.packed)*decodeCost
+	return 1e9*scan.Cost(min(e.queries, batchWindow), e.k, scan.Options{Collection: e.packed, Sorted: true}) + float64(e.packed)*decodeCost
 }

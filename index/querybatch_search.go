@@ -342,7 +342,7 @@ const blocksTogether = 16
 // scanPacked reads packed table 0 once and compares it with all queries.
 func (b *batchSearch) scanPacked() error {
 	p := b.x.store.Packed(0)
-	queries, err := scan.New(b.stored, b.k, scan.Options{Collection: int64(p.Entries())})
+	queries, err := scan.New(b.stored, b.k, scan.Options{Collection: int64(p.Entries()), Sorted: true})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type bucketRange struct {
 // divideCrowds makes groups of crowded buckets, the largest first, as long as there is
 // room for them, and returns what room is left. What finds no room is compared with one
 // by one.
-func (g *group) divideCrowds(n int, room int64) int64 {
+func (g *group) divideCrowds(collection, room int64) int64 {
 	var crowds []bucketRange
 	for _, b := range g.blocks {
 		for _, t := range b.tables {
@@ -34,13 +34,13 @@ func (g *group) divideCrowds(n int, room int64) int64 {
 	for _, c := range crowds {
 		queries, numbers := c.table.keys[c.from:c.to], c.table.numbers[c.from:c.to]
 		v := varyingOf(queries)
-		d := choose(len(queries), n, g.k, v.width, min(room/2, crowdBytes*int64(len(queries))))
-		if d.each > float64(len(queries))*candidateCost/2 || d.bytes(len(queries)) > room {
+		d := choose(len(queries), g.k, v.width, Options{Collection: collection, FilterBytes: min(room/2, crowdBytes*int64(len(queries)))})
+		if d.each > float64(len(queries))*compareCost/2 || d.bytes(len(queries)) > room {
 			continue
 		}
 		crowd := &group{k: g.k, queries: queries, numbers: numbers, varying: v, design: d}
 		crowd.prepare()
-		room = crowd.divideCrowds(n, room-crowd.bytes())
+		room = crowd.divideCrowds(collection, room-crowd.bytes())
 		if c.table.crowded == nil {
 			c.table.crowded = make(map[uint32]*group)
 		}

@@ -39,19 +39,18 @@ func (d design) String() string {
 	return b.String()
 }
 
-func (d design) total(n int) float64 { return d.each*float64(n) + d.build }
+func (d design) total(n int64) float64 { return d.each*float64(n) + d.build }
 
 // choose returns the cheapest design for so many distinct queries that differ in width
-// bits, and a collection of n fingerprints, with filters of at most memory bytes. It has
-// no blocks where comparing with all queries is cheaper.
-func choose(queries, n, k, width int, memory int64) design {
-	best := design{each: float64(queries) * candidateCost}
+// bits. It has no blocks where comparing with all queries is cheaper.
+func choose(queries, k, width int, o Options) design {
+	best := design{each: float64(queries) * compareCost}
 	for blocks := 1; blocks <= min(k+1, width); blocks++ {
 		d := design{}
 		for _, b := range divide(field{0, width}, blocks, k+1) {
-			d.add(queries, n, b, memory/int64(blocks))
+			d.add(queries, b, o.FilterBytes/int64(blocks), o)
 		}
-		if d.total(n) < best.total(n) {
+		if d.total(o.Collection) < best.total(o.Collection) {
 			best = d
 		}
 	}
@@ -59,7 +58,7 @@ func choose(queries, n, k, width int, memory int64) design {
 }
 
 // add adds a block with the tables and the filter that suit it best.
-func (d *design) add(queries, n int, b near, memory int64) {
+func (d *design) add(queries int, b near, memory int64, o Options) {
 	added := block{near: b}
 	verify, sorted := math.Inf(1), 0.0
 	for parts := 1; parts <= min(b.radius+1, b.width); parts++ {
@@ -68,14 +67,18 @@ func (d *design) add(queries, n int, b near, memory int64) {
 			added.tables, verify, sorted = tables, c, sortCost*float64(parts*queries)
 		}
 	}
-	each, build := verify, sorted
+	each, build, n := verify, sorted, float64(o.Collection)
 	for _, s := range b.shapes() {
 		if s.bytes() > memory {
 			continue
 		}
-		c := s.lookupCost() + s.passing(queries, b)*(passCost+verify)
+		lookup := s.lookupCost()
+		if o.Sorted && b.first == 0 {
+			lookup = min(lookup, cachedLookup+0.5) // next to the one before
+		}
+		c := lookup + s.passing(queries, b)*(passCost+verify)
 		filling := sorted + s.fillingCost(queries, b)
-		if c*float64(n)+filling < each*float64(n)+build {
+		if c*n+filling < each*n+build {
 			each, build, added.filter = c, filling, s
 		}
 	}

@@ -23,16 +23,15 @@ type prepared struct {
 	tables []*table
 }
 
-// newGroup prepares queries for a collection of about n fingerprints, with at most so
-// many bytes for filters, and as many for crowds.
-func newGroup(queries []uint64, numbers []uint32, k, n int, memory int64) *group {
+// newGroup prepares queries.
+func newGroup(queries []uint64, numbers []uint32, k int, o Options) *group {
 	g := &group{k: k, queries: queries, numbers: numbers, varying: allVary}
 	if len(queries) >= crowdedFrom {
 		g.varying = varyingOf(queries)
 	}
-	g.design = choose(len(queries), n, k, g.varying.width, memory)
+	g.design = choose(len(queries), k, g.varying.width, o)
 	g.prepare()
-	g.divideCrowds(n, memory)
+	g.divideCrowds(o.Collection, o.FilterBytes)
 	return g
 }
 

@@ -22,6 +22,10 @@ type Options struct {
 	// prepare more. Default 100 million.
 	Collection int64
 
+	// Sorted says that the collection is in order, or nearly. It only changes what is
+	// prepared, not what is found.
+	Sorted bool
+
 	// FilterBytes bounds the memory for filters, and as much again for what tells crowds
 	// of queries apart. With less, a scan is slower. Default 1 GiB.
 	FilterBytes int64
@@ -31,6 +35,16 @@ const (
 	defaultCollection  = 100_000_000
 	defaultFilterBytes = 1 << 30
 )
+
+func (o Options) orDefault() Options {
+	if o.Collection <= 0 {
+		o.Collection = defaultCollection
+	}
+	if o.FilterBytes <= 0 {
+		o.FilterBytes = defaultFilterBytes
+	}
+	return o
+}
 
 // Queries are fingerprints in memory with which those of a collection are compared.
 // They do not change. All methods may be called from several goroutines.
@@ -61,15 +75,9 @@ func New[F ~uint64](queries []F, k int, o Options) (*Queries, error) {
 	if len(queries) == 0 {
 		return q, nil
 	}
-	if o.Collection <= 0 {
-		o.Collection = defaultCollection
-	}
-	if o.FilterBytes <= 0 {
-		o.FilterBytes = defaultFilterBytes
-	}
 	fps, places, next := distinct(queries)
 	q.next = next
-	q.group = newGroup(fps, places, k, int(o.Collection), o.FilterBytes)
+	q.group = newGroup(fps, places, k, o.orDefault())
 	return q, nil
 }
 
