@@ -79,8 +79,12 @@ type wanted struct {
 }
 
 // matching loads a document that was found, and reports whether it has what is wanted.
-// The details cost no read of their own: they are in the record, as the scope is.
+// The details cost no read of their own: they are in the record, as the scope is. Of what
+// was read before, a Shingle that is too far is known without it.
 func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err error) {
+	if shingle, known := r.x.shingles.get(f.id); known && !w.rule.lets(f.hit.distance, details{shingle: shingle}, w.details) {
+		return Document{}, false, nil
+	}
 	d = bareDocument(f.id, f.hit.stored)
 	if f.id >= r.x.firstRecord.Load() {
 		if d, err = r.recorded(f.id, d); err != nil {
@@ -104,7 +108,9 @@ func (r *reader) recorded(id uint64, bare Document) (Document, error) {
 	if err != nil || !found {
 		return bare, err
 	}
-	return documentOf(id, record), nil
+	d := documentOf(id, record)
+	r.x.shingles.put(id, d.Shingle)
+	return d, nil
 }
 
 // recordReader is a store's newest state, or a view.

@@ -25,7 +25,8 @@ type Index struct {
 	readers sync.Pool                    // of *reader
 	clock   atomic.Pointer[[]clockRange] // sorted; never changed
 
-	flights flights
+	flights  flights
+	shingles shingleCache
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
 	counters   store.Counters
@@ -53,6 +54,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if err := (rule{ratio: DefaultMaxLengthRatio}).with(0, x.opts.MaxLengthRatio).check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
+	x.shingles.limit = x.opts.shingleBytes()
 	storeOptions := store.Options{
 		ReadOnly:   x.opts.ReadOnly,
 		CacheBytes: x.opts.CacheBytes,

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store"
 )
 
 // Options say how to open an index. The zero value, and nil, open one with the
@@ -32,8 +34,9 @@ type Options struct {
 	Analyzer string
 
 	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up
-	// to three quarters are for packed blocks, as far as there are so many. It is taken
-	// as it fills. 0: 512 MiB.
+	// to three quarters are for packed blocks, as far as there are so many. A sixteenth
+	// comes on top, 8 bytes each for the Shingles of documents that were candidates. It is
+	// taken as it fills. 0: 512 MiB.
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for
@@ -113,6 +116,14 @@ func (o *Options) plan() (*Plan, error) {
 		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, o.Plan.MaxDistance)
 	}
 	return NewPlan(o.Plan.MaxDistance, o.Plan.Tables...)
+}
+
+// shingleBytes is a sixteenth of CacheBytes.
+func (o *Options) shingleBytes() int64 {
+	if o.CacheBytes > 0 {
+		return o.CacheBytes / shingleShare
+	}
+	return store.DefaultCacheBytes / shingleShare
 }
 
 func (o *Options) filterBytes() int64 {

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 const (
-	defaultCacheBytes = 512 << 20
+	DefaultCacheBytes = 512 << 20
 	memTableBytes     = 16 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
 	indexBlockBytes   = 1 << 20  // so that the index of a file is one block
 	bloomBitsPerKey   = 10       // about 1 % of look-ups of absent keys read a block
@@ -154,7 +154,7 @@ func cacheBytes(opts Options) int64 {
 	if opts.CacheBytes > 0 {
 		return opts.CacheBytes
 	}
-	return defaultCacheBytes
+	return DefaultCacheBytes
 }
 
 func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble.Options {

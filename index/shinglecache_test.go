@@ -1,0 +1,91 @@
+package index
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// TestShingleCache: what it knows is what was put, whatever took the place of what, from
+// several goroutines; and of as many as fit, put in order, it knows all.
+func TestShingleCache(t *testing.T) {
+	shingleOf := func(id uint64) fingerprint.Fingerprint {
+		return fingerprint.Fingerprint(bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17) % 5) // 0 at times
+	}
+	for _, pages := range []int64{0, 1, 3, 50} {
+		c := &shingleCache{limit: pages * shinglePageBytes}
+		var wg sync.WaitGroup
+		for g := range uint64(4) {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(91, g))
+				for range 20_000 {
+					id := 1 + rng.Uint64N(20_000)
+					if rng.IntN(2) == 0 {
+						c.put(id, shingleOf(id))
+					}
+					if shingle, known := c.get(id); known && shingle != shingleOf(id) {
+						t.Errorf("%d: %v", id, shingle)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for id := range uint64(pages * pageShingles) {
+			c.put(id, shingleOf(id))
+		}
+		for id := range uint64(pages * pageShingles) {
+			if shingle, known := c.get(id); shingle != shingleOf(id) || known != (shingle != 0) {
+				t.Fatalf("%d pages: %d is %v, known is %v", pages, id, shingle, known)
+			}
+		}
+	}
+}
+
+// TestCandidatesWithFarShingles: the second time that a query meets candidates which
+// only their Shingles tell apart, it answers the same, without reading their records.
+func TestCandidatesWithFarShingles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(92, 0))
+	x := openMem(t, Options{MaxDistance: 6, Durability: NoSync})
+	const near = 200
+	for i := range near {
+		fp := flip(rng, 0, ^uint64(0), rng.IntN(7))
+		if err := x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingle: fingerprint.Fingerprint(rng.Uint64() | 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		for _, rule := range []int{-1, 16, 30, 64 + 6} {
+			for q := range 3 {
+				shingle := fingerprint.Fingerprint(1 << q)
+				got, err := x.Query(t.Context(), 0, Shingle(shingle), MaxShingleDistance(rule))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := 0
+				for d, err := range x.Documents(t.Context()) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if distance := d.Fingerprint.Distance(0); rule < 0 || distance+d.Shingle.Distance(shingle) <= rule {
+						want++
+					}
+				}
+				if len(got) != want {
+					t.Errorf("round %d, limit %d: %d matches, want %d", round, rule, len(got), want)
+				}
+			}
+		}
+	}
+	known := 0
+	for id := range uint64(near + 1) {
+		if _, ok := x.shingles.get(id); ok {
+			known++
+		}
+	}
+	if known != near {
+		t.Errorf("%d of %d Shingles are known", known, near)
+	}
+}
