@@ -2,6 +2,7 @@ package selfjoin
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 )
@@ -16,7 +17,10 @@ type scratch struct {
 
 func newScratch(parent string) (*scratch, error) {
 	dir, err := os.MkdirTemp(parent, "neardup-selfjoin-")
-	return &scratch{dir: dir, open: make(map[*os.File]bool)}, err
+	if err != nil {
+		return nil, fmt.Errorf("selfjoin: folder for temporary files: %w", err)
+	}
+	return &scratch{dir: dir, open: make(map[*os.File]bool)}, nil
 }
 
 func (s *scratch) create() (*os.File, error) {

@@ -24,6 +24,7 @@ writes what that writes.`,
 }
 
 func runClusters(ctx context.Context, c *call) error {
+	c.in = readUntilDone(ctx, c.in)
 	f := c.joinFlags()
 	keep := c.flags.String("keep", "first", "which document of a cluster is `kept`: first (added or listed), shortest-key, longest or score;\nthe last two take the larger number behind the key: lines of fingerprint TAB key TAB number")
 	c.flags.BoolVar(&f.star, "star", false, "every member within -k of the one that is kept, instead of chains")

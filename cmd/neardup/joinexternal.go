@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"strconv"
 	"sync"
 
@@ -22,6 +23,7 @@ func (f *joinFlags) externalPairs(ctx context.Context, list iter.Seq2[[]fingerpr
 	if f.as == "csv" && f.compat == "" {
 		out.buffer.WriteString("first,second,distance\n")
 	}
+	defer f.limitMemory()()
 	var mu sync.Mutex
 	var line []byte
 	pairs := 0
@@ -42,6 +44,14 @@ func (f *joinFlags) externalPairs(ctx context.Context, list iter.Seq2[[]fingerpr
 		f.call.logf("%d pairs of distinct fingerprints", pairs)
 	}
 	return err
+}
+
+// limitMemory has what is garbage collected before it adds to -memory, until the function
+// that it returns is called.
+func (f *joinFlags) limitMemory() (restore func()) {
+	const others = 32 << 20 // buffers and the like
+	before := debug.SetMemoryLimit(int64(f.memory)<<20 + others)
+	return func() { debug.SetMemoryLimit(before) }
 }
 
 // externalList is what -memory takes: lists of nothing but fingerprints.

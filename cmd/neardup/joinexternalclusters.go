@@ -45,6 +45,7 @@ func (f *joinFlags) clustersOutOfMemory(ctx context.Context) error {
 }
 
 func (f *joinFlags) externalClusters(ctx context.Context, list iter.Seq2[[]fingerprint.Fingerprint, error], k int, copies bool, found func(*selfjoin.ExternalCluster) error) error {
+	defer f.limitMemory()()
 	o := selfjoin.ExternalClusterOptions{Stars: f.star, Copies: copies}
 	o.MaxDistance, o.MemoryBytes = k, int64(f.memory)<<20
 	return selfjoin.ExternalClusters(ctx, list, o, found)

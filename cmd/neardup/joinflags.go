@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -258,7 +259,8 @@ func (o *joinOutput) line(s string) error {
 func (o *joinOutput) close(failed error) error {
 	if failed == nil || o.file == nil || o.file.written {
 		o.table.Flush()
-		failed = errors.Join(failed, o.lines.flush(), o.table.Error(), o.buffer.Flush())
+		// An error of the file is that of all of them.
+		failed = cmp.Or(failed, o.lines.flush(), o.table.Error(), o.buffer.Flush())
 	}
 	if o.file != nil {
 		failed = errors.Join(failed, o.file.close(failed))

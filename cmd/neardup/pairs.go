@@ -19,6 +19,7 @@ what that writes.`,
 }
 
 func runPairs(ctx context.Context, c *call) error {
+	c.in = readUntilDone(ctx, c.in)
 	f := c.joinFlags()
 	if err := f.parse(); err != nil {
 		return err
