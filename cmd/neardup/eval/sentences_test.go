@@ -1,0 +1,108 @@
+package eval
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// sentences returns those of real legal pages in English, each once.
+func sentences(t *testing.T) []string {
+	const docs = "../../../../shared/data/revisions/docs.jsonl.gz"
+	file, err := os.Open(docs)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("no %s: the shared data is not here", docs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	z, err := gzip.NewReader(bufio.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	seen := make(map[string]bool)
+	for lines := json.NewDecoder(z); lines.More(); {
+		var doc struct{ Main string }
+		if err := lines.Decode(&doc); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(doc.Main, " the ") < 10 {
+			continue
+		}
+		for _, s := range strings.FieldsFunc(doc.Main, func(r rune) bool { return r == '.' || r == '\n' }) {
+			if s = strings.TrimSpace(s); len(strings.Fields(s)) > 6 && !seen[s] {
+				seen[s] = true
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// TestTextsOfOneSubject: of different texts of 1,500 words, made of sentences drawn from
+// one bank, at most 200 pairs in a billion match by the rule of dedup. NEARDUP_LONG counts
+// them over a billion pairs.
+func TestTextsOfOneSubject(t *testing.T) {
+	const words, k = 1500, 6
+	n, seeds := 1500, 1
+	switch {
+	case os.Getenv("NEARDUP_LONG") != "":
+		n, seeds = 20_000, 5
+	case testing.Short():
+		n = 300
+	}
+	bank := sentences(t)
+	var analyzers []*fingerprint.Analyzer
+	for seed := range seeds {
+		a, err := fingerprint.NewAnalyzer(fingerprint.Options{Seed: uint64(seed)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		analyzers = append(analyzers, a)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	var places []*Document
+	for i := range n {
+		var text strings.Builder
+		for have := 0; have < words; {
+			s := bank[rng.IntN(len(bank))]
+			have += len(strings.Fields(s))
+			text.WriteString(s + ". ")
+		}
+		d := &Document{ID: strconv.Itoa(i)}
+		d.content[0], d.content[1], d.content[2] = byte(i), byte(i>>8), byte(i>>16)
+		for _, a := range analyzers {
+			d.Signatures = append(d.Signatures, a.Text(text.String()))
+		}
+		places = append(places, d)
+	}
+	docs, err := collect(places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled, err := Label(docs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := labelled.Measure(Rule{k, index.DefaultMaxShingleDistance, index.DefaultMaxLengthRatio})
+	got := report.Default
+	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
+		len(bank), report.Negative, seeds, got.FalsePairsPerBillion, got.Deviation.FalsePairsPerBillion,
+		report.Curves[1].Points[3].FalsePairsPerBillion, report.Curves[0].Points[k].FalsePairsPerBillion, report.Curves[0].Points[3].FalsePairsPerBillion)
+	// A single pair of the short form, a million pairs, may be chance.
+	if got.FalsePairsPerBillion > 200 && got.FalsePairs > 1 {
+		t.Errorf("%.1f false pairs", got.FalsePairs)
+	}
+}
