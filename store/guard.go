@@ -118,7 +118,7 @@ func (f *failStop) eventListener(logger pebble.Logger) *pebble.EventListener {
 			}
 		},
 		BackgroundError: func(err error) {
-			if gathersStatistics() {
+			if calledBy(".collectTableStats") {
 				statistics.failed(err, logger, f.ending)
 				return
 			}

@@ -31,18 +31,19 @@ func (r *statisticsRetry) failed(err error, logger pebble.Logger, ending <-chan 
 	}
 	select {
 	case <-time.After(r.pause):
-	case <-ending:
+	case <-ending: // Pebble's Close waits for this, and is perhaps not there yet
+		time.Sleep(firstPause)
 	}
 	r.pause = min(2*r.pause, maxStatisticsPause)
 }
 
-// gathersStatistics reports whether it is called by what reads statistics.
-func gathersStatistics() bool {
+// calledBy reports whether a function or method, as ".name", is among the callers.
+func calledBy(name string) bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, ").collectTableStats") {
+		if strings.HasSuffix(frame.Function, name) {
 			return true
 		}
 		if !more {
