@@ -81,7 +81,6 @@ type scratch struct {
 	batch    []uint64 // hashes of some tokens
 	windows  []uint64 // hashes of their windows
 	pairs    []uint64 // and of the first two tokens of those
-	chosen   []uint64 // those of the hashes that count
 	taken    int      // tokens of this stretch so far
 	features counts
 	shingles set
@@ -94,7 +93,7 @@ type scratch struct {
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
 	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptListing {
-		sc.batch, sc.windows, sc.chosen, sc.pairs = nil, nil, nil, nil
+		sc.batch, sc.windows, sc.pairs = nil, nil, nil
 	}
 	if len(sc.listed.raw.spans) > keptListing {
 		sc.listed = listing{}
@@ -163,7 +162,7 @@ func (sc *scratch) begin(size int) {
 func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 	for {
 		end := min(len(batch), carried+a.stretch-sc.taken)
-		sc.count(batch[carried:end], a.options.cap())
+		sc.features.addTo(&sc.text, batch[carried:end], uint64(a.options.cap()))
 		sc.shingle(batch[:end], true)
 		sc.taken += end - carried
 		if end == len(batch) {
@@ -173,11 +172,4 @@ func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 		batch, carried = batch[from:], end-from
 		sc.begin(size)
 	}
-}
-
-// count adds tokens as features of weight min(count, cap): a token counts while
-// it has come no more than cap times.
-func (sc *scratch) count(tokens []uint64, cap int) {
-	sc.chosen = sc.features.addAll(sc.chosen[:0], tokens, uint64(cap))
-	sc.text.addAll(sc.chosen)
 }

@@ -10,6 +10,9 @@ import (
 // the first hash that comes to it. The others, few where the table is large enough,
 // go to a tally. What is counted does not depend on who has a slot.
 //
+// Most hashes count. So all are added to a simhash, and those that do not count are then
+// taken off it again.
+//
 // Two hashes that agree in their upper 48 bits are one. A slot has them, and below them
 // a generation, so that a new text needs no clearing.
 
@@ -20,8 +23,8 @@ type front struct {
 	shift      uint8    // 64 - log2 len(slots)
 	generation uint64   // in its place in a slot, never 0
 	others     []uint64 // hashes whose slot has another
-	found      []uint8  // what was found for each hash
-	rest       tally
+	rest       tally    // of those
+	off        []uint64 // what to take off, inverted
 }
 
 // begin empties the table and gives it so many slots or up to twice as many.
@@ -39,11 +42,9 @@ func (f *front) begin(slots int, step, end uint64) {
 	f.rest.begin(size / 8)
 }
 
-// What a look into the table says of a hash.
-const (
-	chosen = 1 << iota // it counts, or is new
-	other              // its slot has another
-)
+// free reports whether a slot has another generation than key. The low bits are those
+// of a count.
+func free(slot, key, low uint64) bool { return (slot^key)&(0xffff&^low) != 0 }
 
 // counts counts hashes, up to 126 each. Below the hash a slot has 9 bits of generation
 // and 7 of the count.
@@ -51,93 +52,101 @@ type counts struct{ front }
 
 func (c *counts) begin(slots int) { c.front.begin(slots, 1<<countBits, 1<<16) }
 
-// addAll counts hashes one after the other and appends those to dst that have come at
-// most so many times.
-func (c *counts) addAll(dst, hashes []uint64, most uint64) []uint64 {
-	c.found = slices.Grow(c.found[:0], len(hashes))[:len(hashes)]
-	c.count(hashes, most)
-	dst = slices.Grow(dst, len(hashes))
-	c.others = slices.Grow(c.others[:0], len(hashes))
-	n, m := divide(dst[len(dst):cap(dst)], c.others[:len(hashes)], hashes, c.found)
-	return c.rest.addAll(dst[:len(dst)+n], c.others[:m], most)
+// addTo adds hashes to a simhash, each as often as it has come but most times at the most.
+func (c *counts) addTo(sum *Accumulator, hashes []uint64, most uint64) {
+	sum.addAll(hashes)
+	c.off = slices.Grow(c.off[:0], len(hashes))[:len(hashes)]
+	c.off = c.off[:c.count(hashes, most)]
+	c.others = c.others[:0]
+	for i, h := range c.off {
+		if c.slots[h>>c.shift]^(h&^0xffff|c.generation) > countMask {
+			c.others = append(c.others, h)
+		}
+		c.off[i] = ^h
+	}
+	sum.addAll(c.off)
+	sum.addAll(c.rest.addAll(c.off[:0], c.others, most))
 }
 
-// count is apart from divide so that each keeps to the registers.
-func (c *counts) count(hashes []uint64, most uint64) {
-	slots, shift, generation, found := c.slots, c.shift&63, c.generation, c.found
-	for i, h := range hashes {
+// count counts hashes, and puts those into c.off that do not count or whose slot has
+// another. It gives their number.
+func (c *counts) count(hashes []uint64, most uint64) (n int) {
+	slots, shift, generation, off := c.slots, c.shift&63, c.generation, c.off
+	for _, h := range hashes {
 		at := h >> shift & uint64(len(slots)-1)
 		key := h&^0xffff | generation
 		slot := slots[at]
-		if (slot^key)&(0xffff&^countMask) != 0 {
+		if free(slot, key, countMask) {
 			slot = key
 		}
-		// Below 2^56, since hashes of one slot agree in 8 bits at least.
-		count := slot ^ key
+		count := slot ^ key // below 2^56, as hashes of one slot agree in 8 bits at least
 		counted := (count - most) >> 63
 		slots[at] = slot + counted
-		found[i] = uint8(counted | (0xffff-count)>>63<<1)
+		off[n] = h
+		n += int(counted ^ 1)
 	}
-}
-
-func divide(out, others, hashes []uint64, found []uint8) (n, m int) {
-	out, others, found = out[:len(hashes)], others[:len(hashes)], found[:len(hashes)]
-	for i, h := range hashes {
-		choice := int(found[i])
-		out[n] = h
-		n += choice & chosen
-		others[m] = h
-		m += choice >> 1
-	}
-	return n, m
+	return n
 }
 
 // set is a set of hashes. Below the hash a slot has 16 bits of generation.
 type set struct {
 	front
-	places    []int32 // of hashes whose slot has another
+	places    []uint32 // of hashes that are not new or whose slot has another
+	besides   []uint64
 	newPlaces []int32
 }
 
 func (s *set) begin(slots int) { s.front.begin(slots, 1, 1<<16) }
 
-// addNew keeps of hashes, and of what stands beside them, those that are new. It gives their
-// number.
-func (s *set) addNew(hashes, beside []uint64) int {
-	s.found = slices.Grow(s.found[:0], len(hashes))[:len(hashes)]
-	s.look(hashes)
-	s.others = slices.Grow(s.others[:0], 2*len(hashes))[:2*len(hashes)]
-	others, othersBeside := s.others[:len(hashes)], s.others[len(hashes):]
-	n, m := 0, 0
-	found, beside := s.found, beside[:len(hashes)]
-	for i, h := range hashes {
-		b, choice := beside[i], int(found[i])
-		hashes[n], beside[n] = h, b
-		n += choice & chosen
-		others[m], othersBeside[m] = h, b
-		m += choice >> 1
+// addTo adds those of hashes that are new to one simhash, and what stands beside them to
+// another, unless that is nil.
+func (s *set) addTo(sum, besideSum *Accumulator, hashes, beside []uint64) {
+	s.places = slices.Grow(s.places[:0], len(hashes))[:len(hashes)]
+	s.places = s.places[:s.look(hashes)]
+	s.others, s.besides = s.others[:0], s.besides[:0]
+	for _, i := range s.places {
+		if h := hashes[i]; s.slots[h>>s.shift] != h&^0xffff|s.generation {
+			s.others = append(s.others, h)
+			s.besides = append(s.besides, beside[i])
+		}
 	}
-	s.newPlaces = s.rest.addNew(s.newPlaces[:0], others[:m])
-	for _, k := range s.newPlaces {
-		hashes[n], beside[n] = others[k], othersBeside[k]
-		n++
+	s.newPlaces = s.rest.addNew(s.newPlaces[:0], s.others)
+	s.add(sum, hashes, s.others)
+	if besideSum != nil {
+		s.add(besideSum, beside, s.besides)
 	}
-	return n
 }
 
-func (s *set) look(hashes []uint64) {
-	slots, shift, generation, found := s.slots, s.shift&63, s.generation, s.found
+// add adds hashes, takes off those at s.places, and adds those of others at s.newPlaces.
+func (s *set) add(sum *Accumulator, hashes, others []uint64) {
+	sum.addAll(hashes)
+	s.off = s.off[:0]
+	for _, i := range s.places {
+		s.off = append(s.off, ^hashes[i])
+	}
+	for _, i := range s.newPlaces {
+		s.off = append(s.off, others[i])
+	}
+	sum.addAll(s.off)
+}
+
+// look puts hashes into the table, and the places into s.places of those that are not
+// new or whose slot has another. It gives their number.
+func (s *set) look(hashes []uint64) (n int) {
+	slots, shift, generation, places := s.slots, s.shift&63, s.generation, s.places
 	for i, h := range hashes {
 		at := h >> shift & uint64(len(slots)-1)
 		key := h&^0xffff | generation
-		slot, fresh := slots[at], uint8(0)
-		if uint16(slot) != uint16(generation) {
-			fresh = chosen
-		}
+		slot, known := slots[at], 1
 		if uint16(slot) != uint16(generation) {
 			slot = key
 		}
+		if uint16(slots[at]) != uint16(generation) {
+			known = 0
+		}
 		slots[at] = slot
-		found[i] = fresh | uint8(-(slot^key)>>63<<1) // below 2^56 too
+		places[n] = uint32(i)
+		n += known
 	}
+	return n
 }

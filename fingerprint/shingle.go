@@ -47,19 +47,20 @@ func (sc *scratch) shingle(tokens []uint64, pairs bool) {
 	places := len(tokens) - shingleSize + 1
 	sc.windows = slices.Grow(sc.windows[:0], places)[:places]
 	sc.pairs = slices.Grow(sc.pairs[:0], places)[:places]
-	fours, twos := sc.windows, sc.pairs
+	fours, twos, rest := sc.windows, sc.pairs, tokens[3:]
+	fours, twos = fours[:len(rest)], twos[:len(rest)]
 	sum1, sum2 := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2]
 	third := tokens[2]
-	for i, fourth := range tokens[3:] {
+	for i, fourth := range rest {
 		sum3 := third*prime1 + fourth
 		fours[i] = mix(sum1*squared1 + sum3)
 		twos[i] = mix(sum1)
 		sum1, sum2, third = sum2, sum3, fourth
 	}
-	n := sc.shingles.addNew(fours, twos)
-	sc.order.addAll(fours[:n])
 	if pairs {
-		sc.text.addAll(twos[:n])
+		sc.shingles.addTo(&sc.order, &sc.text, fours, twos)
+	} else {
+		sc.shingles.addTo(&sc.order, nil, fours, twos)
 	}
 }
 

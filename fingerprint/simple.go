@@ -77,6 +77,10 @@ func (t *tokenizer) threeByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 				out[o] = 0
 				o++
 			}
+			if t.singlesAhead(x, i) {
+				t.inSingles = true
+				return i, o
+			}
 			start := i
 			if i, o = t.singles(out, o, i, end); i == start {
 				return i, o
@@ -104,49 +108,57 @@ func (t *tokenizer) threeByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 	return i, o
 }
 
-// plainMark reports whether a mark stays as it is after a character of class prev
-// in a token that is no single.
+// plainMark reports whether a mark stays as it is after a character of class prev in
+// a token.
 func plainMark(prev, c class) bool {
 	switch {
 	case c == markStarter || c == markComposing:
 		return true
 	case c == maybeMark:
-		return prev == letter || prev == markStarter
+		return prev == letter || prev == single || prev == markStarter
 	case c >= markOrdered:
-		return prev == letter || prev == letterComposing || prev == markStarter || prev == markComposing
+		return prev == letter || prev == letterComposing || prev == single || prev == singleComposing ||
+			prev == markStarter || prev == markComposing || markOrdered <= prev && prev <= c
 	}
 	return false
 }
 
-// singles is simple for a run of characters that are tokens of their own, each three
-// bytes long and without marks; the first is one. It stops before one with a mark,
-// or where that is not clear.
+// singles is simple for a run of characters of three bytes that are tokens of their own,
+// and the marks on them; the first is one. It stops before one that may be
+// otherwise.
 func (t *tokenizer) singles(out []byte, o, i, end int) (nextI, nextO int) {
 	text, classes := t.text, &t.tables.class
 	x := binary.LittleEndian.Uint64(text[i:])
-	r, units := threeBytes(x), 0
-	for i < end && i+11 <= len(text) {
-		next := binary.LittleEndian.Uint64(text[i+3:])
-		r2, c2 := rune(0), separator
-		if next&0x80 != 0 {
-			if !isThreeBytes(next) {
+	for c := single; i < end && (c == single || c == singleComposing); {
+		start, at := i, o
+		r := threeBytes(x)
+		c = classes[r]
+		for {
+			binary.LittleEndian.PutUint32(out[o:], uint32(x))
+			o += 3
+			if i += 3; i+8 > len(text) {
+				return start, at
+			}
+			x = binary.LittleEndian.Uint64(text[i:])
+			next := separator // any ASCII
+			if x&0x80 != 0 {
+				if !isThreeBytes(x) {
+					return start, at
+				}
+				next = classes[threeBytes(x)]
+			}
+			prev := c
+			c = next
+			if c < slowMark && c != ignorable {
 				break
 			}
-			r2 = threeBytes(next)
-			c2 = classes[r2]
-			if c2 == ignorable || c2 >= slowMark {
-				break
+			if c.conjoins() || !plainMark(prev, c) {
+				return start, at
 			}
 		}
-		binary.LittleEndian.PutUint32(out[o:], uint32(x)&0xffffff)
-		o += 4
-		units += int(pageUnits[r>>8&0xff]) - wordUnits
-		i += 3
-		if c2 != single && c2 != singleComposing {
-			break
-		}
-		x, r = next, r2
+		out[o] = 0
+		o++
+		t.units += int(pageUnits[r>>8&0xff]) - wordUnits
 	}
-	t.units += units
 	return i, o
 }

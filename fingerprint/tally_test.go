@@ -57,7 +57,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestCounts and the set hold that what is counted does not depend on who has a slot: the
+// TestCounts and TestSet hold that what is counted does not depend on who has a slot: the
 // tables are as small as they come, and run through more texts than there are
 // generations.
 func TestCounts(t *testing.T) {
@@ -68,15 +68,16 @@ func TestCounts(t *testing.T) {
 		pool := hashPool(rng, 1+rng.IntN(3*minSlots))
 		most := 1 + rng.IntN(countMask-1)
 		c.begin(rng.IntN(2 * minSlots))
-		want := naiveTally{}
+		tally := naiveTally{}
+		var got Accumulator
+		var want sums
 		for range 1 + rng.IntN(4) {
 			hashes := draw(rng, pool, rng.IntN(2*len(pool)))
-			got, chosen := c.addAll(nil, hashes, uint64(most)), want.addAll(hashes, most)
-			slices.Sort(got)
-			slices.Sort(chosen)
-			if !slices.Equal(got, chosen) {
-				t.Fatalf("seed %d, text %d: chose %d of %d hashes, want %d", seed, text, len(got), len(hashes), len(chosen))
+			c.addTo(&got, hashes, uint64(most))
+			for _, h := range tally.addAll(hashes, most) {
+				want.add(h, 1)
 			}
+			want.equal(t, &got, "seed %d, text %d", seed, text)
 		}
 	}
 }
@@ -90,27 +91,53 @@ func TestSet(t *testing.T) {
 	for text := range 500 {
 		pool := hashPool(rng, 1+rng.IntN(3*minSlots))
 		s.begin(rng.IntN(2 * minSlots))
-		want := naiveTally{}
+		tally := naiveTally{}
+		var got, gotBeside Accumulator
+		var want, wantBeside sums
 		for range 1 + rng.IntN(4) {
 			hashes := draw(rng, pool, rng.IntN(2*len(pool)))
 			beside := make([]uint64, len(hashes))
 			for i, h := range hashes {
-				beside[i] = ^h
+				beside[i] = mix(h)
 			}
-			chosen := want.addAll(hashes, 1)
-			n := s.addNew(hashes, beside)
-			for i, h := range hashes[:n] {
-				if beside[i] != ^h {
-					t.Fatalf("seed %d, text %d: beside %x stands %x", seed, text, h, beside[i])
+			if text%2 == 0 {
+				s.addTo(&got, nil, hashes, beside)
+			} else {
+				s.addTo(&got, &gotBeside, hashes, beside)
+			}
+			for _, h := range tally.addAll(hashes, 1) {
+				want.add(h, 1)
+				if text%2 == 1 {
+					wantBeside.add(mix(h), 1)
 				}
 			}
-			slices.Sort(hashes[:n])
-			slices.Sort(chosen)
-			if !slices.Equal(hashes[:n], chosen) {
-				t.Fatalf("seed %d, text %d: %d of %d hashes are new, want %d", seed, text, n, len(hashes), len(chosen))
-			}
+			want.equal(t, &got, "seed %d, text %d", seed, text)
+			wantBeside.equal(t, &gotBeside, "seed %d, text %d, beside", seed, text)
 		}
 	}
+}
+
+// equal holds that a simhash has these sums, and not only their signs.
+func (s *sums) equal(t *testing.T, a *Accumulator, format string, args ...any) {
+	t.Helper()
+	for i, want := range s {
+		if got := component(a, i); got != want {
+			t.Fatalf(format+": component %d is %d, want %d", append(args, i, got, want)...)
+		}
+	}
+}
+
+// component is the sum in one bit, of fewer than 2^31 additions of weight 1.
+func component(a *Accumulator, bit int) int64 {
+	counter, total := int64(0), int64(a.lo)
+	for k := range a.top {
+		counter += int64(a.planes[k]>>bit&1) << k
+	}
+	for _, h := range a.block[:a.pending] {
+		counter += int64(h >> bit & 1)
+		total++
+	}
+	return 2*counter - total
 }
 
 // hashPool has hashes of which some share a slot, and some agree in 48 bits.

@@ -22,25 +22,26 @@ const chunkSize = 2 << 10
 // and end; the third hashes them. None of them branches on the length of a word,
 // which no processor can predict.
 type tokenizer struct {
-	tables *tables
-	text   []byte
-	pos    int
-	from   int // where the last token begins at the earliest
-	hash   Hash
-	list   *tokenList // gets the tokens' text, if not nil
-	chunk  int        // bytes
-	units  int        // words so far, times wordUnits
-	out    []byte     // the chunk in normal form, from byte 1 on
-	edges  []uint32   // where tokens begin and end in it
-	folded []byte
-	normal normalizer
+	tables    *tables
+	text      []byte
+	pos       int
+	from      int // where the last token begins at the earliest
+	hash      Hash
+	list      *tokenList // gets the tokens' text, if not nil
+	chunk     int        // bytes
+	inSingles bool       // at the beginning of what hashSingles takes
+	units     int        // words so far, times wordUnits
+	out       []byte     // the chunk in normal form, from byte 1 on
+	edges     []uint32   // where tokens begin and end in it
+	folded    []byte
+	normal    normalizer
 }
 
 func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
 	if t.tables == nil {
 		t.tables, t.chunk = loadTables(), chunkSize
 	}
-	t.text, t.pos, t.units = text, 0, 0
+	t.text, t.pos, t.units, t.inSingles = text, 0, 0, false
 	t.hash, t.list = hash, list
 }
 
@@ -59,7 +60,11 @@ func (t *tokenizer) words() int { return t.units / wordUnits }
 // next appends the hashes of the next tokens to dst: n or more, or all that are left.
 func (t *tokenizer) next(dst []uint64, n int) []uint64 {
 	for limit := len(dst) + n; len(dst) < limit && !t.done(); {
-		dst = t.nextChunk(dst)
+		if t.inSingles {
+			dst = t.hashSingles(dst, limit-len(dst))
+		} else {
+			dst = t.nextChunk(dst)
+		}
 	}
 	return dst
 }
@@ -69,7 +74,7 @@ func (t *tokenizer) nextChunk(dst []uint64) []uint64 {
 	t.out = append(t.out[:0], 0)
 	t.from = t.pos
 	end := min(t.pos+t.chunk, len(t.text))
-	for t.pos < end {
+	for t.pos < end && !t.inSingles {
 		t.fill(end)
 		if t.out[len(t.out)-1] != 0 { // within a token
 			end = min(t.pos+1, len(t.text))
@@ -84,6 +89,9 @@ func (t *tokenizer) fill(end int) {
 		t.out = slices.Grow(t.out, simpleRoom(end-t.pos))
 		i, o := t.simple(t.out[:cap(t.out)], len(t.out), t.pos, end)
 		t.pos, t.out = i, t.out[:o]
+		if t.inSingles {
+			return
+		}
 		if i < end {
 			t.notSimple()
 		}
