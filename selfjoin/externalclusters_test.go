@@ -89,28 +89,31 @@ func equalWanted(a, b wantedCluster) bool {
 }
 
 func TestExternalClustersAreThoseInMemory(t *testing.T) {
-	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 11))
+	// With the little one, groups are spooled, edges are written, clusters are in files,
+	// and a window has few of the nodes.
+	const little, enough = 16_000, 1 << 20
+	cases := []struct {
+		n, k   int
+		memory int64
+	}{{0, 3, enough}, {1, 3, enough}, {2, 64, enough}, {1500, 0, little}, {1500, 1, little}, {1500, 3, little}, {1500, 10, enough}}
+	if testing.Short() {
+		cases = cases[3:6]
+	}
+	r := rand.New(rand.NewPCG(testseed.Of(t), 11))
 	for _, shape := range shapes {
-		for _, n := range []int{0, 1, 2, 1500} {
-			fps := shape.make(r, n)
-			for range n / 10 {
-				fps[r.IntN(n)] = fps[r.IntN(n)]
+		if testing.Short() && shape.name != "clustered" {
+			continue // many small files
+		}
+		for _, c := range cases {
+			fps := shape.make(r, c.n)
+			for range c.n / 10 {
+				fps[r.IntN(c.n)] = fps[r.IntN(c.n)]
 			}
-			for _, k := range []int{0, 1, 3, 10} {
-				// So little that groups are spooled, edges are written, clusters are in
-				// files, and a window has few of the nodes.
-				for _, memory := range []int64{16_000, 1 << 20} {
-					if memory < 1<<20 && n > 2 && (k == 10 || testing.Short()) {
-						continue // many small files
-					}
-					o := ExternalClusterOptions{Stars: r.IntN(2) == 0, Copies: r.IntN(2) == 0}
-					o.MaxDistance = k
-					got, want := externalClustersOf(t, fps, o, memory), inMemoryClusters(t, fps, o)
-					if !slices.EqualFunc(got, want, equalWanted) {
-						t.Fatalf("seed %d, %s, n = %d, %+v in %d bytes: %d clusters, want %d: %s", seed, shape.name, n, o, memory, len(got), len(want), firstDifference(got, want))
-					}
-				}
+			o := ExternalClusterOptions{Stars: r.IntN(2) == 0, Copies: r.IntN(2) == 0}
+			o.MaxDistance = c.k
+			got, want := externalClustersOf(t, fps, o, c.memory), inMemoryClusters(t, fps, o)
+			if !slices.EqualFunc(got, want, equalWanted) {
+				t.Fatalf("%s, %+v, %+v: %d clusters, want %d: %s", shape.name, c, o, len(got), len(want), firstDifference(got, want))
 			}
 		}
 	}
@@ -142,8 +145,12 @@ func TestExternalClustersOfALongChain(t *testing.T) {
 }
 
 func TestExternalClustersOfCopies(t *testing.T) {
-	fps := slices.Repeat([]fp{7}, 300_000)
-	fps[299_999] = 1 << 60
+	n := 600_000 // more than fit
+	if testing.Short() {
+		n = 20_000
+	}
+	fps := slices.Repeat([]fp{7}, n)
+	fps[n-1] = 1 << 60
 	for _, copies := range []bool{false, true} {
 		for _, k := range []int{0, 3} {
 			o := ExternalClusterOptions{Copies: copies}
@@ -158,12 +165,12 @@ func TestExternalClustersOfCopies(t *testing.T) {
 					members++
 					last += m.Copies
 				}
-				if c.Copies != 299_999 || c.Distinct != 1 {
+				if c.Copies != int64(n-1) || c.Distinct != 1 {
 					t.Errorf("%d copies of %d fingerprints", c.Copies, c.Distinct)
 				}
 				return nil
 			})
-			if err != nil || clusters != 1 || last != 299_998 || !copies && members != 1 {
+			if err != nil || clusters != 1 || last != int64(n-2) || !copies && members != 1 {
 				t.Errorf("copies %v, k = %d: %d clusters, %d members: %v", copies, k, clusters, members, err)
 			}
 		}
@@ -176,7 +183,7 @@ func TestExternalClustersStopOnErrors(t *testing.T) {
 	for _, stars := range []bool{false, true} {
 		dir := t.TempDir()
 		o := ExternalClusterOptions{Stars: stars}
-		o.MaxDistance, o.Dir = 1, dir
+		o.MaxDistance, o.MemoryBytes, o.Dir = 1, 1, dir
 		none := func(*ExternalCluster) error { return nil }
 		if err := ExternalClusters(t.Context(), inParts(fps), o, func(*ExternalCluster) error { return broken }); !errors.Is(err, broken) {
 			t.Errorf("an error of found: %v", err)
@@ -309,7 +316,7 @@ func labelsIn(t *testing.T, file *recordFile[[1]uint64]) (labels []fp) {
 func TestLabelsOfWindows(t *testing.T) {
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 13))
-	for range 100 {
+	for range 30 {
 		n := 1 + r.IntN(400)
 		g := randomGraph(r, n)
 		home := scratchIn(t)
@@ -328,7 +335,7 @@ func TestLabelsOfWindows(t *testing.T) {
 func TestLabelsOfStars(t *testing.T) {
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 14))
-	for range 30 {
+	for range 10 {
 		n := 1 + r.IntN(400)
 		g := randomGraph(r, n)
 		home := scratchIn(t)
