@@ -70,6 +70,14 @@ var cancelledCalls = []struct {
 		n, err := x.Delete(ctx, keys...)
 		return effect{err, -n}
 	}},
+	{"DeleteIDs", true, func(ctx context.Context, x *Index) effect {
+		ids := make([]uint64, cancelPages)
+		for i := range ids {
+			ids[i] = uint64(i + 1)
+		}
+		n, err := x.DeleteIDs(ctx, ids...)
+		return effect{err, -n}
+	}},
 	{"DeleteBefore", true, func(ctx context.Context, x *Index) effect {
 		n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour))
 		return effect{err, -n}
