@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // TestDeleteBeforeBySeconds expires documents of several seconds, step by step, bare
@@ -158,7 +159,7 @@ func TestDeleteManyKeys(t *testing.T) {
 // never were, and some whose key is another document's by now.
 func TestDeleteIDs(t *testing.T) {
 	ctx := context.Background()
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	x := openMem(t, Options{Durability: NoSync, KeepDuplicates: true})
 	docs := make([]Document, 4000)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // chainOf makes a group of each document of a chain in which neighbours differ in one bit.
@@ -38,7 +39,7 @@ func groupIDs(parts [][]Group) [][]uint64 {
 // TestStarsOfALongChain: comparing each member with all that are kept takes n*n/4
 // comparisons for a chain.
 func TestStarsOfALongChain(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 21))
 	for _, n := range []int{10, 65, 3000} {
 		members := chainOf(r, n)

@@ -45,11 +45,11 @@ func (c *ExternalCluster) Members() iter.Seq2[Member, error] { return c.members.
 // no other is in none, unless it has copies.
 //
 // It takes the time and memory of External and, where many fingerprints are near others,
-// one or two more sorts of those. In temporary files it takes, besides what External
-// does, 80 bytes or so for each fingerprint that is near another, 16 for each pair (32 for
-// stars), and for components only for pairs that connect what others do not; all that
-// after the 8 bytes a fingerprint of External's sorts are free again. Errors are
-// those of External, and what found returns, which ends it.
+// some more sorts of those. Pairs take 16 bytes each in temporary files, besides what
+// External takes; for components, most of those that connect what others connect as
+// well do not. When External's sorts are done, stars take 56 a pair for a while, and the
+// members of all clusters 80 or so. Errors are those of External, and what found returns,
+// which ends it.
 func ExternalClusters(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalClusterOptions, found func(*ExternalCluster) error) (err error) {
 	scratch, err := o.open()
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // findAll is the search of simhash-cpp, as its documentation has it: 64 bits in blocks,
@@ -160,7 +162,7 @@ func clusteredNumbers(t *testing.T, path string, r *rand.Rand, n int) map[uint64
 // TestCompatIsFindAllAndFindClusters holds the command to a model of the programs that it
 // stands in for.
 func TestCompatIsFindAllAndFindClusters(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	n := 30_000
 	switch {

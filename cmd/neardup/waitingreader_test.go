@@ -13,10 +13,12 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 func TestWaitingReaderReadsTheSame(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	want := make([]byte, 1<<20+7)
 	for i := range want {
