@@ -234,7 +234,11 @@ func TestLongTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	a := newAnalyzer(t, Options{})
 	words := strings.Fields(languages[1].write(rng, 3_000))
-	for range 40 {
+	texts := 40
+	if testing.Short() {
+		texts = 10
+	}
+	for range texts {
 		var b strings.Builder
 		for range 1 + rng.IntN(60) {
 			b.WriteString(words[rng.IntN(len(words))])
