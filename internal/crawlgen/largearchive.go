@@ -24,9 +24,9 @@ type ArchiveOptions struct {
 var ArchiveForms = []string{"warc", "warc.gz", "wet", "wet.gz", "jsonl"}
 
 // WriteArchive writes made-up pages for measuring speed. What they are made of is about
-// what real pages of that size are: an eighth of visible text, a fifth of scripts and
-// styles, and a start tag every hundred bytes. The words of a text are drawn from those of this package,
-// frequent ones more often. One page of ten is an earlier one with a sentence added and
+// what real pages of that size are: a ninth of visible text, a fifth of scripts and
+// styles, and a start tag every hundred bytes. The words of a text are drawn from those of
+// this package, those at the beginning of the list more often. One page of ten is an earlier one with a sentence added and
 // other scripts, the others have nothing to do with each other.
 func WriteArchive(w io.Writer, o ArchiveOptions) error {
 	words, err := vocabulary()
