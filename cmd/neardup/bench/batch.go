@@ -83,17 +83,26 @@ func (r *run) batchRounds(ctx context.Context, x *index.Index, questions *questi
 		}
 	}
 	seconds := make(map[index.BatchMethod][]float64)
+	worked := make(map[index.BatchMethod][]float64)
 	for range batchRounds {
 		for _, method := range methods {
-			s, err := timeBatch(ctx, x, questions.next(n), method)
+			fps := questions.next(n)
+			before, _ := processorTime()
+			s, err := timeBatch(ctx, x, fps, method)
 			if err != nil {
 				return err
 			}
 			seconds[method] = append(seconds[method], s)
+			if after, ok := processorTime(); ok {
+				worked[method] = append(worked[method], (after - before).Seconds())
+			}
 		}
 	}
 	for _, method := range methods {
 		r.batchFigure(name, method, n, quantile(seconds[method], 0.5), quantile(seconds[index.QueryEach], 0.5))
+		if len(worked[method]) > 0 {
+			r.figure("batch", fmt.Sprintf("%s, %s, processor time of all cores", name, method), quantile(worked[method], 0.5), "s")
+		}
 	}
 	return r.chosen(ctx, x, name, n)
 }
