@@ -106,7 +106,7 @@ type batchEstimate struct {
 const (
 	sortedProbeCost = 150  // to keep a probe until its turn, and to sort it
 	orderedRead     = 4000 // to read a block that is not in memory, in the order of its table
-	decodeCost      = 1.5  // to decode a fingerprint of a block
+	decodeCost      = 2.5  // to decode a fingerprint of a block
 )
 
 func (e *batchEstimate) onCores(ns float64) time.Duration {

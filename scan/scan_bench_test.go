@@ -59,3 +59,37 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFilter looks fingerprints up in the filter of one half, with a million queries:
+// "ns/fp" is what counts.
+func BenchmarkFilter(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	queries := make([]uint64, 1_000_000)
+	for i := range queries {
+		queries[i] = rng.Uint64()
+	}
+	fps := make([]uint64, 1<<20)
+	for i := range fps {
+		fps[i] = rng.Uint64()
+	}
+	half := near{field{32, 32}, 1}
+	for _, s := range []shape{{20, false}, {28, true}, {29, true}, {30, true}, {32, false}} {
+		if s.bits > 28 && testing.Short() {
+			continue
+		}
+		f := newFilter(half, s, queries)
+		b.Run(fmt.Sprintf("bits=%d", s.bits), func(b *testing.B) {
+			var words [step]uint64
+			var at [step]uint16
+			passed := 0
+			for range b.N {
+				for from := 0; from < len(fps); from += step {
+					passed += f.passing(fps[from:from+step], &words, &at)
+				}
+			}
+			looks := float64(b.N) * float64(len(fps))
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/looks, "ns/fp")
+			b.ReportMetric(100*float64(passed)/looks, "%passing")
+		})
+	}
+}
