@@ -103,7 +103,11 @@ func crowdsOf(g *group) int {
 // tables of the queries themselves.
 func TestCrowdsHaveBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 18))
-	for name, queries := range crowds(rng, 1<<16) {
+	n := 1 << 16
+	if testing.Short() {
+		n = 1 << 13
+	}
+	for name, queries := range crowds(rng, n) {
 		for _, room := range []int64{1, 1 << 20, 8 << 20} {
 			q, err := New(queries, 3, Options{Collection: 1e8, FilterBytes: room})
 			if err != nil {
