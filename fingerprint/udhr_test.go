@@ -68,7 +68,7 @@ func TestDeclarationsDiffer(t *testing.T) {
 		for j := range i {
 			distance := signatures[i].Fingerprint.Distance(signatures[j].Fingerprint)
 			shingle := signatures[i].Shingle.Distance(signatures[j].Shingle)
-			match := distance <= 6 && shingle <= 14
+			match := distance <= 6 && distance+shingle <= 16
 			same := slices.ContainsFunc(sameText, func(keys []string) bool {
 				return slices.Contains(keys, all[i].key) && slices.Contains(keys, all[j].key)
 			})
@@ -324,10 +324,10 @@ func TestDeclarationsWithOneWordEdited(t *testing.T) {
 			got := a.Text(editWord(rng, d.text))
 			distance, shingle := want.Fingerprint.Distance(got.Fingerprint), want.Shingle.Distance(got.Shingle)
 			total++
-			if distance <= 3 && shingle <= 14 {
+			if distance <= 3 && distance+shingle <= 16 {
 				atThree++
 			}
-			if distance > 6 || shingle > 14 {
+			if distance > 6 || distance+shingle > 16 {
 				missed++
 				t.Logf("%s (%s): distances %d and %d, %d tokens", d.key, d.name, distance, shingle, want.Features)
 			}

@@ -13,7 +13,7 @@ import (
 // The match rule of the default pipeline.
 const (
 	maxDistance = 6
-	maxSum      = 17 // of the distances of fingerprint and Shingle
+	maxSum      = 16 // of the distances of fingerprint and Shingle
 )
 
 // pageTexts returns the text of each document by its key.
