@@ -99,7 +99,7 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 		}
 	}
 	for first, done := uint64(0), !bare; !done; {
-		if _, err = chunk(x.expireBare(&first, &done, bound)); err != nil {
+		if _, err = chunk(pickBare(&first, &done, bound-1, func(uint64) bool { return true })); err != nil {
 			return deleted, err
 		}
 	}
@@ -142,9 +142,9 @@ func (x *Index) expireRecords(first *uint64, bound uint64) func(*store.View, *ch
 	}
 }
 
-// expireBare picks the next bare documents with an ID below bound. Those with a
-// record are gone by now, so every such ID that a posting still has is bare.
-func (x *Index) expireBare(first *uint64, done *bool, bound uint64) func(*store.View, *change) error {
+// pickBare picks the next documents with an ID that is wanted, up to last. Those with
+// a record are gone by now, so every such ID that a posting still has is of a bare one.
+func pickBare(first *uint64, done *bool, last uint64, wanted func(id uint64) bool) func(*store.View, *change) error {
 	return func(v *store.View, c *change) error {
 		scanned := 0
 		for p, err := range v.Postings(*first) {
@@ -156,8 +156,11 @@ func (x *Index) expireBare(first *uint64, done *bool, bound uint64) func(*store.
 				return nil
 			}
 			for id := range p.IDs.All() {
-				if id >= bound {
+				if id > last {
 					break
+				}
+				if !wanted(id) {
+					continue
 				}
 				if len(c.remove) == deleteChunk {
 					return nil

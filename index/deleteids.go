@@ -27,8 +27,16 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 			return d.deleted, err
 		}
 	}
-	for first, done := uint64(0), len(d.left) == 0; !done; {
-		if err := d.remove(ctx, d.bare(&first, &done)); err != nil {
+	if len(d.left) == 0 {
+		return d.deleted, nil
+	}
+	last := d.left[len(d.left)-1]
+	wanted := func(id uint64) bool {
+		_, found := slices.BinarySearch(d.left, id)
+		return found
+	}
+	for first, done := uint64(0), false; !done; {
+		if err := d.remove(ctx, pickBare(&first, &done, last, wanted)); err != nil {
 			return d.deleted, err
 		}
 	}
@@ -72,33 +80,6 @@ func (d *idDeletion) recorded(ids []uint64) func(*store.View, *change) error {
 				return err
 			}
 		}
-		return nil
-	}
-}
-
-// bare picks the next documents that have no record and one of the IDs left.
-func (d *idDeletion) bare(first *uint64, done *bool) func(*store.View, *change) error {
-	return func(v *store.View, c *change) error {
-		scanned := 0
-		for p, err := range v.Postings(*first) {
-			if err != nil {
-				return err
-			}
-			*first = p.Stored // again, if the chunk ends within it
-			if scanned++; scanned > scanChunk {
-				return nil
-			}
-			for id := range p.IDs.All() {
-				if _, found := slices.BinarySearch(d.left, id); !found {
-					continue
-				}
-				if len(c.remove) == deleteChunk {
-					return nil
-				}
-				c.remove = append(c.remove, bareDocument(id, p.Stored))
-			}
-		}
-		*done = true
 		return nil
 	}
 }
