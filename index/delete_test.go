@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -197,6 +198,7 @@ func TestDeleteIDs(t *testing.T) {
 				delete(left, id)
 			}
 		}
+		ids = append(ids, math.MaxUint64)
 		rng.Shuffle(len(ids), func(a, b int) { ids[a], ids[b] = ids[b], ids[a] })
 		if n, err := x.DeleteIDs(ctx, ids...); n != want || err != nil {
 			t.Fatalf("seed %d: %d deleted, want %d: %v", seed, n, want, err)
