@@ -88,20 +88,18 @@ func (j *join) sendClusters(parent context.Context, components *selfjoin.Cluster
 	group.Go(func() {
 		defer close(queue)
 		defer close(work)
-		for part := range slices.Chunk(slices.Collect(components.All()), componentsEach) {
-			p := &clusterPart{components: part, done: make(chan struct{})}
-			select {
-			case queue <- p:
-			case <-ctx.Done():
+		var part [][]selfjoin.Node
+		for nodes := range components.All() {
+			if part = append(part, nodes); len(part) < componentsEach {
+				continue
+			}
+			if !handOut(ctx, part, queue, work) {
 				return
 			}
-			select {
-			case work <- p:
-			case <-ctx.Done():
-				p.err = ctx.Err()
-				close(p.done)
-				return
-			}
+			part = nil
+		}
+		if len(part) > 0 {
+			handOut(ctx, part, queue, work)
 		}
 	})
 	for i := range j.workers() {
@@ -123,6 +121,25 @@ func (j *join) sendClusters(parent context.Context, components *selfjoin.Cluster
 		}
 	}
 	return parent.Err()
+}
+
+// handOut gives components to a worker, and a place in the queue to what it makes of them.
+// It is false where the context ended.
+func handOut(ctx context.Context, components [][]selfjoin.Node, queue, work chan<- *clusterPart) bool {
+	p := &clusterPart{components: components, done: make(chan struct{})}
+	select {
+	case queue <- p:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case work <- p:
+		return true
+	case <-ctx.Done():
+		p.err = ctx.Err()
+		close(p.done)
+		return false
+	}
 }
 
 func (p *clusterPart) make(ctx context.Context, j *join, r *reader) {

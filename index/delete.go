@@ -85,25 +85,28 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	if err != nil {
 		return 0, err
 	}
-	chunk := func(choose func(*store.View, *change) error) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		n, err := x.remove(ctx, &flight{alone: true, done: make(chan struct{})}, choose)
-		deleted += n
-		return n, err
-	}
 	for first, n := uint64(1), deleteChunk; n == deleteChunk; {
-		if n, err = chunk(x.expireRecords(&first, bound)); err != nil {
+		if n, err = x.removePart(ctx, x.expireRecords(&first, bound), &deleted); err != nil {
 			return deleted, err
 		}
 	}
 	for first, done := uint64(0), !bare; !done; {
-		if _, err = chunk(pickBare(&first, &done, bound-1, func(uint64) bool { return true })); err != nil {
+		if _, err = x.removePart(ctx, pickBare(&first, &done, bound-1, func(uint64) bool { return true }), &deleted); err != nil {
 			return deleted, err
 		}
 	}
 	return deleted, x.forgetClock(bound)
+}
+
+// removePart is remove for one commit of a deletion of many, which runs alone. It adds to
+// the number of all that were deleted.
+func (x *Index) removePart(ctx context.Context, choose func(*store.View, *change) error, deleted *int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := x.remove(ctx, &flight{alone: true, done: make(chan struct{})}, choose)
+	*deleted += n
+	return n, err
 }
 
 // boundOf returns the first ID that was added at or after t, and whether any

@@ -26,9 +26,10 @@ type rule struct {
 
 // rule of verdicts, and of queries that give a Shingle or a length. It is no part of what
 // is stored: an index may be asked with another one each time that it is opened.
-func (x *Index) rule() rule {
-	return rule{x.plan.MaxDistance, DefaultMaxShingleDistance, DefaultMaxLengthRatio}.
-		with(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
+func (x *Index) rule() rule { return x.opts.rule(x.plan.MaxDistance) }
+
+func (o *Options) rule(k int) rule {
+	return rule{k, DefaultMaxShingleDistance, DefaultMaxLengthRatio}.with(o.MaxShingleDistance, o.MaxLengthRatio)
 }
 
 // with is the rule under other limits, where they are not 0.

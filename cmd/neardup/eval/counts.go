@@ -37,15 +37,13 @@ func (r Rule) matches(a *apart) bool {
 func (r Rule) near(a *apart) bool { return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio }
 
 // byDistance counts pairs within MaxDistance, by the distance of their fingerprints and by
-// their total. No rule with the same MaxLengthRatio needs more to be scored.
-type byDistance [MaxDistance + 1][MaxDistance + 65]int64
+// their total.
+type byDistance [MaxDistance + 1][MaxDistance + 65]struct{ positive, negative int64 }
 
-// counts are the pairs of one seed.
-type counts struct {
-	positive, negative byDistance
-}
+// counts are the pairs of one seed: those whose lengths let them match by some rule, and
+// the others. Rules of that rule's MaxLengthRatio, or of none, need no more to be scored.
+type counts struct{ near, far byDistance }
 
-// counts counts the pairs whose lengths let them match.
 func (l *Labelled) counts(seed int, r Rule) *counts {
 	docs := l.Documents.All
 	fps := make([]uint64, len(docs))
@@ -57,29 +55,33 @@ func (l *Labelled) counts(seed int, r Rule) *counts {
 		if docs[a].empty() || docs[b].empty() || l.identical(a, b) {
 			return
 		}
-		apart := l.apart(seed, a, b)
-		if !r.near(&apart) {
-			return
+		apart, in := l.apart(seed, a, b), &workers[worker].far
+		if r.near(&apart) {
+			in = &workers[worker].near
 		}
-		distance, total := apart.distance, apart.total()
-		switch c := &workers[worker]; l.labels[ordered(a, b)].class {
+		switch n := &in[apart.distance][apart.total()]; l.labels[ordered(a, b)].class {
 		case positive:
-			c.positive[distance][total]++
+			n.positive++
 		case between:
 		default:
-			c.negative[distance][total]++
+			n.negative++
 		}
 	})
 	all := &workers[0]
 	for w := range workers[1:] {
-		for d := range all.positive {
-			for s := range all.positive[d] {
-				all.positive[d][s] += workers[w+1].positive[d][s]
-				all.negative[d][s] += workers[w+1].negative[d][s]
-			}
-		}
+		all.near.add(&workers[w+1].near)
+		all.far.add(&workers[w+1].far)
 	}
 	return all
+}
+
+func (n *byDistance) add(more *byDistance) {
+	for d := range n {
+		for t := range n[d] {
+			n[d][t].positive += more[d][t].positive
+			n[d][t].negative += more[d][t].negative
+		}
+	}
 }
 
 func (l *Labelled) apart(seed, a, b int) apart {
@@ -93,13 +95,19 @@ func (l *Labelled) apart(seed, a, b int) apart {
 }
 
 func (c *counts) matching(r Rule) (positive, negative int64) {
-	for d := range c.positive {
-		for s := range c.positive[d] {
-			if d <= r.K && (r.MaxShingleDistance < 0 || s <= r.MaxShingleDistance) {
-				positive += c.positive[d][s]
-				negative += c.negative[d][s]
+	sum := func(n *byDistance) {
+		for d := range n[:min(r.K, MaxDistance)+1] {
+			for t := range n[d] {
+				if r.MaxShingleDistance < 0 || t <= r.MaxShingleDistance {
+					positive += n[d][t].positive
+					negative += n[d][t].negative
+				}
 			}
 		}
+	}
+	sum(&c.near)
+	if r.MaxLengthRatio < 0 {
+		sum(&c.far)
 	}
 	return positive, negative
 }

@@ -49,14 +49,16 @@ func (l *Labelled) Measure(rule Rule) *Report {
 	if len(l.Documents.All) > 0 {
 		r.Seeds = len(l.Documents.All[0].Signatures)
 	}
-	alone := l.measure(r.Seeds, Alone(0))
-	r.Curves = append(r.Curves, alone.curve("k"))
-	m := l.measure(r.Seeds, rule)
+	m := &measure{Labelled: l}
+	for seed := range r.Seeds {
+		m.seeds = append(m.seeds, l.counts(seed, rule))
+	}
+	r.Curves = append(r.Curves, m.curve("k", Alone(0)))
 	if conditions := rule.Conditions(); conditions != "" {
-		r.Curves = append(r.Curves, m.curve("k"+conditions))
+		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
-	r.Best = m.best()
+	r.Best = m.best(rule.MaxLengthRatio)
 	return r
 }
 
@@ -71,23 +73,10 @@ func (r Rule) Conditions() (text string) {
 	return text
 }
 
-// measure scores rules that differ in k and MaxShingleDistance only.
 type measure struct {
 	*Labelled
-	rule  Rule
 	seeds []*counts
 }
-
-func (l *Labelled) measure(seeds int, r Rule) *measure {
-	m := &measure{Labelled: l, rule: r}
-	for seed := range seeds {
-		m.seeds = append(m.seeds, l.counts(seed, r))
-	}
-	return m
-}
-
-// with is the rule for another k and limit.
-func (m *measure) with(k, limit int) Rule { return Rule{k, limit, m.rule.MaxLengthRatio} }
 
 func (m *measure) point(r Rule) Point {
 	scores := make([]Score, len(m.seeds))
@@ -99,23 +88,24 @@ func (m *measure) point(r Rule) Point {
 	return p
 }
 
-func (m *measure) curve(name string) Curve {
+// curve scores a rule for each k.
+func (m *measure) curve(name string, r Rule) Curve {
 	c := Curve{Name: name}
-	for k := range MaxDistance + 1 {
-		c.Points = append(c.Points, m.point(m.with(k, m.rule.MaxShingleDistance)))
-		if c.Points[k].F1 > c.Points[c.BestK].F1 {
-			c.BestK = k
+	for r.K = range MaxDistance + 1 {
+		c.Points = append(c.Points, m.point(r))
+		if c.Points[r.K].F1 > c.Points[c.BestK].F1 {
+			c.BestK = r.K
 		}
 	}
 	return c
 }
 
-// best goes through all rules, the strictest first.
-func (m *measure) best() *Point {
+// best goes through all rules of one MaxLengthRatio, the strictest first.
+func (m *measure) best(ratio float64) *Point {
 	var best *Point
 	for k := range MaxDistance + 1 {
 		for limit := range maxShingleTried + 1 {
-			p := m.point(m.with(k, limit))
+			p := m.point(Rule{k, limit, ratio})
 			if p.Precision >= WantedPrecision && (best == nil || p.F1 > best.F1) {
 				best = &p
 			}
