@@ -48,7 +48,7 @@ type RepairReport struct {
 	BareBefore      uint64 `json:"bareBefore,omitempty"`
 
 	// RecordsLost are documents that an entry of a key names and that have no record any
-	// more. Where a posting has them they stay, without key, scope and Shingle; with a
+	// more. Where a posting has them they stay, without key, scope, Shingle and length; with a
 	// scope their fingerprint is of no use then.
 	RecordsLost uint64 `json:"recordsLost"`
 	// Replaced are documents with the key of a later one, which came back with a deletion

@@ -92,6 +92,8 @@ type scratch struct {
 // release puts scratch memory back, but for what an unusual text made large.
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
+	sc.features.rest.trim()
+	sc.shingles.rest.trim()
 	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptListing {
 		sc.batch, sc.windows, sc.pairs = nil, nil, nil
 	}

@@ -38,17 +38,21 @@ func (t *tally) key(hash uint64) uint64 { return hash>>16<<countBits | t.generat
 // begin empties the table and gives it some slots, at least half as many as
 // asked for; it grows when more than half of them are used.
 func (t *tally) begin(slots int) {
-	if cap(t.buffer) > keptSlots {
-		t.buffer = nil
-	}
-	if cap(t.spare) > keptSlots {
-		t.spare = nil
-	}
 	size := 1 << (bits.Len(uint(max(slots, minSlots))) - 1)
 	t.buffer = withLength(t.buffer, size)
 	t.use(t.buffer)
 	t.advance()
 	t.used = 0
+}
+
+// trim gives back what an unusual text made large.
+func (t *tally) trim() {
+	if cap(t.buffer) > keptSlots {
+		t.slots, t.buffer = nil, nil
+	}
+	if cap(t.spare) > keptSlots {
+		t.spare = nil
+	}
 }
 
 // advance frees all slots.

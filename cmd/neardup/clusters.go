@@ -47,7 +47,7 @@ func runClusters(ctx context.Context, c *call) error {
 	w := &clustering{out: out, equal: f.equal, ids: f.as == "removal-ids"}
 	write := map[string]func([]member) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
 	if write == nil {
-		return out.close(usagef("-as is %q, want json, csv, removals or removal-ids", f.as))
+		return out.close(f.unknownForm())
 	}
 	if f.as == "csv" {
 		out.csv("cluster", "kept", "id", "key", "fingerprint", "documents")
@@ -68,6 +68,10 @@ func runClusters(ctx context.Context, c *call) error {
 		w.accountRemovals(c)
 	}
 	return err
+}
+
+func (f *joinFlags) unknownForm() error {
+	return usagef("-as is %q, want json, csv, removals or removal-ids", f.as)
 }
 
 // accountRemovals says what a list of keys does not tell.

@@ -24,7 +24,7 @@ func (f *joinFlags) clustersOutOfMemory(ctx context.Context) error {
 	w := &externalClustering{}
 	write := map[string]func(*selfjoin.ExternalCluster) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
 	if write == nil {
-		return usagef("-as is %q, want json, csv, removals or removal-ids", f.as)
+		return f.unknownForm()
 	}
 	out, err := f.open()
 	if err != nil {
