@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // FuzzScanner holds the scanner to the tokenizer of golang.org/x/net/html.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
-		"", "a<b>c</b>", "<a b=c d='e>' f=\"g\" / h = i/>x", "<svg/>", "<svg a=/>", "<p a/>", "</p a='>'>x", "<!-->x-->", "<!--->x-->",
+		"", "a<b>c</b>", "<a b=c d='e>' f=\"g\" / h = i/>x", "<svg/>", "<svg a=/>", "<svg a a=/>", "<p a/>", "</p a='>'>x", "<!-->x-->", "<!--->x-->",
 		"<!--a--!>b", "<!--a--!-->b", "<!----!>x", "<!-x>y", "<?x>y", "</ x>y", "</>y", "</", "<", "x<", "<a", "<a b", "<a b='", "<!", "<!-", "<!--", "<!--a-",
 		"<script>a</script >b", "<script><!--<script></script></script>x", "<script><!-- < <script></script>x", "<script><!--<scr<script>-->x</script>y",
 		"<script><!--<script>--></script>x", "<title>a&amp;\x00</title>\x00", "<textarea></textarea>x", "<xmp><b></xmp>", "<plaintext></plaintext>",
@@ -144,5 +145,25 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 			same = false
 		}
 	}
+	if selfClosing && slashInValue.Match(z.Raw()) {
+		selfClosing = s.selfClosing
+	}
 	return same && s.selfClosing == selfClosing
+}
+
+// slashInValue finds a slash at a tag's end that may belong to a value without
+// quotes. The tokenizer looks for it in the last attribute that it kept; had that
+// name been there before, it takes the tag for a self-closing one.
+var slashInValue = regexp.MustCompile(`=\s*[^\s>]*/>$`)
+
+func TestSlashInValue(t *testing.T) {
+	for doc, want := range map[string]bool{
+		"<a h=/>": false, "<a h h=/>": false, "<a h h=b/>": false, "<a h=b h= c/>": false,
+		"<a/>": true, "<a h h/>": true, "<a h=b h='c'/>": true, "<a h h=b />": true,
+	} {
+		s := scanner{doc: []byte(doc)}
+		if s.next() != startToken || s.selfClosing != want {
+			t.Errorf("%s: self-closing %v, want %v", doc, s.selfClosing, want)
+		}
+	}
 }
