@@ -39,7 +39,11 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 			}
 			v := letters[pair&0x1f<<6|pair>>8&0x3f]
 			if v == notSimpleTwoByte {
-				return i, o
+				at := i
+				if i, o = t.other(out, o, i); i == at {
+					return i, o
+				}
+				continue
 			}
 			binary.LittleEndian.PutUint16(out[o:], uint16(v))
 			o += int(v >> 16)
@@ -48,7 +52,13 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 		if i > start {
 			continue
 		}
-		if i, o = t.threeByteRun(out, o, i, end); i == start {
+		if i, o = t.threeByteRun(out, o, i, end); i > start {
+			continue
+		}
+		if t.inSingles {
+			break
+		}
+		if i, o = t.other(out, o, i); i == start {
 			break
 		}
 	}
@@ -100,7 +110,12 @@ func (t *tokenizer) threeByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 			binary.LittleEndian.PutUint32(out[o:], uint32(x))
 			o += 3
 		default:
-			return i, o
+			start := i
+			if i, o = t.other(out, o, i); i == start {
+				return i, o
+			}
+			prev = slow
+			continue
 		}
 		prev = c
 		i += 3

@@ -35,6 +35,9 @@ type tokenizer struct {
 	edges     []uint32   // where tokens begin and end in it
 	folded    []byte
 	normal    normalizer
+
+	compositions []composition
+	pair         []byte
 }
 
 func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
