@@ -40,7 +40,7 @@ type Signature struct {
 type Analyzer struct {
 	options Options
 	name    string
-	plain   bool // the default pipeline but for Cap, Hash and ShortWords
+	plain   bool // the default pipeline but for Cap, ShortWords and a Hash that needs no mixing
 	stretch int
 	pool    sync.Pool
 }
@@ -51,7 +51,7 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name(), stretch: stretchSize}
-	a.plain = o.pairs() && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
+	a.plain = o.pairs() && o.Hash != HashFNV1 && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
 		o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil

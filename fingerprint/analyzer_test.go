@@ -37,6 +37,10 @@ func naiveSignature(o Options, text string) Signature {
 	if unseeded := hash; o.Seed != 0 {
 		hash = func(s string) uint64 { return mix(unseeded(s) + o.Seed*prime1) }
 	}
+	inWindow := hash
+	if o.Hash == HashFNV1 {
+		inWindow = func(s string) uint64 { return mix(hash(s)) }
+	}
 	var tokens []string
 	units := 0
 	for _, token := range naiveTokens(text) {
@@ -63,7 +67,7 @@ func naiveSignature(o Options, text string) Signature {
 	for f, n := range counts {
 		h := hash(f)
 		if o.Window > 1 {
-			h = naiveWindowHash(f, hash)
+			h = naiveWindowHash(f, inWindow)
 		}
 		text64.add(h, naiveWeight(o, f, n))
 	}
@@ -75,13 +79,13 @@ func naiveSignature(o Options, text string) Signature {
 			continue
 		}
 		seen[window] = true
-		shingle64.add(naiveWindowHash(window, hash), 1)
+		shingle64.add(naiveWindowHash(window, inWindow), 1)
 		if mixed {
-			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], " "), hash), 1)
+			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], " "), inWindow), 1)
 		}
 	}
 	if len(tokens) < 4 {
-		shingle64.add(naiveWindowHash(strings.Join(tokens, " "), hash), 1)
+		shingle64.add(naiveWindowHash(strings.Join(tokens, " "), inWindow), 1)
 	}
 	limit := o.ShortWords
 	if limit == 0 {
@@ -139,7 +143,7 @@ func naiveWindowHash(window string, hash func(string) uint64) uint64 {
 	for _, token := range strings.Fields(window) {
 		sum = sum*prime1 + hash(token)
 	}
-	return mix(sum)
+	return sum
 }
 
 func naiveSequenceHash(tokens []string, hash func(string) uint64) Fingerprint {

@@ -20,8 +20,8 @@ func ExampleAnalyzer() {
 	fmt.Println(s.Fingerprint.Distance(t.Fingerprint), s.Fingerprint.Distance(u.Fingerprint))
 	// Output:
 	// text/3 short=0
-	// 794c90c0fa6e9660 9
-	// 0 7
+	// 7b4c14e4e276d7bc 9
+	// 0 8
 }
 
 // idf is a Weigher by inverse document frequency, in hundredths.

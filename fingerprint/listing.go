@@ -36,6 +36,7 @@ type listing struct {
 	arranged tokenList // without stop words, stemmed, with phrases in place of their words
 	stem     []byte
 	phrases  []feature      // besides their words
+	mixed    []uint64       // hashes of the tokens that are mixed for windows, if they need it
 	windows  []uint64       // hashes of the windows, if there are any
 	hashes   []uint64       // of the features but for phrases
 	place    map[uint64]int // feature hash -> place in distinct
@@ -62,8 +63,16 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 	a.options.seedAll(l.raw.hashes)
 	tokens := a.arrange(l)
 	l.hashes = tokens.hashes
+	order := tokens.hashes // what windows are made of
+	if a.options.Hash == HashFNV1 {
+		l.mixed = l.mixed[:0]
+		for _, h := range tokens.hashes {
+			l.mixed = append(l.mixed, mix(h))
+		}
+		order = l.mixed
+	}
 	if a.options.Window > 1 {
-		l.windows = windows(l.windows[:0], tokens.hashes, a.options.Window)
+		l.windows = windows(l.windows[:0], order, a.options.Window)
 		l.hashes = l.windows
 	}
 
@@ -76,10 +85,10 @@ func (a *Analyzer) general(sc *scratch, text []byte) Signature {
 	}
 	sc.order.Reset()
 	sc.text.Reset()
-	sc.shingleShort(tokens.hashes, true)
-	for i := 0; i < len(tokens.hashes); i += a.stretch {
-		sc.shingles.begin(4 * min(len(tokens.hashes)-i, a.stretch))
-		stretch := tokens.hashes[:min(len(tokens.hashes), i+a.stretch)]
+	sc.shingleShort(order, true)
+	for i := 0; i < len(order); i += a.stretch {
+		sc.shingles.begin(4 * min(len(order)-i, a.stretch))
+		stretch := order[:min(len(order), i+a.stretch)]
 		sc.shingle(stretch[max(0, i-shingleSize+1):], a.options.pairs())
 	}
 	sig.Shingle = sc.order.Fingerprint()

@@ -76,7 +76,7 @@ const (
 var weightNames = [...]string{CappedCount: "capped", Count: "count", Sqrt: "sqrt", Log: "log", Once: "once"}
 
 // Hash is a hash of tokens. It hashes single tokens and phrases; the hash of a
-// window is mixed from those of its tokens.
+// window is a polynomial in those of its tokens.
 type Hash int
 
 const (

@@ -4,7 +4,10 @@ import "slices"
 
 // The hash of a window of tokens with hashes h1 ... hk is
 //
-//	mix(h1*p^(k-1) + h2*p^(k-2) + ... + hk), p = prime1, modulo 2^64.
+//	h1*p^(k-1) + h2*p^(k-2) + ... + hk, p = prime1, modulo 2^64.
+//
+// Its bits are as good as those of the tokens' hashes, so nothing is mixed but FNV-1, and
+// that before.
 //
 // shingleSize is the window of Signature.Shingle.
 const shingleSize = 4
@@ -27,11 +30,11 @@ func windows(dst, tokens []uint64, k int) []uint64 {
 			sum -= tokens[i-k] * leaving
 		}
 		if i >= k-1 {
-			dst = append(dst, mix(sum))
+			dst = append(dst, sum)
 		}
 	}
 	if len(tokens) < k {
-		dst = append(dst, mix(sum))
+		dst = append(dst, sum)
 	}
 	return dst
 }
@@ -53,8 +56,8 @@ func (sc *scratch) shingle(tokens []uint64, pairs bool) {
 	third := tokens[2]
 	for i, fourth := range rest {
 		sum3 := third*prime1 + fourth
-		fours[i] = mix(sum1*squared1 + sum3)
-		twos[i] = mix(sum1)
+		fours[i] = sum1*squared1 + sum3
+		twos[i] = sum1
 		sum1, sum2, third = sum2, sum3, fourth
 	}
 	if pairs {
