@@ -16,11 +16,13 @@ import (
 // Two hashes that agree in their upper 48 bits are one. A slot has them, and below them
 // a generation, so that a new text needs no clearing.
 
+// placeShift is the lowest bit of a hash that says where its slot is.
+const placeShift = 44
+
 // front is what counts and set have in common.
 type front struct {
 	slots      []uint64 // length a power of two
 	buffer     []uint64 // what slots is a part of
-	shift      uint8    // 64 - log2 len(slots)
 	generation uint64   // in its place in a slot, never 0
 	others     []uint64 // hashes whose slot has another
 	rest       tally    // of those
@@ -34,13 +36,15 @@ func (f *front) begin(slots int, step, end uint64) {
 		f.buffer, f.generation = make([]uint64, size), 0
 	}
 	f.slots = f.buffer[:size]
-	f.shift = uint8(64 - bits.TrailingZeros(uint(size)))
 	if f.generation += step; f.generation == end {
 		clear(f.buffer[:cap(f.buffer)])
 		f.generation = step
 	}
 	f.rest.begin(size / 8)
 }
+
+// place is the slot of a hash.
+func (f *front) place(hash uint64) uint64 { return hash >> placeShift & uint64(len(f.slots)-1) }
 
 // free reports whether a slot has another generation than key. The low bits are those
 // of a count.
@@ -59,7 +63,7 @@ func (c *counts) addTo(sum *Accumulator, hashes []uint64, most uint64) {
 	c.off = c.off[:c.count(hashes, most)]
 	c.others = c.others[:0]
 	for i, h := range c.off {
-		if c.slots[h>>c.shift]^(h&^0xffff|c.generation) > countMask {
+		if c.slots[c.place(h)]^(h&^0xffff|c.generation) > countMask {
 			c.others = append(c.others, h)
 		}
 		c.off[i] = ^h
@@ -71,16 +75,19 @@ func (c *counts) addTo(sum *Accumulator, hashes []uint64, most uint64) {
 // count counts hashes, and puts those into c.off that do not count or whose slot has
 // another. It gives their number.
 func (c *counts) count(hashes []uint64, most uint64) (n int) {
-	slots, shift, generation, off := c.slots, c.shift&63, c.generation, c.off
+	slots, generation, off := c.slots, c.generation, c.off[:len(hashes)]
 	for _, h := range hashes {
-		at := h >> shift & uint64(len(slots)-1)
+		at := h >> placeShift & uint64(len(slots)-1)
 		key := h&^0xffff | generation
 		slot := slots[at]
 		if free(slot, key, countMask) {
 			slot = key
 		}
-		count := slot ^ key // below 2^56, as hashes of one slot agree in 8 bits at least
-		counted := (count - most) >> 63
+		count := slot ^ key
+		counted := uint64(0)
+		if count < most {
+			counted = 1
+		}
 		slots[at] = slot + counted
 		off[n] = h
 		n += int(counted ^ 1)
@@ -105,7 +112,7 @@ func (s *set) addTo(sum, besideSum *Accumulator, hashes, beside []uint64) {
 	s.places = s.places[:s.look(hashes)]
 	s.others, s.besides = s.others[:0], s.besides[:0]
 	for _, i := range s.places {
-		if h := hashes[i]; s.slots[h>>s.shift] != h&^0xffff|s.generation {
+		if h := hashes[i]; s.slots[s.place(h)] != h&^0xffff|s.generation {
 			s.others = append(s.others, h)
 			s.besides = append(s.besides, beside[i])
 		}
@@ -133,9 +140,9 @@ func (s *set) add(sum *Accumulator, hashes, others []uint64) {
 // look puts hashes into the table, and the places into s.places of those that are not
 // new or whose slot has another. It gives their number.
 func (s *set) look(hashes []uint64) (n int) {
-	slots, shift, generation, places := s.slots, s.shift&63, s.generation, s.places
+	slots, generation, places := s.slots, s.generation, s.places[:len(hashes)]
 	for i, h := range hashes {
-		at := h >> shift & uint64(len(slots)-1)
+		at := h >> placeShift & uint64(len(slots)-1)
 		key := h&^0xffff | generation
 		slot, known := slots[at], 1
 		if uint16(slot) != uint16(generation) {

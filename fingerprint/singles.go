@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 )
 
@@ -45,12 +46,19 @@ func (t *tokenizer) hashSingles(dst []uint64, n int) []uint64 {
 		}
 	}
 	t.pos = i
+	kana := 0
 	for k, x := range out[:found] {
-		t.units += int(pageUnits[uint8(x<<4|x>>10&0x0f)])
+		if x&0xFCFF == 0x80E3 { // U+3000 to U+30FF
+			kana++
+		}
 		out[k] = hash16(x, 0, 3)
 	}
+	t.units += found*ideographUnits - kana*(ideographUnits-kanaUnits)
 	return dst[:len(dst)+found]
 }
+
+// isHan tells the bytes of U+4E00 to U+9FFF, the first one the highest, from those of other characters of three.
+func isHan(x uint64) bool { return x-0xE4B880 <= 0xE9BFBF-0xE4B880 }
 
 // singleBytes puts the bytes of characters into out from found on, until it is full or a
 // character has no three bytes or may be otherwise. It gives the places it came to.
@@ -64,6 +72,15 @@ func (t *tokenizer) singleBytes(out []uint64, found, i int) (nextFound, nextI in
 	for found+1 < len(out) && i+11 <= len(text) {
 		// The next two at once, where they are what most are.
 		if two := binary.LittleEndian.Uint64(text[i+3:]); two&0xC0C0F0C0C0F0 == 0x8080E08080E0 {
+			if swapped := bits.ReverseBytes64(two); isHan(swapped>>40) && isHan(swapped>>16&0xffffff) {
+				out[found] = x & 0xffffff
+				found += int(kind & 1)
+				out[found] = two & 0xffffff
+				found++
+				x, kind = two>>24, 1
+				i += 6
+				continue
+			}
 			second := two >> 24
 			kind1, kind2 := singleRun[classes[threeBytes(two)]], singleRun[classes[threeBytes(second)]]
 			if kind1 != 0 && kind2 != 0 && two&0x200F != 0 && second&0x200F != 0 {
