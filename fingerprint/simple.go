@@ -12,6 +12,7 @@ import (
 func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 	text, letters := t.text, &t.tables.twoByte
 	out = out[:o+simpleRoom(end-i)]
+	lastPair := min(end, len(text)-1)
 	for i < end {
 		if i+8 > len(text) {
 			if b := text[i]; b < 0x80 {
@@ -27,12 +28,12 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 			n := firstByte(x & highBits)
 			i += n
 			o += n
-			if n == 8 {
+			if n == 8 || i >= end {
 				continue
 			}
 		}
 		start := i
-		for i+2 <= len(text) {
+		for i < lastPair {
 			pair := binary.LittleEndian.Uint16(text[i:])
 			if pair&0xC0E0 != 0x80C0 {
 				break

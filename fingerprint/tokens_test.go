@@ -185,3 +185,26 @@ func TestTokensOfRandomText(t *testing.T) {
 		checkTokens(t, b.String())
 	}
 }
+
+// TestRunsWithoutSeparators holds that no loop writes beyond what simpleRoom gives.
+func TestRunsWithoutSeparators(t *testing.T) {
+	needUnicode15(t)
+	for _, s := range []string{
+		"a", "é", "É", "ж", "Ж", "ا", "ß", "\u00a0", "«", "\u00ad", "e\u0301", "ж\u0301", "ä\u0323\u0301", "²", "և", "ΐ", "aж", "aжक", "жक", "ж中", "жก",
+		"한", "\u1100\u1161\u11a8", "क", "का", "Ꭰ", "ꭰ", "ẹ", "ẞ", "ﬁ", "ᾳ", "中", "か", "か\u3099", "ｶﾞ", "ก", "กำ", "ກໍ່າ", "က္ကး", "\u0378", "\ufdfa", "\u3000",
+		"\U00011103\U00011127", "\U0001E922", "\U0001E900\U0001E944", "\U0001D400", "\U0001F600", "\U00020000", "\U0002F800", "\xc3", "\xe1\x80", "\xf0\x90\x80", "\x80",
+	} {
+		text := strings.Repeat(s, 6000/len(s))
+		want := naiveTokens(text)
+		if !slices.Equal(tokensOf(text), want) {
+			t.Errorf("tokens of many %+q differ", s)
+		}
+		testTokenizer.begin([]byte(text), Folded, nil)
+		for i, h := range testTokenizer.next(nil, len(text)) {
+			if h != hashToken([]byte(want[i])) {
+				t.Errorf("hashes of many %+q differ", s)
+				break
+			}
+		}
+	}
+}
