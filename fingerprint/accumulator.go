@@ -19,13 +19,16 @@ const blockSize = 64
 //
 // The counters are bit-sliced: planes[k] holds bit k of all 64. Additions of
 // weight 1 wait in a block that a carry-save adder tree (Harley and Seal)
-// folds into the planes at once.
+// folds into the lanes at once. Those go to the planes when they are full or the
+// fingerprint is asked for.
 type Accumulator struct {
 	planes  [128]uint64
+	lanes   lanes
 	block   [blockSize]uint64
 	pending uint   // features in block
+	inLanes int    // features in lanes
 	top     int    // planes[top:] are zero
-	lo, hi  uint64 // sum of |weight|, without the pending ones
+	lo, hi  uint64 // sum of |weight| in planes
 }
 
 // Add adds a feature, given by its hash. The bits of the hash must be well
@@ -43,27 +46,23 @@ func (a *Accumulator) Add(hash uint64, weight int) {
 // settle is apart, and takes no hash, so that Add is small enough to be inlined.
 func (a *Accumulator) settle(weight int) {
 	if weight == 1 {
-		a.fold(&a.block)
+		a.fold(a.block[:])
 		a.pending = 0
 		return
 	}
 	a.addWeighted(a.block[a.pending], weight)
 }
 
-// addAll adds features of weight 1, the same as Add one by one.
+// addAll adds features of weight 1. What does not fill a block goes to the one
+// that waits.
 func (a *Accumulator) addAll(hashes []uint64) {
-	for len(hashes) > 0 {
-		if a.pending == 0 && len(hashes) >= blockSize {
-			a.fold((*[blockSize]uint64)(hashes))
-			hashes = hashes[blockSize:]
-			continue
-		}
-		n := copy(a.block[a.pending:], hashes)
-		hashes = hashes[n:]
-		if a.pending += uint(n); a.pending == blockSize {
-			a.fold(&a.block)
-			a.pending = 0
-		}
+	whole := len(hashes) / blockSize * blockSize
+	a.fold(hashes[:whole])
+	rest := hashes[whole:]
+	n := copy(a.block[a.pending:], rest)
+	if a.pending += uint(n); a.pending == blockSize {
+		a.fold(a.block[:])
+		a.pending = uint(copy(a.block[:], rest[n:]))
 	}
 }
 
@@ -89,71 +88,29 @@ func (a *Accumulator) addWeighted(hash uint64, weight int) {
 	a.top = max(a.top, k)
 }
 
-// carrySave adds three bits in each of 64 lanes.
-func carrySave(a, b, c uint64) (carry, sum uint64) {
-	half := a ^ b
-	return a&b | half&c, half ^ c
-}
-
-// fold adds the hashes of a block to the counters.
-func (a *Accumulator) fold(block *[blockSize]uint64) {
-	var sixteens [blockSize / 16]uint64
-	for i := range sixteens {
-		sixteens[i] = a.fold16((*[16]uint64)(block[16*i:]))
-	}
-	var thirtytwosA, thirtytwosB, carry uint64
-	thirtytwosA, a.planes[4] = carrySave(a.planes[4], sixteens[0], sixteens[1])
-	thirtytwosB, a.planes[4] = carrySave(a.planes[4], sixteens[2], sixteens[3])
-	carry, a.planes[5] = carrySave(a.planes[5], thirtytwosA, thirtytwosB)
-	k := 6
-	for ; carry != 0 && k < len(a.planes); k++ {
-		plane := a.planes[k]
-		a.planes[k] = plane ^ carry
-		carry &= plane
-	}
-	a.top = max(a.top, k)
-	a.lo, carry = bits.Add64(a.lo, blockSize, 0)
-	a.hi += carry
-}
-
-// fold16 adds 16 hashes to the lowest four planes and gives the carry, of weight 16.
-func (a *Accumulator) fold16(b *[16]uint64) (carry uint64) {
-	ones, twos, fours, eights := a.planes[0], a.planes[1], a.planes[2], a.planes[3]
-	var twosA, twosB, foursA, foursB, eightsA, eightsB uint64
-
-	twosA, ones = carrySave(ones, b[0], b[1])
-	twosB, ones = carrySave(ones, b[2], b[3])
-	foursA, twos = carrySave(twos, twosA, twosB)
-	twosA, ones = carrySave(ones, b[4], b[5])
-	twosB, ones = carrySave(ones, b[6], b[7])
-	foursB, twos = carrySave(twos, twosA, twosB)
-	eightsA, fours = carrySave(fours, foursA, foursB)
-	twosA, ones = carrySave(ones, b[8], b[9])
-	twosB, ones = carrySave(ones, b[10], b[11])
-	foursA, twos = carrySave(twos, twosA, twosB)
-	twosA, ones = carrySave(ones, b[12], b[13])
-	twosB, ones = carrySave(ones, b[14], b[15])
-	foursB, twos = carrySave(twos, twosA, twosB)
-	eightsB, fours = carrySave(fours, foursA, foursB)
-	carry, eights = carrySave(eights, eightsA, eightsB)
-
-	a.planes[0], a.planes[1], a.planes[2], a.planes[3] = ones, twos, fours, eights
-	return carry
-}
-
 // Fingerprint gives the simhash of what was added so far. It does not change
-// the Accumulator; more may be added afterwards. With nothing added every
+// the sums; more may be added afterwards. With nothing added every
 // component is 0, so the fingerprint is ffffffffffffffff.
 func (a *Accumulator) Fingerprint() Fingerprint {
-	b := *a
-	if n := b.pending; n > 0 {
-		clear(b.block[n:]) // a hash of zeros raises no counter
-		b.fold(&b.block)
-		var borrow uint64
-		b.lo, borrow = bits.Sub64(b.lo, uint64(blockSize-n), 0)
-		b.hi -= borrow
+	a.gather()
+	return a.atLeastHalf()
+}
+
+// gather moves the features of the block and of the lanes to the planes.
+func (a *Accumulator) gather() {
+	padding := uint(0)
+	if a.pending > 0 {
+		clear(a.block[a.pending:]) // a hash of zeros raises no counter
+		a.fold(a.block[:])
+		padding = blockSize - a.pending
+		a.pending = 0
 	}
-	return b.atLeastHalf()
+	if a.inLanes > 0 {
+		a.mergeLanes()
+	}
+	var borrow uint64
+	a.lo, borrow = bits.Sub64(a.lo, uint64(padding), 0)
+	a.hi -= borrow
 }
 
 // atLeastHalf compares the 64 counters with half of the total, rounded up, from

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -27,13 +28,33 @@ func BenchmarkAccumulator(b *testing.B) {
 			a.Add(hashes[i%n], weights[i%n])
 		}
 	})
-	b.Run("fingerprint", func(b *testing.B) {
+	// One op is one slice.
+	for _, n := range []int{100, 530, 4000} {
+		b.Run(fmt.Sprintf("slice=%d", n), func(b *testing.B) {
+			var a Accumulator
+			b.ReportAllocs()
+			b.SetBytes(int64(8 * n))
+			for b.Loop() {
+				a.addAll(hashes[:n])
+			}
+		})
+	}
+	// One op is all that a text of 600 bytes needs.
+	b.Run("short", func(b *testing.B) {
 		var a Accumulator
-		for _, h := range hashes[:1000] {
-			a.Add(h, 1)
-		}
 		b.ReportAllocs()
 		for b.Loop() {
+			a.Reset()
+			a.addAll(hashes[:100])
+			a.Fingerprint()
+		}
+	})
+	b.Run("fingerprint", func(b *testing.B) {
+		var a Accumulator
+		a.addAll(hashes[:1000])
+		b.ReportAllocs()
+		for b.Loop() {
+			a.Add(hashes[0], 1)
 			a.Fingerprint()
 		}
 	})

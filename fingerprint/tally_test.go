@@ -140,15 +140,13 @@ func (s *sums) equal(t *testing.T, a *Accumulator, format string, args ...any) {
 
 // component is the sum in one bit, of fewer than 2^31 additions of weight 1.
 func component(a *Accumulator, bit int) int64 {
-	counter, total := int64(0), int64(a.lo)
-	for k := range a.top {
-		counter += int64(a.planes[k]>>bit&1) << k
+	b := *a
+	b.gather()
+	counter := int64(0)
+	for k := range b.top {
+		counter += int64(b.planes[k]>>bit&1) << k
 	}
-	for _, h := range a.block[:a.pending] {
-		counter += int64(h >> bit & 1)
-		total++
-	}
-	return 2*counter - total
+	return 2*counter - int64(b.lo)
 }
 
 // hashPool has hashes of which some share a slot, and some agree in 48 bits.
