@@ -80,7 +80,7 @@ const tableEnd = 0x20000
 type tables struct {
 	class   [tableEnd]class
 	fold    [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
-	twoByte [0x800]twoByte
+	twoByte [asciiTwoByte + 0x80]twoByte
 }
 
 type foldRange struct {

@@ -25,7 +25,7 @@ func (t *tokenizer) hashTokens(dst []uint64) []uint64 {
 		start, end := int(edges[2*k]), int(edges[2*k+1])
 		size := end - start
 		if size > 16 {
-			hashes[k] = hashToken(out[start:end])
+			hashes[k] = hashLong(out[start:], size)
 			continue
 		}
 		token := out[start : start+16]
@@ -33,6 +33,17 @@ func (t *tokenizer) hashTokens(dst []uint64) []uint64 {
 		hashes[k] = hash16(binary.LittleEndian.Uint64(token)&mask[0], binary.LittleEndian.Uint64(token[8:])&mask[1], size)
 	}
 	return dst[:len(dst)+count]
+}
+
+// hashLong is hashToken for the first size bytes of b, more than 16; b has bytes beyond.
+func hashLong(b []byte, size int) uint64 {
+	before, left := uint64(0), size
+	for ; left > 16; left -= 16 {
+		before = hash16(before^binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), size)
+		b = b[16:]
+	}
+	mask := &firstBytes[left]
+	return hash16(before^binary.LittleEndian.Uint64(b)&mask[0], binary.LittleEndian.Uint64(b[8:])&mask[1], size)
 }
 
 // hashListed is hashTokens for any Hash, and puts the tokens on the list.
@@ -67,9 +78,16 @@ func (t *tokenizer) findEdges(out []byte, n int) {
 		changes := word ^ (word<<1 | before)
 		before = word >> 63
 		count := bits.OnesCount64(changes)
-		for k := range room[:count] {
-			room[k] = uint32(at + bits.TrailingZeros64(changes))
-			changes &= changes - 1
+		for k := 0; k < count; k += 8 { // the branch is taken two or three times as a rule
+			eight := (*[8]uint32)(room[k:])
+			eight[0], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[1], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[2], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[3], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[4], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[5], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[6], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
+			eight[7], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
 		}
 		found += count
 	}

@@ -50,6 +50,9 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 			o += int(v >> 16)
 			i += 2
 		}
+		if i >= start+6 { // three such letters: many more, as a rule
+			i, o = t.twoByteRun(out, o, i, end)
+		}
 		if i > start {
 			continue
 		}

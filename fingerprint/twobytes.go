@@ -8,10 +8,17 @@ type twoByte uint32
 // notSimpleTwoByte is for characters that take tokenizer.word.
 const notSimpleTwoByte twoByte = 1 << 31
 
+// asciiTwoByte is where ASCII stands in tables.twoByte, behind the characters that have two
+// bytes, for text that has both.
+const asciiTwoByte = 0x800
+
 // fillTwoByte lists the characters of two bytes that are all that tokenizer.simple has
 // to know: separators, and letters with their folding.
 func (t *tables) fillTwoByte() {
-	for r := range rune(0x800) {
+	for b, folded := range asciiFolds {
+		t.twoByte[asciiTwoByte+b] = 1<<16 | twoByte(folded)
+	}
+	for r := range rune(asciiTwoByte) {
 		t.twoByte[r] = notSimpleTwoByte
 		if r < 0x80 {
 			continue
