@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"strings"
@@ -119,8 +120,14 @@ func (t *tokenizer) composition(first uint32, second rune) uint64 {
 	if !composable(before, c, second) {
 		return 0
 	}
-	normal := t.normal.normalize(t.tables, pair)
-	if len(normal) > maxPacked || len(normal)-off > 2*(len(pair)-off) || !t.tables.inToken(normal) {
+	normal, growth := t.normal.normalize(t.tables, pair), 2*(len(pair)-off)
+	if !t.tables.inToken(normal, first != 0) {
+		return 0
+	}
+	if rest, ok := bytes.CutPrefix(normal, pair[:off]); ok && len(rest) > 0 {
+		off, normal = 0, rest
+	}
+	if len(normal) > maxPacked || len(normal)-off > growth {
 		return 0
 	}
 	return packNormal(off, normal)
@@ -140,10 +147,11 @@ func composable(before, c class, second rune) bool {
 	return false
 }
 
-// inToken reports whether normal is letters with marks, no tokens by themselves among them.
-func (t *tables) inToken(normal []byte) bool {
+// inToken reports whether normal is letters with marks, no tokens by themselves among them;
+// within a token it may begin with a mark.
+func (t *tables) inToken(normal []byte, within bool) bool {
 	for i, r := range string(normal) {
-		if c := t.classOf(r); c != letter && c != letterComposing && (i == 0 || c < slowMark) {
+		if c := t.classOf(r); c != letter && c != letterComposing && (i == 0 && !within || c < slowMark) {
 			return false
 		}
 	}

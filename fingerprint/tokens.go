@@ -48,10 +48,13 @@ func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
 	t.hash, t.list = hash, list
 }
 
+// keptText is how large the buffers may be that stay for the next text.
+const keptText = 64 << 10
+
 // end lets go of the text, and of buffers that a very long word has left.
 func (t *tokenizer) end() {
 	t.text, t.list = nil, nil
-	if cap(t.folded)+cap(t.normal.composed)+cap(t.out) > 16*longPart {
+	if cap(t.folded)+cap(t.normal.composed)+cap(t.out) > keptText {
 		t.folded, t.out, t.edges, t.normal = nil, nil, nil, normalizer{}
 	}
 }
@@ -314,8 +317,9 @@ func (t *tokenizer) foldToken(token []byte) []byte {
 	return t.folded
 }
 
-// longPart keeps the normaliser's memory small where a script has no spaces.
-const longPart = 4 << 10
+// longPart keeps parts short where a script has no spaces: only short ones are remembered, and
+// what one character needs should not be asked for many.
+const longPart = 32
 
 // normalized takes the part from start to the next separator through the
 // normaliser.
