@@ -68,7 +68,7 @@ func New[F ~uint64](queries []F, k int, o Options) (*Queries, error) {
 	if k < 0 || k > MaxDistance {
 		return nil, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, k, MaxDistance)
 	}
-	if len(queries) > math.MaxUint32-1 {
+	if uint64(len(queries)) > math.MaxUint32-1 {
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrTooMany, len(queries), uint32(math.MaxUint32-1))
 	}
 	q := &Queries{k: k, len: len(queries)}

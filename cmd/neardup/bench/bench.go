@@ -65,7 +65,7 @@ func Sections() (names, summaries []string) {
 
 // Check returns what is wrong with the options, nil if nothing is.
 func (o *Options) Check() error {
-	if o.Documents < 1 || o.Documents > 1e10 {
+	if o.Documents < 1 || float64(o.Documents) > 1e10 {
 		return fmt.Errorf("%d documents, want 1 to 1e10", o.Documents)
 	}
 	if o.MaxDistance < 0 || o.MaxDistance > index.MaxDistanceLimit {
