@@ -71,10 +71,22 @@ func (n *normalizer) normalize(t *tables, text []byte) []byte {
 	return joinSaraAm(n.composed)
 }
 
+// sureIter is the most bytes of which an Iter is sure to count the marks right: letters that
+// decompose into marks add to those of the letters before, and of more than 30 marks it
+// sets one apart.
+const sureIter = 29
+
 func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte {
-	n.iter.Init(form, text)
-	for !n.iter.Done() {
-		dst = append(dst, n.iter.Next()...)
+	for len(text) > 0 {
+		size := len(text)
+		if size > sureIter {
+			size = form.NextBoundary(text, true)
+		}
+		n.iter.Init(form, text[:size])
+		for !n.iter.Done() {
+			dst = append(dst, n.iter.Next()...)
+		}
+		text = text[size:]
 	}
 	return dst
 }
