@@ -2,7 +2,6 @@ package fingerprint
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 )
 
@@ -57,39 +56,4 @@ func (t *tokenizer) hashListed(dst []uint64, out []byte) []uint64 {
 		dst = append(dst, h)
 	}
 	return dst
-}
-
-// findEdges sets t.edges to the places in the first n bytes of out where a token
-// begins or ends. What follows them up to a multiple of 64 must be zeros.
-func (t *tokenizer) findEdges(out []byte, n int) {
-	edges, found, before := t.edges, 0, uint64(0)
-	for at := 0; at <= n; at += 64 {
-		edges = slices.Grow(edges[:found], 64)
-		room := edges[found : found+64]
-		block := (*[64]byte)(out[at:])
-		word := notZero(binary.LittleEndian.Uint64(block[0:])) |
-			notZero(binary.LittleEndian.Uint64(block[8:]))<<8 |
-			notZero(binary.LittleEndian.Uint64(block[16:]))<<16 |
-			notZero(binary.LittleEndian.Uint64(block[24:]))<<24 |
-			notZero(binary.LittleEndian.Uint64(block[32:]))<<32 |
-			notZero(binary.LittleEndian.Uint64(block[40:]))<<40 |
-			notZero(binary.LittleEndian.Uint64(block[48:]))<<48 |
-			notZero(binary.LittleEndian.Uint64(block[56:]))<<56
-		changes := word ^ (word<<1 | before)
-		before = word >> 63
-		count := bits.OnesCount64(changes)
-		for k := 0; k < count; k += 8 { // the branch is taken two or three times as a rule
-			eight := (*[8]uint32)(room[k:])
-			eight[0], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[1], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[2], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[3], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[4], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[5], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[6], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-			eight[7], changes = uint32(at+bits.TrailingZeros64(changes)), changes&(changes-1)
-		}
-		found += count
-	}
-	t.edges = edges[:found]
 }

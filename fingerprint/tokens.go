@@ -32,7 +32,8 @@ type tokenizer struct {
 	inSingles bool       // at the beginning of what hashSingles takes
 	units     int        // words so far, times wordUnits
 	out       []byte     // the chunk in normal form, from byte 1 on
-	edges     []uint32   // where tokens begin and end in it
+	masks     []uint64
+	edges     []uint32 // where tokens begin and end in it
 	folded    []byte
 	normal    normalizer
 
