@@ -31,7 +31,8 @@ type Signature struct {
 }
 
 // Analyzer turns text into a [Signature]. It is safe for concurrent use; its
-// scratch memory is pooled, so that a call allocates nothing in the steady state.
+// scratch memory is pooled, so that a call allocates nothing in the steady state, but for
+// words of 30 bytes and more that need the normaliser.
 // With the default options scratch memory is bounded however long the text is
 // (some 50 MB; a few hundred kB for usual pages), but for words of many
 // kilobytes; with most others it grows with the text.

@@ -481,7 +481,7 @@ func TestNoAllocations(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ", "a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327"} {
+	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ", "a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327", "ก" + strings.Repeat("\u0e38", 3000)} {
 		f.Add(s)
 	}
 	plain, err := NewAnalyzer(Options{})
@@ -510,7 +510,7 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%+v", got)
 		}
 		needUnicode15(t)
-		if want := naiveSignature(Options{}, s); got != want {
+		if want := naiveSignature(Options{}, s); got != want && !beyondOracle(s) {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
 	})

@@ -68,27 +68,39 @@ func (n *normalizer) normalize(t *tables, text []byte) []byte {
 	n.decomposed = n.appendForm(n.decomposed[:0], norm.NFKD, text)
 	n.folded = t.appendStripped(n.folded[:0], n.decomposed)
 	n.composed = n.appendForm(n.composed[:0], norm.NFKC, n.folded)
-	return joinSaraAm(n.composed)
+	return joinSaraAm(dropJoiners(n.composed))
 }
 
-// sureIter is the most bytes of which an Iter is sure to count the marks right: letters that
-// decompose into marks add to those of the letters before, and of more than 30 marks it
-// sets one apart.
+// sureIter is the most bytes of which an Iter is sure to be right: from some 30 marks on it
+// miscounts those that letters decompose into.
 const sureIter = 29
 
 func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte {
-	for len(text) > 0 {
-		size := len(text)
-		if size > sureIter {
-			size = form.NextBoundary(text, true)
-		}
-		n.iter.Init(form, text[:size])
-		for !n.iter.Done() {
-			dst = append(dst, n.iter.Next()...)
-		}
-		text = text[size:]
+	if len(text) > sureIter {
+		return form.Append(dst, text...)
+	}
+	n.iter.Init(form, text)
+	for !n.iter.Done() {
+		dst = append(dst, n.iter.Next()...)
 	}
 	return dst
+}
+
+// dropJoiners takes off, in place, the U+034F that package norm puts after 30 marks.
+func dropJoiners(b []byte) []byte {
+	const joiner = "\u034F"
+	if !bytes.Contains(b, []byte(joiner)) {
+		return b
+	}
+	w := b[:0]
+	for len(b) > 0 {
+		if rest, ok := bytes.CutPrefix(b, []byte(joiner)); ok {
+			b = rest
+			continue
+		}
+		w, b = append(w, b[0]), b[1:]
+	}
+	return w
 }
 
 // appendStripped folds decomposed text and drops what is ignorable, and the dot

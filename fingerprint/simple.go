@@ -155,7 +155,7 @@ func (t *tokenizer) singles(out []byte, o, i, end int) (nextI, nextO int) {
 		for {
 			binary.LittleEndian.PutUint32(out[o:], uint32(x))
 			o += 3
-			if i += 3; i+8 > len(text) {
+			if i += 3; i+8 > len(text) || i > end+64 { // so many marks have no room
 				return start, at
 			}
 			x = binary.LittleEndian.Uint64(text[i:])

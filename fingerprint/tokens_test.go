@@ -80,7 +80,28 @@ func naiveNormal(text string) string {
 		}
 		afterI = r == 'i' || afterI && unicode.Is(unicode.M, r)
 	}
-	return strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3").Replace(norm.NFKC.String(b.String()))
+	return strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3", "\u034F", "").Replace(norm.NFKC.String(b.String()))
+}
+
+// beyondOracle reports whether package norm counts 30 characters in a row that may combine
+// with what is before them, letters among them: it then puts in order what is before and
+// what is after them apart. The letters are vowels and final consonants of Hangul in
+// single jamo, and what U+0345 becomes.
+func beyondOracle(text string) bool {
+	run, letters := 0, false
+	for _, r := range norm.NFKD.String(text) {
+		isLetter := r == '\u0345' || 0x1160 <= r && r <= 0x11FF
+		if isLetter || unicode.Is(unicode.M, r) || naiveIgnorable(r) {
+			run++
+			letters = letters || isLetter
+		} else {
+			run, letters = 0, false
+		}
+		if run > 30 && letters {
+			return true
+		}
+	}
+	return false
 }
 
 func naiveUnknown(r rune) bool {
@@ -189,22 +210,58 @@ func TestTokensOfRandomText(t *testing.T) {
 // TestRunsWithoutSeparators holds that no loop writes beyond what simpleRoom gives.
 func TestRunsWithoutSeparators(t *testing.T) {
 	needUnicode15(t)
+	var texts []string
 	for _, s := range []string{
 		"a", "é", "É", "ж", "Ж", "ا", "ß", "\u00a0", "«", "\u00ad", "e\u0301", "ж\u0301", "ä\u0323\u0301", "²", "և", "ΐ", "ᾼ\u0301", "aж", "aжक", "жक", "ж中", "жก",
 		"한", "\u1100\u1161\u11a8", "क", "का", "Ꭰ", "ꭰ", "ẹ", "ẞ", "ﬁ", "ᾳ", "中", "か", "か\u3099", "ｶﾞ", "ก", "กำ", "ກໍ່າ", "က္ကး", "\u0378", "\ufdfa", "\u3000",
 		"\U00011103\U00011127", "\U0001E922", "\U0001E900\U0001E944", "\U0001D400", "\U0001F600", "\U00020000", "\U0002F800", "\xc3", "\xe1\x80", "\xf0\x90\x80", "\x80",
 	} {
-		text := strings.Repeat(s, 6000/len(s))
+		texts = append(texts, strings.Repeat(s, 6000/len(s)))
+	}
+	for _, letter := range []string{"a", "ж", "ا", "क", "中", "か", "ก", "က", "각", "\U00011103"} {
+		for _, mark := range []string{"\u0301", "\u0301\u0327", "\u064b", "\u093c", "\u094d", "\u0e38", "\u0e48\u0e38", "\u1039", "\u3099", "\u20d0", "\u200d", "\U00011127"} {
+			texts = append(texts, letter+strings.Repeat(mark, 6000/len(mark))+letter)
+		}
+	}
+	for _, text := range texts {
 		want := naiveTokens(text)
 		if !slices.Equal(tokensOf(text), want) {
-			t.Errorf("tokens of many %+q differ", s)
+			t.Errorf("tokens of %.20q... differ", text)
 		}
 		testTokenizer.begin([]byte(text), Folded, nil)
 		for i, h := range testTokenizer.next(nil, len(text)) {
 			if h != hashToken([]byte(want[i])) {
-				t.Errorf("hashes of many %+q differ", s)
+				t.Errorf("hashes of %.20q... differ", text)
 				break
 			}
+		}
+	}
+}
+
+// TestTokensOfLongText has texts of few different characters and hardly a separator.
+func TestTokensOfLongText(t *testing.T) {
+	needUnicode15(t)
+	const seed = 17
+	rng := rand.New(rand.NewPCG(seed, 0))
+	pool := runePool()
+	for n := 0; n < 300 && !t.Failed(); n++ {
+		few := make([]rune, 1+rng.IntN(6))
+		for i := range few {
+			few[i] = pool[rng.IntN([]int{len(pool), 150}[rng.IntN(2)])]
+		}
+		var b strings.Builder
+		for range 500 + rng.IntN(3000) {
+			switch rng.IntN(400) {
+			default:
+				b.WriteRune(few[rng.IntN(len(few))])
+			case 0, 1, 2, 3, 4:
+				b.WriteRune(pool[rng.IntN(len(pool))])
+			case 5:
+				b.WriteByte(byte(rng.Uint32()))
+			}
+		}
+		if text := b.String(); !beyondOracle(text) && !slices.Equal(tokensOf(text), naiveTokens(text)) {
+			t.Errorf("seed %d, text %d, mostly of %+q: tokens differ", seed, n, few)
 		}
 	}
 }
