@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,11 +20,10 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			mem := vfs.NewMem()
 			reached, goOn := make(chan struct{}), make(chan struct{})
-			once := false // one goroutine makes the checkpoint
+			var once atomic.Bool
 			s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				// Of a link, errorfs tells the name that there is already.
-				if op.Kind == at && !once && (at == errorfs.OpLink || strings.HasPrefix(op.Path, "copy/"+incomingDir)) {
-					once = true
+				if op.Kind == at && (at == errorfs.OpLink || strings.HasPrefix(op.Path, "copy/"+incomingDir)) && once.CompareAndSwap(false, true) {
 					close(reached)
 					<-goOn
 				}
