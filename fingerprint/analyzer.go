@@ -83,7 +83,7 @@ type scratch struct {
 	windows  []uint64 // hashes of their windows
 	pairs    []uint64 // and of the first two tokens of those
 	taken    int      // tokens of this stretch so far
-	features counts
+	features capped
 	shingles set
 	text     Accumulator
 	order    Accumulator // of the Shingle
@@ -93,7 +93,7 @@ type scratch struct {
 // release puts scratch memory back, but for what an unusual text made large.
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
-	sc.features.rest.trim()
+	sc.features.counts.rest.trim()
 	sc.shingles.rest.trim()
 	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptListing {
 		sc.batch, sc.windows, sc.pairs = nil, nil, nil
@@ -121,7 +121,7 @@ const (
 func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.order.Reset()
-	sc.begin(len(text))
+	a.begin(sc, len(text))
 	t := &sc.tokens
 	t.begin(text, a.options.Hash, nil)
 
@@ -139,6 +139,7 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 		carried = copy(batch, batch[max(0, len(batch)-shingleSize+1):])
 	}
 
+	sc.features.end(&sc.text)
 	sig := Signature{Features: total, Short: t.words() < a.options.shortWords()}
 	if total == 0 {
 		return Signature{Short: true}
@@ -154,9 +155,9 @@ func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
 
 // begin makes the tables for a new stretch of a text of so many bytes. They are
 // large, for few hashes to find their slot taken, but within the caches.
-func (sc *scratch) begin(size int) {
+func (a *Analyzer) begin(sc *scratch, size int) {
 	sc.taken = 0
-	sc.features.begin(min(size/2, 1<<15))
+	sc.features.begin(size, uint64(a.options.cap()))
 	sc.shingles.begin(min(size, 1<<19))
 }
 
@@ -165,7 +166,7 @@ func (sc *scratch) begin(size int) {
 func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 	for {
 		end := min(len(batch), carried+a.stretch-sc.taken)
-		sc.features.addTo(&sc.text, batch[carried:end], uint64(a.options.cap()))
+		sc.features.addTo(&sc.text, batch[carried:end])
 		sc.shingle(batch[:end], true)
 		sc.taken += end - carried
 		if end == len(batch) {
@@ -173,6 +174,7 @@ func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 		}
 		from := max(0, end-shingleSize+1)
 		batch, carried = batch[from:], end-from
-		sc.begin(size)
+		sc.features.end(&sc.text)
+		a.begin(sc, size)
 	}
 }

@@ -56,9 +56,9 @@ type counts struct{ front }
 
 func (c *counts) begin(slots int) { c.front.begin(slots, 1<<countBits, 1<<16) }
 
-// addTo adds hashes to a simhash, each as often as it has come but most times at the most.
-func (c *counts) addTo(sum *Accumulator, hashes []uint64, most uint64) {
-	sum.addAll(hashes)
+// takeOff takes hashes off a simhash to which they were added: each that has come more than
+// most times, for every time beyond.
+func (c *counts) takeOff(sum *Accumulator, hashes []uint64, most uint64) {
 	c.off = slices.Grow(c.off[:0], len(hashes))[:len(hashes)]
 	c.off = c.off[:c.count(hashes, most)]
 	c.others = c.others[:0]

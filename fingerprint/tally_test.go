@@ -79,12 +79,50 @@ func TestCounts(t *testing.T) {
 		var want sums
 		for range 1 + rng.IntN(4) {
 			hashes := draw(rng, pool, rng.IntN(len(pool)/2+1))
-			c.addTo(&got, hashes, uint64(most))
+			got.addAll(hashes)
+			c.takeOff(&got, hashes, uint64(most))
 			for _, h := range tally.addAll(hashes, most) {
 				want.add(h, 1)
 			}
 			want.equal(t, &got, "seed %d, text %d", seed, text)
 		}
+	}
+}
+
+// TestCapped has texts in which no word, some words and words of one sum come too often.
+func TestCapped(t *testing.T) {
+	const seed = 7
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var c capped
+	beyond := 0
+	for text := range 400 {
+		pool, most := hashPool(rng, 1+rng.IntN(3000)), 1+rng.IntN(countMask-1)
+		if text%3 == 0 {
+			for i := range pool {
+				pool[i] = pool[i]<<sumBits>>sumBits | rng.Uint64N(4)<<(64-sumBits) // four sums
+			}
+		}
+		size := 1 + rng.IntN(longText+longText/8)
+		c.begin(size, uint64(most))
+		tally := naiveTally{}
+		var got Accumulator
+		var want sums
+		for left := min(size, longText-1); left > 0 && rng.IntN(5) > 0; {
+			hashes := draw(rng, pool, rng.IntN(min(left, 2000)+1))
+			left -= len(hashes)
+			c.addTo(&got, hashes)
+			for _, h := range tally.addAll(hashes, most) {
+				want.add(h, 1)
+			}
+		}
+		if !c.long && uint64(c.largest) > c.most {
+			beyond++
+		}
+		c.end(&got)
+		want.equal(t, &got, "seed %d, text %d, at most %d of each", seed, text, most)
+	}
+	if beyond < 50 {
+		t.Errorf("words are counted one by one in %d texts, want many", beyond)
 	}
 }
 
