@@ -9,15 +9,15 @@ type capped struct {
 	most    uint64
 	long    bool
 	added   []uint64 // unless long
-	sums    [1 << sumBits]uint16
-	largest uint16
+	sums    [1 << sumBits]uint32
+	largest uint32
 	counts  counts
 }
 
 const (
-	sumBits = 11
+	sumBits = 10
 
-	// longText is the least size of a long text, in bytes; a uint16 counts the words of others.
+	// longText is the least size of a long text, in bytes.
 	longText = 1 << 16
 )
 
