@@ -56,7 +56,7 @@ const keptText = 64 << 10
 func (t *tokenizer) end() {
 	t.text, t.list = nil, nil
 	if cap(t.folded)+cap(t.normal.composed)+cap(t.out) > keptText {
-		t.folded, t.out, t.edges, t.normal = nil, nil, nil, normalizer{}
+		t.folded, t.out, t.masks, t.edges, t.normal = nil, nil, nil, nil, normalizer{}
 	}
 }
 
