@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // Cluster is documents that are near-duplicates of each other.

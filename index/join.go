@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // JoinOptions of Pairs and Clusters. The zero value asks for what check-and-add calls

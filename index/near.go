@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // fewMembers: up to here all are compared with all.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // Pair is two groups of documents near each other.

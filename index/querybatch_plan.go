@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/neardup/neardup/scan"
+	"github.com/neardup/neardup/internal/scan"
 )
 
 // BatchMethod is a way to answer many queries at once.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/scan"
+	"github.com/neardup/neardup/internal/scan"
 	"github.com/neardup/neardup/store"
 )
 

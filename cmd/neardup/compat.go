@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // simhashCPP as -compat stands in for the programs of seomoz/simhash-cpp:

@@ -10,7 +10,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/corpus"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // externalPairs writes the pairs of a list within -memory. Fingerprints are all that is

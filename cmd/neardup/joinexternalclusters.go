@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // clustersOutOfMemory is clusters with -memory. What it writes is what clusters writes

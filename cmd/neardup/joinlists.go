@@ -10,7 +10,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/corpus"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // formatDecimal is lines of decimal numbers, also those of 16 digits.

@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/extsort"
-	"github.com/neardup/neardup/scan"
+	"github.com/neardup/neardup/internal/scan"
 )
 
 // scanning compares all inputs with a file of fingerprints, which it reads once for

@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/selfjoin"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // Shapes of the collections whose pairs are looked for.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	plan "github.com/neardup/neardup/scan"
+	plan "github.com/neardup/neardup/internal/scan"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/scan"
+	"github.com/neardup/neardup/internal/scan"
 )
 
 func Example() {
