@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 )
 
 // call is one use of a subcommand: its flags, arguments and streams.
@@ -60,7 +62,7 @@ func (c *call) given(name string) bool {
 	return found
 }
 
-// logf writes a diagnostic.
+// logf writes a diagnostic, one line.
 func (c *call) logf(format string, args ...any) {
-	fmt.Fprintf(c.err, format+"\n", args...)
+	fmt.Fprintln(c.err, corpus.Escape(fmt.Sprintf(format, args...)))
 }

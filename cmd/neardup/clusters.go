@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 )
 
 var clustersCommand = command{
@@ -79,9 +80,6 @@ func (w *clustering) accountRemovals(c *call) {
 	if w.unnamed > 0 {
 		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -as removal-ids prints nothing else", w.unnamed)
 	}
-	if w.broken > 0 {
-		c.logf("%d documents with a line break in their key were not listed; -as removal-ids lists them", w.broken)
-	}
 }
 
 // clusterLine is a cluster in the output.
@@ -99,7 +97,6 @@ type clustering struct {
 
 	clusters, documents int
 	unnamed             int // of what removals lists: without a key
-	broken              int // and not listed: with a line break in the key
 }
 
 func (w *clustering) json(members []member) error {
@@ -152,7 +149,7 @@ func (w *clustering) csv(members []member) error {
 }
 
 func (w *clustering) csvLine(m *member, kept bool) error {
-	return w.out.csv(strconv.Itoa(w.clusters), strconv.FormatBool(kept), fmt.Sprint(m.ID), m.Key, m.Fingerprint.String(), strconv.Itoa(m.Documents))
+	return w.out.csv(strconv.Itoa(w.clusters), strconv.FormatBool(kept), fmt.Sprint(m.ID), corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
 }
 
 // removals writes a line for each document but the one that is kept.
@@ -165,16 +162,13 @@ func (w *clustering) removals(members []member) error {
 			if d.ID == members[0].ID {
 				continue
 			}
-			name := d.Key
+			name := corpus.QuoteKey(d.Key)
 			switch {
 			case w.ids:
 				name = strconv.FormatUint(d.ID, 10)
 			case name == "":
 				w.unnamed++
 				name = strconv.FormatUint(d.ID, 10)
-			case strings.ContainsAny(name, "\r\n"):
-				w.broken++ // its parts may be keys of others
-				continue
 			}
 			if err := w.out.line(name); err != nil {
 				return err

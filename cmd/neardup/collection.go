@@ -47,7 +47,7 @@ func (p *part) key(i int) string {
 	if p.keys == nil {
 		return ""
 	}
-	return string(p.text[p.keys[i]>>32 : uint32(p.keys[i])])
+	return corpus.UnquoteKey(string(p.text[p.keys[i]>>32 : uint32(p.keys[i])]))
 }
 
 // addKey gives the next fingerprint the key that stands in the text from begin to end.

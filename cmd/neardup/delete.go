@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 	"github.com/neardup/neardup/index"
 )
 
@@ -16,7 +17,9 @@ var deleteCommand = command{
 	name:    "delete",
 	args:    "-index DIR [-before TIME] [-ids] KEY...",
 	summary: "delete documents by key (- reads keys from standard input, one a line), by ID or by age",
-	more: `"neardup clusters -index DIR -as removals" prints keys for it, and with -as removal-ids IDs,
+	more: quotedKeys + `Keys on standard input are read so, too.
+
+"neardup clusters -index DIR -as removals" prints keys for it, and with -as removal-ids IDs,
 which all documents have: pass them on with -ids. An ID is never used again, so a page that
 was stored anew since stays.`,
 	run: runDelete,
@@ -128,9 +131,9 @@ func keyBatches(args []string, in io.Reader, err *error) func(yield func([]strin
 				continue
 			}
 			lines := bufio.NewScanner(in)
-			lines.Buffer(nil, 2*index.MaxKeyBytes)
+			lines.Buffer(nil, 4*index.MaxKeyBytes+len("\"\"\r\n"))
 			for lines.Scan() {
-				if !add(lines.Text()) {
+				if !add(corpus.UnquoteKey(lines.Text())) {
 					return
 				}
 			}

@@ -198,7 +198,7 @@ func writeMistakes(w io.Writer, mistakes []eval.Mistake) error {
 		if m.Similarity >= 0 {
 			similarity = fmt.Sprintf("%.4f", m.Similarity)
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, m.Ratio, similarity, m.A, m.B); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, m.Ratio, similarity, corpus.QuoteKey(m.A), corpus.QuoteKey(m.B)); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ var exportCommand = command{
 	name:    "export",
 	args:    "-index DIR [-format u64le]",
 	summary: "print every stored fingerprint: 16 hex digits and, after a tab, the key if there is one",
+	more:    quotedKeys + `"neardup import" reads it back.`,
 	run:     runExport,
 }
 
@@ -55,7 +56,7 @@ func writeLine(w *bufio.Writer, d *index.Document) (err error) {
 	if d.Key == "" {
 		_, err = fmt.Fprintf(w, "%s\n", d.Fingerprint)
 	} else {
-		_, err = fmt.Fprintf(w, "%s\t%s\n", d.Fingerprint, d.Key)
+		_, err = fmt.Fprintf(w, "%s\t%s\n", d.Fingerprint, corpus.QuoteKey(d.Key))
 	}
 	return err
 }

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 )
 
 var fingerprintCommand = command{
 	name:    "fingerprint",
 	args:    "INPUT...",
 	summary: "print the fingerprint of each document: 16 hex digits, a tab, the key",
+	more:    quotedKeys + `"neardup import" reads it back.`,
 	run:     runFingerprint,
 }
 
@@ -32,7 +35,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 			if line, skip := skipLine(i); skip {
 				c.logf("%s: skipped: %s (%s)", line.Key, line.Reason, line.At)
 			} else if i.skipped() == "" {
-				fmt.Fprintf(out, "%s\t%s\n", i.signature.Fingerprint, i.key())
+				fmt.Fprintf(out, "%s\t%s\n", i.signature.Fingerprint, corpus.QuoteKey(i.key()))
 			}
 		}
 		return out.Flush()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
@@ -134,7 +135,7 @@ func (m *member) line() memberLine { return memberLine{m.ID, m.Key, m.Fingerprin
 // name is how a member appears in a list: by its key, or else its fingerprint.
 func (m *member) name() string {
 	if m.Key != "" {
-		return m.Key
+		return corpus.QuoteKey(m.Key)
 	}
 	return m.Fingerprint.String()
 }

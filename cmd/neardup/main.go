@@ -13,7 +13,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	"github.com/neardup/neardup/cmd/neardup/corpus"
 )
 
 func main() {
@@ -102,14 +105,23 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 	case errors.Is(err, flag.ErrHelp):
 		return exitDone
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(io.err, "neardup %s: %v\n\"neardup %s -h\" tells more\n", c.name, err, c.name)
+		fmt.Fprintf(io.err, "neardup %s: %s\n\"neardup %s -h\" tells more\n", c.name, printable(err), c.name)
 		return exitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintf(io.err, "neardup %s: interrupted; %s\n", c.name, whenInterrupted(c.name, err))
 		return exitFailed
 	}
-	fmt.Fprintf(io.err, "neardup %s: %v\n", c.name, err)
+	fmt.Fprintf(io.err, "neardup %s: %s\n", c.name, printable(err))
 	return exitFailed
+}
+
+// printable is the text of an error for a terminal; each line may be that of an error of its own.
+func printable(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = corpus.Escape(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 func usage(w io.Writer) {

@@ -11,7 +11,8 @@ import (
 // maxListLine bounds a line of a list of fingerprints: its key is a URL.
 const maxListLine = 1 << 20
 
-// fingerprintLines reads lines of fingerprint or fingerprint TAB key.
+// fingerprintLines reads lines of fingerprint or fingerprint TAB key, the key as QuoteKey
+// writes it.
 func (s *source) fingerprintLines() {
 	s.lines(maxListLine, func(offset int64, line []byte, size int64) bool {
 		if line == nil {
@@ -20,12 +21,13 @@ func (s *source) fingerprintLines() {
 		if offset == 0 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
-		digits, key, _ := bytes.Cut(line, []byte{'\t'})
+		digits, field, _ := bytes.Cut(line, []byte{'\t'})
+		key := UnquoteKey(string(field))
 		fp, err := fingerprint.Parse(string(digits[:min(len(digits), 64)]))
 		if err != nil {
-			return s.skip(offset, string(key), Skip{Reason: "bad fingerprint", Detail: err.Error(), Document: true, Err: err})
+			return s.skip(offset, key, Skip{Reason: "bad fingerprint", Detail: err.Error(), Document: true, Err: err})
 		}
-		return s.send(&Record{Offset: offset, Key: string(key), Kind: Fingerprint, Fingerprint: fp})
+		return s.send(&Record{Offset: offset, Key: key, Kind: Fingerprint, Fingerprint: fp})
 	})
 }
 

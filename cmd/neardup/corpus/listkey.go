@@ -1,0 +1,69 @@
+package corpus
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// QuoteKey returns a key as it is written in lists, for lines and for terminals: as it is,
+// or, where it begins with a double quote or has anything that is not printable, such
+// as a line break, a tab or an escape character, as a string in double quotes with the
+// escapes of Go and C: \n, \t, \", \\, \xHH for a byte, \uHHHH for a character.
+func QuoteKey(key string) string {
+	if isPrintable(key) && !strings.HasPrefix(key, `"`) {
+		return key
+	}
+	return strconv.Quote(key)
+}
+
+// UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each behind a tab; they stay
+// as they are. What is not well quoted is a key as it stands.
+func UnquoteKey(field string) string {
+	if !strings.HasPrefix(field, `"`) {
+		return field
+	}
+	quoted, err := strconv.QuotedPrefix(field)
+	if err != nil {
+		return field
+	}
+	columns := field[len(quoted):]
+	if columns != "" && columns[0] != '\t' {
+		return field
+	}
+	key, err := strconv.Unquote(quoted)
+	if err != nil {
+		return field
+	}
+	return key + columns
+}
+
+// Escape returns a diagnostic with what is not printable in it escaped, so that no key or
+// file name acts on a terminal.
+func Escape(message string) string {
+	if isPrintable(message) {
+		return message
+	}
+	quoted := strconv.Quote(message)
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
+}
+
+func isPrintable(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c > '~' {
+			return isPrintableText(s[i:])
+		}
+	}
+	return true
+}
+
+func isPrintableText(s string) bool {
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 || !strconv.IsPrint(r) {
+			return false
+		}
+		s = s[n:]
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/neardup/neardup/index"
+)
+
+// hostileKeys are keys that would be other records, or other keys, if they were written as
+// they are.
+var hostileKeys = []string{
+	"http://a.example/plain", "a\nffffffffffffffff\tevil", "a\r\nb", "a\r", "\n", "\t", " ", "tab\tand 12", "\x1b[31mred\x1b[0m", "nul\x00",
+	"\x7f", "\u009b2J", "\xff\xfe no text", "\u202eevil", "\u2028", `"quoted"`, `"`, `"open`, `back\slash \n`, "é漢字😀", strings.Repeat("\x01", index.MaxKeyBytes),
+}
+
+// hostileIndex is an index of documents with these keys, each twice its neighbour's like.
+func hostileIndex(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "ix")
+	x, err := index.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := []index.Document{{Key: "kept", Fingerprint: 1}}
+	for _, key := range hostileKeys {
+		docs = append(docs, index.Document{Key: key, Fingerprint: 1})
+	}
+	if err := x.Add(context.Background(), docs...); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func keysIn(t *testing.T, dir string) (keys []string) {
+	t.Helper()
+	x, err := index.Open(dir, &index.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	for d, err := range x.Documents(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Fingerprint != 1 {
+			t.Errorf("%q has fingerprint %v", d.Key, d.Fingerprint)
+		}
+		keys = append(keys, d.Key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Every key that export writes comes back as it was, from a line that no terminal acts on.
+func TestExportOfHostileKeys(t *testing.T) {
+	dir := hostileIndex(t)
+	list := mustRun(t, "export", "-index", dir)
+	onlyPrintable(t, "export", list, len(hostileKeys)+1)
+	path := filepath.Join(t.TempDir(), "list.txt")
+	if err := os.WriteFile(path, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := filepath.Join(t.TempDir(), "again")
+	mustRun(t, "import", "-index", again, path)
+	if got, want := keysIn(t, again), keysIn(t, dir); !slices.Equal(got, want) {
+		t.Errorf("export and import made %d keys of %d:\n%q\n%q", len(got), len(want), got, want)
+	}
+}
+
+// What clusters lists for removal, delete removes: each key and no other.
+func TestRemovalOfHostileKeys(t *testing.T) {
+	dir := hostileIndex(t)
+	removals := mustRun(t, "clusters", "-index", dir, "-as", "removals")
+	onlyPrintable(t, "clusters -as removals", removals, len(hostileKeys))
+	cmd := process("delete", "-index", dir, "-")
+	cmd.Stdin = strings.NewReader(removals)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := keysIn(t, dir); !slices.Equal(got, []string{"kept"}) {
+		t.Errorf("%q are left", got)
+	}
+}
+
+// No subcommand lets a key, or the name of a file, act on a terminal.
+func TestHostileKeysOnATerminal(t *testing.T) {
+	dir := hostileIndex(t)
+	for _, as := range []string{"json", "csv", "removals"} {
+		onlyPrintable(t, as, mustRun(t, "clusters", "-equal", "-index", dir, "-as", as), 0)
+	}
+	onlyPrintable(t, "pairs", mustRun(t, "pairs", "-equal", "-as", "csv", "-index", dir), 0)
+	input := filepath.Join(t.TempDir(), "docs.jsonl")
+	lines := `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}` + "\n" +
+		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}` + "\n" + `{"url":"\u001b[2J","text":""}` + "\n"
+	if err := os.WriteFile(input, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := process("fingerprint", input)
+	out, _ := cmd.CombinedOutput()
+	onlyPrintable(t, "fingerprint", string(out), 0)
+	if !strings.Contains(string(out), `"a\nffffffffffffffff\tevil\x1b[2J"`) {
+		t.Errorf("fingerprint printed\n%s", out)
+	}
+}
+
+// onlyPrintable checks what was printed, and how many lines there are unless that is 0.
+func onlyPrintable(t *testing.T, what, out string, lines int) {
+	t.Helper()
+	for n, r := range []rune(out) {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			t.Errorf("%s printed %q at %d", what, r, n)
+			return
+		}
+	}
+	if got := strings.Count(out, "\n"); lines > 0 && got != lines {
+		t.Errorf("%s printed %d lines, want %d", what, got, lines)
+	}
+}
