@@ -15,6 +15,7 @@ type call struct {
 	flags   *flag.FlagSet
 	raw     []string
 	args    []string // what is no flag, after parse
+	broken  error    // inputs that could be read in part only: the work on that part is done
 }
 
 func newCall(c command, raw []string, io *streams) *call {

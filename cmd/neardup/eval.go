@@ -71,7 +71,6 @@ func (f *evalFlags) parse() error {
 	if f.inputs.format == "" {
 		f.inputs.format = string(corpus.JSONL)
 	}
-	f.call.args = []string{f.docs}
 	if f.plot != "" {
 		if err := figure.Check(f.plot); err != nil {
 			return usagef("-plot: %v", err)
@@ -134,7 +133,7 @@ func (f *evalFlags) read(ctx context.Context, analyzers []*analyzer) (*eval.Labe
 	if err != nil {
 		return nil, err
 	}
-	reader, err := f.inputs.reader()
+	reader, err := f.inputs.readerOf([]string{f.docs})
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,11 @@ func (f *inputFlags) analyzerFlags() *inputFlags {
 	return f
 }
 
-func (f *inputFlags) reader() (*corpus.Reader, error) {
-	if len(f.call.args) == 0 {
+func (f *inputFlags) reader() (*corpus.Reader, error) { return f.readerOf(f.call.args) }
+
+// readerOf returns a reader of inputs that are not the arguments.
+func (f *inputFlags) readerOf(inputs []string) (*corpus.Reader, error) {
+	if len(inputs) == 0 {
 		return nil, usagef("no input; - is standard input")
 	}
 	format, err := corpus.ParseFormat(f.format)
@@ -61,7 +64,7 @@ func (f *inputFlags) reader() (*corpus.Reader, error) {
 	if f.scope != "" && f.scope != "none" && f.scope != "host" && f.scope != "field" {
 		return nil, usagef("-scope is %q, want none, host or field", f.scope)
 	}
-	return corpus.New(f.call.args, corpus.Options{
+	return corpus.New(inputs, corpus.Options{
 		Format:      format,
 		MaxDocument: f.maxDocument << 20,
 		Fields:      f.fields,

@@ -2,7 +2,8 @@
 //
 // It prints results, and nothing else, on standard output, one JSON object a line
 // unless a subcommand says otherwise, and diagnostics on standard error. It exits
-// with 0 when the work is done, 1 when it failed and 2 on wrong usage.
+// with 0 when the work is done, 1 when it failed or an input is broken, and 2 on wrong
+// usage.
 package main
 
 import (
@@ -98,7 +99,11 @@ func run(ctx context.Context, args []string, io *streams) int {
 }
 
 func runCommand(ctx context.Context, c command, args []string, io *streams) int {
-	err := c.run(ctx, newCall(c, args, io))
+	use := newCall(c, args, io)
+	err := c.run(ctx, use)
+	if err == nil {
+		err = use.broken
+	}
 	switch {
 	case err == nil:
 		return exitDone

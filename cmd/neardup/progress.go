@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -94,11 +95,13 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// account says of each input what became of its records, and returns their number.
+// account says of each input what became of its records, and returns their number. A
+// broken input makes the subcommand fail in the end.
 func (c *call) account(r *corpus.Reader) (records int64) {
-	for i, t := range r.TotalsByInput() {
+	c.broken = errors.Join(c.broken, r.Broken())
+	for _, t := range r.TotalsByInput() {
 		records += t.Records
-		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", c.args[i], t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
+		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
 	}
 	return records
 }

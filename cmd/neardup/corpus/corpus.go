@@ -9,7 +9,9 @@
 // whatever lengths it declares and however far it decompresses. (One thing is
 // held besides: the names in the folders on the path to the current file,
 // since they are read in sorted order.) Only an input that cannot be opened
-// ends the run with an error.
+// ends the run with an error. Where a file itself is broken (cut off, a wrong
+// checksum, an error of the disk), what can be read of it is read, and
+// Reader.Broken says so at the end.
 package corpus
 
 import (
@@ -82,6 +84,9 @@ type Skip struct {
 	// some, that could not be read or used. It is false where there is nothing
 	// to miss: a request, a revisit, a redirect.
 	Document bool
+	// Broken is true where the file itself is broken or could not be read, so
+	// that an unknown part of it is missing. See Reader.Broken.
+	Broken bool
 	// Err is the error behind it, if there was one.
 	Err error
 }

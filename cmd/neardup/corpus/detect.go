@@ -22,7 +22,7 @@ func (s *source) detect() (Format, *Skip) {
 	head := s.w.peek(sniffBytes)
 	if len(head) == 0 {
 		if d := s.w.damage(); d != nil {
-			return Detect, &Skip{Reason: d.reason, Detail: d.Error(), Document: true, Err: d}
+			return Detect, d.skip("")
 		}
 	}
 	return detectFormat(s.name, head)

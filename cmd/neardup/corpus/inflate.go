@@ -37,6 +37,12 @@ type damage struct {
 func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d: %v", d.reason, d.at, d.err) }
 func (d *damage) Unwrap() error { return d.err }
 
+// skip is what damage makes of a document.
+func (d *damage) skip(detail string) *Skip {
+	detail = fmt.Sprintf("at byte %d: %v", d.at, d.err) + detail
+	return &Skip{Reason: d.reason, Detail: detail, Document: true, Broken: true, Err: d}
+}
+
 // inflater decompresses a file by what its first bytes say. Of a gzip file it
 // gives the members apart: no Read returns bytes of two.
 type inflater struct {

@@ -49,7 +49,7 @@ func (s *source) fingerprintBytes() {
 		return
 	}
 	if n := len(s.w.peek(8)); n > 0 {
-		s.skip(s.w.pos, "", Skip{Reason: "truncated fingerprint", Detail: fmt.Sprintf("%d bytes at the end: want 8", n), Document: true})
+		s.skip(s.w.pos, "", Skip{Reason: "truncated fingerprint", Detail: fmt.Sprintf("%d bytes at the end: want 8", n), Document: true, Broken: true})
 	}
 }
 

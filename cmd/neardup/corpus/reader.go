@@ -31,6 +31,9 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	}
 	r := &Reader{inputs: inputs, opts: opts}
 	r.counter.inputs = make([]Totals, len(inputs))
+	for i, input := range inputs {
+		r.counter.inputs[i].Input = input
+	}
 	r.total.Store(-1)
 	for _, input := range inputs {
 		if input == "-" {
@@ -49,6 +52,11 @@ func (r *Reader) Totals() Totals { return r.counter.all() }
 // TotalsByInput is what was read so far of each input given to New; a folder
 // is one input.
 func (r *Reader) TotalsByInput() []Totals { return r.counter.byInput() }
+
+// Broken is nil, or an error that matches ErrBroken and says where the first
+// file is broken that was read so far, and how many places there are. Each of
+// them is a skip too: what could be read was given.
+func (r *Reader) Broken() error { return r.counter.err() }
 
 // Progress is the number of bytes read from the files, before decompression,
 // and the number there is to read; -1 where that is not known: before Measure,

@@ -305,3 +305,29 @@ func TestSkipString(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Broken tells of the first broken place of all inputs, and wraps what is wrong there.
+func TestBroken(t *testing.T) {
+	folder := writeFiles(t, map[string]string{"a.html": page, "b.warc": response("u", page)})
+	r, err := New([]string{folder, "-"}, Options{Stdin: failing{strings.NewReader(response("v", page)[:100]), fs.ErrInvalid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Broken(); err != nil {
+		t.Errorf("before reading: %v", err)
+	}
+	for _, err := range r.Records(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = r.Broken()
+	if want := "broken input: - byte 0: read error: at byte 100: invalid argument; nothing could be read behind it"; !errors.Is(err, ErrBroken) || !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for i, want := range []int64{0, 1} {
+		if t2 := r.TotalsByInput()[i]; t2.Broken != want {
+			t.Errorf("%s: %d broken places, want %d", t2.Input, t2.Broken, want)
+		}
+	}
+}

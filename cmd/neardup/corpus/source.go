@@ -72,7 +72,7 @@ func (s *source) wholeFile(kind Kind) {
 	}
 	switch d := s.w.damage(); {
 	case d != nil:
-		s.skip(0, s.name, Skip{Reason: d.reason, Detail: d.Error(), Document: true, Err: d})
+		s.skip(0, s.name, *d.skip(""))
 	case len(rec.Content) == 0:
 		s.skip(0, s.name, Skip{Reason: "empty", Document: true})
 	default:
@@ -91,7 +91,7 @@ func (s *source) sizeAbove(limit int64) string {
 // line began that it cut, or the position behind the last whole one.
 func (s *source) endOfLines(partial int64) {
 	if d := s.w.damage(); d != nil {
-		s.skip(partial, "", Skip{Reason: d.reason, Detail: d.Error() + "; what follows was not read", Document: true, Err: d})
+		s.skip(partial, "", *d.skip("; what follows was not read"))
 	}
 }
 

@@ -1,6 +1,8 @@
 package corpus
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"sync"
 )
@@ -12,12 +14,17 @@ const maxReasons = 200
 // otherReasons counts skips beyond maxReasons.
 const otherReasons = "other reasons"
 
+// ErrBroken is matched by the error of Reader.Broken.
+var ErrBroken = errors.New("broken input")
+
 // Totals counts what was read. Records == Documents + the sum of Skipped.
 type Totals struct {
+	Input     string           // as it was given to New; empty for all of them
 	Files     int64            // files opened; standard input is one
 	Records   int64            // all records
 	Documents int64            // records without a Skip
 	Repaired  int64            // documents with Repaired set
+	Broken    int64            // skips with Broken set
 	Skipped   map[string]int64 // skips by reason
 }
 
@@ -29,6 +36,9 @@ func (t *Totals) count(rec *Record) {
 			t.Repaired++
 		}
 		return
+	}
+	if rec.Skip.Broken {
+		t.Broken++
 	}
 	reason := rec.Skip.Reason
 	if _, known := t.Skipped[reason]; !known && len(t.Skipped) >= maxReasons {
@@ -47,12 +57,43 @@ func (t Totals) Skips() int64 { return t.Records - t.Documents }
 type counter struct {
 	mu     sync.Mutex
 	inputs []Totals
+	broken *Record // the first one that is
 }
 
 func (c *counter) count(input int, rec *Record) {
 	c.mu.Lock()
 	c.inputs[input].count(rec)
+	if c.broken == nil && rec.Skip != nil && rec.Skip.Broken {
+		first := *rec
+		c.broken = &first
+	}
 	c.mu.Unlock()
+}
+
+// brokenError says where the first file is broken.
+type brokenError struct {
+	first  Record
+	places int64
+}
+
+func (e *brokenError) Error() string {
+	s := fmt.Sprintf("%v: %s byte %d: %v", ErrBroken, e.first.Source, e.first.Offset, e.first.Skip)
+	if e.places > 1 {
+		s += fmt.Sprintf(" (and in %d more places)", e.places-1)
+	}
+	return s
+}
+
+func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.first.Skip.Err} }
+
+func (c *counter) err() error {
+	places := c.all().Broken
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken == nil {
+		return nil
+	}
+	return &brokenError{*c.broken, places}
 }
 
 func (c *counter) countFile(input int) {
@@ -79,6 +120,7 @@ func (c *counter) all() Totals {
 		sum.Records += t.Records
 		sum.Documents += t.Documents
 		sum.Repaired += t.Repaired
+		sum.Broken += t.Broken
 		for reason, n := range t.Skipped {
 			if sum.Skipped == nil {
 				sum.Skipped = make(map[string]int64)

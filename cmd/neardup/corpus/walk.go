@@ -68,5 +68,5 @@ func examine(child fs.DirEntry, path string) entry {
 }
 
 func cannotOpen(err error) *Skip {
-	return &Skip{Reason: "cannot be opened", Detail: err.Error(), Document: true, Err: err}
+	return &Skip{Reason: "cannot be opened", Detail: err.Error(), Document: true, Broken: true, Err: err}
 }

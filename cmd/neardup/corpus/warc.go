@@ -77,11 +77,13 @@ func (a *archive) record() bool {
 // if it can.
 func (a *archive) lost(offset int64, h recordHeader, d *damage) bool {
 	a.told = d
-	detail := d.Error() + "; nothing could be read behind it"
+	detail := "; nothing could be read behind it"
 	if a.w.resync("WARC/") {
-		detail = fmt.Sprintf("%v; went on at byte %d", d, a.w.src.in.offset())
+		detail = fmt.Sprintf("; went on at byte %d", a.w.src.in.offset())
 	}
-	return a.skip(offset, h.uri, Skip{Reason: d.reason, Detail: detail, Document: !passedBy(h.kind), Err: d})
+	skip := d.skip(detail)
+	skip.Document = !passedBy(h.kind)
+	return a.skip(offset, h.uri, *skip)
 }
 
 // readHeader reads up to the empty line into a.header. It is false where the
@@ -90,7 +92,7 @@ func (a *archive) readHeader(offset int64) (ok, more bool) {
 	a.header = a.header[:0]
 	start := a.w.pos
 	truncated := func() (ok, more bool) {
-		return false, a.skip(offset, "", Skip{Reason: "truncated record header", Document: true})
+		return false, a.skip(offset, "", Skip{Reason: "truncated record header", Document: true, Broken: a.w.ended()})
 	}
 	for {
 		if a.w.pos > start && recordStart(a.w.peek(startBytes)) {
@@ -143,6 +145,9 @@ func passedBy(kind string) bool {
 func (a *archive) interpret(h recordHeader, b recordBlock) *Unparsed {
 	skip := func(s Skip) *Unparsed { return &Unparsed{record: Record{Skip: &s}} }
 	switch {
+	case b.truncated:
+		detail := fmt.Sprintf("%d bytes of a Content-Length of %d", b.size, b.declared)
+		return skip(Skip{Reason: "truncated record", Detail: detail, Document: !passedBy(h.kind), Broken: true})
 	case passedBy(h.kind):
 		return skip(Skip{Reason: h.kind})
 	case h.kind == "":
@@ -174,9 +179,6 @@ func (a *archive) document(p payload, b recordBlock) *Unparsed {
 	media := mediaType(p.contentType)
 	if kind, open := declaredKind(media); kind == 0 && !open { // it need not be decoded
 		return skip(Skip{Reason: "not text: " + media})
-	}
-	if b.truncated {
-		return skip(Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes of a Content-Length of %d", b.size, b.declared)})
 	}
 	if b.size > int64(len(b.content)) {
 		return skip(tooLarge(b.size, a.opts.MaxDocument))

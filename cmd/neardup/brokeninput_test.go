@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func gzipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func zstandard(t testing.TB, text string) string {
+	t.Helper()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	return string(z.EncodeAll([]byte(text), nil))
+}
+
+// TestBrokenInput: where a file is broken, the subcommands do the work on what can be read
+// of it, say where it is broken, and fail.
+func TestBrokenInput(t *testing.T) {
+	line := `{"key":"one","fingerprint":"00000000000000ff"}` + "\n"
+	// So long that some of it comes out before the end is missed.
+	long := line + `{"key":"two","fingerprint":"` + strings.Repeat("z", 1<<20) + `"}` + "\n"
+	whole := gzipped(t, line)
+	record := "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: one\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nsome text\r\n\r\n"
+	for _, c := range []struct {
+		name, file, content string
+		reason              string
+	}{
+		{"a cut gzip", "x.jsonl.gz", gzipped(t, long)[:500], "truncated gzip"},
+		{"a wrong checksum", "x.jsonl.gz", whole[:len(whole)-8] + "12345678", "bad gzip"},
+		{"a cut zstd", "x.jsonl.zst", zstandard(t, line+strings.Repeat(" ", 1<<20))[:len(zstandard(t, line+strings.Repeat(" ", 1<<20)))-20], "truncated zstd"},
+		{"rubbish behind a gzip", "x.jsonl.gz", whole + "rubbish", "bad gzip"},
+		{"a cut archive", "x.warc", record + record[:len(record)-8], "truncated record"},
+		{"a cut header of an archive", "x.warc", record + record[:40], "truncated record header"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), c.file)
+			if err := os.WriteFile(name, []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{
+				{"dedup", name}, {"add", "-index", filepath.Join(t.TempDir(), "ix"), name}, {"fingerprint", name},
+			} {
+				wantBroken(t, args, nil, name, c.reason)
+			}
+			if strings.Contains(c.file, "jsonl") {
+				wantBroken(t, []string{"import", "-format", "jsonl", "-index", filepath.Join(t.TempDir(), "ix"), name}, nil, name, c.reason)
+			}
+		})
+	}
+	t.Run("an error of the disk", func(t *testing.T) {
+		in := io.MultiReader(strings.NewReader(line), iotest.ErrReader(errors.New("the disk is broken")))
+		wantBroken(t, []string{"dedup", "-"}, in, "-", "read error: at byte 47: the disk is broken")
+	})
+	t.Run("a file that cannot be opened", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("nowhere", filepath.Join(dir, "gone")); err != nil {
+			t.Skipf("skipped: no links here: %v", err)
+		}
+		wantBroken(t, []string{"dedup", dir}, nil, filepath.ToSlash(dir)+"/gone", "cannot be opened")
+	})
+}
+
+// wantBroken runs a subcommand over an input of which a document named one can be read.
+func wantBroken(t *testing.T, args []string, in io.Reader, name, reason string) {
+	t.Helper()
+	var out, diagnostics bytes.Buffer
+	code := run(context.Background(), args, &streams{in, &out, &diagnostics})
+	said := "neardup " + args[0] + ": broken input: " + name + " byte "
+	if code != exitFailed || !strings.Contains(diagnostics.String(), said) || !strings.Contains(diagnostics.String(), reason) {
+		t.Errorf("%v: exit code %d, want %q and %q:\n%s", args, code, said, reason, &diagnostics)
+	}
+	if args[0] == "import" {
+		if !strings.Contains(diagnostics.String(), "1 fingerprints stored") {
+			t.Errorf("%v: what can be read was not stored:\n%s", args, &diagnostics)
+		}
+	} else if !strings.Contains(out.String(), "one") {
+		t.Errorf("%v: what can be read has no answer: %q\n%s", args, &out, &diagnostics)
+	}
+}
