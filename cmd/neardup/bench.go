@@ -58,11 +58,8 @@ func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
 	c.flags.BoolVar(&asJSON, "json", false, "print one JSON object instead of a table")
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return o, false, err
-	}
-	if len(c.args) > 0 {
-		return o, false, usagef("there is nothing to do with %q", c.args[0])
 	}
 	if !(*n >= 1) || !(*seconds >= 0) || *cache < 1 {
 		return o, false, usagef("-n, -seconds and -cache must be positive")

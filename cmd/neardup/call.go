@@ -56,6 +56,17 @@ func (c *call) parse() error {
 	return nil
 }
 
+// parseFlags is parse for a subcommand that takes no arguments.
+func (c *call) parseFlags() error {
+	if err := c.parse(); err != nil {
+		return err
+	}
+	if len(c.args) > 0 {
+		return usagef("%s takes no arguments, not %q", c.command.name, c.args[0])
+	}
+	return nil
+}
+
 // given reports whether a flag was set on the command line.
 func (c *call) given(name string) bool {
 	found := false

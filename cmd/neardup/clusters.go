@@ -41,15 +41,16 @@ func runClusters(ctx context.Context, c *call) error {
 	if f.memory > 0 {
 		return f.clustersOutOfMemory(ctx)
 	}
+	w := &clustering{equal: f.equal, ids: f.as == "removal-ids"}
+	write := map[string]func([]member) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
+	if write == nil {
+		return f.unknownForm()
+	}
 	out, err := f.open()
 	if err != nil {
 		return err
 	}
-	w := &clustering{out: out, equal: f.equal, ids: f.as == "removal-ids"}
-	write := map[string]func([]member) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
-	if write == nil {
-		return out.close(f.unknownForm())
-	}
+	w.out = out
 	if f.as == "csv" {
 		out.csv("cluster", "kept", "id", "key", "fingerprint", "documents")
 	}

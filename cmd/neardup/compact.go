@@ -19,7 +19,7 @@ func runCompact(ctx context.Context, c *call) error {
 	plan := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
 	k := c.flags.Int("k", 0, "largest Hamming `distance` under the new plan (default: as it is)")
 	memory := c.flags.Int64("memory", 1024, "memory for sorting in `MiB`")
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
 	}
 	if err := indexes.required(); err != nil {

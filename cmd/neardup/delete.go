@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,6 +47,13 @@ func runDelete(ctx context.Context, c *call) error {
 			return err
 		}
 	}
+	if slices.Contains(c.args, "-") {
+		remove, err := c.readAhead(ctx)
+		if err != nil {
+			return err
+		}
+		defer remove()
+	}
 	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache << 20})
 	if err != nil {
 		return err
@@ -64,6 +73,33 @@ func runDelete(ctx context.Context, c *call) error {
 		Deleted int `json:"deleted"`
 	}{expired + deleted})
 	return errors.Join(err, out.flush(), x.Close())
+}
+
+// readAhead reads standard input to its end, into a temporary file unless it is a file: who
+// writes it may have the index open until then.
+func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
+	if in, ok := c.in.(*os.File); ok {
+		if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
+			return func() {}, nil
+		}
+	}
+	file, err := os.CreateTemp("", "neardup-delete-")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() {
+		file.Close()
+		os.Remove(file.Name())
+	}
+	if _, err = io.Copy(file, readUntilDone(ctx, c.in)); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		remove()
+		return nil, fmt.Errorf("standard input: %w; nothing was deleted", err)
+	}
+	c.in = file
+	return remove, nil
 }
 
 // delete removes the documents that the arguments name, and returns how many names there

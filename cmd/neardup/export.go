@@ -22,11 +22,8 @@ var exportCommand = command{
 func runExport(ctx context.Context, c *call) error {
 	indexes := c.indexFlags()
 	format := c.flags.String("format", "fingerprints", "`format`: fingerprints, or u64le, 8 bytes little-endian each")
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
-	}
-	if len(c.args) > 0 {
-		return usagef("export takes no argument, not %q", c.args[0])
 	}
 	write := writeLine
 	switch corpus.Format(*format) {

@@ -18,7 +18,7 @@ var infoCommand = command{
 
 func runInfo(_ context.Context, c *call) error {
 	indexes := c.indexFlags()
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
 	}
 	x, err := indexes.openReadOnly("")

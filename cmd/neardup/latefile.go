@@ -9,13 +9,17 @@ import (
 // input too, which is read whole before that, and stays as it is when that fails.
 type lateFile struct {
 	file    *os.File
+	made    bool // there was none
 	written bool
 }
 
 // openLate opens a file, so that one which cannot be written to fails before the work.
 func openLate(name string) (*lateFile, error) {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		return &lateFile{file: file, made: true}, nil
+	}
+	if file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
 		return nil, err
 	}
 	return &lateFile{file: file}, nil
@@ -40,10 +44,15 @@ func (f *lateFile) empty() error {
 	return f.file.Truncate(0)
 }
 
-// close ends the file, which is empty if nothing was written and nothing went wrong.
+// close ends the file, which is empty if nothing was written and nothing went wrong. It is
+// gone if it was made for nothing.
 func (f *lateFile) close(failed error) error {
 	if failed != nil {
-		return f.file.Close()
+		err := f.file.Close()
+		if f.made && !f.written {
+			err = errors.Join(err, os.Remove(f.file.Name()))
+		}
+		return err
 	}
 	return errors.Join(f.empty(), f.file.Close())
 }

@@ -27,6 +27,9 @@ func runPairs(ctx context.Context, c *call) error {
 	if f.compat != "" {
 		return f.compatPairs(ctx)
 	}
+	if f.as != "json" && f.as != "csv" {
+		return usagef("-as is %q, want json or csv", f.as)
+	}
 	if f.memory > 0 {
 		return f.pairsOutOfMemory(ctx)
 	}
@@ -35,19 +38,16 @@ func runPairs(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	switch f.as {
-	case "json":
-		write = func(a, b *member, distance int) error {
-			out.lines.write(pairLine{a.line(), b.line(), distance})
-			return out.lines.err
-		}
-	case "csv":
+	if f.as == "csv" {
 		out.csv("first", "second", "distance")
 		write = func(a, b *member, distance int) error {
 			return out.csv(a.name(), b.name(), fmt.Sprint(distance))
 		}
-	default:
-		return out.close(usagef("-as is %q, want json or csv", f.as))
+	} else {
+		write = func(a, b *member, distance int) error {
+			out.lines.write(pairLine{a.line(), b.line(), distance})
+			return out.lines.err
+		}
 	}
 	source, err := f.source(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ func runPlan(_ context.Context, c *call) error {
 	costs := c.flags.String("costs", "", "`file` that \"neardup bench -only costs -json\" wrote on this machine (default: costs of a common server)")
 	scale := c.scaleFlags()
 	threshold := c.flags.Float64("threshold", 10, "for the optimum: `log2` of the candidates that a probe may return")
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
 	}
 	if *k < 0 || *k > index.MaxDistanceLimit {

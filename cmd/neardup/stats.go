@@ -23,7 +23,7 @@ type statsLine struct {
 func runStats(ctx context.Context, c *call) error {
 	indexes := c.indexFlags()
 	plot := c.flags.String("plot", "", "draw how the fingerprints are distributed, into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
 	}
 	pictures, err := distributionFiles(*plot)

@@ -23,7 +23,7 @@ var errProblems = errors.New("the index is damaged; \"neardup repair\" saves wha
 func runVerify(ctx context.Context, c *call) error {
 	indexes := c.indexFlags()
 	memory := c.flags.Int64("memory", 256, "memory for sorting, where parts of the index differ, in `MiB`")
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
 	}
 	if *memory < 1 {

@@ -15,7 +15,7 @@ var versionCommand = command{
 }
 
 func runVersion(_ context.Context, c *call) error {
-	if err := c.parse(); err != nil {
+	if err := c.parseFlags(); err != nil {
 		return err
 	}
 	version := "unknown"
