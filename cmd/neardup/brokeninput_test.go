@@ -76,16 +76,6 @@ func TestBrokenInput(t *testing.T) {
 		in := io.MultiReader(strings.NewReader(line), iotest.ErrReader(errors.New("the disk is broken")))
 		wantBroken(t, []string{"dedup", "-"}, in, "-", "read error: at byte 47: the disk is broken")
 	})
-	t.Run("a file that cannot be opened", func(t *testing.T) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink("nowhere", filepath.Join(dir, "gone")); err != nil {
-			t.Skipf("skipped: no links here: %v", err)
-		}
-		wantBroken(t, []string{"dedup", dir}, nil, filepath.ToSlash(dir)+"/gone", "cannot be opened")
-	})
 }
 
 // wantBroken runs a subcommand over an input of which a document named one can be read.

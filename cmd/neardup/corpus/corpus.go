@@ -153,6 +153,8 @@ type Options struct {
 	Fields Fields
 	// Stdin is read for the input "-". Default os.Stdin.
 	Stdin io.Reader
+
+	disk disk
 }
 
 // Fields are the names of the top-level fields of JSON lines. An empty name
@@ -179,6 +181,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Stdin == nil {
 		o.Stdin = os.Stdin
+	}
+	if o.disk.open == nil {
+		o.disk = realDisk
 	}
 	return o, nil
 }

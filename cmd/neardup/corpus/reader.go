@@ -22,7 +22,7 @@ type Reader struct {
 }
 
 // New makes a reader of inputs: files, folders (read in sorted order, with all
-// below them) or "-" for standard input. It opens nothing yet, but an input
+// below them but links) or "-" for standard input. It opens nothing yet, but an input
 // that does not exist is an error here, before any work is done.
 func New(inputs []string, opts Options) (*Reader, error) {
 	opts, err := opts.withDefaults()
@@ -82,7 +82,7 @@ func (r *Reader) Measure(ctx context.Context) error {
 			total += info.Size()
 			continue
 		}
-		for entry := range walk(ctx, input) {
+		for entry := range r.opts.disk.walk(ctx, input) {
 			if entry.skip == nil {
 				total += entry.size
 			}
@@ -156,7 +156,7 @@ func (r *run) readInput(input string) error {
 
 // openFile reads one file; its error is one of opening it, or of the context.
 func (r *run) openFile(name, path string) error {
-	f, err := os.Open(path)
+	f, err := r.opts.disk.open(path)
 	if err != nil {
 		return fmt.Errorf("corpus: input: %w", err)
 	}
@@ -169,12 +169,12 @@ func (r *run) openFile(name, path string) error {
 }
 
 func (r *run) readFolder(path string) error {
-	folder, err := os.Open(path)
+	folder, err := r.opts.disk.open(path)
 	if err != nil {
 		return fmt.Errorf("corpus: input: %w", err)
 	}
 	folder.Close()
-	for entry := range walk(r.ctx, path) {
+	for entry := range r.opts.disk.walk(r.ctx, path) {
 		skip := entry.skip
 		if skip == nil {
 			if err := r.openFile(entry.name, entry.path); err != nil && r.ctx.Err() == nil {

@@ -46,34 +46,23 @@ func TestFolder(t *testing.T) {
 		"photo.png":    "\x89PNG\r\n\x1a\n",
 		"broken.gz":    gzipped("some words")[:15],
 	})
-	if err := os.Symlink(filepath.Join(folder, "b.html"), filepath.Join(folder, "e.html")); err != nil {
-		t.Logf("no links here: %v", err)
-	} else {
-		os.Symlink(folder, filepath.Join(folder, "a", "loop"))
-		os.Symlink("self", filepath.Join(folder, "self"))
-		os.Symlink("nowhere", filepath.Join(folder, "broken"))
-	}
 	records, totals := readAll(t, Options{}, folder)
 	want := `.git pass hidden file
 .hidden pass hidden file
 a/c/y.html html ` + page + `
-a/loop lost link to a folder
 u html ` + page + `
 a/z.txt text words
 b.html html ` + page + `
-broken lost cannot be opened
 broken.gz lost truncated gzip
 v text t
 d text no name tells
-e.html html ` + page + `
 empty.html lost empty
 photo.png lost not text: image/png
-self lost cannot be opened
 `
 	if got := inFolder(records, folder); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if totals.Files != 10 {
+	if totals.Files != 9 {
 		t.Errorf("%d files", totals.Files)
 	}
 	// The same again, with a format forced on all: what is no archive is one skip.
@@ -124,25 +113,72 @@ func TestInputsThatAreNot(t *testing.T) {
 	}
 }
 
-func TestUnreadableFolder(t *testing.T) {
+// TestUnreadable: what in a folder cannot be opened is a skip; what was named is an error.
+func TestUnreadable(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"a/x.html": page, "b/x.html": page, "c.html": page})
-	os.Chmod(filepath.Join(folder, "a"), 0)
-	os.Chmod(filepath.Join(folder, "c.html"), 0)
-	defer os.Chmod(filepath.Join(folder, "a"), 0o777)
-	if _, err := os.ReadDir(filepath.Join(folder, "a")); err == nil {
-		t.Skip("skipped: this user can read everything")
+	denied := func(path string) error {
+		if name := filepath.Base(path); name == "a" || name == "c.html" {
+			return &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+		}
+		return nil
 	}
-	records, _ := readAll(t, Options{}, folder)
+	// A disk of its own, since root may open everything.
+	opts := Options{disk: disk{
+		open: func(path string) (*os.File, error) {
+			if err := denied(path); err != nil {
+				return nil, err
+			}
+			return os.Open(path)
+		},
+		readDir: func(path string) ([]fs.DirEntry, error) {
+			if err := denied(path); err != nil {
+				return nil, err
+			}
+			return os.ReadDir(path)
+		},
+	}}
+	records, totals := readAll(t, opts, folder)
 	if got, want := inFolder(records, folder), "a lost cannot be opened\nb/x.html html "+page+"\nc.html lost cannot be opened\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	r, err := New([]string{filepath.Join(folder, "a")}, Options{})
-	if err != nil {
-		t.Fatal(err)
+	if totals.Broken != 2 {
+		t.Errorf("%d broken places, want 2", totals.Broken)
 	}
-	for _, err := range r.Records(context.Background()) {
-		if !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("got %v", err)
+	for _, input := range []string{"a", "c.html"} {
+		r, err := New([]string{filepath.Join(folder, input)}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := false
+		for _, err := range r.Records(context.Background()) {
+			if failed = errors.Is(err, fs.ErrPermission); !failed {
+				t.Errorf("%s: got %v", input, err)
+			}
+		}
+		if !failed {
+			t.Errorf("%s: no error", input)
+		}
+	}
+}
+
+// TestLinks: a link in a folder is a skip, whatever it leads to; one that is named is
+// followed.
+func TestLinks(t *testing.T) {
+	folder := writeFiles(t, map[string]string{"secret/x.html": page, "in/a.html": page})
+	for name, to := range map[string]string{"file.html": "../secret/x.html", "folder": "../secret", "loop": ".", "self": "self", "nowhere": "none"} {
+		if err := os.Symlink(to, filepath.Join(folder, "in", name)); err != nil {
+			t.Skipf("skipped: no links here: %v", err)
+		}
+	}
+	records, totals := readAll(t, Options{}, filepath.Join(folder, "in"))
+	want := "a.html html " + page + "\nfile.html lost link\nfolder lost link\nloop lost link\nnowhere lost link\nself lost link\n"
+	if got := inFolder(records, folder+"/in"); got != want || totals.Broken != 0 {
+		t.Errorf("got, with %d broken places,\n%swant\n%s", totals.Broken, got, want)
+	}
+	for _, name := range []string{"file.html", "folder"} {
+		records, _ := readAll(t, Options{}, filepath.Join(folder, "in", name))
+		if len(records) != 1 || string(records[0].Content) != page {
+			t.Errorf("%s, named: %s", name, brief(records))
 		}
 	}
 }

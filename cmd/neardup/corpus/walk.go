@@ -17,15 +17,24 @@ type entry struct {
 	skip *Skip
 }
 
-// walk gives what is in a folder and below it, each folder sorted by name.
-// Links to files are followed, links to folders are not, so there is no way
-// round in a circle. Names that begin with a dot are passed by.
-func walk(ctx context.Context, folder string) iter.Seq[entry] {
-	return func(yield func(entry) bool) { walkFolder(ctx, folder, yield) }
+// disk is how files are found and opened; tests have it fail.
+type disk struct {
+	open    func(path string) (*os.File, error)
+	readDir func(path string) ([]fs.DirEntry, error)
 }
 
-func walkFolder(ctx context.Context, folder string, yield func(entry) bool) bool {
-	children, err := os.ReadDir(folder)
+var realDisk = disk{open: os.Open, readDir: os.ReadDir}
+
+// walk gives what is in a folder and below it, each folder sorted by name.
+// Links are not followed: one may lead out of the folder, to what its owner did
+// not mean to be read, or round in a circle. Names that begin with a dot are
+// passed by.
+func (d disk) walk(ctx context.Context, folder string) iter.Seq[entry] {
+	return func(yield func(entry) bool) { d.walkFolder(ctx, folder, yield) }
+}
+
+func (d disk) walkFolder(ctx context.Context, folder string, yield func(entry) bool) bool {
+	children, err := d.readDir(folder)
 	if err != nil {
 		return yield(entry{name: filepath.ToSlash(folder), path: folder, skip: cannotOpen(err)})
 	}
@@ -35,7 +44,7 @@ func walkFolder(ctx context.Context, folder string, yield func(entry) bool) bool
 		}
 		path := strings.TrimSuffix(folder, string(filepath.Separator)) + string(filepath.Separator) + child.Name()
 		if child.IsDir() && !isHidden(child) {
-			if !walkFolder(ctx, path, yield) {
+			if !d.walkFolder(ctx, path, yield) {
 				return false
 			}
 		} else if !yield(examine(child, path)) {
@@ -53,12 +62,12 @@ func examine(child fs.DirEntry, path string) entry {
 		e.skip = &Skip{Reason: "hidden file"}
 		return e
 	}
-	info, err := os.Stat(path)
+	info, err := child.Info()
 	switch {
 	case err != nil:
 		e.skip = cannotOpen(err)
-	case info.IsDir():
-		e.skip = &Skip{Reason: "link to a folder", Document: true, Detail: "links to folders are not followed: name the folder itself"}
+	case info.Mode().Type() == fs.ModeSymlink:
+		e.skip = &Skip{Reason: "link", Document: true, Detail: "links in a folder are not followed: name the link itself as an input"}
 	case !info.Mode().IsRegular():
 		e.skip = &Skip{Reason: "not a regular file", Detail: info.Mode().Type().String()}
 	default:
