@@ -141,7 +141,7 @@ type stretch struct {
 	err    error
 }
 
-func (j *join) read(ctx context.Context) error {
+func (j *join) read(ctx context.Context) (err error) {
 	stretches := make([]stretch, j.workers())
 	width := ^uint64(0) / uint64(len(stretches))
 	var group sync.WaitGroup
@@ -188,8 +188,8 @@ func (j *join) read(ctx context.Context) error {
 		*s = stretch{}
 	}
 	j.ids = all.ids
-	j.set = selfjoin.SortedSet(all.stored)
-	return nil
+	j.set, err = selfjoin.SortedSet(all.stored)
+	return err
 }
 
 // read takes the postings from first to last.

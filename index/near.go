@@ -37,7 +37,11 @@ func (j *join) eachNear(ctx context.Context, members []Group, f func(a, b int) e
 		}
 		at[stored] = append(at[stored], i)
 	}
-	return selfjoin.NewSet(fps).Each(ctx, selfjoin.Options{MaxDistance: j.k, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
+	set, err := selfjoin.NewSet(fps)
+	if err != nil {
+		return err
+	}
+	return set.Each(ctx, selfjoin.Options{MaxDistance: j.k, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
 		for _, p := range pairs {
 			for _, a := range at[uint64(p.First)] {
 				for _, b := range at[uint64(p.Second)] {

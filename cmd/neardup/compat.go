@@ -48,7 +48,7 @@ func (f *joinFlags) compatSet(ctx context.Context) (*selfjoin.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return selfjoin.NewSet(fps), nil
+	return selfjoin.NewSet(fps)
 }
 
 // withCompat writes lines that print makes of the numbers.

@@ -83,10 +83,9 @@ func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uint64(len(s.fps)) >= 1<<32-1 {
-		return nil, fmt.Errorf("%d fingerprints; at most 2^32-2 can be compared at once", len(s.fps))
+	if s.set, err = selfjoin.NewSet(slices.Clone(s.fps)); err != nil {
+		return nil, err
 	}
-	s.set = selfjoin.NewSet(slices.Clone(s.fps))
 	s.places = s.set.Places(s.fps)
 	s.fps = nil
 	return s, nil

@@ -7,7 +7,7 @@ import (
 
 // Expect says what becomes of a document when the crawl is deduplicated in the
 // order of a sorted walk as "neardup dedup" does it unless it is told otherwise:
-// visible text, k = 6, second fingerprints within 14 bits.
+// visible text, k = 6, and the other limits of dedup.
 type Expect string
 
 const (

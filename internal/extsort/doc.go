@@ -16,6 +16,6 @@
 // and once more for each time that their bucket was too large, at most 8 times.
 //
 // Spill files are private to the process that wrote them: native byte order, no
-// checksum, never synced. A process that is killed leaves them behind; their
+// checksum, never synced; on disk nobody else can read them. A process that is killed leaves them behind; their
 // names match SpillPattern.
 package extsort

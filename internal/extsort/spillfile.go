@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,16 +24,32 @@ type spillFile struct {
 }
 
 func createSpillFile(fs vfs.FS, dir string, buffer []byte) (*spillFile, error) {
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("extsort: make the folder for spill files %s: %w", dir, err)
 	}
 	name := strings.Replace(SpillPattern, "*", fmt.Sprintf("%016x", rand.Uint64()), 1)
 	path := fs.PathJoin(dir, name)
-	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	f, err := createPrivate(fs, path)
 	if err != nil {
 		return nil, fmt.Errorf("extsort: create spill file %s: %w", path, err)
 	}
 	return &spillFile{fs: fs, path: path, f: f, buffered: buffer[:0]}, nil
+}
+
+// createPrivate makes a file that others can not read, where fs is on the disk: it would
+// make files that they can.
+func createPrivate(fs vfs.FS, path string) (vfs.File, error) {
+	if vfs.Root(fs) != vfs.Default {
+		return fs.Create(path, vfs.WriteCategoryUnspecified)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 }
 
 // size counts what is buffered too.

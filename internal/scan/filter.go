@@ -19,7 +19,7 @@ type filter struct {
 
 // newFilter returns a filter with all variants of the queries in it.
 func newFilter(n near, s shape, queries []uint64) *filter {
-	f := &filter{near: n, hashed: s.hashed, bits: s.bits, words: make([]uint64, 1<<s.bits/64)}
+	f := &filter{near: n, hashed: s.hashed, bits: s.bits, words: make([]uint64, s.words())}
 	if !s.hashed {
 		f.width = s.bits // what differs in the rest of the field passes
 	}

@@ -13,7 +13,10 @@ const (
 	maxFilterBits = 32
 )
 
-func (s shape) bytes() int64 { return 1 << s.bits / 8 }
+func (s shape) bytes() int64 { return 8 * int64(s.words()) }
+
+// words does not shift by all the bits first, which 32-bit words do not hold.
+func (s shape) words() int { return 1 << (s.bits - 6) }
 
 // shapes returns the filters that there may be for a field: a bit for each value of its
 // first bits, or two bits for each value of all of them.

@@ -16,7 +16,7 @@ func BenchmarkPairs(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/n=%d/k=%d", shape.name, n, k), func(b *testing.B) {
 					fps := shape.make(rand.New(rand.NewPCG(1, 1)), n)
 					for b.Loop() {
-						s := NewSet(slices.Clone(fps))
+						s := newSet(b, slices.Clone(fps))
 						if err := s.Each(context.Background(), Options{MaxDistance: k}, func(int, []Pair) error { return nil }); err != nil {
 							b.Fatal(err)
 						}

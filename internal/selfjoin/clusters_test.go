@@ -77,7 +77,7 @@ func TestClustersAreThoseOfComparingAll(t *testing.T) {
 	for _, shape := range shapes {
 		for _, n := range []int{0, 1, 2, 120} {
 			for _, k := range []int{0, 1, 3, 10} {
-				s := NewSet(shape.make(r, n))
+				s := newSet(t, shape.make(r, n))
 				o := Options{MaxDistance: k}
 				got, err := s.Components(context.Background(), o)
 				if err != nil {
@@ -102,7 +102,7 @@ func TestClustersAreThoseOfComparingAll(t *testing.T) {
 }
 
 func TestStarsWithoutRanksGoByFingerprint(t *testing.T) {
-	s := NewSet([]fp{7, 1, 3, 1 << 40})
+	s := newSet(t, []fp{7, 1, 3, 1 << 40})
 	got, err := s.Stars(context.Background(), Options{MaxDistance: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestStarsWithoutRanksGoByFingerprint(t *testing.T) {
 
 func TestRanks(t *testing.T) {
 	values := []int{5, 3, 6, 1}
-	s := SortedSet([]fp{1, 2, 3, 4})
+	s := sortedSet(t, []fp{1, 2, 3, 4})
 	if got := s.Ranks(func(a, b Node) bool { return values[a] < values[b] }); !slices.Equal(got, []uint32{2, 1, 3, 0}) {
 		t.Errorf("ranks %v", got)
 	}

@@ -30,10 +30,10 @@ func (c *constraint) split(n, k int, differ fp) split {
 	if n <= compareAll || bits.OnesCount64(uint64(differ)) <= k {
 		return all
 	}
-	return c.cheapest(all, n, k, differ)
+	return c.cheapest(all, int64(n), k, differ)
 }
 
-func (c *constraint) cheapest(best split, n, k int, differ fp) split {
+func (c *constraint) cheapest(best split, n int64, k int, differ fp) split {
 	best.better(n, c.free&differ, c.budget)
 	if any := differ &^ c.equal; any != c.free&differ || k != c.budget {
 		best.better(n, any, k)
@@ -42,7 +42,7 @@ func (c *constraint) cheapest(best split, n, k int, differ fp) split {
 }
 
 // smaller is split for a group that can not be compared as it is. It may cost more.
-func (c *constraint) smaller(n, k int, differ fp) split {
+func (c *constraint) smaller(n int64, k int, differ fp) split {
 	const more = 8
 	return c.cheapest(split{cost: more * float64(n) * float64(n) / 2 * costCompare}, n, k, differ)
 }

@@ -57,9 +57,9 @@ func (e *edges) repeated(ctx context.Context, f fp) error {
 // have far more edges than nodes, and come together.
 func (e *edges) makeRoom(ctx context.Context) error {
 	if e.contract {
-		e.batch = contracted(e.batch)
-		if len(e.batch) < cap(e.batch)/2 {
-			return nil
+		var err error
+		if e.batch, err = contracted(e.batch); err != nil || len(e.batch) < cap(e.batch)/2 {
+			return err
 		}
 	}
 	return e.write(ctx)
@@ -83,23 +83,28 @@ func (e *edges) write(ctx context.Context) error {
 }
 
 // finish makes all that was added ready to be read.
-func (e *edges) finish(ctx context.Context) error {
+func (e *edges) finish(ctx context.Context) (err error) {
 	if e.contract {
-		e.batch = contracted(e.batch)
+		if e.batch, err = contracted(e.batch); err != nil {
+			return err
+		}
 	}
-	err := e.write(ctx)
+	err = e.write(ctx)
 	e.batch = nil
 	return errors.Join(err, e.file.finish())
 }
 
 // contracted returns edges, fewer than there are nodes, that connect the same nodes. It
 // uses the same memory.
-func contracted(batch [][2]uint64) [][2]uint64 {
+func contracted(batch [][2]uint64) ([][2]uint64, error) {
 	ends := make([]fp, 0, 2*len(batch))
 	for _, edge := range batch {
 		ends = append(ends, fp(edge[0]), fp(edge[1]))
 	}
-	set := NewSet(ends)
+	set, err := NewSet(ends)
+	if err != nil {
+		return nil, err
+	}
 	roots := newForest(set.Len())
 	for _, edge := range batch {
 		a, _ := set.Node(fp(edge[0]))
@@ -112,5 +117,5 @@ func contracted(batch [][2]uint64) [][2]uint64 {
 			batch = append(batch, [2]uint64{uint64(set.Fingerprint(node)), uint64(set.Fingerprint(root))})
 		}
 	}
-	return batch
+	return batch, nil
 }

@@ -129,8 +129,7 @@ func (e *external) pairsOf(ctx context.Context, all *spool, c constraint) error 
 	}
 	e.depth++
 	defer func() { e.depth-- }()
-	n := int(min(all.len, 1<<40))
-	s := c.smaller(n, e.k, all.differing())
+	s := c.smaller(all.len, e.k, all.differing())
 	if s.none() && !all.distinct {
 		return e.distinctOf(ctx, all, c)
 	}

@@ -127,6 +127,44 @@ func TestExternal(t *testing.T) {
 	}
 }
 
+// TestSplitsOfMoreThanAnIntHolds: what is in files may be more than 2^32, also where an
+// int has 32 bits.
+func TestSplitsOfMoreThanAnIntHolds(t *testing.T) {
+	c := constraint{free: ^fp(0), budget: 3}
+	for _, n := range []int64{1 << 30, 1 << 31, 1 << 32, 1 << 40} {
+		if s := c.smaller(n, 3, ^fp(0)); s.none() || s.width < 9 {
+			t.Errorf("%d fingerprints are divided by %v bits", n, s.width)
+		}
+	}
+	for _, n := range []int{10, 1<<31 - 1} {
+		for i := range 20 {
+			if begin, end := share(n, i, 20); begin != int(int64(n)*int64(i)/20) || end != int(int64(n)*int64(i+1)/20) {
+				t.Errorf("part %d of %d is %d to %d", i, n, begin, end)
+			}
+		}
+	}
+}
+
+// TestExternalSaysWhatALargeGroupLacks: the rest of the collection fits, but a group of
+// it would have to be compared with itself, and does not.
+func TestExternalSaysWhatALargeGroupLacks(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	fps := fill(8000, func(i int, _ []fp) fp {
+		if i < 1<<12 {
+			return fp(i) << 52
+		}
+		return fp(r.Uint64())
+	})
+	e := newExternal(scratchIn(t), 1000*32, newJoin(12, 2, func(int, []Pair) error { return nil }))
+	all, err := e.read(t.Context(), inParts(fps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.pairs(t.Context(), all); !errors.Is(err, ErrMemory) {
+		t.Errorf("4,096 fingerprints that differ in 12 bits, k = 12, room for 1,000: %v", err)
+	}
+}
+
 func TestPermutationGoesForthAndBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -22,7 +22,7 @@ type wantedCluster struct {
 // inMemoryClusters are those of Set, as ExternalClusters lists them.
 func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wantedCluster {
 	t.Helper()
-	s := NewSet(slices.Clone(fps))
+	s := newSet(t, slices.Clone(fps))
 	places := s.Places(fps)
 	var clusters *Clusters
 	var err error
@@ -360,7 +360,10 @@ func TestContractedEdgesConnectTheSame(t *testing.T) {
 		for i, e := range g.edges {
 			batch[i] = [2]uint64{uint64(g.fps[max(e[0], e[1])]), uint64(g.fps[min(e[0], e[1])])}
 		}
-		batch = contracted(batch)
+		batch, err := contracted(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(batch) >= len(g.fps) {
 			t.Errorf("seed %d: %d edges of %d nodes are left", seed, len(batch), len(g.fps))
 		}

@@ -87,15 +87,9 @@ func (g *grouping) endGroup() error {
 // flush joins the groups that are complete.
 func (g *grouping) flush() error {
 	fps := g.batch[:g.begin]
-	threshold := max(minLarge, len(fps)/(minShare*len(g.workers)))
-	g.parts(fps, g.ends, threshold, g.step.constraint)
-	begin := 0
-	for _, end := range g.ends {
-		if end-begin > threshold {
-			g.external.large(fps[begin:end], g.room[:end-begin], g.step.constraint, true)
-		}
-		begin = end
-	}
+	g.parts(fps, g.ends, g.step.constraint, func(begin, end int) {
+		g.external.large(fps[begin:end], g.room[:end-begin], g.step.constraint, true)
+	})
 	g.ends = g.ends[:0]
 	return g.failed()
 }

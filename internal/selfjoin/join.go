@@ -114,15 +114,9 @@ func (j *join) large(group, room []fp, c constraint, change bool) {
 			j.compare(group, step.before())
 			break
 		}
-		threshold := max(minLarge, len(group)/(minShare*len(j.workers)))
-		j.parts(room, ends, threshold, step.constraint)
-		begin := 0
-		for _, end := range ends {
-			if end-begin > threshold {
-				j.large(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
-			}
-			begin = end
-		}
+		j.parts(room, ends, step.constraint, func(begin, end int) {
+			j.large(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
+		})
 		if change {
 			group, room = room, group
 			swapped = !swapped
@@ -157,9 +151,11 @@ func (j *join) roomFor(was []fp, change bool) []fp {
 	return j.room[:len(was)]
 }
 
-// parts has the workers find the pairs of all parts that are not too large.
-func (j *join) parts(fps []fp, ends []int, threshold int, c constraint) {
+// parts has the workers find the pairs of all parts, and then large those that are worth
+// all workers together.
+func (j *join) parts(fps []fp, ends []int, c constraint, large func(begin, end int)) {
 	const atOnce = 16
+	threshold := max(minLarge, len(fps)/(minShare*len(j.workers)))
 	var next atomic.Int64
 	j.parallel(func(w *worker) {
 		for {
@@ -179,19 +175,20 @@ func (j *join) parts(fps []fp, ends []int, threshold int, c constraint) {
 			}
 		}
 	})
-}
-
-// share returns the part of n that a worker has.
-func (j *join) share(w *worker, n int) (begin, end int) {
-	return n * w.number / len(j.workers), n * (w.number + 1) / len(j.workers)
+	begin := 0
+	for _, end := range ends {
+		if end-begin > threshold {
+			large(begin, end)
+		}
+		begin = end
+	}
 }
 
 func (j *join) differing(fps []fp) fp {
 	ors, ands := make([]fp, len(j.workers)), make([]fp, len(j.workers))
 	j.parallel(func(w *worker) {
-		begin, end := j.share(w, len(fps))
 		or, and := fp(0), ^fp(0)
-		for _, f := range fps[begin:end] {
+		for _, f := range shareOf(fps, w.number, len(j.workers)) {
 			or |= f
 			and &= f
 		}

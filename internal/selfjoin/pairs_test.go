@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -143,7 +144,7 @@ func TestPairsAreThoseOfComparingAll(t *testing.T) {
 					fps := shape.make(r, n)
 					want := naive(fps, k)
 					for _, workers := range []int{1, 3} {
-						got := allPairs(t, NewSet(slices.Clone(fps)), Options{MaxDistance: k, Workers: workers})
+						got := allPairs(t, newSet(t, slices.Clone(fps)), Options{MaxDistance: k, Workers: workers})
 						if !slices.Equal(got, want) {
 							t.Fatalf("seed %d, n = %d, k = %d, %d workers: %s", seed, n, k, workers, difference(got, want))
 						}
@@ -253,7 +254,7 @@ func naiveCounts(fps []fp, ks []int) []pairCounts {
 func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
 	t.Helper()
 	var mu sync.Mutex
-	err := NewSet(slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k}, func(_ int, pairs []Pair) error {
+	err := newSet(t, slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k}, func(_ int, pairs []Pair) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, p := range pairs {
@@ -287,7 +288,7 @@ func TestPairsOfACubeAreTheBinomials(t *testing.T) {
 		got := uint64(0)
 		var mu sync.Mutex
 		// Bit 7 comes with bit 60: numbers that differ in it are 1 farther apart.
-		if err := NewSet(slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k + 1}, func(_ int, pairs []Pair) error {
+		if err := newSet(t, slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k + 1}, func(_ int, pairs []Pair) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, p := range pairs {
@@ -305,8 +306,48 @@ func TestPairsOfACubeAreTheBinomials(t *testing.T) {
 	}
 }
 
+// TestPartsOfTheThreshold: a part that one worker just finds the pairs of is not taken by
+// all of them together as well.
+func TestPartsOfTheThreshold(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		r := rand.New(rand.NewPCG(1, 4))
+		fps := fill(minLarge+more+10_000, func(i int, before []fp) fp {
+			if i%4 == 1 && i < minLarge {
+				return before[i-1] ^ 1<<(32+r.IntN(32))
+			}
+			low := fp(0) // the lower block has two parts
+			if i < minLarge+more {
+				low = 1<<32 - 1
+			}
+			return fp(r.Uint64()<<32) | low
+		})
+		want := naiveCounts(fps, []int{1})[0]
+		if got, _ := counts(t, fps, 1); got != want {
+			t.Errorf("%d of one part: pairs and their sums %v, want %v", minLarge+more, got, want)
+		}
+	}
+}
+
+// TestEachStopsWithTheContext: no pair has to be found for it.
+func TestEachStopsWithTheContext(t *testing.T) {
+	s := newSet(t, fill(5000, func(i int, _ []fp) fp { return fp(i) }))
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	calls := 0
+	err := s.Each(ctx, Options{MaxDistance: 16, Workers: 1}, func(int, []Pair) error {
+		cancel(enough)
+		calls++
+		time.Sleep(time.Millisecond)
+		return nil
+	})
+	if !errors.Is(err, enough) || calls > 1000 {
+		t.Errorf("a context that is done: %v, after %d calls", err, calls)
+	}
+}
+
 func TestPairsStopWithTheLoopAndTheContext(t *testing.T) {
-	s := NewSet(fill(5000, func(i int, _ []fp) fp { return fp(i) }))
+	s := newSet(t, fill(5000, func(i int, _ []fp) fp { return fp(i) }))
 	for p, err := range s.Pairs(context.Background(), Options{MaxDistance: 16}) {
 		if err != nil || p.First >= p.Second {
 			t.Fatal(p, err)

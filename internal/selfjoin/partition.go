@@ -41,6 +41,14 @@ func partition(run shares, fps, room []fp, k *key) (ends []int) {
 	return ends
 }
 
+// shareOf returns the part of fingerprints that one of some goroutines has.
 func shareOf(fps []fp, number, of int) []fp {
-	return fps[len(fps)*number/of : len(fps)*(number+1)/of]
+	begin, end := share(len(fps), number, of)
+	return fps[begin:end]
+}
+
+// share returns the part of n that one of some goroutines has.
+func share(n, number, of int) (begin, end int) {
+	at := func(i int) int { return int(uint64(n) * uint64(i) / uint64(of)) }
+	return at(number), at(number + 1)
 }

@@ -20,7 +20,7 @@ func (s *Set) Places(fps []fp) *Places {
 	var group sync.WaitGroup
 	for i := range workers {
 		group.Go(func() {
-			for place := len(fps) * i / workers; place < len(fps)*(i+1)/workers; place++ {
+			for place, end := share(len(fps), i, workers); place < end; place++ {
 				nodes[place], _ = s.Node(fps[place])
 			}
 		})

@@ -17,7 +17,7 @@ func TestPlacesAreWhereTheCopiesAre(t *testing.T) {
 		for i, f := range fps {
 			want[f] = append(want[f], uint32(i))
 		}
-		s := NewSet(slices.Clone(fps))
+		s := newSet(t, slices.Clone(fps))
 		places := s.Places(fps)
 		if s.Len() != len(want) || s.Total() != n {
 			t.Fatalf("seed %d, n = %d: %d nodes of %d, want %d", seed, n, s.Len(), s.Total(), len(want))

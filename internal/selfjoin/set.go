@@ -28,9 +28,25 @@ type repeat struct {
 	copies int
 }
 
+// ErrTooMany: a set has more fingerprints than nodes can be numbered.
+var ErrTooMany = errors.New("selfjoin: too many fingerprints")
+
+// MaxLen is the largest number of fingerprints of a set, equal ones included.
+const MaxLen = 1<<32 - 2
+
+func checkLen(n int) error {
+	if uint64(n) > MaxLen {
+		return fmt.Errorf("%w: %d, at most %d in memory", ErrTooMany, n, uint64(MaxLen))
+	}
+	return nil
+}
+
 // NewSet sorts a collection, on all cores, and takes the slice over. It needs as much
-// memory again while it sorts. There may be 2^32-2 distinct fingerprints at most.
-func NewSet(fps []fp) *Set {
+// memory again while it sorts. It refuses more than MaxLen with ErrTooMany.
+func NewSet(fps []fp) (*Set, error) {
+	if err := checkLen(len(fps)); err != nil {
+		return nil, err
+	}
 	s := &Set{copies: len(fps)}
 	sortAll(fps)
 	distinct := fps[:0]
@@ -47,15 +63,18 @@ func NewSet(fps []fp) *Set {
 	}
 	s.fps = distinct
 	s.makeStarts()
-	return s
+	return s, nil
 }
 
 // SortedSet makes a set of fingerprints that are ascending and distinct already, and
-// takes the slice over.
-func SortedSet(fps []fp) *Set {
+// takes the slice over. It refuses more than MaxLen with ErrTooMany.
+func SortedSet(fps []fp) (*Set, error) {
+	if err := checkLen(len(fps)); err != nil {
+		return nil, err
+	}
 	s := &Set{fps: fps, copies: len(fps)}
 	s.makeStarts()
-	return s
+	return s, nil
 }
 
 // Counted returns the set with the number of copies of each node.

@@ -77,7 +77,8 @@ func (w *windows) load(i int64) (*Set, error) {
 			fps = append(fps, fp(r[0]))
 		}
 	}
-	return SortedSet(fps), w.ctx.Err()
+	set, err := SortedSet(fps)
+	return set, errors.Join(err, w.ctx.Err())
 }
 
 // windowJoin joins the nodes of one window.

@@ -71,25 +71,29 @@ func (t *task) shaped() shaped { return shaped{t.stored(), t.Shape} }
 func pairsTask(ctx context.Context, t *task) (o outcome, err error) {
 	fps := t.shaped().fingerprints()
 	join := selfjoin.Options{MaxDistance: t.MaxDistance}
-	count := func(s *selfjoin.Set) error { return s.Each(ctx, join, func(int, []selfjoin.Pair) error { return nil }) }
+	each := func(s *selfjoin.Set) error { return s.Each(ctx, join, func(int, []selfjoin.Pair) error { return nil }) }
 	if t.More == 0 {
-		return o, count(selfjoin.NewSet(fps))
+		set, err := selfjoin.NewSet(fps)
+		if err != nil {
+			return o, err
+		}
+		return o, each(set)
 	}
 	steps := []struct {
 		name string
-		run  func(fps []fingerprint.Fingerprint) error
+		run  func(s *selfjoin.Set) error // nil: the fingerprints are only sorted
 	}{
-		{"sort", func(fps []fingerprint.Fingerprint) error { slices.Sort(fps); return nil }},
-		{"pairs", func(fps []fingerprint.Fingerprint) error { return count(selfjoin.NewSet(fps)) }},
-		{"components", func(fps []fingerprint.Fingerprint) error {
-			clusters, err := selfjoin.NewSet(fps).Components(ctx, join)
+		{"sort", nil},
+		{"pairs", each},
+		{"components", func(s *selfjoin.Set) error {
+			clusters, err := s.Components(ctx, join)
 			if err == nil {
 				o.Clusters = clusters.Len()
 			}
 			return err
 		}},
-		{"stars", func(fps []fingerprint.Fingerprint) error {
-			_, err := selfjoin.NewSet(fps).Stars(ctx, join, nil)
+		{"stars", func(s *selfjoin.Set) error {
+			_, err := s.Stars(ctx, join, nil)
 			return err
 		}},
 	}
@@ -99,13 +103,20 @@ func pairsTask(ctx context.Context, t *task) (o outcome, err error) {
 		for _, step := range steps {
 			copy(room, fps)
 			begun := time.Now()
-			if err := step.run(room); err != nil {
+			if step.run == nil {
+				slices.Sort(room)
+			} else if set, err := selfjoin.NewSet(room); err != nil {
+				return o, err
+			} else if err := step.run(set); err != nil {
 				return o, err
 			}
 			o.Seconds[step.name] = append(o.Seconds[step.name], time.Since(begun).Seconds())
 		}
 	}
-	set := selfjoin.NewSet(fps)
+	set, err := selfjoin.NewSet(fps)
+	if err != nil {
+		return o, err
+	}
 	o.Pairs, err = verifiedPairs(ctx, set, join)
 	return o, err
 }

@@ -1,0 +1,31 @@
+//go:build unix
+
+package extsort
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Spill files have what the caller's files have, which may be private.
+func TestSpillFilesArePrivate(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(t.TempDir(), "made")
+	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})
+	defer s.Close()
+	addAll(t, s, makeRecords[[2]uint64](100_000, 6, keys[0].next))
+	files := 0
+	if err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		if err == nil && !info.IsDir() {
+			files++
+		}
+		return err
+	}); err != nil || files == 0 {
+		t.Errorf("%d spill files: %v", files, err)
+	}
+}

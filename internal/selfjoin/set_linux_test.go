@@ -1,0 +1,33 @@
+//go:build amd64 || arm64
+
+package selfjoin
+
+import (
+	"errors"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSetsRefuseMoreThanTheyCanNumber has fingerprints that end the test if one of them
+// is looked at.
+func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
+	const bytes = 8 * (MaxLen + 1)
+	addresses, err := unix.Mmap(-1, 0, bytes, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Skipf("no %d bytes of addresses: %v", bytes, err)
+	}
+	defer func() {
+		if err := unix.Munmap(addresses); err != nil {
+			t.Error(err)
+		}
+	}()
+	fps := unsafe.Slice((*fp)(unsafe.Pointer(unsafe.SliceData(addresses))), MaxLen+1)
+	if _, err := NewSet(fps); !errors.Is(err, ErrTooMany) {
+		t.Errorf("NewSet of %d: %v", len(fps), err)
+	}
+	if _, err := SortedSet(fps); !errors.Is(err, ErrTooMany) {
+		t.Errorf("SortedSet of %d: %v", len(fps), err)
+	}
+}
