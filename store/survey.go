@@ -56,7 +56,9 @@ func (s *Survey) fault(unreadable bool, key []byte, err error) {
 	name := "unknown"
 	if len(key) > 0 {
 		s.lost[key[0]] = true
-		name = keyspaceNames[key[0]]
+		if known := keyspaceNames[key[0]]; known != "" {
+			name = known
+		}
 	}
 	s.report(Fault{unreadable, name, bytes.Clone(key), err})
 }
