@@ -134,5 +134,9 @@ func usage(w io.Writer) {
 	for _, c := range commands {
 		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
 	}
-	fmt.Fprint(w, "\n\"neardup SUBCOMMAND -h\" lists the flags of one.\n")
+	fmt.Fprint(w, `
+"neardup SUBCOMMAND -h" lists the flags of one. Results go to standard output, all else to
+standard error. The exit code is 0 when all was read and done, 1 when something failed or an
+input is broken (what could be read of it is done), 2 on wrong usage.
+`)
 }

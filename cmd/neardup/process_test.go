@@ -114,6 +114,17 @@ func TestKillAndRerun(t *testing.T) {
 	}
 }
 
+// verdictLines are the whole lines of what dedup printed.
+func verdictLines(printed []byte) (lines []verdictLine) {
+	for line := range bytes.Lines(printed) {
+		var v verdictLine
+		if json.Unmarshal(line, &v) == nil {
+			lines = append(lines, v)
+		}
+	}
+	return lines
+}
+
 // runAndKill kills the process once it has printed some lines, and returns what it
 // printed in all.
 func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine) {
