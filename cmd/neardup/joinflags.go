@@ -19,6 +19,7 @@ import (
 type joinFlags struct {
 	call    *call
 	inputs  *inputFlags
+	lists   []string // the inputs, without an index
 	indexes *indexFlags
 
 	k       int
@@ -40,7 +41,7 @@ type joinFlags struct {
 func (c *call) joinFlags() *joinFlags {
 	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), keep: "first"}
 	flags := c.flags
-	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of decimal numbers), u64le or jsonl"
+	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
 	flags.IntVar(&f.k, "k", 3, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	flags.StringVar(&f.as, "as", "json", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids")
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
@@ -74,6 +75,7 @@ func (f *joinFlags) parse() error {
 	if f.memory < 0 {
 		return usagef("-memory is %d MiB, want 1 or more", f.memory)
 	}
+	f.lists = c.args
 	if f.compat != "" {
 		return f.checkCompat()
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,9 +13,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
-
-// formatDecimal is lines of decimal numbers, also those of 16 digits.
-const formatDecimal = "decimal"
 
 // listSource is fingerprints that were read from lists. A document's ID is the number
 // of its record, all lists together, from 1.
@@ -68,20 +66,13 @@ func (l *keyList) len(i int) int {
 
 func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 	s := &listSource{flags: f}
-	var err error
-	if f.inputs.format == "" && allWords(f.call.args) {
-		f.inputs.format = string(corpus.U64LE)
-	}
-	switch f.inputs.format {
-	case formatDecimal:
-		s.fps, err = inMemory(readDecimals(ctx, f.call.args, f.call.in))
-	case string(corpus.U64LE):
-		s.fps, err = inMemory(readWords(ctx, f.call.args, f.call.in))
-	default:
-		err = s.readRecords(ctx)
-	}
-	if err != nil {
-		return nil, err
+	for chunk, err := range f.chunks(ctx) {
+		if err == nil {
+			err = s.add(chunk)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if s.set, err = selfjoin.NewSet(slices.Clone(s.fps)); err != nil {
 		return nil, err
@@ -91,41 +82,50 @@ func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 	return s, nil
 }
 
-// allWords reports whether the names of all files say that they are u64le.
-func allWords(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool {
-		name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
-		return !strings.HasSuffix(name, "."+string(corpus.U64LE))
-	})
+// chunks yields the lists. What is no decimal number ends a list of them: they are known by
+// their place.
+func (f *joinFlags) chunks(ctx context.Context) iter.Seq2[*corpus.Chunk, error] {
+	return func(yield func(*corpus.Chunk, error) bool) {
+		reader, err := f.inputs.listReader(f.lists)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for chunk, err := range f.call.chunks(ctx, reader) {
+			if err == nil && f.inputs.format == string(corpus.Decimal) {
+				err = firstSkip(chunk)
+			}
+			if !yield(chunk, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
-func (s *listSource) readRecords(ctx context.Context) error {
-	f := s.flags
-	if f.inputs.format == "" {
-		f.inputs.format = string(corpus.Fingerprints)
-	}
-	if format := corpus.Format(f.inputs.format); format != corpus.Fingerprints && format != corpus.JSONL {
-		return usagef("-format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.inputs.format, f.call.command.name)
-	}
-	reader, err := f.inputs.reader()
-	if err != nil {
-		return err
-	}
-	for d, err := range f.call.fingerprints(ctx, reader) {
-		if err != nil {
-			return err
+// firstSkip is an error if a line of a chunk was skipped.
+func firstSkip(chunk *corpus.Chunk) error {
+	for rec := range chunk.Skips() {
+		if !rec.Skip.Broken {
+			return fmt.Errorf("%s line %d: %s", rec.Source, rec.Number, rec.Skip.Detail)
 		}
-		if f.numbered() {
-			key, column, _ := cutLast(d.Key)
+	}
+	return nil
+}
+
+func (s *listSource) add(chunk *corpus.Chunk) error {
+	for i, fp := range chunk.Fingerprints {
+		key := chunk.Key(i)
+		if s.flags.numbered() {
+			rest, column, _ := cutLast(key)
 			number, err := strconv.ParseFloat(column, 64)
 			if err != nil {
-				return fmt.Errorf("fingerprint %d (%v): -keep %s wants a number behind the key, after a tab: %w", len(s.fps)+1, d.Fingerprint, f.keep, err)
+				return fmt.Errorf("fingerprint %d (%v): -keep %s wants a number behind the key, after a tab: %w", len(s.fps)+i+1, fp, s.flags.keep, err)
 			}
-			s.numbers, d.Key = append(s.numbers, number), key
+			s.numbers, key = append(s.numbers, number), rest
 		}
-		s.keys.add(len(s.fps), d.Key)
-		s.fps = append(s.fps, d.Fingerprint)
+		s.keys.add(len(s.fps)+i, key)
 	}
+	s.fps = append(s.fps, chunk.Fingerprints...)
 	return nil
 }
 

@@ -98,7 +98,9 @@ func isTerminal(w io.Writer) bool {
 // account says of each input what became of its records, and returns their number. A
 // broken input makes the subcommand fail in the end.
 func (c *call) account(r *corpus.Reader) (records int64) {
-	c.broken = errors.Join(c.broken, r.Broken())
+	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
+		c.broken = errors.Join(c.broken, err)
+	}
 	for _, t := range r.TotalsByInput() {
 		records += t.Records
 		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))

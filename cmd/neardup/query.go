@@ -29,7 +29,7 @@ func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
 	scanned := c.flags.String("scan", "", "`file` of fingerprints, or folder of an index, to read once and compare with all inputs at once")
-	scanFormat := c.flags.String("scan-format", "", "`format` of the file to scan: fingerprints, u64le or jsonl (default: by its name, u64le or else fingerprints)")
+	scanFormat := c.flags.String("scan-format", "", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)")
 	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	match := c.matchFlags()
 	limit := c.flags.Int("limit", 0, "print the `N` nearest matches at most (0: all)")

@@ -25,6 +25,13 @@ type scanning struct {
 	lines    *lines
 	k, limit int
 	verbose  bool
+	log      *skipLog
+}
+
+// list is the file that is scanned.
+type list struct {
+	name   string
+	format corpus.Format // Detect: by name
 }
 
 // scanWindow is how many queries are in memory at once.
@@ -35,8 +42,8 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 	switch {
 	case err != nil:
 		return usagef("-scan-format: %v", err)
-	case f != corpus.Detect && f != corpus.Fingerprints && f != corpus.U64LE && f != corpus.JSONL:
-		return usagef("-scan-format is %q, want fingerprints, u64le or jsonl", format)
+	case f != corpus.Detect && f != corpus.Fingerprints && f != corpus.Decimal && f != corpus.U64LE && f != corpus.JSONL:
+		return usagef("-scan-format is %q, want fingerprints, decimal, u64le or jsonl", format)
 	case s.inputs.scope != "none":
 		return usagef("-scope is for an index: a file of fingerprints has no scopes")
 	case s.call.given("shingle"):
@@ -51,19 +58,20 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 	if _, err := os.Stat(file); err != nil && file != "-" {
 		return fmt.Errorf("-scan: %w", err)
 	}
-	c := &collection{call: s.call, name: file, format: f}
+	s.log = &skipLog{call: s.call}
+	list := &list{name: file, format: f}
 	scanned := false
 	return s.call.eachWindow(ctx, reader, a, scanWindow, math.MaxInt64, func(batch []*input) error {
 		if len(batch) > 0 && scanned && file == "-" {
 			return fmt.Errorf("standard input can be scanned once only, for %d queries at most", scanWindow)
 		}
 		scanned = true
-		return s.answer(ctx, batch, c)
+		return s.answer(ctx, batch, list)
 	})
 }
 
-// answer scans the collection for a batch and prints the answers.
-func (s *scanning) answer(ctx context.Context, batch []*input, c *collection) error {
+// answer scans the list for a batch and prints the answers.
+func (s *scanning) answer(ctx context.Context, batch []*input, l *list) error {
 	var fps []fingerprint.Fingerprint
 	var places []int
 	for n, i := range batch {
@@ -77,13 +85,13 @@ func (s *scanning) answer(ctx context.Context, batch []*input, c *collection) er
 		return s.lines.flush()
 	}
 	begun := time.Now()
-	queries, err := scan.New(fps, s.k, scan.Options{Collection: c.expected()})
+	queries, err := scan.New(fps, s.k, scan.Options{Collection: l.expected()})
 	if err != nil {
 		return err
 	}
 	prepared := time.Since(begun)
 	found := newFoundList()
-	read, err := c.each(ctx, func(p *part) error { return found.scan(ctx, queries, p) })
+	read, err := s.scan(ctx, l, func(chunk *corpus.Chunk) error { return found.scan(ctx, queries, chunk) })
 	if s.verbose && err == nil {
 		s.call.logf("%v: prepared in %.2f s, %d fingerprints scanned in %.2f s", queries, prepared.Seconds(), read, (time.Since(begun) - prepared).Seconds())
 	}
@@ -94,13 +102,27 @@ func (s *scanning) answer(ctx context.Context, batch []*input, c *collection) er
 	return errors.Join(err, found.close(), s.lines.flush())
 }
 
-// expected returns about how many fingerprints a collection has, 0 if that is not known.
-func (c *collection) expected() int64 {
-	info, err := os.Stat(c.name)
-	if err != nil || !info.Mode().IsRegular() {
-		return 0
+// scan reads the list once, and calls do with all chunks of it, from several goroutines.
+func (s *scanning) scan(ctx context.Context, l *list, do func(*corpus.Chunk) error) (read int64, err error) {
+	reader, err := corpus.New([]string{l.name}, corpus.Options{Format: l.format, Stdin: readUntilDone(ctx, s.call.in)})
+	if err != nil {
+		return 0, fmt.Errorf("-scan: %w", err)
 	}
-	if c.isWords() {
+	err = reader.EachChunk(ctx, func(chunk *corpus.Chunk) error {
+		s.log.write(chunk)
+		return do(chunk)
+	})
+	s.call.account(reader)
+	return reader.Totals().Documents, err
+}
+
+// expected returns about how many fingerprints a list has, 0 if that is not known.
+func (l *list) expected() int64 {
+	info, err := os.Stat(l.name)
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return 0
+	case l.format == corpus.U64LE, l.format == corpus.Detect && areWords([]string{l.name}):
 		return info.Size() / 8
 	}
 	return info.Size() / 17
@@ -110,7 +132,8 @@ func (c *collection) expected() int64 {
 type foundList struct {
 	mu     sync.Mutex
 	sorter *extsort.Sorter[[4]uint64] // query<<8 | distance, number, fingerprint, key
-	keys   []byte
+	keys   keyList
+	n      int // matches
 }
 
 func newFoundList() *foundList {
@@ -119,30 +142,28 @@ func newFoundList() *foundList {
 
 func (l *foundList) close() error { return l.sorter.Close() }
 
-// scan compares a part of a collection with the queries. It may be called from several
-// goroutines.
-func (l *foundList) scan(ctx context.Context, queries *scan.Queries, p *part) error {
+// scan compares a chunk of a list with the queries. It may be called from several goroutines.
+func (l *foundList) scan(ctx context.Context, queries *scan.Queries, chunk *corpus.Chunk) error {
+	words := make([]uint64, len(chunk.Fingerprints))
+	for i, fp := range chunk.Fingerprints {
+		words[i] = uint64(fp)
+	}
 	var found [][4]uint64
 	var err error
 	add := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if p.keys != nil {
-			for i := range found {
-				key := p.key(int(found[i][3]))
-				found[i][3] = uint64(len(l.keys))<<24 | uint64(len(key))
-				l.keys = append(l.keys, key...)
-			}
+		for i := range found {
+			l.keys.add(l.n, chunk.Key(int(found[i][3])))
+			found[i][3] = uint64(l.n)
+			l.n++
 		}
 		err = errors.Join(err, l.sorter.Add(ctx, found))
 		found = found[:0]
 	}
-	queries.Scan(p.fps, func(m scan.Match) {
-		record := [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), p.number(m.At), p.fps[m.At]}
-		if p.keys != nil {
-			record[3] = uint64(m.At)
-		}
-		if found = append(found, record); len(found) == 4096 {
+	queries.Scan(words, func(m scan.Match) {
+		found = append(found, [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), chunk.Number(m.At), words[m.At], uint64(m.At)})
+		if len(found) == 4096 {
 			add()
 		}
 	})
@@ -163,8 +184,7 @@ func (l *foundList) each(ctx context.Context, queries, limit int, yield func(que
 			}
 			matches := make([]matchLine, len(records))
 			for i, r := range records {
-				key := l.keys[r[3]>>24:][:r[3]&(1<<24-1)]
-				matches[i] = matchLine{ID: r[1], Key: string(key), Fingerprint: fingerprint.Fingerprint(r[2]), Distance: int(r[0] & 0xff)}
+				matches[i] = matchLine{ID: r[1], Key: l.keys.at(int(r[3])), Fingerprint: fingerprint.Fingerprint(r[2]), Distance: int(r[0] & 0xff)}
 			}
 			yield(next, matches)
 			records = records[:0]

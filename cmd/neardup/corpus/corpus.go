@@ -116,10 +116,11 @@ const (
 	HTMLFile     Format = "html"         // one page a file
 	TextFile     Format = "text"         // one text a file
 	Fingerprints Format = "fingerprints" // a fingerprint, or fingerprint TAB key, a line
-	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian
+	Decimal      Format = "decimal"      // a decimal number a line, also of 16 digits; what follows it does not count
+	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz or .zst
 )
 
-var formats = []Format{WARC, WET, JSONL, HTMLFile, TextFile, Fingerprints, U64LE}
+var formats = []Format{WARC, WET, JSONL, HTMLFile, TextFile, Fingerprints, Decimal, U64LE}
 
 // ParseFormat reads the name of a format; "" is Detect.
 func ParseFormat(s string) (Format, error) {

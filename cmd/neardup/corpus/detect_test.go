@@ -66,7 +66,7 @@ func TestParseFormat(t *testing.T) {
 			t.Errorf("%q: %q, %v", f, got, err)
 		}
 	}
-	if _, err := ParseFormat("arc"); err == nil || !strings.Contains(err.Error(), "warc, wet, jsonl, html, text, fingerprints, u64le") {
+	if _, err := ParseFormat("arc"); err == nil || !strings.Contains(err.Error(), "warc, wet, jsonl, html, text, fingerprints, decimal, u64le") {
 		t.Errorf("arc: %v", err)
 	}
 }

@@ -137,7 +137,8 @@ type run struct {
 	ctx     context.Context
 	input   int
 	yield   func(*Unparsed, error) bool
-	stopped bool // the receiver wants no more
+	lists   *listRun // nil unless files are read as lists
+	stopped bool     // the receiver wants no more
 }
 
 func (r *run) readInput(input string) error {
@@ -204,6 +205,7 @@ func (r *run) emit(u *Unparsed) bool {
 func (r *run) readFile(name string, f io.Reader, size int64) error {
 	r.counter.countFile(r.input)
 	s := &source{run: r, name: name, w: newWindow(newRaw(r.ctx, f, size, &r.read))}
+	s.w.src.opened = r.opts.isRawWords(name)
 	s.readAll()
 	s.w.close()
 	return r.ctx.Err()

@@ -30,6 +30,10 @@ func (s *source) skip(offset int64, key string, skip Skip) bool {
 
 func (s *source) readAll() {
 	format := s.opts.Format
+	if s.lists != nil {
+		s.readList()
+		return
+	}
 	if format == Detect {
 		var problem *Skip
 		format, problem = s.detect()
@@ -47,10 +51,8 @@ func (s *source) readAll() {
 		s.wholeFile(HTML)
 	case TextFile:
 		s.wholeFile(Text)
-	case Fingerprints:
-		s.fingerprintLines()
-	case U64LE:
-		s.fingerprintBytes()
+	default:
+		s.list(format)
 	}
 }
 

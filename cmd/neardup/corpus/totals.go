@@ -96,6 +96,18 @@ func (c *counter) err() error {
 	return &brokenError{*c.broken, places}
 }
 
+// countChunk counts the records of a chunk.
+func (c *counter) countChunk(chunk *Chunk) {
+	n := int64(len(chunk.Fingerprints))
+	c.mu.Lock()
+	c.inputs[chunk.input].Records += n
+	c.inputs[chunk.input].Documents += n
+	c.mu.Unlock()
+	for rec := range chunk.Skips() {
+		c.count(chunk.input, &rec)
+	}
+}
+
 func (c *counter) countFile(input int) {
 	c.mu.Lock()
 	c.inputs[input].Files++

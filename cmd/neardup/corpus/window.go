@@ -76,6 +76,20 @@ func (w *window) chunk() []byte {
 	return c
 }
 
+// read reads into p, without waiting for all of it. It is 0 at the end or at damage.
+func (w *window) read(p []byte) int {
+	for w.r == len(w.buf) && w.err == nil && len(p) >= windowBuffer { // past the window
+		n, err := w.src.Read(p)
+		w.err, w.pos, w.src.newMember = err, w.pos+int64(n), false
+		if n > 0 {
+			return n
+		}
+	}
+	n := copy(p, w.chunk())
+	w.advance(n)
+	return n
+}
+
 // advance goes past n bytes that are at hand.
 func (w *window) advance(n int) {
 	w.r += n

@@ -1,0 +1,354 @@
+package corpus
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// listed is a fingerprint of a list.
+type listed struct {
+	number uint64
+	fp     fingerprint.Fingerprint
+	key    string
+}
+
+// pieces gives so many bytes at once, at most.
+type pieces struct {
+	io.Reader
+	size int
+}
+
+func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), p.size)]) }
+
+// readChunks reads a list in order, and checks that the same comes from all cores, and the
+// totals.
+func readChunks(t testing.TB, opts Options, input func() (name string, in io.Reader)) (all []listed, skips []Record, broken error) {
+	t.Helper()
+	reader := func() *Reader {
+		name, in := input()
+		opts.Stdin = in
+		r, err := New([]string{name}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := reader()
+	for c, err := range r.Chunks(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, skips = addChunk(c, all, skips)
+	}
+	if totals := r.Totals(); totals.Documents != int64(len(all)) || totals.Skips() != int64(len(skips)) {
+		t.Fatalf("%d fingerprints and %d skips, counted are %+v", len(all), len(skips), totals)
+	}
+	var mu sync.Mutex
+	var again []listed
+	var skipsAgain []Record
+	err := reader().EachChunk(context.Background(), func(c *Chunk) error {
+		mu.Lock()
+		defer mu.Unlock()
+		again, skipsAgain = addChunk(c, again, skipsAgain)
+		return nil
+	})
+	slices.SortFunc(again, func(a, b listed) int { return cmp.Compare(a.number, b.number) })
+	if err != nil || !slices.Equal(all, again) || len(skips) != len(skipsAgain) {
+		t.Fatalf("%d fingerprints and %d skips in order, %d and %d on all cores, %v", len(all), len(skips), len(again), len(skipsAgain), err)
+	}
+	return all, skips, r.Broken()
+}
+
+func addChunk(c *Chunk, all []listed, skips []Record) ([]listed, []Record) {
+	for i, fp := range c.Fingerprints {
+		all = append(all, listed{c.Number(i), fp, c.Key(i)})
+	}
+	return all, slices.AppendSeq(skips, c.Skips())
+}
+
+// inPieces is standard input that comes in pieces.
+func inPieces(text []byte, size int) func() (string, io.Reader) {
+	return func() (string, io.Reader) { return "-", pieces{bytes.NewReader(text), size} }
+}
+
+func TestChunksOfLines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for _, begin := range []string{"", "\xef\xbb\xbf"} {
+		var text bytes.Buffer
+		text.WriteString(begin)
+		var want []listed
+		bad := 0
+		for number := uint64(1); number <= 3000; number++ {
+			fp, key := rng.Uint64()>>rng.IntN(64), ""
+			end := []string{"\n", "\r\n"}[rng.IntN(2)]
+			if number == 3000 {
+				end = ""
+			}
+			if rng.IntN(3) == 0 {
+				key = strings.Repeat("k", 1+rng.IntN(9)) + "\tx"
+			}
+			switch c := rng.IntN(6); {
+			case c == 0 && number < 3000:
+				text.WriteString(end)
+				continue
+			case c == 1:
+				text.WriteString("no fingerprint" + end)
+				bad++
+				continue
+			case c == 2:
+				fmt.Fprintf(&text, "0x%x", fp)
+			case c == 3:
+				fp = fp>>8 + 1 // not 16 digits
+				fmt.Fprintf(&text, "%d", fp%1e15)
+				fp %= 1e15
+			case c == 4:
+				fmt.Fprintf(&text, "%016X", fp)
+			default:
+				fmt.Fprintf(&text, "%016x", fp)
+			}
+			if key != "" {
+				text.WriteString("\t" + key)
+			}
+			text.WriteString(end)
+			want = append(want, listed{number, fingerprint.Fingerprint(fp), key})
+		}
+		for _, size := range []int{1, 64, 100, 4096, 1 << 30} {
+			got, skips, broken := readChunks(t, Options{}, inPieces(text.Bytes(), size))
+			if !slices.Equal(got, want) || len(skips) != bad || broken != nil {
+				t.Fatalf("pieces of %d: %d fingerprints and %d skipped, want %d and %d; %v", size, len(got), len(skips), len(want), bad, broken)
+			}
+		}
+		checkRecords(t, Options{Format: Fingerprints}, text.String(), want, bad)
+	}
+}
+
+// checkRecords checks that Records gives what Chunks gives.
+func checkRecords(t testing.TB, opts Options, text string, want []listed, bad int) {
+	t.Helper()
+	for _, rec := range readString(t, opts, text) {
+		switch {
+		case rec.Skip != nil:
+			bad--
+		case len(want) == 0 || rec.Fingerprint != want[0].fp || rec.Key != want[0].key:
+			t.Fatalf("a record %+v; left are %d fingerprints", rec, len(want))
+		default:
+			want = want[1:]
+		}
+	}
+	if len(want) != 0 || bad != 0 {
+		t.Fatalf("%d fingerprints and %d skips are missing in the records", len(want), bad)
+	}
+}
+
+// TestOneRuleForLists: the end of a list that is cut off, and a line that is too long, are
+// skips at their places, and what else there is is read, as chunks and as records.
+func TestOneRuleForLists(t *testing.T) {
+	long := strings.Repeat("7", maxListLine+1)
+	almost := "0x1\t" + strings.Repeat("k", maxListLine-4)
+	for _, c := range []struct {
+		name, text string
+		format     Format
+		want       []listed
+		skip       string // the reason, and its offset
+		broken     bool
+	}{
+		{"truncated words", "12345678abc", U64LE, []listed{{1, 0x3837363534333231, ""}}, "truncated fingerprint 8", true},
+		{"a cut gzip", gzipped(almost + "\n" + long)[:1100], Fingerprints, []listed{{1, 1, almost[4:]}}, "truncated gzip 1048577", true},
+		{"a long line", "0x1\n" + long + "\n0x2\n", Fingerprints, []listed{{1, 1, ""}, {3, 2, ""}}, "too large 4", false},
+		{"a long last line", "0x1\n" + long, Fingerprints, []listed{{1, 1, ""}}, "too large 4", false},
+		{"a very long line", "1\n" + long + long + long + "\r\n2\n", Decimal, []listed{{1, 1, ""}, {3, 2, ""}}, "too large 2", false},
+		{"a line that is as long as it may be", almost + "\r\n0x2", Fingerprints, []listed{{1, 1, almost[4:]}, {2, 2, ""}}, "", false},
+		{"no number", "1\n-2\n3", Decimal, []listed{{1, 1, ""}, {3, 3, ""}}, "bad fingerprint 2", false},
+		{"a blank line of decimals", " 1\t\n \t \n2 \n3 4", Decimal, []listed{{1, 1, ""}, {3, 2, ""}, {4, 3, ""}}, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, size := range []int{1000, 1 << 30} {
+				opts := Options{Format: c.format}
+				got, skips, broken := readChunks(t, opts, inPieces([]byte(c.text), size))
+				skip := ""
+				for _, rec := range skips {
+					skip += fmt.Sprint(rec.Skip.Reason, " ", rec.Offset)
+				}
+				if !slices.Equal(got, c.want) || skip != c.skip || (broken != nil) != c.broken || broken != nil && !errors.Is(broken, ErrBroken) {
+					t.Errorf("%d fingerprints, skipped %q, %v; want %d, %q", len(got), skip, broken, len(c.want), c.skip)
+				}
+				checkRecords(t, opts, c.text, got, len(skips))
+			}
+		})
+	}
+}
+
+// TestListsByName: a list is what its name says; names of words decide whether they are
+// compressed, since numbers may begin with any bytes.
+func TestListsByName(t *testing.T) {
+	words := "\x1f\x8b\x08\x00\x00\x00\x00\x00"
+	folder := writeFiles(t, map[string]string{
+		"a.jsonl": `{"url":"k","fingerprint":"0xff"}` + "\n{\n", "b.txt": "0xfe\tk\n", "c.u64le": words, "d.u64le.gz": gzipped(words), "e.warc": "0xfd",
+		"f.jsonl.zst": zstded(`{"fingerprint":"0xfc"}`), "g.u64le": "{2345678",
+	})
+	got, skips, broken := readChunks(t, Options{}, func() (string, io.Reader) { return folder, nil })
+	var text strings.Builder
+	for _, l := range got {
+		fmt.Fprintf(&text, "%d %v %s\n", l.number, l.fp, l.key)
+	}
+	want := "1 00000000000000ff k\n1 00000000000000fe k\n1 0000000000088b1f \n1 0000000000088b1f \n1 00000000000000fd \n1 00000000000000fc \n1 383736353433327b \n"
+	if text.String() != want || len(skips) != 1 || skips[0].Number != 2 || broken != nil {
+		t.Errorf("got, with skips %v and %v,\n%swant\n%s", skips, broken, &text, want)
+	}
+	if got := brief(readFiles(t, Options{}, filepath.Join(folder, "c.u64le"))); got != " 0000000000088b1f\n" {
+		t.Errorf("as records: %s", got)
+	}
+}
+
+func readFiles(t testing.TB, opts Options, inputs ...string) []Record {
+	t.Helper()
+	records, _ := readAll(t, opts, inputs...)
+	return records
+}
+
+// A document in a list ends it, however much of the list was read before.
+func TestDocumentInAList(t *testing.T) {
+	for _, lines := range []int{0, 1, chunkRecords, chunkRecords + 1} {
+		text := strings.Repeat(`{"fingerprint":"0x1"}`+"\n", lines) + `{"url":"u","text":"words"}` + "\n" + `{"fingerprint":"0x1"}`
+		r, err := New([]string{"-"}, Options{Format: JSONL, Stdin: strings.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed error
+		for _, err := range r.Chunks(context.Background()) {
+			failed = err
+		}
+		if !errors.Is(failed, ErrNotFingerprint) || !strings.Contains(failed.Error(), fmt.Sprintf("- record %d byte ", lines+1)) {
+			t.Errorf("behind %d lines: %v", lines, failed)
+		}
+	}
+}
+
+// Chunks end with the context, with an error of the loop, and when the loop breaks.
+func TestChunksEnd(t *testing.T) {
+	text := strings.Repeat("0123456789abcdef\n", 200_000)
+	reader := func() *Reader {
+		r, err := New([]string{"-", "-"}, Options{Format: Fingerprints, Stdin: strings.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for range reader().Chunks(context.Background()) {
+		break
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for _, err := range reader().Chunks(ctx) {
+		cancel()
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("cancelled: %v", last)
+	}
+	if err := reader().EachChunk(ctx, func(*Chunk) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled, on all cores: %v", err)
+	}
+	stop := errors.New("stop")
+	if err := reader().EachChunk(context.Background(), func(*Chunk) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("an error of the loop: %v", err)
+	}
+	if _, err := New([]string{"-"}, Options{Format: "lines"}); err == nil {
+		t.Error("no error of an unknown format")
+	}
+}
+
+// FuzzChunkLines holds the numbers of lines to counting them.
+func FuzzChunkLines(f *testing.F) {
+	f.Add([]byte("0123456789abcdef\tkey\r\n\n0x7\n12\n"))
+	f.Add([]byte("\xef\xbb\xbf\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if isCompressed(data) {
+			return
+		}
+		lines := bytes.Count(data, []byte{'\n'}) + 1
+		got, skips, _ := readChunks(t, Options{}, inPieces(data, len(data)/2+1))
+		if len(got)+len(skips) > lines {
+			t.Fatalf("%d fingerprints and %d skipped in %d lines", len(got), len(skips), lines)
+		}
+		for i, l := range got {
+			if i > 0 && l.number <= got[i-1].number || l.number > uint64(lines) {
+				t.Fatalf("%d lines: %+v", lines, got)
+			}
+		}
+		checkRecords(t, Options{Format: Fingerprints}, string(data), got, len(skips))
+	})
+}
+
+// FuzzDecimals holds the reader of decimal lines to splitting the whole text.
+func FuzzDecimals(f *testing.F) {
+	f.Add([]byte("1\n18446744073709551615\n\n 7 \r\n"))
+	f.Add([]byte("18446744073709551616\n"))
+	f.Add([]byte("+1"))
+	f.Add([]byte(strings.Repeat("9\n", 9000)))
+	f.Add([]byte("5\thttp://example.org/\n 7 8\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if isCompressed(text) {
+			return
+		}
+		var want []listed
+		bad := 0
+		for i, line := range strings.Split(strings.TrimPrefix(string(text), "\xef\xbb\xbf"), "\n") {
+			if line = strings.TrimSpace(line); line == "" {
+				continue
+			}
+			line, _, _ = strings.Cut(line, " ")
+			line, _, _ = strings.Cut(line, "\t")
+			n, err := strconv.ParseUint(line, 10, 64)
+			if err != nil {
+				bad++
+				continue
+			}
+			want = append(want, listed{number: uint64(i + 1), fp: fingerprint.Fingerprint(n)})
+		}
+		got, skips, _ := readChunks(t, Options{Format: Decimal}, inPieces(text, len(text)/3+1))
+		if !slices.Equal(got, want) || len(skips) != bad {
+			t.Errorf("%d fingerprints, %d skipped; want %d and %d", len(got), len(skips), len(want), bad)
+		}
+	})
+}
+
+// FuzzWords holds the reader of fingerprints of 8 bytes to decoding the whole.
+func FuzzWords(f *testing.F) {
+	f.Add([]byte("12345678abcdefgh"))
+	f.Add([]byte("123456789"))
+	f.Add([]byte(""))
+	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00")) // a number that begins as a compressed file does
+	f.Add([]byte("\x28\xb5\x2f\xfd\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		name := filepath.Join(t.TempDir(), "list.u64le")
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, skips, broken := readChunks(t, Options{}, func() (string, io.Reader) { return name, nil })
+		if (broken != nil) != (len(data)%8 != 0) || len(skips) != min(1, len(data)%8) || len(got) != len(data)/8 {
+			t.Fatalf("%d bytes: %d fingerprints, %d skips, %v", len(data), len(got), len(skips), broken)
+		}
+		for i, l := range got {
+			if want := binary.LittleEndian.Uint64(data[8*i:]); uint64(l.fp) != want || l.number != uint64(i+1) {
+				t.Fatalf("fingerprint %d is %+v, want %x", i, l, want)
+			}
+		}
+	})
+}
