@@ -74,9 +74,11 @@ func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 			return nil, err
 		}
 	}
-	if s.set, err = selfjoin.NewSet(slices.Clone(s.fps)); err != nil {
+	set, err := selfjoin.NewSet(slices.Clone(s.fps))
+	if err != nil {
 		return nil, err
 	}
+	s.set = set
 	s.places = s.set.Places(s.fps)
 	s.fps = nil
 	return s, nil
