@@ -353,7 +353,7 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.second = time.Now().Unix() + 3600
-			setClock(t, fsys, uint64(len(packed)+1), r.second)
+			opts.Now = func() time.Time { return time.Unix(r.second, 0) }
 			r.x = openIndex(t, "ix", opts)
 			r.l.came(allDocuments(t, r.x)...)
 			filters := r.x.Stats().FilterBytes

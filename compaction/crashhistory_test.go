@@ -206,7 +206,7 @@ func (h *crashHistory) compare() {
 
 func (h *crashHistory) open() {
 	h.t.Helper()
-	h.opts = index.Options{FS: h.fsys, CacheBytes: 1 << 18, FilterBytes: []int64{-1, 64, 1 << 12}[h.r.IntN(3)], KeepDuplicates: h.r.IntN(4) == 0}
+	h.opts = index.Options{FS: h.fsys, Now: func() time.Time { return time.Unix(h.second, 0) }, CacheBytes: 1 << 18, FilterBytes: []int64{-1, 64, 1 << 12}[h.r.IntN(3)], KeepDuplicates: h.r.IntN(4) == 0}
 	if h.r.IntN(3) == 0 {
 		h.opts.Durability = index.NoSync
 	}
@@ -365,7 +365,9 @@ func (h *crashHistory) between() []func(s *state) []state {
 		func(s *state) []state { return nil },
 		func(s *state) []state { // hours go by
 			h.second += 1 + h.r.Int64N(1<<20)
-			setClock(h.t, h.fsys, s.next, h.second)
+			if h.r.IntN(4) == 0 { // or the clock is put right
+				h.second -= 1 << 20
+			}
 			return nil
 		},
 		func(s *state) []state {
@@ -376,7 +378,7 @@ func (h *crashHistory) between() []func(s *state) []state {
 		},
 		func(s *state) []state {
 			docs := h.draw(12)
-			if err := loading(docs, compaction.LoadOptions{Index: index.Options{CacheBytes: 1 << 18}})(h.fsys); err != nil {
+			if err := loading(docs, compaction.LoadOptions{Index: index.Options{CacheBytes: 1 << 18, Now: h.opts.Now}})(h.fsys); err != nil {
 				h.t.Fatal(err)
 			}
 			loaded := s.loaded(docs)

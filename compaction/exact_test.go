@@ -44,7 +44,7 @@ func (e *exactness) open(readOnly bool) *index.Index {
 	e.t.Helper()
 	e.turn++
 	e.opts = index.Options{
-		FS: e.fs, Plan: e.plan, Durability: index.NoSync, ReadOnly: readOnly,
+		FS: e.fs, Plan: e.plan, Durability: index.NoSync, ReadOnly: readOnly, Now: e.m.now,
 		FilterBytes: filterBytes[e.turn%len(filterBytes)], CacheBytes: cacheBytes[e.turn%len(cacheBytes)],
 	}
 	if e.plan.Probes() > manyProbes && !atLength() {
@@ -125,7 +125,7 @@ func (e *exactness) add(x *index.Index, docs []index.Document) {
 func (e *exactness) load(docs []index.Document) {
 	e.t.Helper()
 	_, err := compaction.Load(context.Background(), "ix", seqOf(docs, nil), compaction.LoadOptions{
-		Index: index.Options{FS: e.fs, Plan: e.plan, FilterBytes: filterBytes[e.turn%len(filterBytes)]}, MemoryBytes: 1,
+		Index: index.Options{FS: e.fs, Plan: e.plan, Now: e.m.now, FilterBytes: filterBytes[e.turn%len(filterBytes)]}, MemoryBytes: 1,
 	})
 	if err != nil {
 		e.t.Fatal(err)
@@ -147,11 +147,8 @@ func (e *exactness) run(plan *index.Plan) {
 	}
 }
 
-// wait lets an hour go by, see setClock.
-func (e *exactness) wait() {
-	e.m.second += 3600
-	setClock(e.t, e.fs, e.m.next+1, e.m.second)
-}
+// wait lets an hour go by.
+func (e *exactness) wait() { e.m.second += 3600 }
 
 // deleteSome deletes the documents of some keys and, of those that have none, all of
 // some fingerprints by their age, so that packed fingerprints are left without any.

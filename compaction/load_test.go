@@ -253,3 +253,62 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 		t.Errorf("%d matches: %s", len(matches), diff)
 	}
 }
+
+// TestPackedPostingThatChangesOften: of a fingerprint with many packed documents some go,
+// and others come and go, one commit after the other, so that its posting is written whole.
+func TestPackedPostingThatChangesOften(t *testing.T) {
+	ctx, seed := context.Background(), testseed.Of(t)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	fsys := vfs.NewMem()
+	opts := index.Options{FS: fsys, Durability: index.NoSync}
+	const packed = 3000
+	docs := make([]index.Document, packed)
+	for i := range docs {
+		docs[i].Fingerprint = 12345
+	}
+	if _, err := compaction.Load(ctx, "ix", seqOf(docs, nil), compaction.LoadOptions{Index: opts}); err != nil {
+		t.Fatal(err)
+	}
+	var left []uint64
+	for id := range uint64(packed) {
+		left = append(left, id+1)
+	}
+	for round := range 2 {
+		x := openIndex(t, "ix", opts)
+		for range 1500 {
+			if rng.IntN(3) == 0 {
+				d := []index.Document{{Fingerprint: 12345}}
+				if err := x.Add(ctx, d...); err != nil {
+					t.Fatal(err)
+				}
+				left = append(left, d[0].ID)
+				continue
+			}
+			i := rng.IntN(len(left))
+			if n, err := x.DeleteIDs(ctx, left[i]); n != 1 || err != nil {
+				t.Fatalf("seed %d: %d deleted: %v", seed, n, err)
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+		matches, err := x.Query(ctx, 12345)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uint64
+		for _, m := range matches {
+			got = append(got, m.ID)
+		}
+		if !slices.Equal(got, left) {
+			t.Fatalf("seed %d, round %d: %d documents are left, not %d", seed, round, len(got), len(left))
+		}
+		for p := range x.Verify(ctx) {
+			t.Errorf("seed %d, round %d: %v", seed, round, p)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -106,7 +106,7 @@ func drawScript(r *rand.Rand, k, length int) *script {
 func (v *variant) open() {
 	v.t.Helper()
 	v.opts = index.Options{
-		FS: v.fs, Plan: v.plan, KeepDuplicates: v.s.keep,
+		FS: v.fs, Plan: v.plan, KeepDuplicates: v.s.keep, Now: v.now,
 		FilterBytes: []int64{0, -1, 64, 1 << 12, 1 << 20}[v.r.IntN(5)],
 		CacheBytes:  []int64{0, 1, 1 << 16}[v.r.IntN(3)],
 		Durability:  []index.Durability{index.Sync, index.NoSync}[v.r.IntN(2)],
@@ -208,7 +208,7 @@ func (v *variant) do(a *act) {
 		n, err = v.x.DeleteBefore(ctx, time.Unix(v.s.start+3600*a.hour, 0))
 		v.say("expired %d", n)
 	case "hour":
-		v.hour()
+		v.hours++
 	case "query":
 		v.query(a)
 	}
@@ -217,16 +217,7 @@ func (v *variant) do(a *act) {
 	}
 }
 
-// hour lets one go by.
-func (v *variant) hour() {
-	v.t.Helper()
-	next := v.x.Stats().NextID
-	v.closed(func() error {
-		setClock(v.t, v.fs, next, v.s.start+3600*v.hours)
-		return nil
-	})
-	v.hours++
-}
+func (v *variant) now() time.Time { return time.Unix(v.s.start+3600*v.hours, 0) }
 
 func (v *variant) query(a *act) {
 	ctx := context.Background()
@@ -255,7 +246,6 @@ func (v *variant) query(a *act) {
 // run returns all that was said, and what is there in the end.
 func (v *variant) run() []string {
 	v.open()
-	v.hour()
 	for i := range v.s.acts {
 		v.do(&v.s.acts[i])
 		v.anyTime()

@@ -100,7 +100,7 @@ func drawDocuments(t *rapid.T, most int) []index.Document {
 }
 
 func (h *history) open(t *rapid.T) {
-	h.opts.FS, h.opts.KeepDuplicates = h.fs, h.m.keep
+	h.opts.FS, h.opts.KeepDuplicates, h.opts.Now = h.fs, h.m.keep, h.m.now
 	h.opts.FilterBytes = rapid.SampledFrom([]int64{0, -1, 64, 1 << 10, 1 << 20}).Draw(t, "filter bytes")
 	h.opts.CacheBytes = rapid.SampledFrom([]int64{0, 1, 1 << 16}).Draw(t, "cache bytes")
 	h.opts.Durability = rapid.SampledFrom([]index.Durability{index.Sync, index.NoSync}).Draw(t, "durability")
@@ -194,29 +194,9 @@ func (h *history) readOnly(t *rapid.T) {
 	h.open(t)
 }
 
-// wait lets some hours go by. The clock of an index never goes back, so an entry in
-// the future does that.
+// wait lets an hour go by, or sets the clock back.
 func (h *history) wait(t *rapid.T) {
-	h.close(t)
-	h.m.second += 3600
-	setClock(t, h.fs, h.m.next+1, h.m.second)
-	h.open(t)
-}
-
-func setClock(t failer, fsys vfs.FS, id uint64, second int64) {
-	s, err := store.Open("ix", store.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := s.NewBatch()
-	batch.SetClock(id, uint64(second))
-	finish, err := s.Apply(batch, true)
-	if err == nil {
-		err = finish()
-	}
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	h.m.second += rapid.SampledFrom([]int64{3600, 3600, 1, -1, -7200}).Draw(t, "seconds")
 }
 
 func (h *history) run(t *rapid.T) { h.compact(t, nil) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -205,16 +206,16 @@ func (b *rebuilding) writeRecords(gone *roaring64.Bitmap) (err error) {
 // writeClock writes the clock as far as it makes sense. Documents from before its first
 // entry count as that old.
 func (b *rebuilding) writeClock() (err error) {
-	any, last := false, uint64(0)
+	any := false
 	scanErr := b.survey.Clock(func(first, second uint64) bool {
-		if first == 0 || first > b.counters.NextID || any && second <= last {
+		if first == 0 || first > b.counters.NextID || second > math.MaxInt64 {
 			b.report.Faults++
 			return true
 		}
 		if !any && b.first != 0 {
 			first = min(first, b.first)
 		}
-		any, last = true, second
+		any = true
 		err = b.r.AddClock(first, second)
 		return err == nil
 	})

@@ -46,6 +46,8 @@ type reference struct {
 	second int64
 }
 
+func (m *reference) now() time.Time { return time.Unix(m.second, 0) }
+
 // arrive gives a document its ID and its time.
 func (m *reference) arrive(d index.Document) index.Document {
 	m.next++

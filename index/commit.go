@@ -102,12 +102,12 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 	if err := x.checkRests(c); err != nil {
 		return nil, err
 	}
-	counters, second := x.counters, max(x.lastSecond, uint64(time.Now().Unix()))
+	counters, second := x.counters, x.lastSecond
 	batch := x.store.NewBatch()
-	if len(c.add) > 0 && second > x.lastSecond {
-		batch.SetClock(counters.NextID, second)
-	} else {
-		second = x.lastSecond
+	if len(c.add) > 0 {
+		if second = x.opts.second(); second != x.lastSecond {
+			batch.SetClock(counters.NextID, second)
+		}
 	}
 	postings := make(map[uint64]*postingChange)
 	for i := range c.remove {
@@ -211,19 +211,21 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		}
 		if gone && !packed {
 			batch.DeletePosting(stored)
+			delete(x.rewrites, stored)
 			vanish = append(vanish, stored)
 			continue
 		}
-		batch.ChangePosting(stored, store.NewIDs(p.added...), store.NewIDs(p.removed...))
-		if packed || len(p.removed) > 0 {
-			continue
-		}
-		there, err := x.isLive(stored)
-		if err != nil {
-			return err
+		there := packed || len(p.removed) > 0
+		if !there {
+			if there, err = x.isLive(stored); err != nil {
+				return err
+			}
 		}
 		if !there {
 			appear = append(appear, stored)
+		}
+		if err := x.writePosting(batch, stored, p, there, packed); err != nil {
+			return err
 		}
 	}
 	permuted := make([]uint64, max(len(appear), len(vanish)))

@@ -9,7 +9,7 @@ import (
 )
 
 // deleteChunk is the number of documents that one commit removes, and scanChunk that
-// of postings that are looked through while everyone else waits.
+// of IDs in postings that are looked through while everyone else waits.
 const (
 	deleteChunk = 1024
 	scanChunk   = 1 << 15
@@ -75,120 +75,120 @@ func (x *Index) remove(ctx context.Context, f *flight, choose func(*store.View, 
 
 // DeleteBefore removes every document that was added before t, to the second, and
 // returns how many there were. It commits 1,024 at a time, so that the writes of others
-// go on in between; cut short, it has removed the oldest and can be called again.
+// go on in between; cut short, it can be called again. It reads an entry for each second in
+// which documents came, and all fingerprints where there are bare documents.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
 	}
 	defer x.end()
-	bound, bare, err := x.boundOf(t)
+	e, bare, err := x.expiredBefore(t)
 	if err != nil {
 		return 0, err
 	}
-	for first, n := uint64(1), deleteChunk; n == deleteChunk; {
-		if n, err = x.removePart(ctx, x.expireRecords(&first, bound), &deleted); err != nil {
+	for left := e.ids; len(left) > 0; {
+		if err = x.removePart(ctx, pickRecords(x, &left), &deleted); err != nil {
 			return deleted, err
 		}
 	}
-	for first, done := uint64(0), !bare; !done; {
-		if _, err = x.removePart(ctx, pickBare(&first, &done, bound-1, func(uint64) bool { return true }), &deleted); err != nil {
+	if bare && len(e.ids) > 0 {
+		if err := x.removeBare(ctx, e.ids[len(e.ids)-1].end-1, e.has, &deleted); err != nil {
 			return deleted, err
 		}
 	}
-	return deleted, x.forgetClock(bound)
+	return deleted, x.forgetClock(e)
 }
 
 // removePart is remove for one commit of a deletion of many, which runs alone. It adds to
 // the number of all that were deleted.
-func (x *Index) removePart(ctx context.Context, choose func(*store.View, *change) error, deleted *int) (int, error) {
+func (x *Index) removePart(ctx context.Context, choose func(*store.View, *change) error, deleted *int) error {
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return err
 	}
 	n, err := x.remove(ctx, &flight{alone: true, done: make(chan struct{})}, choose)
 	*deleted += n
-	return n, err
+	return err
 }
 
-// boundOf returns the first ID that was added at or after t, and whether any
-// document is bare.
-func (x *Index) boundOf(t time.Time) (bound uint64, bare bool, err error) {
-	v, counters, err := x.snapshot()
-	if err != nil {
-		return 0, false, err
-	}
-	defer v.Close()
-	bound, err = v.FirstSince(t, counters.NextID)
-	return bound, counters.Bare > 0, err
-}
-
-// expireRecords picks the next documents with a record and an ID below bound.
-func (x *Index) expireRecords(first *uint64, bound uint64) func(*store.View, *change) error {
+// pickRecords picks the next documents with a record in ranges of IDs, and leaves the
+// ranges that are still to be looked through.
+func pickRecords(x *Index, left *[]idRange) func(*store.View, *change) error {
 	return func(v *store.View, c *change) error {
-		for r, err := range v.Records(*first) {
-			if err != nil {
-				return err
-			}
-			if r.ID >= bound || len(c.remove) == deleteChunk {
-				break
-			}
-			*first = r.ID + 1
-			c.remove = append(c.remove, documentOf(r.ID, r.Record))
-		}
-		for i := range c.remove {
-			if key := c.remove[i].Key; key != "" {
-				if err := c.noteKey(x, key); err != nil {
+		for ; len(*left) > 0; *left = (*left)[1:] {
+			for r, err := range v.Records((*left)[0].first) {
+				if err != nil {
 					return err
 				}
+				if r.ID >= (*left)[0].end {
+					break
+				}
+				if len(c.remove) == deleteChunk {
+					(*left)[0].first = r.ID
+					return c.noteKeys(x)
+				}
+				c.remove = append(c.remove, documentOf(r.ID, r.Record))
 			}
 		}
-		return nil
+		return c.noteKeys(x)
 	}
 }
 
-// pickBare picks the next documents with an ID that is wanted, up to last. Those with
-// a record are gone by now, so every such ID that a posting still has is of a bare one.
-func pickBare(first *uint64, done *bool, last uint64, wanted func(id uint64) bool) func(*store.View, *change) error {
-	return func(v *store.View, c *change) error {
-		scanned := 0
-		for p, err := range v.Postings(*first) {
-			if err != nil {
+// noteKeys is noteKey of what is removed.
+func (c *change) noteKeys(x *Index) error {
+	for i := range c.remove {
+		if key := c.remove[i].Key; key != "" {
+			if err := c.noteKey(x, key); err != nil {
 				return err
 			}
-			*first = p.Stored // again, if the chunk ends within it
-			if scanned++; scanned > scanChunk {
+		}
+	}
+	return nil
+}
+
+// removeBare removes the documents without a record whose ID is wanted, up to last.
+func (x *Index) removeBare(ctx context.Context, last uint64, wanted func(id uint64) bool, deleted *int) error {
+	s := bareScan{last: last, wanted: wanted}
+	for !s.done {
+		if err := x.removePart(ctx, s.pick, deleted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bareScan goes through all postings for bare documents. Those with a record are gone by
+// then, so every ID that is wanted and that a posting still has is of a bare one.
+type bareScan struct {
+	last   uint64
+	wanted func(id uint64) bool
+
+	stored, first uint64 // where to go on: the fingerprint, and the first of its IDs
+	done          bool
+}
+
+// pick picks the next documents, and looks at a bounded number of IDs.
+func (s *bareScan) pick(v *store.View, c *change) error {
+	scanned := 0
+	for p, err := range v.Postings(s.stored) {
+		if err != nil {
+			return err
+		}
+		if p.Stored != s.stored {
+			s.stored, s.first = p.Stored, 0
+		}
+		for id := range p.IDs.From(s.first) {
+			if id > s.last {
+				break
+			}
+			if scanned++; scanned > scanChunk || len(c.remove) == deleteChunk {
+				s.first = id
 				return nil
 			}
-			for id := range p.IDs.All() {
-				if id > last {
-					break
-				}
-				if !wanted(id) {
-					continue
-				}
-				if len(c.remove) == deleteChunk {
-					return nil
-				}
+			if s.wanted(id) {
 				c.remove = append(c.remove, bareDocument(id, p.Stored))
 			}
 		}
-		*done = true
-		return nil
 	}
-}
-
-// forgetClock drops the clock entries that only told of documents below bound.
-func (x *Index) forgetClock(bound uint64) error {
-	batch := x.store.NewBatch()
-	err := x.withView(func(v *store.View) error { return batch.ForgetClock(v, bound) })
-	if err != nil {
-		batch.Close()
-		return err
-	}
-	x.commitMu.Lock() // or Last might go back to this commit from a newer one
-	finish, err := x.store.Apply(batch, x.opts.Durability == Sync)
-	x.commitMu.Unlock()
-	if err != nil {
-		return err
-	}
-	return finish()
+	s.done = true
+	return nil
 }

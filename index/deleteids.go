@@ -21,7 +21,7 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	slices.Sort(ids)
 	var bare []uint64 // IDs that have no record, ascending
 	for chunk := range slices.Chunk(slices.Compact(ids), deleteChunk) {
-		if _, err := x.removePart(ctx, x.pickRecorded(chunk, &bare), &deleted); err != nil {
+		if err := x.removePart(ctx, x.pickRecorded(chunk, &bare), &deleted); err != nil {
 			return deleted, err
 		}
 	}
@@ -33,12 +33,7 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 		_, found := slices.BinarySearch(bare, id)
 		return found
 	}
-	for first, done := uint64(0), false; !done; {
-		if _, err := x.removePart(ctx, pickBare(&first, &done, last, wanted), &deleted); err != nil {
-			return deleted, err
-		}
-	}
-	return deleted, nil
+	return deleted, x.removeBare(ctx, last, wanted, &deleted)
 }
 
 // pickRecorded picks those of some IDs that have a record, and adds the others to bare.
@@ -53,15 +48,8 @@ func (x *Index) pickRecorded(ids []uint64, bare *[]uint64) func(*store.View, *ch
 				*bare = append(*bare, id)
 				continue
 			}
-			document := documentOf(id, r)
-			c.remove = append(c.remove, document)
-			if document.Key == "" {
-				continue
-			}
-			if err := c.noteKey(x, document.Key); err != nil {
-				return err
-			}
+			c.remove = append(c.remove, documentOf(id, r))
 		}
-		return nil
+		return c.noteKeys(x)
 	}
 }

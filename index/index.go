@@ -29,8 +29,9 @@ type Index struct {
 	shingles shingleCache
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
+	rewrites   rewrites
 	counters   store.Counters
-	lastSecond uint64
+	lastSecond uint64 // of the newest entry of the clock
 
 	// For readers. The first two are set before what they tell of becomes visible, the
 	// last one after that.
@@ -47,7 +48,7 @@ type Index struct {
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrRatio, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
-	x := &Index{calls: newCalls()}
+	x := &Index{calls: newCalls(), rewrites: make(rewrites)}
 	if opts != nil {
 		x.opts = *opts
 	}
@@ -114,13 +115,20 @@ func (x *Index) load() error {
 			x.firstRecord.Store(r.ID)
 			break
 		}
-		x.lastSecond, err = v.LastSecond()
+		second, found, err := v.LastSecond()
+		if x.lastSecond = noSecond; found {
+			x.lastSecond = second
+		}
 		return err
 	})
 }
 
-// noRecord as firstRecord says that all documents are bare.
-const noRecord = math.MaxUint64
+// noRecord as firstRecord says that all documents are bare, and noSecond as lastSecond that
+// the clock has no entry.
+const (
+	noRecord = math.MaxUint64
+	noSecond = math.MaxUint64
+)
 
 // startFilters loads and makes, in the background, what says which tables to look at.
 func (x *Index) startFilters() error {

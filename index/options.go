@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -58,6 +59,10 @@ type Options struct {
 	// have the same words. A rule of asking, too. 0: DefaultMaxLengthRatio. Below 0:
 	// lengths are not compared. From there to 1: ErrRatio.
 	MaxLengthRatio float64
+
+	// Now tells the time at which a document is stored, see Document.Added: whole seconds
+	// from 1970 on. It is called by one goroutine at a time. nil: time.Now.
+	Now func() time.Time
 
 	// Durability says when a write counts as done. Default Sync.
 	Durability Durability
@@ -131,6 +136,15 @@ func (o *Options) filterBytes() int64 {
 		return max(o.FilterBytes, 0)
 	}
 	return DefaultFilterBytes
+}
+
+// second is what the clock says, in Unix seconds.
+func (o *Options) second() uint64 {
+	now := time.Now
+	if o.Now != nil {
+		now = o.Now
+	}
+	return uint64(max(now().Unix(), 0))
 }
 
 func (o *Options) maxDistance() int {

@@ -49,6 +49,16 @@ func (b *Batch) ChangePosting(stored uint64, added, removed IDs) {
 	b.keep(b.batch.Merge(b.tableKey(0, stored), value, nil))
 }
 
+// SetPosting writes a live posting whole, in the place of all that was added to it and
+// removed from it, and returns its size.
+func (b *Batch) SetPosting(stored uint64, added, removed IDs) int {
+	value, err := appendChange(b.buffer[:0], added, removed)
+	b.buffer = value
+	b.keep(err)
+	b.keep(b.batch.Set(b.tableKey(0, stored), value, nil))
+	return len(value)
+}
+
 // DeletePosting deletes the posting of a stored fingerprint, and with it the
 // fingerprint's entry in table 0.
 func (b *Batch) DeletePosting(stored uint64) {
@@ -94,17 +104,11 @@ func (b *Batch) SetClock(id, seconds uint64) {
 	b.keep(b.batch.Set(b.uint64Key(clockKeyspace, id), b.buffer, nil))
 }
 
-// ForgetClock drops the clock entries that tell of documents below an ID only. It
-// keeps the newest one.
-func (b *Batch) ForgetClock(v *View, below uint64) error {
-	first, _, found, err := v.clockAt(below)
-	if err != nil || !found {
-		return err
-	}
-	var end [uint64KeyLen]byte
-	putUint64Key(end[:], clockKeyspace, first)
-	b.keep(b.batch.DeleteRange(b.uint64Key(clockKeyspace, 0), end[:], nil))
-	return nil
+// ForgetClock drops the clock entries from one ID to the one before another.
+func (b *Batch) ForgetClock(first, end uint64) {
+	var endKey [uint64KeyLen]byte
+	putUint64Key(endKey[:], clockKeyspace, end)
+	b.keep(b.batch.DeleteRange(b.uint64Key(clockKeyspace, first), endKey[:], nil))
 }
 
 // SetCounters writes the counters.
@@ -133,8 +137,10 @@ func (c *Commit) Wait() error {
 // Apply makes the batch visible to every View opened from now on, and returns
 // finish, which must be called, once: with sync it waits until the batch is
 // durable. Batches become durable in the order in which they were applied. The
-// batch must not be used again. With sync, only one Apply at a time.
+// batch must not be used again. Calls wait for each other.
 func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
+	s.applying.Lock() // Last must not go back to an older commit
+	defer s.applying.Unlock()
 	if err := s.writable(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}

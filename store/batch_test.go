@@ -416,18 +416,17 @@ func TestScanStaysInItsTable(t *testing.T) {
 	}
 }
 
-// TestClock looks for the second of IDs and for the first ID of times, with entries
-// forgotten from below.
+// TestClock looks for the seconds of IDs, which may go backwards, and yields the entries,
+// with some forgotten.
 func TestClock(t *testing.T) {
 	s := openMem(t)
+	entries := [][2]uint64{{1, 100}, {10, 101}, {11, 200}, {500, 150}}
 	b := s.NewBatch()
-	for _, e := range [][2]uint64{{1, 100}, {10, 101}, {11, 200}, {500, 201}} {
+	for _, e := range entries {
 		b.SetClock(e[0], e[1])
 	}
 	apply(t, s, b, true)
-	seconds := map[uint64]int64{1: 100, 9: 100, 10: 101, 11: 200, 499: 200, 500: 201, 1<<64 - 1: 201}
-	first := map[int64]uint64{0: 1, 100: 1, 101: 10, 102: 11, 200: 11, 201: 500, 202: 600}
-	check := func(least uint64) {
+	check := func(seconds map[uint64]int64) {
 		t.Helper()
 		v, err := s.View()
 		if err != nil {
@@ -435,33 +434,35 @@ func TestClock(t *testing.T) {
 		}
 		defer v.Close()
 		for id, want := range seconds {
-			if got, err := v.Added(id); id >= least && (err != nil || got.Unix() != want) {
+			if got, err := v.Added(id); err != nil || got.Unix() != want {
 				t.Errorf("document %d was added %v, %v", id, got.Unix(), err)
 			}
 		}
-		for at, want := range first {
-			if got, err := v.FirstSince(time.Unix(at, 0), 600); err != nil || got != max(want, least) {
-				t.Errorf("first since %d is %d, %v", at, got, err)
+		var got [][2]uint64
+		for e, err := range v.Clock() {
+			if err != nil {
+				t.Fatal(err)
 			}
+			got = append(got, [2]uint64{e.First, uint64(e.Added.Unix())})
 		}
-		if got, err := v.LastSecond(); err != nil || got != 201 {
-			t.Errorf("last second %d, %v", got, err)
+		if !slices.Equal(got, entries) {
+			t.Errorf("the clock has %v, not %v", got, entries)
+		}
+		if got, found, err := v.LastSecond(); err != nil || !found || got != 150 {
+			t.Errorf("last second %d, %v, %v", got, found, err)
 		}
 	}
-	check(1)
-	for _, below := range []uint64{1, 10, 400, 499, 600} {
-		v, err := s.View()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := s.NewBatch()
-		if err := b.ForgetClock(v, below); err != nil {
-			t.Fatal(err)
-		}
-		v.Close()
-		apply(t, s, b, true)
-		check(min(map[uint64]uint64{1: 1, 10: 10, 400: 11, 499: 11, 600: 500}[below], below))
-	}
+	check(map[uint64]int64{1: 100, 9: 100, 10: 101, 11: 200, 499: 200, 500: 150, 1<<64 - 1: 150})
+	b = s.NewBatch()
+	b.ForgetClock(10, 500)
+	apply(t, s, b, true)
+	entries = [][2]uint64{{1, 100}, {500, 150}}
+	check(map[uint64]int64{1: 100, 9: 100, 500: 150})
+	b = s.NewBatch()
+	b.ForgetClock(0, 2)
+	apply(t, s, b, true)
+	entries = entries[1:]
+	check(map[uint64]int64{500: 150})
 	var key [uint64KeyLen]byte
 	putUint64Key(key[:], clockKeyspace, 700)
 	if err := s.db.Set(key[:], binary.BigEndian.AppendUint32(nil, 7), nil); err != nil {
@@ -474,5 +475,10 @@ func TestClock(t *testing.T) {
 	defer v.Close()
 	if _, err := v.Added(700); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a clock entry of 4 bytes: %v", err)
+	}
+	for e, err := range v.Clock() {
+		if (e.First == 700) != errors.Is(err, ErrCorrupt) {
+			t.Errorf("the entry %d: %v", e.First, err)
+		}
 	}
 }

@@ -65,13 +65,7 @@ func (s IDs) Contains(id uint64) bool {
 }
 
 // All yields the IDs in ascending order.
-func (s IDs) All() iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		next := s.Iterator()
-		for id, ok := next(); ok && yield(id); id, ok = next() {
-		}
-	}
-}
+func (s IDs) All() iter.Seq[uint64] { return s.From(0) }
 
 // AppendTo appends the IDs, in ascending order.
 func (s IDs) AppendTo(dst []uint64) []uint64 {
@@ -86,6 +80,24 @@ func (s IDs) AppendTo(dst []uint64) []uint64 {
 			return dst
 		}
 		dst = dst[:len(dst)+n]
+	}
+}
+
+// From yields the IDs from first on, in ascending order.
+func (s IDs) From(first uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if s.bitmap == nil {
+			at, _ := slices.BinarySearch(s.inline, first)
+			for _, id := range s.inline[at:] {
+				if !yield(id) {
+					return
+				}
+			}
+			return
+		}
+		it := s.bitmap.Iterator()
+		for it.AdvanceIfNeeded(first); it.HasNext() && yield(it.Next()); {
+		}
 	}
 }
 

@@ -193,3 +193,26 @@ func TestAppendToGivesWhatAllGives(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsFrom yields the IDs from each place on, of sets in both forms.
+func TestIDsFrom(t *testing.T) {
+	for _, n := range []int{0, 1, 5, 100, 70_000} {
+		var all []uint64
+		for i := range n {
+			all = append(all, 3+5*uint64(i))
+		}
+		ids := NewIDs(slices.Clone(all)...).shrunk()
+		for _, first := range []uint64{0, 3, 4, 8, 400, 65_535, 65_536, 1 << 33, 1<<64 - 1} {
+			at, _ := slices.BinarySearch(all, first)
+			if got := slices.Collect(ids.From(first)); !slices.Equal(got, all[at:]) {
+				t.Errorf("%d IDs from %d on: %d, not %d", n, first, len(got), len(all[at:]))
+			}
+			for id := range ids.From(first) {
+				if id != all[at] {
+					t.Errorf("the first from %d on is %d", first, id)
+				}
+				break
+			}
+		}
+	}
+}

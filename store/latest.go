@@ -32,6 +32,18 @@ func (s *Store) Posting(stored uint64) (ids IDs, err error) {
 	return ids, nil
 }
 
+// LivePosting returns what was added to the posting of a stored fingerprint since the last
+// compaction, and removed from it.
+func (s *Store) LivePosting(stored uint64) (added, removed IDs, err error) {
+	var key [tableKeyLen]byte
+	putTableKey(key[:], tableKeyspace, 0, stored)
+	err = s.get(key[:], func(value []byte) (err error) { added, removed, err = decodeChange(value); return err })
+	if err != nil {
+		return IDs{}, IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
+	}
+	return added.Without(removed), removed, nil
+}
+
 // PackedPosting returns what the last compaction knew of the documents of a stored
 // fingerprint.
 func (s *Store) PackedPosting(stored uint64) (IDs, error) {

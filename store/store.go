@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -60,6 +61,7 @@ type Store struct {
 	unreserve    func()         // gives back to Pebble's cache what cache took of it
 	packed       []*PackedTable // by table; none if generation is 0
 
+	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
 	lastMetrics atomic.Pointer[pebble.Metrics]
 

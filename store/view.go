@@ -204,18 +204,23 @@ func (v *View) clockAt(id uint64) (first, seconds uint64, found bool, err error)
 	if !v.it.SeekLT(v.uint64Key(clockKeyspace, id+1)) || v.it.Key()[0] != clockKeyspace {
 		return 0, 0, false, classify(v.it.Error())
 	}
-	first, err = uint64Of(v.it.Key(), uint64KeyLen)
-	if err != nil {
-		return 0, 0, false, err
+	first, seconds, err = v.clockEntry()
+	return first, seconds, err == nil, err
+}
+
+// clockEntry reads the entry of the clock that the view is at.
+func (v *View) clockEntry() (first, seconds uint64, err error) {
+	if first, err = uint64Of(v.it.Key(), uint64KeyLen); err != nil {
+		return 0, 0, err
 	}
 	value, err := v.it.ValueAndErr()
 	if err != nil {
-		return 0, 0, false, classify(err)
+		return first, 0, classify(err)
 	}
 	if len(value) != 8 {
-		return 0, 0, false, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, first, len(value))
+		return first, 0, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, first, len(value))
 	}
-	return first, binary.BigEndian.Uint64(value), true, nil
+	return first, binary.BigEndian.Uint64(value), nil
 }
 
 // ClockRange returns the IDs from first to the one before end whose documents arrived
@@ -245,29 +250,31 @@ func (v *View) Added(id uint64) (time.Time, error) {
 	return time.Unix(int64(seconds), 0).UTC(), nil
 }
 
-// FirstSince returns the smallest ID, not above next, whose document arrived at
-// or after t; next if there is none. It halves the range of IDs, so it takes
-// some 40 seeks.
-func (v *View) FirstSince(t time.Time, next uint64) (uint64, error) {
-	low, high := uint64(1), next // below low: before t; from high on: not
-	for low < high {
-		middle := low + (high-low)/2
-		_, seconds, found, err := v.clockAt(middle)
-		if err != nil {
-			return 0, err
-		}
-		// Where there is no entry any more, documents have expired.
-		if !found || time.Unix(int64(seconds), 0).Before(t) {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low, nil
+// ClockEntry says that the documents from First to that of the next entry arrived in one
+// second.
+type ClockEntry struct {
+	First uint64 // ID
+	Added time.Time
 }
 
-// LastSecond returns the second of the newest clock entry, 0 if there is none.
-func (v *View) LastSecond() (uint64, error) {
-	_, seconds, _, err := v.clockAt(math.MaxUint64)
-	return seconds, err
+// Clock yields the entries of the clock in the order of the documents; the seconds may go
+// backwards. The view must not be used for anything else meanwhile.
+func (v *View) Clock() iter.Seq2[ClockEntry, error] {
+	return func(yield func(ClockEntry, error) bool) {
+		for ok := v.it.SeekGE(v.uint64Key(clockKeyspace, 0)); ok && v.it.Key()[0] == clockKeyspace; ok = v.it.Next() {
+			first, seconds, err := v.clockEntry()
+			if !yield(ClockEntry{first, time.Unix(int64(seconds), 0).UTC()}, err) || err != nil {
+				return
+			}
+		}
+		if err := v.it.Error(); err != nil {
+			yield(ClockEntry{}, classify(err))
+		}
+	}
+}
+
+// LastSecond returns the second of the newest clock entry, if there is one.
+func (v *View) LastSecond() (seconds uint64, found bool, err error) {
+	_, seconds, found, err = v.clockAt(math.MaxUint64)
+	return seconds, found, err
 }

@@ -1,0 +1,142 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+// TestPostingsAreWrittenWhole: of postings that change again and again, what is to be
+// merged stays little, and they hold what they should.
+func TestPostingsAreWrittenWhole(t *testing.T) {
+	ctx, seed := context.Background(), testseed.Of(t)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	x := openMem(t, Options{Durability: NoSync})
+	const changes = 4000
+	docs := map[fingerprint.Fingerprint][]uint64{}
+	for range changes {
+		fp := fingerprint.Fingerprint(rng.IntN(2)) << 20
+		ids := docs[fp]
+		if len(ids) > 2 && rng.IntN(2) == 0 {
+			i := rng.IntN(len(ids))
+			if n, err := x.DeleteIDs(ctx, ids[i]); n != 1 || err != nil {
+				t.Fatalf("seed %d: %d deleted: %v", seed, n, err)
+			}
+			docs[fp] = slices.Delete(ids, i, i+1)
+			continue
+		}
+		one := []Document{{Fingerprint: fp}}
+		if err := x.Add(ctx, one...); err != nil {
+			t.Fatal(err)
+		}
+		docs[fp] = append(ids, one[0].ID)
+	}
+	for fp, want := range docs {
+		_, removed, err := x.store.LivePosting(uint64(fp))
+		if n := removed.Len(); err != nil || n > leastRewrite/changeBytes {
+			t.Errorf("seed %d: the posting of %v removes %d documents still: %v", seed, fp, n, err)
+		}
+		ids, err := x.store.Posting(uint64(fp))
+		if got := slices.Collect(ids.All()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("seed %d: %v has %v, not %v: %v", seed, fp, got, want, err)
+		}
+	}
+	checkVerified(t, x)
+}
+
+// TestRewritesAreBounded: what is counted of postings does not grow with them.
+func TestRewritesAreBounded(t *testing.T) {
+	r := make(rewrites)
+	for i := range uint64(3 * maxRewrites) {
+		if r.due(i, 1) || len(r) > maxRewrites {
+			t.Fatalf("posting %d of %d is to be written whole", i, len(r))
+		}
+	}
+	if !r.due(1, leastRewrite) {
+		t.Error("a posting that grew much is not to be written whole")
+	}
+	r[1] = growth{size: 1 << 20}
+	for n := 0; !r.due(1, 0); n++ {
+		if n > 1<<20/changeBytes {
+			t.Fatal("a large posting is never written whole")
+		}
+	}
+	if g := r[1]; g.since < 1<<20 {
+		t.Errorf("a large posting is written whole after %d bytes", g.since)
+	}
+}
+
+// BenchmarkExpireOneFingerprint deletes by age what all has one fingerprint, while
+// duplicates of it are asked for.
+func BenchmarkExpireOneFingerprint(b *testing.B) {
+	for _, n := range []int{250_000, 500_000, 1_000_000} {
+		for _, keys := range []bool{false, true} {
+			b.Run(fmt.Sprintf("n=%d/keys=%v", n, keys), func(b *testing.B) {
+				for range b.N {
+					b.StopTimer()
+					x, err := Open(b.TempDir(), &Options{Durability: NoSync})
+					if err != nil {
+						b.Fatal(err)
+					}
+					addCopies(b, x, n, keys)
+					calls, in, stop := askForDuplicates(x)
+					b.StartTimer()
+					deleted, err := x.DeleteBefore(context.Background(), time.Now().Add(time.Hour))
+					b.StopTimer()
+					stop()
+					b.ReportMetric(in.Seconds()*1e3/float64(*calls), "ms/check")
+					if err == nil {
+						err = x.Close()
+					}
+					if deleted < n || err != nil {
+						b.Fatalf("%d deleted of %d: %v", deleted, n, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+const copied = 12345
+
+func addCopies(b *testing.B, x *Index, n int, keys bool) {
+	docs := make([]Document, 100)
+	for i := 0; i < n; i += len(docs) {
+		for j := range docs {
+			docs[j] = Document{Fingerprint: copied}
+			if keys {
+				docs[j].Key = fmt.Sprint(i + j)
+			}
+		}
+		if err := x.Add(context.Background(), docs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// askForDuplicates calls CheckAndAdd once a millisecond until stop is called.
+func askForDuplicates(x *Index) (calls *int, in *time.Duration, stop func()) {
+	calls, in = new(int), new(time.Duration)
+	ending, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ending:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			begun := time.Now()
+			x.CheckAndAdd(context.Background(), Document{Fingerprint: copied})
+			*in += time.Since(begun)
+			*calls++
+		}
+	}()
+	return calls, in, func() { close(ending); <-ended }
+}
