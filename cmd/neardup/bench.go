@@ -12,8 +12,8 @@ import (
 
 var benchCommand = command{
 	name:    "bench",
-	args:    "[-n 10e6] [-k 3] [-only SECTION,...] [-json] | -soak TIME [-index DIR] [-workers 8] [-n 200e3] [-json]",
-	summary: "measure the index on this machine, against sorted arrays in memory; or, with -soak, try it for a time against a model",
+	args:    "[-n 10e6] [-k 3] [-only SECTION,...] [-json]",
+	summary: "measure the index on this machine, against sorted arrays in memory",
 	run:     runBench,
 }
 
@@ -21,16 +21,9 @@ func runBench(ctx context.Context, c *call) error {
 	if bench.IsTask() {
 		return bench.RunTask(ctx, c.in, c.out)
 	}
-	soak := c.soakFlags()
 	o, asJSON, err := c.benchOptions()
 	if err != nil {
 		return err
-	}
-	if soak.time != 0 {
-		return c.runSoak(ctx, soak, o, asJSON)
-	}
-	if soak.given() {
-		return usagef("-index, -workers, -interval and -nosync are for -soak")
 	}
 	begun := time.Now()
 	o.Logf = func(format string, args ...any) {
