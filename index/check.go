@@ -170,7 +170,7 @@ func (w *checking) attempt(ctx context.Context) (finish func() error, err error)
 	if w.change.empty() {
 		return seen.Wait, nil
 	}
-	if len(w.change.remove) > 0 {
+	if len(w.change.remove) > 0 || x.opts.KeepDuplicates {
 		w.restOn()
 	}
 	if finish, err = x.apply(&w.change); err != nil {
@@ -192,7 +192,8 @@ func (w *checking) readers() ([]*reader, error) {
 // restOn lets the change fail if a stored document that a verdict names is gone by
 // then. Flights do not tell: the fingerprint that a recrawl takes out is not known when
 // it begins. Without this, two pages that swap their contents would each be dropped
-// for the other one's earlier self.
+// for the other one's earlier self, and a duplicate that is kept would name a document
+// that was gone before it came.
 func (w *checking) restOn() {
 	for i := range w.verdicts {
 		if of := &w.verdicts[i].Of; of.ID != 0 {

@@ -1,0 +1,92 @@
+package index_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+// length returns how much of something to do: by default, with NEARDUP_CI, with
+// NEARDUP_LONG, or as a variable of the environment says.
+func length(t *testing.T, variable string, usual, ci, long int64) int64 {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	switch {
+	case os.Getenv("NEARDUP_LONG") != "":
+		return long
+	case testing.Short():
+		return usual / 4
+	case os.Getenv("NEARDUP_CI") != "":
+		return ci
+	}
+	return usual
+}
+
+// Eight goroutines make every call there is, with shared keys, scopes and groups of
+// near-duplicates. Every answer is explained by some order of the calls.
+func TestConcurrentHistories(t *testing.T) {
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 60_000, 400_000, 10_000_000)
+	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
+}
+
+// The same, with a disk that takes its time, and the machine stops at any moment. What is
+// left then is what all acknowledged calls and some of those under way make: also what a
+// verdict names, and what a checkpoint holds.
+func TestConcurrentCrashHistories(t *testing.T) {
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CRASH_POINTS", 200, 1500, 10_000)
+	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
+}
+
+// worlds goes through worlds until there was as much of something as is wanted.
+func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) int64, want int64) {
+	var done, calls, n int64
+	for ; done < want && !t.Failed(); n++ {
+		rng := rand.New(rand.NewPCG(seed, uint64(n)))
+		w, err := indextest.NewWorld(rng, crash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 1 + rng.IntN(6) {
+			if err = w.Round(indextest.Plans[rng.IntN(len(indextest.Plans))]); err == nil {
+				err = between(t.Context(), w, rng.IntN(4))
+			}
+			if err != nil {
+				break
+			}
+		}
+		if err := errors.Join(err, w.Index.Close()); err != nil {
+			w.Options.FS = nil
+			t.Fatalf("NEARDUP_SEED=%d, world %d, %+v: %v", seed, n, w.Options, err)
+		}
+		done, calls = done+count(w), calls+w.Calls
+	}
+	t.Logf("NEARDUP_SEED=%d: %d calls in %d worlds, %d of what was wanted", seed, calls, n, done)
+}
+
+// between goes on, opens the index anew, or packs it.
+func between(ctx context.Context, w *indextest.World, what int) error {
+	switch what {
+	case 0:
+		return nil
+	case 1:
+		return w.Between(nil)
+	}
+	return w.Between(func(o index.Options) error {
+		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: o.FS, CacheBytes: o.CacheBytes, FilterBytes: o.FilterBytes})
+		return err
+	})
+}

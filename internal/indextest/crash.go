@@ -1,0 +1,231 @@
+package indextest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/index"
+)
+
+// crashes takes what crashes would leave of a file system while calls go on.
+type crashes struct {
+	disk *vfs.MemFS
+	fs   vfs.FS // disk, slow to sync
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	w       *World
+	running bool
+	taken   []*moment
+	over    chan struct{}
+	waiting sync.WaitGroup
+}
+
+// moment is when the machine stops, by the clock of a World.
+type moment struct {
+	before, after int64 // calls that ended before, or began after, are known to have
+	percent       int   // of what was not synced is left
+	left          *vfs.MemFS
+}
+
+// mostMoments bounds those of a round, which are all in memory.
+const mostMoments = 24
+
+func newCrashes(rng *rand.Rand) *crashes {
+	c := &crashes{disk: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
+	c.fs = errorfs.Wrap(c.disk, c)
+	return c
+}
+
+// String and MaybeError are for errorfs.
+func (c *crashes) String() string { return "crashes" }
+
+// MaybeError takes time for a sync, so that others go on meanwhile, and now and then the
+// machine stops before a write or a sync.
+func (c *crashes) MaybeError(op errorfs.Op) error {
+	c.mu.Lock()
+	if !c.running {
+		c.mu.Unlock()
+		return nil
+	}
+	syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+	pause := time.Duration(c.rng.IntN(1500)) * time.Microsecond
+	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(24) == 0 || syncs && c.rng.IntN(4) == 0
+	c.mu.Unlock()
+	if syncs {
+		time.Sleep(pause)
+	}
+	if stops {
+		c.take()
+	}
+	return nil
+}
+
+func (c *crashes) take() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running || len(c.taken) == mostMoments {
+		return
+	}
+	m := &moment{percent: []int{0, 0, 100, 1 + c.rng.IntN(99)}[c.rng.IntN(4)]}
+	m.before = c.w.clock.Load()
+	m.left = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.percent, RNG: c.rng})
+	m.after = c.w.clock.Add(1)
+	if m.percent == 0 || orderly(m.left, c.w.dir) {
+		c.taken = append(c.taken, m)
+	}
+}
+
+// orderly reports whether the parts of an unsynced change of the folder that are left are
+// those of a file system that keeps their order: a marker does not name a file that is
+// not there.
+func orderly(fs vfs.FS, dir string) bool {
+	manifest, err := atomicfs.ReadMarker(fs, dir, "manifest")
+	if err != nil || manifest == "" {
+		return true
+	}
+	_, err = fs.Stat(fs.PathJoin(dir, manifest))
+	return err == nil
+}
+
+// start and stop are no-ops without crashes.
+func (c *crashes) start(w *World) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.w, c.running, c.taken, c.over = w, true, nil, make(chan struct{})
+	c.mu.Unlock()
+	c.waiting.Go(func() {
+		for {
+			c.mu.Lock()
+			pause := time.Duration(c.rng.IntN(8000)) * time.Microsecond
+			c.mu.Unlock()
+			select {
+			case <-c.over:
+				return
+			case <-time.After(pause):
+				c.take()
+			}
+		}
+	})
+}
+
+func (c *crashes) stop() {
+	if c == nil {
+		return
+	}
+	c.take()
+	close(c.over)
+	c.waiting.Wait()
+	c.mu.Lock()
+	c.running = false
+	c.mu.Unlock()
+}
+
+// check opens what each crash left.
+func (c *crashes) check(w *World) error {
+	if c == nil {
+		return nil
+	}
+	for _, m := range c.taken {
+		if err := w.afterCrash(m); err != nil {
+			return fmt.Errorf("after a crash at %d to %d, with %d %% of what is not synced: %w", m.before, m.after, m.percent, err)
+		}
+		w.Moments++
+	}
+	c.taken = nil
+	runtime.GC() // the clones are most of what there is in memory
+	return nil
+}
+
+// afterCrash compares what a crash left with what was acknowledged.
+func (w *World) afterCrash(m *moment) error {
+	o := w.Options
+	o.FS, o.MustExist = m.left, true
+	x, err := index.Open(w.dir, &o)
+	if err != nil {
+		return err
+	}
+	next := x.Stats().NextID
+	if err := x.Close(); err != nil {
+		return err
+	}
+	left, err := w.lookAt(m.left, w.dir)
+	if err != nil {
+		return err
+	}
+	durable := w.durable(m)
+	for n, s := range w.sites {
+		var calls []*call
+		for _, c := range s.calls {
+			calls, err = survives(calls, c, m, durable, next)
+			if err != nil {
+				return err
+			}
+		}
+		calls = append(calls, &call{kind: documents, site: n, start: m.after + 1, end: afterAll, docs: left[n]})
+		if err := explain(w.rule, s.docs, calls); err != nil {
+			return fmt.Errorf("next ID %d: %w", next, err)
+		}
+	}
+	for _, c := range w.copies {
+		if c.end > m.before {
+			continue
+		}
+		if _, err := w.lookAt(m.left, c.dir); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// durable returns a moment: what ended before it holds after the crash.
+func (w *World) durable(m *moment) int64 {
+	if w.Options.Durability == index.Sync {
+		return m.before
+	}
+	var last int64
+	for _, s := range w.syncs {
+		if s.end <= m.before {
+			last = max(last, s.start)
+		}
+	}
+	return last
+}
+
+// survives adds a call to those that must, or may, have happened before a crash. By the
+// next ID after it the index says itself which of those that gave one did.
+func survives(calls []*call, c *call, m *moment, durable int64, next uint64) ([]*call, error) {
+	acknowledged := c.end <= durable
+	if c.start >= m.after || c.reads() {
+		return calls, nil
+	}
+	cut := *c
+	cut.end = min(c.end, m.after)
+	if ids := c.given(); len(ids) > 0 {
+		happened := slices.Max(ids) < next
+		switch {
+		case happened:
+			return append(calls, &cut), nil
+		case acknowledged:
+			return nil, fmt.Errorf("the next ID is %d, and acknowledged was %v", next, c)
+		case slices.Min(ids) < next:
+			return nil, fmt.Errorf("the next ID is %d, in the middle of %v", next, c)
+		}
+		return calls, nil
+	}
+	if acknowledged {
+		return append(calls, &cut), nil
+	}
+	cut.end = never
+	return append(calls, &cut), nil
+}

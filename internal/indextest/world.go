@@ -1,0 +1,526 @@
+package indextest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// Workers is how many goroutines call the index at a time.
+const Workers = 8
+
+// site is a small part of an index: what happens here has nothing to do with other
+// sites, and each call within has much to do with the others.
+type site struct {
+	scope        string
+	fingerprints []fingerprint.Fingerprint // two groups of near-duplicates
+	shingle      fingerprint.Fingerprint
+	keys         []string
+	docs         Documents // before the calls
+
+	mu    sync.Mutex
+	calls []*call
+	ids   []uint64 // of late, to be deleted or not
+}
+
+// World is an index and what is known of it.
+type World struct {
+	Options index.Options
+	Index   *index.Index
+	Calls   int64 // so far; what a batch holds counts as one each
+	Moments int64 // crashes looked at
+
+	dir   string
+	rng   *rand.Rand
+	rule  Rule
+	clock atomic.Int64
+	sites []*site
+	at    map[place]int // sites by scope and fingerprint
+
+	syncs   []*call // calls of Sync; with mu held
+	mu      sync.Mutex
+	copies  []*checkpoint
+	copied  int
+	crashes *crashes // nil: the file system does not crash
+}
+
+type place struct {
+	scope string
+	fp    fingerprint.Fingerprint
+}
+
+// checkpoint is one that was made while calls went on.
+type checkpoint struct {
+	dir        string
+	start, end int64
+}
+
+// NewWorld opens an index in memory, in a file system that crashes if crash is set.
+func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
+	w := &World{rng: rng, dir: "ix", at: make(map[place]int)}
+	w.Options = index.Options{
+		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
+		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
+		MaxShingleDistance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
+		KeepDuplicates: rng.IntN(4) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.NoSync}[rng.IntN(3)],
+	}
+	if crash {
+		w.crashes = newCrashes(rng)
+		w.Options.FS = w.crashes.fs
+	}
+	return w, w.open()
+}
+
+func (w *World) open() (err error) {
+	if w.Index, err = index.Open(w.dir, &w.Options); err != nil {
+		return err
+	}
+	w.rule = RuleOf(w.Options, w.Index.Plan().MaxDistance)
+	return nil
+}
+
+// Between closes the index, lets do change what is on the disk but not what is stored,
+// and opens it again.
+func (w *World) Between(do func(o index.Options) error) error {
+	err := w.Index.Close()
+	if err == nil && do != nil {
+		err = do(w.Options)
+	}
+	return errors.Join(err, w.open())
+}
+
+// newSites adds n sites. The first of them has the empty scope, and so bare documents.
+func (w *World) newSites(n int) []int {
+	var numbers []int
+	for range n {
+		number := len(w.sites)
+		s := &site{shingle: fingerprint.Fingerprint(w.rng.Uint64()), scope: []string{"", "shared", fmt.Sprint("scope ", number)}[number%3]}
+		for range 2 {
+			base := fingerprint.Fingerprint(w.rng.Uint64())
+			s.fingerprints = append(s.fingerprints, base)
+			for _, bits := range []int{1, 2, 3, 3, 5} {
+				s.fingerprints = append(s.fingerprints, flipped(w.rng.IntN, base, bits))
+			}
+		}
+		for _, fp := range s.fingerprints {
+			w.at[place{s.scope, fp}] = number
+		}
+		pair := CollidingKeys(uint64(number))
+		s.keys = append(pair[:], fmt.Sprint("key ", number), fmt.Sprint("other key ", number))
+		w.sites = append(w.sites, s)
+		numbers = append(numbers, number)
+	}
+	return numbers
+}
+
+// Plan of a round: how many sites are in it, how many calls each worker makes, and how
+// large batches are.
+type Plan struct{ Sites, Calls, Batch int }
+
+// Plans are a few sites under single calls, and many sites under batches that are as
+// large as, and larger than, what the index compares document by document.
+var Plans = []Plan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {200, 4, 250}}
+
+// Round lets all workers call the index, and compares what they were told, what is stored
+// in the end, and what crashes would have left, with the model.
+func (w *World) Round(p Plan) error {
+	sites := w.newSites(max(1, p.Sites/2))
+	for len(sites) < min(p.Sites, len(w.sites)) {
+		if n := w.rng.IntN(len(w.sites)); !slices.Contains(sites, n) {
+			sites = append(sites, n)
+		}
+	}
+	errs := make([]error, Workers)
+	if w.Options.Durability == index.NoSync { // or a crash may go back further than this
+		if err := w.Index.Sync(context.Background()); err != nil {
+			return err
+		}
+	}
+	w.crashes.start(w)
+	var wg sync.WaitGroup
+	for n := range errs {
+		k := &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))), sites: sites, plan: p}
+		wg.Go(func() {
+			for range p.Calls {
+				if errs[n] = k.call(); errs[n] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	w.crashes.stop()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return w.settle()
+}
+
+// settle compares with the model, and begins anew from what is stored.
+func (w *World) settle() error {
+	left, err := w.look(w.Index)
+	if err != nil {
+		return err
+	}
+	var copied [][]Documents
+	for _, c := range w.copies {
+		docs, err := w.lookAt(w.Options.FS, c.dir)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		copied = append(copied, docs)
+	}
+	for n, s := range w.sites {
+		for i, c := range w.copies {
+			s.calls = append(s.calls, &call{kind: documents, site: n, start: c.start, end: c.end, docs: copied[i][n]})
+		}
+		now := w.clock.Add(2)
+		calls := append(slices.Clip(s.calls), &call{kind: documents, site: n, start: now - 1, end: now, docs: left[n]})
+		if err := explain(w.rule, s.docs, calls); err != nil {
+			return err
+		}
+	}
+	if err := w.crashes.check(w); err != nil {
+		return err
+	}
+	for n, s := range w.sites {
+		w.Calls += int64(len(s.calls))
+		s.docs, s.calls, s.ids = left[n], nil, nil
+		for _, d := range s.docs {
+			s.ids = append(s.ids, d.ID)
+		}
+	}
+	for _, c := range w.copies {
+		if err := w.Options.FS.RemoveAll(c.dir); err != nil {
+			return err
+		}
+	}
+	w.syncs, w.copies = nil, nil
+	return nil
+}
+
+// look returns what each site holds, and an error if the index is not in order.
+func (w *World) look(x *index.Index) ([]Documents, error) {
+	for p := range x.Verify(context.Background()) {
+		return nil, fmt.Errorf("Verify: %v", p)
+	}
+	sites, total, err := w.documents(context.Background(), x)
+	if err != nil {
+		return nil, err
+	}
+	if stats := x.Stats(); stats.Documents != uint64(total) {
+		return nil, fmt.Errorf("%d documents, by the counters %d", total, stats.Documents)
+	}
+	return sites, nil
+}
+
+// lookAt opens an index and looks at it.
+func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, err error) {
+	o := w.Options
+	o.FS, o.MustExist = fs, true
+	x, err := index.Open(dir, &o)
+	if err != nil {
+		return nil, err
+	}
+	sites, err = w.look(x)
+	return sites, errors.Join(err, x.Close())
+}
+
+func (w *World) documents(ctx context.Context, x *index.Index) (sites []Documents, total int, err error) {
+	sites = make([]Documents, len(w.sites))
+	for d, err := range x.Documents(ctx) {
+		if err != nil {
+			return nil, 0, err
+		}
+		n, known := w.at[place{d.Scope, d.Fingerprint}]
+		if !known {
+			return nil, 0, fmt.Errorf("%+v was never added", d)
+		}
+		sites[n] = append(sites[n], d)
+		total++
+	}
+	for _, docs := range sites {
+		slices.SortFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return sites, total, nil
+}
+
+// worker is one of the goroutines that call the index.
+type worker struct {
+	w     *World
+	rng   *rand.Rand
+	sites []int
+	plan  Plan
+}
+
+func (k *worker) site() (int, *site) {
+	n := k.sites[k.rng.IntN(len(k.sites))]
+	return n, k.w.sites[n]
+}
+
+// draw makes up a document of a site.
+func (k *worker) draw(s *site) index.Document {
+	d := index.Document{Scope: s.scope, Fingerprint: s.fingerprints[k.rng.IntN(len(s.fingerprints))]}
+	if k.rng.IntN(4) > 0 {
+		d.Key = s.keys[k.rng.IntN(len(s.keys))]
+	}
+	if k.rng.IntN(3) == 0 {
+		d.Shingle = []fingerprint.Fingerprint{s.shingle, s.shingle, s.shingle ^ 0xf, ^s.shingle}[k.rng.IntN(4)]
+	}
+	if k.rng.IntN(3) == 0 {
+		d.Length = []int{100, 100, 120, 300}[k.rng.IntN(4)]
+	}
+	return d
+}
+
+// note keeps calls that have ended.
+func (k *worker) note(start int64, calls ...*call) {
+	end := k.w.clock.Add(1)
+	for _, c := range calls {
+		c.start, c.end = start, end
+		s := k.w.sites[c.site]
+		s.mu.Lock()
+		s.calls = append(s.calls, c)
+		s.ids = append(s.ids, c.given()...)
+		s.mu.Unlock()
+	}
+}
+
+// call makes one call, now and then with a context that ends at any moment: what has
+// failed has not happened.
+func (k *worker) call() error {
+	ctx := context.Background()
+	if k.rng.IntN(16) == 0 {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(k.rng.IntN(400))*time.Microsecond)
+		defer cancel()
+		ctx = limited
+	}
+	start := k.w.clock.Add(1)
+	calls, err := k.draws()(ctx)
+	k.note(start, calls...)
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return err
+}
+
+// draws returns the call to make.
+func (k *worker) draws() func(context.Context) ([]*call, error) {
+	batches := 12
+	if k.plan.Batch > 100 {
+		batches = 120
+	}
+	for _, c := range []struct {
+		often int
+		call  func(context.Context) ([]*call, error)
+	}{
+		{batches, k.checkAndAddBatch},
+		{12, k.add}, {12, k.delete}, {6, k.deleteIDs}, {2, k.deleteBefore},
+		{12, k.query}, {5, k.queryBatch}, {10, k.get}, {2, k.documents}, {3, k.sync}, {1, k.verify}, {1, k.checkpoint},
+	} {
+		if k.rng.IntN(100) < c.often {
+			return c.call
+		}
+	}
+	return k.checkAndAdd
+}
+
+func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	d := k.draw(s)
+	v, err := k.w.Index.CheckAndAdd(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return []*call{{kind: checkAndAdd, site: n, doc: d, verdict: v}}, nil
+}
+
+func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error) {
+	batch := k.w.clock.Add(1)
+	docs, sites := make([]index.Document, 1+k.rng.IntN(k.plan.Batch)), make([]int, k.plan.Batch)
+	for i := range docs {
+		n, s := k.site()
+		docs[i], sites[i] = k.draw(s), n
+	}
+	verdicts, err := k.w.Index.CheckAndAddBatch(ctx, docs)
+	for i, v := range verdicts {
+		calls = append(calls, &call{kind: checkAndAdd, site: sites[i], doc: docs[i], verdict: v, batch: batch})
+	}
+	return calls, err
+}
+
+func (k *worker) add(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	var docs []index.Document
+	for range 1 + k.rng.IntN(3) {
+		docs = append(docs, k.draw(s))
+	}
+	if err := k.w.Index.Add(ctx, docs...); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
+	for i := len(docs) - 2; i >= 0; i-- { // the last of a key counts
+		if docs[i].ID == docs[i+1].ID {
+			docs = slices.Delete(docs, i, i+1)
+		}
+	}
+	return []*call{{kind: add, site: n, docs: docs}}, nil
+}
+
+func (k *worker) delete(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	var keys []string
+	for _, i := range draw(k.rng.IntN, len(s.keys), 1+k.rng.IntN(2)) {
+		keys = append(keys, s.keys[i])
+	}
+	deleted, err := k.w.Index.Delete(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	return []*call{{kind: remove, site: n, keys: keys, n: deleted}}, nil
+}
+
+// deleteIDs deletes a single document, as those with and without a record go one after
+// the other.
+func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	s.mu.Lock()
+	var ids []uint64
+	for range min(1, len(s.ids)) {
+		ids = append(ids, s.ids[k.rng.IntN(len(s.ids))])
+	}
+	s.mu.Unlock()
+	deleted, err := k.w.Index.DeleteIDs(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	return []*call{{kind: removeIDs, site: n, ids: ids, n: deleted}}, nil
+}
+
+// deleteBefore deletes what was added before this second, or long ago.
+func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
+	before := time.Now().Truncate(time.Second).UTC()
+	if k.rng.IntN(4) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 500 { // more than 1,024 would not go at once
+		before = before.Add(-time.Hour)
+	}
+	if _, err := k.w.Index.DeleteBefore(context.Background(), before); err != nil {
+		return nil, err
+	}
+	for n, s := range k.w.sites {
+		calls = append(calls, &call{kind: expire, site: n, before: before})
+		if s.scope == "" {
+			calls = append(calls, &call{kind: expire, site: n, before: before, bare: true})
+		}
+	}
+	return calls, nil
+}
+
+// asked returns a call of Query for a site, and its options.
+func (k *worker) asked() (*call, []index.QueryOption) {
+	n, s := k.site()
+	c := &call{kind: query, site: n, within: k.w.rule, limit: k.rng.IntN(3)}
+	c.within.MaxDistance = k.rng.IntN(k.w.rule.MaxDistance + 1)
+	return c, []index.QueryOption{index.InScope(s.scope), index.Limit(c.limit), index.MaxDistance(c.within.MaxDistance)}
+}
+
+func (k *worker) query(ctx context.Context) ([]*call, error) {
+	c, opts := k.asked()
+	like := k.draw(k.w.sites[c.site])
+	if like.Shingle != 0 {
+		opts = append(opts, index.Shingle(like.Shingle))
+	}
+	if like.Length != 0 {
+		opts = append(opts, index.Length(like.Length))
+	}
+	matches, err := k.w.Index.Query(ctx, like.Fingerprint, opts...)
+	if err != nil {
+		return nil, err
+	}
+	c.asked, c.matches = []index.Document{like}, [][]index.Match{matches}
+	return []*call{c}, nil
+}
+
+func (k *worker) queryBatch(ctx context.Context) ([]*call, error) {
+	c, opts := k.asked()
+	s := k.w.sites[c.site]
+	var fps []fingerprint.Fingerprint
+	for range 1 + k.rng.IntN(20) {
+		fps = append(fps, k.draw(s).Fingerprint)
+		c.asked = append(c.asked, index.Document{Scope: s.scope, Fingerprint: fps[len(fps)-1]})
+	}
+	for a, err := range k.w.Index.QueryBatch(ctx, fps, opts...) {
+		if err != nil {
+			return nil, err
+		}
+		c.matches = append(c.matches, a.Matches)
+	}
+	return []*call{c}, nil
+}
+
+func (k *worker) get(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	c := &call{kind: get, site: n, keys: []string{s.keys[k.rng.IntN(len(s.keys))]}}
+	d, found, err := k.w.Index.Get(ctx, c.keys[0])
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		c.docs = []index.Document{d}
+	}
+	return []*call{c}, nil
+}
+
+func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
+	sites, _, err := k.w.documents(ctx, k.w.Index)
+	for n, docs := range sites {
+		calls = append(calls, &call{kind: documents, site: n, docs: docs})
+	}
+	return calls, err
+}
+
+func (k *worker) sync(context.Context) ([]*call, error) {
+	c := &call{start: k.w.clock.Add(1)}
+	if err := k.w.Index.Sync(context.Background()); err != nil {
+		return nil, err
+	}
+	c.end = k.w.clock.Add(1)
+	k.w.mu.Lock()
+	k.w.syncs = append(k.w.syncs, c)
+	k.w.mu.Unlock()
+	return nil, nil
+}
+
+func (k *worker) verify(ctx context.Context) ([]*call, error) {
+	for p := range k.w.Index.Verify(ctx) {
+		if ctx.Err() == nil {
+			return nil, fmt.Errorf("Verify, while others write: %v", p)
+		}
+	}
+	return nil, nil
+}
+
+func (k *worker) checkpoint(ctx context.Context) ([]*call, error) {
+	k.w.mu.Lock()
+	k.w.copied++
+	c := &checkpoint{dir: fmt.Sprint("copy", k.w.copied), start: k.w.clock.Add(1)}
+	k.w.mu.Unlock()
+	if err := k.w.Index.Checkpoint(ctx, c.dir); err != nil {
+		return nil, err
+	}
+	c.end = k.w.clock.Add(1)
+	k.w.mu.Lock()
+	k.w.copies = append(k.w.copies, c)
+	k.w.mu.Unlock()
+	return nil, nil
+}
