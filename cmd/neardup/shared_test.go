@@ -25,20 +25,24 @@ func sharedData(t *testing.T) string {
 	return dir
 }
 
-// Over real archives and pages every record is accounted for, every document gets
-// one verdict, and a second run over the same index knows what was stored and finds
-// the same duplicates.
-func TestRealDocuments(t *testing.T) {
-	data := sharedData(t)
+// Over archives and pages, of our own and real ones, every record is accounted for, every
+// document gets one verdict, and a second run over the same index knows what was stored and
+// finds the same duplicates.
+func TestDocumentsTwice(t *testing.T) {
+	t.Run("samples", func(t *testing.T) { dedupTwice(t, "corpus/testdata", "../../testdata/crawl") })
+	t.Run("real", func(t *testing.T) {
+		data := sharedData(t)
+		folders := []string{filepath.Join(data, "warc"), filepath.Join(data, "pages"), filepath.Join(data, "recrawls")}
+		if testing.Short() {
+			folders = folders[:1]
+		}
+		dedupTwice(t, folders...)
+	})
+}
+
+func dedupTwice(t *testing.T, folders ...string) {
 	dir := filepath.Join(t.TempDir(), "ix")
-	args := []string{"dedup", "-index", dir}
-	folders := []string{"warc", "pages", "recrawls"}
-	if testing.Short() {
-		folders = []string{"warc"}
-	}
-	for _, folder := range folders {
-		args = append(args, filepath.Join(data, folder))
-	}
+	args := append([]string{"dedup", "-index", dir}, folders...)
 	first := verdictsOf(t, args, len(folders))
 	stored := exported(t, dir)
 	second := verdictsOf(t, args, len(folders))

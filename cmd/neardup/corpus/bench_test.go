@@ -36,17 +36,17 @@ func BenchmarkRead(b *testing.B) {
 		name   string
 		format Format
 	}{
-		{"warc/aut-example.warc.gz", WARC}, {"pages/docs.jsonl.gz", JSONL}, {"revisions/docs.jsonl.gz", JSONL},
+		{"testdata/sample.warc.gz", WARC}, {"testdata/pages.jsonl.gz", JSONL}, {"warc/aut-example.warc.gz", WARC}, {"pages/docs.jsonl.gz", JSONL}, {"revisions/docs.jsonl.gz", JSONL},
 	} {
 		b.Run(file.name, func(b *testing.B) {
-			stored, err := os.ReadFile(sharedData(b, file.name))
+			stored, err := os.ReadFile(inputPath(b, file.name))
 			if err != nil {
 				b.Fatal(err)
 			}
 			benchmark(b, file.format, stored)
 		})
 		b.Run(strings.TrimSuffix(file.name, ".gz"), func(b *testing.B) {
-			stored, err := os.ReadFile(sharedData(b, file.name))
+			stored, err := os.ReadFile(inputPath(b, file.name))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -171,12 +171,22 @@ func expectDocuments(t *testing.T, path string) (keys []string, contents [][]byt
 	return keys, contents
 }
 
-func TestRealArchives(t *testing.T) {
+// inputPath is the path of a file of real documents, or of one in testdata.
+func inputPath(t testing.TB, name string) string {
+	t.Helper()
+	if strings.HasPrefix(name, "testdata/") {
+		return name
+	}
+	return sharedData(t, name)
+}
+
+func TestArchives(t *testing.T) {
 	for name, documents := range map[string]int{
-		"aut-example.warc.gz": 129, "pywb-iana.warc.gz": 16, "whirlwind.warc.gz": 1, "whirlwind.warc.wet.gz": 1,
+		"testdata/sample.warc.gz": 13, "testdata/sample.wet.gz": 6,
+		"warc/aut-example.warc.gz": 129, "warc/pywb-iana.warc.gz": 16, "warc/whirlwind.warc.gz": 1, "warc/whirlwind.warc.wet.gz": 1,
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := sharedData(t, "warc/"+name)
+			path := inputPath(t, name)
 			records, totals := readAll(t, Options{}, path)
 			var all int64
 			for kind, n := range countTypes(t, path) {
@@ -203,13 +213,13 @@ func TestRealArchives(t *testing.T) {
 	}
 }
 
-func TestRealJSONLines(t *testing.T) {
+func TestJSONLinesOfPages(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		kind Kind
-	}{{"pages/docs.jsonl.gz", HTML}, {"recrawls/docs.jsonl.gz", HTML}, {"revisions/docs.jsonl.gz", Text}} {
+	}{{"testdata/pages.jsonl.gz", HTML}, {"testdata/texts.jsonl.gz", Text}, {"pages/docs.jsonl.gz", HTML}, {"recrawls/docs.jsonl.gz", HTML}, {"revisions/docs.jsonl.gz", Text}} {
 		t.Run(test.name, func(t *testing.T) {
-			path := sharedData(t, test.name)
+			path := inputPath(t, test.name)
 			f, err := os.Open(path)
 			if err != nil {
 				t.Fatal(err)
