@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -198,6 +199,64 @@ func (o *Options) name() string {
 		add("short", strconv.Itoa(n))
 	}
 	return strings.Join(parts, " ")
+}
+
+// ParseAnalyzer makes the Analyzer of a name that [Analyzer.Name] gave. Names of
+// another version are errors, and those with a Weigher, a Stemmer, stop words or
+// phrases, of which a name says too little. The error wraps [ErrOptions].
+func ParseAnalyzer(name string) (*Analyzer, error) {
+	fail := func(format string, args ...any) (*Analyzer, error) {
+		return nil, fmt.Errorf("%w: analyzer %q: "+format, append([]any{ErrOptions, name}, args...)...)
+	}
+	parts := strings.Split(name, " ")
+	if parts[0] != version {
+		return fail("this version of the package is %q", version)
+	}
+	var o Options
+	for _, part := range parts[1:] {
+		key, value, _ := strings.Cut(part, "=")
+		if err := o.set(key, value); err != nil {
+			return fail("%s: %w", part, err)
+		}
+	}
+	a, err := NewAnalyzer(o)
+	if err != nil {
+		return nil, err
+	}
+	if a.Name() != name {
+		return fail("its name would be %q", a.Name())
+	}
+	return a, nil
+}
+
+// set is the reverse of name for one part.
+func (o *Options) set(key, value string) (err error) {
+	named := func(names []string) int {
+		i := slices.Index(names, value)
+		if i < 0 {
+			err = fmt.Errorf("want one of %s", strings.Join(names, ", "))
+		}
+		return i
+	}
+	switch key {
+	case "window":
+		o.Window, err = strconv.Atoi(value)
+	case "weight":
+		o.Weight = Weight(named(weightNames[:]))
+	case "cap":
+		o.Cap, err = strconv.Atoi(value)
+	case "hash":
+		o.Hash = Hash(named(hashNames[:]))
+	case "seed":
+		o.Seed, err = strconv.ParseUint(value, 16, 64)
+	case "short":
+		if o.ShortWords, err = strconv.Atoi(value); o.ShortWords == 0 {
+			o.ShortWords = -1
+		}
+	default:
+		err = errors.New("it cannot be made from its name")
+	}
+	return err
 }
 
 const (

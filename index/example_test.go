@@ -20,11 +20,11 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
+	signer, err := page.NewSigner(page.Options{}, fingerprint.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	x, err := index.Open(filepath.Join(dir, "pages"), &index.Options{Analyzer: analyzer.Name()})
+	x, err := index.Open(filepath.Join(dir, "pages"), &index.Options{Analyzer: signer.Name()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,9 +36,12 @@ func Example() {
 		{"http://b.example/", "<p>The museum is closed on Mondays.</p>"},
 		{"http://b.example/", "<p>The museum is closed on Tuesdays.</p>"},
 	} {
-		s, err := page.Signature(analyzer, []byte(p.html), "text/html; charset=utf-8", page.Options{})
-		if err != nil {
+		s, err := signer.Sign("text/html; charset=utf-8", []byte(p.html))
+		if err != nil { // an image, for instance
 			log.Fatal(err)
+		}
+		if s.Features == 0 {
+			continue // no text, so nothing to compare
 		}
 		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle, Length: s.Features})
 		if err != nil {

@@ -168,7 +168,7 @@ func (p *pipeline) analyze(a *analyzer) {
 			i.unparsed = nil
 		}
 		if i.err == nil && i.record.Skip == nil {
-			i.signature, i.err = a.signature(&i.record)
+			i.signature = a.signature(&i.record)
 		}
 		i.record.Content = nil
 		p.bytes.Release(weight)

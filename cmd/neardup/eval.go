@@ -177,12 +177,9 @@ func signer(analyzers []*analyzer) eval.Sign {
 			}
 			return sigs, nil
 		}
-		text, err := analyzers[0].textOf(r)
-		if err != nil {
-			return nil, err
-		}
+		text := analyzers[0].Text(kindOf(r), r.ContentType, r.Content)
 		for i, a := range analyzers {
-			sigs[i] = a.text.Text(text)
+			sigs[i] = a.Analyzer().Text(text)
 		}
 		return sigs, nil
 	}

@@ -72,10 +72,9 @@ func (f *inputFlags) readerOf(inputs []string) (*corpus.Reader, error) {
 	})
 }
 
-// analyzer makes fingerprints of pages.
+// analyzer makes fingerprints of documents.
 type analyzer struct {
-	text *fingerprint.Analyzer
-	page page.Options
+	*page.Signer
 	name string // what the index records; "" where the inputs bring fingerprints
 }
 
@@ -102,17 +101,16 @@ func (f *inputFlags) seededAnalyzer(seed uint64) (*analyzer, error) {
 	if !known {
 		return nil, usagef("-text is %q, want visible or main", f.text)
 	}
-	text, err := fingerprint.NewAnalyzer(fingerprint.Options{
+	signer, err := page.NewSigner(page.Options{Text: mode}, fingerprint.Options{
 		Window: f.window, Weight: weight, Cap: f.cap, ShortWords: f.shortWords, Seed: seed,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{text: text, page: page.Options{Text: mode}, name: mode.Name() + " " + text.Name()}
 	if f.ready() {
-		a.name = ""
+		return &analyzer{signer, ""}, nil
 	}
-	return a, nil
+	return &analyzer{signer, signer.Name()}, nil
 }
 
 // ready reports whether the inputs bring fingerprints.
@@ -122,21 +120,18 @@ func (f *inputFlags) ready() bool {
 }
 
 // signature returns the signature of a document.
-func (a *analyzer) signature(r *corpus.Record) (fingerprint.Signature, error) {
+func (a *analyzer) signature(r *corpus.Record) fingerprint.Signature {
 	if r.Kind == corpus.Fingerprint {
-		return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}, nil
+		return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}
 	}
-	text, err := a.textOf(r)
-	return a.text.Text(text), err
+	return a.SignKind(kindOf(r), r.ContentType, r.Content)
 }
 
-// textOf returns the text of a document.
-func (a *analyzer) textOf(r *corpus.Record) (string, error) {
+func kindOf(r *corpus.Record) page.Kind {
 	if r.Kind == corpus.HTML {
-		p, err := page.Extract(r.Content, r.ContentType, a.page)
-		return p.Text, err
+		return page.HTML
 	}
-	return page.Plain(r.Content, r.ContentType).Text, nil
+	return page.PlainText
 }
 
 // scopeOf returns the scope of a record as -scope says.

@@ -42,8 +42,7 @@ const (
 var textNames = [...]string{Visible: "visible/2", Main: "main/1"}
 
 // Name identifies the text: two versions of this package that give the same
-// name for a mode give the same text for every page. It goes before the name of
-// the [fingerprint.Analyzer] where an index records how fingerprints were made.
+// name for a mode give the same text for every page. It is a part of [Signer.Name].
 func (m TextMode) Name() string {
 	if int(m) < len(textNames) {
 		return textNames[m]
@@ -54,6 +53,13 @@ func (m TextMode) Name() string {
 // Options of Extract. The zero value is ready to use.
 type Options struct {
 	Text TextMode // default Visible
+}
+
+func (o Options) check() error {
+	if o.Text > Main {
+		return fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", o.Text)
+	}
+	return nil
 }
 
 // Page is what Extract finds.
@@ -73,8 +79,8 @@ type Page struct {
 // Content-Type, or empty. How the encoding is found is told at [Decode].
 // The only error is an Options.Text that this version does not know.
 func Extract(body []byte, contentType string, opts Options) (Page, error) {
-	if opts.Text > Main {
-		return Page{}, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", opts.Text)
+	if err := opts.check(); err != nil {
+		return Page{}, err
 	}
 	decoded, name := Decode(body, contentType)
 	find := visible

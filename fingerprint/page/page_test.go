@@ -3,8 +3,6 @@ package page
 import (
 	"strings"
 	"testing"
-
-	"github.com/neardup/neardup/fingerprint"
 )
 
 func TestVisibleText(t *testing.T) {
@@ -86,21 +84,5 @@ func TestDepth(t *testing.T) {
 		if err != nil || !strings.HasSuffix(got.Text, "end") {
 			t.Errorf("%s nested %d deep: %q, %v", tag, depth, got.Text[:min(len(got.Text), 40)], err)
 		}
-	}
-}
-
-func TestSignature(t *testing.T) {
-	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Repeat("some words of a page that is long enough ", 20)
-	body := "<title>x</title><script>y</script><p>" + strings.ReplaceAll(words, "page", "<b>page</b>")
-	got, err := Signature(analyzer, []byte(body), "", Options{})
-	if want := analyzer.Text(words); err != nil || got != want {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
-	if _, err := Signature(analyzer, nil, "", Options{Text: 9}); err == nil {
-		t.Error("no error for an unknown text mode")
 	}
 }

@@ -27,12 +27,15 @@ func products(t *testing.T, seed uint64, n int) []Page {
 // match. The distance of the unigram fingerprints alone is not enough for that,
 // which the log shows.
 func TestProductsAreDifferentPages(t *testing.T) {
-	analyzer := defaultAnalyzer(t)
+	signer, err := visible.NewSigner(visible.Options{}, fingerprint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	pages := products(t, DefaultSeed, 2000)
 	var sigs []fingerprint.Signature
 	paths := make(map[string]bool)
 	for _, p := range pages {
-		sig, err := visible.Signature(analyzer, p.HTML, "text/html; charset=utf-8", visible.Options{})
+		sig, err := signer.Sign("text/html; charset=utf-8", p.HTML)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,12 +2,11 @@ package corpus
 
 import (
 	"bytes"
-	"net/http"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup/fingerprint"
+	document "github.com/neardup/neardup/fingerprint/page"
 )
 
 // sniffBytes is how much of a file or a document is looked at to tell what it
@@ -120,64 +119,24 @@ func looksLikeFingerprints(head []byte, whole bool) bool {
 }
 
 // sniff tells pages from texts, and both from everything else, by content.
-func sniff(content []byte) (kind Kind, problem string) {
-	media, binary := isBinary(content)
-	switch {
-	case binary:
-		return 0, "not text: " + media
-	case media == "text/html":
+func sniff(content []byte) (kind Kind, problem string) { return classify("", content) }
+
+// classify tells what a document is by what was declared, and by its content
+// where nothing useful was, or where the declaration is plainly wrong. Without
+// content it goes by what was declared alone.
+func classify(contentType string, content []byte) (kind Kind, problem string) {
+	switch kind, err := document.KindOf(contentType, content); {
+	case err != nil:
+		return 0, err.Error()
+	case kind == document.HTML:
 		return HTML, ""
-	case media == "text/xml" && bytes.Contains(content[:min(len(content), sniffBytes)], []byte("<html")):
-		return HTML, ""
-	case media == "text/plain" || isText(content):
-		return Text, ""
 	}
-	return 0, "not text: " + media
+	return Text, ""
 }
 
-// isBinary says whether content that is declared to be text is something
-// else, by its magic number, and what.
-func isBinary(content []byte) (media string, yes bool) {
-	media = mediaType(http.DetectContentType(content))
-	family, _, _ := strings.Cut(media, "/")
-	switch {
-	case media == "application/octet-stream", family == "text":
-		return media, false // without a magic number it may be text in another encoding
-	case media == "application/pdf", media == "application/postscript":
-		return media, true
-	}
-	return media, !isText(content) // "BM" begins bitmaps, and words
-}
+func mediaType(contentType string) string { return document.MediaType(contentType) }
 
-// isText says whether the beginning of content is UTF-8 without control
-// characters.
-func isText(content []byte) bool {
-	content = content[:min(len(content), sniffBytes)]
-	for i := 0; i < len(content); {
-		r, size := utf8.DecodeRune(content[i:])
-		if r == utf8.RuneError && size == 1 && utf8.FullRune(content[i:]) || r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) {
-			return false
-		}
-		i += size
-	}
-	return len(content) > 0
-}
-
-// mediaType is the media type of a Content-Type, lower-case and without its
-// parameters; "unknown" where it is not of the form of one.
-func mediaType(contentType string) string {
-	media, _, _ := strings.Cut(contentType, ";")
-	media, _, _ = strings.Cut(media, ",")
-	media = strings.ToLower(strings.TrimSpace(media))
-	if media == "" {
-		return ""
-	}
-	family, sub, ok := strings.Cut(media, "/")
-	if !ok || !isToken(family) || !isToken(sub) || len(media) > 80 {
-		return "unknown"
-	}
-	return media
-}
+func isText(content []byte) bool { return document.IsText(content) }
 
 // isToken follows RFC 9110, section 5.6.2.
 func isToken(s string) bool {
@@ -187,34 +146,4 @@ func isToken(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// declaredKind is what a media type says of a document: its kind, or that its
-// content must tell (open), or neither.
-func declaredKind(media string) (kind Kind, open bool) {
-	switch media {
-	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
-		return HTML, false
-	case "text/plain", "text/markdown", "text/x-markdown":
-		return Text, false
-	case "", "unknown", "application/octet-stream", "application/unknown", "binary/octet-stream", "*/*":
-		return 0, true
-	}
-	return 0, false
-}
-
-// classify tells what a document is by what was declared, and by its content
-// where nothing useful was, or where the declaration is plainly wrong.
-func classify(media string, content []byte) (kind Kind, problem string) {
-	kind, open := declaredKind(media)
-	if open {
-		return sniff(content)
-	}
-	if kind == 0 {
-		return 0, "not text: " + media
-	}
-	if media, yes := isBinary(content); yes {
-		return 0, "not text: " + media
-	}
-	return kind, ""
 }

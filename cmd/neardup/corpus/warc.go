@@ -176,9 +176,8 @@ func (a *archive) interpret(h recordHeader, b recordBlock) *Unparsed {
 // and to tell what it is.
 func (a *archive) document(p payload, b recordBlock) *Unparsed {
 	skip := func(s Skip) *Unparsed { s.Document = true; return &Unparsed{record: Record{Skip: &s}} }
-	media := mediaType(p.contentType)
-	if kind, open := declaredKind(media); kind == 0 && !open { // it need not be decoded
-		return skip(Skip{Reason: "not text: " + media})
+	if _, problem := classify(p.contentType, nil); problem != "" { // it need not be decoded
+		return skip(Skip{Reason: problem})
 	}
 	if b.size > int64(len(b.content)) {
 		return skip(tooLarge(b.size, a.opts.MaxDocument))
@@ -197,7 +196,7 @@ func (r *Record) take(p payload, limit int64) {
 	bodyDecoders.Put(d)
 	kind, reason := Kind(0), "empty"
 	if problem == nil && len(content) > 0 {
-		kind, reason = classify(mediaType(p.contentType), content)
+		kind, reason = classify(p.contentType, content)
 	}
 	switch {
 	case problem != nil:

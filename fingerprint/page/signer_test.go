@@ -1,0 +1,116 @@
+package page
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+func newSigner(t *testing.T, mode TextMode, o fingerprint.Options) *Signer {
+	t.Helper()
+	s, err := NewSigner(Options{Text: mode}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const png = "\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00"
+
+// The same words as a page, as XHTML and as plain text have one signature; what
+// is neither has an error that says what it is, and what has no words is told apart.
+func TestSign(t *testing.T) {
+	s := newSigner(t, Visible, fingerprint.Options{})
+	const words = "<The> ferry leaves at nine & at noon &amp; & not at five or so."
+	want := s.analyzer.Text("<The> ferry leaves at nine & at noon & & not at five or so.")
+	plain := s.analyzer.Text(words)
+	page := "<html><body><script>no</script><p>&lt;The> ferry <b>leaves</b> at nine & at noon &amp; & not at five or so.</body></html>"
+	for _, test := range []struct {
+		contentType, body string
+		want              fingerprint.Signature
+		media             string // of the error
+	}{
+		{"text/html; charset=utf-8", page, want, ""},
+		{"TEXT/HTML", page, want, ""},
+		{"application/xhtml+xml", "<?xml version='1.0'?>" + page, want, ""},
+		{"", "<!DOCTYPE html>" + page, want, ""},
+		{"application/octet-stream", "<?xml version='1.0'?>" + page, want, ""},
+		{"text/plain", words, plain, ""},
+		{"text/markdown; charset=utf-8", words, plain, ""},
+		{"", words, plain, ""},
+		{"text/html", words, s.analyzer.Text("ferry leaves at nine & at noon & & not at five or so."), ""}, // <The> is a tag
+		{"text/html", "<script>app()</script><div id=root></div>", fingerprint.Signature{Short: true}, ""},
+		{"text/plain", "", fingerprint.Signature{Short: true}, ""},
+		{"image/png", png, fingerprint.Signature{}, "image/png"},
+		{"text/html", png, fingerprint.Signature{}, "image/png"},
+		{"text/plain", "%PDF-1.7\n", fingerprint.Signature{}, "application/pdf"},
+		{"application/json", "{}", fingerprint.Signature{}, "application/json"},
+		{"", png, fingerprint.Signature{}, "image/png"},
+	} {
+		got, err := s.Sign(test.contentType, []byte(test.body))
+		if got != test.want {
+			t.Errorf("%s %.30q: %+v, want %+v", test.contentType, test.body, got, test.want)
+		}
+		if test.media == "" && err != nil || test.media != "" && (!errors.Is(err, ErrNotText) || !strings.HasSuffix(err.Error(), test.media)) {
+			t.Errorf("%s %.30q: error %v, want one of %q", test.contentType, test.body, err, test.media)
+		}
+	}
+}
+
+func TestKindOfHeaderAlone(t *testing.T) {
+	for contentType, want := range map[string]Kind{"text/html": HTML, "text/plain": PlainText, "": 0, "*/*": 0, "nonsense": 0} {
+		if got, err := KindOf(contentType, nil); got != want || err != nil {
+			t.Errorf("%q: %v, %v", contentType, got, err)
+		}
+	}
+	if _, err := KindOf("image/png", nil); !errors.Is(err, ErrNotText) {
+		t.Errorf("image/png: %v", err)
+	}
+}
+
+// A Signer made from a name is the one that gave it.
+func TestParseSigner(t *testing.T) {
+	body := []byte("<nav>menu</nav><p>" + strings.Repeat("some words of a page that is long enough and says what it says ", 20))
+	for _, mode := range []TextMode{Visible, Main} {
+		for _, o := range []fingerprint.Options{
+			{}, {Cap: 5}, {Window: 3}, {Window: 2, Cap: 9}, {Weight: fingerprint.Log}, {Weight: fingerprint.Once, Window: 4},
+			{Seed: 0xabcdef}, {ShortWords: -1}, {ShortWords: 7}, {Hash: fingerprint.HashFNV1}, {Hash: fingerprint.XXH64, Seed: 3},
+		} {
+			s := newSigner(t, mode, o)
+			again, err := ParseSigner(s.Name())
+			if err != nil {
+				t.Errorf("%s: %v", s.Name(), err)
+				continue
+			}
+			if again.Name() != s.Name() || again.SignKind(HTML, "", body) != s.SignKind(HTML, "", body) {
+				t.Errorf("%s came back as %s", s.Name(), again.Name())
+			}
+		}
+	}
+	for _, name := range []string{
+		"", "visible/2", "visible/1 text/3", "visible/2 text/2", "visible/2 text/3 ", "visible/2 text/3 seed=x", "visible/2 text/3 cap=100",
+		"visible/2 text/3 weight=heavy", "visible/2 text/3 stop=0123456789abcdef", "visible/2  text/3", "visible/2 text/3 short=x", "visible/2 text/3 window=-1",
+	} {
+		if s, err := ParseSigner(name); err == nil {
+			t.Errorf("%q was read as %s", name, s.Name())
+		}
+	}
+	if _, err := NewSigner(Options{Text: 9}, fingerprint.Options{}); err == nil {
+		t.Error("no error for an unknown text mode")
+	}
+}
+
+// What Sign analyzes is what Text gives.
+func TestSignerText(t *testing.T) {
+	body := []byte("<title>x</title><nav>menu</nav><p>" + strings.Repeat("some words, 1.000 & &eacute;, of a page\n", 30) + "<footer>about</footer>")
+	for _, s := range []*Signer{newSigner(t, Visible, fingerprint.Options{}), newSigner(t, Main, fingerprint.Options{})} {
+		for _, kind := range []Kind{HTML, PlainText} {
+			got, want := s.SignKind(kind, "", body), s.analyzer.Text(s.Text(kind, "", body))
+			if got != want || got.Features == 0 {
+				t.Errorf("%s, kind %d: %+v, want %+v", s.Name(), kind, got, want)
+			}
+		}
+	}
+}
