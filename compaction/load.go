@@ -201,6 +201,9 @@ func (l *load) read(ctx context.Context, docs iter.Seq2[index.Document, error]) 
 }
 
 func (l *load) take(ctx context.Context, doc *index.Document) error {
+	if err := doc.Validate(); err != nil {
+		return err
+	}
 	id := l.counters.NextID
 	l.counters.NextID++
 	l.counters.Documents++
@@ -211,9 +214,6 @@ func (l *load) take(ctx context.Context, doc *index.Document) error {
 			return err
 		}
 		l.batch = l.batch[:0]
-	}
-	if err := doc.Validate(); err != nil {
-		return err
 	}
 	record := store.Record{Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Length: uint32(doc.Length), Scope: doc.Scope, Key: doc.Key}
 	if record.Bare() {

@@ -312,3 +312,12 @@ func TestPackedPostingThatChangesOften(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfARefusedDocument: what is refused is not counted among what was loaded.
+func TestReportOfARefusedDocument(t *testing.T) {
+	docs := []index.Document{{Fingerprint: 1}, {Fingerprint: 2}, {Length: -1}, {Fingerprint: 3}}
+	r, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil), compaction.LoadOptions{Index: index.Options{FS: vfs.NewMem()}})
+	if !errors.Is(err, index.ErrTooLarge) || r.Loaded != 2 {
+		t.Errorf("%d loaded: %v", r.Loaded, err)
+	}
+}

@@ -139,7 +139,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 			found := checkBatch(t, x, queries)
 			found += checkBatch(t, x, queries, index.MaxDistance(plan.MaxDistance/2), index.Limit(2))
 			found += checkBatch(t, x, queries[:len(queries)/4], index.InScope("a"))
-			found += checkBatch(t, x, queries[:len(queries)/4], index.Shingle(1), index.MaxShingleDistance(0))
+			found += checkBatch(t, x, queries[:len(queries)/4], index.Shingle(1), index.MaxShingleDistance(1))
 			checkBatch(t, x, queries[:1])
 			checkBatch(t, x, nil)
 			if found == 0 {

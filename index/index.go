@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 	"sync"
@@ -61,16 +62,20 @@ func Open(dir string, opts *Options) (*Index, error) {
 		CacheBytes: x.opts.CacheBytes,
 		FS:         x.opts.FS,
 		Logger:     x.opts.Logger,
+		Accept:     x.opts.accept,
 	}
+	var noPlan error // matters only where there is no index yet
 	if !x.opts.ReadOnly && !x.opts.MustExist {
-		plan, err := x.opts.plan()
-		if err != nil {
-			return nil, fmt.Errorf("open index %s: %w", dir, err)
+		var plan *Plan
+		if plan, noPlan = x.opts.plan(); noPlan == nil {
+			storeOptions.Create = &store.Header{Plan: plan.String(), Analyzer: x.opts.Analyzer}
 		}
-		storeOptions.Create = &store.Header{Plan: plan.String(), Analyzer: x.opts.Analyzer}
 	}
 	var err error
 	if x.store, err = store.Open(dir, storeOptions); err != nil {
+		if noPlan != nil && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("open index %s: %w", dir, noPlan)
+		}
 		return nil, err
 	}
 	if err = x.load(); err == nil {
@@ -82,25 +87,18 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// load reads what the index was made with and checks it against the options.
+// load reads what the index was made with.
 func (x *Index) load() error {
 	header := x.store.Header()
 	plan, err := ParsePlan(header.Plan)
 	if err != nil {
-		return fmt.Errorf("%w: recorded plan: %w", ErrCorrupt, err)
+		return err
 	}
 	x.plan, x.counters = plan, x.store.Counters()
 	for _, t := range plan.Tables {
 		x.masks = append(x.masks, t.mask())
 	}
-	first := header.Analyzer == "" && x.opts.Analyzer != "" && x.counters.NextID == 1 && !x.opts.ReadOnly
-	if first {
-		header.Analyzer = x.opts.Analyzer
-	}
-	if err := x.opts.checkAgainst(plan, header.Analyzer); err != nil {
-		return err
-	}
-	if first { // only now: an index that is refused is left as it was
+	if x.opts.setsAnalyzer(header, x.counters) {
 		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
 			return err
 		}

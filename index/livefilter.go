@@ -215,8 +215,12 @@ func (f *liveFilters) growSaved(saved func() (*PrefixFilter, func(func(uint64) b
 	next := &liveSet{tables: f.source.plan.Tables, filters: []*PrefixFilter{filter}, order: []int{0}, capacity: withRoom(count)}
 	next.count.Store(count)
 	f.register(next)
-	if _, err := f.fill(next, rest); err != nil || f.stopped() {
+	n, err := f.fill(next, rest)
+	if err != nil || f.stopped() {
 		return f.stopped(), err
+	}
+	if n > next.capacity { // more came meanwhile, and not all of it was added
+		return false, nil
 	}
 	f.publish(next)
 	return true, nil

@@ -397,3 +397,39 @@ func TestLiveFiltersFit(t *testing.T) {
 		t.Errorf("churn: %d scans", scans)
 	}
 }
+
+// TestSavedFilterIsCompletedOrMadeAnew: where more came since a filter was saved than it is
+// expected, it is not taken with a part of that missing.
+func TestSavedFilterIsCompletedOrMadeAnew(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, since := range []int{0, 100, 5000} {
+		old, more := uniform(rng, 3000), uniform(rng, since)
+		store := newLiveStore(slices.Concat(old, more)...)
+		saved, err := NewKeyFilter(3000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved.AddAll(old)
+		f := newLiveFilters(liveSource{
+			plan: keyPlan, budget: 1 << 20, live: 200, commit: &store.commit, scan: store.scan,
+			saved: func() (*PrefixFilter, func(func(uint64) bool) error, error) {
+				return saved, func(yield func(uint64) bool) error {
+					for _, hash := range more {
+						if !yield(hash) {
+							break
+						}
+					}
+					return nil
+				}, nil
+			},
+			failed: func(err error) { t.Error(err) },
+		})
+		store.settle(errorer{t}, f)
+		for _, hash := range slices.Concat(old, more) {
+			if !f.mayContain(hash) {
+				t.Fatalf("%d since: key hash %016x is stored and not found", since, hash)
+			}
+		}
+		f.close()
+	}
+}

@@ -317,13 +317,15 @@ func (m *machine) query(t *rapid.T) {
 	like := drawDocument(t)
 	k, limit := rapid.IntRange(0, m.model.k).Draw(t, "k"), rapid.IntRange(0, 4).Draw(t, "limit")
 	opts := []QueryOption{MaxDistance(k), Limit(limit), InScope(like.Scope)}
-	rule, only := m.model, false // with the query's limits; only: equal ones
+	rule := m.model // with the limits of the query
 	if rapid.Bool().Draw(t, "with its Shingle") {
 		opts = append(opts, Shingle(like.Shingle))
 		if rapid.Bool().Draw(t, "another limit") {
 			limit := rapid.SampledFrom([]int{0, 13, 15, -1}).Draw(t, "limit of Shingles")
 			opts = append(opts, MaxShingleDistance(limit))
-			rule.shingle, only = limit, limit == 0
+			if limit != 0 {
+				rule.shingle = limit
+			}
 		}
 	} else {
 		like.Shingle = 0
@@ -331,8 +333,11 @@ func (m *machine) query(t *rapid.T) {
 	if rapid.Bool().Draw(t, "with its length") {
 		opts = append(opts, Length(like.Length))
 		if rapid.Bool().Draw(t, "another ratio") {
-			rule.ratio = rapid.SampledFrom(lengthRatios[2:]).Draw(t, "ratio of lengths")
-			opts = append(opts, MaxLengthRatio(rule.ratio))
+			ratio := rapid.SampledFrom(lengthRatios[1:]).Draw(t, "ratio of lengths")
+			opts = append(opts, MaxLengthRatio(ratio))
+			if ratio != 0 {
+				rule.ratio = ratio
+			}
 		}
 	} else {
 		like.Length = 0
@@ -344,9 +349,6 @@ func (m *machine) query(t *rapid.T) {
 	var want []answer
 	for _, d := range m.model.docs {
 		distance := d.Fingerprint.Distance(like.Fingerprint)
-		if only && d.Shingle != 0 && like.Shingle != 0 && (distance > 0 || d.Shingle != like.Shingle) {
-			continue
-		}
 		if d.Scope == like.Scope && distance <= k && rule.matches(&d, &like) {
 			want = append(want, answer{d.ID, distance})
 		}

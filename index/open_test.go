@@ -341,3 +341,68 @@ func TestAddedIsTheIndexsOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedOpenLeavesTheIndex: not a byte of an index of an older format changes when it
+// is refused, not even its format, and what an interrupted compaction left stays.
+func TestRefusedOpenLeavesTheIndex(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "index")
+	if err := os.CopyFS(dir, os.DirFS("../testdata/index-format-1")); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, "incoming", "left")
+	if err := os.Mkdir(filepath.Dir(left), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	format := func() int {
+		x, err := Open(dir, &Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		return x.Stats().Format
+	}
+	for _, opts := range []Options{{MaxDistance: 9}, {Analyzer: "another"}, {Plan: mustPlan(t, Design10, 3)}} {
+		if _, err := Open(dir, &opts); !errors.Is(err, ErrMismatch) {
+			t.Fatalf("%+v: %v", opts, err)
+		}
+		if _, err := os.Stat(left); err != nil || format() != 1 {
+			t.Fatalf("%+v: format %d after it was refused: %v", opts, format(), err)
+		}
+	}
+	x, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil || format() != store.Format {
+		t.Errorf("format %d after it was opened: %v", format(), err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("what a compaction left is there still")
+	}
+}
+
+// TestLimitsAreForNewIndexes: an index that is there opens under limits which no plan
+// keeps; a new one is not made, nor anything else.
+func TestLimitsAreForNewIndexes(t *testing.T) {
+	opts := Options{FS: vfs.NewMem(), Limits: Limits{DiskBytes: 1}}
+	if _, err := Open("index", &opts); !errors.Is(err, ErrPlan) {
+		t.Errorf("a new one: %v", err)
+	}
+	if _, err := opts.FS.Stat("index"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it made something: %v", err)
+	}
+	x := openMem(t, Options{FS: opts.FS})
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x, err := Open("index", &opts)
+	if err != nil {
+		t.Fatalf("one that is there: %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}

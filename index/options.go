@@ -157,6 +157,24 @@ func (o *Options) maxDistance() int {
 	return o.MaxDistance
 }
 
+// accept checks an index against the options, before anything in it changes.
+func (o *Options) accept(header store.Header, counters store.Counters) error {
+	plan, err := ParsePlan(header.Plan)
+	if err != nil {
+		return fmt.Errorf("%w: recorded plan: %w", ErrCorrupt, err)
+	}
+	if o.setsAnalyzer(header, counters) {
+		header.Analyzer = o.Analyzer
+	}
+	return o.checkAgainst(plan, header.Analyzer)
+}
+
+// setsAnalyzer reports whether opening an index records the analyzer: that of one which has
+// none, and no document yet.
+func (o *Options) setsAnalyzer(header store.Header, counters store.Counters) bool {
+	return header.Analyzer == "" && o.Analyzer != "" && counters.NextID == 1 && !o.ReadOnly
+}
+
 // checkAgainst compares what was asked for with what an index was made with.
 func (o *Options) checkAgainst(plan *Plan, analyzer string) error {
 	if o.MaxDistance != 0 && o.maxDistance() != plan.MaxDistance {

@@ -53,12 +53,17 @@ func Length(tokens int) QueryOption { return func(q *query) { q.length = tokens 
 func Lengths(tokens []int) QueryOption { return func(q *query) { q.lengths = tokens } }
 
 // MaxShingleDistance takes the place of Options.MaxShingleDistance for a query with
-// Shingle or Shingles. 0: equal ones only. Below 0: they are not looked at.
-func MaxShingleDistance(limit int) QueryOption { return func(q *query) { q.rule.limit = limit } }
+// Shingle or Shingles. 0: that of the index. Below 0: they are not looked at.
+func MaxShingleDistance(limit int) QueryOption {
+	return func(q *query) { q.rule = q.rule.with(limit, 0) }
+}
 
 // MaxLengthRatio takes the place of Options.MaxLengthRatio for a query with Length or
-// Lengths. Below 0: lengths are not looked at. From there to 1: ErrRatio.
-func MaxLengthRatio(ratio float64) QueryOption { return func(q *query) { q.rule.ratio = ratio } }
+// Lengths. 0: that of the index. Below 0: lengths are not looked at. From there to 1:
+// ErrRatio.
+func MaxLengthRatio(ratio float64) QueryOption {
+	return func(q *query) { q.rule = q.rule.with(0, ratio) }
+}
 
 func (x *Index) query(opts []QueryOption) (query, error) {
 	q := query{k: x.plan.MaxDistance, wanted: wanted{rule: x.rule()}}

@@ -144,14 +144,14 @@ func TestQueryBatchWithShingles(t *testing.T) {
 	const n = 500
 	var fps, shingles []fingerprint.Fingerprint
 	for i := range n {
-		d := Document{Fingerprint: 9, Shingle: fingerprint.Fingerprint(i + 1)}
+		d := Document{Fingerprint: 9, Shingle: fingerprint.Fingerprint(uint64(i+1) * 0x9e3779b97f4a7c15)}
 		if err := x.Add(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 		fps, shingles = append(fps, 9), append(shingles, d.Shingle)
 	}
 	answers := 0
-	for a, err := range x.QueryBatch(ctx, fps, Shingles(shingles), MaxShingleDistance(0)) {
+	for a, err := range x.QueryBatch(ctx, fps, Shingles(shingles), MaxShingleDistance(1)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,5 +243,35 @@ func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
 		if got := test.a.bearsOn(test.b, r); got != test.waits {
 			t.Errorf("%+v on %+v: %v", test.a.prints, test.b.prints, got)
 		}
+	}
+}
+
+// TestLimitsOf0AreThoseOfTheIndex: in Options, in a query and in a join 0 means the same.
+func TestLimitsOf0AreThoseOfTheIndex(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{MaxShingleDistance: 20, MaxLengthRatio: 3})
+	docs := []Document{{Fingerprint: 1, Shingle: 1<<20 - 1, Length: 250}}
+	if err := x.Add(ctx, docs...); err != nil {
+		t.Fatal(err)
+	}
+	asked := []QueryOption{Shingle(1 << 63), Length(100)} // 21 bits of Shingle apart
+	for _, c := range []struct {
+		opts []QueryOption
+		want int
+	}{
+		{nil, 0},
+		{[]QueryOption{MaxShingleDistance(0), MaxLengthRatio(0)}, 0},
+		{[]QueryOption{MaxShingleDistance(21)}, 1},
+		{[]QueryOption{MaxShingleDistance(21), MaxLengthRatio(0)}, 1},
+		{[]QueryOption{MaxShingleDistance(21), MaxLengthRatio(2)}, 0},
+		{[]QueryOption{MaxShingleDistance(-1), MaxLengthRatio(-1)}, 1},
+	} {
+		matches, err := x.Query(ctx, 1, append(slices.Clone(asked), c.opts...)...)
+		if err != nil || len(matches) != c.want {
+			t.Errorf("%d matches, not %d: %v", len(matches), c.want, err)
+		}
+	}
+	if matches, err := x.Query(ctx, 1, Shingle(1<<20-1<<2), Length(100), MaxShingleDistance(0)); err != nil || len(matches) != 1 {
+		t.Errorf("a Shingle 2 bits apart: %d matches: %v", len(matches), err)
 	}
 }

@@ -24,8 +24,13 @@ const pebbleFormat = pebble.FormatValueSeparation
 // Options say how to open a Store. The zero value opens an existing one for
 // reading and writing.
 type Options struct {
-	Create     *Header      // make the store with this header where there is none; nil: it must exist
-	ReadOnly   bool         // refuse writes; Create is then ignored
+	Create   *Header // make the store with this header where there is none; nil: it must exist
+	ReadOnly bool    // refuse writes; Create is then ignored
+
+	// Accept, if not nil, is asked of a store that is there, before anything in it changes:
+	// with an error it is not opened.
+	Accept func(Header, Counters) error
+
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: 512 MiB
 	FS         vfs.FS       // nil: the file system of the machine
 	Logger     *slog.Logger // nil: none
@@ -143,7 +148,10 @@ func (s *Store) load(opts Options) error {
 	case !found:
 		return s.create(*opts.Create)
 	}
-	if !s.readOnly {
+	if opts.Accept != nil {
+		err = opts.Accept(s.header, s.counters)
+	}
+	if err == nil && !s.readOnly {
 		err = errors.Join(s.raiseFormat(), sweepIncoming(s.dir, s.fs))
 	}
 	if err == nil {
