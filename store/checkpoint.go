@@ -131,6 +131,9 @@ func (c *checkpoint) make() error {
 			return err
 		}
 	}
+	if err := writeDigest(c.staging, c.s.fs); err != nil {
+		return err
+	}
 	return c.moveUp()
 }
 
@@ -150,7 +153,7 @@ func (c *checkpoint) copyFiles() error {
 	for _, name := range names {
 		from, to := fsys.PathJoin(c.s.dir, name), fsys.PathJoin(c.staging, name)
 		switch {
-		case name == "LOCK" || name == incomingDir:
+		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, digestName):
 			continue
 		case strings.HasSuffix(name, ".sst"):
 			err = vfs.LinkOrCopy(copying, from, to)
@@ -164,16 +167,25 @@ func (c *checkpoint) copyFiles() error {
 	return nil
 }
 
-// moveUp moves the files to where they belong.
+// moveUp moves the files to where they belong, and the digest last: where it is, there is an index.
 func (c *checkpoint) moveUp() error {
 	fsys := c.s.fs
 	names, err := fsys.List(c.staging)
 	if err != nil {
 		return err
 	}
-	isMarker := func(name string) bool { return strings.HasPrefix(name, markerPrefix) }
-	markers := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isMarker(name) })
-	for _, group := range [][]string{slices.DeleteFunc(names, isMarker), markers} {
+	var groups [3][]string
+	for _, name := range names {
+		group := 0
+		switch {
+		case strings.HasPrefix(name, markerPrefix):
+			group = 1
+		case name == digestName:
+			group = 2
+		}
+		groups[group] = append(groups[group], name)
+	}
+	for _, group := range groups {
 		for _, name := range group {
 			if err := c.ctx.Err(); err != nil {
 				return err

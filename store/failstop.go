@@ -354,14 +354,9 @@ func (w *stopFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, err
 }
 
-// Preallocate is never vital: there are file systems that cannot.
-func (w *stopFile) Preallocate(offset, length int64) (err error) {
-	w.f.change(false, func() error {
-		err = w.File.Preallocate(offset, length)
-		return nil
-	})
-	return err
-}
+// Preallocate does nothing: an index takes the disk that it needs. Pebble would make each log as
+// large as a memtable from its first byte.
+func (w *stopFile) Preallocate(offset, length int64) error { return nil }
 
 func (w *stopFile) Prefetch(offset, length int64) (err error) {
 	w.unlessLeft(func() { err = w.File.Prefetch(offset, length) })

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +59,7 @@ func (s *Store) openGuarded() error {
 	if s.watch == nil {
 		db, err := pebble.Open(s.dir, s.options)
 		s.db = db
-		return classify(err)
+		return s.openError(err)
 	}
 	type opened struct {
 		db  *pebble.DB
@@ -71,10 +74,33 @@ func (s *Store) openGuarded() error {
 	case o := <-done:
 		s.db = o.db
 		s.watch.opening.Store(false)
-		return classify(o.err)
+		return s.openError(o.err)
 	case <-s.watch.stopped:
 		return errors.Join(classify(s.watch.cause), s.leave())
 	}
+}
+
+var tableNumber = regexp.MustCompile(`\b\d{6,}\b`)
+
+// openError names what Pebble's Open says of a file that is missing or too short. There is an index,
+// so no caller may take that for fs.ErrNotExist.
+func (s *Store) openError(err error) error {
+	if errors.Is(err, pebble.ErrDBNotPristine) {
+		return damaged(s.dir, "lacks its marker.format-version file")
+	}
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err == nil || !missing && !strings.Contains(err.Error(), "object size mismatch") {
+		return classify(err)
+	}
+	path := s.fs.PathJoin(s.dir, tableNumber.FindString(err.Error())+".sst")
+	var of *fs.PathError
+	switch {
+	case errors.As(err, &of):
+		return damaged(of.Path, "is missing")
+	case missing:
+		return damaged(path, "is missing")
+	}
+	return damaged(path, "is not as long as it was written")
 }
 
 // closeDB closes Pebble's database, or leaves it behind.
@@ -89,9 +115,15 @@ func (s *Store) closeDB() error {
 	}
 	err := classify(s.guard(s.db.Close))
 	if s.watch != nil && s.watch.hasStopped() {
-		err = errors.Join(err, s.leave())
+		return errors.Join(err, s.leave())
 	}
-	return err
+	if err == nil && !s.readOnly {
+		// Everything is durable as it is; a digest that cannot be written tells of no loss.
+		if err := writeDigest(s.dir, s.fs); err != nil {
+			s.options.Logger.Errorf("no digest of the closed index was written: %v", err)
+		}
+	}
+	return errors.Join(err, s.dirLock.Close())
 }
 
 // leave ends a store that has stopped. Pebble's goroutines and what it has in memory

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // locking is held while a lock is taken and, where that fails, its holder is looked
@@ -24,7 +23,7 @@ func lockDir(dir string, fsys *onceLock) (*pebble.Lock, error) {
 	switch {
 	case err == nil:
 		return lock, nil
-	case fsys.FS != vfs.Default:
+	case fsys.FS != ofMachine:
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
 		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):

@@ -5,8 +5,10 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,5 +146,57 @@ func TestOpenTables(t *testing.T) {
 		if got := openTables(limit); got != want {
 			t.Errorf("%d of %d, want %d", got, limit, want)
 		}
+	}
+}
+
+// TestDiskIsWhatItHolds: no log takes more than what is in it, and none stays that is not needed.
+func TestDiskIsWhatItHolds(t *testing.T) {
+	dir := t.TempDir()
+	allocated := func() (bytes int64, logs int) {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if errors.Is(err, fs.ErrNotExist) { // Pebble has removed it
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
+			if strings.HasSuffix(name, ".log") {
+				logs++
+			}
+		}
+		return bytes, logs
+	}
+	s, err := Open(dir, Options{Create: &Header{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes, _ := allocated(); bytes > 128<<10 {
+		t.Errorf("an empty index takes %d bytes", bytes)
+	}
+	if _, _, err := fillUp(t, s, 1, 2500); err != nil { // 75 MB, five logs
+		t.Fatal(err)
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, logs := allocated(); logs != 1 {
+		t.Errorf("%d logs", logs)
+	}
+	if s, err = Open(dir, Options{}); err != nil { // which removes all that is of no use
+		t.Fatal(err)
+	}
+	defer s.Close()
+	used := int64(s.metrics().DiskSpaceUsage())
+	if bytes, _ := allocated(); bytes > used+256<<10 {
+		t.Errorf("%d bytes on disk for %d", bytes, used)
 	}
 }

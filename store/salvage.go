@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -32,9 +33,7 @@ type Salvage struct {
 // table is damaged, or Pebble cannot open them, everything in them that can be read once
 // more. report gets every fault. Errors: ErrLocked, ctx's, those of the file system.
 func OpenSalvage(ctx context.Context, dir, work string, opts Options, report func(Fault)) (s *Salvage, err error) {
-	if opts.FS == nil {
-		opts.FS = vfs.Default
-	}
+	opts.FS = fileSystem(opts.FS)
 	s = &Salvage{fs: opts.FS, work: work, report: report}
 	lock, err := lockDir(dir, &onceLock{FS: opts.FS})
 	if err != nil {
@@ -146,57 +145,78 @@ func (s *Salvage) copyAll(from, to string) error {
 	if err != nil {
 		return err
 	}
+	was := map[string]*fileDigest{}
+	digests, closed, err := currentDigest(from, s.fs)
+	if err != nil {
+		return err
+	}
+	for i := range digests {
+		if closed {
+			was[digests[i].name] = &digests[i]
+		}
+	}
 	for _, name := range names {
 		source, target := s.fs.PathJoin(from, name), s.fs.PathJoin(to, name)
-		switch _, isLog := logNumber(name); {
-		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, "OPTIONS-"): // Pebble does without
+		switch {
+		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, digestName) || strings.HasPrefix(name, "OPTIONS-"): // Pebble does without
 		case strings.HasSuffix(name, ".sst"):
 			err = vfs.LinkOrCopy(s.fs, source, target)
-		case isLog || strings.HasPrefix(name, "MANIFEST-"):
-			err = s.copyLog(source, target, name)
+		case strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-"):
+			err = s.copyLog(source, target, name, was[name])
 		default:
 			err = vfs.Copy(s.fs, source, target)
 		}
 		if err != nil {
 			return err
 		}
+		delete(was, name)
 	}
-	return nil
+	for name := range was {
+		s.report(Fault{true, "file", []byte(name), damaged(s.fs.PathJoin(from, name), "is missing")})
+	}
+	if len(was) > 0 {
+		return nil
+	}
+	if err = checkLogs(to, s.fs); errors.Is(err, ErrCorrupt) {
+		s.report(Fault{true, "file", []byte("*.log"), err})
+		return nil
+	}
+	return err
 }
 
-// copyLog copies a log or MANIFEST, up to the first damage that cannot be put right.
-func (s *Salvage) copyLog(source, target, name string) error {
-	f, err := s.fs.Open(source)
+// copyLog copies a log or MANIFEST, up to the first damage that cannot be put right. was is what
+// the digest says of it, if it does.
+func (s *Salvage) copyLog(source, target, name string, was *fileDigest) error {
+	data, err := readFile(source, s.fs)
 	if err != nil {
 		return err
 	}
-	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+	l := logData{data, fileNumber(name, "")}
+	mended, end := l.mend()
+	if mended > 0 {
+		s.report(Fault{false, "file", []byte(name), fmt.Errorf("%w: one wrong byte in each of %d chunks: put right", ErrCorrupt, mended)})
 	}
-	for {
-		d, err := damageIn(bytes.NewReader(data), name)
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			break
-		}
-		if d.fixed && data[d.byte] != d.want {
-			s.report(Fault{false, "file", []byte(name), fmt.Errorf("%w: %s: put right", ErrCorrupt, d.what)})
-			data[d.byte] = d.want
-			continue
-		}
-		s.report(Fault{true, "file", []byte(name), fmt.Errorf("%w: byte %d: %s; nothing from there on is saved", ErrCorrupt, d.at, d.what)})
-		data = data[:d.at]
-		break
+	if cut := l.cut(end, was); cut {
+		s.report(Fault{true, "file", []byte(name), fmt.Errorf("%w: it cannot be read at byte %d; nothing from there on is saved", ErrCorrupt, end)})
+		l.data = l.data[:end]
 	}
 	out, err := s.fs.Create(target, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(data)
+	_, err = out.Write(l.data)
 	return errors.Join(err, out.Close())
+}
+
+// cut reports whether something was written behind where reading ends.
+func (l logData) cut(end int, was *fileDigest) bool {
+	switch {
+	case was != nil:
+		return xxhash.Sum64(l.data) != was.sum
+	case l.number == 0:
+		return recordBegins(l.data, int64(end)+1)
+	}
+	return !l.isWhole()
 }
 
 // siftedTable is a file of sorted entries, and how much of it counts.
@@ -235,7 +255,7 @@ func (s *Salvage) sift(ctx context.Context, db *pebble.DB, whole string, opts Op
 	if err == nil {
 		slices.Sort(names)
 		for _, name := range names {
-			if _, isLog := logNumber(name); isLog && err == nil {
+			if strings.HasSuffix(name, ".log") && err == nil {
 				err = s.siftLog(sifted, s.fs.PathJoin(whole, name), name)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -170,30 +169,13 @@ func siftEntry(b *pebble.Batch, kind pebble.InternalKeyKind, key, value []byte) 
 
 // siftLog writes what can be read of a log, which ends where it is damaged.
 func (s *Salvage) siftLog(to *pebble.DB, path, name string) error {
-	f, err := s.fs.Open(path)
+	data, err := readFile(path, s.fs)
 	if err != nil {
 		return err
 	}
-	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	for _, format := range formatsOf(name) {
-		for _, record := range format.records(data) {
-			if !isBatch(record) {
-				continue
-			}
-			b, batch := to.NewBatch(), batchrepr.Read(record)
-			for {
-				kind, key, value, ok, err := batch.Next()
-				if err != nil || !ok {
-					break
-				}
-				if err := siftEntry(b, kind, key, value); err != nil {
-					return errors.Join(err, b.Close())
-				}
-			}
-			if err := to.Apply(b, pebble.NoSync); err != nil {
+	for record := range (logData{data, fileNumber(name, "")}).records {
+		if isBatch(record) {
+			if err := siftBatch(to, record); err != nil {
 				return err
 			}
 		}
@@ -201,30 +183,15 @@ func (s *Salvage) siftLog(to *pebble.DB, path, name string) error {
 	return nil
 }
 
-// records returns the records of a log up to the first chunk that is none.
-func (f chunkFormat) records(data []byte) (records [][]byte) {
-	var record []byte
-	for len(data) > 0 {
-		block := data[:min(len(data), logBlockLen)]
-		data = data[len(block):]
-		for len(block) > 0 {
-			n := f.at(block)
-			if n == 0 {
-				if len(block) < f.header && allZero(block) {
-					break
-				}
-				return records
-			}
-			part := block[6] - f.firstType
-			if part == chunkWhole || part == chunkFirst {
-				record = nil
-			}
-			record = append(record, block[f.header:n]...)
-			if part == chunkWhole || part == chunkLast {
-				records = append(records, record)
-			}
-			block = block[n:]
+func siftBatch(to *pebble.DB, record []byte) error {
+	b, batch := to.NewBatch(), batchrepr.Read(record)
+	for {
+		kind, key, value, ok, err := batch.Next()
+		if err != nil || !ok {
+			return to.Apply(b, pebble.NoSync)
+		}
+		if err := siftEntry(b, kind, key, value); err != nil {
+			return errors.Join(err, b.Close())
 		}
 	}
-	return records
 }

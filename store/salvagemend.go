@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -66,27 +65,4 @@ func (s *Salvage) blocksOf(ctx context.Context, path string, o *pebble.Options) 
 		blocks = append(blocks, f.Handle)
 	}
 	return append(blocks, l.RangeDel), nil
-}
-
-// mendBlock puts right the one wrong byte of a block, if there is one. Behind the block are
-// the kind of its compression (1 B), which the checksum covers, and the checksum (4 B).
-func mendBlock(file []byte, b block.Handle) bool {
-	end := b.Offset + b.Length + 5
-	if b.Length == 0 || end > uint64(len(file)) || end < b.Offset {
-		return false
-	}
-	covered, sum := file[b.Offset:end-4], file[end-4:end]
-	if checksum(covered) == binary.LittleEndian.Uint32(sum) {
-		return false
-	}
-	at, change, found := wrongBit(binary.LittleEndian.Uint32(sum), covered)
-	switch {
-	case !found:
-		return false
-	case at < 4:
-		sum[at] ^= change
-	default:
-		covered[at-6] ^= change // wrongBit counts as for a chunk, whose type is at 6
-	}
-	return checksum(covered) == binary.LittleEndian.Uint32(sum)
 }

@@ -32,7 +32,7 @@ type Options struct {
 	Accept func(Header, Counters) error
 
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: 512 MiB
-	FS         vfs.FS       // nil: the file system of the machine
+	FS         vfs.FS       // nil: the file system of the machine, files 0600, folders 0700
 	Logger     *slog.Logger // nil: none
 }
 
@@ -57,6 +57,7 @@ type Store struct {
 	checkpointFS *checkpointFS
 	watch        *failStop // nil if nothing is written
 	lock         *onceLock
+	dirLock      *pebble.Lock  // our reference to lock, beside Pebble's
 	checkpoints  chan struct{} // has one while one is made
 
 	generation   uint64 // of the packed tables; 0: none
@@ -76,9 +77,7 @@ type Store struct {
 // Open opens the store in dir, or makes it. Errors: fs.ErrNotExist, ErrNotIndex,
 // ErrVersion, ErrLocked, ErrCorrupt, and those of the file system.
 func Open(dir string, opts Options) (*Store, error) {
-	if opts.FS == nil {
-		opts.FS = vfs.Default
-	}
+	opts.FS = fileSystem(opts.FS)
 	if opts.ReadOnly {
 		opts.Create = nil
 	}
@@ -102,14 +101,12 @@ func open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close() // Pebble holds a reference of its own
-
-	if err := checkLogs(dir, opts.FS); err != nil {
-		return nil, err
+	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: held, dirLock: lock}
+	if err := checkFiles(dir, opts.FS); err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
-	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: held}
 	if !s.readOnly {
 		s.watch = newFailStop(opts.FS, dir, func(err error) { s.fail(err) })
 		opts.FS = s.watch
@@ -125,7 +122,7 @@ func open(dir string, opts Options) (*Store, error) {
 		scheduler.paused, scheduler.ending = s.watch.paused, s.watch.ending
 	}
 	if err = s.openGuarded(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, lock.Close())
 	}
 	scheduler.begin()
 	if err = s.load(opts); err != nil {
@@ -167,9 +164,19 @@ func cacheBytes(opts Options) int64 {
 	return DefaultCacheBytes
 }
 
+// cleaner deletes the files that are of no use any more, logs too. Pebble keeps up to four of them to
+// write over, unless its cleaner needs what a file holds, as the one that archives does.
+type cleaner struct {
+	pebble.DeleteCleaner
+	keepsNoLogs
+}
+
+type keepsNoLogs struct{ pebble.ArchiveCleaner } // deeper than DeleteCleaner, whose methods count
+
 func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble.Options {
 	o := &pebble.Options{
 		Cache:              cache,
+		Cleaner:            cleaner{},
 		Comparer:           pebble.DefaultComparer,
 		EventListener:      &pebble.EventListener{DataCorruption: corruptionIsReturned},
 		FileCache:          newFileCache(),
@@ -247,7 +254,7 @@ func makeDir(dir string, fsys vfs.FS) error {
 // onlyName gives every name of a directory of the machine as the same one. Within a
 // process Pebble's lock goes by the name, and the system's lock does not hold.
 func onlyName(dir string, fsys vfs.FS) (string, error) {
-	if fsys != vfs.Default {
+	if fsys != ofMachine {
 		return dir, nil
 	}
 	absolute, err := filepath.Abs(dir)
@@ -280,6 +287,9 @@ func checkUnfinished(dir string, opts Options) error {
 	for _, name := range names {
 		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
 			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
+			if digest, err := readDigest(dir, opts.FS); err != nil || digest != nil {
+				return errors.Join(err, damaged(dir, "lacks its "+markerPrefix+"* file"))
+			}
 			return fmt.Errorf("%w: it holds %q and no database", ErrNotIndex, name)
 		}
 	}

@@ -1,0 +1,487 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+// logOf returns the files of a store that was written to by commits of different sizes:
+// as a crash leaves them, or closed.
+func logOf(t testing.TB, closed bool) *vfs.MemFS { return logWith(t, closed, 40<<10) } // over two blocks
+
+func logWith(t testing.TB, closed bool, largest int) *vfs.MemFS {
+	t.Helper()
+	fsys := vfs.NewCrashableMem()
+	s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range uint64(12) {
+		key := make([]byte, rng.IntN(200)+1)
+		if i == 6 {
+			key = make([]byte, largest)
+		}
+		for j := range key {
+			key[j] = byte(rng.Uint32())
+		}
+		addRecord(t, s, i+1, string(key))
+	}
+	if closed {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return fsys
+	}
+	clone := fsys.CrashClone(vfs.CrashCloneCfg{})
+	s.Close()
+	return clone
+}
+
+func addRecord(t testing.TB, s *Store, id uint64, key string) {
+	t.Helper()
+	b := s.NewBatch()
+	b.SetRecord(id, Record{Fingerprint: id, Key: key})
+	apply(t, s, b, true)
+}
+
+func bytesOf(t testing.TB, fsys vfs.FS, name string) []byte {
+	t.Helper()
+	data, err := readFile(fsys.PathJoin("ix", name), fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func overwrite(t testing.TB, fsys vfs.FS, name string, data []byte) {
+	t.Helper()
+	f, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(bytes.Clone(data)) // under the race detector, it is spoilt then
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logFiles are the logs and the MANIFEST in use.
+func logFiles(t testing.TB, fsys vfs.FS) []string {
+	t.Helper()
+	m, err := currentManifest("ix", fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs, err := neededLogs("ix", m, fsys)
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	names := []string{m.name}
+	for _, l := range logs {
+		names = append(names, logName(uint64(l.Num)))
+	}
+	return names
+}
+
+// refused opens the index in both ways, and sees that it is ErrCorrupt with the name of the file.
+func refused(t *testing.T, fsys vfs.FS, name, what string) {
+	t.Helper()
+	for _, opts := range []Options{{FS: fsys, ReadOnly: true}, {FS: fsys}, {FS: fsys, Create: &Header{}}} {
+		s, err := Open("ix", opts)
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), whatToDo) {
+			t.Errorf("%s of %s: %v", what, name, err)
+		}
+	}
+}
+
+// TestDamagedLogAtRest: whatever is wrong with the log or the MANIFEST of a closed index, Open refuses it.
+func TestDamagedLogAtRest(t *testing.T) {
+	fsys := logOf(t, true)
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 8))
+	for _, name := range logFiles(t, fsys) {
+		whole := bytesOf(t, fsys, name)
+		written, step := len(bytes.TrimRight(whole, "\x00")), 31
+		if testing.Short() {
+			step = 301
+		}
+		for i := rng.IntN(step); i < written; i += step {
+			broken := bytes.Clone(whole)
+			broken[i] ^= byte(1 + rng.IntN(255))
+			overwrite(t, fsys, name, broken)
+			if err := checkFiles("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s, byte %d of %d: %v", name, i, len(whole), err)
+			}
+		}
+		for _, length := range []int{0, 1, written / 2, len(whole) - 1} {
+			overwrite(t, fsys, name, whole[:length])
+			refused(t, fsys, name, fmt.Sprint("the first ", length, " bytes"))
+		}
+		overwrite(t, fsys, name, append(bytes.Clone(whole), 0))
+		refused(t, fsys, name, "one byte more")
+		if err := fsys.Remove("ix/" + name); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, fsys, name, "nothing")
+		overwrite(t, fsys, name, whole)
+	}
+	s, err := Open("ix", Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := records(t, s); n != 12 {
+		t.Errorf("%d records of 12", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDigestIsNoHarm: one that is damaged, missing, or of an earlier close is not heeded.
+func TestDigestIsNoHarm(t *testing.T) {
+	fsys := logOf(t, true)
+	whole := bytesOf(t, fsys, digestName)
+	if digests := parseDigest(whole); len(digests) != 2 || digests[0].name != logFiles(t, fsys)[0] {
+		t.Fatalf("digest %q", whole)
+	}
+	for i := range whole {
+		broken := bytes.Clone(whole)
+		broken[i] ^= 1
+		if d := parseDigest(broken); d != nil {
+			t.Fatalf("byte %d flipped: %v", i, d)
+		}
+		if d := parseDigest(whole[:i]); d != nil {
+			t.Fatalf("%d bytes: %v", i, d)
+		}
+	}
+	n := uint64(12)
+	for what, put := range map[string]func(){
+		"broken":  func() { overwrite(t, fsys, digestName, whole[:20]) },
+		"missing": func() { fsys.Remove("ix/" + digestName) },
+		"before":  func() { overwrite(t, fsys, digestName, whole) },
+	} {
+		put()
+		s, err := Open("ix", Options{FS: fsys})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		n++
+		addRecord(t, s, n, what)
+		if got := records(t, s); got != n {
+			t.Errorf("%s: %d records of %d", what, got, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDigestOfWhatIsOpenedSince: an Open that was cut short has begun another log, and no other
+// MANIFEST. The digest of before does not count then, nor while the index is open.
+func TestDigestOfWhatIsOpenedSince(t *testing.T) {
+	fsys := logOf(t, true)
+	if closed, err := checkDigest("ix", fsys); !closed || err != nil {
+		t.Fatal(closed, err)
+	}
+	overwrite(t, fsys, "999999.log", nil)
+	if closed, err := checkDigest("ix", fsys); closed || err != nil {
+		t.Error("with a newer log:", closed, err)
+	}
+	fsys = logOf(t, true)
+	s, err := Open("ix", Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	addRecord(t, s, 20, "x")
+	if closed, err := checkDigest("ix", fsys); closed || err != nil {
+		t.Error("while it is open:", closed, err)
+	}
+}
+
+// severalLogs returns what a crash leaves of a store that cannot write tables: several logs with all
+// that was written since it was opened, or since the last table. It returns how many records it had.
+func severalLogs(t *testing.T, tableBefore bool) (*vfs.MemFS, uint64) {
+	t.Helper()
+	mem := vfs.NewCrashableMem()
+	var waits atomic.Bool
+	goOn := make(chan struct{})
+	fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if waits.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			<-goOn
+		}
+		return nil
+	}))
+	s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(1)
+	addRecord(t, s, n, "first")
+	if tableBefore {
+		err = s.db.Flush()
+	} else if err = s.Close(); err == nil {
+		s, err = Open("ix", Options{FS: fsys})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits.Store(true)
+	for size := 0; size < 6<<20; size += 60_000 { // the first logs end at 256 KiB, 512 KiB and so on
+		n++
+		addRecord(t, s, n, strings.Repeat("x", 60_000))
+	}
+	clone := mem.CrashClone(vfs.CrashCloneCfg{})
+	close(goOn)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return clone, n
+}
+
+// TestMissingLogAfterCrash: of several logs that a crash leaves, none but the newest can be missing unnoticed.
+func TestMissingLogAfterCrash(t *testing.T) {
+	for _, tableBefore := range []bool{false, true} {
+		fsys, n := severalLogs(t, tableBefore)
+		names := logFiles(t, fsys)[1:]
+		if len(names) < 3 {
+			t.Fatalf("logs %v", names)
+		}
+		for _, name := range names[:len(names)-1] {
+			whole := bytesOf(t, fsys, name)
+			if err := fsys.Remove("ix/" + name); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, fsys, "ix", fmt.Sprint("nothing, with a table before: ", tableBefore, ", of ", name, " among ", names))
+			for _, length := range []int{0, 1, len(whole) / 2, len(whole) - 20} {
+				overwrite(t, fsys, name, whole[:length])
+				if err := openAndClose(fsys); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%d of %d bytes of %s: %v", length, len(whole), name, err)
+				}
+			}
+			overwrite(t, fsys, name, whole)
+		}
+		s, err := Open("ix", Options{FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := records(t, s); got != n {
+			t.Errorf("%d records of %d", got, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func openAndClose(fsys vfs.FS) error {
+	s, err := Open("ix", Options{FS: fsys, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// TestACutLogIsNoDamage: after a crash the last log, and the last record of a MANIFEST, may end anywhere,
+// or be zero from anywhere on, or what another log left in a file that is used again.
+func TestACutLogIsNoDamage(t *testing.T) {
+	fsys := logWith(t, false, 300) // Pebble takes long to look for a flipped bit in a large chunk
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 10))
+	for _, name := range logFiles(t, fsys) {
+		whole := bytesOf(t, fsys, name)
+		stale, from := bytes.Clone(whole), 0
+		for i := range stale {
+			stale[i] ^= byte(i*7 + 1)
+		}
+		written := len(bytes.TrimRight(whole, "\x00"))
+		if strings.HasPrefix(name, "MANIFEST") {
+			from = lastRecord(t, whole)
+		}
+		for range 100 {
+			cut := from + rng.IntN(written-from)
+			zero, used := bytes.Clone(whole), bytes.Clone(whole)
+			clear(zero[cut:])
+			copy(used[cut:], stale[cut:])
+			for what, data := range map[string][]byte{"cut": whole[:cut], "zero": zero, "used again": used} {
+				overwrite(t, fsys, name, data)
+				if err := openAndClose(fsys); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s, %s at byte %d of %d: %v", name, what, cut, written, err)
+				}
+			}
+		}
+		overwrite(t, fsys, name, whole)
+	}
+}
+
+// lastRecord returns where the last record of a MANIFEST begins.
+func lastRecord(t *testing.T, data []byte) (at int) {
+	r := record.NewReader(bytes.NewReader(data), 0)
+	for {
+		begin := r.Offset()
+		next, err := r.Next()
+		if err == io.EOF {
+			return at
+		}
+		if _, err := io.ReadAll(next); err != nil {
+			t.Fatal(err)
+		}
+		at = int(begin)
+	}
+}
+
+// TestDamagedManifestAfterCrash: a byte that is wrong before its last record is damage.
+func TestDamagedManifestAfterCrash(t *testing.T) {
+	fsys, _ := severalLogs(t, true)
+	name := logFiles(t, fsys)[0]
+	whole := bytesOf(t, fsys, name)
+	end := lastRecord(t, whole)
+	if end < 40 {
+		t.Fatalf("%s ends with a record at byte %d", name, end)
+	}
+	for i := range end {
+		broken := bytes.Clone(whole)
+		broken[i] ^= byte(1 << (i % 8))
+		overwrite(t, fsys, name, broken)
+		if err := checkFiles("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("byte %d of %d: %v", i, end, err)
+		}
+	}
+}
+
+// TestMendsEveryFlippedByte of a log or a MANIFEST, as a crash leaves it or closed, for Salvage.
+func TestMendsEveryFlippedByte(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 12))
+	step := 31 // prime to the length of everything
+	if testing.Short() {
+		step = 301
+	}
+	for _, closed := range []bool{false, true} {
+		fsys := logOf(t, closed)
+		for _, name := range logFiles(t, fsys) {
+			l := logData{bytesOf(t, fsys, name), fileNumber(name, "")}
+			whole := bytes.Clone(l.data)
+			mended, end := l.mend()
+			if mended != 0 || !bytes.Equal(l.data, whole) {
+				t.Fatalf("%s is whole, and %d chunks are mended", name, mended)
+			}
+			for i := rng.IntN(step); i < end; i += step {
+				l.data[i] ^= byte(1 + rng.IntN(255))
+				if mended, _ := l.mend(); mended != 1 || !bytes.Equal(l.data, whole) {
+					t.Errorf("%s, closed %v, byte %d of %d: %d chunks mended", name, closed, i, end, mended)
+					copy(l.data, whole)
+				}
+			}
+		}
+	}
+}
+
+// TestMissingOrCutTable: Open says that it is damage, and of which file.
+func TestMissingOrCutTable(t *testing.T) {
+	fsys := logOf(t, true)
+	for id := range uint64(3) { // so that there are several tables
+		s, err := Open("ix", Options{FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		addRecord(t, s, 100+id, "x")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := fsys.List("ix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".sst") })
+	if len(tables) < 2 {
+		t.Fatal(tables)
+	}
+	for _, name := range tables {
+		whole := bytesOf(t, fsys, name)
+		for _, length := range []int{0, 1, len(whole) / 3, len(whole) / 2, len(whole) - 1} {
+			overwrite(t, fsys, name, whole[:length])
+			refused(t, fsys, name, fmt.Sprint("the first ", length, " bytes"))
+		}
+		if err := fsys.Remove("ix/" + name); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, fsys, name, "nothing")
+		overwrite(t, fsys, name, whole)
+	}
+	if err := openAndClose(fsys); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMissingFile: each file of an index is removed in turn. It is damage, or all is there.
+func TestMissingFile(t *testing.T) {
+	fsys := logOf(t, true)
+	names, err := fsys.List("ix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	harmless := []string{}
+	for _, name := range names {
+		whole := bytesOf(t, fsys, name)
+		if err := fsys.Remove("ix/" + name); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open("ix", Options{FS: fsys, ReadOnly: true})
+		switch {
+		case err == nil:
+			harmless = append(harmless, name)
+			if n := records(t, s); n != 12 {
+				t.Errorf("without %s there are %d records of 12", name, n)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		case !errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
+			t.Errorf("without %s: %v", name, err)
+		}
+		overwrite(t, fsys, name, whole)
+	}
+	t.Logf("of %v none misses %v", names, harmless)
+}
+
+// FuzzLog: whatever a log, a MANIFEST or a digest holds, mending it ends, changes nothing twice, and makes
+// nothing worse.
+func FuzzLog(f *testing.F) {
+	for _, closed := range []bool{false, true} {
+		fsys := logOf(f, closed)
+		for _, name := range logFiles(f, fsys) {
+			data := bytesOf(f, fsys, name)
+			f.Add(data[:min(len(data), 40<<10)], uint32(4))
+		}
+	}
+	f.Add(bytesOf(f, logOf(f, true), digestName), uint32(0))
+	f.Fuzz(func(t *testing.T, data []byte, number uint32) {
+		parseDigest(data)
+		recordBegins(data, 0)
+		new(manifest).apply(data)
+		for _, n := range []uint64{0, uint64(number)} {
+			l := logData{bytes.Clone(data), n}
+			before := l.batches()
+			mended, end := l.mend()
+			if again, after := l.mend(); again != 0 || after != end || l.batches() < before || mended == 0 && !bytes.Equal(l.data, data) {
+				t.Fatalf("%d chunks mended, up to byte %d, then %d and %d; %d batches, then %d", mended, end, again, after, before, l.batches())
+			}
+		}
+	})
+}
