@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
 // maxBatch is the number of records that go to the index together.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
 // call is one use of a subcommand: its flags, arguments and streams.

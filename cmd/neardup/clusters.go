@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
 var clustersCommand = command{

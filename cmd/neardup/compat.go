@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/selfjoin"
 )

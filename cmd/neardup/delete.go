@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
 )
 

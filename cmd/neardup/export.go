@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
 )
 

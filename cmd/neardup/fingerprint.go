@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
 var fingerprintCommand = command{

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/selfjoin"
 )

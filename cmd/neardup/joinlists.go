@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/selfjoin"
 )

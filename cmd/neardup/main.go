@@ -17,7 +17,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/neardup/neardup/cmd/neardup/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/scan"
