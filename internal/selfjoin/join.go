@@ -23,6 +23,7 @@ type join struct {
 	found   func(worker int, pairs []Pair) error
 	workers []*worker
 	room    []fp // for large groups
+	least   int  // minLarge, less in tests
 
 	stop  atomic.Bool
 	mu    sync.Mutex
@@ -63,7 +64,7 @@ func newJoin(k, workers int, found func(worker int, pairs []Pair) error) *join {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	j := &join{k: k, found: found}
+	j := &join{k: k, found: found, least: minLarge}
 	for i := range workers {
 		j.workers = append(j.workers, &worker{join: j, number: i})
 	}
@@ -90,7 +91,7 @@ func (j *join) parallel(f func(w *worker)) {
 }
 
 const (
-	// minLarge: from here on a group is worth all workers together.
+	// minLarge is the least number of fingerprints that all workers take on together.
 	minLarge = 1 << 14
 	// minShare: a part is large if it is more than this share of a worker's.
 	minShare = 4
@@ -155,7 +156,7 @@ func (j *join) roomFor(was []fp, change bool) []fp {
 // all workers together.
 func (j *join) parts(fps []fp, ends []int, c constraint, large func(begin, end int)) {
 	const atOnce = 16
-	threshold := max(minLarge, len(fps)/(minShare*len(j.workers)))
+	threshold := max(j.least, len(fps)/(minShare*len(j.workers)))
 	var next atomic.Int64
 	j.parallel(func(w *worker) {
 		for {

@@ -33,6 +33,10 @@ func TestPlacesAreWhereTheCopiesAre(t *testing.T) {
 			}
 			pairs += uint64(len(want[f])) * uint64(len(want[f])-1) / 2
 		}
+		counted := sortedSet(t, slices.Clone(s.fps)).Counted(func(node Node) int { return len(places.Of(node)) })
+		if counted.Total() != n || !slices.Equal(counted.repeats, s.repeats) {
+			t.Errorf("seed %d, n = %d: counted again, %d of %v", seed, n, counted.Total(), counted.repeats)
+		}
 		if s.EqualPairs() != pairs {
 			t.Errorf("seed %d, n = %d: %d pairs of equals, want %d", seed, n, s.EqualPairs(), pairs)
 		}

@@ -1,0 +1,138 @@
+package selfjoin
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+// joinOf returns a join of some workers, and its pairs once it has finished.
+func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
+	var found []Pair
+	var mu sync.Mutex
+	j = newJoin(k, workers, func(_ int, pairs []Pair) error {
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, pairs...)
+		return nil
+	})
+	return j, func(t *testing.T) []Pair {
+		t.Helper()
+		if err := j.finish(); err != nil {
+			t.Fatal(err)
+		}
+		return sorted(found)
+	}
+}
+
+// TestLargeGroupsWithinLargeGroups has all workers take on parts of parts, as they do
+// with millions.
+func TestLargeGroupsWithinLargeGroups(t *testing.T) {
+	seed := testseed.Of(t)
+	for _, shape := range shapes {
+		r := rand.New(rand.NewPCG(seed, 21))
+		for _, k := range []int{3, 6} {
+			fps := shape.make(r, 600)
+			slices.Sort(fps)
+			fps = slices.Compact(fps)
+			want := naive(fps, k)
+			for _, workers := range []int{1, 3} {
+				for _, change := range []bool{false, true} {
+					j, pairs := joinOf(k, workers)
+					j.least = 1
+					group := slices.Clone(fps)
+					j.large(group, make([]fp, len(group)), constraint{free: ^fp(0), budget: k}, change)
+					if got := pairs(t); !slices.Equal(got, want) {
+						t.Fatalf("seed %d, %s, k = %d, %d workers, change %v: %s", seed, shape.name, k, workers, change, difference(got, want))
+					}
+					if !change && !slices.Equal(group, fps) {
+						t.Fatalf("seed %d, %s, k = %d: the order was changed", seed, shape.name, k)
+					}
+					if slices.Sort(group); !slices.Equal(group, fps) {
+						t.Fatalf("seed %d, %s, k = %d: other fingerprints are left", seed, shape.name, k)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestComparedGroups: more than one tile, by one worker and by all.
+func TestComparedGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 22))
+	for _, n := range []int{tileLen - 1, tileLen, tileLen + 1, 2*tileLen + 10} {
+		center := fp(r.Uint64())
+		fps := fill(n, func(int, []fp) fp { return flipped(r, center, r.IntN(12), ^fp(0)) })
+		slices.Sort(fps)
+		fps = slices.Compact(fps)
+		want := naive(fps, 3)
+		c := constraint{free: ^fp(0), budget: 3}
+		j, pairs := joinOf(3, 2)
+		j.workers[1].compare(slices.Clone(fps), &c)
+		if got := pairs(t); !slices.Equal(got, want) {
+			t.Errorf("%d by one worker: %s", n, difference(got, want))
+		}
+		j, pairs = joinOf(3, 2)
+		j.compare(slices.Clone(fps), &c)
+		if got := pairs(t); !slices.Equal(got, want) {
+			t.Errorf("%d by two: %s", n, difference(got, want))
+		}
+	}
+}
+
+// TestChainsOfAsManyAsTheyHold: places are 16 bits, and the room for them is used again.
+func TestChainsOfAsManyAsTheyHold(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 23))
+	all := fill(maxChained+1, func(int, []fp) fp { return fp(r.Uint64()) })
+	for i := 1; i < len(all); i += 100 {
+		all[i] = all[i-1] ^ 1<<63
+	}
+	all[maxChained] = all[100] ^ 1<<62 // the last one
+	j, pairs := joinOf(1, 1)
+	c := constraint{free: ^fp(0), budget: 1}
+	s := step{constraint: constraint{equal: 1<<20 - 1, free: ^fp(1<<20 - 1), budget: 1}, block: 1<<20 - 1, width: 20, group: &c}
+	if j.workers[0].chained(all, &s) {
+		t.Error("more than 16 bits can number were chained")
+	}
+	want := 0
+	for _, n := range []int{100, 201, maxChained} { // 201 is as much as there is room after 100
+		if !j.workers[0].chained(all[:n], &s) {
+			t.Fatalf("%d were not chained", n)
+		}
+		for i := 1; i < n; i += 100 {
+			want++
+		}
+	}
+	if got := pairs(t); len(got) != want {
+		t.Errorf("%d pairs, want %d", len(got), want)
+	}
+}
+
+// TestWorkersShareNoConstraint: what one of them appends must not be what another reads.
+func TestWorkersShareNoConstraint(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 24))
+	shared := make([]fp, 1, 64)
+	shared[0] = 1
+	j, _ := joinOf(6, 1)
+	fps := fill(2000, func(int, []fp) fp { return fp(r.Uint64()) })
+	j.workers[0].run(fps, constraint{equal: 2, unequal: shared, free: ^fp(3), budget: 5})
+	for i, block := range shared[:cap(shared)] {
+		if i > 0 && block != 0 {
+			t.Fatalf("a worker wrote %v behind the constraint that it was given", block)
+		}
+	}
+}
+
+func TestFirstErrorCounts(t *testing.T) {
+	j, _ := joinOf(3, 1)
+	first := errors.New("first")
+	j.fail(first)
+	j.fail(errors.New("second"))
+	if err := j.finish(); err != first {
+		t.Errorf("%v", err)
+	}
+}
