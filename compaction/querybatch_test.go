@@ -80,7 +80,7 @@ func documentsOf(docs []index.Document) func(func(index.Document, error) bool) {
 func checkBatch(t *testing.T, x *index.Index, fps []fingerprint.Fingerprint, opts ...index.QueryOption) (found int) {
 	t.Helper()
 	ctx := context.Background()
-	for _, method := range []index.BatchMethod{index.QueryEach, index.QuerySorted, index.QueryScan, ""} {
+	for _, method := range []index.BatchMethod{index.QueryEach, index.QuerySorted, ""} {
 		next := 0
 		for answer, err := range x.QueryBatch(ctx, fps, append(opts, index.By(method))...) {
 			if err != nil {
@@ -164,7 +164,7 @@ func TestQueryBatchEndsWithItsContext(t *testing.T) {
 	for i := range queries {
 		queries[i] = fingerprint.Fingerprint(fps[i%len(fps)])
 	}
-	for _, method := range []index.BatchMethod{index.QueryEach, index.QuerySorted, index.QueryScan} {
+	for _, method := range []index.BatchMethod{index.QueryEach, index.QuerySorted} {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		var last error

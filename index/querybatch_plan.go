@@ -6,8 +6,6 @@ import (
 	"math"
 	"runtime"
 	"time"
-
-	"github.com/neardup/neardup/internal/scan"
 )
 
 // BatchMethod is a way to answer many queries at once.
@@ -18,12 +16,9 @@ const (
 	QueryEach BatchMethod = "each"
 	// QuerySorted goes table by table, with the probes of all queries in its order.
 	QuerySorted BatchMethod = "sorted"
-	// QueryScan reads table 0 once from beginning to end, and compares everything in it
-	// with all queries at once (paper, section 3.2: the plan for batches).
-	QueryScan BatchMethod = "scan"
 )
 
-var batchMethods = []BatchMethod{QueryEach, QuerySorted, QueryScan}
+var batchMethods = []BatchMethod{QueryEach, QuerySorted}
 
 // By makes QueryBatch answer in a given way. Default: the one that is expected to take
 // the least time.
@@ -35,12 +30,11 @@ type BatchPlan struct {
 	Queries int           `json:"queries"`
 	Each    time.Duration `json:"each"`
 	Sorted  time.Duration `json:"sorted"`
-	Scan    time.Duration `json:"scan"`
 }
 
 func (p BatchPlan) String() string {
-	return fmt.Sprintf("%d queries, %s: expected are %s by each, %s by sorted, %s by scan", p.Queries, p.Method,
-		nanoseconds(float64(p.Each)), nanoseconds(float64(p.Sorted)), nanoseconds(float64(p.Scan)))
+	return fmt.Sprintf("%d queries, %s: expected are %s by each, %s by sorted", p.Queries, p.Method,
+		nanoseconds(float64(p.Each)), nanoseconds(float64(p.Sorted)))
 }
 
 // PlanBatch returns how QueryBatch would answer so many queries now. It depends on
@@ -71,22 +65,19 @@ const (
 
 func (x *Index) planBatch(queries, k int) BatchPlan {
 	e := batchEstimate{
-		plan: x.plan, costs: DefaultCosts(), queries: queries, k: k,
+		plan: x.plan, costs: DefaultCosts(), queries: queries,
 		packed: int64(x.store.PackedEntries()), cached: x.store.PackedCached(), cores: runtime.GOMAXPROCS(0),
 	}
 	return e.choose()
 }
 
 func (e *batchEstimate) choose() BatchPlan {
-	p := BatchPlan{Method: QueryEach, Queries: e.queries, Each: e.each(), Sorted: e.sorted(), Scan: e.scan()}
+	p := BatchPlan{Method: QueryEach, Queries: e.queries, Each: e.each(), Sorted: e.sorted()}
 	if e.queries < leastBatch {
 		return p
 	}
 	if p.Sorted < p.Each && (e.queries >= warmBatch || p.Sorted < p.Each/2) {
 		p.Method = QuerySorted
-	}
-	if e.packed > 0 && p.Scan < min(p.Sorted, p.Each) {
-		p.Method = QueryScan
 	}
 	return p
 }
@@ -96,7 +87,6 @@ type batchEstimate struct {
 	plan    *Plan
 	costs   Costs
 	queries int
-	k       int
 	packed  int64
 	cached  float64 // part of the packed blocks that is in memory
 	cores   int
@@ -106,7 +96,6 @@ type batchEstimate struct {
 const (
 	sortedProbeCost = 150  // to keep a probe until its turn, and to sort it
 	orderedRead     = 4000 // to read a block that is not in memory, in the order of its table
-	decodeCost      = 2.5  // to decode a fingerprint of a block
 )
 
 func (e *batchEstimate) onCores(ns float64) time.Duration {
@@ -151,13 +140,4 @@ func (e *batchEstimate) sortedWork() (ns, blocks float64) {
 // reads returns what reading so many blocks in order takes.
 func (e *batchEstimate) reads(blocks float64) float64 { return blocks * (1 - e.cached) * orderedRead }
 
-func (e *batchEstimate) scan() time.Duration {
-	return e.onCores(e.windows() * (e.scanWork() + e.reads(e.blocks(0))))
-}
-
 func (e *batchEstimate) windows() float64 { return math.Ceil(float64(e.queries) / batchWindow) }
-
-// scanWork returns the nanoseconds that a scan for a window takes without reads.
-func (e *batchEstimate) scanWork() float64 {
-	return 1e9*scan.Cost(min(e.queries, batchWindow), e.k, scan.Options{Collection: e.packed, Sorted: true}) + float64(e.packed)*decodeCost
-}

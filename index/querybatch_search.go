@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/scan"
 	"github.com/neardup/neardup/store"
 )
 
@@ -56,7 +55,7 @@ func searchBatch(ctx context.Context, readers []*reader, fps []fingerprint.Finge
 		b.elsewhere = append(b.elsewhere, new(parted[batchHit]))
 		b.hits = append(b.hits, new(parted[batchHit]))
 	}
-	if err := b.packed(q.method); err != nil {
+	if err := b.packed(); err != nil {
 		return nil, err
 	}
 	if err := b.live(); err != nil {
@@ -94,12 +93,9 @@ func (b *batchSearch) eachOf(n int, do func(w *batchWorker, i int) error) error 
 }
 
 // packed searches what the last compaction left.
-func (b *batchSearch) packed(method BatchMethod) error {
+func (b *batchSearch) packed() error {
 	if b.x.store.Packed(0) == nil {
 		return nil
-	}
-	if method == QueryScan {
-		return b.scanPacked()
 	}
 	if err := b.x.filters.wait(b.ctx); err != nil {
 		return err
@@ -334,71 +330,4 @@ func (b *batchSearch) live() error {
 		}
 	}
 	return nil
-}
-
-// blocksTogether is how many blocks of a table are scanned at once.
-const blocksTogether = 16
-
-// scanPacked reads packed table 0 once and compares it with all queries.
-func (b *batchSearch) scanPacked() error {
-	p := b.x.store.Packed(0)
-	queries, err := scan.New(b.stored, b.k, scan.Options{Collection: int64(p.Entries()), Sorted: true})
-	if err != nil {
-		return err
-	}
-	if err := b.openCursors(0); err != nil {
-		return err
-	}
-	const runs = 16 // of blocks that a worker takes: they are next to each other
-	err = b.eachOf((p.Blocks()+blocksTogether*runs-1)/(blocksTogether*runs), func(w *batchWorker, i int) error {
-		for run := range runs {
-			first := (i*runs + run) * blocksTogether
-			if first >= p.Blocks() {
-				break
-			}
-			if err := w.scanBlocks(queries, first, min(first+blocksTogether, p.Blocks())); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return errors.Join(err, b.closeCursors())
-}
-
-// scanBlocks compares the fingerprints of some blocks with all queries.
-func (w *batchWorker) scanBlocks(queries *scan.Queries, first, end int) error {
-	var blocks [blocksTogether]store.Block
-	var begins [blocksTogether + 1]int
-	w.fps = w.fps[:0]
-	for i := first; i < end; i++ {
-		block, err := w.cursor.Block(i)
-		if err != nil {
-			return err
-		}
-		w.fps = block.AppendTo(w.fps)
-		blocks[i-first], begins[i-first+1] = block, len(w.fps)
-	}
-	var failed error
-	queries.Scan(w.fps, func(m scan.Match) {
-		if failed != nil {
-			return
-		}
-		in := 0
-		for m.At >= begins[in+1] {
-			in++
-		}
-		b := batchHit{
-			stored: w.fps[m.At], query: uint32(m.Query), distance: uint8(m.Distance),
-			block: int32(first + in), at: uint16(m.At - begins[in]),
-		}
-		if !w.reader.live.mayContain(b.stored) {
-			var ids store.IDs
-			if ids, failed = blocks[in].Posting(int(b.at)); failed != nil {
-				return
-			}
-			b.id = onlyID(ids)
-		}
-		failed = w.keep(b)
-	})
-	return failed
 }

@@ -44,7 +44,6 @@ type Scale struct {
 
 	// Of a batch of queries, whatever is slower, the disk or the cores.
 	Sorted float64 `json:"sorted"` // table by table
-	Scan   float64 `json:"scan"`   // one pass over table 0
 }
 
 // Nanoseconds of a bulk load on two cores, a fingerprint: for each table, and for its
@@ -65,7 +64,7 @@ func (p *Plan) Scale(n int64, queries int, costs Costs, h Hardware) Scale {
 	n, queries = max(n, 1), max(queries, 1)
 	s := Scale{Estimate: p.Estimate(n, costs, h.RAMBytes)}
 	share := p.filterShare(n, h.RAMBytes, s.DirectoryBytes)
-	e := batchEstimate{plan: p, costs: costs, queries: queries, k: p.MaxDistance, packed: n, cores: h.Cores}
+	e := batchEstimate{plan: p, costs: costs, queries: queries, packed: n, cores: h.Cores}
 	load := 0.0
 	for i, t := range p.Tables {
 		at := t.estimate(n, t.filterBudget(n, share))
@@ -85,7 +84,5 @@ func (p *Plan) Scale(n int64, queries int, costs Costs, h Hardware) Scale {
 	// once most blocks are wanted.
 	reading := min(blocks/perSecond, (s.TableBytes+s.PostingBytes)/h.BytesPerSecond)
 	s.Sorted = math.Ceil(e.windows()) * max(work/1e9/float64(h.Cores), reading)
-	first := s.TableBytes/float64(len(p.Tables)) + s.PostingBytes
-	s.Scan = e.windows() * max(e.scanWork()/1e9/float64(h.Cores), first/h.BytesPerSecond)
 	return s
 }

@@ -44,16 +44,16 @@ func (f *scaleFlags) print(c *call, k int, n int64, costs index.Costs, ram int64
 		k, float64(n), f.cores, f.latency, f.depth, f.rate, f.queries)
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%s\t\n", strings.Join([]string{"design", "tables", "GB on disk", "GB of memory", "probes", "reads a query",
-		"KB a query", "candidates", "queries/s", "load", "batch, sorted", "batch, scan"}, "\t"))
+		"KB a query", "candidates", "queries/s", "load", "batch"}, "\t"))
 	plans, err := plansFor(k)
 	if err != nil {
 		return err
 	}
 	for _, p := range plans {
 		s := p.Scale(n, int(f.queries), costs, h)
-		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.3g\t%d\t%.3g\t%.3g\t%.3g\t%s\t%s\t%s\t%s\t\n", p.names, s.Tables,
+		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.3g\t%d\t%.3g\t%.3g\t%.3g\t%s\t%s\t%s\t\n", p.names, s.Tables,
 			s.DiskBytes()/1e9, s.MemoryBytes()/1e9, s.Probes, s.Reads, s.ReadBytes/1e3, s.Candidates,
-			threeDigits(s.QueriesPerSecond), seconds(s.Load), seconds(s.Sorted), seconds(s.Scan))
+			threeDigits(s.QueriesPerSecond), seconds(s.Load), seconds(s.Sorted))
 	}
 	return w.Flush()
 }

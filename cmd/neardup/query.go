@@ -28,7 +28,7 @@ type queryLine struct {
 func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
-	scanned := c.flags.String("scan", "", "`file` of fingerprints, or folder of an index, to read once and compare with all inputs at once")
+	scanned := c.flags.String("scan", "", "`file` of fingerprints, to read once and compare with all inputs at once; or folder of an index, whose tables are then read in order")
 	scanFormat := c.flags.String("scan-format", "", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)")
 	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	match := c.matchFlags()
@@ -68,7 +68,7 @@ func runQuery(ctx context.Context, c *call) error {
 			}
 			return s.run(ctx, reader, a, *scanned, *scanFormat)
 		}
-		indexes.dir, method = *scanned, index.QueryScan
+		indexes.dir, method = *scanned, index.QuerySorted
 	}
 	x, err := indexes.openReadOnly(a.name)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	batchRounds = 3
 )
 
-var batchMethods = []index.BatchMethod{index.QueryEach, index.QuerySorted, index.QueryScan}
+var batchMethods = []index.BatchMethod{index.QueryEach, index.QuerySorted}
 
 // batch measures many queries at once of a compacted index: with all of it in memory,
 // with none of it, and with a small cache.

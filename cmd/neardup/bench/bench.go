@@ -49,7 +49,7 @@ var sections = []section{
 	{"k10", "queries at k = 10", func(r *run, ctx context.Context) error { return r.distance(ctx, 10) }},
 	{"check", "check-and-add of documents with keys", (*run).check},
 	{"dedup", "the same, and queries, as the subcommand dedup has them: k = 6, with Shingles", (*run).dedup},
-	{"batch", "many queries at once: one by one, sorted, by a scan", (*run).batch},
+	{"batch", "many queries at once: one by one and sorted", (*run).batch},
 	{"scan", "many queries against a pass over a collection, without an index", (*run).scanning},
 	{"pairs", "all pairs and clusters, from memory and from an index", (*run).pairs},
 	{"costs", "the constants with which the planner reckons", (*run).costs},
