@@ -1,13 +1,6 @@
 package main
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"strconv"
-
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-)
+import "context"
 
 var clustersCommand = command{
 	name:    "clusters",
@@ -27,154 +20,51 @@ writes what that writes.`,
 func runClusters(ctx context.Context, c *call) error {
 	c.in = readUntilDone(ctx, c.in)
 	f := c.joinFlags()
-	keep := c.flags.String("keep", "first", "which document of a cluster is `kept`: first (added or listed), shortest-key, longest or score;\nthe last two take the larger number behind the key: lines of fingerprint TAB key TAB number")
+	c.flags.StringVar(&f.keep, "keep", "first", "which document of a cluster is `kept`: first (added or listed), shortest-key, longest or score;\nthe last two take the larger number behind the key: lines of fingerprint TAB key TAB number")
 	c.flags.BoolVar(&f.star, "star", false, "every member within -k of the one that is kept, instead of chains")
 	if err := f.parse(); err != nil {
 		return err
 	}
-	if err := f.setKeep(*keep); err != nil {
+	if err := f.checkKeep(); err != nil {
 		return err
 	}
-	if f.compat != "" {
-		return f.compatClusters(ctx)
-	}
-	if f.memory > 0 {
-		return f.clustersOutOfMemory(ctx)
-	}
-	w := &clustering{equal: f.equal, ids: f.as == "removal-ids"}
-	write := map[string]func([]member) error{"json": w.json, "csv": w.csv, "removals": w.removals, "removal-ids": w.removals}[f.as]
+	w := f.writer()
+	write := map[string]func(*cluster) error{
+		"json": w.clusterJSON, "csv": w.clusterCSV, "removals": w.removals, "removal-ids": w.removals, simhashCPP: w.clusterArray,
+	}[f.as]
 	if write == nil {
-		return f.unknownForm()
+		return usagef("-as is %q, want json, csv, removals or removal-ids", f.as)
 	}
-	out, err := f.open()
+	if f.as == "csv" {
+		w.header = "cluster,kept,id,key,fingerprint,documents\n"
+	}
+	clusters, documents := 0, 0
+	err := f.join(ctx, w, func(s joinSource) error {
+		return s.clusters(ctx, func(found *cluster) error {
+			clusters++
+			documents += found.documents
+			return write(found)
+		})
+	})
 	if err != nil {
 		return err
 	}
-	w.out = out
-	if f.as == "csv" {
-		out.csv("cluster", "kept", "id", "key", "fingerprint", "documents")
-	}
-	source, err := f.source(ctx)
-	if err != nil {
-		return out.close(err)
-	}
-	err = source.clusters(ctx, func(members []member) error {
-		w.clusters++
-		for i := range members {
-			w.documents += members[i].Documents
-		}
-		return write(members)
-	})
-	if err = out.close(errors.Join(err, source.close())); err == nil {
-		c.logf("%d clusters of %d documents", w.clusters, w.documents)
-		w.accountRemovals(c)
-	}
-	return err
-}
-
-func (f *joinFlags) unknownForm() error {
-	return usagef("-as is %q, want json, csv, removals or removal-ids", f.as)
-}
-
-// accountRemovals says what a list of keys does not tell.
-func (w *clustering) accountRemovals(c *call) {
+	c.logf("%d clusters of %d documents", clusters, documents)
 	if w.unnamed > 0 {
 		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -as removal-ids prints nothing else", w.unnamed)
-	}
-}
-
-// clusterLine is a cluster in the output.
-type clusterLine struct {
-	Documents int          `json:"documents"`
-	Kept      memberLine   `json:"kept"`
-	Others    []memberLine `json:"others"`
-}
-
-// clustering writes clusters; the first member of each is kept.
-type clustering struct {
-	out   *joinOutput
-	equal bool // list every document
-	ids   bool // removals have no keys
-
-	clusters, documents int
-	unnamed             int // of what removals lists: without a key
-}
-
-func (w *clustering) json(members []member) error {
-	line := clusterLine{Others: []memberLine{}, Kept: members[0].line()}
-	for i := range members {
-		m := &members[i]
-		line.Documents += m.Documents
-		if !w.equal {
-			if i > 0 {
-				line.Others = append(line.Others, m.line())
-			}
-			continue
-		}
-		for d, err := range m.all() {
-			if err != nil {
-				return err
-			}
-			if d.ID != members[0].ID {
-				line.Others = append(line.Others, d.line())
-			}
-		}
-	}
-	if w.equal {
-		line.Kept.Documents = 1
-	}
-	w.out.lines.write(line)
-	return w.out.lines.err
-}
-
-// csv writes a line for each member, or document.
-func (w *clustering) csv(members []member) error {
-	for i := range members {
-		m := &members[i]
-		if !w.equal {
-			if err := w.csvLine(m, i == 0); err != nil {
-				return err
-			}
-			continue
-		}
-		for d, err := range m.all() {
-			if err == nil {
-				err = w.csvLine(&d, d.ID == members[0].ID)
-			}
-			if err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
 
-func (w *clustering) csvLine(m *member, kept bool) error {
-	return w.out.csv(strconv.Itoa(w.clusters), strconv.FormatBool(kept), fmt.Sprint(m.ID), corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
-}
-
-// removals writes a line for each document but the one that is kept.
-func (w *clustering) removals(members []member) error {
-	for i := range members {
-		for d, err := range members[i].all() {
-			if err != nil {
-				return err
-			}
-			if d.ID == members[0].ID {
-				continue
-			}
-			name := corpus.QuoteKey(d.Key)
-			switch {
-			case w.ids:
-				name = strconv.FormatUint(d.ID, 10)
-			case name == "":
-				w.unnamed++
-				name = strconv.FormatUint(d.ID, 10)
-			}
-			if err := w.out.line(name); err != nil {
-				return err
-			}
-		}
+// checkKeep checks the value of -keep.
+func (f *joinFlags) checkKeep() error {
+	switch {
+	case f.keep != "first" && f.keep != "shortest-key" && !f.numbered():
+		return usagef("-keep is %q, want first, shortest-key, longest or score", f.keep)
+	case f.numbered() && f.indexes.dir != "":
+		return usagef("-keep %s needs lists of fingerprint TAB key TAB number: an index has no such number", f.keep)
+	case f.memory > 0 && f.keep != "first":
+		return usagef("-memory keeps the first document of a cluster, not -keep %s: its lists have fingerprints only", f.keep)
 	}
 	return nil
 }

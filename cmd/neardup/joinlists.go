@@ -23,7 +23,7 @@ type listSource struct {
 	numbers []float64
 
 	set    *selfjoin.Set
-	places *selfjoin.Places
+	places *selfjoin.Places // nil where only numbers are printed
 }
 
 // keyList is the keys of all documents, or none.
@@ -74,14 +74,21 @@ func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 			return nil, err
 		}
 	}
-	set, err := selfjoin.NewSet(slices.Clone(s.fps))
-	if err != nil {
-		return nil, err
-	}
-	s.set = set
-	s.places = s.set.Places(s.fps)
+	return s, s.sort()
+}
+
+// sort makes the set, and finds the places of its nodes unless only numbers are printed.
+func (s *listSource) sort() (err error) {
+	fps := s.fps
 	s.fps = nil
-	return s, nil
+	if s.flags.as == simhashCPP {
+		s.set, err = selfjoin.NewSet(fps)
+		return err
+	}
+	if s.set, err = selfjoin.NewSet(slices.Clone(fps)); err == nil {
+		s.places = s.set.Places(fps)
+	}
+	return err
 }
 
 // chunks yields the lists. What is no decimal number ends a list of them: they are known by
@@ -151,6 +158,9 @@ func (s *listSource) document(place uint32, f fingerprint.Fingerprint) member {
 
 // member is all documents of a node, named by the one to be kept.
 func (s *listSource) member(node selfjoin.Node) member {
+	if s.places == nil {
+		return member{Fingerprint: s.set.Fingerprint(node), Documents: s.set.Copies(node)}
+	}
 	places, f := s.places.Of(node), s.set.Fingerprint(node)
 	m := s.document(s.best(node), f)
 	m.Documents = len(places)
@@ -214,7 +224,7 @@ func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distanc
 	return nil
 }
 
-func (s *listSource) clusters(ctx context.Context, found func(members []member) error) error {
+func (s *listSource) clusters(ctx context.Context, found func(*cluster) error) error {
 	var clusters *selfjoin.Clusters
 	var err error
 	if s.flags.star {
@@ -233,10 +243,11 @@ func (s *listSource) clusters(ctx context.Context, found func(members []member) 
 		for i, node := range nodes {
 			members[i] = s.member(node)
 		}
-		// The kept one first, the others as they were listed.
-		slices.SortFunc(members, func(a, b member) int { return s.compare(uint32(a.ID-1), uint32(b.ID-1)) })
-		slices.SortFunc(members[1:], func(a, b member) int { return cmp.Compare(a.ID, b.ID) })
-		if err := found(members); err != nil {
+		if s.places != nil { // the kept one first, the others as they were listed
+			slices.SortFunc(members, func(a, b member) int { return s.compare(uint32(a.ID-1), uint32(b.ID-1)) })
+			slices.SortFunc(members[1:], func(a, b member) int { return cmp.Compare(a.ID, b.ID) })
+		}
+		if err := found(clusterOf(members)); err != nil {
 			return err
 		}
 	}

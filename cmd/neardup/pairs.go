@@ -1,12 +1,6 @@
 package main
 
-import (
-	"context"
-	"errors"
-	"fmt"
-
-	"github.com/neardup/neardup/fingerprint"
-)
+import "context"
 
 var pairsCommand = command{
 	name:    "pairs",
@@ -24,56 +18,23 @@ func runPairs(ctx context.Context, c *call) error {
 	if err := f.parse(); err != nil {
 		return err
 	}
-	if f.compat != "" {
-		return f.compatPairs(ctx)
+	if f.memory > 0 && f.equal {
+		return usagef("-memory lists pairs of distinct fingerprints, not with -equal")
 	}
-	if f.as != "json" && f.as != "csv" {
+	w := f.writer()
+	write := map[string]func(a, b *member, distance int) error{"json": w.pairJSON, "csv": w.pairCSV, simhashCPP: w.pairArray}[f.as]
+	if write == nil {
 		return usagef("-as is %q, want json or csv", f.as)
 	}
-	if f.memory > 0 {
-		return f.pairsOutOfMemory(ctx)
+	p := &pairing{equal: f.equal, write: write}
+	if f.as == "csv" {
+		w.header = "first,second,distance\n"
 	}
-	var write func(a, b *member, distance int) error
-	out, err := f.open()
-	if err != nil {
+	if err := f.join(ctx, w, func(s joinSource) error { return s.pairs(ctx, p.pair) }); err != nil {
 		return err
 	}
-	if f.as == "csv" {
-		out.csv("first", "second", "distance")
-		write = func(a, b *member, distance int) error {
-			return out.csv(a.name(), b.name(), fmt.Sprint(distance))
-		}
-	} else {
-		write = func(a, b *member, distance int) error {
-			out.lines.write(pairLine{a.line(), b.line(), distance})
-			return out.lines.err
-		}
-	}
-	source, err := f.source(ctx)
-	if err != nil {
-		return out.close(err)
-	}
-	p := &pairing{equal: f.equal, write: write}
-	err = out.close(errors.Join(source.pairs(ctx, p.pair), source.close()))
-	if err == nil {
-		p.account(c)
-	}
-	return err
-}
-
-// pairLine is a pair in the output.
-type pairLine struct {
-	First    memberLine `json:"first"`
-	Second   memberLine `json:"second"`
-	Distance int        `json:"distance"`
-}
-
-// memberLine is the documents of a fingerprint in the output.
-type memberLine struct {
-	ID          uint64                  `json:"id"`
-	Key         string                  `json:"key,omitempty"`
-	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
-	Documents   int                     `json:"documents"`
+	p.account(c)
+	return nil
 }
 
 // pairing takes pairs of members and writes them as asked.
@@ -86,7 +47,7 @@ type pairing struct {
 
 // pair writes a pair; a member with itself stands for the pairs of its documents.
 func (p *pairing) pair(a, b *member, distance int) error {
-	same := a.ID == b.ID
+	same := distance == 0 && a.ID == b.ID
 	if !p.equal {
 		if same {
 			p.equals += uint64(a.Documents) * uint64(a.Documents-1) / 2
@@ -116,9 +77,12 @@ func (p *pairing) pair(a, b *member, distance int) error {
 }
 
 func (p *pairing) account(c *call) {
-	if p.equal {
+	switch {
+	case p.equal:
 		c.logf("%d pairs of documents", p.written)
-		return
+	case p.equals > 0:
+		c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not listed (-equal lists them)", p.written, p.equals)
+	default:
+		c.logf("%d pairs of distinct fingerprints", p.written)
 	}
-	c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not listed (-equal lists them)", p.written, p.equals)
 }

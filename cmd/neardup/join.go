@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
-	"fmt"
-	"io"
 	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
@@ -69,15 +64,16 @@ func (f *joinFlags) parse() error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	if f.k < 0 || f.k > 64 {
-		return usagef("-k is %d, want 0 to 64", f.k)
-	}
-	if f.memory < 0 {
-		return usagef("-memory is %d MiB, want 1 or more", f.memory)
-	}
 	f.lists = c.args
-	if f.compat != "" {
-		return f.checkCompat()
+	switch {
+	case f.k < 0 || f.k > 64:
+		return usagef("-k is %d, want 0 to 64", f.k)
+	case f.memory < 0:
+		return usagef("-memory is %d MiB, want 1 or more", f.memory)
+	case f.compat != "":
+		return f.setCompat()
+	case f.as == simhashCPP:
+		return usagef("-as is %q: that is -compat %s", f.as, simhashCPP)
 	}
 	for _, name := range []string{"input", "i", "blocks", "b", "distance", "d"} {
 		if c.given(name) {
@@ -87,27 +83,55 @@ func (f *joinFlags) parse() error {
 	if (f.indexes.dir == "") == (len(c.args) == 0) {
 		return usagef("want -index DIR or lists of fingerprints (- is standard input), one of the two")
 	}
-	if f.indexes.dir == "" && f.shingle != 0 {
-		return usagef("-shingle needs an index: lists have no second fingerprints")
+	if f.indexes.dir != "" {
+		if f.memory > 0 {
+			return usagef("-memory goes with lists of fingerprints")
+		}
+		return nil
 	}
-	if f.indexes.dir == "" && f.ratio != 0 {
+	switch format := corpus.Format(f.inputs.format); {
+	case f.shingle != 0:
+		return usagef("-shingle needs an index: lists have no second fingerprints")
+	case f.ratio != 0:
 		return usagef("-length needs an index: lists have no lengths")
+	case f.memory > 0 && format != corpus.Decimal && format != corpus.U64LE && (format != corpus.Detect || !areWords(f.lists)):
+		return usagef("-memory reads u64le and decimal, which have no keys; give -format")
 	}
 	return nil
 }
 
-// setKeep takes the value of -keep.
-func (f *joinFlags) setKeep(keep string) error {
-	switch keep {
-	case "first", "shortest-key":
-	case "longest", "score":
-		if f.indexes.dir != "" {
-			return usagef("-keep %s needs lists of fingerprint TAB key TAB number: an index has no such number", keep)
-		}
-	default:
-		return usagef("-keep is %q, want first, shortest-key, longest or score", keep)
+// simhashCPP as -compat stands in for the programs of seomoz/simhash-cpp:
+// simhash-find-all and simhash-find-clusters. Their output has the same lines in an
+// order that their hash tables give; here it is that of the numbers, for clusters, and
+// none, for pairs.
+const simhashCPP = "simhash-cpp"
+
+// setCompat checks the flags as those programs do.
+func (f *joinFlags) setCompat() error {
+	switch {
+	case f.compat != simhashCPP:
+		return usagef("-compat is %q, want %s", f.compat, simhashCPP)
+	case f.distance <= 0:
+		return usagef("-distance must be given and above 0")
+	case f.blocks <= f.distance:
+		return usagef("-blocks (%d) must be above -distance (%d)", f.blocks, f.distance)
+	case f.blocks > 64:
+		return usagef("-blocks is %d, want 64 at most", f.blocks)
+	case f.indexes.dir != "":
+		return usagef("-compat %s reads decimal numbers, not an index", simhashCPP)
 	}
-	f.keep = keep
+	if f.input != "" {
+		f.lists = append(f.lists, f.input)
+	}
+	switch len(f.lists) {
+	case 0:
+		f.lists = []string{"-"}
+	case 1:
+	default:
+		return usagef("-compat %s reads one input, not %q", simhashCPP, f.lists)
+	}
+	f.k, f.as, f.inputs.format = f.distance, simhashCPP, string(corpus.Decimal)
+	f.equal, f.star, f.keep = false, false, "first"
 	return nil
 }
 
@@ -132,28 +156,67 @@ func (m *member) all() iter.Seq2[member, error] {
 	return m.list
 }
 
-func (m *member) line() memberLine { return memberLine{m.ID, m.Key, m.Fingerprint, m.Documents} }
+// cluster is documents near each other.
+type cluster struct {
+	documents int
+	distinct  int                      // fingerprints
+	members   iter.Seq2[member, error] // the one to be kept first; may be called again
+}
 
-// name is how a member appears in a list: by its key, or else its fingerprint.
-func (m *member) name() string {
-	if m.Key != "" {
-		return corpus.QuoteKey(m.Key)
+// kept is the first member.
+func (c *cluster) kept() (member, error) {
+	for m, err := range c.members {
+		return m, err
 	}
-	return m.Fingerprint.String()
+	return member{}, nil
+}
+
+// each yields the members, or each of their documents on its own.
+func (c *cluster) each(documents bool) iter.Seq2[member, error] {
+	if !documents {
+		return c.members
+	}
+	return func(yield func(member, error) bool) {
+		for m, err := range c.members {
+			if err != nil {
+				yield(m, err)
+				return
+			}
+			for d, err := range m.all() {
+				if !yield(d, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
 
 // joinSource is where pairs and clusters come from.
 type joinSource interface {
 	// pairs calls found with each pair of members, and with each member of several
-	// documents as a pair with itself.
+	// documents as a pair with itself, unless there is no telling.
 	pairs(ctx context.Context, found func(a, b *member, distance int) error) error
-	// clusters calls found with each cluster, the member to be kept first.
-	clusters(ctx context.Context, found func(members []member) error) error
+	clusters(ctx context.Context, found func(*cluster) error) error
 	close() error
 }
 
+// join opens the output and what is compared, and writes what do finds.
+func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource) error) error {
+	if err := w.open(); err != nil {
+		return err
+	}
+	source, err := f.source(ctx)
+	if err == nil {
+		err = errors.Join(do(source), source.close())
+	}
+	return w.close(err)
+}
+
 func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
-	if f.indexes.dir == "" {
+	switch {
+	case f.memory > 0:
+		return f.openExternal(), nil
+	case f.indexes.dir == "":
 		return f.readLists(ctx)
 	}
 	x, err := f.indexes.openReadOnly("")
@@ -194,14 +257,14 @@ func (s *indexSource) pairs(ctx context.Context, found func(a, b *member, distan
 	return nil
 }
 
-func (s *indexSource) clusters(ctx context.Context, found func(members []member) error) error {
+func (s *indexSource) clusters(ctx context.Context, found func(*cluster) error) error {
 	for c, err := range s.index.Clusters(ctx, s.options) {
 		if err == nil {
 			members := make([]member, len(c.Members))
 			for i := range members {
 				members[i] = memberOf(&c.Members[i])
 			}
-			err = found(members)
+			err = found(clusterOf(members))
 		}
 		if err != nil {
 			return err
@@ -227,46 +290,17 @@ func documentMember(d *index.Document) member {
 	return member{ID: d.ID, Key: d.Key, Fingerprint: d.Fingerprint, Documents: 1}
 }
 
-// joinOutput writes to standard output or to a file.
-type joinOutput struct {
-	buffer *bufio.Writer
-	lines  *lines
-	table  *csv.Writer
-	file   *lateFile // nil for standard output
-}
-
-func (f *joinFlags) open() (*joinOutput, error) {
-	o := &joinOutput{}
-	var w io.Writer = f.call.out
-	if f.output != "-" && f.output != "" {
-		file, err := openLate(f.output)
-		if err != nil {
-			return nil, fmt.Errorf("output: %w", err)
+// clusterOf is a cluster of members that are in memory.
+func clusterOf(members []member) *cluster {
+	c := &cluster{distinct: len(members), members: func(yield func(member, error) bool) {
+		for _, m := range members {
+			if !yield(m, nil) {
+				return
+			}
 		}
-		o.file, w = file, file
+	}}
+	for i := range members {
+		c.documents += members[i].Documents
 	}
-	o.buffer = bufio.NewWriterSize(w, 256<<10)
-	o.lines, o.table = newLines(o.buffer), csv.NewWriter(o.buffer)
-	return o, nil
-}
-
-func (o *joinOutput) csv(fields ...string) error { return o.table.Write(fields) }
-
-func (o *joinOutput) line(s string) error {
-	o.buffer.WriteString(s)
-	return o.buffer.WriteByte('\n')
-}
-
-// close writes the last lines, and returns what failed before as well. A file to which
-// nothing was written stays as it was then.
-func (o *joinOutput) close(failed error) error {
-	if failed == nil || o.file == nil || o.file.written {
-		o.table.Flush()
-		// An error of the file is that of all of them.
-		failed = cmp.Or(failed, o.lines.flush(), o.table.Error(), o.buffer.Flush())
-	}
-	if o.file != nil {
-		failed = errors.Join(failed, o.file.close(failed))
-	}
-	return failed
+	return c
 }
