@@ -39,7 +39,8 @@ func length(t *testing.T, variable string, usual, ci, long int64) int64 {
 // Eight goroutines make every call there is, with shared keys, scopes and groups of
 // near-duplicates. Every answer is explained by some order of the calls.
 func TestConcurrentHistories(t *testing.T) {
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 60_000, 400_000, 10_000_000)
+	t.Parallel()
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 40_000, 300_000, 10_000_000)
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -47,7 +48,8 @@ func TestConcurrentHistories(t *testing.T) {
 // left then is what all acknowledged calls and some of those under way make: also what a
 // verdict names, and what a checkpoint holds.
 func TestConcurrentCrashHistories(t *testing.T) {
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CRASH_POINTS", 200, 1500, 10_000)
+	t.Parallel()
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CRASH_POINTS", 150, 1000, 10_000)
 	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 

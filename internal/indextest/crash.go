@@ -163,12 +163,11 @@ func (w *World) afterCrash(m *moment) error {
 	if err != nil {
 		return err
 	}
-	durable := w.durable(m)
+	l := w.split(m, next)
 	for n, s := range w.sites {
 		var calls []*call
 		for _, c := range s.calls {
-			calls, err = survives(calls, c, m, durable, next)
-			if err != nil {
+			if calls, err = l.take(calls, c); err != nil {
 				return err
 			}
 		}
@@ -188,44 +187,65 @@ func (w *World) afterCrash(m *moment) error {
 	return nil
 }
 
-// durable returns a moment: what ended before it holds after the crash.
-func (w *World) durable(m *moment) int64 {
-	if w.Options.Durability == index.Sync {
-		return m.before
-	}
-	var last int64
-	for _, s := range w.syncs {
-		if s.end <= m.before {
-			last = max(last, s.start)
-		}
-	}
-	return last
+// loss tells what a crash took: the newest changes, as they are lost in their order.
+type loss struct {
+	*moment
+	durable int64  // what ended before holds, as it was acknowledged or synced
+	next    uint64 // ID after the crash, which tells of each document that was added
+	kept    int64  // what ended before came before something that is there
+	lost    int64  // what began after came after something that is not
 }
 
-// survives adds a call to those that must, or may, have happened before a crash. By the
-// next ID after it the index says itself which of those that gave one did.
-func survives(calls []*call, c *call, m *moment, durable int64, next uint64) ([]*call, error) {
-	acknowledged := c.end <= durable
-	if c.start >= m.after || c.reads() {
+// split finds out how far the changes are left, by the next ID.
+func (w *World) split(m *moment, next uint64) *loss {
+	l := &loss{moment: m, durable: m.before, next: next, lost: never}
+	if w.Options.Durability == index.NoSync {
+		l.durable = 0
+		for _, s := range w.syncs {
+			if s.end <= m.before {
+				l.durable = max(l.durable, s.start)
+			}
+		}
+	}
+	for _, s := range w.sites {
+		for _, c := range s.calls {
+			for _, id := range c.given() {
+				if id < next {
+					l.kept = max(l.kept, c.start)
+				} else {
+					l.lost = min(l.lost, c.end)
+				}
+			}
+		}
+	}
+	return l
+}
+
+// take adds a call to those that must, or may, have happened before the crash.
+func (l *loss) take(calls []*call, c *call) ([]*call, error) {
+	if c.start >= l.after || c.reads() {
 		return calls, nil
 	}
+	must := c.end <= max(l.durable, l.kept)
 	cut := *c
-	cut.end = min(c.end, m.after)
+	cut.end = min(c.end, l.after)
 	if ids := c.given(); len(ids) > 0 {
-		happened := slices.Max(ids) < next
 		switch {
-		case happened:
+		case slices.Max(ids) < l.next:
 			return append(calls, &cut), nil
-		case acknowledged:
-			return nil, fmt.Errorf("the next ID is %d, and acknowledged was %v", next, c)
-		case slices.Min(ids) < next:
-			return nil, fmt.Errorf("the next ID is %d, in the middle of %v", next, c)
+		case must:
+			return nil, fmt.Errorf("the next ID is %d, and lost is %v", l.next, c)
+		case slices.Min(ids) < l.next:
+			return nil, fmt.Errorf("the next ID is %d, in the middle of %v", l.next, c)
 		}
 		return calls, nil
 	}
-	if acknowledged {
+	if must {
 		return append(calls, &cut), nil
 	}
-	cut.end = never
-	return append(calls, &cut), nil
+	if c.start < l.lost {
+		cut.end = never
+		calls = append(calls, &cut)
+	}
+	return calls, nil
 }

@@ -45,6 +45,7 @@ type World struct {
 	rng   *rand.Rand
 	rule  Rule
 	clock atomic.Int64
+	ticks atomic.Int64 // of the clock that the index looks at
 	sites []*site
 	at    map[place]int // sites by scope and fingerprint
 
@@ -75,12 +76,16 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		MaxShingleDistance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
 		KeepDuplicates: rng.IntN(4) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.NoSync}[rng.IntN(3)],
 	}
+	w.Options.Now = w.now
 	if crash {
 		w.crashes = newCrashes(rng)
 		w.Options.FS = w.crashes.fs
 	}
 	return w, w.open()
 }
+
+// now goes on by a second each few times that it is asked.
+func (w *World) now() time.Time { return time.Unix(1_800_000_000+w.ticks.Add(1)/8, 0).UTC() }
 
 func (w *World) open() (err error) {
 	if w.Index, err = index.Open(w.dir, &w.Options); err != nil {
@@ -408,10 +413,10 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	return []*call{{kind: removeIDs, site: n, ids: ids, n: deleted}}, nil
 }
 
-// deleteBefore deletes what was added before this second, or long ago.
+// deleteBefore deletes what was added some seconds ago, or long ago.
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
-	before := time.Now().Truncate(time.Second).UTC()
-	if k.rng.IntN(4) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 500 { // more than 1,024 would not go at once
+	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
+	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 500 { // more than 1,024 would not go at once
 		before = before.Add(-time.Hour)
 	}
 	if _, err := k.w.Index.DeleteBefore(context.Background(), before); err != nil {
