@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/neardup/neardup/cmd/neardup/bench"
+	"github.com/neardup/neardup/cmd/neardup/internal/bench"
 )
 
 var benchCommand = command{
@@ -18,9 +18,6 @@ var benchCommand = command{
 }
 
 func runBench(ctx context.Context, c *call) error {
-	if bench.IsTask() {
-		return bench.RunTask(ctx, c.in, c.out)
-	}
 	o, asJSON, err := c.benchOptions()
 	if err != nil {
 		return err
@@ -48,6 +45,7 @@ func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
 	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; 0: the default of an index, below 0: none")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
 	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")
+	c.flags.BoolVar(&o.Shingles, "shingles", false, "give the documents second fingerprints, as dedup does; its k is 6")
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
 	c.flags.BoolVar(&asJSON, "json", false, "print one JSON object instead of a table")

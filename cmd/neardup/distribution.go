@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neardup/neardup/cmd/neardup/figure"
+	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/index"
 )
 

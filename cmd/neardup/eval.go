@@ -8,9 +8,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/neardup/neardup/cmd/neardup/eval"
-	"github.com/neardup/neardup/cmd/neardup/figure"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/eval"
+	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/fingerprint"
 )
 

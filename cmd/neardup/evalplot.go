@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/neardup/neardup/cmd/neardup/eval"
-	"github.com/neardup/neardup/cmd/neardup/figure"
+	"github.com/neardup/neardup/cmd/neardup/internal/eval"
+	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 )
 
 // plotCurves draws precision and recall against k: the paper's figure 1.

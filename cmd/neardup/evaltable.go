@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/neardup/neardup/cmd/neardup/eval"
+	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 )
 
 // writeEvalTable prints a report for people.

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -27,7 +25,6 @@ func runPlan(_ context.Context, c *call) error {
 	tables := c.flags.Int("tables", 0, "largest `number` of tables (default 32)")
 	disk := c.flags.Float64("disk", 0, "most `GB` on disk, compacted, without the documents' records (default no limit)")
 	ram := c.flags.Float64("ram", 0, "`GB` of memory: what does not fit is read from disk (default no limit)")
-	costs := c.flags.String("costs", "", "`file` that \"neardup bench -only costs -json\" wrote on this machine (default: costs of a common server)")
 	scale := c.scaleFlags()
 	threshold := c.flags.Float64("threshold", 10, "for the optimum: `log2` of the candidates that a probe may return")
 	if err := c.parseFlags(); err != nil {
@@ -50,10 +47,7 @@ func runPlan(_ context.Context, c *call) error {
 	if limits.RAMBytes, err = gigabytes("ram", *ram); err != nil {
 		return err
 	}
-	measured, err := readCosts(*costs)
-	if err != nil {
-		return err
-	}
+	measured := index.DefaultCosts()
 	if scale.wanted {
 		if err := scale.check(); err != nil {
 			return err
@@ -75,25 +69,6 @@ func runPlan(_ context.Context, c *call) error {
 	fmt.Fprintf(c.out, "optimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%g candidates a probe: %g tables\n",
 		*k, math.Log2(*n), *threshold, index.OptimalTables(64, *k, math.Log2(*n), *threshold))
 	return nil
-}
-
-// readCosts reads what bench has measured, or returns the default costs.
-func readCosts(file string) (index.Costs, error) {
-	if file == "" {
-		return index.DefaultCosts(), nil
-	}
-	var report struct{ Costs *index.Costs }
-	data, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(data, &report)
-	}
-	if err == nil && report.Costs == nil {
-		err = errors.New("there are no costs in it")
-	}
-	if err != nil {
-		return index.Costs{}, fmt.Errorf("costs %s: %w; \"neardup bench -only costs -json\" writes them", file, err)
-	}
-	return *report.Costs, nil
 }
 
 // gigabytes reads a limit, 0 for none.

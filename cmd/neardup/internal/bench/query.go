@@ -20,10 +20,7 @@ const (
 	streamReference
 	streamWarm
 	streamTimed
-	streamCold
-	streamCheck
 	streamBatch
-	streamScan
 )
 
 // compare builds the reference, unless it is there. It is nil if none is wanted.
@@ -86,13 +83,24 @@ func (r *run) query(ctx context.Context) error {
 	if err := r.compacted(ctx); err != nil {
 		return err
 	}
-	err := withIndex(r.path("compacted"), r.options(r.MaxDistance), func(x *index.Index) error {
-		return r.queries(ctx, "query", x)
+	return r.withQueries(ctx, "query", r.path("compacted"), func(x *index.Index) {
+		stats := x.Stats()
+		r.figure("query", "tables", float64(stats.Tables), "")
+		r.figure("query", "probes a query", float64(stats.Probes), "")
+	})
+}
+
+// withQueries opens an index, gives the figures of first and of its queries, and then, since
+// the reference would be in the way, how much memory it takes.
+func (r *run) withQueries(ctx context.Context, section, dir string, first func(x *index.Index)) error {
+	err := withIndex(dir, r.options(), func(x *index.Index) error {
+		first(x)
+		return r.queries(ctx, section, x)
 	})
 	if err != nil {
 		return err
 	}
-	return r.resident(ctx, "query", "compacted")
+	return r.resident(ctx, section, dir)
 }
 
 // queries verifies an open index, warms it up and gives the times of its queries.
@@ -101,7 +109,7 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	if err != nil {
 		return err
 	}
-	if err := r.verified(ctx, section, x, r.stored, r.MaxDistance); err != nil {
+	if err := r.verified(ctx, section, x); err != nil {
 		return err
 	}
 	if ref != nil {
@@ -141,7 +149,40 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	r.figure(section, fmt.Sprintf("%d threads", threads), 1/parallel.median(), "M/s")
 	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(each), "times")
 	r.figure(section, fmt.Sprintf("QueryBatch on %d cores", threads), 1/batch.median(), "M/s")
+	return r.largeBatch(ctx, section, x)
+}
+
+// largeBatch is how many queries are asked at once, where there are a tenth as many
+// fingerprints at least.
+const largeBatch = 1_000_000
+
+func (r *run) largeBatch(ctx context.Context, section string, x *index.Index) error {
+	asked := r.stored.questions(r.MaxDistance, streamBatch).next(min(largeBatch, 10*r.Documents))
+	begun := time.Now()
+	if err := queryBatch(ctx, x, asked); err != nil {
+		return err
+	}
+	r.figure(section, fmt.Sprintf("%d queries in one QueryBatch", len(asked)), time.Since(begun).Seconds(), "s")
 	return nil
+}
+
+// resident gives the memory that an index takes after queries, garbage not counted.
+func (r *run) resident(ctx context.Context, section, dir string) error {
+	r.compared = nil // it is large; who needs it makes it again
+	before := held()
+	return withIndex(dir, r.options(), func(x *index.Index) error {
+		if err := warmUp(ctx, x, r.stored.questions(r.MaxDistance, streamWarm), r.Time); err != nil {
+			return err
+		}
+		s, n := x.Stats(), float64(r.Documents)
+		r.figure(section, "memory of filters, a fingerprint", float64(s.FilterBytes)/n, "B")
+		r.figure(section, "memory of directories, a fingerprint", float64(s.DirectoryBytes)/n, "B")
+		if taken := held() - before; taken > 0 {
+			r.figure(section, "memory", mib(taken), "MiB")
+			r.figure(section, "memory beyond the caches, a fingerprint", float64(max(0, taken-int64(s.CachedBytes+s.StoreCachedBytes)))/n, "B")
+		}
+		return nil
+	})
 }
 
 // cached gives how much of the tables was in memory, and warns if that was not all.
@@ -219,8 +260,8 @@ func queryBatch(ctx context.Context, x *index.Index, asked []fingerprint.Fingerp
 }
 
 // verified compares answers with a scan of everything.
-func (r *run) verified(ctx context.Context, section string, x *index.Index, c collection, k int) error {
-	asked, err := verify(ctx, x, c, k)
+func (r *run) verified(ctx context.Context, section string, x *index.Index) error {
+	asked, err := verify(ctx, x, r.stored, r.MaxDistance)
 	if err == nil {
 		r.figure(section, "answers the same as those of a full scan", float64(asked), "queries")
 	}

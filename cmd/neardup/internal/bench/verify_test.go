@@ -60,8 +60,7 @@ func TestVerifyFails(t *testing.T) {
 		for d := range c.documents(0, c.n, false) {
 			docs = append(docs, d)
 		}
-		o := options(c.n, 3, 32<<20, 0)
-		o.FS = vfs.NewMem()
+		o := &index.Options{MaxDistance: 3, Durability: index.NoSync, FS: vfs.NewMem()}
 		err := withIndex("index", o, func(x *index.Index) error {
 			if err := x.Add(t.Context(), change(docs)...); err != nil {
 				return err
@@ -131,7 +130,7 @@ func TestQuestions(t *testing.T) {
 // A document that is to be a duplicate is within k bits of a stored one.
 func TestCopied(t *testing.T) {
 	stored := collection{seed: 5, n: 100, shingles: true}
-	r := &checked{&run{Options: Options{Documents: 100}}, "check", 3, stored}
+	r := &run{Options: Options{Documents: 100, MaxDistance: 3}, stored: stored}
 	for i := 100; i < 1000; i++ {
 		nearest := 64
 		for j := range 100 {

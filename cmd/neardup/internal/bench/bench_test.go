@@ -11,22 +11,10 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary do the tasks of a run as a process of its own.
-func TestMain(m *testing.M) {
-	if IsTask() {
-		if err := RunTask(context.Background(), os.Stdin, os.Stdout); err != nil {
-			os.Stderr.WriteString(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
 // Every section runs, verified, and leaves nothing behind.
 func TestRunAll(t *testing.T) {
 	dir := t.TempDir()
-	report, err := Run(t.Context(), Options{Documents: 3000, MaxDistance: 3, Dir: dir, Time: time.Millisecond, CacheBytes: 64 << 20, Seed: 7})
+	report, err := Run(t.Context(), Options{Documents: 3000, MaxDistance: 3, Shingles: true, Dir: dir, Time: time.Millisecond, CacheBytes: 64 << 20, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +49,12 @@ func TestRunAll(t *testing.T) {
 // A run that is cut short ends with the context's error and leaves nothing behind,
 // wherever that is.
 func TestRunCanceled(t *testing.T) {
-	for _, last := range []string{"load", "query", "open", "live"} {
+	for _, last := range []string{"load", "query", "live", "check"} {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := Run(ctx, Options{
 			Documents: 500, MaxDistance: 3, Dir: dir, Time: time.Millisecond, CacheBytes: 32 << 20,
-			Only: []string{"load", "query", "open", "live", "compact"},
+
 			Emit: func(f Figure) {
 				if f.Section == last {
 					cancel()
@@ -98,12 +86,5 @@ func TestCheckOptions(t *testing.T) {
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
 		}
-	}
-}
-
-func TestTaskUnknown(t *testing.T) {
-	t.Setenv(taskVariable, `{"name":"sleep"}`)
-	if err := RunTask(t.Context(), strings.NewReader(""), new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), `no task "sleep"`) {
-		t.Error(err)
 	}
 }

@@ -1,3 +1,11 @@
+// Package bench measures the index on the machine at hand, against the paper's
+// tables held in memory as sorted arrays (Manku, Jain and Das Sarma, "Detecting
+// Near-Duplicates for Web Crawling", WWW 2007, section 3), in the same run and in
+// turns, so that what else the machine does falls on both.
+//
+// No figure of a query is given before the answers were found to be those of
+// comparing with every stored fingerprint; ErrWrongAnswer is what Run returns when
+// they are not. All data comes from a seed and is the same on every machine.
 package bench
 
 import (
@@ -17,12 +25,13 @@ import (
 type Options struct {
 	Documents   int           `json:"documents"`
 	MaxDistance int           `json:"k"`
-	Only        []string      `json:"only,omitempty"` // names of sections; none: all of them
-	Dir         string        `json:"-"`              // where the temporary folder is made; "": os.TempDir
-	Time        time.Duration `json:"nanoseconds"`    // about how long each comparison takes
-	CacheBytes  int64         `json:"cacheBytes"`     // as index.Options has it
-	FilterBytes int64         `json:"filterBytes"`    // as index.Options has it
-	NoReference bool          `json:"noReference"`    // leave out what takes 8 (k+1) bytes a document of memory
+	Shingles    bool          `json:"shingles,omitempty"` // documents have a second fingerprint, as those of the subcommand dedup
+	Only        []string      `json:"only,omitempty"`     // names of sections; none: all of them
+	Dir         string        `json:"-"`                  // where the temporary folder is made; "": os.TempDir
+	Time        time.Duration `json:"nanoseconds"`        // about how long each comparison takes
+	CacheBytes  int64         `json:"cacheBytes"`         // as index.Options has it
+	FilterBytes int64         `json:"filterBytes"`        // as index.Options has it
+	NoReference bool          `json:"noReference"`        // leave out what takes 8 (k+1) bytes a document of memory
 	Seed        uint64        `json:"seed"`
 
 	Emit func(Figure)                     `json:"-"` // called with each figure once it is there
@@ -41,18 +50,8 @@ var sections = []section{
 	{"reference", "the paper's tables in memory", (*run).reference},
 	{"load", "bulk load: speed, memory, disk", (*run).load},
 	{"query", "queries of a compacted index, warm", (*run).query},
-	{"cold", "the first queries after opening it", (*run).cold},
-	{"open", "opening it, also after kill -9", (*run).open},
-	{"live", "adding one by one, and queries before compaction", (*run).live},
-	{"compact", "compacting that", (*run).compact},
-	{"k6", "queries at k = 6", func(r *run, ctx context.Context) error { return r.distance(ctx, 6) }},
-	{"k10", "queries at k = 10", func(r *run, ctx context.Context) error { return r.distance(ctx, 10) }},
+	{"live", "adding one by one, queries before compaction, compacting", (*run).live},
 	{"check", "check-and-add of documents with keys", (*run).check},
-	{"dedup", "the same, and queries, as the subcommand dedup has them: k = 6, with Shingles", (*run).dedup},
-	{"batch", "many queries at once: one by one and sorted", (*run).batch},
-	{"scan", "many queries against a pass over a collection, without an index", (*run).scanning},
-	{"pairs", "all pairs and clusters, from memory and from an index", (*run).pairs},
-	{"costs", "the constants with which the planner reckons", (*run).costs},
 }
 
 // Sections returns the names of what Options.Only can ask for, each with a few words on it.
@@ -89,8 +88,7 @@ type run struct {
 
 	compared       *reference // nil until it is needed
 	builtReference time.Duration
-	packed         *outcome // of loading the compacted index that several sections look at; nil: it is not there
-	lived          bool     // the index that was not compacted is there
+	packed         *loaded // the compacted index that several sections look at; nil: it is not there
 }
 
 // Run measures. Its files lie in a folder of its own, which is gone when it returns,
@@ -105,7 +103,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents}}
+	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents, shingles: o.Shingles}}
 	r.report = Report{Machine: thisMachine(), Options: o}
 	for _, s := range sections {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
@@ -143,35 +141,19 @@ func (r *run) logf(format string, args ...any) {
 
 func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
 
-// options are those of an index of so many documents.
-func options(documents, k int, cacheBytes, filterBytes int64) *index.Options {
+func (r *run) options() *index.Options {
 	o := &index.Options{
-		MaxDistance:       k,
-		ExpectedDocuments: int64(documents),
-		CacheBytes:        cacheBytes,
-		FilterBytes:       filterBytes,
+		MaxDistance:       r.MaxDistance,
+		ExpectedDocuments: int64(r.Documents),
+		CacheBytes:        r.CacheBytes,
+		FilterBytes:       r.FilterBytes,
 		Durability:        index.NoSync,
 	}
-	if k == 0 {
+	if r.MaxDistance == 0 {
 		o.MaxDistance = index.Exact
 	}
 	return o
 }
-
-func (r *run) options(k int) *index.Options {
-	return options(r.Documents, k, r.CacheBytes, r.FilterBytes)
-}
-
-func (t *task) options() (*index.Options, error) {
-	o := options(t.Documents, t.MaxDistance, t.CacheBytes, t.FilterBytes)
-	var err error
-	if t.Plan != "" {
-		o.Plan, err = index.ParsePlan(t.Plan)
-	}
-	return o, err
-}
-
-func (t *task) stored() collection { return collection{t.Seed, t.Documents, t.Shingles} }
 
 // withIndex opens an index for the time of a call.
 func withIndex(dir string, o *index.Options, do func(*index.Index) error) error {

@@ -18,7 +18,7 @@ import (
 
 // sentences returns those of real legal pages in English, each once.
 func sentences(t *testing.T) []string {
-	const docs = "../../../../shared/data/revisions/docs.jsonl.gz"
+	const docs = "../../../../../shared/data/revisions/docs.jsonl.gz"
 	file, err := os.Open(docs)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("no %s: the shared data is not here", docs)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/neardup/neardup/index"
 )
 
 // Figure is something measured.
@@ -27,10 +25,6 @@ type Report struct {
 	Options Options  `json:"options"`
 	Plan    string   `json:"plan,omitempty"` // of the index that is loaded
 	Figures []Figure `json:"figures"`
-
-	// Costs are what the section costs measured, in the form that "neardup plan -costs"
-	// reads. nil: it was not asked for.
-	Costs *index.Costs `json:"costs,omitempty"`
 }
 
 // WriteJSON writes the report as one JSON object.
