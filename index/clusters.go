@@ -5,8 +5,8 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"sync"
 
+	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
@@ -40,14 +40,17 @@ func (c *Cluster) Documents() int {
 func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, error] {
 	return func(yield func(Cluster, error) bool) {
 		err := x.withJoin(ctx, o, func(j *join) error {
-			return selfjoin.Ahead(ctx, j.clusters, func(clusters []Cluster) bool {
+			for clusters, err := range ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters) {
+				if err != nil {
+					return err
+				}
 				for _, c := range clusters {
 					if !yield(c, nil) {
-						return false
+						return nil
 					}
 				}
-				return true
-			})
+			}
+			return nil
 		})
 		if err != nil {
 			yield(Cluster{}, err)
@@ -55,103 +58,45 @@ func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, 
 	}
 }
 
-func (j *join) clusters(ctx context.Context, send func([]Cluster) error) error {
+// componentsEach are read by a worker at once.
+const componentsEach = 1 << 7
+
+// clusters has the workers make clusters of the components, in order.
+func (j *join) clusters(p *ordered.Pipe[[]Cluster]) error {
 	set := j.set
 	if j.starts != nil {
 		set = set.Counted(func(node selfjoin.Node) int { return int(j.starts[node+1] - j.starts[node]) })
 	}
-	components, err := set.Components(ctx, selfjoin.Options{MaxDistance: j.k, Workers: j.workers()})
+	all, err := set.Components(p.Context(), selfjoin.Options{MaxDistance: j.k, Workers: j.workers()})
 	if err != nil {
 		return err
 	}
-	return j.sendClusters(ctx, components, send)
-}
-
-// componentsEach are read by a worker at once.
-const componentsEach = 1 << 7
-
-// clusterPart is some components, and the clusters made of them once done is closed.
-type clusterPart struct {
-	components [][]selfjoin.Node
-	made       []Cluster
-	err        error
-	done       chan struct{}
-}
-
-// sendClusters makes clusters of components, on all workers, and sends them in order.
-func (j *join) sendClusters(parent context.Context, components *selfjoin.Clusters, send func([]Cluster) error) error {
-	var group sync.WaitGroup
-	defer group.Wait()
-	ctx, cancel := context.WithCancel(parent)
-	defer cancel()
-	work, queue := make(chan *clusterPart), make(chan *clusterPart, 4*j.workers())
-	group.Go(func() {
-		defer close(queue)
-		defer close(work)
-		var part [][]selfjoin.Node
-		for nodes := range components.All() {
-			if part = append(part, nodes); len(part) < componentsEach {
-				continue
+	var some [][]selfjoin.Node
+	begin := func() error {
+		components := some
+		some = nil
+		return p.Go(func(worker int) ([]Cluster, error) { return j.makeClusters(p.Context(), j.readers[worker], components) })
+	}
+	for nodes := range all.All() {
+		if some = append(some, nodes); len(some) == componentsEach {
+			if err := begin(); err != nil {
+				return err
 			}
-			if !handOut(ctx, part, queue, work) {
-				return
-			}
-			part = nil
-		}
-		if len(part) > 0 {
-			handOut(ctx, part, queue, work)
-		}
-	})
-	for i := range j.workers() {
-		group.Go(func() {
-			for p := range work {
-				p.make(ctx, j, j.readers[i])
-			}
-		})
-	}
-	for p := range queue {
-		if <-p.done; p.err != nil {
-			return p.err
-		}
-		if len(p.made) == 0 {
-			continue
-		}
-		if err := send(p.made); err != nil {
-			return err
 		}
 	}
-	return parent.Err()
+	return begin()
 }
 
-// handOut gives components to a worker, and a place in the queue to what it makes of them.
-// It is false where the context ended.
-func handOut(ctx context.Context, components [][]selfjoin.Node, queue, work chan<- *clusterPart) bool {
-	p := &clusterPart{components: components, done: make(chan struct{})}
-	select {
-	case queue <- p:
-	case <-ctx.Done():
-		return false
-	}
-	select {
-	case work <- p:
-		return true
-	case <-ctx.Done():
-		p.err = ctx.Err()
-		close(p.done)
-		return false
-	}
-}
-
-func (p *clusterPart) make(ctx context.Context, j *join, r *reader) {
-	defer close(p.done)
-	for _, nodes := range p.components {
-		if p.err = ctx.Err(); p.err == nil {
-			p.made, p.err = j.appendClusters(ctx, r, p.made, nodes)
+func (j *join) makeClusters(ctx context.Context, r *reader, components [][]selfjoin.Node) (clusters []Cluster, err error) {
+	for _, nodes := range components {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		if p.err != nil {
-			return
+		if clusters, err = j.appendClusters(ctx, r, clusters, nodes); err != nil {
+			return nil, err
 		}
 	}
+	return clusters, nil
 }
 
 // appendClusters makes clusters of a component: of all stored fingerprints, whatever

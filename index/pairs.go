@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
@@ -26,14 +27,19 @@ type Pair struct {
 func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
 		err := x.withJoin(ctx, o, func(j *join) error {
-			return selfjoin.Ahead(ctx, j.pairs, func(pairs []Pair) bool {
+			for pairs, err := range ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error {
+				return j.pairs(p.Context(), p.Send)
+			}) {
+				if err != nil {
+					return err
+				}
 				for _, p := range pairs {
 					if !yield(p, nil) {
-						return false
+						return nil
 					}
 				}
-				return true
-			})
+			}
+			return nil
 		})
 		if err != nil {
 			yield(Pair{}, err)
@@ -133,7 +139,11 @@ func (j *join) pairsOfCopies(ctx context.Context, send func([]Pair) error) error
 	return sendAll(pairs, send)
 }
 
-const pairsAtOnce = 256
+const (
+	pairsAtOnce = 256
+	// pairsAhead is how many of these may wait to be used.
+	pairsAhead = 32
+)
 
 // sendMany sends pairs if they are many, and returns those that are left.
 func sendMany(pairs []Pair, send func([]Pair) error) ([]Pair, error) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
-	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/ordered"
 )
 
 // Answer is what QueryBatch found for one of the fingerprints asked for.
@@ -111,7 +111,6 @@ type queryChunk struct {
 	fps     []fingerprint.Fingerprint
 	answers [][]Match
 	err     error
-	done    chan struct{}
 }
 
 const (
@@ -123,30 +122,12 @@ const (
 // answer lets workers answer chunk by chunk, ahead of what is yielded. more is false if
 // the caller wants no more.
 func (w *answering) answer(ctx context.Context, readers []*reader, yield func(Answer, error) bool) (more bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	work := make(chan *queryChunk, len(readers)*chunksAhead)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer close(work)
-	defer cancel() // first: what is not yielded need not be answered
-	for _, r := range readers {
-		wg.Go(func() {
-			for c := range work {
-				w.answerChunk(ctx, r, c)
-			}
-		})
-	}
-	var ahead []*queryChunk
-	for next := 0; next < len(w.fps) || len(ahead) > 0; ahead = ahead[1:] {
-		for next < len(w.fps) && len(ahead) < cap(work) {
-			end := min(next+queryChunkLen, len(w.fps))
-			c := &queryChunk{start: next, fps: w.fps[next:end], done: make(chan struct{})}
-			work <- c // has room
-			ahead = append(ahead, c)
-			next = end
+	for c, err := range ordered.All(ctx, len(readers), len(readers)*chunksAhead, func(p *ordered.Pipe[*queryChunk]) error {
+		return w.chunks(p, readers)
+	}) {
+		if err != nil {
+			return false, err
 		}
-		c := ahead[0]
-		<-c.done
 		for i, matches := range c.answers {
 			if !yield(Answer{w.start + c.start + i, matches}, nil) {
 				return false, nil
@@ -159,8 +140,22 @@ func (w *answering) answer(ctx context.Context, readers []*reader, yield func(An
 	return true, nil
 }
 
+// chunks has the workers answer all of the window.
+func (w *answering) chunks(p *ordered.Pipe[*queryChunk], readers []*reader) error {
+	for start := 0; start < len(w.fps); start += queryChunkLen {
+		c := &queryChunk{start: start, fps: w.fps[start:min(start+queryChunkLen, len(w.fps))]}
+		err := p.Go(func(worker int) (*queryChunk, error) {
+			w.answerChunk(p.Context(), readers[worker], c)
+			return c, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (w *answering) answerChunk(ctx context.Context, r *reader, c *queryChunk) {
-	defer close(c.done)
 	c.answers = make([][]Match, 0, len(c.fps))
 	q := w.query
 	var hits []hit

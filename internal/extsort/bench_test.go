@@ -1,10 +1,11 @@
 package extsort
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // benchmarkSorter times Add in batches of 4096 and Sorted to its end, making the
@@ -19,7 +20,7 @@ func benchmarkSorter[R Record](b *testing.B, n int, memory int64, next func(*ran
 		for at := 0; at < n; at += len(batch) {
 			batch = batch[:min(cap(batch), n-at)]
 			for i := range batch {
-				batch[i] = recordOf[R](next(random, at+i), uint64(at+i))
+				batch[i] = testgen.RecordOf[R](next(random, at+i), uint64(at+i))
 			}
 			start := time.Now()
 			if err := s.Add(b.Context(), batch); err != nil {
@@ -67,30 +68,15 @@ func BenchmarkSorter(b *testing.B) {
 		{"n=10M/spilled", 10_000_000, 32 << 20},
 		{"n=100M/spilled", 100_000_000, 256 << 20},
 	} {
-		b.Run("bytes=8/"+c.name, func(b *testing.B) { benchmarkSorter[[1]uint64](b, c.n, c.memory, keys[0].next) })
-		b.Run("bytes=16/"+c.name, func(b *testing.B) { benchmarkSorter[[2]uint64](b, c.n, c.memory, keys[0].next) })
+		b.Run("bytes=8/"+c.name, func(b *testing.B) { benchmarkSorter[[1]uint64](b, c.n, c.memory, testgen.Keys[0].Next) })
+		b.Run("bytes=16/"+c.name, func(b *testing.B) { benchmarkSorter[[2]uint64](b, c.n, c.memory, testgen.Keys[0].Next) })
 	}
 }
 
 // Skewed keys, 10 million of 16 bytes.
 func BenchmarkSkewed(b *testing.B) {
-	for _, k := range keys[1:] {
-		b.Run(k.name+"/memory", func(b *testing.B) { benchmarkSorter[[2]uint64](b, 10_000_000, 1<<30, k.next) })
-		b.Run(k.name+"/spilled", func(b *testing.B) { benchmarkSorter[[2]uint64](b, 10_000_000, 32<<20, k.next) })
-	}
-}
-
-func BenchmarkSortRecords(b *testing.B) {
-	for _, n := range []int{1000, 40_000, 400_000, 4_000_000} {
-		b.Run(fmt.Sprintf("bytes=16/n=%d", n), func(b *testing.B) {
-			records := makeRecords[[2]uint64](n, 1, keys[0].next)
-			a, room := make([][2]uint64, n), make([][2]uint64, n)
-			for b.Loop() {
-				copy(a, records)
-				sortRecords(a, room)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/record")
-			b.ReportMetric(0, "ns/op")
-		})
+	for _, k := range testgen.Keys[1:] {
+		b.Run(k.Name+"/memory", func(b *testing.B) { benchmarkSorter[[2]uint64](b, 10_000_000, 1<<30, k.Next) })
+		b.Run(k.Name+"/spilled", func(b *testing.B) { benchmarkSorter[[2]uint64](b, 10_000_000, 32<<20, k.Next) })
 	}
 }

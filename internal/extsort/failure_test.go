@@ -16,6 +16,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // addAndRead returns the first error of Add, Sorted and Close.
@@ -36,8 +38,8 @@ func addAndRead[R Record](ctx context.Context, s *Sorter[R], records []R) ([]R, 
 func TestFileSystemErrors(t *testing.T) {
 	for _, name := range []string{"random", "nested", "equal"} {
 		t.Run(name, func(t *testing.T) {
-			k := keys[slices.IndexFunc(keys, func(k keyKind) bool { return k.name == name })]
-			records := makeRecords[[2]uint64](100_000, 5, k.next)
+			k := testgen.Keys[slices.IndexFunc(testgen.Keys, func(k testgen.Key) bool { return k.Name == name })]
+			records := testgen.Records[[2]uint64](100_000, 5, k.Next)
 			want := stableSorted(records)
 			before := runtime.NumGoroutine()
 			failures := 0
@@ -77,7 +79,7 @@ func TestSpillFileCutShort(t *testing.T) {
 	dir := t.TempDir()
 	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})
 	defer s.Close()
-	addAll(t, s, makeRecords[[2]uint64](100_000, 6, keys[0].next))
+	addAll(t, s, testgen.Records[[2]uint64](100_000, 6, testgen.Keys[0].Next))
 	if err := s.root.settle(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func TestSpillFileCutShort(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	records := makeRecords[[2]uint64](100_000, 7, keys[0].next)
+	records := testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next)
 	before := runtime.NumGoroutine()
 
 	t.Run("Add", func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // The heap is measured, with what is garbage but not yet collected: at most a
@@ -19,8 +21,8 @@ func TestMemoryBound(t *testing.T) {
 		batch  = 5000
 	)
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	for _, k := range keys {
-		t.Run(k.name, func(t *testing.T) {
+	for _, k := range testgen.Keys {
+		t.Run(k.Name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(8, 0))
 			records := make([][2]uint64, batch)
 			s := New[[2]uint64](Options{MemoryBytes: memory, Dir: t.TempDir()})
@@ -36,7 +38,7 @@ func TestMemoryBound(t *testing.T) {
 			}
 			for at := range n / batch {
 				for i := range records {
-					records[i] = [2]uint64{k.next(random, at*batch+i), 0}
+					records[i] = [2]uint64{k.Next(random, at*batch+i), 0}
 				}
 				if err := s.Add(t.Context(), records); err != nil {
 					t.Fatal(err)

@@ -3,6 +3,8 @@ package extsort
 import (
 	"context"
 	"math/bits"
+
+	"github.com/neardup/neardup/internal/radix"
 )
 
 const buckets = 256
@@ -29,7 +31,7 @@ type openChunk[R Record] struct {
 type bucket[R Record] struct {
 	extents []extent
 	spilled int64 // records in extents
-	spread  spread
+	spread  radix.Spread
 	chunks  [][]R
 }
 
@@ -37,7 +39,7 @@ type bucket[R Record] struct {
 func (s *Sorter[R]) newPartition(differing uint64) *partition[R] {
 	p := &partition[R]{s: s, shift: max(bits.Len64(differing)-8, 0)}
 	for b := range p.buckets {
-		p.buckets[b].spread = noSpread
+		p.buckets[b].spread = radix.NoSpread
 	}
 	s.partitions = append(s.partitions, p)
 	return p
@@ -142,7 +144,7 @@ func (p *partition[R]) startSpill() {
 		}
 		p.file = file
 	}
-	p.s.running.Go(func() { written <- p.write(&lists) })
+	p.s.spills.Go(func() { written <- p.write(&lists) })
 }
 
 // write appends lists to the spill file, one extent a bucket.
@@ -160,7 +162,7 @@ func (p *partition[R]) write(lists *[buckets][][]R) error {
 			if err := p.file.append(bytesOf(chunk)); err != nil {
 				return err
 			}
-			bucket.spread = bucket.spread.join(spreadOf(chunk))
+			bucket.spread = bucket.spread.Join(radix.SpreadOf(chunk))
 			bucket.spilled += int64(len(chunk))
 			p.s.pool.put(chunk)
 		}
@@ -207,7 +209,7 @@ func (p *partition[R]) records(b int) int64 {
 func (p *partition[R]) differing(b int) uint64 {
 	s := p.buckets[b].spread
 	for _, chunk := range p.buckets[b].chunks {
-		s = s.join(spreadOf(chunk))
+		s = s.Join(radix.SpreadOf(chunk))
 	}
-	return s.join(spreadOf(p.open[b].records[:p.open[b].n])).differing()
+	return s.Join(radix.SpreadOf(p.open[b].records[:p.open[b].n])).Differing()
 }

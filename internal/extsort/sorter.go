@@ -6,6 +6,8 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+
+	"github.com/neardup/neardup/internal/ordered"
 )
 
 // Sorter sorts records: any number of Add, one Sorted, Close. It is for one
@@ -23,15 +25,15 @@ type Sorter[R Record] struct {
 
 	begun   bool
 	closed  bool
-	stopped atomic.Bool             // tells spills to end
-	cancel  context.CancelCauseFunc // ends a Sorted under way
-	running sync.WaitGroup
+	stopped atomic.Bool           // tells spills to end
+	pipe    *ordered.Pipe[run[R]] // of a Sorted under way
+	spills  sync.WaitGroup
 }
 
 // New returns an empty Sorter. It takes memory as records are added, 4 MiB for
 // the first ones, and touches no file before it has to spill.
 func New[R Record](opts Options) *Sorter[R] {
-	s := &Sorter[R]{options: opts.withDefaults(), cancel: func(error) {}}
+	s := &Sorter[R]{options: opts.withDefaults()}
 	s.budget = s.options.budget(recordBytes[R]())
 	s.pool = newChunkPool[R](s.budget)
 	s.root = s.newPartition(^uint64(0))
@@ -80,13 +82,15 @@ func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 			return
 		}
 		s.begun = true
-		broken := false
-		err := newOrdered(s).run(ctx, func(run []R) bool {
-			broken = !yield(run, nil)
-			return !broken
-		})
+		r := startRuns(ctx, s)
+		s.pipe = r.pipe
+		next, ok, err := r.pipe.Next()
+		for ok && yield(next.records, nil) {
+			r.buffers <- next.buffer
+			next, ok, err = r.pipe.Next()
+		}
 		err = errors.Join(err, s.release())
-		if err != nil && !broken {
+		if err != nil && !ok {
 			yield(nil, err)
 		}
 	}
@@ -102,8 +106,10 @@ func (s *Sorter[R]) Close() error {
 
 func (s *Sorter[R]) release() error {
 	s.stopped.Store(true)
-	s.cancel(ErrClosed)
-	s.running.Wait()
+	if s.pipe != nil {
+		s.pipe.Stop(ErrClosed)
+	}
+	s.spills.Wait()
 	var errs []error
 	for len(s.partitions) > 0 {
 		errs = append(errs, s.remove(s.partitions[len(s.partitions)-1]))

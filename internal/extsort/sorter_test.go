@@ -1,6 +1,7 @@
 package extsort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,15 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
+
+func stableSorted[R Record](records []R) []R {
+	want := slices.Clone(records)
+	slices.SortStableFunc(want, func(a, b R) int { return cmp.Compare(a[0], b[0]) })
+	return want
+}
 
 // addAll adds records in batches of random length.
 func addAll[R Record](t testing.TB, s *Sorter[R], records []R) {
@@ -86,10 +95,10 @@ func TestSorter(t *testing.T) {
 }
 
 func testSorter[R Record](t *testing.T) {
-	for _, k := range keys {
+	for _, k := range testgen.Keys {
 		for _, n := range []int{0, 1, 100, 5000, 100_000} {
-			t.Run(fmt.Sprintf("%s/n=%d", k.name, n), func(t *testing.T) {
-				records := makeRecords[R](n, uint64(n), k.next)
+			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
+				records := testgen.Records[R](n, uint64(n), k.Next)
 				s, fs := newSpilling[R]()
 				addAll(t, s, records)
 				if spilled := len(spillFiles(t, fs)) > 0; spilled != (n == 100_000) {
@@ -115,7 +124,7 @@ func testSorter[R Record](t *testing.T) {
 
 // Random records, so many that the buckets themselves are too large for a buffer.
 func TestSorterEvenBucketsTooLarge(t *testing.T) {
-	records := makeRecords[[2]uint64](1_300_000, 1, keys[0].next)
+	records := testgen.Records[[2]uint64](1_300_000, 1, testgen.Keys[0].Next)
 	s, fs := newSpilling[[2]uint64]()
 	addAll(t, s, records)
 	for b := range s.root.buckets {
@@ -141,9 +150,9 @@ func TestSorterEvenBucketsTooLarge(t *testing.T) {
 // Enough memory for the records but not for a run of all of them: skewed ones
 // are distributed again, in memory.
 func TestSorterInMemory(t *testing.T) {
-	for _, k := range keys {
-		t.Run(k.name, func(t *testing.T) {
-			records := makeRecords[[2]uint64](300_000, 2, k.next)
+	for _, k := range testgen.Keys {
+		t.Run(k.Name, func(t *testing.T) {
+			records := testgen.Records[[2]uint64](300_000, 2, k.Next)
 			fs := vfs.NewMem()
 			s := New[[2]uint64](Options{MemoryBytes: 24 << 20, Dir: "spill/here", FS: fs})
 			addAll(t, s, records)
@@ -155,7 +164,7 @@ func TestSorterInMemory(t *testing.T) {
 				t.Error("not the order of a stable sort")
 			}
 			// Nested ones hold open chunks for many levels, so some of them spill.
-			if _, err := fs.List("spill"); k.name != "nested" && !errors.Is(err, os.ErrNotExist) {
+			if _, err := fs.List("spill"); k.Name != "nested" && !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the folder was made: %v", err)
 			}
 		})
@@ -163,12 +172,12 @@ func TestSorterInMemory(t *testing.T) {
 }
 
 func TestBreak(t *testing.T) {
-	for _, k := range keys {
+	for _, k := range testgen.Keys {
 		for _, runs := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/%d", k.name, runs), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", k.Name, runs), func(t *testing.T) {
 				before := runtime.NumGoroutine()
 				s, fs := newSpilling[[2]uint64]()
-				addAll(t, s, makeRecords[[2]uint64](100_000, 3, k.next))
+				addAll(t, s, testgen.Records[[2]uint64](100_000, 3, k.Next))
 				n := 0
 				for _, err := range s.Sorted(t.Context()) {
 					if err != nil {
@@ -191,7 +200,7 @@ func TestBreak(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	records := makeRecords[[2]uint64](100_000, 4, keys[0].next)
+	records := testgen.Records[[2]uint64](100_000, 4, testgen.Keys[0].Next)
 	t.Run("before Sorted", func(t *testing.T) {
 		before := runtime.NumGoroutine()
 		s, fs := newSpilling[[2]uint64]()

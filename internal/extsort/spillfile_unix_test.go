@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // Spill files have what the caller's files have, which may be private.
@@ -15,7 +17,7 @@ func TestSpillFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})
 	defer s.Close()
-	addAll(t, s, makeRecords[[2]uint64](100_000, 6, keys[0].next))
+	addAll(t, s, testgen.Records[[2]uint64](100_000, 6, testgen.Keys[0].Next))
 	files := 0
 	if err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().Perm()&0o077 != 0 {

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 	"sort"
+
+	"github.com/neardup/neardup/internal/ordered"
 )
 
 // Set is the distinct fingerprints of a collection. Its nodes are numbered from 0 in
@@ -198,20 +201,19 @@ func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs 
 // Each; what was found ahead of the loop is bounded.
 func (s *Set) Pairs(ctx context.Context, o Options) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
-		err := Ahead(ctx, func(ctx context.Context, send func([]Pair) error) error {
-			return s.Each(ctx, o, func(_ int, pairs []Pair) error {
-				return send(append([]Pair(nil), pairs...))
-			})
-		}, func(pairs []Pair) bool {
+		const ahead = 32
+		for pairs, err := range ordered.All(ctx, 0, ahead, func(p *ordered.Pipe[[]Pair]) error {
+			return s.Each(p.Context(), o, func(_ int, pairs []Pair) error { return p.Send(slices.Clone(pairs)) })
+		}) {
+			if err != nil {
+				yield(Pair{}, err)
+				return
+			}
 			for _, p := range pairs {
 				if !yield(p, nil) {
-					return false
+					return
 				}
 			}
-			return true
-		})
-		if err != nil {
-			yield(Pair{}, err)
 		}
 	}
 }

@@ -1,18 +1,20 @@
-package extsort
+package testgen
 
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/neardup/neardup/internal/radix"
 )
 
-type keyKind struct {
-	name string
-	next func(r *rand.Rand, i int) uint64
+// Key is a way to make the first words of records.
+type Key struct {
+	Name string
+	Next func(r *rand.Rand, i int) uint64
 }
 
-// keys are named ways to make first words, even ones and those that are meant
-// to hurt a distribution sort.
-var keys = []keyKind{
+// Keys are even ones, and such as are meant to hurt a distribution sort.
+var Keys = []Key{
 	{"random", func(r *rand.Rand, _ int) uint64 { return r.Uint64() }},
 	{"equal", func(*rand.Rand, int) uint64 { return 0x0123456789abcdef }},
 	{"ascending", func(_ *rand.Rand, i int) uint64 { return uint64(i) }},
@@ -52,20 +54,20 @@ var keys = []keyKind{
 	}},
 }
 
-// recordOf fills a record with as many words as it has.
-func recordOf[R Record](words ...uint64) (r R) {
+// RecordOf fills a record with as many words as it has.
+func RecordOf[R radix.Record](words ...uint64) (r R) {
 	for i := range min(len(r), len(words)) {
 		r[i] = words[i]
 	}
 	return r
 }
 
-// makeRecords gives records with their position in the second word, if there is one.
-func makeRecords[R Record](n int, seed uint64, next func(*rand.Rand, int) uint64) []R {
+// Records gives records with their position in the second word, if there is one.
+func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint64) []R {
 	random := rand.New(rand.NewPCG(seed, 0))
 	records := make([]R, n)
 	for i := range records {
-		records[i] = recordOf[R](next(random, i), uint64(i), ^uint64(i), seed)
+		records[i] = RecordOf[R](next(random, i), uint64(i), ^uint64(i), seed)
 	}
 	return records
 }

@@ -1,4 +1,4 @@
-package extsort
+package radix
 
 import "math/bits"
 
@@ -13,14 +13,14 @@ const (
 	maxDigitBits = 11
 )
 
-// sortRecords sorts a, stably. The result is in a or in b, which is as long;
-// the other holds nothing of use.
-func sortRecords[R Record](a, b []R) []R {
-	if int64(len(a))*recordBytes[R]() <= cacheBytes {
+// Sort sorts a by the first words, stably. The result is in a or in b, which is as
+// long; the other holds nothing of use.
+func Sort[R Record](a, b []R) []R {
+	if int64(len(a))*Bytes[R]() <= cacheBytes {
 		sortDigits(a, b)
 		return a
 	}
-	differing := spreadOf(a).differing()
+	differing := SpreadOf(a).Differing()
 	if differing == 0 {
 		return a
 	}
@@ -46,7 +46,7 @@ func sortRecords[R Record](a, b []R) []R {
 	for d, n := range counts {
 		from, to := ends[d]-n, ends[d]
 		part := b[from:to]
-		if sorted := sortRecords(part, a[from:to]); n > 0 && &sorted[0] != &part[0] {
+		if sorted := Sort(part, a[from:to]); n > 0 && &sorted[0] != &part[0] {
 			copy(part, sorted)
 		}
 	}
@@ -61,7 +61,7 @@ func sortDigits[R Record](a, b []R) {
 		insertionSort(a)
 		return
 	}
-	differing := spreadOf(a).differing()
+	differing := SpreadOf(a).Differing()
 	if differing == 0 {
 		return
 	}

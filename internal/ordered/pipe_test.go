@@ -1,0 +1,191 @@
+package ordered
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// squares puts in n numbers, which come out squared.
+func squares(n int) func(*Pipe[int]) error {
+	return func(p *Pipe[int]) error {
+		for i := range n {
+			err := p.Go(func(int) (int, error) {
+				time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
+				return i * i, nil
+			})
+			if i%3 == 0 && err == nil {
+				err = p.Send(-i)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestResultsComeInOrder(t *testing.T) {
+	const n = 500
+	for _, workers := range []int{1, 4} {
+		for _, ahead := range []int{0, 1, 16} {
+			next, sent := 0, false
+			for v, err := range All(t.Context(), workers, ahead, squares(n)) {
+				want := next * next
+				if sent {
+					want = -next
+				}
+				if err != nil || v != want {
+					t.Fatalf("%d workers, %d ahead: %d, %v where %d is due", workers, ahead, v, err, want)
+				}
+				if sent = !sent && next%3 == 0; !sent {
+					next++
+				}
+			}
+			if next != n {
+				t.Errorf("%d workers, %d ahead: %d results", workers, ahead, next)
+			}
+		}
+	}
+}
+
+// TestWorkersAreNotShared: a worker has one task at a time, and there are no more tasks
+// under way than workers and room allow.
+func TestWorkersAreNotShared(t *testing.T) {
+	const workers, ahead = 3, 5
+	var busy [workers]atomic.Bool
+	var begun atomic.Int64
+	taken := int64(0)
+	for _, err := range All(t.Context(), workers, ahead, func(p *Pipe[int]) error {
+		for range 200 {
+			if err := p.Go(func(worker int) (int, error) {
+				if busy[worker].Swap(true) {
+					t.Errorf("worker %d has two tasks", worker)
+				}
+				begun.Add(1)
+				runtime.Gosched()
+				busy[worker].Store(false)
+				return 0, nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken++
+		if over := begun.Load() - taken; over > ahead+1 {
+			t.Fatalf("%d results wait, room is for %d", over, ahead)
+		}
+	}
+}
+
+func TestSendFromManyGoroutines(t *testing.T) {
+	sum := 0
+	for v, err := range All(t.Context(), 0, 2, func(p *Pipe[int]) error {
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				for range 100 {
+					if err := p.Send(i); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		return nil
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += v
+	}
+	if sum != 2800 {
+		t.Errorf("the sum is %d", sum)
+	}
+}
+
+func TestErrorsEndEverything(t *testing.T) {
+	broken := errors.New("broken")
+	before := runtime.NumGoroutine()
+	for name, produce := range map[string]func(*Pipe[int]) error{
+		"task": func(p *Pipe[int]) error {
+			for i := range 100 {
+				if err := p.Go(func(int) (int, error) {
+					if i == 20 {
+						return 0, broken
+					}
+					return i, nil
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"produce": func(p *Pipe[int]) error {
+			for i := range 20 {
+				if err := p.Send(i); err != nil {
+					return err
+				}
+			}
+			return broken
+		},
+	} {
+		n := 0
+		var last error
+		for v, err := range All(t.Context(), 2, 4, produce) {
+			if last = err; err == nil && v != n {
+				t.Fatalf("%s: %d where %d is due", name, v, n)
+			}
+			n++
+		}
+		if n != 21 || !errors.Is(last, broken) {
+			t.Errorf("%s: %d values, then %v", name, n-1, last)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+}
+
+func TestStops(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for v, err := range All(t.Context(), 2, 4, squares(1000)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v == 100 {
+			break
+		}
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("after a break: %d goroutines, %d before", n, before)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	defer cancel(nil)
+	var last error
+	for _, err := range All(ctx, 2, 4, squares(1000)) {
+		last = err
+		cancel(enough)
+	}
+	if !errors.Is(last, enough) {
+		t.Errorf("a context that is done: %v", last)
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("after its context: %d goroutines, %d before", n, before)
+	}
+	p := New(t.Context(), 2, 4, squares(1000))
+	p.Stop(enough)
+	if _, ok, err := p.Next(); ok || !errors.Is(err, enough) {
+		t.Errorf("after Stop: %v, %v", ok, err)
+	}
+}

@@ -1,0 +1,45 @@
+// Package radix sorts records of 64-bit words by their first word, stably, in time that is
+// linear in their number: from the highest digit on until a part fits in a core's own
+// cache, then from the lowest on.
+package radix
+
+import "unsafe"
+
+// Record is one to four 64-bit words. Records are ordered by the first; the
+// others are carried along.
+type Record interface {
+	~[1]uint64 | ~[2]uint64 | ~[3]uint64 | ~[4]uint64
+}
+
+// Bytes is the size of a record.
+func Bytes[R Record]() int64 {
+	var r R
+	return int64(unsafe.Sizeof(r))
+}
+
+// Words is the memory of numbers as records of one word, not a copy.
+func Words[W ~uint64](words []W) [][1]uint64 {
+	return unsafe.Slice((*[1]uint64)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+}
+
+// Spread tells in which bits of the first word records differ.
+type Spread struct{ or, and uint64 }
+
+// NoSpread is that of no records.
+var NoSpread = Spread{or: 0, and: ^uint64(0)}
+
+// Join returns the spread of two lots of records together.
+func (s Spread) Join(t Spread) Spread { return Spread{s.or | t.or, s.and & t.and} }
+
+// Differing has a bit set where not all records have the same; 0 for no records.
+func (s Spread) Differing() uint64 { return s.or &^ s.and }
+
+// SpreadOf returns the spread of records.
+func SpreadOf[R Record](records []R) Spread {
+	s := NoSpread
+	for i := range records {
+		s.or |= records[i][0]
+		s.and &= records[i][0]
+	}
+	return s
+}

@@ -1,0 +1,71 @@
+package radix_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/neardup/neardup/internal/radix"
+	"github.com/neardup/neardup/internal/testgen"
+)
+
+func stableSorted[R radix.Record](records []R) []R {
+	want := slices.Clone(records)
+	slices.SortStableFunc(want, func(a, b R) int { return cmp.Compare(a[0], b[0]) })
+	return want
+}
+
+func TestSort(t *testing.T) {
+	t.Run("bytes=8", testSort[[1]uint64])
+	t.Run("bytes=16", testSort[[2]uint64])
+	t.Run("bytes=24", testSort[[3]uint64])
+	t.Run("bytes=32", testSort[[4]uint64])
+}
+
+func testSort[R radix.Record](t *testing.T) {
+	beyondCache := 1<<20/int(radix.Bytes[R]()) + 1
+	for _, k := range testgen.Keys {
+		for _, n := range []int{0, 1, 2, 24, 25, 300, 5000, beyondCache} {
+			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
+				records := testgen.Records[R](n, uint64(n), k.Next)
+				want := stableSorted(records)
+				if got := radix.Sort(records, make([]R, n)); !slices.Equal(got, want) {
+					t.Error("not the order of a stable sort")
+				}
+			})
+		}
+	}
+}
+
+func FuzzSort(f *testing.F) {
+	f.Add([]byte{}, uint8(0))
+	f.Add(make([]byte, 100), uint8(63))
+	f.Add([]byte("some bytes that are more than two dozen, for the radix passes"), uint8(7))
+	f.Fuzz(func(t *testing.T, data []byte, rotate uint8) {
+		records := make([][2]uint64, len(data))
+		for i, b := range data {
+			x := uint64(b)
+			records[i] = [2]uint64{x<<(rotate%64) | x*x>>(rotate/4), uint64(i)}
+		}
+		want := stableSorted(records)
+		if got := radix.Sort(records, make([][2]uint64, len(records))); !slices.Equal(got, want) {
+			t.Error("not the order of a stable sort")
+		}
+	})
+}
+
+func BenchmarkSort(b *testing.B) {
+	for _, n := range []int{1000, 40_000, 400_000, 4_000_000} {
+		b.Run(fmt.Sprintf("bytes=16/n=%d", n), func(b *testing.B) {
+			records := testgen.Records[[2]uint64](n, 1, testgen.Keys[0].Next)
+			a, room := make([][2]uint64, n), make([][2]uint64, n)
+			for b.Loop() {
+				copy(a, records)
+				radix.Sort(a, room)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/record")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
