@@ -118,7 +118,7 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 	ctx := context.Background()
 	for _, readOnly := range []bool{false, true} {
 		source, target := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "a", "b", "copy")
-		if err := os.CopyFS(source, os.DirFS("../testdata/index-format-3")); err != nil {
+		if err := os.CopyFS(source, os.DirFS("../testdata/index-format-4")); err != nil {
 			t.Fatal(err)
 		}
 		if readOnly { // what the log has and no table
@@ -305,7 +305,7 @@ func (n noLinks) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 // the copying stops when the context ends.
 func TestCheckpointCancelledWhileCopying(t *testing.T) {
 	mem := vfs.NewMem()
-	if ok, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format-3", "ix"); !ok || err != nil {
+	if ok, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format-4", "ix"); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

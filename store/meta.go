@@ -12,7 +12,7 @@ import (
 // Format is the number of the format that this version writes, FormatOldest
 // the oldest that it reads (docs/format.md).
 const (
-	Format       = 3
+	Format       = 4
 	FormatOldest = 1
 )
 
