@@ -47,20 +47,6 @@ func TestCompositionsOfRandomText(t *testing.T) {
 	}
 }
 
-func TestIotaSubscript(t *testing.T) {
-	tables := loadTables()
-	for r := range rune(tableEnd) {
-		c := tables.classOf(r)
-		if (c == slow || c == cased) && composesWithIota(r) && !hasIotaSubscript(r) {
-			t.Errorf("%U", r)
-		}
-	}
-}
-
-func composesWithIota(r rune) bool {
-	return r != '\u037A' && strings.ContainsRune(norm.NFKD.String(string(r)), '\u0345') // U+037A begins with a space
-}
-
 // BenchmarkSpellings takes real texts with all marks as characters of their own.
 func BenchmarkSpellings(b *testing.B) {
 	for _, d := range declarations(b) {

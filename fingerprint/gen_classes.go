@@ -199,7 +199,8 @@ func classify(r rune) int {
 		return separator
 	}
 	first := []rune(m)[0]
-	if ccc(r) != 0 || unicode.Is(unicode.M, r) || unicode.Is(unicode.M, first) || strings.HasPrefix(norm.NFKD.String(string(r)), "\u0640") {
+	decomposed := []rune(norm.NFKD.String(string(r)))
+	if ccc(r) != 0 || unicode.Is(unicode.M, r) || unicode.Is(unicode.M, first) || decomposed[0] == '\u0640' || composesBack[decomposed[0]] {
 		return slowMark
 	}
 	if isCased(r, m) {

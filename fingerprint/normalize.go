@@ -27,40 +27,99 @@ import (
 type normalizer struct {
 	iter                         norm.Iter // unlike norm.Form.Append it allocates nothing
 	decomposed, folded, composed []byte
-	memory                       []memo // by the hash of the text
+	split                        []byte
+	cache                        []cachedForm // by the hash of the text
 }
 
-// A memo is a short part of a text and its normal form. Where marks are written
-// as characters of their own, the same words need the normaliser again and again.
-type memo struct {
-	textSize, normalSize uint8
-	text                 [memoText]byte
-	normal               [memoNormal]byte
+// form is the normal form of a combining sequence, cut into tokens.
+type form struct {
+	text  []byte // zeros between tokens, before one of a script without spaces, and after it unless bound
+	units int    // of its words, but for wordUnits each
+	bound bool   // the last token goes on where a letter of a script without spaces follows
+}
+
+// cachedForm is the form of a short sequence. A text has the same few again and again.
+type cachedForm struct {
+	sequence [2]uint64
+	bound    bool
+	size     uint8
+	units    int16
+	text     [cachedSize]byte
 }
 
 const (
-	memorySize = 1024
-	memoText   = 38
-	memoNormal = 56
+	cacheSize  = 1024
+	cachedSize = 64
 )
 
-// remembered is normalize with a memory.
-func (n *normalizer) remembered(t *tables, text []byte) []byte {
-	if len(text) > memoText {
-		return n.normalize(t, text)
+// form gives the form of the combining sequence text[start:end], valid until the next call.
+func (n *normalizer) form(t *tables, text []byte, start, end int) form {
+	size := end - start
+	if size > 16 {
+		return n.splitNormalized(t, n.normalize(t, text[start:end]))
 	}
-	if n.memory == nil {
-		n.memory = make([]memo, memorySize) // most texts never come here
+	if n.cache == nil {
+		n.cache = make([]cachedForm, cacheSize) // most texts never come here
 	}
-	m := &n.memory[hashToken(text)%memorySize]
-	if m.textSize == 0 || !bytes.Equal(m.text[:m.textSize], text) {
-		normal := n.normalize(t, text)
-		if len(normal) > memoNormal {
-			return normal
+	mask := &firstBytes[size]
+	key := [2]uint64{load(text, start) & mask[0], load(text, start+8) & mask[1]} // a sequence has no byte of 0
+	c := &n.cache[hash16(key[0], key[1], size)%cacheSize]
+	if c.sequence != key {
+		f := n.splitNormalized(t, n.normalize(t, text[start:end]))
+		if len(f.text) > cachedSize {
+			return f
 		}
-		m.textSize, m.normalSize = uint8(copy(m.text[:], text)), uint8(copy(m.normal[:], normal))
+		c.sequence, c.bound, c.units = key, f.bound, int16(f.units)
+		c.size = uint8(copy(c.text[:], f.text))
 	}
-	return m.normal[:m.normalSize]
+	return form{c.text[:c.size], int(c.units), c.bound}
+}
+
+// splitNormalized cuts text in normal form.
+func (n *normalizer) splitNormalized(t *tables, normal []byte) form {
+	f := form{text: n.split[:0]}
+	within, inSingle, conjoined := false, false, false
+	for i := 0; i < len(normal); {
+		c, r, size := t.at(normal, i)
+		switch {
+		case c == separator:
+			f.text = append(f.text, 0)
+			within, inSingle = false, false
+		case c >= slowMark:
+			if within { // a mark with no letter before it is no word
+				f.text = append(f.text, normal[i:i+size]...)
+			}
+		case c == single || c == singleComposing:
+			if !inSingle || !conjoined {
+				f.text = append(f.text, 0)
+				f.units += singleUnits(r) - wordUnits
+			}
+			f.text = append(f.text, normal[i:i+size]...)
+			within, inSingle = true, true
+		default:
+			if inSingle {
+				f.text = append(f.text, 0)
+			}
+			f.text = append(f.text, normal[i:i+size]...)
+			within, inSingle = true, false
+		}
+		conjoined = c.conjoins()
+		i += size
+	}
+	if f.bound = inSingle && conjoined; inSingle && !conjoined {
+		f.text = append(f.text, 0)
+	}
+	n.split = f.text
+	return f
+}
+
+// firstSingle gives the character of a script without spaces that a form begins with.
+func (t *tables) firstSingle(form []byte) (first rune, ok bool) {
+	if len(form) < 2 || form[0] != 0 {
+		return 0, false
+	}
+	c, first, _ := t.at(form, 1)
+	return first, c == single || c == singleComposing
 }
 
 // normalize gives the normal form of text, valid until the next call.
@@ -123,6 +182,11 @@ func (t *tables) appendStripped(dst, decomposed []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// isSaraAm reports whether two characters become one in [joinSaraAm].
+func isSaraAm(first, second rune) bool {
+	return (second == 0x0E32 || second == 0x0EB2) && first == second+0x1B
 }
 
 // joinSaraAm undoes, in place, the decomposition of U+0E33 and U+0EB3. Nothing

@@ -40,11 +40,7 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 			}
 			v := letters[pair&0x1f<<6|pair>>8&0x3f]
 			if v == notSimpleTwoByte {
-				at := i
-				if i, o = t.other(out, o, i); i == at {
-					return i, o
-				}
-				continue
+				return i, o
 			}
 			binary.LittleEndian.PutUint16(out[o:], uint16(v))
 			o += int(v >> 16)
@@ -59,12 +55,7 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 		if i, o = t.threeByteRun(out, o, i, end); i > start {
 			continue
 		}
-		if t.inSingles {
-			break
-		}
-		if i, o = t.other(out, o, i); i == start {
-			break
-		}
+		break
 	}
 	return i, o
 }
@@ -114,12 +105,7 @@ func (t *tokenizer) threeByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 			binary.LittleEndian.PutUint32(out[o:], uint32(x))
 			o += 3
 		default:
-			start := i
-			if i, o = t.other(out, o, i); i == start {
-				return i, o
-			}
-			prev = slow
-			continue
+			return i, o
 		}
 		prev = c
 		i += 3

@@ -53,7 +53,7 @@ func (t *tokenizer) hashSingles(dst []uint64, n int) []uint64 {
 			break
 		}
 	}
-	t.pos = i
+	t.pos, t.from = i, i
 	return dst[:len(dst)+found]
 }
 

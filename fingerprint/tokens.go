@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"unicode/utf8"
@@ -13,39 +14,38 @@ const chunkSize = 2 << 10
 //
 // The tokens are those of the normal form of the whole text, but hardly any text
 // needs to be normalised: the classes tell whether a character is its own normal
-// form, or differs in case and width only. Where that is in doubt, the part from
-// the token's first character to the next separator goes through the normaliser
-// and is cut again.
+// form, or differs in case and width only. Where that is in doubt, the combining
+// character sequence (Unicode D56) goes through the normaliser. Sequences are
+// normalised one by one, so memory does not grow with the text.
 //
 // A chunk of the text goes through three loops. The first writes it in normal form,
 // with zeros between tokens (no token has one); the second finds where tokens begin
 // and end; the third hashes them. None of them branches on the length of a word,
 // which no processor can predict.
 type tokenizer struct {
-	tables    *tables
-	text      []byte
-	pos       int
-	from      int // where the last token begins at the earliest
-	hash      Hash
-	list      *tokenList // gets the tokens' text, if not nil
-	chunk     int        // bytes
-	inSingles bool       // at the beginning of what hashSingles takes
-	units     int        // words so far, times wordUnits
-	out       []byte     // the chunk in normal form, from byte 1 on
-	masks     []uint64
-	edges     []uint32 // where tokens begin and end in it
-	folded    []byte
-	normal    normalizer
-
-	compositions []composition
-	pair         []byte
+	tables     *tables
+	text       []byte
+	pos        int
+	from       int // what is before it is done with
+	hash       Hash
+	list       *tokenList // gets the tokens' text, if not nil
+	chunk      int        // bytes
+	inSingles  bool       // at the beginning of what hashSingles takes
+	units      int        // words so far, times wordUnits
+	out        []byte     // the chunk in normal form, from byte 1 on
+	open       []byte     // the token at its end
+	unsearched int        // there is no end of a token in out between byte 1 and this one
+	masks      []uint64
+	edges      []uint32 // where tokens begin and end in it
+	normal     normalizer
 }
 
 func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
 	if t.tables == nil {
 		t.tables, t.chunk = loadTables(), chunkSize
 	}
-	t.text, t.pos, t.units, t.inSingles = text, 0, 0, false
+	t.text, t.pos, t.from, t.units, t.inSingles = text, 0, 0, 0, false
+	t.out = append(t.out[:0], 0)
 	t.hash, t.list = hash, list
 }
 
@@ -55,8 +55,8 @@ const keptText = 64 << 10
 // end lets go of the text, and of buffers that a very long word has left.
 func (t *tokenizer) end() {
 	t.text, t.list = nil, nil
-	if cap(t.folded)+cap(t.normal.composed)+cap(t.out) > keptText {
-		t.folded, t.out, t.masks, t.edges, t.normal = nil, nil, nil, nil, normalizer{}
+	if cap(t.normal.composed)+cap(t.out)+cap(t.open) > keptText {
+		t.out, t.open, t.masks, t.edges, t.normal = nil, nil, nil, nil, normalizer{}
 	}
 }
 
@@ -76,18 +76,24 @@ func (t *tokenizer) next(dst []uint64, n int) []uint64 {
 	return dst
 }
 
-// nextChunk is next for a chunk of the text and what belongs to its last token.
+// nextChunk is next for a chunk of the text, or so many that a token ends in them. What is left
+// of t.out is the beginning of the next token.
 func (t *tokenizer) nextChunk(dst []uint64) []uint64 {
-	t.out = append(t.out[:0], 0)
-	t.from = t.pos
-	end := min(t.pos+t.chunk, len(t.text))
-	for t.pos < end && !t.inSingles {
-		t.fill(end)
-		if t.out[len(t.out)-1] != 0 { // within a token
-			end = min(t.pos+1, len(t.text))
+	for {
+		t.unsearched = len(t.out)
+		t.fill(min(t.pos+t.chunk, len(t.text)))
+		if t.done() || t.inSingles {
+			t.out = append(t.out, 0)
+		}
+		if end := bytes.LastIndexByte(t.out[t.unsearched:], 0); end >= 0 {
+			end += t.unsearched + 1
+			t.open = append(t.open[:0], t.out[end:]...)
+			t.out = t.out[:end]
+			dst = t.hashTokens(dst)
+			t.out = append(append(t.out[:0], 0), t.open...)
+			return dst
 		}
 	}
-	return t.hashTokens(dst)
 }
 
 // fill appends the text's normal form to t.out, to end or not far after it.
@@ -100,154 +106,97 @@ func (t *tokenizer) fill(end int) {
 			return
 		}
 		if i < end {
-			t.notSimple()
+			t.slow(end)
 		}
 	}
 }
 
-// notSimple takes the character that simple has stopped at, and those before it that
-// may belong to its token: simple has written them, but what they become
-// depends on what comes after them.
-func (t *tokenizer) notSimple() {
-	switch c, _, size := t.tables.at(t.text, t.pos); c {
+// slow takes what the fast path has stopped at: a separator, or combining sequences up to one
+// that the fast path may take.
+func (t *tokenizer) slow(limit int) {
+	switch c, r, size := t.tables.at(t.text, t.pos); c {
 	case separator:
 		t.out = append(t.out, 0)
 		t.pos += size
 	case ignorable:
 		t.pos += size
+	case unknown:
+		t.out = append(append(append(t.out, 0), t.text[t.pos:t.pos+size]...), 0)
+		t.units += singleUnits(r) - wordUnits
+		t.pos += size
 	default:
-		start, units := t.tokenStart()
-		if start < t.pos {
-			t.units -= units - wordUnits
-			t.dropToken()
-		}
-		t.pos = t.word(t.text, start, false)
-		t.from = t.pos
+		t.sequences(t.sequenceStart(c), limit)
 	}
 }
 
-// tokenStart gives where the token begins that stands before t.pos, if a character
-// there may belong to it, and its units.
-func (t *tokenizer) tokenStart() (start, units int) {
-	start = t.pos
-	for i := start; i > t.from; {
-		r, size := utf8.DecodeLastRune(t.text[t.from:i])
-		i -= size
-		switch c := t.tables.classOf(r); {
-		case c == separator || c == unknown:
-			return start, wordUnits
-		case c == single || c == singleComposing:
-			if start == t.pos {
-				return i, singleUnits(r)
+// sequences appends the normal forms of the combining sequences from start on, to the first
+// that the fast path may take, or to limit.
+func (t *tokenizer) sequences(start, limit int) {
+	for bound := false; ; {
+		end, next := t.tables.sequenceEnd(t.text, start)
+		f := t.normal.form(t.tables, t.text, start, end)
+		form, units := f.text, f.units
+		if bound {
+			if first, isSingle := t.tables.firstSingle(form); isSingle {
+				form, units = form[1:], units-singleUnits(first)+wordUnits // the token goes on
+			} else {
+				t.out = append(t.out, 0)
 			}
-			return start, wordUnits
-		case c != ignorable && c < slowMark:
-			start = i
 		}
-	}
-	return start, wordUnits
-}
-
-// dropToken takes the last token off t.out.
-func (t *tokenizer) dropToken() {
-	n := len(t.out)
-	for t.out[n-1] == 0 {
-		n--
-	}
-	for t.out[n-1] != 0 {
-		n--
-	}
-	t.out = t.out[:n]
-}
-
-// cut is for text in normal form.
-func (t *tokenizer) cut(normal []byte) {
-	for i := 0; i < len(normal); {
-		i = t.word(normal, i, true)
-	}
-}
-
-// emit appends a token in normal form.
-func (t *tokenizer) emit(token []byte, units int) {
-	t.out = append(append(t.out, token...), 0)
-	t.units += units - wordUnits // hashTokens adds wordUnits for every token
-}
-
-// word reads what begins at i: a token, a part that needs the normaliser, or a
-// character that is in no token. It gives the place after it.
-func (t *tokenizer) word(text []byte, i int, normal bool) int {
-	start := i
-	prev, r, size := t.tables.at(text, i)
-	i += size
-	units, isSingle, changed := wordUnits, false, false
-	switch {
-	case prev == separator || prev == ignorable || prev >= maybeMark:
-		return i
-	case prev == unknown:
-		t.emit(text[start:i], singleUnits(r))
-		return i
-	case prev == slow || prev == slowMark:
-		if !normal {
-			return t.normalized(text, start)
-		}
-		if prev == slowMark {
-			return i
-		}
-	case prev == single || prev == singleComposing:
-		units, isSingle = singleUnits(r), true
-	case prev == cased:
-		changed = true
-	}
-	harmless := inRuns
-	if isSingle {
-		harmless = afterSingles
-	}
-
-loop:
-	for {
-		if i, prev = t.tables.skip(text, i, prev, harmless); i == len(text) {
+		t.out = append(t.out, form...)
+		t.units += units
+		start, bound = end, f.bound
+		if goesOn := bound && (next == single || next == singleComposing || next == slow); !goesOn && (next != slow || start >= limit) {
+			if bound {
+				t.out = append(t.out, 0)
+			}
 			break
 		}
-		var c class
-		c, _, size = t.tables.at(text, i)
-		switch {
-		case c == separator || c == unknown:
-			break loop
-		case c == single || c == singleComposing:
-			if !isSingle || !prev.conjoins() {
-				break loop
-			}
-		case c <= cased && c >= letter || c == slow:
-			if isSingle && !(c == slow && prev.conjoins()) {
-				break loop
-			}
-			if c == cased {
-				changed = true
-			}
-			if !normal && (c == slow || c == letterMaybe && (prev == letterComposing || prev == cased || prev == ignorable)) {
-				return t.normalized(text, start)
-			}
-		case normal:
-			// A mark, in order and composed.
+	}
+	t.pos, t.from = start, start
+}
+
+// sequenceStart gives where the combining sequence begins that the character at t.pos, of
+// class c, belongs to. What the fast path has written of it is taken off t.out.
+func (t *tokenizer) sequenceStart(c class) int {
+	i, o := t.pos, len(t.out)
+	for combines(c) && i > t.from && t.out[o-1] != 0 {
+		r, size := utf8.DecodeLastRune(t.text[t.from:i])
+		switch c = t.tables.classOf(r); {
 		case c == ignorable:
-			if prev >= markOrdered {
-				return t.normalized(text, start)
-			}
-			changed = true
-		case c == slowMark,
-			c == maybeMark && prev != letter && prev != single && prev != markStarter,
-			c >= markOrdered && (prev == ignorable || prev == maybeMark || prev >= markOrdered && c < prev):
-			return t.normalized(text, start)
+			i, c = i-size, slowMark
+			continue
+		case c == cased:
+			o -= len(t.tables.appendFolded(t.normal.folded[:0], r))
+		case c == letter || c == letterComposing || combines(c):
+			o -= size
+		default: // nothing of its token
+			size, c = 0, letter
 		}
-		prev = c
-		i += size
+		i -= size
 	}
-	token := text[start:i]
-	if changed {
-		token = t.foldToken(token)
-	}
-	t.emit(token, units)
+	t.out, t.unsearched = t.out[:o], min(t.unsearched, o)
 	return i
+}
+
+// combines reports whether a character of class c may combine with what is before it.
+func combines(c class) bool { return c >= slowMark || c == letterMaybe }
+
+// sequenceEnd gives where the combining sequence ends that begins at i: a character, and those
+// after it that combine or are ignorable. It also gives the class of what follows.
+func (t *tables) sequenceEnd(text []byte, i int) (end int, next class) {
+	_, last, size := t.at(text, i)
+	for i += size; i < len(text); i += size {
+		var r rune
+		if next, r, size = t.at(text, i); next == ignorable {
+			continue
+		}
+		if !combines(next) && !isSaraAm(last, r) {
+			return i, next
+		}
+		last = r
+	}
+	return i, separator
 }
 
 // at gives the character at i, its class and its size.
@@ -264,81 +213,4 @@ func (t *tables) at(text []byte, i int) (class, rune, int) {
 	}
 	r, size := utf8.DecodeRune(text[i:])
 	return t.classOf(r), r, size
-}
-
-// The classes that ask for nothing, wherever they stand in a token.
-const (
-	inRuns       uint32 = 1<<letter | 1<<letterComposing | afterSingles
-	afterSingles uint32 = 1<<markStarter | 1<<markComposing
-)
-
-// skip goes over characters of up to three bytes of these classes. It gives the
-// place, and the class of the last one or else prev.
-func (t *tables) skip(text []byte, i int, prev class, classes uint32) (int, class) {
-	for i+3 <= len(text) {
-		b0, b1, b2 := text[i], text[i+1], text[i+2]
-		r, size := rune(b0), 1
-		switch {
-		case b0 < 0x80:
-		case b0 < 0xe0:
-			r, size = rune(b0&0x1f)<<6|rune(b1&0x3f), 2
-			if b0 < 0xc2 || b1&0xc0 != 0x80 {
-				return i, prev
-			}
-		default:
-			r, size = rune(b0&0x0f)<<12|rune(b1&0x3f)<<6|rune(b2&0x3f), 3
-			if b0 >= 0xf0 || r < 0x800 || b1&0xc0 != 0x80 || b2&0xc0 != 0x80 {
-				return i, prev
-			}
-		}
-		c := t.class[r]
-		if c >= markOrdered || classes>>c&1 == 0 {
-			return i, prev
-		}
-		prev = c
-		i += size
-	}
-	return i, prev
-}
-
-// foldToken gives a token with its case folded and without what is ignorable.
-func (t *tokenizer) foldToken(token []byte) []byte {
-	t.folded = t.folded[:0]
-	for i := 0; i < len(token); {
-		r, size := utf8.DecodeRune(token[i:])
-		switch t.tables.classOf(r) {
-		case cased:
-			t.folded = t.tables.appendFolded(t.folded, r)
-		case ignorable:
-		default:
-			t.folded = append(t.folded, token[i:i+size]...)
-		}
-		i += size
-	}
-	return t.folded
-}
-
-// longPart keeps parts short where a script has no spaces: only short ones are remembered, and
-// what one character needs should not be asked for many.
-const longPart = 32
-
-// normalized takes the part from start to the next separator through the
-// normaliser.
-func (t *tokenizer) normalized(text []byte, start int) int {
-	i, prev := start, separator
-	for i < len(text) {
-		r, size := utf8.DecodeRune(text[i:])
-		c := t.tables.classOf(r)
-		if c == separator || c == unknown {
-			break
-		}
-		// A long part may end where a token of one character begins for sure.
-		if i-start > longPart && (c == single || c == singleComposing) && prev == single {
-			break
-		}
-		prev = c
-		i += size
-	}
-	t.cut(t.normal.remembered(t.tables, text[start:i]))
-	return i
 }

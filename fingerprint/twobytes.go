@@ -32,7 +32,11 @@ func (t *tables) fillTwoByte() {
 			t.twoByte[r] = 0
 			continue
 		case cased:
-			if folded = t.foldCase(r); r == 'ß' || folded >= 0x800 {
+			if r == 'ß' {
+				t.twoByte[r] = 2<<16 | 's'<<8 | 's'
+				continue
+			}
+			if folded = t.foldCase(r); folded >= 0x800 {
 				continue
 			}
 			if folded < 0x80 {

@@ -76,8 +76,12 @@ func documents(batch []*input, f *inputFlags) []index.Document {
 // and the bytes of their contents (or one record, if that has more).
 const (
 	maxAhead      = 512
-	maxAheadBytes = 64 << 20
+	maxAheadBytes = 32 << 20
 )
+
+// largeDocument is from when on a document's memory is collected at once, before more is
+// read: the collector would let as much again be in use.
+const largeDocument = 4 << 20
 
 // analyzed reads all records, parses them and makes their signatures on all cores. It yields
 // them in the order in which they were read. ready reports whether the next one
@@ -170,7 +174,9 @@ func (p *pipeline) analyze(a *analyzer) {
 		if i.err == nil && i.record.Skip == nil {
 			i.signature = a.signature(&i.record)
 		}
-		i.record.Content = nil
+		if weight >= largeDocument {
+			runtime.GC()
+		}
 		p.bytes.Release(weight)
 		close(i.done)
 	}

@@ -119,12 +119,15 @@ func (f *inputFlags) ready() bool {
 	return format == corpus.Fingerprints || format == corpus.Decimal || format == corpus.U64LE
 }
 
-// signature returns the signature of a document.
+// signature returns the signature of a document, and takes its content off it, so that
+// the memory is free once the text is found.
 func (a *analyzer) signature(r *corpus.Record) fingerprint.Signature {
 	if r.Kind == corpus.Fingerprint {
 		return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}
 	}
-	return a.SignKind(kindOf(r), r.ContentType, r.Content)
+	content := r.Content
+	r.Content = nil
+	return a.SignKind(kindOf(r), r.ContentType, content)
 }
 
 func kindOf(r *corpus.Record) page.Kind {

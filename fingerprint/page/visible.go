@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 )
 
@@ -47,6 +48,7 @@ const kept = 1 << 20
 
 func (e *extractor) begin(doc []byte, mode TextMode, hide bool) {
 	*e = extractor{doc: doc, hide: hide, out: textWriter{text: e.out.text[:0]}, parts: e.parts, outlined: mode == Main}
+	e.out.text = slices.Grow(e.out.text, len(doc)) // few pages have more text than bytes
 	if e.outlined {
 		e.parts.begin()
 	}

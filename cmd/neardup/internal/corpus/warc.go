@@ -7,6 +7,9 @@ import (
 	"slices"
 )
 
+// largeBlock is from when on a block is handed over and not copied.
+const largeBlock = 1 << 20
+
 // httpSlack is how much larger than a document the record around it may be.
 const httpSlack = 1 << 20
 
@@ -182,7 +185,11 @@ func (a *archive) document(p payload, b recordBlock) *Unparsed {
 	if b.size > int64(len(b.content)) {
 		return skip(tooLarge(b.size, a.opts.MaxDocument))
 	}
-	p.body = bytes.Clone(p.body)
+	if len(b.content) < largeBlock {
+		p.body = bytes.Clone(p.body)
+	} else {
+		a.content = nil // handed over: another copy of it would be the most memory that the record takes
+	}
 	limit := a.opts.MaxDocument
 	return &Unparsed{record: Record{Repaired: b.repaired}, bytes: cap(p.body), parse: func(rec *Record) { rec.take(p, limit) }}
 }

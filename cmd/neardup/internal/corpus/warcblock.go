@@ -3,6 +3,7 @@ package corpus
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // recordBlock is the content of a record.
@@ -100,6 +101,7 @@ func (a *archive) damageHere() *damage {
 // copyBytes reads n bytes, less where a gzip member begins with a record, at
 // the end and at damage.
 func (a *archive) copyBytes(n int64) (size int64) {
+	a.content = slices.Grow(a.content, int(min(n, int64(a.limit)))+startBytes)
 	for size < n {
 		if a.atMemberRecord() {
 			break
