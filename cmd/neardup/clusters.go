@@ -4,14 +4,14 @@ import "context"
 
 var clustersCommand = command{
 	name:    "clusters",
-	args:    "[-k 3] [-star] [-keep first] [-as json|csv|removals|removal-ids] -index DIR | FINGERPRINTS...",
+	args:    "[-k 3] [-star] [-keep first] [-output-format json|csv|removals|removal-ids] -index DIR | FINGERPRINTS...",
 	summary: "print the clusters of near-duplicates in an index or in lists of fingerprints",
 	more: `A cluster is what a chain of pairs connects: its ends may have little in common, and one
 page that resembles two groups makes one cluster of both. With -star, every member is
 within -k of the one that is kept, so it is safe to drop it for that one; a chain may then
-give several clusters. With -as removals it prints what to delete so that one document of
+give several clusters. With -output-format removals it prints what to delete so that one document of
 each cluster remains, for "neardup delete -index DIR -": keys, and numbers of documents
-without one, which -as removal-ids prints of all, for "neardup delete -index DIR -ids -".
+without one, which -output-format removal-ids prints of all, for "neardup delete -index DIR -ids -".
 With -compat simhash-cpp it takes the flags of simhash-find-clusters (-b -d -i -o) and
 writes what that writes.`,
 	run: runClusters,
@@ -33,7 +33,7 @@ func runClusters(ctx context.Context, c *call) error {
 		"json": w.clusterJSON, "csv": w.clusterCSV, "removals": w.removals, "removal-ids": w.removals, simhashCPP: w.clusterArray,
 	}[f.as]
 	if write == nil {
-		return usagef("-as is %q, want json, csv, removals or removal-ids", f.as)
+		return usagef("-output-format is %q, want json, csv, removals or removal-ids", f.as)
 	}
 	if f.as == "csv" {
 		w.header = "cluster,kept,id,key,fingerprint,documents\n"
@@ -51,7 +51,7 @@ func runClusters(ctx context.Context, c *call) error {
 	}
 	c.logf("%d clusters of %d documents", clusters, documents)
 	if w.unnamed > 0 {
-		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -as removal-ids prints nothing else", w.unnamed)
+		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -output-format removal-ids prints nothing else", w.unnamed)
 	}
 	return nil
 }

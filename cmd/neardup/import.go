@@ -35,7 +35,7 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if !c.given("expect") {
+	if !c.given("expected-documents") {
 		o.ExpectedDocuments = 0 // it will be known
 	}
 	progress, stop := c.startStages()

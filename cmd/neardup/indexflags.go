@@ -31,8 +31,8 @@ func (c *call) indexFlags() *indexFlags {
 func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags := f.call.flags
 	flags.IntVar(&f.k, "k", k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
-	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default: by -expect)")
-	flags.Float64Var(&f.expect, "expect", 1e6, "`number` of documents to expect, which chooses the design")
+	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default: by -expected-documents)")
+	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
 }

@@ -43,7 +43,7 @@ func (f *inputFlags) analyzerFlags() *inputFlags {
 	f.call.flags.IntVar(&f.window, "window", 0, "`words` a feature: 1, or k for k-shingles (default 0: single words, and the first two of each new row of four)")
 	f.call.flags.StringVar(&f.weight, "weight", "capped", "`weight` of a feature: capped (count, at most -cap), count, sqrt, log or once")
 	f.call.flags.IntVar(&f.cap, "cap", 0, "most that a feature `counts` with -weight capped (0: 100, or 16 with -window)")
-	f.call.flags.IntVar(&f.shortWords, "short", 0, "`words` below which only equal texts meet (0: 50, -1: never)")
+	f.call.flags.IntVar(&f.shortWords, "min-words", 0, "`words` below which only equal texts meet (0: 50, -1: never)")
 	return f
 }
 

@@ -38,10 +38,10 @@ func (c *call) joinFlags() *joinFlags {
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
 	flags.IntVar(&f.k, "k", 3, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
-	flags.StringVar(&f.as, "as", "json", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids")
+	flags.StringVar(&f.as, "output-format", "json", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids")
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
-	flags.IntVar(&f.shingle, "shingle", 0, "largest `distance`, that of the second fingerprints added to that of the first, where both documents have a second one; below 0: any (default that of the index)")
-	flags.Float64Var(&f.ratio, "length", 0, "how many `times` as long as the other one of two may be, where both lengths are known; below 0: any (default that of the index)")
+	flags.IntVar(&f.shingle, "max-shingle-distance", 0, "largest `distance`, that of the second fingerprints added to that of the first, where both documents have a second one; below 0: any (default that of the index)")
+	flags.Float64Var(&f.ratio, "max-length-ratio", 0, "how many `times` as long as the other one of two may be, where both lengths are known; below 0: any (default that of the index)")
 	flags.IntVar(&f.memory, "memory", 0, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")
 	flags.StringVar(&f.compat, "compat", "", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out")
 	for _, name := range []string{"output", "o"} {
@@ -73,7 +73,7 @@ func (f *joinFlags) parse() error {
 	case f.compat != "":
 		return f.setCompat()
 	case f.as == simhashCPP:
-		return usagef("-as is %q: that is -compat %s", f.as, simhashCPP)
+		return usagef("-output-format is %q: that is -compat %s", f.as, simhashCPP)
 	}
 	for _, name := range []string{"input", "i", "blocks", "b", "distance", "d"} {
 		if c.given(name) {
@@ -91,9 +91,9 @@ func (f *joinFlags) parse() error {
 	}
 	switch format := corpus.Format(f.inputs.format); {
 	case f.shingle != 0:
-		return usagef("-shingle needs an index: lists have no second fingerprints")
+		return usagef("-max-shingle-distance needs an index: lists have no second fingerprints")
 	case f.ratio != 0:
-		return usagef("-length needs an index: lists have no lengths")
+		return usagef("-max-length-ratio needs an index: lists have no lengths")
 	case f.memory > 0 && format != corpus.Decimal && format != corpus.U64LE && (format != corpus.Detect || !areWords(f.lists)):
 		return usagef("-memory reads u64le and decimal, which have no keys; give -format")
 	}

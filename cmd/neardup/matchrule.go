@@ -19,19 +19,19 @@ type matchFlags struct {
 
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "shingle", index.DefaultMaxShingleDistance, "largest `distance` of near-duplicates, that of the second fingerprints, of words in a row, added to that of the first (-1: the second ones are not compared)")
-	c.flags.Float64Var(&f.ratio, "length", index.DefaultMaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
+	c.flags.IntVar(&f.shingle, "max-shingle-distance", index.DefaultMaxShingleDistance, "largest `distance` of near-duplicates, that of the second fingerprints, of words in a row, added to that of the first (-1: the second ones are not compared)")
+	c.flags.Float64Var(&f.ratio, "max-length-ratio", index.DefaultMaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
 	return f
 }
 
 func (f *matchFlags) check() error {
 	switch {
 	case f.shingle > 64+maxK:
-		return usagef("-shingle is %d, want 1 to %d, or -1 for none", f.shingle, 64+maxK)
+		return usagef("-max-shingle-distance is %d, want 1 to %d, or -1 for none", f.shingle, 64+maxK)
 	case f.shingle == 0:
-		return usagef("-shingle is 0, want 1 to %d, or -1 for none", 64+maxK)
+		return usagef("-max-shingle-distance is 0, want 1 to %d, or -1 for none", 64+maxK)
 	case !(f.ratio >= 1) && f.ratio != -1:
-		return usagef("-length is %v, want 1 or more, or -1 for none", f.ratio)
+		return usagef("-max-length-ratio is %v, want 1 or more, or -1 for none", f.ratio)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import "context"
 
 var pairsCommand = command{
 	name:    "pairs",
-	args:    "[-k 3] [-as json|csv] -index DIR | FINGERPRINTS...",
+	args:    "[-k 3] [-output-format json|csv] -index DIR | FINGERPRINTS...",
 	summary: "print every pair of near-duplicates in an index or in lists of fingerprints, once",
 	more: `Equal fingerprints are one, with a count; -equal lists all pairs of documents instead.
 With -compat simhash-cpp it takes the flags of simhash-find-all (-b -d -i -o) and writes
@@ -24,7 +24,7 @@ func runPairs(ctx context.Context, c *call) error {
 	w := f.writer()
 	write := map[string]func(a, b *member, distance int) error{"json": w.pairJSON, "csv": w.pairCSV, simhashCPP: w.pairArray}[f.as]
 	if write == nil {
-		return usagef("-as is %q, want json or csv", f.as)
+		return usagef("-output-format is %q, want json or csv", f.as)
 	}
 	p := &pairing{equal: f.equal, write: write}
 	if f.as == "csv" {

@@ -46,10 +46,10 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 		return usagef("-scan-format is %q, want fingerprints, decimal, u64le or jsonl", format)
 	case s.inputs.scope != "none":
 		return usagef("-scope is for an index: a file of fingerprints has no scopes")
-	case s.call.given("shingle"):
-		return usagef("-shingle is for an index: a file of fingerprints has no second ones")
-	case s.call.given("length"):
-		return usagef("-length is for an index: a file of fingerprints has no lengths")
+	case s.call.given("max-shingle-distance"):
+		return usagef("-max-shingle-distance is for an index: a file of fingerprints has no second ones")
+	case s.call.given("max-length-ratio"):
+		return usagef("-max-length-ratio is for an index: a file of fingerprints has no lengths")
 	case s.k > scan.MaxDistance:
 		return usagef("-k is %d, want 0 to %d", s.k, scan.MaxDistance)
 	case file == "-" && slices.Contains(s.call.args, "-"):

@@ -79,8 +79,8 @@ func TestExportOfHostileKeys(t *testing.T) {
 // What clusters lists for removal, delete removes: each key and no other.
 func TestRemovalOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
-	removals := mustRun(t, "clusters", "-index", dir, "-as", "removals")
-	onlyPrintable(t, "clusters -as removals", removals, len(hostileKeys))
+	removals := mustRun(t, "clusters", "-index", dir, "-output-format", "removals")
+	onlyPrintable(t, "clusters -output-format removals", removals, len(hostileKeys))
 	cmd := process("delete", "-index", dir, "-")
 	cmd.Stdin = strings.NewReader(removals)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -95,9 +95,9 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 func TestHostileKeysOnATerminal(t *testing.T) {
 	dir := hostileIndex(t)
 	for _, as := range []string{"json", "csv", "removals"} {
-		onlyPrintable(t, as, mustRun(t, "clusters", "-equal", "-index", dir, "-as", as), 0)
+		onlyPrintable(t, as, mustRun(t, "clusters", "-equal", "-index", dir, "-output-format", as), 0)
 	}
-	onlyPrintable(t, "pairs", mustRun(t, "pairs", "-equal", "-as", "csv", "-index", dir), 0)
+	onlyPrintable(t, "pairs", mustRun(t, "pairs", "-equal", "-output-format", "csv", "-index", dir), 0)
 	input := filepath.Join(t.TempDir(), "docs.jsonl")
 	lines := `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}` + "\n" +
 		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}` + "\n" + `{"url":"\u001b[2J","text":""}` + "\n"

@@ -40,7 +40,7 @@ func TestRemovalPipe(t *testing.T) {
 		if round%2 == 0 {
 			as, ids = "removal-ids", []string{"-ids", "-"}
 		}
-		list := process("clusters", "-index", dir, "-as", as)
+		list := process("clusters", "-index", dir, "-output-format", as)
 		remove := process(append([]string{"delete", "-index", dir}, ids...)...)
 		var listing, out bytes.Buffer
 		list.Stderr, remove.Stdout, remove.Stderr = &listing, &out, &out
@@ -58,7 +58,7 @@ func TestRemovalPipe(t *testing.T) {
 			want++ // one was left by the round before
 		}
 		if err := remove.Wait(); err != nil || !strings.Contains(out.String(), fmt.Sprintf(`{"deleted":%d}`, want)) {
-			t.Fatalf("round %d, -as %s: %v, want %d deleted\n%s", round, as, err, want, &out)
+			t.Fatalf("round %d, -output-format %s: %v, want %d deleted\n%s", round, as, err, want, &out)
 		}
 	}
 }
