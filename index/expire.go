@@ -75,9 +75,7 @@ func (x *Index) forgetClock(e expired) error {
 	for _, r := range e.clocks {
 		batch.ForgetClock(r.first, r.end)
 	}
-	x.commitMu.Lock() // or Last might go back to this commit from a newer one
 	finish, err := x.store.Apply(batch, x.opts.Durability == Sync)
-	x.commitMu.Unlock()
 	if err != nil {
 		return err
 	}

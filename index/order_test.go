@@ -39,31 +39,3 @@ func TestEveryChangeIsCounted(t *testing.T) {
 		}
 	}
 }
-
-// What has expired leaves the clock by a commit like any other: one at a time, or whoever
-// waits for the newest commit would wait for an older one.
-func TestForgettingTheClockWaitsForCommits(t *testing.T) {
-	ctx := context.Background()
-	x := openMem(t, Options{})
-	if err := x.Add(ctx, Document{Key: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	newest := x.store.Last()
-	x.commitMu.Lock()
-	done := make(chan error)
-	go func() { done <- x.forgetClock(expired{clocks: []idRange{{2, 3}}}) }()
-	select {
-	case <-done:
-		t.Error("the clock was changed while a change was applied")
-		x.commitMu.Unlock()
-		return
-	case <-time.After(100 * time.Millisecond):
-	}
-	if x.store.Last() != newest {
-		t.Error("a commit was begun while a change was applied")
-	}
-	x.commitMu.Unlock()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}

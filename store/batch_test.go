@@ -482,3 +482,33 @@ func TestClock(t *testing.T) {
 		}
 	}
 }
+
+// Two commits that are applied at once could be in the log in the one order and be the Last
+// in the other; who waits for the Last would have the older one only.
+func TestAppliesWaitForEachOther(t *testing.T) {
+	s, err := Open("store", Options{Create: &Header{}, FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.applying.Lock()
+	done := make(chan error)
+	go func() {
+		b := s.NewBatch()
+		document(b, 1)
+		finish, err := s.Apply(b, true)
+		if err == nil {
+			err = finish()
+		}
+		done <- err
+	}()
+	before := s.Last()
+	time.Sleep(50 * time.Millisecond)
+	if s.Last() != before {
+		t.Error("a commit was begun while another one was applied")
+	}
+	s.applying.Unlock()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
