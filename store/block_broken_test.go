@@ -87,7 +87,23 @@ func TestBrokenBlocks(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
+	both := write(BlockEliasFano, true)
+	for n := range both {
+		var b Block
+		err := b.Open(slices.Clip(slices.Clone(both[:n])), code)
+		if err == nil {
+			err = b.Verify()
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d of %d bytes: %v", n, len(both), err)
+		}
+	}
+	postings = []IDs{NewIDs(5, 6), NewIDs(7, 9), NewIDs(12)}
+	twice := set(slots+4, 2|2<<2)(write(BlockEliasFano, true)) // the same list for two fingerprints
 	var b Block
+	if err := errors.Join(b.Open(twice, code), b.Verify()); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a list of two fingerprints: %v", err)
+	}
 	if err := b.Open(huffman, nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("Huffman block without a code: %v", err)
 	}
