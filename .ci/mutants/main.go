@@ -12,6 +12,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -53,10 +54,14 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", list, err)
 	}
-	for _, m := range mutants { // all of them, whichever are run
+	var stale []error // all of them, whichever are run
+	for _, m := range mutants {
 		if _, _, _, err := m.find(); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			stale = append(stale, fmt.Errorf("%s: %w", m.name, err))
 		}
+	}
+	if len(stale) > 0 {
+		return errors.Join(stale...)
 	}
 	if *keep != "" {
 		return build(*keep, mutants)

@@ -11,6 +11,7 @@ func TestVisibleText(t *testing.T) {
 		{"text only", "a  b\n\tc", "", "a b c"},
 		{"title apart", "<title> A\n B </title><p>text", "A B", "text"},
 		{"first title", "<title>A</title><title>B</title>x", "A", "x"},
+		{"numbers beyond Unicode", "<p>&#1114112;&#18446744073709551681;&#x10000000000000041;", "", "\uFFFD\uFFFD\uFFFD"},
 		{"entities", "<p>a&amp;b &eacute; &#x41;&#66 &lt;p&gt; &nosuch; &copy", "", "a&b é AB <p> &nosuch; ©"},
 		{"blocks", "<div>a<p>b</p>c</div><ul><li>d<li>e</ul>", "", "a\nb\nc\nd\ne"},
 		{"inline", "<b>a</b>b <i>c</i> d<span>e</span>", "", "ab c de"},

@@ -87,6 +87,37 @@ func TestCrowdsAreExact(t *testing.T) {
 	}
 }
 
+// TestCrowdsBesideABucket: what is near differs in a bit of the bucket's, and the group of
+// a crowded bucket is asked all the same.
+func TestCrowdsBesideABucket(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 19))
+	queries := make([]uint64, 2*crowdedFrom)
+	for i := range queries {
+		queries[i] = 0xabcde<<44 | rng.Uint64()>>20
+	}
+	fps := make([]uint64, 100)
+	for i := range fps {
+		fps[i] = queries[i] ^ 1<<(63-i%8)
+	}
+	distinct, places, next := distinct(queries)
+	g := &group{k: 1, queries: distinct, numbers: places, varying: allVary}
+	all := divide(field{0, 64}, 1, 2)
+	g.design.blocks = []block{{all[0], shape{}, all}}
+	g.prepare()
+	g.divideCrowds(1e5, 1<<30)
+	if crowdsOf(g) == 0 {
+		t.Fatal("no bucket is crowded")
+	}
+	checkScan(t, &Queries{k: 1, len: len(queries), group: g, next: next}, queries, fps, 1)
+	for _, fp := range fps { // as in a crowd within a crowd
+		found := 0
+		g.find(fp, func(uint32, uint64) { found++ })
+		if want := len(bruteForce(distinct, []uint64{fp}, 1)); found != want {
+			t.Errorf("%016x: %d found, not %d", fp, found, want)
+		}
+	}
+}
+
 func crowdsOf(g *group) int {
 	n := 0
 	for _, b := range g.blocks {
