@@ -118,7 +118,7 @@ func (s *sums) fingerprint() (f Fingerprint) {
 
 func naiveUnits(r rune) int {
 	switch page := r >> 8; {
-	case !naiveSingle(r) && !naiveUnknown(r):
+	case !property(r).is(singleProperty | unknownProperty):
 		return 12
 	case page == 0x30:
 		return 4
@@ -192,7 +192,6 @@ func goldenTexts(t *testing.T) map[string]string {
 }
 
 func TestAnalyzerEqualsNaive(t *testing.T) {
-	needUnicode15(t)
 	const seed = 23
 	rng := rand.New(rand.NewPCG(seed, 0))
 	texts := goldenTexts(t)
@@ -233,7 +232,6 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 // A text that takes several chunks and batches, and all of a Short one's tokens, whatever stands
 // between them.
 func TestLongTexts(t *testing.T) {
-	needUnicode15(t)
 	const seed = 29
 	rng := rand.New(rand.NewPCG(seed, 0))
 	a := newAnalyzer(t, Options{})
@@ -509,7 +507,6 @@ func FuzzText(f *testing.F) {
 		if (got.Features == 0) != (got == Signature{Short: true}) {
 			t.Fatalf("%+v", got)
 		}
-		needUnicode15(t)
 		if want := naiveSignature(Options{}, s); got != want && !beyondOracle(s) {
 			t.Fatalf("%+v, want %+v", got, want)
 		}

@@ -1,6 +1,6 @@
 package fingerprint
 
-//go:generate go run gen_classes.go
+//go:generate go run ./internal/gen
 
 import (
 	"encoding/binary"

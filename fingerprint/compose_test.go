@@ -24,7 +24,6 @@ func composingText(rng *rand.Rand, letters, marks []rune) string {
 }
 
 func TestCompositionsOfRandomText(t *testing.T) {
-	needUnicode15(t)
 	const seed = 41
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, part := range []struct{ letters, marks string }{

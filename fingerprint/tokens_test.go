@@ -12,11 +12,11 @@ import (
 )
 
 // naiveTokens is the oracle: it normalises the whole text and then cuts it, with
-// the tables of package unicode and no class table.
+// the properties that package unicode had in Unicode 15.0 and no class table.
 func naiveTokens(text string) (tokens []string) {
 	var part []rune
 	for _, r := range text {
-		if naiveUnknown(r) {
+		if property(r).is(unknownProperty) {
 			tokens = append(naiveAssigned(tokens, part), string(r))
 			part = part[:0]
 			continue
@@ -37,13 +37,13 @@ func naiveAssigned(tokens []string, text []rune) []string {
 	}
 	for _, r := range naiveNormal(string(text)) {
 		switch {
-		case r == '\u02BB' || r == '\u02BC' || !unicode.In(r, unicode.L, unicode.M, unicode.N):
+		case r == '\u02BB' || r == '\u02BC' || !property(r).is(letterProperty|markProperty):
 			flush()
-		case unicode.Is(unicode.M, r):
+		case property(r).is(markProperty):
 			if len(token) > 0 {
 				token = append(token, r)
 			}
-		case naiveSingle(r):
+		case property(r).is(singleProperty):
 			if !inSingle || len(token) == 0 || !slices.Contains([]rune{0x1039, 0x17D2, 0x1A60, 0x1B44, 0xA9C0}, token[len(token)-1]) {
 				flush()
 			}
@@ -63,13 +63,9 @@ func naiveNormal(text string) string {
 	var b strings.Builder
 	afterI := false
 	for _, r := range norm.NFKD.String(text) {
-		if unicode.Is(unicode.Cherokee, r) {
-			r = unicode.ToUpper(r)
-		} else {
-			r = unicode.ToLower(unicode.ToUpper(r))
-		}
+		r = property(r).folded
 		switch {
-		case naiveIgnorable(r):
+		case property(r).is(ignorableProperty):
 			continue
 		case r == 'ß':
 			b.WriteString("ss")
@@ -78,7 +74,7 @@ func naiveNormal(text string) string {
 		default:
 			b.WriteRune(r)
 		}
-		afterI = r == 'i' || afterI && unicode.Is(unicode.M, r)
+		afterI = r == 'i' || afterI && property(r).is(markProperty)
 	}
 	return strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3", "\u034F", "").Replace(norm.NFKC.String(b.String()))
 }
@@ -91,7 +87,7 @@ func beyondOracle(text string) bool {
 	run, letters := 0, false
 	for _, r := range norm.NFKD.String(text) {
 		isLetter := r == '\u0345' || 0x1160 <= r && r <= 0x11FF
-		if isLetter || unicode.Is(unicode.M, r) || naiveIgnorable(r) {
+		if isLetter || property(r).is(markProperty|ignorableProperty) {
 			run++
 			letters = letters || isLetter
 		} else {
@@ -102,41 +98,6 @@ func beyondOracle(text string) bool {
 		}
 	}
 	return false
-}
-
-func naiveUnknown(r rune) bool {
-	return r < 0x40000 && unicode.Is(unicode.Cn, r) && !unicode.In(r, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point)
-}
-
-func naiveIgnorable(r rune) bool {
-	switch {
-	case r == '\u0640' || r == '\u07FA' || 0xE0000 <= r && r < 0xE1000:
-		return true
-	case unicode.Is(unicode.Mn, r) && (0x0591 <= r && r <= 0x05C7 || 0x064B <= r && r <= 0x0652 || r == 0x0670 || 0x06D6 <= r && r <= 0x06ED):
-		return true
-	case 0xFFF9 <= r && r <= 0xFFFB || 0x13430 <= r && r <= 0x1343F || unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark):
-		return false
-	}
-	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
-}
-
-func naiveSingle(r rune) bool {
-	if unicode.Is(unicode.Nd, r) {
-		return false
-	}
-	return 0x3000 <= r && r <= 0x30FF || unicode.In(r,
-		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, unicode.Tangut, unicode.Nushu,
-		unicode.Khitan_Small_Script, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tai_Le,
-		unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet, unicode.Ahom, unicode.Javanese, unicode.Balinese,
-		unicode.Egyptian_Hieroglyphs, unicode.Cuneiform, unicode.Anatolian_Hieroglyphs)
-}
-
-// needUnicode15 skips a test of the frozen tables where the Go release has others.
-func needUnicode15(t *testing.T) {
-	t.Helper()
-	if unicode.Version != "15.0.0" {
-		t.Skipf("the tables are frozen at Unicode 15.0.0, this Go release has %s", unicode.Version)
-	}
 }
 
 // One tokenizer for all, as in use, so that what it remembers is tested too.
@@ -153,7 +114,6 @@ func checkTokens(t *testing.T, text string) {
 }
 
 func TestTokensOfEveryCharacter(t *testing.T) {
-	needUnicode15(t)
 	step := rune(1)
 	if raceEnabled {
 		step = 13 // one goroutine
@@ -184,7 +144,6 @@ func runePool() []rune {
 }
 
 func TestTokensOfRandomText(t *testing.T) {
-	needUnicode15(t)
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, 0))
 	pool := runePool()
@@ -209,7 +168,6 @@ func TestTokensOfRandomText(t *testing.T) {
 
 // TestRunsWithoutSeparators holds that no loop writes beyond what simpleRoom gives.
 func TestRunsWithoutSeparators(t *testing.T) {
-	needUnicode15(t)
 	var texts []string
 	for _, s := range []string{
 		"a", "é", "É", "ж", "Ж", "ا", "ß", "\u00a0", "«", "\u00ad", "e\u0301", "ж\u0301", "ä\u0323\u0301", "²", "և", "ΐ", "ᾼ\u0301", "aж", "aжक", "жक", "ж中", "жก",
@@ -240,7 +198,6 @@ func TestRunsWithoutSeparators(t *testing.T) {
 
 // TestTokensOfLongText has texts of few different characters and hardly a separator.
 func TestTokensOfLongText(t *testing.T) {
-	needUnicode15(t)
 	const seed = 17
 	rng := rand.New(rand.NewPCG(seed, 0))
 	pool := runePool()

@@ -25,7 +25,6 @@ func checkHashes(t *testing.T, text string) {
 }
 
 func TestHashesOfRandomWords(t *testing.T) {
-	needUnicode15(t)
 	const seed = 31
 	rng := rand.New(rand.NewPCG(seed, 0))
 	parts := []string{
@@ -45,7 +44,6 @@ func TestHashesOfRandomWords(t *testing.T) {
 }
 
 func TestHashesOfDeclarations(t *testing.T) {
-	needUnicode15(t)
 	for i, d := range declarations(t) {
 		if !testing.Short() || i%5 == 0 {
 			checkHashes(t, d.text[:strings.LastIndexByte(d.text[:min(len(d.text), 4000)], '\n')+1])

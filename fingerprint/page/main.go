@@ -4,8 +4,7 @@ import "strings"
 
 // What the search for the main text goes by. Line breaks, link density and the
 // share of an element in the page's prose tell more than names do, so no name
-// leaves out an element that holds much of the page. docs/quality.md has what
-// other values give.
+// leaves out an element that holds much of the page.
 const (
 	// minProse is how long a line must be, without its links, to count as prose.
 	minProse = 60
