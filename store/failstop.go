@@ -356,7 +356,9 @@ func (w *stopFile) SyncTo(length int64) (fullSync bool, err error) {
 
 // Preallocate does nothing: an index takes the disk that it needs. Pebble would make each log as
 // large as a memtable from its first byte.
-func (w *stopFile) Preallocate(offset, length int64) error { return nil }
+func (w *stopFile) Preallocate(offset, length int64) error {
+	return nil // the disk is not asked
+}
 
 func (w *stopFile) Prefetch(offset, length int64) (err error) {
 	w.unlessLeft(func() { err = w.File.Prefetch(offset, length) })

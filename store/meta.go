@@ -119,17 +119,20 @@ func (s *Store) loadMeta() (bool, error) {
 	if s.format, err = checkFormat(format); err != nil {
 		return false, err
 	}
-	for name, load := range map[string]func([]byte) error{
-		"plan":     func(v []byte) error { s.header.Plan = string(v); return nil },
-		"analyzer": func(v []byte) error { s.header.Analyzer = string(v); return nil },
-		"counters": func(v []byte) (err error) { s.counters, err = decodeCounters(v); return err },
+	for _, entry := range [...]struct {
+		name string
+		load func([]byte) error
+	}{
+		{"plan", func(v []byte) error { s.header.Plan = string(v); return nil }},
+		{"analyzer", func(v []byte) error { s.header.Analyzer = string(v); return nil }},
+		{"counters", func(v []byte) (err error) { s.counters, err = decodeCounters(v); return err }},
 	} {
-		value, found, err := s.readMeta(name)
+		value, found, err := s.readMeta(entry.name)
 		if err == nil && !found {
-			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, name)
+			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, entry.name)
 		}
 		if err == nil {
-			err = load(value)
+			err = entry.load(value)
 		}
 		if err != nil {
 			return false, err

@@ -39,7 +39,9 @@ func (p *privateFS) Lock(name string) (io.Closer, error) {
 	return p.FS.Lock(name)
 }
 
-func (p *privateFS) MkdirAll(dir string, _ fs.FileMode) error { return p.FS.MkdirAll(dir, 0o700) }
+func (p *privateFS) MkdirAll(dir string, _ fs.FileMode) error {
+	return p.FS.MkdirAll(dir, 0o700)
+}
 
 // Unwrap is for Pebble, which looks for what it knows beneath.
 func (p *privateFS) Unwrap() vfs.FS { return p.FS }

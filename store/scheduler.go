@@ -1,6 +1,7 @@
 package store
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ type lateScheduler struct {
 	ending  chan struct{} // closed when nothing will begin any more; nil: never so
 	poke    chan struct{} // look for what waits
 	stop    chan struct{}
+	once    sync.Once
 	stopped chan struct{}
 }
 
@@ -42,9 +44,12 @@ func (s *lateScheduler) Register(_ int, db pebble.DBForCompaction) {
 
 // Unregister waits until no call of the database is under way.
 func (s *lateScheduler) Unregister() {
-	close(s.stop)
+	s.end()
 	<-s.stopped
 }
+
+// end lets nothing begin any more. Where its Open fails, Pebble registers and does not unregister.
+func (s *lateScheduler) end() { s.once.Do(func() { close(s.stop) }) }
 
 // TrySchedule grants a compaction if one may begin.
 func (s *lateScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -63,4 +64,10 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	if n := strings.Count(log.String(), "statistics"); n != 1 {
 		t.Errorf("%d lines of the log:\n%.500s", n, log.String())
 	}
+}
+
+// runs reports whether a function is in the stack of any goroutine.
+func runs(function string) bool {
+	stacks := make([]byte, 1<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(function))
 }

@@ -122,6 +122,7 @@ func open(dir string, opts Options) (*Store, error) {
 		scheduler.paused, scheduler.ending = s.watch.paused, s.watch.ending
 	}
 	if err = s.openGuarded(); err != nil {
+		scheduler.end()
 		return nil, errors.Join(err, lock.Close())
 	}
 	scheduler.begin()
@@ -192,6 +193,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble
 		o.Levels[i].IndexBlockSize = indexBlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // a Get does not ask those of the lowest level
 	o.EnsureDefaults()
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -31,7 +32,12 @@ func (s *Store) CheckFiles(ctx context.Context, report func(Fault), tell func(by
 				return err
 			}
 			err := checkFile(ctx, s.fs, s.fs.PathJoin(s.dir, name), s.options.MakeReaderOptions())
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(err, fs.ErrNotExist) {
+				if used, listErr := s.uses(table.BackingSSTNum.String()); listErr != nil || !used {
+					err = classify(listErr)
+				}
+			}
+			if err != nil {
 				report(Fault{true, "file", []byte(name), corrupt(err)})
 			}
 			if tell != nil {
@@ -40,6 +46,17 @@ func (s *Store) CheckFiles(ctx context.Context, report func(Fault), tell func(by
 		}
 	}
 	return nil
+}
+
+// uses reports whether a file holds a table of the store now.
+func (s *Store) uses(number string) (bool, error) {
+	levels, err := s.db.SSTables()
+	for _, table := range slices.Concat(levels...) {
+		if table.BackingSSTNum.String() == number {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 func checkFile(ctx context.Context, fsys vfs.FS, path string, opts sstable.ReaderOptions) error {
