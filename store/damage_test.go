@@ -277,6 +277,13 @@ func TestMissingLogAfterCrash(t *testing.T) {
 			}
 			overwrite(t, fsys, name, whole)
 		}
+		none := fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+		for _, name := range names {
+			if err := none.Remove("ix/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused(t, none, "ix", fmt.Sprint("nothing, with a table before: ", tableBefore, ", of any of ", names))
 		s, err := Open("ix", Options{FS: fsys})
 		if err != nil {
 			t.Fatal(err)
