@@ -41,6 +41,8 @@ type Index struct {
 	nextID      atomic.Uint64
 
 	calls *calls
+
+	aroundView func() // of tests: what others do just before a reader takes its view, and just after
 }
 
 // Open opens the index in dir. Where there is none it makes one, unless

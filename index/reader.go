@@ -40,7 +40,13 @@ func (x *Index) reader() *reader {
 func (r *reader) take() (err error) {
 	r.nextID = r.x.nextID.Load()
 	live := r.x.live.current()
+	if r.x.aroundView != nil {
+		r.x.aroundView()
+	}
 	r.v, err = r.x.store.View()
+	if r.x.aroundView != nil {
+		r.x.aroundView()
+	}
 	r.live = r.x.live.since(live)
 	return err
 }
