@@ -225,10 +225,7 @@ func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 	}
 	o := index.JoinOptions{MaxShingleDistance: f.shingle, MaxLengthRatio: f.ratio, Stars: f.star, Copies: true}
 	if f.call.given("k") {
-		o.MaxDistance = f.k
-		if f.k == 0 {
-			o.MaxDistance = index.Exact
-		}
+		o.MaxDistance = distanceOption(f.k)
 	}
 	if f.keep == "shortest-key" {
 		o.Prefer = index.ShortestKey

@@ -77,19 +77,19 @@ func runQuery(ctx context.Context, c *call) error {
 	if *k < 0 {
 		*k = x.Plan().MaxDistance
 	}
-	q := &querying{call: c, index: x, inputs: inputs, lines: newLines(c.out), match: match, k: *k, limit: *limit, method: method, verbose: *verbose}
-	most, patience := queryWindow, queryPatience
+	q := &querying{call: c, index: x, lines: newLines(c.out), match: match, k: *k, limit: *limit, method: method, verbose: *verbose}
+	most, maxWait := queryBatch, queryMaxWait
 	if slices.Contains(c.args, "-") && method == "" {
-		most, patience = maxBatch, 0 // who writes lines may wait for the answers
+		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
 	}
-	err = c.eachWindow(ctx, reader, a, most, patience, func(batch []*input) error { return q.answer(ctx, batch) })
+	err = c.forEachBatch(ctx, reader, a, most, maxWait, func(batch []*input) error { return q.answer(ctx, batch) })
 	return errors.Join(err, x.Close())
 }
 
 // Queries that are read from files are answered many at once.
 const (
-	queryWindow   = 1 << 18
-	queryPatience = time.Second
+	queryBatch   = 1 << 18
+	queryMaxWait = time.Second
 )
 
 func isFolder(name string) bool {
@@ -100,7 +100,6 @@ func isFolder(name string) bool {
 type querying struct {
 	call     *call
 	index    *index.Index
-	inputs   *inputFlags
 	lines    *lines
 	match    *matchFlags
 	k, limit int
@@ -110,35 +109,19 @@ type querying struct {
 
 // answer queries the documents of a batch, those of one scope together.
 func (q *querying) answer(ctx context.Context, batch []*input) error {
-	scopes := make(map[string][]int)
-	for n, i := range batch {
-		if i.skipped() == "" {
-			scope := q.inputs.scopeOf(&i.record)
-			scopes[scope] = append(scopes[scope], n)
-		}
-	}
-	out := &answers{lines: q.lines, batch: batch}
-	if len(scopes) > 1 {
-		out.early = make([][]matchLine, len(batch))
-	}
-	for scope, places := range scopes {
-		docs := make([]index.Document, len(places))
-		for n, place := range places {
-			docs[n] = batch[place].document(q.inputs)
-		}
-		fps, opts := q.match.queries(docs)
-		opts = append(opts, index.MaxDistance(q.k), index.Limit(q.limit), index.InScope(scope), index.By(q.method))
-		if err := q.explain(ctx, len(fps), opts); err != nil {
+	out := newAnswers(q.lines, batch)
+	for scope, inputs := range byScope(compared(batch)) {
+		opts := append(q.match.options(inputs), index.MaxDistance(q.k), index.Limit(q.limit), index.InScope(scope), index.By(q.method))
+		if err := q.explain(ctx, len(inputs), opts); err != nil {
 			return err
 		}
-		for a, err := range q.index.QueryBatch(ctx, fps, opts...) {
+		for a, err := range q.index.QueryBatch(ctx, fingerprintsOf(inputs), opts...) {
 			if err != nil {
 				return err
 			}
-			out.add(places[a.Query], matchLines(a.Matches))
+			out.add(inputs[a.Query], matchLines(a.Matches))
 		}
 	}
-	out.finish()
 	return q.lines.flush()
 }
 
@@ -154,43 +137,35 @@ func (q *querying) explain(ctx context.Context, queries int, opts []index.QueryO
 	return err
 }
 
-// answers writes the lines of a batch in its order.
+// answers writes the lines of a batch in its order, each as soon as those before it are there.
 type answers struct {
 	lines *lines
-	batch []*input
-	next  int           // of batch
-	early [][]matchLine // answers that come out of order; nil: none do
+	batch []*input // that have no line yet
 }
 
-// add writes the answer to a query, and what was skipped before it, or keeps it.
-func (a *answers) add(place int, matches []matchLine) {
-	if a.early != nil {
-		a.early[place] = matches
-		return
-	}
-	a.skips(place)
-	i := a.batch[place]
-	a.lines.write(queryLine{i.key(), i.signature.Fingerprint, matches})
-	a.next = place + 1
+func newAnswers(lines *lines, batch []*input) *answers {
+	a := &answers{lines, batch}
+	a.write()
+	return a
 }
 
-// skips writes the lines of what was skipped up to a place.
-func (a *answers) skips(end int) {
-	for ; a.next < end; a.next++ {
-		if line, skip := skipLine(a.batch[a.next]); skip {
+// add takes the answer to a query.
+func (a *answers) add(i *input, matches []matchLine) {
+	i.answered, i.matches = true, matches
+	a.write()
+}
+
+func (a *answers) write() {
+	for ; len(a.batch) > 0; a.batch = a.batch[1:] {
+		i := a.batch[0]
+		switch line, skip := skipLine(i); {
+		case skip:
 			a.lines.write(line)
+		case i.answered:
+			a.lines.write(queryLine{i.document.Key, i.document.Fingerprint, i.matches})
+			i.matches = nil
+		case i.skipped == "":
+			return
 		}
 	}
-}
-
-// finish writes what is left.
-func (a *answers) finish() {
-	early := a.early
-	a.early = nil
-	for place := range early {
-		if a.batch[place].skipped() == "" {
-			a.add(place, early[place])
-		}
-	}
-	a.skips(len(a.batch))
 }

@@ -61,7 +61,7 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 	s.log = &skipLog{call: s.call}
 	list := &list{name: file, format: f}
 	scanned := false
-	return s.call.eachWindow(ctx, reader, a, scanWindow, math.MaxInt64, func(batch []*input) error {
+	return s.call.forEachBatch(ctx, reader, a, scanWindow, math.MaxInt64, func(batch []*input) error {
 		if len(batch) > 0 && scanned && file == "-" {
 			return fmt.Errorf("standard input can be scanned once only, for %d queries at most", scanWindow)
 		}
@@ -72,20 +72,12 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 
 // answer scans the list for a batch and prints the answers.
 func (s *scanning) answer(ctx context.Context, batch []*input, l *list) error {
-	var fps []fingerprint.Fingerprint
-	var places []int
-	for n, i := range batch {
-		if i.skipped() == "" {
-			fps, places = append(fps, i.signature.Fingerprint), append(places, n)
-		}
-	}
-	out := &answers{lines: s.lines, batch: batch}
-	if len(fps) == 0 {
-		out.finish()
+	inputs, out := compared(batch), newAnswers(s.lines, batch)
+	if len(inputs) == 0 {
 		return s.lines.flush()
 	}
 	begun := time.Now()
-	queries, err := scan.New(fps, s.k, scan.Options{Collection: l.expected()})
+	queries, err := scan.New(fingerprintsOf(inputs), s.k, scan.Options{Collection: l.expected()})
 	if err != nil {
 		return err
 	}
@@ -96,8 +88,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input, l *list) error {
 		s.call.logf("%v: prepared in %.2f s, %d fingerprints scanned in %.2f s", queries, prepared.Seconds(), read, (time.Since(begun) - prepared).Seconds())
 	}
 	if err == nil {
-		err = found.each(ctx, len(fps), s.limit, func(query int, matches []matchLine) { out.add(places[query], matches) })
-		out.finish()
+		err = found.each(ctx, len(inputs), s.limit, func(query int, matches []matchLine) { out.add(inputs[query], matches) })
 	}
 	return errors.Join(err, found.close(), s.lines.flush())
 }

@@ -149,15 +149,20 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	r.figure(section, fmt.Sprintf("%d threads", threads), 1/parallel.median(), "M/s")
 	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(each), "times")
 	r.figure(section, fmt.Sprintf("QueryBatch on %d cores", threads), 1/batch.median(), "M/s")
-	return r.largeBatch(ctx, section, x)
+	return r.largeBatch(ctx, section, x, batch.median())
 }
 
 // largeBatch is how many queries are asked at once, where there are a tenth as many
 // fingerprints at least.
 const largeBatch = 1_000_000
 
-func (r *run) largeBatch(ctx context.Context, section string, x *index.Index) error {
-	asked := r.stored.questions(r.MaxDistance, streamBatch).next(min(largeBatch, 10*r.Documents))
+// largeBatch times one, unless it would take half a minute, by what a query of a small one takes.
+func (r *run) largeBatch(ctx context.Context, section string, x *index.Index, us float64) error {
+	n := min(largeBatch, 10*r.Documents)
+	if us*float64(n) > 30e6 {
+		return nil
+	}
+	asked := r.stored.questions(r.MaxDistance, streamBatch).next(n)
 	begun := time.Now()
 	if err := queryBatch(ctx, x, asked); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	failure, done := errors.New("no more"), int64(0)
-	err = c.eachBatch(context.Background(), reader, a, func(batch []*input) error {
+	err = c.forEachBatch(context.Background(), reader, a, maxBatch, 0, func(batch []*input) error {
 		if done > 300 {
 			return failure
 		}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// input is a record on its way from reading to its line of output.
+type input struct {
+	unparsed *corpus.Unparsed
+	record   corpus.Record
+	skipped  string         // why it is not compared; "": it is
+	document index.Document // what is compared and stored
+	err      error
+	done     chan struct{} // closed once all this is set
+
+	reference *referenceLine // the match of dedup -against, if there is one
+	verdict   *index.Verdict // of dedup
+	answered  bool           // by query, with matches
+	matches   []matchLine
+}
+
+const noText = "no text"
+
+// key names a document: by its own key, else by its place in its source.
+func (i *input) key() string {
+	if i.record.Key != "" {
+		return i.record.Key
+	}
+	return fmt.Sprintf("%s#%d", i.record.Source, i.record.Number)
+}
+
+// analyze parses a record and makes its document.
+func (i *input) analyze(a *analyzer) {
+	if i.err != nil {
+		return
+	}
+	i.record = i.unparsed.Parse()
+	i.unparsed = nil
+	if i.record.Skip != nil {
+		i.skipped = i.record.Skip.String()
+		return
+	}
+	s := a.signature(&i.record)
+	if s.Features == 0 {
+		i.skipped = noText
+		return
+	}
+	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Scope: a.scopeOf(&i.record)}
+	if i.record.Kind != corpus.Fingerprint {
+		i.document.Length = s.Features
+	}
+}
+
+// compared returns the inputs of a batch that are documents to be compared.
+func compared(batch []*input) []*input {
+	var all []*input
+	for _, i := range batch {
+		if i.skipped == "" {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// documents returns those of inputs.
+func documents(inputs []*input) []index.Document {
+	docs := make([]index.Document, len(inputs))
+	for n, i := range inputs {
+		docs[n] = i.document
+	}
+	return docs
+}
+
+// byScope groups inputs by the scope of their documents.
+func byScope(inputs []*input) map[string][]*input {
+	scopes := make(map[string][]*input)
+	for _, i := range inputs {
+		scopes[i.document.Scope] = append(scopes[i.document.Scope], i)
+	}
+	return scopes
+}
+
+func fingerprintsOf(inputs []*input) []fingerprint.Fingerprint {
+	fps := make([]fingerprint.Fingerprint, len(inputs))
+	for n, i := range inputs {
+		fps[n] = i.document.Fingerprint
+	}
+	return fps
+}
+
+// maxBatch is the number of records that go to the index together.
+const maxBatch = 256
+
+// forEachBatch reads the inputs and gives their records to work, in order: as many at once,
+// up to most, as are ready, so that a slow input is answered line by line and a fast one in
+// large batches; fewer than most wait for more until maxWait is over. At the end, however it
+// comes, it accounts for every record.
+func (c *call) forEachBatch(ctx context.Context, reader *corpus.Reader, a *analyzer, most int, maxWait time.Duration, work func([]*input) error) error {
+	stop := c.startProgress(ctx, reader)
+	done := int64(0) // records whose work is done
+	defer func() {
+		if ahead := c.account(reader) - done; ahead > 0 {
+			c.logf("up to %d of these, the last ones, had been read but have no answer; run again to finish", ahead)
+		}
+	}()
+	defer stop()
+	all, ready := analyzed(ctx, reader, a)
+	var batch []*input
+	flush := func() error {
+		err := work(batch)
+		if err == nil {
+			done += int64(len(batch))
+			batch = batch[:0]
+		}
+		return err
+	}
+	begun := time.Now()
+	for i, err := range all {
+		if err != nil {
+			return errors.Join(flush(), err)
+		}
+		if batch = append(batch, i); len(batch) == most || !ready() && time.Since(begun) >= maxWait {
+			if err := flush(); err != nil {
+				return err
+			}
+			begun = time.Now()
+		}
+	}
+	return flush()
+}
+
+// What is under way between reading and use, at the most: the number of records,
+// and the bytes of their contents (or one record, if that has more).
+const (
+	maxAhead      = 512
+	maxAheadBytes = 32 << 20
+)
+
+// largeDocument is from when on a document's memory is collected at once, before more is
+// read: the collector would let as much again be in use.
+const largeDocument = 4 << 20
+
+// analyzed reads all records and analyzes them on all cores. It yields them in the order in
+// which they were read. ready reports whether the next one can be had without waiting.
+func analyzed(ctx context.Context, r *corpus.Reader, a *analyzer) (all iter.Seq2[*input, error], ready func() bool) {
+	p := &pipeline{
+		ordered: make(chan *input, maxAhead),
+		work:    make(chan *input, maxAhead),
+		bytes:   semaphore.NewWeighted(maxAheadBytes),
+	}
+	return func(yield func(*input, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // ends the goroutines, but does not wait: one may hang in a read of standard input
+		go p.read(ctx, r)
+		for range runtime.GOMAXPROCS(0) {
+			go p.analyze(a)
+		}
+		for i := range p.inOrder(ctx) {
+			if i.err != nil {
+				yield(nil, i.err)
+				return
+			}
+			if !yield(i, nil) {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+		}
+	}, func() bool { return len(p.ordered) > 0 }
+}
+
+type pipeline struct {
+	ordered chan *input // as read
+	work    chan *input // the same
+	bytes   *semaphore.Weighted
+}
+
+// inOrder yields the analyzed records as they were read, until ctx is done.
+func (p *pipeline) inOrder(ctx context.Context) iter.Seq[*input] {
+	return func(yield func(*input) bool) {
+		for {
+			select {
+			case i, more := <-p.ordered:
+				if !more {
+					return
+				}
+				<-i.done
+				if !yield(i) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (p *pipeline) read(ctx context.Context, r *corpus.Reader) {
+	defer close(p.work)
+	defer close(p.ordered)
+	for unparsed, err := range r.Unparsed(ctx) {
+		i := &input{unparsed: unparsed, err: err, done: make(chan struct{})}
+		if p.bytes.Acquire(ctx, weightOf(unparsed)) != nil {
+			return
+		}
+		select {
+		case p.ordered <- i:
+			p.work <- i // has room: it holds no more than ordered does, and the analyzers empty it
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func weightOf(u *corpus.Unparsed) int64 {
+	if u == nil {
+		return 0
+	}
+	return min(int64(u.Bytes()), maxAheadBytes)
+}
+
+func (p *pipeline) analyze(a *analyzer) {
+	for i := range p.work {
+		weight := weightOf(i.unparsed)
+		i.analyze(a)
+		if weight >= largeDocument {
+			runtime.GC()
+		}
+		p.bytes.Release(weight)
+		close(i.done)
+	}
+}
