@@ -153,40 +153,29 @@ func (j *join) matches(a, b *Group) bool {
 // components finds the connected components of members that do not all match when
 // they are near.
 func (j *join) components(ctx context.Context, members []Group) ([][]Group, error) {
-	roots := make([]int, len(members))
-	for i := range roots {
-		roots[i] = i
-	}
-	root := func(i int) int {
-		for roots[i] != i {
-			roots[i] = roots[roots[i]]
-			i = roots[i]
-		}
-		return i
-	}
+	roots := selfjoin.NewForest(len(members))
 	err := j.eachNear(ctx, members, func(a, b int) error {
 		if j.matches(&members[a], &members[b]) {
-			a, b = root(a), root(b)
-			roots[max(a, b)] = min(a, b)
+			roots.Join(uint32(a), uint32(b))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return partsOf(members, root), nil
+	roots.Flatten()
+	return partsOf(members, roots), nil
 }
 
 // partsOf puts members of one owner together, in the order of the owners' first members.
-func partsOf(members []Group, owner func(i int) int) [][]Group {
+func partsOf(members []Group, owners selfjoin.Forest) [][]Group {
 	var parts [][]Group
-	part := make(map[int]int)
-	for i := range members {
-		o := owner(i)
-		p, found := part[o]
+	part := make(map[uint32]int)
+	for i, owner := range owners {
+		p, found := part[owner]
 		if !found {
 			p = len(parts)
-			part[o] = p
+			part[owner] = p
 			parts = append(parts, nil)
 		}
 		parts[p] = append(parts[p], members[i])

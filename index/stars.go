@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // compareStars is the number of comparisons for each member after which the pairs of a
@@ -37,31 +38,20 @@ next:
 
 // starsOfPairs is stars, by way of all pairs.
 func (j *join) starsOfPairs(ctx context.Context, members []Group) (parts [][]Group, err error) {
-	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: 64 << 20})
-	defer func() { err = errors.Join(err, sorter.Close()) }()
+	stars := selfjoin.NewStarBuilder(extsort.Options{MemoryBytes: 64 << 20})
+	defer func() { err = errors.Join(err, stars.Close()) }()
 	err = j.eachNear(ctx, members, func(a, b int) error {
 		if !j.matches(&members[a], &members[b]) {
 			return nil
 		}
-		return sorter.Add(ctx, [][1]uint64{{uint64(min(a, b))<<32 | uint64(max(a, b))}})
+		return stars.Add(ctx, [][2]uint32{{uint32(a), uint32(b)}})
 	})
 	if err != nil {
 		return nil, err
 	}
-	owner := make([]int, len(members))
-	for i := range owner {
-		owner[i] = i
+	owners := selfjoin.NewForest(len(members))
+	if err := stars.Owners(ctx, owners); err != nil {
+		return nil, err
 	}
-	for run, err := range sorter.Sorted(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range run {
-			center, member := int(r[0]>>32), int(uint32(r[0]))
-			if owner[center] == center && owner[member] == member {
-				owner[member] = center
-			}
-		}
-	}
-	return partsOf(members, func(i int) int { return owner[i] }), nil
+	return partsOf(members, owners), nil
 }

@@ -35,21 +35,21 @@ func (c *Clusters) All() iter.Seq[[]Node] {
 // MaxDistance, and a long chain can join what is not alike at all; Stars has no chains.
 // It takes 8 bytes a node besides what Each takes. Errors are those of Each.
 func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
-	roots := newForest(len(s.fps))
+	roots := NewForest(len(s.fps))
 	var mu sync.Mutex
 	err := s.Each(ctx, o, func(_ int, pairs []Pair) error {
 		edges := s.edges(pairs)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range edges {
-			roots.join(e[0], e[1])
+			roots.Join(e[0], e[1])
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	roots.flatten()
+	roots.Flatten()
 	return s.gather(roots), nil
 }
 
@@ -61,38 +61,6 @@ func (s *Set) edges(pairs []Pair) [][2]Node {
 		edges[i][1], _ = s.Node(p.Second)
 	}
 	return edges
-}
-
-// forest has for each node one of the same tree that is not larger; roots have
-// themselves.
-type forest []Node
-
-func newForest(n int) forest {
-	f := make(forest, n)
-	for i := range f {
-		f[i] = Node(i)
-	}
-	return f
-}
-
-func (f forest) root(n Node) Node {
-	for f[n] != n {
-		f[n] = f[f[n]]
-		n = f[n]
-	}
-	return n
-}
-
-func (f forest) join(a, b Node) {
-	a, b = f.root(a), f.root(b)
-	f[max(a, b)] = min(a, b)
-}
-
-// flatten makes the root of each node the one that it has.
-func (f forest) flatten() {
-	for i, parent := range f {
-		f[i] = f[parent]
-	}
 }
 
 // gather makes clusters of nodes that have the same owner; the owner is one of them,

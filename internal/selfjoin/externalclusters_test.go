@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/internal/testseed"
@@ -59,7 +60,8 @@ func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wanted
 // externalClustersOf has so little memory as no caller can ask for.
 func externalClustersOf(t *testing.T, fps []fp, o ExternalClusterOptions, memory int64) []wantedCluster {
 	t.Helper()
-	c := &externalClusters{ctx: t.Context(), scratch: scratchIn(t), memory: memory, ExternalClusterOptions: o}
+	o.MemoryBytes = memory
+	c := &externalClusters{ctx: t.Context(), scratch: scratchIn(t), ExternalClusterOptions: o}
 	var all []wantedCluster
 	if err := c.run(inParts(fps), func(c *ExternalCluster) error {
 		all = append(all, wantedCluster{c.Copies, c.Distinct, membersOf(t, c)})
@@ -89,9 +91,8 @@ func equalWanted(a, b wantedCluster) bool {
 }
 
 func TestExternalClustersAreThoseInMemory(t *testing.T) {
-	// With the little one, groups are spooled, edges are written, clusters are in files,
-	// and a window has few of the nodes.
-	const little, enough = 16_000, 1 << 20
+	// With the little one, groups are spooled and divided again.
+	const little, enough = 30_000, 1 << 20
 	cases := []struct {
 		n, k   int
 		memory int64
@@ -119,8 +120,7 @@ func TestExternalClustersAreThoseInMemory(t *testing.T) {
 	}
 }
 
-// TestExternalClustersOfALongChain: a window passes on a component that all others have a
-// part of.
+// TestExternalClustersOfALongChain is one component that is as large as memory allows.
 func TestExternalClustersOfALongChain(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
@@ -133,7 +133,7 @@ func TestExternalClustersOfALongChain(t *testing.T) {
 	r.Shuffle(n, func(a, b int) { fps[a], fps[b] = fps[b], fps[a] })
 	o := ExternalClusterOptions{}
 	o.MaxDistance = 2
-	got := externalClustersOf(t, fps, o, 400_000)
+	got := externalClustersOf(t, fps, o, 20*int64(n))
 	if len(got) != 1 || got[0].distinct != int64(n) || got[0].members[0].Place != 0 {
 		t.Fatalf("seed %d: %d clusters of a chain", seed, len(got))
 	}
@@ -210,175 +210,15 @@ func TestExternalClustersStopOnErrors(t *testing.T) {
 	}
 }
 
-// graph is nodes, and edges among them that need not be near each other.
-type graph struct {
-	fps    []fp // ascending
-	places []int
-	edges  [][2]int
-}
-
-func randomGraph(r *rand.Rand, n int) *graph {
-	g := &graph{places: r.Perm(n)}
-	for len(g.fps) < n {
-		g.fps = append(g.fps, fp(r.Uint64()))
-	}
-	slices.Sort(g.fps)
-	g.fps = slices.Compact(g.fps)
-	if r.IntN(2) == 0 { // a path in any order
-		order := r.Perm(n)
-		for i := range n - 1 {
-			if r.IntN(50) > 0 {
-				g.edges = append(g.edges, [2]int{order[i], order[i+1]})
-			}
-		}
-	}
-	for range r.IntN(n) {
-		if a, b := r.IntN(n), r.IntN(n); a != b {
-			g.edges = append(g.edges, [2]int{a, b})
-		}
-	}
-	return g
-}
-
-// files are the edges and the nodes of a graph.
-func (g *graph) files(t *testing.T, home *scratch) (*recordFile[[3]uint64], *recordFile[[2]uint64]) {
-	t.Helper()
-	nodes, err := newRecordFile[[3]uint64](home)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, f := range g.fps {
-		err = errors.Join(err, nodes.add([3]uint64{uint64(f), uint64(g.places[i]), 1}))
-	}
-	edges, edgesErr := newRecordFile[[2]uint64](home)
-	if err = errors.Join(err, edgesErr); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range g.edges {
-		err = errors.Join(err, edges.add([2]uint64{uint64(g.fps[max(e[0], e[1])]), uint64(g.fps[min(e[0], e[1])])}))
-	}
-	if err = errors.Join(err, nodes.finish(), edges.finish()); err != nil {
-		t.Fatal(err)
-	}
-	return nodes, edges
-}
-
-// components are the labels of all nodes.
-func (g *graph) components() []fp {
-	roots := newForest(len(g.fps))
-	for _, e := range g.edges {
-		roots.join(Node(e[0]), Node(e[1]))
-	}
-	roots.flatten()
-	labels := make([]fp, len(g.fps))
-	for i, root := range roots {
-		labels[i] = g.fps[root]
-	}
-	return labels
-}
-
-func (g *graph) stars() []fp {
-	near := make([][]int, len(g.fps))
-	at := make([]int, len(g.fps))
-	for i, place := range g.places {
-		at[place] = i
-	}
-	for _, e := range g.edges {
-		near[e[0]] = append(near[e[0]], e[1])
-		near[e[1]] = append(near[e[1]], e[0])
-	}
-	labels, owned := make([]fp, len(g.fps)), make([]bool, len(g.fps))
-	for _, i := range at {
-		if owned[i] {
-			continue
-		}
-		owned[i], labels[i] = true, g.fps[i]
-		for _, n := range near[i] {
-			if !owned[n] {
-				owned[n], labels[n] = true, g.fps[i]
-			}
-		}
-	}
-	return labels
-}
-
-func labelsIn(t *testing.T, file *recordFile[[1]uint64]) (labels []fp) {
-	t.Helper()
-	for r, err := range file.each() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		labels = append(labels, fp(r[0]))
-	}
-	return labels
-}
-
-func TestLabelsOfWindows(t *testing.T) {
-	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 13))
-	for range 30 {
-		n := 1 + r.IntN(400)
-		g := randomGraph(r, n)
-		home := scratchIn(t)
-		nodes, edges := g.files(t, home)
-		memory := int64(2 * windowBytes * (1 + r.IntN(60)))
-		labels, err := labelComponents(t.Context(), home, memory, nodes, edges)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := labelsIn(t, labels), g.components(); !slices.Equal(got, want) {
-			t.Fatalf("seed %d: %d nodes, %d edges, %d bytes: components %v, want %v", seed, n, len(g.edges), memory, got, want)
-		}
-	}
-}
-
-func TestLabelsOfStars(t *testing.T) {
-	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 14))
-	for range 10 {
-		n := 1 + r.IntN(400)
-		g := randomGraph(r, n)
-		home := scratchIn(t)
-		nodes, edges := g.files(t, home)
-		labels, err := labelStars(t.Context(), home, 1, nodes, edges) // 64 places at a time
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := labelsIn(t, labels), g.stars(); !slices.Equal(got, want) {
-			t.Fatalf("seed %d: %d nodes, %d edges: stars %v, want %v", seed, n, len(g.edges), got, want)
-		}
-	}
-}
-
-func TestContractedEdgesConnectTheSame(t *testing.T) {
-	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 15))
-	for range 100 {
-		g := randomGraph(r, 1+r.IntN(100))
-		want := g.components()
-		batch := make([][2]uint64, len(g.edges))
-		for i, e := range g.edges {
-			batch[i] = [2]uint64{uint64(g.fps[max(e[0], e[1])]), uint64(g.fps[min(e[0], e[1])])}
-		}
-		batch, err := contracted(batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(batch) >= len(g.fps) {
-			t.Errorf("seed %d: %d edges of %d nodes are left", seed, len(batch), len(g.fps))
-		}
-		g.edges = g.edges[:0]
-		for _, e := range batch {
-			a, _ := slices.BinarySearch(g.fps, fp(e[0]))
-			b, _ := slices.BinarySearch(g.fps, fp(e[1]))
-			if a <= b {
-				t.Fatalf("seed %d: edge %v", seed, e)
-			}
-			g.edges = append(g.edges, [2]int{a, b})
-		}
-		if got := g.components(); !slices.Equal(got, want) {
-			t.Fatalf("seed %d: components %v, want %v", seed, got, want)
-		}
+// TestExternalClustersSayWhatIsTooMuch: the fingerprints that are near others must fit.
+func TestExternalClustersSayWhatIsTooMuch(t *testing.T) {
+	fps := fill(10_000, func(i int, _ []fp) fp { return fp(i^i>>1) * 0x8000_0001 })
+	o := ExternalClusterOptions{}
+	o.MaxDistance, o.MemoryBytes = 2, 19*int64(len(fps))
+	c := &externalClusters{ctx: t.Context(), scratch: scratchIn(t), ExternalClusterOptions: o}
+	err := c.run(inParts(fps), func(*ExternalCluster) error { return nil })
+	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "10000 fingerprints are near others") {
+		t.Errorf("19 bytes for each: %v", err)
 	}
 }
 

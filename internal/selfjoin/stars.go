@@ -17,60 +17,52 @@ import (
 // ranks has a different number for each node, smaller ones first; nil ranks them by
 // their fingerprints. All pairs are sorted, with 256 MiB of memory and, where that is
 // not enough, a file in the folder for temporary files of 8 bytes a pair; besides, it
-// takes 12 bytes a node. Errors are those of Each, and of the file.
+// takes 16 bytes a node, and 8 a rank that no node has. Errors are those of Each, and of the file.
 func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (clusters *Clusters, err error) {
-	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: 256 << 20})
-	defer func() { err = errors.Join(err, sorter.Close()) }()
-	rank := func(n Node) uint32 {
-		if ranks == nil {
-			return n
-		}
-		return ranks[n]
-	}
+	stars := NewStarBuilder(extsort.Options{MemoryBytes: 256 << 20})
+	defer func() { err = errors.Join(err, stars.Close()) }()
 	var mu sync.Mutex
 	err = s.Each(ctx, o, func(_ int, pairs []Pair) error {
-		records := make([][1]uint64, len(pairs))
-		for i, e := range s.edges(pairs) {
-			if rank(e[0]) > rank(e[1]) {
-				e[0], e[1] = e[1], e[0]
+		edges := s.edges(pairs)
+		if ranks != nil {
+			for i, e := range edges {
+				edges[i] = [2]Node{ranks[e[0]], ranks[e[1]]}
 			}
-			records[i][0] = uint64(rank(e[0]))<<32 | uint64(e[1])
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		return sorter.Add(ctx, records)
+		return stars.Add(ctx, edges)
 	})
 	if err != nil {
 		return nil, err
 	}
-	owner := newForest(len(s.fps))
-	taken := make([]bool, len(s.fps))
-	nodes := byRank(ranks)
-	for run, err := range sorter.Sorted(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range run {
-			center, member := nodes(uint32(r[0]>>32)), Node(r[0])
-			if !taken[center] && !taken[member] {
-				taken[member] = true
-				owner[member] = center
-			}
-		}
+	if ranks == nil {
+		owners := make(Forest, len(s.fps))
+		err := stars.Owners(ctx, owners)
+		return s.gather(owners), err
 	}
-	return s.gather(owner), nil
+	nodes := byRank(ranks)
+	owners := make(Forest, len(nodes))
+	if err := stars.Owners(ctx, owners); err != nil {
+		return nil, err
+	}
+	of := make(Forest, len(s.fps))
+	for node, rank := range ranks {
+		of[node] = nodes[owners[rank]]
+	}
+	return s.gather(of), nil
 }
 
-// byRank returns a function that gives the node of a rank.
-func byRank(ranks []uint32) func(rank uint32) Node {
-	if ranks == nil {
-		return func(rank uint32) Node { return rank }
+// byRank returns the node of each rank.
+func byRank(ranks []uint32) []Node {
+	if len(ranks) == 0 {
+		return nil
 	}
-	order := make([]Node, slices.Max(append([]uint32{0}, ranks...))+1)
+	nodes := make([]Node, slices.Max(ranks)+1)
 	for node, rank := range ranks {
-		order[rank] = Node(node)
+		nodes[rank] = Node(node)
 	}
-	return func(rank uint32) Node { return order[rank] }
+	return nodes
 }
 
 // Ranks returns ranks for Stars: the place of each node among all when they are sorted.
