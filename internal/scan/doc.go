@@ -17,10 +17,7 @@
 //
 // # Queries that have much in common
 //
-// Bits in which no queries differ are left out. What shares a bucket with a thousand
-// others is divided again by its other bits, so that a prefix that many queries have, or
-// numbers in a row, cost little more than random ones. That takes at most as many bytes
-// more as the filters may. What finds no room there, or differs in too few bits to be
-// told apart within k, is compared one by one, which takes a nanosecond or two for each
-// fingerprint and query.
+// What shares a bucket is compared one by one, which takes a nanosecond or two for each
+// fingerprint that the filter lets through and query. So a scan for queries that all begin
+// alike, or are numbers in a row, is slower than one for as many that are spread.
 package scan

@@ -8,21 +8,16 @@ import (
 
 // filter tells of a fingerprint whether a query may be within the radius in a field. It
 // has a word for each value of the field's first bits, so that what is near in order is
-// near in memory, and in it a bit for each value of the next six, or two bits by a hash
-// of the whole field.
+// near in memory, and in it two bits by a hash of the whole field.
 type filter struct {
 	near
-	hashed bool
-	bits   int
-	words  []uint64
+	bits  int // of the filter
+	words []uint64
 }
 
-// newFilter returns a filter with all variants of the queries in it.
-func newFilter(n near, s shape, queries []uint64) *filter {
-	f := &filter{near: n, hashed: s.hashed, bits: s.bits, words: make([]uint64, s.words())}
-	if !s.hashed {
-		f.width = s.bits // what differs in the rest of the field passes
-	}
+// newFilter returns a filter of 2^bits with all variants of the queries in it.
+func newFilter(n near, bits int, queries []uint64) *filter {
+	f := &filter{near: n, bits: bits, words: make([]uint64, wordsOf(bits))}
 	hugepages.Prefer(f.words)
 	flips := flipsOf(f.width, n.radius)
 	values, starts, low := f.byRegion(queries)
@@ -35,20 +30,16 @@ func newFilter(n near, s shape, queries []uint64) *filter {
 	return f
 }
 
+// wordsOf does not shift by all the bits first, which an int of 32 bits does not hold.
+func wordsOf(bits int) int { return 1 << (bits - 6) }
+
 // insert sets the bits of values that are changed in some bits.
 func (f *filter) insert(values []uint64, flip uint64) {
 	words, shift := f.words, (f.width-f.bits+6)&63
-	if f.hashed {
-		for _, v := range values {
-			v ^= flip
-			h := v * hashFactor
-			words[v>>shift] |= 1<<(h>>58) | 1<<(h>>52&63)
-		}
-		return
-	}
 	for _, v := range values {
 		v ^= flip
-		words[v>>6] |= 1 << (v & 63)
+		h := v * hashFactor
+		words[v>>shift] |= 1<<(h>>58) | 1<<(h>>52&63)
 	}
 }
 
@@ -95,27 +86,10 @@ func (f *filter) passing(fps []uint64, words *[step]uint64, at *[step]uint16) in
 	}
 	n := 0
 	shift = (64 - f.width) & 63
-	if f.hashed {
-		for i, word := range read {
-			h := fps[i] << first >> shift * hashFactor
-			at[n&(step-1)] = uint16(i)
-			n += int(word >> (h >> 58) & (word >> (h >> 52 & 63)) & 1)
-		}
-		return n
-	}
 	for i, word := range read {
+		h := fps[i] << first >> shift * hashFactor
 		at[n&(step-1)] = uint16(i)
-		n += int(word >> (fps[i] << first >> shift & 63) & 1)
+		n += int(word >> (h >> 58) & (word >> (h >> 52 & 63)) & 1)
 	}
 	return n
-}
-
-func (f *filter) mayContain(fp uint64) bool {
-	v := f.of(fp)
-	word := f.words[v>>((f.width-f.bits+6)&63)]
-	if f.hashed {
-		h := v * hashFactor
-		return word>>(h>>58)&(word>>(h>>52&63))&1 != 0
-	}
-	return word>>(v&63)&1 != 0
 }

@@ -4,6 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/neardup/neardup/internal/radix"
 )
 
 // MaxDistance is the largest k.
@@ -22,12 +27,7 @@ type Options struct {
 	// prepare more. Default 100 million.
 	Collection int64
 
-	// Sorted says that the collection is in order, or nearly. It only changes what is
-	// prepared, not what is found.
-	Sorted bool
-
-	// FilterBytes bounds the memory for filters, and as much again for what tells crowds
-	// of queries apart. With less, a scan is slower. Default 1 GiB.
+	// FilterBytes bounds the memory for filters. With less, a scan is slower. Default 1 GiB.
 	FilterBytes int64
 }
 
@@ -49,10 +49,22 @@ func (o Options) orDefault() Options {
 // Queries are fingerprints in memory with which those of a collection are compared.
 // They do not change. All methods may be called from several goroutines.
 type Queries struct {
-	k     int
-	len   int
-	group *group
-	next  []uint32 // the next equal query, noQuery if there is none; nil: all are different
+	k   int
+	len int
+
+	fps     []uint64 // without repetitions, ascending
+	numbers []uint32 // of the first query of each
+	next    []uint32 // the next equal query, noQuery if there is none; nil: all are different
+	design  design
+	blocks  []prepared
+}
+
+// prepared is a block of the design with what is in it.
+type prepared struct {
+	near
+	mask   uint64
+	filter *filter // nil: all may be near
+	tables []*table
 }
 
 // Match is a fingerprint of a collection within k bits of a query.
@@ -75,10 +87,53 @@ func New[F ~uint64](queries []F, k int, o Options) (*Queries, error) {
 	if len(queries) == 0 {
 		return q, nil
 	}
-	fps, places, next := distinct(queries)
-	q.next = next
-	q.group = newGroup(fps, places, k, o.orDefault())
+	q.fps, q.numbers, q.next = distinct(queries)
+	q.prepare(designOf(len(q.fps), k, o.orDefault()))
 	return q, nil
+}
+
+// noQuery ends a chain of equal queries.
+const noQuery = ^uint32(0)
+
+// distinct returns the different ones of the queries, in order, with the place of the
+// first of each, and for each place that of the next equal one; next is nil if all are
+// different.
+func distinct[F ~uint64](queries []F) (fps []uint64, places, next []uint32) {
+	all := make([][2]uint64, len(queries)) // fingerprint and place
+	for i, fp := range queries {
+		all[i] = [2]uint64{uint64(fp), uint64(i)}
+	}
+	all = radix.Sort(all, make([][2]uint64, len(all)))
+	fps, places = make([]uint64, 0, len(all)), make([]uint32, 0, len(all))
+	for i, n := range all {
+		if i == 0 || n[0] != all[i-1][0] {
+			fps, places = append(fps, n[0]), append(places, uint32(n[1]))
+			continue
+		}
+		if next == nil {
+			next = slices.Repeat([]uint32{noQuery}, len(queries))
+		}
+		next[all[i-1][1]] = uint32(n[1])
+	}
+	return fps, places, next
+}
+
+// prepare makes the filters and tables, each of them on a core of its own.
+func (q *Queries) prepare(d design) {
+	q.design = d
+	q.blocks = make([]prepared, len(d))
+	var group sync.WaitGroup
+	for i, b := range d {
+		p := &q.blocks[i]
+		p.near, p.mask, p.tables = b.near, b.mask(), make([]*table, len(b.tables))
+		if b.filterBits > 0 {
+			group.Go(func() { p.filter = newFilter(b.near, b.filterBits, q.fps) })
+		}
+		for j, t := range b.tables {
+			group.Go(func() { p.tables[j] = newTable(t, q.fps, q.numbers) })
+		}
+	}
+	group.Wait()
 }
 
 // Len returns the number of queries.
@@ -86,16 +141,39 @@ func (q *Queries) Len() int { return q.len }
 
 // Bytes returns the memory that the queries take.
 func (q *Queries) Bytes() int64 {
-	if q.len == 0 {
-		return 0
+	n := int64(12*len(q.fps) + 4*len(q.next))
+	for _, b := range q.blocks {
+		if b.filter != nil {
+			n += int64(8 * len(b.filter.words))
+		}
+		for _, t := range b.tables {
+			n += t.bytes()
+		}
 	}
-	return int64(12*len(q.group.queries)+4*len(q.next)) + q.group.bytes()
+	return n
 }
 
 // String says how the collection is compared with the queries.
 func (q *Queries) String() string {
-	if q.len == 0 {
-		return "no queries"
+	return fmt.Sprintf("%d distinct queries within %d bits: %v", len(q.fps), q.k, q.design)
+}
+
+// first reports whether a pair that differs in these bits is near in the block and the
+// table, and not in one before. So each pair is found once.
+func (q *Queries) first(block, table int, flips uint64) bool {
+	for i := range q.blocks[:block] {
+		if b := &q.blocks[i]; bits.OnesCount64(flips&b.mask) <= b.radius {
+			return false
+		}
 	}
-	return fmt.Sprintf("%d distinct queries within %d bits: %v", len(q.group.queries), q.k, q.group.design)
+	b := &q.blocks[block]
+	if bits.OnesCount64(flips&b.mask) > b.radius {
+		return false
+	}
+	for _, t := range b.tables[:table] {
+		if bits.OnesCount64(flips&t.mask) <= t.radius {
+			return false
+		}
+	}
+	return bits.OnesCount64(flips&b.tables[table].mask) <= b.tables[table].radius
 }

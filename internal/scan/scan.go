@@ -8,7 +8,7 @@ func (q *Queries) Scan(fps []uint64, found func(Match)) {
 	if q.len == 0 {
 		return
 	}
-	s := scanner{group: q.group, found: found, next: q.next}
+	s := scanner{Queries: q, found: found}
 	for s.from = 0; s.from < len(fps); s.from += step {
 		s.fps = fps[s.from:min(s.from+step, len(fps))]
 		s.step()
@@ -18,19 +18,16 @@ func (q *Queries) Scan(fps []uint64, found func(Match)) {
 // scanner is a scan of one block of a collection. What takes a look into memory is done
 // for many fingerprints in turn, so that waiting for one overlaps with waiting for others.
 type scanner struct {
-	*group
-	found    func(Match)
-	next     []uint32
-	from     int      // of fps, in the block of the collection
-	fps      []uint64 // of this step
-	gathered []uint64 // the same for filters and tables
-	room     [step]uint64
-	words    [step]uint64
-	at       [step]uint16
-	ranges   [maxRanges]queryRange
-	hits     [maxHits]hit
-	hit      int    // how many hits there are
-	sum      uint64 // of what was read only to have it in the cache
+	*Queries
+	found  func(Match)
+	from   int      // of fps, in the block of the collection
+	fps    []uint64 // of this step
+	words  [step]uint64
+	at     [step]uint16
+	ranges [maxRanges]queryRange
+	hits   [maxHits]hit
+	hit    int    // how many hits there are
+	sum    uint64 // of what was read only to have it in the cache
 }
 
 // queryRange is the queries in a bucket of a table, for a fingerprint.
@@ -49,15 +46,13 @@ const (
 
 // step compares some fingerprints with all queries.
 func (s *scanner) step() {
-	s.gathered = s.fps
-	if !s.varying.all() {
-		s.gathered = s.varying.gather(s.room[:0], s.fps)
-	}
 	if len(s.blocks) == 0 {
-		for i, fp := range s.fps {
-			s.compare(fp, s.queries, s.numbers, func(query uint32, flips uint64) {
-				s.report(i, query, bits.OnesCount64(flips))
-			})
+		for at, fp := range s.fps {
+			for i, query := range s.Queries.fps {
+				if distance := bits.OnesCount64(query ^ fp); distance <= s.k {
+					s.report(at, s.numbers[i], distance)
+				}
+			}
 		}
 	}
 	for i := range s.blocks {
@@ -70,7 +65,7 @@ func (s *scanner) scan(block int) {
 	b := &s.blocks[block]
 	passing := s.at[:0]
 	if b.filter != nil {
-		passing = s.at[:b.filter.passing(s.gathered, &s.words, &s.at)]
+		passing = s.at[:b.filter.passing(s.fps, &s.words, &s.at)]
 	} else {
 		for i := range s.fps {
 			passing = append(passing, uint16(i))
@@ -79,7 +74,7 @@ func (s *scanner) scan(block int) {
 	for i, t := range b.tables {
 		n := 0
 		for _, at := range passing {
-			bucket := t.bucket.of(s.gathered[at])
+			bucket := t.bucket.of(s.fps[at])
 			for _, flip := range t.flips {
 				from, to := t.starts[bucket^flip], t.starts[bucket^flip+1]
 				s.ranges[n] = queryRange{uint32(at), from, to}
@@ -105,10 +100,6 @@ func (s *scanner) look(block, table int, ranges []queryRange) {
 	}
 	s.sum += sum
 	for _, r := range ranges {
-		if c := t.crowd(r.from, r.to); c != nil {
-			s.crowded(block, table, c, int(r.at))
-			continue
-		}
 		fp := s.fps[r.at]
 		for j, key := range t.keys[r.from:r.to] {
 			distance := bits.OnesCount64(key ^ fp)
@@ -131,15 +122,6 @@ func (s *scanner) flush(t *table, n int) {
 		s.report(int(h.at), t.numbers[h.place], int(h.distance))
 	}
 	s.hit = 0
-}
-
-// crowded compares a fingerprint with a group that is in a bucket.
-func (s *scanner) crowded(block, table int, crowd *group, at int) {
-	crowd.find(s.fps[at], func(query uint32, flips uint64) {
-		if s.first(block, table, flips) {
-			s.report(at, query, bits.OnesCount64(flips))
-		}
-	})
 }
 
 // report reports a query and those that are equal to it.

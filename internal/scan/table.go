@@ -7,26 +7,24 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// table has all queries of a group in the order of the first bits of one field.
+// table has all queries in the order of the first bits of one field.
 type table struct {
 	near
-	bucket  field             // the first bits
-	mask    uint64            // of the whole field, in a fingerprint
-	flips   []uint64          // of a bucket, within the radius
-	starts  []uint32          // of each bucket, and of one more
-	keys    []uint64          // the queries
-	numbers []uint32          // of each of them
-	crowded map[uint32]*group // what is in a large bucket, by its start
+	bucket  field    // the first bits
+	mask    uint64   // of the whole field
+	flips   []uint64 // of a bucket, within the radius
+	starts  []uint32 // of each bucket, and of one more
+	keys    []uint64 // the queries
+	numbers []uint32 // of each of them
 }
 
 // maxBucketBits bounds what starts takes where there are few queries.
 const maxBucketBits = 24
 
-// newTable makes a table of queries, of which gathered has the bits that fields are made of.
-func newTable(n near, v *varying, queries, gathered []uint64, numbers []uint32) *table {
+func newTable(n near, queries []uint64, numbers []uint32) *table {
 	width := min(n.width, maxBucketBits, bits.Len(uint(len(queries))))
 	t := &table{
-		near: n, bucket: field{n.first, width}, mask: v.spread(n.mask()), starts: make([]uint32, 1<<width+1),
+		near: n, bucket: field{n.first, width}, mask: n.mask(), starts: make([]uint32, 1<<width+1),
 		keys: make([]uint64, len(queries)), numbers: make([]uint32, len(queries)),
 	}
 	// The flips of the bits behind a bucket's lead to the same bucket.
@@ -38,16 +36,16 @@ func newTable(n near, v *varying, queries, gathered []uint64, numbers []uint32) 
 	hugepages.Prefer(t.starts)
 	hugepages.Prefer(t.keys)
 	hugepages.Prefer(t.numbers)
-	for _, q := range gathered {
+	for _, q := range queries {
 		t.starts[t.bucket.of(q)+1]++
 	}
 	for i := range t.starts[1:] {
 		t.starts[i+1] += t.starts[i]
 	}
 	next := slices.Clone(t.starts)
-	for i, q := range gathered {
+	for i, q := range queries {
 		at := &next[t.bucket.of(q)]
-		t.keys[*at], t.numbers[*at] = queries[i], numbers[i]
+		t.keys[*at], t.numbers[*at] = q, numbers[i]
 		*at++
 	}
 	return t
