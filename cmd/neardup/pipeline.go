@@ -17,7 +17,7 @@ import (
 
 // input is a record on its way from reading to its line of output.
 type input struct {
-	unparsed *corpus.Unparsed
+	raw      *corpus.RawRecord
 	record   corpus.Record
 	skipped  string         // why it is not compared; "": it is
 	document index.Document // what is compared and stored
@@ -45,8 +45,8 @@ func (i *input) analyze(a *analyzer) {
 	if i.err != nil {
 		return
 	}
-	i.record = i.unparsed.Parse()
-	i.unparsed = nil
+	i.record = i.raw.Parse()
+	i.raw = nil
 	if i.record.Skip != nil {
 		i.skipped = i.record.Skip.String()
 		return
@@ -210,9 +210,9 @@ func (p *pipeline) inOrder(ctx context.Context) iter.Seq[*input] {
 func (p *pipeline) read(ctx context.Context, r *corpus.Reader) {
 	defer close(p.work)
 	defer close(p.ordered)
-	for unparsed, err := range r.Unparsed(ctx) {
-		i := &input{unparsed: unparsed, err: err, done: make(chan struct{})}
-		if p.bytes.Acquire(ctx, weightOf(unparsed)) != nil {
+	for raw, err := range r.RawRecords(ctx) {
+		i := &input{raw: raw, err: err, done: make(chan struct{})}
+		if p.bytes.Acquire(ctx, weightOf(raw)) != nil {
 			return
 		}
 		select {
@@ -224,7 +224,7 @@ func (p *pipeline) read(ctx context.Context, r *corpus.Reader) {
 	}
 }
 
-func weightOf(u *corpus.Unparsed) int64 {
+func weightOf(u *corpus.RawRecord) int64 {
 	if u == nil {
 		return 0
 	}
@@ -233,7 +233,7 @@ func weightOf(u *corpus.Unparsed) int64 {
 
 func (p *pipeline) analyze(a *analyzer) {
 	for i := range p.work {
-		weight := weightOf(i.unparsed)
+		weight := weightOf(i.raw)
 		i.analyze(a)
 		if weight >= largeDocument {
 			runtime.GC()

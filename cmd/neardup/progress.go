@@ -101,7 +101,7 @@ func (c *call) account(r *corpus.Reader) (records int64) {
 	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
 		c.broken = errors.Join(c.broken, err)
 	}
-	for _, t := range r.TotalsByInput() {
+	for _, t := range r.Totals() {
 		records += t.Records
 		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
 	}

@@ -104,7 +104,7 @@ func (s *scanning) scan(ctx context.Context, l *list, do func(*corpus.Chunk) err
 		return do(chunk)
 	})
 	s.call.account(reader)
-	return reader.Totals().Documents, err
+	return reader.Totals()[0].Documents, err
 }
 
 // expected returns about how many fingerprints a list has, 0 if that is not known.

@@ -83,9 +83,6 @@ func brief(records []Record) string {
 		default:
 			fmt.Fprintf(&b, "%s %s %s", rec.Key, rec.Kind, rec.Content)
 		}
-		if rec.Repaired != "" {
-			b.WriteString(" (repaired)")
-		}
 		b.WriteByte('\n')
 	}
 	return b.String()

@@ -66,10 +66,6 @@ type Record struct {
 	Content     []byte // belongs to the receiver; never empty where Kind is HTML or Text
 	Fingerprint fingerprint.Fingerprint
 
-	// Repaired says what was wrong with a document that could be used all the
-	// same, such as a Content-Length that lies. Empty for most.
-	Repaired string
-
 	Skip *Skip
 }
 
@@ -146,10 +142,6 @@ type Options struct {
 	// times as much memory is in use (TestMemory measures it), and a
 	// Zstandard window of up to 128 MiB. Default DefaultMaxDocument.
 	MaxDocument int64
-	// Statuses are the HTTP statuses whose responses are documents; others are
-	// passed by as "status 404". Default 200 only: errors and redirects
-	// are copies of each other and none of them a page.
-	Statuses []int
 	// Fields names the fields of JSON lines.
 	Fields Fields
 	// Stdin is read for the input "-". Default os.Stdin.
@@ -176,9 +168,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxDocument == 0 {
 		o.MaxDocument = DefaultMaxDocument
-	}
-	if o.Statuses == nil {
-		o.Statuses = []int{200}
 	}
 	if o.Stdin == nil {
 		o.Stdin = os.Stdin

@@ -20,7 +20,7 @@ func (s *source) detect() (Format, *Skip) {
 	}
 	head := s.w.peek(sniffBytes)
 	if len(head) == 0 {
-		if d := s.w.damage(); d != nil {
+		if d := s.w.corruption(); d != nil {
 			return Detect, d.skip("")
 		}
 	}

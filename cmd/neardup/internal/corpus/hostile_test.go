@@ -27,8 +27,8 @@ func readHostile(t *testing.T, format Format, input io.Reader) (totals Totals, p
 			}
 		}
 	})
-	t.Logf("%+v, heap at most %.1f MiB", r.Totals(), float64(peak)/(1<<20))
-	return r.Totals(), peak
+	t.Logf("%+v, heap at most %.1f MiB", totalsOf(r), float64(peak)/(1<<20))
+	return totalsOf(r), peak
 }
 
 // tinyRecords is an archive of n records of a few bytes each.
@@ -185,7 +185,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 				}
 				records = append(records, rec)
 			}
-			checkTotals(t, records, r.Totals())
+			checkTotals(t, records, totalsOf(r))
 			if name == "archive" && n > len(a) && (len(records) == 0 || records[0].Key != "a" || records[0].Skip != nil) {
 				t.Errorf("%s cut at %d: %s", name, n, brief(records))
 			}

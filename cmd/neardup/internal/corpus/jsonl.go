@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/neardup/neardup/fingerprint"
 )
@@ -27,7 +30,7 @@ func (s *source) jsonLines() {
 			return true
 		}
 		line = bytes.Clone(line)
-		return s.sendUnparsed(&Unparsed{record: Record{Offset: offset}, bytes: cap(line), parse: func(rec *Record) {
+		return s.sendRaw(&RawRecord{record: Record{Offset: offset}, bytes: cap(line), parse: func(rec *Record) {
 			parsed := reader.record(line)
 			parsed.Source, parsed.Number, parsed.Offset = rec.Source, rec.Number, rec.Offset
 			*rec = parsed
@@ -160,3 +163,226 @@ func (c *choice) offer(name []byte, value jsonValue) {
 		}
 	}
 }
+
+// jsonValue is the JSON of one value.
+type jsonValue []byte
+
+// isText says whether the value can be read by text: a string or a number.
+func (v jsonValue) isText() bool {
+	return v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9'
+}
+
+// text is the text of a string, in memory of its own, or the digits of a
+// number; nil for no value. Bytes that are not UTF-8 become U+FFFD.
+func (v jsonValue) text() []byte {
+	if len(v) == 0 || v[0] != '"' {
+		return v
+	}
+	return unquote(v[1 : len(v)-1])
+}
+
+// members gives the names and values of an object. It relies on the JSON
+// being valid, which was checked; a second full parse would only cost time.
+func members(object []byte) iter.Seq2[[]byte, jsonValue] {
+	return func(yield func([]byte, jsonValue) bool) {
+		i := skipSpace(object, 0) + 1
+		for {
+			i = skipSpace(object, i)
+			if object[i] == '}' {
+				return
+			}
+			if object[i] == ',' {
+				i = skipSpace(object, i+1)
+			}
+			end := stringEnd(object, i)
+			name := object[i+1 : end-1]
+			if bytes.IndexByte(name, '\\') >= 0 {
+				name = unquote(name)
+			}
+			i = skipSpace(object, skipSpace(object, end)+1)
+			end = valueEnd(object, i)
+			if !yield(name, jsonValue(object[i:end])) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+func skipSpace(b []byte, i int) int {
+	for b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n' {
+		i++
+	}
+	return i
+}
+
+// stringEnd is the index behind the string that begins at i.
+func stringEnd(b []byte, i int) int {
+	for i++; ; {
+		quote := i + bytes.IndexByte(b[i:], '"')
+		slashes := 0
+		for quote-slashes > i && b[quote-slashes-1] == '\\' {
+			slashes++
+		}
+		i = quote + 1
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+}
+
+// valueEnd is the index behind the value that begins at i.
+func valueEnd(b []byte, i int) int {
+	for depth := 0; ; {
+		switch b[i] {
+		case '"':
+			i = stringEnd(b, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		default:
+			if depth == 0 {
+				return i + bytes.IndexAny(b[i:], ",} \t\r\n")
+			}
+		}
+		i++
+	}
+}
+
+// unquote undoes the escapes of the inside of a valid JSON string.
+func unquote(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for {
+		i := bytes.IndexByte(b, '\\')
+		if i < 0 {
+			out = append(out, b...)
+			break
+		}
+		out = append(out, b[:i]...)
+		c := b[i+1]
+		b = b[i+2:]
+		switch c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r := hexRune(b)
+			b = b[4:]
+			if utf16.IsSurrogate(r) {
+				if pair := utf16.DecodeRune(r, nextEscape(b)); pair != utf8.RuneError {
+					r = pair
+					b = b[6:]
+				}
+			}
+			out = utf8.AppendRune(out, r)
+		default: // '"', '\\', '/'
+			out = append(out, c)
+		}
+	}
+	if !utf8.Valid(out) {
+		out = bytes.ToValidUTF8(out, []byte("\uFFFD"))
+	}
+	return out
+}
+
+// hexRune reads four digits of an escape that is valid.
+func hexRune(b []byte) rune {
+	return hexDigit(b[0])<<12 | hexDigit(b[1])<<8 | hexDigit(b[2])<<4 | hexDigit(b[3])
+}
+
+// hexDigit is the value of a digit that is one.
+func hexDigit(c byte) rune {
+	if c <= '9' {
+		return rune(c - '0')
+	}
+	return rune(c|0x20-'a') + 10
+}
+
+// nextEscape is the \u escape that b begins with, or U+FFFD.
+func nextEscape(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return utf8.RuneError
+	}
+	return hexRune(b[2:])
+}
+
+// validJSON is json.Valid. That takes about twice as long for what lines of pages are
+// made of, long strings; here it is asked about the rest only, with "" for each string.
+func validJSON(b []byte) bool {
+	rest := make([]byte, 0, 256)
+	for {
+		i := bytes.IndexByte(b, '"')
+		if i < 0 {
+			return json.Valid(append(rest, b...))
+		}
+		rest = append(append(rest, b[:i]...), '"', '"')
+		size := validString(b[i+1:])
+		if size < 0 {
+			return false
+		}
+		b = b[i+1+size:]
+	}
+}
+
+// validString returns the length of the string that b begins with, behind its first
+// quote and with its last one; -1 if it is none.
+func validString(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		for i < len(b) && !jsonSpecial[b[i]] {
+			i++
+		}
+		switch {
+		case i == len(b) || b[i] < ' ':
+			return -1
+		case b[i] == '"':
+			return i + 1
+		}
+		size := escapeSize(b[i+1:])
+		if size == 0 {
+			return -1
+		}
+		i += size
+	}
+	return -1
+}
+
+// escapeSize returns the length of an escape behind its backslash, 0 if it is none.
+func escapeSize(b []byte) int {
+	switch {
+	case len(b) == 0:
+		return 0
+	case b[0] != 'u':
+		return min(1, 1+bytes.IndexByte([]byte(`"\/bfnrt`), b[0]))
+	case len(b) < 5:
+		return 0
+	}
+	for _, c := range b[1:5] {
+		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'f') {
+			return 0
+		}
+	}
+	return 5
+}
+
+// jsonSpecial are the bytes that do not stand for themselves in a string.
+var jsonSpecial = func() (special [256]bool) {
+	for c := range ' ' {
+		special[c] = true
+	}
+	special['"'], special['\\'] = true, true
+	return special
+}()

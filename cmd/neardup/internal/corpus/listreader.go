@@ -18,7 +18,7 @@ import (
 
 const (
 	// chunkBytes is how much of a list is read at once, where it can be had without waiting.
-	chunkBytes = rawBuffer
+	chunkBytes = fileBuffer
 	// chunkRecords is how many JSON lines make a chunk.
 	chunkRecords = 4096
 )
@@ -113,7 +113,7 @@ type listRun struct {
 }
 
 // record takes in a record that is not in a chunk yet.
-func (l *listRun) record(u *Unparsed, err error) bool {
+func (l *listRun) record(u *RawRecord, err error) bool {
 	rec := u.Parse()
 	if l.pending != nil && (l.pending.Source != rec.Source || len(l.pending.Fingerprints)+len(l.pending.skips) == chunkRecords) && !l.flush() {
 		return false
@@ -279,7 +279,7 @@ func (l *listCutter) skip(c *Chunk, skip Skip) {
 // last makes a chunk of the end of a file, behind n bytes that are no whole line or word.
 func (l *listCutter) last(c *Chunk, n int) bool {
 	l.ended = true
-	switch d := l.w.damage(); {
+	switch d := l.w.corruption(); {
 	case l.ctx.Err() != nil: // that ended the file
 		return false
 	case d != nil:

@@ -55,7 +55,7 @@ func readChunks(t testing.TB, opts Options, input func() (name string, in io.Rea
 		}
 		all, skips = addChunk(c, all, skips)
 	}
-	if totals := r.Totals(); totals.Documents != int64(len(all)) || totals.Skips() != int64(len(skips)) {
+	if totals := totalsOf(r); totals.Documents != int64(len(all)) || totals.Skips() != int64(len(skips)) {
 		t.Fatalf("%d fingerprints and %d skips, counted are %+v", len(all), len(skips), totals)
 	}
 	var mu sync.Mutex

@@ -46,12 +46,8 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	return r, nil
 }
 
-// Totals is what was read so far.
-func (r *Reader) Totals() Totals { return r.counter.all() }
-
-// TotalsByInput is what was read so far of each input given to New; a folder
-// is one input.
-func (r *Reader) TotalsByInput() []Totals { return r.counter.byInput() }
+// Totals is what was read so far of each input given to New.
+func (r *Reader) Totals() []Totals { return r.counter.byInput() }
 
 // Broken is nil, or an error that matches ErrBroken and says where the first
 // file is broken that was read so far, and how many places there are. Each of
@@ -97,10 +93,10 @@ func (r *Reader) Measure(ctx context.Context) error {
 
 // Records reads all inputs. An error ends the sequence: an input that cannot
 // be opened, or ctx. Everything else that goes wrong is a record with a Skip.
-// It is to be called once, and not beside Unparsed.
+// It is to be called once, and not beside RawRecords.
 func (r *Reader) Records(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for u, err := range r.Unparsed(ctx) {
+		for u, err := range r.RawRecords(ctx) {
 			var rec Record
 			if err == nil {
 				rec = u.Parse()
@@ -112,10 +108,10 @@ func (r *Reader) Records(ctx context.Context) iter.Seq2[Record, error] {
 	}
 }
 
-// Unparsed is Records for those who parse on several goroutines: finding
+// RawRecords is Records for those who parse on several goroutines: finding
 // where a record ends must be done in order, undoing its encoding need not.
-func (r *Reader) Unparsed(ctx context.Context) iter.Seq2[*Unparsed, error] {
-	return func(yield func(*Unparsed, error) bool) {
+func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
+	return func(yield func(*RawRecord, error) bool) {
 		for i, input := range r.inputs {
 			run := &run{Reader: r, ctx: ctx, input: i, yield: yield}
 			if err := run.readInput(input); err != nil {
@@ -136,7 +132,7 @@ type run struct {
 	*Reader
 	ctx     context.Context
 	input   int
-	yield   func(*Unparsed, error) bool
+	yield   func(*RawRecord, error) bool
 	lists   *listRun // nil unless files are read as lists
 	stopped bool     // the receiver wants no more
 }
@@ -183,7 +179,7 @@ func (r *run) readFolder(path string) error {
 			}
 		}
 		if skip != nil {
-			r.emit(&Unparsed{record: Record{Source: entry.name, Number: 1, Key: entry.name, Skip: skip}})
+			r.emit(&RawRecord{record: Record{Source: entry.name, Number: 1, Key: entry.name, Skip: skip}})
 		}
 		if r.stopped {
 			return nil
@@ -193,7 +189,7 @@ func (r *run) readFolder(path string) error {
 }
 
 // emit hands a record over. It is false when to stop.
-func (r *run) emit(u *Unparsed) bool {
+func (r *run) emit(u *RawRecord) bool {
 	u.counter, u.input = &r.counter, r.input
 	if !r.yield(u, nil) {
 		r.stopped = true
@@ -204,9 +200,31 @@ func (r *run) emit(u *Unparsed) bool {
 // readFile reads one stream of bytes; its only error is that of the context.
 func (r *run) readFile(name string, f io.Reader, size int64) error {
 	r.counter.countFile(r.input)
-	s := &source{run: r, name: name, w: newWindow(newRaw(r.ctx, f, size, &r.read))}
+	s := &source{run: r, name: name, w: newLookahead(newCountedFile(r.ctx, f, size, &r.read))}
 	s.w.src.opened = r.opts.isRawWords(name)
 	s.readAll()
 	s.w.close()
 	return r.ctx.Err()
 }
+
+// RawRecord is a record that was read and not looked into.
+type RawRecord struct {
+	record  Record // what is known of it, or all
+	parse   func(*Record)
+	bytes   int // that parse holds on to
+	counter *counter
+	input   int
+}
+
+// Parse looks into the record and counts it. It is to be called once, on any
+// goroutine; it takes memory as Options.MaxDocument says, each time that it runs.
+func (u *RawRecord) Parse() Record {
+	if u.parse != nil {
+		u.parse(&u.record)
+	}
+	u.counter.count(u.input, &u.record)
+	return u.record
+}
+
+// Bytes is the memory that the record holds until it is parsed.
+func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }

@@ -141,8 +141,8 @@ func TestUnreadable(t *testing.T) {
 	if got, want := inFolder(records, folder), "a lost cannot be opened\nb/x.html html "+page+"\nc.html lost cannot be opened\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if totals.Broken != 2 {
-		t.Errorf("%d broken places, want 2", totals.Broken)
+	if n := brokenAmong(records); n != 2 || totals.Documents != 1 {
+		t.Errorf("%d broken places, want 2, of %+v", n, totals)
 	}
 	for _, input := range []string{"a", "c.html"} {
 		r, err := New([]string{filepath.Join(folder, input)}, opts)
@@ -161,6 +161,15 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+func brokenAmong(records []Record) (n int) {
+	for _, rec := range records {
+		if rec.Skip != nil && rec.Skip.Broken {
+			n++
+		}
+	}
+	return n
+}
+
 // TestLinks: a link in a folder is a skip, whatever it leads to; one that is named is
 // followed.
 func TestLinks(t *testing.T) {
@@ -170,10 +179,10 @@ func TestLinks(t *testing.T) {
 			t.Skipf("skipped: no links here: %v", err)
 		}
 	}
-	records, totals := readAll(t, Options{}, filepath.Join(folder, "in"))
+	records, _ := readAll(t, Options{}, filepath.Join(folder, "in"))
 	want := "a.html html " + page + "\nfile.html lost link\nfolder lost link\nloop lost link\nnowhere lost link\nself lost link\n"
-	if got := inFolder(records, folder+"/in"); got != want || totals.Broken != 0 {
-		t.Errorf("got, with %d broken places,\n%swant\n%s", totals.Broken, got, want)
+	if got := inFolder(records, folder+"/in"); got != want || brokenAmong(records) != 0 {
+		t.Errorf("got, with %d broken places,\n%swant\n%s", brokenAmong(records), got, want)
 	}
 	for _, name := range []string{"file.html", "folder"} {
 		records, _ := readAll(t, Options{}, filepath.Join(folder, "in", name))
@@ -205,7 +214,7 @@ func TestProgress(t *testing.T) {
 	if read, total := r.Progress(); read != size || total != size {
 		t.Errorf("after: %d of %d, want %d", read, total, size)
 	}
-	byInput := r.TotalsByInput()
+	byInput := r.Totals()
 	if len(byInput) != 2 || byInput[0].Records != 3 || byInput[0].Files != 2 || byInput[1].Documents != 1 {
 		t.Errorf("%+v", byInput)
 	}
@@ -243,7 +252,7 @@ func TestCancel(t *testing.T) {
 	if n != 10 || !ended {
 		t.Errorf("%d records, error %v", n, ended)
 	}
-	if totals := r.Totals(); totals.Records != 10 {
+	if totals := totalsOf(r); totals.Records != 10 {
 		t.Errorf("%+v", totals)
 	}
 	// Inside one endless record, too.
@@ -270,7 +279,7 @@ func TestBreak(t *testing.T) {
 				break
 			}
 		}
-		if totals := r.Totals(); n != stop || totals.Records != int64(stop) {
+		if totals := totalsOf(r); n != stop || totals.Records != int64(stop) {
 			t.Errorf("stopped after %d: %+v", stop, totals)
 		}
 	}
@@ -308,7 +317,7 @@ func TestReadErrors(t *testing.T) {
 				}
 				records = append(records, rec)
 			}
-			checkTotals(t, records, r.Totals())
+			checkTotals(t, records, totalsOf(r))
 			last := records[len(records)-1]
 			if last.Skip == nil || last.Skip.Reason != "read error" || !errors.Is(last.Skip.Err, broken) || !last.Skip.Document {
 				t.Errorf("%q: %v", format, brief(records))
@@ -361,9 +370,7 @@ func TestBroken(t *testing.T) {
 	if want := "broken input: - byte 0: read error: at byte 100: invalid argument; nothing could be read behind it"; !errors.Is(err, ErrBroken) || !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	for i, want := range []int64{0, 1} {
-		if t2 := r.TotalsByInput()[i]; t2.Broken != want {
-			t.Errorf("%s: %d broken places, want %d", t2.Input, t2.Broken, want)
-		}
+	if totals := r.Totals(); totals[0].Input != folder || totals[1].Input != "-" {
+		t.Errorf("%+v", totals)
 	}
 }

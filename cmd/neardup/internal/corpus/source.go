@@ -6,15 +6,15 @@ import "fmt"
 type source struct {
 	*run
 	name   string
-	w      *window
+	w      *lookahead
 	number int64
 }
 
 // send completes a record and hands it over. It is false when to stop.
-func (s *source) send(rec *Record) bool { return s.sendUnparsed(&Unparsed{record: *rec}) }
+func (s *source) send(rec *Record) bool { return s.sendRaw(&RawRecord{record: *rec}) }
 
-// sendUnparsed is send for a record that parse has still to set.
-func (s *source) sendUnparsed(u *Unparsed) bool {
+// sendRaw is send for a record that parse has still to set.
+func (s *source) sendRaw(u *RawRecord) bool {
 	if s.ctx.Err() != nil { // what ended the file was the context
 		return false
 	}
@@ -72,7 +72,7 @@ func (s *source) wholeFile(kind Kind) {
 		rec.Content = append(rec.Content, c...)
 		s.w.advance(len(c))
 	}
-	switch d := s.w.damage(); {
+	switch d := s.w.corruption(); {
 	case d != nil:
 		s.skip(0, s.name, *d.skip(""))
 	case len(rec.Content) == 0:
@@ -92,7 +92,7 @@ func (s *source) sizeAbove(limit int64) string {
 // endOfLines reports damage that ended a file of lines; partial is where the
 // line began that it cut, or the position behind the last whole one.
 func (s *source) endOfLines(partial int64) {
-	if d := s.w.damage(); d != nil {
+	if d := s.w.corruption(); d != nil {
 		s.skip(partial, "", *d.skip("; what follows was not read"))
 	}
 }
@@ -109,7 +109,7 @@ func (s *source) lines(limit int, f func(offset int64, line []byte, size int64) 
 		var size int64
 		var whole bool
 		buf, size, whole = s.w.line(buf[:0], limit+len("\r\n"))
-		if size == 0 || !whole && s.w.damage() != nil {
+		if size == 0 || !whole && s.w.corruption() != nil {
 			s.endOfLines(offset)
 			return
 		}

@@ -19,12 +19,10 @@ var ErrBroken = errors.New("broken input")
 
 // Totals counts what was read. Records == Documents + the sum of Skipped.
 type Totals struct {
-	Input     string           // as it was given to New; empty for all of them
+	Input     string           // as it was given to New; a folder is one
 	Files     int64            // files opened; standard input is one
 	Records   int64            // all records
 	Documents int64            // records without a Skip
-	Repaired  int64            // documents with Repaired set
-	Broken    int64            // skips with Broken set
 	Skipped   map[string]int64 // skips by reason
 }
 
@@ -32,13 +30,7 @@ func (t *Totals) count(rec *Record) {
 	t.Records++
 	if rec.Skip == nil {
 		t.Documents++
-		if rec.Repaired != "" {
-			t.Repaired++
-		}
 		return
-	}
-	if rec.Skip.Broken {
-		t.Broken++
 	}
 	reason := rec.Skip.Reason
 	if _, known := t.Skipped[reason]; !known && len(t.Skipped) >= maxReasons {
@@ -57,15 +49,18 @@ func (t Totals) Skips() int64 { return t.Records - t.Documents }
 type counter struct {
 	mu     sync.Mutex
 	inputs []Totals
-	broken *Record // the first one that is
+	places int64   // that are broken
+	broken *Record // the first of them
 }
 
 func (c *counter) count(input int, rec *Record) {
 	c.mu.Lock()
 	c.inputs[input].count(rec)
-	if c.broken == nil && rec.Skip != nil && rec.Skip.Broken {
-		first := *rec
-		c.broken = &first
+	if rec.Skip != nil && rec.Skip.Broken {
+		if c.places++; c.places == 1 {
+			first := *rec
+			c.broken = &first
+		}
 	}
 	c.mu.Unlock()
 }
@@ -87,13 +82,12 @@ func (e *brokenError) Error() string {
 func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.first.Skip.Err} }
 
 func (c *counter) err() error {
-	places := c.all().Broken
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken == nil {
 		return nil
 	}
-	return &brokenError{*c.broken, places}
+	return &brokenError{*c.broken, c.places}
 }
 
 // countChunk counts the records of a chunk.
@@ -123,22 +117,4 @@ func (c *counter) byInput() []Totals {
 		out[i] = t
 	}
 	return out
-}
-
-func (c *counter) all() Totals {
-	var sum Totals
-	for _, t := range c.byInput() {
-		sum.Files += t.Files
-		sum.Records += t.Records
-		sum.Documents += t.Documents
-		sum.Repaired += t.Repaired
-		sum.Broken += t.Broken
-		for reason, n := range t.Skipped {
-			if sum.Skipped == nil {
-				sum.Skipped = make(map[string]int64)
-			}
-			sum.Skipped[reason] += n
-		}
-	}
-	return sum
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestUnparsedOnManyGoroutines: what is parsed in any order, on any goroutine, is what
+// TestRawRecordsOnManyGoroutines: what is parsed in any order, on any goroutine, is what
 // Records gives, and is counted the same.
-func TestUnparsedOnManyGoroutines(t *testing.T) {
+func TestRawRecordsOnManyGoroutines(t *testing.T) {
 	var warc, lines strings.Builder
 	for i := range 200 {
 		body := strings.Repeat(page, 1+i%7)
@@ -35,8 +35,8 @@ func TestUnparsedOnManyGoroutines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []*Unparsed
-		for u, err := range r.Unparsed(context.Background()) {
+		var all []*RawRecord
+		for u, err := range r.RawRecords(context.Background()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,6 +60,6 @@ func TestUnparsedOnManyGoroutines(t *testing.T) {
 				t.Fatalf("%s: record %d is %+v, want %+v", name, i, got[i], want[i])
 			}
 		}
-		checkTotals(t, got, r.Totals())
+		checkTotals(t, got, totalsOf(r))
 	}
 }

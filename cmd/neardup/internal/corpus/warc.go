@@ -2,9 +2,10 @@ package corpus
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // largeBlock is from when on a block is handed over and not copied.
@@ -13,22 +14,17 @@ const largeBlock = 1 << 20
 // httpSlack is how much larger than a document the record around it may be.
 const httpSlack = 1 << 20
 
-// archive reads a WARC file. What follows from real archives:
-//
-// A record ends where its Content-Length says, if a record, the gzip member's
-// end or the file's end follows there. If not, the length lies, and the record
-// ends where the next one begins: with a version ("WARC/1.0") at a gzip member
-// or a line, or with a version and a field anywhere. So one wrong, negative or missing length costs
-// nothing, and its record is marked as repaired. Where no record begins and
-// none is expected, what is passed over is one skip.
+// archive reads a WARC file. A record ends where its Content-Length says. Where
+// that lies, so that no record, gzip member's end or file's end follows there, the
+// record is a skip, and reading goes on at the next line or gzip member that begins a
+// record. What the length hid is not looked for. Where no record begins and none is
+// expected, what is passed over is one skip.
 type archive struct {
 	*source
-	limit   int     // of a record
-	header  []byte  // scratch
-	content []byte  // scratch
-	alone   bool    // the record began a gzip member
-	reread  int64   // bytes put back into the window
-	told    *damage // the damage that was reported last
+	limit   int         // of a record
+	header  []byte      // scratch
+	content []byte      // scratch: of the block, the first limit bytes at most
+	told    *corruption // that was reported last
 }
 
 func newArchive(s *source) *archive {
@@ -44,7 +40,7 @@ func (a *archive) read() {
 			}
 			continue
 		}
-		d := a.w.damage()
+		d := a.w.corruption()
 		if d == nil && first {
 			a.skip(0, "", Skip{Reason: "empty", Document: true})
 		}
@@ -57,35 +53,37 @@ func (a *archive) read() {
 // record reads one record, or what stands in place of one.
 func (a *archive) record() bool {
 	offset := a.w.offset()
-	_, a.alone = a.w.atMember()
 	if !recordStart(a.w.peek(startBytes)) {
-		a.content = a.content[:0]
-		n := a.toRecordStart(true)
+		n := a.toRecordStart()
 		return a.skip(offset, "", Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
 	}
 	if ok, more := a.readHeader(offset); !ok {
 		return more
 	}
 	h := parseRecordHeader(a.header)
-	b := a.readBlock(h.length)
-	if b.damage != nil {
-		return a.lost(offset, h, b.damage)
+	size, problem := a.readBlock(h.length)
+	if problem != nil {
+		if d := a.corruptionHere(); d != nil {
+			return a.lost(offset, h, d)
+		}
+		problem.Document = !isNonDocument(h.kind)
+		return a.skip(offset, h.uri, *problem)
 	}
-	u := a.interpret(h, b)
+	u := a.interpret(h, size)
 	u.record.Offset, u.record.Key = offset, h.uri
-	return a.sendUnparsed(u)
+	return a.sendRaw(u)
 }
 
-// lost reports a record that damage to the file ended, and goes on behind it
+// lost reports a record that corruption of the file ended, and goes on behind it
 // if it can.
-func (a *archive) lost(offset int64, h recordHeader, d *damage) bool {
+func (a *archive) lost(offset int64, h recordHeader, d *corruption) bool {
 	a.told = d
 	detail := "; nothing could be read behind it"
 	if a.w.resync("WARC/") {
 		detail = fmt.Sprintf("; went on at byte %d", a.w.src.in.offset())
 	}
 	skip := d.skip(detail)
-	skip.Document = !passedBy(h.kind)
+	skip.Document = !isNonDocument(h.kind)
 	return a.skip(offset, h.uri, *skip)
 }
 
@@ -104,21 +102,111 @@ func (a *archive) readHeader(offset int64) (ok, more bool) {
 		line := len(a.header)
 		var whole bool
 		a.header, _, whole = a.w.line(a.header, maxRecordHeader)
-		if d := a.w.damage(); !whole && d != nil {
+		if d := a.w.corruption(); !whole && d != nil {
 			return false, a.lost(offset, recordHeader{}, d)
 		}
 		if !whole {
 			return truncated()
 		}
 		if len(a.header) == maxRecordHeader {
-			a.content = a.content[:0]
-			n := maxRecordHeader + a.toRecordStart(true)
+			n := maxRecordHeader + a.toRecordStart()
 			return false, a.skip(offset, "", Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Document: true})
 		}
 		if len(trimLineEnd(a.header[line:])) == 0 {
 			return true, true
 		}
 	}
+}
+
+// readBlock reads the content of a record, and says how long it is, or that its
+// Content-Length lies.
+func (a *archive) readBlock(length int64) (size int64, problem *Skip) {
+	a.content = a.content[:0]
+	rest, known := a.w.remaining()
+	credible := length >= 0 && (!known || length <= rest)
+	if credible {
+		if size = a.copyBytes(length); size == length && a.endsHere() {
+			return size, nil
+		}
+	}
+	cut := length > size && (!credible || a.w.ended()) // unless another record follows
+	passed := a.toRecordStart()
+	says := "nothing"
+	if length >= 0 {
+		says = strconv.FormatInt(length, 10)
+	}
+	if cut && a.w.ended() {
+		return size, &Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes of a Content-Length of %s", size+passed, says), Broken: true}
+	}
+	return size, &Skip{Reason: "wrong Content-Length", Detail: fmt.Sprintf("it says %s, and no record follows there; went on %d bytes behind the header", says, size+passed)}
+}
+
+// copyBytes reads n bytes, less where a gzip member begins with a record, at
+// the end and at corruption.
+func (a *archive) copyBytes(n int64) (size int64) {
+	a.content = slices.Grow(a.content, int(min(n, int64(a.limit))))
+	for size < n && !a.atMemberRecord() {
+		c := a.w.chunk()
+		if len(c) == 0 {
+			break
+		}
+		c = c[:min(int64(len(c)), n-size)]
+		size += int64(len(c))
+		a.content = append(a.content, c[:min(len(c), max(0, a.limit-len(a.content)))]...)
+		a.w.advance(len(c))
+	}
+	return size
+}
+
+// endsHere says whether a record ends here: but for empty lines, a record, the gzip
+// member's end or the end of the file follows, or two empty lines at least.
+func (a *archive) endsHere() bool {
+	if recordStart(bytes.TrimLeft(a.w.peek(startBytes), "\r\n")) {
+		return true // without waiting for more: the input may be slow
+	}
+	next := a.w.peek(4 << 10)
+	rest := bytes.TrimLeft(next, "\r\n")
+	if len(rest) == 0 {
+		d := a.w.corruption()
+		return d == nil || d.between // a member whose checksum is wrong is wrong from its start
+	}
+	return recordStart(rest) || a.w.memberAt(a.w.pos+int64(len(next)-len(rest))) ||
+		bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
+}
+
+// toRecordStart reads up to the next line or gzip member that begins a record, or to
+// the end or corruption.
+func (a *archive) toRecordStart() (size int64) {
+	for lineStart := true; ; {
+		if lineStart && recordStart(a.w.peek(startBytes)) || a.atMemberRecord() {
+			return size
+		}
+		c := a.w.chunk()
+		if len(c) == 0 {
+			return size
+		}
+		if next := bytes.Index(c[1:], []byte("WARC/")); next >= 0 {
+			c = c[:next+1]
+		} else {
+			c = c[:max(1, len(c)-len("WARC"))] // it may begin at the end of the chunk
+		}
+		lineStart = c[len(c)-1] == '\n'
+		size += int64(len(c))
+		a.w.advance(len(c))
+	}
+}
+
+// corruptionHere is the corruption that reading has come up to.
+func (a *archive) corruptionHere() *corruption {
+	if len(a.w.peek(1)) > 0 {
+		return nil
+	}
+	return a.w.corruption()
+}
+
+func (a *archive) atMemberRecord() bool {
+	_, ok := a.w.atMember()
+	return ok && recordStart(a.w.peek(startBytes))
 }
 
 func (a *archive) skipBlankLines() {
@@ -135,8 +223,8 @@ func (a *archive) skipBlankLines() {
 	}
 }
 
-// passedBy says whether a type of record holds no document.
-func passedBy(kind string) bool {
+// isNonDocument says whether a type of record holds no document.
+func isNonDocument(kind string) bool {
 	switch kind {
 	case "warcinfo", "request", "metadata", "revisit", "continuation":
 		return true
@@ -144,14 +232,11 @@ func passedBy(kind string) bool {
 	return false
 }
 
-// interpret makes a record of a header and its block.
-func (a *archive) interpret(h recordHeader, b recordBlock) *Unparsed {
-	skip := func(s Skip) *Unparsed { return &Unparsed{record: Record{Skip: &s}} }
+// interpret makes a record of a header and the block that was read, of so many bytes.
+func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
+	skip := func(s Skip) *RawRecord { return &RawRecord{record: Record{Skip: &s}} }
 	switch {
-	case b.truncated:
-		detail := fmt.Sprintf("%d bytes of a Content-Length of %d", b.size, b.declared)
-		return skip(Skip{Reason: "truncated record", Detail: detail, Document: !passedBy(h.kind), Broken: true})
-	case passedBy(h.kind):
+	case isNonDocument(h.kind):
 		return skip(Skip{Reason: h.kind})
 	case h.kind == "":
 		return skip(Skip{Reason: "no WARC-Type", Document: true})
@@ -162,44 +247,35 @@ func (a *archive) interpret(h recordHeader, b recordBlock) *Unparsed {
 	case mediaType(h.contentType) == "text/dns":
 		return skip(Skip{Reason: "not text: text/dns"})
 	}
-	p := payload{contentType: h.contentType, body: b.content}
-	if isHTTP(h, b.content) {
+	p := payload{contentType: h.contentType, body: a.content}
+	if isHTTP(h, a.content) {
 		var problem *Skip
-		if p, problem = parseHTTP(b.content); problem != nil {
+		if p, problem = parseHTTP(a.content); problem != nil {
 			return skip(*problem)
 		}
-		if !a.accepts(p.status) {
+		if p.status != 200 { // errors and redirects are copies of each other
 			return skip(Skip{Reason: fmt.Sprintf("status %d", p.status)})
 		}
 	}
-	return a.document(p, b)
-}
-
-// document looks at what is known of a payload; what is left to do is to decode it
-// and to tell what it is.
-func (a *archive) document(p payload, b recordBlock) *Unparsed {
-	skip := func(s Skip) *Unparsed { s.Document = true; return &Unparsed{record: Record{Skip: &s}} }
 	if _, problem := classify(p.contentType, nil); problem != "" { // it need not be decoded
-		return skip(Skip{Reason: problem})
+		return skip(Skip{Reason: problem, Document: true})
 	}
-	if b.size > int64(len(b.content)) {
-		return skip(tooLarge(b.size, a.opts.MaxDocument))
+	if size > int64(len(a.content)) {
+		return skip(tooLarge(size, a.opts.MaxDocument))
 	}
-	if len(b.content) < largeBlock {
+	if len(a.content) < largeBlock {
 		p.body = bytes.Clone(p.body)
 	} else {
 		a.content = nil // handed over: another copy of it would be the most memory that the record takes
 	}
 	limit := a.opts.MaxDocument
-	return &Unparsed{record: Record{Repaired: b.repaired}, bytes: cap(p.body), parse: func(rec *Record) { rec.take(p, limit) }}
+	return &RawRecord{bytes: cap(p.body), parse: func(rec *Record) { rec.decodePayload(p, limit) }}
 }
 
-// take decodes the payload of a web archive's record and tells what it is.
-func (r *Record) take(p payload, limit int64) {
-	repaired := r.Repaired
-	r.Repaired = ""
+// decodePayload decodes the payload of a web archive's record and tells what it is.
+func (r *Record) decodePayload(p payload, limit int64) {
 	d := bodyDecoders.Get().(*bodyDecoder)
-	content, decoded, problem := d.decode(p, limit)
+	content, problem := d.decode(p, limit)
 	bodyDecoders.Put(d)
 	kind, reason := Kind(0), "empty"
 	if problem == nil && len(content) > 0 {
@@ -211,10 +287,95 @@ func (r *Record) take(p payload, limit int64) {
 	case reason != "":
 		r.Skip = &Skip{Reason: reason}
 	default:
-		r.Kind, r.ContentType, r.Content, r.Repaired = kind, p.contentType, content, cmp.Or(repaired, decoded)
+		r.Kind, r.ContentType, r.Content = kind, p.contentType, content
 		return
 	}
 	r.Skip.Document = true
 }
 
-func (a *archive) accepts(status int) bool { return slices.Contains(a.opts.Statuses, status) }
+// maxRecordHeader bounds the header of a WARC record: its URL may be a data
+// URL.
+const maxRecordHeader = 1 << 20
+
+// recordHeader is what is read of the header of a WARC record.
+type recordHeader struct {
+	kind        string // WARC-Type, lower-case
+	uri         string
+	contentType string
+	segment     string
+	length      int64 // -1 where Content-Length is missing or no number
+}
+
+// recordStart says whether b begins with the version line of a WARC record.
+func recordStart(b []byte) bool {
+	version, ok := bytes.CutPrefix(b, []byte("WARC/"))
+	if !ok || len(version) < 4 || !isDigit(version[0]) || version[1] != '.' || !isDigit(version[2]) {
+		return false
+	}
+	i := 3
+	for i < len(version) && i < 6 && isDigit(version[i]) {
+		i++
+	}
+	return i < len(version) && (version[i] == '\r' || version[i] == '\n')
+}
+
+// startBytes is enough for recordStart.
+const startBytes = 32
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// parseRecordHeader reads header lines as they are found in the wild: lines
+// that end with LF only, names in any case, folded lines, lines without a
+// colon (passed over), a URL in angle brackets (wget 1.x). Of a name given
+// twice the first counts.
+func parseRecordHeader(b []byte) recordHeader {
+	h := recordHeader{length: -1}
+	var length string
+	for name, value := range headerFields(b) {
+		var field *string
+		switch strings.ToLower(string(name)) {
+		case "warc-type":
+			field = &h.kind
+		case "warc-target-uri":
+			field = &h.uri
+		case "content-type":
+			field = &h.contentType
+		case "content-length":
+			field = &length
+		case "warc-segment-number":
+			field = &h.segment
+		}
+		if field != nil && *field == "" {
+			*field = string(value)
+		}
+	}
+	h.kind = strings.ToLower(h.kind)
+	h.uri = strings.TrimSuffix(strings.TrimPrefix(h.uri, "<"), ">")
+	if n, err := strconv.ParseInt(length, 10, 64); err == nil && n >= 0 {
+		h.length = n
+	}
+	return h
+}
+
+// headerFields gives the fields of a header block, behind its first line.
+func headerFields(b []byte) func(yield func(name, value []byte) bool) {
+	return func(yield func(name, value []byte) bool) {
+		_, b, _ = bytes.Cut(b, []byte{'\n'})
+		for len(b) > 0 {
+			var line []byte
+			line, b, _ = bytes.Cut(b, []byte{'\n'})
+			for folded := false; len(b) > 0 && (b[0] == ' ' || b[0] == '\t'); folded = true {
+				var more []byte
+				more, b, _ = bytes.Cut(b, []byte{'\n'})
+				if !folded {
+					line = bytes.Clone(bytes.TrimRight(line, "\r"))
+				}
+				line = append(append(line, ' '), bytes.TrimSpace(more)...)
+			}
+			name, value, ok := bytes.Cut(line, []byte{':'})
+			if ok && !yield(bytes.TrimSpace(name), bytes.TrimSpace(value)) {
+				return
+			}
+		}
+	}
+}

@@ -2,10 +2,13 @@ package corpus
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -25,28 +28,28 @@ var (
 	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
 )
 
-// damage is the end of what can be read of a compressed file, at least up to
+// corruption is the end of what can be read of a compressed file, at least up to
 // its next member.
-type damage struct {
+type corruption struct {
 	reason  string
 	at      int64 // offset in the file
 	between bool  // nothing was given of the member that is damaged
 	err     error
 }
 
-func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d: %v", d.reason, d.at, d.err) }
-func (d *damage) Unwrap() error { return d.err }
+func (d *corruption) Error() string { return fmt.Sprintf("%s at byte %d: %v", d.reason, d.at, d.err) }
+func (d *corruption) Unwrap() error { return d.err }
 
 // skip is what damage makes of a document.
-func (d *damage) skip(detail string) *Skip {
+func (d *corruption) skip(detail string) *Skip {
 	detail = fmt.Sprintf("at byte %d: %v", d.at, d.err) + detail
 	return &Skip{Reason: d.reason, Detail: detail, Document: true, Broken: true, Err: d}
 }
 
-// inflater decompresses a file by what its first bytes say. Of a gzip file it
+// decompressor decompresses a file by what its first bytes say. Of a gzip file it
 // gives the members apart: no Read returns bytes of two.
-type inflater struct {
-	in     *raw
+type decompressor struct {
+	in     *countedFile
 	opened bool
 
 	name   string // "gzip", "zstd"; "" for none
@@ -67,7 +70,7 @@ type decoder interface {
 }
 
 // open looks at the first bytes.
-func (i *inflater) open() error {
+func (i *decompressor) open() error {
 	i.opened = true
 	head, err := i.in.Peek(len(zstdMagic))
 	switch {
@@ -81,7 +84,7 @@ func (i *inflater) open() error {
 	return nil
 }
 
-func (i *inflater) openZstd(head []byte) error {
+func (i *decompressor) openZstd(head []byte) error {
 	i.name, i.magic = "zstd", zstdMagic
 	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
 	if bytes.Equal(head, dictionaryMagic) {
@@ -103,7 +106,7 @@ func (i *inflater) openZstd(head []byte) error {
 
 // readDictionary reads the first frame of a .warc.zst file: a dictionary, as
 // it is or compressed with Zstandard itself.
-func (i *inflater) readDictionary() ([]byte, error) {
+func (i *decompressor) readDictionary() ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(i.in, head[:]); err != nil {
 		return nil, err
@@ -133,9 +136,9 @@ func (i *inflater) readDictionary() ([]byte, error) {
 	return z.DecodeAll(stored, nil)
 }
 
-// Read gives decompressed bytes. Its error is io.EOF, or a *damage after which
+// Read gives decompressed bytes. Its error is io.EOF, or a *corruption after which
 // resync may find more.
-func (i *inflater) Read(p []byte) (int, error) {
+func (i *decompressor) Read(p []byte) (int, error) {
 	if !i.opened {
 		if err := i.open(); err != nil {
 			return 0, err
@@ -172,7 +175,7 @@ func (i *inflater) Read(p []byte) (int, error) {
 
 // begin starts the next member; io.EOF if there is none. Zero bytes that fill
 // up a block of a tape or a disk are no members.
-func (i *inflater) begin() error {
+func (i *decompressor) begin() error {
 	for {
 		head, err := i.in.Peek(len(i.magic))
 		if len(head) > 0 && head[0] == 0 {
@@ -207,13 +210,13 @@ func (i *inflater) begin() error {
 	return nil
 }
 
-func startsWith(in *raw, magic []byte) bool {
+func startsWith(in *countedFile, magic []byte) bool {
 	head, _ := in.Peek(len(magic))
 	return bytes.Equal(head, magic)
 }
 
-func (i *inflater) damaged(err error) *damage {
-	d := &damage{at: i.in.offset(), between: !i.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
+func (i *decompressor) damaged(err error) *corruption {
+	d := &corruption{at: i.in.offset(), between: !i.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
 	switch {
 	case i.in.file.err != nil:
 		d.reason, d.err = "read error", i.in.file.err
@@ -229,7 +232,7 @@ func (i *inflater) damaged(err error) *damage {
 
 // resync goes forward, after damage, to the next member whose text begins
 // with want, and says whether there is one.
-func (i *inflater) resync(want string) bool {
+func (i *decompressor) resync(want string) bool {
 	if i.z == nil || i.in.file.err != nil {
 		return false
 	}
@@ -257,7 +260,7 @@ func (i *inflater) resync(want string) bool {
 }
 
 // beginsWith tries to read a member of which the first bytes are at hand.
-func (i *inflater) beginsWith(member []byte, want string) bool {
+func (i *decompressor) beginsWith(member []byte, want string) bool {
 	if err := i.z.Reset(bytes.NewReader(member)); err != nil {
 		return false
 	}
@@ -266,8 +269,41 @@ func (i *inflater) beginsWith(member []byte, want string) bool {
 	return err == nil && string(got) == want
 }
 
-func (i *inflater) close() {
+func (i *decompressor) close() {
 	if i.zstd != nil {
 		i.zstd.Close()
 	}
+}
+
+// Open opens a file, or standard input where the name is "-", and decompresses
+// it by its content, all its members as one stream.
+func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
+	o := &opened{}
+	var in io.Reader = stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("corpus: input: %w", err)
+		}
+		in, o.file = file, file
+	}
+	o.decompressor = &decompressor{in: newCountedFile(context.Background(), in, -1, new(atomic.Int64))}
+	return o, nil
+}
+
+type opened struct {
+	*decompressor
+	file *os.File // nil for standard input
+}
+
+// Read is that of the decompressor. Damage is an error to the caller, who may
+// not take what was read for the whole.
+func (o *opened) Read(p []byte) (int, error) { return o.decompressor.Read(p) }
+
+func (o *opened) Close() error {
+	o.decompressor.close()
+	if o.file == nil {
+		return nil
+	}
+	return errors.Join(o.file.Close())
 }
