@@ -405,6 +405,7 @@ func TestSavedFilterIsCompletedOrMadeAnew(t *testing.T) {
 	for _, since := range []int{0, 100, 5000} {
 		old, more := uniform(rng, 3000), uniform(rng, since)
 		store := newLiveStore(slices.Concat(old, more)...)
+		store.set(errLiveScan, nil) // so that what the saved one lacks is not made up for
 		saved, err := NewKeyFilter(3000, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -422,9 +423,12 @@ func TestSavedFilterIsCompletedOrMadeAnew(t *testing.T) {
 					return nil
 				}, nil
 			},
-			failed: func(err error) { t.Error(err) },
+			failed: func(error) {},
 		})
 		store.settle(errorer{t}, f)
+		if since > 300 && f.current().capacity > 0 {
+			t.Errorf("%d since: filters of what could not be scanned", since)
+		}
 		for _, hash := range slices.Concat(old, more) {
 			if !f.mayContain(hash) {
 				t.Fatalf("%d since: key hash %016x is stored and not found", since, hash)

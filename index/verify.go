@@ -5,21 +5,16 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"os"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/neardup/neardup/store"
 )
 
 // VerifyOptions of Verify. The zero value is ready to use.
 type VerifyOptions struct {
-	// MemoryBytes bounds the memory for sorting where two parts of the index differ. What
-	// does not fit goes to temporary files. 0: 256 MiB.
+	// MemoryBytes bounds the memory for sorting where two parts of the index differ; the
+	// less, the more often they are read again. It is at least that for a 256th of a table,
+	// 32 bytes an entry. 0: 256 MiB.
 	MemoryBytes int64
-
-	// TempDir is where those are, on the machine's file system. "": os.TempDir().
-	TempDir string
 
 	// Progress, if set, is called now and then with what is being read, and with how
 	// many entries were read of it.
@@ -45,11 +40,11 @@ const defaultVerifyMemory = 256 << 20
 //
 // It reads everything once, the files a second time, and keeps 2 bits for every ID in
 // use, 8 bytes a packed block, and one saved filter at a time. Sets are compared by
-// count and by two 64-bit sums of keyed hashes, so that nothing needs to be sorted;
-// where they differ (or, with a chance of 2^-64, where they do not), both are sorted to
-// find each entry, within MemoryBytes.
+// count and by two 64-bit sums of keyed hashes of each 256th of them, so that nothing needs
+// to be sorted. Only where they differ (but for a chance of 2^-64) they are read again,
+// and the 256ths that differ are sorted, within MemoryBytes.
 //
-// If ctx ends, or sorting fails, the last Problem is Unchecked with that error. After a
+// If ctx ends, or the store fails, the last Problem is Unchecked with that error. After a
 // break nothing more is read.
 func (x *Index) Verify(ctx context.Context, opts ...VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(Problem) bool) {
@@ -203,13 +198,9 @@ func tableKey(keyspace rune, table int, permuted uint64) string {
 	return fmt.Sprintf("%x%04x%016x", keyspace, table, permuted)
 }
 
-func (v *verifier) spill() sortOptions {
-	o := sortOptions{memory: v.opts.MemoryBytes, dir: v.opts.TempDir, fs: vfs.Default}
-	if o.memory <= 0 {
-		o.memory = defaultVerifyMemory
+func (v *verifier) memory() int64 {
+	if v.opts.MemoryBytes > 0 {
+		return v.opts.MemoryBytes
 	}
-	if o.dir == "" {
-		o.dir = os.TempDir()
-	}
-	return o
+	return defaultVerifyMemory
 }

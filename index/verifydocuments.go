@@ -59,24 +59,21 @@ func (v *verifier) checkKeys() error {
 	if found == v.docs.keys {
 		return nil
 	}
-	return differences(v.ctx, v.spill(),
-		func(add func(a, b uint64) error) error {
-			return v.each(func(each func(error) bool) error {
-				return v.s.Records(func(r store.DocumentRecord) bool {
-					return r.Key == "" || each(add(store.KeyHash(r.Key), r.ID))
-				})
+	return v.differences(&v.docs.keys, &found,
+		func(add func(a, b uint64)) error {
+			return v.s.Records(func(r store.DocumentRecord) bool {
+				if r.Key != "" {
+					add(store.KeyHash(r.Key), r.ID)
+				}
+				return true
 			})
 		},
-		func(add func(a, b uint64) error) error {
-			return v.each(func(each func(error) bool) error {
-				return v.s.Keys(func(hash uint64, ids store.IDs) bool {
-					for id := range ids.All() {
-						if !each(add(hash, id)) {
-							return false
-						}
-					}
-					return true
-				})
+		func(add func(a, b uint64)) error {
+			return v.s.Keys(func(hash uint64, ids store.IDs) bool {
+				for id := range ids.All() {
+					add(hash, id)
+				}
+				return true
 			})
 		},
 		func(inRecords bool, hash, id uint64) {
@@ -86,18 +83,6 @@ func (v *verifier) checkKeys() error {
 				v.problem(Unexpected, "key", keyKey(hash), "the entry names document %d, which has no key of this hash", id)
 			}
 		})
-}
-
-// each runs a scan whose callback may fail, of something that was scanned before.
-func (v *verifier) each(scan func(each func(error) bool) error) error {
-	v.again = true
-	defer func() { v.again = false }()
-	var failed error
-	err := scan(func(err error) bool { failed = err; return err == nil })
-	if failed != nil {
-		return failed
-	}
-	return err
 }
 
 // checkShared sees to it that the documents whose keys have one hash have different keys.
@@ -157,24 +142,23 @@ func (v *verifier) compareDocuments(posted tally, postings func(yield func(store
 	if posted == v.docs.records {
 		return nil
 	}
-	return differences(v.ctx, v.spill(),
-		func(add func(a, b uint64) error) error {
-			return v.each(func(each func(error) bool) error {
-				return v.s.Records(func(r store.DocumentRecord) bool {
-					return lost.Contains(r.ID) || each(add(r.ID, store.Stored(r.Fingerprint, r.Scope)))
-				})
+	return v.differences(&v.docs.records, &posted,
+		func(add func(a, b uint64)) error {
+			return v.s.Records(func(r store.DocumentRecord) bool {
+				if !lost.Contains(r.ID) {
+					add(r.ID, store.Stored(r.Fingerprint, r.Scope))
+				}
+				return true
 			})
 		},
-		func(add func(a, b uint64) error) error {
-			return v.each(func(each func(error) bool) error {
-				return postings(func(stored uint64, ids store.IDs) bool {
-					for id := range ids.All() {
-						if v.docs.recorded.Contains(id) && !each(add(id, stored)) {
-							return false
-						}
+		func(add func(a, b uint64)) error {
+			return postings(func(stored uint64, ids store.IDs) bool {
+				for id := range ids.All() {
+					if v.docs.recorded.Contains(id) {
+						add(id, stored)
 					}
-					return true
-				})
+				}
+				return true
 			})
 		},
 		func(inRecords bool, id, stored uint64) {

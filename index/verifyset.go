@@ -1,29 +1,25 @@
 package index
 
 import (
-	"context"
-	"errors"
-	"iter"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/neardup/neardup/internal/extsort"
 )
 
 // tally tells whether two sets of pairs are the same, whatever the order in which they
-// are gone through: by their number, and by two sums of 64-bit hashes under seeds that
-// no one knows beforehand.
-type tally struct{ n, first, second uint64 }
+// are gone through, and in which parts they differ: of each 256th of all pairs, by their
+// hash, it has their number and two sums of 64-bit hashes, under seeds that no one knows
+// beforehand.
+type tally [256]struct{ n, first, second uint64 }
 
 func newSeeds() [2]uint64 { return [2]uint64{rand.Uint64(), rand.Uint64()} }
 
 func (t *tally) add(seeds [2]uint64, a, b uint64) {
-	t.n++
-	t.first += hashPair(seeds[0], a, b)
-	t.second += hashPair(seeds[1], a, b)
+	hash := hashPair(seeds[0], a, b)
+	part := &t[hash>>56]
+	part.n++
+	part.first += hash
+	part.second += hashPair(seeds[1], a, b)
 }
 
 // hashPair folds products of 128 bits, as wyhash does.
@@ -39,102 +35,82 @@ func hashPair(seed, a, b uint64) uint64 {
 
 type pair = [2]uint64
 
-// sortOptions say how much memory sorting may take, and where the rest goes.
-type sortOptions struct {
-	memory int64
-	dir    string
-	fs     vfs.FS
+const pairBytes = 16
+
+// differingParts returns the parts in which two tallies differ, those together whose pairs
+// fit in so many bytes, or one by itself.
+func differingParts(left, right *tally, memory int64) (together [][]uint8) {
+	room := int64(0)
+	for part := range left {
+		if left[part] == right[part] {
+			continue
+		}
+		size := int64(left[part].n+right[part].n) * pairBytes
+		if len(together) == 0 || size > room {
+			together, room = append(together, nil), memory
+		}
+		last := len(together) - 1
+		together[last] = append(together[last], uint8(part))
+		room -= size
+	}
+	return together
 }
 
-// differences yields every pair that only one of two sets has. Each of them is given by
-// a function that adds its pairs, in any order.
-func differences(ctx context.Context, o sortOptions, left, right func(add func(a, b uint64) error) error, yield func(inLeft bool, a, b uint64)) (err error) {
-	sorted := func(fill func(add func(a, b uint64) error) error) (iter.Seq2[pair, error], func() error, error) {
-		s := extsort.New[pair](extsort.Options{MemoryBytes: o.memory / 2, Dir: o.dir, FS: o.fs})
-		var batch []pair
-		err := fill(func(a, b uint64) error {
-			if batch = append(batch, pair{a, b}); len(batch) < 4096 {
-				return nil
-			}
-			err := s.Add(ctx, batch)
-			batch = batch[:0]
+// pairSet gives all pairs of a set, in any order.
+type pairSet func(add func(a, b uint64)) error
+
+// differences calls f with every pair that only one of two sets has, of which the tallies
+// differ. The sets were read before, so what is wrong with them is known.
+func (v *verifier) differences(left, right *tally, leftSet, rightSet pairSet, f func(inLeft bool, a, b uint64)) error {
+	v.again = true
+	defer func() { v.again = false }()
+	for _, parts := range differingParts(left, right, v.memory()) {
+		l, err := v.collect(leftSet, parts)
+		if err != nil {
 			return err
-		})
-		if err == nil {
-			err = s.Add(ctx, batch)
 		}
-		return pairsOf(s.Sorted(ctx)), s.Close, err
-	}
-	l, closeLeft, err := sorted(left)
-	if err == nil {
-		defer func() { err = errors.Join(err, closeLeft()) }()
-		var r iter.Seq2[pair, error]
-		var closeRight func() error
-		if r, closeRight, err = sorted(right); err == nil {
-			defer func() { err = errors.Join(err, closeRight()) }()
-			return merge(l, r, yield)
+		r, err := v.collect(rightSet, parts)
+		if err != nil {
+			return err
 		}
-		return errors.Join(err, closeRight())
+		merge(l, r, f)
 	}
-	return errors.Join(err, closeLeft())
+	return nil
 }
 
-// pairsOf yields the pairs of sorted runs in the order of both words. extsort orders by
-// the first.
-func pairsOf(runs iter.Seq2[[]pair, error]) iter.Seq2[pair, error] {
-	return func(yield func(pair, error) bool) {
-		var same []pair // of one first word
-		flush := func() bool {
-			slices.SortFunc(same, comparePairs)
-			for _, p := range same {
-				if !yield(p, nil) {
-					return false
-				}
-			}
-			same = same[:0]
-			return true
-		}
-		for run, err := range runs {
-			if err != nil {
-				yield(pair{}, err)
-				return
-			}
-			for _, p := range run {
-				if len(same) > 0 && same[0][0] != p[0] && !flush() {
-					return
-				}
-				same = append(same, p)
-			}
-		}
-		flush()
+// collect returns the pairs of some parts of a set, sorted.
+func (v *verifier) collect(set pairSet, parts []uint8) (pairs []pair, err error) {
+	var wanted [256]bool
+	for _, part := range parts {
+		wanted[part] = true
 	}
+	err = set(func(a, b uint64) {
+		if wanted[hashPair(v.seeds[0], a, b)>>56] {
+			pairs = append(pairs, pair{a, b})
+		}
+	})
+	slices.SortFunc(pairs, comparePairs)
+	return pairs, err
 }
 
 func comparePairs(a, b pair) int { return slices.Compare(a[:], b[:]) }
 
-func merge(left, right iter.Seq2[pair, error], yield func(inLeft bool, a, b uint64)) error {
-	nextLeft, stopLeft := iter.Pull2(left)
-	defer stopLeft()
-	nextRight, stopRight := iter.Pull2(right)
-	defer stopRight()
-	l, err, more := nextLeft()
-	r, err2, moreRight := nextRight()
-	for err == nil && err2 == nil && (more || moreRight) {
+// merge calls f with every pair that only one of two sorted lists has.
+func merge(left, right []pair, f func(inLeft bool, a, b uint64)) {
+	for len(left) > 0 || len(right) > 0 {
 		order := 0
-		if more && moreRight {
-			order = comparePairs(l, r)
+		if len(left) > 0 && len(right) > 0 {
+			order = comparePairs(left[0], right[0])
 		}
 		switch {
-		case !moreRight || more && order < 0:
-			yield(true, l[0], l[1])
-			l, err, more = nextLeft()
-		case !more || order > 0:
-			yield(false, r[0], r[1])
-			r, err2, moreRight = nextRight()
+		case len(right) == 0 || len(left) > 0 && order < 0:
+			f(true, left[0][0], left[0][1])
+			left = left[1:]
+		case len(left) == 0 || order > 0:
+			f(false, right[0][0], right[0][1])
+			right = right[1:]
 		default:
-			l, err, more = nextLeft()
-			r, err2, moreRight = nextRight()
+			left, right = left[1:], right[1:]
 		}
 	}
-	return errors.Join(err, err2)
 }

@@ -95,43 +95,42 @@ func (v *verifier) checkTable(table int) error {
 		return err
 	}
 	if live != v.tables.live {
-		err = v.compareTables(table, false)
+		err = v.compareTables(table, false, &v.tables.live, &live)
 	}
 	if err == nil && packed != v.tables.packed {
-		err = v.compareTables(table, true)
+		err = v.compareTables(table, true, &v.tables.packed, &packed)
 	}
 	return err
 }
 
 // compareTables finds the entries by which a table differs from table 0.
-func (v *verifier) compareTables(table int, packed bool) error {
+func (v *verifier) compareTables(table int, packed bool, want, got *tally) error {
 	t := &v.x.plan.Tables[table]
 	keyspace, letter := "table", 't'
 	if packed {
 		keyspace, letter = "packed", 'u'
 	}
-	return differences(v.ctx, v.spill(),
-		func(add func(a, b uint64) error) error {
-			return v.each(func(each func(error) bool) error {
-				_, err := v.s.Postings(func(p store.SurveyedPosting) bool { return p.Packed != packed || each(add(p.Stored, 0)) })
-				return err
-			})
-		},
-		func(add func(a, b uint64) error) error {
-			return v.each(func(each func(error) bool) error {
-				if !packed {
-					return v.s.Live(table, func(permuted uint64) bool { return each(add(t.Permutation.invert(permuted), 0)) })
+	return v.differences(want, got,
+		func(add func(a, b uint64)) error {
+			_, err := v.s.Postings(func(p store.SurveyedPosting) bool {
+				if p.Packed == packed {
+					add(p.Stored, 0)
 				}
-				_, err := v.s.Packed(table, func(b *store.Block) bool {
-					for _, permuted := range b.AppendTo(nil) {
-						if !each(add(t.Permutation.invert(permuted), 0)) {
-							return false
-						}
-					}
-					return true
-				})
-				return err
+				return true
 			})
+			return err
+		},
+		func(add func(a, b uint64)) error {
+			if !packed {
+				return v.s.Live(table, func(permuted uint64) bool { add(t.Permutation.invert(permuted), 0); return true })
+			}
+			_, err := v.s.Packed(table, func(b *store.Block) bool {
+				for _, permuted := range b.AppendTo(nil) {
+					add(t.Permutation.invert(permuted), 0)
+				}
+				return true
+			})
+			return err
 		},
 		func(inFirst bool, stored, _ uint64) {
 			key := tableKey(letter, table, t.Permute(stored))
