@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+)
+
+// FuzzMemberOutput holds what is written of a member to encoding/csv and encoding/json.
+func FuzzMemberOutput(f *testing.F) {
+	for _, key := range append([]string{"", "a,b", `a"b`, " a", `\.`, "\u00a0a", "a\\b", "<&>", "a\u2028b", "\x7f\u0085"}, hostileKeys...) {
+		f.Add(key, 1)
+	}
+	f.Fuzz(func(t *testing.T, key string, documents int) {
+		m := member{ID: 7, Key: key, Fingerprint: 0xff, Documents: documents}
+		var out bytes.Buffer
+		w := &joinWriter{out: bufio.NewWriter(&out)}
+		c := clusterOf([]member{m})
+		if err := w.clusterCSV(c); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.out.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		fields, err := csv.NewReader(bytes.NewReader(out.Bytes())).Read()
+		if err != nil || len(fields) != 6 || corpus.UnquoteKey(fields[3]) != key {
+			t.Fatalf("%q in CSV is %q: %q, %v", key, out.Bytes(), fields, err)
+		}
+		var want bytes.Buffer
+		table := csv.NewWriter(&want)
+		table.Write(fields)
+		if table.Flush(); want.String() != out.String() {
+			t.Errorf("%q in CSV is %q, to encoding/csv %q", key, out.Bytes(), want.Bytes())
+		}
+		line := m.appendJSON(nil)
+		var back struct {
+			ID          uint64
+			Key         string
+			Fingerprint string
+			Documents   int
+		}
+		if err := json.Unmarshal(line, &back); err != nil {
+			t.Fatalf("%q in JSON is %s: %v", key, line, err)
+		}
+		if wantKey := strings.ToValidUTF8(key, "\ufffd"); back.ID != 7 || utf8.ValidString(key) && back.Key != wantKey || back.Fingerprint != "00000000000000ff" || back.Documents != max(documents, 0) {
+			t.Errorf("%q in JSON is %s", key, line)
+		}
+	})
+}
