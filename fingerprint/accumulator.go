@@ -2,9 +2,9 @@ package fingerprint
 
 import "math/bits"
 
-// blockSize is what one fold takes: 64 hashes, so that a carry runs far only
-// once in 64 additions.
-const blockSize = 64
+// blockSize is how many hashes one carry-save adder tree takes, so that a carry runs far only
+// once in 16 additions.
+const blockSize = 16
 
 // Accumulator computes a simhash from hashed, weighted features. Each of its 64
 // components is the sum, over all features added, of the weight where the hash
@@ -18,16 +18,12 @@ const blockSize = 64
 // it may be copied.
 //
 // The counters are bit-sliced: planes[k] holds bit k of all 64. Additions of
-// weight 1 wait in a block that a carry-save adder tree (Harley and Seal)
-// folds into the lanes at once. Those go to the planes when they are full or the
-// fingerprint is asked for.
+// weight 1 wait in a block that a carry-save adder tree (Harley and Seal) adds
+// at once.
 type Accumulator struct {
 	planes  [128]uint64
-	lanes   lanes
 	block   [blockSize]uint64
 	pending uint   // features in block
-	inLanes int    // features in lanes
-	top     int    // planes[top:] are zero
 	lo, hi  uint64 // sum of |weight| in planes
 }
 
@@ -43,10 +39,10 @@ func (a *Accumulator) Add(hash uint64, weight int) {
 	}
 }
 
-// settle is apart, and takes no hash, so that Add is small enough to be inlined.
+// settle is separate from Add, so that Add can be inlined.
 func (a *Accumulator) settle(weight int) {
 	if weight == 1 {
-		a.fold(a.block[:])
+		a.addBlocks(a.block[:])
 		a.pending = 0
 		return
 	}
@@ -57,13 +53,55 @@ func (a *Accumulator) settle(weight int) {
 // that waits.
 func (a *Accumulator) addAll(hashes []uint64) {
 	whole := len(hashes) / blockSize * blockSize
-	a.fold(hashes[:whole])
+	a.addBlocks(hashes[:whole])
 	rest := hashes[whole:]
 	n := copy(a.block[a.pending:], rest)
 	if a.pending += uint(n); a.pending == blockSize {
-		a.fold(a.block[:])
+		a.addBlocks(a.block[:])
 		a.pending = uint(copy(a.block[:], rest[n:]))
 	}
+}
+
+// carrySave adds three bits in each of 64 counters.
+func carrySave(a, b, c uint64) (carry, sum uint64) {
+	half := a ^ b
+	return a&b | half&c, half ^ c
+}
+
+// addBlocks adds the hashes of whole blocks.
+func (a *Accumulator) addBlocks(hashes []uint64) {
+	a.addTotal(uint64(len(hashes)))
+	ones, twos, fours, eights := a.planes[0], a.planes[1], a.planes[2], a.planes[3]
+	var twosA, twosB, foursA, foursB, eightsA, eightsB, carry uint64
+	for ; len(hashes) >= blockSize; hashes = hashes[blockSize:] {
+		b := (*[blockSize]uint64)(hashes)
+		twosA, ones = carrySave(ones, b[0], b[1])
+		twosB, ones = carrySave(ones, b[2], b[3])
+		foursA, twos = carrySave(twos, twosA, twosB)
+		twosA, ones = carrySave(ones, b[4], b[5])
+		twosB, ones = carrySave(ones, b[6], b[7])
+		foursB, twos = carrySave(twos, twosA, twosB)
+		eightsA, fours = carrySave(fours, foursA, foursB)
+		twosA, ones = carrySave(ones, b[8], b[9])
+		twosB, ones = carrySave(ones, b[10], b[11])
+		foursA, twos = carrySave(twos, twosA, twosB)
+		twosA, ones = carrySave(ones, b[12], b[13])
+		twosB, ones = carrySave(ones, b[14], b[15])
+		foursB, twos = carrySave(twos, twosA, twosB)
+		eightsB, fours = carrySave(fours, foursA, foursB)
+		carry, eights = carrySave(eights, eightsA, eightsB)
+		for k := 4; carry != 0 && k < len(a.planes); k++ {
+			a.planes[k], carry = a.planes[k]^carry, a.planes[k]&carry
+		}
+	}
+	a.planes[0], a.planes[1], a.planes[2], a.planes[3] = ones, twos, fours, eights
+}
+
+// addTotal adds to the sum of |weight|.
+func (a *Accumulator) addTotal(weight uint64) {
+	var carry uint64
+	a.lo, carry = bits.Add64(a.lo, weight, 0)
+	a.hi += carry
 }
 
 // A counter grows where the hash has a 1, so component = 2*counter - total; a
@@ -73,19 +111,15 @@ func (a *Accumulator) addWeighted(hash uint64, weight int) {
 	if weight < 0 {
 		w, hash = -w, ^hash
 	}
-	var carry uint64
-	a.lo, carry = bits.Add64(a.lo, w, 0)
-	a.hi += carry
-
-	k := bits.TrailingZeros64(w)
-	for carry, w = 0, w>>k; w|carry != 0 && k < len(a.planes); k++ {
+	a.addTotal(w)
+	carry, k := uint64(0), bits.TrailingZeros64(w)
+	for w >>= k; w|carry != 0 && k < len(a.planes); k++ {
 		plane, x := a.planes[k], hash&-(w&1)
 		half := plane ^ x
 		a.planes[k] = half ^ carry
 		carry = plane&x | half&carry
 		w >>= 1
 	}
-	a.top = max(a.top, k)
 }
 
 // Fingerprint gives the simhash of what was added so far. It does not change
@@ -96,21 +130,17 @@ func (a *Accumulator) Fingerprint() Fingerprint {
 	return a.atLeastHalf()
 }
 
-// gather moves the features of the block and of the lanes to the planes.
+// gather moves the features of the block to the planes.
 func (a *Accumulator) gather() {
-	padding := uint(0)
-	if a.pending > 0 {
-		clear(a.block[a.pending:]) // a hash of zeros raises no counter
-		a.fold(a.block[:])
-		padding = blockSize - a.pending
-		a.pending = 0
+	if a.pending == 0 {
+		return
 	}
-	if a.inLanes > 0 {
-		a.mergeLanes()
-	}
+	clear(a.block[a.pending:]) // a hash of zeros raises no counter
+	a.addBlocks(a.block[:])
 	var borrow uint64
-	a.lo, borrow = bits.Sub64(a.lo, uint64(padding), 0)
+	a.lo, borrow = bits.Sub64(a.lo, uint64(blockSize-a.pending), 0)
 	a.hi -= borrow
+	a.pending = 0
 }
 
 // atLeastHalf compares the 64 counters with half of the total, rounded up, from
@@ -125,7 +155,7 @@ func (a *Accumulator) atLeastHalf() Fingerprint {
 		width = 64 + bits.Len64(hi)
 	}
 	above, equal := uint64(0), ^uint64(0)
-	for k := max(a.top, width) - 1; k >= 0; k-- {
+	for k := min(width, len(a.planes)-1); k >= 0; k-- { // a counter has at most one bit more than half of the total
 		word := lo
 		if k >= 64 {
 			word = hi

@@ -13,7 +13,4 @@
 //
 // [Analyzer] is the whole pipeline. A caller with features of its own uses
 // [Accumulator] or [Simhash] alone.
-//
-// Two loops have a second form for processors with AVX2, in assembly, with the same
-// results; the build tag purego leaves it out.
 package fingerprint

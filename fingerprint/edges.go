@@ -36,9 +36,9 @@ func (t *tokenizer) findEdges(out []byte, n int) {
 	t.edges = edges[:found]
 }
 
-// notZerosPortable sets a bit of the masks for each byte of b that is not 0, the first the
-// lowest. b has 64 bytes for each mask. notZeros is the same, by AVX2 where there is any.
-func notZerosPortable(masks []uint64, b []byte) {
+// notZeros sets a bit of the masks for each byte of b that is not 0, the first the lowest.
+// b has 64 bytes for each mask.
+func notZeros(masks []uint64, b []byte) {
 	for i := range masks {
 		block := (*[64]byte)(b[64*i:])
 		mask := uint64(0)

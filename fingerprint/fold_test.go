@@ -16,40 +16,6 @@ func randomHashes(rng *rand.Rand, n int) []uint64 {
 	return hashes
 }
 
-// count is what a lane has counted of one bit.
-func (l *lanes) count(lane, bit int) (n int) {
-	for k := range l {
-		n += int(l[k][lane]>>bit&1) << k
-	}
-	return n
-}
-
-// TestLanes fills the lanes to the last hash they hold.
-func TestLanes(t *testing.T) {
-	const seed = 11
-	hashes := randomHashes(rand.New(rand.NewPCG(seed, 0)), maxInLanes)
-	for i := range hashes {
-		hashes[i] |= 1 << 5
-	}
-	var l lanes
-	var want [4][64]int
-	for at := 0; at < len(hashes); at += blockSize {
-		l.add(hashes[at : at+blockSize])
-		for i, h := range hashes[at : at+blockSize] {
-			for bit := range 64 {
-				want[i%4][bit] += int(h >> bit & 1)
-			}
-		}
-		for lane := range want {
-			for bit, n := range want[lane] {
-				if got := l.count(lane, bit); got != n {
-					t.Fatalf("seed %d, %d hashes, lane %d, bit %d: %d, want %d", seed, at+blockSize, lane, bit, got, n)
-				}
-			}
-		}
-	}
-}
-
 func TestAddAllLengths(t *testing.T) {
 	const seed = 12
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -70,7 +36,7 @@ func TestAddAllLengths(t *testing.T) {
 	}
 }
 
-// TestAccumulatorMixed adds in all ways, more than the lanes hold.
+// TestAccumulatorMixed adds in all ways, more than blocks hold.
 func TestAccumulatorMixed(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 13))

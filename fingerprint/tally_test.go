@@ -181,7 +181,7 @@ func component(a *Accumulator, bit int) int64 {
 	b := *a
 	b.gather()
 	counter := int64(0)
-	for k := range b.top {
+	for k := range 63 {
 		counter += int64(b.planes[k]>>bit&1) << k
 	}
 	return 2*counter - int64(b.lo)

@@ -1,5 +1,0 @@
-//go:build !amd64 || purego
-
-package fingerprint
-
-func notZeros(masks []uint64, b []byte) { notZerosPortable(masks, b) }
