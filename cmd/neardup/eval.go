@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"text/tabwriter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
@@ -209,4 +210,65 @@ func writeFile(name string, write func(io.Writer) error) error {
 	}
 	buffer := bufio.NewWriter(file)
 	return errors.Join(write(buffer), buffer.Flush(), file.Close())
+}
+
+// writeEvalTable prints a report for people.
+func writeEvalTable(w io.Writer, r *eval.Report) error {
+	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n", r.Documents, r.Positive, r.Negative)
+	fmt.Fprintf(w, "left out: %d pairs in between, %d of identical texts\n", r.Between, r.Identical)
+	fmt.Fprintf(w, "%s; mean ± standard deviation of %d seeds\n", r.Analyzer, r.Seeds)
+	for _, c := range r.Curves {
+		fmt.Fprintf(w, "\n%s\n\n", c.Name)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(t, "k\tprecision\t\trecall\t\tF1\t\tfalse pairs\tper billion\t")
+		for _, p := range c.Points {
+			best := ""
+			if p.K == c.BestK {
+				best = " best"
+			}
+			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.K, scoreCells(p), p.FalsePairs, p.FalsePairsPerBillion, best)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "\nthe rule  %s\n", ruleLine(&r.Default))
+	if r.Best != nil {
+		fmt.Fprintf(w, "the best  %s\n", ruleLine(r.Best))
+	}
+	_, err := fmt.Fprintf(w, "(of the rules with precision %.2f or more, the one with the best F1)\n", eval.WantedPrecision)
+	return err
+}
+
+func scoreCells(p eval.Point) string {
+	return fmt.Sprintf("%.3f\t±%.3f\t%.3f\t±%.3f\t%.3f\t±%.3f\t",
+		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1)
+}
+
+func ruleLine(p *eval.Point) string {
+	return fmt.Sprintf("k=%d%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", p.K, p.Conditions(),
+		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1,
+		p.FalsePairsPerBillion, p.Deviation.FalsePairsPerBillion)
+}
+
+// plotCurves draws precision and recall against k: the paper's figure 1.
+func plotCurves(r *eval.Report, name string) error {
+	var lines []figure.Line
+	for i, c := range r.Curves {
+		precision := figure.Line{Name: "precision, " + c.Name, Color: i}
+		recall := figure.Line{Name: "recall, " + c.Name, Color: i, Dashed: true}
+		for _, p := range c.Points {
+			k := float64(p.K)
+			precision.X, precision.Y = append(precision.X, k), append(precision.Y, p.Precision)
+			recall.X, recall.Y = append(recall.X, k), append(recall.Y, p.Recall)
+		}
+		lines = append(lines, precision, recall)
+	}
+	axes := figure.Axes{
+		Title: fmt.Sprintf("%d documents, %d pairs of near-duplicates, %d seeds", r.Documents, r.Positive, r.Seeds),
+		X:     "k",
+		Y:     "precision, recall",
+		YMax:  1,
+	}
+	return figure.Curves(name, axes, lines)
 }

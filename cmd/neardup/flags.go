@@ -315,3 +315,21 @@ func (f *matchFlags) options(inputs []*input) []index.QueryOption {
 		index.Lengths(lengths), index.MaxLengthRatio(f.ratio),
 	}
 }
+
+// memoryFlag is the memory that a subcommand may sort in.
+type memoryFlag int64
+
+func (c *call) memoryFlag(mib int64, usage string) *memoryFlag {
+	f := new(memoryFlag)
+	c.flags.Int64Var((*int64)(f), "memory", mib, usage)
+	return f
+}
+
+func (f memoryFlag) check() error {
+	if f < 1 {
+		return usagef("-memory is %d MiB, want 1 or more", f)
+	}
+	return nil
+}
+
+func (f memoryFlag) bytes() int64 { return int64(f) << 20 }

@@ -26,7 +26,7 @@ type joinWriter struct {
 	standard io.Writer
 
 	out      *bufio.Writer // its errors stick
-	file     *lateFile
+	file     *truncateOnWrite
 	line     []byte
 	clusters int
 	unnamed  int // removals of documents without a key
@@ -39,7 +39,7 @@ func (f *joinFlags) writer() *joinWriter {
 func (w *joinWriter) open() error {
 	to := w.standard
 	if w.name != "-" && w.name != "" {
-		file, err := openLate(w.name)
+		file, err := openTruncateOnWrite(w.name)
 		if err != nil {
 			return fmt.Errorf("output: %w", err)
 		}

@@ -116,12 +116,12 @@ func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
 	indexes := c.indexFlags().makingFlags(importK)
 	name := c.flags.String("analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
-	memory := c.flags.Int64("memory", 1024, "memory for sorting in `MiB`")
+	memory := c.memoryFlag(1024, "memory for sorting in `MiB`")
 	if err := c.parse(); err != nil {
 		return err
 	}
-	if *memory < 1 {
-		return usagef("-memory is %d MiB, want 1 or more", *memory)
+	if err := memory.check(); err != nil {
+		return err
 	}
 	if err := indexes.required(); err != nil {
 		return err
@@ -137,17 +137,17 @@ func runImport(ctx context.Context, c *call) error {
 	if !c.given("expected-documents") {
 		o.ExpectedDocuments = 0 // it will be known
 	}
-	progress, stop := c.startStages()
+	bar := c.newProgressBar(false)
 	report, err := compaction.Load(ctx, indexes.dir, c.fingerprints(ctx, reader), compaction.LoadOptions{
 		Index:       *o,
-		MemoryBytes: *memory << 20,
+		MemoryBytes: memory.bytes(),
 		Progress: func(p compaction.Progress) {
-			if p.Stage != compaction.StageRead && progress != nil { // reading has a bar of its own
-				progress(p)
+			if p.Stage != compaction.StageRead { // reading has a bar of its own
+				bar.compaction(p)
 			}
 		},
 	})
-	stop()
+	bar.stop()
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/store"
 )
 
 func main() {
@@ -59,7 +63,6 @@ var commands = []command{
 	verifyCommand,
 	repairCommand,
 	statsCommand,
-	infoCommand,
 	planCommand,
 	evalCommand,
 	benchCommand,
@@ -139,4 +142,106 @@ func usage(w io.Writer) {
 standard error. The exit code is 0 when all was read and done, 1 when something failed or an
 input is broken (what could be read of it is done), 2 on wrong usage.
 `)
+}
+
+// call is one use of a subcommand: its flags, arguments and streams.
+type call struct {
+	*streams
+	command command
+	flags   *flag.FlagSet
+	raw     []string
+	args    []string // what is no flag, after parse
+	broken  error    // inputs that could be read in part only: the work on that part is done
+}
+
+func newCall(c command, raw []string, io *streams) *call {
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.err)
+	flags.Usage = func() {
+		fmt.Fprintf(io.err, "usage: neardup %s %s\n\n%s\n\n", c.name, c.args, c.summary)
+		if c.more != "" {
+			fmt.Fprintf(io.err, "%s\n\n", c.more)
+		}
+		flags.PrintDefaults()
+	}
+	return &call{streams: io, command: c, flags: flags, raw: raw}
+}
+
+// parse reads the flags, which may stand before, between and behind the
+// arguments; behind "--" all are arguments.
+func (c *call) parse() error {
+	raw, rest := c.raw, []string(nil)
+	if i := slices.Index(raw, "--"); i >= 0 {
+		raw, rest = raw[:i], raw[i+1:]
+	}
+	for len(raw) > 0 {
+		// The flag set prints what was wrong, and the usage, itself.
+		if err := c.flags.Parse(raw); err != nil {
+			if err == flag.ErrHelp {
+				return err
+			}
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+		raw = c.flags.Args()
+		if len(raw) > 0 {
+			c.args = append(c.args, raw[0])
+			raw = raw[1:]
+		}
+	}
+	c.args = append(c.args, rest...)
+	return nil
+}
+
+// parseFlags is parse for a subcommand that takes no arguments.
+func (c *call) parseFlags() error {
+	if err := c.parse(); err != nil {
+		return err
+	}
+	if len(c.args) > 0 {
+		return usagef("%s takes no arguments, not %q", c.command.name, c.args[0])
+	}
+	return nil
+}
+
+// given reports whether a flag was set on the command line.
+func (c *call) given(name string) bool {
+	found := false
+	c.flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+// logf writes a diagnostic, one line.
+func (c *call) logf(format string, args ...any) {
+	fmt.Fprintln(c.err, corpus.Escape(fmt.Sprintf(format, args...)))
+}
+
+// whenInterrupted says what holds after a subcommand that was interrupted with an error.
+func whenInterrupted(name string, err error) string {
+	switch {
+	case errors.Is(err, compaction.ErrDone):
+		return "the work is done"
+	case name == "import":
+		return "nothing was stored"
+	case name == "compact":
+		return "no document is changed; run it again to do the rest"
+	}
+	return "what was printed is done"
+}
+
+var versionCommand = command{
+	name:    "version",
+	summary: "print the version of neardup and of the formats that it reads",
+	run:     runVersion,
+}
+
+func runVersion(_ context.Context, c *call) error {
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	_, err := fmt.Fprintf(c.out, "neardup %s, index formats %d to %d\n", version, store.FormatOldest, store.Format)
+	return err
 }

@@ -3,11 +3,24 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
@@ -85,4 +98,185 @@ func matchLines(matches []index.Match) []matchLine {
 		out[i] = matchLine{m.ID, m.Key, m.Fingerprint, m.Distance}
 	}
 	return out
+}
+
+// truncateOnWrite is an output file that keeps what it has until the first write: it may be the
+// input too, which is read whole before that, and stays as it is when that fails.
+type truncateOnWrite struct {
+	file    *os.File
+	made    bool // there was none
+	written bool
+}
+
+// openTruncateOnWrite opens a file, so that one which cannot be written to fails before the work.
+func openTruncateOnWrite(name string) (*truncateOnWrite, error) {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		return &truncateOnWrite{file: file, made: true}, nil
+	}
+	if file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+		return nil, err
+	}
+	return &truncateOnWrite{file: file}, nil
+}
+
+func (f *truncateOnWrite) Write(p []byte) (int, error) {
+	if err := f.empty(); err != nil {
+		return 0, err
+	}
+	return f.file.Write(p)
+}
+
+// empty drops what was there; a pipe or a device has nothing to drop.
+func (f *truncateOnWrite) empty() error {
+	if f.written {
+		return nil
+	}
+	f.written = true
+	if info, err := f.file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return f.file.Truncate(0)
+}
+
+// close ends the file, which is empty if nothing was written and nothing went wrong. It is
+// gone if it was made for nothing.
+func (f *truncateOnWrite) close(failed error) error {
+	if failed != nil {
+		err := f.file.Close()
+		if f.made && !f.written {
+			err = errors.Join(err, os.Remove(f.file.Name()))
+		}
+		return err
+	}
+	return errors.Join(f.empty(), f.file.Close())
+}
+
+// progressBar shows how far the work is, stage by stage, on a terminal. A nil one does nothing.
+type progressBar struct {
+	call  *call
+	mu    sync.Mutex
+	stage string
+	bar   *progressbar.ProgressBar
+}
+
+// newProgressBar returns nil where standard error is no terminal, or where the bar would stand
+// among results that are printed meanwhile.
+func (c *call) newProgressBar(results bool) *progressBar {
+	if !isTerminal(c.err) || results && isTerminal(c.out) {
+		return nil
+	}
+	return &progressBar{call: c}
+}
+
+// show shows how much of a stage is done, of a total that may be unknown: 0 or less.
+func (p *progressBar) show(stage string, done, total int64, bytes bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar == nil || stage != p.stage {
+		p.clear()
+		if total <= 0 {
+			total = -1 // a spinner
+		}
+		name := p.call.command.name
+		if stage != "" {
+			name += ": " + stage
+		}
+		p.stage = stage
+		p.bar = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(p.call.err),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionShowElapsedTimeOnFinish(),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowBytes(bytes),
+			progressbar.OptionSetDescription(name))
+	}
+	p.bar.Set64(done)
+}
+
+func (p *progressBar) clear() {
+	if p.bar != nil {
+		p.bar.Clear()
+		p.bar = nil
+	}
+}
+
+// stop takes the bar away.
+func (p *progressBar) stop() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+// compaction shows the stages of a compaction.
+func (p *progressBar) compaction(stage compaction.Progress) {
+	p.show(stage.Stage, int64(stage.Done), int64(stage.Total), false)
+}
+
+// startProgress shows how far the reading has come, until stop is called.
+func (c *call) startProgress(ctx context.Context, r *corpus.Reader) (stop func()) {
+	bar := c.newProgressBar(true)
+	if bar == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer bar.stop()
+		r.Measure(ctx) // if it fails, there is no total
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				read, total := r.Progress()
+				bar.show("", read, total, true)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// account says of each input what became of its records, and returns their number. A
+// broken input makes the subcommand fail in the end.
+func (c *call) account(r *corpus.Reader) (records int64) {
+	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
+		c.broken = errors.Join(c.broken, err)
+	}
+	for _, t := range r.Totals() {
+		records += t.Records
+		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
+	}
+	return records
+}
+
+// reasons lists counts by reason, the most frequent first.
+func reasons(counts map[string]int64) string {
+	if len(counts) == 0 {
+		return ""
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if counts[a] != counts[b] {
+			return int(counts[b] - counts[a])
+		}
+		return strings.Compare(a, b)
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, counts[name])
+	}
+	return " (" + strings.Join(names, ", ") + ")"
 }

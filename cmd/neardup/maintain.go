@@ -12,8 +12,79 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/store"
 )
+
+var compactCommand = command{
+	name:    "compact",
+	args:    "-index DIR [-plan auto|DESIGN] [-k K]",
+	summary: "pack the tables, give back the space of what was deleted, or change the plan; the index must not be in use",
+	run:     runCompact,
+}
+
+func runCompact(ctx context.Context, c *call) error {
+	indexes := c.indexFlags()
+	plan := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
+	k := c.flags.Int("k", 0, "largest Hamming `distance` under the new plan (default: as it is)")
+	memory := c.memoryFlag(1024, "memory for sorting in `MiB`")
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	if err := indexes.required(); err != nil {
+		return err
+	}
+	if err := memory.check(); err != nil {
+		return err
+	}
+	if c.given("k") && *plan == "" {
+		return usagef("-k is fixed by the plan; change it together with -plan")
+	}
+	opts := compaction.Options{CacheBytes: indexes.cache << 20, MemoryBytes: memory.bytes()}
+	if *plan != "" {
+		var err error
+		if opts.Plan, err = newPlan(c, indexes, *plan, *k); err != nil {
+			return err
+		}
+	}
+	bar := c.newProgressBar(false)
+	opts.Progress = bar.compaction
+	report, err := compaction.Run(ctx, indexes.dir, opts)
+	bar.stop()
+	if err != nil {
+		return err
+	}
+	out := newLines(c.out)
+	out.write(report)
+	return out.flush()
+}
+
+// newPlan returns the plan that the index is to be put under.
+func newPlan(c *call, indexes *indexFlags, name string, k int) (*index.Plan, error) {
+	x, err := indexes.openReadOnly("")
+	if err != nil {
+		return nil, err
+	}
+	stats := x.Stats()
+	if err := x.Close(); err != nil {
+		return nil, err
+	}
+	if !c.given("k") {
+		k = stats.MaxDistance
+	}
+	if k < 0 || k > index.MaxDistanceLimit {
+		return nil, usagef("-k is %d, want 0 to %d", k, index.MaxDistanceLimit)
+	}
+	if name == "auto" {
+		return index.ChoosePlan(k, int64(max(stats.Documents, 1)))
+	}
+	d, err := index.DesignNamed(name)
+	if err != nil {
+		return nil, usagef("-plan: %v", err)
+	}
+	return d.Plan(k)
+}
 
 var deleteCommand = command{
 	name:    "delete",
@@ -179,4 +250,101 @@ func keyBatches(args []string, in io.Reader, err *error) func(yield func([]strin
 			yield(batch)
 		}
 	}
+}
+
+var checkpointCommand = command{
+	name:    "checkpoint",
+	args:    "-index DIR DEST",
+	summary: "make DEST, which must not exist or be empty, a copy of an index that is not in use",
+	run:     runCheckpoint,
+}
+
+// checkpointLine says what was copied.
+type checkpointLine struct {
+	Checkpoint string `json:"checkpoint"`
+	Documents  uint64 `json:"documents"`
+	DiskBytes  uint64 `json:"diskBytes"` // of the index; linked files are counted
+}
+
+func runCheckpoint(ctx context.Context, c *call) error {
+	indexes := c.indexFlags()
+	if err := c.parse(); err != nil {
+		return err
+	}
+	if len(c.args) != 1 {
+		return usagef("want the folder to make the copy in, and nothing else")
+	}
+	x, err := indexes.openReadOnly("")
+	if err != nil {
+		return err
+	}
+	stats := x.Stats()
+	if err := errors.Join(x.Checkpoint(ctx, c.args[0]), x.Close()); err != nil {
+		return err
+	}
+	out := newLines(c.out)
+	out.write(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
+	return out.flush()
+}
+
+var repairCommand = command{
+	name:    "repair",
+	args:    "-index DIR [-design DESIGN -k K] [DEST]",
+	summary: "make a whole index of what can be read of a damaged one, in its place or in DEST; the damaged one is kept",
+	run:     runRepair,
+}
+
+func runRepair(ctx context.Context, c *call) error {
+	indexes := c.indexFlags()
+	design := c.flags.String("design", "", "`design` that the index was made with, if its own can not be read any more")
+	k := c.flags.Int("k", 3, "largest Hamming `distance` that goes with -design")
+	memory := c.memoryFlag(1024, "memory for sorting in `MiB`")
+	if err := c.parse(); err != nil {
+		return err
+	}
+	if err := indexes.required(); err != nil {
+		return err
+	}
+	if len(c.args) > 1 {
+		return usagef("want one folder to make the repaired index in, or none")
+	}
+	if err := memory.check(); err != nil {
+		return err
+	}
+	if c.given("k") && *design == "" {
+		return usagef("-k goes with -design")
+	}
+	opts := compaction.RepairOptions{CacheBytes: indexes.cache << 20, MemoryBytes: memory.bytes()}
+	if len(c.args) == 1 {
+		opts.Dest = c.args[0]
+	}
+	if *design != "" {
+		d, err := index.DesignNamed(*design)
+		if err != nil {
+			return usagef("-design: %v", err)
+		}
+		if opts.Plan, err = d.Plan(*k); err != nil {
+			return usagef("-design: %v", err)
+		}
+	}
+	told := 0
+	opts.Fault = func(f store.Fault) {
+		if told++; told <= 20 {
+			c.logf("%s %q: %v", f.Keyspace, f.Key, f.Err)
+		}
+	}
+	bar := c.newProgressBar(false)
+	opts.Progress = bar.compaction
+	report, err := compaction.Repair(ctx, indexes.dir, opts)
+	bar.stop()
+	if told > 20 {
+		c.logf("and %d faults more", told-20)
+	}
+	if err != nil {
+		return err
+	}
+	c.logf("%d documents are in %s; the damaged index is %s, and can be removed", report.Documents, report.Index, report.Kept)
+	out := newLines(c.out)
+	out.write(report)
+	return out.flush()
 }

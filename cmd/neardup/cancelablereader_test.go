@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-func TestWaitingReaderReadsTheSame(t *testing.T) {
+func TestCancelableReaderReadsTheSame(t *testing.T) {
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	want := make([]byte, 1<<20+7)
@@ -35,7 +35,7 @@ func TestWaitingReaderReadsTheSame(t *testing.T) {
 	}
 }
 
-func TestWaitingReaderEndsWithTheContext(t *testing.T) {
+func TestCancelableReaderEndsWithTheContext(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()
 	ctx, cancel := context.WithCancel(t.Context())

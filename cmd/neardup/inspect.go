@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/figure"
+	"github.com/neardup/neardup/index"
+)
+
+var statsCommand = command{
+	name:    "stats",
+	args:    "-index DIR [-output-format json|text] [-plot DIR|FILE.svg]",
+	summary: "print what an index was made with and what is in it, as a JSON object or for people",
+	run:     runStats,
+}
+
+// statsLine is the output.
+type statsLine struct {
+	index.Stats
+	Distribution *distribution `json:"distribution,omitempty"` // with -plot
+}
+
+func runStats(ctx context.Context, c *call) error {
+	indexes := c.indexFlags()
+	plot := c.flags.String("plot", "", "draw how the fingerprints are distributed, into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
+	form := c.flags.String("output-format", "json", "`form` of the output: json, or text for people")
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	if *form != "json" && *form != "text" {
+		return usagef("-output-format is %q, want json or text", *form)
+	}
+	pictures, err := distributionFiles(*plot)
+	if err != nil {
+		return err
+	}
+	x, err := indexes.openReadOnly("")
+	if err != nil {
+		return err
+	}
+	line := statsLine{Stats: x.Stats()}
+	if *plot != "" {
+		if line.Distribution, err = distributionOf(ctx, x); err == nil {
+			err = line.Distribution.draw(pictures)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	if *form == "text" {
+		w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+		describe(w, line.Stats, x.Plan())
+		return errors.Join(w.Flush(), x.Close())
+	}
+	out := newLines(c.out)
+	out.write(line)
+	return errors.Join(out.flush(), x.Close())
+}
+
+// describe writes statistics for people.
+func describe(w *tabwriter.Writer, s index.Stats, p *index.Plan) {
+	analyzer := s.Analyzer
+	if analyzer == "" {
+		analyzer = "not known"
+	}
+	fmt.Fprintf(w, "format\t%d\n", s.Format)
+	fmt.Fprintf(w, "largest distance\tk = %d\n", s.MaxDistance)
+	fmt.Fprintf(w, "analyzer\t%s\n", analyzer)
+	fmt.Fprintf(w, "documents\t%d (%d of them with nothing but a fingerprint)\n", s.Documents, s.Bare)
+	fmt.Fprintf(w, "ever added\t%d\n", s.NextID-1)
+	fmt.Fprintf(w, "on disk\t%d bytes\n", s.DiskBytes)
+	if s.Generation > 0 {
+		fmt.Fprintf(w, "packed\t%d fingerprints, %d times compacted or loaded\n", s.Packed, s.Generation)
+	} else {
+		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
+	}
+	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
+	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, p.Candidates(float64(s.Documents)), s.Documents)
+	if s.Outgrown != "" {
+		fmt.Fprintf(w, "outgrown\t%s; \"neardup compact -plan auto\" rewrites it\n", s.Outgrown)
+	}
+	for i, t := range p.Tables {
+		fmt.Fprintf(w, "table %d\tprefix %d, radius %d, bits %s\n", i, t.Prefix, t.Radius, t.Permutation)
+	}
+}
+
+// distribution is figure 2 of the paper: how even the fingerprints of an index are.
+// Tables of prefixes are as fast as they should be only if they are about even.
+type distribution struct {
+	Fingerprints int `json:"fingerprints"` // distinct ones
+	// LeadingBits[i] is the number of fingerprints that differ from the one before, in
+	// sorted order, in bit i (63 the highest) and in none above. For n even ones most
+	// are about bit 64 - log2 n (figure 2a).
+	LeadingBits [64]int `json:"leadingBits"`
+	// Buckets are the fingerprints in each of 128 equal parts of the range (figure 2b).
+	Buckets [128]int `json:"buckets"`
+}
+
+// distributionOf reads all fingerprints; they take 8 bytes of memory each.
+func distributionOf(ctx context.Context, x *index.Index) (*distribution, error) {
+	fps := make([]uint64, 0, x.Stats().Documents)
+	for d, err := range x.Documents(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		fps = append(fps, uint64(d.Fingerprint))
+	}
+	slices.Sort(fps)
+	return newDistribution(slices.Compact(fps)), nil
+}
+
+// newDistribution counts distinct fingerprints in ascending order.
+func newDistribution(fps []uint64) *distribution {
+	d := &distribution{Fingerprints: len(fps)}
+	for i, fp := range fps {
+		d.Buckets[fp>>57]++
+		if i > 0 {
+			d.LeadingBits[bits.Len64(fp^fps[i-1])-1]++
+		}
+	}
+	return d
+}
+
+// distributionPictures are the files to draw into.
+type distributionPictures struct{ leading, buckets string }
+
+func distributionFiles(path string) (p distributionPictures, err error) {
+	if path == "" {
+		return p, nil
+	}
+	extension := filepath.Ext(path)
+	if info, err := os.Stat(path); extension == "" || err == nil && info.IsDir() {
+		return distributionPictures{filepath.Join(path, "leading.svg"), filepath.Join(path, "buckets.svg")}, nil
+	}
+	if err := figure.Check(path); err != nil {
+		return p, usagef("-plot: %v", err)
+	}
+	base := strings.TrimSuffix(path, extension)
+	return distributionPictures{base + "-leading" + extension, base + "-buckets" + extension}, nil
+}
+
+func (d *distribution) draw(p distributionPictures) error {
+	if err := os.MkdirAll(filepath.Dir(p.leading), 0o777); err != nil {
+		return err
+	}
+	leading := figure.Axes{Title: "Neighbours in sorted order", X: "position of the leading 1-bit of their XOR", Y: "neighbours"}
+	if err := figure.Bars(p.leading, leading, floats(d.LeadingBits[:])); err != nil {
+		return err
+	}
+	buckets := figure.Axes{Title: "Fingerprints over 128 buckets", X: "bucket", Y: "fingerprints"}
+	return figure.Bars(p.buckets, buckets, floats(d.Buckets[:]))
+}
+
+func floats(counts []int) []float64 {
+	all := make([]float64, len(counts))
+	for i, n := range counts {
+		all[i] = float64(n)
+	}
+	return all
+}
+
+var verifyCommand = command{
+	name:    "verify",
+	args:    "-index DIR",
+	summary: "check everything in an index against everything else; a JSON line for each problem, exit 1 if there is any",
+	run:     runVerify,
+}
+
+// errProblems makes the command exit with 1.
+var errProblems = errors.New("the index is damaged; \"neardup repair\" saves what can be saved")
+
+func runVerify(ctx context.Context, c *call) error {
+	indexes := c.indexFlags()
+	memory := c.memoryFlag(256, "memory for sorting, where parts of the index differ, in `MiB`")
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	if err := memory.check(); err != nil {
+		return err
+	}
+	out := newLines(c.out)
+	x, err := indexes.openReadOnly("")
+	if errors.Is(err, index.ErrCorrupt) {
+		out.write(index.Problem{Kind: index.Unreadable, Keyspace: "index", Message: err.Error()})
+		if err := out.flush(); err != nil {
+			return err
+		}
+		return errProblems
+	}
+	if err != nil {
+		return err
+	}
+	opts := index.VerifyOptions{MemoryBytes: memory.bytes()}
+	bar := c.newProgressBar(true)
+	opts.Progress = func(stage string, done uint64) { bar.show(stage, int64(done), 0, stage == "files") }
+	counts, err := writeProblems(out, x.Verify(ctx, opts))
+	bar.stop()
+	stats := x.Stats()
+	if err := errors.Join(err, out.flush(), x.Close()); err != nil {
+		return err
+	}
+	if len(counts) > 0 {
+		total := int64(0)
+		for _, n := range counts {
+			total += n
+		}
+		c.logf("%s: %d problems%s", indexes.dir, total, reasons(counts))
+		return errProblems
+	}
+	c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)
+	return nil
+}
+
+// writeProblems writes a line for each problem and counts them by kind. The error is
+// what kept the rest from being looked at.
+func writeProblems(out *lines, problems func(func(index.Problem) bool)) (counts map[string]int64, err error) {
+	counts = map[string]int64{}
+	for p := range problems {
+		if p.Kind == index.Unchecked && p.Err != nil {
+			err = p.Err
+		}
+		counts[string(p.Kind)]++
+		out.write(p)
+		if out.flush() != nil {
+			break
+		}
+	}
+	return counts, err
+}
