@@ -75,6 +75,25 @@ func TestFileSystemErrors(t *testing.T) {
 	}
 }
 
+// shortWrites is a file system that writes a byte less than asked, and says nothing.
+type shortWrites struct{ vfs.FS }
+
+type shortFile struct{ vfs.File }
+
+func (fs shortWrites) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := fs.FS.Create(name, category)
+	return shortFile{f}, err
+}
+
+func (f shortFile) Write(p []byte) (int, error) { return f.File.Write(p[:max(len(p)-1, 0)]) }
+
+func TestShortWrites(t *testing.T) {
+	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: "spill/here", FS: shortWrites{vfs.NewMem()}})
+	if _, err := addAndRead(t.Context(), s, testgen.Records[[2]uint64](100_000, 5, testgen.Keys[0].Next)); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
+}
+
 func TestSpillFileCutShort(t *testing.T) {
 	dir := t.TempDir()
 	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})

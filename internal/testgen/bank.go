@@ -1,11 +1,15 @@
-package crawlgen
+package testgen
 
 import (
+	"embed"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 )
+
+//go:embed text
+var texts embed.FS
 
 // bank makes pages with one shape and different content. It holds sections of
 // sentences with gaps such as {colour}, and slots, the lists of words that fill
@@ -20,7 +24,7 @@ type bank struct {
 func readBank(name string) (*bank, error) {
 	data, err := texts.ReadFile("text/bank/" + name + ".txt")
 	if err != nil {
-		return nil, fmt.Errorf("crawlgen: %w", err)
+		return nil, fmt.Errorf("testgen: %w", err)
 	}
 	b := &bank{sections: make(map[string][]string), slots: make(map[string][]string)}
 	heading := ""
@@ -49,7 +53,7 @@ func (b *bank) check(name string) error {
 			for _, m := range gap.FindAllStringSubmatch(sentence, -1) {
 				_, known := b.slots[m[1]]
 				if !known && m[2] == "" && m[1] != subject {
-					return fmt.Errorf("crawlgen: bank %s, section %s: no slot for %s", name, section, m[0])
+					return fmt.Errorf("testgen: bank %s, section %s: no slot for %s", name, section, m[0])
 				}
 			}
 		}

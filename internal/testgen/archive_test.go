@@ -1,4 +1,4 @@
-package crawlgen
+package testgen
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package crawlgen
+package testgen
 
 import (
 	"bufio"
@@ -43,14 +43,16 @@ func WriteArchive(w io.Writer, o ArchiveOptions) error {
 			_, err = records.out.WriteTo(out)
 		}
 		if err != nil {
-			return fmt.Errorf("crawlgen: page %d: %w", i, err)
+			return fmt.Errorf("testgen: page %d: %w", i, err)
 		}
 	}
 	if err := out.Flush(); err != nil {
-		return fmt.Errorf("crawlgen: %w", err)
+		return fmt.Errorf("testgen: %w", err)
 	}
 	return nil
 }
+
+const htmlType = "text/html; charset=utf-8"
 
 // vocabulary returns the words of all texts in English, each once.
 func vocabulary() ([]string, error) {
@@ -131,7 +133,8 @@ func (p *largePage) records(w *warcWriter, text bool) error {
 		_, err := w.record("conversion", []byte(strings.Join(p.paragraphs, "\n")+"\n"), uri, field{"Content-Type", "text/plain"})
 		return err
 	}
-	e := plainBody(p.uri, htmlType, []byte(p.html()))
+	body := []byte(p.html())
+	e := exchange{p.uri, []field{{"Content-Type", htmlType}, {"Content-Length", fmt.Sprint(len(body))}}, body}
 	id, err := w.record("response", e.response(), uri, field{"Content-Type", "application/http; msgtype=response"})
 	if err == nil {
 		_, err = w.record("request", e.request(), uri, field{"WARC-Concurrent-To", id}, field{"Content-Type", "application/http; msgtype=request"})

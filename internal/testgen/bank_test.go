@@ -1,4 +1,4 @@
-package crawlgen
+package testgen
 
 import (
 	"strings"
@@ -44,16 +44,5 @@ func TestBanksAreComplete(t *testing.T) {
 	broken := &bank{sections: map[string][]string{"intro": {"a {hole}"}}}
 	if err := broken.check("broken"); err == nil {
 		t.Error("a gap without a slot was not found")
-	}
-}
-
-func TestEdited(t *testing.T) {
-	a := article{title: "t", body: []block{{Text: "one two"}, {Text: "two"}}}
-	if _, err := a.edited("two", "three"); err == nil {
-		t.Error("an edit that fits two places was accepted")
-	}
-	got, err := a.edited("one", "zero")
-	if err != nil || got.body[0].Text != "zero two" || a.body[0].Text != "one two" {
-		t.Errorf("edited = %v, %v; the original is now %v", got, err, a)
 	}
 }

@@ -1,13 +1,11 @@
-package crawlgen
+package testgen
 
 import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha1"
 	"encoding/base32"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"strings"
 	"time"
 )
@@ -60,10 +58,10 @@ func (w *warcWriter) record(kind string, content []byte, fields ...field) (strin
 	}
 	member := gzip.NewWriter(&w.out)
 	if _, err := member.Write(b.Bytes()); err != nil {
-		return "", fmt.Errorf("crawlgen: warc record: %w", err)
+		return "", fmt.Errorf("testgen: warc record: %w", err)
 	}
 	if err := member.Close(); err != nil {
-		return "", fmt.Errorf("crawlgen: warc record: %w", err)
+		return "", fmt.Errorf("testgen: warc record: %w", err)
 	}
 	return id, nil
 }
@@ -83,18 +81,13 @@ func digest(content []byte) string {
 // exchange is one HTTP request and what came back.
 type exchange struct {
 	uri    string
-	status string // default 200 OK
 	fields []field
-	body   []byte // as sent: with its codings applied
+	body   []byte
 }
 
 func (e exchange) response() []byte {
-	status := e.status
-	if status == "" {
-		status = "200 OK"
-	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "HTTP/1.1 %s\r\n", status)
+	b.WriteString("HTTP/1.1 200 OK\r\n")
 	writeFields(&b, e.fields)
 	b.WriteString("\r\n")
 	b.Write(e.body)
@@ -105,45 +98,7 @@ func (e exchange) request() []byte {
 	host, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(e.uri, "https://"), "http://"), "/")
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "GET /%s HTTP/1.1\r\n", path)
-	writeFields(&b, []field{{"Host", host}, {"User-Agent", "crawlgen"}, {"Accept-Encoding", "gzip"}})
+	writeFields(&b, []field{{"Host", host}, {"User-Agent", "testgen"}, {"Accept-Encoding", "gzip"}})
 	b.WriteString("\r\n")
 	return b.Bytes()
-}
-
-// chunked applies the transfer coding of RFC 9112, section 7.1.
-func chunked(body []byte, size int) []byte {
-	var b bytes.Buffer
-	for len(body) > 0 {
-		n := min(size, len(body))
-		fmt.Fprintf(&b, "%x\r\n", n)
-		b.Write(body[:n])
-		b.WriteString("\r\n")
-		body = body[n:]
-	}
-	b.WriteString("0\r\n\r\n")
-	return b.Bytes()
-}
-
-// gzipped returns a gzip file (RFC 1952) of stored blocks (RFC 1951, section
-// 3.2.4). It does not use compress/gzip because the body's length and digest
-// stand in the record, and those must not change with the Go release.
-func gzipped(body []byte) []byte {
-	out := []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
-	rest := body
-	for {
-		n := min(0xffff, len(rest))
-		final := byte(0)
-		if n == len(rest) {
-			final = 1
-		}
-		out = append(out, final)
-		out = binary.LittleEndian.AppendUint16(out, uint16(n))
-		out = binary.LittleEndian.AppendUint16(out, ^uint16(n))
-		out = append(out, rest[:n]...)
-		if rest = rest[n:]; len(rest) == 0 {
-			break
-		}
-	}
-	out = binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(body))
-	return binary.LittleEndian.AppendUint32(out, uint32(len(body)))
 }

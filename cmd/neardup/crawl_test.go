@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCrawlComesOutAsExpected deduplicates testdata/crawl. testdata/crawl-expected.tsv has
+// each of its documents with the group of pages that a person would call the same, and
+// what becomes of it: new; duplicate, of one of its group; confused, a duplicate of
+// another group; no-page, without a text of its own.
+func TestCrawlComesOutAsExpected(t *testing.T) {
+	const crawl = "../../testdata/crawl"
+	expected, err := os.ReadFile(crawl + "-expected.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, diagnostics bytes.Buffer
+	if code := run(t.Context(), []string{"dedup", crawl}, &streams{strings.NewReader(""), &out, &diagnostics}); code != exitDone {
+		t.Fatalf("exit %d: %s", code, &diagnostics)
+	}
+	type line struct {
+		Key, Verdict string
+		Of           struct{ Key string }
+	}
+	verdicts := make(map[string]line)
+	for lines := json.NewDecoder(&out); lines.More(); {
+		var l line
+		if err := lines.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		verdicts[strings.TrimPrefix(l.Key, filepath.Clean(crawl)+"/")] = l
+	}
+	groups := make(map[string]string)
+	counts := make(map[string]int)
+	for row := range strings.Lines(string(expected)) {
+		if strings.HasPrefix(row, "#") {
+			continue
+		}
+		columns := strings.Split(strings.TrimRight(row, "\n"), "\t")
+		key, group, want := columns[0], columns[1], columns[2]
+		counts[want]++
+		groups[key] = group
+		l, found := verdicts[key]
+		got := l.Verdict
+		switch of := strings.TrimPrefix(l.Of.Key, filepath.Clean(crawl)+"/"); {
+		case !found || got == "skipped":
+			got = "no-page"
+		case got == "duplicate" && groups[of] != group:
+			got = "confused"
+		}
+		if got != want {
+			t.Errorf("%s of %s (%s): %s, want %s: %+v", key, group, columns[3], got, want, l)
+		}
+	}
+	if counts["new"] < 40 || counts["duplicate"] < 20 || counts["confused"] == 0 || counts["no-page"] == 0 {
+		t.Errorf("the crawl has %v", counts)
+	}
+	t.Logf("%v", counts)
+}
