@@ -92,7 +92,7 @@ func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
 		b.keep(b.batch.Delete(b.uint64Key(keyKeyspace, hash), nil))
 		return
 	}
-	value, err := ids.append(b.buffer[:0])
+	value, err := ids.Append(b.buffer[:0])
 	b.buffer = value
 	b.keep(err)
 	b.keep(b.batch.Set(b.uint64Key(keyKeyspace, hash), value, nil))

@@ -96,7 +96,7 @@ func (r *directoryReader) read(chunk, blocks int) error {
 		if err := b.Open(value, nil); err != nil {
 			return err
 		}
-		if b.hasPostings() {
+		if b.HasPostings() {
 			return fmt.Errorf("%w: it has postings", ErrCorrupt)
 		}
 		// One that breaks off has fewer than it says.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // Directories of several chunks, and at the borders of chunks, of fingerprints that
@@ -55,7 +57,7 @@ func TestBrokenDirectory(t *testing.T) {
 	whole := storeDirectory(t, 3, lasts)
 	n := uint64(len(lasts))
 	chunkOf := func(fps []uint64) []byte {
-		chunk, err := AppendBlock(nil, BlockEliasFano, nil, fps)
+		chunk, err := block.Append(nil, block.EliasFano, nil, fps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +98,7 @@ func TestBrokenDirectory(t *testing.T) {
 			s.values[s.chunkKey(0)] = chunk
 		}, n, "chunk 0"},
 		"a Huffman chunk": {func(s *storedTable) {
-			chunk, err := AppendBlock(nil, BlockHuffman, codeOf(lasts), lasts[:directoryChunk])
+			chunk, err := block.Append(nil, block.Huffman, block.NewHuffmanCode(&block.BitHistogram{}), lasts[:directoryChunk])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +106,7 @@ func TestBrokenDirectory(t *testing.T) {
 		}, n, "chunk 0"},
 		"postings": {func(s *storedTable) {
 			last := slices.Clone(s.values[s.chunkKey(2)])
-			last[0] |= withPostings
+			last[0] |= 0x80
 			s.values[s.chunkKey(2)] = last
 		}, n, "postings"},
 	} {
@@ -118,7 +120,7 @@ func TestBrokenDirectory(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, entries := range []uint64{0, n - 1, n*maxBlockLen + maxBlockLen, math.MaxUint64} {
+	for _, entries := range []uint64{0, n - 1, n*block.MaxLen + block.MaxLen, math.MaxUint64} {
 		if _, err := openPackedTable(3, entries, n, newBlockCache(0), whole.get); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%d fingerprints in %d blocks: %v", entries, n, err)
 		}

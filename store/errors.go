@@ -1,6 +1,10 @@
 package store
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/neardup/neardup/store/internal/block"
+)
 
 var (
 	// ErrNotIndex: the directory holds something, but not an index.
@@ -13,7 +17,7 @@ var (
 	ErrLocked = errors.New("index is open elsewhere")
 
 	// ErrCorrupt: bytes in the index do not follow docs/format.md.
-	ErrCorrupt = errors.New("corrupt index")
+	ErrCorrupt = block.ErrCorrupt
 
 	// ErrReadOnly: a write to an index that was opened for reading only.
 	ErrReadOnly = errors.New("index is open for reading only")

@@ -359,13 +359,12 @@ func TestFileThatIsUsedAfterItWasLeft(t *testing.T) {
 	watch.stop(syscall.EIO)
 	watch.leave()
 	calls := map[string]func(){
-		"Stat":        func() { f.Stat() },
-		"ReadAt":      func() { f.ReadAt(make([]byte, 1), 0) },
-		"Prefetch":    func() { f.Prefetch(0, 1) },
-		"Preallocate": func() { f.Preallocate(0, 1) },
-		"Write":       func() { f.Write(make([]byte, 1)) },
-		"Open":        func() { watch.Open("store/1.sst") },
-		"MkdirAll":    func() { watch.MkdirAll("more", 0o755) },
+		"Stat":     func() { f.Stat() },
+		"ReadAt":   func() { f.ReadAt(make([]byte, 1), 0) },
+		"Prefetch": func() { f.Prefetch(0, 1) },
+		"Write":    func() { f.Write(make([]byte, 1)) },
+		"Open":     func() { watch.Open("store/1.sst") },
+		"MkdirAll": func() { watch.MkdirAll("more", 0o755) },
 	}
 	answered := make(chan string, len(calls))
 	for name, call := range calls {

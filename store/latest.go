@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // The reads in this file see the newest commit applied. For an absent key they
@@ -72,7 +74,7 @@ func (s *Store) Record(id uint64) (r Record, found bool, err error) {
 func (s *Store) KeyIDs(hash uint64) (ids IDs, err error) {
 	var key [uint64KeyLen]byte
 	putUint64Key(key[:], keyKeyspace, hash)
-	err = s.get(key[:], func(value []byte) (err error) { ids, err = decodeIDs(value); return err })
+	err = s.get(key[:], func(value []byte) (err error) { ids, err = block.DecodeIDs(value); return err })
 	if err != nil {
 		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
 	}

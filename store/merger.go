@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // postingMerger merges the operands of one posting: the IDs that any of them
@@ -20,7 +22,7 @@ var postingMerger = &pebble.Merger{
 }
 
 type postingValue struct {
-	added, removed idsBuilder
+	added, removed block.IDsBuilder
 }
 
 func (m *postingValue) MergeNewer(value []byte) error { return m.merge(value) }
@@ -31,8 +33,8 @@ func (m *postingValue) merge(operand []byte) error {
 	if err != nil {
 		return err
 	}
-	m.added.add(added)
-	m.removed.add(removed)
+	m.added.Add(added)
+	m.removed.Add(removed)
 	return nil
 }
 
@@ -42,10 +44,13 @@ func (m *postingValue) merge(operand []byte) error {
 // removed values back, when they do (cockroachdb/pebble#6168, v2.1.7); so Batch
 // deletes a posting that it leaves empty, and a reader takes an empty one for none.
 func (m *postingValue) Finish(bool) ([]byte, io.Closer, error) {
-	added, removed := m.added.build(), m.removed.build()
+	added, removed := m.added.Build(), m.removed.Build()
 	value, err := appendChange(nil, added.Without(removed), removed)
 	return value, nil, err
 }
+
+// postingChange is the codec byte of a value that adds and removes, see docs/format.md.
+const postingChange = 0x03
 
 // readPosting applies the live posting of a fingerprint to its packed one.
 func readPosting(live []byte, packed IDs) (IDs, error) {
@@ -60,20 +65,20 @@ func readPosting(live []byte, packed IDs) (IDs, error) {
 // appendChange writes a posting operand: the IDs to add and those to remove.
 func appendChange(dst []byte, added, removed IDs) ([]byte, error) {
 	if removed.Len() == 0 {
-		return added.append(dst)
+		return added.Append(dst)
 	}
-	encoded, err := added.append(nil)
+	encoded, err := added.Append(nil)
 	if err != nil {
 		return nil, err
 	}
-	dst = append(dst, idsChange)
+	dst = append(dst, postingChange)
 	dst = binary.AppendUvarint(dst, uint64(len(encoded)))
-	return removed.append(append(dst, encoded...))
+	return removed.Append(append(dst, encoded...))
 }
 
 func decodeChange(src []byte) (added, removed IDs, err error) {
-	if len(src) == 0 || src[0] != idsChange {
-		added, err = decodeIDs(src)
+	if len(src) == 0 || src[0] != postingChange {
+		added, err = block.DecodeIDs(src)
 		return added, IDs{}, err
 	}
 	length, n := binary.Uvarint(src[1:])
@@ -81,9 +86,9 @@ func decodeChange(src []byte) (added, removed IDs, err error) {
 		return IDs{}, IDs{}, fmt.Errorf("%w: posting change breaks off", ErrCorrupt)
 	}
 	rest := src[1+n:]
-	if added, err = decodeIDs(rest[:length]); err != nil {
+	if added, err = block.DecodeIDs(rest[:length]); err != nil {
 		return IDs{}, IDs{}, err
 	}
-	removed, err = decodeIDs(rest[length:])
+	removed, err = block.DecodeIDs(rest[length:])
 	return added, removed, err
 }

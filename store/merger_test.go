@@ -101,7 +101,7 @@ func TestMergeRefusesDamage(t *testing.T) {
 		if _, err := postingMerger.Merge(nil, []byte(value)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%x: %v", value, err)
 		}
-		m, err := postingMerger.Merge(nil, []byte{idsInline, 1})
+		m, err := postingMerger.Merge(nil, []byte{0x01, 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +112,9 @@ func TestMergeRefusesDamage(t *testing.T) {
 }
 
 func FuzzDecodeChange(f *testing.F) {
-	f.Add([]byte{idsInline, 7, 1})
+	f.Add([]byte{0x01, 7, 1})
 	f.Add(operand{[]uint64{3, 4}, []uint64{9}}.encode(f))
-	f.Add([]byte{idsChange, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1, 1})
+	f.Add([]byte{postingChange, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1, 1})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		added, removed, err := decodeChange(value)
 		if err != nil {
@@ -287,7 +287,7 @@ func TestDamagedPostingIsReported(t *testing.T) {
 	s := openMem(t)
 	var key [tableKeyLen]byte
 	putTableKey(key[:], tableKeyspace, 0, 5)
-	if err := s.db.Set(key[:], []byte{idsInline, 0}, pebble.NoSync); err != nil {
+	if err := s.db.Set(key[:], []byte{0x01, 0}, pebble.NoSync); err != nil {
 		t.Fatal(err)
 	}
 	v, err := s.View()

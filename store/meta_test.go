@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestDamagedMeta(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"newer format", "format", version(Format + 1), ErrVersion, "1 to 3"},
+		{"newer format", "format", version(Format + 1), ErrVersion, fmt.Sprint("1 to ", Format)},
 		{"format 0", "format", version(0), ErrVersion, "0"},
 		{"format breaks off", "format", version(Format)[:10], ErrCorrupt, "10 bytes"},
 		{"other magic", "format", []byte("something else"), ErrNotIndex, "magic"},

@@ -16,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // TestCheckFilesReadsEveryBlock: a wrong byte in any block of a table is told, with the file, also where no
@@ -105,16 +107,16 @@ func TestBitmapThatIsNotValid(t *testing.T) {
 	for id := range uint64(40) {
 		bitmap.Add(3*id + 1)
 	}
-	data, err := IDsOf(bitmap).append(nil)
-	if err != nil || data[0] != idsRoaring {
+	data, err := IDsOf(bitmap).Append(nil)
+	if err != nil || data[0] != 0x02 {
 		t.Fatal(data, err)
 	}
-	if _, err := decodeIDs(data); err != nil {
+	if _, err := block.DecodeIDs(data); err != nil {
 		t.Fatal(err)
 	}
 	last := len(data) - 2 // two bytes an ID
 	data[last], data[last-2] = data[last-2], data[last]
-	if ids, err := decodeIDs(data); !errors.Is(err, ErrCorrupt) {
+	if ids, err := block.DecodeIDs(data); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("%d IDs, %v", ids.Len(), err)
 	}
 }
@@ -223,7 +225,7 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := r.Table(0, BlockOptions{})
+		w, err := r.Table(0, block.Options{})
 		if err == nil {
 			err = errors.Join(w.AddPosting(7, NewIDs(1)), w.Close())
 		}
@@ -303,7 +305,7 @@ func TestSurveyOfPlantedDamage(t *testing.T) {
 		}
 	}
 	overlap := whole.clone() // the third block holds what is in the second as well
-	both, err := AppendBlock(nil, BlockEliasFano, nil, []uint64{whole.lasts[1] - 1, whole.lasts[2]})
+	both, err := block.Append(nil, block.EliasFano, nil, []uint64{whole.lasts[1] - 1, whole.lasts[2]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +318,7 @@ func TestSurveyOfPlantedDamage(t *testing.T) {
 		read    func(*Survey) error
 		says    string
 	}{
-		"a key without documents": {map[string][]byte{string(key[:]): {idsInline}}, keys, "no documents"},
+		"a key without documents": {map[string][]byte{string(key[:]): {0x01}}, keys, "no documents"},
 		"blocks that overlap":     {overlap.values, packed, "the one before ends"},
 		"a directory of too much": {fewer.values, directory, "it lists"},
 	} {
@@ -379,6 +381,8 @@ func TestOpenThatFailsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const run = ".(*lateScheduler).run("
+	before := running(run)
 	_, err = Open("ix", Options{FS: errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpRename && strings.HasSuffix(op.Path, ".dbtmp") {
 			return syscall.ENOENT // any other error stops the store
@@ -389,7 +393,7 @@ func TestOpenThatFailsLate(t *testing.T) {
 		t.Fatal("it opens")
 	}
 	soon(t, "the scheduler", func() struct{} {
-		for runs(".(*lateScheduler).run(") {
+		for running(run) > before {
 			time.Sleep(time.Millisecond)
 		}
 		return struct{}{}

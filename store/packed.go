@@ -7,6 +7,8 @@ import (
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // PackedTable reads the blocks that the last compaction wrote for one table. Their
@@ -24,7 +26,7 @@ type PackedTable struct {
 // openPackedTable reads the directory of a table with as many fingerprints and blocks
 // as meta says. It keeps get.
 func openPackedTable(table int, entries, blocks uint64, cache *blockCache, get getFunc) (*PackedTable, error) {
-	if blocks > entries || entries/maxBlockLen > blocks {
+	if blocks > entries || entries/block.MaxLen > blocks {
 		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", ErrCorrupt, table, entries, blocks)
 	}
 	d, err := loadDirectory(table, blocks, get)
@@ -94,7 +96,7 @@ func (p *PackedTable) open(i int, b *Block, data []byte) error {
 		return err
 	}
 	switch {
-	case b.hasPostings() != (p.table == 0):
+	case b.HasPostings() != (p.table == 0):
 		return fmt.Errorf("%w: postings are for table 0 and no other", ErrCorrupt)
 	case b.Last() != p.Last(i):
 		return fmt.Errorf("%w: it ends with %016x", ErrCorrupt, b.Last())

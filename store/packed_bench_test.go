@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // BenchmarkPackedProbe looks for what is within 3 bits of a query among the
@@ -21,7 +23,7 @@ func BenchmarkPackedProbe(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("fingerprints=%dM", million), func(b *testing.B) {
 			fps := randomFingerprints(million*1_000_000, 1)
-			p := storeTable(b, 1, fps, nil, DefaultBlockBytes).open(b, newBlockCache(4<<30))
+			p := storeTable(b, 1, fps, nil, block.DefaultBytes).open(b, newBlockCache(4<<30))
 			warm(b, p)
 			queries := randomFingerprints(1<<20, 2)
 			random := rand.New(rand.NewPCG(3, 0))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // storedTable is a packed table as it is stored: blocks and directory by their keys.
@@ -50,7 +52,7 @@ func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 	s := &storedTable{table: table, values: map[string][]byte{}, lasts: lasts}
 	for chunk := range slices.Collect(slices.Chunk(lasts, directoryChunk)) {
 		some := lasts[chunk*directoryChunk : min((chunk+1)*directoryChunk, len(lasts))]
-		value, err := AppendBlock(nil, BlockEliasFano, nil, some)
+		value, err := block.Append(nil, block.EliasFano, nil, some)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTable {
 	var lasts []uint64
 	blocks := map[uint64][]byte{}
-	w, err := NewBlockWriter(BlockOptions{Bytes: size, Postings: table == 0}, func(last uint64, data []byte) error {
+	w, err := block.NewWriter(block.Options{Bytes: size, Postings: table == 0}, func(last uint64, data []byte) error {
 		lasts = append(lasts, last)
 		blocks[last] = slices.Clone(data)
 		return nil

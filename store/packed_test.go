@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/neardup/neardup/store/internal/block"
+
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
 // readRange reads the fingerprints of a range across blocks.
@@ -34,23 +38,23 @@ func naiveFind(lasts []uint64, first uint64) int {
 // cache are.
 func TestPackedTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		fps := drawFingerprints(t, 2000)
+		fps := blocktest.Fingerprints(t, 2000)
 		size := rapid.SampledFrom([]int{64, 100, 1024, 32768}).Draw(t, "block bytes")
 		table := rapid.SampledFrom([]int{0, 1, MaxTables - 2}).Draw(t, "table")
 		limit := rapid.SampledFrom([]int64{0, 200, 5000, 1 << 20}).Draw(t, "cache")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0))
-		ids := drawPostings(t, random, len(fps))
+		ids := blocktest.Postings(t, random, len(fps), NewIDs)
 		s := storeTable(t, table, fps, ids, size)
 		p := s.open(t, newBlockCache(limit))
 		if p.Blocks() != len(s.lasts) || p.Entries() != uint64(len(fps)) {
 			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.Entries(), p.Blocks(), len(fps), len(s.lasts))
 		}
 		for range 20 {
-			first, last := drawRange(t, fps)
+			first, last := blocktest.Range(t, fps)
 			if i := p.Find(first); i != naiveFind(s.lasts, first) || i < p.Blocks() && p.Last(i) != s.lasts[i] {
 				t.Fatalf("Find(%016x) = %d, want %d", first, i, naiveFind(s.lasts, first))
 			}
-			want, _ := naiveRange(fps, first, last)
+			want, _ := blocktest.InRange(fps, first, last)
 			if got, err := readRange(p, first, last); err != nil || !slices.Equal(got, want) {
 				t.Fatalf("%016x..%016x: %x, %v, want %x", first, last, got, err, want)
 			}
@@ -75,13 +79,13 @@ func TestPackedTable(t *testing.T) {
 
 func TestPackedBlocksFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		fps := drawFingerprints(t, 500)
+		fps := blocktest.Fingerprints(t, 500)
 		s := storeTable(t, 7, fps, nil, 64)
 		p := s.open(t, newBlockCache(1<<20))
 		it, done := s.pebble(t)
 		defer done()
 		for range 5 {
-			first, _ := drawRange(t, fps)
+			first, _ := blocktest.Range(t, fps)
 			begin := 0
 			if i := naiveFind(s.lasts, first); i > 0 {
 				begin, _ = slices.BinarySearch(fps, s.lasts[i-1])
@@ -139,8 +143,8 @@ func TestBrokenPackedBlocks(t *testing.T) {
 	}
 	withPostings := storeTable(t, 0, fps, ids, 64)
 	const broken = 2
-	block := func(fps ...uint64) []byte {
-		value, err := AppendBlock(nil, BlockEliasFano, nil, fps)
+	blockOf := func(fps ...uint64) []byte {
+		value, err := block.Append(nil, block.EliasFano, nil, fps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,10 +166,10 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			s.values[s.blockKey(broken)] = value[:len(value)-1]
 		}, "bytes"},
 		{"of the next key", whole, set(whole.values[whole.blockKey(broken+1)]), "ends with"},
-		{"more at its beginning", whole, set(block(whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
-		{"Huffman", whole, set([]byte{byte(BlockHuffman), 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), ""},
+		{"more at its beginning", whole, set(blockOf(whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
+		{"Huffman", whole, set([]byte{byte(block.Huffman), 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), ""},
 		{"postings", whole, set(withPostings.values[withPostings.blockKey(broken)]), "postings"},
-		{"no postings", withPostings, set(block(withPostings.lasts[broken])), "postings"},
+		{"no postings", withPostings, set(blockOf(withPostings.lasts[broken])), "postings"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.from.clone()
@@ -222,7 +226,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
 		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
 		"a fingerprint less": func(s *storedTable) {
-			value, err := AppendBlock(nil, BlockEliasFano, nil, []uint64{s.lasts[3]})
+			value, err := block.Append(nil, block.EliasFano, nil, []uint64{s.lasts[3]})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,7 +71,7 @@ func (m *postingMerge) packed(v *View, first uint64) error {
 
 func (m *postingMerge) block(b *Block, first uint64) error {
 	m.fps = b.AppendTo(m.fps[:0])
-	postings, err := b.postings()
+	postings, err := b.Postings()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (m *postingMerge) block(b *Block, first uint64) error {
 		if err := m.liveUpTo(fp, false); err != nil {
 			return err
 		}
-		ids, err := postings.ids(i)
+		ids, err := postings.IDs(i)
 		if err != nil {
 			return fmt.Errorf("packed posting of %016x: %w", fp, err)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // TestPostingsOfBothParts takes postings out of a store where some fingerprints are
@@ -29,7 +31,7 @@ func TestPostingsOfBothParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := r.Table(0, BlockOptions{})
+	w, err := r.Table(0, block.Options{})
 	for _, fp := range slices.Sorted(maps.Keys(model)) {
 		if err == nil {
 			err = w.AddPosting(fp, NewIDs(slices.Clone(model[fp])...))

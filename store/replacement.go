@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // incomingDir is where a Replacement gathers its files, within the index.
@@ -101,7 +103,7 @@ func (r *Replacement) DeleteRecord(id uint64) error {
 func (r *Replacement) AddKey(hash uint64, ids IDs) (err error) {
 	var key [uint64KeyLen]byte
 	putUint64Key(key[:], keyKeyspace, hash)
-	if r.keys.value, err = ids.append(r.keys.value[:0]); err != nil {
+	if r.keys.value, err = ids.Append(r.keys.value[:0]); err != nil {
 		return err
 	}
 	return r.keys.set(key[:], r.keys.value)
@@ -117,7 +119,7 @@ func (r *Replacement) AddFilterChunk(table, chunk int, data []byte) error {
 
 // TableWriter packs the entries of one table.
 type TableWriter struct {
-	*BlockWriter
+	*block.Writer
 	r         *Replacement
 	table     int
 	blocks    entries
@@ -128,11 +130,11 @@ type TableWriter struct {
 
 // Table returns a writer for a table: for table 0, which has the postings, by
 // AddPosting, for the others by Add. Close must be called.
-func (r *Replacement) Table(table int, opts BlockOptions) (*TableWriter, error) {
+func (r *Replacement) Table(table int, opts block.Options) (*TableWriter, error) {
 	w := &TableWriter{r: r, table: table, blocks: r.newPackedEntries(), directory: r.newPackedEntries()}
 	opts.Postings = table == 0
 	var err error
-	w.BlockWriter, err = NewBlockWriter(opts, w.emit)
+	w.Writer, err = block.NewWriter(opts, w.emit)
 	return w, err
 }
 
@@ -156,7 +158,7 @@ func (w *TableWriter) flushDirectory() error {
 	}
 	var key [chunkKeyLen]byte
 	putChunkKey(key[:], directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk))
-	chunk, err := AppendBlock(nil, BlockEliasFano, nil, w.lasts)
+	chunk, err := block.Append(nil, block.EliasFano, nil, w.lasts)
 	if err != nil {
 		return err
 	}
@@ -170,7 +172,7 @@ func (w *TableWriter) Close() error {
 	if err == nil {
 		err = w.flushDirectory()
 	}
-	w.info.Entries = w.entries
+	w.info.Entries = w.Entries()
 	w.r.mu.Lock()
 	w.r.tables[w.table] = w.info
 	w.r.mu.Unlock()

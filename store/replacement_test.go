@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // TestReplacementDeletesRecords: of the records on Pebble's lowest level those go that
@@ -40,7 +42,7 @@ func TestReplacementDeletesRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, 6)
-	w, err := r.Table(0, BlockOptions{})
+	w, err := r.Table(0, block.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // numbers scans a keyspace whose keys are a number of 8 bytes.
@@ -47,8 +49,8 @@ func (s *Survey) Records(yield func(DocumentRecord) bool) error {
 // Keys yields the hash of every key with the documents that have it, by hash.
 func (s *Survey) Keys(yield func(hash uint64, ids IDs) bool) error {
 	return s.numbers(keyKeyspace, func(hash uint64, key, value []byte) bool {
-		ids, err := decodeIDs(value)
-		if err == nil && ids.empty() {
+		ids, err := block.DecodeIDs(value)
+		if err == nil && ids.Empty() {
 			err = fmt.Errorf("%w: no documents", ErrCorrupt)
 		}
 		if err != nil {
@@ -112,7 +114,7 @@ func (s *Survey) checkBlock(b *Block, table int, key, value, before []byte) erro
 		return err
 	}
 	switch last := binary.BigEndian.Uint64(key[3:]); {
-	case b.hasPostings() != (table == 0):
+	case b.HasPostings() != (table == 0):
 		return fmt.Errorf("%w: postings are for table 0 and no other", ErrCorrupt)
 	case b.Last() != last:
 		return fmt.Errorf("%w: the block ends with %016x", ErrCorrupt, b.Last())
@@ -151,10 +153,10 @@ func (s *Survey) PackedPostings(yield func(stored uint64, ids IDs) bool) (Packed
 	var fps []uint64
 	return s.Packed(0, func(b *Block) bool {
 		fps = b.AppendTo(fps[:0])
-		postings, err := b.postings()
+		postings, err := b.Postings()
 		for i := 0; err == nil && i < len(fps); i++ {
 			var ids IDs
-			if ids, err = postings.ids(i); err == nil && !yield(fps[i], ids) {
+			if ids, err = postings.IDs(i); err == nil && !yield(fps[i], ids) {
 				return false
 			}
 		}
@@ -216,8 +218,8 @@ func directoryChunkOf(key, value []byte) ([]uint64, error) {
 	if err := b.Verify(); err != nil {
 		return nil, err
 	}
-	if b.hasPostings() || b.Len() > directoryChunk {
-		return nil, fmt.Errorf("%w: %d blocks, postings %v", ErrCorrupt, b.Len(), b.hasPostings())
+	if b.HasPostings() || b.Len() > directoryChunk {
+		return nil, fmt.Errorf("%w: %d blocks, postings %v", ErrCorrupt, b.Len(), b.HasPostings())
 	}
 	return b.AppendTo(nil), nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // View reads the store as it was at one moment. It must be closed, and keeps
@@ -173,7 +175,7 @@ func (v *View) KeyIDs(hash uint64) (IDs, error) {
 	if err != nil || !found {
 		return IDs{}, err
 	}
-	ids, err := decodeIDs(value)
+	ids, err := block.DecodeIDs(value)
 	if err != nil {
 		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
 	}

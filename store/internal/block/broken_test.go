@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ func TestBrokenBlocks(t *testing.T) {
 	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x4000000000000000}
 	postings := []IDs{NewIDs(5), NewIDs(6, 9, 1000), NewIDs(12)}
 	code := codeOf(fps)
-	write := func(codec BlockCodec, with bool) (block []byte) {
-		w, err := NewBlockWriter(BlockOptions{Codec: codec, Code: code, Postings: with}, func(_ uint64, data []byte) error {
+	write := func(codec Codec, with bool) (block []byte) {
+		w, err := NewWriter(Options{Codec: codec, Code: code, Postings: with}, func(_ uint64, data []byte) error {
 			block = slices.Clone(data)
 			return nil
 		})
@@ -37,7 +37,7 @@ func TestBrokenBlocks(t *testing.T) {
 	cut := func(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
 	more := func(b []byte) []byte { return append(b, 0) }
 
-	elias, huffman := write(BlockEliasFano, false), write(BlockHuffman, false)
+	elias, huffman := write(EliasFano, false), write(Huffman, false)
 	slots := len(elias) // where the postings begin
 	for _, test := range []struct {
 		name   string
@@ -64,16 +64,16 @@ func TestBrokenBlocks(t *testing.T) {
 		{"huffman, no fingerprints", huffman, set(1, 0, 0), false},
 		{"huffman, more fingerprints than the stream has", huffman, set(1, 0xff, 0xff), true},
 		{"huffman, fingerprints that descend", huffman, set(len(huffman)-8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), true},
-		{"postings, none", write(BlockEliasFano, true), func(b []byte) []byte { return b[:slots] }, true},
-		{"postings, slots too wide", write(BlockEliasFano, true), set(slots, 58), true},
-		{"postings, low too large", write(BlockEliasFano, true), set(slots+1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), true},
-		{"postings, ID 0", write(BlockEliasFano, true), set(slots+1, 0), true},
-		{"postings, more lists than fingerprints", write(BlockEliasFano, true), set(slots+2, 4), true},
-		{"postings, a list less", write(BlockEliasFano, true), set(slots+2, 0), true},
-		{"postings, a list more", write(BlockEliasFano, true), set(slots+2, 2), true},
-		{"postings, ends too wide", write(BlockEliasFano, true), set(slots+3, 58), true},
-		{"postings, the list cut off", write(BlockEliasFano, true), cut(1), true},
-		{"postings, a byte behind the list", write(BlockEliasFano, true), more, true},
+		{"postings, none", write(EliasFano, true), func(b []byte) []byte { return b[:slots] }, true},
+		{"postings, slots too wide", write(EliasFano, true), set(slots, 58), true},
+		{"postings, low too large", write(EliasFano, true), set(slots+1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), true},
+		{"postings, ID 0", write(EliasFano, true), set(slots+1, 0), true},
+		{"postings, more lists than fingerprints", write(EliasFano, true), set(slots+2, 4), true},
+		{"postings, a list less", write(EliasFano, true), set(slots+2, 0), true},
+		{"postings, a list more", write(EliasFano, true), set(slots+2, 2), true},
+		{"postings, ends too wide", write(EliasFano, true), set(slots+3, 58), true},
+		{"postings, the list cut off", write(EliasFano, true), cut(1), true},
+		{"postings, a byte behind the list", write(EliasFano, true), more, true},
 	} {
 		var b Block
 		err := b.Open(slices.Clip(test.change(slices.Clone(test.block))), code)
@@ -87,7 +87,7 @@ func TestBrokenBlocks(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
-	both := write(BlockEliasFano, true)
+	both := write(EliasFano, true)
 	for n := range both {
 		var b Block
 		err := b.Open(slices.Clip(slices.Clone(both[:n])), code)
@@ -99,7 +99,7 @@ func TestBrokenBlocks(t *testing.T) {
 		}
 	}
 	postings = []IDs{NewIDs(5, 6), NewIDs(7, 9), NewIDs(12)}
-	twice := set(slots+4, 2|2<<2)(write(BlockEliasFano, true)) // the same list for two fingerprints
+	twice := set(slots+4, 2|2<<2)(write(EliasFano, true)) // the same list for two fingerprints
 	var b Block
 	if err := errors.Join(b.Open(twice, code), b.Verify()); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a list of two fingerprints: %v", err)

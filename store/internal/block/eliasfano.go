@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"encoding/binary"
@@ -19,9 +19,9 @@ const (
 	// What is behind the unary part is at least this long, so that its last word
 	// can be loaded whole.
 	eliasFanoMinLows = 7
-	// maxBlockLen is the number of fingerprints of a block: count and zeros have
+	// MaxLen is the number of fingerprints of a block: count and zeros have
 	// two bytes each, and there are at most 2 zeros a fingerprint and 128 more.
-	maxBlockLen = 32000
+	MaxLen = 32000
 )
 
 // lowWidth is floor(log2(span/n)) in 1..57. That width makes the block smallest
@@ -50,7 +50,7 @@ func appendEliasFano(dst []byte, fps []uint64, flags byte) []byte {
 	width := lowWidth(len(fps), first, last)
 	bucket := first >> width
 	zeros := last>>width - bucket
-	dst = append(dst, byte(BlockEliasFano)|flags, byte(width))
+	dst = append(dst, byte(EliasFano)|flags, byte(width))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(fps)))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(zeros))
 	var eight [8]byte

@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"encoding/binary"
@@ -27,7 +27,7 @@ func (c *HuffmanCode) stepBits(previous, next uint64) int {
 
 // appendHuffman appends the block's fingerprints: at least one, strictly ascending.
 func appendHuffman(dst []byte, code *HuffmanCode, fps []uint64, flags byte) ([]byte, error) {
-	dst = append(dst, byte(BlockHuffman)|flags)
+	dst = append(dst, byte(Huffman)|flags)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(fps)))
 	size := len(dst)
 	dst = append(dst, 0, 0)
@@ -46,7 +46,7 @@ func appendHuffman(dst []byte, code *HuffmanCode, fps []uint64, flags byte) ([]b
 	dst = w.finish()
 	stream := len(dst) - size - 2
 	if stream > math.MaxUint16 {
-		return dst, fmt.Errorf("%w: %d of them take %d bytes, not up to %d", errBlockContent, len(fps), stream, math.MaxUint16)
+		return dst, fmt.Errorf("%w: %d of them take %d bytes, not up to %d", errContent, len(fps), stream, math.MaxUint16)
 	}
 	binary.LittleEndian.PutUint16(dst[size:], uint16(stream))
 	return binary.LittleEndian.AppendUint64(dst, fps[0]), nil

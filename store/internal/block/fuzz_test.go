@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
 var fuzzCode = codeOf(sparseValues(1000, benchDensity, 5))
@@ -23,7 +25,7 @@ func addBlockSeeds(f *testing.F) {
 	} {
 		for _, codec := range codecs {
 			for _, postings := range []bool{false, true} {
-				w, err := NewBlockWriter(BlockOptions{Codec: codec, Code: fuzzCode, Postings: postings}, func(_ uint64, data []byte) error {
+				w, err := NewWriter(Options{Codec: codec, Code: fuzzCode, Postings: postings}, func(_ uint64, data []byte) error {
 					f.Add(slices.Clone(data), fps[0], fps[len(fps)/2])
 					return nil
 				})
@@ -72,13 +74,13 @@ func FuzzBlock(f *testing.F) {
 			if fp := b.At(i); verified == nil && fp != fps[i] {
 				t.Fatalf("fingerprint %d: %016x, want %016x", i, fp, fps[i])
 			}
-			if _, err := b.Posting(i); verified == nil && err != nil && b.hasPostings() {
+			if _, err := b.Posting(i); verified == nil && err != nil && b.HasPostings() {
 				t.Fatal(err)
 			}
 		}
 		for _, r := range [][2]uint64{{first, last}, {last, first}, {0, last}, {first, math.MaxUint64}, {b.First(), b.Last()}} {
 			got, at := b.AppendRange(nil, r[0], r[1])
-			if want, wantAt := naiveRange(fps, r[0], r[1]); verified == nil && (!slices.Equal(got, want) || len(want) > 0 && at != wantAt) {
+			if want, wantAt := blocktest.InRange(fps, r[0], r[1]); verified == nil && (!slices.Equal(got, want) || len(want) > 0 && at != wantAt) {
 				t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", r[0], r[1], got, at, want, wantAt)
 			}
 			lows, from, to, _ := b.Lows(r[0], r[1])

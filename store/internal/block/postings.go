@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"encoding/binary"
@@ -12,9 +12,9 @@ import (
 // slot is that document's ID less the smallest such ID of the block; the
 // highest values of a slot name the lists of the fingerprints that have several.
 
-// maxBlockID is the largest ID that a block can hold, so that a slot is read
+// maxID is the largest ID that a block can hold, so that a slot is read
 // with one load.
-const maxBlockID = 1<<(maxPacked-1) - 1
+const maxID = 1<<(maxPacked-1) - 1
 
 // postingShape is what the size of the postings of a block depends on.
 type postingShape struct {
@@ -25,7 +25,7 @@ type postingShape struct {
 }
 
 // with returns the shape with one more posting.
-func (s postingShape) with(p blockPosting) postingShape {
+func (s postingShape) with(p posting) postingShape {
 	if p.single == 0 {
 		s.lists++
 		s.listBytes += len(p.list)
@@ -57,8 +57,8 @@ func (s *postingShape) size() int {
 
 func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// blockPosting is a posting on its way into a block.
-type blockPosting struct {
+// posting is a posting on its way into a block.
+type posting struct {
 	single uint64 // the only ID, or 0
 	list   []byte // else the encoded IDs
 }
@@ -66,35 +66,35 @@ type blockPosting struct {
 var (
 	errNoPostings     = errors.New("block has no postings")
 	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit", ErrCorrupt)
-	errBlockPosting   = errors.New("posting does not fit in a block")
+	errPosting        = errors.New("posting does not fit in a block")
 )
 
-func errBlockID(id uint64) error {
-	return fmt.Errorf("%w: ID %d is not in 1..%d", errBlockPosting, id, uint64(maxBlockID))
+func errID(id uint64) error {
+	return fmt.Errorf("%w: ID %d is not in 1..%d", errPosting, id, uint64(maxID))
 }
 
-func newBlockPosting(ids IDs) (blockPosting, error) {
+func newPosting(ids IDs) (posting, error) {
 	ids = ids.shrunk()
 	var first uint64
 	switch {
 	case ids.bitmap != nil:
 		first = ids.bitmap.Minimum()
 	case len(ids.inline) == 0:
-		return blockPosting{}, fmt.Errorf("%w: it is empty", errBlockPosting)
+		return posting{}, fmt.Errorf("%w: it is empty", errPosting)
 	default:
 		first = ids.inline[0]
 	}
-	if first == 0 || first > maxBlockID {
-		return blockPosting{}, errBlockID(first)
+	if first == 0 || first > maxID {
+		return posting{}, errID(first)
 	}
 	if ids.bitmap == nil && len(ids.inline) == 1 {
-		return blockPosting{single: first}, nil
+		return posting{single: first}, nil
 	}
-	list, err := ids.append(nil)
-	return blockPosting{list: list}, err
+	list, err := ids.Append(nil)
+	return posting{list: list}, err
 }
 
-func appendPostings(dst []byte, postings []blockPosting) []byte {
+func appendPostings(dst []byte, postings []posting) []byte {
 	var s postingShape
 	for _, p := range postings {
 		s = s.with(p)
@@ -135,8 +135,8 @@ func appendPostings(dst []byte, postings []blockPosting) []byte {
 	return dst
 }
 
-// blockPostings are the parts of the postings of a block.
-type blockPostings struct {
+// Postings are the parts of the postings of a block.
+type Postings struct {
 	n        int
 	width    uint   // of a slot
 	low      uint64 // what a slot's ID counts from
@@ -148,8 +148,8 @@ type blockPostings struct {
 }
 
 // postings finds the parts and checks their lengths.
-func (b *Block) postings() (p blockPostings, err error) {
-	if !b.hasPostings() {
+func (b *Block) Postings() (p Postings, err error) {
+	if !b.HasPostings() {
 		return p, errNoPostings
 	}
 	src := b.data[b.end:]
@@ -159,7 +159,7 @@ func (b *Block) postings() (p blockPostings, err error) {
 	p.n, p.width = b.n, uint(src[0])
 	var low, lists int // their bytes
 	p.low, low = binary.Uvarint(src[1:])
-	if low <= 0 || p.low > maxBlockID {
+	if low <= 0 || p.low > maxID {
 		return p, errBrokenPostings
 	}
 	p.lists, lists = binary.Uvarint(src[1+low:])
@@ -186,7 +186,7 @@ func (b *Block) postings() (p blockPostings, err error) {
 }
 
 // at returns the only ID of posting i, or else the number of its list.
-func (p *blockPostings) at(i int) (single, list uint64, isList bool) {
+func (p *Postings) at(i int) (single, list uint64, isList bool) {
 	slot := uint64(0)
 	if p.width > 0 {
 		slot = packedField(p.slots, i, p.width)
@@ -198,7 +198,7 @@ func (p *blockPostings) at(i int) (single, list uint64, isList bool) {
 }
 
 // list returns list i, encoded.
-func (p *blockPostings) list(i uint64) ([]byte, error) {
+func (p *Postings) list(i uint64) ([]byte, error) {
 	begin, end := uint64(0), packedField(p.ends, int(i), p.endWidth)
 	if i > 0 {
 		begin = packedField(p.ends, int(i)-1, p.endWidth)
@@ -212,14 +212,14 @@ func (p *blockPostings) list(i uint64) ([]byte, error) {
 // Posting returns the documents of the fingerprint at position i, 0 to Len()-1.
 // Only blocks of table 0 have postings. It decodes no other posting.
 func (b *Block) Posting(i int) (IDs, error) {
-	p, err := b.postings()
+	p, err := b.Postings()
 	if err != nil {
 		return IDs{}, err
 	}
-	return p.ids(i)
+	return p.IDs(i)
 }
 
-func (p *blockPostings) ids(i int) (IDs, error) {
+func (p *Postings) IDs(i int) (IDs, error) {
 	single, list, isList := p.at(i)
 	if !isList && single == 0 {
 		return IDs{}, fmt.Errorf("%w: posting %d of a block has ID 0", ErrCorrupt, i)
@@ -231,13 +231,13 @@ func (p *blockPostings) ids(i int) (IDs, error) {
 	if err != nil {
 		return IDs{}, err
 	}
-	return decodeIDs(encoded)
+	return DecodeIDs(encoded)
 }
 
 // verifyPostings also sees to it that each list belongs to one fingerprint, and
 // that nothing is behind the last one.
 func (b *Block) verifyPostings() error {
-	p, err := b.postings()
+	p, err := b.Postings()
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (b *Block) verifyPostings() error {
 		if err != nil {
 			return err
 		}
-		ids, err := decodeIDs(encoded)
+		ids, err := DecodeIDs(encoded)
 		if err != nil {
 			return fmt.Errorf("posting %d of a block: %w", i, err)
 		}

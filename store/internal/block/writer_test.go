@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"math/rand/v2"
@@ -6,26 +6,28 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
 func TestBlockWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		fps := drawFingerprints(t, 3000)
-		opts := BlockOptions{
-			Codec:    rapid.SampledFrom([]BlockCodec{BlockHuffman, BlockEliasFano}).Draw(t, "codec"),
+		fps := blocktest.Fingerprints(t, 3000)
+		opts := Options{
+			Codec:    rapid.SampledFrom([]Codec{Huffman, EliasFano}).Draw(t, "codec"),
 			Code:     codeOf(fps),
 			Bytes:    rapid.SampledFrom([]int{0, 64, 100, 512, 4096, 32768}).Draw(t, "bytes"),
 			Postings: rapid.Bool().Draw(t, "postings"),
 		}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0))
-		ids := drawPostings(t, random, len(fps))
+		ids := blocktest.Postings(t, random, len(fps), NewIDs)
 		limit := opts.Bytes
 		if limit == 0 {
-			limit = DefaultBlockBytes
+			limit = DefaultBytes
 		}
 		var got []uint64
 		previous := 0 // bytes of the last block
-		w, err := NewBlockWriter(opts, func(last uint64, data []byte) error {
+		w, err := NewWriter(opts, func(last uint64, data []byte) error {
 			b := openBlock(t, data, opts.Code)
 			if err := b.Verify(); err != nil {
 				t.Fatal(err)
@@ -70,29 +72,10 @@ func TestBlockWriter(t *testing.T) {
 	})
 }
 
-// drawPostings gives postings as they are (one ID) and others: few, many, large IDs.
-func drawPostings(t *rapid.T, random *rand.Rand, n int) []IDs {
-	several := rapid.SampledFrom([]int{0, 1, 10, 100}).Draw(t, "% several")
-	most := rapid.SampledFrom([]uint64{1, 300, 1e8, maxBlockID}).Draw(t, "largest ID")
-	postings := make([]IDs, n)
-	for i := range postings {
-		count := 1
-		if random.IntN(100) < several {
-			count = 2 + random.IntN(60)
-		}
-		ids := make([]uint64, count)
-		for j := range ids {
-			ids[j] = 1 + random.Uint64N(most)
-		}
-		postings[i] = NewIDs(ids...)
-	}
-	return postings
-}
-
 // The size that the writer reckons with is the size of the block.
 func TestBlockSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		fps := drawFingerprints(t, 600)
+		fps := blocktest.Fingerprints(t, 600)
 		code := codeOf(fps)
 		if got := len(appendEliasFano(nil, fps, 0)); got != eliasFanoSize(len(fps), fps[0], fps[len(fps)-1]) {
 			t.Fatalf("Elias-Fano: %d bytes, reckoned %d", got, eliasFanoSize(len(fps), fps[0], fps[len(fps)-1]))
@@ -106,10 +89,10 @@ func TestBlockSizes(t *testing.T) {
 			t.Fatalf("Huffman: %d bytes, reckoned %d, %v", len(data), huffmanSize(stream), err)
 		}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0))
-		var postings []blockPosting
+		var postings []posting
 		var shape postingShape
-		for _, ids := range drawPostings(t, random, len(fps)) {
-			p, err := newBlockPosting(ids)
+		for _, ids := range blocktest.Postings(t, random, len(fps), NewIDs) {
+			p, err := newPosting(ids)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ func drawIDs(t *rapid.T, label string) []uint64 {
 }
 
 func encodeIDs(t interface{ Fatal(...any) }, ids IDs) []byte {
-	encoded, err := ids.append(nil)
+	encoded, err := ids.Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestIDs(t *testing.T) {
 		if inline := encoded[0] == idsInline; inline != (len(a) <= maxInline) {
 			t.Fatalf("%d IDs have codec %d", len(a), encoded[0])
 		}
-		decoded, err := decodeIDs(encoded)
+		decoded, err := DecodeIDs(encoded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestIDsAreRefused(t *testing.T) {
 		"bitmap with ID 0":     "\x02" + string(holdsZero),
 		"bytes after a bitmap": "\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 	} {
-		if ids, err := decodeIDs([]byte(value)); !errors.Is(err, ErrCorrupt) {
+		if ids, err := DecodeIDs([]byte(value)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v, %v", what, ids, err)
 		}
 	}
@@ -140,7 +140,7 @@ func FuzzDecodeIDs(f *testing.F) {
 	f.Add(encodeIDs(f, NewIDs(many...)))
 	f.Add(encodeIDs(f, NewIDs(append(many, 1<<40, 1<<63)...)))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		ids, err := decodeIDs(value)
+		ids, err := DecodeIDs(value)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func FuzzDecodeIDs(f *testing.F) {
 		if len(list) != ids.Len() || slices.Contains(list, 0) || !slices.IsSorted(list) {
 			t.Fatalf("%x is %v", value, list)
 		}
-		again, err := decodeIDs(encodeIDs(t, ids))
+		again, err := DecodeIDs(encodeIDs(t, ids))
 		if err != nil || !slices.Equal(slices.Collect(again.All()), list) {
 			t.Fatalf("%v reads back as %v, %v", list, again, err)
 		}
@@ -171,7 +171,7 @@ func BenchmarkDecodeIDs(b *testing.B) {
 			encoded := encodeIDs(b, NewIDs(ids...))
 			b.ReportMetric(float64(len(encoded))/float64(n), "bytes/id")
 			for b.Loop() {
-				if _, err := decodeIDs(encoded); err != nil {
+				if _, err := DecodeIDs(encoded); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"encoding/hex"
@@ -29,9 +29,9 @@ func TestBlockGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&out, "code\n%s", hex.Dump(marshalled))
-	for _, codec := range []BlockCodec{BlockHuffman, BlockEliasFano} {
+	for _, codec := range []Codec{Huffman, EliasFano} {
 		for _, with := range []bool{false, true} {
-			w, err := NewBlockWriter(BlockOptions{Codec: codec, Code: code, Postings: with}, func(_ uint64, data []byte) error {
+			w, err := NewWriter(Options{Codec: codec, Code: code, Postings: with}, func(_ uint64, data []byte) error {
 				fmt.Fprintf(&out, "codec %d, postings %v\n%s", codec, with, hex.Dump(data))
 				return nil
 			})

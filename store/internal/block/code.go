@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ const (
 	huffmanCodeBytes = 64 / 2
 )
 
-// HuffmanCode is the code of a table's blocks of codec BlockHuffman: a codeword
+// HuffmanCode is the code of a table's blocks of codec Huffman: a codeword
 // for each position 0..63 of the highest bit in which a fingerprint differs from
 // the one before. It is not changed once it is made, so it may be shared.
 type HuffmanCode struct {

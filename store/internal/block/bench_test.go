@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"fmt"
@@ -51,11 +51,11 @@ func codeOf(fps []uint64) *HuffmanCode {
 	return NewHuffmanCode(&h)
 }
 
-func packTable(b *testing.B, codec BlockCodec, size int, fps []uint64) packedTable {
+func packTable(b *testing.B, codec Codec, size int, fps []uint64) packedTable {
 	t := packedTable{code: codeOf(fps)}
 	rest := fps
 	var arena []byte // so that the blocks lie side by side
-	w, err := NewBlockWriter(BlockOptions{Codec: codec, Code: t.code, Bytes: size}, func(last uint64, data []byte) error {
+	w, err := NewWriter(Options{Codec: codec, Code: t.code, Bytes: size}, func(last uint64, data []byte) error {
 		n, _ := slices.BinarySearch(rest, last)
 		t.plain = append(t.plain, rest[:n+1])
 		rest = rest[n+1:]
@@ -121,10 +121,10 @@ const benchDistance = 3
 // fingerprints found, and of those looked at.
 var probeWays = []struct {
 	name  string
-	codec BlockCodec
+	codec Codec
 	probe func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int)
 }{
-	{"eliasfano-lows", BlockEliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+	{"eliasfano-lows", EliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
 		var b Block
 		if b.Open(t.blocks[p.block], nil) != nil {
 			panic("open")
@@ -138,8 +138,8 @@ var probeWays = []struct {
 		}
 		return found, to - from
 	}},
-	{"eliasfano-append", BlockEliasFano, probeAppend},
-	{"eliasfano-callback", BlockEliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+	{"eliasfano-append", EliasFano, probeAppend},
+	{"eliasfano-callback", EliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
 		var b Block
 		if b.Open(t.blocks[p.block], nil) != nil {
 			panic("open")
@@ -153,8 +153,8 @@ var probeWays = []struct {
 		})
 		return found, seen
 	}},
-	{"huffman-append", BlockHuffman, probeAppend},
-	{"plain", BlockEliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+	{"huffman-append", Huffman, probeAppend},
+	{"plain", EliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
 		fps := t.plain[p.block]
 		at, _ := slices.BinarySearch(fps, p.first)
 		for ; at < len(fps) && fps[at] <= p.last; at++ {
@@ -196,7 +196,7 @@ func eachLow(b *Block, first, last uint64, yield func(i int, low, mask uint64) b
 func BenchmarkBlockProbe(b *testing.B) {
 	const run = 256
 	for _, size := range []int{512, 1024, 2048, 4096} {
-		tables := map[BlockCodec]packedTable{}
+		tables := map[Codec]packedTable{}
 		for _, codec := range codecs {
 			tables[codec] = packTable(b, codec, size, benchFingerprints())
 		}
@@ -240,7 +240,7 @@ func BenchmarkBlockProbe(b *testing.B) {
 func BenchmarkBlockDecode(b *testing.B) {
 	for name, codec := range codecs {
 		b.Run(name, func(b *testing.B) {
-			t := packTable(b, codec, DefaultBlockBytes, benchFingerprints())
+			t := packTable(b, codec, DefaultBytes, benchFingerprints())
 			var fps []uint64
 			var perFingerprint []float64
 			at := 0
@@ -274,7 +274,7 @@ func BenchmarkBlockWrite(b *testing.B) {
 					ids[i] = NewIDs(1 + random.Uint64N(benchDensity))
 				}
 				for b.Loop() {
-					w, err := NewBlockWriter(BlockOptions{Codec: codec, Code: code, Postings: postings}, func(uint64, []byte) error { return nil })
+					w, err := NewWriter(Options{Codec: codec, Code: code, Postings: postings}, func(uint64, []byte) error { return nil })
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -302,7 +302,7 @@ func BenchmarkBlockWrite(b *testing.B) {
 func BenchmarkBlockPosting(b *testing.B) {
 	random := rand.New(rand.NewPCG(3, 0))
 	var block Block
-	w, err := NewBlockWriter(BlockOptions{Postings: true}, func(_ uint64, data []byte) error {
+	w, err := NewWriter(Options{Postings: true}, func(_ uint64, data []byte) error {
 		if block.data == nil {
 			return block.Open(slices.Clone(data), nil)
 		}

@@ -1,4 +1,4 @@
-package store
+package block
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 const (
 	idsInline  = 0x01
 	idsRoaring = 0x02
-	idsChange  = 0x03
 )
 
 // maxInline is the number of IDs above which a list is written as a bitmap.
@@ -48,7 +47,7 @@ func (s IDs) Len() int {
 }
 
 // empty is Len() == 0 without counting.
-func (s IDs) empty() bool {
+func (s IDs) Empty() bool {
 	if s.bitmap != nil {
 		return s.bitmap.IsEmpty()
 	}
@@ -126,29 +125,29 @@ func (s IDs) Iterator() func() (uint64, bool) {
 
 // With returns the set with id added.
 func (s IDs) With(id uint64) IDs {
-	var b idsBuilder
-	b.add(s)
+	var b IDsBuilder
+	b.Add(s)
 	b.list = append(b.list, id)
-	return b.build()
+	return b.Build()
 }
 
 // Union returns the IDs of both sets.
 func (s IDs) Union(other IDs) IDs {
-	if s.empty() {
+	if s.Empty() {
 		return other
 	}
-	if other.empty() {
+	if other.Empty() {
 		return s
 	}
-	var b idsBuilder
-	b.add(s)
-	b.add(other)
-	return b.build()
+	var b IDsBuilder
+	b.Add(s)
+	b.Add(other)
+	return b.Build()
 }
 
 // Without returns the set less the IDs of other.
 func (s IDs) Without(other IDs) IDs {
-	if other.empty() {
+	if other.Empty() {
 		return s
 	}
 	if s.bitmap != nil && other.bitmap != nil {
@@ -183,7 +182,7 @@ func (s IDs) shrunk() IDs {
 	return s
 }
 
-func (s IDs) append(dst []byte) ([]byte, error) {
+func (s IDs) Append(dst []byte) ([]byte, error) {
 	s = s.shrunk()
 	if s.bitmap == nil {
 		dst = append(dst, idsInline)
@@ -202,8 +201,8 @@ func (s IDs) append(dst []byte) ([]byte, error) {
 	return append(append(dst, idsRoaring), encoded...), nil
 }
 
-// decodeIDs reads what append wrote. The result does not refer to src.
-func decodeIDs(src []byte) (IDs, error) {
+// DecodeIDs reads what append wrote. The result does not refer to src.
+func DecodeIDs(src []byte) (IDs, error) {
 	if len(src) == 0 {
 		return IDs{}, fmt.Errorf("%w: empty ID list", ErrCorrupt)
 	}
@@ -248,13 +247,13 @@ func decodeRoaring(src []byte) (IDs, error) {
 	return IDs{bitmap: bitmap}, nil
 }
 
-// idsBuilder gathers IDs in any order.
-type idsBuilder struct {
+// IDsBuilder gathers IDs in any order.
+type IDsBuilder struct {
 	list   []uint64
 	bitmap *roaring64.Bitmap
 }
 
-func (b *idsBuilder) add(s IDs) {
+func (b *IDsBuilder) Add(s IDs) {
 	switch {
 	case s.bitmap == nil:
 		b.list = append(b.list, s.inline...)
@@ -265,7 +264,7 @@ func (b *idsBuilder) add(s IDs) {
 	}
 }
 
-func (b *idsBuilder) build() IDs {
+func (b *IDsBuilder) Build() IDs {
 	if b.bitmap == nil {
 		return NewIDs(b.list...).shrunk()
 	}

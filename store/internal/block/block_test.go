@@ -1,86 +1,16 @@
-package store
+package block
 
 import (
 	"errors"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
-var codecs = map[string]BlockCodec{"huffman": BlockHuffman, "eliasfano": BlockEliasFano}
-
-// drawFingerprints gives ascending fingerprints: scattered, clustered, dense runs,
-// and jumps from one end to the other.
-func drawFingerprints(t *rapid.T, most int) []uint64 {
-	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-	n := rapid.IntRange(1, most).Draw(t, "n")
-	fps := make([]uint64, 0, n+8)
-	shape := rapid.SampledFrom([]string{"scattered", "clustered", "dense", "gaps", "prefix"}).Draw(t, "shape")
-	width := rapid.IntRange(0, 63).Draw(t, "width")
-	base := rapid.Uint64().Draw(t, "base")
-	at := base
-	for i := range n {
-		switch shape {
-		case "scattered":
-			at = random.Uint64()
-		case "clustered":
-			if at = at ^ 1<<random.IntN(64); random.IntN(8) == 0 {
-				at = random.Uint64()
-			}
-		case "dense":
-			at = base + uint64(i)
-		case "gaps":
-			at += random.Uint64() >> random.IntN(64)
-		case "prefix":
-			at = base>>width<<width | random.Uint64()&(1<<width-1)
-		}
-		fps = append(fps, at)
-	}
-	extremes := []uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<63 + 1, math.MaxUint64 - 1, math.MaxUint64}
-	fps = append(fps, rapid.SliceOfN(rapid.SampledFrom(extremes), 0, 4).Draw(t, "extremes")...)
-	slices.Sort(fps)
-	return slices.Compact(fps)
-}
-
-// drawRange gives borders at, beside and far from fingerprints.
-func drawRange(t *rapid.T, fps []uint64) (first, last uint64) {
-	border := func(name string) uint64 {
-		fp := fps[rapid.IntRange(0, len(fps)-1).Draw(t, name)]
-		switch rapid.IntRange(0, 5).Draw(t, name+" place") {
-		case 0:
-			return fp - 1
-		case 1:
-			return fp + 1
-		case 2:
-			return rapid.Uint64().Draw(t, name+" anywhere")
-		case 3:
-			return rapid.SampledFrom([]uint64{0, math.MaxUint64}).Draw(t, name+" extreme")
-		}
-		return fp
-	}
-	first, last = border("first"), border("last")
-	if rapid.Bool().Draw(t, "as prefix") {
-		width := rapid.IntRange(0, 63).Draw(t, "prefix")
-		first = first >> width << width
-		last = first | (1<<width - 1)
-	}
-	return first, last // now and then the wrong way round
-}
-
-func naiveRange(fps []uint64, first, last uint64) (found []uint64, at int) {
-	for i, fp := range fps {
-		if fp >= first && fp <= last {
-			if found == nil {
-				at = i
-			}
-			found = append(found, fp)
-		}
-	}
-	return found, at
-}
+var codecs = map[string]Codec{"huffman": Huffman, "eliasfano": EliasFano}
 
 func openBlock(t interface{ Fatalf(string, ...any) }, data []byte, code *HuffmanCode) *Block {
 	var b Block
@@ -91,7 +21,7 @@ func openBlock(t interface{ Fatalf(string, ...any) }, data []byte, code *Huffman
 }
 
 func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
-	want, at := naiveRange(fps, first, last)
+	want, at := blocktest.InRange(fps, first, last)
 	got, gotAt := b.AppendRange([]uint64{7}, first, last)
 	if !slices.Equal(got[1:], want) || got[0] != 7 || len(want) > 0 && gotAt != at {
 		t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", first, last, got[1:], gotAt, want, at)
@@ -121,12 +51,12 @@ func TestBlock(t *testing.T) {
 	for name, codec := range codecs {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				fps := drawFingerprints(t, 400)
+				fps := blocktest.Fingerprints(t, 400)
 				code := codeOf(fps)
 				if rapid.Bool().Draw(t, "foreign code") {
-					code = codeOf(drawFingerprints(t, 100))
+					code = codeOf(blocktest.Fingerprints(t, 100))
 				}
-				data, err := AppendBlock([]byte("before"), codec, code, fps)
+				data, err := Append([]byte("before"), codec, code, fps)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +76,7 @@ func TestBlock(t *testing.T) {
 					t.Fatalf("fingerprint %d: %016x, want %016x", i, got, fps[i])
 				}
 				for range 20 {
-					first, last := drawRange(t, fps)
+					first, last := blocktest.Range(t, fps)
 					checkRange(t, b, fps, first, last)
 				}
 			})
@@ -159,7 +89,7 @@ func TestBlockAllocations(t *testing.T) {
 	fps := sparseValues(200, benchDensity, 3)
 	for name, codec := range codecs {
 		code := codeOf(fps)
-		data, err := AppendBlock(nil, codec, code, fps)
+		data, err := Append(nil, codec, code, fps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,34 +111,34 @@ func TestBlockAllocations(t *testing.T) {
 func TestBlockRefuses(t *testing.T) {
 	code := codeOf([]uint64{1, 2})
 	for name, codec := range codecs {
-		for _, fps := range [][]uint64{nil, {2, 1}, {5, 5}, make([]uint64, maxBlockLen+1)} {
-			if _, err := AppendBlock(nil, codec, code, fps); !errors.Is(err, errBlockContent) {
+		for _, fps := range [][]uint64{nil, {2, 1}, {5, 5}, make([]uint64, MaxLen+1)} {
+			if _, err := Append(nil, codec, code, fps); !errors.Is(err, errContent) {
 				t.Errorf("%s: block of %d fingerprints: %v", name, len(fps), err)
 			}
 		}
 	}
-	if _, err := AppendBlock(nil, BlockHuffman, nil, []uint64{1}); err == nil {
+	if _, err := Append(nil, Huffman, nil, []uint64{1}); err == nil {
 		t.Error("a Huffman block without a code was written")
 	}
 	wide := sparseValues(20000, 60000, 1)
-	if _, err := AppendBlock(nil, BlockHuffman, code, wide); !errors.Is(err, errBlockContent) {
+	if _, err := Append(nil, Huffman, code, wide); !errors.Is(err, errContent) {
 		t.Errorf("a Huffman block of over 64 KiB: %v", err)
 	}
-	if _, err := AppendBlock(nil, 7, nil, []uint64{1}); err == nil {
+	if _, err := Append(nil, 7, nil, []uint64{1}); err == nil {
 		t.Error("a block of codec 7 was written")
 	}
-	for _, opts := range []BlockOptions{{Codec: 7}, {Codec: BlockHuffman}, {Bytes: 63}, {Bytes: 1<<15 + 1}} {
-		if _, err := NewBlockWriter(opts, nil); err == nil {
+	for _, opts := range []Options{{Codec: 7}, {Codec: Huffman}, {Bytes: 63}, {Bytes: 1<<15 + 1}} {
+		if _, err := NewWriter(opts, nil); err == nil {
 			t.Errorf("a writer with %+v was made", opts)
 		}
 	}
 	full := errors.New("disk full")
-	w, err := NewBlockWriter(BlockOptions{Postings: true}, func(uint64, []byte) error { return full })
+	w, err := NewWriter(Options{Postings: true}, func(uint64, []byte) error { return full })
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ids := range []IDs{NewIDs(), NewIDs(0), NewIDs(maxBlockID + 1)} {
-		if err := w.AddPosting(1, ids); !errors.Is(err, errBlockPosting) {
+	for _, ids := range []IDs{NewIDs(), NewIDs(0), NewIDs(maxID + 1)} {
+		if err := w.AddPosting(1, ids); !errors.Is(err, errPosting) {
 			t.Errorf("posting %v: %v", ids, err)
 		}
 	}
@@ -218,7 +148,7 @@ func TestBlockRefuses(t *testing.T) {
 	if err := w.AddPosting(9, NewIDs(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.AddPosting(9, NewIDs(2)); !errors.Is(err, errBlockContent) {
+	if err := w.AddPosting(9, NewIDs(2)); !errors.Is(err, errContent) {
 		t.Errorf("the same fingerprint again: %v", err)
 	}
 	for range 2 {

@@ -1,32 +1,32 @@
-package store
+package block
 
 import (
 	"errors"
 	"fmt"
 )
 
-// DefaultBlockBytes is the size of a block of the paper (section 3.2).
-const DefaultBlockBytes = 1024
+// DefaultBytes is the size of a block of the paper (section 3.2).
+const DefaultBytes = 1024
 
-// maxBlockBytes keeps the lengths inside a block within two bytes.
-const maxBlockBytes = 1 << 15
+// maxBytes keeps the lengths inside a block within two bytes.
+const maxBytes = 1 << 15
 
-// BlockOptions say how a BlockWriter makes blocks.
-type BlockOptions struct {
-	Codec    BlockCodec   // DefaultBlockCodec if 0
-	Code     *HuffmanCode // needed for BlockHuffman
-	Bytes    int          // the largest size of a block of several fingerprints, 64 to 32768; DefaultBlockBytes if 0
+// Options say how a Writer makes blocks.
+type Options struct {
+	Codec    Codec        // DefaultCodec if 0
+	Code     *HuffmanCode // needed for Huffman
+	Bytes    int          // the largest size of a block of several fingerprints, 64 to 32768; DefaultBytes if 0
 	Postings bool         // blocks of table 0
 }
 
-// BlockWriter cuts the ascending fingerprints of a table into blocks. Each takes
+// Writer cuts the ascending fingerprints of a table into blocks. Each takes
 // as many fingerprints as fit, so a block is within one entry of the size it may
 // have. It is not safe for concurrent use.
-type BlockWriter struct {
-	opts     BlockOptions
+type Writer struct {
+	opts     Options
 	emit     func(last uint64, block []byte) error
 	fps      []uint64
-	postings []blockPosting
+	postings []posting
 	shape    postingShape
 	stream   int // bits of the Huffman stream
 	block    []byte
@@ -34,41 +34,41 @@ type BlockWriter struct {
 	err      error
 }
 
-// NewBlockWriter returns a writer that hands each block to emit with the key it
+// NewWriter returns a writer that hands each block to emit with the key it
 // is stored under, its last fingerprint. The bytes are emit's until it returns.
-func NewBlockWriter(opts BlockOptions, emit func(last uint64, block []byte) error) (*BlockWriter, error) {
+func NewWriter(opts Options, emit func(last uint64, block []byte) error) (*Writer, error) {
 	if opts.Codec == 0 {
-		opts.Codec = DefaultBlockCodec
+		opts.Codec = DefaultCodec
 	}
 	if opts.Bytes == 0 {
-		opts.Bytes = DefaultBlockBytes
+		opts.Bytes = DefaultBytes
 	}
 	switch {
-	case opts.Codec != BlockEliasFano && opts.Codec != BlockHuffman:
+	case opts.Codec != EliasFano && opts.Codec != Huffman:
 		return nil, fmt.Errorf("unknown block codec %d", opts.Codec)
-	case opts.Codec == BlockHuffman && opts.Code == nil:
+	case opts.Codec == Huffman && opts.Code == nil:
 		return nil, errNoCode
-	case opts.Bytes < 64 || opts.Bytes > maxBlockBytes:
-		return nil, fmt.Errorf("blocks of %d bytes, not 64 to %d", opts.Bytes, maxBlockBytes)
+	case opts.Bytes < 64 || opts.Bytes > maxBytes:
+		return nil, fmt.Errorf("blocks of %d bytes, not 64 to %d", opts.Bytes, maxBytes)
 	}
-	return &BlockWriter{opts: opts, emit: emit}, nil
+	return &Writer{opts: opts, emit: emit}, nil
 }
 
 // Add takes the next fingerprint of a table without postings.
-func (w *BlockWriter) Add(fp uint64) error {
+func (w *Writer) Add(fp uint64) error {
 	if w.opts.Postings {
 		return errors.New("fingerprint without its posting")
 	}
-	return w.add(fp, blockPosting{})
+	return w.add(fp, posting{})
 }
 
 // AddPosting takes the next fingerprint of a table with postings, and its
 // documents: one at least.
-func (w *BlockWriter) AddPosting(fp uint64, ids IDs) error {
+func (w *Writer) AddPosting(fp uint64, ids IDs) error {
 	if !w.opts.Postings {
 		return errors.New("posting in a table that has none")
 	}
-	p, err := newBlockPosting(ids)
+	p, err := newPosting(ids)
 	if err != nil {
 		return fmt.Errorf("fingerprint %016x: %w", fp, err)
 	}
@@ -76,17 +76,17 @@ func (w *BlockWriter) AddPosting(fp uint64, ids IDs) error {
 }
 
 // AddSingle is AddPosting for a fingerprint of one document.
-func (w *BlockWriter) AddSingle(fp, id uint64) error {
+func (w *Writer) AddSingle(fp, id uint64) error {
 	if !w.opts.Postings {
 		return errors.New("posting in a table that has none")
 	}
-	if id == 0 || id > maxBlockID {
-		return fmt.Errorf("fingerprint %016x: %w", fp, errBlockID(id))
+	if id == 0 || id > maxID {
+		return fmt.Errorf("fingerprint %016x: %w", fp, errID(id))
 	}
-	return w.add(fp, blockPosting{single: id})
+	return w.add(fp, posting{single: id})
 }
 
-func (w *BlockWriter) add(fp uint64, p blockPosting) error {
+func (w *Writer) add(fp uint64, p posting) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -94,13 +94,13 @@ func (w *BlockWriter) add(fp uint64, p blockPosting) error {
 	if n := len(w.fps); n > 0 {
 		previous := w.fps[n-1]
 		if fp <= previous {
-			return fmt.Errorf("%w: %016x follows %016x", errBlockContent, fp, previous)
+			return fmt.Errorf("%w: %016x follows %016x", errContent, fp, previous)
 		}
 		stream := w.stream
-		if w.opts.Codec == BlockHuffman {
+		if w.opts.Codec == Huffman {
 			stream += w.opts.Code.stepBits(previous, fp)
 		}
-		if n < maxBlockLen && w.size(n+1, fp, stream, &shape) <= w.opts.Bytes {
+		if n < MaxLen && w.size(n+1, fp, stream, &shape) <= w.opts.Bytes {
 			w.stream = stream
 		} else {
 			if err := w.Flush(); err != nil {
@@ -119,9 +119,9 @@ func (w *BlockWriter) add(fp uint64, p blockPosting) error {
 }
 
 // size returns the bytes of the block with n fingerprints, the last of them fp.
-func (w *BlockWriter) size(n int, fp uint64, stream int, shape *postingShape) int {
+func (w *Writer) size(n int, fp uint64, stream int, shape *postingShape) int {
 	var size int
-	if w.opts.Codec == BlockHuffman {
+	if w.opts.Codec == Huffman {
 		size = huffmanSize(stream)
 	} else {
 		size = eliasFanoSize(n, w.fps[0], fp)
@@ -134,7 +134,7 @@ func (w *BlockWriter) size(n int, fp uint64, stream int, shape *postingShape) in
 
 // Flush ends the block that is being filled, if any. It must be called after the
 // last fingerprint. An error of emit comes back here and from every later call.
-func (w *BlockWriter) Flush() error {
+func (w *Writer) Flush() error {
 	if w.err != nil || len(w.fps) == 0 {
 		return w.err
 	}
@@ -154,3 +154,6 @@ func (w *BlockWriter) Flush() error {
 	w.err = w.emit(last, w.block)
 	return w.err
 }
+
+// Entries returns the number of fingerprints that were taken.
+func (w *Writer) Entries() uint64 { return w.entries }
