@@ -89,8 +89,13 @@ func run(ctx context.Context, args []string, io *streams) int {
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		usage(io.out)
-		return exitDone
+		if len(args) == 1 {
+			usage(io.out)
+			return exitDone
+		}
+		args = []string{args[1], "-h"}
+	case "-version", "--version":
+		args[0] = "version"
 	}
 	for _, c := range commands {
 		if c.name == args[0] {
@@ -154,17 +159,21 @@ type call struct {
 	broken  error    // inputs that could be read in part only: the work on that part is done
 }
 
-func newCall(c command, raw []string, io *streams) *call {
+func newCall(c command, raw []string, s *streams) *call {
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	flags.SetOutput(io.err)
-	flags.Usage = func() {
-		fmt.Fprintf(io.err, "usage: neardup %s %s\n\n%s\n\n", c.name, c.args, c.summary)
-		if c.more != "" {
-			fmt.Fprintf(io.err, "%s\n\n", c.more)
-		}
-		flags.PrintDefaults()
+	flags.SetOutput(io.Discard) // of what is wrong: the error says it, behind the name of the program
+	flags.Usage = func() {}     // help prints it; an error is a line of its own
+	return &call{streams: s, command: c, flags: flags, raw: raw}
+}
+
+// help prints what the subcommand is for and its flags.
+func (c *call) help() {
+	fmt.Fprintf(c.err, "usage: neardup %s %s\n\n%s\n\n", c.command.name, c.command.args, c.command.summary)
+	if c.command.more != "" {
+		fmt.Fprintf(c.err, "%s\n\n", c.command.more)
 	}
-	return &call{streams: io, command: c, flags: flags, raw: raw}
+	c.flags.SetOutput(c.err)
+	c.flags.PrintDefaults()
 }
 
 // parse reads the flags, which may stand before, between and behind the
@@ -175,9 +184,9 @@ func (c *call) parse() error {
 		raw, rest = raw[:i], raw[i+1:]
 	}
 	for len(raw) > 0 {
-		// The flag set prints what was wrong, and the usage, itself.
 		if err := c.flags.Parse(raw); err != nil {
 			if err == flag.ErrHelp {
+				c.help()
 				return err
 			}
 			return fmt.Errorf("%w: %w", errUsage, err)
