@@ -1,6 +1,10 @@
 package fingerprint
 
-import "sync"
+import (
+	"slices"
+	"sync"
+	"unsafe"
+)
 
 // Signature is what an [Analyzer] finds in a text.
 //
@@ -20,10 +24,9 @@ type Signature struct {
 	// and weights.
 	Shingle Fingerprint
 
-	// Features is the number of tokens or, with Window or Phrases, of features found,
-	// repeats included. When it is 0
-	// there is nothing to compare: no letter or digit, or stop words only; both
-	// fingerprints are then 0 and Short is true.
+	// Features is the number of tokens or, with Window, of windows, repeats included.
+	// When it is 0 there is nothing to compare, no letter or digit: both fingerprints are
+	// then 0 and Short is true.
 	Features int
 
 	// Short says that Fingerprint is a hash of the whole, see above.
@@ -52,28 +55,30 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name(), stretch: stretchSize}
-	a.plain = o.pairs() && o.Hash != HashFNV1 && o.cap() < countMask && o.shortWords() <= maxPlainShortWords &&
-		o.StopWords == nil && o.Stemmer == nil && o.Phrases == nil
+	a.plain = o.pairs() && o.Hash != HashFNV1 && o.cap() < countMask && o.shortWords() <= maxPlainShortWords
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
 }
 
 // Name identifies what the Analyzer does: two Analyzers of equal name give equal
-// signatures for every text. It is printable ASCII. It names Weigher and Stemmer
-// by their names, stop words and phrases by their content.
+// signatures for every text. It is printable ASCII. [ParseAnalyzer] reads it.
 func (a *Analyzer) Name() string { return a.name }
 
 // Text gives the signature of a text.
-func (a *Analyzer) Text(s string) Signature { return a.Bytes(viewBytes(s)) }
+func (a *Analyzer) Text(s string) Signature {
+	// A view, not a copy: nothing in this package writes to a text or keeps it
+	// after the call, which TestTextIsNotKept holds.
+	return a.Bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
+}
 
 // Bytes gives the signature of a text. It neither keeps nor changes the slice.
 func (a *Analyzer) Bytes(text []byte) Signature {
 	sc := a.pool.Get().(*scratch)
 	defer a.release(sc)
 	if a.plain {
-		return a.simple(sc, text)
+		return a.defaultPath(sc, text)
 	}
-	return a.general(sc, text)
+	return a.configurable(sc, text)
 }
 
 // scratch is what one call needs.
@@ -87,19 +92,18 @@ type scratch struct {
 	shingles set
 	text     Accumulator
 	order    Accumulator // of the Shingle
-	listed   listing
 }
+
+// keptWindows bounds what a pooled scratch keeps, in windows.
+const keptWindows = 1 << 16
 
 // release puts scratch memory back, but for what an unusual text made large.
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
 	sc.features.counts.rest.trim()
 	sc.shingles.rest.trim()
-	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptListing {
+	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptWindows {
 		sc.batch, sc.windows, sc.pairs = nil, nil, nil
-	}
-	if len(sc.listed.raw.spans) > keptListing {
-		sc.listed = listing{}
 	}
 	a.pool.Put(sc)
 }
@@ -116,14 +120,14 @@ const (
 	stretchSize = 1 << 20
 )
 
-// simple is the default pipeline. Nothing needs a token's text, so a token is its
+// defaultPath is the default pipeline. Nothing needs a token's text, so a token is its
 // hash from the tokenizer on.
-func (a *Analyzer) simple(sc *scratch, text []byte) Signature {
+func (a *Analyzer) defaultPath(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.order.Reset()
 	a.begin(sc, len(text))
 	t := &sc.tokens
-	t.begin(text, a.options.Hash, nil)
+	t.begin(text, a.options.Hash)
 
 	total, carried := 0, 0 // carried: tokens of the batch before, for the windows that begin there
 	for {
@@ -177,4 +181,54 @@ func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 		sc.features.end(&sc.text)
 		a.begin(sc, size)
 	}
+}
+
+// configurable is the pipeline for all options. It holds the hashes of the whole text, and
+// counts features in a map.
+func (a *Analyzer) configurable(sc *scratch, text []byte) Signature {
+	t := &sc.tokens
+	t.begin(text, a.options.Hash)
+	sc.batch = sc.batch[:0]
+	for !t.done() {
+		sc.batch = t.next(sc.batch, batchSize)
+	}
+	tokens := sc.batch
+	if len(tokens) == 0 {
+		return Signature{Short: true}
+	}
+	a.options.seedAll(tokens)
+	order := tokens // what windows are made of
+	if a.options.Hash == HashFNV1 {
+		order = slices.Clone(tokens)
+		for i, h := range order {
+			order[i] = mix(h)
+		}
+	}
+	features := tokens
+	if a.options.Window > 1 {
+		features = windows(nil, order, a.options.Window)
+	}
+
+	sc.order.Reset()
+	sc.text.Reset()
+	sc.shingleShort(order, true)
+	for i := 0; i < len(order); i += a.stretch {
+		sc.shingles.begin(4 * min(len(order)-i, a.stretch))
+		stretch := order[:min(len(order), i+a.stretch)]
+		sc.shingle(stretch[max(0, i-shingleSize+1):], a.options.pairs())
+	}
+	sig := Signature{Shingle: sc.order.Fingerprint(), Features: len(features), Short: t.words() < a.options.shortWords()}
+	if sig.Short {
+		sig.Fingerprint = Fingerprint(sequenceHash(tokens))
+		return sig
+	}
+	counts := make(map[uint64]int)
+	for _, h := range features {
+		counts[h]++
+	}
+	for h, n := range counts {
+		sc.text.Add(h, a.options.weight(n))
+	}
+	sig.Fingerprint = sc.text.Fingerprint()
+	return sig
 }

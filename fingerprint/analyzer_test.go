@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 func newAnalyzer(tb testing.TB, o Options) *Analyzer {
@@ -24,14 +22,65 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 	return a
 }
 
-// naiveSignature is the oracle for all options but phrases: strings, maps and
-// 64 counters, from the definitions in the documentation.
+// paper is what section 2 of the paper does with the words of a text beside what Options
+// have: a caller does it with Tokens. The goldens of older versions, which had it as options,
+// hold that Tokens and an Accumulator are enough for it.
+type paper struct {
+	Options
+	name    string // how those versions called it
+	stop    map[string]bool
+	stem    func(string) string
+	weigh   func(feature string, n int) int
+	phrases map[string]bool
+	replace bool // phrases take the place of their words
+}
+
+// naiveSignature is the oracle for all options: strings, maps and 64 counters, from the
+// definitions in the documentation.
 func naiveSignature(o Options, text string) Signature {
+	return paper{Options: o}.signature(naiveTokens(text))
+}
+
+// phraseAt gives the longest phrase that begins with the first word.
+func (p paper) phraseAt(words []string) (n int) {
+	for i := 2; i <= min(len(words), 6); i++ {
+		if p.phrases[strings.Join(words[:i], " ")] {
+			n = i
+		}
+	}
+	return n
+}
+
+// arrange gives the words that are left, and the phrases found besides.
+func (p paper) arrange(words []string) (tokens, phrases []string) {
+	after := 0
+	for i, word := range words {
+		if i < after && p.replace {
+			continue
+		}
+		if n := p.phraseAt(words[i:]); n > 0 && i >= after {
+			after = i + n
+			phrase := strings.Join(words[i:after], " ")
+			if p.replace {
+				tokens = append(tokens, phrase)
+				continue
+			}
+			phrases = append(phrases, phrase)
+		}
+		if p.stem != nil && !p.stop[word] {
+			word = p.stem(word)
+		}
+		if !p.stop[word] {
+			tokens = append(tokens, word)
+		}
+	}
+	return tokens, phrases
+}
+
+func (p paper) signature(words []string) Signature {
+	o := p.Options
 	hash := func(s string) uint64 { return hashToken([]byte(s)) }
-	switch o.Hash {
-	case XXH64:
-		hash = xxhash.Sum64String
-	case HashFNV1:
+	if o.Hash == HashFNV1 {
 		hash = FNV1
 	}
 	if unseeded := hash; o.Seed != 0 {
@@ -41,22 +90,13 @@ func naiveSignature(o Options, text string) Signature {
 	if o.Hash == HashFNV1 {
 		inWindow = func(s string) uint64 { return mix(hash(s)) }
 	}
-	var tokens []string
 	units := 0
-	for _, token := range naiveTokens(text) {
-		units += naiveUnits([]rune(token)[0])
-		if o.StopWords != nil && o.StopWords.contains([]byte(token)) {
-			continue
-		}
-		if o.Stemmer != nil {
-			token = string(o.Stemmer.Stem(nil, []byte(token)))
-		}
-		if token != "" {
-			tokens = append(tokens, token)
-		}
+	for _, word := range words {
+		units += naiveUnits([]rune(word)[0])
 	}
+	tokens, phrases := p.arrange(words)
 	features := naiveWindows(tokens, max(o.Window, 1))
-	if len(features) == 0 {
+	if len(features)+len(phrases) == 0 {
 		return Signature{Short: true}
 	}
 	counts := map[string]int{}
@@ -69,29 +109,36 @@ func naiveSignature(o Options, text string) Signature {
 		if o.Window > 1 {
 			h = naiveWindowHash(f, inWindow)
 		}
-		text64.add(h, naiveWeight(o, f, n))
+		text64.add(h, p.weight(f, n))
 	}
-	mixed := o.Window == 0 && o.Weight == CappedCount && o.Weigher == nil
+	counts = map[string]int{}
+	for _, f := range phrases {
+		counts[f]++
+	}
+	for f, n := range counts {
+		text64.add(hash(f), p.weight(f, n))
+	}
+	mixed := o.Window == 0 && o.Weight == CappedCount && p.weigh == nil
 	seen := map[string]bool{}
 	for i := 0; i+4 <= len(tokens); i++ {
-		window := strings.Join(tokens[i:i+4], " ")
+		window := strings.Join(tokens[i:i+4], "\n")
 		if seen[window] {
 			continue
 		}
 		seen[window] = true
 		shingle64.add(naiveWindowHash(window, inWindow), 1)
 		if mixed {
-			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], " "), inWindow), 1)
+			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], "\n"), inWindow), 1)
 		}
 	}
 	if len(tokens) < 4 {
-		shingle64.add(naiveWindowHash(strings.Join(tokens, " "), inWindow), 1)
+		shingle64.add(naiveWindowHash(strings.Join(tokens, "\n"), inWindow), 1)
 	}
 	limit := o.ShortWords
 	if limit == 0 {
 		limit = 50
 	}
-	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), len(features), units < limit*12}
+	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), len(features) + len(phrases), units < limit*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -130,17 +177,17 @@ func naiveUnits(r rune) int {
 
 func naiveWindows(tokens []string, k int) (features []string) {
 	if len(tokens) < k && len(tokens) > 0 {
-		return []string{strings.Join(tokens, " ")}
+		return []string{strings.Join(tokens, "\n")}
 	}
 	for i := 0; i+k <= len(tokens); i++ {
-		features = append(features, strings.Join(tokens[i:i+k], " "))
+		features = append(features, strings.Join(tokens[i:i+k], "\n"))
 	}
 	return features
 }
 
 func naiveWindowHash(window string, hash func(string) uint64) uint64 {
 	var sum uint64
-	for _, token := range strings.Fields(window) {
+	for _, token := range strings.Split(window, "\n") {
 		sum = sum*prime1 + hash(token)
 	}
 	return sum
@@ -155,10 +202,10 @@ func naiveSequenceHash(tokens []string, hash func(string) uint64) Fingerprint {
 	return Fingerprint(mix(h))
 }
 
-func naiveWeight(o Options, feature string, n int) int {
-	switch {
-	case o.Weigher != nil:
-		return o.Weigher.Weight([]byte(feature), n)
+func (p paper) weight(feature string, n int) int {
+	switch o := p.Options; {
+	case p.weigh != nil:
+		return p.weigh(feature, n)
 	case o.Weight == Count:
 		return n
 	case o.Weight == Sqrt:
@@ -215,11 +262,8 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		}
 		texts[fmt.Sprintf("random %d", n)] = b.String()
 	}
-	options := append(goldenOptions(t), Options{Seed: 1}, Options{Hash: XXH64}, Options{Seed: math.MaxUint64, Window: 2, Weight: Log})
+	options := append(goldenOptions(t), Options{Seed: 1}, Options{Seed: math.MaxUint64, Window: 2, Weight: Log}, Options{ShortWords: 101})
 	for _, o := range options {
-		if o.Phrases != nil {
-			continue
-		}
 		a := newAnalyzer(t, o)
 		for name, text := range texts {
 			if got, want := a.Text(text), naiveSignature(o, text); got != want {
@@ -269,13 +313,13 @@ func TestStretches(t *testing.T) {
 				if counts[tokens[i]]++; counts[tokens[i]] <= 100 {
 					text64.add(hashToken([]byte(tokens[i])), 1)
 				}
-				if i < 3 || seen[strings.Join(tokens[i-3:i+1], " ")] {
+				if i < 3 || seen[strings.Join(tokens[i-3:i+1], "\n")] {
 					continue
 				}
-				seen[strings.Join(tokens[i-3:i+1], " ")] = true
+				seen[strings.Join(tokens[i-3:i+1], "\n")] = true
 				hash := func(s string) uint64 { return hashToken([]byte(s)) }
-				shingle64.add(naiveWindowHash(strings.Join(tokens[i-3:i+1], " "), hash), 1)
-				text64.add(naiveWindowHash(strings.Join(tokens[i-3:i-1], " "), hash), 1)
+				shingle64.add(naiveWindowHash(strings.Join(tokens[i-3:i+1], "\n"), hash), 1)
+				text64.add(naiveWindowHash(strings.Join(tokens[i-3:i-1], "\n"), hash), 1)
 			}
 		}
 		a := newAnalyzer(t, Options{})
@@ -284,39 +328,11 @@ func TestStretches(t *testing.T) {
 		if got := a.Text(text); got != want {
 			t.Errorf("seed %d, stretches of %d: %+v, want %+v", seed, size, got, want)
 		}
-		a = newAnalyzer(t, Options{StopWords: NewStopWords()})
-		a.stretch = size
+		a = newAnalyzer(t, Options{})
+		a.stretch, a.plain = size, false
 		if got := a.Text(text); got.Shingle != want.Shingle {
-			t.Errorf("seed %d, stretches of %d: %+v with stop words, want %+v", seed, size, got, want)
+			t.Errorf("seed %d, stretches of %d: %+v by the configurable pipeline, want %+v", seed, size, got, want)
 		}
-	}
-}
-
-func TestPhrases(t *testing.T) {
-	phrases, err := NewPhrases("new york", "New York City", "state of the art")
-	if err != nil {
-		t.Fatal(err)
-	}
-	simhash := func(features ...string) Fingerprint {
-		return Simhash(func(yield func(string, int) bool) {
-			for _, f := range features {
-				yield(f, 1)
-			}
-		})
-	}
-	const text = "NEW York new york, city: the state of the art in York"
-	o := Options{Phrases: phrases, StopWords: NewStopWords("of", "the"), Weight: Count, ShortWords: -1, Hash: XXH64}
-	want := simhash("new", "york", "new", "york", "city", "state", "art", "in", "york", "new york", "new york city", "state of the art")
-	if got := newAnalyzer(t, o).Text(text); got.Fingerprint != want || got.Features != 12 {
-		t.Errorf("besides their words: %+v, want %v", got, want)
-	}
-	o.ReplacePhrases = true
-	want = simhash("new york", "new york city", "state of the art", "in", "york")
-	if got := newAnalyzer(t, o).Text(text); got.Fingerprint != want || got.Features != 5 {
-		t.Errorf("in place of their words: %+v, want %v", got, want)
-	}
-	if _, err := NewPhrases("two words", "one"); !errors.Is(err, ErrOptions) {
-		t.Errorf("a phrase of one word: %v", err)
 	}
 }
 
@@ -347,7 +363,7 @@ func TestShort(t *testing.T) {
 	if near < 10 {
 		t.Errorf("short texts that differ in a word are at distance %d", near)
 	}
-	if got := newAnalyzer(t, Options{ShortWords: -1, Hash: XXH64}).Text("word"); got.Short || got.Fingerprint != Fingerprint(xxhash.Sum64String("word")) {
+	if got := newAnalyzer(t, Options{ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(hashToken([]byte("word"))) {
 		t.Errorf("ShortWords -1: %+v", got)
 	}
 }
@@ -355,7 +371,7 @@ func TestShort(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
 	all := append(goldenOptions(t),
-		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 32}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1}, Options{Hash: XXH64}, Options{StopWords: NewStopWords("x")})
+		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 32}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -366,21 +382,14 @@ func TestNames(t *testing.T) {
 	if got := newAnalyzer(t, Options{Cap: 100, ShortWords: 50}).Name(); got != "text/3" {
 		t.Errorf("the defaults spelled out are %q", got)
 	}
-	if a, b := NewStopWords("b", "a", "A"), NewStopWords("a b"); a.id() != b.id() {
-		t.Error("equal stop words, different names")
-	}
 }
 
 // Fingerprints of one text under different seeds are as far apart as random
 // numbers, whichever pipeline makes them.
 func TestSeedsHaveNothingInCommon(t *testing.T) {
 	text := goldenTexts(t)["english.txt"]
-	phrases, err := NewPhrases("human rights")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const seeds = 200
-	for _, o := range []Options{{}, {ShortWords: maxShortWords}, {Phrases: phrases, ReplacePhrases: true}} {
+	for _, o := range []Options{{}, {ShortWords: maxShortWords}, {Window: 2}} {
 		var sigs []Signature
 		for seed := range uint64(seeds) {
 			o.Seed = seed
@@ -403,19 +412,10 @@ func TestSeedsHaveNothingInCommon(t *testing.T) {
 	}
 }
 
-type named struct {
-	Weigher
-	Stemmer
-	name string
-}
-
-func (n named) Name() string { return n.name }
-
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
 		{Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
-		{Weigher: rarity{}, Weight: Sqrt}, {Weigher: rarity{}, Cap: 3}, {Hash: 3}, {Hash: -1}, {ReplacePhrases: true},
-		{ShortWords: maxShortWords + 1}, {Weigher: named{}}, {Stemmer: named{name: "two words"}}, {Stemmer: named{name: "é"}},
+		{Hash: 2}, {Hash: -1}, {ShortWords: maxShortWords + 1},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
@@ -486,17 +486,18 @@ func FuzzText(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	listed, err := NewAnalyzer(Options{StopWords: NewStopWords()})
+	listed, err := NewAnalyzer(Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
+	listed.plain = false
 	f.Fuzz(func(t *testing.T, s string) {
 		got := plain.Text(s)
 		if again := plain.Text(s); again != got {
 			t.Fatalf("%+v, then %+v", got, again)
 		}
 		if other := listed.Text(s); other != got {
-			t.Fatalf("%+v, by the general pipeline %+v", got, other)
+			t.Fatalf("%+v, by the configurable pipeline %+v", got, other)
 		}
 		if other := plain.Text(strings.ToValidUTF8(s, "\ufffd")); other != got {
 			t.Fatalf("%+v, with U+FFFD for invalid bytes %+v", got, other)

@@ -11,6 +11,7 @@
 // any fingerprint it gives would change, so fingerprints of the same name may be
 // compared, and no others.
 //
-// [Analyzer] is the whole pipeline. A caller with features of its own uses
-// [Accumulator] or [Simhash] alone.
+// [Analyzer] is the whole pipeline. A caller with features of its own (section 2 of the
+// paper names stop words, stemming, phrases and weights by rarity) makes them from
+// [Tokens] and uses [Simhash] or an [Accumulator]; the examples do it.
 package fingerprint

@@ -3,8 +3,11 @@ package fingerprint_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/stem"
+	"github.com/neardup/neardup/fingerprint/stopwords"
 )
 
 func ExampleAnalyzer() {
@@ -24,31 +27,72 @@ func ExampleAnalyzer() {
 	// 0 8
 }
 
-// idf is a Weigher by inverse document frequency, in hundredths.
-type idf struct {
-	name    string
-	weights map[string]int
+// What follows are the features of section 2 of the paper.
+
+func ExampleTokens() {
+	fmt.Printf("%q\n", fingerprint.Tokens("Don't STOP – 中文, ﬁne"))
+	// Output: ["don" "t" "stop" "中" "文" "fine"]
 }
 
-func (w idf) Name() string { return w.name }
-
-func (w idf) Weight(feature []byte, count int) int {
-	return count * w.weights[string(feature)] // features without a weight are left out
-}
-
-func ExampleWeigher() {
-	a, err := fingerprint.NewAnalyzer(fingerprint.Options{
-		Weigher:    idf{"idf-2026-11", map[string]int{"the": 1, "fox": 740, "dog": 610}},
-		ShortWords: -1,
-	})
+// Stop words are left out.
+func ExampleTokens_stopWords() {
+	stop, err := stopwords.For("en")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(a.Name())
-	fmt.Println(a.Text("the fox and the dog").Fingerprint == a.Text("THE dog, a fox, the").Fingerprint)
-	// Output:
-	// text/3 weigher=idf-2026-11 short=0
-	// true
+	tokens := slices.DeleteFunc(fingerprint.Tokens("The fox and the dog"), func(token string) bool { return stop[token] })
+	fmt.Printf("%q\n", tokens)
+	// Output: ["fox" "dog"]
+}
+
+// Words are reduced to their stems.
+func ExampleTokens_stemming() {
+	stemmer, err := stem.For("en", "ru")
+	if err != nil {
+		panic(err)
+	}
+	tokens := fingerprint.Tokens("Running dogs, книгами")
+	for i, token := range tokens {
+		tokens[i] = stemmer.Stem(token)
+	}
+	fmt.Printf("%q\n", tokens)
+	// Output: ["run" "dog" "книг"]
+}
+
+// Phrases are features beside their words.
+func ExampleTokens_phrases() {
+	phrases := map[string]bool{"new york": true}
+	tokens := fingerprint.Tokens("A boat to New York")
+	features := slices.Clone(tokens)
+	for i := range tokens[1:] {
+		if phrase := tokens[i] + " " + tokens[i+1]; phrases[phrase] {
+			features = append(features, phrase)
+		}
+	}
+	fmt.Printf("%q\n", features)
+	// Output: ["a" "boat" "to" "new" "york" "new york"]
+}
+
+// Features are weighted, here by how rare a word is in a collection (IDF).
+func ExampleSimhash_weights() {
+	rarity := map[string]int{"the": 1, "fox": 740, "dog": 610}
+	weights := map[string]int{}
+	for _, token := range fingerprint.Tokens("the fox and the dog") {
+		weights[token] += rarity[token]
+	}
+	f := fingerprint.Simhash(maps.All(weights))
+	fmt.Println(f == fingerprint.Simhash(maps.All(map[string]int{"the": 2, "fox": 740, "dog": 610})))
+	// Output: true
+}
+
+// Shingles are windows of words; an Analyzer has them as an option.
+func ExampleOptions_shingles() {
+	a, err := fingerprint.NewAnalyzer(fingerprint.Options{Window: 3, ShortWords: -1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(a.Name(), a.Text("The quick brown fox jumps").Features)
+	// Output: text/3 window=3 short=0 3
 }
 
 func ExampleSimhash() {

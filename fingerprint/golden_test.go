@@ -17,44 +17,49 @@ var update = flag.Bool("update", false, "rewrite the golden fingerprints: this i
 
 const goldenDir = "../testdata/fingerprints"
 
-// firstFive is a stemmer and rarity a weigher for tests.
-type firstFive struct{}
-
-func (firstFive) Name() string { return "first-five-bytes/1" }
-func (firstFive) Stem(dst, token []byte) []byte {
-	return append(dst, token[:min(len(token), 5)]...)
-}
-
-type rarity struct{}
-
-func (rarity) Name() string { return "length/1" }
-func (rarity) Weight(feature []byte, count int) int {
-	return len(feature)*count - 6 // common words are short; some weights are negative
-}
-
-func goldenOptions(t *testing.T) []Options {
-	stop := NewStopWords("the", "a", "of", "and", "der", "die", "und", "le", "la", "и", "в", "في", "的", "है")
-	phrases, err := NewPhrases("the keeper's", "third of may", "two windows and", "на дело", "修伞", "Blue ANNA", "большой дом")
-	if err != nil {
-		t.Fatal(err)
+func goldenOptions(t *testing.T) (options []Options) {
+	for _, p := range goldenPapers() {
+		if p.name == "" {
+			options = append(options, p.Options)
+		}
 	}
-	return []Options{
+	return options
+}
+
+// goldenPapers are the lines of the goldens.
+func goldenPapers() []paper {
+	stop := tokenSet("the", "a", "of", "and", "der", "die", "und", "le", "la", "и", "в", "في", "的", "है")
+	phrases := map[string]bool{}
+	for _, phrase := range []string{"the keeper's", "third of may", "two windows and", "на дело", "修伞", "Blue ANNA", "большой дом"} {
+		phrases[strings.Join(naiveTokens(phrase), " ")] = true
+	}
+	firstFive := func(token string) string { return token[:min(len(token), 5)] }
+	rarity := func(feature string, n int) int { return len(feature)*n - 6 } // common words are short; some weights are negative
+	return []paper{
 		{},
-		{Cap: 2},
-		{Weight: Count},
-		{Weight: Sqrt},
-		{Weight: Log},
-		{Weight: Once},
-		{Weigher: rarity{}},
-		{Window: 2},
-		{Window: 4, Weight: Once, ShortWords: -1},
-		{Hash: HashFNV1, Weight: Count, ShortWords: -1},
-		{StopWords: stop},
-		{Stemmer: firstFive{}},
-		{StopWords: stop, Stemmer: firstFive{}, Phrases: phrases},
-		{Phrases: phrases, ReplacePhrases: true, Window: 2},
-		{ShortWords: 5},
+		{Options: Options{Cap: 2}},
+		{Options: Options{Weight: Count}},
+		{Options: Options{Weight: Sqrt}},
+		{Options: Options{Weight: Log}},
+		{Options: Options{Weight: Once}},
+		{weigh: rarity, name: "weigher=length/1"},
+		{Options: Options{Window: 2}},
+		{Options: Options{Window: 4, Weight: Once, ShortWords: -1}},
+		{Options: Options{Hash: HashFNV1, Weight: Count, ShortWords: -1}},
+		{stop: stop, name: "stop=10696203a794e001"},
+		{stem: firstFive, name: "stem=first-five-bytes/1"},
+		{stop: stop, stem: firstFive, phrases: phrases, name: "stop=10696203a794e001 stem=first-five-bytes/1 phrases=c6f2807410c14cba"},
+		{phrases: phrases, replace: true, Options: Options{Window: 2}, name: "window=2 replace=c6f2807410c14cba"},
+		{Options: Options{ShortWords: 5}},
 	}
+}
+
+func tokenSet(words ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, token := range naiveTokens(strings.Join(words, " ")) {
+		set[token] = true
+	}
+	return set
 }
 
 func TestGolden(t *testing.T) {
@@ -70,10 +75,13 @@ func TestGolden(t *testing.T) {
 		// A checkout may change line ends; they are separators either way.
 		var got bytes.Buffer
 		fmt.Fprintf(&got, "# fingerprint, shingle, features, short, analyzer. Part of the disk format: see golden_test.go.\n")
-		for _, o := range goldenOptions(t) {
-			a := newAnalyzer(t, o)
-			s := a.Text(string(text))
-			fmt.Fprintf(&got, "%v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Features, s.Short, a.Name())
+		for _, p := range goldenPapers() {
+			a := newAnalyzer(t, p.Options)
+			s, name := a.Text(string(text)), a.Name()
+			if p.name != "" {
+				s, name = p.signature(Tokens(string(text))), version+" "+p.name
+			}
+			fmt.Fprintf(&got, "%v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Features, s.Short, name)
 		}
 		golden := strings.TrimSuffix(file, ".txt") + ".golden"
 		if *update {

@@ -1,10 +1,6 @@
 package fingerprint
 
-import (
-	"math/bits"
-
-	"github.com/cespare/xxhash/v2"
-)
+import "math/bits"
 
 // The primes of xxhash64.
 const (
@@ -23,20 +19,6 @@ func mix(h uint64) uint64 {
 	h = (h ^ h>>29) * prime3
 	return h ^ h>>32
 }
-
-// of hashes a token or a phrase.
-func (h Hash) of(token []byte) uint64 {
-	switch h {
-	case XXH64:
-		return xxhash.Sum64(token)
-	case HashFNV1:
-		return fnv1Bytes(token)
-	}
-	return hashToken(token)
-}
-
-// hash hashes a token or a phrase as the options say.
-func (o *Options) hash(token []byte) uint64 { return o.seeded(o.Hash.of(token)) }
 
 // seeded is a bijection for every seed, and the identity for 0.
 func (o *Options) seeded(h uint64) uint64 {

@@ -14,8 +14,8 @@ func (t *tokenizer) hashTokens(dst []uint64) []uint64 {
 	t.findEdges(out, n)
 	count := len(t.edges) / 2
 	t.units += count * wordUnits
-	if t.list != nil || t.hash != Folded {
-		return t.hashListed(dst, out)
+	if t.each != nil {
+		return t.hashEach(dst, out)
 	}
 	dst = slices.Grow(dst, count)
 	hashes := dst[len(dst) : len(dst)+count]
@@ -45,15 +45,10 @@ func hashLong(b []byte, size int) uint64 {
 	return hash16(before^binary.LittleEndian.Uint64(b)&mask[0], binary.LittleEndian.Uint64(b[8:])&mask[1], size)
 }
 
-// hashListed is hashTokens for any Hash, and puts the tokens on the list.
-func (t *tokenizer) hashListed(dst []uint64, out []byte) []uint64 {
+// hashEach is hashTokens by t.each.
+func (t *tokenizer) hashEach(dst []uint64, out []byte) []uint64 {
 	for k := 0; k < len(t.edges); k += 2 {
-		token := out[t.edges[k]:t.edges[k+1]]
-		h := t.hash.of(token)
-		if t.list != nil {
-			t.list.add(token, h)
-		}
-		dst = append(dst, h)
+		dst = append(dst, t.each(out[t.edges[k]:t.edges[k+1]]))
 	}
 	return dst
 }

@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,7 @@ type Options struct {
 	// for k-shingles taken by a window that moves one token at a time. A text of fewer
 	// than k tokens has one feature, all of them.
 	//
-	// 0, the default, is for single tokens and, with CappedCount and without a Weigher,
-	// pairs: wherever four tokens stand that have not stood in a row before, the first
+	// 0, the default, is for single tokens and, with CappedCount, pairs: wherever four tokens stand that have not stood in a row before, the first
 	// two are a feature of weight 1. The tokens say what a page is about, the pairs tell
 	// pages about the same thing apart.
 	Window int
@@ -29,10 +29,6 @@ type Options struct {
 	// is not 0.
 	Cap int
 
-	// Weigher, if not nil, takes the place of Weight: inverse document
-	// frequencies, for instance.
-	Weigher Weigher
-
 	// Hash turns a token into 64 bits. The default is Folded.
 	Hash Hash
 
@@ -40,21 +36,6 @@ type Options struct {
 	// different seeds have nothing to do with each other. What a measurement says
 	// of one seed may be luck; of several it is not.
 	Seed uint64
-
-	// StopWords are dropped before anything else is done with the tokens. Package
-	// fingerprint/stopwords has some. Default: none.
-	StopWords *StopWords
-
-	// Stemmer reduces each token that is no stop word. Package fingerprint/stem
-	// has the Snowball stemmers. Default: none.
-	Stemmer Stemmer
-
-	// Phrases are looked for in the tokens as they stand in the text, the
-	// longest first, from left to right, without overlap. Each one found is a
-	// feature besides its words; with ReplacePhrases it is a single token in
-	// their place. Default: none.
-	Phrases        *Phrases
-	ReplacePhrases bool
 
 	// ShortWords is the number of words below which a text is Short: its
 	// fingerprint is then a hash of its tokens, and only equal texts meet.
@@ -76,39 +57,17 @@ const (
 
 var weightNames = [...]string{CappedCount: "capped", Count: "count", Sqrt: "sqrt", Log: "log", Once: "once"}
 
-// Hash is a hash of tokens. It hashes single tokens and phrases; the hash of a
-// window is a polynomial in those of its tokens.
+// Hash is a hash of tokens. The hash of a window is a polynomial in those of its tokens.
 type Hash int
 
 const (
 	Folded   Hash = iota // made for short tokens: the 128 bits of a product, folded and mixed
-	XXH64                // xxhash64, seed 0, of the UTF-8 bytes
 	HashFNV1             // FNV1; its bits are poorly mixed, so use it only to match fingerprints that exist
 )
 
-var hashNames = [...]string{Folded: "folded", XXH64: "xxh64", HashFNV1: "fnv1"}
+var hashNames = [...]string{Folded: "folded", HashFNV1: "fnv1"}
 
-// Weigher gives the weight of a feature that occurs count times in the text. A
-// feature is a normalised token, or several with single spaces between them.
-// Weight must not keep or change the slice, must be safe for concurrent use, and
-// must be deterministic. A weight of 0 leaves the feature out; it may be negative.
-// Name must change whenever a weight does; it must be printable ASCII without
-// spaces.
-type Weigher interface {
-	Name() string
-	Weight(feature []byte, count int) int
-}
-
-// Stemmer appends the stem of a normalised token to dst. An empty stem drops
-// the token. Stem must not keep or change the token, must be safe for concurrent
-// use, and must be deterministic. Name must change whenever a stem does; it must
-// be printable ASCII without spaces.
-type Stemmer interface {
-	Name() string
-	Stem(dst, token []byte) []byte
-}
-
-// ErrOptions is what [NewAnalyzer] and [NewPhrases] wrap when an option makes no sense.
+// ErrOptions is what [NewAnalyzer] and [ParseAnalyzer] wrap when an option makes no sense.
 var ErrOptions = errors.New("invalid fingerprint options")
 
 // These bounds keep a mistaken option from turning into memory or time.
@@ -128,33 +87,14 @@ func (o *Options) check() error {
 		return bad("Weight(%d) is none of the constants", int(o.Weight))
 	case o.Cap < 0:
 		return bad("Cap is %d, want 0 for the default or a positive number", o.Cap)
-	case o.Cap > 0 && (o.Weight != CappedCount || o.Weigher != nil):
+	case o.Cap > 0 && o.Weight != CappedCount:
 		return bad("Cap is %d, but only CappedCount has a cap", o.Cap)
-	case o.Weigher != nil && o.Weight != CappedCount:
-		return bad("both Weight and Weigher are set")
 	case o.Hash < 0 || int(o.Hash) >= len(hashNames):
 		return bad("Hash(%d) is none of the constants", int(o.Hash))
-	case o.ReplacePhrases && o.Phrases == nil:
-		return bad("ReplacePhrases is set without Phrases")
 	case o.ShortWords > maxShortWords:
 		return bad("ShortWords is %d, want at most %d", o.ShortWords, maxShortWords)
 	}
-	if o.Weigher != nil && !validName(o.Weigher.Name()) {
-		return bad("the Weigher's name %q is not printable ASCII without spaces", o.Weigher.Name())
-	}
-	if o.Stemmer != nil && !validName(o.Stemmer.Name()) {
-		return bad("the Stemmer's name %q is not printable ASCII without spaces", o.Stemmer.Name())
-	}
 	return nil
-}
-
-func validName(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 200
 }
 
 // version is part of every Analyzer's name. It must change with any change of
@@ -169,8 +109,6 @@ func (o *Options) name() string {
 		add("window", strconv.Itoa(o.Window))
 	}
 	switch {
-	case o.Weigher != nil:
-		add("weigher", o.Weigher.Name())
 	case o.Weight != CappedCount:
 		add("weight", weightNames[o.Weight])
 	case o.Cap != 0 && o.cap() != (&Options{Window: o.Window}).cap():
@@ -182,19 +120,6 @@ func (o *Options) name() string {
 	if o.Seed != 0 {
 		add("seed", strconv.FormatUint(o.Seed, 16))
 	}
-	if o.StopWords != nil {
-		add("stop", o.StopWords.id())
-	}
-	if o.Stemmer != nil {
-		add("stem", o.Stemmer.Name())
-	}
-	if o.Phrases != nil {
-		key := "phrases"
-		if o.ReplacePhrases {
-			key = "replace"
-		}
-		add(key, o.Phrases.id())
-	}
 	if n := o.shortWords(); n != defaultShortWords {
 		add("short", strconv.Itoa(n))
 	}
@@ -202,8 +127,7 @@ func (o *Options) name() string {
 }
 
 // ParseAnalyzer makes the Analyzer of a name that [Analyzer.Name] gave. Names of
-// another version are errors, and those with a Weigher, a Stemmer, stop words or
-// phrases, of which a name says too little. The error wraps [ErrOptions].
+// another version are errors, which wrap [ErrOptions].
 func ParseAnalyzer(name string) (*Analyzer, error) {
 	fail := func(format string, args ...any) (*Analyzer, error) {
 		return nil, fmt.Errorf("%w: analyzer %q: "+format, append([]any{ErrOptions, name}, args...)...)
@@ -254,7 +178,7 @@ func (o *Options) set(key, value string) (err error) {
 			o.ShortWords = -1
 		}
 	default:
-		err = errors.New("it cannot be made from its name")
+		err = errors.New("no option is called that")
 	}
 	return err
 }
@@ -277,7 +201,7 @@ func (o *Options) cap() int {
 
 // pairs reports whether pairs of tokens are features as well.
 func (o *Options) pairs() bool {
-	return o.Window == 0 && o.Weight == CappedCount && o.Weigher == nil
+	return o.Window == 0 && o.Weight == CappedCount
 }
 
 func (o *Options) shortWords() int {
@@ -285,4 +209,23 @@ func (o *Options) shortWords() int {
 		return defaultShortWords
 	}
 	return max(o.ShortWords, 0)
+}
+
+// weightScale makes Sqrt and Log fine enough as integers.
+const weightScale = 16
+
+// weight is that of a feature that occurs n times.
+func (o *Options) weight(n int) int {
+	switch x := float64(n); o.Weight {
+	case Count:
+		return n
+	case Sqrt:
+		return int(math.Round(weightScale * math.Sqrt(x)))
+	case Log:
+		// The conversion keeps a processor from fusing, and so rounding otherwise.
+		return int(math.Round(weightScale + float64(weightScale*math.Log(x))))
+	case Once:
+		return 1
+	}
+	return min(n, o.cap())
 }

@@ -12,7 +12,7 @@ import (
 // singlesAhead reports whether such a run begins at i, where x was read and a token
 // of three bytes stands.
 func (t *tokenizer) singlesAhead(x uint64, i int) bool {
-	if t.list != nil || t.hash != Folded || i+11 > len(t.text) || !isCJK(byte(x>>24)) || !isCJK(byte(x>>48)) || !isCJK(t.text[i+9]) {
+	if t.each != nil || i+11 > len(t.text) || !isCJK(byte(x>>24)) || !isCJK(byte(x>>48)) || !isCJK(t.text[i+9]) {
 		return false
 	}
 	next := binary.LittleEndian.Uint64(t.text[i+3:])

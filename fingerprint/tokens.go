@@ -26,27 +26,28 @@ type tokenizer struct {
 	tables     *tables
 	text       []byte
 	pos        int
-	from       int // what is before it is done with
-	hash       Hash
-	list       *tokenList // gets the tokens' text, if not nil
-	chunk      int        // bytes
-	inSingles  bool       // at the beginning of what hashSingles takes
-	units      int        // words so far, times wordUnits
-	out        []byte     // the chunk in normal form, from byte 1 on
-	open       []byte     // the token at its end
-	unsearched int        // there is no end of a token in out between byte 1 and this one
+	from       int                       // what is before it is done with
+	each       func(token []byte) uint64 // takes the place of hashToken, if not nil
+	chunk      int                       // bytes
+	inSingles  bool                      // at the beginning of what hashSingles takes
+	units      int                       // words so far, times wordUnits
+	out        []byte                    // the chunk in normal form, from byte 1 on
+	open       []byte                    // the token at its end
+	unsearched int                       // there is no end of a token in out between byte 1 and this one
 	masks      []uint64
 	edges      []uint32 // where tokens begin and end in it
 	normal     normalizer
 }
 
-func (t *tokenizer) begin(text []byte, hash Hash, list *tokenList) {
+func (t *tokenizer) begin(text []byte, hash Hash) {
 	if t.tables == nil {
 		t.tables, t.chunk = loadTables(), chunkSize
 	}
 	t.text, t.pos, t.from, t.units, t.inSingles = text, 0, 0, 0, false
 	t.out = append(t.out[:0], 0)
-	t.hash, t.list = hash, list
+	if t.each = nil; hash == HashFNV1 {
+		t.each = fnv1Bytes
+	}
 }
 
 // keptText is how large the buffers may be that stay for the next text.
@@ -54,10 +55,26 @@ const keptText = 64 << 10
 
 // end lets go of the text, and of buffers that a very long word has left.
 func (t *tokenizer) end() {
-	t.text, t.list = nil, nil
+	t.text, t.each = nil, nil
 	if cap(t.normal.composed)+cap(t.out)+cap(t.open) > keptText {
 		t.out, t.open, t.masks, t.edges, t.normal = nil, nil, nil, nil, normalizer{}
 	}
+}
+
+// Tokens gives the words of a text in normal form, in order: the features that an
+// [Analyzer] with Window 1 has. It is for features that an Analyzer does not make; see
+// the examples.
+func Tokens(text string) []string { return new(tokenizer).tokens(text) }
+
+func (t *tokenizer) tokens(text string) (tokens []string) {
+	t.begin([]byte(text), Folded)
+	t.each = func(token []byte) uint64 {
+		tokens = append(tokens, string(token))
+		return 0
+	}
+	t.next(nil, len(text)+1)
+	t.end()
+	return tokens
 }
 
 func (t *tokenizer) done() bool { return t.pos >= len(t.text) }

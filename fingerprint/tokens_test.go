@@ -186,7 +186,7 @@ func TestRunsWithoutSeparators(t *testing.T) {
 		if !slices.Equal(tokensOf(text), want) {
 			t.Errorf("tokens of %.20q... differ", text)
 		}
-		testTokenizer.begin([]byte(text), Folded, nil)
+		testTokenizer.begin([]byte(text), Folded)
 		for i, h := range testTokenizer.next(nil, len(text)) {
 			if h != hashToken([]byte(want[i])) {
 				t.Errorf("hashes of %.20q... differ", text)

@@ -15,7 +15,7 @@ func checkHashes(t *testing.T, text string) {
 	for _, token := range naiveTokens(text) {
 		want = append(want, hashToken([]byte(token)))
 	}
-	testTokenizer.begin([]byte(text), Folded, nil)
+	testTokenizer.begin([]byte(text), Folded)
 	testTokenizer.chunk = 7
 	got = testTokenizer.next(got, len(text))
 	testTokenizer.chunk = chunkSize

@@ -1,7 +1,6 @@
-// Package stem gives a [fingerprint.Analyzer] the Snowball stemmers, one a script:
-// a token is stemmed by the language whose script it is written in, and left
-// alone when there is none. Whatever the text, stemming gained nothing at
-// distance 3 in our measurements, so it is never the default.
+// Package stem reduces words to their stems by the Snowball stemmers, one a script:
+// a token of package fingerprint is stemmed by the language whose script it is written
+// in, and left alone when there is none.
 package stem
 
 import (
@@ -30,10 +29,6 @@ import (
 	"github.com/blevesearch/snowballstem/swedish"
 	"github.com/blevesearch/snowballstem/tamil"
 )
-
-// version names the stemmers in an Analyzer's name. The code behind them is
-// frozen; a new release of it takes a new version here if any stem differs.
-const version = "snowball-0.9.0"
 
 // ErrLanguages is what [For] wraps when it cannot choose.
 var ErrLanguages = errors.New("no such choice of stemmers")
@@ -100,11 +95,8 @@ func Languages() []string {
 	return codes
 }
 
-// Stemmer is a [fingerprint.Stemmer]. It is safe for concurrent use.
-type Stemmer struct {
-	languages []language
-	name      string
-}
+// Stemmer stems words of some languages. It is safe for concurrent use.
+type Stemmer struct{ languages []language }
 
 // For gives a stemmer for the languages, at most one a script: "en" and "ru",
 // say, but not "en" and "de", since a token does not tell its language. The
@@ -126,32 +118,24 @@ func For(codes ...string) (*Stemmer, error) {
 	if len(s.languages) == 0 {
 		return nil, fmt.Errorf("%w: none is given, want some of %s", ErrLanguages, strings.Join(Languages(), ", "))
 	}
-	slices.SortFunc(s.languages, func(a, b language) int { return strings.Compare(a.code, b.code) })
-	s.name = version
-	for _, l := range s.languages {
-		s.name += "-" + l.code
-	}
 	return s, nil
 }
-
-// Name gives the version of the stemmers and the languages.
-func (s *Stemmer) Name() string { return s.name }
 
 // longest is the length of token, in bytes, above which nothing is stemmed: no
 // word is that long, and some stemmers take time that grows faster than the word.
 const longest = 200
 
-// Stem appends the stem of a token to dst.
-func (s *Stemmer) Stem(dst, token []byte) []byte {
+// Stem gives the stem of a token in normal form. It is never empty unless the token is.
+func (s *Stemmer) Stem(token string) string {
 	if len(token) <= longest {
-		r, _ := utf8.DecodeRune(token)
+		r, _ := utf8.DecodeRuneInString(token)
 		for _, l := range s.languages {
 			if scriptOf(r) == l.script {
-				return append(dst, stem(l, string(token))...)
+				return stem(l, token)
 			}
 		}
 	}
-	return append(dst, token...)
+	return token
 }
 
 // stem leaves a token alone that makes the generated code panic or that it

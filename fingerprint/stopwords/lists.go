@@ -1,8 +1,7 @@
 package stopwords
 
 // The lists hold function words only: articles, pronouns, prepositions,
-// conjunctions, auxiliary verbs and a few particles. They are part of an
-// Analyzer's name by content, so a change here is a change of every name that uses them.
+// conjunctions, auxiliary verbs and a few particles.
 var lists = map[string]string{
 	"ar": `
 		من إلى عن على في مع هذا هذه ذلك تلك التي الذي الذين هو هي هم نحن أنا أنت كان كانت يكون لم لن لا ما

@@ -1,6 +1,5 @@
-// Package stopwords has short lists of function words in some languages, for
-// Options.StopWords of package fingerprint. In our measurements leaving out stop words gained
-// nothing at distance 3, so it is never the default.
+// Package stopwords has short lists of function words in some languages, to be left
+// out of the tokens of package fingerprint.
 package stopwords
 
 import (
@@ -28,17 +27,19 @@ func Words(code string) ([]string, error) {
 	return strings.Fields(list), nil
 }
 
-// For gives one set with the lists of some languages. A word goes wherever it
+// For gives the tokens of the lists of some languages as one set. A word goes wherever it
 // stands, whatever the language of the text: "die" in English too, with "de" in
 // the set. The error wraps [ErrLanguage].
-func For(codes ...string) (*fingerprint.StopWords, error) {
-	var all []string
+func For(codes ...string) (map[string]bool, error) {
+	set := make(map[string]bool)
 	for _, code := range codes {
 		words, err := Words(code)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, words...)
+		for _, token := range fingerprint.Tokens(strings.Join(words, " ")) {
+			set[token] = true
+		}
 	}
-	return fingerprint.NewStopWords(all...), nil
+	return set, nil
 }
