@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -149,7 +150,7 @@ type racing struct {
 }
 
 func (r *racing) near(rng *rand.Rand) fingerprint.Fingerprint {
-	return fingerprint.Fingerprint(flip(rng, r.centers[rng.IntN(len(r.centers))], ^uint64(0), rng.IntN(5)))
+	return fingerprint.Fingerprint(testgen.Flip(rng, r.centers[rng.IntN(len(r.centers))], ^uint64(0), rng.IntN(5)))
 }
 
 // write adds, replaces and deletes documents, those with a key by keys of its own.
@@ -199,7 +200,7 @@ func (r *racing) write(rng *rand.Rand, writer int) {
 func (r *racing) fillUp(rng *rand.Rand, n int) {
 	for done := 0; done < n; {
 		docs := make([]index.Document, 0, 2000)
-		for d := range manyBare(uniform(rng, cap(docs))).all() {
+		for d := range manyBare(testgen.Uniform(rng, cap(docs))).all() {
 			docs = append(docs, d)
 		}
 		if err := r.x.Add(context.Background(), docs...); err != nil {
@@ -340,7 +341,7 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 			}
 			ctx, fsys := context.Background(), vfs.NewMem()
 			opts := index.Options{FS: fsys, Plan: plan, Durability: index.NoSync, Logger: warnings(t)}
-			r := &racing{t: t, l: &lives{docs: map[uint64]*life{}}, k: plan.MaxDistance, centers: uniform(rng, 40), steps: steps}
+			r := &racing{t: t, l: &lives{docs: map[uint64]*life{}}, k: plan.MaxDistance, centers: testgen.Uniform(rng, 40), steps: steps}
 			var packed []index.Document
 			for i := range 3000 {
 				d := index.Document{Fingerprint: r.near(rng)}

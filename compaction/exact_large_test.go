@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -96,7 +97,7 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(s, 1))
 	// Besides scattered fingerprints, there are 200,000 of one prefix in each table, and
 	// 50,000 without a gap.
-	m := manyBare(uniform(rng, 500_000))
+	m := manyBare(testgen.Uniform(rng, 500_000))
 	top, bottom := rng.Uint64()<<40, rng.Uint64()>>40
 	for range 200_000 {
 		m = append(m, top|rng.Uint64()>>24, bottom|rng.Uint64()<<24)
@@ -118,7 +119,7 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	if n := fewestBlocks(t, fsys); n <= directoryChunk {
 		t.Fatalf("%d blocks in a table: they are listed in one chunk", n)
 	}
-	queries := queriesNear(rng, m, 40, 3)
+	queries := testgen.Queries(rng, m, 40, 3)
 	for i := range uint64(10) {
 		queries = append(queries, 0x5555555500000000+i*7001, top|rng.Uint64()>>24, bottom|rng.Uint64()<<24)
 	}

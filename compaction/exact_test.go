@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"context"
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func (e *exactness) check(state string, x *index.Index) {
 			e.t.Logf("%s, options %+v", state, e.opts)
 		}
 	}()
-	for _, q := range queriesNear(e.rng, fps, queries, e.plan.MaxDistance) {
+	for _, q := range testgen.Queries(e.rng, fps, queries, e.plan.MaxDistance) {
 		e.found += e.m.checkQuery(e.t, x, fingerprint.Fingerprint(q), "", e.rng.IntN(e.plan.MaxDistance+1), e.rng.IntN(3))
 	}
 }
@@ -100,8 +101,8 @@ func (e *exactness) check(state string, x *index.Index) {
 // draw makes documents of all data sets, a third of them with keys.
 func (e *exactness) draw() []index.Document {
 	var docs []index.Document
-	for _, set := range dataSets(e.rng, e.n/3) {
-		for _, fp := range set.fps {
+	for _, set := range testgen.Sets(e.rng, e.n/3) {
+		for _, fp := range set.Fingerprints {
 			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
 			if e.rng.IntN(3) == 0 {
 				d.Key = fmt.Sprint("page ", e.keys)

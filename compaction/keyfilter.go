@@ -3,6 +3,7 @@ package compaction
 import (
 	"context"
 	"errors"
+	"github.com/neardup/neardup/index/filter"
 
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/store"
@@ -11,7 +12,7 @@ import (
 // keyFilter is the filter of the keys that the index has when the work is done.
 type keyFilter struct {
 	ctx    context.Context
-	filter *index.PrefixFilter // nil: none is made
+	filter *filter.Prefix // nil: none is made
 	batch  []uint64
 }
 
@@ -67,7 +68,7 @@ func (f *keyFilter) save(s *store.Store, r *store.Replacement) error {
 }
 
 // saveFilter writes the chunks of a filter.
-func saveFilter(r *store.Replacement, table int, f *index.PrefixFilter) error {
+func saveFilter(r *store.Replacement, table int, f *filter.Prefix) error {
 	var chunk []byte
 	for c := range f.Chunks() {
 		chunk = f.AppendChunk(chunk[:0], c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -36,8 +37,8 @@ func openIndex(t *testing.T, dir string, opts index.Options) *index.Index {
 // someDocuments draws documents of few keys and scopes.
 func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
 	docs := make([]index.Document, 0, n)
-	for _, set := range dataSets(rng, n/3+1) {
-		for _, fp := range set.fps {
+	for _, set := range testgen.Sets(rng, n/3+1) {
+		for _, fp := range set.Fingerprints {
 			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
 			switch r := rng.IntN(8); {
 			case r < 4:
@@ -319,5 +320,30 @@ func TestReportOfARefusedDocument(t *testing.T) {
 	r, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil), compaction.LoadOptions{Index: index.Options{FS: vfs.NewMem()}})
 	if !errors.Is(err, index.ErrTooLarge) || r.Loaded != 2 {
 		t.Errorf("%d loaded: %v", r.Loaded, err)
+	}
+}
+
+// TestLoadUnderAClockThatWentBack: each load has the time of its own clock.
+func TestLoadUnderAClockThatWentBack(t *testing.T) {
+	now := time.Unix(2000, 0).UTC()
+	opts := index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}
+	want := map[uint64]time.Time{}
+	for i, second := range []int64{2000, 2000, 1000, 3000} {
+		now = time.Unix(second, 0).UTC()
+		docs := []index.Document{{Fingerprint: fingerprint.Fingerprint(i)}, {Key: fmt.Sprint(i)}}
+		if _, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil), compaction.LoadOptions{Index: opts}); err != nil {
+			t.Fatal(err)
+		}
+		want[uint64(2*i+1)], want[uint64(2*i+2)] = now, now
+	}
+	x := openIndex(t, "ix", opts)
+	n := 0
+	for d, err := range x.Documents(t.Context()) {
+		if n++; err != nil || !d.Added.Equal(want[d.ID]) {
+			t.Errorf("document %d was added %v, not %v: %v", d.ID, d.Added, want[d.ID], err)
+		}
+	}
+	if n != len(want) {
+		t.Errorf("%d documents, not %d", n, len(want))
 	}
 }

@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"context"
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -53,7 +54,7 @@ func drawScript(r *rand.Rand, k, length int) *script {
 	document := func(key bool) index.Document {
 		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64())}
 		if len(seen) > 0 && r.IntN(4) > 0 {
-			d.Fingerprint = fingerprint.Fingerprint(flip(r, seen[r.IntN(len(seen))], ^uint64(0), r.IntN(k+3)))
+			d.Fingerprint = fingerprint.Fingerprint(testgen.Flip(r, seen[r.IntN(len(seen))], ^uint64(0), r.IntN(k+3)))
 		}
 		seen = append(seen, uint64(d.Fingerprint))
 		if key {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -24,8 +25,8 @@ func batchIndex(t *testing.T, rng *rand.Rand, plan *index.Plan, n int, opts inde
 	opts.FS, opts.Plan, opts.Durability = vfs.NewMem(), plan, index.NoSync
 	var fps []uint64
 	var docs []index.Document
-	for _, set := range dataSets(rng, n/3) {
-		for _, fp := range set.fps {
+	for _, set := range testgen.Sets(rng, n/3) {
+		for _, fp := range set.Fingerprints {
 			fps = append(fps, fp)
 			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
 			if rng.IntN(3) == 0 {
@@ -133,7 +134,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 			rng := rand.New(rand.NewPCG(testseed.Of(t), uint64(i)))
 			x, fps := batchIndex(t, rng, plan, n, index.Options{FilterBytes: filterBytes[i%2*3], CacheBytes: cacheBytes[i%len(cacheBytes)]})
 			var queries []fingerprint.Fingerprint
-			for _, fp := range queriesNear(rng, fps, q, plan.MaxDistance) {
+			for _, fp := range testgen.Queries(rng, fps, q, plan.MaxDistance) {
 				queries = append(queries, fingerprint.Fingerprint(fp))
 			}
 			found := checkBatch(t, x, queries)

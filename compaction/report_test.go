@@ -2,6 +2,7 @@ package compaction_test
 
 import (
 	"context"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestReportsAreTrue(t *testing.T) {
 	add := func(n int) {
 		t.Helper()
 		x := openIndex(t, "ix", opts)
-		more := uniform(rng, n)
+		more := testgen.Uniform(rng, n)
 		for d := range manyBare(more).all() {
 			if err := x.Add(ctx, d); err != nil {
 				t.Fatal(err)
@@ -97,7 +98,7 @@ func TestReportsAreTrue(t *testing.T) {
 		}
 	}
 
-	fps = uniform(rng, 5000)
+	fps = testgen.Uniform(rng, 5000)
 	before := check("first load", 0, 0, load(fps))
 	check("nothing to do", before, 5000, run)
 	check("nothing to load", 0, 5000, load(nil))
@@ -110,7 +111,7 @@ func TestReportsAreTrue(t *testing.T) {
 	check("another plan", before, 6000, func() (compaction.Report, error) {
 		return compaction.Run(ctx, "ix", compaction.Options{FS: fsys, Plan: plan})
 	})
-	more := uniform(rng, 500)
+	more := testgen.Uniform(rng, 500)
 	fps = append(fps, more...)
 	check("second load", 0, 6000, load(more))
 }
@@ -161,7 +162,7 @@ func TestLoadChoosesThePlan(t *testing.T) {
 			}
 			c.load.FS = fsys
 			rng := rand.New(rand.NewPCG(1, 1))
-			r, err := compaction.Load(ctx, "ix", manyBare(uniform(rng, 1000)).all(), compaction.LoadOptions{Index: c.load})
+			r, err := compaction.Load(ctx, "ix", manyBare(testgen.Uniform(rng, 1000)).all(), compaction.LoadOptions{Index: c.load})
 			if err != nil || r.Plan != c.want {
 				t.Errorf("%v: plan %s, not %s", err, r.Plan, c.want)
 			}

@@ -3,6 +3,7 @@ package compaction
 import (
 	"context"
 	"errors"
+	"github.com/neardup/neardup/index/filter"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,8 +20,8 @@ type tables struct {
 	filterBytes int64
 
 	writer  *store.TableWriter
-	filter  *index.PrefixFilter // may be nil
-	filters []*index.PrefixFilter
+	filter  *filter.Prefix // may be nil
+	filters []*filter.Prefix
 	sorters []*extsort.Sorter[entry] // by table; none for table 0
 	batch   []uint64                 // stored fingerprints that are not in the sorters yet
 	entries []entry
@@ -34,7 +35,7 @@ const batchLen = 4096
 
 // newTables begins tables that will hold up to so many fingerprints.
 func newTables(plan *index.Plan, r *store.Replacement, fingerprints int64, o *Options) (t *tables, err error) {
-	t = &tables{plan: plan, replacement: r, filterBytes: o.FilterBytes, filters: make([]*index.PrefixFilter, len(plan.Tables))}
+	t = &tables{plan: plan, replacement: r, filterBytes: o.FilterBytes, filters: make([]*filter.Prefix, len(plan.Tables))}
 	if t.writer, err = r.Table(0, store.BlockOptions{}); err != nil {
 		return nil, err
 	}

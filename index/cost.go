@@ -1,6 +1,10 @@
 package index
 
-import "math"
+import (
+	"math"
+
+	"github.com/neardup/neardup/index/filter"
+)
 
 // Costs are the times, in nanoseconds, from which the time of a query is reckoned.
 // As an argument, the zero value stands for DefaultCosts.
@@ -142,7 +146,7 @@ func (p *Plan) filterShare(n, ramBytes int64, directories float64) float64 {
 	}
 	wanted := 0.0
 	for _, t := range p.Tables {
-		bytes, _ := filterSize(t.Prefix, n, unlimited)
+		bytes, _ := filter.Size(t.Prefix, n, unlimited)
 		wanted += float64(bytes)
 	}
 	return max(0, min(1, (float64(ramBytes)-directories)/wanted))
@@ -157,7 +161,7 @@ type tableEstimate struct {
 
 // estimate reckons with a filter of at most budget bytes.
 func (t Table) estimate(n, budget int64) tableEstimate {
-	bytes, falsePositives := filterSize(t.Prefix, n, budget)
+	bytes, falsePositives := filter.Size(t.Prefix, n, budget)
 	probes, each := float64(t.Probes()), float64(n)/math.Exp2(float64(t.Prefix))
 	there := -math.Expm1(-each) // the share of prefixes that some fingerprint has
 	e := tableEstimate{
@@ -182,7 +186,7 @@ func (e tableEstimate) live(c Costs) float64 {
 // FilterLookups returns the number of words of the table's prefix filter that a
 // query looks at: one for all probes that differ in the low bits of the prefix only.
 func (t Table) FilterLookups() int {
-	return Table{Prefix: max(t.Prefix-groupBits, 0), Radius: t.Radius}.Probes()
+	return Table{Prefix: max(t.Prefix-filter.GroupBits, 0), Radius: t.Radius}.Probes()
 }
 
 // filterBudget returns what a table's filter may take where all of them get this share
@@ -191,32 +195,6 @@ func (t *Table) filterBudget(n int64, share float64) int64 {
 	if share >= 1 {
 		return unlimited
 	}
-	wanted, _ := filterSize(t.Prefix, n, unlimited)
+	wanted, _ := filter.Size(t.Prefix, n, unlimited)
 	return int64(float64(wanted) * share)
-}
-
-// filterSize returns the bytes of the filter that NewPrefixFilter makes, and the
-// probability that it says yes to a prefix that no fingerprint has.
-func filterSize(prefix int, n, budget int64) (bytes int64, falsePositives float64) {
-	if budget < lineBytes {
-		return 0, 1
-	}
-	if lines, ok := arrayLines(prefix); ok && lines <= budget/lineBytes &&
-		(lines*lineBytes <= smallArray || lines*(512/maxArrayBits) <= n) {
-		return lines * lineBytes, 0
-	}
-	lines := min(budget/lineBytes, n/512*bitsPerFingerprint+n%512*bitsPerFingerprint/512+1)
-	return lines * lineBytes, lineFull(float64(n) / float64(lines))
-}
-
-// lineFull returns the probability that all eight words of a line have some bit set,
-// where the number of fingerprints in the line is Poisson-distributed: of j words
-// that many given bits stay free with exp(-mean (1 - (63/64)^j)).
-func lineFull(mean float64) float64 {
-	sum, choose := 0.0, 1.0
-	for j := range len(line{}) + 1 {
-		sum += choose * math.Exp(-mean*(1-math.Pow(63./64, float64(j))))
-		choose *= -float64(len(line{})-j) / float64(j+1)
-	}
-	return min(max(sum, 0), 1)
 }

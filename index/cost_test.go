@@ -1,29 +1,27 @@
 package index
 
 import (
+	"github.com/neardup/neardup/index/filter"
 	"math"
 	"math/rand/v2"
 	"testing"
 )
 
-// TestFilterSize compares with the filters that are really made.
-func TestFilterSize(t *testing.T) {
-	for _, prefix := range []int{1, 6, 9, 16, 23, 24, 25, 26, 32, 63, 64} {
-		for _, n := range []int64{1, 511, 1000, 70_000, 1_000_000, 3_000_000} {
-			for _, budget := range []int64{0, 63, 64, 5000, 1 << 20, 3 << 20, 1 << 40} {
-				bytes, _ := filterSize(prefix, n, budget)
-				if got := mustFilter(t, prefix, n, budget).Stats().Bytes; got != bytes {
-					t.Errorf("prefix %d, n = %d, budget %d: filterSize says %d bytes, it has %d", prefix, n, budget, bytes, got)
-				}
-			}
-		}
+func mustFilter(t testing.TB, prefix int, expected, budget int64) *filter.Prefix {
+	t.Helper()
+	f, err := filter.NewPrefix(prefix, expected, budget)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return f
 }
 
 // TestEstimateOfFilters: as many probes pass as a filter of random fingerprints
 // lets through.
 func TestEstimateOfFilters(t *testing.T) {
-	skipUnderRace(t)
+	if raceEnabled {
+		t.Skip("no race to be found in it")
+	}
 	const n = 200_000
 	rng := rand.New(rand.NewPCG(41, 0))
 	fps := uniform(rng, n)
@@ -40,7 +38,7 @@ func TestEstimateOfFilters(t *testing.T) {
 		passed := 0
 		var dst []uint64
 		for range queries {
-			dst = f.AppendMaybe(dst[:0], rng.Uint64(), c.radius)
+			dst = f.AppendCandidates(dst[:0], rng.Uint64(), c.radius)
 			passed += len(dst)
 		}
 		want := Table{Prefix: c.prefix, Radius: c.radius}.estimate(n, c.budget).passing
@@ -54,8 +52,8 @@ func TestEstimateOfFilters(t *testing.T) {
 func TestFilterLookups(t *testing.T) {
 	for _, c := range []Table{{Prefix: 3, Radius: 2}, {Prefix: 6, Radius: 1}, {Prefix: 7, Radius: 3}, {Prefix: 16}, {Prefix: 20, Radius: 2}, {Prefix: 32, Radius: 1}} {
 		words := map[uint64]bool{}
-		for _, flips := range appendBall(nil, c.Prefix, 0, 0, c.Radius) {
-			words[flips>>(64-c.Prefix)>>groupBits] = true
+		for _, flips := range filter.AppendAll(nil, c.Prefix, c.Radius) {
+			words[flips>>(64-c.Prefix)>>filter.GroupBits] = true
 		}
 		if got := c.FilterLookups(); got != len(words) {
 			t.Errorf("prefix %d, radius %d: %d look-ups, not %d", c.Prefix, c.Radius, got, len(words))

@@ -2,6 +2,7 @@ package index
 
 import (
 	"errors"
+	"github.com/neardup/neardup/index/filter"
 	"iter"
 	"sync/atomic"
 
@@ -19,9 +20,9 @@ type keyFilter struct {
 
 // NewKeyFilter returns an empty filter for so many keys, by their hashes, within its
 // share of filterBytes (Options.FilterBytes); nil if that is nothing.
-func NewKeyFilter(keys, filterBytes int64) (*PrefixFilter, error) {
-	f, err := NewPrefixFilter(keyPlan.Tables[0].Prefix, keys, keyFilterBudget(filterBytes))
-	if err != nil || f.form == filterNone {
+func NewKeyFilter(keys, filterBytes int64) (*filter.Prefix, error) {
+	f, err := filter.NewPrefix(keyPlan.Tables[0].Prefix, keys, keyFilterBudget(filterBytes))
+	if err != nil || f.PassesAll() {
 		return nil, err
 	}
 	return f, nil
@@ -65,13 +66,13 @@ func (f *keyFilter) start() *liveFilters {
 }
 
 // saved returns the filter that compaction left, and what yields the keys since then.
-func (f *keyFilter) saved() (*PrefixFilter, func(yield func(uint64) bool) error, error) {
+func (f *keyFilter) saved() (*filter.Prefix, func(yield func(uint64) bool) error, error) {
 	s := f.x.store
-	filter, err := LoadPrefixFilter(keyPlan.Tables[0].Prefix, keyFilterBudget(f.x.opts.FilterBytes), s.FilterChunks(store.KeyFilterTable))
-	if errors.Is(err, ErrFilter) {
+	saved, err := filter.LoadPrefix(keyPlan.Tables[0].Prefix, keyFilterBudget(f.x.opts.FilterBytes), s.FilterChunks(store.KeyFilterTable))
+	if errors.Is(err, filter.ErrUnusable) {
 		return nil, nil, nil
 	}
-	return filter, f.x.scan(func(v *store.View) iter.Seq2[uint64, error] { return keysSince(v, s.PackedNextID()) }), err
+	return saved, f.x.scan(func(v *store.View) iter.Seq2[uint64, error] { return keysSince(v, s.PackedNextID()) }), err
 }
 
 // keysSince yields the hashes of the keys of the documents from an ID on.

@@ -1,6 +1,8 @@
 package index
 
 import (
+	"cmp"
+	"github.com/neardup/neardup/index/filter"
 	"math"
 	"slices"
 	"sync"
@@ -53,7 +55,7 @@ type liveSource struct {
 
 	// saved, if not nil, is asked first, once, for filters of a plan of one table: a
 	// filter, nil for none, and a scan that yields at least what it lacks.
-	saved func() (filter *PrefixFilter, rest func(yield func(stored uint64) bool) error, err error)
+	saved func() (filter *filter.Prefix, rest func(yield func(stored uint64) bool) error, err error)
 
 	// failed is told why a scan failed. The filters stay right, and less selective
 	// than they could be until a later scan succeeds.
@@ -206,13 +208,13 @@ func (f *liveFilters) grow() error {
 }
 
 // growSaved begins with a filter that was saved, and reports whether it did.
-func (f *liveFilters) growSaved(saved func() (*PrefixFilter, func(func(uint64) bool) error, error)) (bool, error) {
-	filter, rest, err := saved()
-	if err != nil || filter == nil {
+func (f *liveFilters) growSaved(saved func() (*filter.Prefix, func(func(uint64) bool) error, error)) (bool, error) {
+	from, rest, err := saved()
+	if err != nil || from == nil {
 		return false, err
 	}
 	count := f.set.Load().count.Load()
-	next := &liveSet{tables: f.source.plan.Tables, filters: []*PrefixFilter{filter}, order: []int{0}, capacity: withRoom(count)}
+	next := &liveSet{tables: f.source.plan.Tables, filters: []*filter.Prefix{from}, order: []int{0}, capacity: withRoom(count)}
 	next.count.Store(count)
 	f.register(next)
 	n, err := f.fill(next, rest)
@@ -236,7 +238,7 @@ func (f *liveFilters) newSet(capacity int64) *liveSet {
 		s.capacity = math.MaxInt64
 	}
 	if wantsLiveHash(f.source.plan) {
-		s.hash = &liveHash{limit: f.source.budget - s.bytes()}
+		s.hash = filter.NewHash(f.source.budget - s.bytes())
 	}
 	return s
 }
@@ -307,35 +309,46 @@ func liveLimit(plan *Plan, budget int64) int64 {
 // array when it is no larger than the blocked filter.
 func liveTableBytes(prefix int, capacity int64) int64 {
 	bytes := capacity * liveBytesEach
-	if lines, ok := arrayLines(prefix); ok {
-		return min(bytes, lines*lineBytes)
+	if array, ok := filter.ArrayBytes(prefix); ok {
+		return min(bytes, array)
 	}
 	return bytes
+}
+
+// wantsLiveHash reports whether a plan's probes of a million live fingerprints would
+// meet too many prefixes that are there.
+func wantsLiveHash(plan *Plan) bool {
+	const live, most = 1 << 20, 8
+	passing := 0.0
+	for _, t := range plan.Tables {
+		passing += float64(t.Probes()) * min(1, math.Ldexp(live, -t.Prefix))
+	}
+	return passing > most
 }
 
 // liveSet is a filter for each table of a plan.
 type liveSet struct {
 	tables   []Table
-	filters  []*PrefixFilter
-	order    []int     // the tables whose filter takes memory, the smallest first
-	hash     *liveHash // of all that was added; nil: the filters do without
-	capacity int64     // how many they are for. math.MaxInt64: larger ones are not possible or no better.
+	filters  []*filter.Prefix
+	order    []int        // the tables whose filter takes memory, the smallest first
+	hash     *filter.Hash // of all that was added; nil: the filters do without
+	capacity int64        // how many they are for. math.MaxInt64: larger ones are not possible or no better.
 	count    atomic.Int64
 }
 
 func newLiveSet(plan *Plan, capacity int64) *liveSet {
 	s := &liveSet{tables: plan.Tables, capacity: capacity}
 	for i, t := range plan.Tables {
-		filter, err := NewPrefixFilter(t.Prefix, capacity, capacity*liveBytesEach)
+		filter, err := filter.NewPrefix(t.Prefix, capacity, capacity*liveBytesEach)
 		if err != nil {
 			panic(err) // NewPlan lets no such table pass
 		}
 		s.filters = append(s.filters, filter)
-		if filter.form != filterNone {
+		if !filter.PassesAll() {
 			s.order = append(s.order, i)
 		}
 	}
-	slices.SortStableFunc(s.order, func(i, j int) int { return len(s.filters[i].lines) - len(s.filters[j].lines) })
+	slices.SortStableFunc(s.order, func(i, j int) int { return cmp.Compare(s.filters[i].Bytes(), s.filters[j].Bytes()) })
 	return s
 }
 
@@ -348,12 +361,12 @@ func everything(plan *Plan, count int64) *liveSet {
 
 // exact reports whether all filters are bit arrays.
 func (s *liveSet) exact() bool {
-	return !slices.ContainsFunc(s.filters, func(f *PrefixFilter) bool { return f.form != filterBits })
+	return !slices.ContainsFunc(s.filters, func(f *filter.Prefix) bool { return !f.Exact() })
 }
 
 // add adds fingerprints, given as they are stored. Any goroutine may call it.
 func (s *liveSet) add(stored []uint64) {
-	var permuted [4 * addAhead]uint64
+	var permuted [4 * filter.AddAhead]uint64
 	for chunk := range slices.Chunk(stored, len(permuted)) {
 		for _, i := range s.order {
 			for j, fp := range chunk {
@@ -362,18 +375,18 @@ func (s *liveSet) add(stored []uint64) {
 			s.filters[i].AddAll(permuted[:len(chunk)])
 		}
 		if s.hash != nil {
-			s.hash.add(chunk)
+			s.hash.Add(chunk)
 		}
 	}
 	s.count.Add(int64(len(stored)))
 }
 
-// appendMaybe is PrefixFilter.AppendMaybe of a table's filter.
+// appendMaybe is filter.Prefix.AppendMaybe of a table's filter.
 func (s *liveSet) appendMaybe(dst []uint64, table int, permuted uint64, radius int) []uint64 {
 	if s.empty() {
 		return dst
 	}
-	return s.filters[table].AppendMaybe(dst, permuted, radius)
+	return s.filters[table].AppendCandidates(dst, permuted, radius)
 }
 
 // appendNear appends what was added within k bits of a fingerprint, all as they are
@@ -382,12 +395,12 @@ func (s *liveSet) appendNear(dst []uint64, stored uint64, k int) ([]uint64, bool
 	if s.hash == nil {
 		return dst, false
 	}
-	return s.hash.appendNear(dst, stored, k)
+	return s.hash.AppendNear(dst, stored, k)
 }
 
 // mayContain reports whether a fingerprint, given as it is stored, may have been added.
 func (s *liveSet) mayContain(stored uint64) bool {
-	if s.hash != nil && !s.hash.mayContain(stored) {
+	if s.hash != nil && !s.hash.MayContain(stored) {
 		return false
 	}
 	for _, i := range s.order {
@@ -402,12 +415,12 @@ func (s *liveSet) mayContain(stored uint64) bool {
 func (s *liveSet) empty() bool { return s.count.Load() == 0 }
 
 func (s *liveSet) bytes() int64 {
-	n := 0
+	n := int64(0)
 	for _, f := range s.filters {
-		n += len(f.lines) * lineBytes
+		n += f.Bytes()
 	}
 	if s.hash != nil {
-		return int64(n) + s.hash.bytes()
+		return n + s.hash.Bytes()
 	}
-	return int64(n)
+	return n
 }

@@ -77,3 +77,17 @@ func BenchmarkLiveFilterOpen(b *testing.B) {
 		})
 	}
 }
+
+func nearQueries(fps []uint64, n int) []uint64 {
+	rng := rand.New(rand.NewPCG(32, 0))
+	queries := make([]uint64, n)
+	for i := range queries {
+		queries[i] = rng.Uint64()
+		if i&1 == 0 {
+			queries[i] = flip(rng, fps[rng.IntN(len(fps))], ^uint64(0), rng.IntN(4))
+		}
+	}
+	return queries
+}
+
+func turn(fp uint64, by int) uint64 { return fp<<by | fp>>(64-by) }

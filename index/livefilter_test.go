@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"github.com/neardup/neardup/index/filter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -413,7 +414,7 @@ func TestSavedFilterIsCompletedOrMadeAnew(t *testing.T) {
 		saved.AddAll(old)
 		f := newLiveFilters(liveSource{
 			plan: keyPlan, budget: 1 << 20, live: 200, commit: &store.commit, scan: store.scan,
-			saved: func() (*PrefixFilter, func(func(uint64) bool) error, error) {
+			saved: func() (*filter.Prefix, func(func(uint64) bool) error, error) {
 				return saved, func(yield func(uint64) bool) error {
 					for _, hash := range more {
 						if !yield(hash) {
@@ -435,5 +436,21 @@ func TestSavedFilterIsCompletedOrMadeAnew(t *testing.T) {
 			}
 		}
 		f.close()
+	}
+}
+
+// TestQueryIsExactWhereLiveHashGivesUp: the tables answer from then on.
+func TestQueryIsExactWhereLiveHashGivesUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(83, 0))
+	x, oracle := openMem(t, Options{Plan: mustParse(t, hashedPlans[0]), Durability: NoSync, FilterBytes: 1 << 20}), &scanEverything{}
+	given := false
+	for _, set := range dataSets(rng, 4096) {
+		fill(t, x, oracle, set.fps, 1000)
+		checkQueries(t, x, oracle, queriesFor(rng, oracle.fps, 8, 6), 6)
+		_, known := x.live.current().appendNear(nil, 0, 6)
+		given = given || !known
+	}
+	if !given {
+		t.Error("all of it was hashed")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/neardup/neardup/index/filter"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -14,13 +15,13 @@ import (
 // NewFilter returns an empty prefix filter for a table of the plan when so many
 // fingerprints are packed, within its share of filterBytes (Options.FilterBytes), or
 // nil if it would let nearly everything pass.
-func (p *Plan) NewFilter(table int, fingerprints, filterBytes int64) (*PrefixFilter, error) {
+func (p *Plan) NewFilter(table int, fingerprints, filterBytes int64) (*filter.Prefix, error) {
 	t, budget := &p.Tables[table], p.packedFilterBudget(filterBytes)
 	if t.Prefix < 64 && fingerprints > 2<<t.Prefix {
 		return nil, nil
 	}
-	f, err := NewPrefixFilter(t.Prefix, fingerprints, budget)
-	if err != nil || f.form == filterNone {
+	f, err := filter.NewPrefix(t.Prefix, fingerprints, budget)
+	if err != nil || f.PassesAll() {
 		return nil, err
 	}
 	return f, nil
@@ -36,7 +37,7 @@ func (p *Plan) packedFilterBudget(filterBytes int64) int64 {
 // background, as they may take gigabytes; until then everything may be there.
 type packedFilters struct {
 	plan    *Plan
-	filters []atomic.Pointer[PrefixFilter]
+	filters []atomic.Pointer[filter.Prefix]
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -45,7 +46,7 @@ type packedFilters struct {
 // is none that can be used, makes one of the table. close must be called.
 func loadPackedFilters(s *store.Store, plan *Plan, filterBytes int64, warn func(string, error)) *packedFilters {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &packedFilters{plan: plan, filters: make([]atomic.Pointer[PrefixFilter], len(plan.Tables)), cancel: cancel}
+	f := &packedFilters{plan: plan, filters: make([]atomic.Pointer[filter.Prefix], len(plan.Tables)), cancel: cancel}
 	if s.Generation() == 0 {
 		return f
 	}
@@ -65,20 +66,20 @@ func loadPackedFilters(s *store.Store, plan *Plan, filterBytes int64, warn func(
 	return f
 }
 
-func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, filterBytes int64) (*PrefixFilter, error) {
+func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, filterBytes int64) (*filter.Prefix, error) {
 	empty, err := f.plan.NewFilter(table, int64(s.PackedEntries()), filterBytes)
 	if err != nil || empty == nil {
 		return nil, err
 	}
-	saved, err := LoadPrefixFilter(empty.prefix, f.plan.packedFilterBudget(filterBytes), untilDone(ctx, s.FilterChunks(table)))
-	if err == nil || !errors.Is(err, ErrFilter) {
+	saved, err := filter.LoadPrefix(empty.Prefix(), f.plan.packedFilterBudget(filterBytes), untilDone(ctx, s.FilterChunks(table)))
+	if err == nil || !errors.Is(err, filter.ErrUnusable) {
 		return saved, err
 	}
 	return empty, fillFilter(ctx, empty, s, table)
 }
 
 // fillFilter adds what is in a table to a filter.
-func fillFilter(ctx context.Context, filter *PrefixFilter, s *store.Store, table int) error {
+func fillFilter(ctx context.Context, filter *filter.Prefix, s *store.Store, table int) error {
 	v, err := s.View()
 	if err != nil {
 		return err
@@ -115,9 +116,9 @@ func untilDone(ctx context.Context, chunks iter.Seq2[[]byte, error]) iter.Seq2[[
 func (f *packedFilters) appendMaybe(dst []uint64, table int, permuted uint64) []uint64 {
 	t := &f.plan.Tables[table]
 	if filter := f.filters[table].Load(); filter != nil {
-		return filter.AppendMaybe(dst, permuted, t.Radius)
+		return filter.AppendCandidates(dst, permuted, t.Radius)
 	}
-	return appendBall(dst, t.Prefix, 0, 0, t.Radius)
+	return filter.AppendAll(dst, t.Prefix, t.Radius)
 }
 
 // mayContain reports whether a fingerprint may be packed.
@@ -132,13 +133,13 @@ func (f *packedFilters) mayContain(stored uint64) bool {
 
 // bytes returns the memory that the filters take.
 func (f *packedFilters) bytes() int64 {
-	n := 0
+	n := int64(0)
 	for i := range f.filters {
 		if filter := f.filters[i].Load(); filter != nil {
-			n += len(filter.lines) * lineBytes
+			n += filter.Bytes()
 		}
 	}
-	return int64(n)
+	return n
 }
 
 // wait returns once the filters are loaded: for many queries at once that is worth it.

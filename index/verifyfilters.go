@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"github.com/neardup/neardup/index/filter"
 	"iter"
 
 	"github.com/neardup/neardup/store"
@@ -10,7 +11,7 @@ import (
 
 // packedFilters returns the filters of a packed table: the saved one and the one that
 // queries use, as far as there are any.
-func (v *verifier) packedFilters(table int) (filters []*PrefixFilter, err error) {
+func (v *verifier) packedFilters(table int) (filters []*filter.Prefix, err error) {
 	saved, err := v.savedFilter(table, v.x.plan.Tables[table].Prefix)
 	if saved != nil {
 		filters = append(filters, saved)
@@ -22,13 +23,13 @@ func (v *verifier) packedFilters(table int) (filters []*PrefixFilter, err error)
 }
 
 // savedFilter loads the filter that compaction saved of a table, or of the keys.
-func (v *verifier) savedFilter(table, prefix int) (*PrefixFilter, error) {
+func (v *verifier) savedFilter(table, prefix int) (*filter.Prefix, error) {
 	size, err := v.x.store.FilterBytes(table)
 	if err != nil {
 		return nil, err
 	}
 	chunks, any := 0, false
-	saved, loadErr := LoadPrefixFilter(prefix, int64(2*size+1<<20), iter.Seq2[[]byte, error](func(yield func([]byte, error) bool) {
+	saved, loadErr := filter.LoadPrefix(prefix, int64(2*size+1<<20), iter.Seq2[[]byte, error](func(yield func([]byte, error) bool) {
 		err = v.s.FilterChunks(table, func(chunk []byte) bool {
 			any = true
 			chunks++
@@ -38,7 +39,7 @@ func (v *verifier) savedFilter(table, prefix int) (*PrefixFilter, error) {
 	if err != nil || !any {
 		return nil, err
 	}
-	if loadErr != nil && !errors.Is(loadErr, ErrFilter) {
+	if loadErr != nil && !errors.Is(loadErr, filter.ErrUnusable) {
 		return nil, loadErr
 	}
 	if loadErr != nil {
@@ -48,7 +49,7 @@ func (v *verifier) savedFilter(table, prefix int) (*PrefixFilter, error) {
 }
 
 // checkEntry asks the filters of a packed table for an entry that it has.
-func (v *verifier) checkEntry(filters []*PrefixFilter, table int, permuted uint64) {
+func (v *verifier) checkEntry(filters []*filter.Prefix, table int, permuted uint64) {
 	for _, f := range filters {
 		if !f.MayContain(permuted) {
 			v.problem(FalseNegative, "filter", tableKey('u', table, permuted), "the filter of table %d says no to an entry of it", table)

@@ -1,4 +1,4 @@
-package compaction_test
+package testgen
 
 import (
 	"math/bits"
@@ -6,21 +6,23 @@ import (
 	"slices"
 )
 
-type dataSet struct {
-	name string
-	fps  []uint64
+// Set is fingerprints with a name.
+type Set struct {
+	Name         string
+	Fingerprints []uint64
 }
 
-func dataSets(rng *rand.Rand, n int) []dataSet {
-	return []dataSet{
-		{"uniform", uniform(rng, n)},
-		{"clustered", clustered(rng, n)},
-		{"adversarial", adversarial(rng, n)},
+// Sets are random fingerprints, clustered ones, and such as trip a search.
+func Sets(rng *rand.Rand, n int) []Set {
+	return []Set{
+		{"uniform", Uniform(rng, n)},
+		{"clustered", Clustered(rng, n)},
+		{"adversarial", Adversarial(rng, n)},
 	}
 }
 
-// flip flips n different bits among those of a mask.
-func flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
+// Flip flips n different bits among those of a mask.
+func Flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
 	for n = min(n, bits.OnesCount64(mask)); n > 0; {
 		if bit := uint64(1) << rng.IntN(64); mask&bit != 0 {
 			fp, mask, n = fp^bit, mask&^bit, n-1
@@ -29,7 +31,8 @@ func flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
 	return fp
 }
 
-func uniform(rng *rand.Rand, n int) []uint64 {
+// Uniform makes random fingerprints.
+func Uniform(rng *rand.Rand, n int) []uint64 {
 	fps := make([]uint64, n)
 	for i := range fps {
 		fps[i] = rng.Uint64()
@@ -37,26 +40,26 @@ func uniform(rng *rand.Rand, n int) []uint64 {
 	return fps
 }
 
-// clustered makes 40 % of the fingerprints by flipping 0 to 12 bits of another one,
+// Clustered makes 40 % of the fingerprints by flipping 0 to 12 bits of another one,
 // and a tenth by repeating one of three, for postings that are bitmaps.
-func clustered(rng *rand.Rand, n int) []uint64 {
-	fps := uniform(rng, n)
+func Clustered(rng *rand.Rand, n int) []uint64 {
+	fps := Uniform(rng, n)
 	for i := 3; i < n; i++ {
 		switch r := rng.IntN(10); {
 		case r == 0:
 			fps[i] = fps[rng.IntN(3)]
 		case r < 5:
-			fps[i] = flip(rng, fps[rng.IntN(i)], ^uint64(0), rng.IntN(13))
+			fps[i] = Flip(rng, fps[rng.IntN(i)], ^uint64(0), rng.IntN(13))
 		}
 	}
 	return fps
 }
 
-// adversarial makes what trips a search by prefixes and by blocks: zeros, ones, single
+// Adversarial makes what trips a search by prefixes and by blocks: zeros, ones, single
 // bits, runs without a gap, which pack densest, and many fingerprints that differ in a
 // few bits, or low or high bits, only, so that the range of a prefix goes over several
 // packed blocks in some tables.
-func adversarial(rng *rand.Rand, n int) []uint64 {
+func Adversarial(rng *rand.Rand, n int) []uint64 {
 	fps := []uint64{0, ^uint64(0), 1, 1 << 63, ^uint64(1), ^uint64(0) >> 1}
 	for shift := range 64 {
 		fps = append(fps, 1<<shift, ^uint64(0)<<shift)
@@ -74,7 +77,7 @@ func adversarial(rng *rand.Rand, n int) []uint64 {
 			fps = append(fps, other&(1<<40-1)|rng.Uint64()<<40)
 		case 6:
 			center := []uint64{0, ^uint64(0), run, 0xaaaaaaaaaaaaaaaa}[rng.IntN(4)]
-			fps = append(fps, flip(rng, center, ^uint64(0), rng.IntN(13)))
+			fps = append(fps, Flip(rng, center, ^uint64(0), rng.IntN(13)))
 		default:
 			fps = append(fps, fps[rng.IntN(len(fps))])
 		}
@@ -82,9 +85,9 @@ func adversarial(rng *rand.Rand, n int) []uint64 {
 	return fps[:n]
 }
 
-// queriesNear mixes stored fingerprints, ones up to k+2 bits from stored ones, and
+// Queries mixes stored fingerprints, ones up to k+2 bits from stored ones, and
 // strangers.
-func queriesNear(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
+func Queries(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
 	queries := make([]uint64, n)
 	for i := range queries {
 		near := fps[rng.IntN(len(fps))]
@@ -94,9 +97,9 @@ func queriesNear(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
 		case 1:
 			queries[i] = near
 		case 2: // by the lowest bits, over the ends of ranges
-			queries[i] = flip(rng, near, 0xf, rng.IntN(k+3))
+			queries[i] = Flip(rng, near, 0xf, rng.IntN(k+3))
 		default:
-			queries[i] = flip(rng, near, ^uint64(0), rng.IntN(k+3))
+			queries[i] = Flip(rng, near, ^uint64(0), rng.IntN(k+3))
 		}
 	}
 	return slices.Clip(queries)

@@ -1,4 +1,4 @@
-package index
+package filter
 
 import (
 	"encoding/binary"
@@ -15,19 +15,19 @@ const (
 	filterChunkLines  = 1024 // 64 KiB
 )
 
-// ErrFilter: the saved form of a prefix filter cannot be used. Make the filter
+// ErrUnusable: the saved form of a prefix filter cannot be used. Make the filter
 // again from its table.
-var ErrFilter = errors.New("unusable prefix filter")
+var ErrUnusable = errors.New("unusable prefix filter")
 
 // Chunks returns the number of chunks that the filter is saved in. A filter that
 // takes no memory has none.
-func (f *PrefixFilter) Chunks() int {
+func (f *Prefix) Chunks() int {
 	return (len(f.lines) + filterChunkLines - 1) / filterChunkLines
 }
 
 // AppendChunk appends chunk i of Chunks: about 64 KiB, the last one less. A
 // fingerprint that is added meanwhile may be missing in it.
-func (f *PrefixFilter) AppendChunk(dst []byte, i int) []byte {
+func (f *Prefix) AppendChunk(dst []byte, i int) []byte {
 	dst = append(dst, f.header(i)...)
 	lines := f.chunk(i)
 	for l := range lines {
@@ -39,21 +39,21 @@ func (f *PrefixFilter) AppendChunk(dst []byte, i int) []byte {
 }
 
 // chunk returns the lines of chunk i.
-func (f *PrefixFilter) chunk(i int) []line {
+func (f *Prefix) chunk(i int) []line {
 	return f.lines[i*filterChunkLines : min((i+1)*filterChunkLines, len(f.lines))]
 }
 
-func (f *PrefixFilter) header(chunk int) []byte {
+func (f *Prefix) header(chunk int) []byte {
 	h := []byte{filterVersion, byte(f.form), byte(f.prefix), byte(f.lineBits)}
 	h = binary.BigEndian.AppendUint32(h, uint32(chunk))
 	return binary.BigEndian.AppendUint64(h, uint64(len(f.lines)))
 }
 
-// LoadPrefixFilter makes a filter from its saved form: all its chunks, in order,
+// LoadPrefix makes a filter from its saved form: all its chunks, in order,
 // and nothing else. It must be one for a prefix of that many bits and take at most
-// budget bytes. Errors: ErrFilter, and those that chunks yields.
-func LoadPrefixFilter(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*PrefixFilter, error) {
-	var f *PrefixFilter
+// budget bytes. Errors: ErrUnusable, and those that chunks yields.
+func LoadPrefix(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*Prefix, error) {
+	var f *Prefix
 	n := 0
 	for data, err := range chunks {
 		if err != nil {
@@ -61,25 +61,25 @@ func LoadPrefixFilter(prefix int, budget int64, chunks iter.Seq2[[]byte, error])
 		}
 		if f == nil {
 			if f, err = parseHeader(prefix, budget, data); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrFilter, err)
+				return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 			}
 		}
 		if err := f.loadChunk(n, data); err != nil {
-			return nil, fmt.Errorf("%w: chunk %d: %w", ErrFilter, n, err)
+			return nil, fmt.Errorf("%w: chunk %d: %w", ErrUnusable, n, err)
 		}
 		n++
 	}
 	if f == nil {
-		return nil, fmt.Errorf("%w: it has no chunks", ErrFilter)
+		return nil, fmt.Errorf("%w: it has no chunks", ErrUnusable)
 	}
 	if n != f.Chunks() {
-		return nil, fmt.Errorf("%w: %d chunks, not %d", ErrFilter, n, f.Chunks())
+		return nil, fmt.Errorf("%w: %d chunks, not %d", ErrUnusable, n, f.Chunks())
 	}
 	return f, nil
 }
 
 // parseHeader returns the empty filter that the first chunk tells of.
-func parseHeader(prefix int, budget int64, data []byte) (*PrefixFilter, error) {
+func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 	if prefix < 1 || prefix > 64 {
 		return nil, fmt.Errorf("a prefix of %d bits: 1 to 64 are possible", prefix)
 	}
@@ -103,7 +103,7 @@ func parseHeader(prefix int, budget int64, data []byte) (*PrefixFilter, error) {
 			return nil, fmt.Errorf("bit array of %d lines, not %d, and %d line bits, not 0", n, want, lineBits)
 		}
 	case filterBlocked:
-		if lineBits < groupBits || lineBits >= prefix {
+		if lineBits < GroupBits || lineBits >= prefix {
 			return nil, fmt.Errorf("%d of %d prefix bits within a line", lineBits, prefix)
 		}
 	default:
@@ -113,7 +113,7 @@ func parseHeader(prefix int, budget int64, data []byte) (*PrefixFilter, error) {
 }
 
 // loadChunk sets the lines of chunk i.
-func (f *PrefixFilter) loadChunk(i int, data []byte) error {
+func (f *Prefix) loadChunk(i int, data []byte) error {
 	if i >= f.Chunks() {
 		return fmt.Errorf("there should be %d only", f.Chunks())
 	}

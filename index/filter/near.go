@@ -1,4 +1,4 @@
-package index
+package filter
 
 import (
 	"math/bits"
@@ -6,7 +6,7 @@ import (
 )
 
 // balls has, for a distance and a place among 64, the places within the distance.
-var balls = func() (balls [groupBits + 1][64]uint64) {
+var balls = func() (balls [GroupBits + 1][64]uint64) {
 	for d := range balls {
 		for at := range uint(64) {
 			for other := range uint(64) {
@@ -19,20 +19,25 @@ var balls = func() (balls [groupBits + 1][64]uint64) {
 	return balls
 }()
 
-// AppendMaybe appends the prefixes within radius flips of that of a permuted
+// AppendCandidates appends the prefixes within radius flips of that of a permuted
 // fingerprint which may have been added, each as the flips that lead to it:
 // permuted ^ flips begins with it. They are in no particular order; the
 // fingerprint's own prefix is the flips 0.
 //
 // With radius 0 or 1 all cache lines are asked for before the first is looked at,
 // so waiting for one overlaps with waiting for the others.
-func (f *PrefixFilter) AppendMaybe(dst []uint64, permuted uint64, radius int) []uint64 {
+func (f *Prefix) AppendCandidates(dst []uint64, permuted uint64, radius int) []uint64 {
 	radius = min(max(radius, 0), f.prefix)
 	if f.form == filterNone {
-		return appendBall(dst, f.prefix, 0, 0, radius)
+		return AppendAll(dst, f.prefix, radius)
 	}
 	group, low := f.split(permuted)
 	return f.appendNear(dst, group, 0, 0, low, radius)
+}
+
+// AppendAll is AppendCandidates without a filter: all prefixes within radius flips.
+func AppendAll(dst []uint64, prefix, radius int) []uint64 {
+	return appendBall(dst, prefix, 0, 0, radius)
 }
 
 // appendBall appends all sets of at most radius flips besides those given, at bit
@@ -49,15 +54,15 @@ func appendBall(dst []uint64, prefix int, flips uint64, from, radius int) []uint
 
 // appendNear appends what may be there within left flips of a group with some of
 // its bits flipped, where further bits of the group are flipped from bit from on.
-func (f *PrefixFilter) appendNear(dst []uint64, group, flips uint64, from, low, left int) []uint64 {
+func (f *Prefix) appendNear(dst []uint64, group, flips uint64, from, low, left int) []uint64 {
 	if left == 1 {
 		return f.appendStar(dst, group, flips, from, low)
 	}
-	dst = f.appendMembers(dst, f.members(group^flips, balls[min(left, groupBits)][low]), flips, low)
+	dst = f.appendMembers(dst, f.members(group^flips, balls[min(left, GroupBits)][low]), flips, low)
 	if left == 0 {
 		return dst
 	}
-	for bit := from; bit < f.prefix-groupBits; bit++ {
+	for bit := from; bit < f.prefix-GroupBits; bit++ {
 		dst = f.appendNear(dst, group, flips|1<<bit, bit+1, low, left-1)
 	}
 	return dst
@@ -65,12 +70,12 @@ func (f *PrefixFilter) appendNear(dst []uint64, group, flips uint64, from, low, 
 
 // appendStar is appendNear for one flip more: either in the low bits, or one of
 // the bits of the group.
-func (f *PrefixFilter) appendStar(dst []uint64, group, flips uint64, from, low int) []uint64 {
+func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []uint64 {
 	if f.form == filterBits {
 		return f.appendStarBits(dst, group, flips, from, low)
 	}
 	group ^= flips
-	n := max(f.prefix-groupBits-from, 0)
+	n := max(f.prefix-GroupBits-from, 0)
 	lines, chooser := f.lines, f.chooser
 	var at [64]uint64
 	for i := range n {
@@ -89,10 +94,10 @@ func (f *PrefixFilter) appendStar(dst []uint64, group, flips uint64, from, low i
 }
 
 // appendStarBits is appendStar in a bit array.
-func (f *PrefixFilter) appendStarBits(dst []uint64, group, flips uint64, from, low int) []uint64 {
+func (f *Prefix) appendStarBits(dst []uint64, group, flips uint64, from, low int) []uint64 {
 	group ^= flips
 	found := uint64(0) // bit i for a flip of bit i of the group
-	for bit := from; bit < f.prefix-groupBits; bit++ {
+	for bit := from; bit < f.prefix-GroupBits; bit++ {
 		g := group ^ 1<<(bit&63)
 		found |= atomic.LoadUint64(&f.lines[g>>3][g&7]) >> (low & 63) & 1 << (bit & 63)
 	}
@@ -104,10 +109,10 @@ func (f *PrefixFilter) appendStarBits(dst []uint64, group, flips uint64, from, l
 }
 
 // appendMembers appends members of a group as flips of a permuted fingerprint.
-func (f *PrefixFilter) appendMembers(dst []uint64, members, flips uint64, low int) []uint64 {
+func (f *Prefix) appendMembers(dst []uint64, members, flips uint64, low int) []uint64 {
 	for ; members != 0; members &= members - 1 {
 		at := bits.TrailingZeros64(members)
-		dst = append(dst, (flips<<groupBits|uint64(at^low))<<((64-f.prefix)&63))
+		dst = append(dst, (flips<<GroupBits|uint64(at^low))<<((64-f.prefix)&63))
 	}
 	return dst
 }

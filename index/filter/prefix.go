@@ -1,4 +1,10 @@
-package index
+// Package filter says in memory what need not be looked for on disk: whether a table may
+// hold a fingerprint with some prefix (Prefix), and which fingerprints are near to one
+// (Hash).
+//
+// It guarantees that what was added is found again, by whoever asks after it was, from
+// any goroutine; what was not added may be found as well by a Prefix, and never by a Hash.
+package filter
 
 import (
 	"fmt"
@@ -8,7 +14,7 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// PrefixFilter tells in memory whether a table may hold a fingerprint with some
+// Prefix tells in memory whether a table may hold a fingerprint with some
 // prefix, the top bits of the permuted fingerprint. What was added is always
 // found again; a filter that holds more than it was made for only gets less
 // selective. All methods take the permuted fingerprint whole and look at its
@@ -25,7 +31,7 @@ import (
 // the prefix, rotated by a number that hangs on the word and on all other bits.
 // So rotating the words back and taking their AND answers at once for the 64
 // prefixes that differ in the lowest six bits only.
-type PrefixFilter struct {
+type Prefix struct {
 	prefix   int
 	form     filterForm
 	lineBits int // of the prefix, how many low ones do not change the line
@@ -46,7 +52,7 @@ type line [8]uint64
 
 const (
 	lineBytes = 64
-	groupBits = 6 // prefixes that differ only in these low bits are answered by one word
+	GroupBits = 6 // prefixes that differ only in these low bits are answered by one word
 
 	// maxLineBits bounds how many neighbours share a line, and so what a dense
 	// spot of the data can fill. minGroups makes the lines fill evenly: so many
@@ -62,12 +68,12 @@ const (
 	smallArray   = 1 << 20
 )
 
-// NewPrefixFilter returns an empty filter for a table whose prefix has that many
+// NewPrefix returns an empty filter for a table whose prefix has that many
 // bits, 1 to 64, and which is expected to hold so many fingerprints. It takes at
 // most budget bytes: the bit array where that is small for what is expected, else
 // 20 bits for each fingerprint, or as many as fit. A budget below 64 bytes gives a
 // filter that takes no memory and says yes to everything.
-func NewPrefixFilter(prefix int, expected, budget int64) (*PrefixFilter, error) {
+func NewPrefix(prefix int, expected, budget int64) (*Prefix, error) {
 	if prefix < 1 || prefix > 64 {
 		return nil, fmt.Errorf("prefix filter of %d bits: 1 to 64 are possible", prefix)
 	}
@@ -84,8 +90,8 @@ func NewPrefixFilter(prefix int, expected, budget int64) (*PrefixFilter, error) 
 	return newFilter(prefix, filterBlocked, lineBitsFor(prefix, n), n), nil
 }
 
-func newFilter(prefix int, form filterForm, lineBits int, lines int64) *PrefixFilter {
-	f := &PrefixFilter{prefix: prefix, form: form, lineBits: lineBits, lines: make([]line, lines)}
+func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {
+	f := &Prefix{prefix: prefix, form: form, lineBits: lineBits, lines: make([]line, lines)}
 	hugepages.Prefer(f.lines)
 	if form == filterBlocked {
 		f.chooser = newChooser(prefix, lineBits, len(f.lines))
@@ -101,16 +107,31 @@ func arrayLines(prefix int) (n int64, ok bool) {
 // lineBitsFor returns the number of low prefix bits that stay in a line.
 func lineBitsFor(prefix int, lines int64) int {
 	groups := bits.Len64(uint64(lines)*minGroups - 1) // 2^groups are enough
-	return max(groupBits, min(maxLineBits, prefix-groups))
+	return max(GroupBits, min(maxLineBits, prefix-groups))
+}
+
+// Bytes returns the memory that the filter takes.
+func (f *Prefix) Bytes() int64 { return int64(len(f.lines)) * lineBytes }
+
+// PassesAll reports that the filter takes no memory and says yes to everything.
+func (f *Prefix) PassesAll() bool { return f.form == filterNone }
+
+// Exact reports that the filter is a bit array, which says yes to what was added only.
+func (f *Prefix) Exact() bool { return f.form == filterBits }
+
+// ArrayBytes returns what the bit array of a prefix takes, if it can be counted.
+func ArrayBytes(prefix int) (bytes int64, ok bool) {
+	lines, ok := arrayLines(prefix)
+	return lines * lineBytes, ok
 }
 
 // Prefix returns the number of bits that the filter looks at.
-func (f *PrefixFilter) Prefix() int { return f.prefix }
+func (f *Prefix) Prefix() int { return f.prefix }
 
 // split returns the number of the group of 64 prefixes and the place in it.
-func (f *PrefixFilter) split(permuted uint64) (group uint64, low int) {
+func (f *Prefix) split(permuted uint64) (group uint64, low int) {
 	p := permuted >> ((64 - f.prefix) & 63)
-	return p >> groupBits, int(p & 63)
+	return p >> GroupBits, int(p & 63)
 }
 
 // Odd multipliers: 2^64 over the golden ratio, and a prime of xxHash64.
@@ -127,7 +148,7 @@ type chooser struct {
 }
 
 func newChooser(prefix, lineBits, lines int) chooser {
-	return chooser{lineBits - groupBits, 64 - prefix + lineBits, uint64(lines)}
+	return chooser{lineBits - GroupBits, 64 - prefix + lineBits, uint64(lines)}
 }
 
 // lineOf returns the line of a group. The product is taken modulo a power of two,
@@ -147,7 +168,7 @@ func rotations(group uint64) uint64 {
 }
 
 // Add makes the filter answer yes for the prefix of a permuted fingerprint.
-func (f *PrefixFilter) Add(permuted uint64) {
+func (f *Prefix) Add(permuted uint64) {
 	switch group, low := f.split(permuted); f.form {
 	case filterBits:
 		setBits(&f.lines[group>>3][group&7], 1<<low)
@@ -166,17 +187,17 @@ func setBits(word *uint64, mask uint64) {
 	}
 }
 
-// addAhead is the number of fingerprints whose lines AddAll fetches together.
-const addAhead = 32
+// AddAhead is the number of fingerprints whose lines AddAll fetches together.
+const AddAhead = 32
 
 // AddAll adds many, faster than one by one: the cache lines that they need are
 // fetched together. Sorted ones are faster still.
-func (f *PrefixFilter) AddAll(permuted []uint64) {
+func (f *Prefix) AddAll(permuted []uint64) {
 	if f.form == filterNone {
 		return
 	}
 	for len(permuted) > 0 {
-		batch := permuted[:min(addAhead, len(permuted))]
+		batch := permuted[:min(AddAhead, len(permuted))]
 		for _, fp := range batch {
 			group, _ := f.split(fp)
 			atomic.LoadUint64(f.firstWord(group))
@@ -189,7 +210,7 @@ func (f *PrefixFilter) AddAll(permuted []uint64) {
 }
 
 // firstWord returns the word that a look-up in the group reads first.
-func (f *PrefixFilter) firstWord(group uint64) *uint64 {
+func (f *Prefix) firstWord(group uint64) *uint64 {
 	if f.form == filterBits {
 		return &f.lines[group>>3][group&7]
 	}
@@ -198,14 +219,14 @@ func (f *PrefixFilter) firstWord(group uint64) *uint64 {
 
 // MayContain reports whether a fingerprint with the prefix of the given one may
 // have been added.
-func (f *PrefixFilter) MayContain(permuted uint64) bool {
+func (f *Prefix) MayContain(permuted uint64) bool {
 	group, low := f.split(permuted)
 	return f.members(group, 1<<low) != 0
 }
 
 // members returns those of the wanted prefixes of a group that may be there, as
 // bits: bit i is the one with the low bits i.
-func (f *PrefixFilter) members(group, wanted uint64) uint64 {
+func (f *Prefix) members(group, wanted uint64) uint64 {
 	switch f.form {
 	case filterBits:
 		return wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])

@@ -1,8 +1,9 @@
-package index
+package filter
 
 import (
 	"encoding/binary"
 	"errors"
+	"github.com/neardup/neardup/internal/testgen"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // chunksOf yields the saved form of a filter.
-func chunksOf(f *PrefixFilter) iter.Seq2[[]byte, error] {
+func chunksOf(f *Prefix) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var data []byte
 		for i := range f.Chunks() {
@@ -33,16 +34,16 @@ func yieldAll(chunks [][]byte) iter.Seq2[[]byte, error] {
 }
 
 // reload saves and loads a filter. One that takes no memory is not saved.
-func reload(t interface{ Fatalf(string, ...any) }, f *PrefixFilter) *PrefixFilter {
+func reload(t interface{ Fatalf(string, ...any) }, f *Prefix) *Prefix {
 	if f.Chunks() == 0 {
 		return f
 	}
-	back, err := LoadPrefixFilter(f.Prefix(), f.Stats().Bytes, chunksOf(f))
+	back, err := LoadPrefix(f.Prefix(), f.stats().Bytes, chunksOf(f))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser || f.form != back.form || f.lineBits != back.lineBits {
-		t.Fatalf("%+v came back as %+v", f.Stats(), back.Stats())
+		t.Fatalf("%+v came back as %+v", f.stats(), back.stats())
 	}
 	return back
 }
@@ -58,7 +59,7 @@ func TestFilterChunks(t *testing.T) {
 		if f.Chunks() != c.chunks {
 			t.Errorf("prefix %d, %d bytes: %d chunks, not %d", c.prefix, c.budget, f.Chunks(), c.chunks)
 		}
-		f.AddAll(uniform(rng, 10_000))
+		f.AddAll(testgen.Uniform(rng, 10_000))
 		reload(t, f)
 	}
 }
@@ -69,7 +70,7 @@ func TestFilterFormat(t *testing.T) {
 		prefix int
 		budget int64
 	}{{5, 64}, {12, 512}, {12, 64}, {30, 100_000}, {32, 200_000}, {33, 70_000}} {
-		fps := uniform(rand.New(rand.NewPCG(25, 0)), 3000)
+		fps := testgen.Uniform(rand.New(rand.NewPCG(25, 0)), 3000)
 		f := mustFilter(t, c.prefix, 1<<20, c.budget)
 		f.AddAll(fps)
 		var got []byte
@@ -109,7 +110,7 @@ func TestFilterFormat(t *testing.T) {
 func TestFilterChunksRefused(t *testing.T) {
 	const budget = 128 << 10
 	f := mustFilter(t, 32, 1<<20, budget)
-	f.AddAll(uniform(rand.New(rand.NewPCG(22, 0)), 1000))
+	f.AddAll(testgen.Uniform(rand.New(rand.NewPCG(22, 0)), 1000))
 	change := func(at int, to ...byte) func([][]byte) [][]byte {
 		return func(c [][]byte) [][]byte {
 			for i := range c {
@@ -145,8 +146,8 @@ func TestFilterChunksRefused(t *testing.T) {
 		for data := range chunksOf(f) {
 			chunks = append(chunks, slices.Clone(data))
 		}
-		_, err := LoadPrefixFilter(32, budget, yieldAll(c.change(chunks)))
-		if !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), c.says) {
+		_, err := LoadPrefix(32, budget, yieldAll(c.change(chunks)))
+		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -157,14 +158,14 @@ func TestFilterChunksRefused(t *testing.T) {
 			break
 		}
 		data[2] = byte(prefix)
-		_, err := LoadPrefixFilter(prefix, budget, yieldAll([][]byte{data}))
-		if !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), "1 to 64") {
+		_, err := LoadPrefix(prefix, budget, yieldAll([][]byte{data}))
+		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "1 to 64") {
 			t.Errorf("a prefix of %d bits: %v", prefix, err)
 		}
 	}
 	broken := errors.New("disk on fire")
-	_, err := LoadPrefixFilter(32, budget, func(yield func([]byte, error) bool) { yield(nil, broken) })
-	if !errors.Is(err, broken) || errors.Is(err, ErrFilter) {
+	_, err := LoadPrefix(32, budget, func(yield func([]byte, error) bool) { yield(nil, broken) })
+	if !errors.Is(err, broken) || errors.Is(err, ErrUnusable) {
 		t.Errorf("an error of the chunks comes back as %v", err)
 	}
 }
@@ -175,14 +176,14 @@ func FuzzFilterChunks(f *testing.F) {
 	for _, prefix := range []int{3, 9, 20, 32, 64} {
 		for _, budget := range []int64{64, 256} {
 			p := mustFilter(f, prefix, 1000, budget)
-			p.AddAll(uniform(rand.New(rand.NewPCG(23, 0)), 20))
+			p.AddAll(testgen.Uniform(rand.New(rand.NewPCG(23, 0)), 20))
 			f.Add(byte(prefix), p.AppendChunk(nil, 0))
 		}
 	}
 	f.Fuzz(func(t *testing.T, prefix byte, data []byte) {
-		p, err := LoadPrefixFilter(int(prefix), 1<<20, yieldAll([][]byte{data}))
+		p, err := LoadPrefix(int(prefix), 1<<20, yieldAll([][]byte{data}))
 		if err != nil {
-			if !errors.Is(err, ErrFilter) {
+			if !errors.Is(err, ErrUnusable) {
 				t.Fatalf("%v", err)
 			}
 			return
@@ -190,9 +191,9 @@ func FuzzFilterChunks(f *testing.F) {
 		if got := p.AppendChunk(nil, 0); string(got) != string(data) {
 			t.Fatalf("%x is saved as %x", data, got)
 		}
-		for _, fp := range uniform(rand.New(rand.NewPCG(24, 0)), 5) {
+		for _, fp := range testgen.Uniform(rand.New(rand.NewPCG(24, 0)), 5) {
 			p.Add(fp)
-			if !slices.Contains(p.AppendMaybe(nil, fp^1<<63, 1), 1<<63) {
+			if !slices.Contains(p.AppendCandidates(nil, fp^1<<63, 1), 1<<63) {
 				t.Fatalf("%016x is not found", fp)
 			}
 		}

@@ -1,12 +1,12 @@
-package index
+package filter
 
 import (
 	"math/bits"
 	"sync/atomic"
 )
 
-// FilterStats describe a prefix filter.
-type FilterStats struct {
+// stats describe a prefix filter.
+type stats struct {
 	Form  string `json:"form"`  // none, bits or blocked
 	Bytes int64  `json:"bytes"` // in memory
 	// Full is the share of its bits that are set. A blocked filter that was made
@@ -21,8 +21,8 @@ type FilterStats struct {
 const statsLines = 4096
 
 // Stats estimates how full the filter is from a sample of it: 256 KiB are read.
-func (f *PrefixFilter) Stats() FilterStats {
-	s := FilterStats{Bytes: int64(len(f.lines)) * lineBytes}
+func (f *Prefix) stats() stats {
+	s := stats{Bytes: int64(len(f.lines)) * lineBytes}
 	n := min(statsLines, len(f.lines))
 	for i := range n {
 		high, low := bits.Mul64(uint64(i), uint64(len(f.lines)))

@@ -1,6 +1,7 @@
-package index
+package filter
 
 import (
+	"github.com/neardup/neardup/internal/testgen"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -27,31 +28,31 @@ func TestLiveHashFindsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		rng := rand.New(rand.NewPCG(seed, 0))
-		h := &liveHash{limit: 1 << 40}
+		h := NewHash(1 << 40)
 		n := rapid.SampledFrom([]int{0, 1, maxFew, maxFew + 1, 2 * maxFew}).Draw(t, "n")
 		same := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff_0000_ffff, 0xffff_ffff_ffff_0000}).Draw(t, "same in all")
-		fps := uniform(rng, n)
+		fps := testgen.Uniform(rng, n)
 		for i := range fps {
 			fps[i] &^= same
 			if i%3 == 2 {
-				fps[i] = flip(rng, fps[i-1], ^uint64(0), rng.IntN(20))
+				fps[i] = testgen.Flip(rng, fps[i-1], ^uint64(0), rng.IntN(20))
 			}
 		}
 		for part := range slices.Chunk(slices.Concat(fps, fps[:n/2]), 1000) {
-			h.add(part)
+			h.Add(part)
 		}
 		for range 20 {
-			k := rng.IntN(MaxDistanceLimit + 1)
+			k := rng.IntN(MaxDistance + 1)
 			q := rng.Uint64() &^ same
 			if n > 0 && rng.IntN(4) > 0 {
-				q = flip(rng, fps[rng.IntN(n)], ^uint64(0), rng.IntN(k+2))
+				q = testgen.Flip(rng, fps[rng.IntN(n)], ^uint64(0), rng.IntN(k+2))
 			}
-			found, known := h.appendNear(nil, q, k)
+			found, known := h.AppendNear(nil, q, k)
 			slices.Sort(found)
 			if want := nearOf(fps, q, k); !known || !slices.Equal(found, want) {
 				t.Fatalf("seed %d: %016x within %d: %016x (known is %v), want %016x", seed, q, k, found, known, want)
 			}
-			if got, want := h.mayContain(q), slices.Contains(fps, q); got != want {
+			if got, want := h.MayContain(q), slices.Contains(fps, q); got != want {
 				t.Fatalf("seed %d: %016x is there: %v, want %v", seed, q, got, want)
 			}
 		}
@@ -62,16 +63,16 @@ func TestLiveHashFindsAll(t *testing.T) {
 func TestLiveHashGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(81, 0))
 	for _, limit := range []int64{-1, 0, 1000, 8 * maxFew, hashTablesBytes + 1<<20} {
-		h := &liveHash{limit: limit}
+		h := NewHash(limit)
 		for known := true; known; {
-			fps := uniform(rng, 500)
-			h.add(fps)
-			if h.bytes() > max(0, limit) {
-				t.Fatalf("%d bytes of %d", h.bytes(), limit)
+			fps := testgen.Uniform(rng, 500)
+			h.Add(fps)
+			if h.Bytes() > max(0, limit) {
+				t.Fatalf("%d bytes of %d", h.Bytes(), limit)
 			}
-			_, known = h.appendNear(nil, fps[0], 6)
-			if !known && (h.bytes() != 0 || !h.mayContain(rng.Uint64())) {
-				t.Fatalf("given up, with %d bytes", h.bytes())
+			_, known = h.AppendNear(nil, fps[0], 6)
+			if !known && (h.Bytes() != 0 || !h.MayContain(rng.Uint64())) {
+				t.Fatalf("given up, with %d bytes", h.Bytes())
 			}
 		}
 	}
@@ -79,60 +80,44 @@ func TestLiveHashGivesUp(t *testing.T) {
 
 // TestLiveHashUnderWork adds and asks at once.
 func TestLiveHashUnderWork(t *testing.T) {
-	fps := uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew)
-	h := &liveHash{limit: 1 << 40}
+	fps := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew)
+	h := NewHash(1 << 40)
 	var wg sync.WaitGroup
 	for part := range slices.Chunk(fps, len(fps)/4) {
 		wg.Go(func() {
 			for some := range slices.Chunk(part, 64) {
-				h.add(some)
-				if found, known := h.appendNear(nil, some[0]^5, 4); !known || !slices.Contains(found, some[0]) {
+				h.Add(some)
+				if found, known := h.AppendNear(nil, some[0]^5, 4); !known || !slices.Contains(found, some[0]) {
 					t.Errorf("%016x was added and is not found", some[0])
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if found, _ := h.appendNear(nil, 0, 16); !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(fps, 0, 16)) {
+	if found, _ := h.AppendNear(nil, 0, 16); !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(fps, 0, 16)) {
 		t.Error("not what was added")
-	}
-}
-
-// TestQueryIsExactWhereLiveHashGivesUp: the tables answer from then on.
-func TestQueryIsExactWhereLiveHashGivesUp(t *testing.T) {
-	rng := rand.New(rand.NewPCG(83, 0))
-	x, oracle := openMem(t, Options{Plan: mustParse(t, hashedPlans[0]), Durability: NoSync, FilterBytes: 1 << 20}), &scanEverything{}
-	given := false
-	for _, set := range dataSets(rng, maxFew) {
-		fill(t, x, oracle, set.fps, 1000)
-		checkQueries(t, x, oracle, queriesFor(rng, oracle.fps, 8, 6), 6)
-		_, known := x.live.current().appendNear(nil, 0, 6)
-		given = given || !known
-	}
-	if !given {
-		t.Error("all of it was hashed")
 	}
 }
 
 // BenchmarkLiveHash asks for what is near, and adds: an op is a fingerprint.
 func BenchmarkLiveHash(b *testing.B) {
-	fps := uniform(rand.New(rand.NewPCG(84, 0)), 1_000_000)
+	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 1_000_000)
 	b.Run("add", func(b *testing.B) {
 		for left := b.N; left > 0; left -= len(fps) {
-			h := &liveHash{limit: 1 << 40}
+			h := NewHash(1 << 40)
 			for some := range slices.Chunk(fps[:min(left, len(fps))], 256) {
-				h.add(some)
+				h.Add(some)
 			}
-			b.ReportMetric(float64(h.bytes())/float64(min(left, len(fps))), "B/fingerprint")
+			b.ReportMetric(float64(h.Bytes())/float64(min(left, len(fps))), "B/fingerprint")
 		}
 	})
 	b.Run("near", func(b *testing.B) {
-		h := &liveHash{limit: 1 << 40}
-		h.add(fps)
+		h := NewHash(1 << 40)
+		h.Add(fps)
 		queries := nearQueries(fps, 1<<16)
 		var found []uint64
 		for i := range b.N {
-			found, _ = h.appendNear(found[:0], queries[i&(len(queries)-1)], 6)
+			found, _ = h.AppendNear(found[:0], queries[i&(len(queries)-1)], 6)
 		}
 	})
 }

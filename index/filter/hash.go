@@ -1,14 +1,13 @@
-package index
+package filter
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// liveHash holds fingerprints in memory for being searched by Hamming distance: a
+// Hash holds fingerprints in memory for being searched by Hamming distance: a
 // multi-index hash (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with
 // Multi-Index Hashing", 2012). There is a table for each of four blocks of 16 bits, and
 // a bucket for each value of the block. Of two fingerprints within k bits one block
@@ -19,7 +18,7 @@ import (
 // radii too large, for prefix filters to spare most of the seeks in Pebble: each of
 // those takes as long as some thousand comparisons. Its methods may be called from any
 // goroutine.
-type liveHash struct {
+type Hash struct {
 	limit int64 // of bytes; what would take more is given up, all of it
 
 	mu     sync.RWMutex
@@ -30,6 +29,9 @@ type liveHash struct {
 }
 
 const (
+	// MaxDistance is the largest k of a search.
+	MaxDistance = 16
+
 	hashBlocks = 4
 	hashBits   = 64 / hashBlocks
 	// maxFew fingerprints are compared one by one, which is as fast as a search.
@@ -38,19 +40,11 @@ const (
 	hashTablesBytes = hashBlocks << hashBits * 24 // of the empty tables
 )
 
-// wantsLiveHash reports whether a plan's probes of a million live fingerprints would
-// meet too many prefixes that are there.
-func wantsLiveHash(plan *Plan) bool {
-	const live, most = 1 << 20, 8
-	passing := 0.0
-	for _, t := range plan.Tables {
-		passing += float64(t.Probes()) * min(1, math.Ldexp(live, -t.Prefix))
-	}
-	return passing > most
-}
+// NewHash returns an empty one that takes at most so many bytes.
+func NewHash(limit int64) *Hash { return &Hash{limit: limit} }
 
-// add adds fingerprints. What is there is not added again.
-func (h *liveHash) add(fps []uint64) {
+// Add adds fingerprints. What is there is not added again.
+func (h *Hash) Add(fps []uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, fp := range fps {
@@ -60,7 +54,7 @@ func (h *liveHash) add(fps []uint64) {
 	}
 }
 
-func (h *liveHash) insert(fp uint64) {
+func (h *Hash) insert(fp uint64) {
 	switch {
 	case h.tables != nil:
 		h.insertInto(fp)
@@ -79,7 +73,7 @@ func (h *liveHash) insert(fp uint64) {
 	}
 }
 
-func (h *liveHash) insertInto(fp uint64) {
+func (h *Hash) insertInto(fp uint64) {
 	for i := range h.tables {
 		b := &h.tables[i][hashBlock(fp, i)]
 		if len(*b) == cap(*b) {
@@ -96,7 +90,7 @@ func hashBlock(fp uint64, i int) uint16 { return uint16(fp >> (i * hashBits)) }
 
 // has looks in the smallest of the buckets: copies of a block that many share lie in
 // one.
-func (h *liveHash) has(fp uint64) bool {
+func (h *Hash) has(fp uint64) bool {
 	if h.tables == nil {
 		return slices.Contains(h.few, fp)
 	}
@@ -109,16 +103,16 @@ func (h *liveHash) has(fp uint64) bool {
 	return slices.Contains(least, fp)
 }
 
-// mayContain reports whether a fingerprint was added, or may have been.
-func (h *liveHash) mayContain(fp uint64) bool {
+// MayContain reports whether a fingerprint was added, or may have been.
+func (h *Hash) MayContain(fp uint64) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.full || h.has(fp)
 }
 
-// appendNear appends what was added within k bits of a fingerprint, each once, in no
+// AppendNear appends what was added within k bits of a fingerprint, each once, in no
 // order. It is false where there was too much to be held.
-func (h *liveHash) appendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
+func (h *Hash) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	switch {
@@ -145,7 +139,7 @@ func (h *liveHash) appendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 const hashAhead = 32
 
 // appendNearIn appends what is near in some buckets of table i and in no table before it.
-func (h *liveHash) appendNearIn(dst []uint64, i int, flips []uint16, fp uint64, k int) []uint64 {
+func (h *Hash) appendNearIn(dst []uint64, i int, flips []uint16, fp uint64, k int) []uint64 {
 	var buckets [hashAhead][]uint64
 	table, block := &h.tables[i], hashBlock(fp, i)
 	for j, f := range flips {
@@ -176,14 +170,15 @@ func foundBefore(i int, differ uint64, k int) bool {
 	return false
 }
 
-func (h *liveHash) bytes() int64 {
+// Bytes returns the memory that it takes.
+func (h *Hash) Bytes() int64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.size
 }
 
 // hashFlips has, for each radius, the flips of a block within it.
-var hashFlips = func() (flips [MaxDistanceLimit/hashBlocks + 1][]uint16) {
+var hashFlips = func() (flips [MaxDistance/hashBlocks + 1][]uint16) {
 	for r := range flips {
 		for f := range 1 << hashBits {
 			if bits.OnesCount16(uint16(f)) <= r {

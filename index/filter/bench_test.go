@@ -1,7 +1,8 @@
-package index
+package filter
 
 import (
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -12,20 +13,20 @@ import (
 var filterKeys, filterOf struct {
 	name    string
 	fps     []uint64
-	filters []*PrefixFilter
+	filters []*Prefix
 }
 
 func keysFor(n int) []uint64 {
 	if name := fmt.Sprint(n); filterKeys.name != name {
 		filterOf.filters, filterOf.name = nil, "" // before the next one takes memory
-		filterKeys.name, filterKeys.fps = name, uniform(rand.New(rand.NewPCG(31, 0)), n)
+		filterKeys.name, filterKeys.fps = name, testgen.Uniform(rand.New(rand.NewPCG(31, 0)), n)
 	}
 	return filterKeys.fps
 }
 
 // filtersFor returns the filters of some tables that hold n fingerprints, where
 // table i has the fingerprint turned left by i*prefix bits.
-func filtersFor(b *testing.B, n, tables, prefix int, budget int64) []*PrefixFilter {
+func filtersFor(b *testing.B, n, tables, prefix int, budget int64) []*Prefix {
 	b.Helper()
 	fps := keysFor(n)
 	if name := fmt.Sprint(n, tables, prefix, budget); filterOf.name != name {
@@ -79,7 +80,7 @@ func benchmarkNear(b *testing.B, n, tables, prefix, each, radius int) {
 			if testing.Short() && n > 10_000_000 {
 				b.Skip("building 100 M takes long")
 			}
-			var filters []*PrefixFilter
+			var filters []*Prefix
 			if each == 0 { // also where a blocked filter would be chosen
 				filters = arraysFor(b, n, tables, prefix)
 			} else {
@@ -97,7 +98,7 @@ func benchmarkNear(b *testing.B, n, tables, prefix, each, radius int) {
 						dst = dst[:0]
 						q := queries[i&(len(queries)-1)]
 						for t, f := range filters {
-							dst = f.AppendMaybe(dst, turn(q, t*prefix), radius)
+							dst = f.AppendCandidates(dst, turn(q, t*prefix), radius)
 						}
 						sum += len(dst)
 					}
@@ -110,13 +111,13 @@ func benchmarkNear(b *testing.B, n, tables, prefix, each, radius int) {
 				sum += l
 			}
 			b.ReportMetric(float64(sum)/float64(b.N), "left/op")
-			b.ReportMetric(float64(filters[0].Stats().Bytes)/(1<<20), "MiB/table")
+			b.ReportMetric(float64(filters[0].stats().Bytes)/(1<<20), "MiB/table")
 		})
 	}
 }
 
 // arraysFor is filtersFor with bit arrays, whatever n is.
-func arraysFor(b *testing.B, n, tables, prefix int) []*PrefixFilter {
+func arraysFor(b *testing.B, n, tables, prefix int) []*Prefix {
 	fps := keysFor(n)
 	if name := fmt.Sprint(n, tables, prefix, "array"); filterOf.name != name {
 		filterOf.filters = nil
@@ -139,7 +140,7 @@ func nearQueries(fps []uint64, n int) []uint64 {
 	for i := range queries {
 		queries[i] = rng.Uint64()
 		if i&1 == 0 {
-			queries[i] = flip(rng, fps[rng.IntN(len(fps))], ^uint64(0), rng.IntN(4))
+			queries[i] = testgen.Flip(rng, fps[rng.IntN(len(fps))], ^uint64(0), rng.IntN(4))
 		}
 	}
 	return queries
@@ -168,9 +169,9 @@ func BenchmarkFilterAdd(b *testing.B) {
 func BenchmarkFilterSave(b *testing.B) {
 	const n = 10_000_000
 	f := filtersFor(b, n, 1, 32, n*2)[0]
-	b.SetBytes(f.Stats().Bytes)
+	b.SetBytes(f.stats().Bytes)
 	for b.Loop() {
-		if _, err := LoadPrefixFilter(32, n*2, chunksOf(f)); err != nil {
+		if _, err := LoadPrefix(32, n*2, chunksOf(f)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -179,6 +180,6 @@ func BenchmarkFilterSave(b *testing.B) {
 func BenchmarkFilterStats(b *testing.B) {
 	f := filtersFor(b, 10_000_000, 1, 32, 20_000_000)[0]
 	for b.Loop() {
-		f.Stats()
+		f.stats()
 	}
 }

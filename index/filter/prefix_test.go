@@ -1,7 +1,8 @@
-package index
+package filter
 
 import (
 	"fmt"
+	"github.com/neardup/neardup/internal/testgen"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -13,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func mustFilter(t testing.TB, prefix int, expected, budget int64) *PrefixFilter {
+func mustFilter(t testing.TB, prefix int, expected, budget int64) *Prefix {
 	t.Helper()
-	f, err := NewPrefixFilter(prefix, expected, budget)
+	f, err := NewPrefix(prefix, expected, budget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,20 +51,20 @@ var filterBudgets = []int64{0, 64, 6000, 1 << 22}
 func TestFilterFindsAll(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, set := range dataSets(rng, 3000) {
+	for _, set := range testgen.Sets(rng, 3000) {
 		for prefix := 1; prefix <= 64; prefix++ {
 			for _, budget := range filterBudgets {
 				f := mustFilter(t, prefix, 3000, budget)
-				name := fmt.Sprintf("seed %d, %s, prefix %d, %s of %d bytes", seed, set.name, prefix, f.Stats().Form, f.Stats().Bytes)
+				name := fmt.Sprintf("seed %d, %s, prefix %d, %s of %d bytes", seed, set.Name, prefix, f.stats().Form, f.stats().Bytes)
 				there := make(map[uint64]bool)
-				for i, fp := range set.fps {
-					if i < len(set.fps)/2 {
+				for i, fp := range set.Fingerprints {
+					if i < len(set.Fingerprints)/2 {
 						f.Add(fp)
 					}
 					there[prefixOf(fp, prefix)] = true
 				}
-				f.AddAll(set.fps[len(set.fps)/2:])
-				for _, fp := range set.fps {
+				f.AddAll(set.Fingerprints[len(set.Fingerprints)/2:])
+				for _, fp := range set.Fingerprints {
 					if !f.MayContain(fp) {
 						t.Fatalf("%s: %016x is not found", name, fp)
 					}
@@ -72,7 +73,7 @@ func TestFilterFindsAll(t *testing.T) {
 				if prefix <= 20 && rng.IntN(8) == 0 {
 					radius = 3
 				}
-				for _, q := range queriesFor(rng, set.fps, 4, 3) {
+				for _, q := range testgen.Queries(rng, set.Fingerprints, 4, 3) {
 					checkNear(t, name, f, there, q, radius)
 				}
 			}
@@ -80,11 +81,11 @@ func TestFilterFindsAll(t *testing.T) {
 	}
 }
 
-// checkNear holds AppendMaybe against MayContain, and a bit array against what is there.
+// checkNear holds AppendCandidates against MayContain, and a bit array against what is there.
 func checkNear(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, name string, f *PrefixFilter, there map[uint64]bool, q uint64, radius int) {
+}, name string, f *Prefix, there map[uint64]bool, q uint64, radius int) {
 	t.Helper()
 	var want []uint64
 	for _, flips := range flipsWithin(f.Prefix(), radius) {
@@ -97,7 +98,7 @@ func checkNear(t interface {
 			t.Fatalf("%s: %016x is %v but stored %v", name, q^flips, may, stored)
 		}
 	}
-	got := f.AppendMaybe([]uint64{42}, q, radius)
+	got := f.AppendCandidates([]uint64{42}, q, radius)
 	if got[0] != 42 {
 		t.Fatalf("%s: what dst held is gone", name)
 	}
@@ -137,12 +138,12 @@ func TestFilterProperties(t *testing.T) {
 		prefix := rapid.IntRange(1, 64).Draw(t, "prefix")
 		fps := rapid.SliceOfN(rapid.Uint64(), 1, 200).Draw(t, "fingerprints")
 		budget := rapid.Int64Range(0, 4096).Draw(t, "budget")
-		f, err := NewPrefixFilter(prefix, rapid.Int64Range(-1, 1000).Draw(t, "expected"), budget)
+		f, err := NewPrefix(prefix, rapid.Int64Range(-1, 1000).Draw(t, "expected"), budget)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		if f.Stats().Bytes > budget {
-			t.Fatalf("%d bytes of %d", f.Stats().Bytes, budget)
+		if f.stats().Bytes > budget {
+			t.Fatalf("%d bytes of %d", f.stats().Bytes, budget)
 		}
 		there := make(map[uint64]bool)
 		for _, fp := range fps {
@@ -160,12 +161,12 @@ func TestFilterRadiusBeyondPrefix(t *testing.T) {
 	f := mustFilter(t, 3, 1, 64)
 	f.Add(1 << 63)
 	for radius, want := range map[int]int{-1: 0, 0: 0, 2: 0, 3: 1, 4: 1, math.MaxInt: 1} {
-		if got := f.AppendMaybe(nil, 3<<61, radius); len(got) != want {
+		if got := f.AppendCandidates(nil, 3<<61, radius); len(got) != want {
 			t.Errorf("radius %d: %x", radius, got)
 		}
 	}
 	none := mustFilter(t, 3, 1, 0)
-	if got := none.AppendMaybe(nil, 0, 64); len(got) != 8 {
+	if got := none.AppendCandidates(nil, 0, 64); len(got) != 8 {
 		t.Errorf("no filter: %d of 8 prefixes", len(got))
 	}
 }
@@ -193,13 +194,13 @@ func TestFilterForm(t *testing.T) {
 		{64, math.MaxInt64, 1 << 20, "blocked", 1 << 20},
 		{1, 0, 64, "bits", 64},
 	} {
-		s := mustFilter(t, c.prefix, c.expected, c.budget).Stats()
+		s := mustFilter(t, c.prefix, c.expected, c.budget).stats()
 		if s.Form != c.form || s.Bytes < c.bytes-64 || s.Bytes > c.bytes+64 || s.Bytes > c.budget {
 			t.Errorf("%d bits, %d expected, %d bytes: %+v", c.prefix, c.expected, c.budget, s)
 		}
 	}
 	for _, prefix := range []int{-1, 0, 65} {
-		if _, err := NewPrefixFilter(prefix, 1, 1); err == nil {
+		if _, err := NewPrefix(prefix, 1, 1); err == nil {
 			t.Errorf("a prefix of %d bits passes", prefix)
 		}
 	}
@@ -215,15 +216,15 @@ func TestFilterFalsePositives(t *testing.T) {
 	skipUnderRace(t)
 	const n, seed = 60_000, 12
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, set := range dataSets(rng, n) {
+	for _, set := range testgen.Sets(rng, n) {
 		for _, prefix := range []int{28, 32, 64} {
 			there := make(map[uint64]bool)
-			for _, fp := range set.fps {
+			for _, fp := range set.Fingerprints {
 				there[prefixOf(fp, prefix)] = true
 			}
 			for _, each := range []int64{8, 12, 16, 20} {
 				f := mustFilter(t, prefix, n, n*each/8)
-				f.AddAll(set.fps)
+				f.AddAll(set.Fingerprints)
 				asked, wrong := 0, 0
 				for range 150_000 {
 					if q := rng.Uint64(); !there[prefixOf(q, prefix)] {
@@ -235,12 +236,12 @@ func TestFilterFalsePositives(t *testing.T) {
 				}
 				// The lines are not filled alike, which costs most where few bits are set.
 				measured, bound := float64(wrong)/float64(asked), 2.5*blockedRate(float64(each))
-				if set.name == "adversarial" && prefix > 32 {
+				if set.Name == "adversarial" && prefix > 32 {
 					bound += 0.015 // dense spots: each line's worth of 2048 neighbours fills that line
 				}
-				said, noise := f.Stats().FalsePositives, 5*math.Sqrt(bound/float64(asked))
+				said, noise := f.stats().FalsePositives, 5*math.Sqrt(bound/float64(asked))
 				if measured > bound+noise || math.Abs(measured-said) > 0.25*said+noise {
-					t.Errorf("seed %d, %s, prefix %d, %d bits each: %.5f wrong, Stats says %.5f, at most %.5f", seed, set.name, prefix, each, measured, said, bound)
+					t.Errorf("seed %d, %s, prefix %d, %d bits each: %.5f wrong, Stats says %.5f, at most %.5f", seed, set.Name, prefix, each, measured, said, bound)
 				}
 			}
 		}
@@ -250,8 +251,8 @@ func TestFilterFalsePositives(t *testing.T) {
 // TestFilterConcurrent adds and asks at once: what one goroutine has added and
 // said so, another one finds.
 func TestFilterConcurrent(t *testing.T) {
-	fps := uniform(rand.New(rand.NewPCG(13, 0)), 60_000)
-	for _, f := range []*PrefixFilter{mustFilter(t, 32, 60_000, 1<<20), mustFilter(t, 32, 60_000, 6400), mustFilter(t, 20, 60_000, 1<<20)} {
+	fps := testgen.Uniform(rand.New(rand.NewPCG(13, 0)), 60_000)
+	for _, f := range []*Prefix{mustFilter(t, 32, 60_000, 1<<20), mustFilter(t, 32, 60_000, 6400), mustFilter(t, 20, 60_000, 1<<20)} {
 		const writers = 3
 		var done [writers]atomic.Int64
 		var wg sync.WaitGroup
@@ -274,11 +275,11 @@ func TestFilterConcurrent(t *testing.T) {
 						return
 					}
 					flips := uint64(1) << (63 - rng.IntN(f.Prefix()))
-					if !slices.Contains(f.AppendMaybe(nil, fps[i]^flips, 1), flips) {
+					if !slices.Contains(f.AppendCandidates(nil, fps[i]^flips, 1), flips) {
 						t.Errorf("%016x was added and is not found near", fps[i])
 						return
 					}
-					f.Stats()
+					f.stats()
 				}
 			})
 		}
