@@ -50,7 +50,7 @@ func (s *externalSource) fingerprints(ctx context.Context) iter.Seq2[[]fingerpri
 
 func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
 	var mu sync.Mutex
-	o := selfjoin.ExternalOptions{Options: selfjoin.Options{MaxDistance: s.flags.k}, MemoryBytes: s.memory()}
+	o := selfjoin.Options{MaxDistance: s.flags.k, MemoryBytes: s.memory()}
 	return selfjoin.External(ctx, s.fingerprints(ctx), o, func(_ int, pairs []selfjoin.Pair) error {
 		mu.Lock()
 		defer mu.Unlock()

@@ -9,8 +9,8 @@ func (f field) mask() uint64 { return ^uint64(0) >> (64 - f.width) << (64 - f.fi
 // of returns the field of a fingerprint, as a number.
 func (f field) of(fp uint64) uint64 { return fp << (f.first & 63) >> ((64 - f.width) & 63) }
 
-// near is a field in which two fingerprints are to differ in so many bits at most.
-type near struct {
+// radiusField is a field in which two fingerprints are to differ in so many bits at most.
+type radiusField struct {
 	field
 	radius int
 }
@@ -18,8 +18,8 @@ type near struct {
 // divide splits a field into parts whose radii, one more for each part, come to sum, so
 // that what differs in fewer bits than sum is near in some part. The parts with the
 // larger radius come first, and are wider where bits are left over.
-func divide(f field, parts, sum int) []near {
-	var out []near
+func divide(f field, parts, sum int) []radiusField {
+	var out []radiusField
 	first := f.first
 	for i := range parts {
 		width := f.width / parts
@@ -30,7 +30,7 @@ func divide(f field, parts, sum int) []near {
 		if i < sum%parts {
 			radius++
 		}
-		out = append(out, near{field{first, width}, radius})
+		out = append(out, radiusField{field{first, width}, radius})
 		first += width
 	}
 	return out
@@ -49,8 +49,8 @@ func appendFlips(dst []uint64, width int, flips uint64, from, left int) []uint64
 	return dst
 }
 
-// ball returns how many numbers of so many bits are within a radius of one.
-func ball(width, radius int) float64 {
+// hammingBallSize returns how many numbers of so many bits are within a radius of one.
+func hammingBallSize(width, radius int) float64 {
 	sum, choose := 0.0, 1.0
 	for flips := 0; flips <= min(radius, width); flips++ {
 		sum += choose

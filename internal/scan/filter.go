@@ -10,14 +10,14 @@ import (
 // has a word for each value of the field's first bits, so that what is near in order is
 // near in memory, and in it two bits by a hash of the whole field.
 type filter struct {
-	near
+	radiusField
 	bits  int // of the filter
 	words []uint64
 }
 
 // newFilter returns a filter of 2^bits with all variants of the queries in it.
-func newFilter(n near, bits int, queries []uint64) *filter {
-	f := &filter{near: n, bits: bits, words: make([]uint64, wordsOf(bits))}
+func newFilter(n radiusField, bits int, queries []uint64) *filter {
+	f := &filter{radiusField: n, bits: bits, words: make([]uint64, wordsOf(bits))}
 	hugepages.Prefer(f.words)
 	flips := flipsOf(f.width, n.radius)
 	values, starts, low := f.byRegion(queries)

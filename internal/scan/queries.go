@@ -55,13 +55,13 @@ type Queries struct {
 	fps     []uint64 // without repetitions, ascending
 	numbers []uint32 // of the first query of each
 	next    []uint32 // the next equal query, noQuery if there is none; nil: all are different
-	design  design
+	plan    plan
 	blocks  []prepared
 }
 
-// prepared is a block of the design with what is in it.
+// prepared is a block of the plan with what is in it.
 type prepared struct {
-	near
+	radiusField
 	mask   uint64
 	filter *filter // nil: all may be near
 	tables []*table
@@ -88,7 +88,7 @@ func New[F ~uint64](queries []F, k int, o Options) (*Queries, error) {
 		return q, nil
 	}
 	q.fps, q.numbers, q.next = distinct(queries)
-	q.prepare(designOf(len(q.fps), k, o.orDefault()))
+	q.prepare(planFor(len(q.fps), k, o.orDefault()))
 	return q, nil
 }
 
@@ -119,15 +119,15 @@ func distinct[F ~uint64](queries []F) (fps []uint64, places, next []uint32) {
 }
 
 // prepare makes the filters and tables, each of them on a core of its own.
-func (q *Queries) prepare(d design) {
-	q.design = d
+func (q *Queries) prepare(d plan) {
+	q.plan = d
 	q.blocks = make([]prepared, len(d))
 	var group sync.WaitGroup
 	for i, b := range d {
 		p := &q.blocks[i]
-		p.near, p.mask, p.tables = b.near, b.mask(), make([]*table, len(b.tables))
+		p.radiusField, p.mask, p.tables = b.radiusField, b.mask(), make([]*table, len(b.tables))
 		if b.filterBits > 0 {
-			group.Go(func() { p.filter = newFilter(b.near, b.filterBits, q.fps) })
+			group.Go(func() { p.filter = newFilter(b.radiusField, b.filterBits, q.fps) })
 		}
 		for j, t := range b.tables {
 			group.Go(func() { p.tables[j] = newTable(t, q.fps, q.numbers) })
@@ -155,7 +155,7 @@ func (q *Queries) Bytes() int64 {
 
 // String says how the collection is compared with the queries.
 func (q *Queries) String() string {
-	return fmt.Sprintf("%d distinct queries within %d bits: %v", len(q.fps), q.k, q.design)
+	return fmt.Sprintf("%d distinct queries within %d bits: %v", len(q.fps), q.k, q.plan)
 }
 
 // first reports whether a pair that differs in these bits is near in the block and the

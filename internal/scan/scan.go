@@ -60,7 +60,7 @@ func (s *scanner) step() {
 	}
 }
 
-// scan looks at the fingerprints that may be near to a query in a block of the design.
+// scan looks at the fingerprints that may be near to a query in a block of the plan.
 func (s *scanner) scan(block int) {
 	b := &s.blocks[block]
 	passing := s.at[:0]

@@ -72,7 +72,7 @@ func BenchmarkFilter(b *testing.B) {
 	for i := range fps {
 		fps[i] = rng.Uint64()
 	}
-	half := near{field{32, 32}, 1}
+	half := radiusField{field{32, 32}, 1}
 	for _, size := range []int{20, 28, 29, 30, 32} {
 		if size > 28 && testing.Short() {
 			continue

@@ -117,8 +117,8 @@ func TestScanIsExact(t *testing.T) {
 	}
 }
 
-// TestEveryDesignIsExact does not leave it to the rule which designs are tried.
-func TestEveryDesignIsExact(t *testing.T) {
+// TestEveryPlanIsExact does not leave it to the rule which plans are tried.
+func TestEveryPlanIsExact(t *testing.T) {
 	for k := range 11 {
 		rng := rand.New(rand.NewPCG(uint64(k), 12))
 		queries := some(rng, 100, k, nil)
@@ -128,15 +128,15 @@ func TestEveryDesignIsExact(t *testing.T) {
 		}
 		for blocks := 1; blocks <= k+1; blocks++ {
 			for parts := 1; parts <= k+1; parts++ {
-				var d design
+				var d plan
 				for i, b := range divide(field{0, 64}, blocks, k+1) {
 					tables := divide(b.field, min(parts, b.radius+1), b.radius+1)
-					if slices.ContainsFunc(tables, func(n near) bool { return ball(n.width, n.radius) > 2000 }) {
+					if slices.ContainsFunc(tables, func(n radiusField) bool { return hammingBallSize(n.width, n.radius) > 2000 }) {
 						d = nil
 						break
 					}
 					filterBits := []int{0, min(b.width, 14), 12, 7}[(i+parts)%4]
-					if ball(b.width, b.radius) > 2000 || filterBits < 7 {
+					if hammingBallSize(b.width, b.radius) > 2000 || filterBits < 7 {
 						filterBits = 0
 					}
 					d = append(d, block{b, filterBits, tables})
@@ -174,8 +174,8 @@ func TestLargeBlocks(t *testing.T) {
 	}
 }
 
-// TestDesigns: what the rule makes of numbers of queries.
-func TestDesigns(t *testing.T) {
+// TestPlans: what the rule makes of numbers of queries.
+func TestPlans(t *testing.T) {
 	for _, c := range []struct {
 		queries, k int
 		o          Options
@@ -191,14 +191,14 @@ func TestDesigns(t *testing.T) {
 		{1_000_000, 3, Options{FilterBytes: 1 << 26}, "32 bits within 1 (filter of 2^28 bits), 32 bits within 1 (filter of 2^28 bits)"},
 		{1_000_000, 6, Options{}, "32 bits within 3, 32 bits within 2 (filter of 2^32 bits)"},
 	} {
-		if got := designOf(c.queries, c.k, c.o.orDefault()).String(); got != c.want {
+		if got := planFor(c.queries, c.k, c.o.orDefault()).String(); got != c.want {
 			t.Errorf("%d queries, k = %d, %+v: %s, want %s", c.queries, c.k, c.o, got, c.want)
 		}
 	}
 	for k := range MaxDistance + 1 {
 		for n := 1; n < 1<<31; n = 3*n + 1 {
 			filters := int64(0)
-			for _, b := range designOf(n, k, Options{}.orDefault()) {
+			for _, b := range planFor(n, k, Options{}.orDefault()) {
 				if len(b.tables) == 0 || len(b.tables) > b.radius+1 {
 					t.Errorf("%d queries, k = %d: %+v", n, k, b)
 				}
@@ -297,9 +297,9 @@ func TestNewRefusesDistance(t *testing.T) {
 	}
 }
 
-// TestDesignsCover: what differs in at most k bits is near in a block, and in a table
+// TestPlansCover: what differs in at most k bits is near in a block, and in a table
 // of each block in which it is near, however the bits fall.
-func TestDesignsCover(t *testing.T) {
+func TestPlansCover(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for blocks := 1; blocks <= k+1; blocks++ {
 			parts := divide(field{0, 64}, blocks, k+1)

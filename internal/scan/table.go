@@ -9,7 +9,7 @@ import (
 
 // table has all queries in the order of the first bits of one field.
 type table struct {
-	near
+	radiusField
 	bucket  field    // the first bits
 	mask    uint64   // of the whole field
 	flips   []uint64 // of a bucket, within the radius
@@ -21,10 +21,10 @@ type table struct {
 // maxBucketBits bounds what starts takes where there are few queries.
 const maxBucketBits = 24
 
-func newTable(n near, queries []uint64, numbers []uint32) *table {
+func newTable(n radiusField, queries []uint64, numbers []uint32) *table {
 	width := min(n.width, maxBucketBits, bits.Len(uint(len(queries))))
 	t := &table{
-		near: n, bucket: field{n.first, width}, mask: n.mask(), starts: make([]uint32, 1<<width+1),
+		radiusField: n, bucket: field{n.first, width}, mask: n.mask(), starts: make([]uint32, 1<<width+1),
 		keys: make([]uint64, len(queries)), numbers: make([]uint32, len(queries)),
 	}
 	// The flips of the bits behind a bucket's lead to the same bucket.

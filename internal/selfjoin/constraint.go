@@ -34,9 +34,9 @@ func (c *constraint) split(n, k int, differ fp) split {
 }
 
 func (c *constraint) cheapest(best split, n int64, k int, differ fp) split {
-	best.better(n, c.free&differ, c.budget)
+	best.consider(n, c.free&differ, c.budget)
 	if any := differ &^ c.equal; any != c.free&differ || k != c.budget {
-		best.better(n, any, k)
+		best.consider(n, any, k)
 	}
 	return best
 }
@@ -62,10 +62,10 @@ func (s *step) before() *constraint {
 	return &constraint{equal: s.group.equal, unequal: s.unequal}
 }
 
-// allowance returns how many comparisons a group may be left with, by all its passes
+// compareBudget returns how many comparisons a group may be left with, by all its passes
 // together: if they are nearly as many as all its pairs, it is better to compare those.
 // So clusters that no block tells apart can not multiply the work.
-func allowance(n int) float64 { return 0.75 * float64(n) * float64(n) / 2 }
+func compareBudget(n int) float64 { return 0.75 * float64(n) * float64(n) / 2 }
 
 // steps returns the passes of a split, in order. unequal lists of later ones extend
 // those of the ones before in place: use one after the other.

@@ -12,18 +12,6 @@ import (
 // ErrMemory: the memory does not hold fingerprints that have to be compared at once.
 var ErrMemory = errors.New("selfjoin: not enough memory")
 
-// ExternalOptions of External.
-type ExternalOptions struct {
-	Options
-
-	// MemoryBytes is about what is taken in all; default 1 GiB, at least 16 MiB.
-	MemoryBytes int64
-
-	// Dir is where temporary files go: at most 16 bytes a fingerprint, as a rule. They
-	// are gone when External returns. Default os.TempDir().
-	Dir string
-}
-
 const (
 	defaultMemory = 1 << 30
 	minMemory     = 16 << 20
@@ -34,7 +22,7 @@ const (
 // more. Equal fingerprints count as one. Fingerprints that share more bits than a
 // block are spooled and divided again. Errors: ErrDistance; ErrMemory, where that comes
 // to nothing (k above 12 or so); those of the source, of files, and ctx's.
-func External(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalOptions, found func(worker int, pairs []Pair) error) (err error) {
+func External(ctx context.Context, source iter.Seq2[[]fp, error], o Options, found func(worker int, pairs []Pair) error) (err error) {
 	scratch, err := o.open()
 	if err != nil {
 		return err
@@ -49,7 +37,7 @@ func External(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalOpti
 }
 
 // open checks the options, fills in defaults and makes the folder of temporary files.
-func (o *ExternalOptions) open() (*scratch, error) {
+func (o *Options) open() (*scratch, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -61,8 +49,8 @@ func (o *ExternalOptions) open() (*scratch, error) {
 }
 
 // read spools a source.
-func (e *external) read(ctx context.Context, source iter.Seq2[[]fp, error]) (*spool, error) {
-	all, err := e.spool()
+func (e *external) read(ctx context.Context, source iter.Seq2[[]fp, error]) (*tempFile, error) {
+	all, err := e.tempFile()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +66,7 @@ func (e *external) read(ctx context.Context, source iter.Seq2[[]fp, error]) (*sp
 }
 
 // pairs finds the pairs of all that was spooled.
-func (e *external) pairs(ctx context.Context, all *spool) error {
+func (e *external) pairs(ctx context.Context, all *tempFile) error {
 	stop := context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })
 	defer stop()
 	var err error
@@ -123,7 +111,7 @@ func (e *external) again(f fp) error {
 }
 
 // pairsOf finds the pairs of what was spooled.
-func (e *external) pairsOf(ctx context.Context, all *spool, c constraint) error {
+func (e *external) pairsOf(ctx context.Context, all *tempFile, c constraint) error {
 	if all.len <= int64(cap(e.batch)) {
 		return e.inMemory(all, c)
 	}
@@ -145,8 +133,8 @@ func (e *external) pairsOf(ctx context.Context, all *spool, c constraint) error 
 }
 
 // distinctOf finds the pairs of the distinct ones of what was spooled.
-func (e *external) distinctOf(ctx context.Context, all *spool, c constraint) error {
-	distinct, err := e.spool()
+func (e *external) distinctOf(ctx context.Context, all *tempFile, c constraint) error {
+	distinct, err := e.tempFile()
 	if err != nil {
 		return err
 	}
@@ -159,7 +147,7 @@ func (e *external) distinctOf(ctx context.Context, all *spool, c constraint) err
 }
 
 // eachDistinct calls f with the distinct ones of what was spooled, ascending.
-func (e *external) eachDistinct(ctx context.Context, all *spool, f func(fp) error) error {
+func (e *external) eachDistinct(ctx context.Context, all *tempFile, f func(fp) error) error {
 	var last fp
 	n := 0 // copies of it so far
 	return e.sorted(ctx, all, func(f fp) fp { return f }, func(next fp) error {
@@ -175,7 +163,7 @@ func (e *external) eachDistinct(ctx context.Context, all *spool, f func(fp) erro
 }
 
 // sorted calls f with what order makes of each fingerprint that was spooled, ascending.
-func (e *external) sorted(ctx context.Context, all *spool, order func(fp) fp, f func(fp) error) (err error) {
+func (e *external) sorted(ctx context.Context, all *tempFile, order func(fp) fp, f func(fp) error) (err error) {
 	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: e.memory >> e.depth, Dir: e.scratch.dir})
 	defer func() { err = errors.Join(err, sorter.Close()) }()
 	for records, err := range all.all() {
@@ -205,7 +193,7 @@ func (e *external) sorted(ctx context.Context, all *spool, order func(fp) fp, f 
 	return nil
 }
 
-func (e *external) inMemory(all *spool, c constraint) error {
+func (e *external) inMemory(all *tempFile, c constraint) error {
 	e.batch = e.batch[:0]
 	for f, err := range all.each() {
 		if err != nil {
@@ -228,15 +216,15 @@ func (e *external) inMemory(all *spool, c constraint) error {
 			}
 		}
 	}
-	e.large(distinct, e.room[:len(distinct)], c, true)
+	e.joinParallel(distinct, e.room[:len(distinct)], c, true)
 	e.batch = e.batch[:0]
 	return e.failed()
 }
 
 // pass sorts what was spooled by a block, and finds the pairs that agree in it.
-func (e *external) pass(ctx context.Context, all *spool, s *step) (err error) {
+func (e *external) pass(ctx context.Context, all *tempFile, s *step) (err error) {
 	order := newPermutation(s.block)
-	g := &grouping{external: e, ctx: ctx, step: s, order: order}
+	g := &passReader{external: e, ctx: ctx, step: s, order: order}
 	e.batch, e.ends = e.batch[:0], e.ends[:0]
 	if err := e.sorted(ctx, all, order.forth.apply, g.add); err != nil {
 		return errors.Join(err, g.drop())

@@ -49,7 +49,7 @@ func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 		pairs = append(pairs, found...)
 		return nil
 	}))
-	all, err := e.spool()
+	all, err := e.tempFile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,20 +100,20 @@ func TestExternal(t *testing.T) {
 		return nil
 	}
 	want := naive(fps, 2)
-	if err := External(context.Background(), inParts(fps), ExternalOptions{Options: Options{MaxDistance: 2}, Dir: t.TempDir()}, count); err != nil || pairs != len(want) {
+	if err := External(context.Background(), inParts(fps), Options{MaxDistance: 2, Dir: t.TempDir()}, count); err != nil || pairs != len(want) {
 		t.Errorf("%d pairs, want %d: %v", pairs, len(want), err)
 	}
 	broken := errors.New("broken")
 	failing := func(yield func([]fp, error) bool) { yield(nil, broken) }
-	if err := External(context.Background(), failing, ExternalOptions{Options: Options{MaxDistance: 2}}, count); !errors.Is(err, broken) {
+	if err := External(context.Background(), failing, Options{MaxDistance: 2}, count); !errors.Is(err, broken) {
 		t.Errorf("an error of the source: %v", err)
 	}
-	if err := External(context.Background(), inParts(fps), ExternalOptions{Options: Options{MaxDistance: 65}}, count); !errors.Is(err, ErrDistance) {
+	if err := External(context.Background(), inParts(fps), Options{MaxDistance: 65}, count); !errors.Is(err, ErrDistance) {
 		t.Errorf("k = 65: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := External(ctx, inParts(fps), ExternalOptions{Options: Options{MaxDistance: 2}}, count); !errors.Is(err, context.Canceled) {
+	if err := External(ctx, inParts(fps), Options{MaxDistance: 2}, count); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that is done: %v", err)
 	}
 	if testing.Short() {
@@ -122,7 +122,7 @@ func TestExternal(t *testing.T) {
 	// Nothing can be done but to compare all of them, and they do not fit.
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := External(context.Background(), inParts(fill(600_000, func(int, []fp) fp { return fp(r.Uint64()) })),
-		ExternalOptions{Options: Options{MaxDistance: 40}, MemoryBytes: 1}, count); !errors.Is(err, ErrMemory) {
+		Options{MaxDistance: 40, MemoryBytes: 1}, count); !errors.Is(err, ErrMemory) {
 		t.Errorf("k = 40 in 16 MiB: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // ExternalClusterOptions of ExternalClusters.
 type ExternalClusterOptions struct {
-	ExternalOptions
+	Options
 
 	// Stars makes clusters as Set.Stars does, taking the fingerprints as they come in
 	// the source. Default: connected components, see Set.Components.
@@ -117,7 +117,7 @@ func (c *externalClusters) sorting(part int64) extsort.Options {
 }
 
 // findPairs writes all pairs, and notes what is in one or repeated.
-func (c *externalClusters) findPairs(source iter.Seq2[[]fp, error]) (all *spool, err error) {
+func (c *externalClusters) findPairs(source iter.Seq2[[]fp, error]) (all *tempFile, err error) {
 	if c.pairs, err = newRecordFile[[2]uint64](c.scratch); err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ type placed = [4]uint64
 const noNode = ^uint64(0)
 
 // membersByPlace finds where all members of clusters are. It uses up all.
-func (c *externalClusters) membersByPlace(all *spool) (_ *recordFile[placed], err error) {
+func (c *externalClusters) membersByPlace(all *tempFile) (_ *recordFile[placed], err error) {
 	copies, byPlace := extsort.New[[2]uint64](c.sorting(4)), extsort.New[placed](c.sorting(4))
 	defer func() { err = errors.Join(err, copies.Close(), byPlace.Close()) }()
 	place := uint64(0)

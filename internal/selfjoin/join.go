@@ -41,7 +41,7 @@ func each(ctx context.Context, fps []fp, k, workers int, found func(worker int, 
 	}
 	j := newJoin(k, workers, found)
 	defer context.AfterFunc(ctx, func() { j.fail(context.Cause(ctx)) })()
-	j.large(fps, make([]fp, len(fps)), constraint{free: ^fp(0), budget: k}, false)
+	j.joinParallel(fps, make([]fp, len(fps)), constraint{free: ^fp(0), budget: k}, false)
 	return j.finish()
 }
 
@@ -97,9 +97,9 @@ const (
 	minShare = 4
 )
 
-// large finds the pairs of a group with all workers. What is in group stays there, in
+// joinParallel finds the pairs of a group with all workers. What is in group stays there, in
 // another order if it may be changed; room has the same length.
-func (j *join) large(group, room []fp, c constraint, change bool) {
+func (j *join) joinParallel(group, room []fp, c constraint, change bool) {
 	if j.stop.Load() {
 		return
 	}
@@ -108,7 +108,7 @@ func (j *join) large(group, room []fp, c constraint, change bool) {
 		j.compare(group, &c)
 		return
 	}
-	swapped, left := false, allowance(len(group))
+	swapped, left := false, compareBudget(len(group))
 	for step := range c.steps(&s) {
 		ends := j.divide(group, room, step.block)
 		if left -= comparisons(ends); left < 0 {
@@ -116,7 +116,7 @@ func (j *join) large(group, room []fp, c constraint, change bool) {
 			break
 		}
 		j.parts(room, ends, step.constraint, func(begin, end int) {
-			j.large(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
+			j.joinParallel(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
 		})
 		if change {
 			group, room = room, group

@@ -45,7 +45,7 @@ func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 					j, pairs := joinOf(k, workers)
 					j.least = 1
 					group := slices.Clone(fps)
-					j.large(group, make([]fp, len(group)), constraint{free: ^fp(0), budget: k}, change)
+					j.joinParallel(group, make([]fp, len(group)), constraint{free: ^fp(0), budget: k}, change)
 					if got := pairs(t); !slices.Equal(got, want) {
 						t.Fatalf("seed %d, %s, k = %d, %d workers, change %v: %s", seed, shape.name, k, workers, change, difference(got, want))
 					}

@@ -172,6 +172,14 @@ type Options struct {
 
 	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
 	Workers int
+
+	// MemoryBytes is about what External and ExternalClusters take in all; default 1 GiB,
+	// at least 16 MiB. A Set takes what its methods say.
+	MemoryBytes int64
+
+	// Dir is where their temporary files go: at most 16 bytes a fingerprint, as a rule. They
+	// are gone when the call returns. Default os.TempDir().
+	Dir string
 }
 
 // ErrDistance: MaxDistance is not one.

@@ -39,8 +39,8 @@ func passes(budget, depth int) float64 {
 	return n
 }
 
-// better looks for a split by blocks from bits that costs less than s.
-func (s *split) better(n int64, from fp, budget int) {
+// consider looks for a split by blocks from bits that costs less than s.
+func (s *split) consider(n int64, from fp, budget int) {
 	size, free := float64(n), float64(bits.OnesCount64(uint64(from)))
 	above := 0.0
 	for depth := 1; depth <= maxDepth; depth++ {

@@ -61,7 +61,7 @@ func (w *worker) group(group, room []fp, c constraint) {
 		w.compare(group, &c)
 		return
 	}
-	swapped, left := false, allowance(len(group))
+	swapped, left := false, compareBudget(len(group))
 	for step := range c.steps(&s) {
 		if w.chained(group, &step) {
 			continue

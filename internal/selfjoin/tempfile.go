@@ -1,21 +1,21 @@
 package selfjoin
 
-// spool is fingerprints in a temporary file.
-type spool struct {
+// tempFile is fingerprints in a temporary file.
+type tempFile struct {
 	*recordFile[[1]uint64]
 	distinct bool // none is there twice
 	or, and  fp
 }
 
-func (e *external) spool() (*spool, error) {
+func (e *external) tempFile() (*tempFile, error) {
 	file, err := newRecordFile[[1]uint64](e.scratch)
-	return &spool{recordFile: file, and: ^fp(0)}, err
+	return &tempFile{recordFile: file, and: ^fp(0)}, err
 }
 
 // differing returns the bits in which they differ.
-func (s *spool) differing() fp { return s.or &^ s.and }
+func (s *tempFile) differing() fp { return s.or &^ s.and }
 
-func (s *spool) add(fps []fp) error {
+func (s *tempFile) add(fps []fp) error {
 	for _, f := range fps {
 		s.or |= f
 		s.and &= f

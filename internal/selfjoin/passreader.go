@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// grouping takes the fingerprints of a pass in order.
-type grouping struct {
+// passReader takes the fingerprints of a pass in order.
+type passReader struct {
 	*external
 	ctx   context.Context
 	step  *step
 	order *permutation
-	last  fp     // as sorted
-	n     int    // copies of it so far; 0 at the beginning
-	begin int    // of the last group, in batch
-	large *spool // that group, if it does not fit
+	last  fp        // as sorted
+	n     int       // copies of it so far; 0 at the beginning
+	begin int       // of the last group, in batch
+	large *tempFile // that group, if it does not fit
 }
 
-func (g *grouping) add(sorted fp) error {
+func (g *passReader) add(sorted fp) error {
 	if g.n > 0 && sorted == g.last {
 		if g.n++; g.n == 2 {
 			return g.again(g.order.back.apply(sorted))
@@ -43,7 +43,7 @@ func (g *grouping) add(sorted fp) error {
 	return nil
 }
 
-func (g *grouping) addLarge(f fp) error {
+func (g *passReader) addLarge(f fp) error {
 	if g.large == nil {
 		return nil
 	}
@@ -52,9 +52,9 @@ func (g *grouping) addLarge(f fp) error {
 
 // makeRoom joins the groups that are complete; the last one goes to a file if it takes
 // all the room there is.
-func (g *grouping) makeRoom() (err error) {
+func (g *passReader) makeRoom() (err error) {
 	if g.begin == 0 {
-		if g.large, err = g.spool(); err == nil {
+		if g.large, err = g.tempFile(); err == nil {
 			err = g.large.add(g.batch)
 		}
 		g.batch = g.batch[:0]
@@ -69,7 +69,7 @@ func (g *grouping) makeRoom() (err error) {
 	return nil
 }
 
-func (g *grouping) endGroup() error {
+func (g *passReader) endGroup() error {
 	if large := g.large; large != nil {
 		// The recursion uses the batch, which is empty.
 		g.large = nil
@@ -85,16 +85,16 @@ func (g *grouping) endGroup() error {
 }
 
 // flush joins the groups that are complete.
-func (g *grouping) flush() error {
+func (g *passReader) flush() error {
 	fps := g.batch[:g.begin]
 	g.parts(fps, g.ends, g.step.constraint, func(begin, end int) {
-		g.external.large(fps[begin:end], g.room[:end-begin], g.step.constraint, true)
+		g.joinParallel(fps[begin:end], g.room[:end-begin], g.step.constraint, true)
 	})
 	g.ends = g.ends[:0]
 	return g.failed()
 }
 
-func (g *grouping) end() error {
+func (g *passReader) end() error {
 	if g.n == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (g *grouping) end() error {
 }
 
 // drop removes what was begun.
-func (g *grouping) drop() error {
+func (g *passReader) drop() error {
 	if g.large == nil {
 		return nil
 	}

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// design is the fields by which a collection is compared with a number of queries: each
+// plan is the fields by which a collection is compared with a number of queries: each
 // pair within k bits is near in one of them at least. None: with one query after the other.
-type design []block
+type plan []block
 
 // block is a near field. Its filter says which fingerprints of the collection need a look
 // at its tables, which find what is near in it.
 type block struct {
-	near
+	radiusField
 	filterBits int // 2^bits in all; 0: no filter
-	tables     []near
+	tables     []radiusField
 }
 
-func (d design) String() string {
+func (d plan) String() string {
 	if len(d) == 0 {
 		return "one by one"
 	}
@@ -36,16 +36,16 @@ func (d design) String() string {
 	return b.String()
 }
 
-// designOf is the rule: two halves, of which one is within half of k; a filter for each
+// planFor is the rule: two halves, of which one is within half of k; a filter for each
 // that is worth it; and tables with a bucket or so for each query. Where looking into the
 // tables takes longer than comparing with all queries, that is what is done.
-func designOf(queries, k int, o Options) design {
+func planFor(queries, k int, o Options) plan {
 	blocks := min(k+1, 2)
-	var d design
+	var d plan
 	each := 0.0
 	for _, n := range divide(field{0, 64}, blocks, k+1) {
 		parts := min(n.width/bits.Len(uint(queries))+1, n.radius+1)
-		b := block{near: n, filterBits: filterBits(queries, n, o, o.FilterBytes/int64(blocks)), tables: divide(n.field, parts, n.radius+1)}
+		b := block{radiusField: n, filterBits: filterBits(queries, n, o, o.FilterBytes/int64(blocks)), tables: divide(n.field, parts, n.radius+1)}
 		if b.filterBits == 0 {
 			each += tablesCost(queries, b.tables)
 		}
@@ -66,10 +66,10 @@ const (
 	oneByOne = 5
 )
 
-func tablesCost(queries int, tables []near) float64 {
+func tablesCost(queries int, tables []radiusField) float64 {
 	sum := 0.0
 	for _, t := range tables {
-		sum += ball(t.width, t.radius) * (bucketCost + candidateCost*float64(queries)/math.Exp2(float64(t.width)))
+		sum += hammingBallSize(t.width, t.radius) * (bucketCost + candidateCost*float64(queries)/math.Exp2(float64(t.width)))
 	}
 	return sum
 }
@@ -85,8 +85,8 @@ const (
 // filterBits returns the size of a filter in which one word in 16 or less says yes, as
 // large as its memory and the time to fill it for a collection allow. It is 0 if no filter
 // of that size holds a quarter of that.
-func filterBits(queries int, n near, o Options, memory int64) int {
-	variants := ball(n.width, n.radius)
+func filterBits(queries int, n radiusField, o Options, memory int64) int {
+	variants := hammingBallSize(n.width, n.radius)
 	if variants > maxVariants {
 		return 0
 	}
