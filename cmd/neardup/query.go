@@ -188,8 +188,8 @@ type scanning struct {
 	log      *skipLog
 }
 
-// list is the file that is scanned.
-type list struct {
+// listFile is the file that is scanned.
+type listFile struct {
 	name   string
 	format corpus.Format // Detect: by name
 }
@@ -219,7 +219,7 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 		return fmt.Errorf("-scan: %w", err)
 	}
 	s.log = &skipLog{call: s.call}
-	list := &list{name: file, format: f}
+	list := &listFile{name: file, format: f}
 	scanned := false
 	return s.call.forEachBatch(ctx, reader, a, scanWindow, math.MaxInt64, func(batch []*input) error {
 		if len(batch) > 0 && scanned && file == "-" {
@@ -231,7 +231,7 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, 
 }
 
 // answer scans the list for a batch and prints the answers.
-func (s *scanning) answer(ctx context.Context, batch []*input, l *list) error {
+func (s *scanning) answer(ctx context.Context, batch []*input, l *listFile) error {
 	inputs, out := compared(batch), newAnswers(s.lines, batch)
 	if len(inputs) == 0 {
 		return s.lines.flush()
@@ -254,7 +254,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input, l *list) error {
 }
 
 // scan reads the list once, and calls do with all chunks of it, from several goroutines.
-func (s *scanning) scan(ctx context.Context, l *list, do func(*corpus.Chunk) error) (read int64, err error) {
+func (s *scanning) scan(ctx context.Context, l *listFile, do func(*corpus.Chunk) error) (read int64, err error) {
 	reader, err := corpus.New([]string{l.name}, corpus.Options{Format: l.format, Stdin: readUntilDone(ctx, s.call.in)})
 	if err != nil {
 		return 0, fmt.Errorf("-scan: %w", err)
@@ -268,7 +268,7 @@ func (s *scanning) scan(ctx context.Context, l *list, do func(*corpus.Chunk) err
 }
 
 // expected returns about how many fingerprints a list has, 0 if that is not known.
-func (l *list) expected() int64 {
+func (l *listFile) expected() int64 {
 	info, err := os.Stat(l.name)
 	switch {
 	case err != nil || !info.Mode().IsRegular():

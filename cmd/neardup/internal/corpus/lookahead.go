@@ -176,8 +176,7 @@ func (w *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole 
 // of it holds a Zstandard block, which has 128 KiB at most.
 const fileBuffer = 512 << 10
 
-// maxRewind bounds how far back damage is looked for, at once and, beyond what
-// was read since the beginning, in all.
+// maxRewind bounds one rewind and, with the bytes read, the sum of rewinds.
 const maxRewind = 1 << 20
 
 // countedFile is a file as it is stored: buffered, counted, and ended by the context.
