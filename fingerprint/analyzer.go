@@ -88,8 +88,10 @@ type scratch struct {
 	windows  []uint64 // hashes of their windows
 	pairs    []uint64 // and of the first two tokens of those
 	taken    int      // tokens of this stretch so far
-	features capped
-	shingles set
+	features hashCounter
+	shingles hashCounter
+	counted  []uint64 // hashes that count
+	places   []int32  // of windows that are new
 	text     Accumulator
 	order    Accumulator // of the Shingle
 }
@@ -100,8 +102,8 @@ const keptWindows = 1 << 16
 // release puts scratch memory back, but for what an unusual text made large.
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokens.end()
-	sc.features.counts.rest.trim()
-	sc.shingles.rest.trim()
+	sc.features.trim()
+	sc.shingles.trim()
 	if cap(sc.batch) > 16*chunkSize || cap(sc.windows) > keptWindows {
 		sc.batch, sc.windows, sc.pairs = nil, nil, nil
 	}
@@ -125,7 +127,7 @@ const (
 func (a *Analyzer) defaultPath(sc *scratch, text []byte) Signature {
 	sc.text.Reset()
 	sc.order.Reset()
-	a.begin(sc, len(text))
+	sc.begin(len(text))
 	t := &sc.tokens
 	t.begin(text, a.options.Hash)
 
@@ -143,7 +145,6 @@ func (a *Analyzer) defaultPath(sc *scratch, text []byte) Signature {
 		carried = copy(batch, batch[max(0, len(batch)-shingleSize+1):])
 	}
 
-	sc.features.end(&sc.text)
 	sig := Signature{Features: total, Short: t.words() < a.options.shortWords()}
 	if total == 0 {
 		return Signature{Short: true}
@@ -157,20 +158,24 @@ func (a *Analyzer) defaultPath(sc *scratch, text []byte) Signature {
 	return sig
 }
 
-// begin makes the tables for a new stretch of a text of so many bytes. They are
+// begin empties the tables for a new stretch of a text of so many bytes. They are
 // large, for few hashes to find their slot taken, but within the caches.
-func (a *Analyzer) begin(sc *scratch, size int) {
+func (sc *scratch) begin(size int) {
 	sc.taken = 0
-	sc.features.begin(size, uint64(a.options.cap()))
-	sc.shingles.begin(min(size, 1<<19))
+	sc.features.begin(min(size, largeText))
+	sc.shingles.begin(2 * min(size, largeText))
 }
+
+// largeText is from how many bytes on the tables grow with what is in them.
+const largeText = 1 << 16
 
 // take counts a batch of tokens, the carried ones of which are there for the windows
 // only.
 func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 	for {
 		end := min(len(batch), carried+a.stretch-sc.taken)
-		sc.features.addTo(&sc.text, batch[carried:end])
+		sc.counted = sc.features.addAll(sc.counted[:0], batch[carried:end], uint64(a.options.cap()))
+		sc.text.addAll(sc.counted)
 		sc.shingle(batch[:end], true)
 		sc.taken += end - carried
 		if end == len(batch) {
@@ -178,8 +183,7 @@ func (a *Analyzer) take(sc *scratch, batch []uint64, carried, size int) {
 		}
 		from := max(0, end-shingleSize+1)
 		batch, carried = batch[from:], end-from
-		sc.features.end(&sc.text)
-		a.begin(sc, size)
+		sc.begin(size)
 	}
 }
 

@@ -60,10 +60,13 @@ func (sc *scratch) shingle(tokens []uint64, pairs bool) {
 		twos[i] = sum1
 		sum1, sum2, third = sum2, sum3, fourth
 	}
+	sc.places = sc.shingles.addNew(sc.places[:0], fours)
+	for n, i := range sc.places {
+		fours[n], twos[n] = fours[i], twos[i]
+	}
+	sc.order.addAll(fours[:len(sc.places)])
 	if pairs {
-		sc.shingles.addTo(&sc.order, &sc.text, fours, twos)
-	} else {
-		sc.shingles.addTo(&sc.order, nil, fours, twos)
+		sc.text.addAll(twos[:len(sc.places)])
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// tally counts hashes, up to 127 each, in an open-addressing table. A slot is, from
+// hashCounter counts hashes, up to 127 each, in an open-addressing table. A slot is, from
 // the highest bit down, 9 bits of generation, the upper 48 bits of a hash and 7
 // bits of count. A slot of another generation is free, so a new text needs no
 // clearing. The place of a hash follows from its upper bits, and two hashes that
 // agree in 48 bits are one: counts depend on nothing but the hashes, whatever the
 // size of the table.
-type tally struct {
+type hashCounter struct {
 	slots      []uint64 // length a power of two
 	shift      uint8    // 64 - log2 len(slots)
 	generation uint64   // in its place in a slot, never 0
@@ -33,11 +33,11 @@ const (
 )
 
 // key is the slot of a hash with a count of 0.
-func (t *tally) key(hash uint64) uint64 { return hash>>16<<countBits | t.generation }
+func (t *hashCounter) key(hash uint64) uint64 { return hash>>16<<countBits | t.generation }
 
 // begin empties the table and gives it some slots, at least half as many as
 // asked for; it grows when more than half of them are used.
-func (t *tally) begin(slots int) {
+func (t *hashCounter) begin(slots int) {
 	size := 1 << (bits.Len(uint(max(slots, minSlots))) - 1)
 	t.buffer = withLength(t.buffer, size)
 	t.use(t.buffer)
@@ -46,7 +46,7 @@ func (t *tally) begin(slots int) {
 }
 
 // trim gives back what an unusual text made large.
-func (t *tally) trim() {
+func (t *hashCounter) trim() {
 	if cap(t.buffer) > keptSlots {
 		t.slots, t.buffer = nil, nil
 	}
@@ -56,7 +56,7 @@ func (t *tally) trim() {
 }
 
 // advance frees all slots.
-func (t *tally) advance() {
+func (t *hashCounter) advance() {
 	t.generation += generation
 	if t.generation == 0 {
 		clear(t.buffer[:cap(t.buffer)])
@@ -65,7 +65,7 @@ func (t *tally) advance() {
 	}
 }
 
-func (t *tally) use(slots []uint64) {
+func (t *hashCounter) use(slots []uint64) {
 	t.slots = slots
 	t.shift = uint8(64 - bits.TrailingZeros(uint(len(slots))))
 	t.limit = len(slots) / 2
@@ -80,7 +80,7 @@ func withLength(b []uint64, n int) []uint64 {
 
 // addAll counts hashes one after the other and appends those to dst whose count
 // so far is at most most, which is below 127.
-func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
+func (t *hashCounter) addAll(dst, hashes []uint64, most uint64) []uint64 {
 	for len(hashes) > 0 {
 		n := t.room(len(hashes))
 		dst = t.addSome(dst, hashes[:n], most)
@@ -91,7 +91,7 @@ func (t *tally) addAll(dst, hashes []uint64, most uint64) []uint64 {
 
 // addNew appends the places in hashes to dst of those that are new. It is addAll with
 // a most of 1 for tables that are used in no other way.
-func (t *tally) addNew(dst []int32, hashes []uint64) []int32 {
+func (t *hashCounter) addNew(dst []int32, hashes []uint64) []int32 {
 	for at := 0; at < len(hashes); {
 		n := t.room(len(hashes) - at)
 		dst = t.addSomeNew(dst, hashes[at:at+n], int32(at))
@@ -101,23 +101,23 @@ func (t *tally) addNew(dst []int32, hashes []uint64) []int32 {
 }
 
 // room makes room for at least one hash and at most n, and gives the number.
-func (t *tally) room(n int) int {
+func (t *hashCounter) room(n int) int {
 	if t.used == t.limit {
 		t.grow()
 	}
 	return min(n, t.limit-t.used)
 }
 
-// tallyBlock is how many hashes addSome takes at a time; a uint8 counts them.
-const tallyBlock = 256
+// counterBlock is how many hashes addSome takes at a time; a uint8 counts them.
+const counterBlock = 256
 
 // addSome is addAll for so many hashes as surely fit. Whether a hash is new and
 // whether it counts are matters of chance, so there is no branch on either; and
 // it takes two passes, so that each keeps to the registers.
-func (t *tally) addSome(dst, hashes []uint64, most uint64) []uint64 {
-	var counts [tallyBlock]uint8
+func (t *hashCounter) addSome(dst, hashes []uint64, most uint64) []uint64 {
+	var counts [counterBlock]uint8
 	for len(hashes) > 0 {
-		block := hashes[:min(len(hashes), tallyBlock)]
+		block := hashes[:min(len(hashes), counterBlock)]
 		hashes = hashes[len(block):]
 		t.countBlock(&counts, block)
 
@@ -140,7 +140,7 @@ func (t *tally) addSome(dst, hashes []uint64, most uint64) []uint64 {
 	return dst
 }
 
-func (t *tally) countBlock(counts *[tallyBlock]uint8, hashes []uint64) {
+func (t *hashCounter) countBlock(counts *[counterBlock]uint8, hashes []uint64) {
 	slots, shift, key0 := t.slots, t.shift&63, t.generation
 	mask := uint64(len(slots) - 1)
 	for j, h := range hashes {
@@ -164,7 +164,7 @@ func (t *tally) countBlock(counts *[tallyBlock]uint8, hashes []uint64) {
 }
 
 // addSomeNew is addNew for so many hashes as surely fit, the first one of place at.
-func (t *tally) addSomeNew(dst []int32, hashes []uint64, at int32) []int32 {
+func (t *hashCounter) addSomeNew(dst []int32, hashes []uint64, at int32) []int32 {
 	dst = slices.Grow(dst, len(hashes))
 	out := dst[len(dst) : len(dst)+len(hashes)]
 	slots, shift, key0 := t.slots, t.shift&63, t.generation
@@ -189,7 +189,7 @@ func (t *tally) addSomeNew(dst []int32, hashes []uint64, at int32) []int32 {
 }
 
 // find gives the slot of a hash, or the free one where it belongs.
-func (t *tally) find(hash, key uint64) *uint64 {
+func (t *hashCounter) find(hash, key uint64) *uint64 {
 	for i := hash >> (t.shift & 63); ; i++ {
 		slot := &t.slots[i&uint64(len(t.slots)-1)]
 		if (*slot^key)-oneHash >= generation-oneHash {
@@ -199,8 +199,8 @@ func (t *tally) find(hash, key uint64) *uint64 {
 }
 
 // grow moves to a table of twice the size. It takes a new generation, since the
-// other buffer may hold slots of this one, from when it grew before.
-func (t *tally) grow() {
+// spare buffer may hold stale slots of the current one.
+func (t *hashCounter) grow() {
 	old, was := t.slots, t.generation
 	if was+generation == 0 {
 		old = slices.Clone(old) // advance is about to clear it
