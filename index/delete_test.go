@@ -29,7 +29,7 @@ func TestDeleteBeforeBySeconds(t *testing.T) {
 		batch := make([]Document, 3000)
 		for i := range batch {
 			batch[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64N(2000) << 30)
-			if i%3 == 0 {
+			if i%2 == 0 {
 				batch[i].Key = fmt.Sprint(second, " ", i)
 			}
 		}
