@@ -89,7 +89,7 @@ func (s *Store) openError(err error) error {
 		return damaged(s.dir, "lacks its marker.format-version file")
 	}
 	missing := errors.Is(err, fs.ErrNotExist)
-	if err == nil || !missing && !strings.Contains(err.Error(), "object size mismatch") {
+	if err == nil || !missing && !strings.Contains(err.Error(), sizeMismatch) {
 		return classify(err)
 	}
 	path := s.fs.PathJoin(s.dir, tableNumber.FindString(err.Error())+".sst")
@@ -150,7 +150,7 @@ func (f *failStop) eventListener(logger pebble.Logger) *pebble.EventListener {
 			}
 		},
 		BackgroundError: func(err error) {
-			if calledBy(".collectTableStats") {
+			if calledBy(statisticsCaller) {
 				statistics.failed(err, logger, f.ending)
 				return
 			}

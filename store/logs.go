@@ -81,17 +81,6 @@ func readFile(path string, fsys vfs.FS) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// The fields with which an edit of a MANIFEST of Pebble's begins, each a uvarint behind its tag.
-const (
-	tagComparer       = 1 // a string
-	tagFirstLog       = 2
-	tagNextFile       = 3
-	tagLastSeq        = 4
-	tagPrevLog        = 9
-	tagCreatedBacking = 105 // two uvarints
-	tagRemovedBacking = 106
-)
-
 // apply takes what an edit says. What says of logs and sequence numbers stands before all that
 // is of tables.
 func (m *manifest) apply(edit []byte) {
@@ -167,9 +156,6 @@ func checkLogs(dir string, fsys vfs.FS) error {
 	}
 	return err
 }
-
-// firstSeq is the sequence number of the first write to a database.
-const firstSeq = 10
 
 // checkFirstLog sees that the oldest log that is needed is there. Where tables were written since
 // the database was opened, the MANIFEST names it. Before that it is the one that Open began,

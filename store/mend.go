@@ -56,15 +56,6 @@ var crcIndex = func() (index [256]byte) {
 	return index
 }()
 
-// Pebble's logs and MANIFESTs are blocks of 32 KiB, which hold chunks: a checksum (4 B), the length
-// of the payload (2 B) and the type (1 B), in a log also the log's number (4 B) and, from type 9 on,
-// how far it was known to be synced (8 B), then the payload. All little-endian. The checksum is of
-// everything from the type on.
-const logBlockLen = 32 << 10
-
-// chunkHeaders are the lengths of the headers of types 1 to 4, 5 to 8 and 9 to 12.
-var chunkHeaders = [...]int{7, 11, 19}
-
 // logData is what a log or MANIFEST holds.
 type logData struct {
 	data   []byte

@@ -165,15 +165,6 @@ func cacheBytes(opts Options) int64 {
 	return DefaultCacheBytes
 }
 
-// cleaner deletes the files that are of no use any more, logs too. Pebble keeps up to four of them to
-// write over, unless its cleaner needs what a file holds, as the one that archives does.
-type cleaner struct {
-	pebble.DeleteCleaner
-	keepsNoLogs
-}
-
-type keepsNoLogs struct{ pebble.ArchiveCleaner } // deeper than DeleteCleaner, whose methods count
-
 func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble.Options {
 	o := &pebble.Options{
 		Cache:              cache,
