@@ -3,12 +3,161 @@ package main
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index"
 )
+
+var pairsCommand = command{
+	name:    "pairs",
+	args:    "[-k 3] [-output-format json|csv] -index DIR | FINGERPRINTS...",
+	summary: "print every pair of near-duplicates in an index or in lists of fingerprints, once",
+	more: `Equal fingerprints are one, with a count; -equal lists all pairs of documents instead.
+With -compat simhash-cpp it takes the flags of simhash-find-all (-b -d -i -o) and writes
+what that writes.`,
+	run: runPairs,
+}
+
+func runPairs(ctx context.Context, c *call) error {
+	c.in = readUntilDone(ctx, c.in)
+	f := c.joinFlags()
+	if err := f.parse(); err != nil {
+		return err
+	}
+	if f.memory > 0 && f.equal {
+		return usagef("-memory lists pairs of distinct fingerprints, not with -equal")
+	}
+	w := f.writer()
+	write := map[string]func(a, b *member, distance int) error{"json": w.pairJSON, "csv": w.pairCSV, simhashCPP: w.pairArray}[f.as]
+	if write == nil {
+		return usagef("-output-format is %q, want json or csv", f.as)
+	}
+	p := &pairing{equal: f.equal, write: write}
+	if f.as == "csv" {
+		w.header = "first,second,distance\n"
+	}
+	if err := f.join(ctx, w, func(s joinSource) error { return s.pairs(ctx, p.pair) }); err != nil {
+		return err
+	}
+	p.account(c)
+	return nil
+}
+
+// pairing takes pairs of members and writes them as asked.
+type pairing struct {
+	equal bool // list pairs of documents
+	write func(a, b *member, distance int) error
+
+	written, equals uint64
+}
+
+// pair writes a pair; a member with itself stands for the pairs of its documents.
+func (p *pairing) pair(a, b *member, distance int) error {
+	same := distance == 0 && a.ID == b.ID
+	if !p.equal {
+		if same {
+			p.equals += uint64(a.Documents) * uint64(a.Documents-1) / 2
+			return nil
+		}
+		p.written++
+		return p.write(a, b, distance)
+	}
+	for first, err := range a.all() {
+		if err != nil {
+			return err
+		}
+		for second, err := range b.all() {
+			if err != nil {
+				return err
+			}
+			if same && second.ID <= first.ID {
+				continue
+			}
+			p.written++
+			if err := p.write(&first, &second, distance); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pairing) account(c *call) {
+	switch {
+	case p.equal:
+		c.logf("%d pairs of documents", p.written)
+	case p.equals > 0:
+		c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not listed (-equal lists them)", p.written, p.equals)
+	default:
+		c.logf("%d pairs of distinct fingerprints", p.written)
+	}
+}
+
+var clustersCommand = command{
+	name:    "clusters",
+	args:    "[-k 3] [-star] [-keep first] [-output-format json|csv|removals|removal-ids] -index DIR | FINGERPRINTS...",
+	summary: "print the clusters of near-duplicates in an index or in lists of fingerprints",
+	more: `A cluster is what a chain of pairs connects: its ends may have little in common, and one
+page that resembles two groups makes one cluster of both. With -star, every member is
+within -k of the one that is kept, so it is safe to drop it for that one; a chain may then
+give several clusters. With -output-format removals it prints what to delete so that one document of
+each cluster remains, for "neardup delete -index DIR -": keys, and numbers of documents
+without one, which -output-format removal-ids prints of all, for "neardup delete -index DIR -ids -".
+With -compat simhash-cpp it takes the flags of simhash-find-clusters (-b -d -i -o) and
+writes what that writes.`,
+	run: runClusters,
+}
+
+func runClusters(ctx context.Context, c *call) error {
+	c.in = readUntilDone(ctx, c.in)
+	f := c.joinFlags()
+	c.flags.StringVar(&f.keep, "keep", "first", "which document of a cluster is `kept`: first (added or listed), shortest-key, longest or score;\nthe last two take the larger number behind the key: lines of fingerprint TAB key TAB number")
+	c.flags.BoolVar(&f.star, "star", false, "every member within -k of the one that is kept, instead of chains")
+	if err := f.parse(); err != nil {
+		return err
+	}
+	if err := f.checkKeep(); err != nil {
+		return err
+	}
+	w := f.writer()
+	write := map[string]func(*cluster) error{
+		"json": w.clusterJSON, "csv": w.clusterCSV, "removals": w.removals, "removal-ids": w.removals, simhashCPP: w.clusterArray,
+	}[f.as]
+	if write == nil {
+		return usagef("-output-format is %q, want json, csv, removals or removal-ids", f.as)
+	}
+	if f.as == "csv" {
+		w.header = "cluster,kept,id,key,fingerprint,documents\n"
+	}
+	clusters, documents := 0, 0
+	err := f.join(ctx, w, func(s joinSource) error {
+		return s.clusters(ctx, func(found *cluster) error {
+			clusters++
+			documents += found.documents
+			return write(found)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	c.logf("%d clusters of %d documents", clusters, documents)
+	if w.unnamed > 0 {
+		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -output-format removal-ids prints nothing else", w.unnamed)
+	}
+	return nil
+}
+
+// checkKeep checks the value of -keep.
+func (f *joinFlags) checkKeep() error {
+	switch {
+	case f.keep != "first" && f.keep != "shortest-key" && !f.numbered():
+		return usagef("-keep is %q, want first, shortest-key, longest or score", f.keep)
+	case f.numbered() && f.indexes.dir != "":
+		return usagef("-keep %s needs lists of fingerprint TAB key TAB number: an index has no such number", f.keep)
+	case f.memory > 0 && f.keep != "first":
+		return usagef("-memory keeps the first document of a cluster, not -keep %s: its lists have fingerprints only", f.keep)
+	}
+	return nil
+}
 
 // joinFlags are those of pairs and clusters.
 type joinFlags struct {
@@ -138,68 +287,6 @@ func (f *joinFlags) setCompat() error {
 // numbered reports that the lists have a number behind the key.
 func (f *joinFlags) numbered() bool { return f.keep == "longest" || f.keep == "score" }
 
-// member is documents that have one fingerprint, as pairs and clusters are told of.
-type member struct {
-	ID          uint64 // of the document to name: of the index, or the number of the line
-	Key         string
-	Fingerprint fingerprint.Fingerprint
-	Documents   int
-
-	list iter.Seq2[member, error] // nil for one document
-}
-
-// all yields each document on its own.
-func (m *member) all() iter.Seq2[member, error] {
-	if m.Documents == 1 {
-		return func(yield func(member, error) bool) { yield(*m, nil) }
-	}
-	return m.list
-}
-
-// cluster is documents near each other.
-type cluster struct {
-	documents int
-	distinct  int                      // fingerprints
-	members   iter.Seq2[member, error] // the one to be kept first; may be called again
-}
-
-// kept is the first member.
-func (c *cluster) kept() (member, error) {
-	for m, err := range c.members {
-		return m, err
-	}
-	return member{}, nil
-}
-
-// each yields the members, or each of their documents on its own.
-func (c *cluster) each(documents bool) iter.Seq2[member, error] {
-	if !documents {
-		return c.members
-	}
-	return func(yield func(member, error) bool) {
-		for m, err := range c.members {
-			if err != nil {
-				yield(m, err)
-				return
-			}
-			for d, err := range m.all() {
-				if !yield(d, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// joinSource is where pairs and clusters come from.
-type joinSource interface {
-	// pairs calls found with each pair of members, and with each member of several
-	// documents as a pair with itself, unless there is no telling.
-	pairs(ctx context.Context, found func(a, b *member, distance int) error) error
-	clusters(ctx context.Context, found func(*cluster) error) error
-	close() error
-}
-
 // join opens the output and what is compared, and writes what do finds.
 func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource) error) error {
 	if err := w.open(); err != nil {
@@ -210,94 +297,4 @@ func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource)
 		err = errors.Join(do(source), source.close())
 	}
 	return w.close(err)
-}
-
-func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
-	switch {
-	case f.memory > 0:
-		return f.openExternal(), nil
-	case f.indexes.dir == "":
-		return f.readLists(ctx)
-	}
-	x, err := f.indexes.openReadOnly("")
-	if err != nil {
-		return nil, err
-	}
-	o := index.JoinOptions{MaxShingleDistance: f.shingle, MaxLengthRatio: f.ratio, Stars: f.star, Copies: true}
-	if f.call.given("k") {
-		o.MaxDistance = distanceOption(f.k)
-	}
-	if f.keep == "shortest-key" {
-		o.Prefer = index.ShortestKey
-	}
-	return &indexSource{x, o}, nil
-}
-
-// indexSource is all documents of an index.
-type indexSource struct {
-	index   *index.Index
-	options index.JoinOptions
-}
-
-func (s *indexSource) close() error { return s.index.Close() }
-
-func (s *indexSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
-	for p, err := range s.index.Pairs(ctx, s.options) {
-		if err == nil {
-			a, b := memberOf(&p.First), memberOf(&p.Second)
-			err = found(&a, &b, p.Distance)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *indexSource) clusters(ctx context.Context, found func(*cluster) error) error {
-	for c, err := range s.index.Clusters(ctx, s.options) {
-		if err == nil {
-			members := make([]member, len(c.Members))
-			for i := range members {
-				members[i] = memberOf(&c.Members[i])
-			}
-			err = found(clusterOf(members))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func memberOf(g *index.Group) member {
-	m := documentMember(&g.Document)
-	m.Documents = g.Documents
-	m.list = func(yield func(member, error) bool) {
-		for d, err := range g.All() {
-			if !yield(documentMember(&d), err) {
-				return
-			}
-		}
-	}
-	return m
-}
-
-func documentMember(d *index.Document) member {
-	return member{ID: d.ID, Key: d.Key, Fingerprint: d.Fingerprint, Documents: 1}
-}
-
-// clusterOf is a cluster of members that are in memory.
-func clusterOf(members []member) *cluster {
-	c := &cluster{distinct: len(members), members: func(yield func(member, error) bool) {
-		for _, m := range members {
-			if !yield(m, nil) {
-				return
-			}
-		}
-	}}
-	for i := range members {
-		c.documents += members[i].Documents
-	}
-	return c
 }

@@ -5,14 +5,169 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
+
+// member is documents that have one fingerprint, as pairs and clusters are told of.
+type member struct {
+	ID          uint64 // of the document to name: of the index, or the number of the line
+	Key         string
+	Fingerprint fingerprint.Fingerprint
+	Documents   int
+
+	list iter.Seq2[member, error] // nil for one document
+}
+
+// all yields each document on its own.
+func (m *member) all() iter.Seq2[member, error] {
+	if m.Documents == 1 {
+		return func(yield func(member, error) bool) { yield(*m, nil) }
+	}
+	return m.list
+}
+
+// cluster is documents near each other.
+type cluster struct {
+	documents int
+	distinct  int                      // fingerprints
+	members   iter.Seq2[member, error] // the one to be kept first; may be called again
+}
+
+// kept is the first member.
+func (c *cluster) kept() (member, error) {
+	for m, err := range c.members {
+		return m, err
+	}
+	return member{}, nil
+}
+
+// each yields the members, or each of their documents on its own.
+func (c *cluster) each(documents bool) iter.Seq2[member, error] {
+	if !documents {
+		return c.members
+	}
+	return func(yield func(member, error) bool) {
+		for m, err := range c.members {
+			if err != nil {
+				yield(m, err)
+				return
+			}
+			for d, err := range m.all() {
+				if !yield(d, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// joinSource is where pairs and clusters come from.
+type joinSource interface {
+	// pairs calls found with each pair of members, and with each member of several
+	// documents as a pair with itself, unless there is no telling.
+	pairs(ctx context.Context, found func(a, b *member, distance int) error) error
+	clusters(ctx context.Context, found func(*cluster) error) error
+	close() error
+}
+
+func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
+	switch {
+	case f.memory > 0:
+		return f.openExternal(), nil
+	case f.indexes.dir == "":
+		return f.readLists(ctx)
+	}
+	x, err := f.indexes.openReadOnly("")
+	if err != nil {
+		return nil, err
+	}
+	o := index.JoinOptions{MaxShingleDistance: f.shingle, MaxLengthRatio: f.ratio, Stars: f.star, Copies: true}
+	if f.call.given("k") {
+		o.MaxDistance = distanceOption(f.k)
+	}
+	if f.keep == "shortest-key" {
+		o.Prefer = index.ShortestKey
+	}
+	return &indexSource{x, o}, nil
+}
+
+// indexSource is all documents of an index.
+type indexSource struct {
+	index   *index.Index
+	options index.JoinOptions
+}
+
+func (s *indexSource) close() error { return s.index.Close() }
+
+func (s *indexSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
+	for p, err := range s.index.Pairs(ctx, s.options) {
+		if err == nil {
+			a, b := memberOf(&p.First), memberOf(&p.Second)
+			err = found(&a, &b, p.Distance)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *indexSource) clusters(ctx context.Context, found func(*cluster) error) error {
+	for c, err := range s.index.Clusters(ctx, s.options) {
+		if err == nil {
+			members := make([]member, len(c.Members))
+			for i := range members {
+				members[i] = memberOf(&c.Members[i])
+			}
+			err = found(clusterOf(members))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func memberOf(g *index.Group) member {
+	m := documentMember(&g.Document)
+	m.Documents = g.Documents
+	m.list = func(yield func(member, error) bool) {
+		for d, err := range g.All() {
+			if !yield(documentMember(&d), err) {
+				return
+			}
+		}
+	}
+	return m
+}
+
+func documentMember(d *index.Document) member {
+	return member{ID: d.ID, Key: d.Key, Fingerprint: d.Fingerprint, Documents: 1}
+}
+
+// clusterOf is a cluster of members that are in memory.
+func clusterOf(members []member) *cluster {
+	c := &cluster{distinct: len(members), members: func(yield func(member, error) bool) {
+		for _, m := range members {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}}
+	for i := range members {
+		c.documents += members[i].Documents
+	}
+	return c
+}
 
 // listSource is fingerprints that were read from lists. A document's ID is the number
 // of its record, all lists together, from 1.
@@ -264,4 +419,73 @@ func (s *listSource) ranks() []uint32 {
 		return best
 	}
 	return s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
+}
+
+// externalSource is lists that are sorted in files, within -memory. Fingerprints are all
+// that is known of them, and their places in clusters.
+type externalSource struct {
+	flags     *joinFlags
+	documents bool  // every document is a member of its own
+	before    int64 // memory limit of the garbage collector
+}
+
+func (f *joinFlags) openExternal() joinSource {
+	s := &externalSource{flags: f, documents: f.equal || f.as == "removals" || f.as == "removal-ids"}
+	const others = 32 << 20 // buffers and the like
+	s.before = debug.SetMemoryLimit(s.memory() + others)
+	return s
+}
+
+// close sets the memory limit back, which had garbage collected before it adds to -memory.
+func (s *externalSource) close() error {
+	debug.SetMemoryLimit(s.before)
+	return nil
+}
+
+func (s *externalSource) memory() int64 { return int64(s.flags.memory) << 20 }
+
+// fingerprints yields those of the lists.
+func (s *externalSource) fingerprints(ctx context.Context) iter.Seq2[[]fingerprint.Fingerprint, error] {
+	return func(yield func([]fingerprint.Fingerprint, error) bool) {
+		for chunk, err := range s.flags.chunks(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(chunk.Fingerprints, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
+	var mu sync.Mutex
+	o := selfjoin.Options{MaxDistance: s.flags.k, MemoryBytes: s.memory()}
+	return selfjoin.External(ctx, s.fingerprints(ctx), o, func(_ int, pairs []selfjoin.Pair) error {
+		mu.Lock()
+		defer mu.Unlock()
+		var a, b member
+		for i := range pairs {
+			a.Fingerprint, b.Fingerprint = pairs[i].First, pairs[i].Second
+			if err := found(&a, &b, pairs[i].Distance); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *externalSource) clusters(ctx context.Context, found func(*cluster) error) error {
+	o := selfjoin.ExternalClusterOptions{Stars: s.flags.star, Copies: s.documents}
+	o.MaxDistance, o.MemoryBytes = s.flags.k, s.memory()
+	return selfjoin.ExternalClusters(ctx, s.fingerprints(ctx), o, func(c *selfjoin.ExternalCluster) error {
+		return found(&cluster{documents: int(c.Copies), distinct: int(c.Distinct), members: func(yield func(member, error) bool) {
+			for m, err := range c.Members() {
+				if !yield(member{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint, Documents: int(m.Copies)}, err) {
+					return
+				}
+			}
+		}})
+	})
 }
