@@ -8,18 +8,18 @@ import (
 // hashTokens appends the hashes of the tokens in t.out to dst.
 func (t *tokenizer) hashTokens(dst []uint64) []uint64 {
 	n := len(t.out)
-	t.out = slices.Grow(t.out, simpleRoom(0))
-	out := t.out[:n+simpleRoom(0)]
+	t.out = slices.Grow(t.out, fastPathRoom(0))
+	out := t.out[:n+fastPathRoom(0)]
 	clear(out[n:])
-	t.findEdges(out, n)
-	count := len(t.edges) / 2
+	t.findBoundaries(out, n)
+	count := len(t.boundaries) / 2
 	t.units += count * wordUnits
 	if t.each != nil {
 		return t.hashEach(dst, out)
 	}
 	dst = slices.Grow(dst, count)
 	hashes := dst[len(dst) : len(dst)+count]
-	edges := t.edges[:2*count]
+	edges := t.boundaries[:2*count]
 	for k := range hashes {
 		start, end := int(edges[2*k]), int(edges[2*k+1])
 		size := end - start
@@ -47,8 +47,8 @@ func hashLong(b []byte, size int) uint64 {
 
 // hashEach is hashTokens by t.each.
 func (t *tokenizer) hashEach(dst []uint64, out []byte) []uint64 {
-	for k := 0; k < len(t.edges); k += 2 {
-		dst = append(dst, t.each(out[t.edges[k]:t.edges[k+1]]))
+	for k := 0; k < len(t.boundaries); k += 2 {
+		dst = append(dst, t.each(out[t.boundaries[k]:t.boundaries[k+1]]))
 	}
 	return dst
 }

@@ -35,8 +35,7 @@ var runKinds = [256]runKind{single: inRun, singleComposing: inRun, separator: pa
 
 // hashSingles appends the hashes of a run of characters of three bytes that are tokens, some
 // n at most, and passes over the separators in it. It stops before the first
-// character that may be otherwise. That a character has no mark is known from the next
-// one.
+// character that may be otherwise: a character is taken once the next one is known to be no mark.
 func (t *tokenizer) hashSingles(dst []uint64, n int) []uint64 {
 	n = max(n, 64) // singleHashes wants room for two
 	dst = slices.Grow(dst, n)

@@ -35,7 +35,7 @@ type tokenizer struct {
 	open       []byte                    // the token at its end
 	unsearched int                       // there is no end of a token in out between byte 1 and this one
 	masks      []uint64
-	edges      []uint32 // where tokens begin and end in it
+	boundaries []uint32 // where tokens begin and end in it
 	normal     normalizer
 }
 
@@ -57,7 +57,7 @@ const keptText = 64 << 10
 func (t *tokenizer) end() {
 	t.text, t.each = nil, nil
 	if cap(t.normal.composed)+cap(t.out)+cap(t.open) > keptText {
-		t.out, t.open, t.masks, t.edges, t.normal = nil, nil, nil, nil, normalizer{}
+		t.out, t.open, t.masks, t.boundaries, t.normal = nil, nil, nil, nil, normalizer{}
 	}
 }
 
@@ -116,8 +116,8 @@ func (t *tokenizer) nextChunk(dst []uint64) []uint64 {
 // fill appends the text's normal form to t.out, to end or not far after it.
 func (t *tokenizer) fill(end int) {
 	for t.pos < end {
-		t.out = slices.Grow(t.out, simpleRoom(end-t.pos))
-		i, o := t.simple(t.out[:cap(t.out)], len(t.out), t.pos, end)
+		t.out = slices.Grow(t.out, fastPathRoom(end-t.pos))
+		i, o := t.fastPath(t.out[:cap(t.out)], len(t.out), t.pos, end)
 		t.pos, t.out = i, t.out[:o]
 		if t.inSingles {
 			return

@@ -166,7 +166,7 @@ func TestTokensOfRandomText(t *testing.T) {
 	}
 }
 
-// TestRunsWithoutSeparators holds that no loop writes beyond what simpleRoom gives.
+// TestRunsWithoutSeparators holds that no loop writes beyond what fastPathRoom gives.
 func TestRunsWithoutSeparators(t *testing.T) {
 	var texts []string
 	for _, s := range []string{

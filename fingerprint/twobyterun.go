@@ -6,7 +6,7 @@ import "encoding/binary"
 // the others are ASCII. Where a word ends cannot be predicted, so here four
 // characters are taken at a time, whichever they are.
 
-// twoByteRun is simple for such text. It stops where a character is not simple, or none
+// twoByteRun is fastPath for such text. It stops where a character needs more than the tables, or none
 // of two bytes is near.
 func (t *tokenizer) twoByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 	text, letters := t.text, &t.tables.twoByte
@@ -22,7 +22,7 @@ func (t *tokenizer) twoByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 		at1, at2, at3 := at[0]&7, at[1]&7, at[2]&7
 		v0, v1 := letters[pairIndex(b[0], b[1])], letters[pairIndex(b[at1], b[at1+1])]
 		v2, v3 := letters[pairIndex(b[at2], b[at2+1])], letters[pairIndex(b[at3], b[at3+1])]
-		if (v0|v1|v2|v3)&notSimpleTwoByte != 0 {
+		if (v0|v1|v2|v3)&slowTwoByte != 0 {
 			break
 		}
 		room := (*[16]byte)(out[o:])

@@ -5,21 +5,21 @@ package fingerprint
 // what is ignorable none.
 type twoByte uint32
 
-// notSimpleTwoByte is for characters that take tokenizer.word.
-const notSimpleTwoByte twoByte = 1 << 31
+// slowTwoByte is for characters that take tokenizer.word.
+const slowTwoByte twoByte = 1 << 31
 
 // asciiTwoByte is where ASCII stands in tables.twoByte, behind the characters that have two
 // bytes, for text that has both.
 const asciiTwoByte = 0x800
 
-// fillTwoByte lists the characters of two bytes that are all that tokenizer.simple has
+// fillTwoByte lists the characters of two bytes that are all that tokenizer.fastPath has
 // to know: separators, and letters with their folding.
 func (t *tables) fillTwoByte() {
 	for b, folded := range asciiFolds {
 		t.twoByte[asciiTwoByte+b] = 1<<16 | twoByte(folded)
 	}
 	for r := range rune(asciiTwoByte) {
-		t.twoByte[r] = notSimpleTwoByte
+		t.twoByte[r] = slowTwoByte
 		if r < 0x80 {
 			continue
 		}

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// findEdges sets t.edges to the places in the first n bytes of out where a token
+// findBoundaries sets t.boundaries to the places in the first n bytes of out where a token
 // begins or ends. What follows them up to a multiple of 64 must be zeros.
-func (t *tokenizer) findEdges(out []byte, n int) {
+func (t *tokenizer) findBoundaries(out []byte, n int) {
 	blocks := n/64 + 1
 	t.masks = slices.Grow(t.masks[:0], blocks)[:blocks]
 	notZeros(t.masks, out[:64*blocks])
-	edges, found, before := t.edges, 0, uint64(0)
+	edges, found, before := t.boundaries, 0, uint64(0)
 	for i, mask := range t.masks {
 		edges = slices.Grow(edges[:found], 64)
 		room := edges[found : found+64]
@@ -33,7 +33,7 @@ func (t *tokenizer) findEdges(out []byte, n int) {
 		}
 		found += count
 	}
-	t.edges = edges[:found]
+	t.boundaries = edges[:found]
 }
 
 // notZeros sets a bit of the masks for each byte of b that is not 0, the first the lowest.

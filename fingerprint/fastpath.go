@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// simple brings characters from i on into normal form and appends them to out at o,
+// fastPath brings characters from i on into normal form and appends them to out at o,
 // a byte of 0 for each separator. It takes those that need no more than a look at
 // the tables, and stops before another, or not far after end. It gives the places it came to in text
-// and out, which must have simpleRoom for end-i bytes.
-func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
+// and out, which must have fastPathRoom for end-i bytes.
+func (t *tokenizer) fastPath(out []byte, o, i, end int) (nextI, nextO int) {
 	text, letters := t.text, &t.tables.twoByte
-	out = out[:o+simpleRoom(end-i)]
+	out = out[:o+fastPathRoom(end-i)]
 	lastPair := min(end, len(text)-1)
 	for i < end {
 		if i+8 > len(text) {
@@ -39,7 +39,7 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 				break
 			}
 			v := letters[pair&0x1f<<6|pair>>8&0x3f]
-			if v == notSimpleTwoByte {
+			if v == slowTwoByte {
 				return i, o
 			}
 			binary.LittleEndian.PutUint16(out[o:], uint16(v))
@@ -60,12 +60,12 @@ func (t *tokenizer) simple(out []byte, o, i, end int) (nextI, nextO int) {
 	return i, o
 }
 
-// simpleRoom is what simple writes at most for so many bytes of text, and what the
+// fastPathRoom is what fastPath writes at most for so many bytes of text, and what the
 // loops after it read beyond. A single takes four bytes for three, and may need a
 // zero before it.
-func simpleRoom(n int) int { return 2*n + 128 }
+func fastPathRoom(n int) int { return 2*n + 128 }
 
-// threeByteRun is simple for characters of three bytes.
+// threeByteRun is fastPath for characters of three bytes.
 func (t *tokenizer) threeByteRun(out []byte, o, i, end int) (nextI, nextO int) {
 	text, classes := t.text, &t.tables.class
 	prev := slow // not known
@@ -128,7 +128,7 @@ func plainMark(prev, c class) bool {
 	return false
 }
 
-// singles is simple for a run of characters of three bytes that are tokens of their own,
+// singles is fastPath for a run of characters of three bytes that are tokens of their own,
 // and the marks on them; the first is one. It stops before one that may be
 // otherwise.
 func (t *tokenizer) singles(out []byte, o, i, end int) (nextI, nextO int) {
