@@ -62,7 +62,7 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 1 + rng.IntN(6) {
+		for range 1 + rng.IntN(4) {
 			if err = w.Round(indextest.Plans[rng.IntN(len(indextest.Plans))]); err == nil {
 				err = between(t.Context(), w, rng.IntN(4))
 			}

@@ -37,7 +37,7 @@ type moment struct {
 }
 
 // mostMoments bounds those of a round, which are all in memory.
-const mostMoments = 24
+const mostMoments = 16
 
 func newCrashes(rng *rand.Rand) *crashes {
 	c := &crashes{disk: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
@@ -58,7 +58,7 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 	}
 	syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
 	pause := time.Duration(c.rng.IntN(1500)) * time.Microsecond
-	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(24) == 0 || syncs && c.rng.IntN(4) == 0
+	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(40) == 0 || syncs && c.rng.IntN(3) == 0
 	c.mu.Unlock()
 	if syncs {
 		time.Sleep(pause)
@@ -75,7 +75,7 @@ func (c *crashes) take() {
 	if !c.running || len(c.taken) == mostMoments {
 		return
 	}
-	m := &moment{percent: []int{0, 0, 100, 1 + c.rng.IntN(99)}[c.rng.IntN(4)]}
+	m := &moment{percent: []int{0, 0, 0, 100, 1 + c.rng.IntN(99)}[c.rng.IntN(5)]}
 	m.before = c.w.clock.Load()
 	m.left = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.percent, RNG: c.rng})
 	m.after = c.w.clock.Add(1)

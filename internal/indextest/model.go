@@ -1,6 +1,7 @@
 package indextest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -82,13 +83,12 @@ func (docs Documents) Since(t time.Time) Documents {
 // Near returns the documents that match one, by (distance, ID), at most limit unless that is 0.
 func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Match {
 	var matches []index.Match
-	for distance := range r.MaxDistance + 1 {
-		for i := range docs {
-			if d, matching := r.Match(like, &docs[i]); matching && d == distance {
-				matches = append(matches, index.Match{Document: docs[i], Distance: d})
-			}
+	for i := range docs {
+		if distance, matching := r.Match(like, &docs[i]); matching {
+			matches = append(matches, index.Match{Document: docs[i], Distance: distance})
 		}
 	}
+	slices.SortStableFunc(matches, func(a, b index.Match) int { return cmp.Compare(a.Distance, b.Distance) })
 	if limit > 0 {
 		matches = matches[:min(limit, len(matches))]
 	}

@@ -23,11 +23,11 @@ const Workers = 8
 // site is a small part of an index: what happens here has nothing to do with other
 // sites, and each call within has much to do with the others.
 type site struct {
-	scope        string
-	fingerprints []fingerprint.Fingerprint // two groups of near-duplicates
-	shingle      fingerprint.Fingerprint
-	keys         []string
-	docs         Documents // before the calls
+	scope   string
+	groups  [][]fingerprint.Fingerprint // of near-duplicates
+	shingle fingerprint.Fingerprint
+	keys    []string
+	docs    Documents // before the calls
 
 	mu    sync.Mutex
 	calls []*call
@@ -74,7 +74,7 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
 		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
 		MaxShingleDistance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
-		KeepDuplicates: rng.IntN(4) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.NoSync}[rng.IntN(3)],
+		KeepDuplicates: rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.Sync, index.NoSync}[rng.IntN(4)],
 	}
 	w.Options.Now = w.now
 	if crash {
@@ -106,20 +106,23 @@ func (w *World) Between(do func(o index.Options) error) error {
 }
 
 // newSites adds n sites. The first of them has the empty scope, and so bare documents.
+// Where they are few, there are groups for all the time that they are used.
 func (w *World) newSites(n int) []int {
+	groups := max(4, 96/n)
 	var numbers []int
 	for range n {
 		number := len(w.sites)
 		s := &site{shingle: fingerprint.Fingerprint(w.rng.Uint64()), scope: []string{"", "shared", fmt.Sprint("scope ", number)}[number%3]}
-		for range 2 {
+		for range groups {
 			base := fingerprint.Fingerprint(w.rng.Uint64())
-			s.fingerprints = append(s.fingerprints, base)
+			group := []fingerprint.Fingerprint{base}
 			for _, bits := range []int{1, 2, 3, 3, 5} {
-				s.fingerprints = append(s.fingerprints, flipped(w.rng.IntN, base, bits))
+				group = append(group, flipped(w.rng.IntN, base, bits))
 			}
-		}
-		for _, fp := range s.fingerprints {
-			w.at[place{s.scope, fp}] = number
+			for _, fp := range group {
+				w.at[place{s.scope, fp}] = number
+			}
+			s.groups = append(s.groups, group)
 		}
 		pair := CollidingKeys(uint64(number))
 		s.keys = append(pair[:], fmt.Sprint("key ", number), fmt.Sprint("other key ", number))
@@ -133,9 +136,12 @@ func (w *World) newSites(n int) []int {
 // large batches are.
 type Plan struct{ Sites, Calls, Batch int }
 
+// largeBatch is how many documents make a batch with hardly any key twice.
+const largeBatch = 64
+
 // Plans are a few sites under single calls, and many sites under batches that are as
 // large as, and larger than, what the index compares document by document.
-var Plans = []Plan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {200, 4, 250}}
+var Plans = []Plan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {400, 4, 250}}
 
 // Round lets all workers call the index, and compares what they were told, what is stored
 // in the end, and what crashes would have left, with the model.
@@ -274,9 +280,14 @@ func (k *worker) site() (int, *site) {
 	return n, k.w.sites[n]
 }
 
-// draw makes up a document of a site.
+// draw makes up a document of a site. For some time most are of one group, so that many
+// look for what is just being stored, and then of the next.
 func (k *worker) draw(s *site) index.Document {
-	d := index.Document{Scope: s.scope, Fingerprint: s.fingerprints[k.rng.IntN(len(s.fingerprints))]}
+	group := s.groups[k.w.clock.Load()/20%int64(len(s.groups))]
+	if k.rng.IntN(4) == 0 {
+		group = s.groups[k.rng.IntN(len(s.groups))]
+	}
+	d := index.Document{Scope: s.scope, Fingerprint: group[k.rng.IntN(len(group))]}
 	if k.rng.IntN(4) > 0 {
 		d.Key = s.keys[k.rng.IntN(len(s.keys))]
 	}
@@ -357,6 +368,9 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 	for i := range docs {
 		n, s := k.site()
 		docs[i], sites[i] = k.draw(s), n
+		if len(docs) > largeBatch && k.rng.IntN(8) > 0 {
+			docs[i].Key = "" // a key that comes again ends what is looked at together
+		}
 	}
 	verdicts, err := k.w.Index.CheckAndAddBatch(ctx, docs)
 	for i, v := range verdicts {
