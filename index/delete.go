@@ -86,7 +86,7 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	if err != nil {
 		return 0, err
 	}
-	for left := e.ids; len(left) > 0; {
+	for left := slices.Clone(e.ids); len(left) > 0; { // e.has asks for all of them still
 		if err = x.removePart(ctx, pickRecords(x, &left), &deleted); err != nil {
 			return deleted, err
 		}
