@@ -90,17 +90,12 @@ func (r *run) query(ctx context.Context) error {
 	})
 }
 
-// withQueries opens an index, gives the figures of first and of its queries, and then, since
-// the reference would be in the way, how much memory it takes.
+// withQueries opens an index and gives the figures of first and of its queries.
 func (r *run) withQueries(ctx context.Context, section, dir string, first func(x *index.Index)) error {
-	err := withIndex(dir, r.options(), func(x *index.Index) error {
+	return withIndex(dir, r.options(), func(x *index.Index) error {
 		first(x)
 		return r.queries(ctx, section, x)
 	})
-	if err != nil {
-		return err
-	}
-	return r.resident(ctx, section, dir)
 }
 
 // queries verifies an open index, warms it up and gives the times of its queries.
@@ -145,7 +140,10 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	if compared != nil {
 		r.figure(section, "the reference in the same rounds, mean", compared.mean(), "us")
 	}
-	r.cached(section, x.Stats())
+	stats, n := x.Stats(), float64(r.Documents)
+	r.cached(section, stats)
+	r.figure(section, "memory of filters, a fingerprint", float64(stats.FilterBytes)/n, "B")
+	r.figure(section, "memory of directories, a fingerprint", float64(stats.DirectoryBytes)/n, "B")
 	r.figure(section, fmt.Sprintf("%d threads", threads), 1/parallel.median(), "M/s")
 	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(each), "times")
 	r.figure(section, fmt.Sprintf("QueryBatch on %d cores", threads), 1/batch.median(), "M/s")
@@ -169,25 +167,6 @@ func (r *run) largeBatch(ctx context.Context, section string, x *index.Index, us
 	}
 	r.figure(section, fmt.Sprintf("%d queries in one QueryBatch", len(asked)), time.Since(begun).Seconds(), "s")
 	return nil
-}
-
-// resident gives the memory that an index takes after queries, garbage not counted.
-func (r *run) resident(ctx context.Context, section, dir string) error {
-	r.compared = nil // it is large; who needs it makes it again
-	before := held()
-	return withIndex(dir, r.options(), func(x *index.Index) error {
-		if err := warmUp(ctx, x, r.stored.questions(r.MaxDistance, streamWarm), r.Time); err != nil {
-			return err
-		}
-		s, n := x.Stats(), float64(r.Documents)
-		r.figure(section, "memory of filters, a fingerprint", float64(s.FilterBytes)/n, "B")
-		r.figure(section, "memory of directories, a fingerprint", float64(s.DirectoryBytes)/n, "B")
-		if taken := held() - before; taken > 0 {
-			r.figure(section, "memory", mib(taken), "MiB")
-			r.figure(section, "memory beyond the caches, a fingerprint", float64(max(0, taken-int64(s.CachedBytes+s.StoreCachedBytes)))/n, "B")
-		}
-		return nil
-	})
 }
 
 // cached gives how much of the tables was in memory, and warns if that was not all.
