@@ -140,23 +140,26 @@ func build(folder string, mutants []*mutant) error {
 		return err
 	}
 	paths := map[binary]string{}
+	var failed []error
 	for _, m := range mutants {
-		if m.path = paths[m.binary]; m.path != "" {
+		built := m.binary
+		built.ci = false // that is for the run
+		if m.path = paths[built]; m.path != "" {
 			continue
 		}
 		begin := time.Now()
 		m.path = filepath.Join(folder, fmt.Sprint(len(paths), ".test"))
-		paths[m.binary] = m.path
+		paths[built] = m.path
 		args := []string{"test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", m.path}
 		if m.race {
 			args = append(args, "-race")
 		}
 		if out, err := m.command("go", append(args, m.folder)...).CombinedOutput(); err != nil {
-			return fmt.Errorf("the mutants do not compile: %w\n%s", err, numbered(mutants, string(out)))
+			failed = append(failed, fmt.Errorf("the mutants do not compile: %w\n%s", err, numbered(mutants, string(out))))
 		}
 		fmt.Printf("%6.1fs  build of %s\n", time.Since(begin).Seconds(), m.folder)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // numbered puts the names of mutants into what the compiler says.
