@@ -224,7 +224,7 @@ func (w *World) settle() error {
 // look returns what each site holds, and an error if the index is not in order.
 func (w *World) look(x *index.Index) ([]Documents, error) {
 	for p := range x.Verify(context.Background()) {
-		return nil, fmt.Errorf("Verify: %v", p)
+		return nil, fmt.Errorf("what Verify found: %v", p)
 	}
 	sites, total, err := w.documents(context.Background(), x)
 	if err != nil {
@@ -523,7 +523,7 @@ func (k *worker) sync(context.Context) ([]*call, error) {
 func (k *worker) verify(ctx context.Context) ([]*call, error) {
 	for p := range k.w.Index.Verify(ctx) {
 		if ctx.Err() == nil {
-			return nil, fmt.Errorf("Verify, while others write: %v", p)
+			return nil, fmt.Errorf("what Verify found while others write: %v", p)
 		}
 	}
 	return nil, nil
