@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExitCodes tell what is done from what failed, and both from a command line that no one
+// could follow.
+func TestExitCodes(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	for args, want := range map[string]int{
+		"help":                        exitDone,
+		"version":                     exitDone,
+		"query -h":                    exitDone,
+		"plan -n 1e6":                 exitDone,
+		"stats -index " + nowhere:     exitFailed,
+		"fingerprint " + nowhere:      exitFailed,
+		"":                            exitUsage,
+		"nosuch":                      exitUsage,
+		"stats":                       exitUsage,
+		"stats -nosuch":               exitUsage,
+		"query -limit -1 " + nowhere:  exitUsage,
+		"export -output-format other": exitUsage,
+	} {
+		var out, err bytes.Buffer
+		if got := run(context.Background(), strings.Fields(args), &streams{strings.NewReader(""), &out, &err}); got != want {
+			t.Errorf("neardup %s: exit code %d, not %d: %s", args, got, want, &err)
+		}
+		if want != exitDone && err.Len() == 0 {
+			t.Errorf("neardup %s: nothing says why", args)
+		}
+	}
+}
