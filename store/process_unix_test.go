@@ -149,7 +149,7 @@ func TestOpenTables(t *testing.T) {
 	}
 }
 
-// TestDiskIsWhatItHolds: no log takes more than what is in it, and none stays that is not needed.
+// TestDiskIsWhatItHolds: no log takes more than twice what is in it, and none stays that is not needed.
 func TestDiskIsWhatItHolds(t *testing.T) {
 	dir := t.TempDir()
 	allocated := func() (bytes int64, logs int) {
