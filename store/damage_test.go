@@ -114,6 +114,7 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 // TestDamagedLogAtRest: whatever is wrong with the log or the MANIFEST of a closed index, Open refuses it.
 func TestDamagedLogAtRest(t *testing.T) {
 	fsys := logOf(t, true)
+	flips := 0
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 8))
 	for _, name := range logFiles(t, fsys) {
 		whole := bytesOf(t, fsys, name)
@@ -124,6 +125,7 @@ func TestDamagedLogAtRest(t *testing.T) {
 		for i := rng.IntN(step); i < written; i += step {
 			broken := bytes.Clone(whole)
 			broken[i] ^= byte(1 + rng.IntN(255))
+			flips++
 			overwrite(t, fsys, name, broken)
 			if err := checkFiles("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s, byte %d of %d: %v", name, i, len(whole), err)
@@ -141,6 +143,7 @@ func TestDamagedLogAtRest(t *testing.T) {
 		refused(t, fsys, name, "nothing")
 		overwrite(t, fsys, name, whole)
 	}
+	t.Log(flips, "flipped bytes")
 	s, err := Open("ix", Options{FS: fsys})
 	if err != nil {
 		t.Fatal(err)
@@ -373,6 +376,7 @@ func TestDamagedManifestAfterCrash(t *testing.T) {
 
 // TestMendsEveryFlippedByte of a log or a MANIFEST, as a crash leaves it or closed, for Salvage.
 func TestMendsEveryFlippedByte(t *testing.T) {
+	flips := 0
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 12))
 	step := 31 // prime to the length of everything
 	if testing.Short() {
@@ -389,6 +393,7 @@ func TestMendsEveryFlippedByte(t *testing.T) {
 			}
 			for i := rng.IntN(step); i < end; i += step {
 				l.data[i] ^= byte(1 + rng.IntN(255))
+				flips++
 				if mended, _ := l.mend(); mended != 1 || !bytes.Equal(l.data, whole) {
 					t.Errorf("%s, closed %v, byte %d of %d: %d chunks mended", name, closed, i, end, mended)
 					copy(l.data, whole)
@@ -396,6 +401,7 @@ func TestMendsEveryFlippedByte(t *testing.T) {
 			}
 		}
 	}
+	t.Log(flips, "flipped bytes")
 }
 
 // TestMissingOrCutTable: Open says that it is damage, and of which file.
