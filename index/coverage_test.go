@@ -1,12 +1,17 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // misses reports whether no table of a plan finds what differs in these bits.
@@ -77,6 +82,50 @@ func TestUncoveredByAnyBits(t *testing.T) {
 			t.Fatalf("%v: uncovered says %v", p, found)
 		}
 	})
+}
+
+// TestFewestFlips compares the search with every set of some few bits, for demands that
+// overlap in any way.
+func TestFewestFlips(t *testing.T) {
+	const width = 7
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 3))
+	for range 20_000 {
+		demands := make([]demand, 1+rng.IntN(6))
+		for i := range demands {
+			demands[i] = demand{1 + rng.Uint64N(1<<width-1), 1 + rng.IntN(3)}
+		}
+		unmet := func(flips uint64) bool {
+			return slices.ContainsFunc(demands, func(d demand) bool { return bits.OnesCount64(flips&d.mask) < d.n })
+		}
+		fewest := width + 1 // where no set meets them
+		for flips := range uint64(1 << width) {
+			if !unmet(flips) {
+				fewest = min(fewest, bits.OnesCount64(flips))
+			}
+		}
+		for budget := range width + 1 {
+			c := coverage{workLeft: maxCoverageWork}
+			flips, found := c.meet(demands, budget)
+			if found != (fewest <= budget) || found && (unmet(flips) || bits.OnesCount64(flips) > budget) {
+				t.Fatalf("%+v takes %d flips; with %d: %b, %v", demands, fewest, budget, flips, found)
+			}
+		}
+	}
+}
+
+// TestUndecidedPlanIsRefused: a search that gave up proves nothing.
+func TestUndecidedPlanIsRefused(t *testing.T) {
+	for seed := range uint64(10) {
+		p := tangledPlan(seed)
+		if _, found, decided := p.uncovered(); found || decided {
+			continue
+		}
+		if _, err := NewPlan(p.MaxDistance, p.Tables...); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "overlap") {
+			t.Fatalf("tangled plan %d: %v", seed, err)
+		}
+		return
+	}
+	t.Fatal("every plan was decided")
 }
 
 // drawBlockPlan draws tables that lead with some of m blocks.
