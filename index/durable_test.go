@@ -119,3 +119,30 @@ func TestQueryWhileFiltersAreMadeAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryWhileFiltersAreReplaced: what is added behind new filters, before the query takes
+// its view, is found, though the filters that it saw first never hear of it.
+func TestQueryWhileFiltersAreReplaced(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, Design4, 3)})
+	const a, b = 1<<63 | 1<<40 | 1<<20, 1<<40 | 1<<20 | 1 // each in one table, and not the same
+	if err := x.Add(ctx, Document{Fingerprint: a}); err != nil {
+		t.Fatal(err)
+	}
+	done := false
+	x.aroundView = func() {
+		if done {
+			return
+		}
+		done = true
+		set := x.live.newSet(1)
+		set.add([]uint64{a})
+		x.live.set.Store(set)
+		if err := x.Add(ctx, Document{Fingerprint: b}); err != nil {
+			t.Error(err)
+		}
+	}
+	if matches, err := x.Query(ctx, 0); err != nil || len(matches) != 2 {
+		t.Errorf("%+v, %v", matches, err)
+	}
+}
