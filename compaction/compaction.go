@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // ErrDone: the work is done, for good, and only what comes after it failed: to sweep up,

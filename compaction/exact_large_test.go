@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"github.com/neardup/neardup/internal/testgen"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -12,12 +11,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
-	"github.com/neardup/neardup/store"
 )
 
 // directoryChunk is the number of blocks that a chunk of a directory lists

@@ -3,10 +3,10 @@ package compaction
 import (
 	"context"
 	"errors"
-	"github.com/neardup/neardup/index/filter"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // keyFilter is the filter of the keys that the index has when the work is done.

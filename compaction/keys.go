@@ -7,10 +7,9 @@ import (
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/extsort"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // keys finds out which documents of a load have the same key, or that of a document

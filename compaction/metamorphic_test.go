@@ -3,7 +3,6 @@ package compaction_test
 import (
 	"context"
 	"fmt"
-	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -11,10 +10,10 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
 

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
+	"pgregory.net/rapid"
 )
 
 // checks sets how many histories rapid draws by default, and at full length.

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/index"
 )
 

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/extsort"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // rebuild makes a new index of what was salvaged, in one commit.

@@ -9,8 +9,7 @@ import (
 	"io"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // recordFile holds the records of a load, in the order of their IDs, until it is known

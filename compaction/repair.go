@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // RepairOptions of Repair. The zero value is ready to use.

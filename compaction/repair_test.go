@@ -12,11 +12,10 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testseed"
-	"github.com/neardup/neardup/store"
 )
 
 // repaired repairs an index and opens the result, which Verify finds whole.

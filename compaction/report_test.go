@@ -2,14 +2,13 @@ package compaction_test
 
 import (
 	"context"
-	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
 

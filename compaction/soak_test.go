@@ -16,12 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testseed"
+	"golang.org/x/sync/errgroup"
 )
 
 // A soak works on one index for a time, in real files: workers write, query and delete side by

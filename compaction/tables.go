@@ -3,13 +3,12 @@ package compaction
 import (
 	"context"
 	"errors"
-	"github.com/neardup/neardup/index/filter"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/internal/extsort"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
+	"golang.org/x/sync/errgroup"
 )
 
 // tables packs the tables of a plan from the entries of table 0 in ascending order:

@@ -11,9 +11,8 @@ import (
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/fingerprint"
+	"pgregory.net/rapid"
 )
 
 // full reports whether the tests of racing are to run at full size.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // clockRange is a range of IDs whose documents arrived in one second.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // TestTimeOfArrivalWhileACommitIsOnItsWay: who asks for the time of a document while

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // change is what one commit does: documents to add, which get their IDs then, and

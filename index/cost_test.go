@@ -1,10 +1,11 @@
 package index
 
 import (
-	"github.com/neardup/neardup/index/filter"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/neardup/neardup/index/filter"
 )
 
 func mustFilter(t testing.TB, prefix int, expected, budget int64) *filter.Prefix {

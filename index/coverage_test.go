@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/internal/testseed"
+	"pgregory.net/rapid"
 )
 
 // misses reports whether no table of a plan finds what differs in these bits.

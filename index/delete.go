@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // deleteChunk is the number of documents that one commit removes, and scanChunk that

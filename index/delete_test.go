@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testseed"
 )

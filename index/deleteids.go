@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // DeleteIDs removes the documents that have these IDs and returns how many there were.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // Limits of what is stored with a document.

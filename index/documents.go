@@ -6,8 +6,7 @@ import (
 	"iter"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // snapshot opens a view and returns the counters of the same moment.

@@ -3,7 +3,7 @@ package index
 import (
 	"errors"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // Errors of the store that a caller can act on; match them with errors.Is. An

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // flights are the changes under way, in the order in which they began. A change

@@ -2,11 +2,11 @@ package index
 
 import (
 	"errors"
-	"github.com/neardup/neardup/index/filter"
 	"iter"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // keyFilter tells which keys the index cannot have, by their hash: of nearly every

@@ -2,11 +2,12 @@ package index
 
 import (
 	"cmp"
-	"github.com/neardup/neardup/index/filter"
 	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/neardup/neardup/index/filter"
 )
 
 // liveFilters are the prefix filters of what was written since the last

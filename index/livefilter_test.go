@@ -3,7 +3,6 @@ package index
 import (
 	"errors"
 	"fmt"
-	"github.com/neardup/neardup/index/filter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/index/filter"
 	"pgregory.net/rapid"
 )
 

@@ -12,10 +12,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
+	"pgregory.net/rapid"
 )
 
 // fixed stands for any time of arrival.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/neardup/neardup/index/filter"
 	"iter"
 	"sync"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // NewFilter returns an empty prefix filter for a table of the plan when so many

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // ErrPlan: a plan is malformed, or it would miss matches.

@@ -3,7 +3,7 @@ package index
 import (
 	"fmt"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // ProblemKind says what is wrong.

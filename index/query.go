@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // QueryOption narrows a query.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // batchHit is a hit of one of the queries of a window.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // batchSearch finds the hits of a window of queries, with each table read in order.

@@ -3,7 +3,7 @@ package index
 import (
 	"errors"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // reader answers of one moment. What is packed never changes while the index is open,

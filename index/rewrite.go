@@ -1,6 +1,6 @@
 package index
 
-import "github.com/neardup/neardup/store"
+import "github.com/neardup/neardup/internal/store"
 
 // rewrites counts, of postings that change again and again, what was appended to each since
 // it was last written whole. Every read of a posting merges all of that, so a posting of a

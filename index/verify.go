@@ -6,7 +6,7 @@ import (
 	"iter"
 	"math"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // VerifyOptions of Verify. The zero value is ready to use.

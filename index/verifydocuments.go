@@ -2,8 +2,7 @@ package index
 
 import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // documentCheck is what the records, the keys and the postings say of the documents.

@@ -3,10 +3,10 @@ package index
 import (
 	"errors"
 	"fmt"
-	"github.com/neardup/neardup/index/filter"
 	"iter"
 
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // packedFilters returns the filters of a packed table: the saved one and the one that

@@ -1,7 +1,7 @@
 package index
 
 import (
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // tableCheck is what table 0 says of the others.

@@ -11,8 +11,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/neardup/neardup/store"
+	"github.com/neardup/neardup/internal/store"
 )
 
 func readFiles(t *testing.T, dir string) map[string]string {

@@ -10,11 +10,10 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"golang.org/x/sync/semaphore"
 )
 
 // input is a record on its way from reading to its line of output.

@@ -2,10 +2,11 @@ package filter
 
 import (
 	"fmt"
-	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // filterKeys keeps the fingerprints of the last size, and filterOf the filters of

@@ -3,12 +3,13 @@ package filter
 import (
 	"encoding/binary"
 	"errors"
-	"github.com/neardup/neardup/internal/testgen"
 	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // chunksOf yields the saved form of a filter.

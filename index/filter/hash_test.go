@@ -1,13 +1,13 @@
 package filter
 
 import (
-	"github.com/neardup/neardup/internal/testgen"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testgen"
 	"pgregory.net/rapid"
 )
 

@@ -2,7 +2,6 @@ package filter
 
 import (
 	"fmt"
-	"github.com/neardup/neardup/internal/testgen"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testgen"
 	"pgregory.net/rapid"
 )
 

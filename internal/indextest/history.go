@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
 	"github.com/neardup/neardup/index"
 )
 

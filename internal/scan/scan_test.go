@@ -13,9 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/internal/testseed"
+	"pgregory.net/rapid"
 )
 
 // bruteForce compares everything with everything.

@@ -6,10 +6,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"pgregory.net/rapid"
 )
 
 // The reference finds what comparing with everything finds, at every k.

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"runtime"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
+	"golang.org/x/sync/errgroup"
 )
 
 // Document is what is kept of a document: not its text.

@@ -2,8 +2,7 @@ package store
 
 import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 // Block is a packed block, as PackedTable gives it.

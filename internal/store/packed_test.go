@@ -7,11 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
-
-	"github.com/neardup/neardup/store/internal/block"
-
-	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
 // readRange reads the fingerprints of a range across blocks.

@@ -6,8 +6,7 @@ import (
 	"io"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 // postingMerger merges the operands of one posting: the IDs that any of them

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
-
-	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
 func TestBlockWriter(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/store/internal/block/blocktest"
+	"github.com/neardup/neardup/internal/store/block/blocktest"
 )
 
 var fuzzCode = codeOf(sparseValues(1000, benchDensity, 5))

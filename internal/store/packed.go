@@ -7,8 +7,7 @@ import (
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 // PackedTable reads the blocks that the last compaction wrote for one table. Their

@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 var (

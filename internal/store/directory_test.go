@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 // Directories of several chunks, and at the borders of chunks, of fingerprints that

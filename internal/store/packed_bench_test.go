@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 // BenchmarkPackedProbe looks for what is within 3 bits of a query among the

@@ -5,8 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/internal/store/block"
 )
 
 // The reads in this file see the newest commit applied. For an absent key they
