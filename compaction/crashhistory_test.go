@@ -321,7 +321,7 @@ func (h *crashHistory) expire() {
 			}
 			s.live = true
 			delete(s.docs, id)
-			if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Length != 0 {
+			if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Tokens != 0 {
 				delete(recorded.docs, id)
 				recorded.live = true
 			}
@@ -392,7 +392,7 @@ func (h *crashHistory) between() []func(s *state) []state {
 // matches is the default rule, for documents of one scope within k bits.
 func matches(a, b *index.Document) bool {
 	apart := bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint)) + bits.OnesCount64(uint64(a.Shingle^b.Shingle))
-	shorter, longer := min(a.Length, b.Length), max(a.Length, b.Length)
+	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 	return (a.Shingle == 0 || b.Shingle == 0 || apart <= 16) && (shorter == 0 || 10*longer <= 13*shorter)
 }
 

@@ -262,7 +262,7 @@ func (f *faultRun) steps() []faultStep {
 		return f.try("DeleteBefore", func(s *state) ([]state, error) {
 			recorded := s.clone()
 			for id, d := range s.docs {
-				if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Length != 0 {
+				if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Tokens != 0 {
 					delete(recorded.docs, id)
 				}
 			}

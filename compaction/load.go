@@ -214,7 +214,7 @@ func (l *load) take(ctx context.Context, doc *index.Document) error {
 		}
 		l.batch = l.batch[:0]
 	}
-	record := store.Record{Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Length: uint32(doc.Length), Scope: doc.Scope, Key: doc.Key}
+	record := store.Record{Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key}
 	if record.Bare() {
 		l.counters.Bare++
 		return nil

@@ -52,7 +52,7 @@ func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
 				d.Shingle = fingerprint.Fingerprint(rng.Uint64())
 			}
 			if rng.IntN(4) == 0 {
-				d.Length = rng.IntN(1000)
+				d.Tokens = rng.IntN(1000)
 			}
 			docs = append(docs, d)
 		}
@@ -315,7 +315,7 @@ func TestPackedPostingThatChangesOften(t *testing.T) {
 
 // TestReportOfARefusedDocument: what is refused is not counted among what was loaded.
 func TestReportOfARefusedDocument(t *testing.T) {
-	docs := []index.Document{{Fingerprint: 1}, {Fingerprint: 2}, {Length: -1}, {Fingerprint: 3}}
+	docs := []index.Document{{Fingerprint: 1}, {Fingerprint: 2}, {Tokens: -1}, {Fingerprint: 3}}
 	r, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil), compaction.LoadOptions{Index: index.Options{FS: vfs.NewMem()}})
 	if !errors.Is(err, index.ErrTooLarge) || r.Loaded != 2 {
 		t.Errorf("%d loaded: %v", r.Loaded, err)

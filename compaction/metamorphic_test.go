@@ -65,7 +65,7 @@ func drawScript(r *rand.Rand, k, length int) *script {
 		case 1, 2:
 			d.Shingle = fingerprint.Fingerprint(r.Uint64N(3) * 0xff00ff00ff)
 		case 3, 4:
-			d.Length = 100 + 20*r.IntN(4)
+			d.Tokens = 100 + 20*r.IntN(4)
 		}
 		return d
 	}

@@ -80,7 +80,7 @@ func drawDocument(t *rapid.T) index.Document {
 		d.Shingle = 7
 	}
 	if rapid.IntRange(0, 3).Draw(t, "length") == 0 {
-		d.Length = 300
+		d.Tokens = 300
 	}
 	return d
 }

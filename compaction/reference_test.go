@@ -142,7 +142,7 @@ func (m *reference) query(fp fingerprint.Fingerprint, scope string, k int) []ind
 
 func (m *reference) bare() (n uint64) {
 	for _, d := range m.docs {
-		if d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Length == 0 {
+		if d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Tokens == 0 {
 			n++
 		}
 	}

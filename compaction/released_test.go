@@ -34,7 +34,7 @@ func releasedDocuments(format int) []index.Document {
 		docs = append(docs, index.Document{Fingerprint: 0x5555555555555555})
 	}
 	if format >= 3 {
-		docs[0].Length, docs[1].Length, docs[6].Length = 300, 1, index.MaxLength
+		docs[0].Tokens, docs[1].Tokens, docs[6].Tokens = 300, 1, index.MaxTokens
 	}
 	return docs
 }

@@ -224,7 +224,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 		if d.Key != "" {
 			keys[store.KeyHash(d.Key)] = append(keys[store.KeyHash(d.Key)], id)
 		}
-		if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Length != 0 {
+		if d.Key != "" || d.Scope != "" || d.Shingle != 0 || d.Tokens != 0 {
 			records++
 		}
 	}
@@ -316,7 +316,7 @@ func draw(r *rand.Rand, n int) []index.Document {
 			d.Shingle = fingerprint.Fingerprint(r.Uint64())
 		}
 		if r.IntN(3) == 0 {
-			d.Length = 100 + 20*r.IntN(4)
+			d.Tokens = 100 + 20*r.IntN(4)
 		}
 	}
 	return docs

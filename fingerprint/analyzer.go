@@ -24,10 +24,10 @@ type Signature struct {
 	// and weights.
 	Shingle Fingerprint
 
-	// Features is the number of tokens or, with Window, of windows, repeats included.
+	// Tokens is the number of tokens or, with Window, of windows of them, repeats included.
 	// When it is 0 there is nothing to compare, no letter or digit: both fingerprints are
 	// then 0 and Short is true.
-	Features int
+	Tokens int
 
 	// Short says that Fingerprint is a hash of the whole, see above.
 	Short bool
@@ -145,7 +145,7 @@ func (a *Analyzer) defaultPath(sc *scratch, text []byte) Signature {
 		carried = copy(batch, batch[max(0, len(batch)-shingleSize+1):])
 	}
 
-	sig := Signature{Features: total, Short: t.words() < a.options.shortWords()}
+	sig := Signature{Tokens: total, Short: t.words() < a.options.shortWords()}
 	if total == 0 {
 		return Signature{Short: true}
 	}
@@ -221,7 +221,7 @@ func (a *Analyzer) configurable(sc *scratch, text []byte) Signature {
 		stretch := order[:min(len(order), i+a.stretch)]
 		sc.shingle(stretch[max(0, i-shingleSize+1):], a.options.pairs())
 	}
-	sig := Signature{Shingle: sc.order.Fingerprint(), Features: len(features), Short: t.words() < a.options.shortWords()}
+	sig := Signature{Shingle: sc.order.Fingerprint(), Tokens: len(features), Short: t.words() < a.options.shortWords()}
 	if sig.Short {
 		sig.Fingerprint = Fingerprint(sequenceHash(tokens))
 		return sig

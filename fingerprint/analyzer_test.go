@@ -505,7 +505,7 @@ func FuzzText(f *testing.F) {
 		if other := plain.Text(" " + s + "."); other != got {
 			t.Fatalf("%+v, between separators %+v", got, other)
 		}
-		if (got.Features == 0) != (got == Signature{Short: true}) {
+		if (got.Tokens == 0) != (got == Signature{Short: true}) {
 			t.Fatalf("%+v", got)
 		}
 		if want := naiveSignature(Options{}, s); got != want && !beyondOracle(s) {

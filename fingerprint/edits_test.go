@@ -28,7 +28,7 @@ func TestDeclarationsWithManyEdits(t *testing.T) {
 			total, atThree, atSix := 0, 0, 0
 			for range texts {
 				changed := d.text
-				for range max(1, analyzers[0].Text(d.text).Features/every) {
+				for range max(1, analyzers[0].Text(d.text).Tokens/every) {
 					changed = editWord(rng, changed)
 				}
 				for _, a := range analyzers {

@@ -19,7 +19,7 @@ func ExampleAnalyzer() {
 	t := a.Text("The QUICK brown fox – jumps over the lazy dog!")
 	u := a.Text("The quick brown fox jumps over the lazy cat.")
 	fmt.Println(a.Name())
-	fmt.Println(s.Fingerprint, s.Features)
+	fmt.Println(s.Fingerprint, s.Tokens)
 	fmt.Println(s.Fingerprint.Distance(t.Fingerprint), s.Fingerprint.Distance(u.Fingerprint))
 	// Output:
 	// text/3 short=0
@@ -91,7 +91,7 @@ func ExampleOptions_shingles() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(a.Name(), a.Text("The quick brown fox jumps").Features)
+	fmt.Println(a.Name(), a.Text("The quick brown fox jumps").Tokens)
 	// Output: text/3 window=3 short=0 3
 }
 

@@ -74,14 +74,14 @@ func TestGolden(t *testing.T) {
 		}
 		// A checkout may change line ends; they are separators either way.
 		var got bytes.Buffer
-		fmt.Fprintf(&got, "# fingerprint, shingle, features, short, analyzer. Part of the disk format: see golden_test.go.\n")
+		fmt.Fprintf(&got, "# fingerprint, shingle, tokens, short, analyzer. Part of the disk format: see golden_test.go.\n")
 		for _, p := range goldenPapers() {
 			a := newAnalyzer(t, p.Options)
 			s, name := a.Text(string(text)), a.Name()
 			if p.name != "" {
 				s, name = p.signature(Tokens(string(text))), version+" "+p.name
 			}
-			fmt.Fprintf(&got, "%v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Features, s.Short, name)
+			fmt.Fprintf(&got, "%v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Tokens, s.Short, name)
 		}
 		golden := strings.TrimSuffix(file, ".txt") + ".golden"
 		if *update {

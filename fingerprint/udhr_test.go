@@ -50,7 +50,7 @@ func TestDeclarationsDiffer(t *testing.T) {
 	for i, d := range all {
 		s := a.Text(d.text)
 		signatures[i] = s
-		if s.Features == 0 {
+		if s.Tokens == 0 {
 			t.Errorf("%s (%s): no token in %d bytes", d.key, d.name, len(d.text))
 			continue
 		}
@@ -59,7 +59,7 @@ func TestDeclarationsDiffer(t *testing.T) {
 				t.Errorf("%s (%s): %d bits of %v are set", d.key, d.name, ones, fp)
 			}
 		}
-		if n := len(d.text); n > 3000 && (s.Short || s.Features < n/60) {
+		if n := len(d.text); n > 3000 && (s.Short || s.Tokens < n/60) {
 			t.Errorf("%s (%s): %+v for %d bytes", d.key, d.name, s, n)
 		}
 	}
@@ -316,7 +316,7 @@ func TestDeclarationsWithOneWordEdited(t *testing.T) {
 			continue
 		}
 		want := a.Text(d.text)
-		if want.Short || want.Features < 500 {
+		if want.Short || want.Tokens < 500 {
 			continue
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(len(d.text))))
@@ -329,7 +329,7 @@ func TestDeclarationsWithOneWordEdited(t *testing.T) {
 			}
 			if distance > 6 || distance+shingle > 16 {
 				missed++
-				t.Logf("%s (%s): distances %d and %d, %d tokens", d.key, d.name, distance, shingle, want.Features)
+				t.Logf("%s (%s): distances %d and %d, %d tokens", d.key, d.name, distance, shingle, want.Tokens)
 			}
 		}
 	}

@@ -177,7 +177,7 @@ func (c *checker) matches(a, b *Document) bool {
 		bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint))+bits.OnesCount64(uint64(a.Shingle^b.Shingle)) > limit {
 		return false
 	}
-	x, y := float64(a.Length), float64(b.Length)
+	x, y := float64(a.Tokens), float64(b.Tokens)
 	return ratio < 0 || x == 0 || y == 0 || x <= y*ratio && y <= x*ratio
 }
 
@@ -240,7 +240,7 @@ func drawDocument(t *rapid.T) Document {
 	}
 	// None, and some within 16 bits of each other, some just beyond.
 	d.Shingle = rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle")
-	d.Length = rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "length")
+	d.Tokens = rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "length")
 	return d
 }
 
@@ -302,7 +302,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 			}
 			if rng.IntN(3) > 0 {
 				docs[i].Shingle = fingerprint.Fingerprint(flip(rng, 1, ^uint64(0), rng.IntN(15)))
-				docs[i].Length = 100 + rng.IntN(50)
+				docs[i].Tokens = 100 + rng.IntN(50)
 			}
 		}
 		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)

@@ -13,7 +13,7 @@ import (
 const (
 	MaxKeyBytes   = 64 << 10
 	MaxScopeBytes = 64 << 10
-	MaxLength     = math.MaxInt32
+	MaxTokens     = math.MaxInt32
 )
 
 // Document is what the index knows of a page.
@@ -32,9 +32,9 @@ type Document struct {
 	// Options.MaxShingleDistance; 0 if there is none.
 	Shingle fingerprint.Fingerprint
 
-	// Length is that of the text in tokens, a Signature's Features, see
+	// Tokens is how long the text is, a Signature's Tokens, see
 	// Options.MaxLengthRatio; 0 if it is not known.
-	Length int
+	Tokens int
 
 	// Scope sets documents apart: only those of one scope are ever compared. The
 	// empty scope is one like any other.
@@ -54,13 +54,13 @@ type Match struct {
 func (d *Document) stored() uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func (d *Document) record() store.Record {
-	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Length: uint32(d.Length), Scope: d.Scope, Key: d.Key}
+	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key}
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.
 func (d *Document) Validate() error {
-	if d.Length < 0 || d.Length > MaxLength {
-		return fmt.Errorf("%w: length %d, want 0 to %d", ErrTooLarge, d.Length, MaxLength)
+	if d.Tokens < 0 || d.Tokens > MaxTokens {
+		return fmt.Errorf("%w: %d tokens, want 0 to %d", ErrTooLarge, d.Tokens, MaxTokens)
 	}
 	if len(d.Key) > MaxKeyBytes {
 		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
@@ -130,7 +130,7 @@ func documentOf(id uint64, r store.Record) Document {
 		Key:         r.Key,
 		Fingerprint: fingerprint.Fingerprint(r.Fingerprint),
 		Shingle:     fingerprint.Fingerprint(r.Shingle),
-		Length:      int(r.Length),
+		Tokens:      int(r.Tokens),
 		Scope:       r.Scope,
 	}
 }

@@ -40,10 +40,10 @@ func Example() {
 		if err != nil { // an image, for instance
 			log.Fatal(err)
 		}
-		if s.Features == 0 {
+		if s.Tokens == 0 {
 			continue // no text, so nothing to compare
 		}
-		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle, Length: s.Features})
+		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens})
 		if err != nil {
 			log.Fatal(err)
 		}

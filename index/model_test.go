@@ -330,7 +330,7 @@ func (m *machine) query(t *rapid.T) {
 		like.Shingle = 0
 	}
 	if rapid.Bool().Draw(t, "with its length") {
-		opts = append(opts, Length(like.Length))
+		opts = append(opts, Tokens(like.Tokens))
 		if rapid.Bool().Draw(t, "another ratio") {
 			ratio := rapid.SampledFrom(lengthRatios[1:]).Draw(t, "ratio of lengths")
 			opts = append(opts, MaxLengthRatio(ratio))
@@ -339,7 +339,7 @@ func (m *machine) query(t *rapid.T) {
 			}
 		}
 	} else {
-		like.Length = 0
+		like.Tokens = 0
 	}
 	matches, err := m.x.Query(t.Context(), like.Fingerprint, opts...)
 	if err != nil {

@@ -101,7 +101,7 @@ func joinedIndex(t *testing.T, r *rand.Rand, n int) (*Index, []Document) {
 		}
 		if d.Key != "" && r.IntN(2) == 0 {
 			d.Shingle = fingerprint.Fingerprint(r.Uint64N(1 << 20))
-			d.Length = 100 + r.IntN(50)
+			d.Tokens = 100 + r.IntN(50)
 		}
 		docs = append(docs, d)
 	}

@@ -44,13 +44,13 @@ func Shingles(shingles []fingerprint.Fingerprint) QueryOption {
 	return func(q *query) { q.shingles = shingles }
 }
 
-// Length asks for documents that match as CheckAndAdd has it: those whose length is known
+// Tokens asks for documents that match as CheckAndAdd has it: those whose length is known
 // must have one that differs from this one no more than by Options.MaxLengthRatio.
 // Default, and with 0: the lengths are not looked at.
-func Length(tokens int) QueryOption { return func(q *query) { q.length = tokens } }
+func Tokens(tokens int) QueryOption { return func(q *query) { q.length = tokens } }
 
-// Lengths is Length for QueryBatch: one for each fingerprint, in their order.
-func Lengths(tokens []int) QueryOption { return func(q *query) { q.lengths = tokens } }
+// TokenCounts is Tokens for QueryBatch: one for each fingerprint, in their order.
+func TokenCounts(tokens []int) QueryOption { return func(q *query) { q.lengths = tokens } }
 
 // MaxShingleDistance takes the place of Options.MaxShingleDistance for a query with
 // Shingle or Shingles. 0: that of the index. Below 0: they are not looked at.
@@ -58,8 +58,8 @@ func MaxShingleDistance(limit int) QueryOption {
 	return func(q *query) { q.rule = q.rule.with(limit, 0) }
 }
 
-// MaxLengthRatio takes the place of Options.MaxLengthRatio for a query with Length or
-// Lengths. 0: that of the index. Below 0: lengths are not looked at. From there to 1:
+// MaxLengthRatio takes the place of Options.MaxLengthRatio for a query with Tokens or
+// TokenCounts. 0: that of the index. Below 0: lengths are not looked at. From there to 1:
 // ErrRatio.
 func MaxLengthRatio(ratio float64) QueryOption {
 	return func(q *query) { q.rule = q.rule.with(0, ratio) }
@@ -92,7 +92,7 @@ func (x *Index) Query(ctx context.Context, fp fingerprint.Fingerprint, opts ...Q
 	defer x.end()
 	q, err := x.query(opts)
 	if err == nil && (q.shingles != nil || q.lengths != nil) {
-		err = errors.New("the options Shingles and Lengths are for QueryBatch; use Shingle and Length")
+		err = errors.New("the options Shingles and TokenCounts are for QueryBatch; use Shingle and Tokens")
 	}
 	if err != nil {
 		return nil, err

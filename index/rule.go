@@ -58,7 +58,7 @@ type details struct {
 	length  int
 }
 
-func (d *Document) details() details { return details{d.Shingle, d.Length} }
+func (d *Document) details() details { return details{d.Shingle, d.Tokens} }
 
 // relevant are those that the rule looks at: two documents of one fingerprint for which
 // they are equal match the same documents.

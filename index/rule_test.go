@@ -70,17 +70,17 @@ func TestLengthRatio(t *testing.T) {
 		{0, 1300, true}, {0, 1301, false}, {0, 770, true}, {0, 769, false}, {0, 0, true}, {0, 1, false},
 		{1, 1000, true}, {1, 1001, false}, {1, 999, false},
 		{2, 2000, true}, {2, 500, true}, {2, 2001, false}, {2, 499, false},
-		{-1, 1, true}, {-1, MaxLength, true},
+		{-1, 1, true}, {-1, MaxTokens, true},
 	} {
 		x := openMem(t, Options{MaxLengthRatio: test.option})
-		if err := x.Add(ctx, Document{Length: 1000}); err != nil {
+		if err := x.Add(ctx, Document{Tokens: 1000}); err != nil {
 			t.Fatal(err)
 		}
-		matches, err := x.Query(ctx, 0, Length(test.length))
+		matches, err := x.Query(ctx, 0, Tokens(test.length))
 		if err != nil || (len(matches) == 1) != test.match {
 			t.Errorf("ratio %v, length %d: %v, %v", test.option, test.length, matches, err)
 		}
-		v, err := x.CheckAndAdd(ctx, Document{Length: test.length})
+		v, err := x.CheckAndAdd(ctx, Document{Tokens: test.length})
 		if err != nil || (v.Status == Duplicate) != test.match {
 			t.Errorf("ratio %v, length %d: %+v, %v", test.option, test.length, v, err)
 		}
@@ -99,8 +99,8 @@ func TestLengthRatio(t *testing.T) {
 			}
 		}
 	}
-	for _, length := range []int{-1, MaxLength + 1} {
-		if err := x.Add(ctx, Document{Length: length}); !errors.Is(err, ErrTooLarge) {
+	for _, length := range []int{-1, MaxTokens + 1} {
+		if err := x.Add(ctx, Document{Tokens: length}); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("length %d: %v", length, err)
 		}
 	}
@@ -113,26 +113,26 @@ func TestQueryBatchWithLengths(t *testing.T) {
 	lengths := make([]int, 200)
 	for i := range lengths {
 		lengths[i] = i + 1
-		if err := x.Add(ctx, Document{Fingerprint: 9, Length: i + 1}); err != nil {
+		if err := x.Add(ctx, Document{Fingerprint: 9, Tokens: i + 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fps := slices.Repeat([]fingerprint.Fingerprint{9}, len(lengths))
-	for a, err := range x.QueryBatch(ctx, fps, Lengths(lengths), MaxLengthRatio(1)) {
+	for a, err := range x.QueryBatch(ctx, fps, TokenCounts(lengths), MaxLengthRatio(1)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(a.Matches) != 1 || a.Matches[0].Length != lengths[a.Query] {
+		if len(a.Matches) != 1 || a.Matches[0].Tokens != lengths[a.Query] {
 			t.Fatalf("query %d: %+v", a.Query, a.Matches)
 		}
 	}
-	for _, err := range x.QueryBatch(ctx, fps, Lengths(lengths[1:])) {
+	for _, err := range x.QueryBatch(ctx, fps, TokenCounts(lengths[1:])) {
 		if err == nil {
 			t.Error("199 lengths are enough for 200 fingerprints")
 		}
 	}
-	if _, err := x.Query(ctx, 9, Lengths(lengths)); err == nil {
-		t.Error("Query takes the option Lengths")
+	if _, err := x.Query(ctx, 9, TokenCounts(lengths)); err == nil {
+		t.Error("Query takes the option TokenCounts")
 	}
 }
 
@@ -249,11 +249,11 @@ func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
 func TestLimitsOf0AreThoseOfTheIndex(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{MaxShingleDistance: 20, MaxLengthRatio: 3})
-	docs := []Document{{Fingerprint: 1, Shingle: 1<<20 - 1, Length: 250}}
+	docs := []Document{{Fingerprint: 1, Shingle: 1<<20 - 1, Tokens: 250}}
 	if err := x.Add(ctx, docs...); err != nil {
 		t.Fatal(err)
 	}
-	asked := []QueryOption{Shingle(1 << 63), Length(100)} // 21 bits of Shingle apart
+	asked := []QueryOption{Shingle(1 << 63), Tokens(100)} // 21 bits of Shingle apart
 	for _, c := range []struct {
 		opts []QueryOption
 		want int
@@ -270,7 +270,7 @@ func TestLimitsOf0AreThoseOfTheIndex(t *testing.T) {
 			t.Errorf("%d matches, not %d: %v", len(matches), c.want, err)
 		}
 	}
-	if matches, err := x.Query(ctx, 1, Shingle(1<<20-1<<2), Length(100), MaxShingleDistance(0)); err != nil || len(matches) != 1 {
+	if matches, err := x.Query(ctx, 1, Shingle(1<<20-1<<2), Tokens(100), MaxShingleDistance(0)); err != nil || len(matches) != 1 {
 		t.Errorf("a Shingle 2 bits apart: %d matches: %v", len(matches), err)
 	}
 }

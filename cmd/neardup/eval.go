@@ -174,7 +174,7 @@ func signer(analyzers []*analyzer) eval.Sign {
 		sigs := make([]fingerprint.Signature, len(analyzers))
 		if r.Kind == corpus.Fingerprint {
 			for i := range sigs {
-				sigs[i] = fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}
+				sigs[i] = fingerprint.Signature{Fingerprint: r.Fingerprint, Tokens: 1}
 			}
 			return sigs, nil
 		}

@@ -129,7 +129,7 @@ func (f *inputFlags) ready() bool {
 // the memory is free once the text is found.
 func (a *analyzer) signature(r *corpus.Record) fingerprint.Signature {
 	if r.Kind == corpus.Fingerprint {
-		return fingerprint.Signature{Fingerprint: r.Fingerprint, Features: 1}
+		return fingerprint.Signature{Fingerprint: r.Fingerprint, Tokens: 1}
 	}
 	content := r.Content
 	r.Content = nil
@@ -308,11 +308,11 @@ const maxK = 64
 func (f *matchFlags) options(inputs []*input) []index.QueryOption {
 	shingles, lengths := make([]fingerprint.Fingerprint, len(inputs)), make([]int, len(inputs))
 	for n, i := range inputs {
-		shingles[n], lengths[n] = i.document.Shingle, i.document.Length
+		shingles[n], lengths[n] = i.document.Shingle, i.document.Tokens
 	}
 	return []index.QueryOption{
 		index.Shingles(shingles), index.MaxShingleDistance(f.shingle),
-		index.Lengths(lengths), index.MaxLengthRatio(f.ratio),
+		index.TokenCounts(lengths), index.MaxLengthRatio(f.ratio),
 	}
 }
 

@@ -53,13 +53,13 @@ func (i *input) analyze(a *analyzer) {
 		return
 	}
 	s := a.signature(&i.record)
-	if s.Features == 0 {
+	if s.Tokens == 0 {
 		i.skipped = noText
 		return
 	}
 	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Scope: a.scopeOf(&i.record)}
 	if i.record.Kind != corpus.Fingerprint {
-		i.document.Length = s.Features
+		i.document.Tokens = s.Tokens
 	}
 }
 

@@ -35,7 +35,7 @@ func TestOneAnalyzer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: s.Fingerprint, Shingle: s.Shingle, Length: s.Features}); err != nil {
+	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.Close(); err != nil {
@@ -61,7 +61,7 @@ func TestOneAnalyzer(t *testing.T) {
 	if s, err = signer.Sign("text/html", body); err != nil {
 		t.Fatal(err)
 	}
-	matches, err := x.Query(ctx, s.Fingerprint, index.Shingle(s.Shingle), index.Length(s.Features))
+	matches, err := x.Query(ctx, s.Fingerprint, index.Shingle(s.Shingle), index.Tokens(s.Tokens))
 	if err != nil || len(matches) != 1 || matches[0].Distance != 0 {
 		t.Errorf("the program: %+v, %v", matches, err)
 	}

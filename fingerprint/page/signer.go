@@ -58,7 +58,7 @@ func (s *Signer) Analyzer() *fingerprint.Analyzer { return s.analyzer }
 // Sign gives the signature of a document. contentType is the value of the HTTP
 // header Content-Type, or empty. The error wraps [ErrNotText] where the document
 // is neither HTML nor plain text, by [KindOf]. A document without a word has a
-// signature of 0 Features, and nothing to compare.
+// signature of 0 Tokens, and nothing to compare.
 func (s *Signer) Sign(contentType string, body []byte) (fingerprint.Signature, error) {
 	kind, err := KindOf(contentType, body)
 	if err != nil {

@@ -108,7 +108,7 @@ func TestSignerText(t *testing.T) {
 	for _, s := range []*Signer{newSigner(t, Visible, fingerprint.Options{}), newSigner(t, Main, fingerprint.Options{})} {
 		for _, kind := range []Kind{HTML, PlainText} {
 			got, want := s.SignKind(kind, "", body), s.analyzer.Text(s.Text(kind, "", body))
-			if got != want || got.Features == 0 {
+			if got != want || got.Tokens == 0 {
 				t.Errorf("%s, kind %d: %+v, want %+v", s.Name(), kind, got, want)
 			}
 		}

@@ -156,7 +156,7 @@ func (h *history) step(s state, c operation) (bool, state) {
 }
 
 func isBare(d *index.Document) bool {
-	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Length == 0
+	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Tokens == 0
 }
 
 // next reports whether an ID is the next that is given.
@@ -257,7 +257,7 @@ func (h *history) unexplained(model porcupine.Model, operations []porcupine.Oper
 }
 
 func short(d *index.Document) string {
-	return fmt.Sprintf("%d %q %v %v %d %q", d.ID, shortKey(d.Key), d.Fingerprint, d.Shingle, d.Length, d.Scope)
+	return fmt.Sprintf("%d %q %v %v %d %q", d.ID, shortKey(d.Key), d.Fingerprint, d.Shingle, d.Tokens, d.Scope)
 }
 
 func shortKey(key string) string {

@@ -41,7 +41,7 @@ func (r Rule) Match(a, b *index.Document) (distance int, matches bool) {
 	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > r.MaxShingleDistance {
 		return distance, false
 	}
-	shorter, longer := float64(min(a.Length, b.Length)), float64(max(a.Length, b.Length))
+	shorter, longer := float64(min(a.Tokens, b.Tokens)), float64(max(a.Tokens, b.Tokens))
 	return distance, r.MaxLengthRatio < 0 || shorter == 0 || longer <= r.MaxLengthRatio*shorter
 }
 

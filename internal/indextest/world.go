@@ -294,7 +294,7 @@ func (k *worker) draw(s *site) index.Document {
 		d.Shingle = []fingerprint.Fingerprint{s.shingle, s.shingle, s.shingle ^ 0xf, ^s.shingle}[k.rng.IntN(4)]
 	}
 	if k.rng.IntN(3) == 0 {
-		d.Length = []int{100, 100, 120, 300}[k.rng.IntN(4)]
+		d.Tokens = []int{100, 100, 120, 300}[k.rng.IntN(4)]
 	}
 	return d
 }
@@ -458,8 +458,8 @@ func (k *worker) query(ctx context.Context) ([]*call, error) {
 	if like.Shingle != 0 {
 		opts = append(opts, index.Shingle(like.Shingle))
 	}
-	if like.Length != 0 {
-		opts = append(opts, index.Length(like.Length))
+	if like.Tokens != 0 {
+		opts = append(opts, index.Tokens(like.Tokens))
 	}
 	matches, err := k.w.Index.Query(ctx, like.Fingerprint, opts...)
 	if err != nil {

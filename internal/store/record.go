@@ -21,17 +21,17 @@ func Stored(fingerprint uint64, scope string) uint64 {
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record is what the index keeps of one document beside its posting. A document
-// whose Shingle, Length, Scope and Key are all empty has no record.
+// whose Shingle, Tokens, Scope and Key are all empty has no record.
 type Record struct {
 	Fingerprint uint64 // as it was given, not XORed with the scope
 	Shingle     uint64 // 0: none
-	Length      uint32 // of the text, in tokens; 0: not known
+	Tokens      uint32 // of the text; 0: not known
 	Scope       string
 	Key         string
 }
 
 // Bare reports whether there is nothing to record but the fingerprint.
-func (r Record) Bare() bool { return r.Shingle == 0 && r.Length == 0 && r.Scope == "" && r.Key == "" }
+func (r Record) Bare() bool { return r.Shingle == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == "" }
 
 const (
 	recordHasShingle = 1 << iota
@@ -48,7 +48,7 @@ func (r Record) Append(dst []byte) []byte {
 	if r.Scope != "" {
 		flags |= recordHasScope
 	}
-	if r.Length != 0 {
+	if r.Tokens != 0 {
 		flags |= recordHasLength
 	}
 	dst = append(dst, flags)
@@ -56,8 +56,8 @@ func (r Record) Append(dst []byte) []byte {
 	if r.Shingle != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, r.Shingle)
 	}
-	if r.Length != 0 {
-		dst = binary.AppendUvarint(dst, uint64(r.Length))
+	if r.Tokens != 0 {
+		dst = binary.AppendUvarint(dst, uint64(r.Tokens))
 	}
 	if r.Scope != "" {
 		dst = binary.AppendUvarint(dst, uint64(len(r.Scope)))
@@ -86,7 +86,7 @@ func DecodeRecord(src []byte) (Record, error) {
 		if n <= 0 || length == 0 || length > math.MaxUint32 {
 			return Record{}, fmt.Errorf("%w: document record breaks off in its length", ErrCorrupt)
 		}
-		r.Length, src = uint32(length), src[n:]
+		r.Tokens, src = uint32(length), src[n:]
 	}
 	if flags&recordHasScope != 0 {
 		length, n := binary.Uvarint(src)

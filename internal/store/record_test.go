@@ -13,7 +13,7 @@ func TestRecordReadsBack(t *testing.T) {
 		r := Record{
 			Fingerprint: rapid.Uint64().Draw(t, "fingerprint"),
 			Shingle:     rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "shingle"),
-			Length:      rapid.Uint32().Draw(t, "length"),
+			Tokens:      rapid.Uint32().Draw(t, "length"),
 			Scope:       rapid.String().Draw(t, "scope"),
 			Key:         string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
 		}
@@ -33,7 +33,7 @@ func TestRecordBytes(t *testing.T) {
 	for want, r := range map[string]Record{
 		"\x00\x01\x02\x03\x04\x05\x06\x07\x08key":                                            {Fingerprint: 0x0102030405060708, Key: "key"},
 		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s":          {Shingle: 9, Scope: "s"},
-		"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xac\x02\x01sk": {Shingle: 9, Length: 300, Scope: "s", Key: "k"},
+		"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xac\x02\x01sk": {Shingle: 9, Tokens: 300, Scope: "s", Key: "k"},
 		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                               {Scope: "\xff\xfe", Key: "\x00"},
 	} {
 		if got := r.Append(nil); string(got) != want {

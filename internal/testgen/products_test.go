@@ -54,8 +54,8 @@ func TestProductsAreDifferentPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sig.Features < 250 {
-			t.Errorf("%s: %d words, want several hundred", p.Path, sig.Features)
+		if sig.Tokens < 250 {
+			t.Errorf("%s: %d words, want several hundred", p.Path, sig.Tokens)
 		}
 		if paths[p.Path] {
 			t.Errorf("%s: two pages have this path", p.Path)

@@ -89,7 +89,7 @@ func (l *Labelled) apart(seed, a, b int) apart {
 	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
 	if x.Shingle != 0 && y.Shingle != 0 { // else one is a ready fingerprint
 		d.shingle = x.Shingle.Distance(y.Shingle)
-		d.ratio = float64(max(x.Features, y.Features)) / float64(max(1, min(x.Features, y.Features)))
+		d.ratio = float64(max(x.Tokens, y.Tokens)) / float64(max(1, min(x.Tokens, y.Tokens)))
 	}
 	return d
 }

@@ -20,7 +20,7 @@ type Document struct {
 }
 
 // empty documents are compared with nothing.
-func (d *Document) empty() bool { return d.Signatures[0].Features == 0 }
+func (d *Document) empty() bool { return d.Signatures[0].Tokens == 0 }
 
 // Documents are those that were read, in order.
 type Documents struct {

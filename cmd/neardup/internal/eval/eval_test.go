@@ -18,7 +18,7 @@ func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
 		for range seeds {
-			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Features: 100 + rng.IntN(40)}
+			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Tokens: 100 + rng.IntN(40)}
 			if i > 0 && rng.IntN(2) == 0 { // near to another
 				other := places[rng.IntN(i)].Signatures[len(d.Signatures)]
 				s.Fingerprint, s.Shingle = other.Fingerprint, other.Shingle
@@ -35,7 +35,7 @@ func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
 			d.Signatures = append(d.Signatures, s)
 		}
 		if rng.IntN(30) == 0 {
-			d.Signatures[0].Features = 0
+			d.Signatures[0].Tokens = 0
 		}
 		binary.LittleEndian.PutUint64(d.content[:], uint64(rng.IntN(3*n))) // some are identical
 		places = append(places, d)
@@ -70,12 +70,12 @@ func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negat
 				continue
 			}
 			u, v := x.Signatures[seed], y.Signatures[seed]
-			match := u.Fingerprint.Distance(v.Fingerprint) <= r.K && x.Signatures[0].Features > 0 && y.Signatures[0].Features > 0
+			match := u.Fingerprint.Distance(v.Fingerprint) <= r.K && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
 			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 &&
 				u.Shingle.Distance(v.Shingle)+u.Fingerprint.Distance(v.Fingerprint) > r.MaxShingleDistance {
 				match = false
 			}
-			longer, shorter := max(u.Features, v.Features), min(u.Features, v.Features)
+			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
 			if r.MaxLengthRatio >= 0 && u.Shingle != 0 && v.Shingle != 0 && float64(longer) > r.MaxLengthRatio*float64(shorter) {
 				match = false
 			}
