@@ -5,6 +5,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/store"
 )
 
 // Options of Run. The zero value is ready to use.
@@ -36,6 +38,9 @@ type Progress struct {
 	Total uint64 // 0: not known
 }
 
+// tellEvery is the number of documents or entries between two calls of Progress.
+const tellEvery = 1 << 16
+
 // The stages, in their order. Not all work has all of them.
 const (
 	StageRead    = "read"    // documents are taken in
@@ -48,6 +53,11 @@ const (
 	defaultMemoryBytes = 1 << 30
 	leastMemoryBytes   = 1 << 20
 )
+
+// sorting are the options of one of several sorters that share half of the memory.
+func (o *Options) sorting(r *store.Replacement, among int) extsort.Options {
+	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among), Dir: r.Dir(), FS: o.fs()}
+}
 
 func (o *Options) memoryBytes() int64 {
 	if o.MemoryBytes > 0 {

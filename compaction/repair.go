@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
+	"math"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/store"
@@ -15,23 +16,16 @@ import (
 
 // RepairOptions of Repair. The zero value is ready to use.
 type RepairOptions struct {
+	// Options are those of the work. Their Plan is for an index whose own cannot be read
+	// any more; without one Repair fails then.
+	Options
+
 	// Dest is where the repaired index is made; it must not exist, or be empty. "": in the
 	// place of the damaged one, which is kept beside it, see RepairReport.Kept.
 	Dest string
 
-	// Plan is for an index whose own cannot be read any more. nil: then Repair fails.
-	Plan *index.Plan
-
-	MemoryBytes int64          // as Options has it
-	FilterBytes int64          // as Options has it
-	CacheBytes  int64          // as Options has it
-	Progress    func(Progress) // as Options has it
-
-	// Fault, if set, is called with everything that is found to be wrong.
-	Fault func(store.Fault)
-
-	FS     vfs.FS       // nil: the machine's file system
-	Logger *slog.Logger // nil: none
+	// Problem, if set, is called with everything that is found to be wrong.
+	Problem func(index.Problem)
 }
 
 // RepairReport is what Repair saved, and what it could not save.
@@ -84,10 +78,10 @@ const maxRanges = 1000
 func Repair(ctx context.Context, dir string, opts RepairOptions) (report RepairReport, err error) {
 	start := time.Now()
 	defer func() { report.Seconds = time.Since(start).Seconds() }()
-	r := repair{dir: dir, opts: &opts, report: &report, dest: opts.Dest}
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
+	r := repair{dir: dir, dest: opts.Dest, opts: &opts, report: &report}
 	if r.dest == "" {
 		r.dest = dir + ".repaired"
 	}
@@ -107,11 +101,18 @@ type repair struct {
 
 func (r *repair) fault(f store.Fault) {
 	r.report.Faults++
-	if f.Unreadable && len(r.report.Ranges) < maxRanges {
-		r.report.Ranges = append(r.report.Ranges, fmt.Sprintf("%s %q: %v", f.Keyspace, f.Key, f.Err))
+	p := index.Problem{Kind: index.Malformed, Keyspace: f.Keyspace, Key: fmt.Sprintf("%x", f.Key), Message: f.Err.Error(), Err: f.Err}
+	if f.Keyspace == "file" {
+		p.Key = string(f.Key)
 	}
-	if r.opts.Fault != nil {
-		r.opts.Fault(f)
+	if f.Unreadable {
+		p.Kind = index.Unreadable
+		if len(r.report.Ranges) < maxRanges {
+			r.report.Ranges = append(r.report.Ranges, p.String())
+		}
+	}
+	if r.opts.Problem != nil {
+		r.opts.Problem(p)
 	}
 }
 
@@ -126,12 +127,11 @@ func (r *repair) run(ctx context.Context) (err error) {
 			err = errors.Join(err, fsys.RemoveAll(r.dest))
 		}
 	}()
-	storeOptions := store.Options{CacheBytes: r.opts.CacheBytes, FS: fsys, Logger: r.opts.Logger}
 	work := r.dest + ".salvage"
 	if err := fsys.RemoveAll(work); err != nil {
 		return err
 	}
-	if r.salvage, err = store.OpenSalvage(ctx, r.dir, work, storeOptions, r.fault); err != nil {
+	if r.salvage, err = store.OpenSalvage(ctx, r.dir, work, r.storeOptions(nil), r.fault); err != nil {
 		return err
 	}
 	closed := false
@@ -152,6 +152,10 @@ func (r *repair) run(ctx context.Context) (err error) {
 	}
 	made = true
 	return r.swap()
+}
+
+func (r *repair) storeOptions(create *store.Header) store.Options {
+	return store.Options{Create: create, CacheBytes: r.opts.CacheBytes, FS: r.opts.FS, Logger: r.opts.Logger}
 }
 
 // checkPlaces sees to it that there is something to repair, and room for the result.
@@ -176,6 +180,148 @@ func (r *repair) checkPlaces() error {
 		return fsys.RemoveAll(r.dest)
 	}
 	return fmt.Errorf("%s: %w: it holds %q, and must be empty", r.dest, fs.ErrExist, names[0])
+}
+
+// rebuild makes a new index of what was salvaged, in one commit.
+func (r *repair) rebuild(ctx context.Context) (err error) {
+	survey := r.salvage.Survey(ctx, r.fault, nil)
+	meta, err := survey.Meta()
+	if err != nil {
+		return err
+	}
+	plan, err := r.plan(meta)
+	if err != nil {
+		return err
+	}
+	header := store.Header{Plan: plan.String()}
+	if meta.Header != nil {
+		header.Analyzer = meta.Header.Analyzer
+	}
+	s, err := store.Open(r.dest, r.storeOptions(&header))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	b, err := newBuilder(ctx, s, plan, &r.opts.Options, &Report{Tables: make([]TableReport, len(plan.Tables))})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	d := rebuilding{repair: r, builder: b, survey: survey, recorded: roaring64.New(), bare: roaring64.New(), limit: maxRepairedID}
+	if c := meta.Counters; c != nil {
+		b.counters.NextID, d.limit = c.NextID, min(d.limit, c.NextID)
+		r.report.DocumentsBefore, r.report.BareBefore = c.Documents, c.Bare
+	}
+	for _, step := range []func() error{d.addRecords, d.addPostings, d.countLost, d.addClock, b.finish} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	r.report.Replaced = b.replaced.GetCardinality()
+	return nil
+}
+
+// plan returns the plan of the damaged index, or the one that was given for it.
+func (r *repair) plan(meta store.Meta) (*index.Plan, error) {
+	if meta.Header != nil {
+		if plan, err := index.ParsePlan(meta.Header.Plan); err == nil {
+			return plan, nil
+		}
+	}
+	if r.opts.Plan == nil {
+		return nil, fmt.Errorf("%w: its plan cannot be read; say with which it was made", ErrNotRepaired)
+	}
+	return index.NewPlan(r.opts.Plan.MaxDistance, r.opts.Plan.Tables...)
+}
+
+// rebuilding adds what was salvaged to a new index.
+type rebuilding struct {
+	*repair
+	*builder
+	survey   *store.Survey
+	recorded *roaring64.Bitmap // documents with a record
+	bare     *roaring64.Bitmap // documents that only a posting has
+	limit    uint64            // no document has this ID or a larger one
+}
+
+// maxRepairedID is beyond what a packed block can hold.
+const maxRepairedID = 1 << 56
+
+// usable reports whether an ID may be that of a document.
+func (d *rebuilding) usable(id uint64) bool { return id > 0 && id < d.limit }
+
+// addRecords adds every document that has a record.
+func (d *rebuilding) addRecords() (err error) {
+	scanErr := d.survey.Records(func(r store.DocumentRecord) bool {
+		if !d.usable(r.ID) {
+			d.repair.report.Dropped++
+			return true
+		}
+		d.recorded.Add(r.ID)
+		err = d.add(r.ID, r.Record)
+		return err == nil
+	})
+	return errors.Join(err, scanErr)
+}
+
+// addPostings adds the documents that a posting has and that have no record.
+func (d *rebuilding) addPostings() (err error) {
+	_, scanErr := d.survey.Postings(func(p store.SurveyedPosting) bool {
+		for id := range p.IDs.All() {
+			if d.recorded.Contains(id) {
+				continue
+			}
+			if !d.usable(id) || !d.bare.CheckedAdd(id) {
+				d.repair.report.Dropped++
+				continue
+			}
+			if err = d.add(id, store.Record{Fingerprint: p.Stored}); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	return errors.Join(err, scanErr)
+}
+
+// countLost counts the documents that an entry of a key names and that have no record.
+func (d *rebuilding) countLost() error {
+	return d.survey.Keys(func(_ uint64, ids store.IDs) bool {
+		for id := range ids.All() {
+			if !d.recorded.Contains(id) {
+				d.repair.report.RecordsLost++
+			}
+		}
+		return true
+	})
+}
+
+// addClock writes the clock as far as it makes sense. Documents from before its first
+// entry count as that old.
+func (d *rebuilding) addClock() (err error) {
+	oldest := uint64(math.MaxUint64)
+	for _, ids := range []*roaring64.Bitmap{d.recorded, d.bare} {
+		if !ids.IsEmpty() {
+			oldest = min(oldest, ids.Minimum())
+		}
+	}
+	any := false
+	scanErr := d.survey.Clock(func(first, second uint64) bool {
+		if first == 0 || first > d.counters.NextID || second > math.MaxInt64 {
+			d.repair.report.Faults++
+			return true
+		}
+		if !any {
+			first = min(first, oldest)
+		}
+		any = true
+		err = d.r.AddClock(first, second)
+		return err == nil
+	})
+	if err = errors.Join(err, scanErr); err == nil && !any {
+		err = d.r.AddClock(1, uint64(time.Now().Unix()))
+	}
+	return err
 }
 
 // verify opens what was made.

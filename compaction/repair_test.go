@@ -22,7 +22,7 @@ import (
 func (f *flipped) repaired(t *testing.T, fsys vfs.FS) (compaction.RepairReport, map[uint64]index.Document, error) {
 	t.Helper()
 	before := filesOf(t, fsys, "ix")
-	opts := compaction.RepairOptions{FS: fsys, FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}
+	opts := compaction.RepairOptions{Options: compaction.Options{FS: fsys, FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
 	report, err := compaction.Repair(context.Background(), "ix", opts)
 	if errors.Is(err, compaction.ErrNotRepaired) && strings.Contains(err.Error(), "plan cannot be read") {
 		if opts.Plan, err = index.ParsePlan(f.plan); err != nil {
@@ -203,19 +203,19 @@ func TestRepairIntoAnotherFolder(t *testing.T) {
 	f := newFlipped(t, rand.New(rand.NewPCG(testseed.Of(t), 6)))
 	fsys := f.with(t, nil)
 	for _, want := range []error{nil, fs.ErrExist} {
-		report, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{FS: fsys, Dest: "better"})
+		report, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}, Dest: "better"})
 		if !errors.Is(err, want) || want == nil && (report.Index != "better" || report.Kept != "ix") {
 			t.Errorf("%+v, %v; want %v", report, err, want)
 		}
 	}
-	if _, err := compaction.Repair(ctx, "nowhere", compaction.RepairOptions{FS: fsys}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := compaction.Repair(ctx, "nowhere", compaction.RepairOptions{Options: compaction.Options{FS: fsys}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	x, err := index.Open("ix", &index.Options{FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{FS: fsys}); !errors.Is(err, index.ErrLocked) {
+	if _, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}}); !errors.Is(err, index.ErrLocked) {
 		t.Error(err)
 	}
 	if err := x.Close(); err != nil {
@@ -223,7 +223,7 @@ func TestRepairIntoAnotherFolder(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := compaction.Repair(cancelled, "ix", compaction.RepairOptions{FS: fsys}); !errors.Is(err, context.Canceled) {
+	if _, err := compaction.Repair(cancelled, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if names, _ := fsys.List(""); fmt.Sprint(names) != "[better ix]" && fmt.Sprint(names) != "[ix better]" {

@@ -3,8 +3,9 @@ package compaction
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 
-	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
@@ -14,41 +15,34 @@ import (
 // tables packs the tables of a plan from the entries of table 0 in ascending order:
 // table 0 at once, the others once all of it is known.
 type tables struct {
-	plan        *index.Plan
-	replacement *store.Replacement
-	filterBytes int64
-
-	writer  *store.TableWriter
-	filter  *filter.Prefix // may be nil
-	filters []*filter.Prefix
+	*builder
+	writer  *store.TableWriter       // of table 0
+	filters []*filter.Prefix         // by table; nil for one that has none
 	sorters []*extsort.Sorter[entry] // by table; none for table 0
 	batch   []uint64                 // stored fingerprints that are not in the sorters yet
 	entries []entry
+
+	done  atomic.Uint64 // entries
+	total uint64
 }
 
 // entry is a permuted fingerprint.
 type entry = [1]uint64
 
-// batchLen is the number of fingerprints that are handed on together.
-const batchLen = 4096
-
-// newTables begins tables that will hold up to so many fingerprints.
-func newTables(plan *index.Plan, r *store.Replacement, fingerprints int64, o *Options) (t *tables, err error) {
-	t = &tables{plan: plan, replacement: r, filterBytes: o.FilterBytes, filters: make([]*filter.Prefix, len(plan.Tables))}
-	if t.writer, err = r.Table(0, store.BlockOptions{}); err != nil {
+// newTables begins the tables of all documents.
+func (b *builder) newTables() (t *tables, err error) {
+	n := len(b.plan.Tables)
+	t = &tables{builder: b, filters: make([]*filter.Prefix, n), sorters: make([]*extsort.Sorter[entry], n)}
+	fingerprints := b.s.Counters().Documents + b.report.Loaded // or fewer
+	t.total = fingerprints * uint64(n)
+	if t.writer, err = b.r.Table(0, store.BlockOptions{}); err != nil {
 		return nil, err
 	}
-	if t.filter, err = plan.NewFilter(0, fingerprints, t.filterBytes); err != nil {
-		return nil, err
+	if t.filters[0], err = b.plan.NewFilter(0, int64(fingerprints), b.opts.FilterBytes); err != nil {
+		return nil, errors.Join(err, t.close())
 	}
-	t.filters[0] = t.filter
-	t.sorters = make([]*extsort.Sorter[entry], len(plan.Tables))
-	for i := 1; i < len(t.sorters); i++ {
-		t.sorters[i] = extsort.New[entry](extsort.Options{
-			MemoryBytes: o.memoryBytes() / 2 / int64(len(t.sorters)-1),
-			Dir:         r.Dir(),
-			FS:          o.fs(),
-		})
+	for i := 1; i < n; i++ {
+		t.sorters[i] = extsort.New[entry](b.opts.sorting(b.r, n-1))
 	}
 	return t, nil
 }
@@ -79,8 +73,8 @@ func (t *tables) note(ctx context.Context, stored uint64) error {
 
 // flush hands a batch on to the filter of table 0 and to the sorters of the others.
 func (t *tables) flush(ctx context.Context) error {
-	if t.filter != nil {
-		t.filter.AddAll(t.batch)
+	if t.filters[0] != nil {
+		t.filters[0].AddAll(t.batch)
 	}
 	for i := 1; i < len(t.sorters); i++ {
 		t.entries = t.entries[:0]
@@ -95,8 +89,8 @@ func (t *tables) flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// finish packs the other tables and saves the filters. done is told of each batch.
-func (t *tables) finish(ctx context.Context, done func(entries int)) error {
+// finish packs the other tables and saves the filters.
+func (t *tables) finish(ctx context.Context) error {
 	if err := errors.Join(t.flush(ctx), t.writer.Close()); err != nil {
 		return err
 	}
@@ -104,55 +98,68 @@ func (t *tables) finish(ctx context.Context, done func(entries int)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2) // sorting goes on beside each
 	for i := 1; i < len(t.sorters); i++ {
-		group.Go(func() error { return t.pack(ctx, i, done) })
+		group.Go(func() error { return t.pack(ctx, i) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return t.saveFilters()
+	for i, f := range t.filters {
+		if f != nil {
+			if err := saveFilter(t.r, i, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-func (t *tables) pack(ctx context.Context, i int, done func(entries int)) (err error) {
+func (t *tables) pack(ctx context.Context, i int) (err error) {
 	defer func() { err = errors.Join(err, t.sorters[i].Close()) }()
-	filter, err := t.plan.NewFilter(i, t.sorters[i].Len(), t.filterBytes)
+	filter, err := t.plan.NewFilter(i, t.sorters[i].Len(), t.opts.FilterBytes)
 	if err != nil {
 		return err
 	}
 	t.filters[i] = filter
-	w, err := t.replacement.Table(i, store.BlockOptions{})
+	w, err := t.r.Table(i, store.BlockOptions{})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	batch := make([]uint64, 0, batchLen)
 	for run, err := range t.sorters[i].Sorted(ctx) {
 		if err != nil {
-			return errors.Join(err, w.Close())
+			return err
 		}
-		for len(run) > 0 {
-			n := min(batchLen, len(run))
+		for entries := range slices.Chunk(run, batchLen) {
 			batch = batch[:0]
-			for _, e := range run[:n] {
+			for _, e := range entries {
 				batch = append(batch, e[0])
 				if err := w.Add(e[0]); err != nil {
-					return errors.Join(err, w.Close())
+					return err
 				}
 			}
 			if filter != nil {
 				filter.AddAll(batch)
 			}
-			run = run[n:]
-			done(n)
+			t.tell(StageTables, len(batch))
 		}
 	}
-	return w.Close()
+	return nil
 }
 
-func (t *tables) saveFilters() error {
-	for i, f := range t.filters {
-		if f == nil {
-			continue
-		}
-		if err := saveFilter(t.replacement, i, f); err != nil {
+func (t *tables) tell(stage string, entries int) {
+	done := t.done.Add(uint64(entries))
+	if done/tellEvery != (done-uint64(entries))/tellEvery {
+		t.opts.progress(Progress{Stage: stage, Done: done, Total: max(t.total, done)})
+	}
+}
+
+// saveFilter writes the chunks of a filter.
+func saveFilter(r *store.Replacement, table int, f *filter.Prefix) error {
+	var chunk []byte
+	for c := range f.Chunks() {
+		chunk = f.AppendChunk(chunk[:0], c)
+		if err := r.AddFilterChunk(table, c, chunk); err != nil {
 			return err
 		}
 	}

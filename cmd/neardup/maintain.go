@@ -14,7 +14,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/store"
 )
 
 var compactCommand = command{
@@ -314,7 +313,7 @@ func runRepair(ctx context.Context, c *call) error {
 	if c.given("k") && *design == "" {
 		return usagef("-k goes with -design")
 	}
-	opts := compaction.RepairOptions{CacheBytes: indexes.cache << 20, MemoryBytes: memory.bytes()}
+	opts := compaction.RepairOptions{Options: compaction.Options{CacheBytes: indexes.cache << 20, MemoryBytes: memory.bytes()}}
 	if len(c.args) == 1 {
 		opts.Dest = c.args[0]
 	}
@@ -328,9 +327,9 @@ func runRepair(ctx context.Context, c *call) error {
 		}
 	}
 	told := 0
-	opts.Fault = func(f store.Fault) {
+	opts.Problem = func(p index.Problem) {
 		if told++; told <= 20 {
-			c.logf("%s %q: %v", f.Keyspace, f.Key, f.Err)
+			c.logf("%v", p)
 		}
 	}
 	bar := c.newProgressBar(false)

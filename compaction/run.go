@@ -1,5 +1,5 @@
-// Package compaction works over an index that no one writes to: it packs its
-// tables, puts it under another plan, and loads documents in bulk.
+// Package compaction works over an index that no one writes to: it packs its tables, puts
+// it under another plan, loads documents in bulk, and repairs what is damaged.
 //
 // It guarantees that the documents of an index, and the answers to every query, are
 // those of before or those of after, wherever the work is cut short: it switches over
@@ -48,7 +48,11 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 			return err
 		}
 		if live || s.Generation() == 0 || plan.String() != s.Header().Plan {
-			if err := repack(ctx, s, plan, &opts, &report); err != nil {
+			b, err := newBuilder(ctx, s, plan, &opts, &report)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(b.finish(), b.close()); err != nil {
 				return err
 			}
 		}
@@ -61,22 +65,9 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 	return report, nil
 }
 
-// settle finds out whether work was done of which the store could not know, and makes it
-// last.
-func settle(dir string, opts *Options, generation uint64, err error) error {
-	s, openErr := openStore(dir, opts)
-	if openErr != nil {
-		return errors.Join(err, openErr)
-	}
-	if s.Generation() > generation {
-		err = afterwards(err)
-	}
-	return errors.Join(err, s.Close())
-}
-
-// work opens the closed index in dir, does f, and completes the report. When f is done,
-// any error is ErrDone.
-func work(dir string, opts *Options, report *Report, f func(*store.Store, *index.Plan) error) (err error) {
+// work opens the closed index in dir, calls do, and completes the report. Once do has
+// succeeded, any error is ErrDone.
+func work(dir string, opts *Options, report *Report, do func(*store.Store, *index.Plan) error) (err error) {
 	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
 		return err
 	}
@@ -90,7 +81,7 @@ func work(dir string, opts *Options, report *Report, f func(*store.Store, *index
 			err = errors.Join(err, s.Close())
 		}
 		if !done && errors.Is(err, index.ErrFailed) {
-			err = settle(dir, opts, s.Generation(), err)
+			err = checkDone(dir, opts, s.Generation(), err)
 		}
 	}()
 	plan, err := planOf(s, opts)
@@ -98,13 +89,27 @@ func work(dir string, opts *Options, report *Report, f func(*store.Store, *index
 		err = report.measureBefore(s, len(plan.Tables))
 	}
 	if err == nil {
-		err = f(s, plan)
+		err = do(s, plan)
 	}
 	if err != nil {
 		return err
 	}
 	done = true
 	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
+}
+
+// checkDone opens an index whose store has failed with err. If there is a generation
+// after the given one, the work took effect although the store did not see it, and the
+// error becomes ErrDone.
+func checkDone(dir string, opts *Options, generation uint64, err error) error {
+	s, openErr := openStore(dir, opts)
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	if s.Generation() > generation {
+		err = afterwards(err)
+	}
+	return errors.Join(err, s.Close())
 }
 
 func openStore(dir string, opts *Options) (*store.Store, error) {
@@ -121,25 +126,4 @@ func planOf(s *store.Store, opts *Options) (*index.Plan, error) {
 		return plan, nil
 	}
 	return index.NewPlan(opts.Plan.MaxDistance, opts.Plan.Tables...)
-}
-
-// repack writes all tables anew.
-func repack(ctx context.Context, s *store.Store, plan *index.Plan, opts *Options, report *Report) (err error) {
-	r, err := s.NewReplacement(len(plan.Tables))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	m := merge{s: s, r: r, plan: plan, opts: opts, report: report}
-	if err := m.run(ctx, nil); err != nil {
-		return err
-	}
-	filter, err := newKeyFilter(ctx, s, 0, opts.FilterBytes)
-	if err == nil {
-		err = filter.save(s, r)
-	}
-	if err != nil {
-		return err
-	}
-	return r.Commit(ctx, plan.String(), s.Counters())
 }

@@ -1,0 +1,264 @@
+package compaction
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/store"
+)
+
+// builder makes the next state of an index: the documents that it has, and those that
+// are added here. Run adds none, Load what it is given, Repair what it could save.
+// Nothing changes in the index before finish, which switches over in one step.
+type builder struct {
+	ctx    context.Context
+	s      *store.Store
+	r      *store.Replacement
+	plan   *index.Plan
+	opts   *Options
+	report *Report
+
+	first    uint64         // ID: documents below it were in the index before
+	counters store.Counters // of the next state
+	added    batches[added]
+	records  recordFile // of those that are added
+	keys     batches[addedKey]
+	replaced *roaring64.Bitmap // documents that a later one with their key replaces
+}
+
+// added is a stored fingerprint and the ID of a document that is added with it.
+type added = [2]uint64
+
+func newBuilder(ctx context.Context, s *store.Store, plan *index.Plan, opts *Options, report *Report) (*builder, error) {
+	r, err := s.NewReplacement(len(plan.Tables))
+	if err != nil {
+		return nil, err
+	}
+	counters := s.Counters()
+	return &builder{
+		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
+		first: counters.NextID, counters: counters,
+		added:    batches[added]{Sorter: extsort.New[added](opts.sorting(r, 1))},
+		records:  recordFile{path: opts.fs().PathJoin(r.Dir(), "records"), fs: opts.fs()},
+		keys:     batches[addedKey]{Sorter: extsort.New[addedKey](opts.sorting(r, 1))},
+		replaced: roaring64.New(),
+	}, nil
+}
+
+// add adds a document. Those with a record come in the order of their IDs; a later one
+// replaces an earlier one with its key.
+func (b *builder) add(id uint64, record store.Record) error {
+	b.counters.NextID = max(b.counters.NextID, id+1)
+	b.counters.Documents++
+	b.report.Loaded++
+	if err := b.added.add(b.ctx, added{store.Stored(record.Fingerprint, record.Scope), id}); err != nil {
+		return err
+	}
+	if b.report.Loaded%tellEvery == 0 {
+		b.opts.progress(Progress{Stage: StageRead, Done: b.report.Loaded})
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if record.Bare() {
+		b.counters.Bare++
+		return nil
+	}
+	if err := b.records.add(id, record); err != nil || record.Key == "" {
+		return err
+	}
+	return b.addKey(id, record.Key)
+}
+
+// replan changes the plan before anything is written.
+func (b *builder) replan(plan *index.Plan) {
+	b.plan = plan
+	b.r.SetTables(len(plan.Tables))
+	b.report.Tables = make([]TableReport, len(plan.Tables))
+}
+
+// finish writes the next state and makes it that of the index.
+func (b *builder) finish() error {
+	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.records.flush()); err != nil {
+		return err
+	}
+	keys, err := b.newKeyFilter()
+	if err != nil {
+		return err
+	}
+	for _, write := range []func() error{
+		func() error { return b.writeKeys(keys) },
+		b.writeRecords,
+		b.writeTables,
+		func() error { return b.saveKeyFilter(keys) },
+	} {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return b.r.Commit(b.ctx, b.plan.String(), b.counters)
+}
+
+// close frees what the builder holds; what finish has not made part of the index is
+// gone. A second close does nothing.
+func (b *builder) close() error {
+	return errors.Join(b.added.Close(), b.keys.Close(), b.records.close(), b.r.Close())
+}
+
+// writeRecords deletes the records of old documents that are replaced, and writes those
+// of the added ones that are not.
+func (b *builder) writeRecords() error {
+	b.report.Replaced = b.replaced.GetCardinality()
+	b.counters.Documents -= b.report.Replaced
+	for it := b.replaced.Iterator(); it.HasNext(); {
+		id := it.Next()
+		if id >= b.first {
+			break
+		}
+		if err := b.r.DeleteRecord(id); err != nil {
+			return err
+		}
+	}
+	return b.records.each(b.ctx, func(id uint64, record store.Record) error {
+		if b.replaced.Contains(id) {
+			return nil
+		}
+		return b.r.AddRecord(id, record)
+	})
+}
+
+// writeTables writes all tables from the entries of table 0: those that the index has,
+// merged with the added ones, in ascending order.
+func (b *builder) writeTables() (err error) {
+	t, err := b.newTables()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	v, err := b.s.View()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+
+	runs, stop := iter.Pull2(b.added.Sorted(b.ctx))
+	defer stop()
+	next := addedEntries{runs: runs}
+	if err := next.advance(); err != nil {
+		return err
+	}
+	old := uint64(0)
+	for p, err := range v.Entries(0) {
+		if err != nil {
+			return err
+		}
+		old++
+		for next.ok && next.stored < p.Stored {
+			if err := b.writeAdded(t, &next); err != nil {
+				return err
+			}
+		}
+		if next.ok && next.stored == p.Stored {
+			p.IDs = p.IDs.Union(store.NewIDs(slices.Clone(next.ids)...))
+			if err := next.advance(); err != nil {
+				return err
+			}
+		}
+		if err := b.writeEntry(t, p); err != nil {
+			return err
+		}
+	}
+	for next.ok {
+		if err := b.writeAdded(t, &next); err != nil {
+			return err
+		}
+	}
+	for i := range b.report.Tables {
+		b.report.Tables[i].EntriesBefore = old
+	}
+	return t.finish(b.ctx)
+}
+
+// writeAdded writes a fingerprint that only added documents have.
+func (b *builder) writeAdded(t *tables, next *addedEntries) error {
+	var err error
+	if len(next.ids) == 1 && b.replaced.IsEmpty() {
+		t.tell(StageMerge, 1)
+		err = t.addSingle(b.ctx, next.stored, next.ids[0])
+	} else {
+		err = b.writeEntry(t, store.Posting{Stored: next.stored, IDs: store.NewIDs(slices.Clone(next.ids)...)})
+	}
+	if err != nil {
+		return err
+	}
+	return next.advance()
+}
+
+// writeEntry writes a fingerprint, unless all its documents are replaced.
+func (b *builder) writeEntry(t *tables, p store.Posting) error {
+	t.tell(StageMerge, 1)
+	if !b.replaced.IsEmpty() {
+		p.IDs = p.IDs.Without(store.IDsOf(b.replaced))
+	}
+	if p.IDs.Len() == 0 {
+		return nil
+	}
+	return t.add(b.ctx, p.Stored, p.IDs)
+}
+
+// addedEntries steps through the fingerprints that are added, in ascending order, each
+// with its documents.
+type addedEntries struct {
+	runs   func() ([]added, error, bool)
+	run    []added // what is left of it
+	ok     bool    // there is one at hand
+	stored uint64
+	ids    []uint64 // good until the next step
+}
+
+func (a *addedEntries) advance() error {
+	a.ok, a.ids = false, a.ids[:0]
+	for {
+		for i, e := range a.run {
+			if a.ok && e[0] != a.stored {
+				a.run = a.run[i:]
+				return nil
+			}
+			a.ok, a.stored = true, e[0]
+			a.ids = append(a.ids, e[1])
+		}
+		run, err, more := a.runs()
+		a.run = run
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// batchLen is the number of records that are handed on together.
+const batchLen = 4096
+
+// batches hands records on to a sorter, many at a time.
+type batches[R extsort.Record] struct {
+	*extsort.Sorter[R]
+	batch []R
+}
+
+func (b *batches[R]) add(ctx context.Context, record R) error {
+	b.batch = append(b.batch, record)
+	if len(b.batch) < batchLen {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *batches[R]) flush(ctx context.Context) error {
+	err := b.Add(ctx, b.batch)
+	b.batch = b.batch[:0]
+	return err
+}
