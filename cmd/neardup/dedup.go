@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
@@ -18,26 +17,6 @@ var dedupCommand = command{
 	run:     runDedup,
 }
 
-// verdictLine is printed for each document once its verdict is durable.
-type verdictLine struct {
-	Key         string                   `json:"key"`
-	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
-	Verdict     string                   `json:"verdict"`
-	Of          *referenceLine           `json:"of,omitempty"`
-	Reason      string                   `json:"reason,omitempty"`
-	At          string                   `json:"at,omitempty"` // of what is skipped: file, record, byte
-}
-
-// referenceLine is the nearest document that a duplicate is near to.
-type referenceLine struct {
-	Key      string `json:"key"`
-	Distance int    `json:"distance"`
-	Index    string `json:"index,omitempty"` // folder of the reference that has it
-}
-
-// skipped is the verdict on a document that could not be compared.
-const skipped = "skipped"
-
 func runDedup(ctx context.Context, c *call) (err error) {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags().makingFlags(defaultK)
@@ -47,15 +26,12 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer()
+	a, err := inputs.analyzer(0)
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(a)
+	o, err := indexes.options(a.name)
 	if err != nil {
-		return err
-	}
-	if err := match.check(); err != nil {
 		return err
 	}
 	o.KeepDuplicates, o.MaxShingleDistance, o.MaxLengthRatio = *keep, match.shingle, match.ratio
@@ -67,14 +43,12 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err := references.open(indexes, a.name); err != nil {
 		return err
 	}
-	x, remove, err := indexes.openOrTemporary(o)
+	x, remove, err := indexes.openOrTemporary(o, references.check)
 	if err != nil {
 		return err
 	}
 	d := &dedup{index: x, references: references, match: match, keep: *keep, lines: newLines(c.out), verdicts: make(map[string]int64)}
-	if err = references.check(x.Plan().MaxDistance); err == nil {
-		err = c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
-	}
+	err = c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	if len(d.verdicts) > 0 {
 		c.logf("verdicts%s", reasons(d.verdicts))
 	}
@@ -99,49 +73,36 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	}
 	var left []*input // that no reference has, or all if duplicates are stored
 	for _, i := range inputs {
-		if i.reference == nil || d.keep {
+		if i.of == nil || d.keep {
 			left = append(left, i)
+		} else {
+			i.decide(index.Duplicate, i.of)
 		}
 	}
 	verdicts, err := d.index.CheckAndAddBatch(ctx, documents(left))
-	for n := range verdicts {
-		left[n].verdict = &verdicts[n]
-	}
-	for _, i := range batch {
-		if i.skipped == "" && i.verdict == nil && (i.reference == nil || d.keep) {
-			break // err says why
+	for n, v := range verdicts {
+		i := left[n]
+		switch {
+		case i.of != nil:
+			i.decide(index.Duplicate, i.of)
+		case v.Status == index.Duplicate:
+			i.decide(v.Status, &referenceLine{Key: v.Of.Key, Distance: v.Of.Distance})
+		default:
+			i.decide(v.Status, nil)
 		}
-		if line, ok := lineOf(i); ok {
-			d.verdicts[line.Verdict]++
-			d.lines.write(line)
+	}
+	rest := d.lines.writeReady(batch) // if there is one, err says why
+	for _, i := range batch[:len(batch)-len(rest)] {
+		if i.verdict != "" {
+			d.verdicts[i.verdict]++
 		}
 	}
 	return errors.Join(err, d.lines.flush())
 }
 
-// lineOf returns the line of an input with its verdict.
-func lineOf(i *input) (verdictLine, bool) {
-	if i.skipped != "" {
-		return skipLine(i)
-	}
-	line := verdictLine{Key: i.document.Key, Fingerprint: &i.document.Fingerprint, Verdict: index.Duplicate.String(), Of: i.reference}
-	if i.reference != nil {
-		return line, true
-	}
-	line.Verdict = i.verdict.Status.String()
-	if i.verdict.Status == index.Duplicate {
-		line.Of = &referenceLine{Key: i.verdict.Of.Key, Distance: i.verdict.Of.Distance}
-	}
-	return line, true
-}
-
-// skipLine returns the line of a document that could not be compared. There is none of what
-// is compared, and of a record that is no document by its nature: that is only counted.
-func skipLine(i *input) (verdictLine, bool) {
-	if i.skipped == "" || i.record.Skip != nil && !i.record.Skip.Document {
-		return verdictLine{}, false
-	}
-	return verdictLine{Key: i.key(), Verdict: skipped, Reason: i.skipped, At: position(&i.record)}, true
+func (i *input) decide(status index.Status, of *referenceLine) {
+	i.verdict = status.String()
+	i.line = &verdictLine{Key: i.document.Key, Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
 }
 
 // references are indexes that documents are compared with and that nothing is added to.
@@ -163,21 +124,17 @@ func (c *call) againstFlag() *references {
 	return r
 }
 
-// open opens the references. Where the index at hand is to be made, its k is checked: what
-// fails should not leave an empty index.
+// open opens the references.
 func (r *references) open(indexes *indexFlags, analyzer string) error {
 	for _, dir := range r.dirs {
 		if indexes.dir != "" && sameFolder(dir, indexes.dir) {
 			return usagef("-against %s is the index that documents are added to", dir)
 		}
-		x, err := index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: indexes.cache << 20, Analyzer: analyzer})
+		x, err := index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: indexes.cache.bytes(), Analyzer: analyzer})
 		if err != nil {
 			return fmt.Errorf("-against: %w", err)
 		}
 		r.indexes = append(r.indexes, x)
-	}
-	if _, err := os.Stat(indexes.dir); r.call.given("k") || err != nil {
-		return r.check(indexes.k)
 	}
 	return nil
 }
@@ -213,24 +170,14 @@ func (r *references) close() error {
 // find gives each input its nearest match in the references. Of several at one distance it is
 // that of the reference that was given first.
 func (r *references) find(ctx context.Context, inputs []*input, match *matchFlags, k int) error {
-	if len(r.indexes) == 0 {
-		return nil
-	}
-	for scope, inputs := range byScope(inputs) {
-		opts := append(match.options(inputs), index.MaxDistance(k), index.Limit(1), index.InScope(scope))
-		for n, x := range r.indexes {
-			for answer, err := range x.QueryBatch(ctx, fingerprintsOf(inputs), opts...) {
-				if err != nil {
-					return fmt.Errorf("-against %s: %w", r.dirs[n], err)
-				}
-				if len(answer.Matches) == 0 {
-					continue
-				}
-				i, m := inputs[answer.Query], answer.Matches[0]
-				if i.reference == nil || m.Distance < i.reference.Distance {
-					i.reference = &referenceLine{Key: m.Key, Distance: m.Distance, Index: r.dirs[n]}
-				}
+	for n, x := range r.indexes {
+		err := match.query(ctx, x, inputs, func(i *input, matches []index.Match) {
+			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
+				i.of = &referenceLine{Key: matches[0].Key, Distance: matches[0].Distance, Index: r.dirs[n]}
 			}
+		}, index.MaxDistance(k), index.Limit(1))
+		if err != nil {
+			return fmt.Errorf("-against %s: %w", r.dirs[n], err)
 		}
 	}
 	return nil

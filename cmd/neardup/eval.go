@@ -26,9 +26,8 @@ type evalFlags struct {
 	call        *call
 	inputs      *inputFlags
 	docs, pairs string
-	k           int
+	k, seeds    *int
 	match       *matchFlags
-	seeds       int
 	plot        string
 	mistakes    string
 	json        bool
@@ -39,8 +38,8 @@ func (c *call) evalFlags() *evalFlags {
 	c.flags.StringVar(&f.docs, "docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
 	c.flags.StringVar(&f.pairs, "pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
 	c.flags.StringVar(&f.inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
-	c.flags.IntVar(&f.k, "k", defaultK, "`distance` of the rule that is reported as the default")
-	c.flags.IntVar(&f.seeds, "seeds", 5, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
+	f.k = c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is reported as the default")
+	f.seeds = c.intFlag("seeds", 5, 1, maxSeeds, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	c.flags.StringVar(&f.plot, "plot", "", "draw the curves into `FILE`.svg or .png")
 	c.flags.StringVar(&f.mistakes, "mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of Shingles, ratio of lengths, similarity, id and id, with tabs between them")
 	c.flags.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
@@ -58,19 +57,12 @@ func (f *evalFlags) parse() error {
 		return usagef("only one of -docs and -pairs can be standard input")
 	case len(f.call.args) > 0:
 		return usagef("%q is no flag; the files are named with -docs and -pairs", f.call.args[0])
-	case f.k < 0 || f.k > eval.MaxDistance:
-		return usagef("-k is %d, want 0 to %d", f.k, eval.MaxDistance)
-	case f.seeds < 1 || f.seeds > maxSeeds:
-		return usagef("-seeds is %d, want 1 to %d", f.seeds, maxSeeds)
-	}
-	if err := f.match.check(); err != nil {
-		return err
 	}
 	if f.inputs.fields.Key == "" {
 		f.inputs.fields.Key = "id"
 	}
-	if f.inputs.format == "" {
-		f.inputs.format = string(corpus.JSONL)
+	if f.inputs.format == corpus.Detect {
+		f.inputs.format = corpus.JSONL
 	}
 	if f.plot != "" {
 		if err := figure.Check(f.plot); err != nil {
@@ -95,7 +87,7 @@ func runEval(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	rule := eval.Rule{K: f.k, MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio}
+	rule := eval.Rule{K: *f.k, MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio}
 	report := labelled.Measure(rule)
 	report.Analyzer = analyzers[0].name
 	if f.plot != "" {
@@ -109,17 +101,15 @@ func runEval(ctx context.Context, c *call) error {
 		}
 	}
 	if f.json {
-		out := newLines(c.out)
-		out.write(report)
-		return out.flush()
+		return c.printJSON(report)
 	}
 	return writeEvalTable(c.out, report)
 }
 
 func (f *evalFlags) analyzers() ([]*analyzer, error) {
 	var all []*analyzer
-	for seed := range uint64(f.seeds) {
-		a, err := f.inputs.seededAnalyzer(seed)
+	for seed := range uint64(*f.seeds) {
+		a, err := f.inputs.analyzer(seed)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +124,7 @@ func (f *evalFlags) read(ctx context.Context, analyzers []*analyzer) (*eval.Labe
 	if err != nil {
 		return nil, err
 	}
-	reader, err := f.inputs.readerOf([]string{f.docs})
+	reader, err := f.inputs.readerOf(f.docs)
 	if err != nil {
 		return nil, err
 	}

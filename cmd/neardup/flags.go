@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
@@ -12,24 +15,74 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
+// choiceFlag is a flag that takes one of some values, by default the first.
+func (c *call) choiceFlag(name, usage string, values ...string) *string {
+	value := c.flags.String(name, values[0], usage)
+	c.check(func() error {
+		if slices.Contains(values, *value) {
+			return nil
+		}
+		named := slices.DeleteFunc(values, func(v string) bool { return v == "" })
+		return usagef("-%s is %q, want %s", name, *value, orList(named))
+	})
+	return value
+}
+
+func orList(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// intFlag is a flag that takes a number from low to high.
+func (c *call) intFlag(name string, value, low, high int, usage string) *int {
+	c.flags.IntVar(&value, name, value, usage)
+	c.check(func() error {
+		switch {
+		case !c.given(name) || low <= value && value <= high:
+			return nil
+		case high == math.MaxInt:
+			return usagef("-%s is %d, want %d or more", name, value, low)
+		}
+		return usagef("-%s is %d, want %d to %d", name, value, low, high)
+	})
+	return &value
+}
+
+// distanceFlag is -k where it must be one that an index can be made with.
+func (c *call) distanceFlag(k int, usage string) *int {
+	return c.intFlag("k", k, 0, index.MaxDistanceLimit, usage)
+}
+
+// mebibytes is a flag for an amount of memory or data.
+type mebibytes struct{ n *int }
+
+func (c *call) mebibytesFlag(name string, value int, usage string) mebibytes {
+	return mebibytes{c.intFlag(name, value, 1, 1<<20, usage)}
+}
+
+func (m mebibytes) bytes() int64 { return int64(*m.n) << 20 }
+
 // inputFlags say what to read and how to make fingerprints of it.
 type inputFlags struct {
 	call        *call
-	format      string
-	maxDocument int64
+	format      corpus.Format
+	maxDocument mebibytes
 	fields      corpus.Fields
-	scope       string
-	text        string
-	window      int
-	weight      string
-	cap         int
-	shortWords  int
+
+	scope            *string
+	text, weight     *string
+	window, max, min *int
 }
 
 func (c *call) inputFlags() *inputFlags {
-	f := &inputFlags{call: c}
-	c.flags.StringVar(&f.format, "format", "", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints, decimal or u64le (default: found by content and name)")
-	c.flags.Int64Var(&f.maxDocument, "max-document", 16, "largest document in `MiB`; larger ones are skipped")
+	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")}
+	c.flags.Func("format", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints, decimal or u64le (default: found by content and name)", func(name string) (err error) {
+		f.format, err = corpus.ParseFormat(name)
+		return err
+	})
 	c.flags.StringVar(&f.fields.Key, "key-field", "", "JSON `field` of the key (default url, id or key)")
 	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
 	c.flags.StringVar(&f.fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
@@ -38,39 +91,30 @@ func (c *call) inputFlags() *inputFlags {
 }
 
 func (f *inputFlags) scopeFlag() *inputFlags {
-	f.call.flags.StringVar(&f.scope, "scope", "none", "compare only documents of one `scope`: none, host (of the key) or field (of JSON lines)")
+	f.scope = f.call.choiceFlag("scope", "compare only documents of one `scope`: none (all are compared), host (of the key) or field (of JSON lines)", "none", "host", "field")
 	return f
 }
 
 func (f *inputFlags) analyzerFlags() *inputFlags {
-	f.call.flags.StringVar(&f.text, "text", "visible", "`text` of an HTML page: visible, or main (without navigation and the like)")
-	f.call.flags.IntVar(&f.window, "window", 0, "`words` a feature: 1, or k for k-shingles (default 0: single words, and the first two of each new row of four)")
-	f.call.flags.StringVar(&f.weight, "weight", "capped", "`weight` of a feature: capped (count, at most -cap), count, sqrt, log or once")
-	f.call.flags.IntVar(&f.cap, "cap", 0, "most that a feature `counts` with -weight capped (0: 100, or 16 with -window)")
-	f.call.flags.IntVar(&f.shortWords, "min-words", 0, "`words` below which only equal texts meet (0: 50, -1: never)")
+	c := f.call
+	f.text = c.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
+	f.window = c.flags.Int("window", 0, "`words` a feature: 1, or more for shingles of so many (default 0: single words, and the first two of each new row of four)")
+	f.weight = c.choiceFlag("weight", "`weight` of a feature, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
+	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 0: 100, or 16 with -window)")
+	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (default 0: 50; -1: no text is too short)")
 	return f
 }
 
-func (f *inputFlags) reader() (*corpus.Reader, error) { return f.readerOf(f.call.args) }
+// reader reads the inputs that are the arguments.
+func (f *inputFlags) reader() (*corpus.Reader, error) { return f.readerOf(f.call.args...) }
 
-// readerOf returns a reader of inputs that are not the arguments.
-func (f *inputFlags) readerOf(inputs []string) (*corpus.Reader, error) {
+func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	if len(inputs) == 0 {
-		return nil, usagef("no input; - is standard input")
-	}
-	format, err := corpus.ParseFormat(f.format)
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	if f.maxDocument < 1 || f.maxDocument > 1<<20 {
-		return nil, usagef("-max-document is %d MiB, want 1 to %d", f.maxDocument, 1<<20)
-	}
-	if f.scope != "" && f.scope != "none" && f.scope != "host" && f.scope != "field" {
-		return nil, usagef("-scope is %q, want none, host or field", f.scope)
+		return nil, usagef("no input; name files or folders, or - for standard input")
 	}
 	return corpus.New(inputs, corpus.Options{
-		Format:      format,
-		MaxDocument: f.maxDocument << 20,
+		Format:      f.format,
+		MaxDocument: f.maxDocument.bytes(),
 		Fields:      f.fields,
 		Stdin:       f.call.in,
 	})
@@ -91,45 +135,35 @@ var weights = map[string]fingerprint.Weight{
 	"once":   fingerprint.Once,
 }
 
-// texts are the modes of -text, by name.
-var texts = map[string]page.TextMode{"visible": page.Visible, "main": page.Main}
-
-func (f *inputFlags) analyzer() (*analyzer, error) { return f.seededAnalyzer(0) }
-
-// seededAnalyzer is the analyzer with another hash.
-func (f *inputFlags) seededAnalyzer(seed uint64) (*analyzer, error) {
-	weight, known := weights[f.weight]
-	if !known {
-		return nil, usagef("-weight is %q, want capped, count, sqrt, log or once", f.weight)
+// analyzer is the one that the flags ask for; other seeds than 0 make other hashes.
+func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
+	text := page.Visible
+	if *f.text == "main" {
+		text = page.Main
 	}
-	mode, known := texts[f.text]
-	if !known {
-		return nil, usagef("-text is %q, want visible or main", f.text)
-	}
-	signer, err := page.NewSigner(page.Options{Text: mode}, fingerprint.Options{
-		Window: f.window, Weight: weight, Cap: f.cap, ShortWords: f.shortWords, Seed: seed,
+	signer, err := page.NewSigner(page.Options{Text: text}, fingerprint.Options{
+		Window: *f.window, Weight: weights[*f.weight], Cap: *f.max, ShortWords: *f.min, Seed: seed,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{Signer: signer, scope: f.scope}
-	if !f.ready() {
+	a := &analyzer{Signer: signer}
+	if f.scope != nil {
+		a.scope = *f.scope
+	}
+	switch f.format {
+	case corpus.Fingerprints, corpus.Decimal, corpus.U64LE:
+	default:
 		a.name = signer.Name()
 	}
 	return a, nil
-}
-
-// ready reports whether the inputs bring fingerprints.
-func (f *inputFlags) ready() bool {
-	format := corpus.Format(f.format)
-	return format == corpus.Fingerprints || format == corpus.Decimal || format == corpus.U64LE
 }
 
 // signature returns the signature of a document, and takes its content off it, so that
 // the memory is free once the text is found.
 func (a *analyzer) signature(r *corpus.Record) fingerprint.Signature {
 	if r.Kind == corpus.Fingerprint {
-		return fingerprint.Signature{Fingerprint: r.Fingerprint, Tokens: 1}
+		return fingerprint.Signature{Fingerprint: r.Fingerprint}
 	}
 	content := r.Content
 	r.Content = nil
@@ -158,67 +192,80 @@ func (a *analyzer) scopeOf(r *corpus.Record) string {
 type indexFlags struct {
 	call   *call
 	dir    string
-	k      int
+	cache  mebibytes
+	k      *int
 	design string
 	expect float64
-	cache  int64
 	noSync bool
 }
 
 func (c *call) indexFlags() *indexFlags {
-	f := &indexFlags{call: c}
+	f := &indexFlags{call: c, cache: c.mebibytesFlag("cache", 512, "memory for the index in `MiB`")}
 	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
-	c.flags.Int64Var(&f.cache, "cache", 512, "memory for the index in `MiB`")
 	return f
 }
+
+// requiredIndexFlags are indexFlags of a subcommand that does nothing without an index.
+func (c *call) requiredIndexFlags() *indexFlags {
+	f := c.indexFlags()
+	c.check(f.required)
+	return f
+}
+
+func (f *indexFlags) required() error {
+	if f.dir == "" {
+		return usagef("-index is missing: it names the folder of the index")
+	}
+	return nil
+}
+
+const (
+	// defaultK is k where documents are texts; docs/quality.md has the figures that chose it.
+	defaultK = 6
+	// importK is k for ready fingerprints, which come without a second one: the paper's.
+	importK = 3
+)
 
 // makingFlags adds the flags of a subcommand that may make the index, with k unless it
 // is told otherwise.
 func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags := f.call.flags
-	flags.IntVar(&f.k, "k", k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
+	f.k = f.call.distanceFlag(k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
 	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default: by -expected-documents)")
 	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
 }
 
-// required says that there is no default folder.
-func (f *indexFlags) required() error {
-	if f.dir == "" {
-		return usagef("-index is missing")
+// options are those of an index that is opened, or made, for the documents of an analyzer.
+// Where -k is not given, an index that is made gets the default of the flag, or importK.
+func (f *indexFlags) options(analyzer string) (o *index.Options, err error) {
+	o = &index.Options{Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}
+	if f.call.given("k") {
+		o.MaxDistance = distanceOption(*f.k)
+	} else if analyzer == "" || f.design != "" {
+		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many; most designs are for 3
 	}
-	return nil
-}
-
-// options are those of an index that is opened, or made, for the documents of an analyzer. They
-// settle k: that of -k; else that of the index, or of one that is made, importK where
-// the design or the inputs ask for it, else the default of the flag.
-func (f *indexFlags) options(a *analyzer) (*index.Options, error) {
-	given := f.call.given("k")
-	switch {
-	case f.k < 0 || f.k > index.MaxDistanceLimit:
-		return nil, usagef("-k is %d, want 0 to %d", f.k, index.MaxDistanceLimit)
-	case !given && (a.name == "" || f.design != ""):
-		f.k = importK // ready fingerprints have no second one to be told apart by; most designs are for it alone
-	}
-	o := &index.Options{Analyzer: a.name, CacheBytes: f.cache << 20, ExpectedDocuments: int64(f.expect)}
 	if f.noSync {
 		o.Durability = index.NoSync
 	}
-	if given {
-		o.MaxDistance = distanceOption(f.k)
-	}
 	if f.design != "" {
-		d, err := index.DesignNamed(f.design)
-		if err == nil {
-			o.Plan, err = d.Plan(f.k)
-		}
-		if err != nil {
-			return nil, usagef("-design: %v", err)
-		}
+		o.Plan, err = planNamed("design", f.design, *f.k)
 	}
-	return o, nil
+	return o, err
+}
+
+// planNamed is the plan of a design that a flag names.
+func planNamed(flag, design string, k int) (*index.Plan, error) {
+	d, err := index.DesignNamed(design)
+	if err != nil {
+		return nil, usagef("-%s: %v", flag, err)
+	}
+	plan, err := d.Plan(k)
+	if err != nil {
+		return nil, usagef("-%s: %v", flag, err)
+	}
+	return plan, nil
 }
 
 // distanceOption is k as the options of an index have it, where 0 is the default.
@@ -231,30 +278,34 @@ func distanceOption(k int) int {
 
 // openReadOnly opens the index for reading.
 func (f *indexFlags) openReadOnly(analyzer string) (*index.Index, error) {
-	if err := f.required(); err != nil {
-		return nil, err
-	}
-	return index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache << 20, Analyzer: analyzer})
+	return index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer})
 }
 
-// openOrMake opens the index with the k that it has, or makes it with that of -k.
-func (f *indexFlags) openOrMake(o *index.Options) (*index.Index, error) {
-	if o.MaxDistance != 0 || o.Plan != nil {
-		return index.Open(f.dir, o)
-	}
+// openOrMake opens the index with the k that it has, or makes it with that of -k. Before it
+// makes one, and before it returns one, it asks whether k will do.
+func (f *indexFlags) openOrMake(o *index.Options, check func(k int) error) (*index.Index, error) {
 	existing := *o
 	existing.MustExist = true
 	x, err := index.Open(f.dir, &existing)
-	if errors.Is(err, fs.ErrNotExist) {
-		o.MaxDistance = distanceOption(f.k)
-		return index.Open(f.dir, o)
+	if err == nil {
+		if err = check(x.Plan().MaxDistance); err != nil {
+			return nil, errors.Join(err, x.Close())
+		}
+		return x, nil
 	}
-	return x, err
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := check(*f.k); err != nil {
+		return nil, err
+	}
+	o.MaxDistance = distanceOption(*f.k)
+	return index.Open(f.dir, o)
 }
 
-// openOrTemporary opens the index, or makes one, or, where none is named, one that
-// is gone when remove is called. remove must follow Close.
-func (f *indexFlags) openOrTemporary(o *index.Options) (x *index.Index, remove func() error, err error) {
+// openOrTemporary is openOrMake, but without -index it makes an index that is gone when remove
+// is called, which must follow Close.
+func (f *indexFlags) openOrTemporary(o *index.Options, check func(k int) error) (x *index.Index, remove func() error, err error) {
 	remove = func() error { return nil }
 	if f.dir == "" {
 		if f.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
@@ -264,19 +315,13 @@ func (f *indexFlags) openOrTemporary(o *index.Options) (x *index.Index, remove f
 		remove = func() error { return os.RemoveAll(f.dir) }
 		o.Durability = index.NoSync
 	}
-	if x, err = f.openOrMake(o); err != nil {
+	if x, err = f.openOrMake(o, check); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
 	return x, remove, nil
 }
 
-// defaultK is k where documents are texts; docs/quality.md has the figures that chose it.
-const defaultK = 6
-
-// importK is k for ready fingerprints, which come without a second one: the paper's.
-const importK = 3
-
-// matchFlags are what the match rule asks of two documents beside k.
+// matchFlags are what makes a match of two documents, besides k.
 type matchFlags struct {
 	shingle int
 	ratio   float64
@@ -286,50 +331,40 @@ func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
 	c.flags.IntVar(&f.shingle, "max-shingle-distance", index.DefaultMaxShingleDistance, "maximum `sum` of the distances of the two fingerprints of near-duplicates (-1: only the first are compared)")
 	c.flags.Float64Var(&f.ratio, "max-length-ratio", index.DefaultMaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
+	c.check(func() error {
+		switch {
+		case f.shingle != -1 && (f.shingle < 1 || f.shingle > 128):
+			return usagef("-max-shingle-distance is %d, want 1 to 128, or -1 for any", f.shingle)
+		case f.ratio != -1 && !(f.ratio >= 1):
+			return usagef("-max-length-ratio is %v, want 1 or more, or -1 for any", f.ratio)
+		}
+		return nil
+	})
 	return f
 }
 
-func (f *matchFlags) check() error {
-	switch {
-	case f.shingle > 64+maxK:
-		return usagef("-max-shingle-distance is %d, want 1 to %d, or -1 for none", f.shingle, 64+maxK)
-	case f.shingle == 0:
-		return usagef("-max-shingle-distance is 0, want 1 to %d, or -1 for none", 64+maxK)
-	case !(f.ratio >= 1) && f.ratio != -1:
-		return usagef("-max-length-ratio is %v, want 1 or more, or -1 for none", f.ratio)
+// query asks an index what matches each of the documents of inputs. The answers come in the
+// order of inputs, those of one scope after those of another.
+func (f *matchFlags) query(ctx context.Context, x *index.Index, inputs []*input, found func(*input, []index.Match), opts ...index.QueryOption) error {
+	scopes := make(map[string][]*input)
+	for _, i := range inputs {
+		scopes[i.document.Scope] = append(scopes[i.document.Scope], i)
+	}
+	for scope, inputs := range scopes {
+		fps := make([]fingerprint.Fingerprint, len(inputs))
+		shingles, tokens := slices.Clone(fps), make([]int, len(inputs))
+		for n, i := range inputs {
+			fps[n], shingles[n], tokens[n] = i.document.Fingerprint, i.document.Shingle, i.document.Tokens
+		}
+		opts := append(slices.Clone(opts), index.InScope(scope),
+			index.Shingles(shingles), index.MaxShingleDistance(f.shingle),
+			index.TokenCounts(tokens), index.MaxLengthRatio(f.ratio))
+		for answer, err := range x.QueryBatch(ctx, fps, opts...) {
+			if err != nil {
+				return err
+			}
+			found(inputs[answer.Query], answer.Matches)
+		}
 	}
 	return nil
 }
-
-// maxK is the largest distance of two fingerprints.
-const maxK = 64
-
-// options ask for what matches each of the documents of inputs.
-func (f *matchFlags) options(inputs []*input) []index.QueryOption {
-	shingles, lengths := make([]fingerprint.Fingerprint, len(inputs)), make([]int, len(inputs))
-	for n, i := range inputs {
-		shingles[n], lengths[n] = i.document.Shingle, i.document.Tokens
-	}
-	return []index.QueryOption{
-		index.Shingles(shingles), index.MaxShingleDistance(f.shingle),
-		index.TokenCounts(lengths), index.MaxLengthRatio(f.ratio),
-	}
-}
-
-// memoryFlag is the memory that a subcommand may sort in.
-type memoryFlag int64
-
-func (c *call) memoryFlag(mib int64, usage string) *memoryFlag {
-	f := new(memoryFlag)
-	c.flags.Int64Var((*int64)(f), "memory", mib, usage)
-	return f
-}
-
-func (f memoryFlag) check() error {
-	if f < 1 {
-		return usagef("-memory is %d MiB, want 1 or more", f)
-	}
-	return nil
-}
-
-func (f memoryFlag) bytes() int64 { return int64(f) << 20 }

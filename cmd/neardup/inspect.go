@@ -29,14 +29,11 @@ type statsLine struct {
 }
 
 func runStats(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
+	indexes := c.requiredIndexFlags()
 	plot := c.flags.String("plot", "", "draw how the fingerprints are distributed, into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
-	form := c.flags.String("output-format", "json", "`form` of the output: json, or text for people")
+	form := c.choiceFlag("output-format", "`form` of the output: json, or text for people", "json", "text")
 	if err := c.parseFlags(); err != nil {
 		return err
-	}
-	if *form != "json" && *form != "text" {
-		return usagef("-output-format is %q, want json or text", *form)
 	}
 	pictures, err := distributionFiles(*plot)
 	if err != nil {
@@ -60,9 +57,7 @@ func runStats(ctx context.Context, c *call) error {
 		describe(w, line.Stats, x.Plan())
 		return errors.Join(w.Flush(), x.Close())
 	}
-	out := newLines(c.out)
-	out.write(line)
-	return errors.Join(out.flush(), x.Close())
+	return errors.Join(c.printJSON(line), x.Close())
 }
 
 // describe writes statistics for people.
@@ -178,22 +173,15 @@ var verifyCommand = command{
 var errProblems = errors.New("the index is damaged; \"neardup repair\" saves what can be saved")
 
 func runVerify(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
-	memory := c.memoryFlag(256, "memory for sorting, where parts of the index differ, in `MiB`")
+	indexes := c.requiredIndexFlags()
+	memory := c.mebibytesFlag("memory", 256, "memory for sorting, where parts of the index differ, in `MiB`")
 	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	if err := memory.check(); err != nil {
 		return err
 	}
 	out := newLines(c.out)
 	x, err := indexes.openReadOnly("")
 	if errors.Is(err, index.ErrCorrupt) {
-		out.write(index.Problem{Kind: index.Unreadable, Keyspace: "index", Message: err.Error()})
-		if err := out.flush(); err != nil {
-			return err
-		}
-		return errProblems
+		return errors.Join(c.printJSON(index.Problem{Kind: index.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -17,71 +18,10 @@ import (
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
-// member is documents that have one fingerprint, as pairs and clusters are told of.
-type member struct {
-	ID          uint64 // of the document to name: of the index, or the number of the line
-	Key         string
-	Fingerprint fingerprint.Fingerprint
-	Documents   int
-
-	list iter.Seq2[member, error] // nil for one document
-}
-
-// all yields each document on its own.
-func (m *member) all() iter.Seq2[member, error] {
-	if m.Documents == 1 {
-		return func(yield func(member, error) bool) { yield(*m, nil) }
-	}
-	return m.list
-}
-
-// cluster is documents near each other.
-type cluster struct {
-	documents int
-	distinct  int                      // fingerprints
-	members   iter.Seq2[member, error] // the one to be kept first; may be called again
-}
-
-// kept is the first member.
-func (c *cluster) kept() (member, error) {
-	for m, err := range c.members {
-		return m, err
-	}
-	return member{}, nil
-}
-
-// each yields the members, or each of their documents on its own.
-func (c *cluster) each(documents bool) iter.Seq2[member, error] {
-	if !documents {
-		return c.members
-	}
-	return func(yield func(member, error) bool) {
-		for m, err := range c.members {
-			if err != nil {
-				yield(m, err)
-				return
-			}
-			for d, err := range m.all() {
-				if !yield(d, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// joinSource is where pairs and clusters come from.
-type joinSource interface {
-	// pairs calls found with each pair of members, and with each member of several
-	// documents as a pair with itself, unless there is no telling.
-	pairs(ctx context.Context, found func(a, b *member, distance int) error) error
-	clusters(ctx context.Context, found func(*cluster) error) error
-	close() error
-}
-
+// source opens what the flags name.
 func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 	switch {
-	case f.memory > 0:
+	case f.memoryGiven():
 		return f.openExternal(), nil
 	case f.indexes.dir == "":
 		return f.readLists(ctx)
@@ -92,9 +32,9 @@ func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 	}
 	o := index.JoinOptions{MaxShingleDistance: f.shingle, MaxLengthRatio: f.ratio, Stars: f.star, Copies: true}
 	if f.call.given("k") {
-		o.MaxDistance = distanceOption(f.k)
+		o.MaxDistance = distanceOption(*f.k)
 	}
-	if f.keep == "shortest-key" {
+	if *f.keep == "shortest-key" {
 		o.Prefer = index.ShortestKey
 	}
 	return &indexSource{x, o}, nil
@@ -140,10 +80,12 @@ func (s *indexSource) clusters(ctx context.Context, found func(*cluster) error) 
 func memberOf(g *index.Group) member {
 	m := documentMember(&g.Document)
 	m.Documents = g.Documents
-	m.list = func(yield func(member, error) bool) {
-		for d, err := range g.All() {
-			if !yield(documentMember(&d), err) {
-				return
+	if g.Documents > 1 {
+		m.list = func(yield func(member, error) bool) {
+			for d, err := range g.All() {
+				if !yield(documentMember(&d), err) {
+					return
+				}
 			}
 		}
 	}
@@ -156,7 +98,7 @@ func documentMember(d *index.Document) member {
 
 // clusterOf is a cluster of members that are in memory.
 func clusterOf(members []member) *cluster {
-	c := &cluster{distinct: len(members), members: func(yield func(member, error) bool) {
+	c := &cluster{members: func(yield func(member, error) bool) {
 		for _, m := range members {
 			if !yield(m, nil) {
 				return
@@ -172,10 +114,10 @@ func clusterOf(members []member) *cluster {
 // listSource is fingerprints that were read from lists. A document's ID is the number
 // of its record, all lists together, from 1.
 type listSource struct {
-	flags   *joinFlags
-	fps     []fingerprint.Fingerprint
-	keys    keyList
-	numbers []float64
+	flags  *joinFlags
+	fps    []fingerprint.Fingerprint
+	keys   keyList
+	scores []float64 // the document with the largest is kept; none: the first one is
 
 	set    *selfjoin.Set
 	places *selfjoin.Places // nil where only numbers are printed
@@ -209,16 +151,6 @@ func (l *keyList) at(i int) string {
 	return string(l.text[begin:l.ends[i]])
 }
 
-func (l *keyList) len(i int) int {
-	if l.ends == nil {
-		return 0
-	}
-	if i == 0 {
-		return int(l.ends[0])
-	}
-	return int(l.ends[i] - l.ends[i-1])
-}
-
 func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 	s := &listSource{flags: f}
 	for chunk, err := range f.chunks(ctx) {
@@ -236,7 +168,7 @@ func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
 func (s *listSource) sort() (err error) {
 	fps := s.fps
 	s.fps = nil
-	if s.flags.as == simhashCPP {
+	if *s.flags.form == simhashCPP {
 		s.set, err = selfjoin.NewSet(fps)
 		return err
 	}
@@ -256,7 +188,7 @@ func (f *joinFlags) chunks(ctx context.Context) iter.Seq2[*corpus.Chunk, error] 
 			return
 		}
 		for chunk, err := range f.call.chunks(ctx, reader) {
-			if err == nil && f.inputs.format == string(corpus.Decimal) {
+			if err == nil && f.inputs.format == corpus.Decimal {
 				err = firstSkip(chunk)
 			}
 			if !yield(chunk, err) || err != nil {
@@ -279,13 +211,21 @@ func firstSkip(chunk *corpus.Chunk) error {
 func (s *listSource) add(chunk *corpus.Chunk) error {
 	for i, fp := range chunk.Fingerprints {
 		key := chunk.Key(i)
-		if s.flags.numbered() {
-			rest, column, _ := cutLast(key)
-			number, err := strconv.ParseFloat(column, 64)
-			if err != nil {
-				return fmt.Errorf("fingerprint %d (%v): -keep %s wants a number behind the key, after a tab: %w", len(s.fps)+i+1, fp, s.flags.keep, err)
+		switch *s.flags.keep {
+		case "first":
+		case "shortest-key":
+			score := math.Inf(-1) // of a document without a key
+			if key != "" {
+				score = -float64(len(key))
 			}
-			s.numbers, key = append(s.numbers, number), rest
+			s.scores = append(s.scores, score)
+		default:
+			tab := strings.LastIndexByte(key, '\t')
+			score, err := strconv.ParseFloat(key[tab+1:], 64)
+			if err != nil {
+				return fmt.Errorf("fingerprint %d (%v): -keep %s wants a number behind the key, after a tab: %w", len(s.fps)+i+1, fp, *s.flags.keep, err)
+			}
+			s.scores, key = append(s.scores, score), key[:max(tab, 0)]
 		}
 		s.keys.add(len(s.fps)+i, key)
 	}
@@ -293,18 +233,9 @@ func (s *listSource) add(chunk *corpus.Chunk) error {
 	return nil
 }
 
-// cutLast cuts a key and the column behind its last tab.
-func cutLast(s string) (before, after string, found bool) {
-	i := strings.LastIndexByte(s, '\t')
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+1:], true
-}
-
 func (s *listSource) close() error { return nil }
 
-func (s *listSource) options() selfjoin.Options { return selfjoin.Options{MaxDistance: s.flags.k} }
+func (s *listSource) options() selfjoin.Options { return selfjoin.Options{MaxDistance: *s.flags.k} }
 
 // document is the one at a place.
 func (s *listSource) document(place uint32, f fingerprint.Fingerprint) member {
@@ -313,16 +244,18 @@ func (s *listSource) document(place uint32, f fingerprint.Fingerprint) member {
 
 // member is all documents of a node, named by the one to be kept.
 func (s *listSource) member(node selfjoin.Node) member {
+	f := s.set.Fingerprint(node)
 	if s.places == nil {
-		return member{Fingerprint: s.set.Fingerprint(node), Documents: s.set.Copies(node)}
+		return member{Fingerprint: f, Documents: s.set.Copies(node)}
 	}
-	places, f := s.places.Of(node), s.set.Fingerprint(node)
 	m := s.document(s.best(node), f)
-	m.Documents = len(places)
-	m.list = func(yield func(member, error) bool) {
-		for _, place := range places {
-			if !yield(s.document(place, f), nil) {
-				return
+	if places := s.places.Of(node); len(places) > 1 {
+		m.Documents = len(places)
+		m.list = func(yield func(member, error) bool) {
+			for _, place := range places {
+				if !yield(s.document(place, f), nil) {
+					return
+				}
 			}
 		}
 	}
@@ -331,28 +264,15 @@ func (s *listSource) member(node selfjoin.Node) member {
 
 // best is the place of the document of a node that is to be kept.
 func (s *listSource) best(node selfjoin.Node) uint32 {
-	places := s.places.Of(node)
-	if s.flags.keep == "first" {
-		return places[0]
-	}
-	return slices.MinFunc(places, s.compare)
+	return slices.MinFunc(s.places.Of(node), s.compare)
 }
 
 // compare orders places of documents, the one to be kept first.
 func (s *listSource) compare(a, b uint32) int {
-	order := 0
-	switch {
-	case s.flags.numbered():
-		order = cmp.Compare(s.numbers[b], s.numbers[a])
-	case s.flags.keep == "shortest-key":
-		order = cmp.Compare(s.keyLength(a), s.keyLength(b))
+	if s.scores == nil {
+		return cmp.Compare(a, b)
 	}
-	return cmp.Or(order, cmp.Compare(a, b))
-}
-
-// keyLength is that of a key, none being longer than any.
-func (s *listSource) keyLength(place uint32) uint {
-	return uint(s.keys.len(int(place))) - 1
+	return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
 }
 
 func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
@@ -415,7 +335,7 @@ func (s *listSource) ranks() []uint32 {
 	for node := range best {
 		best[node] = s.best(selfjoin.Node(node))
 	}
-	if s.flags.keep == "first" {
+	if s.scores == nil {
 		return best
 	}
 	return s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
@@ -424,16 +344,13 @@ func (s *listSource) ranks() []uint32 {
 // externalSource is lists that are sorted in files, within -memory. Fingerprints are all
 // that is known of them, and their places in clusters.
 type externalSource struct {
-	flags     *joinFlags
-	documents bool  // every document is a member of its own
-	before    int64 // memory limit of the garbage collector
+	flags  *joinFlags
+	before int64 // memory limit of the garbage collector
 }
 
 func (f *joinFlags) openExternal() joinSource {
-	s := &externalSource{flags: f, documents: f.equal || f.as == "removals" || f.as == "removal-ids"}
 	const others = 32 << 20 // buffers and the like
-	s.before = debug.SetMemoryLimit(s.memory() + others)
-	return s
+	return &externalSource{flags: f, before: debug.SetMemoryLimit(f.memory.bytes() + others)}
 }
 
 // close sets the memory limit back, which had garbage collected before it adds to -memory.
@@ -441,8 +358,6 @@ func (s *externalSource) close() error {
 	debug.SetMemoryLimit(s.before)
 	return nil
 }
-
-func (s *externalSource) memory() int64 { return int64(s.flags.memory) << 20 }
 
 // fingerprints yields those of the lists.
 func (s *externalSource) fingerprints(ctx context.Context) iter.Seq2[[]fingerprint.Fingerprint, error] {
@@ -461,7 +376,7 @@ func (s *externalSource) fingerprints(ctx context.Context) iter.Seq2[[]fingerpri
 
 func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
 	var mu sync.Mutex
-	o := selfjoin.Options{MaxDistance: s.flags.k, MemoryBytes: s.memory()}
+	o := selfjoin.Options{MaxDistance: *s.flags.k, MemoryBytes: s.flags.memory.bytes()}
 	return selfjoin.External(ctx, s.fingerprints(ctx), o, func(_ int, pairs []selfjoin.Pair) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -477,10 +392,10 @@ func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, dis
 }
 
 func (s *externalSource) clusters(ctx context.Context, found func(*cluster) error) error {
-	o := selfjoin.ExternalClusterOptions{Stars: s.flags.star, Copies: s.documents}
-	o.MaxDistance, o.MemoryBytes = s.flags.k, s.memory()
+	o := selfjoin.ExternalClusterOptions{Stars: s.flags.star, Copies: s.flags.equal || s.flags.removals()}
+	o.MaxDistance, o.MemoryBytes = *s.flags.k, s.flags.memory.bytes()
 	return selfjoin.ExternalClusters(ctx, s.fingerprints(ctx), o, func(c *selfjoin.ExternalCluster) error {
-		return found(&cluster{documents: int(c.Copies), distinct: int(c.Distinct), members: func(yield func(member, error) bool) {
+		return found(&cluster{documents: int(c.Copies), members: func(yield func(member, error) bool) {
 			for m, err := range c.Members() {
 				if !yield(member{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint, Documents: int(m.Copies)}, err) {
 					return

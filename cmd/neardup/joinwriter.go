@@ -17,29 +17,34 @@ import (
 )
 
 // joinWriter writes pairs and clusters, in every form, to standard output or to a file. It
-// holds no more than a line, or a member of a cluster.
+// holds no more than a line, or two members of a cluster.
 type joinWriter struct {
+	form     string
+	header   string // the first line of CSV
+	all      bool   // clusters list every document
 	name     string // of the file; "-" is standard output
-	header   string // the first line
-	equal    bool   // clusters list every document
-	ids      bool   // removals have no keys
 	standard io.Writer
 
-	out      *bufio.Writer // its errors stick
-	file     *truncateOnWrite
-	line     []byte
-	clusters int
-	unnamed  int // removals of documents without a key
+	out     *bufio.Writer // its errors stick
+	file    *outputFile
+	line    []byte
+	n       int // pairs or clusters
+	unnamed int // removals of documents without a key
 }
 
-func (f *joinFlags) writer() *joinWriter {
-	return &joinWriter{name: f.output, equal: f.equal, ids: f.as == "removal-ids", standard: f.call.out}
+// writer is a joinWriter; CSV begins with the header.
+func (f *joinFlags) writer(header string) *joinWriter {
+	w := &joinWriter{form: *f.form, name: f.output, all: f.equal || f.removals(), standard: f.call.out}
+	if w.form == "csv" {
+		w.header = header
+	}
+	return w
 }
 
 func (w *joinWriter) open() error {
 	to := w.standard
 	if w.name != "-" && w.name != "" {
-		file, err := openTruncateOnWrite(w.name)
+		file, err := openOutputFile(w.name)
 		if err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
@@ -53,7 +58,7 @@ func (w *joinWriter) open() error {
 // close writes what is left, and returns what failed before as well. A file to which
 // nothing was written stays as it was then.
 func (w *joinWriter) close(failed error) error {
-	if failed == nil || w.file == nil || w.file.written {
+	if failed == nil || w.file == nil || w.file.file != nil {
 		failed = cmp.Or(failed, w.out.Flush()) // an error of the file is that of all of them
 	}
 	if w.file != nil {
@@ -69,123 +74,87 @@ func (w *joinWriter) write() error {
 	return err
 }
 
-func (w *joinWriter) pairJSON(a, b *member, distance int) error {
-	w.line = a.appendJSON(append(w.line, `{"first":`...))
-	w.line = b.appendJSON(append(w.line, `,"second":`...))
-	w.line = fmt.Appendf(w.line, ",\"distance\":%d}\n", distance)
-	return w.write()
-}
-
-func (w *joinWriter) pairCSV(a, b *member, distance int) error {
-	w.line = append(a.appendName(w.line), ',')
-	w.line = append(b.appendName(w.line), ',')
-	w.line = append(strconv.AppendInt(w.line, int64(distance), 10), '\n')
-	return w.write()
-}
-
-// pairArray writes a pair as simhash-cpp does: [smaller, larger].
-func (w *joinWriter) pairArray(a, b *member, _ int) error {
-	w.line = fmt.Appendf(w.line, "[%d, %d]\n", min(a.Fingerprint, b.Fingerprint), max(a.Fingerprint, b.Fingerprint))
-	return w.write()
-}
-
-func (w *joinWriter) clusterJSON(c *cluster) error {
-	kept, err := c.kept()
-	if err != nil {
-		return err
+func (w *joinWriter) pair(a, b *member, distance int) error {
+	w.n++
+	switch w.form {
+	case "json":
+		w.line = a.appendJSON(append(w.line, `{"first":`...))
+		w.line = b.appendJSON(append(w.line, `,"second":`...))
+		w.line = fmt.Appendf(w.line, ",\"distance\":%d}\n", distance)
+	case "csv":
+		w.line = append(a.appendName(w.line), ',')
+		w.line = append(b.appendName(w.line), ',')
+		w.line = append(strconv.AppendInt(w.line, int64(distance), 10), '\n')
+	case simhashCPP:
+		w.line = fmt.Appendf(w.line, "[%d, %d]\n", min(a.Fingerprint, b.Fingerprint), max(a.Fingerprint, b.Fingerprint))
 	}
-	if w.equal {
-		kept.Documents = 1
-	}
-	w.line = fmt.Appendf(w.line, `{"documents":%d,"kept":`, c.documents)
-	w.line = append(kept.appendJSON(w.line), `,"others":[`...)
-	separator := ""
-	for m, err := range c.each(w.equal) {
+	return w.write()
+}
+
+// cluster writes the members of a cluster one after the other.
+func (w *joinWriter) cluster(c *cluster) error {
+	w.n++
+	n := 0
+	for m, err := range c.each(w.all) {
 		if err != nil {
 			return err
 		}
-		if m.ID == kept.ID {
-			continue
+		w.member(c, n, &m)
+		if n++; n > 1 { // the first is held: it may be the only one
+			if err := w.write(); err != nil {
+				return err
+			}
 		}
-		w.line = m.appendJSON(append(w.line, separator...))
-		if err := w.write(); err != nil {
-			return err
-		}
-		separator = ","
 	}
-	w.line = append(w.line, "]}\n"...)
+	switch {
+	case w.form == "json":
+		w.line = append(w.line, "]}\n"...)
+	case w.form == simhashCPP && n > 1:
+		w.line = append(w.line, "]\n"...)
+	case w.form == simhashCPP: // copies of one number are none there
+		w.line = w.line[:0]
+	}
 	return w.write()
 }
 
-// clusterCSV writes a line for each member, or document.
-func (w *joinWriter) clusterCSV(c *cluster) error {
-	w.clusters++
-	kept, err := c.kept()
-	if err != nil {
-		return err
-	}
-	for m, err := range c.each(w.equal) {
-		if err != nil {
-			return err
+// member appends member n of a cluster to the line. The first is the one that is kept.
+func (w *joinWriter) member(c *cluster, n int, m *member) {
+	switch w.form {
+	case "json":
+		switch n {
+		case 0:
+			w.line = fmt.Appendf(w.line, `{"documents":%d,"kept":`, c.documents)
+			w.line = append(m.appendJSON(w.line), `,"others":[`...)
+			return
+		case 1:
+		default:
+			w.line = append(w.line, ',')
 		}
-		w.line = fmt.Appendf(w.line, "%d,%v,%d,", w.clusters, m.ID == kept.ID, m.ID)
+		w.line = m.appendJSON(w.line)
+	case "csv":
+		w.line = fmt.Appendf(w.line, "%d,%v,%d,", w.n, n == 0, m.ID)
 		w.line = appendCSV(w.line, corpus.QuoteKey(m.Key))
 		w.line = fmt.Appendf(w.line, ",%v,%d\n", m.Fingerprint, m.Documents)
-		if err := w.write(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removals writes a line for each document but the one that is kept.
-func (w *joinWriter) removals(c *cluster) error {
-	kept, err := c.kept()
-	if err != nil {
-		return err
-	}
-	for d, err := range c.each(true) {
-		if err != nil {
-			return err
-		}
-		if d.ID == kept.ID {
-			continue
-		}
-		if d.Key != "" && !w.ids {
-			w.line = append(w.line, corpus.QuoteKey(d.Key)...)
-		} else {
-			w.line = strconv.AppendUint(w.line, d.ID, 10)
-		}
-		if d.Key == "" && !w.ids {
-			w.unnamed++
+	case "removals", "removal-ids":
+		switch {
+		case n == 0:
+			return
+		case w.form == "removals" && m.Key != "":
+			w.line = append(w.line, corpus.QuoteKey(m.Key)...)
+		default:
+			w.line = strconv.AppendUint(w.line, m.ID, 10)
+			if w.form == "removals" {
+				w.unnamed++
+			}
 		}
 		w.line = append(w.line, '\n')
-		if err := w.write(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// clusterArray writes the numbers of a cluster as simhash-cpp does, which does not count
-// copies of one number.
-func (w *joinWriter) clusterArray(c *cluster) error {
-	if c.distinct < 2 {
-		return nil
-	}
-	before := "["
-	for m, err := range c.each(false) {
-		if err != nil {
-			return err
+	case simhashCPP:
+		before := ", "
+		if n == 0 {
+			before = "["
 		}
 		w.line = strconv.AppendUint(append(w.line, before...), uint64(m.Fingerprint), 10)
-		if err := w.write(); err != nil {
-			return err
-		}
-		before = ", "
 	}
-	w.line = append(w.line, "]\n"...)
-	return w.write()
 }
 
 // appendJSON appends a member, without the ID and the number that it does not have.

@@ -20,9 +20,9 @@ func FuzzMemberOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, documents int) {
 		m := member{ID: 7, Key: key, Fingerprint: 0xff, Documents: documents}
 		var out bytes.Buffer
-		w := &joinWriter{out: bufio.NewWriter(&out)}
+		w := &joinWriter{form: "csv", out: bufio.NewWriter(&out)}
 		c := clusterOf([]member{m})
-		if err := w.clusterCSV(c); err != nil {
+		if err := w.cluster(c); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.out.Flush(); err != nil {

@@ -13,9 +13,9 @@ import (
 
 // listReader returns a reader of lists of fingerprints.
 func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
-	switch corpus.Format(f.format) {
+	switch f.format {
 	case corpus.Detect, corpus.Fingerprints, corpus.Decimal, corpus.U64LE, corpus.JSONL:
-		return f.readerOf(inputs)
+		return f.readerOf(inputs...)
 	}
 	return nil, usagef("-format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.format, f.call.command.name)
 }

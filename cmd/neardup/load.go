@@ -29,43 +29,37 @@ type addLine struct {
 
 func runAdd(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
-	indexes := c.indexFlags().makingFlags(defaultK)
+	indexes := c.requiredIndexFlags().makingFlags(defaultK)
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer()
+	a, err := inputs.analyzer(0)
 	if err != nil {
 		return err
 	}
-	if err := indexes.required(); err != nil {
+	o, err := indexes.options(a.name)
+	if err != nil {
 		return err
 	}
 	reader, err := inputs.reader() // before the index: a missing input should not make one
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(a)
-	if err != nil {
-		return err
-	}
-	x, err := indexes.openOrMake(o)
+	x, err := indexes.openOrMake(o, func(int) error { return nil })
 	if err != nil {
 		return err
 	}
 	out := newLines(c.out)
 	err = c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error {
-		docs := documents(compared(batch))
+		inputs := compared(batch)
+		docs := documents(inputs)
 		if err := x.Add(ctx, docs...); err != nil {
 			return err
 		}
-		for _, i := range batch {
-			if line, skip := skipLine(i); skip {
-				out.write(line)
-			} else if i.skipped == "" {
-				out.write(addLine{docs[0].Key, docs[0].Fingerprint, docs[0].ID})
-				docs = docs[1:]
-			}
+		for n, i := range inputs {
+			i.line = addLine{docs[n].Key, docs[n].Fingerprint, docs[n].ID}
 		}
+		out.writeReady(batch)
 		return out.flush()
 	})
 	return errors.Join(err, x.Close())
@@ -84,7 +78,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer()
+	a, err := inputs.analyzer(0)
 	if err != nil {
 		return err
 	}
@@ -95,10 +89,10 @@ func runFingerprint(ctx context.Context, c *call) error {
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	return c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error {
 		for _, i := range batch {
-			if line, skip := skipLine(i); skip {
-				c.logf("%s: skipped: %s (%s)", line.Key, line.Reason, line.At)
-			} else if i.skipped == "" {
+			if i.compared {
 				fmt.Fprintf(out, "%s\t%s\n", i.document.Fingerprint, corpus.QuoteKey(i.document.Key))
+			} else if skip, ok := i.line.(*verdictLine); ok {
+				c.logf("%s: skipped: %s (%s)", skip.Key, skip.Reason, skip.At)
 			}
 		}
 		return out.Flush()
@@ -106,31 +100,26 @@ func runFingerprint(ctx context.Context, c *call) error {
 }
 
 var importCommand = command{
-	name:    "import",
-	args:    "-index DIR [-k 3] [-analyzer NAME] INPUT...",
-	summary: "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le) or JSON lines (.jsonl); the index must not be in use",
-	run:     runImport,
+	name:        "import",
+	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT...",
+	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le) or JSON lines (.jsonl); the index must not be in use",
+	interrupted: "nothing was stored",
+	run:         runImport,
 }
 
 func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
-	indexes := c.indexFlags().makingFlags(importK)
+	indexes := c.requiredIndexFlags().makingFlags(importK)
 	name := c.flags.String("analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
-	memory := c.memoryFlag(1024, "memory for sorting in `MiB`")
+	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
 	if err := c.parse(); err != nil {
-		return err
-	}
-	if err := memory.check(); err != nil {
-		return err
-	}
-	if err := indexes.required(); err != nil {
 		return err
 	}
 	reader, err := inputs.listReader(c.args)
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(&analyzer{name: *name})
+	o, err := indexes.options(*name)
 	if err != nil {
 		return err
 	}
@@ -164,18 +153,10 @@ var exportCommand = command{
 }
 
 func runExport(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
-	format := c.flags.String("format", "fingerprints", "`format`: fingerprints, or u64le, 8 bytes little-endian each")
+	indexes := c.requiredIndexFlags()
+	format := c.choiceFlag("format", "`format`: fingerprints, or u64le, 8 bytes little-endian each", "fingerprints", "u64le")
 	if err := c.parseFlags(); err != nil {
 		return err
-	}
-	write := writeLine
-	switch corpus.Format(*format) {
-	case corpus.Fingerprints:
-	case corpus.U64LE:
-		write = writeBytes
-	default:
-		return usagef("-format is %q, want fingerprints or u64le", *format)
 	}
 	x, err := indexes.openReadOnly("")
 	if err != nil {
@@ -184,7 +165,7 @@ func runExport(ctx context.Context, c *call) error {
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	for d, docErr := range x.Documents(ctx) {
 		if err = docErr; err == nil {
-			err = write(out, &d)
+			err = writeDocument(out, &d, *format)
 		}
 		if err != nil {
 			break
@@ -193,15 +174,14 @@ func runExport(ctx context.Context, c *call) error {
 	return errors.Join(err, out.Flush(), x.Close())
 }
 
-func writeLine(w *bufio.Writer, d *index.Document) (err error) {
-	if d.Key == "" {
+func writeDocument(w *bufio.Writer, d *index.Document, format string) (err error) {
+	switch {
+	case format == "u64le":
+		return binary.Write(w, binary.LittleEndian, uint64(d.Fingerprint))
+	case d.Key == "":
 		_, err = fmt.Fprintf(w, "%s\n", d.Fingerprint)
-	} else {
+	default:
 		_, err = fmt.Fprintf(w, "%s\t%s\n", d.Fingerprint, corpus.QuoteKey(d.Key))
 	}
 	return err
-}
-
-func writeBytes(w *bufio.Writer, d *index.Document) error {
-	return binary.Write(w, binary.LittleEndian, uint64(d.Fingerprint))
 }

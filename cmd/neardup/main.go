@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -41,11 +42,12 @@ type streams struct {
 
 // command is a subcommand; each has a file of its own.
 type command struct {
-	name    string
-	args    string // what follows the name, for the usage line
-	summary string
-	more    string // what its own help says besides; may be empty
-	run     func(ctx context.Context, c *call) error
+	name        string
+	args        string // what follows the name, for the usage line
+	summary     string
+	more        string // what its own help says besides; may be empty
+	interrupted string // what holds when a signal has ended it; by default what was printed
+	run         func(ctx context.Context, c *call) error
 }
 
 var commands = []command{
@@ -121,7 +123,11 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 		fmt.Fprintf(io.err, "neardup %s: %s\n\"neardup %s -h\" tells more\n", c.name, printable(err), c.name)
 		return exitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintf(io.err, "neardup %s: interrupted; %s\n", c.name, whenInterrupted(c.name, err))
+		holds := cmp.Or(c.interrupted, "what was printed is done")
+		if errors.Is(err, compaction.ErrDone) {
+			holds = "the work is done"
+		}
+		fmt.Fprintf(io.err, "neardup %s: interrupted; %s\n", c.name, holds)
 		return exitFailed
 	}
 	fmt.Fprintf(io.err, "neardup %s: %s\n", c.name, printable(err))
@@ -154,6 +160,7 @@ type call struct {
 	*streams
 	command command
 	flags   *flag.FlagSet
+	checks  []func() error // of the values of flags
 	raw     []string
 	args    []string // what is no flag, after parse
 	broken  error    // inputs that could be read in part only: the work on that part is done
@@ -177,7 +184,7 @@ func (c *call) help() {
 }
 
 // parse reads the flags, which may stand before, between and behind the
-// arguments; behind "--" all are arguments.
+// arguments, and checks them; behind "--" all are arguments.
 func (c *call) parse() error {
 	raw, rest := c.raw, []string(nil)
 	if i := slices.Index(raw, "--"); i >= 0 {
@@ -198,19 +205,27 @@ func (c *call) parse() error {
 		}
 	}
 	c.args = append(c.args, rest...)
+	for _, check := range c.checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // parseFlags is parse for a subcommand that takes no arguments.
 func (c *call) parseFlags() error {
-	if err := c.parse(); err != nil {
-		return err
-	}
-	if len(c.args) > 0 {
-		return usagef("%s takes no arguments, not %q", c.command.name, c.args[0])
-	}
-	return nil
+	c.check(func() error {
+		if len(c.args) > 0 {
+			return usagef("%s takes no arguments, not %q", c.command.name, c.args[0])
+		}
+		return nil
+	})
+	return c.parse()
 }
+
+// check has parse look at the values of flags.
+func (c *call) check(ok func() error) { c.checks = append(c.checks, ok) }
 
 // given reports whether a flag was set on the command line.
 func (c *call) given(name string) bool {
@@ -222,19 +237,6 @@ func (c *call) given(name string) bool {
 // logf writes a diagnostic, one line.
 func (c *call) logf(format string, args ...any) {
 	fmt.Fprintln(c.err, corpus.Escape(fmt.Sprintf(format, args...)))
-}
-
-// whenInterrupted says what holds after a subcommand that was interrupted with an error.
-func whenInterrupted(name string, err error) string {
-	switch {
-	case errors.Is(err, compaction.ErrDone):
-		return "the work is done"
-	case name == "import":
-		return "nothing was stored"
-	case name == "compact":
-		return "no document is changed; run it again to do the rest"
-	}
-	return "what was printed is done"
 }
 
 var versionCommand = command{

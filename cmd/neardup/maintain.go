@@ -17,33 +17,46 @@ import (
 )
 
 var compactCommand = command{
-	name:    "compact",
-	args:    "-index DIR [-plan auto|DESIGN] [-k K]",
-	summary: "pack the tables, give back the space of what was deleted, or change the plan; the index must not be in use",
-	run:     runCompact,
+	name:        "compact",
+	args:        "-index DIR [-plan auto|DESIGN] [-k K]",
+	summary:     "pack the tables, give back the space of what was deleted, or change the plan; the index must not be in use",
+	interrupted: "no document is changed; run it again to do the rest",
+	run:         runCompact,
 }
 
 func runCompact(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
+	indexes := c.requiredIndexFlags()
 	plan := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
-	k := c.flags.Int("k", 0, "largest Hamming `distance` under the new plan (default: as it is)")
-	memory := c.memoryFlag(1024, "memory for sorting in `MiB`")
+	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default: as it is)")
+	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
+	c.check(func() error {
+		if c.given("k") && *plan == "" {
+			return usagef("-k is fixed by the plan; change it together with -plan")
+		}
+		return nil
+	})
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	if err := indexes.required(); err != nil {
-		return err
-	}
-	if err := memory.check(); err != nil {
-		return err
-	}
-	if c.given("k") && *plan == "" {
-		return usagef("-k is fixed by the plan; change it together with -plan")
-	}
-	opts := compaction.Options{CacheBytes: indexes.cache << 20, MemoryBytes: memory.bytes()}
+	opts := compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}
 	if *plan != "" {
-		var err error
-		if opts.Plan, err = newPlan(c, indexes, *plan, *k); err != nil {
+		x, err := indexes.openReadOnly("")
+		if err != nil {
+			return err
+		}
+		stats := x.Stats()
+		if err := x.Close(); err != nil {
+			return err
+		}
+		if !c.given("k") {
+			*k = stats.MaxDistance
+		}
+		if *plan == "auto" {
+			opts.Plan, err = index.ChoosePlan(*k, int64(max(stats.Documents, 1)))
+		} else {
+			opts.Plan, err = planNamed("plan", *plan, *k)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -54,35 +67,7 @@ func runCompact(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	out := newLines(c.out)
-	out.write(report)
-	return out.flush()
-}
-
-// newPlan returns the plan that the index is to be put under.
-func newPlan(c *call, indexes *indexFlags, name string, k int) (*index.Plan, error) {
-	x, err := indexes.openReadOnly("")
-	if err != nil {
-		return nil, err
-	}
-	stats := x.Stats()
-	if err := x.Close(); err != nil {
-		return nil, err
-	}
-	if !c.given("k") {
-		k = stats.MaxDistance
-	}
-	if k < 0 || k > index.MaxDistanceLimit {
-		return nil, usagef("-k is %d, want 0 to %d", k, index.MaxDistanceLimit)
-	}
-	if name == "auto" {
-		return index.ChoosePlan(k, int64(max(stats.Documents, 1)))
-	}
-	d, err := index.DesignNamed(name)
-	if err != nil {
-		return nil, usagef("-plan: %v", err)
-	}
-	return d.Plan(k)
+	return c.printJSON(report)
 }
 
 var deleteCommand = command{
@@ -98,24 +83,18 @@ was stored anew since stays.`,
 }
 
 func runDelete(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
-	before := c.flags.String("before", "", "delete what was added before this `time`: 2026-01-31, 2026-01-31T12:00:00Z, or a duration ago such as 720h")
+	indexes := c.requiredIndexFlags()
+	var bound time.Time
+	c.flags.Func("before", "delete what was added before this `time`: 2026-01-31, 2026-01-31T12:00:00Z, or a duration ago such as 720h", func(s string) (err error) {
+		bound, err = parseTime(s, time.Now())
+		return err
+	})
 	byID := c.flags.Bool("ids", false, "delete by ID: each KEY, or line of standard input, is one; they are held in memory, 8 bytes each")
 	if err := c.parse(); err != nil {
 		return err
 	}
-	if err := indexes.required(); err != nil {
-		return err
-	}
-	if *before == "" && len(c.args) == 0 {
-		return usagef("nothing to delete: no KEY and no -before")
-	}
-	var bound time.Time
-	if *before != "" {
-		var err error
-		if bound, err = parseTime(*before, time.Now()); err != nil {
-			return err
-		}
+	if bound.IsZero() && len(c.args) == 0 {
+		return usagef("nothing to delete: give a KEY, - to read keys from standard input, or -before")
 	}
 	if slices.Contains(c.args, "-") {
 		remove, err := c.readAhead(ctx)
@@ -124,7 +103,7 @@ func runDelete(ctx context.Context, c *call) error {
 		}
 		defer remove()
 	}
-	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache << 20})
+	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache.bytes()})
 	if err != nil {
 		return err
 	}
@@ -138,11 +117,9 @@ func runDelete(ctx context.Context, c *call) error {
 	if err == nil && deleted < given {
 		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
 	}
-	out := newLines(c.out)
-	out.write(struct {
+	return errors.Join(err, c.printJSON(struct {
 		Deleted int `json:"deleted"`
-	}{expired + deleted})
-	return errors.Join(err, out.flush(), x.Close())
+	}{expired + deleted}), x.Close())
 }
 
 // readAhead reads standard input to its end, into a temporary file unless it is a file: who
@@ -210,7 +187,7 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("-before is %q, want a date, an RFC 3339 time or a duration such as 720h", s)
+	return time.Time{}, errors.New("want a date, an RFC 3339 time or a duration such as 720h")
 }
 
 // keyBatches yields the keys, some hundreds at a time; "-" stands for the lines of in.
@@ -266,7 +243,7 @@ type checkpointLine struct {
 }
 
 func runCheckpoint(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
+	indexes := c.requiredIndexFlags()
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -281,9 +258,7 @@ func runCheckpoint(ctx context.Context, c *call) error {
 	if err := errors.Join(x.Checkpoint(ctx, c.args[0]), x.Close()); err != nil {
 		return err
 	}
-	out := newLines(c.out)
-	out.write(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
-	return out.flush()
+	return c.printJSON(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
 }
 
 var repairCommand = command{
@@ -294,37 +269,28 @@ var repairCommand = command{
 }
 
 func runRepair(ctx context.Context, c *call) error {
-	indexes := c.indexFlags()
+	indexes := c.requiredIndexFlags()
 	design := c.flags.String("design", "", "`design` that the index was made with, if its own can not be read any more")
-	k := c.flags.Int("k", 3, "largest Hamming `distance` that goes with -design")
-	memory := c.memoryFlag(1024, "memory for sorting in `MiB`")
+	k := c.distanceFlag(importK, "largest Hamming `distance` that goes with -design")
+	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
 	if err := c.parse(); err != nil {
 		return err
 	}
-	if err := indexes.required(); err != nil {
-		return err
-	}
-	if len(c.args) > 1 {
+	opts := compaction.RepairOptions{Options: compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}}
+	switch len(c.args) {
+	case 0:
+	case 1:
+		opts.Dest = c.args[0]
+	default:
 		return usagef("want one folder to make the repaired index in, or none")
 	}
-	if err := memory.check(); err != nil {
-		return err
-	}
-	if c.given("k") && *design == "" {
-		return usagef("-k goes with -design")
-	}
-	opts := compaction.RepairOptions{Options: compaction.Options{CacheBytes: indexes.cache << 20, MemoryBytes: memory.bytes()}}
-	if len(c.args) == 1 {
-		opts.Dest = c.args[0]
-	}
 	if *design != "" {
-		d, err := index.DesignNamed(*design)
-		if err != nil {
-			return usagef("-design: %v", err)
+		var err error
+		if opts.Plan, err = planNamed("design", *design, *k); err != nil {
+			return err
 		}
-		if opts.Plan, err = d.Plan(*k); err != nil {
-			return usagef("-design: %v", err)
-		}
+	} else if c.given("k") {
+		return usagef("-k goes with -design")
 	}
 	told := 0
 	opts.Problem = func(p index.Problem) {
@@ -343,7 +309,5 @@ func runRepair(ctx context.Context, c *call) error {
 		return err
 	}
 	c.logf("%d documents are in %s; the damaged index is %s, and can be removed", report.Documents, report.Index, report.Kept)
-	out := newLines(c.out)
-	out.write(report)
-	return out.flush()
+	return c.printJSON(report)
 }

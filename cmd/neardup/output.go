@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -83,6 +84,28 @@ func (l *lines) flush() error {
 	return l.err
 }
 
+// writeReady writes the lines of a batch, up to the first document whose line is not known yet,
+// and returns the rest of the batch.
+func (l *lines) writeReady(batch []*input) (rest []*input) {
+	for n, i := range batch {
+		if i.compared && i.line == nil {
+			return batch[n:]
+		}
+		if i.line != nil {
+			l.write(i.line)
+			i.line = nil
+		}
+	}
+	return nil
+}
+
+// printJSON prints one object.
+func (c *call) printJSON(v any) error {
+	out := newLines(c.out)
+	out.write(v)
+	return out.flush()
+}
+
 // matchLine is a match in the output of query.
 type matchLine struct {
 	ID          uint64                  `json:"id"`
@@ -99,56 +122,51 @@ func matchLines(matches []index.Match) []matchLine {
 	return out
 }
 
-// truncateOnWrite is an output file that keeps what it has until the first write: it may be the
-// input too, which is read whole before that, and stays as it is when that fails.
-type truncateOnWrite struct {
-	file    *os.File
-	made    bool // there was none
-	written bool
+// outputFile is made, or emptied, by the first write: it may be the input too, which is read
+// whole before that, and is left as it is when that fails.
+type outputFile struct {
+	name string
+	file *os.File // nil before the first write
 }
 
-// openTruncateOnWrite opens a file, so that one which cannot be written to fails before the work.
-func openTruncateOnWrite(name string) (*truncateOnWrite, error) {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err == nil {
-		return &truncateOnWrite{file: file, made: true}, nil
+// openOutputFile fails at once where the file can not be written to.
+func openOutputFile(name string) (*outputFile, error) {
+	info, err := os.Stat(name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return &outputFile{name: name}, nil // opening a pipe would wait for its reader
 	}
-	if file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
 		return nil, err
 	}
-	return &truncateOnWrite{file: file}, nil
+	err = file.Close()
+	if missing {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return &outputFile{name: name}, err
 }
 
-func (f *truncateOnWrite) Write(p []byte) (int, error) {
-	if err := f.empty(); err != nil {
-		return 0, err
+func (f *outputFile) Write(p []byte) (n int, err error) {
+	if f.file == nil {
+		if f.file, err = os.Create(f.name); err != nil {
+			return 0, err
+		}
 	}
 	return f.file.Write(p)
 }
 
-// empty drops what was there; a pipe or a device has nothing to drop.
-func (f *truncateOnWrite) empty() error {
-	if f.written {
-		return nil
-	}
-	f.written = true
-	if info, err := f.file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return err
-	}
-	return f.file.Truncate(0)
-}
-
-// close ends the file, which is empty if nothing was written and nothing went wrong. It is
-// gone if it was made for nothing.
-func (f *truncateOnWrite) close(failed error) error {
-	if failed != nil {
-		err := f.file.Close()
-		if f.made && !f.written {
-			err = errors.Join(err, os.Remove(f.file.Name()))
+// close ends the file, which is empty if nothing was written and nothing went wrong.
+func (f *outputFile) close(failed error) error {
+	if f.file == nil {
+		if failed != nil {
+			return nil
 		}
-		return err
+		if _, err := f.Write(nil); err != nil {
+			return err
+		}
 	}
-	return errors.Join(f.empty(), f.file.Close())
+	return f.file.Close()
 }
 
 // progressBar shows how far the work is, stage by stage, on a terminal. A nil one does nothing.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
@@ -20,16 +21,35 @@ import (
 type input struct {
 	raw      *corpus.RawRecord
 	record   corpus.Record
-	skipped  string         // why it is not compared; "": it is
+	compared bool           // false: it is skipped, and line says why if it is a document
 	document index.Document // what is compared and stored
 	err      error
 	done     chan struct{} // closed once all this is set
 
-	reference *referenceLine // the match of dedup -against, if there is one
-	verdict   *index.Verdict // of dedup
-	answered  bool           // by query, with matches
-	matches   []matchLine
+	verdict string         // of dedup, and on what is skipped
+	of      *referenceLine // the match of dedup -against, if there is one
+	line    any            // what is printed; nil: nothing, or it is not known yet
 }
+
+// verdictLine is what is printed of a document by dedup, and by all of one that is skipped.
+type verdictLine struct {
+	Key         string                   `json:"key"`
+	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
+	Verdict     string                   `json:"verdict"`
+	Of          *referenceLine           `json:"of,omitempty"`
+	Reason      string                   `json:"reason,omitempty"`
+	At          string                   `json:"at,omitempty"` // of what is skipped: file, record, byte
+}
+
+// referenceLine is the nearest document that a duplicate is near to.
+type referenceLine struct {
+	Key      string `json:"key"`
+	Distance int    `json:"distance"`
+	Index    string `json:"index,omitempty"` // folder of the reference that has it
+}
+
+// skipped is the verdict on a document that could not be compared.
+const skipped = "skipped"
 
 const noText = "no text"
 
@@ -48,30 +68,29 @@ func (i *input) analyze(a *analyzer) {
 	}
 	i.record = i.raw.Parse()
 	i.raw = nil
-	if i.record.Skip != nil {
-		i.skipped = i.record.Skip.String()
+	if skip := i.record.Skip; skip != nil {
+		if skip.Document { // other records, such as requests of an archive, are counted only
+			i.skip(skip.String())
+		}
 		return
 	}
 	s := a.signature(&i.record)
-	if s.Tokens == 0 {
-		i.skipped = noText
+	if s.Tokens == 0 && i.record.Kind != corpus.Fingerprint {
+		i.skip(noText)
 		return
 	}
-	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Scope: a.scopeOf(&i.record)}
-	if i.record.Kind != corpus.Fingerprint {
-		i.document.Tokens = s.Tokens
-	}
+	i.compared = true
+	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens, Scope: a.scopeOf(&i.record)}
+}
+
+func (i *input) skip(reason string) {
+	i.verdict = skipped
+	i.line = &verdictLine{Key: i.key(), Verdict: skipped, Reason: reason, At: position(&i.record)}
 }
 
 // compared returns the inputs of a batch that are documents to be compared.
 func compared(batch []*input) []*input {
-	var all []*input
-	for _, i := range batch {
-		if i.skipped == "" {
-			all = append(all, i)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(batch), func(i *input) bool { return !i.compared })
 }
 
 // documents returns those of inputs.
@@ -81,23 +100,6 @@ func documents(inputs []*input) []index.Document {
 		docs[n] = i.document
 	}
 	return docs
-}
-
-// byScope groups inputs by the scope of their documents.
-func byScope(inputs []*input) map[string][]*input {
-	scopes := make(map[string][]*input)
-	for _, i := range inputs {
-		scopes[i.document.Scope] = append(scopes[i.document.Scope], i)
-	}
-	return scopes
-}
-
-func fingerprintsOf(inputs []*input) []fingerprint.Fingerprint {
-	fps := make([]fingerprint.Fingerprint, len(inputs))
-	for n, i := range inputs {
-		fps[n] = i.document.Fingerprint
-	}
-	return fps
 }
 
 // maxBatch is the number of records that go to the index together.

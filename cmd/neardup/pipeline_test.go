@@ -21,7 +21,7 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 	if err := c.parse(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := flags.analyzer()
+	a, err := flags.analyzer(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ var planCommand = command{
 
 func runPlan(_ context.Context, c *call) error {
 	n := c.flags.Float64("n", 1e6, "`number` of documents")
-	k := c.flags.Int("k", 3, "largest Hamming `distance`")
-	tables := c.flags.Int("tables", 0, "largest `number` of tables (default 32)")
+	k := c.distanceFlag(importK, "largest Hamming `distance`")
+	tables := c.intFlag("tables", 0, 1, math.MaxInt, "largest `number` of tables (default 32)")
 	disk := c.flags.Float64("disk", 0, "most `GB` on disk, compacted, without the documents' records (default no limit)")
 	ram := c.flags.Float64("ram", 0, "`GB` of memory: what does not fit is read from disk (default no limit)")
 	scale := c.scaleFlags()
@@ -31,14 +31,8 @@ func runPlan(_ context.Context, c *call) error {
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	if *k < 0 || *k > index.MaxDistanceLimit {
-		return usagef("-k is %d, want 0 to %d", *k, index.MaxDistanceLimit)
-	}
 	if !(*n >= 1) || *n > 1e15 || math.IsNaN(*threshold) {
 		return usagef("-n is %g, want 1 to 1e15", *n)
-	}
-	if *tables < 0 {
-		return usagef("-tables is %d, want 1 or more", *tables)
 	}
 	limits := index.Limits{Tables: *tables}
 	var err error

@@ -35,61 +35,71 @@ type queryLine struct {
 func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
-	scanned := c.flags.String("scan", "", "`file` of fingerprints, to read once and compare with all inputs at once; or folder of an index, whose tables are then read in order")
-	scanFormat := c.flags.String("scan-format", "", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)")
-	k := c.flags.Int("k", -1, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
+	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, reading it from beginning to end; or folder of an index, whose tables are then read in order")
+	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)",
+		"", "fingerprints", "decimal", "u64le", "jsonl")
+	k := c.intFlag("k", 0, 0, math.MaxInt, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	match := c.matchFlags()
-	limit := c.flags.Int("limit", 0, "print the `N` nearest matches at most (0: all)")
-	verbose := c.flags.Bool("v", false, "say how many queries at once are answered, on standard error")
+	limit := c.intFlag("limit", 0, 0, math.MaxInt, "print the `N` nearest matches at most (default 0: all)")
+	verbose := c.flags.Bool("v", false, "say on standard error how the queries are answered and how long that takes")
+	c.check(func() error {
+		switch {
+		case *scanned != "" && indexes.dir != "":
+			return usagef("-scan takes the place of -index: give one of them")
+		case *scanned == "":
+			return indexes.required()
+		}
+		return nil
+	})
 	if err := c.parse(); err != nil {
 		return err
 	}
-	if c.given("k") && *k < 0 || *limit < 0 {
-		return usagef("-k and -limit can not be negative")
-	}
-	if err := match.check(); err != nil {
-		return err
-	}
-	a, err := inputs.analyzer()
+	a, err := inputs.analyzer(0)
 	if err != nil {
 		return err
-	}
-	if *scanned != "" && indexes.dir != "" {
-		return usagef("-scan takes the place of -index: one of them")
-	}
-	if *scanned == "" {
-		if err := indexes.required(); err != nil {
-			return err
-		}
 	}
 	reader, err := inputs.reader()
 	if err != nil {
 		return err
 	}
-	method := index.BatchMethod("")
-	if *scanned != "" {
-		if !isFolder(*scanned) {
-			s := &scanning{call: c, inputs: inputs, lines: newLines(c.out), k: max(*k, 0), limit: *limit, verbose: *verbose}
-			if *k < 0 {
-				s.k = importK
-			}
-			return s.run(ctx, reader, a, *scanned, *scanFormat)
+	opts := []index.QueryOption{index.Limit(*limit)}
+	most, maxWait := queryBatch, queryMaxWait
+	switch {
+	case isFolder(*scanned):
+		indexes.dir = *scanned
+		opts = append(opts, index.By(index.QuerySorted))
+	case *scanned != "":
+		s := &scanning{call: c, file: *scanned, format: corpus.Format(*scanFormat), lines: newLines(c.out), k: *k, limit: *limit, verbose: *verbose}
+		if !c.given("k") {
+			s.k = importK
 		}
-		indexes.dir, method = *scanned, index.QuerySorted
+		return s.run(ctx, reader, a)
+	case slices.Contains(c.args, "-"):
+		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
+	}
+	if c.given("k") {
+		opts = append(opts, index.MaxDistance(*k))
 	}
 	x, err := indexes.openReadOnly(a.name)
 	if err != nil {
 		return err
 	}
-	if *k < 0 {
-		*k = x.Plan().MaxDistance
-	}
-	q := &querying{call: c, index: x, lines: newLines(c.out), match: match, k: *k, limit: *limit, method: method, verbose: *verbose}
-	most, maxWait := queryBatch, queryMaxWait
-	if slices.Contains(c.args, "-") && method == "" {
-		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
-	}
-	err = c.forEachBatch(ctx, reader, a, most, maxWait, func(batch []*input) error { return q.answer(ctx, batch) })
+	out := newLines(c.out)
+	err = c.forEachBatch(ctx, reader, a, most, maxWait, func(batch []*input) error {
+		inputs := compared(batch)
+		if *verbose {
+			plan, err := x.PlanBatch(ctx, len(inputs), opts...)
+			if err != nil {
+				return err
+			}
+			c.logf("%v", plan)
+		}
+		rest := out.writeReady(batch)
+		err := match.query(ctx, x, inputs, func(i *input, matches []index.Match) {
+			rest = out.answer(rest, i, matchLines(matches))
+		}, opts...)
+		return errors.Join(err, out.flush())
+	})
 	return errors.Join(err, x.Close())
 }
 
@@ -104,158 +114,83 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-type querying struct {
-	call     *call
-	index    *index.Index
-	lines    *lines
-	match    *matchFlags
-	k, limit int
-	method   index.BatchMethod // "": by cost
-	verbose  bool
-}
-
-// answer queries the documents of a batch, those of one scope together.
-func (q *querying) answer(ctx context.Context, batch []*input) error {
-	out := newAnswers(q.lines, batch)
-	for scope, inputs := range byScope(compared(batch)) {
-		opts := append(q.match.options(inputs), index.MaxDistance(q.k), index.Limit(q.limit), index.InScope(scope), index.By(q.method))
-		if err := q.explain(ctx, len(inputs), opts); err != nil {
-			return err
-		}
-		for a, err := range q.index.QueryBatch(ctx, fingerprintsOf(inputs), opts...) {
-			if err != nil {
-				return err
-			}
-			out.add(inputs[a.Query], matchLines(a.Matches))
-		}
-	}
-	return q.lines.flush()
-}
-
-// explain says how a batch is answered, if that is asked for.
-func (q *querying) explain(ctx context.Context, queries int, opts []index.QueryOption) error {
-	if !q.verbose {
-		return nil
-	}
-	plan, err := q.index.PlanBatch(ctx, queries, opts...)
-	if err == nil {
-		q.call.logf("%v", plan)
-	}
-	return err
-}
-
-// answers writes the lines of a batch in its order, each as soon as those before it are there.
-type answers struct {
-	lines *lines
-	batch []*input // that have no line yet
-}
-
-func newAnswers(lines *lines, batch []*input) *answers {
-	a := &answers{lines, batch}
-	a.write()
-	return a
-}
-
-// add takes the answer to a query.
-func (a *answers) add(i *input, matches []matchLine) {
-	i.answered, i.matches = true, matches
-	a.write()
-}
-
-func (a *answers) write() {
-	for ; len(a.batch) > 0; a.batch = a.batch[1:] {
-		i := a.batch[0]
-		switch line, skip := skipLine(i); {
-		case skip:
-			a.lines.write(line)
-		case i.answered:
-			a.lines.write(queryLine{i.document.Key, i.document.Fingerprint, i.matches})
-			i.matches = nil
-		case i.skipped == "":
-			return
-		}
-	}
+// answer gives an input its line, writes what is ready of a batch, and returns the rest.
+func (l *lines) answer(batch []*input, i *input, matches []matchLine) (rest []*input) {
+	i.line = queryLine{i.document.Key, i.document.Fingerprint, matches}
+	return l.writeReady(batch)
 }
 
 // scanning compares all inputs with a file of fingerprints, which it reads once for
 // each window of inputs.
 type scanning struct {
 	call     *call
-	inputs   *inputFlags
+	file     string
+	format   corpus.Format // Detect: by name
 	lines    *lines
 	k, limit int
 	verbose  bool
 	log      *skipLog
 }
 
-// listFile is the file that is scanned.
-type listFile struct {
-	name   string
-	format corpus.Format // Detect: by name
-}
-
 // scanWindow is how many queries are in memory at once.
 const scanWindow = 1 << 20
 
-func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer, file, format string) error {
-	f, err := corpus.ParseFormat(format)
+func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer) error {
+	for _, name := range []string{"scope", "max-shingle-distance", "max-length-ratio"} {
+		if s.call.given(name) {
+			return usagef("-%s is for an index: a file of fingerprints has no scopes, second fingerprints or lengths", name)
+		}
+	}
 	switch {
-	case err != nil:
-		return usagef("-scan-format: %v", err)
-	case f != corpus.Detect && f != corpus.Fingerprints && f != corpus.Decimal && f != corpus.U64LE && f != corpus.JSONL:
-		return usagef("-scan-format is %q, want fingerprints, decimal, u64le or jsonl", format)
-	case s.inputs.scope != "none":
-		return usagef("-scope is for an index: a file of fingerprints has no scopes")
-	case s.call.given("max-shingle-distance"):
-		return usagef("-max-shingle-distance is for an index: a file of fingerprints has no second ones")
-	case s.call.given("max-length-ratio"):
-		return usagef("-max-length-ratio is for an index: a file of fingerprints has no lengths")
 	case s.k > scan.MaxDistance:
 		return usagef("-k is %d, want 0 to %d", s.k, scan.MaxDistance)
-	case file == "-" && slices.Contains(s.call.args, "-"):
+	case s.file == "-" && slices.Contains(s.call.args, "-"):
 		return usagef("standard input can not be both the queries and the file to scan")
 	}
-	if _, err := os.Stat(file); err != nil && file != "-" {
+	if _, err := os.Stat(s.file); err != nil && s.file != "-" {
 		return fmt.Errorf("-scan: %w", err)
 	}
 	s.log = &skipLog{call: s.call}
-	list := &listFile{name: file, format: f}
 	scanned := false
 	return s.call.forEachBatch(ctx, reader, a, scanWindow, math.MaxInt64, func(batch []*input) error {
-		if len(batch) > 0 && scanned && file == "-" {
+		if len(batch) > 0 && scanned && s.file == "-" {
 			return fmt.Errorf("standard input can be scanned once only, for %d queries at most", scanWindow)
 		}
 		scanned = true
-		return s.answer(ctx, batch, list)
+		return errors.Join(s.answer(ctx, batch), s.lines.flush())
 	})
 }
 
-// answer scans the list for a batch and prints the answers.
-func (s *scanning) answer(ctx context.Context, batch []*input, l *listFile) error {
-	inputs, out := compared(batch), newAnswers(s.lines, batch)
+// answer scans the file for a batch and writes the answers.
+func (s *scanning) answer(ctx context.Context, batch []*input) error {
+	inputs, rest := compared(batch), s.lines.writeReady(batch)
 	if len(inputs) == 0 {
-		return s.lines.flush()
+		return nil
+	}
+	fps := make([]fingerprint.Fingerprint, len(inputs))
+	for n, i := range inputs {
+		fps[n] = i.document.Fingerprint
 	}
 	begun := time.Now()
-	queries, err := scan.New(fingerprintsOf(inputs), s.k, scan.Options{Collection: l.expected()})
+	queries, err := scan.New(fps, s.k, scan.Options{Collection: s.expected()})
 	if err != nil {
 		return err
 	}
 	prepared := time.Since(begun)
 	found := newFoundList()
-	read, err := s.scan(ctx, l, func(chunk *corpus.Chunk) error { return found.scan(ctx, queries, chunk) })
+	read, err := s.scan(ctx, func(chunk *corpus.Chunk) error { return found.scan(ctx, queries, chunk) })
 	if s.verbose && err == nil {
 		s.call.logf("%v: prepared in %.2f s, %d fingerprints scanned in %.2f s", queries, prepared.Seconds(), read, (time.Since(begun) - prepared).Seconds())
 	}
 	if err == nil {
-		err = found.each(ctx, len(inputs), s.limit, func(query int, matches []matchLine) { out.add(inputs[query], matches) })
+		err = found.each(ctx, len(inputs), s.limit, func(query int, matches []matchLine) { rest = s.lines.answer(rest, inputs[query], matches) })
 	}
-	return errors.Join(err, found.close(), s.lines.flush())
+	return errors.Join(err, found.close())
 }
 
-// scan reads the list once, and calls do with all chunks of it, from several goroutines.
-func (s *scanning) scan(ctx context.Context, l *listFile, do func(*corpus.Chunk) error) (read int64, err error) {
-	reader, err := corpus.New([]string{l.name}, corpus.Options{Format: l.format, Stdin: readUntilDone(ctx, s.call.in)})
+// scan reads the file once, and calls do with all chunks of it, from several goroutines.
+func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read int64, err error) {
+	reader, err := corpus.New([]string{s.file}, corpus.Options{Format: s.format, Stdin: readUntilDone(ctx, s.call.in)})
 	if err != nil {
 		return 0, fmt.Errorf("-scan: %w", err)
 	}
@@ -267,13 +202,13 @@ func (s *scanning) scan(ctx context.Context, l *listFile, do func(*corpus.Chunk)
 	return reader.Totals()[0].Documents, err
 }
 
-// expected returns about how many fingerprints a list has, 0 if that is not known.
-func (l *listFile) expected() int64 {
-	info, err := os.Stat(l.name)
+// expected returns about how many fingerprints the file has, 0 if that is not known.
+func (s *scanning) expected() int64 {
+	info, err := os.Stat(s.file)
 	switch {
 	case err != nil || !info.Mode().IsRegular():
 		return 0
-	case l.format == corpus.U64LE, l.format == corpus.Detect && areWords([]string{l.name}):
+	case s.format == corpus.U64LE, s.format == corpus.Detect && areWords([]string{s.file}):
 		return info.Size() / 8
 	}
 	return info.Size() / 17
