@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -19,7 +19,7 @@ type builder struct {
 	ctx    context.Context
 	s      *store.Store
 	r      *store.Replacement
-	plan   *index.Plan
+	plan   *plan.Plan
 	opts   *Options
 	report *Report
 
@@ -34,7 +34,7 @@ type builder struct {
 // added is a stored fingerprint and the ID of a document that is added with it.
 type added = [2]uint64
 
-func newBuilder(ctx context.Context, s *store.Store, plan *index.Plan, opts *Options, report *Report) (*builder, error) {
+func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Options, report *Report) (*builder, error) {
 	r, err := s.NewReplacement(len(plan.Tables))
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (b *builder) add(id uint64, record store.Record) error {
 }
 
 // replan changes the plan before anything is written.
-func (b *builder) replan(plan *index.Plan) {
+func (b *builder) replan(plan *plan.Plan) {
 	b.plan = plan
 	b.r.SetTables(len(plan.Tables))
 	b.report.Tables = make([]TableReport, len(plan.Tables))

@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -79,7 +80,7 @@ func usedIndex(t *testing.T, rng *rand.Rand) *vfs.MemFS {
 // look at their context, or at some of them.
 func TestCancelledWorkChangesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 3))
-	plan, err := index.Design3.Plan(6)
+	plan, err := plan.Named("3", 6)
 	if err != nil {
 		t.Fatal(err)
 	}

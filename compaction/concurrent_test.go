@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -334,7 +335,7 @@ func TestQueriesWhileOthersWriteToAPackedIndex(t *testing.T) {
 			if raceEnabled && testing.Short() {
 				c.fill = min(c.fill, 4000) // filters that grow are raced for in package index
 			}
-			plan, err := index.ParsePlan(c.plan)
+			plan, err := plan.Parse(c.plan)
 			if err != nil {
 				t.Fatal(err)
 			}

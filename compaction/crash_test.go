@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -90,12 +91,12 @@ func tasks(t *testing.T, r *rand.Rand) map[*vfs.MemFS]task {
 
 	fsys, used = fresh()
 	replanned := used.packed("after")
-	plan, err := index.Design3.Plan(5)
+	design3, err := plan.Named("3", 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replanned.plan = plan.String()
-	all[fsys] = task{"compact under another plan", []state{used}, replanned, run(compaction.Options{Plan: plan})}
+	replanned.plan = design3.String()
+	all[fsys] = task{"compact under another plan", []state{used}, replanned, run(compaction.Options{Plan: design3})}
 
 	fsys, used = fresh()
 	killed, history := makeKilled(t, fsys, used, r)
@@ -118,10 +119,11 @@ func tasks(t *testing.T, r *rand.Rand) map[*vfs.MemFS]task {
 	none := state{name: "no index", none: true}
 	empty := state{name: "an empty index", docs: make(map[uint64]index.Document), next: 1}
 	after := empty.loaded(docs)
-	if plan, err = index.ChoosePlan(3, int64(len(docs))); err != nil {
+	chosen, err := plan.Choose(3, int64(len(docs)), plan.Limits{}, plan.Costs{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	after.plan = plan.String()
+	after.plan = chosen.Plan.String()
 	all[vfs.NewCrashableMem()] = task{"load into a new index", []state{none, empty}, after, loading(docs, compaction.LoadOptions{})}
 	return all
 }
@@ -379,7 +381,7 @@ func goOn(fsys *vfs.MemFS, found *state, task *task, r *rand.Rand) error {
 // has: two for each of its tables, one for the filters and four for what is beside
 // them.
 func checkNothingLeft(fsys vfs.FS, s *state) error {
-	plan, err := index.ParsePlan(s.plan)
+	plan, err := plan.Parse(s.plan)
 	if err != nil {
 		return err
 	}

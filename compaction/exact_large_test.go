@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
@@ -105,13 +106,13 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 		m = append(m, 0x5555555500000000+i)
 	}
 	rng.Shuffle(len(m), func(i, j int) { m[i], m[j] = m[j], m[i] })
-	plan, err := index.Design2.Plan(3)
+	p, err := plan.Named("2", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	packed := m[:len(m)*9/10]
 	if _, err := compaction.Load(ctx, "ix", packed.all(), compaction.LoadOptions{
-		Index: index.Options{FS: fsys, Plan: plan}, MemoryBytes: 8 << 20,
+		Index: index.Options{FS: fsys, Plan: p}, MemoryBytes: 8 << 20,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,10 +141,10 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.check(t, index.Options{FS: fsys}, queries)
-	if plan, err = index.Design4.Plan(4); err != nil {
+	if p, err = plan.Named("4", 4); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, Plan: plan, MemoryBytes: 8 << 20}); err != nil {
+	if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, Plan: p, MemoryBytes: 8 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	m.check(t, index.Options{FS: fsys}, queries)

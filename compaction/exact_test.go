@@ -11,6 +11,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -21,7 +22,7 @@ type exactness struct {
 	t     *testing.T
 	rng   *rand.Rand
 	fs    vfs.FS
-	plan  *index.Plan
+	plan  *plan.Plan
 	m     *reference
 	n     int // documents that come at a time
 	keys  int
@@ -134,7 +135,7 @@ func (e *exactness) load(docs []index.Document) {
 }
 
 // run compacts the index, under another plan if there is one.
-func (e *exactness) run(plan *index.Plan) {
+func (e *exactness) run(plan *plan.Plan) {
 	e.t.Helper()
 	_, err := compaction.Run(context.Background(), "ix", compaction.Options{
 		FS: e.fs, Plan: plan, MemoryBytes: 1, FilterBytes: filterBytes[(e.turn+1)%len(filterBytes)],
@@ -171,7 +172,7 @@ func (e *exactness) deleteSome(x *index.Index, before time.Time) {
 }
 
 // all goes through all states.
-func (e *exactness) all(next *index.Plan) {
+func (e *exactness) all(next *plan.Plan) {
 	first := e.draw()
 	e.session("made", func(*index.Index) {})
 	e.wait()
@@ -213,10 +214,10 @@ func (e *exactness) all(next *index.Plan) {
 }
 
 // plansToCheck are those of all designs, for k up to 10, with up to so many tables.
-func plansToCheck(t *testing.T, tables int) (plans []*index.Plan) {
+func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 	for k := range 11 {
-		for _, d := range index.DesignsFor(k) {
-			p, err := d.Plan(k)
+		for _, d := range plan.Designs(k) {
+			p, err := plan.Named(d, k)
 			if err != nil {
 				t.Fatal(err)
 			}

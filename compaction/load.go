@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -51,7 +52,7 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 		FS:          opts.Index.FS,
 		Logger:      opts.Index.Logger,
 	}
-	err = work(dir, &o, &report, func(s *store.Store, plan *index.Plan) (err error) {
+	err = work(dir, &o, &report, func(s *store.Store, plan *plan.Plan) (err error) {
 		b, err := newBuilder(ctx, s, plan, &o, &report)
 		if err != nil {
 			return err
@@ -125,11 +126,11 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil
 	}
-	unasked, err := index.ChoosePlanWithin(b.plan.MaxDistance, defaultDocuments, opts.Limits, index.Costs{})
+	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments, opts.Limits, plan.Costs{})
 	if err != nil || unasked.Plan.String() != b.plan.String() {
 		return err
 	}
-	c, err := index.ChoosePlanWithin(b.plan.MaxDistance, int64(b.report.Loaded), opts.Limits, index.Costs{})
+	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded), opts.Limits, plan.Costs{})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -39,7 +40,7 @@ type variant struct {
 	r     *rand.Rand
 	name  string
 	fs    vfs.FS
-	plan  *index.Plan
+	plan  *plan.Plan
 	s     *script
 	x     *index.Index
 	opts  index.Options
@@ -152,7 +153,7 @@ func (v *variant) anyTime() {
 	}
 }
 
-func (v *variant) compact(plan *index.Plan) error {
+func (v *variant) compact(plan *plan.Plan) error {
 	_, err := compaction.Run(context.Background(), "ix", compaction.Options{
 		FS: v.fs, Plan: plan, MemoryBytes: []int64{0, 1}[v.r.IntN(2)],
 		FilterBytes: []int64{0, -1, 1, 1 << 12}[v.r.IntN(4)], CacheBytes: []int64{0, 1}[v.r.IntN(2)],
@@ -271,10 +272,10 @@ func (v *variant) run() []string {
 }
 
 // quickPlans are those of all designs for k that do not take long without filters.
-func quickPlans(t *testing.T, k int) (plans []*index.Plan) {
+func quickPlans(t *testing.T, k int) (plans []*plan.Plan) {
 	t.Helper()
-	for _, d := range index.DesignsFor(k) {
-		p, err := d.Plan(k)
+	for _, d := range plan.Designs(k) {
+		p, err := plan.Named(d, k)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 	"pgregory.net/rapid"
 )
@@ -52,15 +53,15 @@ var modelPlans = []string{
 	"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
 }
 
-func drawPlan(t *rapid.T) *index.Plan {
-	plan, err := index.ParsePlan(rapid.SampledFrom(modelPlans).Draw(t, "plan"))
+func drawPlan(t *rapid.T) *plan.Plan {
+	p, err := plan.Parse(rapid.SampledFrom(modelPlans).Draw(t, "plan"))
 	if rapid.Bool().Draw(t, "a design") {
-		plan, err = rapid.SampledFrom(index.Designs()).Draw(t, "design").Plan(rapid.IntRange(0, 4).Draw(t, "k"))
+		p, err = plan.Named(rapid.SampledFrom([]string{"2", "3", "4", "10", "16", "20"}).Draw(t, "design"), rapid.IntRange(0, 4).Draw(t, "k"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan
+	return p
 }
 
 var modelKeys = append([]string{"a", "b", "c", "d", "e", "f"}, collidingKeys...)
@@ -202,7 +203,7 @@ func (h *history) run(t *rapid.T) { h.compact(t, nil) }
 
 func (h *history) replan(t *rapid.T) { h.compact(t, drawPlan(t)) }
 
-func (h *history) compact(t *rapid.T, plan *index.Plan) {
+func (h *history) compact(t *rapid.T, plan *plan.Plan) {
 	h.close(t)
 	var told atomic.Int64
 	report, err := compaction.Run(t.Context(), "ix", compaction.Options{

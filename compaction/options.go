@@ -4,7 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -12,7 +12,7 @@ import (
 // Options of Run. The zero value is ready to use.
 type Options struct {
 	// Plan rewrites the index under another plan, of any MaxDistance. nil: its own.
-	Plan *index.Plan
+	Plan *plan.Plan
 
 	// MemoryBytes bounds the memory for sorting; what does not fit goes to temporary
 	// files in the index. 0: 1 GiB.

@@ -12,13 +12,14 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
 // batchIndex opens an index with packed and live documents, some of them with keys,
 // Shingles and a scope, and some deleted.
-func batchIndex(t *testing.T, rng *rand.Rand, plan *index.Plan, n int, opts index.Options) (*index.Index, []uint64) {
+func batchIndex(t *testing.T, rng *rand.Rand, plan *plan.Plan, n int, opts index.Options) (*index.Index, []uint64) {
 	t.Helper()
 	ctx := context.Background()
 	opts.FS, opts.Plan, opts.Durability = vfs.NewMem(), plan, index.NoSync
@@ -122,7 +123,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 	}
 	for i, text := range plans {
 		t.Run(text, func(t *testing.T) {
-			plan, err := index.ParsePlan(text)
+			plan, err := plan.Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,9 +186,9 @@ func TestQueryBatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func mustPlan(t *testing.T, text string) *index.Plan {
+func mustPlan(t *testing.T, text string) *plan.Plan {
 	t.Helper()
-	p, err := index.ParsePlan(text)
+	p, err := plan.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

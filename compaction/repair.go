@@ -11,6 +11,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -222,16 +223,16 @@ func (r *repair) rebuild(ctx context.Context) (err error) {
 }
 
 // plan returns the plan of the damaged index, or the one that was given for it.
-func (r *repair) plan(meta store.Meta) (*index.Plan, error) {
+func (r *repair) plan(meta store.Meta) (*plan.Plan, error) {
 	if meta.Header != nil {
-		if plan, err := index.ParsePlan(meta.Header.Plan); err == nil {
-			return plan, nil
+		if p, err := plan.Parse(meta.Header.Plan); err == nil {
+			return p, nil
 		}
 	}
 	if r.opts.Plan == nil {
 		return nil, fmt.Errorf("%w: its plan cannot be read; say with which it was made", ErrNotRepaired)
 	}
-	return index.NewPlan(r.opts.Plan.MaxDistance, r.opts.Plan.Tables...)
+	return plan.New(r.opts.Plan.MaxDistance, r.opts.Plan.Tables...)
 }
 
 // rebuilding adds what was salvaged to a new index.

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -25,7 +26,7 @@ func (f *flipped) repaired(t *testing.T, fsys vfs.FS) (compaction.RepairReport, 
 	opts := compaction.RepairOptions{Options: compaction.Options{FS: fsys, FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
 	report, err := compaction.Repair(context.Background(), "ix", opts)
 	if errors.Is(err, compaction.ErrNotRepaired) && strings.Contains(err.Error(), "plan cannot be read") {
-		if opts.Plan, err = index.ParsePlan(f.plan); err != nil {
+		if opts.Plan, err = plan.Parse(f.plan); err != nil {
 			t.Fatal(err)
 		}
 		report, err = compaction.Repair(context.Background(), "ix", opts)

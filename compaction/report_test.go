@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -103,7 +104,7 @@ func TestReportsAreTrue(t *testing.T) {
 	check("nothing to load", 0, 5000, load(nil))
 	add(1000)
 	before = check("compaction", diskBytes(t, fsys), 6000, run)
-	plan, err := index.Design2.Plan(5)
+	plan, err := plan.Named("2", 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,37 +120,37 @@ func TestReportsAreTrue(t *testing.T) {
 // one that was asked for stays.
 func TestLoadChoosesThePlan(t *testing.T) {
 	ctx := context.Background()
-	design4, err := index.Design4.Plan(3)
+	design4, err := plan.Named("4", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	design3, err := index.Design3.Plan(3)
+	design3, err := plan.Named("3", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen := func(k int, n int64, limits index.Limits) string {
-		c, err := index.ChoosePlanWithin(k, n, limits, index.Costs{})
+	chosen := func(k int, n int64, limits plan.Limits) string {
+		c, err := plan.Choose(k, n, limits, plan.Costs{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Plan.String()
 	}
-	one := index.Limits{Tables: 1}
+	one := plan.Limits{Tables: 1}
 	for _, c := range []struct {
 		name string
 		made *index.Options // before
 		load index.Options
 		want string
 	}{
-		{"new", nil, index.Options{}, chosen(3, 1000, index.Limits{})},
-		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000, index.Limits{})},
+		{"new", nil, index.Options{}, chosen(3, 1000, plan.Limits{})},
+		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000, plan.Limits{})},
 		{"new, within limits", nil, index.Options{Limits: one}, chosen(3, 1000, one)},
-		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10, index.Limits{})},
+		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10, plan.Limits{})},
 		{"new, with a plan", nil, index.Options{Plan: design4}, design4.String()},
-		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000, index.Limits{})},
+		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000, plan.Limits{})},
 		{"made with design 4", &index.Options{Plan: design4}, index.Options{}, design4.String()},
 		{"made with design 3", &index.Options{Plan: design3}, index.Options{}, design3.String()},
-		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11, index.Limits{})},
+		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11, plan.Limits{})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := vfs.NewMem()

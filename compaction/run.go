@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -42,7 +43,7 @@ func afterwards(err error) error {
 // packed or as they were, and Run does the rest when it is called again.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
-	err = work(dir, &opts, &report, func(s *store.Store, plan *index.Plan) error {
+	err = work(dir, &opts, &report, func(s *store.Store, plan *plan.Plan) error {
 		live, err := s.HasLive()
 		if err != nil {
 			return err
@@ -67,7 +68,7 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 
 // work opens the closed index in dir, calls do, and completes the report. Once do has
 // succeeded, any error is ErrDone.
-func work(dir string, opts *Options, report *Report, do func(*store.Store, *index.Plan) error) (err error) {
+func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error) (err error) {
 	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
 		return err
 	}
@@ -117,13 +118,13 @@ func openStore(dir string, opts *Options) (*store.Store, error) {
 }
 
 // planOf returns the plan that the index is to have.
-func planOf(s *store.Store, opts *Options) (*index.Plan, error) {
-	plan, err := index.ParsePlan(s.Header().Plan)
+func planOf(s *store.Store, opts *Options) (*plan.Plan, error) {
+	recorded, err := plan.Parse(s.Header().Plan)
 	if err != nil {
 		return nil, fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
 	}
 	if opts.Plan == nil {
-		return plan, nil
+		return recorded, nil
 	}
-	return index.NewPlan(opts.Plan.MaxDistance, opts.Plan.Tables...)
+	return plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -206,7 +207,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	plan, err := index.ParsePlan(s.Header().Plan)
+	plan, err := plan.Parse(s.Header().Plan)
 	if err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 }
 
 // checkTable compares what is live and packed in a table with what is stored.
-func checkTable(v *store.View, t *index.Table, number int, stored []uint64) error {
+func checkTable(v *store.View, t *plan.Table, number int, stored []uint64) error {
 	var want, got []uint64
 	for _, fp := range stored {
 		want = append(want, t.Permute(fp))

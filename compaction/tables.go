@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
@@ -38,7 +39,7 @@ func (b *builder) newTables() (t *tables, err error) {
 	if t.writer, err = b.r.Table(0, store.BlockOptions{}); err != nil {
 		return nil, err
 	}
-	if t.filters[0], err = b.plan.NewFilter(0, int64(fingerprints), b.opts.FilterBytes); err != nil {
+	if t.filters[0], err = index.NewFilter(b.plan, 0, int64(fingerprints), b.opts.FilterBytes); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	for i := 1; i < n; i++ {
@@ -115,7 +116,7 @@ func (t *tables) finish(ctx context.Context) error {
 
 func (t *tables) pack(ctx context.Context, i int) (err error) {
 	defer func() { err = errors.Join(err, t.sorters[i].Close()) }()
-	filter, err := t.plan.NewFilter(i, t.sorters[i].Len(), t.opts.FilterBytes)
+	filter, err := index.NewFilter(t.plan, i, t.sorters[i].Len(), t.opts.FilterBytes)
 	if err != nil {
 		return err
 	}

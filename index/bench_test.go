@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // built keeps indexes between the runs of one benchmark at different b.N.
@@ -19,7 +20,7 @@ var built = struct {
 }{of: make(map[string]*Index)}
 
 // uniformIndex returns an index of n uniform fingerprints under a plan.
-func uniformIndex(b *testing.B, p *Plan, n int) *Index {
+func uniformIndex(b *testing.B, p *plan.Plan, n int) *Index {
 	b.Helper()
 	built.Lock()
 	defer built.Unlock()
@@ -39,7 +40,7 @@ func uniformIndex(b *testing.B, p *Plan, n int) *Index {
 // what each candidate adds: the constants in choose.go.
 func BenchmarkScan(b *testing.B) {
 	const n = 500_000
-	p := mustPlan(b, Design4, 3)
+	p := mustPlan(b, "4", 3)
 	x := uniformIndex(b, p, n)
 	for _, prefix := range []int{32, 16, 12, 9} {
 		b.Run(fmt.Sprintf("prefix=%d", prefix), func(b *testing.B) {
@@ -66,7 +67,7 @@ func BenchmarkScan(b *testing.B) {
 // fingerprints have just been deleted.
 func BenchmarkScanAfterDelete(b *testing.B) {
 	ctx := context.Background()
-	x := openMem(b, Options{Plan: mustPlan(b, Design4, 3), Durability: NoSync})
+	x := openMem(b, Options{Plan: mustPlan(b, "4", 3), Durability: NoSync})
 	fps := uniform(rand.New(rand.NewPCG(1, 1)), 100_000)
 	fill(b, x, nil, fps, 10_000)
 	if _, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); err != nil {
@@ -87,14 +88,14 @@ func BenchmarkQuery(b *testing.B) {
 		sizes = append(sizes, 1_000_000)
 	}
 	for _, n := range sizes {
-		for _, d := range Designs() {
-			benchmarkQuery(b, d.Name, mustPlan(b, d, 3), n)
+		for _, d := range numbered {
+			benchmarkQuery(b, d, mustPlan(b, d, 3), n)
 		}
 	}
 }
 
 // benchmarkQuery asks for strangers and for neighbours at distance 0 to 3, half of each.
-func benchmarkQuery(b *testing.B, name string, p *Plan, n int) {
+func benchmarkQuery(b *testing.B, name string, p *plan.Plan, n int) {
 	b.Run(fmt.Sprintf("n=%d/design=%s", n, name), func(b *testing.B) {
 		x := uniformIndex(b, p, n)
 		fps := uniform(rand.New(rand.NewPCG(1, 1)), n)
@@ -112,7 +113,7 @@ func benchmarkQuery(b *testing.B, name string, p *Plan, n int) {
 			found += len(matches)
 		}
 		b.ReportMetric(float64(found)/float64(b.N), "matches/op")
-		b.ReportMetric(p.Candidates(float64(n)), "candidates/op")
+		b.ReportMetric(p.Estimate(int64(n), plan.Costs{}, 0).Candidates, "candidates/op")
 	})
 }
 

@@ -271,7 +271,7 @@ func (x *Index) isLive(stored uint64) (bool, error) {
 func (x *Index) permute(dst, stored []uint64, table int) []uint64 {
 	dst = dst[:len(stored)]
 	for i, fp := range stored {
-		dst[i] = x.plan.Tables[table].Permutation.apply(fp)
+		dst[i] = x.plan.Tables[table].Permute(fp)
 	}
 	slices.Sort(dst)
 	return dst

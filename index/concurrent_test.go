@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // lives are when documents came and went, by the clock of a test: a document is
@@ -327,12 +328,12 @@ func TestCancelledCalls(t *testing.T) {
 // TestCancelledQueryEnds cancels a query that would look at all there is, and one
 // that makes a million probes.
 func TestCancelledQueryEnds(t *testing.T) {
-	for _, table := range []Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
-		table.Permutation = Permutation{{0, 63}}
-		p := &Plan{MaxDistance: table.Radius, Tables: []Table{table}}
+	for _, table := range []plan.Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
+		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
+		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, nil, uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
-		x.plan, x.masks = p, []uint64{p.Tables[0].mask()}
+		x.plan = p
 		x.live.close()
 		x.live.set.Store(everything(p, 1))
 		ctx, cancel := context.WithCancel(context.Background())

@@ -22,6 +22,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // damaged is an open index whose bytes a test changes. Some of what it writes Open would
@@ -67,7 +68,7 @@ func documents(first, n uint64) (docs []index.Document) {
 func document(id uint64) index.Document { return documents(id, 1)[0] }
 
 func damagedOptions(t *testing.T, fsys vfs.FS) *index.Options {
-	return &index.Options{FS: fsys, MaxDistance: 3, Plan: plan(t), CacheBytes: 1 << 20, FilterBytes: 1 << 20}
+	return &index.Options{FS: fsys, MaxDistance: 3, Plan: fourTables(t), CacheBytes: 1 << 20, FilterBytes: 1 << 20}
 }
 
 // openDamaged opens an index and adds documents to what is packed there. Nothing is wrong
@@ -104,8 +105,8 @@ func packedIndex(t *testing.T, docs []index.Document) *vfs.MemFS {
 	return fsys
 }
 
-func plan(t *testing.T) *index.Plan {
-	p, err := index.ParsePlan("k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16")
+func fourTables(t *testing.T) *plan.Plan {
+	p, err := plan.Parse("k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func TestQueryWhileItsMatchMoves(t *testing.T) {
 	ctx := context.Background()
 	places := []fingerprint.Fingerprint{1 << 60, 1 << 3, 1<<40 | 1<<20, 1 << 30}
 	for when := range 2 {
-		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, Design4, 3)})
+		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
 		for n := range 20 {
 			calls := 0
 			x.aroundView = func() {
@@ -95,7 +95,7 @@ func TestQueryWhileItsMatchMoves(t *testing.T) {
 func TestQueryWhileFiltersAreMadeAnew(t *testing.T) {
 	ctx := context.Background()
 	for when := range 2 {
-		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, Design4, 3)})
+		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
 		if err := x.Add(ctx, Document{Key: "page", Fingerprint: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestQueryWhileFiltersAreMadeAnew(t *testing.T) {
 // its view, is found, though the filters that it saw first never hear of it.
 func TestQueryWhileFiltersAreReplaced(t *testing.T) {
 	ctx := context.Background()
-	x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, Design4, 3)})
+	x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
 	const a, b = 1<<63 | 1<<40 | 1<<20, 1<<40 | 1<<20 | 1 // each in one table, and not the same
 	if err := x.Add(ctx, Document{Fingerprint: a}); err != nil {
 		t.Fatal(err)

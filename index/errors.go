@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -16,6 +17,10 @@ var (
 	ErrReadOnly = store.ErrReadOnly
 	ErrFailed   = store.ErrFailed
 )
+
+// ErrPlan: no plan is as was asked for: k is too large, the limits are too tight, or its
+// tables would miss matches.
+var ErrPlan = plan.ErrUnusable
 
 var (
 	// ErrClosed: the index was closed.

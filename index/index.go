@@ -10,14 +10,14 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
 // Index is an open index. Its methods may be called from any goroutine.
 type Index struct {
 	store *store.Store
-	plan  *Plan
-	masks []uint64 // of each table, the bits of a fingerprint that its prefix takes
+	plan  *plan.Plan
 	opts  Options
 
 	filters *packedFilters // of what the last compaction packed
@@ -68,9 +68,9 @@ func Open(dir string, opts *Options) (*Index, error) {
 	}
 	var noPlan error // matters only where there is no index yet
 	if !x.opts.ReadOnly && !x.opts.MustExist {
-		var plan *Plan
-		if plan, noPlan = x.opts.plan(); noPlan == nil {
-			storeOptions.Create = &store.Header{Plan: plan.String(), Analyzer: x.opts.Analyzer}
+		var p *plan.Plan
+		if p, noPlan = x.opts.plan(); noPlan == nil {
+			storeOptions.Create = &store.Header{Plan: p.String(), Analyzer: x.opts.Analyzer}
 		}
 	}
 	var err error
@@ -92,14 +92,11 @@ func Open(dir string, opts *Options) (*Index, error) {
 // load reads what the index was made with.
 func (x *Index) load() error {
 	header := x.store.Header()
-	plan, err := ParsePlan(header.Plan)
+	p, err := plan.Parse(header.Plan)
 	if err != nil {
 		return err
 	}
-	x.plan, x.counters = plan, x.store.Counters()
-	for _, t := range plan.Tables {
-		x.masks = append(x.masks, t.mask())
-	}
+	x.plan, x.counters = p, x.store.Counters()
 	if x.opts.setsAnalyzer(header, x.counters) {
 		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
 			return err
@@ -230,4 +227,4 @@ func (x *Index) Sync(ctx context.Context) error {
 }
 
 // Plan returns the plan that the index was made with. It must not be changed.
-func (x *Index) Plan() *Plan { return x.plan }
+func (x *Index) Plan() *plan.Plan { return x.plan }

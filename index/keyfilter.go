@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -34,7 +35,7 @@ func keyFilterBudget(filterBytes int64) int64 {
 }
 
 // keyPlan makes live filters take a hash whole.
-var keyPlan = &Plan{Tables: []Table{{Permutation: Permutation{{0, 63}}, Prefix: 64}}}
+var keyPlan = &plan.Plan{Tables: []plan.Table{{Permutation: plan.Permutation{{First: 0, Last: 63}}, Prefix: 64}}}
 
 // mayContain reports whether a document may have a key of this hash.
 func (f *keyFilter) mayContain(hash uint64) bool {

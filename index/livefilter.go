@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // liveFilters are the prefix filters of what was written since the last
@@ -37,7 +38,7 @@ type liveFilters struct {
 
 // liveSource is what live filters are made from.
 type liveSource struct {
-	plan   *Plan
+	plan   *plan.Plan
 	budget int64 // bytes of memory for all tables; while filters grow, at most twice that
 
 	// live says about how many fingerprints there are when the filters are made.
@@ -292,11 +293,11 @@ func (f *liveFilters) fill(set *liveSet, scan func(func(uint64) bool) error) (n 
 }
 
 // liveLimit returns the largest capacity of filters that stay within a budget.
-func liveLimit(plan *Plan, budget int64) int64 {
+func liveLimit(p *plan.Plan, budget int64) int64 {
 	limit := int64(0)
 	for step := int64(mostLive / 2); step > 0; step /= 2 {
 		bytes := int64(0)
-		for _, t := range plan.Tables {
+		for _, t := range p.Tables {
 			bytes += liveTableBytes(t.Prefix, limit+step)
 		}
 		if bytes <= budget {
@@ -318,10 +319,10 @@ func liveTableBytes(prefix int, capacity int64) int64 {
 
 // wantsLiveHash reports whether a plan's probes of a million live fingerprints would
 // meet too many prefixes that are there.
-func wantsLiveHash(plan *Plan) bool {
+func wantsLiveHash(p *plan.Plan) bool {
 	const live, most = 1 << 20, 8
 	passing := 0.0
-	for _, t := range plan.Tables {
+	for _, t := range p.Tables {
 		passing += float64(t.Probes()) * min(1, math.Ldexp(live, -t.Prefix))
 	}
 	return passing > most
@@ -329,7 +330,7 @@ func wantsLiveHash(plan *Plan) bool {
 
 // liveSet is a filter for each table of a plan.
 type liveSet struct {
-	tables   []Table
+	tables   []plan.Table
 	filters  []*filter.Prefix
 	order    []int        // the tables whose filter takes memory, the smallest first
 	hash     *filter.Hash // of all that was added; nil: the filters do without
@@ -337,12 +338,12 @@ type liveSet struct {
 	count    atomic.Int64
 }
 
-func newLiveSet(plan *Plan, capacity int64) *liveSet {
-	s := &liveSet{tables: plan.Tables, capacity: capacity}
-	for i, t := range plan.Tables {
+func newLiveSet(p *plan.Plan, capacity int64) *liveSet {
+	s := &liveSet{tables: p.Tables, capacity: capacity}
+	for i, t := range p.Tables {
 		filter, err := filter.NewPrefix(t.Prefix, capacity, capacity*liveBytesEach)
 		if err != nil {
-			panic(err) // NewPlan lets no such table pass
+			panic(err) // plan.New lets no such table pass
 		}
 		s.filters = append(s.filters, filter)
 		if !filter.PassesAll() {
@@ -354,8 +355,8 @@ func newLiveSet(plan *Plan, capacity int64) *liveSet {
 }
 
 // everything returns filters that say yes to everything and count so many.
-func everything(plan *Plan, count int64) *liveSet {
-	s := newLiveSet(plan, 0)
+func everything(p *plan.Plan, count int64) *liveSet {
+	s := newLiveSet(p, 0)
 	s.count.Store(count)
 	return s
 }
@@ -371,7 +372,7 @@ func (s *liveSet) add(stored []uint64) {
 	for chunk := range slices.Chunk(stored, len(permuted)) {
 		for _, i := range s.order {
 			for j, fp := range chunk {
-				permuted[j] = s.tables[i].Permutation.apply(fp)
+				permuted[j] = s.tables[i].Permute(fp)
 			}
 			s.filters[i].AddAll(permuted[:len(chunk)])
 		}
@@ -405,7 +406,7 @@ func (s *liveSet) mayContain(stored uint64) bool {
 		return false
 	}
 	for _, i := range s.order {
-		if !s.filters[i].MayContain(s.tables[i].Permutation.apply(stored)) {
+		if !s.filters[i].MayContain(s.tables[i].Permute(stored)) {
 			return false
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/neardup/neardup/index/plan"
 )
 
 // liveStore stands for the store: what a commit writes is visible to scans and
@@ -112,7 +114,7 @@ func (s *liveStore) failed(err error) {
 	s.failures = append(s.failures, err)
 }
 
-func (s *liveStore) filters(plan *Plan, budget, live, least int64) *liveFilters {
+func (s *liveStore) filters(plan *plan.Plan, budget, live, least int64) *liveFilters {
 	return newLiveFilters(liveSource{
 		plan: plan, budget: budget, live: live, least: least,
 		commit: &s.commit, scan: s.scan, failed: s.failed,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/index/plan"
 	"pgregory.net/rapid"
 )
 
@@ -30,7 +31,7 @@ var hashedPlans = []string{
 }
 
 // checkLive fails if one of the fingerprints, or a query near it, is not let through.
-func checkLive(t interface{ Fatalf(string, ...any) }, rng *rand.Rand, plan *Plan, set *liveSet, fps []uint64, name string) {
+func checkLive(t interface{ Fatalf(string, ...any) }, rng *rand.Rand, plan *plan.Plan, set *liveSet, fps []uint64, name string) {
 	for _, fp := range fps {
 		if set.empty() || !set.mayContain(fp) {
 			t.Fatalf("%s: %016x is live and not found", name, fp)
@@ -45,7 +46,7 @@ func checkLive(t interface{ Fatalf(string, ...any) }, rng *rand.Rand, plan *Plan
 			if table.Radius > 0 {
 				flips = 1 << (63 - rng.IntN(table.Prefix))
 			}
-			q := table.Permutation.apply(fp) ^ flips ^ rng.Uint64()>>table.Prefix
+			q := table.Permute(fp) ^ flips ^ rng.Uint64()>>table.Prefix
 			if !slices.Contains(set.appendMaybe(nil, i, q, table.Radius), flips) {
 				t.Fatalf("%s: %016x is live and not found in table %d from the flips %016x", name, fp, i, flips)
 			}
@@ -57,7 +58,7 @@ func checkLive(t interface{ Fatalf(string, ...any) }, rng *rand.Rand, plan *Plan
 // which are made anew as at open, against the set of what is stored.
 func TestLiveFiltersProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		plan, err := ParsePlan(rapid.SampledFrom(slices.Concat(livePlans, hashedPlans)).Draw(t, "plan"))
+		plan, err := plan.Parse(rapid.SampledFrom(slices.Concat(livePlans, hashedPlans)).Draw(t, "plan"))
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -216,12 +217,12 @@ func TestLiveFiltersWriteDuringScan(t *testing.T) {
 }
 
 // strangersLeft is how many probes the filters leave of a query at random.
-func strangersLeft(f *liveFilters, plan *Plan, rng *rand.Rand, queries int) float64 {
+func strangersLeft(f *liveFilters, plan *plan.Plan, rng *rand.Rand, queries int) float64 {
 	var dst []uint64
 	for range queries {
 		q := rng.Uint64()
 		for i, table := range plan.Tables {
-			dst = f.appendMaybe(dst, i, table.Permutation.apply(q), table.Radius)
+			dst = f.appendMaybe(dst, i, table.Permute(q), table.Radius)
 		}
 	}
 	return float64(len(dst)) / float64(queries)

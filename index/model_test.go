@@ -13,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 	"pgregory.net/rapid"
 )
@@ -148,18 +149,18 @@ func checkTables(t failer, x *Index, postings map[uint64][]uint64) {
 	defer v.Close()
 	for i := range len(x.plan.Tables) + 1 { // and no table beyond the last
 		n := 0
-		var permutation Permutation
+		want, invert := 0, (*plan.Table)(nil).Invert
 		if i < len(x.plan.Tables) {
-			permutation = x.plan.Tables[i].Permutation
+			want, invert = len(postings), x.plan.Tables[i].Invert
 		}
 		err := v.Scan(i, 0, ^uint64(0), func(permuted uint64) bool {
 			n++
-			if _, stored := postings[permutation.invert(permuted)]; !stored {
+			if _, stored := postings[invert(permuted)]; !stored {
 				t.Fatalf("table %d has %016x, which is not stored", i, permuted)
 			}
 			return true
 		})
-		if want := len(postings) * min(1, len(permutation)); err != nil || n != want {
+		if err != nil || n != want {
 			t.Fatalf("table %d has %d entries, not %d: %v", i, n, want, err)
 		}
 	}
@@ -417,19 +418,19 @@ var modelPlans = append([]string{"k=0 0-63/64", "k=1 0-63/32 32-63,0-31/32"}, ra
 
 func TestIndexIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		plan, err := ParsePlan(rapid.SampledFrom(modelPlans).Draw(t, "plan"))
+		p, err := plan.Parse(rapid.SampledFrom(modelPlans).Draw(t, "plan"))
 		if rapid.Bool().Draw(t, "a design") {
-			plan, err = rapid.SampledFrom(Designs()).Draw(t, "design").Plan(rapid.IntRange(0, 4).Draw(t, "k"))
+			p, err = plan.Named(rapid.SampledFrom(numbered).Draw(t, "design"), rapid.IntRange(0, 4).Draw(t, "k"))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := &machine{fs: vfs.NewCrashableMem()}
-		m.opts.Plan, m.opts.KeepDuplicates = plan, rapid.Bool().Draw(t, "keep duplicates")
+		m.opts.Plan, m.opts.KeepDuplicates = p, rapid.Bool().Draw(t, "keep duplicates")
 		m.opts.Durability = rapid.SampledFrom([]Durability{Sync, NoSync}).Draw(t, "durability")
 		m.opts.MaxShingleDistance = rapid.SampledFrom(shingleLimits).Draw(t, "shingle limit")
 		m.opts.MaxLengthRatio = rapid.SampledFrom(lengthRatios).Draw(t, "length ratio")
-		m.model = checker{k: plan.MaxDistance, shingle: m.opts.MaxShingleDistance, ratio: m.opts.MaxLengthRatio, keep: m.opts.KeepDuplicates}
+		m.model = checker{k: p.MaxDistance, shingle: m.opts.MaxShingleDistance, ratio: m.opts.MaxLengthRatio, keep: m.opts.KeepDuplicates}
 		m.open(t)
 		defer func() { m.x.Close() }()
 		m.history = []snapshot{{}}
@@ -489,7 +490,7 @@ func TestScopesOfOneHash(t *testing.T) {
 func TestPlantedDamageIsFound(t *testing.T) {
 	for what, plant := range map[string]func(*store.Batch, *Index, Document){
 		"a missing entry": func(b *store.Batch, x *Index, d Document) {
-			b.DeleteEntry(1, x.plan.Tables[1].Permutation.apply(d.stored()))
+			b.DeleteEntry(1, x.plan.Tables[1].Permute(d.stored()))
 		},
 		"an entry too many": func(b *store.Batch, _ *Index, _ Document) { b.SetEntry(2, 12345) },
 		"a missing posting": func(b *store.Batch, _ *Index, d Document) { b.DeletePosting(d.stored()) },
@@ -498,7 +499,7 @@ func TestPlantedDamageIsFound(t *testing.T) {
 		"a record too many": func(b *store.Batch, _ *Index, _ Document) { b.SetRecord(99, store.Record{Key: "x"}) },
 		"a missing key":     func(b *store.Batch, _ *Index, d Document) { b.SetKeyIDs(store.KeyHash(d.Key), store.IDs{}) },
 	} {
-		x := openMem(t, Options{Plan: mustPlan(t, Design4, 3)})
+		x := openMem(t, Options{Plan: mustPlan(t, "4", 3)})
 		d := Document{Key: "key", Fingerprint: 0x0123456789abcdef}
 		docs := []Document{d}
 		if err := x.Add(context.Background(), docs...); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -22,7 +23,7 @@ import (
 // than it was made with, and the error names both.
 func TestOpenWithOtherOptions(t *testing.T) {
 	fs := vfs.NewMem()
-	made := Options{FS: fs, MaxDistance: 5, Plan: mustPlan(t, Design4, 5), Analyzer: "words 1"}
+	made := Options{FS: fs, MaxDistance: 5, Plan: mustPlan(t, "4", 5), Analyzer: "words 1"}
 	x := openMem(t, made)
 	if err := x.Add(context.Background(), Document{Fingerprint: 1}); err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func TestOpenWithOtherOptions(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := mustPlan(t, Design10, 5)
+	other := mustPlan(t, "10", 5)
 	for _, c := range []struct {
 		opts Options
 		says []string
@@ -80,14 +81,15 @@ func TestOpenDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := ChoosePlan(3, 1_000_000)
+	choice, err := plan.Choose(3, 1_000_000, plan.Limits{}, plan.Costs{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := x.Stats(); s.MaxDistance != 3 || s.Plan != want.String() || s.NextID != 1 || s.Documents != 0 {
+	want := choice.Plan.String()
+	if s := x.Stats(); s.MaxDistance != 3 || s.Plan != want || s.NextID != 1 || s.Documents != 0 {
 		t.Errorf("%+v", s)
 	}
-	if x.Plan().String() != want.String() {
+	if x.Plan().String() != want {
 		t.Errorf("plan %v", x.Plan())
 	}
 	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) {
@@ -109,7 +111,7 @@ func TestOpenDefaults(t *testing.T) {
 	if s := exact.Stats(); s.MaxDistance != 0 || s.Tables != 1 {
 		t.Errorf("exact: %+v", s)
 	}
-	for _, opts := range []Options{{MaxDistance: -2}, {MaxDistance: 17}, {MaxDistance: 3, Plan: mustPlan(t, Design4, 4)}, {Plan: &Plan{MaxDistance: 1}}} {
+	for _, opts := range []Options{{MaxDistance: -2}, {MaxDistance: 17}, {MaxDistance: 3, Plan: mustPlan(t, "4", 4)}, {Plan: &plan.Plan{MaxDistance: 1}}} {
 		opts.FS = vfs.NewMem()
 		if _, err := Open("index", &opts); !errors.Is(err, ErrPlan) {
 			t.Errorf("%+v: %v", opts, err)
@@ -122,9 +124,9 @@ func TestOpenDefaults(t *testing.T) {
 
 // TestPlanInPiecesOpensAgain: see TestPlanOfAdjacentRanges.
 func TestPlanInPiecesOpensAgain(t *testing.T) {
-	opts := Options{FS: vfs.NewMem(), Plan: &Plan{1, []Table{
-		{Permutation: Permutation{{0, 31}, {32, 63}}, Prefix: 32},
-		{Permutation: Permutation{{32, 47}, {48, 63}, {0, 31}}, Prefix: 32},
+	opts := Options{FS: vfs.NewMem(), Plan: &plan.Plan{MaxDistance: 1, Tables: []plan.Table{
+		{Permutation: plan.Permutation{{First: 0, Last: 31}, {First: 32, Last: 63}}, Prefix: 32},
+		{Permutation: plan.Permutation{{First: 32, Last: 47}, {First: 48, Last: 63}, {First: 0, Last: 31}}, Prefix: 32},
 	}}}
 	for range 2 {
 		x, err := Open("index", &opts)
@@ -363,7 +365,7 @@ func TestRefusedOpenLeavesTheIndex(t *testing.T) {
 		defer x.Close()
 		return x.Stats().Format
 	}
-	for _, opts := range []Options{{MaxDistance: 9}, {Analyzer: "another"}, {Plan: mustPlan(t, Design10, 3)}} {
+	for _, opts := range []Options{{MaxDistance: 9}, {Analyzer: "another"}, {Plan: mustPlan(t, "10", 3)}} {
 		if _, err := Open(dir, &opts); !errors.Is(err, ErrMismatch) {
 			t.Fatalf("%+v: %v", opts, err)
 		}
@@ -386,7 +388,7 @@ func TestRefusedOpenLeavesTheIndex(t *testing.T) {
 // TestLimitsAreForNewIndexes: an index that is there opens under limits which no plan
 // keeps; a new one is not made, nor anything else.
 func TestLimitsAreForNewIndexes(t *testing.T) {
-	opts := Options{FS: vfs.NewMem(), Limits: Limits{DiskBytes: 1}}
+	opts := Options{FS: vfs.NewMem(), Limits: plan.Limits{DiskBytes: 1}}
 	if _, err := Open("index", &opts); !errors.Is(err, ErrPlan) {
 		t.Errorf("a new one: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -21,12 +22,12 @@ type Options struct {
 	ExpectedDocuments int64
 
 	// Plan is fixed when the index is made. nil: what the index was made with;
-	// for a new one, what ChoosePlanWithin takes for ExpectedDocuments within Limits.
-	Plan *Plan
+	// for a new one, what plan.Choose takes for ExpectedDocuments within Limits.
+	Plan *plan.Plan
 
 	// Limits bound what that plan may take. They are for a new index, and for what
 	// Stats says of a plan that is outgrown.
-	Limits Limits
+	Limits plan.Limits
 
 	// Analyzer is the Name of the fingerprint.Analyzer (or whatever else tells
 	// fingerprints apart that must not meet) that makes the fingerprints. It is
@@ -106,20 +107,20 @@ const (
 )
 
 // plan returns the plan of a new index.
-func (o *Options) plan() (*Plan, error) {
+func (o *Options) plan() (*plan.Plan, error) {
 	k := o.maxDistance()
 	if o.Plan == nil {
 		n := o.ExpectedDocuments
 		if n <= 0 {
 			n = defaultExpectedDocuments
 		}
-		c, err := ChoosePlanWithin(k, n, o.Limits, Costs{})
+		c, err := plan.Choose(k, n, o.Limits, plan.Costs{})
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {
 		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, o.Plan.MaxDistance)
 	}
-	return NewPlan(o.Plan.MaxDistance, o.Plan.Tables...)
+	return plan.New(o.Plan.MaxDistance, o.Plan.Tables...)
 }
 
 // shingleBytes is a sixteenth of CacheBytes.
@@ -158,14 +159,14 @@ func (o *Options) maxDistance() int {
 
 // accept checks an index against the options, before anything in it changes.
 func (o *Options) accept(header store.Header, counters store.Counters) error {
-	plan, err := ParsePlan(header.Plan)
+	p, err := plan.Parse(header.Plan)
 	if err != nil {
 		return fmt.Errorf("%w: recorded plan: %w", ErrCorrupt, err)
 	}
 	if o.setsAnalyzer(header, counters) {
 		header.Analyzer = o.Analyzer
 	}
-	return o.checkAgainst(plan, header.Analyzer)
+	return o.checkAgainst(p, header.Analyzer)
 }
 
 // setsAnalyzer reports whether opening an index records the analyzer: that of one which has
@@ -175,17 +176,17 @@ func (o *Options) setsAnalyzer(header store.Header, counters store.Counters) boo
 }
 
 // checkAgainst compares what was asked for with what an index was made with.
-func (o *Options) checkAgainst(plan *Plan, analyzer string) error {
-	if o.MaxDistance != 0 && o.maxDistance() != plan.MaxDistance {
-		return fmt.Errorf("%w: it has k = %d, not %d", ErrMismatch, plan.MaxDistance, o.maxDistance())
+func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
+	if o.MaxDistance != 0 && o.maxDistance() != p.MaxDistance {
+		return fmt.Errorf("%w: it has k = %d, not %d", ErrMismatch, p.MaxDistance, o.maxDistance())
 	}
 	if o.Plan != nil {
-		asked, err := NewPlan(o.Plan.MaxDistance, o.Plan.Tables...) // in the form that is recorded
+		asked, err := plan.New(o.Plan.MaxDistance, o.Plan.Tables...) // in the form that is recorded
 		if err != nil {
 			return err
 		}
-		if asked.String() != plan.String() {
-			return fmt.Errorf("%w: its plan is %q, not %q", ErrMismatch, plan, asked)
+		if asked.String() != p.String() {
+			return fmt.Errorf("%w: its plan is %q, not %q", ErrMismatch, p, asked)
 		}
 	}
 	if o.Analyzer != "" && o.Analyzer != analyzer {

@@ -9,14 +9,15 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
 // NewFilter returns an empty prefix filter for a table of the plan when so many
 // fingerprints are packed, within its share of filterBytes (Options.FilterBytes), or
 // nil if it would let nearly everything pass.
-func (p *Plan) NewFilter(table int, fingerprints, filterBytes int64) (*filter.Prefix, error) {
-	t, budget := &p.Tables[table], p.packedFilterBudget(filterBytes)
+func NewFilter(p *plan.Plan, table int, fingerprints, filterBytes int64) (*filter.Prefix, error) {
+	t, budget := &p.Tables[table], packedFilterBudget(p, filterBytes)
 	if t.Prefix < 64 && fingerprints > 2<<t.Prefix {
 		return nil, nil
 	}
@@ -29,14 +30,14 @@ func (p *Plan) NewFilter(table int, fingerprints, filterBytes int64) (*filter.Pr
 
 // packedFilterBudget returns what the filter of a packed table may take: half of
 // filterBytes is for all of them.
-func (p *Plan) packedFilterBudget(filterBytes int64) int64 {
+func packedFilterBudget(p *plan.Plan, filterBytes int64) int64 {
 	return (&Options{FilterBytes: filterBytes}).filterBytes() / 2 / int64(len(p.Tables))
 }
 
 // packedFilters are the prefix filters of the packed tables. They are loaded in the
 // background, as they may take gigabytes; until then everything may be there.
 type packedFilters struct {
-	plan    *Plan
+	plan    *plan.Plan
 	filters []atomic.Pointer[filter.Prefix]
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
@@ -44,9 +45,9 @@ type packedFilters struct {
 
 // loadPackedFilters begins to load the filters that compaction saved and, where there
 // is none that can be used, makes one of the table. close must be called.
-func loadPackedFilters(s *store.Store, plan *Plan, filterBytes int64, warn func(string, error)) *packedFilters {
+func loadPackedFilters(s *store.Store, p *plan.Plan, filterBytes int64, warn func(string, error)) *packedFilters {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &packedFilters{plan: plan, filters: make([]atomic.Pointer[filter.Prefix], len(plan.Tables)), cancel: cancel}
+	f := &packedFilters{plan: p, filters: make([]atomic.Pointer[filter.Prefix], len(p.Tables)), cancel: cancel}
 	if s.Generation() == 0 {
 		return f
 	}
@@ -67,11 +68,11 @@ func loadPackedFilters(s *store.Store, plan *Plan, filterBytes int64, warn func(
 }
 
 func (f *packedFilters) load(ctx context.Context, s *store.Store, table int, filterBytes int64) (*filter.Prefix, error) {
-	empty, err := f.plan.NewFilter(table, int64(s.PackedEntries()), filterBytes)
+	empty, err := NewFilter(f.plan, table, int64(s.PackedEntries()), filterBytes)
 	if err != nil || empty == nil {
 		return nil, err
 	}
-	saved, err := filter.LoadPrefix(empty.Prefix(), f.plan.packedFilterBudget(filterBytes), untilDone(ctx, s.FilterChunks(table)))
+	saved, err := filter.LoadPrefix(empty.Prefix(), packedFilterBudget(f.plan, filterBytes), untilDone(ctx, s.FilterChunks(table)))
 	if err == nil || !errors.Is(err, filter.ErrUnusable) {
 		return saved, err
 	}

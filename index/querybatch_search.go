@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -123,9 +124,9 @@ func (b *batchSearch) collect(table int, flips func(w *batchWorker, permuted uin
 	return b.eachOf((len(b.stored)+queriesTogether-1)/queriesTogether, func(w *batchWorker, i int) error {
 		out, n := b.probes[w.number], int64(0)
 		for q := i * queriesTogether; q < min((i+1)*queriesTogether, len(b.stored)); q++ {
-			permuted := t.Permutation.apply(b.stored[q])
+			permuted := t.Permute(b.stored[q])
 			for _, flip := range flips(w, permuted) {
-				first, _ := t.prefixRange(permuted ^ flip)
+				first, _ := t.PrefixRange(permuted ^ flip)
 				out[first>>56] = append(out[first>>56], batchProbe{first, uint32(q)})
 				n++
 			}
@@ -174,7 +175,7 @@ func (b *batchSearch) packedTable(table int) error {
 				}
 				others = others[1:]
 			}
-			first, last := t.prefixRange(probe.first)
+			first, last := t.PrefixRange(probe.first)
 			query := w.begin(t, probe.query)
 			if err := w.probePacked(table, w.cursor.Table(), query, first, last); err != nil {
 				return err
@@ -214,10 +215,10 @@ func (b *batchSearch) closeCursors() error {
 }
 
 // begin makes the search one for a query, and returns that as a table has it.
-func (w *batchWorker) begin(t *Table, query uint32) (permuted uint64) {
+func (w *batchWorker) begin(t *plan.Table, query uint32) (permuted uint64) {
 	w.search.stored = w.batchSearch.stored[query]
 	w.search.hits = w.search.hits[:0]
-	return t.Permutation.apply(w.search.stored)
+	return t.Permute(w.search.stored)
 }
 
 // keepHits keeps what a probe has found.
@@ -314,7 +315,7 @@ func (b *batchSearch) live() error {
 		}
 		err = b.eachOf(batchParts, func(w *batchWorker, part int) error {
 			for _, probe := range b.sortedProbes(part) {
-				first, last := t.prefixRange(probe.first)
+				first, last := t.PrefixRange(probe.first)
 				query := w.begin(t, probe.query)
 				if err := w.probeLiveRange(table, query, first, last); err != nil {
 					return err

@@ -38,7 +38,7 @@ func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
 
 // TestPlanBatch: few queries are answered one by one, and many table by table.
 func TestPlanBatch(t *testing.T) {
-	p := mustPlan(t, Design2, 3)
+	p := mustPlan(t, "2", 3)
 	for _, c := range []struct {
 		queries int
 		packed  int64
@@ -49,7 +49,7 @@ func TestPlanBatch(t *testing.T) {
 		{100_000, 100_000_000, 0, QuerySorted},
 		{1_000_000, 100_000, 1, QuerySorted},
 	} {
-		e := batchEstimate{plan: p, costs: DefaultCosts(), queries: c.queries, packed: c.packed, cached: c.cached, cores: 2}
+		e := batchEstimate{plan: p, queries: c.queries, packed: c.packed, cached: c.cached, cores: 2}
 		if got := e.choose(); got.Method != c.want {
 			t.Errorf("%d queries of %d fingerprints, %g of them in memory: %v, not %s", c.queries, c.packed, c.cached, got, c.want)
 		}

@@ -152,9 +152,11 @@ func clustered(rng *rand.Rand, n int) []uint64 {
 func borders() uint64 {
 	mask := uint64(0)
 	for _, m := range []int{4, 5, 6} {
-		for _, block := range split([]Bits{{0, 63}}, m) {
-			first, last := block[0].First, block[0].Last
-			mask |= Bits{first, first}.mask() | Bits{last, last}.mask()
+		first := 0
+		for i := range m {
+			next := first + (64+m-1-i)/m // the larger blocks first
+			mask |= 1<<(63-first) | 1<<(64-next)
+			first = next
 		}
 	}
 	return mask

@@ -74,10 +74,10 @@ func (s *search) packed() error {
 			return nil
 		}
 		t := &s.x.plan.Tables[i]
-		query := t.Permutation.apply(s.stored)
+		query := t.Permute(s.stored)
 		s.flips = s.x.filters.appendMaybe(s.flips[:0], i, query)
 		for _, flips := range s.flips {
-			first, last := t.prefixRange(query ^ flips)
+			first, last := t.PrefixRange(query ^ flips)
 			if err := s.probePacked(i, p, query, first, last); err != nil {
 				return err
 			}
@@ -142,8 +142,8 @@ func (s *search) candidate(table int, query, candidate uint64, block, at int) {
 	if distance > s.k {
 		return
 	}
-	stored := s.x.plan.Tables[table].Permutation.invert(candidate)
-	if s.x.coveredBefore(table, stored^s.stored) {
+	stored := s.x.plan.Tables[table].Invert(candidate)
+	if s.x.plan.FoundBefore(table, stored^s.stored) {
 		return
 	}
 	if table != 0 {
@@ -202,7 +202,7 @@ func (s *search) bearsLive() bool {
 func (s *search) noteProbes() {
 	for i := range s.x.plan.Tables {
 		t := &s.x.plan.Tables[i]
-		s.flips = s.live.appendMaybe(s.flips[:0], i, t.Permutation.apply(s.stored), t.Radius)
+		s.flips = s.live.appendMaybe(s.flips[:0], i, t.Permute(s.stored), t.Radius)
 		for _, flips := range s.flips {
 			s.probes = append(s.probes, liveProbe{i, flips})
 		}
@@ -217,8 +217,8 @@ func (s *search) probeLive() error {
 	}
 	for _, probe := range s.probes {
 		t := &s.x.plan.Tables[probe.table]
-		query := t.Permutation.apply(s.stored)
-		first, last := t.prefixRange(query ^ probe.flips)
+		query := t.Permute(s.stored)
+		first, last := t.PrefixRange(query ^ probe.flips)
 		if err := s.probeLiveRange(probe.table, query, first, last); err != nil {
 			return err
 		}
@@ -246,17 +246,6 @@ func (s *search) readPosting(h *hit) error {
 	ids, err := s.v.ScannedPosting(h.stored)
 	h.posting = &ids
 	return err
-}
-
-// coveredBefore reports whether a table before the i-th finds what differs in
-// these bits, so that each match is taken from the first table that has it.
-func (x *Index) coveredBefore(i int, flips uint64) bool {
-	for j := range x.plan.Tables[:i] {
-		if x.plan.Tables[j].covers(flips, x.masks[j]) {
-			return true
-		}
-	}
-	return false
 }
 
 // posting returns the documents of a hit.

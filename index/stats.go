@@ -1,6 +1,10 @@
 package index
 
-import "context"
+import (
+	"context"
+
+	"github.com/neardup/neardup/index/plan"
+)
 
 // Stats describe an index. All figures are of the moment of the call.
 type Stats struct {
@@ -62,8 +66,8 @@ func (x *Index) Stats() Stats {
 
 		StoreCachedBytes: uint64(x.store.CachedBytes()),
 	}
-	if o, outgrown := x.plan.Outgrown(int64(counters.Documents), x.opts.Limits, Costs{}); outgrown {
-		s.Outgrown = o.String()
+	if advice, found := x.plan.ReplanAdvice(int64(counters.Documents), x.opts.Limits, plan.Costs{}); found {
+		s.Outgrown = advice.String()
 	}
 	return s
 }

@@ -90,7 +90,7 @@ func TestVerifyFindsPlantedDamage(t *testing.T) {
 		all.wants = append(all.wants, p.wants...)
 	}
 	for _, p := range append(plants, all) {
-		x := openMem(t, Options{Plan: mustPlan(t, Design4, 3)})
+		x := openMem(t, Options{Plan: mustPlan(t, "4", 3)})
 		rng := rand.New(rand.NewPCG(1, 2))
 		docs := make([]Document, 12)
 		for i := range docs {
@@ -126,7 +126,7 @@ func TestVerifyFindsPlantedDamage(t *testing.T) {
 // it is told to.
 func TestVerifyStreamsEveryProblem(t *testing.T) {
 	const entries = 5000
-	x := openMem(t, Options{Plan: mustPlan(t, Design4, 3)})
+	x := openMem(t, Options{Plan: mustPlan(t, "4", 3)})
 	rng := rand.New(rand.NewPCG(3, 4))
 	plantIn(t, x, func(b *store.Batch) {
 		for range entries {

@@ -69,7 +69,7 @@ func (v *verifier) checkTable(table int) error {
 	t := &v.x.plan.Tables[table]
 	var live, packed tally
 	err := v.s.Live(table, func(permuted uint64) bool {
-		live.add(v.seeds, t.Permutation.invert(permuted), 0)
+		live.add(v.seeds, t.Invert(permuted), 0)
 		return !v.stopped
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (v *verifier) checkTable(table int) error {
 	info, err := v.s.Packed(table, func(b *store.Block) bool {
 		fps = b.AppendTo(fps[:0])
 		for _, permuted := range fps {
-			packed.add(v.seeds, t.Permutation.invert(permuted), 0)
+			packed.add(v.seeds, t.Invert(permuted), 0)
 			v.checkEntry(filters, table, permuted)
 		}
 		return !v.stopped
@@ -122,11 +122,11 @@ func (v *verifier) compareTables(table int, packed bool, want, got *tally) error
 		},
 		func(add func(a, b uint64)) error {
 			if !packed {
-				return v.s.Live(table, func(permuted uint64) bool { add(t.Permutation.invert(permuted), 0); return true })
+				return v.s.Live(table, func(permuted uint64) bool { add(t.Invert(permuted), 0); return true })
 			}
 			_, err := v.s.Packed(table, func(b *store.Block) bool {
 				for _, permuted := range b.AppendTo(nil) {
-					add(t.Permutation.invert(permuted), 0)
+					add(t.Invert(permuted), 0)
 				}
 				return true
 			})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -149,7 +150,7 @@ func TestKillCompaction(t *testing.T) {
 	c.add(docs)
 	input := filepath.Join(dir, "more.txt")
 	writeFingerprints(t, input, docs)
-	plan, err := index.Design3.Plan(3)
+	plan, err := plan.Named("3", 3)
 	if err != nil {
 		t.Fatal(err)
 	}

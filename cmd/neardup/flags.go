@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // choiceFlag is a flag that takes one of some values, by default the first.
@@ -53,7 +54,7 @@ func (c *call) intFlag(name string, value, low, high int, usage string) *int {
 
 // distanceFlag is -k where it must be one that an index can be made with.
 func (c *call) distanceFlag(k int, usage string) *int {
-	return c.intFlag("k", k, 0, index.MaxDistanceLimit, usage)
+	return c.intFlag("k", k, 0, plan.MaxDistance, usage)
 }
 
 // mebibytes is a flag for an amount of memory or data.
@@ -256,16 +257,12 @@ func (f *indexFlags) options(analyzer string) (o *index.Options, err error) {
 }
 
 // planNamed is the plan of a design that a flag names.
-func planNamed(flag, design string, k int) (*index.Plan, error) {
-	d, err := index.DesignNamed(design)
+func planNamed(flag, design string, k int) (*plan.Plan, error) {
+	p, err := plan.Named(design, k)
 	if err != nil {
 		return nil, usagef("-%s: %v", flag, err)
 	}
-	plan, err := d.Plan(k)
-	if err != nil {
-		return nil, usagef("-%s: %v", flag, err)
-	}
-	return plan, nil
+	return p, nil
 }
 
 // distanceOption is k as the options of an index have it, where 0 is the default.

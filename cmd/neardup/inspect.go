@@ -13,6 +13,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 )
 
 var statsCommand = command{
@@ -61,7 +62,7 @@ func runStats(ctx context.Context, c *call) error {
 }
 
 // describe writes statistics for people.
-func describe(w *tabwriter.Writer, s index.Stats, p *index.Plan) {
+func describe(w *tabwriter.Writer, s index.Stats, p *plan.Plan) {
 	analyzer := s.Analyzer
 	if analyzer == "" {
 		analyzer = "not known"
@@ -78,7 +79,8 @@ func describe(w *tabwriter.Writer, s index.Stats, p *index.Plan) {
 		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
 	}
 	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
-	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, p.Candidates(float64(s.Documents)), s.Documents)
+	candidates := p.Estimate(int64(s.Documents), plan.Costs{}, 0).Candidates
+	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, candidates, s.Documents)
 	if s.Outgrown != "" {
 		fmt.Fprintf(w, "outgrown\t%s; \"neardup compact -plan auto\" rewrites it\n", s.Outgrown)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 )
 
 var compactCommand = command{
@@ -26,11 +27,11 @@ var compactCommand = command{
 
 func runCompact(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
-	plan := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
+	design := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
 	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default: as it is)")
 	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
 	c.check(func() error {
-		if c.given("k") && *plan == "" {
+		if c.given("k") && *design == "" {
 			return usagef("-k is fixed by the plan; change it together with -plan")
 		}
 		return nil
@@ -39,7 +40,7 @@ func runCompact(ctx context.Context, c *call) error {
 		return err
 	}
 	opts := compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}
-	if *plan != "" {
+	if *design != "" {
 		x, err := indexes.openReadOnly("")
 		if err != nil {
 			return err
@@ -51,10 +52,12 @@ func runCompact(ctx context.Context, c *call) error {
 		if !c.given("k") {
 			*k = stats.MaxDistance
 		}
-		if *plan == "auto" {
-			opts.Plan, err = index.ChoosePlan(*k, int64(max(stats.Documents, 1)))
+		if *design == "auto" {
+			var choice plan.Choice
+			choice, err = plan.Choose(*k, int64(max(stats.Documents, 1)), plan.Limits{}, plan.Costs{})
+			opts.Plan = choice.Plan
 		} else {
-			opts.Plan, err = planNamed("plan", *plan, *k)
+			opts.Plan, err = planNamed("plan", *design, *k)
 		}
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // Options of Run.
@@ -67,8 +68,8 @@ func (o *Options) Check() error {
 	if o.Documents < 1 || float64(o.Documents) > 1e10 {
 		return fmt.Errorf("%d documents, want 1 to 1e10", o.Documents)
 	}
-	if o.MaxDistance < 0 || o.MaxDistance > index.MaxDistanceLimit {
-		return fmt.Errorf("k is %d, want 0 to %d", o.MaxDistance, index.MaxDistanceLimit)
+	if o.MaxDistance < 0 || o.MaxDistance > plan.MaxDistance {
+		return fmt.Errorf("k is %d, want 0 to %d", o.MaxDistance, plan.MaxDistance)
 	}
 	names, _ := Sections()
 	for _, name := range o.Only {

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"pgregory.net/rapid"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := collection{seed: rapid.Uint64().Draw(t, "seed"), n: rapid.IntRange(1, 2000).Draw(t, "documents")}
-		k := rapid.IntRange(0, index.MaxDistanceLimit).Draw(t, "k")
+		k := rapid.IntRange(0, plan.MaxDistance).Draw(t, "k")
 		ref, err := newReference(t.Context(), c, k)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package index
+package plan
 
 import (
 	"fmt"
@@ -19,13 +19,13 @@ func TestBlocks(t *testing.T) {
 		"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24~1":                   {3, 3},
 		"k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16": {3, 4},
 	} {
-		if got := mustPlan(t, Blocks(want.m), want.k).String(); got != plan {
+		if got := mustPlan(t, blocksName(want.m), want.k).String(); got != plan {
 			t.Errorf("blocks-%d at k = %d is %s, not %s", want.m, want.k, got, plan)
 		}
 	}
-	for k := range MaxDistanceLimit + 1 {
+	for k := range MaxDistance + 1 {
 		for m := 1; m <= k+1; m++ {
-			p := mustPlan(t, Blocks(m), k) // checked for coverage
+			p := mustPlan(t, blocksName(m), k) // checked for coverage
 			sum, bits := 0, 0
 			for _, table := range p.Tables {
 				sum += table.Radius + 1
@@ -46,10 +46,10 @@ func TestDesignsStayAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	for k := range MaxDistanceLimit + 1 {
+	for k := range MaxDistance + 1 {
 		for m := 1; m <= k+1; m++ {
 			fmt.Fprintf(&got, "k=%d blocks-%d", k, m)
-			for _, table := range (Blocks(m)).build(k) {
+			for _, table := range blockTables(k, m) {
 				fmt.Fprintf(&got, " %d~%d", table.Prefix, table.Radius)
 			}
 			fmt.Fprintln(&got)
@@ -105,7 +105,7 @@ func splitCost(radii, lengths []int, n int64, costs Costs) (sum float64) {
 func TestSplitsAreNearTheBest(t *testing.T) {
 	costs := DefaultCosts()
 	worst := 0.0
-	for k := range MaxDistanceLimit + 1 {
+	for k := range MaxDistance + 1 {
 		for n := int64(10_000); n <= 10_000_000_000; n *= 10 {
 			fixed, fitted := math.Inf(1), math.Inf(1)
 			for m := 1; m <= k+1; m++ {
@@ -114,7 +114,7 @@ func TestSplitsAreNearTheBest(t *testing.T) {
 					return float64(m) * (costs.Query + splitCost(radii, lengths, n, costs))
 				}
 				var lengths []int
-				for _, table := range Blocks(m).build(k) {
+				for _, table := range blockTables(k, m) {
 					lengths = append(lengths, table.Prefix)
 				}
 				fixed = min(fixed, score(lengths))

@@ -1,32 +1,26 @@
-package index
+package plan
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 )
 
-// Blocks returns the design blocks-m: m tables, each leading with a block of its
-// own, with radii such that the sum of radius+1 over the tables is k+1, as even as
-// possible. So k flips cannot go over all radii (Norouzi, Punjani and Fleet, "Fast
-// Search in Hamming Space with Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
-// It takes a k of m-1 or more.
-//
-// How long the blocks are is what makes a query cheapest among a billion
-// fingerprints; one with a larger radius gets longer. That is near the best for other
-// numbers as well: from 10 thousand to 10 billion, with the best m for each, a query
-// takes at most 1.9 times as long (TestSplitsAreNearTheBest).
-func Blocks(m int) Design {
-	return Design{fmt.Sprintf("blocks-%d", m), m - 1, func(k int) []Table { return blockTables(k, m) }}
-}
-
-// splitFor and splitCosts are what the blocks are cut for. They never change, since
-// the names of designs stand for plans.
+// splitFor and splitCosts are what blocks are cut for. They never change, since the names
+// of designs stand for plans.
 const splitFor = 1_000_000_000
 
 var splitCosts = Costs{FilterLookup: 25, PackedProbe: 300, PackedCandidate: 1.6}
 
+// blockTables are the tables of the design blocks-m: each leads with a block of its own,
+// with radii such that radius+1 summed over the tables is k+1, as even as possible. So k
+// flips cannot exceed all radii at once (Norouzi, Punjani and Fleet, "Fast Search in
+// Hamming Space with Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
+//
+// The blocks are as long as makes a query cheapest among a billion fingerprints; one with
+// a larger radius gets longer. That is near the best for other numbers as well: from 10
+// thousand to 10 billion, with the best m for each, a query takes at most 1.9 times as long
+// (TestSplitsAreNearTheBest).
 func blockTables(k, m int) []Table {
 	radii := blockRadii(k, m)
 	var tables []Table
@@ -48,9 +42,9 @@ func blockRadii(k, m int) []int {
 	return radii
 }
 
-// splitBlocks returns lengths of blocks, at most 64 bits together, with the least
-// time of a query among n fingerprints for tables of these radii, which ascend.
-// Of blocks with the same radius, longer ones come first.
+// splitBlocks returns the lengths of blocks, at most 64 bits together, with which a query
+// among n fingerprints takes the least time in tables of these radii, which ascend. Of
+// blocks with the same radius, longer ones come first.
 func splitBlocks(radii []int, n int64, costs Costs) []int {
 	// best[used] is the least cost of the tables so far in that many bits, and
 	// taken[i][used] the length of the i-th block in it.
@@ -73,17 +67,18 @@ func splitBlocks(radii []int, n int64, costs Costs) []int {
 		}
 		best = next
 	}
-	used := 0
-	for bits, cost := range best {
-		if cost < best[used] {
-			used = bits
-		}
-	}
+	used := slices.Index(best, slices.Min(best))
 	lengths := make([]int, len(radii))
 	for i := range slices.Backward(radii) {
 		lengths[i] = taken[i][used]
 		used -= lengths[i]
 	}
+	sortWithin(lengths, radii)
+	return lengths
+}
+
+// sortWithin sorts the lengths of each radius, longer ones first.
+func sortWithin(lengths, radii []int) {
 	for from := 0; from < len(radii); {
 		to := from + 1
 		for to < len(radii) && radii[to] == radii[from] {
@@ -92,5 +87,4 @@ func splitBlocks(radii []int, n int64, costs Costs) []int {
 		slices.SortFunc(lengths[from:to], func(a, b int) int { return cmp.Compare(b, a) })
 		from = to
 	}
-	return lengths
 }

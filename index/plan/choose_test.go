@@ -1,4 +1,4 @@
-package index
+package plan
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 
 func mustChoose(t *testing.T, k int, n int64, limits Limits, costs Costs) Choice {
 	t.Helper()
-	c, err := ChoosePlanWithin(k, n, limits, costs)
+	c, err := Choose(k, n, limits, costs)
 	if err != nil {
 		t.Fatalf("k = %d, n = %d: %v", k, n, err)
 	}
 	return c
 }
 
-// TestChoosePlan is what the default costs choose.
-func TestChoosePlan(t *testing.T) {
+// TestChoose is what the default costs choose.
+func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		k      int
 		n      int64
@@ -39,12 +39,8 @@ func TestChoosePlan(t *testing.T) {
 		{16, 1e6, "blocks-6", 1e6},
 	} {
 		got := mustChoose(t, c.k, c.n, Limits{}, Costs{})
-		if got.Design.Name != c.design || got.Estimate.Query > c.most {
-			t.Errorf("k = %d, n = %d: design %s, %g ns: %s", c.k, c.n, got.Design.Name, got.Estimate.Query, got.Reason)
-		}
-		p, err := ChoosePlan(c.k, c.n)
-		if err != nil || p.String() != got.Plan.String() {
-			t.Errorf("k = %d, n = %d: ChoosePlan gives %v, %v", c.k, c.n, p, err)
+		if got.Design != c.design || got.Estimate.Query > c.most {
+			t.Errorf("k = %d, n = %d: design %s, %g ns: %s", c.k, c.n, got.Design, got.Estimate.Query, got.Reason)
 		}
 	}
 	if got, want := mustChoose(t, 3, 1e7, Limits{}, Costs{}).Plan.String(), "k=3 0-63/32~1 32-63,0-31/32~1"; got != want {
@@ -52,9 +48,9 @@ func TestChoosePlan(t *testing.T) {
 	}
 }
 
-// TestChoosePlanIsTheBest holds every design against the choice: none within the
+// TestChooseIsTheBest holds every design against the choice: none within the
 // limits has a lower product of time and tables.
-func TestChoosePlanIsTheBest(t *testing.T) {
+func TestChooseIsTheBest(t *testing.T) {
 	slowDisk := DefaultCosts()
 	slowDisk.DiskRead *= 50
 	refused := 0
@@ -62,29 +58,29 @@ func TestChoosePlanIsTheBest(t *testing.T) {
 		for _, n := range []int64{0, 1e4, 1e7, 1e10} {
 			for _, limits := range []Limits{{}, {Tables: 1}, {Tables: 3}, {Tables: 1000}, {DiskBytes: 1e9}, {RAMBytes: 1e9}, {Tables: 8, DiskBytes: 1e11, RAMBytes: 1e10}} {
 				for _, costs := range []Costs{{}, slowDisk} {
-					c, err := ChoosePlanWithin(k, n, limits, costs)
-					if err != nil && !errors.Is(err, ErrPlan) {
+					c, err := Choose(k, n, limits, costs)
+					if err != nil && !errors.Is(err, ErrUnusable) {
 						t.Fatal(err)
 					}
 					if err != nil {
 						refused++
 					}
-					for _, d := range DesignsFor(k) {
-						e := (&Plan{MaxDistance: k, Tables: d.build(k)}).Estimate(n, costs, limits.RAMBytes)
+					for _, d := range Designs(k) {
+						e := tablesFor(t, d, k).Estimate(n, costs, limits.RAMBytes)
 						most := limits.Tables
 						if most == 0 {
 							most = 32
 						}
-						if e.Tables > most || limits.DiskBytes > 0 && e.DiskBytes() > float64(limits.DiskBytes) {
-							if err == nil && c.Design.Name == d.Name {
-								t.Errorf("k = %d, n = %d, %+v: design %s is beyond", k, n, limits, d.Name)
+						if len(e.Tables) > most || limits.DiskBytes > 0 && e.DiskBytes() > float64(limits.DiskBytes) {
+							if err == nil && c.Design == d {
+								t.Errorf("k = %d, n = %d, %+v: design %s is beyond", k, n, limits, d)
 							}
 							continue
 						}
 						if err != nil {
-							t.Errorf("k = %d, n = %d, %+v: design %s would do: %v", k, n, limits, d.Name, err)
-						} else if e.Query*float64(e.Tables) < c.Estimate.Query*float64(c.Estimate.Tables) {
-							t.Errorf("k = %d, n = %d, %+v: design %s is better than %s", k, n, limits, d.Name, c.Design.Name)
+							t.Errorf("k = %d, n = %d, %+v: design %s would do: %v", k, n, limits, d, err)
+						} else if e.Query*float64(len(e.Tables)) < c.Estimate.Query*float64(len(c.Estimate.Tables)) {
+							t.Errorf("k = %d, n = %d, %+v: design %s is better than %s", k, n, limits, d, c.Design)
 						}
 					}
 				}
@@ -96,7 +92,7 @@ func TestChoosePlanIsTheBest(t *testing.T) {
 	}
 }
 
-func TestChoosePlanReason(t *testing.T) {
+func TestChooseReason(t *testing.T) {
 	for _, c := range []struct {
 		limits Limits
 		costs  Costs
@@ -110,8 +106,8 @@ func TestChoosePlanReason(t *testing.T) {
 		{Limits{}, Costs{Query: 500, FilterLookup: 300, PackedProbe: 300, PackedCandidate: 1.6}, "blocks-4", []string{"blocks-4 ("}},
 	} {
 		got := mustChoose(t, 3, 1e7, c.limits, c.costs)
-		if got.Design.Name != c.design {
-			t.Errorf("%+v: design %s", c, got.Design.Name)
+		if got.Design != c.design {
+			t.Errorf("%+v: design %s", c, got.Design)
 		}
 		for _, part := range c.says {
 			if !strings.Contains(got.Reason, part) {
@@ -121,30 +117,30 @@ func TestChoosePlanReason(t *testing.T) {
 	}
 }
 
-func TestChoosePlanIsRefused(t *testing.T) {
+func TestChooseIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		k      int
 		limits Limits
 		says   string
 	}{
 		{-1, Limits{}, "k = -1"},
-		{MaxDistanceLimit + 1, Limits{}, "k = 17"},
+		{MaxDistance + 1, Limits{}, "k = 17"},
 		{3, Limits{Tables: -1}, "negative"},
 		{3, Limits{DiskBytes: 1e9}, "the nearest, design blocks-1, has"},
 		{3, Limits{DiskBytes: 1e9}, "GB on disk, over the limit of 1 GB"},
 	} {
-		if _, err := ChoosePlanWithin(c.k, 1e9, c.limits, Costs{}); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), c.says) {
+		if _, err := Choose(c.k, 1e9, c.limits, Costs{}); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("k = %d, %+v: %v", c.k, c.limits, err)
 		}
 	}
 }
 
-// BenchmarkChoosePlan is the work of choosing, which Outgrown does as well.
-func BenchmarkChoosePlan(b *testing.B) {
+// BenchmarkChoose is the work of choosing, which Outgrown does as well.
+func BenchmarkChoose(b *testing.B) {
 	for _, k := range []int{3, 10, 16} {
 		b.Run(fmt.Sprintf("k=%d", k), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := ChoosePlan(k, 1e7); err != nil {
+				if _, err := Choose(k, 1e7, Limits{}, Costs{}); err != nil {
 					b.Fatal(err)
 				}
 			}

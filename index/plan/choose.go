@@ -1,4 +1,4 @@
-package index
+package plan
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ type Limits struct {
 	DiskBytes int64 // of the compacted tables, their postings and filters. 0: no limit
 
 	// RAMBytes is the memory for filters, directories and blocks. It excludes no plan:
-	// what does not fit is read from disk, which takes its time. 0: no limit
+	// what does not fit is read from disk, which is slower. 0: no limit
 	RAMBytes int64
 }
 
@@ -25,36 +25,53 @@ const defaultMaxTables = 32
 
 // Choice is a plan that was chosen.
 type Choice struct {
-	Design   Design
+	Design   string // its name, see Named
 	Plan     *Plan
 	Estimate Estimate
 	Reason   string // sentences with the numbers
 }
 
-// ChoosePlan is ChoosePlanWithin the default limits, with the default costs.
-func ChoosePlan(k int, n int64) (*Plan, error) {
-	c, err := ChoosePlanWithin(k, n, Limits{}, Costs{})
-	return c.Plan, err
-}
-
-// ChoosePlanWithin returns the plan for distance k among n documents with the least
-// product of query time, once compacted, and tables: disk, memory, and the work of
-// writing and compacting all grow with the tables, so twice as many must answer more
-// than twice as fast. Only designs within the limits count; ErrPlan when there is
-// none, with the one that is nearest.
-func ChoosePlanWithin(k int, n int64, limits Limits, costs Costs) (Choice, error) {
-	if k < 0 || k > MaxDistanceLimit {
-		return Choice{}, fmt.Errorf("%w: k = %d is not in 0..%d", ErrPlan, k, MaxDistanceLimit)
+// Choose returns the plan for distance k among n documents with the least product of
+// query time, once compacted, and tables: disk, memory, and the work of writing and
+// compacting all grow with the tables, so twice as many must answer more than twice as
+// fast. Only designs within the limits count. Error: ErrUnusable when there is none, with
+// the one that is nearest.
+func Choose(k int, n int64, limits Limits, costs Costs) (Choice, error) {
+	if err := checkDistance(k); err != nil {
+		return Choice{}, err
 	}
 	if limits.Tables < 0 || limits.DiskBytes < 0 || limits.RAMBytes < 0 {
-		return Choice{}, fmt.Errorf("%w: a limit is negative: %+v", ErrPlan, limits)
+		return Choice{}, fmt.Errorf("%w: a limit is negative: %+v", ErrUnusable, limits)
 	}
-	var within, beyond []option
-	for _, d := range DesignsFor(k) {
-		// NewPlan's check takes its time for many tables: only what is chosen needs it.
-		o := option{design: d, plan: &Plan{MaxDistance: k, Tables: d.build(k)}}
-		o.estimate = o.plan.Estimate(n, costs, limits.RAMBytes)
-		if o.beyond = limits.exceeded(o.estimate); o.beyond == "" {
+	within, beyond, err := options(k, n, limits, costs)
+	if err != nil {
+		return Choice{}, err
+	}
+	if len(within) == 0 {
+		nearest := slices.MinFunc(beyond, func(a, b option) int {
+			return cmp.Compare(a.estimate.DiskBytes(), b.estimate.DiskBytes())
+		})
+		return Choice{}, fmt.Errorf("%w: none for k = %d and %d documents within the limits; the nearest, design %s, has %s",
+			ErrUnusable, k, n, nearest.design, nearest.exceeds)
+	}
+	best := within[0]
+	plan, err := New(k, best.tables...)
+	if err != nil {
+		return Choice{}, fmt.Errorf("design %s: %w", best.design, err)
+	}
+	return Choice{best.design, plan, best.estimate, reason(within, beyond)}, nil
+}
+
+// options returns the designs within the limits and beyond them, the best first.
+func options(k int, n int64, limits Limits, costs Costs) (within, beyond []option, err error) {
+	for _, name := range Designs(k) {
+		o := option{design: name}
+		if o.tables, err = tablesOf(name, k); err != nil {
+			return nil, nil, err
+		}
+		// New takes its time for many tables: only what is chosen needs it.
+		o.estimate = (&Plan{MaxDistance: k, Tables: o.tables}).Estimate(n, costs, limits.RAMBytes)
+		if o.exceeds = limits.exceeded(&o.estimate); o.exceeds == "" {
 			within = append(within, o)
 		} else {
 			beyond = append(beyond, o)
@@ -62,45 +79,33 @@ func ChoosePlanWithin(k int, n int64, limits Limits, costs Costs) (Choice, error
 	}
 	slices.SortStableFunc(within, byScore)
 	slices.SortStableFunc(beyond, byScore)
-	if len(within) == 0 {
-		nearest := slices.MinFunc(beyond, func(a, b option) int {
-			return cmp.Compare(a.estimate.DiskBytes(), b.estimate.DiskBytes())
-		})
-		return Choice{}, fmt.Errorf("%w: none for k = %d and %d documents within the limits; the nearest, design %s, has %s",
-			ErrPlan, k, n, nearest.design.Name, nearest.beyond)
-	}
-	best := within[0]
-	plan, err := NewPlan(k, best.plan.Tables...)
-	if err != nil {
-		return Choice{}, fmt.Errorf("design %s: %w", best.design.Name, err)
-	}
-	return Choice{best.design, plan, best.estimate, reason(within, beyond)}, nil
+	return within, beyond, nil
 }
 
-// option is a design to choose from. Its plan has not been checked.
+// option is a design to choose from. Its tables have not been checked.
 type option struct {
-	design   Design
-	plan     *Plan
+	design   string
+	tables   []Table
 	estimate Estimate
-	beyond   string // which limit it exceeds
+	exceeds  string // which limit
 }
 
 func byScore(a, b option) int { return cmp.Compare(a.score(), b.score()) }
 
-func (o option) score() float64 { return o.estimate.Query * float64(o.estimate.Tables) }
+func (o option) score() float64 { return o.estimate.Query * float64(len(o.tables)) }
 
 func (o option) String() string {
-	return fmt.Sprintf("%s (%s a query, %s)", o.design.Name, nanoseconds(o.estimate.Query), count(o.estimate.Tables, "table"))
+	return fmt.Sprintf("%s (%s a query, %s)", o.design, nanoseconds(o.estimate.Query), count(len(o.tables), "table"))
 }
 
 // exceeded says which limit an estimate exceeds, "" for none.
-func (l Limits) exceeded(e Estimate) string {
+func (l Limits) exceeded(e *Estimate) string {
 	tables := l.Tables
 	if tables == 0 {
 		tables = defaultMaxTables
 	}
-	if e.Tables > tables {
-		return fmt.Sprintf("%d tables, over the limit of %d", e.Tables, tables)
+	if len(e.Tables) > tables {
+		return fmt.Sprintf("%d tables, over the limit of %d", len(e.Tables), tables)
 	}
 	if l.DiskBytes > 0 && e.DiskBytes() > float64(l.DiskBytes) {
 		return fmt.Sprintf("%.4g GB on disk, over the limit of %.4g GB", e.DiskBytes()/1e9, float64(l.DiskBytes)/1e9)
@@ -118,11 +123,11 @@ func reason(within, beyond []option) string {
 		fastest := slices.MinFunc(within, func(a, b option) int { return cmp.Compare(a.estimate.Query, b.estimate.Query) })
 		if fastest.estimate.Query < min(best.estimate.Query, within[1].estimate.Query) {
 			fmt.Fprintf(&b, " Fastest is %v: %.3g times as fast for %.3g times the tables.", fastest,
-				best.estimate.Query/fastest.estimate.Query, float64(fastest.estimate.Tables)/float64(best.estimate.Tables))
+				best.estimate.Query/fastest.estimate.Query, float64(len(fastest.tables))/float64(len(best.tables)))
 		}
 	}
 	if len(beyond) > 0 && beyond[0].score() < best.score() {
-		fmt.Fprintf(&b, " Better, but beyond a limit, is %v: it has %s.", beyond[0], beyond[0].beyond)
+		fmt.Fprintf(&b, " Better, but beyond a limit, is %v: it has %s.", beyond[0], beyond[0].exceeds)
 	}
 	return b.String()
 }

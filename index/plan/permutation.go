@@ -1,4 +1,4 @@
-package index
+package plan
 
 import (
 	"fmt"
@@ -19,6 +19,30 @@ func (b Bits) len() int { return b.Last - b.First + 1 }
 // mask has the bits of the range set.
 func (b Bits) mask() uint64 {
 	return ^uint64(0) >> (64 - b.len()) << (63 - b.Last)
+}
+
+// size returns how many bits the ranges have together.
+func size(ranges []Bits) int {
+	n := 0
+	for _, b := range ranges {
+		n += b.len()
+	}
+	return n
+}
+
+// cut returns the first n bits of the ranges, and the rest.
+func cut(ranges []Bits, n int) (first, rest []Bits) {
+	for _, b := range ranges {
+		taken := min(n, b.len())
+		if taken > 0 {
+			first = append(first, Bits{b.First, b.First + taken - 1})
+		}
+		if taken < b.len() {
+			rest = append(rest, Bits{b.First + taken, b.Last})
+		}
+		n -= taken
+	}
+	return first, rest
 }
 
 // bringForward returns the permutation that puts the given ranges first, in

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/neardup/neardup/index/filter"
+)
+
+// Costs are the times, in nanoseconds, from which the time of a query is estimated. As an
+// argument, the zero value stands for DefaultCosts.
+type Costs struct {
+	// Query is for a query that probes nothing.
+	Query float64
+	// FilterLookup is for a word of a prefix filter: it answers for the prefixes that
+	// differ in their low 6 bits only. A query asks for many at once, so waiting for
+	// one overlaps with waiting for others.
+	FilterLookup float64
+	// PackedProbe is for a probe of a packed table whose block is in memory.
+	PackedProbe float64
+	// PackedCandidate is for each fingerprint that such a probe returns.
+	PackedCandidate float64
+	// DiskRead is what a probe takes more when its block is not in memory, DiskByte
+	// what each byte of its candidates adds then.
+	DiskRead float64
+	DiskByte float64
+}
+
+// DefaultCosts returns costs of the order of a common server with a solid-state
+// disk. They are for comparing plans with each other; give those of a machine to get
+// its times.
+func DefaultCosts() Costs {
+	return Costs{
+		Query:           500,
+		FilterLookup:    25,
+		PackedProbe:     300,
+		PackedCandidate: 1.6,
+		DiskRead:        100_000,
+		DiskByte:        1,
+	}
+}
+
+func (c Costs) orDefault() Costs {
+	if c == (Costs{}) {
+		return DefaultCosts()
+	}
+	return c
+}
+
+// Estimate is what a plan is expected to take with n fingerprints that are uniformly
+// distributed and all different. Bytes are those of a compacted index, without the
+// documents' own records. Times are in nanoseconds a query.
+type Estimate struct {
+	Fingerprints float64 // n
+	Tables       []TableEstimate
+
+	Probes        int     // prefixes within the radii
+	FilterLookups int     // words of filters that answer for all probes
+	Passing       float64 // probes that the filters leave
+	Candidates    float64 // fingerprints that these probes return
+
+	TableBytes     float64 // of all packed tables
+	PostingBytes   float64
+	FilterBytes    float64 // on disk and in memory alike
+	DirectoryBytes float64 // in memory
+
+	Warm  float64 // everything in memory
+	Disk  float64 // only the filters and directories in memory
+	Query float64 // with the memory that there is, between Warm and Disk
+}
+
+// TableEstimate is what one table adds to an Estimate.
+type TableEstimate struct {
+	FilterLookups       int
+	Passing, Candidates float64
+	Bytes               float64 // packed; with the postings, for the first table
+	FilterBytes         float64
+}
+
+// DiskBytes returns what the compacted tables take on disk with all that belongs
+// to them.
+func (e *Estimate) DiskBytes() float64 { return e.TableBytes + e.PostingBytes + e.FilterBytes }
+
+// MemoryBytes returns the memory that every query uses, without blocks.
+func (e *Estimate) MemoryBytes() float64 { return e.FilterBytes + e.DirectoryBytes }
+
+const (
+	// blockBytes is the size of a packed block.
+	blockBytes = 1024
+	// directoryBytes is what the directory has in memory for a block.
+	directoryBytes = 18
+	// packedOverhead is what a packed table takes over its entropy, 64 - log2 n + 1.44
+	// bits an entry.
+	packedOverhead = 1.053
+	// postingOverhead is what a posting takes over the bits of an ID, in bytes.
+	postingOverhead = 0.23
+
+	unlimited = math.MaxInt64
+)
+
+// Estimate estimates what n fingerprints take with so much memory for filters,
+// directories and blocks, 0 for as much as it takes. Where there is less, the directories
+// come first, then the filters, then the blocks, so that a query reads some from disk.
+func (p *Plan) Estimate(n int64, costs Costs, ramBytes int64) Estimate {
+	n, costs = max(n, 1), costs.orDefault()
+	documents := float64(n)
+	entryBytes := (64 - math.Log2(documents) + 1.44) / 8 * packedOverhead
+	e := Estimate{
+		Fingerprints: documents,
+		Probes:       p.Probes(),
+		TableBytes:   float64(len(p.Tables)) * documents * entryBytes,
+		PostingBytes: documents * (math.Log2(documents)/8 + postingOverhead),
+		Warm:         costs.Query,
+	}
+	packed := e.TableBytes + e.PostingBytes
+	e.DirectoryBytes = packed / blockBytes * directoryBytes
+	share := p.filterShare(n, ramBytes, e.DirectoryBytes)
+	var fromDisk float64
+	for i, t := range p.Tables {
+		at := t.estimate(n, filterBudget(t.Prefix, n, share))
+		if at.Bytes = documents * entryBytes; i == 0 {
+			at.Bytes += e.PostingBytes
+		}
+		e.Tables = append(e.Tables, at)
+		e.FilterLookups += at.FilterLookups
+		e.FilterBytes += at.FilterBytes
+		e.Passing += at.Passing
+		e.Candidates += at.Candidates
+		e.Warm += at.warm(costs)
+		fromDisk += at.Passing*costs.DiskRead + at.Candidates*at.Bytes/documents*costs.DiskByte
+	}
+	e.Disk = e.Warm + fromDisk
+	e.Query = e.Warm
+	if ramBytes > 0 {
+		room := max(0, float64(ramBytes)-e.MemoryBytes())
+		e.Query += fromDisk * max(0, 1-room/packed)
+	}
+	return e
+}
+
+// filterShare returns the part of what the filters would take that there is memory for,
+// at most 1.
+func (p *Plan) filterShare(n, ramBytes int64, directories float64) float64 {
+	if ramBytes <= 0 {
+		return 1
+	}
+	wanted := 0.0
+	for _, t := range p.Tables {
+		bytes, _ := filter.Size(t.Prefix, n, unlimited)
+		wanted += float64(bytes)
+	}
+	return max(0, min(1, (float64(ramBytes)-directories)/wanted))
+}
+
+// filterBudget returns what the filter of a table may take, if it gets this share of what
+// it would.
+func filterBudget(prefix int, n int64, share float64) int64 {
+	if share >= 1 {
+		return unlimited
+	}
+	wanted, _ := filter.Size(prefix, n, unlimited)
+	return int64(float64(wanted) * share)
+}
+
+// estimate is for a filter of at most budget bytes.
+func (t Table) estimate(n, budget int64) TableEstimate {
+	bytes, falsePositives := filter.Size(t.Prefix, n, budget)
+	probes, each := float64(t.Probes()), float64(n)/math.Exp2(float64(t.Prefix))
+	there := -math.Expm1(-each) // the share of prefixes that some fingerprint has
+	e := TableEstimate{
+		FilterBytes: float64(bytes),
+		Passing:     probes * (there + (1-there)*falsePositives),
+		Candidates:  probes * each,
+	}
+	if bytes > 0 {
+		e.FilterLookups = t.filterWords()
+	}
+	return e
+}
+
+// filterWords returns the number of words of the table's filter that a query looks at:
+// one for all probes that differ in the low bits of the prefix only.
+func (t Table) filterWords() int {
+	return Table{Prefix: max(t.Prefix-filter.GroupBits, 0), Radius: t.Radius}.Probes()
+}
+
+func (e TableEstimate) warm(c Costs) float64 {
+	return float64(e.FilterLookups)*c.FilterLookup + e.Passing*c.PackedProbe + e.Candidates*c.PackedCandidate
+}
+
+// sortProbe is the nanoseconds that it takes to keep a probe until its turn, and to sort it.
+const sortProbe = 150
+
+// Batch returns what queries take that go table by table, with their probes in the order
+// of each: nanoseconds of work, without reads, and the blocks that they read.
+func (e *Estimate) Batch(queries float64, costs Costs) (ns, blocks float64) {
+	costs = costs.orDefault()
+	for _, t := range e.Tables {
+		probes := queries * t.Passing
+		ns += probes*(sortProbe+costs.PackedProbe/2) + queries*(float64(t.FilterLookups)*costs.FilterLookup+t.Candidates*costs.PackedCandidate)
+		all := max(t.Bytes/blockBytes, 1)
+		each := 1 + t.Candidates/max(t.Passing, 1e-9)*all/e.Fingerprints // of a probe that passes
+		blocks += all * -math.Expm1(-probes*each/all)
+	}
+	return ns, blocks
+}

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Designs returns the names of the designs for a distance, blocks-1 to blocks-(k+1)
+// first. No two of them give the same plan.
+func Designs(k int) []string {
+	var names []string
+	for m := 1; m <= k+1; m++ {
+		names = append(names, blocksName(m))
+	}
+	if k > 0 { // else they are one table, as blocks-1 is
+		names = append(names, "10", "16", "20")
+	}
+	return names
+}
+
+func blocksName(m int) string { return "blocks-" + strconv.Itoa(m) }
+
+// Named returns the plan of a design for a distance. A name and a k stand for the same
+// plan in every version.
+//
+// The design blocks-m has m tables, each of which leads with a block of its own, for any m
+// up to k+1. A number for a name is the number of tables that a design has at k = 3. 20,
+// 16, 10 and 4 are those of the paper (section 3.1.2): in 20 and 10 a table leads with
+// three of k+3 blocks or two of k+2, in 16 with one of k+1 blocks and one of the k+1 that
+// the other bits are cut into. 4, 3 and 2 are blocks-m with k+1, k and half of k+1 tables.
+//
+// Error: ErrUnusable where there is no such design.
+func Named(name string, k int) (*Plan, error) {
+	if err := checkDistance(k); err != nil {
+		return nil, err
+	}
+	tables, err := tablesOf(name, k)
+	if err != nil {
+		return nil, err
+	}
+	return New(k, tables...)
+}
+
+func tablesOf(design string, k int) ([]Table, error) {
+	switch design {
+	case "20":
+		return chooseBlocks(k+3, 3), nil
+	case "16":
+		return twoLevels(k), nil
+	case "10":
+		return chooseBlocks(k+2, 2), nil
+	case "4":
+		return blockTables(k, k+1), nil
+	case "3":
+		return blockTables(k, max(k, 1)), nil
+	case "2":
+		return blockTables(k, (k+2)/2), nil
+	}
+	for m := 1; m <= k+1; m++ {
+		if design == blocksName(m) {
+			return blockTables(k, m), nil
+		}
+	}
+	return nil, fmt.Errorf("%w: no design %q for k = %d; there are 2, 3, 4, 10, 16, 20, and blocks-1 to %s",
+		ErrUnusable, design, k, blocksName(k+1))
+}
+
+// chooseBlocks cuts m blocks and makes a table of every choice of c of them.
+func chooseBlocks(m, c int) []Table {
+	blocks := split([]Bits{{0, 63}}, m)
+	var tables []Table
+	var choose func(from int, front []Bits, left int)
+	choose = func(from int, front []Bits, left int) {
+		if left == 0 {
+			tables = append(tables, leading(front))
+			return
+		}
+		for i := from; i <= m-left; i++ {
+			choose(i+1, join(front, blocks[i]), left-1)
+		}
+	}
+	choose(0, nil, c)
+	return tables
+}
+
+// twoLevels cuts k+1 blocks and cuts the rest behind each again into k+1.
+func twoLevels(k int) []Table {
+	var tables []Table
+	for _, first := range split([]Bits{{0, 63}}, k+1) {
+		_, rest := cut(bringForward(first...), size(first))
+		for _, second := range split(rest, k+1) {
+			tables = append(tables, leading(join(first, second)))
+		}
+	}
+	return tables
+}
+
+// join returns both lists in a new one.
+func join(a, b []Bits) []Bits { return append(a[:len(a):len(a)], b...) }
+
+// leading returns the table whose prefix is these bits.
+func leading(front []Bits) Table {
+	return Table{Permutation: bringForward(front...), Prefix: size(front)}
+}
+
+// split cuts bits into m blocks of equal size, the larger ones first. A block may
+// consist of several ranges.
+func split(rest []Bits, m int) [][]Bits {
+	total := size(rest)
+	blocks := make([][]Bits, m)
+	for i := range blocks {
+		blocks[i], rest = cut(rest, (total+m-1-i)/m)
+	}
+	return blocks
+}
