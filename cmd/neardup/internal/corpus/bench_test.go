@@ -3,7 +3,6 @@ package corpus
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"io"
 	"os"
 	"strings"
@@ -15,17 +14,9 @@ func benchmark(b *testing.B, format Format, input []byte) {
 	b.SetBytes(int64(len(input)))
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := New([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(input)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, err := range r.Records(context.Background()) {
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		if totalsOf(r).Documents == 0 {
-			b.Fatal("no documents")
+		r := newReader(b, Options{Format: format, Stdin: bytes.NewReader(input)}, "-")
+		if _, err := countUntilError(b.Context(), r); err != nil || totalsOf(r).Documents == 0 {
+			b.Fatal("no documents", err)
 		}
 	}
 }

@@ -3,7 +3,10 @@ package corpus
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,12 +64,98 @@ func zstded(s string, options ...zstd.EOption) string {
 	return string(z.EncodeAll([]byte(s), nil))
 }
 
+// newReader makes a reader of inputs.
+func newReader(t testing.TB, opts Options, inputs ...string) *Reader {
+	t.Helper()
+	r, err := New(inputs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// readAll reads all there is, and checks what holds for all inputs.
+func readAll(t testing.TB, r *Reader) (records []Record) {
+	t.Helper()
+	for u, err := range r.RawRecords(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, u.Parse())
+	}
+	checkTotals(t, records, totalsOf(r))
+	return records
+}
+
+func readFiles(t testing.TB, opts Options, inputs ...string) []Record {
+	t.Helper()
+	return readAll(t, newReader(t, opts, inputs...))
+}
+
 // readString reads an input that is not a file.
 func readString(t testing.TB, opts Options, input string) []Record {
 	t.Helper()
 	opts.Stdin = strings.NewReader(input)
-	records, _ := readAll(t, opts, "-")
-	return records
+	return readFiles(t, opts, "-")
+}
+
+// totalsOf adds up the totals of all inputs.
+func totalsOf(r *Reader) (sum Totals) {
+	sum.Skipped = make(map[string]int64)
+	for _, t := range r.Totals() {
+		sum.Files += t.Files
+		sum.Records += t.Records
+		sum.Documents += t.Documents
+		for reason, n := range t.Skipped {
+			sum.Skipped[reason] += n
+		}
+	}
+	return sum
+}
+
+func checkTotals(t testing.TB, records []Record, totals Totals) {
+	t.Helper()
+	var documents, skips int64
+	numbers := map[string]int64{}
+	for _, rec := range records {
+		numbers[rec.Source]++
+		if rec.Number != numbers[rec.Source] {
+			t.Errorf("%s: record %d has number %d", rec.Source, numbers[rec.Source], rec.Number)
+		}
+		switch {
+		case rec.Skip != nil:
+			skips++
+			if rec.Skip.Reason == "" || rec.Kind != 0 || rec.Content != nil {
+				t.Errorf("a skip with no reason or with content: %+v", rec)
+			}
+		case rec.Kind == Fingerprint && rec.Content == nil, (rec.Kind == HTML || rec.Kind == Text) && len(rec.Content) > 0:
+			documents++
+		default:
+			t.Errorf("a document of no kind or without content: %+v", rec)
+		}
+	}
+	var counted int64
+	for _, n := range totals.Skipped {
+		counted += n
+	}
+	if totals.Records != int64(len(records)) || totals.Documents != documents || counted != skips || totals.Skips() != skips || totals.Records != totals.Documents+counted {
+		t.Errorf("totals %+v of %d documents, %d skips", totals, documents, skips)
+	}
+}
+
+func writeFiles(t testing.TB, files map[string]string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
 }
 
 // brief is records in short, a line each.

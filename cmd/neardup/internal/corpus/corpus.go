@@ -19,8 +19,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/neardup/neardup/fingerprint"
 )
@@ -34,17 +32,7 @@ const (
 	Fingerprint                 // Record.Fingerprint is set, Content is nil
 )
 
-func (k Kind) String() string {
-	switch k {
-	case HTML:
-		return "html"
-	case Text:
-		return "text"
-	case Fingerprint:
-		return "fingerprint"
-	}
-	return "skip"
-}
+func (k Kind) String() string { return [...]string{"skip", "html", "text", "fingerprint"}[k] }
 
 // Record is a document, or a skip where Skip is not nil.
 type Record struct {
@@ -94,40 +82,8 @@ func (s *Skip) String() string {
 	return s.Reason + ": " + s.Detail
 }
 
-// Format is the format of an input.
-type Format string
-
-const (
-	// Detect, the zero value, finds the format of each file by its content
-	// and its name: "WARC/" begins a web archive, whatever its name; then the
-	// names .html .htm .xhtml, .jsonl .ndjson, .txt .text .md, .u64le and
-	// .fingerprints decide (before .gz or .zst); then '{' begins JSON lines,
-	// HTML is told by its first tag, and lines of fingerprints by the first
-	// ones (16 digits or 0x); other text is text. What is none of these is one
-	// skip.
-	Detect       Format = ""
-	WARC         Format = "warc"         // WARC 0.17, 0.18, 1.0 and 1.1
-	WET          Format = "wet"          // the same: text that was taken from a WARC
-	JSONL        Format = "jsonl"        // an object a line
-	HTMLFile     Format = "html"         // one page a file
-	TextFile     Format = "text"         // one text a file
-	Fingerprints Format = "fingerprints" // a fingerprint, or fingerprint TAB key, a line
-	Decimal      Format = "decimal"      // a decimal number a line, also of 16 digits; what follows it does not count
-	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz or .zst
-)
-
-var formats = []Format{WARC, WET, JSONL, HTMLFile, TextFile, Fingerprints, Decimal, U64LE}
-
-// ParseFormat reads the name of a format; "" is Detect.
-func ParseFormat(s string) (Format, error) {
-	if f := Format(s); f == Detect || slices.Contains(formats, f) {
-		return f, nil
-	}
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = string(f)
-	}
-	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s, strings.Join(names, ", "))
+func tooLarge(size, limit int64) Skip {
+	return Skip{Reason: "too large", Detail: fmt.Sprintf("%d bytes, limit %d", size, limit), Document: true}
 }
 
 // DefaultMaxDocument is the default of Options.MaxDocument: 16 MiB.
@@ -146,8 +102,6 @@ type Options struct {
 	Fields Fields
 	// Stdin is read for the input "-". Default os.Stdin.
 	Stdin io.Reader
-
-	disk disk
 }
 
 // Fields are the names of the top-level fields of JSON lines. An empty name
@@ -171,9 +125,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Stdin == nil {
 		o.Stdin = os.Stdin
-	}
-	if o.disk.open == nil {
-		o.disk = realDisk
 	}
 	return o, nil
 }

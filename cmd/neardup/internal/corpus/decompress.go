@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -15,11 +16,16 @@ import (
 )
 
 const (
-	// maxWindow bounds the memory of a Zstandard decoder: what the zstd
-	// command allows without being told to.
+	// fileBuffer is enough to look into a compressed member before it is read: half
+	// of it holds a Zstandard block, which has 128 KiB at most.
+	fileBuffer = 512 << 10
+	// maxWindow bounds the memory of a Zstandard decoder: what the zstd command allows
+	// without being told to.
 	maxWindow = 128 << 20
 	// maxDictionary bounds the dictionary that a .warc.zst file begins with.
 	maxDictionary = 16 << 20
+	// maxRewind bounds one rewind and, with the bytes read, the sum of rewinds.
+	maxRewind = 1 << 20
 )
 
 var (
@@ -28,282 +34,323 @@ var (
 	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
 )
 
-// corruption is the end of what can be read of a compressed file, at least up to
-// its next member.
+// corruption is the end of what can be read of a file, at least up to its next gzip
+// member or Zstandard frame.
 type corruption struct {
 	reason  string
 	at      int64 // offset in the file
-	between bool  // nothing was given of the member that is damaged
+	between bool  // nothing was given of the member that is corrupt
 	err     error
 }
 
-func (d *corruption) Error() string { return fmt.Sprintf("%s at byte %d: %v", d.reason, d.at, d.err) }
-func (d *corruption) Unwrap() error { return d.err }
+func (c *corruption) Error() string { return fmt.Sprintf("%s at byte %d: %v", c.reason, c.at, c.err) }
+func (c *corruption) Unwrap() error { return c.err }
 
-// skip is what damage makes of a document.
-func (d *corruption) skip(detail string) *Skip {
-	detail = fmt.Sprintf("at byte %d: %v", d.at, d.err) + detail
-	return &Skip{Reason: d.reason, Detail: detail, Document: true, Broken: true, Err: d}
+// skip is what corruption makes of a document.
+func (c *corruption) skip(detail string) *Skip {
+	detail = fmt.Sprintf("at byte %d: %v", c.at, c.err) + detail
+	return &Skip{Reason: c.reason, Detail: detail, Document: true, Broken: true, Err: c}
+}
+
+// countedFile is a file as it is stored, counted, and ended by the context.
+type countedFile struct {
+	ctx      context.Context
+	r        io.Reader
+	size     int64 // -1 if unknown
+	n        int64 // bytes read
+	progress *atomic.Int64
+	err      error // an error of the file, not its end
+}
+
+func (f *countedFile) Read(p []byte) (int, error) {
+	if err := f.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := f.r.Read(p)
+	f.n += int64(n)
+	f.progress.Add(int64(n))
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
 }
 
 // decompressor decompresses a file by what its first bytes say. Of a gzip file it
 // gives the members apart: no Read returns bytes of two.
 type decompressor struct {
-	in     *countedFile
-	opened bool
+	file *countedFile
+	in   *bufio.Reader // of file
+	z    decoder       // nil until the file is opened, and where it is not compressed
+	err  error         // behind what was given: io.EOF or *corruption
 
-	name   string // "gzip", "zstd"; "" for none
+	format string // "gzip", "zstd"; "" for none
 	magic  []byte
-	z      decoder
-	zstd   *zstd.Decoder // z, to close it
-	inside bool          // inside a member
+	inside bool  // inside a member
+	began  int64 // file offset of the last member
+	given  bool  // some of it was
+	out    int64 // bytes given
 
-	memberAt  int64 // file offset of the last member that began
-	resumeAt  int64 // where to look for the next one after damage
-	newMember bool  // and nothing was read of it yet
-	given     bool  // some of it was
+	members []member // of gzip, for the reader to drop
+	rewound int64    // bytes gone back so far
 }
+
+// member is where a gzip member begins, in the decompressed stream and in the file.
+type member struct{ pos, file int64 }
 
 type decoder interface {
 	io.Reader
 	Reset(io.Reader) error
 }
 
-// open looks at the first bytes.
-func (i *decompressor) open() error {
-	i.opened = true
-	head, err := i.in.Peek(len(zstdMagic))
-	switch {
-	case bytes.HasPrefix(head, gzipMagic):
-		i.name, i.magic, i.z = "gzip", gzipMagic, new(gzip.Reader)
-	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
-		return i.openZstd(head)
-	case err != nil && err != io.EOF:
-		return i.damaged(err)
+// newDecompressor looks at the first bytes of a file, unless it is plain whatever they are.
+func newDecompressor(f *countedFile, plain bool) *decompressor {
+	d := &decompressor{file: f, in: bufio.NewReaderSize(f, fileBuffer)}
+	if !plain {
+		d.err = d.corrupt(d.open())
 	}
-	return nil
+	return d
 }
 
-func (i *decompressor) openZstd(head []byte) error {
-	i.name, i.magic = "zstd", zstdMagic
+func (d *decompressor) open() error {
+	head, err := d.in.Peek(len(zstdMagic))
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		d.format, d.magic, d.z = "gzip", gzipMagic, new(gzip.Reader)
+		return nil
+	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
+		return d.openZstd(head)
+	case err == io.EOF: // a short file
+		return nil
+	}
+	return err
+}
+
+func (d *decompressor) openZstd(head []byte) error {
+	d.format, d.magic = "zstd", zstdMagic
 	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
 	if bytes.Equal(head, dictionaryMagic) {
-		dictionary, err := i.readDictionary()
+		dictionary, err := d.readDictionary()
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
-			return i.damaged(err)
+			return err
 		}
 		if dictionary != nil {
 			options = append(options, zstd.WithDecoderDicts(dictionary))
 		}
 	}
-	z, err := zstd.NewReader(nil, options...)
-	if err != nil {
-		return i.damaged(err)
-	}
-	i.z, i.zstd = z, z
-	return nil
+	z, err := zstd.NewReader(nil, options...) // on this goroutine alone: there is nothing to close
+	d.z = z
+	return err
 }
 
-// readDictionary reads the first frame of a .warc.zst file: a dictionary, as
-// it is or compressed with Zstandard itself.
-func (i *decompressor) readDictionary() ([]byte, error) {
+// readDictionary reads the first frame of a .warc.zst file: a dictionary, as it is or
+// compressed with Zstandard itself.
+func (d *decompressor) readDictionary() ([]byte, error) {
 	var head [8]byte
-	if _, err := io.ReadFull(i.in, head[:]); err != nil {
+	if _, err := io.ReadFull(d.in, head[:]); err != nil {
 		return nil, err
 	}
 	size := binary.LittleEndian.Uint32(head[4:])
 	if size > maxDictionary {
 		return nil, fmt.Errorf("a dictionary of %d bytes, limit %d", size, maxDictionary)
 	}
-	stored, err := io.ReadAll(io.LimitReader(i.in, int64(size)))
-	if err != nil {
+	var stored bytes.Buffer
+	if _, err := io.CopyN(&stored, d.in, int64(size)); err != nil {
 		return nil, err
 	}
-	if len(stored) < int(size) {
-		return nil, io.ErrUnexpectedEOF
+	if bytes.HasPrefix(stored.Bytes(), []byte{0x37, 0xa4, 0x30, 0xec}) {
+		return stored.Bytes(), nil
 	}
-	if !bytes.HasPrefix(stored, zstdMagic) {
-		if bytes.HasPrefix(stored, []byte{0x37, 0xa4, 0x30, 0xec}) {
-			return stored, nil
-		}
-		return nil, nil // some other frame to be passed over
+	if !bytes.HasPrefix(stored.Bytes(), zstdMagic) {
+		return nil, nil // some other frame, to be passed over
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary))
 	if err != nil {
 		return nil, err
 	}
-	defer z.Close()
-	return z.DecodeAll(stored, nil)
+	return z.DecodeAll(stored.Bytes(), nil)
 }
 
 // Read gives decompressed bytes. Its error is io.EOF, or a *corruption after which
 // resync may find more.
-func (i *decompressor) Read(p []byte) (int, error) {
-	if !i.opened {
-		if err := i.open(); err != nil {
+func (d *decompressor) Read(p []byte) (n int, err error) {
+	for n == 0 && d.err == nil {
+		n, d.err = d.read(p)
+		d.out += int64(n)
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, d.err
+}
+
+func (d *decompressor) read(p []byte) (int, error) {
+	if d.z == nil {
+		n, err := d.in.Read(p)
+		return n, d.corrupt(err)
+	}
+	if !d.inside {
+		if err := d.begin(); err != nil {
 			return 0, err
 		}
 	}
-	if i.z == nil {
-		n, err := i.in.Read(p)
-		if err != nil && err != io.EOF {
-			return n, i.damaged(err)
-		}
-		return n, err
+	n, err := d.z.Read(p)
+	d.given = d.given || n > 0
+	d.inside = err == nil
+	if err == io.EOF {
+		return n, nil
 	}
-	for {
-		if !i.inside {
-			if err := i.begin(); err != nil {
-				return 0, err
-			}
-		}
-		n, err := i.z.Read(p)
-		switch {
-		case err == io.EOF:
-			i.inside = false
-		case err != nil:
-			i.inside = false
-			i.given = i.given || n > 0
-			return n, i.damaged(err)
-		}
-		if n > 0 {
-			i.given = true
-			return n, nil
-		}
-	}
+	return n, d.corrupt(err)
 }
 
-// begin starts the next member; io.EOF if there is none. Zero bytes that fill
-// up a block of a tape or a disk are no members.
-func (i *decompressor) begin() error {
-	for {
-		head, err := i.in.Peek(len(i.magic))
-		if len(head) > 0 && head[0] == 0 {
-			i.in.Discard(1)
-			continue
-		}
-		if len(head) == 0 {
-			if err == io.EOF {
-				return io.EOF
-			}
-			return i.damaged(err)
-		}
-		break
+// begin starts the next member; io.EOF if there is none. Zero bytes that fill up a block
+// of a tape or a disk are no members.
+func (d *decompressor) begin() error {
+	head, err := d.in.Peek(len(d.magic))
+	for len(head) > 0 && head[0] == 0 {
+		d.in.Discard(1)
+		head, err = d.in.Peek(len(d.magic))
 	}
-	at := i.in.offset()
-	i.resumeAt, i.given = at+1, false
-	if i.name == "gzip" && !startsWith(i.in, gzipMagic) {
-		return i.damaged(gzip.ErrHeader)
+	if len(head) == 0 {
+		return d.corrupt(err)
 	}
-	if err := i.z.Reset(i.in.Reader); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		d := i.damaged(err)
-		d.at = at
-		return d
+	d.began, d.given = d.offset(), false
+	err = gzip.ErrHeader
+	if d.format != "gzip" || bytes.Equal(head, gzipMagic) {
+		err = d.z.Reset(d.in)
 	}
-	if z, ok := i.z.(*gzip.Reader); ok {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return d.corruptAt(d.began, err)
+	}
+	if z, ok := d.z.(*gzip.Reader); ok {
 		z.Multistream(false)
+		if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // which is empty
+			d.members = d.members[:n-1]
+		}
+		d.members = append(d.members, member{d.out, d.began})
 	}
-	i.inside, i.memberAt, i.newMember = true, at, i.name == "gzip"
 	return nil
 }
 
-func startsWith(in *countedFile, magic []byte) bool {
-	head, _ := in.Peek(len(magic))
-	return bytes.Equal(head, magic)
-}
-
-func (i *decompressor) damaged(err error) *corruption {
-	d := &corruption{at: i.in.offset(), between: !i.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
-	switch {
-	case i.in.file.err != nil:
-		d.reason, d.err = "read error", i.in.file.err
-	case i.name == "":
-		d.reason = "read error"
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		d.reason = "truncated " + i.name
-	default:
-		d.reason = "bad " + i.name
+// corrupt makes corruption of an error that is not the end.
+func (d *decompressor) corrupt(err error) error {
+	if err == nil || err == io.EOF {
+		return err
 	}
-	return d
+	return d.corruptAt(d.offset(), err)
 }
 
-// resync goes forward, after damage, to the next member whose text begins
-// with want, and says whether there is one.
-func (i *decompressor) resync(want string) bool {
-	if i.z == nil || i.in.file.err != nil {
+func (d *decompressor) corruptAt(offset int64, err error) error {
+	c := &corruption{at: offset, between: !d.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
+	switch {
+	case d.file.err != nil:
+		c.reason, c.err = "read error", d.file.err
+	case d.format == "":
+		c.reason = "read error"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		c.reason = "truncated " + d.format
+	default:
+		c.reason = "bad " + d.format
+	}
+	return c
+}
+
+// corruption is what stopped the reading, nil for nothing or the end.
+func (d *decompressor) corruption() *corruption {
+	c, _ := d.err.(*corruption)
+	return c
+}
+
+// offset is the position of the next byte in the file.
+func (d *decompressor) offset() int64 { return d.file.n - int64(d.in.Buffered()) }
+
+// resync goes forward, after corruption, to the next member whose text begins with want,
+// and says whether there is one.
+func (d *decompressor) resync(want string) bool {
+	if d.z == nil || d.file.err != nil {
 		return false
 	}
-	i.inside = false
-	if i.name == "gzip" {
-		i.in.rewind(i.resumeAt) // a member that was cut off runs into the next one
+	if d.format == "gzip" {
+		d.rewind(d.began + 1) // a member that was cut off runs into the next one
 	}
 	for {
-		ahead, more := i.in.ahead()
-		at := bytes.Index(ahead, i.magic)
+		ahead, more := d.ahead()
+		at := bytes.Index(ahead, d.magic)
 		if at < 0 {
 			if !more {
 				return false
 			}
-			i.in.Discard(len(ahead) - len(i.magic) + 1)
+			d.in.Discard(len(ahead) - len(d.magic) + 1)
 			continue
 		}
-		i.in.Discard(at)
-		ahead, _ = i.in.ahead()
-		if i.beginsWith(ahead, want) {
+		d.in.Discard(at)
+		if ahead, _ = d.ahead(); d.beginsWith(ahead, want) {
+			d.err = nil
 			return true
 		}
-		i.in.Discard(1)
+		d.in.Discard(1)
 	}
+}
+
+// ahead gives what follows, half of the buffer at least, and says whether there is more.
+// It fills the buffer seldom, since that moves what is in it.
+func (d *decompressor) ahead() (b []byte, more bool) {
+	n := d.in.Buffered()
+	if n < fileBuffer/2 {
+		n = fileBuffer
+	}
+	b, err := d.in.Peek(n)
+	return b, err == nil
 }
 
 // beginsWith tries to read a member of which the first bytes are at hand.
-func (i *decompressor) beginsWith(member []byte, want string) bool {
-	if err := i.z.Reset(bytes.NewReader(member)); err != nil {
+func (d *decompressor) beginsWith(member []byte, want string) bool {
+	if err := d.z.Reset(bytes.NewReader(member)); err != nil {
 		return false
 	}
 	got := make([]byte, len(want))
-	_, err := io.ReadFull(i.z, got)
+	_, err := io.ReadFull(d.z, got)
 	return err == nil && string(got) == want
 }
 
-func (i *decompressor) close() {
-	if i.zstd != nil {
-		i.zstd.Close()
+// rewind goes back to offset, or as near to it as may be. Where the file cannot seek, it
+// stays where it is.
+func (d *decompressor) rewind(offset int64) {
+	seeker, ok := d.file.r.(io.Seeker)
+	offset = max(offset, d.offset()-maxRewind)
+	back := d.offset() - offset
+	if !ok || back <= 0 || d.rewound+back > d.offset()+maxRewind {
+		return
 	}
+	if _, err := seeker.Seek(offset-d.file.n, io.SeekCurrent); err != nil {
+		return
+	}
+	d.rewound += back
+	d.file.progress.Add(offset - d.file.n)
+	d.file.n = offset
+	d.in.Reset(d.file)
 }
 
-// Open opens a file, or standard input where the name is "-", and decompresses
-// it by its content, all its members as one stream.
+// Open opens a file, or standard input where the name is "-", and decompresses it by its
+// content, all its members as one stream. Corruption is an error of Read: what was read
+// before it may not be taken for the whole.
 func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
-	o := &opened{}
-	var in io.Reader = stdin
+	in := io.NopCloser(stdin)
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("corpus: input: %w", err)
 		}
-		in, o.file = file, file
+		in = file
 	}
-	o.decompressor = &decompressor{in: newCountedFile(context.Background(), in, -1, new(atomic.Int64))}
-	return o, nil
-}
-
-type opened struct {
-	*decompressor
-	file *os.File // nil for standard input
-}
-
-// Read is that of the decompressor. Damage is an error to the caller, who may
-// not take what was read for the whole.
-func (o *opened) Read(p []byte) (int, error) { return o.decompressor.Read(p) }
-
-func (o *opened) Close() error {
-	o.decompressor.close()
-	if o.file == nil {
-		return nil
-	}
-	return errors.Join(o.file.Close())
+	file := &countedFile{ctx: context.Background(), r: in, size: -1, progress: new(atomic.Int64)}
+	return struct {
+		io.Reader
+		io.Closer
+	}{newDecompressor(file, false), in}, nil
 }

@@ -61,7 +61,7 @@ func TestDetect(t *testing.T) {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range append(formats, Detect) {
+	for _, f := range []Format{Detect, WARC, WET, JSONL, HTMLFile, TextFile, Fingerprints, Decimal, U64LE} {
 		if got, err := ParseFormat(string(f)); got != f || err != nil {
 			t.Errorf("%q: %q, %v", f, got, err)
 		}

@@ -2,8 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -78,17 +76,17 @@ func FuzzHTTP(f *testing.F) {
 		a.content = message
 		u := a.interpret(h, h.length)
 		u.record.Number = 1
-		u.counter = &counter{inputs: make([]Totals, 1)}
+		u.reader = newReader(t, Options{}, "-")
 		clear(message) // the block is read over before the record is parsed
 		rec := u.Parse()
 		copy(message, before)
-		checkTotals(t, []Record{rec}, u.counter.inputs[0])
+		checkTotals(t, []Record{rec}, totalsOf(u.reader))
 		if len(rec.Content) > 1000 {
 			t.Errorf("a document of %d bytes", len(rec.Content))
 		}
 		a.content = before
 		direct := a.interpret(h, h.length)
-		direct.counter = u.counter
+		direct.reader = u.reader
 		if again := direct.Parse(); !bytes.Equal(rec.Content, again.Content) || (rec.Skip == nil) != (again.Skip == nil) {
 			t.Errorf("parsed late: %+v; at once: %+v", rec, again)
 		}
@@ -103,9 +101,6 @@ func FuzzJSONLines(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		if got, want := validJSON(input), json.Valid(input); got != want {
-			t.Fatalf("valid is %v, and %v to encoding/json", got, want)
-		}
 		records := fuzzRead(t, JSONL, input)
 		if isCompressed(input) {
 			return
@@ -114,7 +109,7 @@ func FuzzJSONLines(f *testing.F) {
 		for line := range bytes.SplitSeq(bytes.TrimPrefix(input, []byte("\xef\xbb\xbf")), []byte{'\n'}) {
 			if len(bytes.TrimSpace(line)) > 0 {
 				n++
-				compareMembers(t, bytes.Clone(line))
+				compareFields(t, line)
 			}
 		}
 		if len(records) != n {
@@ -153,17 +148,6 @@ func FuzzDetect(f *testing.F) {
 		if format, problem := detectFormat(name, []byte(input[:min(len(input), sniffBytes)])); (format == Detect) != (problem != nil) {
 			t.Errorf("format %q and %v", format, problem)
 		}
-		r, err := New([]string{"-"}, Options{MaxDocument: 1000, Stdin: strings.NewReader(input)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var records []Record
-		for rec, err := range r.Records(context.Background()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			records = append(records, rec)
-		}
-		checkTotals(t, records, totalsOf(r))
+		readString(t, Options{MaxDocument: 1000}, input)
 	})
 }

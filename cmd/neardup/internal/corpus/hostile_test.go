@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,15 +15,10 @@ func long() bool { return os.Getenv("NEARDUP_LONG") != "" }
 // each kind, and the memory that it took at most.
 func readHostile(t *testing.T, format Format, input io.Reader) (totals Totals, peak uint64) {
 	t.Helper()
-	r, err := New([]string{"-"}, Options{Format: format, MaxDocument: 1 << 20, Stdin: input})
-	if err != nil {
-		t.Fatal(err)
-	}
-	peak = measureHeap(input, func() {
-		for _, err := range r.Records(context.Background()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+	r := newReader(t, Options{Format: format, MaxDocument: 1 << 20, Stdin: input}, "-")
+	peak = measureHeap(func() {
+		if _, err := countUntilError(t.Context(), r); err != nil {
+			t.Fatal(err)
 		}
 	})
 	t.Logf("%+v, heap at most %.1f MiB", totalsOf(r), float64(peak)/(1<<20))
@@ -174,18 +168,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 			step = 7
 		}
 		for n := 0; n < len(whole); n += step {
-			r, err := New([]string{"-"}, Options{Stdin: strings.NewReader(whole[:n])})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var records []Record
-			for rec, err := range r.Records(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				records = append(records, rec)
-			}
-			checkTotals(t, records, totalsOf(r))
+			records := readString(t, Options{}, whole[:n])
 			if name == "archive" && n > len(a) && (len(records) == 0 || records[0].Key != "a" || records[0].Skip != nil) {
 				t.Errorf("%s cut at %d: %s", name, n, brief(records))
 			}

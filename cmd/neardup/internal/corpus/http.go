@@ -13,15 +13,16 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+	document "github.com/neardup/neardup/fingerprint/page"
 )
 
 // payload is what a record holds for a reader of it.
 type payload struct {
-	status           int // 0 where it did not come by HTTP
-	contentType      string
-	contentEncoding  string
-	transferEncoding string
-	body             []byte
+	status      int // 0 where it did not come by HTTP
+	contentType string
+	encodings   []string // of the body, in the order in which they were applied
+	chunked     bool     // behind these
+	body        []byte
 }
 
 // isHTTP says whether a block is an HTTP message.
@@ -46,26 +47,30 @@ func parseHTTP(block []byte) (payload, *Skip) {
 			block = body
 			continue
 		}
-		p := payload{status: status, body: body}
-		for name, value := range headerFields(header) {
-			switch strings.ToLower(string(name)) {
-			case "content-type":
-				p.contentType = string(value) // the last one counts, as in browsers
-			case "content-encoding":
-				p.contentEncoding = joinList(p.contentEncoding, value)
-			case "transfer-encoding":
-				p.transferEncoding = joinList(p.transferEncoding, value)
+		fields := headerFields(header, "Content-Type", "Content-Encoding", "Transfer-Encoding")
+		p := payload{status: status, body: body, encodings: codings(fields["Content-Encoding"])}
+		if types := fields["Content-Type"]; len(types) > 0 {
+			p.contentType = types[len(types)-1] // the last one counts, as in browsers
+		}
+		for _, coding := range codings(fields["Transfer-Encoding"]) {
+			if p.chunked = p.chunked || coding == "chunked"; coding != "chunked" {
+				p.encodings = append(p.encodings, coding)
 			}
 		}
 		return p, nil
 	}
 }
 
-func joinList(list string, value []byte) string {
-	if list == "" {
-		return string(value)
+// codings reads lists of codings, lower-case, without those that change nothing.
+func codings(lists []string) (names []string) {
+	for name := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		switch name = strings.ToLower(strings.TrimSpace(name)); name {
+		case "", "identity", "none", "binary", "7bit", "8bit", "utf-8":
+		default:
+			names = append(names, name)
+		}
 	}
-	return list + "," + string(value)
+	return names
 }
 
 // parseStatus reads the status of a status line.
@@ -76,10 +81,8 @@ func parseStatus(block []byte) (int, bool) {
 		return 0, false
 	}
 	digits, _, _ := bytes.Cut(bytes.TrimSpace(rest), []byte{' '})
-	if len(digits) != 3 || digits[0] == '0' || !isDigit(digits[0]) || !isDigit(digits[1]) || !isDigit(digits[2]) {
-		return 0, false
-	}
-	return int(digits[0]-'0')*100 + int(digits[1]-'0')*10 + int(digits[2]-'0'), true
+	code, err := strconv.ParseUint(string(digits), 10, 16)
+	return int(code), err == nil && len(digits) == 3 && code >= 100
 }
 
 // cutHeader parts a message at its first empty line.
@@ -129,24 +132,8 @@ func chunkHeader(b []byte) (size, at int, ok bool) {
 		return 0, 0, false
 	}
 	digits, _, _ := bytes.Cut(b[:end], []byte{';'})
-	digits = bytes.TrimLeft(bytes.TrimSpace(digits), "0")
-	if len(digits) == 0 {
-		return 0, end + 1, bytes.IndexByte(b[:end], '0') >= 0
-	}
-	if len(digits) > 7 {
-		return 0, 0, false
-	}
-	for _, c := range digits {
-		switch {
-		case isDigit(c):
-			size = size<<4 | int(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			size = size<<4 | int(c|0x20-'a'+10)
-		default:
-			return 0, 0, false
-		}
-	}
-	return size, end + 1, true
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 28)
+	return int(n), end + 1, err == nil
 }
 
 // maxEncodings bounds how often a body may be compressed over again.
@@ -165,13 +152,8 @@ var bodyDecoders = sync.Pool{New: func() any { return new(bodyDecoder) }}
 // encoded ones, and some the other way round. A body that is cut short is a
 // document as far as it goes, as in a browser.
 func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, problem *Skip) {
-	body := p.body
-	encodings := splitList(p.contentEncoding)
-	for _, transfer := range splitList(p.transferEncoding) {
-		if transfer != "chunked" {
-			encodings = append(encodings, transfer)
-			continue
-		}
+	body, encodings := p.body, p.encodings
+	if p.chunked {
 		body = dechunk(body)
 	}
 	if len(encodings) == 0 && bytes.HasPrefix(body, gzipMagic) {
@@ -197,19 +179,6 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, problem *S
 		return nil, &large
 	}
 	return body, nil
-}
-
-// splitList reads the list of a header, lower-case, without the codings that
-// change nothing.
-func splitList(list string) (names []string) {
-	for name := range strings.SplitSeq(list, ",") {
-		switch name = strings.ToLower(strings.TrimSpace(name)); name {
-		case "", "identity", "none", "binary", "7bit", "8bit", "utf-8":
-		default:
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // open gives a reader of the decoded body; nil for a body that is not encoded
@@ -270,7 +239,7 @@ func badBody(encoding string, err error) *Skip {
 
 // encodingName is what is safe to say of the name of an encoding.
 func encodingName(name string) string {
-	if len(name) > 20 || !isToken(name) {
+	if len(name) > 20 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return "unknown"
 	}
 	return name
@@ -278,7 +247,7 @@ func encodingName(name string) string {
 
 // looksDecoded says whether a body can be read as it is.
 func looksDecoded(body []byte) bool {
-	return len(body) == 0 || isText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
+	return len(body) == 0 || document.IsText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
 }
 
 func isZlib(b []byte) bool {

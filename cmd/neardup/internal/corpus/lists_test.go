@@ -42,11 +42,7 @@ func readChunks(t testing.TB, opts Options, input func() (name string, in io.Rea
 	reader := func() *Reader {
 		name, in := input()
 		opts.Stdin = in
-		r, err := New([]string{name}, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return newReader(t, opts, name)
 	}
 	r := reader()
 	for c, err := range r.Chunks(context.Background()) {
@@ -217,25 +213,15 @@ func TestListsByName(t *testing.T) {
 	}
 }
 
-func readFiles(t testing.TB, opts Options, inputs ...string) []Record {
-	t.Helper()
-	records, _ := readAll(t, opts, inputs...)
-	return records
-}
-
 // A document in a list ends it, however much of the list was read before.
 func TestDocumentInAList(t *testing.T) {
-	for _, lines := range []int{0, 1, chunkRecords, chunkRecords + 1} {
+	for _, lines := range []int{0, 1, 100_000} {
 		text := strings.Repeat(`{"fingerprint":"0x1"}`+"\n", lines) + `{"url":"u","text":"words"}` + "\n" + `{"fingerprint":"0x1"}`
-		r, err := New([]string{"-"}, Options{Format: JSONL, Stdin: strings.NewReader(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var failed error
-		for _, err := range r.Chunks(context.Background()) {
+		for _, err := range newReader(t, Options{Format: JSONL, Stdin: strings.NewReader(text)}, "-").Chunks(context.Background()) {
 			failed = err
 		}
-		if !errors.Is(failed, ErrNotFingerprint) || !strings.Contains(failed.Error(), fmt.Sprintf("- record %d byte ", lines+1)) {
+		if !errors.Is(failed, ErrNotFingerprint) || !strings.Contains(failed.Error(), fmt.Sprintf("- line %d byte ", lines+1)) {
 			t.Errorf("behind %d lines: %v", lines, failed)
 		}
 	}
@@ -245,11 +231,7 @@ func TestDocumentInAList(t *testing.T) {
 func TestChunksEnd(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef\n", 200_000)
 	reader := func() *Reader {
-		r, err := New([]string{"-", "-"}, Options{Format: Fingerprints, Stdin: strings.NewReader(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return newReader(t, Options{Format: Fingerprints, Stdin: strings.NewReader(text)}, "-", "-")
 	}
 	for range reader().Chunks(context.Background()) {
 		break

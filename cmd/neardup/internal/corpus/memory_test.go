@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -120,18 +119,15 @@ func TestMemory(t *testing.T) {
 		{"many bad lines", JSONL, &generator{fill: "{\n", size: 1 << 20}, " lost bad json\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, err := New([]string{"-"}, Options{Format: test.format, MaxDocument: limit, Stdin: test.input})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := newReader(t, Options{Format: test.format, MaxDocument: limit, Stdin: test.input}, "-")
 			got := ""
 			last := ""
-			peak := measureHeap(test.input, func() {
-				for rec, err := range r.Records(context.Background()) {
+			peak := measureHeap(func() {
+				for u, err := range r.RawRecords(t.Context()) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if line := brief([]Record{rec}); line != last {
+					if line := brief([]Record{u.Parse()}); line != last {
 						got, last = got+line, line
 					}
 				}
@@ -152,7 +148,7 @@ func TestMemory(t *testing.T) {
 
 // measureHeap is how much the heap grows at most while f runs, looked at from
 // time to time.
-func measureHeap(input io.Reader, f func()) (peak uint64) {
+func measureHeap(f func()) (peak uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()
 	var m runtime.MemStats
@@ -164,17 +160,15 @@ func measureHeap(input io.Reader, f func()) (peak uint64) {
 			peak = max(peak, m.HeapAlloc-before)
 		}
 	}
-	done := make(chan struct{})
-	stopped := make(chan struct{})
+	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
 			select {
 			case <-done:
 				return
-			default:
+			case <-time.After(5 * time.Millisecond):
 				look()
-				time.Sleep(5 * time.Millisecond)
 			}
 		}
 	}()

@@ -2,25 +2,30 @@ package corpus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"sync/atomic"
 )
 
-// Reader reads inputs one after the other. Records is for one goroutine; the
-// other methods may be called from any, at any time.
+// Reader reads inputs one after the other. RawRecords, Chunks and EachChunk read them:
+// one of these is to be called, once. The other methods may be called from any goroutine,
+// at any time.
 type Reader struct {
 	inputs []string
 	opts   Options
 
-	counter counter
-	read    atomic.Int64
-	total   atomic.Int64
+	done  atomic.Int64 // bytes, as those of total
+	total atomic.Int64
+
+	mu     sync.Mutex
+	totals []Totals
+	broken *brokenError
 }
 
 // New makes a reader of inputs: files, folders (read in sorted order, with all
@@ -31,13 +36,10 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{inputs: inputs, opts: opts}
-	r.counter.inputs = make([]Totals, len(inputs))
-	for i, input := range inputs {
-		r.counter.inputs[i].Input = input
-	}
+	r := &Reader{inputs: inputs, opts: opts, totals: make([]Totals, len(inputs))}
 	r.total.Store(-1)
-	for _, input := range inputs {
+	for i, input := range inputs {
+		r.totals[i].Input = input
 		if input == "-" {
 			continue
 		}
@@ -48,95 +50,190 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	return r, nil
 }
 
-// Totals is what was read so far of each input given to New.
-func (r *Reader) Totals() []Totals { return r.counter.byInput() }
-
-// Broken is nil, or an error that matches ErrBroken and says where the first
-// file is broken that was read so far, and how many places there are. Each of
-// them is a skip too: what could be read was given.
-func (r *Reader) Broken() error { return r.counter.err() }
-
 // Progress is the number of bytes read from the files, before decompression,
 // and the number there is to read; -1 where that is not known: before Measure,
 // and with standard input or a pipe among the inputs.
-func (r *Reader) Progress() (read, total int64) { return r.read.Load(), r.total.Load() }
+func (r *Reader) Progress() (read, total int64) { return r.done.Load(), r.total.Load() }
 
 // Measure walks the inputs and adds up the sizes of their files, for Progress.
 // It takes a stat of each file.
 func (r *Reader) Measure(ctx context.Context) error {
 	var total int64
 	for _, input := range r.inputs {
-		if input == "-" {
-			return nil
-		}
 		info, err := os.Stat(input)
-		if err != nil {
+		switch {
+		case input == "-":
+			return nil
+		case err != nil:
 			return fmt.Errorf("corpus: input: %w", err)
-		}
-		if !info.IsDir() {
-			if !info.Mode().IsRegular() {
-				return nil
-			}
+		case info.Mode().IsRegular():
 			total += info.Size()
-			continue
-		}
-		for entry := range r.opts.disk.walk(ctx, input) {
-			if entry.skip == nil {
-				total += entry.size
+		case !info.IsDir():
+			return nil
+		default:
+			err := walk(ctx, input, func(f found) error {
+				total += f.size
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("corpus: input: %w", err)
 			}
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
 	}
 	r.total.Store(total)
 	return nil
 }
 
-// Records reads all inputs. An error ends the sequence: an input that cannot
-// be opened, or ctx. Everything else that goes wrong is a record with a Skip.
-// It is to be called once, and not beside RawRecords.
-func (r *Reader) Records(ctx context.Context) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
-		for u, err := range r.RawRecords(ctx) {
-			var rec Record
-			if err == nil {
-				rec = u.Parse()
-			}
-			if !yield(rec, err) {
-				return
-			}
+// maxReasons bounds the distinct reasons that are counted apart: reasons
+// quote media types and encodings, which the input chooses.
+const maxReasons = 200
+
+// otherReasons counts skips beyond maxReasons.
+const otherReasons = "other reasons"
+
+// Totals counts what was read. Records == Documents + the sum of Skipped.
+type Totals struct {
+	Input     string           // as it was given to New; a folder is one
+	Files     int64            // files opened; standard input is one
+	Records   int64            // all records
+	Documents int64            // records without a Skip
+	Skipped   map[string]int64 // skips by reason
+}
+
+// Skips is the number of records that are no documents.
+func (t Totals) Skips() int64 { return t.Records - t.Documents }
+
+// Totals is what was read so far of each input given to New.
+func (r *Reader) Totals() []Totals {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	totals := append([]Totals(nil), r.totals...)
+	for i := range totals {
+		totals[i].Skipped = maps.Clone(totals[i].Skipped)
+	}
+	return totals
+}
+
+// count counts documents of an input, and skips.
+func (r *Reader) count(input, documents int, skips ...Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := &r.totals[input]
+	t.Records += int64(documents + len(skips))
+	t.Documents += int64(documents)
+	for _, rec := range skips {
+		reason := rec.Skip.Reason
+		if _, known := t.Skipped[reason]; !known && len(t.Skipped) >= maxReasons {
+			reason = otherReasons
+		}
+		if t.Skipped == nil {
+			t.Skipped = make(map[string]int64)
+		}
+		t.Skipped[reason]++
+		switch {
+		case rec.Skip.Broken && r.broken == nil:
+			r.broken = &brokenError{first: rec}
+		case rec.Skip.Broken:
+			r.broken.more++
 		}
 	}
 }
 
-// RawRecords is Records for those who parse on several goroutines: finding
-// where a record ends must be done in order, undoing its encoding need not.
+// ErrBroken is matched by the error of Reader.Broken.
+var ErrBroken = errors.New("broken input")
+
+// Broken is nil, or an error that matches ErrBroken and says where the first
+// file is broken that was read so far, and how many places there are. Each of
+// them is a skip too: what could be read was given.
+func (r *Reader) Broken() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken == nil {
+		return nil
+	}
+	err := *r.broken
+	return &err
+}
+
+type brokenError struct {
+	first Record
+	more  int64 // places
+}
+
+func (e *brokenError) Error() string {
+	s := fmt.Sprintf("%v: %s byte %d: %v", ErrBroken, e.first.Source, e.first.Offset, e.first.Skip)
+	if e.more > 0 {
+		s += fmt.Sprintf(" (and in %d more places)", e.more)
+	}
+	return s
+}
+
+func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.first.Skip.Err} }
+
+// RawRecord is a record that was read and not looked into.
+type RawRecord struct {
+	record Record // what is known of it, or all
+	parse  func(*Record)
+	bytes  int // that parse holds on to
+	reader *Reader
+	input  int
+}
+
+// Parse looks into the record and counts it. It is to be called once, on any
+// goroutine; it takes memory as Options.MaxDocument says, each time that it runs.
+func (u *RawRecord) Parse() Record {
+	if u.parse != nil {
+		u.parse(&u.record)
+	}
+	if u.record.Skip == nil {
+		u.reader.count(u.input, 1)
+	} else {
+		u.reader.count(u.input, 0, u.record)
+	}
+	return u.record
+}
+
+// Bytes is the memory that the record holds until it is parsed.
+func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
+
+// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, or
+// ctx. Everything else that goes wrong is a record with a Skip. What takes the most time is
+// left to RawRecord.Parse, which may run on several goroutines: finding where a record ends
+// must be done in order, undoing its encoding need not.
 func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
 	return func(yield func(*RawRecord, error) bool) {
-		for i, input := range r.inputs {
-			run := &run{Reader: r, ctx: ctx, input: i, yield: yield}
-			if err := run.readInput(input); err != nil {
-				if !run.stopped {
-					yield(nil, err)
-				}
-				return
-			}
-			if run.stopped {
-				return
-			}
+		run := &run{Reader: r, ctx: ctx, read: (*source).records}
+		run.give = func(u *RawRecord) bool { return yield(u, nil) }
+		if err := run.readAll(); err != nil {
+			yield(nil, err)
 		}
 	}
 }
 
-// run is the reading of one input.
+// run is a reading of all inputs.
 type run struct {
 	*Reader
 	ctx     context.Context
-	input   int
-	yield   func(*RawRecord, error) bool
-	lists   *listRun // nil unless files are read as lists
-	stopped bool     // the receiver wants no more
+	input   int                   // that is being read
+	read    func(*source)         // reads a file
+	give    func(*RawRecord) bool // hands a record over; false: no more is wanted
+	stopped bool                  // no more is wanted
+}
+
+// errStopped ends a run when no more is wanted.
+var errStopped = errors.New("stopped")
+
+// readAll reads all inputs. Its error is one of opening an input, or of the context.
+func (r *run) readAll() error {
+	for i, input := range r.inputs {
+		r.input = i
+		if err := r.readInput(input); r.stopped {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *run) readInput(input string) error {
@@ -144,20 +241,39 @@ func (r *run) readInput(input string) error {
 		return r.readFile(input, r.opts.Stdin, -1)
 	}
 	info, err := os.Stat(input)
-	if err != nil {
-		return fmt.Errorf("corpus: input: %w", err)
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = walk(r.ctx, input, r.readFound)
+	default:
+		err = r.openFile(filepath.ToSlash(input), input)
 	}
-	if info.IsDir() {
-		return r.readFolder(input)
+	if err != nil && r.ctx.Err() == nil {
+		err = fmt.Errorf("corpus: input: %w", err)
 	}
-	return r.openFile(filepath.ToSlash(input), input)
+	return err
 }
 
-// openFile reads one file; its error is one of opening it, or of the context.
+// readFound reads a file of a folder.
+func (r *run) readFound(f found) error {
+	if f.skip == nil {
+		if err := r.openFile(f.name, f.path); err != nil && r.ctx.Err() == nil {
+			f.skip = cannotOpen(err)
+		}
+	}
+	if f.skip != nil {
+		r.emit(&RawRecord{record: Record{Source: f.name, Number: 1, Key: f.name, Skip: f.skip}})
+	}
+	if r.stopped {
+		return errStopped
+	}
+	return r.ctx.Err()
+}
+
 func (r *run) openFile(name, path string) error {
-	f, err := r.opts.disk.open(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("corpus: input: %w", err)
+		return err
 	}
 	defer f.Close()
 	size := int64(-1)
@@ -167,137 +283,19 @@ func (r *run) openFile(name, path string) error {
 	return r.readFile(name, f, size)
 }
 
-func (r *run) readFolder(path string) error {
-	folder, err := r.opts.disk.open(path)
-	if err != nil {
-		return fmt.Errorf("corpus: input: %w", err)
-	}
-	folder.Close()
-	for entry := range r.opts.disk.walk(r.ctx, path) {
-		skip := entry.skip
-		if skip == nil {
-			if err := r.openFile(entry.name, entry.path); err != nil && r.ctx.Err() == nil {
-				skip = cannotOpen(err)
-			}
-		}
-		if skip != nil {
-			r.emit(&RawRecord{record: Record{Source: entry.name, Number: 1, Key: entry.name, Skip: skip}})
-		}
-		if r.stopped {
-			return nil
-		}
-	}
+// readFile reads one stream of bytes; its only error is that of the context.
+func (r *run) readFile(name string, f io.Reader, size int64) error {
+	r.mu.Lock()
+	r.totals[r.input].Files++
+	r.mu.Unlock()
+	file := &countedFile{ctx: r.ctx, r: f, size: size, progress: &r.done}
+	r.read(&source{run: r, name: name, w: newLookahead(newDecompressor(file, r.opts.isRawWords(name)))})
 	return r.ctx.Err()
 }
 
 // emit hands a record over. It is false when to stop.
 func (r *run) emit(u *RawRecord) bool {
-	u.counter, u.input = &r.counter, r.input
-	if !r.yield(u, nil) {
-		r.stopped = true
-	}
+	u.reader, u.input = r.Reader, r.input
+	r.stopped = r.stopped || !r.give(u)
 	return !r.stopped
-}
-
-// readFile reads one stream of bytes; its only error is that of the context.
-func (r *run) readFile(name string, f io.Reader, size int64) error {
-	r.counter.countFile(r.input)
-	s := &source{run: r, name: name, w: newLookahead(newCountedFile(r.ctx, f, size, &r.read))}
-	s.w.src.opened = r.opts.isRawWords(name)
-	s.readAll()
-	s.w.close()
-	return r.ctx.Err()
-}
-
-// RawRecord is a record that was read and not looked into.
-type RawRecord struct {
-	record  Record // what is known of it, or all
-	parse   func(*Record)
-	bytes   int // that parse holds on to
-	counter *counter
-	input   int
-}
-
-// Parse looks into the record and counts it. It is to be called once, on any
-// goroutine; it takes memory as Options.MaxDocument says, each time that it runs.
-func (u *RawRecord) Parse() Record {
-	if u.parse != nil {
-		u.parse(&u.record)
-	}
-	u.counter.count(u.input, &u.record)
-	return u.record
-}
-
-// Bytes is the memory that the record holds until it is parsed.
-func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
-
-// entry is a file below a folder, or a reason why something there is none.
-type entry struct {
-	name string // path as given, with slashes
-	path string
-	size int64
-	skip *Skip
-}
-
-// disk is how files are found and opened; tests have it fail.
-type disk struct {
-	open    func(path string) (*os.File, error)
-	readDir func(path string) ([]fs.DirEntry, error)
-}
-
-var realDisk = disk{open: os.Open, readDir: os.ReadDir}
-
-// walk gives what is in a folder and below it, each folder sorted by name.
-// Links are not followed: one may lead out of the folder, to what its owner did
-// not mean to be read, or round in a circle. Names that begin with a dot are
-// passed by.
-func (d disk) walk(ctx context.Context, folder string) iter.Seq[entry] {
-	return func(yield func(entry) bool) { d.walkFolder(ctx, folder, yield) }
-}
-
-func (d disk) walkFolder(ctx context.Context, folder string, yield func(entry) bool) bool {
-	children, err := d.readDir(folder)
-	if err != nil {
-		return yield(entry{name: filepath.ToSlash(folder), path: folder, skip: cannotOpen(err)})
-	}
-	for _, child := range children {
-		if ctx.Err() != nil {
-			return false
-		}
-		path := strings.TrimSuffix(folder, string(filepath.Separator)) + string(filepath.Separator) + child.Name()
-		if child.IsDir() && !isHidden(child) {
-			if !d.walkFolder(ctx, path, yield) {
-				return false
-			}
-		} else if !yield(examine(child, path)) {
-			return false
-		}
-	}
-	return true
-}
-
-func isHidden(child fs.DirEntry) bool { return strings.HasPrefix(child.Name(), ".") }
-
-func examine(child fs.DirEntry, path string) entry {
-	e := entry{name: filepath.ToSlash(path), path: path}
-	if isHidden(child) {
-		e.skip = &Skip{Reason: "hidden file"}
-		return e
-	}
-	info, err := child.Info()
-	switch {
-	case err != nil:
-		e.skip = cannotOpen(err)
-	case info.Mode().Type() == fs.ModeSymlink:
-		e.skip = &Skip{Reason: "link", Document: true, Detail: "links in a folder are not followed: name the link itself as an input"}
-	case !info.Mode().IsRegular():
-		e.skip = &Skip{Reason: "not a regular file", Detail: info.Mode().Type().String()}
-	default:
-		e.size = info.Size()
-	}
-	return e
-}
-
-func cannotOpen(err error) *Skip {
-	return &Skip{Reason: "cannot be opened", Detail: err.Error(), Document: true, Broken: true, Err: err}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,8 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // sharedData is the path of a file of real documents beside the repository.
@@ -36,68 +33,6 @@ func sharedData(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// readAll reads inputs and checks what holds for all of them.
-func readAll(t testing.TB, opts Options, inputs ...string) ([]Record, Totals) {
-	t.Helper()
-	r, err := New(inputs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var records []Record
-	for rec, err := range r.Records(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, rec)
-	}
-	checkTotals(t, records, totalsOf(r))
-	return records, totalsOf(r)
-}
-
-// totalsOf adds up the totals of all inputs.
-func totalsOf(r *Reader) (sum Totals) {
-	sum.Skipped = make(map[string]int64)
-	for _, t := range r.Totals() {
-		sum.Files += t.Files
-		sum.Records += t.Records
-		sum.Documents += t.Documents
-		for reason, n := range t.Skipped {
-			sum.Skipped[reason] += n
-		}
-	}
-	return sum
-}
-
-func checkTotals(t rapid.TB, records []Record, totals Totals) {
-	t.Helper()
-	var documents, skips int64
-	numbers := map[string]int64{}
-	for _, rec := range records {
-		numbers[rec.Source]++
-		if rec.Number != numbers[rec.Source] {
-			t.Errorf("%s: record %d has number %d", rec.Source, numbers[rec.Source], rec.Number)
-		}
-		switch {
-		case rec.Skip != nil:
-			skips++
-			if rec.Skip.Reason == "" || rec.Kind != 0 || rec.Content != nil {
-				t.Errorf("a skip with no reason or with content: %+v", rec)
-			}
-		case rec.Kind == Fingerprint && rec.Content == nil, (rec.Kind == HTML || rec.Kind == Text) && len(rec.Content) > 0:
-			documents++
-		default:
-			t.Errorf("a document of no kind or without content: %+v", rec)
-		}
-	}
-	var counted int64
-	for _, n := range totals.Skipped {
-		counted += n
-	}
-	if totals.Records != int64(len(records)) || totals.Documents != documents || counted != skips || totals.Skips() != skips || totals.Records != totals.Documents+counted {
-		t.Errorf("totals %+v of %d documents, %d skips", totals, documents, skips)
-	}
 }
 
 // countTypes counts the WARC-Type lines of a file, without a WARC reader.
@@ -197,7 +132,8 @@ func TestArchives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := inputPath(t, name)
-			records, totals := readAll(t, Options{}, path)
+			r := newReader(t, Options{}, path)
+			records, totals := readAll(t, r), totalsOf(r)
 			var all int64
 			for kind, n := range countTypes(t, path) {
 				if isNonDocument(kind) && totals.Skipped[kind] != n {
@@ -240,7 +176,7 @@ func TestJSONLinesOfPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := json.NewDecoder(z)
-			records, totals := readAll(t, Options{}, path)
+			records := readFiles(t, Options{}, path)
 			for _, rec := range records {
 				var doc struct{ ID, HTML, Main string }
 				if err := want.Decode(&doc); err != nil {
@@ -254,8 +190,8 @@ func TestJSONLinesOfPages(t *testing.T) {
 					t.Errorf("record %d is %q, %s, %d bytes, %v; want %q, %d bytes", rec.Number, rec.Key, rec.Kind, len(rec.Content), rec.Skip, doc.ID, len(content))
 				}
 			}
-			if want.More() || totals.Skips() != 0 {
-				t.Errorf("%+v, and there are more", totals)
+			if want.More() {
+				t.Errorf("more than %d records", len(records))
 			}
 		})
 	}

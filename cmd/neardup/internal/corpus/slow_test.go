@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"context"
 	"io"
 	"strings"
 	"testing"
@@ -53,14 +52,11 @@ func TestSlowInput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := &slow{t: t, pieces: c.pieces}
-			r, err := New([]string{"-"}, Options{Format: c.format, Stdin: in})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, err := range r.Records(context.Background()) {
+			for u, err := range newReader(t, Options{Format: c.format, Stdin: in}, "-").RawRecords(t.Context()) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				u.Parse()
 				in.seen++
 			}
 			if in.seen < lines {

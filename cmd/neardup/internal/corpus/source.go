@@ -28,31 +28,20 @@ func (s *source) skip(offset int64, key string, skip Skip) bool {
 	return s.send(&Record{Offset: offset, Key: key, Skip: &skip})
 }
 
-func (s *source) readAll() {
+// records reads the file as records.
+func (s *source) records() {
 	format := s.opts.Format
-	if s.lists != nil {
-		s.readList()
-		return
-	}
 	if format == Detect {
 		var problem *Skip
-		format, problem = s.detect()
-		if problem != nil {
+		if format, problem = s.detect(); problem != nil {
 			s.skip(0, s.name, *problem)
 			return
 		}
 	}
-	switch format {
-	case WARC, WET:
-		newArchive(s).read()
-	case JSONL:
-		s.jsonLines()
-	case HTMLFile:
-		s.wholeFile(HTML)
-	case TextFile:
-		s.wholeFile(Text)
-	default:
-		s.list(format)
+	for _, f := range formats {
+		if f.name == format {
+			f.read(s)
+		}
 	}
 }
 
@@ -66,73 +55,18 @@ func (s *source) wholeFile(kind Kind) {
 			break
 		}
 		if int64(len(rec.Content)+len(c)) > limit {
-			s.skip(0, s.name, Skip{Reason: "too large", Detail: s.sizeAbove(limit), Document: true})
+			s.skip(0, s.name, Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
 			return
 		}
 		rec.Content = append(rec.Content, c...)
 		s.w.advance(len(c))
 	}
-	switch d := s.w.corruption(); {
-	case d != nil:
-		s.skip(0, s.name, *d.skip(""))
+	switch c := s.w.corruption(); {
+	case c != nil:
+		s.skip(0, s.name, *c.skip(""))
 	case len(rec.Content) == 0:
 		s.skip(0, s.name, Skip{Reason: "empty", Document: true})
 	default:
 		s.send(&rec)
 	}
-}
-
-func (s *source) sizeAbove(limit int64) string {
-	if n, ok := s.w.remaining(); ok {
-		return fmt.Sprintf("%d bytes, limit %d", s.w.pos+n, limit)
-	}
-	return fmt.Sprintf("over %d bytes", limit)
-}
-
-// endOfLines reports damage that ended a file of lines; partial is where the
-// line began that it cut, or the position behind the last whole one.
-func (s *source) endOfLines(partial int64) {
-	if d := s.w.corruption(); d != nil {
-		s.skip(partial, "", *d.skip("; what follows was not read"))
-	}
-}
-
-// lines calls f for each line that is not blank, without its line end. A line
-// above limit bytes is given as nil, with its size. Lines are good until f returns.
-func (s *source) lines(limit int, f func(offset int64, line []byte, size int64) bool) {
-	var buf []byte
-	for {
-		if cap(buf) > 1<<20 && len(buf) < cap(buf)/8 {
-			buf = nil // do not hold on to what one long line took
-		}
-		offset := s.w.pos
-		var size int64
-		var whole bool
-		buf, size, whole = s.w.line(buf[:0], limit+len("\r\n"))
-		if size == 0 || !whole && s.w.corruption() != nil {
-			s.endOfLines(offset)
-			return
-		}
-		line := trimLineEnd(buf)
-		if len(line) == 0 {
-			continue
-		}
-		if len(line) > limit {
-			line = nil
-		}
-		if !f(offset, line, size) {
-			return
-		}
-	}
-}
-
-// trimLineEnd cuts one LF or CR LF.
-func trimLineEnd(line []byte) []byte {
-	if n := len(line); n > 0 && line[n-1] == '\n' {
-		line = line[:n-1]
-		if n > 1 && line[n-2] == '\r' {
-			line = line[:n-2]
-		}
-	}
-	return line
 }

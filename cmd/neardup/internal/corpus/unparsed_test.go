@@ -31,10 +31,7 @@ func TestRawRecordsOnManyGoroutines(t *testing.T) {
 	}
 	for name, input := range map[string]string{"warc": warc.String(), "gzip": gzipped(warc.String()), "jsonl": lines.String()} {
 		want := readString(t, Options{}, input)
-		r, err := New([]string{"-"}, Options{Stdin: strings.NewReader(input)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newReader(t, Options{Stdin: strings.NewReader(input)}, "-")
 		var all []*RawRecord
 		for u, err := range r.RawRecords(context.Background()) {
 			if err != nil {

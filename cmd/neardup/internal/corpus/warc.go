@@ -8,11 +8,16 @@ import (
 	"strings"
 )
 
-// largeBlock is from when on a block is handed over and not copied.
-const largeBlock = 1 << 20
-
-// httpSlack is how much larger than a document the record around it may be.
-const httpSlack = 1 << 20
+const (
+	// largeBlock is from when on a block is handed over and not copied.
+	largeBlock = 1 << 20
+	// httpSlack is how much larger than a document the record around it may be.
+	httpSlack = 1 << 20
+	// maxRecordHeader bounds the header of a record: its URL may be a data URL.
+	maxRecordHeader = 1 << 20
+	// startBytes is enough for recordStart.
+	startBytes = 32
+)
 
 // archive reads a WARC file. A record ends where its Content-Length says. Where
 // that lies, so that no record, gzip member's end or file's end follows there, the
@@ -21,50 +26,44 @@ const httpSlack = 1 << 20
 // expected, what is passed over is one skip.
 type archive struct {
 	*source
-	limit   int         // of a record
-	header  []byte      // scratch
-	content []byte      // scratch: of the block, the first limit bytes at most
-	told    *corruption // that was reported last
+	limit   int    // of a record
+	header  []byte // scratch
+	content []byte // scratch: of the block, the first limit bytes at most
 }
 
-func newArchive(s *source) *archive {
-	return &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack}
-}
-
-func (a *archive) read() {
-	for first := true; ; first = false {
+func (s *source) archive() {
+	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack}
+	for first, more := true, true; more; first = false {
 		a.skipBlankLines()
 		if len(a.w.peek(1)) > 0 {
-			if !a.record() {
-				return
-			}
+			more = a.record()
 			continue
 		}
-		d := a.w.corruption()
-		if d == nil && first {
+		c := a.w.corruption()
+		if c == nil && first {
 			a.skip(0, "", Skip{Reason: "empty", Document: true})
 		}
-		if d == nil || d == a.told || !a.lost(d.at, recordHeader{}, d) {
-			return
-		}
+		more = c != nil && a.lost(c.at, recordHeader{}, c)
 	}
 }
 
-// record reads one record, or what stands in place of one.
+// record reads one record, or what stands in place of one. It is false when to stop.
 func (a *archive) record() bool {
 	offset := a.w.offset()
 	if !recordStart(a.w.peek(startBytes)) {
 		n := a.toRecordStart()
 		return a.skip(offset, "", Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
 	}
-	if ok, more := a.readHeader(offset); !ok {
-		return more
+	var h recordHeader
+	var size int64
+	problem := a.readHeader()
+	if problem == nil {
+		h = parseRecordHeader(a.header)
+		size, problem = a.readBlock(h.length)
 	}
-	h := parseRecordHeader(a.header)
-	size, problem := a.readBlock(h.length)
 	if problem != nil {
-		if d := a.corruptionHere(); d != nil {
-			return a.lost(offset, h, d)
+		if c := a.w.corruption(); c != nil {
+			return a.lost(offset, h, c)
 		}
 		problem.Document = !isNonDocument(h.kind)
 		return a.skip(offset, h.uri, *problem)
@@ -74,48 +73,35 @@ func (a *archive) record() bool {
 	return a.sendRaw(u)
 }
 
-// lost reports a record that corruption of the file ended, and goes on behind it
-// if it can.
-func (a *archive) lost(offset int64, h recordHeader, d *corruption) bool {
-	a.told = d
-	detail := "; nothing could be read behind it"
-	if a.w.resync("WARC/") {
-		detail = fmt.Sprintf("; went on at byte %d", a.w.src.in.offset())
+// lost reports a record that corruption of the file ended. It is false where nothing
+// behind it can be read.
+func (a *archive) lost(offset int64, h recordHeader, c *corruption) bool {
+	detail, more := "; nothing could be read behind it", a.w.src.resync("WARC/")
+	if more {
+		detail = fmt.Sprintf("; went on at byte %d", a.w.src.offset())
 	}
-	skip := d.skip(detail)
+	skip := c.skip(detail)
 	skip.Document = !isNonDocument(h.kind)
-	return a.skip(offset, h.uri, *skip)
+	return a.skip(offset, h.uri, *skip) && more
 }
 
-// readHeader reads up to the empty line into a.header. It is false where the
-// header is none; then that was reported, and more says whether to go on.
-func (a *archive) readHeader(offset int64) (ok, more bool) {
+// readHeader reads up to the empty line into a.header.
+func (a *archive) readHeader() (problem *Skip) {
 	a.header = a.header[:0]
-	start := a.w.pos
-	truncated := func() (ok, more bool) {
-		return false, a.skip(offset, "", Skip{Reason: "truncated record header", Document: true, Broken: a.w.ended()})
-	}
-	for {
-		if a.w.pos > start && recordStart(a.w.peek(startBytes)) {
-			return truncated()
-		}
-		line := len(a.header)
-		var whole bool
+	for first := true; first || !recordStart(a.w.peek(startBytes)); first = false {
+		line, whole := len(a.header), false
 		a.header, _, whole = a.w.line(a.header, maxRecordHeader)
-		if d := a.w.corruption(); !whole && d != nil {
-			return false, a.lost(offset, recordHeader{}, d)
-		}
-		if !whole {
-			return truncated()
-		}
-		if len(a.header) == maxRecordHeader {
+		switch {
+		case !whole:
+			return &Skip{Reason: "truncated record header", Broken: a.w.ended()}
+		case len(a.header) == maxRecordHeader:
 			n := maxRecordHeader + a.toRecordStart()
-			return false, a.skip(offset, "", Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Document: true})
-		}
-		if len(trimLineEnd(a.header[line:])) == 0 {
-			return true, true
+			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n)}
+		case len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
+			return nil
 		}
 	}
+	return &Skip{Reason: "truncated record header"}
 }
 
 // readBlock reads the content of a record, and says how long it is, or that its
@@ -167,10 +153,11 @@ func (a *archive) endsHere() bool {
 	next := a.w.peek(4 << 10)
 	rest := bytes.TrimLeft(next, "\r\n")
 	if len(rest) == 0 {
-		d := a.w.corruption()
-		return d == nil || d.between // a member whose checksum is wrong is wrong from its start
+		c := a.w.src.corruption()
+		return c == nil || c.between // a member whose checksum is wrong is wrong from its start
 	}
-	return recordStart(rest) || a.w.memberAt(a.w.pos+int64(len(next)-len(rest))) ||
+	at := a.w.pos + int64(len(next)-len(rest))
+	return recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) ||
 		bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
 }
 
@@ -194,14 +181,6 @@ func (a *archive) toRecordStart() (size int64) {
 		size += int64(len(c))
 		a.w.advance(len(c))
 	}
-}
-
-// corruptionHere is the corruption that reading has come up to.
-func (a *archive) corruptionHere() *corruption {
-	if len(a.w.peek(1)) > 0 {
-		return nil
-	}
-	return a.w.corruption()
 }
 
 func (a *archive) atMemberRecord() bool {
@@ -275,27 +254,21 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 // decodePayload decodes the payload of a web archive's record and tells what it is.
 func (r *Record) decodePayload(p payload, limit int64) {
 	d := bodyDecoders.Get().(*bodyDecoder)
+	defer bodyDecoders.Put(d)
 	content, problem := d.decode(p, limit)
-	bodyDecoders.Put(d)
-	kind, reason := Kind(0), "empty"
-	if problem == nil && len(content) > 0 {
-		kind, reason = classify(p.contentType, content)
+	if problem == nil && len(content) == 0 {
+		problem = &Skip{Reason: "empty"}
 	}
-	switch {
-	case problem != nil:
-		r.Skip = problem
-	case reason != "":
-		r.Skip = &Skip{Reason: reason}
-	default:
-		r.Kind, r.ContentType, r.Content = kind, p.contentType, content
-		return
+	if problem == nil {
+		var reason string
+		if r.Kind, reason = classify(p.contentType, content); reason == "" {
+			r.ContentType, r.Content = p.contentType, content
+			return
+		}
+		problem = &Skip{Reason: reason}
 	}
-	r.Skip.Document = true
+	r.Skip, problem.Document = problem, true
 }
-
-// maxRecordHeader bounds the header of a WARC record: its URL may be a data
-// URL.
-const maxRecordHeader = 1 << 20
 
 // recordHeader is what is read of the header of a WARC record.
 type recordHeader struct {
@@ -319,63 +292,55 @@ func recordStart(b []byte) bool {
 	return i < len(version) && (version[i] == '\r' || version[i] == '\n')
 }
 
-// startBytes is enough for recordStart.
-const startBytes = 32
-
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// parseRecordHeader reads header lines as they are found in the wild: lines
-// that end with LF only, names in any case, folded lines, lines without a
-// colon (passed over), a URL in angle brackets (wget 1.x). Of a name given
-// twice the first counts.
+// parseRecordHeader reads a header as it is found in the wild: of a field given twice the
+// first counts, and a URL may be in angle brackets (wget 1.x).
 func parseRecordHeader(b []byte) recordHeader {
-	h := recordHeader{length: -1}
-	var length string
-	for name, value := range headerFields(b) {
-		var field *string
-		switch strings.ToLower(string(name)) {
-		case "warc-type":
-			field = &h.kind
-		case "warc-target-uri":
-			field = &h.uri
-		case "content-type":
-			field = &h.contentType
-		case "content-length":
-			field = &length
-		case "warc-segment-number":
-			field = &h.segment
-		}
-		if field != nil && *field == "" {
-			*field = string(value)
-		}
+	fields := headerFields(b, "WARC-Type", "WARC-Target-URI", "Content-Type", "WARC-Segment-Number", "Content-Length")
+	first := func(name string) string { return append(fields[name], "")[0] }
+	h := recordHeader{
+		kind:        strings.ToLower(first("WARC-Type")),
+		uri:         strings.TrimSuffix(strings.TrimPrefix(first("WARC-Target-URI"), "<"), ">"),
+		contentType: first("Content-Type"),
+		segment:     first("WARC-Segment-Number"),
+		length:      -1,
 	}
-	h.kind = strings.ToLower(h.kind)
-	h.uri = strings.TrimSuffix(strings.TrimPrefix(h.uri, "<"), ">")
-	if n, err := strconv.ParseInt(length, 10, 64); err == nil && n >= 0 {
+	if n, err := strconv.ParseInt(first("Content-Length"), 10, 64); err == nil && n >= 0 {
 		h.length = n
 	}
 	return h
 }
 
-// headerFields gives the fields of a header block, behind its first line.
-func headerFields(b []byte) func(yield func(name, value []byte) bool) {
-	return func(yield func(name, value []byte) bool) {
-		_, b, _ = bytes.Cut(b, []byte{'\n'})
-		for len(b) > 0 {
-			var line []byte
-			line, b, _ = bytes.Cut(b, []byte{'\n'})
-			for folded := false; len(b) > 0 && (b[0] == ' ' || b[0] == '\t'); folded = true {
-				var more []byte
-				more, b, _ = bytes.Cut(b, []byte{'\n'})
-				if !folded {
-					line = bytes.Clone(bytes.TrimRight(line, "\r"))
-				}
-				line = append(append(line, ' '), bytes.TrimSpace(more)...)
+// maxValues bounds the values of one field.
+const maxValues = 64
+
+// headerFields gives the values of some fields of a header block, behind its first line.
+// Names are in any case; lines may end with LF only, and be folded; a line without a colon
+// and a field without a value are passed over. Of more than maxValues values the first ones
+// and the last one count.
+func headerFields(b []byte, names ...string) map[string][]string {
+	fields := make(map[string][]string, len(names))
+	_, b, _ = bytes.Cut(b, []byte{'\n'})
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte{'\n'})
+		for folded := false; len(b) > 0 && (b[0] == ' ' || b[0] == '\t'); folded = true {
+			var more []byte
+			more, b, _ = bytes.Cut(b, []byte{'\n'})
+			if !folded {
+				line = bytes.Clone(bytes.TrimRight(line, "\r"))
 			}
-			name, value, ok := bytes.Cut(line, []byte{':'})
-			if ok && !yield(bytes.TrimSpace(name), bytes.TrimSpace(value)) {
-				return
-			}
+			line = append(append(line, ' '), bytes.TrimSpace(more)...)
 		}
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		name, value = bytes.TrimSpace(name), bytes.TrimSpace(value)
+		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, string(name)) })
+		if i < 0 || len(value) == 0 {
+			continue
+		}
+		values := fields[names[i]]
+		fields[names[i]] = append(values[:min(len(values), maxValues-1)], string(value))
 	}
+	return fields
 }

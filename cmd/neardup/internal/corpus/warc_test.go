@@ -102,7 +102,7 @@ func TestLengthsThatLie(t *testing.T) {
 	}
 	t.Run("beyond the end of a file", func(t *testing.T) {
 		folder := writeFiles(t, map[string]string{"x.warc": withLength(a, "Content-Length: 9223372036854775807") + b + c})
-		records, _ := readAll(t, Options{}, folder)
+		records := readFiles(t, Options{}, folder)
 		check(t, records, wrong, db, dc)
 		if want := "it says 9223372036854775807, and no record follows there; went on 75 bytes behind the header"; records[0].Skip.Detail != want {
 			t.Errorf("%s, want %s", records[0].Skip.Detail, want)

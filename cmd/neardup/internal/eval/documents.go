@@ -1,11 +1,13 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -40,58 +42,43 @@ type Sign func(*corpus.Record) ([]fingerprint.Signature, error)
 // ErrDocuments is wrapped by errors that tell of documents that make no sense.
 var ErrDocuments = errors.New("invalid documents")
 
-// ReadDocuments reads all documents and has them signed on all cores. Records that are skipped are the reader's to account
-// for. Two documents of one ID, and none without one, are ErrDocuments.
+// ReadDocuments reads all documents and has them signed on all cores. Records that are
+// skipped are the reader's to account for. Two documents of one ID, and none without one,
+// are ErrDocuments.
 func ReadDocuments(ctx context.Context, r *corpus.Reader, sign Sign) (*Documents, error) {
 	var places []*Document
-	work := make(chan *reading, 2*runtime.GOMAXPROCS(0))
 	group, ctx := errgroup.WithContext(ctx)
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() error { return signAll(work, sign) })
-	}
-	group.Go(func() error {
-		defer close(work)
-		for record, err := range r.Records(ctx) {
-			if err != nil {
-				return err
-			}
-			if record.Skip != nil {
-				continue
-			}
-			d := &Document{ID: record.Key}
-			places = append(places, d)
-			select {
-			case work <- &reading{record, d}:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for raw, err := range r.RawRecords(ctx) {
+		if err != nil {
+			return nil, cmp.Or(group.Wait(), err)
 		}
-		return nil
-	})
+		d := new(Document)
+		places = append(places, d)
+		group.Go(func() error { return d.read(raw, sign) })
+	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return collect(places)
+	return collect(slices.DeleteFunc(places, func(d *Document) bool { return d.Signatures == nil }))
 }
 
-type reading struct {
-	record corpus.Record
-	to     *Document
-}
-
-func signAll(work <-chan *reading, sign Sign) error {
-	for w := range work {
-		var err error
-		if w.to.Signatures, err = sign(&w.record); err != nil {
-			return fmt.Errorf("%s record %d: %w", w.record.Source, w.record.Number, err)
-		}
-		content := w.record.Content
-		if content == nil { // a ready fingerprint: nobody knows what it was made of
-			content = []byte(w.record.Key)
-		}
-		sum := sha256.Sum256(content)
-		copy(w.to.content[:], sum[:])
+// read makes the document of a record, unless that is skipped.
+func (d *Document) read(raw *corpus.RawRecord, sign Sign) (err error) {
+	record := raw.Parse()
+	if record.Skip != nil {
+		return nil
 	}
+	d.ID = record.Key
+	if d.Signatures, err = sign(&record); err != nil {
+		return fmt.Errorf("%s record %d: %w", record.Source, record.Number, err)
+	}
+	content := record.Content
+	if content == nil { // a ready fingerprint: nobody knows what it was made of
+		content = []byte(record.Key)
+	}
+	sum := sha256.Sum256(content)
+	copy(d.content[:], sum[:])
 	return nil
 }
 
