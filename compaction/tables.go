@@ -36,9 +36,7 @@ func (b *builder) newTables() (t *tables, err error) {
 	t = &tables{builder: b, filters: make([]*filter.Prefix, n), sorters: make([]*extsort.Sorter[entry], n)}
 	fingerprints := b.s.Counters().Documents + b.report.Loaded // or fewer
 	t.total = fingerprints * uint64(n)
-	if t.writer, err = b.r.Table(0, store.BlockOptions{}); err != nil {
-		return nil, err
-	}
+	t.writer = b.r.Table(0)
 	if t.filters[0], err = index.NewFilter(b.plan, 0, int64(fingerprints), b.opts.FilterBytes); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
@@ -121,10 +119,7 @@ func (t *tables) pack(ctx context.Context, i int) (err error) {
 		return err
 	}
 	t.filters[i] = filter
-	w, err := t.r.Table(i, store.BlockOptions{})
-	if err != nil {
-		return err
-	}
+	w := t.r.Table(i)
 	defer func() { err = errors.Join(err, w.Close()) }()
 	batch := make([]uint64, 0, batchLen)
 	for run, err := range t.sorters[i].Sorted(ctx) {
@@ -156,7 +151,7 @@ func (t *tables) tell(stage string, entries int) {
 }
 
 // saveFilter writes the chunks of a filter.
-func saveFilter(r *store.Replacement, table int, f *filter.Prefix) error {
+func saveFilter(r *store.Rewrite, table int, f *filter.Prefix) error {
 	var chunk []byte
 	for c := range f.Chunks() {
 		chunk = f.AppendChunk(chunk[:0], c)

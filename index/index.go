@@ -143,7 +143,7 @@ func (x *Index) startFilters() error {
 		budget: budget,
 		live:   expected,
 		commit: &x.commitMu,
-		scan:   x.scan((*store.View).LiveStored),
+		scan:   x.scan(func(v *store.View) iter.Seq2[uint64, error] { return v.Live(0) }),
 		failed: func(err error) { x.warn("live prefix filters", err) },
 	})
 	x.keys = &keyFilter{x: x}

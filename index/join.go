@@ -210,6 +210,9 @@ func (s *stretch) read(ctx context.Context, r *reader, first, last uint64) {
 		if p.Stored > last {
 			return
 		}
+		if p.IDs.Empty() {
+			continue
+		}
 		before := len(s.ids)
 		s.ids = p.IDs.AppendTo(s.ids)
 		count := len(s.ids) - before

@@ -86,7 +86,7 @@ func fillFilter(ctx context.Context, filter *filter.Prefix, s *store.Store, tabl
 		return err
 	}
 	var fps []uint64
-	for b, err := range v.PackedBlocks(table) {
+	for b, err := range v.PackedBlocks(table, 0) {
 		if err == nil {
 			err = ctx.Err()
 		}

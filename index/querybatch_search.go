@@ -39,6 +39,7 @@ type batchWorker struct {
 	*batchSearch
 	search
 	number int
+	table  *store.PackedTable // the packed table that is read, in order; nil: none
 }
 
 // searchBatch returns the hits of the queries. Error: errManyHits, if they are too many
@@ -158,7 +159,7 @@ func (b *batchSearch) packedTable(table int) error {
 	if err != nil {
 		return err
 	}
-	if err := b.openCursors(table); err != nil {
+	if err := b.openTables(table); err != nil {
 		return err
 	}
 	err = b.eachOf(batchParts, func(w *batchWorker, part int) error {
@@ -177,7 +178,7 @@ func (b *batchSearch) packedTable(table int) error {
 			}
 			first, last := t.PrefixRange(probe.first)
 			query := w.begin(t, probe.query)
-			if err := w.probePacked(table, w.cursor.Table(), query, first, last); err != nil {
+			if err := w.probePacked(table, w.table, query, first, last); err != nil {
 				return err
 			}
 			if err := w.keepHits(table, probe.query); err != nil {
@@ -191,24 +192,24 @@ func (b *batchSearch) packedTable(table int) error {
 		}
 		return nil
 	})
-	return errors.Join(err, b.closeCursors())
+	return errors.Join(err, b.closeTables())
 }
 
-func (b *batchSearch) openCursors(table int) (err error) {
+func (b *batchSearch) openTables(table int) (err error) {
 	for _, w := range b.workers {
-		if w.cursor, err = w.v.PackedCursor(table); err != nil {
-			return errors.Join(err, b.closeCursors())
+		if w.table, err = w.v.PackedInOrder(table); err != nil {
+			return errors.Join(err, b.closeTables())
 		}
 	}
 	return nil
 }
 
-func (b *batchSearch) closeCursors() error {
+func (b *batchSearch) closeTables() error {
 	var errs []error
 	for _, w := range b.workers {
-		if w.cursor != nil {
-			errs = append(errs, w.cursor.Close())
-			w.cursor = nil
+		if w.table != nil {
+			errs = append(errs, w.table.Close())
+			w.table = nil
 		}
 	}
 	return errors.Join(errs...)
@@ -229,7 +230,7 @@ func (w *batchWorker) keepHits(table int, query uint32) error {
 		switch {
 		case h.posting != nil:
 			b.id = onlyID(*h.posting)
-		case table != 0 && w.cursor != nil:
+		case table != 0 && w.table != nil:
 			out := w.elsewhere[w.number]
 			out[h.stored>>56] = append(out[h.stored>>56], b)
 			if err := w.count(); err != nil {
@@ -269,7 +270,7 @@ func (w *batchWorker) readPacked(b *batchHit) error {
 	if b.block < 0 || w.reader.live.mayContain(b.stored) {
 		return nil
 	}
-	ids, err := w.cursor.Posting(int(b.block), int(b.at))
+	ids, err := w.table.PostingAt(int(b.block), int(b.at))
 	b.id = onlyID(ids)
 	return err
 }
@@ -285,7 +286,7 @@ func onlyID(ids store.IDs) uint64 {
 
 // locate finds what another table has found in table 0.
 func (w *batchWorker) locate(b batchHit) error {
-	block, at, found, err := w.cursor.Locate(b.stored)
+	block, at, found, err := w.table.Locate(b.stored)
 	if err != nil {
 		return err
 	}

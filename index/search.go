@@ -32,7 +32,6 @@ type search struct {
 	k      int
 	hits   []hit
 	steps  int
-	cursor *store.PackedCursor // nil: blocks are read one by one
 }
 
 // search probes the tables and returns every stored fingerprint within k bits of
@@ -86,24 +85,16 @@ func (s *search) packed() error {
 	return nil
 }
 
-// block reads a block, by the cursor if there is one.
-func (s *search) block(p *store.PackedTable, i int) (store.Block, error) {
-	if s.cursor != nil {
-		return s.cursor.Block(i)
-	}
-	return p.Block(i)
-}
-
 // probePacked looks at the packed fingerprints from first to last, which have the
 // prefix of the query with some bits flipped.
 func (s *search) probePacked(table int, p *store.PackedTable, query, first, last uint64) error {
 	for b := p.Find(first); b < p.Blocks(); b++ {
-		block, err := s.block(p, b)
+		block, err := p.Block(b)
 		if err != nil {
 			return err
 		}
 		n := 0
-		if lows, from, to, ok := block.Lows(first, last); ok {
+		if lows, from, to, ok := block.LowBits(first, last); ok {
 			q, k := query&lows.Mask(), s.k
 			for at := from; at < to; at++ {
 				// Low bits first: hardly any candidate is a match.

@@ -30,7 +30,7 @@ func (v *verifier) savedFilter(table, prefix int) (*filter.Prefix, error) {
 	}
 	chunks, any := 0, false
 	saved, loadErr := filter.LoadPrefix(prefix, int64(2*size+1<<20), iter.Seq2[[]byte, error](func(yield func([]byte, error) bool) {
-		err = v.s.FilterChunks(table, func(chunk []byte) bool {
+		err = each(v.s.FilterChunks(table), func(chunk []byte) bool {
 			any = true
 			chunks++
 			return yield(chunk, nil)
@@ -76,7 +76,8 @@ func (v *verifier) checkFilters() error {
 	}
 	v.again = true
 	defer func() { v.again = false }()
-	return v.s.Keys(func(hash uint64, ids store.IDs) bool {
+	return each(v.s.Keys(), func(k store.KeyEntry) bool {
+		hash, ids := k.Hash, k.IDs
 		for id := range ids.All() {
 			if id < v.meta.NextID && !saved.MayContain(hash) {
 				v.problem(FalseNegative, "filter", keyKey(hash), "the filter of keys says no to that of document %d", id)

@@ -14,17 +14,17 @@ import (
 	"github.com/neardup/neardup/internal/store/block"
 )
 
-// incomingDir is where a Replacement gathers its files, within the index.
+// incomingDir is where a Rewrite gathers its files, within the index.
 const incomingDir = "incoming"
 
-// Replacement is the next state of the tables in the making: packed blocks, their
+// Rewrite is the next state of the tables in the making: packed blocks, their
 // directories and filters in the place of all live and packed entries, and whatever
 // comes with them. Nothing of it is seen, by anyone or after a crash, until Commit,
 // which switches over in one step.
 //
 // Different tables may be written side by side, and so may tables and everything
-// else. Apart from that a Replacement is not safe for concurrent use.
-type Replacement struct {
+// else. Apart from that a Rewrite is not safe for concurrent use.
+type Rewrite struct {
 	store *Store
 	dir   string
 
@@ -38,20 +38,13 @@ type Replacement struct {
 	filters entries
 }
 
-// PackedTableInfo says what compaction left of a table.
-type PackedTableInfo struct {
-	Entries uint64 // fingerprints
-	Blocks  uint64
-	Bytes   uint64 // of the blocks
-}
-
-// NewReplacement begins the replacement of the tables by a number of new ones. No one
+// NewRewrite begins the replacement of the tables by a number of new ones. No one
 // may write to the store until it is committed or closed.
-func (s *Store) NewReplacement(tables int) (*Replacement, error) {
+func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
-	r := &Replacement{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
+	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
 	r.clocks, r.records, r.keys, r.filters = r.newEntries(), r.newEntries(), r.newEntries(), r.newPackedEntries()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
@@ -60,13 +53,13 @@ func (s *Store) NewReplacement(tables int) (*Replacement, error) {
 }
 
 // SetTables changes the number of tables, before the first is written.
-func (r *Replacement) SetTables(tables int) { r.tables = make([]PackedTableInfo, tables) }
+func (r *Rewrite) SetTables(tables int) { r.tables = make([]PackedTableInfo, tables) }
 
-// Dir is a folder for files that are needed until the Replacement is done. It goes
+// Dir is a folder for files that are needed until the Rewrite is done. It goes
 // with it.
-func (r *Replacement) Dir() string { return r.dir }
+func (r *Rewrite) Dir() string { return r.dir }
 
-// sweepIncoming removes what a Replacement left that was cut short.
+// sweepIncoming removes what a Rewrite left that was cut short.
 func sweepIncoming(dir string, fsys vfs.FS) error {
 	incoming := fsys.PathJoin(dir, incomingDir)
 	if _, err := fsys.Stat(incoming); errors.Is(err, fs.ErrNotExist) {
@@ -77,49 +70,44 @@ func sweepIncoming(dir string, fsys vfs.FS) error {
 
 // AddClock, AddRecord, DeleteRecord and AddKey add to their keyspaces what Batch would
 // write there, each in ascending order.
-func (r *Replacement) AddClock(id, seconds uint64) error {
-	var key [uint64KeyLen]byte
-	putUint64Key(key[:], clockKeyspace, id)
-	return r.clocks.set(key[:], binary.BigEndian.AppendUint64(nil, seconds))
+func (r *Rewrite) AddClock(id, seconds uint64) error {
+	key := uint64Key(clockKeyspace, id)
+	return r.clocks.set(key, binary.BigEndian.AppendUint64(nil, seconds))
 }
 
 // AddRecord writes the record of a document. See AddClock.
-func (r *Replacement) AddRecord(id uint64, record Record) error {
-	var key [uint64KeyLen]byte
-	putUint64Key(key[:], documentKeyspace, id)
+func (r *Rewrite) AddRecord(id uint64, record Record) error {
+	key := uint64Key(documentKeyspace, id)
 	r.records.value = record.Append(r.records.value[:0])
-	return r.records.set(key[:], r.records.value)
+	return r.records.set(key, r.records.value)
 }
 
 // DeleteRecord deletes the record of a document. See AddClock.
-func (r *Replacement) DeleteRecord(id uint64) error {
-	var key [uint64KeyLen]byte
-	putUint64Key(key[:], documentKeyspace, id)
-	return r.records.delete(key[:])
+func (r *Rewrite) DeleteRecord(id uint64) error {
+	key := uint64Key(documentKeyspace, id)
+	return r.records.delete(key)
 }
 
 // AddKey writes which documents have a key of this hash. See AddClock.
-func (r *Replacement) AddKey(hash uint64, ids IDs) (err error) {
-	var key [uint64KeyLen]byte
-	putUint64Key(key[:], keyKeyspace, hash)
+func (r *Rewrite) AddKey(hash uint64, ids IDs) (err error) {
+	key := uint64Key(keyKeyspace, hash)
 	if r.keys.value, err = ids.Append(r.keys.value[:0]); err != nil {
 		return err
 	}
-	return r.keys.set(key[:], r.keys.value)
+	return r.keys.set(key, r.keys.value)
 }
 
 // AddFilterChunk writes a chunk of the prefix filter of a table, in the order of
 // table and chunk.
-func (r *Replacement) AddFilterChunk(table, chunk int, data []byte) error {
-	var key [chunkKeyLen]byte
-	putChunkKey(key[:], filterKeyspace, table, chunk)
-	return r.filters.set(key[:], data)
+func (r *Rewrite) AddFilterChunk(table, chunk int, data []byte) error {
+	key := chunkKey(filterKeyspace, table, chunk)
+	return r.filters.set(key, data)
 }
 
 // TableWriter packs the entries of one table.
 type TableWriter struct {
 	*block.Writer
-	r         *Replacement
+	r         *Rewrite
 	table     int
 	blocks    entries
 	directory entries
@@ -129,17 +117,14 @@ type TableWriter struct {
 
 // Table returns a writer for a table: for table 0, which has the postings, by
 // AddPosting, for the others by Add. Close must be called.
-func (r *Replacement) Table(table int, opts block.Options) (*TableWriter, error) {
+func (r *Rewrite) Table(table int) *TableWriter {
 	w := &TableWriter{r: r, table: table, blocks: r.newPackedEntries(), directory: r.newPackedEntries()}
-	opts.Postings = table == 0
-	var err error
-	w.Writer, err = block.NewWriter(opts, w.emit)
-	return w, err
+	w.Writer = block.NewWriter(block.Options{Postings: table == 0}, w.emit)
+	return w
 }
 
 func (w *TableWriter) emit(last uint64, data []byte) error {
-	var key [tableKeyLen]byte
-	putTableKey(key[:], packedKeyspace, w.table, last)
+	key := tableKey(packedKeyspace, w.table, last)
 	w.info.Blocks++
 	w.info.Bytes += uint64(len(data))
 	w.lasts = append(w.lasts, last)
@@ -148,21 +133,20 @@ func (w *TableWriter) emit(last uint64, data []byte) error {
 			return err
 		}
 	}
-	return w.blocks.set(key[:], data)
+	return w.blocks.set(key, data)
 }
 
 func (w *TableWriter) flushDirectory() error {
 	if len(w.lasts) == 0 {
 		return nil
 	}
-	var key [chunkKeyLen]byte
-	putChunkKey(key[:], directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk))
-	chunk, err := block.Append(nil, block.EliasFano, nil, w.lasts)
+	key := chunkKey(directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk))
+	chunk, err := block.Append(nil, w.lasts)
 	if err != nil {
 		return err
 	}
 	w.lasts = w.lasts[:0]
-	return w.directory.set(key[:], chunk)
+	return w.directory.set(key, chunk)
 }
 
 // Close ends the table.
@@ -182,7 +166,7 @@ func (w *TableWriter) Close() error {
 // else that was added, durably and in one step: after a crash either all of it is
 // there or none. Every table must be closed. The store must be opened again to read
 // them.
-func (r *Replacement) Commit(ctx context.Context, plan string, counters Counters) error {
+func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) error {
 	err := errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close())
 	if err == nil {
 		err = r.addMeta(plan, counters)
@@ -224,12 +208,12 @@ func (s *Store) excise(ctx context.Context, paths []string) error {
 	return err
 }
 
-func (r *Replacement) addMeta(plan string, counters Counters) error {
+func (r *Rewrite) addMeta(plan string, counters Counters) error {
 	meta := r.newEntries()
 	values := map[string][]byte{
 		"counters": counters.encode(),
 		"format":   encodeFormat(),
-		"packed":   encodePacked(r.store.generation+1, counters.NextID, r.tables),
+		"packed":   encodePacked(r.store.meta.Generation+1, counters.NextID, r.tables),
 		"plan":     []byte(plan),
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -240,8 +224,8 @@ func (r *Replacement) addMeta(plan string, counters Counters) error {
 	return meta.close()
 }
 
-// Close removes what is left of the Replacement. After Commit that is nothing but
+// Close removes what is left of the Rewrite. After Commit that is nothing but
 // the folder.
-func (r *Replacement) Close() error {
+func (r *Rewrite) Close() error {
 	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }

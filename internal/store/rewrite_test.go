@@ -7,12 +7,11 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/store/block"
 )
 
-// TestReplacementDeletesRecords: of the records on Pebble's lowest level those go that
+// TestRewriteDeletesRecords: of the records on Pebble's lowest level those go that
 // are deleted, every one, before and after the store is opened again.
-func TestReplacementDeletesRecords(t *testing.T) {
+func TestRewriteDeletesRecords(t *testing.T) {
 	ctx, fsys := context.Background(), vfs.NewMem()
 	s, err := Open("store", Options{Create: &Header{Plan: "plan"}, FS: fsys})
 	if err != nil {
@@ -28,7 +27,7 @@ func TestReplacementDeletesRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r, err := s.NewReplacement(1)
+	r, err := s.NewRewrite(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +40,7 @@ func TestReplacementDeletesRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, 6)
-	w, err := r.Table(0, block.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := r.Table(0)
 	if err := errors.Join(w.AddPosting(7, NewIDs(1)), w.Close(), r.Commit(ctx, "plan", Counters{NextID: 7}), r.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -15,48 +16,39 @@ import (
 // disk, and compares their checksums. report gets each file that is damaged, tell, if it
 // is not nil, the bytes of each one read. A file that Pebble has replaced and removed
 // meanwhile is passed over.
-func (s *Store) CheckFiles(ctx context.Context, report func(Fault), tell func(bytes uint64)) error {
-	levels, err := s.db.SSTables()
+func (s *Store) CheckFiles(ctx context.Context, report func(Corruption), tell func(bytes uint64)) error {
+	return checkTables(ctx, s.db, s.options, s.dir, report, tell)
+}
+
+func checkTables(ctx context.Context, db *pebble.DB, o *pebble.Options, dir string, report func(Corruption), tell func(bytes uint64)) error {
+	levels, err := db.SSTables()
 	if err != nil {
 		return classify(err)
 	}
 	seen := map[string]bool{}
-	for _, level := range levels {
-		for _, table := range level {
-			name := fmt.Sprintf("%s.sst", table.BackingSSTNum)
-			if seen[name] {
-				continue // several of Pebble's tables may be parts of one file
+	for _, table := range slices.Concat(levels...) {
+		name := fmt.Sprintf("%s.sst", table.BackingSSTNum)
+		if seen[name] {
+			continue // several of Pebble's tables may be parts of one file
+		}
+		seen[name] = true
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := checkFile(ctx, o.FS, o.FS.PathJoin(dir, name), o.MakeReaderOptions())
+		if errors.Is(err, fs.ErrNotExist) {
+			if now, listErr := db.SSTables(); listErr != nil || !slices.ContainsFunc(slices.Concat(now...), func(t pebble.SSTableInfo) bool { return t.BackingSSTNum == table.BackingSSTNum }) {
+				err = classify(listErr)
 			}
-			seen[name] = true
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			err := checkFile(ctx, s.fs, s.fs.PathJoin(s.dir, name), s.options.MakeReaderOptions())
-			if errors.Is(err, fs.ErrNotExist) {
-				if used, listErr := s.uses(table.BackingSSTNum.String()); listErr != nil || !used {
-					err = classify(listErr)
-				}
-			}
-			if err != nil {
-				report(Fault{true, "file", []byte(name), corrupt(err)})
-			}
-			if tell != nil {
-				tell(table.Size)
-			}
+		}
+		if err != nil {
+			report(Corruption{true, "file", []byte(name), corrupt(err)})
+		}
+		if tell != nil {
+			tell(table.Size)
 		}
 	}
 	return nil
-}
-
-// uses reports whether a file holds a table of the store now.
-func (s *Store) uses(number string) (bool, error) {
-	levels, err := s.db.SSTables()
-	for _, table := range slices.Concat(levels...) {
-		if table.BackingSSTNum.String() == number {
-			return true, err
-		}
-	}
-	return false, err
 }
 
 func checkFile(ctx context.Context, fsys vfs.FS, path string, opts sstable.ReaderOptions) error {
