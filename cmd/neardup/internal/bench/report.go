@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -27,6 +29,29 @@ type Report struct {
 	Figures []Figure `json:"figures"`
 }
 
+// Machine is what the figures are of.
+type Machine struct {
+	System    string `json:"system"`
+	Processor string `json:"processor,omitempty"` // as Linux names it
+	Cores     int    `json:"cores"`               // that Go uses
+	Go        string `json:"go"`
+}
+
+func thisMachine() Machine {
+	cpus, _ := os.ReadFile("/proc/cpuinfo")
+	return Machine{runtime.GOOS + "/" + runtime.GOARCH, field(cpus, "model name"), runtime.GOMAXPROCS(0), runtime.Version()}
+}
+
+// field returns the value of the first line "name: value" of a file of /proc; "" if there is none.
+func field(file []byte, name string) string {
+	for line := range strings.Lines(string(file)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
@@ -34,13 +59,12 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-const tableFormat = "%-58s %12s %-12s %8s"
-
 // Title returns what stands above the figures of a run: of which machine they are, how
 // to get them again, and the names of the columns of Figure.String.
 func Title(o Options) string {
-	return fmt.Sprintf("%v\n%d fingerprints, k = %d, seed %d, cache %d MiB\n\n%s",
-		thisMachine(), o.Documents, o.MaxDistance, o.Seed, o.CacheBytes>>20, tableLine("figure", "value", "unit", "ratio"))
+	m := thisMachine()
+	return fmt.Sprintf("%d cores of %s, %s, %s\n%d fingerprints, k = %d, seed %d, cache %d MiB\n\n%s", m.Cores, m.Processor, m.System, m.Go,
+		o.Documents, o.MaxDistance, o.Seed, o.CacheBytes>>20, tableLine("figure", "value", "unit", "ratio"))
 }
 
 // String returns the figure as a line of the table.
@@ -53,7 +77,7 @@ func (f Figure) String() string {
 }
 
 func tableLine(name, value, unit, ratio string) string {
-	return strings.TrimRight(fmt.Sprintf(tableFormat, name, value, unit, ratio), " ")
+	return strings.TrimRight(fmt.Sprintf("%-58s %12s %-12s %8s", name, value, unit, ratio), " ")
 }
 
 // significant writes three digits that count, and all of those before the point.
