@@ -87,10 +87,7 @@ func (b *builder) finish() error {
 	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.records.flush()); err != nil {
 		return err
 	}
-	keys, err := b.newKeyFilter()
-	if err != nil {
-		return err
-	}
+	keys := b.newKeyFilter()
 	for _, write := range []func() error{
 		func() error { return b.writeKeys(keys) },
 		b.writeRecords,

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
@@ -37,9 +36,7 @@ func (b *builder) newTables() (t *tables, err error) {
 	fingerprints := b.s.Counters().Documents + b.report.Loaded // or fewer
 	t.total = fingerprints * uint64(n)
 	t.writer = b.r.Table(0)
-	if t.filters[0], err = index.NewFilter(b.plan, 0, int64(fingerprints), b.opts.FilterBytes); err != nil {
-		return nil, errors.Join(err, t.close())
-	}
+	t.filters[0] = t.newFilter(0, int64(fingerprints))
 	for i := 1; i < n; i++ {
 		t.sorters[i] = extsort.New[entry](b.opts.sorting(b.r, n-1))
 	}
@@ -112,12 +109,14 @@ func (t *tables) finish(ctx context.Context) error {
 	return nil
 }
 
+// newFilter returns the filter of a table; nil if none is of use.
+func (t *tables) newFilter(table int, fingerprints int64) *filter.Prefix {
+	return filter.NewPacked(t.plan.Tables[table].Prefix, len(t.plan.Tables), fingerprints, t.opts.FilterBytes)
+}
+
 func (t *tables) pack(ctx context.Context, i int) (err error) {
 	defer func() { err = errors.Join(err, t.sorters[i].Close()) }()
-	filter, err := index.NewFilter(t.plan, i, t.sorters[i].Len(), t.opts.FilterBytes)
-	if err != nil {
-		return err
-	}
+	filter := t.newFilter(i, t.sorters[i].Len())
 	t.filters[i] = filter
 	w := t.r.Table(i)
 	defer func() { err = errors.Join(err, w.Close()) }()

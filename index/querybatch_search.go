@@ -99,7 +99,7 @@ func (b *batchSearch) packed() error {
 	if b.x.store.Packed(0) == nil {
 		return nil
 	}
-	if err := b.x.filters.wait(b.ctx); err != nil {
+	if err := b.x.packed.Wait(b.ctx); err != nil {
 		return err
 	}
 	// Table 0 comes last: on the way through it, postings are read for what the others found.
@@ -153,7 +153,7 @@ func (b *batchSearch) sortedProbes(part int) []batchProbe {
 func (b *batchSearch) packedTable(table int) error {
 	t := &b.x.plan.Tables[table]
 	err := b.collect(table, func(w *batchWorker, permuted uint64) []uint64 {
-		w.flips = b.x.filters.appendMaybe(w.flips[:0], table, permuted)
+		w.flips = b.x.packed.AppendCandidates(w.flips[:0], table, permuted)
 		return w.flips
 	})
 	if err != nil {
@@ -267,7 +267,7 @@ func (w *batchWorker) keep(b batchHit) error {
 // readPacked reads the posting of a hit in packed table 0, if that says it all and is
 // of one document. Others are read when they are asked for: they may be large.
 func (w *batchWorker) readPacked(b *batchHit) error {
-	if b.block < 0 || w.reader.live.mayContain(b.stored) {
+	if b.block < 0 || w.x.live.MayContain(b.stored) {
 		return nil
 	}
 	ids, err := w.table.PostingAt(int(b.block), int(b.at))
@@ -302,13 +302,13 @@ func (w *batchWorker) locate(b batchHit) error {
 
 // live probes what was written since the last compaction.
 func (b *batchSearch) live() error {
-	if b.workers[0].reader.live.empty() {
+	if b.x.live.Empty() {
 		return nil
 	}
 	for table := range b.x.plan.Tables {
 		t := &b.x.plan.Tables[table]
 		err := b.collect(table, func(w *batchWorker, permuted uint64) []uint64 {
-			w.flips = w.reader.live.appendMaybe(w.flips[:0], table, permuted, t.Radius)
+			w.flips = b.x.live.AppendCandidates(w.flips[:0], table, permuted)
 			return w.flips
 		})
 		if err != nil {

@@ -12,7 +12,7 @@ type tableCheck struct {
 
 // checkPostings reads table 0.
 func (v *verifier) checkPostings() error {
-	filters, err := v.packedFilters(0)
+	saved, err := v.savedFilter(0, v.x.plan.Tables[0].Prefix)
 	if err != nil {
 		return err
 	}
@@ -21,7 +21,7 @@ func (v *verifier) checkPostings() error {
 		switch {
 		case p.Packed:
 			v.tables.packed.add(v.seeds, p.Stored, 0)
-			v.checkEntry(filters, 0, p.Stored)
+			v.checkEntry(saved, 0, p.Stored)
 		default:
 			v.tables.live.add(v.seeds, p.Stored, 0)
 		}
@@ -76,7 +76,7 @@ func (v *verifier) checkTable(table int) error {
 	if err != nil {
 		return err
 	}
-	filters, err := v.packedFilters(table)
+	saved, err := v.savedFilter(table, v.x.plan.Tables[table].Prefix)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (v *verifier) checkTable(table int) error {
 		fps = b.AppendTo(fps[:0])
 		for _, permuted := range fps {
 			packed.add(v.seeds, t.Invert(permuted), 0)
-			v.checkEntry(filters, table, permuted)
+			v.checkEntry(saved, table, permuted)
 		}
 		return !v.stopped
 	})
