@@ -108,13 +108,13 @@ type keyFilter struct {
 	batch  []uint64
 }
 
-func (b *builder) newKeyFilter() *keyFilter {
+func (b *builder) newKeyFilter() (f *keyFilter, err error) {
 	c := b.s.Counters()
-	f := &keyFilter{builder: b}
+	f = &keyFilter{builder: b}
 	if n := int64(c.Documents-c.Bare) + b.keys.Len(); n > 0 {
-		f.filter = filter.NewKeys(n, b.opts.FilterBytes)
+		f.filter, err = index.NewKeyFilter(n, b.opts.FilterBytes)
 	}
-	return f
+	return f, err
 }
 
 // add takes the hash of a key.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/index/plan"
 )
 
@@ -335,9 +334,8 @@ func TestCancelledQueryEnds(t *testing.T) {
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, nil, uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
 		x.plan = p
-		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
-		everything.Add(0)
-		x.live = everything
+		x.live.close()
+		x.live.set.Store(everything(p, 1))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()

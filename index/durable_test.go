@@ -89,3 +89,59 @@ func TestQueryWhileItsMatchMoves(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryWhileFiltersAreMadeAnew: what a query's view still has is found, though it went,
+// and the filters were made anew without it, before the query could ask them.
+func TestQueryWhileFiltersAreMadeAnew(t *testing.T) {
+	ctx := context.Background()
+	for when := range 2 {
+		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
+		if err := x.Add(ctx, Document{Key: "page", Fingerprint: 1}); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		x.aroundView = func() {
+			if calls++; calls != when+1 {
+				return
+			}
+			n, err := x.Delete(ctx, "page")
+			if n != 1 || err != nil {
+				t.Errorf("%d deleted: %v", n, err)
+			}
+			empty := x.live.newSet(1)
+			empty.count.Store(1)
+			x.live.set.Store(empty)
+		}
+		matches, err := x.Query(ctx, 0)
+		if err != nil || len(matches) != when || calls != 2 {
+			t.Errorf("gone at %d: %+v: %v", when, matches, err)
+		}
+	}
+}
+
+// TestQueryWhileFiltersAreReplaced: what is added behind new filters, before the query takes
+// its view, is found, though the filters that it saw first never hear of it.
+func TestQueryWhileFiltersAreReplaced(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
+	const a, b = 1<<63 | 1<<40 | 1<<20, 1<<40 | 1<<20 | 1 // each in one table, and not the same
+	if err := x.Add(ctx, Document{Fingerprint: a}); err != nil {
+		t.Fatal(err)
+	}
+	done := false
+	x.aroundView = func() {
+		if done {
+			return
+		}
+		done = true
+		set := x.live.newSet(1)
+		set.add([]uint64{a})
+		x.live.set.Store(set)
+		if err := x.Add(ctx, Document{Fingerprint: b}); err != nil {
+			t.Error(err)
+		}
+	}
+	if matches, err := x.Query(ctx, 0); err != nil || len(matches) != 2 {
+		t.Errorf("%+v, %v", matches, err)
+	}
+}

@@ -13,6 +13,7 @@ type reader struct {
 	x      *Index
 	v      *store.View // nil until it is needed
 	nextID uint64      // documents before it have all that belongs to them in v
+	live   *liveSet    // right for v, or for this moment
 	flips  []uint64
 	probes []liveProbe
 	near   []uint64 // live fingerprints within the distance, where they are known without probes
@@ -38,6 +39,7 @@ func (x *Index) reader() *reader {
 // take opens the reader's view.
 func (r *reader) take() (err error) {
 	r.nextID = r.x.nextID.Load()
+	live := r.x.live.current()
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
@@ -45,6 +47,7 @@ func (r *reader) take() (err error) {
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
+	r.live = r.x.live.since(live)
 	return err
 }
 
@@ -54,7 +57,7 @@ func (r *reader) close() error {
 		err = r.v.Close()
 		r.v = nil
 	}
-	r.current.ctx = nil
+	r.live, r.current.ctx = nil, nil
 	r.x.readers.Put(r)
 	return err
 }
@@ -79,7 +82,7 @@ func (x *Index) sameReaders(n int) ([]*reader, error) {
 		if r.v, err = first.v.Clone(); err != nil {
 			return nil, errors.Join(err, closeAll(readers))
 		}
-		r.nextID = first.nextID
+		r.nextID, r.live = first.nextID, first.live
 	}
 	return readers, nil
 }

@@ -18,7 +18,7 @@ type documentCheck struct {
 // checkDocuments reads the records.
 func (v *verifier) checkDocuments() error {
 	v.docs.recorded, v.docs.posted = roaring64.New(), roaring64.New()
-	return each(v.s.Records(0), func(r store.DocumentRecord) bool {
+	return v.s.Records(func(r store.DocumentRecord) bool {
 		v.docs.recorded.Add(r.ID)
 		v.docs.records.add(v.seeds, r.ID, store.Stored(r.Fingerprint, r.Scope))
 		if r.Key != "" {
@@ -38,8 +38,7 @@ func (v *verifier) checkDocuments() error {
 func (v *verifier) checkKeys() error {
 	var found tally
 	var shared []store.IDs
-	err := each(v.s.Keys(), func(k store.KeyEntry) bool {
-		hash, ids := k.Hash, k.IDs
+	err := v.s.Keys(func(hash uint64, ids store.IDs) bool {
 		for id := range ids.All() {
 			found.add(v.seeds, hash, id)
 		}
@@ -61,7 +60,7 @@ func (v *verifier) checkKeys() error {
 	}
 	return v.differences(&v.docs.keys, &found,
 		func(add func(a, b uint64)) error {
-			return each(v.s.Records(0), func(r store.DocumentRecord) bool {
+			return v.s.Records(func(r store.DocumentRecord) bool {
 				if r.Key != "" {
 					add(store.KeyHash(r.Key), r.ID)
 				}
@@ -69,8 +68,7 @@ func (v *verifier) checkKeys() error {
 			})
 		},
 		func(add func(a, b uint64)) error {
-			return each(v.s.Keys(), func(k store.KeyEntry) bool {
-				hash, ids := k.Hash, k.IDs
+			return v.s.Keys(func(hash uint64, ids store.IDs) bool {
 				for id := range ids.All() {
 					add(hash, id)
 				}
@@ -145,7 +143,7 @@ func (v *verifier) compareDocuments(posted tally, postings func(yield func(store
 	}
 	return v.differences(&v.docs.records, &posted,
 		func(add func(a, b uint64)) error {
-			return each(v.s.Records(0), func(r store.DocumentRecord) bool {
+			return v.s.Records(func(r store.DocumentRecord) bool {
 				if !lost.Contains(r.ID) {
 					add(r.ID, store.Stored(r.Fingerprint, r.Scope))
 				}

@@ -12,16 +12,16 @@ type tableCheck struct {
 
 // checkPostings reads table 0.
 func (v *verifier) checkPostings() error {
-	saved, err := v.savedFilter(0, v.x.plan.Tables[0].Prefix)
+	filters, err := v.packedFilters(0)
 	if err != nil {
 		return err
 	}
 	var posted tally
-	err = each(v.s.Postings(0), func(p store.Posting) bool {
+	info, err := v.s.Postings(func(p store.SurveyedPosting) bool {
 		switch {
 		case p.Packed:
 			v.tables.packed.add(v.seeds, p.Stored, 0)
-			v.checkEntry(saved, 0, p.Stored)
+			v.checkEntry(filters, 0, p.Stored)
 		default:
 			v.tables.live.add(v.seeds, p.Stored, 0)
 		}
@@ -34,18 +34,17 @@ func (v *verifier) checkPostings() error {
 	if err != nil {
 		return err
 	}
-	if err := v.checkPackedTable(0); err != nil {
+	if err := v.checkPackedTable(0, info); err != nil {
 		return err
 	}
 	return v.compareDocuments(posted, func(yield func(uint64, store.IDs) bool) error {
-		err := each(v.s.Postings(0), func(p store.Posting) bool { return yield(p.Stored, p.IDs) })
+		_, err := v.s.Postings(func(p store.SurveyedPosting) bool { return yield(p.Stored, p.IDs) })
 		return err
 	})
 }
 
 // checkPackedTable compares what was found of a packed table with meta and the directory.
-func (v *verifier) checkPackedTable(table int) error {
-	found := v.s.Seen(table)
+func (v *verifier) checkPackedTable(table int, found store.PackedTableInfo) error {
 	var said store.PackedTableInfo
 	if table < len(v.meta.Packed) {
 		said = v.meta.Packed[table]
@@ -53,7 +52,7 @@ func (v *verifier) checkPackedTable(table int) error {
 	if found != said && v.s.Complete("meta", "packed") {
 		v.problem(Miscounted, "meta", "", "packed table %d: %+v, and meta says %+v", table, found, said)
 	}
-	return v.s.CheckDirectory(table)
+	return v.s.Directory(table)
 }
 
 // checkTables compares the other tables with table 0.
@@ -69,28 +68,28 @@ func (v *verifier) checkTables() error {
 func (v *verifier) checkTable(table int) error {
 	t := &v.x.plan.Tables[table]
 	var live, packed tally
-	err := each(v.s.Live(table), func(permuted uint64) bool {
+	err := v.s.Live(table, func(permuted uint64) bool {
 		live.add(v.seeds, t.Invert(permuted), 0)
 		return !v.stopped
 	})
 	if err != nil {
 		return err
 	}
-	saved, err := v.savedFilter(table, v.x.plan.Tables[table].Prefix)
+	filters, err := v.packedFilters(table)
 	if err != nil {
 		return err
 	}
 	var fps []uint64
-	err = each(v.s.PackedBlocks(table, 0), func(b *store.Block) bool {
+	info, err := v.s.Packed(table, func(b *store.Block) bool {
 		fps = b.AppendTo(fps[:0])
 		for _, permuted := range fps {
 			packed.add(v.seeds, t.Invert(permuted), 0)
-			v.checkEntry(saved, table, permuted)
+			v.checkEntry(filters, table, permuted)
 		}
 		return !v.stopped
 	})
 	if err == nil {
-		err = v.checkPackedTable(table)
+		err = v.checkPackedTable(table, info)
 	}
 	if err != nil || !v.complete("entries of table with table 0", "table", "packed") {
 		return err
@@ -113,7 +112,7 @@ func (v *verifier) compareTables(table int, packed bool, want, got *tally) error
 	}
 	return v.differences(want, got,
 		func(add func(a, b uint64)) error {
-			err := each(v.s.Postings(0), func(p store.Posting) bool {
+			_, err := v.s.Postings(func(p store.SurveyedPosting) bool {
 				if p.Packed == packed {
 					add(p.Stored, 0)
 				}
@@ -123,9 +122,9 @@ func (v *verifier) compareTables(table int, packed bool, want, got *tally) error
 		},
 		func(add func(a, b uint64)) error {
 			if !packed {
-				return each(v.s.Live(table), func(permuted uint64) bool { add(t.Invert(permuted), 0); return true })
+				return v.s.Live(table, func(permuted uint64) bool { add(t.Invert(permuted), 0); return true })
 			}
-			err := each(v.s.PackedBlocks(table, 0), func(b *store.Block) bool {
+			_, err := v.s.Packed(table, func(b *store.Block) bool {
 				for _, permuted := range b.AppendTo(nil) {
 					add(t.Invert(permuted), 0)
 				}

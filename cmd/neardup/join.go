@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/fingerprint"
 )
 
 var pairsCommand = command{
@@ -123,27 +122,22 @@ func runClusters(ctx context.Context, c *call) error {
 	return nil
 }
 
-// member is documents that have one fingerprint, as pairs and clusters are told of. The
-// document to name is the one to be kept; of lists, its ID is the number of the line.
+// member is documents that have one fingerprint, as pairs and clusters are told of.
 type member struct {
-	index.Document
-	Documents int
-	list      iter.Seq2[index.Document, error] // each of them; not looked at where there is one
+	ID          uint64 // of the document to name: of the index, or the number of the line
+	Key         string
+	Fingerprint fingerprint.Fingerprint
+	Documents   int
+
+	list iter.Seq2[member, error] // each document on its own; nil where there is one
 }
 
 // all yields each document on its own.
 func (m *member) all() iter.Seq2[member, error] {
-	return func(yield func(member, error) bool) {
-		if m.Documents <= 1 {
-			yield(*m, nil)
-			return
-		}
-		for d, err := range m.list {
-			if !yield(member{Document: d, Documents: 1}, err) {
-				return
-			}
-		}
+	if m.list == nil {
+		return func(yield func(member, error) bool) { yield(*m, nil) }
 	}
+	return m.list
 }
 
 // cluster is documents near each other.
@@ -166,7 +160,8 @@ func (c *cluster) each(documents bool) iter.Seq2[member, error] {
 			}
 			if kept == 0 {
 				kept = m.ID
-				if !yield(member{Document: m.Document, Documents: 1}, nil) {
+				first := m
+				if first.Documents = 1; !yield(first, nil) {
 					return
 				}
 			}
@@ -191,18 +186,17 @@ type joinSource interface {
 	close() error
 }
 
-// join has do write what it finds in what the flags name.
+// join opens the output and what is compared, and writes what do finds.
 func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource) error) error {
 	f.call.in = readUntilDone(ctx, f.call.in)
-	return f.call.writeTo(f.output, func(out *bufio.Writer) error {
-		w.out = out
-		out.WriteString(w.header)
-		source, err := f.source(ctx)
-		if err != nil {
-			return err
-		}
-		return errors.Join(do(source), source.close())
-	})
+	if err := w.open(); err != nil {
+		return err
+	}
+	source, err := f.source(ctx)
+	if err == nil {
+		err = errors.Join(do(source), source.close())
+	}
+	return w.close(err)
 }
 
 // joinFlags are those of pairs and clusters.
@@ -212,14 +206,15 @@ type joinFlags struct {
 	indexes *indexFlags
 	lists   []string // the inputs, without an index
 
-	k      *int
-	form   *string
-	output string
-	equal  bool
-	star   bool
-	keep   *string // of clusters
-	match  *matchFlags
-	memory mebibytes
+	k       *int
+	form    *string
+	output  string
+	equal   bool
+	star    bool
+	keep    *string // of clusters
+	shingle int
+	ratio   float64
+	memory  mebibytes
 
 	compat           *string
 	blocks, distance int
@@ -234,12 +229,14 @@ const simhashCPP = "simhash-cpp"
 
 func (c *call) joinFlags(forms ...string) *joinFlags {
 	keep := "first"
-	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags(), keep: &keep}
+	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), keep: &keep}
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
 	f.k = c.intFlag("k", importK, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
+	flags.IntVar(&f.shingle, "max-shingle-distance", 0, "maximum `sum` of the distances of the two fingerprints, where both documents have a second one (-1: only the first are compared; default that of the index)")
+	flags.Float64Var(&f.ratio, "max-length-ratio", 0, "how many `times` as long as the other one of two may be, where both lengths are known (-1: lengths are not compared; default that of the index)")
 	f.memory = mebibytes{c.intFlag("memory", 0, 0, 1<<20, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")}
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", simhashCPP)
 	for _, name := range []string{"output", "o"} {

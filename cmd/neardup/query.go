@@ -195,7 +195,8 @@ func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read
 		return 0, fmt.Errorf("-scan: %w", err)
 	}
 	err = reader.EachChunk(ctx, func(chunk *corpus.Chunk) error {
-		return errors.Join(s.log.write(chunk), do(chunk))
+		s.log.write(chunk)
+		return do(chunk)
 	})
 	s.call.account(reader)
 	return reader.Totals()[0].Documents, err

@@ -19,7 +19,8 @@ const (
 // again from its table.
 var ErrUnusable = errors.New("unusable prefix filter")
 
-// Chunks returns the number of chunks that the filter is saved in.
+// Chunks returns the number of chunks that the filter is saved in. A filter that
+// takes no memory has none.
 func (f *Prefix) Chunks() int {
 	return (len(f.lines) + filterChunkLines - 1) / filterChunkLines
 }

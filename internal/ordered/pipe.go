@@ -20,7 +20,7 @@ type Pipe[T any] struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	queue   chan *value[T]
-	tasks   chan func(worker int)
+	workers chan int // those that do nothing
 	running sync.WaitGroup
 	err     error // of produce, once queue is closed
 }
@@ -33,21 +33,15 @@ type value[T any] struct {
 }
 
 // New calls produce in a goroutine. Tasks run on as many goroutines as there are
-// workers, and at most ahead values and tasks wait to be taken. Stop must follow, or the
-// parent's end where produce may hang.
+// workers, and at most ahead values and tasks wait to be taken. Stop must follow.
 func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) *Pipe[T] {
-	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), workers)}
+	p := &Pipe[T]{queue: make(chan *value[T], ahead), workers: make(chan int, workers)}
 	p.ctx, p.cancel = context.WithCancelCause(parent)
-	for worker := range workers {
-		p.running.Go(func() {
-			for task := range p.tasks {
-				task(worker)
-			}
-		})
+	for i := range workers {
+		p.workers <- i
 	}
 	p.running.Go(func() {
 		defer close(p.queue)
-		defer close(p.tasks)
 		p.err = produce(p)
 	})
 	return p
@@ -70,17 +64,19 @@ func (p *Pipe[T]) put(v *value[T]) error {
 
 // Go runs a task in a goroutine, with the number of a worker, from 0, that no other task
 // has meanwhile. What it returns comes out behind all that was put in before. Go waits
-// until there is room.
+// until there is room and a worker.
 func (p *Pipe[T]) Go(task func(worker int) (T, error)) error {
 	v := &value[T]{done: make(chan struct{})}
 	if err := p.put(v); err != nil {
 		return err
 	}
 	select {
-	case p.tasks <- func(worker int) {
-		v.value, v.err = task(worker)
-		close(v.done)
-	}:
+	case worker := <-p.workers:
+		p.running.Go(func() {
+			v.value, v.err = task(worker)
+			close(v.done)
+			p.workers <- worker
+		})
 		return nil
 	case <-p.ctx.Done():
 		v.err = context.Cause(p.ctx)
@@ -95,12 +91,7 @@ func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	if p.ctx.Err() != nil {
 		return v, false, context.Cause(p.ctx)
 	}
-	var next *value[T]
-	select {
-	case next, ok = <-p.queue:
-	case <-p.ctx.Done():
-		return v, false, context.Cause(p.ctx)
-	}
+	next, ok := <-p.queue // produce ends with the context
 	if !ok {
 		if p.err != nil && p.ctx.Err() != nil {
 			return v, false, context.Cause(p.ctx)
@@ -112,9 +103,6 @@ func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	}
 	return next.value, next.err == nil, next.err
 }
-
-// Ready reports whether there is a value that was put in, or begun, and not taken.
-func (p *Pipe[T]) Ready() bool { return len(p.queue) > 0 }
 
 // Stop ends the context, with a cause, and waits for all goroutines.
 func (p *Pipe[T]) Stop(cause error) {

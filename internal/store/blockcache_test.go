@@ -52,13 +52,12 @@ func TestCachedBlock(t *testing.T) {
 }
 
 // counting counts how many times each key is asked for.
-func (s *storedTable) counting() (from getter, counts map[string]int) {
+func (s *storedTable) counting() (get getFunc, counts map[string]int) {
 	counts = map[string]int{}
-	return getterFunc(func(key []byte) ([]byte, error) {
+	return func(key []byte, read func([]byte) error) error {
 		counts[string(key)]++
-		value, _, err := s.Get(key)
-		return value, err
-	}), counts
+		return s.get(key, read)
+	}, counts
 }
 
 // What is read all the time stays, whatever else comes by once.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
@@ -81,7 +80,7 @@ func TestPackedBlocksFrom(t *testing.T) {
 		fps := blocktest.Fingerprints(t, 500)
 		s := storeTable(t, 7, fps, nil, 64)
 		p := s.open(t, newBlockCache(1<<20))
-		v, done := s.view(t, p)
+		it, done := s.pebble(t)
 		defer done()
 		for range 5 {
 			first, _ := blocktest.Range(t, fps)
@@ -92,7 +91,7 @@ func TestPackedBlocksFrom(t *testing.T) {
 			}
 			stop := rapid.IntRange(0, 2*len(s.lasts)).Draw(t, "stop")
 			var got []uint64
-			for b, err := range v.PackedBlocks(s.table, first) {
+			for b, err := range p.blocksFrom(it, first) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,9 +117,9 @@ func TestPackedBlocksFrom(t *testing.T) {
 func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
 	p := s.open(t, newBlockCache(0))
-	v, done := s.view(t, p)
+	it, done := s.pebble(t)
 	defer done()
-	for range v.PackedBlocks(s.table, 0) {
+	for range p.blocksFrom(it, 0) {
 		t.Error("a block, or an error")
 	}
 	for _, fp := range []uint64{0, 1, ^uint64(0)} {
@@ -143,7 +142,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 	withPostings := storeTable(t, 0, fps, ids, 64)
 	const broken = 2
 	blockOf := func(fps ...uint64) []byte {
-		value, err := block.Append(nil, fps)
+		value, err := block.Append(nil, block.EliasFano, nil, fps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +165,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 		}, "bytes"},
 		{"of the next key", whole, set(whole.values[whole.blockKey(broken+1)]), "ends with"},
 		{"more at its beginning", whole, set(blockOf(whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
-		{"Huffman", whole, set([]byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), "unknown codec"},
+		{"Huffman", whole, set([]byte{byte(block.Huffman), 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), ""},
 		{"postings", whole, set(withPostings.values[withPostings.blockKey(broken)]), "postings"},
 		{"no postings", withPostings, set(blockOf(withPostings.lasts[broken])), "postings"},
 	} {
@@ -192,10 +191,10 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			if p.cache.Bytes() != 0 {
 				t.Error("a broken block is in the cache")
 			}
-			v, done := s.view(t, p)
+			it, done := s.pebble(t)
 			defer done()
 			blocks, err := 0, error(nil)
-			for _, err = range v.PackedBlocks(s.table, 0) {
+			for _, err = range p.blocksFrom(it, 0) {
 				blocks++
 			}
 			if check(err); blocks != broken+1 {
@@ -225,7 +224,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
 		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
 		"a fingerprint less": func(s *storedTable) {
-			value, err := block.Append(nil, []uint64{s.lasts[3]})
+			value, err := block.Append(nil, block.EliasFano, nil, []uint64{s.lasts[3]})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,10 +234,10 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		s := whole.clone()
 		change(s)
 		p := s.open(t, newBlockCache(0))
-		v, done := s.view(t, p)
+		it, done := s.pebble(t)
 		for _, first := range []uint64{0, s.lasts[0] + 1} {
 			var err error
-			for _, err = range v.PackedBlocks(s.table, first) {
+			for _, err = range p.blocksFrom(it, first) {
 			}
 			if first != 0 && name == "a fingerprint less" {
 				continue // only a scan of all blocks can count
@@ -279,16 +278,16 @@ func FuzzPackedTable(f *testing.F) {
 	one := storeTable(f, 1, []uint64{5}, nil, 64)
 	f.Add(one.values[one.chunkKey(0)], one.values[one.blockKey(0)], uint16(1), uint64(5))
 	f.Fuzz(func(t *testing.T, chunk, block []byte, blocks uint16, fp uint64) {
-		from := getterFunc(func(key []byte) ([]byte, error) {
+		get := func(key []byte, read func([]byte) error) error {
 			if key[0] == packedKeyspace {
-				return block, nil
+				return read(block)
 			}
 			if [4]byte(key[3:]) == [4]byte{} {
-				return chunk, nil
+				return read(chunk)
 			}
-			return nil, pebble.ErrNotFound
-		})
-		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), newBlockCache(1<<20), from)
+			return nil
+		}
+		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), newBlockCache(1<<20), get)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)

@@ -45,12 +45,13 @@ const (
 
 // Store is an open index directory.
 type Store struct {
-	reader
 	db       *pebble.DB
 	dir      string
 	fs       vfs.FS
 	options  *pebble.Options
-	meta     Meta // as of Open
+	format   uint32
+	header   Header
+	counters Counters // as of Open
 	readOnly bool
 
 	checkpointFS *checkpointFS
@@ -59,8 +60,12 @@ type Store struct {
 	dirLock      *pebble.Lock  // our reference to lock, beside Pebble's
 	checkpoints  chan struct{} // has one while one is made
 
-	cache     *blockCache
-	unreserve func() // gives back to Pebble's cache what cache took of it
+	generation   uint64 // of the packed tables; 0: none
+	infos        []PackedTableInfo
+	packedNextID uint64
+	cache        *blockCache
+	unreserve    func()         // gives back to Pebble's cache what cache took of it
+	packed       []*PackedTable // by table; none if generation is 0
 
 	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -132,7 +137,6 @@ func open(dir string, opts Options) (*Store, error) {
 
 // load reads what there is, or makes it, and clears away what was cut short.
 func (s *Store) load(opts Options) error {
-	s.reader.from = s.db
 	found, err := s.loadMeta()
 	switch {
 	case err != nil:
@@ -143,7 +147,7 @@ func (s *Store) load(opts Options) error {
 		return s.create(*opts.Create)
 	}
 	if opts.Accept != nil {
-		err = opts.Accept(*s.meta.Header, *s.meta.Counters)
+		err = opts.Accept(s.header, s.counters)
 	}
 	if err == nil && !s.readOnly {
 		err = errors.Join(s.raiseFormat(), sweepIncoming(s.dir, s.fs))
@@ -346,45 +350,24 @@ func (e firstLine) Error() string {
 	return line
 }
 
-// loadMeta reads what meta says. It reports false for a database that has no entry at all: one that was
-// being made when the machine stopped.
-func (s *Store) loadMeta() (found bool, err error) {
-	v, err := s.View()
+// empty reports whether there is no key at all.
+func (s *Store) empty() (bool, error) {
+	it, err := s.db.NewIter(nil)
 	if err != nil {
-		return false, err
+		return false, classify(err)
 	}
-	err = v.entries(nil, nil, func([]byte, []byte) bool { found = true; return false })
-	if err == nil && found {
-		s.meta, err = v.Meta()
-	}
-	return found, errors.Join(err, v.Close())
+	found := it.First()
+	return !found, classify(errors.Join(it.Error(), it.Close()))
 }
-
-// loadPacked opens the packed tables, if there are any.
-func (s *Store) loadPacked(opts Options) error {
-	limit := packedCacheBytes(s.meta.Packed, cacheBytes(opts))
-	s.cache, s.unreserve = newBlockCache(limit), s.options.Cache.Reserve(int(limit))
-	for i, info := range s.meta.Packed {
-		p, err := openPackedTable(i, info.Entries, info.Blocks, s.cache, s.db)
-		if err != nil {
-			return err
-		}
-		s.packed = append(s.packed, p)
-	}
-	return nil
-}
-
-// Meta returns what meta said when the store was opened, or what it was made with.
-func (s *Store) Meta() Meta { return s.meta }
 
 // Format returns the number of the format that the index is in.
-func (s *Store) Format() int { return int(s.meta.Format) }
+func (s *Store) Format() int { return int(s.format) }
 
 // Header returns what the store was made with.
-func (s *Store) Header() Header { return *s.meta.Header }
+func (s *Store) Header() Header { return s.header }
 
 // Counters returns the counters as they were when the store was opened.
-func (s *Store) Counters() Counters { return *s.meta.Counters }
+func (s *Store) Counters() Counters { return s.counters }
 
 // SetAnalyzer records the analyzer of an index that has none yet, durably.
 func (s *Store) SetAnalyzer(name string) error {
@@ -395,7 +378,7 @@ func (s *Store) SetAnalyzer(name string) error {
 	if err := batch.Set(metaKey("analyzer"), []byte(name), nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	s.meta.Header.Analyzer = name
+	s.header.Analyzer = name
 	return s.commit(batch)
 }
 

@@ -16,16 +16,16 @@ import (
 // with one load.
 const maxID = 1<<(maxPacked-1) - 1
 
-// slotLayout is what the size of the postings of a block follows from.
-type slotLayout struct {
+// postingShape is what the size of the postings of a block depends on.
+type postingShape struct {
 	n         int
 	lists     int
 	listBytes int
 	low, high uint64 // the smallest and the largest single ID, if lists < n
 }
 
-// with returns the layout with one more posting.
-func (s slotLayout) with(p posting) slotLayout {
+// with returns the shape with one more posting.
+func (s postingShape) with(p posting) postingShape {
 	if p.single == 0 {
 		s.lists++
 		s.listBytes += len(p.list)
@@ -39,15 +39,15 @@ func (s slotLayout) with(p posting) slotLayout {
 }
 
 // slotWidth leaves the highest values of a slot to the lists.
-func (s *slotLayout) slotWidth() uint {
+func (s *postingShape) slotWidth() uint {
 	return uint(bits.Len64(s.high - s.low + uint64(s.lists)))
 }
 
-func (s *slotLayout) endWidth() uint {
+func (s *postingShape) endWidth() uint {
 	return uint(bits.Len64(uint64(s.listBytes)))
 }
 
-func (s *slotLayout) size() int {
+func (s *postingShape) size() int {
 	size := 1 + uvarintLen(s.low) + uvarintLen(uint64(s.lists)) + packedSize(s.n, s.slotWidth())
 	if s.lists > 0 {
 		size += 1 + packedSize(s.lists, s.endWidth()) + s.listBytes
@@ -95,7 +95,7 @@ func newPosting(ids IDs) (posting, error) {
 }
 
 func appendPostings(dst []byte, postings []posting) []byte {
-	var s slotLayout
+	var s postingShape
 	for _, p := range postings {
 		s = s.with(p)
 	}
@@ -147,7 +147,7 @@ type Postings struct {
 	values   []byte
 }
 
-// Postings finds the parts of the postings and checks their lengths.
+// postings finds the parts and checks their lengths.
 func (b *Block) Postings() (p Postings, err error) {
 	if !b.HasPostings() {
 		return p, errNoPostings
@@ -219,7 +219,6 @@ func (b *Block) Posting(i int) (IDs, error) {
 	return p.IDs(i)
 }
 
-// IDs returns the documents of the fingerprint at position i.
 func (p *Postings) IDs(i int) (IDs, error) {
 	single, list, isList := p.at(i)
 	if !isList && single == 0 {
