@@ -79,7 +79,7 @@ func (p paper) arrange(words []string) (tokens, phrases []string) {
 
 func (p paper) signature(words []string) Signature {
 	o := p.Options
-	hash := func(s string) uint64 { return hashToken([]byte(s)) }
+	hash := func(s string) uint64 { return padded([]byte(s)) }
 	if o.Hash == HashFNV1 {
 		hash = FNV1
 	}
@@ -288,9 +288,9 @@ func TestLongTexts(t *testing.T) {
 		var b strings.Builder
 		for range 1 + rng.IntN(60) {
 			b.WriteString(words[rng.IntN(len(words))])
-			b.WriteString(strings.Repeat(" ", 1+rng.IntN(2)*rng.IntN(2*chunkSize)))
+			b.WriteString(strings.Repeat(" ", 1+rng.IntN(2)*rng.IntN(4096)))
 			if rng.IntN(20) == 0 {
-				b.WriteString(strings.Repeat("xyz", rng.IntN(chunkSize)))
+				b.WriteString(strings.Repeat("xyz", rng.IntN(2048)))
 			}
 		}
 		if got, want := a.Text(b.String()), naiveSignature(Options{}, b.String()); got != want {
@@ -299,8 +299,8 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// A text longer than a stretch is as its stretches are, one after the other.
-func TestStretches(t *testing.T) {
+// A text longer than a segment is as its segments are, one after the other.
+func TestSegments(t *testing.T) {
 	const seed = 37
 	rng := rand.New(rand.NewPCG(seed, 0))
 	tokens := naiveTokens(languages[0].write(rng, 20_000))
@@ -311,27 +311,27 @@ func TestStretches(t *testing.T) {
 			counts, seen := map[string]int{}, map[string]bool{}
 			for i := start; i < min(start+size, len(tokens)); i++ {
 				if counts[tokens[i]]++; counts[tokens[i]] <= 100 {
-					text64.add(hashToken([]byte(tokens[i])), 1)
+					text64.add(padded([]byte(tokens[i])), 1)
 				}
 				if i < 3 || seen[strings.Join(tokens[i-3:i+1], "\n")] {
 					continue
 				}
 				seen[strings.Join(tokens[i-3:i+1], "\n")] = true
-				hash := func(s string) uint64 { return hashToken([]byte(s)) }
+				hash := func(s string) uint64 { return padded([]byte(s)) }
 				shingle64.add(naiveWindowHash(strings.Join(tokens[i-3:i+1], "\n"), hash), 1)
 				text64.add(naiveWindowHash(strings.Join(tokens[i-3:i-1], "\n"), hash), 1)
 			}
 		}
 		a := newAnalyzer(t, Options{})
-		a.stretch = size
+		a.segment = size
 		want := Signature{text64.fingerprint(), shingle64.fingerprint(), len(tokens), false}
 		if got := a.Text(text); got != want {
-			t.Errorf("seed %d, stretches of %d: %+v, want %+v", seed, size, got, want)
+			t.Errorf("seed %d, segments of %d: %+v, want %+v", seed, size, got, want)
 		}
 		a = newAnalyzer(t, Options{})
-		a.stretch, a.plain = size, false
+		a.segment, a.streaming = size, false
 		if got := a.Text(text); got.Shingle != want.Shingle {
-			t.Errorf("seed %d, stretches of %d: %+v by the configurable pipeline, want %+v", seed, size, got, want)
+			t.Errorf("seed %d, segments of %d: %+v by the whole text, want %+v", seed, size, got, want)
 		}
 	}
 }
@@ -363,7 +363,7 @@ func TestShort(t *testing.T) {
 	if near < 10 {
 		t.Errorf("short texts that differ in a word are at distance %d", near)
 	}
-	if got := newAnalyzer(t, Options{ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(hashToken([]byte("word"))) {
+	if got := newAnalyzer(t, Options{ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(padded([]byte("word"))) {
 		t.Errorf("ShortWords -1: %+v", got)
 	}
 }
@@ -490,14 +490,14 @@ func FuzzText(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	listed.plain = false
+	listed.streaming = false
 	f.Fuzz(func(t *testing.T, s string) {
 		got := plain.Text(s)
 		if again := plain.Text(s); again != got {
 			t.Fatalf("%+v, then %+v", got, again)
 		}
 		if other := listed.Text(s); other != got {
-			t.Fatalf("%+v, by the configurable pipeline %+v", got, other)
+			t.Fatalf("%+v, by the whole text %+v", got, other)
 		}
 		if other := plain.Text(strings.ToValidUTF8(s, "\ufffd")); other != got {
 			t.Fatalf("%+v, with U+FFFD for invalid bytes %+v", got, other)

@@ -41,7 +41,26 @@ const (
 	markOrdered class = 32
 )
 
+// combines reports whether a character may combine with what is before it.
+func (c class) combines() bool { return c >= slowMark || c == letterMaybe }
+
+// conjoins reports whether a mark binds the next letter of a script without spaces.
 func (c class) conjoins() bool { return c > markOrdered && c&1 == 1 }
+
+// staysAsIs reports whether a mark, after a character of class previous in a token, is its own
+// normal form.
+func (c class) staysAsIs(previous class) bool {
+	switch {
+	case c == markStarter || c == markComposing:
+		return true
+	case c == maybeMark:
+		return previous == letter || previous == single || previous == markStarter
+	case c >= markOrdered:
+		return previous == letter || previous == letterComposing || previous == single || previous == singleComposing ||
+			previous == markStarter || previous == markComposing || markOrdered <= previous && previous <= c
+	}
+	return false
+}
 
 // The length of a text is measured in units, 12 a word. A character of a script
 // without spaces counts so many that the Universal Declaration of Human Rights
@@ -78,9 +97,12 @@ const tableEnd = 0x20000
 // tables are classRuns and foldRanges, spread out for speed (128 KiB and some 15
 // KiB).
 type tables struct {
-	class   [tableEnd]class
-	fold    [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
-	twoByte [asciiTwoByte + 0x80]twoByte
+	class [tableEnd]class
+	fold  [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
+
+	// What a letter of two bytes becomes: its low 16 bits are the one or two bytes to write, the
+	// others how many. 0 is for what is no letter, or needs more than this.
+	twoByte [0x800]uint32
 }
 
 type foldRange struct {
@@ -112,9 +134,41 @@ var loadTables = sync.OnceValue(func() *tables {
 			page[r&0xff] = f.add
 		}
 	}
-	t.fillTwoByte()
+	for r := rune(0x80); r < 0x800; r++ {
+		if c := t.class[r]; c == letter || c == letterComposing || c == cased {
+			if b := t.appendFolded(nil, r); len(b) <= 2 {
+				t.twoByte[r] = uint32(len(b))<<16 | uint32(load(b, 0))
+			}
+		}
+	}
 	return t
 })
+
+// at gives the character at i, its class and its size.
+func (t *tables) at(text []byte, i int) (class, rune, int) {
+	if i+8 <= len(text) {
+		switch x := binary.LittleEndian.Uint64(text[i:]); {
+		case x&0x80 == 0:
+			return t.class[x&0x7f], rune(x & 0x7f), 1
+		case isTwoBytes(x):
+			return t.class[twoBytes(x)], twoBytes(x), 2
+		case isThreeBytes(x):
+			return t.class[threeBytes(x)], threeBytes(x), 3
+		}
+	}
+	r, size := utf8.DecodeRune(text[i:])
+	return t.classOf(r), r, size
+}
+
+// UTF-8 characters at the low end of eight bytes of text. The tests are exact but
+// for surrogates, which are separators in the class table, as are the bytes
+// that they would be.
+
+func isTwoBytes(x uint64) bool   { return x&0xC0E0 == 0x80C0 && x&0x1E != 0 }
+func isThreeBytes(x uint64) bool { return x&0xC0C0F0 == 0x8080E0 && x&0x200F != 0 }
+
+func twoBytes(x uint64) rune   { return rune((x&0x1F)<<6 | x>>8&0x3F) }
+func threeBytes(x uint64) rune { return rune((x&0x0F)<<12 | (x>>8&0x3F)<<6 | x>>16&0x3F) }
 
 func (t *tables) classOf(r rune) class {
 	if r < tableEnd {

@@ -1,9 +1,6 @@
 package fingerprint
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // hashCounter counts hashes, up to 127 each, in an open-addressing table. A slot is, from
 // the highest bit down, 9 bits of generation, the upper 48 bits of a hash and 7
@@ -15,15 +12,12 @@ type hashCounter struct {
 	slots      []uint64 // length a power of two
 	shift      uint8    // 64 - log2 len(slots)
 	generation uint64   // in its place in a slot, never 0
-	used       int
-	limit      int      // grow when so many are used
-	buffer     []uint64 // what slots is a part of
-	spare      []uint64 // what the table grows into
+	used       int      // slots at most, no more than half of them
 }
 
 const (
 	countBits  = 7
-	countMask  = 1<<countBits - 1
+	maxCount   = 1<<countBits - 1
 	oneHash    = 1 << countBits // the lowest bit of the hash in a slot
 	generation = 1 << 55        // the lowest bit of the generation
 
@@ -32,119 +26,33 @@ const (
 	minSlots  = 1 << 8
 )
 
-// key is the slot of a hash with a count of 0.
-func (t *hashCounter) key(hash uint64) uint64 { return hash>>16<<countBits | t.generation }
-
-// begin empties the table and gives it some slots, at least half as many as
-// asked for; it grows when more than half of them are used.
-func (t *hashCounter) begin(slots int) {
-	size := 1 << (bits.Len(uint(max(slots, minSlots))) - 1)
-	t.buffer = withLength(t.buffer, size)
-	t.use(t.buffer)
-	t.advance()
-	t.used = 0
-}
-
-// trim gives back what an unusual text made large.
-func (t *hashCounter) trim() {
-	if cap(t.buffer) > keptSlots {
-		t.slots, t.buffer = nil, nil
+// begin empties the table and gives it some slots, at least half as many as asked for unless
+// that is above keptSlots.
+func (c *hashCounter) begin(slots int) {
+	size := 1 << (bits.Len(uint(min(max(slots, minSlots), keptSlots))) - 1)
+	if c.generation += generation; cap(c.slots) < size || cap(c.slots) > keptSlots || c.generation == 0 {
+		c.slots, c.generation = make([]uint64, size), generation
 	}
-	if cap(t.spare) > keptSlots {
-		t.spare = nil
+	c.use(c.slots[:size])
+}
+
+func (c *hashCounter) use(slots []uint64) {
+	c.slots, c.used = slots, 0
+	c.shift = uint8(64 - bits.TrailingZeros(uint(len(slots))))
+}
+
+// count counts hashes one after the other, and sets counts to how often each of them has come so
+// far. Whether a hash is new is a matter of chance, so there is no branch on it.
+func (c *hashCounter) count(counts []uint8, hashes []uint64) {
+	for c.used+len(hashes) > len(c.slots)/2 {
+		c.grow()
 	}
-}
-
-// advance frees all slots.
-func (t *hashCounter) advance() {
-	t.generation += generation
-	if t.generation == 0 {
-		clear(t.buffer[:cap(t.buffer)])
-		clear(t.spare[:cap(t.spare)])
-		t.generation = generation
-	}
-}
-
-func (t *hashCounter) use(slots []uint64) {
-	t.slots = slots
-	t.shift = uint8(64 - bits.TrailingZeros(uint(len(slots))))
-	t.limit = len(slots) / 2
-}
-
-func withLength(b []uint64, n int) []uint64 {
-	if cap(b) < n {
-		return make([]uint64, n)
-	}
-	return b[:n]
-}
-
-// addAll counts hashes one after the other and appends those to dst whose count
-// so far is at most most, which is below 127.
-func (t *hashCounter) addAll(dst, hashes []uint64, most uint64) []uint64 {
-	for len(hashes) > 0 {
-		n := t.room(len(hashes))
-		dst = t.addSome(dst, hashes[:n], most)
-		hashes = hashes[n:]
-	}
-	return dst
-}
-
-// addNew appends the places in hashes to dst of those that are new. It is addAll with
-// a most of 1 for tables that are used in no other way.
-func (t *hashCounter) addNew(dst []int32, hashes []uint64) []int32 {
-	for at := 0; at < len(hashes); {
-		n := t.room(len(hashes) - at)
-		dst = t.addSomeNew(dst, hashes[at:at+n], int32(at))
-		at += n
-	}
-	return dst
-}
-
-// room makes room for at least one hash and at most n, and gives the number.
-func (t *hashCounter) room(n int) int {
-	if t.used == t.limit {
-		t.grow()
-	}
-	return min(n, t.limit-t.used)
-}
-
-// counterBlock is how many hashes addSome takes at a time; a uint8 counts them.
-const counterBlock = 256
-
-// addSome is addAll for so many hashes as surely fit. Whether a hash is new and
-// whether it counts are matters of chance, so there is no branch on either; and
-// it takes two passes, so that each keeps to the registers.
-func (t *hashCounter) addSome(dst, hashes []uint64, most uint64) []uint64 {
-	var counts [counterBlock]uint8
-	for len(hashes) > 0 {
-		block := hashes[:min(len(hashes), counterBlock)]
-		hashes = hashes[len(block):]
-		t.countBlock(&counts, block)
-
-		dst = slices.Grow(dst, len(block))
-		out := dst[len(dst) : len(dst)+len(block)]
-		n, fresh := 0, 0
-		for i, h := range block {
-			count := counts[uint8(i)]
-			out[n] = h
-			if uint64(count) <= most {
-				n++
-			}
-			if count == 1 {
-				fresh++
-			}
-		}
-		dst = dst[:len(dst)+n]
-		t.used += fresh
-	}
-	return dst
-}
-
-func (t *hashCounter) countBlock(counts *[counterBlock]uint8, hashes []uint64) {
-	slots, shift, key0 := t.slots, t.shift&63, t.generation
+	c.used += len(hashes)
+	slots, shift, empty := c.slots, c.shift&63, c.generation
 	mask := uint64(len(slots) - 1)
+	counts = counts[:len(hashes)]
 	for j, h := range hashes {
-		key := h>>16<<countBits | key0
+		key := h>>16<<countBits | empty
 		i := h >> shift & mask
 		// Against key, the slot of the hash differs in the count only, a free one
 		// in the generation at least, and another's in between.
@@ -157,62 +65,26 @@ func (t *hashCounter) countBlock(counts *[counterBlock]uint8, hashes []uint64) {
 			diff = 0
 		}
 		count := diff + 1
-		count -= count >> countBits // 127 at most
+		count -= count >> countBits // maxCount at most
 		slots[i] = key | count
-		counts[uint8(j)] = uint8(count)
+		counts[j] = uint8(count)
 	}
 }
 
-// addSomeNew is addNew for so many hashes as surely fit, the first one of place at.
-func (t *hashCounter) addSomeNew(dst []int32, hashes []uint64, at int32) []int32 {
-	dst = slices.Grow(dst, len(hashes))
-	out := dst[len(dst) : len(dst)+len(hashes)]
-	slots, shift, key0 := t.slots, t.shift&63, t.generation
-	mask := uint64(len(slots) - 1)
-	n := 0
-	for j, h := range hashes {
-		key := h>>16<<countBits | key0
-		i := h >> shift & mask
-		diff := slots[i] ^ key
-		for diff-1 < generation-1 { // another hash of this generation
-			i = (i + 1) & mask
-			diff = slots[i] ^ key
-		}
-		slots[i] = key
-		out[n] = at + int32(j)
-		if diff != 0 {
-			n++
-		}
-	}
-	t.used += n
-	return dst[:len(dst)+n]
-}
-
-// find gives the slot of a hash, or the free one where it belongs.
-func (t *hashCounter) find(hash, key uint64) *uint64 {
-	for i := hash >> (t.shift & 63); ; i++ {
-		slot := &t.slots[i&uint64(len(t.slots)-1)]
-		if (*slot^key)-oneHash >= generation-oneHash {
-			return slot
-		}
-	}
-}
-
-// grow moves to a table of twice the size. It takes a new generation, since the
-// spare buffer may hold stale slots of the current one.
-func (t *hashCounter) grow() {
-	old, was := t.slots, t.generation
-	if was+generation == 0 {
-		old = slices.Clone(old) // advance is about to clear it
-	}
-	t.buffer, t.spare = withLength(t.spare, 2*len(old)), t.buffer
-	t.use(t.buffer)
-	t.advance()
+// grow moves to a table of twice the size.
+func (c *hashCounter) grow() {
+	old := c.slots
+	c.use(make([]uint64, 2*len(old)))
+	mask := uint64(len(c.slots) - 1)
 	for _, slot := range old {
-		if slot^was < generation {
-			hash := slot >> countBits << 16
-			key := t.key(hash)
-			*t.find(hash, key) = key | slot&countMask
+		if slot^c.generation >= generation {
+			continue
 		}
+		i := slot >> countBits << 16 >> (c.shift & 63)
+		for c.slots[i&mask] != 0 {
+			i++
+		}
+		c.slots[i&mask] = slot
+		c.used++
 	}
 }

@@ -7,24 +7,13 @@ import (
 )
 
 // naiveCounter is the oracle: a map from the upper 48 bits to the count.
-type naiveCounter map[uint64]int
+type naiveCounter map[uint64]uint8
 
-func (m naiveCounter) addAll(hashes []uint64, most int) (chosen []uint64) {
-	for _, h := range hashes {
-		m[h>>16] = min(m[h>>16]+1, countMask)
-		if m[h>>16] <= most {
-			chosen = append(chosen, h)
-		}
+func (m naiveCounter) count(counts []uint8, hashes []uint64) {
+	for i, h := range hashes {
+		m[h>>16] = min(m[h>>16]+1, maxCount)
+		counts[i] = m[h>>16]
 	}
-	return chosen
-}
-
-// chosenNew is what stands at the places that addNew gives.
-func chosenNew(t *hashCounter, hashes []uint64) (chosen []uint64) {
-	for _, i := range t.addNew(nil, hashes) {
-		chosen = append(chosen, hashes[i])
-	}
-	return chosen
 }
 
 // TestHashCounter runs one table through more texts than there are generations, with
@@ -32,26 +21,22 @@ func chosenNew(t *hashCounter, hashes []uint64) (chosen []uint64) {
 func TestHashCounter(t *testing.T) {
 	const seed = 3
 	rng := rand.New(rand.NewPCG(seed, 0))
-	var counter, set hashCounter
+	var counter hashCounter
 	for text := range 5000 {
-		want, wantSet := naiveCounter{}, naiveCounter{}
+		want := naiveCounter{}
 		distinct := 1 + rng.IntN(200)
 		if text%100 == 0 {
 			distinct = 1 + rng.IntN(5000)
 		}
 		pool := hashPool(rng, distinct)
-		most := 1 + rng.IntN(countMask-1)
 		counter.begin(rng.IntN(distinct))
-		set.begin(rng.IntN(distinct))
 		for range 1 + rng.IntN(4) {
 			hashes := draw(rng, pool, rng.IntN(2*distinct))
-			got, chosen := counter.addAll(nil, hashes, uint64(most)), want.addAll(hashes, most)
-			if !slices.Equal(got, chosen) {
-				t.Fatalf("seed %d, text %d: chose %d of %d hashes, want %d", seed, text, len(got), len(hashes), len(chosen))
-			}
-			got, chosen = chosenNew(&set, hashes), wantSet.addAll(hashes, 1)
-			if !slices.Equal(got, chosen) {
-				t.Fatalf("seed %d, text %d: %d of %d hashes are new, want %d", seed, text, len(got), len(hashes), len(chosen))
+			got, wanted := make([]uint8, len(hashes)), make([]uint8, len(hashes))
+			counter.count(got, hashes)
+			want.count(wanted, hashes)
+			if !slices.Equal(got, wanted) {
+				t.Fatalf("seed %d, text %d: counts of %d hashes differ", seed, text, len(hashes))
 			}
 		}
 	}
@@ -69,13 +54,11 @@ func (s *sums) equal(t *testing.T, a *Accumulator, format string, args ...any) {
 
 // component is the sum in one bit, of fewer than 2^31 additions of weight 1.
 func component(a *Accumulator, bit int) int64 {
-	b := *a
-	b.gather()
 	counter := int64(0)
 	for k := range 63 {
-		counter += int64(b.planes[k]>>bit&1) << k
+		counter += int64(a.planes[k]>>bit&1) << k
 	}
-	return 2*counter - int64(b.lo)
+	return 2*counter - int64(a.total)
 }
 
 // hashPool has hashes of which some share a slot, and some agree in 48 bits.

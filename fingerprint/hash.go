@@ -1,6 +1,10 @@
 package fingerprint
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 // The primes of xxhash64.
 const (
@@ -20,20 +24,13 @@ func mix(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-// seeded is a bijection for every seed, and the identity for 0.
-func (o *Options) seeded(h uint64) uint64 {
-	if o.Seed == 0 {
-		return h
-	}
-	return mix(h + o.Seed*prime1)
-}
-
+// seedAll turns hashes into those of the seed, by a bijection.
 func (o *Options) seedAll(hashes []uint64) {
 	if o.Seed == 0 {
 		return
 	}
 	for i, h := range hashes {
-		hashes[i] = o.seeded(h)
+		hashes[i] = mix(h + o.Seed*prime1)
 	}
 }
 
@@ -51,14 +48,19 @@ func hash16(a, b uint64, size int) uint64 {
 	return h ^ h>>29
 }
 
-// hashToken hashes a token: hash16 of its last 1 to 16 bytes, where the hash of the 16
-// bytes before changes a.
-func hashToken(b []byte) uint64 {
-	size, before := len(b), uint64(0)
-	for ; len(b) > 16; b = b[16:] {
-		before = hash16(before^load(b, 0), load(b, 8), size)
+// hashPadding is how many bytes must follow a token, whatever they are, for hashToken.
+const hashPadding = 16
+
+// hashToken hashes the first size bytes of b: hash16 of the last 1 to 16 of them, where the
+// hash of the 16 before changes a.
+func hashToken(b []byte, size int) uint64 {
+	before, left := uint64(0), size
+	for ; left > 16; left -= 16 {
+		before = hash16(before^binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), size)
+		b = b[16:]
 	}
-	return hash16(before^load(b, 0), load(b, 8), size)
+	mask := &firstBytes[left]
+	return hash16(before^binary.LittleEndian.Uint64(b)&mask[0], binary.LittleEndian.Uint64(b[8:])&mask[1], size)
 }
 
 // firstBytes are masks of the first bytes of 16.
@@ -68,3 +70,41 @@ var firstBytes = func() (masks [17][2]uint64) {
 	}
 	return masks
 }()
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// FNV1 is the 64-bit FNV-1 hash (multiply, then xor) over the UTF-16 code units
+// of s, each xored whole rather than byte by byte, and a character above U+FFFF
+// as its two surrogates. It is the hash of the simhash code for Java that copies
+// String.charAt into FNV-1, so it serves to match fingerprints made with it. For
+// ASCII it equals the usual FNV-1. A byte that is not valid UTF-8 counts as
+// U+FFFD.
+func FNV1(s string) uint64 {
+	h := uint64(fnvOffset)
+	for _, r := range s {
+		h = fnv1Rune(h, r)
+	}
+	return h
+}
+
+func fnv1Bytes(b []byte) uint64 {
+	h := uint64(fnvOffset)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		h = fnv1Rune(h, r)
+		b = b[n:]
+	}
+	return h
+}
+
+func fnv1Rune(h uint64, r rune) uint64 {
+	if r > 0xffff {
+		r -= 0x10000
+		h = h*fnvPrime ^ uint64(0xd800+r>>10)
+		r = 0xdc00 + r&0x3ff
+	}
+	return h*fnvPrime ^ uint64(r)
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -37,13 +38,13 @@ func TestFolded(t *testing.T) {
 		for i := range b {
 			b[i] = byte(rng.Uint32())
 		}
-		if got, want := hashToken(b), naiveFolded(b); got != want {
-			t.Fatalf("seed %d: hashToken(%x) = %x, want %x", seed, b, got, want)
+		if got, want := padded(b), naiveFolded(b); got != want {
+			t.Fatalf("seed %d: padded(%x) = %x, want %x", seed, b, got, want)
 		}
 	}
 	for token, want := range map[string]uint64{"": 0xb560e0edae8170ea, "a": 0x11997a49c88703dd, "the": 0x795c5a4272628629, "неприкосновенность": 0xcfc507682341fb27} {
-		if got := hashToken([]byte(token)); got != want {
-			t.Errorf("hashToken(%q) = %#x, want %#x", token, got, want)
+		if got := padded([]byte(token)); got != want {
+			t.Errorf("padded(%q) = %#x, want %#x", token, got, want)
 		}
 	}
 }
@@ -73,41 +74,45 @@ func TestFoldedMixes(t *testing.T) {
 			for i := range b {
 				b[i] = 'a' + byte(rng.IntN(26))
 			}
-			h := hashToken(b)
+			h := padded(b)
 			b[rng.IntN(size)] ^= 1 << rng.IntN(8)
-			return h ^ hashToken(b)
+			return h ^ padded(b)
 		})
 	}
 	r := rune(0x4e00)
 	check("ideographs", func() uint64 {
 		r++
-		return hashToken([]byte(string(r)))
+		return padded([]byte(string(r)))
 	})
 	check("ideographs and the next", func() uint64 {
 		r++
-		return hashToken([]byte(string(r))) ^ hashToken([]byte(string(r+1)))
+		return padded([]byte(string(r))) ^ padded([]byte(string(r+1)))
 	})
 }
 
-func TestWordBytes(t *testing.T) {
+func TestWordAtStart(t *testing.T) {
 	for c := range 256 {
 		for place := range 8 {
-			x := uint64(0x20ff417a39008061) // around it bytes of all kinds
+			x := uint64('a') * everyByte
 			x = x&^(0xff<<(8*place)) | uint64(c)<<(8*place)
-			word, lower := wordBytes(x)
-			for i := range 8 {
-				b := byte(x >> (8 * i))
-				isWord := '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z' && b < 0x80
-				if got := byte(word >> (8 * i)); got != 0 && got != 0x80 || (got == 0x80) != isWord {
-					t.Fatalf("byte %d of %016x: mask %02x, want %v", i, x, got, isWord)
-				}
-				if 'A' <= b && b <= 'Z' {
-					b += 'a' - 'A'
-				}
-				if isWord && byte(lower>>(8*i)) != b {
-					t.Fatalf("byte %d of %016x: lower case %02x, want %02x", i, x, byte(lower>>(8*i)), b)
-				}
+			b := byte(c)
+			wantWord, wantStop := uint64('a')*everyByte, uint64(0)
+			switch {
+			case 'A' <= b && b <= 'Z':
+				wantWord = x | 0x20<<(8*place)
+			case '0' <= b && b <= '9' || 'a' <= b && b <= 'z':
+				wantWord = x
+			default:
+				wantWord, wantStop = wantWord&(1<<(8*place)-1), 0x80<<(8*place)
+			}
+			if word, stop := wordAtStart(x); word != wantWord || stop != wantStop {
+				t.Fatalf("%016x: word %016x to %016x, want %016x to %016x", x, word, stop, wantWord, wantStop)
 			}
 		}
 	}
+}
+
+// padded is hashToken for a token and bytes after it that do not count.
+func padded(token []byte) uint64 {
+	return hashToken(append(slices.Clone(token), "0123456789abcdef"...), len(token))
 }

@@ -27,24 +27,14 @@ import (
 type normalizer struct {
 	iter                         norm.Iter // unlike norm.Form.Append it allocates nothing
 	decomposed, folded, composed []byte
-	split                        []byte
-	cache                        []cachedForm // by the hash of the text
+	cache                        []cachedForm // by the hash of the sequence
 }
 
-// form is the normal form of a combining sequence, cut into tokens.
-type form struct {
-	text  []byte // zeros between tokens, before one of a script without spaces, and after it unless bound
-	units int    // of its words, but for wordUnits each
-	bound bool   // the last token goes on where a letter of a script without spaces follows
-}
-
-// cachedForm is the form of a short sequence. A text has the same few again and again.
+// cachedForm is the normal form of a short sequence. A text has the same few again and again.
 type cachedForm struct {
 	sequence [2]uint64
-	bound    bool
 	size     uint8
-	units    int16
-	text     [cachedSize]byte
+	normal   [cachedSize]byte
 }
 
 const (
@@ -52,11 +42,12 @@ const (
 	cachedSize = 64
 )
 
-// form gives the form of the combining sequence text[start:end], valid until the next call.
-func (n *normalizer) form(t *tables, text []byte, start, end int) form {
+// form gives the normal form of the combining sequence text[start:end], valid until the next
+// call.
+func (n *normalizer) form(t *tables, text []byte, start, end int) []byte {
 	size := end - start
 	if size > 16 {
-		return n.splitNormalized(t, n.normalize(t, text[start:end]))
+		return n.normalize(t, text[start:end])
 	}
 	if n.cache == nil {
 		n.cache = make([]cachedForm, cacheSize) // most texts never come here
@@ -65,61 +56,31 @@ func (n *normalizer) form(t *tables, text []byte, start, end int) form {
 	key := [2]uint64{load(text, start) & mask[0], load(text, start+8) & mask[1]} // a sequence has no byte of 0
 	c := &n.cache[hash16(key[0], key[1], size)%cacheSize]
 	if c.sequence != key {
-		f := n.splitNormalized(t, n.normalize(t, text[start:end]))
-		if len(f.text) > cachedSize {
-			return f
+		normal := n.normalize(t, text[start:end])
+		if len(normal) > cachedSize {
+			return normal
 		}
-		c.sequence, c.bound, c.units = key, f.bound, int16(f.units)
-		c.size = uint8(copy(c.text[:], f.text))
+		c.sequence, c.size = key, uint8(copy(c.normal[:], normal))
 	}
-	return form{c.text[:c.size], int(c.units), c.bound}
+	return c.normal[:c.size]
 }
 
-// splitNormalized cuts text in normal form.
-func (n *normalizer) splitNormalized(t *tables, normal []byte) form {
-	f := form{text: n.split[:0]}
-	within, inSingle, conjoined := false, false, false
-	for i := 0; i < len(normal); {
-		c, r, size := t.at(normal, i)
-		switch {
-		case c == separator:
-			f.text = append(f.text, 0)
-			within, inSingle = false, false
-		case c >= slowMark:
-			if within { // a mark with no letter before it is no word
-				f.text = append(f.text, normal[i:i+size]...)
-			}
-		case c == single || c == singleComposing:
-			if !inSingle || !conjoined {
-				f.text = append(f.text, 0)
-				f.units += singleUnits(r) - wordUnits
-			}
-			f.text = append(f.text, normal[i:i+size]...)
-			within, inSingle = true, true
-		default:
-			if inSingle {
-				f.text = append(f.text, 0)
-			}
-			f.text = append(f.text, normal[i:i+size]...)
-			within, inSingle = true, false
+// sequenceEnd gives where the combining sequence ends that begins at i: a character, and those
+// after it that combine or are ignorable.
+func (t *tables) sequenceEnd(text []byte, i int) int {
+	_, last, size := t.at(text, i)
+	for i += size; i < len(text); i += size {
+		var c class
+		var r rune
+		if c, r, size = t.at(text, i); c == ignorable {
+			continue
 		}
-		conjoined = c.conjoins()
-		i += size
+		if !c.combines() && !isSaraAm(last, r) {
+			break
+		}
+		last = r
 	}
-	if f.bound = inSingle && conjoined; inSingle && !conjoined {
-		f.text = append(f.text, 0)
-	}
-	n.split = f.text
-	return f
-}
-
-// firstSingle gives the character of a script without spaces that a form begins with.
-func (t *tables) firstSingle(form []byte) (first rune, ok bool) {
-	if len(form) < 2 || form[0] != 0 {
-		return 0, false
-	}
-	c, first, _ := t.at(form, 1)
-	return first, c == single || c == singleComposing
+	return i
 }
 
 // normalize gives the normal form of text, valid until the next call.

@@ -12,13 +12,10 @@ import "slices"
 // shingleSize is the window of Signature.Shingle.
 const shingleSize = 4
 
-// windows appends the hash of every window of k tokens to dst, or one hash of
-// all tokens when there are fewer. It needs the sum of the window before only
-// (Karp and Rabin 1987), so it costs the same for every k.
-func windows(dst, tokens []uint64, k int) []uint64 {
-	if len(tokens) == 0 {
-		return dst
-	}
+// windows gives the hash of every window of k tokens, or one hash of all tokens when there are
+// fewer. It needs the sum of the window before only (Karp and Rabin 1987), so it costs the same
+// for every k.
+func windows(tokens []uint64, k int) (hashes []uint64) {
 	leaving := uint64(1) // p^k
 	for range k {
 		leaving *= prime1
@@ -29,14 +26,11 @@ func windows(dst, tokens []uint64, k int) []uint64 {
 		if i >= k {
 			sum -= tokens[i-k] * leaving
 		}
-		if i >= k-1 {
-			dst = append(dst, sum)
+		if i >= k-1 || i == len(tokens)-1 {
+			hashes = append(hashes, sum)
 		}
 	}
-	if len(tokens) < k {
-		dst = append(dst, sum)
-	}
-	return dst
+	return hashes
 }
 
 // shingle takes a text, in parts, at the places where four tokens stand that have not
@@ -47,35 +41,40 @@ func (sc *scratch) shingle(tokens []uint64, pairs bool) {
 	if len(tokens) < shingleSize {
 		return
 	}
-	places := len(tokens) - shingleSize + 1
-	sc.windows = slices.Grow(sc.windows[:0], places)[:places]
-	sc.pairs = slices.Grow(sc.pairs[:0], places)[:places]
-	fours, twos, rest := sc.windows, sc.pairs, tokens[3:]
-	fours, twos = fours[:len(rest)], twos[:len(rest)]
-	sum1, sum2 := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2]
-	third := tokens[2]
+	rest := tokens[shingleSize-1:]
+	fours, twos := withLength(&sc.windows, len(rest)), withLength(&sc.pairs, len(rest))
+	sum1, sum2, third := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2], tokens[2]
 	for i, fourth := range rest {
 		sum3 := third*prime1 + fourth
-		fours[i] = sum1*squared1 + sum3
-		twos[i] = sum1
+		fours[i], twos[i] = sum1*squared1+sum3, sum1
 		sum1, sum2, third = sum2, sum3, fourth
 	}
-	sc.places = sc.shingles.addNew(sc.places[:0], fours)
-	for n, i := range sc.places {
+	counts := withLength(&sc.counts, len(rest))
+	sc.shingles.count(counts, fours)
+	n := 0
+	for i, count := range counts {
 		fours[n], twos[n] = fours[i], twos[i]
+		if count == 1 {
+			n++
+		}
 	}
-	sc.order.addAll(fours[:len(sc.places)])
+	sc.shingleSum.addAll(fours[:n])
 	if pairs {
-		sc.text.addAll(twos[:len(sc.places)])
+		sc.textSum.addAll(twos[:n])
 	}
 }
 
-// shingleShort adds the one window of a text that has less than four tokens; all
-// says that these are all it has.
-func (sc *scratch) shingleShort(tokens []uint64, all bool) {
-	if n := len(tokens); all && 0 < n && n < shingleSize {
-		sc.order.Add(windows(sc.windows[:0], tokens, shingleSize)[0], 1)
+// shingleShort adds the one window of a text that has less than four tokens.
+func (sc *scratch) shingleShort(tokens []uint64) {
+	if n := len(tokens); 0 < n && n < shingleSize {
+		sc.shingleSum.Add(windows(tokens, shingleSize)[0], 1)
 	}
+}
+
+// withLength gives n elements of a buffer, of any value.
+func withLength[T any](buffer *[]T, n int) []T {
+	*buffer = slices.Grow((*buffer)[:0], n)[:n]
+	return *buffer
 }
 
 // sequenceHash is a strong hash of a token sequence: equal for equal sequences,
