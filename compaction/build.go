@@ -18,7 +18,7 @@ import (
 type builder struct {
 	ctx    context.Context
 	s      *store.Store
-	r      *store.Replacement
+	r      *store.Rewrite
 	plan   *plan.Plan
 	opts   *Options
 	report *Report
@@ -35,7 +35,7 @@ type builder struct {
 type added = [2]uint64
 
 func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Options, report *Report) (*builder, error) {
-	r, err := s.NewReplacement(len(plan.Tables))
+	r, err := s.NewRewrite(len(plan.Tables))
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +87,7 @@ func (b *builder) finish() error {
 	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.records.flush()); err != nil {
 		return err
 	}
-	keys, err := b.newKeyFilter()
-	if err != nil {
-		return err
-	}
+	keys := b.newKeyFilter()
 	for _, write := range []func() error{
 		func() error { return b.writeKeys(keys) },
 		b.writeRecords,
@@ -153,7 +150,7 @@ func (b *builder) writeTables() (err error) {
 		return err
 	}
 	old := uint64(0)
-	for p, err := range v.Entries(0) {
+	for p, err := range v.Postings(0) {
 		if err != nil {
 			return err
 		}

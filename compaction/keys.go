@@ -108,13 +108,13 @@ type keyFilter struct {
 	batch  []uint64
 }
 
-func (b *builder) newKeyFilter() (f *keyFilter, err error) {
+func (b *builder) newKeyFilter() *keyFilter {
 	c := b.s.Counters()
-	f = &keyFilter{builder: b}
+	f := &keyFilter{builder: b}
 	if n := int64(c.Documents-c.Bare) + b.keys.Len(); n > 0 {
-		f.filter, err = index.NewKeyFilter(n, b.opts.FilterBytes)
+		f.filter = filter.NewKeys(n, b.opts.FilterBytes)
 	}
-	return f, err
+	return f
 }
 
 // add takes the hash of a key.

@@ -55,7 +55,7 @@ const (
 )
 
 // sorting are the options of one of several sorters that share half of the memory.
-func (o *Options) sorting(r *store.Replacement, among int) extsort.Options {
+func (o *Options) sorting(r *store.Rewrite, among int) extsort.Options {
 	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among), Dir: r.Dir(), FS: o.fs()}
 }
 

@@ -100,7 +100,7 @@ type repair struct {
 	salvage   *store.Salvage
 }
 
-func (r *repair) fault(f store.Fault) {
+func (r *repair) fault(f store.Corruption) {
 	r.report.Faults++
 	p := index.Problem{Kind: index.Malformed, Keyspace: f.Keyspace, Key: fmt.Sprintf("%x", f.Key), Message: f.Err.Error(), Err: f.Err}
 	if f.Keyspace == "file" {
@@ -185,8 +185,8 @@ func (r *repair) checkPlaces() error {
 
 // rebuild makes a new index of what was salvaged, in one commit.
 func (r *repair) rebuild(ctx context.Context) (err error) {
-	survey := r.salvage.Survey(ctx, r.fault, nil)
-	meta, err := survey.Meta()
+	saved := r.salvage.View(ctx, r.fault, nil)
+	meta, err := saved.Meta()
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *repair) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	d := rebuilding{repair: r, builder: b, survey: survey, recorded: roaring64.New(), bare: roaring64.New(), limit: maxRepairedID}
+	d := rebuilding{repair: r, builder: b, saved: saved, recorded: roaring64.New(), bare: roaring64.New(), limit: maxRepairedID}
 	if c := meta.Counters; c != nil {
 		b.counters.NextID, d.limit = c.NextID, min(d.limit, c.NextID)
 		r.report.DocumentsBefore, r.report.BareBefore = c.Documents, c.Bare
@@ -239,7 +239,7 @@ func (r *repair) plan(meta store.Meta) (*plan.Plan, error) {
 type rebuilding struct {
 	*repair
 	*builder
-	survey   *store.Survey
+	saved    *store.View
 	recorded *roaring64.Bitmap // documents with a record
 	bare     *roaring64.Bitmap // documents that only a posting has
 	limit    uint64            // no document has this ID or a larger one
@@ -252,22 +252,29 @@ const maxRepairedID = 1 << 56
 func (d *rebuilding) usable(id uint64) bool { return id > 0 && id < d.limit }
 
 // addRecords adds every document that has a record.
-func (d *rebuilding) addRecords() (err error) {
-	scanErr := d.survey.Records(func(r store.DocumentRecord) bool {
+func (d *rebuilding) addRecords() error {
+	for r, err := range d.saved.Records(0) {
+		if err != nil {
+			return err
+		}
 		if !d.usable(r.ID) {
 			d.repair.report.Dropped++
-			return true
+			continue
 		}
 		d.recorded.Add(r.ID)
-		err = d.add(r.ID, r.Record)
-		return err == nil
-	})
-	return errors.Join(err, scanErr)
+		if err := d.add(r.ID, r.Record); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addPostings adds the documents that a posting has and that have no record.
-func (d *rebuilding) addPostings() (err error) {
-	_, scanErr := d.survey.Postings(func(p store.SurveyedPosting) bool {
+func (d *rebuilding) addPostings() error {
+	for p, err := range d.saved.Postings(0) {
+		if err != nil {
+			return err
+		}
 		for id := range p.IDs.All() {
 			if d.recorded.Contains(id) {
 				continue
@@ -276,30 +283,32 @@ func (d *rebuilding) addPostings() (err error) {
 				d.repair.report.Dropped++
 				continue
 			}
-			if err = d.add(id, store.Record{Fingerprint: p.Stored}); err != nil {
-				return false
+			if err := d.add(id, store.Record{Fingerprint: p.Stored}); err != nil {
+				return err
 			}
 		}
-		return true
-	})
-	return errors.Join(err, scanErr)
+	}
+	return nil
 }
 
 // countLost counts the documents that an entry of a key names and that have no record.
 func (d *rebuilding) countLost() error {
-	return d.survey.Keys(func(_ uint64, ids store.IDs) bool {
-		for id := range ids.All() {
+	for key, err := range d.saved.Keys() {
+		if err != nil {
+			return err
+		}
+		for id := range key.IDs.All() {
 			if !d.recorded.Contains(id) {
 				d.repair.report.RecordsLost++
 			}
 		}
-		return true
-	})
+	}
+	return nil
 }
 
 // addClock writes the clock as far as it makes sense. Documents from before its first
 // entry count as that old.
-func (d *rebuilding) addClock() (err error) {
+func (d *rebuilding) addClock() error {
 	oldest := uint64(math.MaxUint64)
 	for _, ids := range []*roaring64.Bitmap{d.recorded, d.bare} {
 		if !ids.IsEmpty() {
@@ -307,22 +316,26 @@ func (d *rebuilding) addClock() (err error) {
 		}
 	}
 	any := false
-	scanErr := d.survey.Clock(func(first, second uint64) bool {
-		if first == 0 || first > d.counters.NextID || second > math.MaxInt64 {
+	for c, err := range d.saved.Clock() {
+		if err != nil {
+			return err
+		}
+		if c.First == 0 || c.First > d.counters.NextID || c.Seconds > math.MaxInt64 {
 			d.repair.report.Faults++
-			return true
+			continue
 		}
 		if !any {
-			first = min(first, oldest)
+			c.First = min(c.First, oldest)
 		}
 		any = true
-		err = d.r.AddClock(first, second)
-		return err == nil
-	})
-	if err = errors.Join(err, scanErr); err == nil && !any {
-		err = d.r.AddClock(1, uint64(time.Now().Unix()))
+		if err := d.r.AddClock(c.First, c.Seconds); err != nil {
+			return err
+		}
 	}
-	return err
+	if !any {
+		return d.r.AddClock(1, uint64(time.Now().Unix()))
+	}
+	return nil
 }
 
 // verify opens what was made.

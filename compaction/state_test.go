@@ -230,7 +230,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 		}
 	}
 	var stored []uint64
-	for p, err := range v.Entries(0) {
+	for p, err := range v.Postings(0) {
 		got := slices.Collect(p.IDs.All())
 		if err != nil || !slices.Equal(got, postings[p.Stored]) || len(got) == 0 && !want.live {
 			return fmt.Errorf("posting %016x: %v, %v; want %v", p.Stored, got, err, postings[p.Stored])
@@ -269,7 +269,7 @@ func checkTable(v *store.View, t *plan.Table, number int, stored []uint64) error
 	for _, fp := range stored {
 		want = append(want, t.Permute(fp))
 	}
-	for b, err := range v.PackedBlocks(number) {
+	for b, err := range v.PackedBlocks(number, 0) {
 		if err != nil {
 			return err
 		}

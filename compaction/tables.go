@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
@@ -36,12 +35,8 @@ func (b *builder) newTables() (t *tables, err error) {
 	t = &tables{builder: b, filters: make([]*filter.Prefix, n), sorters: make([]*extsort.Sorter[entry], n)}
 	fingerprints := b.s.Counters().Documents + b.report.Loaded // or fewer
 	t.total = fingerprints * uint64(n)
-	if t.writer, err = b.r.Table(0, store.BlockOptions{}); err != nil {
-		return nil, err
-	}
-	if t.filters[0], err = index.NewFilter(b.plan, 0, int64(fingerprints), b.opts.FilterBytes); err != nil {
-		return nil, errors.Join(err, t.close())
-	}
+	t.writer = b.r.Table(0)
+	t.filters[0] = t.newFilter(0, int64(fingerprints))
 	for i := 1; i < n; i++ {
 		t.sorters[i] = extsort.New[entry](b.opts.sorting(b.r, n-1))
 	}
@@ -114,17 +109,16 @@ func (t *tables) finish(ctx context.Context) error {
 	return nil
 }
 
+// newFilter returns the filter of a table; nil if none is of use.
+func (t *tables) newFilter(table int, fingerprints int64) *filter.Prefix {
+	return filter.NewPacked(t.plan.Tables[table].Prefix, len(t.plan.Tables), fingerprints, t.opts.FilterBytes)
+}
+
 func (t *tables) pack(ctx context.Context, i int) (err error) {
 	defer func() { err = errors.Join(err, t.sorters[i].Close()) }()
-	filter, err := index.NewFilter(t.plan, i, t.sorters[i].Len(), t.opts.FilterBytes)
-	if err != nil {
-		return err
-	}
+	filter := t.newFilter(i, t.sorters[i].Len())
 	t.filters[i] = filter
-	w, err := t.r.Table(i, store.BlockOptions{})
-	if err != nil {
-		return err
-	}
+	w := t.r.Table(i)
 	defer func() { err = errors.Join(err, w.Close()) }()
 	batch := make([]uint64, 0, batchLen)
 	for run, err := range t.sorters[i].Sorted(ctx) {
@@ -156,7 +150,7 @@ func (t *tables) tell(stage string, entries int) {
 }
 
 // saveFilter writes the chunks of a filter.
-func saveFilter(r *store.Replacement, table int, f *filter.Prefix) error {
+func saveFilter(r *store.Rewrite, table int, f *filter.Prefix) error {
 	var chunk []byte
 	for c := range f.Chunks() {
 		chunk = f.AppendChunk(chunk[:0], c)

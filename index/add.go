@@ -18,7 +18,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	}
 	defer x.end()
 	for i := range docs {
-		if err := Validate(&docs[i]); err != nil {
+		if err := docs[i].Validate(); err != nil {
 			return err
 		}
 	}

@@ -49,14 +49,14 @@ func findRange(ranges []clockRange, id uint64) (i int, found bool) {
 // lookUpClock asks a view that has all documents with IDs below next, and keeps the
 // answer.
 func (x *Index) lookUpClock(v *store.View, id, next uint64) (time.Time, error) {
-	first, end, seconds, found, err := v.ClockRange(id, next)
+	entry, end, found, err := v.ClockRange(id, next)
 	if err != nil || !found {
 		return time.Time{}, err
 	}
-	c := clockRange{first, end, time.Unix(int64(seconds), 0).UTC()}
+	c := clockRange{entry.First, end, entry.Added()}
 	var ranges []clockRange
 	if known := x.clock.Load(); known != nil && len(*known) < maxClockRanges {
-		ranges = slices.DeleteFunc(slices.Clone(*known), func(k clockRange) bool { return k.first == first })
+		ranges = slices.DeleteFunc(slices.Clone(*known), func(k clockRange) bool { return k.first == c.first })
 	}
 	i, _ := findRange(ranges, id)
 	ranges = slices.Insert(ranges, i, c)

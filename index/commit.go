@@ -55,7 +55,7 @@ func (c *change) noteKey(x *Index, key string) error {
 		return nil
 	}
 	var ids store.IDs
-	if x.keys.mayContain(hash) {
+	if x.keys.MayContain(hash) {
 		var err error
 		if ids, err = x.store.KeyIDs(hash); err != nil {
 			return err
@@ -139,11 +139,15 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 
 // announce tells readers of a change before it is visible.
 func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters store.Counters) {
-	x.live.add(slices.Collect(maps.Keys(postings)))
-	x.keys.add(c.keys)
+	x.live.Add(slices.Collect(maps.Keys(postings))...)
+	for hash, key := range c.keys {
+		if key.changed {
+			x.keys.Add(hash)
+		}
+	}
 	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
 		for _, d := range c.add {
-			if r := recordOf(d); !r.Bare() {
+			if r := d.record(); !r.Bare() {
 				x.firstRecord.Store(d.ID)
 				break
 			}
@@ -164,10 +168,10 @@ func changeOf(postings map[uint64]*postingChange, stored uint64) *postingChange 
 }
 
 func (c *change) addDocument(batch *store.Batch, d *Document, postings map[uint64]*postingChange, counters *store.Counters) {
-	p := changeOf(postings, storedOf(d))
+	p := changeOf(postings, d.stored())
 	p.added = append(p.added, d.ID)
 	counters.Documents++
-	r := recordOf(d)
+	r := d.record()
 	if r.Bare() {
 		counters.Bare++
 		return
@@ -180,10 +184,10 @@ func (c *change) addDocument(batch *store.Batch, d *Document, postings map[uint6
 }
 
 func (c *change) removeDocument(batch *store.Batch, d *Document, postings map[uint64]*postingChange, counters *store.Counters) {
-	p := changeOf(postings, storedOf(d))
+	p := changeOf(postings, d.stored())
 	p.removed = append(p.removed, d.ID)
 	counters.Documents--
-	if recordOf(d).Bare() {
+	if d.record().Bare() {
 		counters.Bare--
 		return
 	}
@@ -252,7 +256,7 @@ func (x *Index) leavesNone(stored uint64, p *postingChange) (bool, error) {
 // isPacked reports whether a fingerprint has an entry in every packed table.
 func (x *Index) isPacked(stored uint64) (bool, error) {
 	p := x.store.Packed(0)
-	if p == nil || !x.filters.mayContain(stored) {
+	if p == nil || !x.packed.MayContain(stored) {
 		return false, nil
 	}
 	return p.Contains(stored)
@@ -261,7 +265,7 @@ func (x *Index) isPacked(stored uint64) (bool, error) {
 // isLive reports whether a fingerprint has a live entry in the tables from 1 on. They
 // are asked rather than table 0, whose posting may take long to merge.
 func (x *Index) isLive(stored uint64) (bool, error) {
-	if len(x.plan.Tables) == 1 || !x.live.mayContain(stored) {
+	if len(x.plan.Tables) == 1 || !x.live.MayContain(stored) {
 		return false, nil
 	}
 	return x.store.ContainsLive(1, x.plan.Tables[1].Permute(stored))

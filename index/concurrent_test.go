@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/index/plan"
 )
 
@@ -334,8 +335,9 @@ func TestCancelledQueryEnds(t *testing.T) {
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, nil, uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
 		x.plan = p
-		x.live.close()
-		x.live.set.Store(everything(p, 1))
+		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
+		everything.Add(0)
+		x.live = everything
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()

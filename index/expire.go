@@ -41,7 +41,7 @@ func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
 		if err != nil {
 			return expired{}, false, err
 		}
-		if before := c.Added.Before(t); before != old {
+		if before := c.Added().Before(t); before != old {
 			at.end = c.First
 			e.add(at, at.end, old)
 			at.first, old = c.First, before

@@ -69,7 +69,7 @@ func TestClockOfOneSecond(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, c.Added.Unix())
+			got = append(got, c.Added().Unix())
 		}
 		if !slices.Equal(got, seconds) {
 			t.Errorf("the clock has the seconds %v, not %v", got, seconds)

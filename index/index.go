@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"math"
 	"sync"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -20,9 +20,9 @@ type Index struct {
 	plan  *plan.Plan
 	opts  Options
 
-	filters *packedFilters // of what the last compaction packed
-	live    *liveFilters   // of what was written since
-	keys    *keyFilter
+	packed  *filter.Set                  // the filters of what the last compaction packed
+	live    *filter.Set                  // of what was written since
+	keys    *filter.Set                  // of the hashes of keys
 	readers sync.Pool                    // of *reader
 	clock   atomic.Pointer[[]clockRange] // sorted; never changed
 
@@ -55,7 +55,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if opts != nil {
 		x.opts = *opts
 	}
-	if err := x.opts.rule(0).Check(); err != nil {
+	if err := x.opts.rule(0).check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	x.shingles.limit = x.opts.shingleBytes()
@@ -84,6 +84,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 		err = x.startFilters()
 	}
 	if err != nil {
+		x.closeFilters()
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.store.Close()))
 	}
 	return x, nil
@@ -127,53 +128,6 @@ const (
 	noSecond = math.MaxUint64
 )
 
-// startFilters loads and makes, in the background, what says which tables to look at.
-func (x *Index) startFilters() error {
-	live, err := x.store.HasLive()
-	if err != nil {
-		return err
-	}
-	expected, budget := int64(0), x.opts.filterBytes()/4 // a quarter for keys
-	if live {
-		expected = max(1, int64(x.counters.Documents)-int64(x.store.PackedEntries()))
-	}
-	x.filters = loadPackedFilters(x.store, x.plan, x.opts.FilterBytes, x.warn)
-	x.live = newLiveFilters(liveSource{
-		plan:   x.plan,
-		budget: budget,
-		live:   expected,
-		commit: &x.commitMu,
-		scan:   x.scan((*store.View).LiveStored),
-		failed: func(err error) { x.warn("live prefix filters", err) },
-	})
-	x.keys = &keyFilter{x: x}
-	return nil
-}
-
-// scan returns what makes live filters from what a view yields.
-func (x *Index) scan(of func(*store.View) iter.Seq2[uint64, error]) func(func(uint64) bool) error {
-	return func(yield func(uint64) bool) error {
-		return x.withView(func(v *store.View) error {
-			for value, err := range of(v) {
-				if err != nil {
-					return err
-				}
-				if !yield(value) {
-					break
-				}
-			}
-			return nil
-		})
-	}
-}
-
-// warn tells of trouble that costs time only.
-func (x *Index) warn(what string, err error) {
-	if x.opts.Logger != nil {
-		x.opts.Logger.Warn(what+" could not be made: queries are slower, and right", "error", err)
-	}
-}
-
 // withView runs f on a view of this moment.
 func (x *Index) withView(f func(*store.View) error) error {
 	v, err := x.store.View()
@@ -210,9 +164,7 @@ func (x *Index) Close() error {
 	if !x.calls.close() {
 		return ErrClosed
 	}
-	x.keys.close()
-	x.live.close()
-	x.filters.close()
+	x.closeFilters()
 	return x.store.Close()
 }
 

@@ -41,10 +41,10 @@ type Options struct {
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for
-	// on disk. Half is for what is compacted, up to 2.5 bytes a fingerprint and table, a
-	// quarter for what was written since, and a quarter for keys, up to 4 bytes each.
-	// It is taken as it is needed. 0: 2 GiB. Below 0: none; the index then looks
-	// everywhere.
+	// on disk. Half is for what is compacted, 2.5 bytes a fingerprint and table; a quarter
+	// for what was written since, and a quarter for keys, 2.5 bytes each, and room for up
+	// to four times as many to come. It is taken as it is needed. 0: 2 GiB. Below 0: none;
+	// the index then looks everywhere.
 	FilterBytes int64
 
 	// MaxShingleDistance is the largest distance of the Shingles of two documents that
@@ -86,9 +86,6 @@ type Options struct {
 // Exact as Options.MaxDistance makes an index with k = 0.
 const Exact = -1
 
-// DefaultFilterBytes is FilterBytes where it is 0.
-const DefaultFilterBytes = 2 << 30
-
 const (
 	defaultMaxDistance       = 3
 	defaultExpectedDocuments = 1_000_000
@@ -129,13 +126,6 @@ func (o *Options) shingleBytes() int64 {
 		return o.CacheBytes / shingleShare
 	}
 	return store.DefaultCacheBytes / shingleShare
-}
-
-func (o *Options) filterBytes() int64 {
-	if o.FilterBytes != 0 {
-		return max(o.FilterBytes, 0)
-	}
-	return DefaultFilterBytes
 }
 
 // second is what the clock says, in Unix seconds.

@@ -44,7 +44,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s in %s, %s: %s", p.Kind, p.Keyspace, p.Key, p.Message)
 }
 
-func problemOf(f store.Fault) Problem {
+func problemOf(f store.Corruption) Problem {
 	p := Problem{Kind: Malformed, Keyspace: f.Keyspace, Key: fmt.Sprintf("%x", f.Key), Message: f.Err.Error(), Err: f.Err}
 	if f.Unreadable {
 		p.Kind = Unreadable

@@ -39,6 +39,7 @@ type batchWorker struct {
 	*batchSearch
 	search
 	number int
+	table  *store.PackedTable // the packed table that is read, in order; nil: none
 }
 
 // searchBatch returns the hits of the queries. Error: errManyHits, if they are too many
@@ -98,7 +99,7 @@ func (b *batchSearch) packed() error {
 	if b.x.store.Packed(0) == nil {
 		return nil
 	}
-	if err := b.x.filters.wait(b.ctx); err != nil {
+	if err := b.x.packed.Wait(b.ctx); err != nil {
 		return err
 	}
 	// Table 0 comes last: on the way through it, postings are read for what the others found.
@@ -152,13 +153,13 @@ func (b *batchSearch) sortedProbes(part int) []batchProbe {
 func (b *batchSearch) packedTable(table int) error {
 	t := &b.x.plan.Tables[table]
 	err := b.collect(table, func(w *batchWorker, permuted uint64) []uint64 {
-		w.flips = b.x.filters.appendMaybe(w.flips[:0], table, permuted)
+		w.flips = b.x.packed.AppendCandidates(w.flips[:0], table, permuted)
 		return w.flips
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.openCursors(table); err != nil {
+	if err := b.openTables(table); err != nil {
 		return err
 	}
 	err = b.eachOf(batchParts, func(w *batchWorker, part int) error {
@@ -177,7 +178,7 @@ func (b *batchSearch) packedTable(table int) error {
 			}
 			first, last := t.PrefixRange(probe.first)
 			query := w.begin(t, probe.query)
-			if err := w.probePacked(table, w.cursor.Table(), query, first, last); err != nil {
+			if err := w.probePacked(table, w.table, query, first, last); err != nil {
 				return err
 			}
 			if err := w.keepHits(table, probe.query); err != nil {
@@ -191,24 +192,24 @@ func (b *batchSearch) packedTable(table int) error {
 		}
 		return nil
 	})
-	return errors.Join(err, b.closeCursors())
+	return errors.Join(err, b.closeTables())
 }
 
-func (b *batchSearch) openCursors(table int) (err error) {
+func (b *batchSearch) openTables(table int) (err error) {
 	for _, w := range b.workers {
-		if w.cursor, err = w.v.PackedCursor(table); err != nil {
-			return errors.Join(err, b.closeCursors())
+		if w.table, err = w.v.PackedInOrder(table); err != nil {
+			return errors.Join(err, b.closeTables())
 		}
 	}
 	return nil
 }
 
-func (b *batchSearch) closeCursors() error {
+func (b *batchSearch) closeTables() error {
 	var errs []error
 	for _, w := range b.workers {
-		if w.cursor != nil {
-			errs = append(errs, w.cursor.Close())
-			w.cursor = nil
+		if w.table != nil {
+			errs = append(errs, w.table.Close())
+			w.table = nil
 		}
 	}
 	return errors.Join(errs...)
@@ -229,7 +230,7 @@ func (w *batchWorker) keepHits(table int, query uint32) error {
 		switch {
 		case h.posting != nil:
 			b.id = onlyID(*h.posting)
-		case table != 0 && w.cursor != nil:
+		case table != 0 && w.table != nil:
 			out := w.elsewhere[w.number]
 			out[h.stored>>56] = append(out[h.stored>>56], b)
 			if err := w.count(); err != nil {
@@ -266,10 +267,10 @@ func (w *batchWorker) keep(b batchHit) error {
 // readPacked reads the posting of a hit in packed table 0, if that says it all and is
 // of one document. Others are read when they are asked for: they may be large.
 func (w *batchWorker) readPacked(b *batchHit) error {
-	if b.block < 0 || w.reader.live.mayContain(b.stored) {
+	if b.block < 0 || w.x.live.MayContain(b.stored) {
 		return nil
 	}
-	ids, err := w.cursor.Posting(int(b.block), int(b.at))
+	ids, err := w.table.PostingAt(int(b.block), int(b.at))
 	b.id = onlyID(ids)
 	return err
 }
@@ -285,7 +286,7 @@ func onlyID(ids store.IDs) uint64 {
 
 // locate finds what another table has found in table 0.
 func (w *batchWorker) locate(b batchHit) error {
-	block, at, found, err := w.cursor.Locate(b.stored)
+	block, at, found, err := w.table.Locate(b.stored)
 	if err != nil {
 		return err
 	}
@@ -301,13 +302,13 @@ func (w *batchWorker) locate(b batchHit) error {
 
 // live probes what was written since the last compaction.
 func (b *batchSearch) live() error {
-	if b.workers[0].reader.live.empty() {
+	if b.x.live.Empty() {
 		return nil
 	}
 	for table := range b.x.plan.Tables {
 		t := &b.x.plan.Tables[table]
 		err := b.collect(table, func(w *batchWorker, permuted uint64) []uint64 {
-			w.flips = w.reader.live.appendMaybe(w.flips[:0], table, permuted, t.Radius)
+			w.flips = b.x.live.AppendCandidates(w.flips[:0], table, permuted)
 			return w.flips
 		})
 		if err != nil {

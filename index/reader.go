@@ -13,7 +13,6 @@ type reader struct {
 	x      *Index
 	v      *store.View // nil until it is needed
 	nextID uint64      // documents before it have all that belongs to them in v
-	live   *liveSet    // right for v, or for this moment
 	flips  []uint64
 	probes []liveProbe
 	near   []uint64 // live fingerprints within the distance, where they are known without probes
@@ -39,7 +38,6 @@ func (x *Index) reader() *reader {
 // take opens the reader's view.
 func (r *reader) take() (err error) {
 	r.nextID = r.x.nextID.Load()
-	live := r.x.live.current()
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
@@ -47,7 +45,6 @@ func (r *reader) take() (err error) {
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
-	r.live = r.x.live.since(live)
 	return err
 }
 
@@ -57,7 +54,7 @@ func (r *reader) close() error {
 		err = r.v.Close()
 		r.v = nil
 	}
-	r.live, r.current.ctx = nil, nil
+	r.current.ctx = nil
 	r.x.readers.Put(r)
 	return err
 }
@@ -82,7 +79,7 @@ func (x *Index) sameReaders(n int) ([]*reader, error) {
 		if r.v, err = first.v.Clone(); err != nil {
 			return nil, errors.Join(err, closeAll(readers))
 		}
-		r.nextID, r.live = first.nextID, first.live
+		r.nextID = first.nextID
 	}
 	return readers, nil
 }

@@ -32,7 +32,6 @@ type search struct {
 	k      int
 	hits   []hit
 	steps  int
-	cursor *store.PackedCursor // nil: blocks are read one by one
 }
 
 // search probes the tables and returns every stored fingerprint within k bits of
@@ -75,7 +74,7 @@ func (s *search) packed() error {
 		}
 		t := &s.x.plan.Tables[i]
 		query := t.Permute(s.stored)
-		s.flips = s.x.filters.appendMaybe(s.flips[:0], i, query)
+		s.flips = s.x.packed.AppendCandidates(s.flips[:0], i, query)
 		for _, flips := range s.flips {
 			first, last := t.PrefixRange(query ^ flips)
 			if err := s.probePacked(i, p, query, first, last); err != nil {
@@ -86,24 +85,16 @@ func (s *search) packed() error {
 	return nil
 }
 
-// block reads a block, by the cursor if there is one.
-func (s *search) block(p *store.PackedTable, i int) (store.Block, error) {
-	if s.cursor != nil {
-		return s.cursor.Block(i)
-	}
-	return p.Block(i)
-}
-
 // probePacked looks at the packed fingerprints from first to last, which have the
 // prefix of the query with some bits flipped.
 func (s *search) probePacked(table int, p *store.PackedTable, query, first, last uint64) error {
 	for b := p.Find(first); b < p.Blocks(); b++ {
-		block, err := s.block(p, b)
+		block, err := p.Block(b)
 		if err != nil {
 			return err
 		}
 		n := 0
-		if lows, from, to, ok := block.Lows(first, last); ok {
+		if lows, from, to, ok := block.LowBits(first, last); ok {
 			q, k := query&lows.Mask(), s.k
 			for at := from; at < to; at++ {
 				// Low bits first: hardly any candidate is a match.
@@ -159,15 +150,13 @@ func (s *search) liveHits() error {
 		// bear on it. Else what was applied between this look at the filters and the
 		// view must be asked for as well.
 		applied := s.x.applied.Load()
-		live := s.x.live.current()
-		s.live = live
 		if !s.bearsLive() {
 			return nil
 		}
 		if err := s.take(); err != nil {
 			return err
 		}
-		if s.x.applied.Load() == applied && s.live == live {
+		if s.x.applied.Load() == applied {
 			return s.probeLive()
 		}
 	}
@@ -181,18 +170,18 @@ func (s *search) liveHits() error {
 func (s *search) bearsLive() bool {
 	s.probes, s.near = s.probes[:0], s.near[:0]
 	records := len(s.hits) > 0 && s.x.firstRecord.Load() != noRecord
-	if s.live.empty() {
+	if s.x.live.Empty() {
 		return records
 	}
 	known := false
-	if s.near, known = s.live.appendNear(s.near, s.stored, s.k); !known {
+	if s.near, known = s.x.live.AppendNear(s.near, s.stored, s.k); !known {
 		s.noteProbes()
 	}
 	if records || len(s.near)+len(s.probes) > 0 {
 		return true
 	}
 	for i := range s.hits {
-		if s.live.mayContain(s.hits[i].stored) {
+		if s.x.live.MayContain(s.hits[i].stored) {
 			return true
 		}
 	}
@@ -202,7 +191,7 @@ func (s *search) bearsLive() bool {
 func (s *search) noteProbes() {
 	for i := range s.x.plan.Tables {
 		t := &s.x.plan.Tables[i]
-		s.flips = s.live.appendMaybe(s.flips[:0], i, t.Permute(s.stored), t.Radius)
+		s.flips = s.x.live.AppendCandidates(s.flips[:0], i, t.Permute(s.stored))
 		for _, flips := range s.flips {
 			s.probes = append(s.probes, liveProbe{i, flips})
 		}
@@ -253,7 +242,7 @@ func (r *reader) posting(h *hit) (store.IDs, error) {
 	if h.posting != nil {
 		return *h.posting, nil
 	}
-	if r.v != nil && r.live.mayContain(h.stored) {
+	if r.v != nil && r.x.live.MayContain(h.stored) {
 		return r.v.Posting(h.stored)
 	}
 	if h.block >= 0 {

@@ -59,8 +59,8 @@ func (x *Index) Stats() Stats {
 
 		Generation:     x.store.Generation(),
 		Packed:         x.store.PackedEntries(),
-		Live:           uint64(x.live.current().count.Load()),
-		FilterBytes:    uint64(x.filters.bytes() + x.live.bytes() + x.keys.bytes()),
+		Live:           uint64(x.live.Count()),
+		FilterBytes:    uint64(x.packed.Bytes() + x.live.Bytes() + x.keys.Bytes()),
 		DirectoryBytes: uint64(directory),
 		CachedBytes:    uint64(cached),
 

@@ -74,7 +74,7 @@ type verifier struct {
 	report  func(Problem)
 	stopped bool
 
-	s        *store.Survey
+	s        *store.View
 	meta     store.Meta
 	counters store.Counters // of the same moment
 	stage    string
@@ -98,12 +98,12 @@ func (v *verifier) run() error {
 	}
 	defer view.Close()
 	v.counters = counters
-	fault := func(f store.Fault) {
+	fault := func(f store.Corruption) {
 		if !v.again {
 			v.report(problemOf(f))
 		}
 	}
-	v.s = view.Survey(v.ctx, fault, func() { v.tell(1) })
+	v.s = view.Lenient(v.ctx, fault, func() { v.tell(1) })
 	for _, stage := range []struct {
 		name string
 		run  func() error
@@ -120,6 +120,19 @@ func (v *verifier) run() error {
 		v.tell(0)
 		if err := stage.run(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// each calls do with what a scan yields, until it returns false.
+func each[T any](entries iter.Seq2[T, error], do func(T) bool) error {
+	for entry, err := range entries {
+		if err != nil {
+			return err
+		}
+		if !do(entry) {
+			return nil
 		}
 	}
 	return nil
@@ -171,11 +184,12 @@ func (v *verifier) checkMeta() (err error) {
 	if v.meta.Generation != x.store.Generation() {
 		v.problem(Malformed, "meta", "", "generation %d, and the index works with %d", v.meta.Generation, x.store.Generation())
 	}
-	if err := v.s.Strays(len(x.plan.Tables), v.meta.Generation > 0); err != nil {
+	if err := v.s.UnknownKeys(len(x.plan.Tables), v.meta.Generation > 0); err != nil {
 		return err
 	}
 	any := false
-	return v.s.Clock(func(first, seconds uint64) bool {
+	return each(v.s.Clock(), func(c store.ClockEntry) bool {
+		first, seconds := c.First, c.Seconds
 		if seconds > math.MaxInt64 {
 			v.problem(Malformed, "clock", clockKey(first), "second %d", seconds)
 		}

@@ -18,7 +18,7 @@ type documentCheck struct {
 // checkDocuments reads the records.
 func (v *verifier) checkDocuments() error {
 	v.docs.recorded, v.docs.posted = roaring64.New(), roaring64.New()
-	return v.s.Records(func(r store.DocumentRecord) bool {
+	return each(v.s.Records(0), func(r store.DocumentRecord) bool {
 		v.docs.recorded.Add(r.ID)
 		v.docs.records.add(v.seeds, r.ID, store.Stored(r.Fingerprint, r.Scope))
 		if r.Key != "" {
@@ -38,7 +38,8 @@ func (v *verifier) checkDocuments() error {
 func (v *verifier) checkKeys() error {
 	var found tally
 	var shared []store.IDs
-	err := v.s.Keys(func(hash uint64, ids store.IDs) bool {
+	err := each(v.s.Keys(), func(k store.KeyEntry) bool {
+		hash, ids := k.Hash, k.IDs
 		for id := range ids.All() {
 			found.add(v.seeds, hash, id)
 		}
@@ -60,7 +61,7 @@ func (v *verifier) checkKeys() error {
 	}
 	return v.differences(&v.docs.keys, &found,
 		func(add func(a, b uint64)) error {
-			return v.s.Records(func(r store.DocumentRecord) bool {
+			return each(v.s.Records(0), func(r store.DocumentRecord) bool {
 				if r.Key != "" {
 					add(store.KeyHash(r.Key), r.ID)
 				}
@@ -68,7 +69,8 @@ func (v *verifier) checkKeys() error {
 			})
 		},
 		func(add func(a, b uint64)) error {
-			return v.s.Keys(func(hash uint64, ids store.IDs) bool {
+			return each(v.s.Keys(), func(k store.KeyEntry) bool {
+				hash, ids := k.Hash, k.IDs
 				for id := range ids.All() {
 					add(hash, id)
 				}
@@ -143,7 +145,7 @@ func (v *verifier) compareDocuments(posted tally, postings func(yield func(store
 	}
 	return v.differences(&v.docs.records, &posted,
 		func(add func(a, b uint64)) error {
-			return v.s.Records(func(r store.DocumentRecord) bool {
+			return each(v.s.Records(0), func(r store.DocumentRecord) bool {
 				if !lost.Contains(r.ID) {
 					add(r.ID, store.Stored(r.Fingerprint, r.Scope))
 				}

@@ -12,16 +12,16 @@ type tableCheck struct {
 
 // checkPostings reads table 0.
 func (v *verifier) checkPostings() error {
-	filters, err := v.packedFilters(0)
+	saved, err := v.savedFilter(0, v.x.plan.Tables[0].Prefix)
 	if err != nil {
 		return err
 	}
 	var posted tally
-	info, err := v.s.Postings(func(p store.SurveyedPosting) bool {
+	err = each(v.s.Postings(0), func(p store.Posting) bool {
 		switch {
 		case p.Packed:
 			v.tables.packed.add(v.seeds, p.Stored, 0)
-			v.checkEntry(filters, 0, p.Stored)
+			v.checkEntry(saved, 0, p.Stored)
 		default:
 			v.tables.live.add(v.seeds, p.Stored, 0)
 		}
@@ -34,17 +34,18 @@ func (v *verifier) checkPostings() error {
 	if err != nil {
 		return err
 	}
-	if err := v.checkPackedTable(0, info); err != nil {
+	if err := v.checkPackedTable(0); err != nil {
 		return err
 	}
 	return v.compareDocuments(posted, func(yield func(uint64, store.IDs) bool) error {
-		_, err := v.s.Postings(func(p store.SurveyedPosting) bool { return yield(p.Stored, p.IDs) })
+		err := each(v.s.Postings(0), func(p store.Posting) bool { return yield(p.Stored, p.IDs) })
 		return err
 	})
 }
 
 // checkPackedTable compares what was found of a packed table with meta and the directory.
-func (v *verifier) checkPackedTable(table int, found store.PackedTableInfo) error {
+func (v *verifier) checkPackedTable(table int) error {
+	found := v.s.Seen(table)
 	var said store.PackedTableInfo
 	if table < len(v.meta.Packed) {
 		said = v.meta.Packed[table]
@@ -52,7 +53,7 @@ func (v *verifier) checkPackedTable(table int, found store.PackedTableInfo) erro
 	if found != said && v.s.Complete("meta", "packed") {
 		v.problem(Miscounted, "meta", "", "packed table %d: %+v, and meta says %+v", table, found, said)
 	}
-	return v.s.Directory(table)
+	return v.s.CheckDirectory(table)
 }
 
 // checkTables compares the other tables with table 0.
@@ -68,28 +69,28 @@ func (v *verifier) checkTables() error {
 func (v *verifier) checkTable(table int) error {
 	t := &v.x.plan.Tables[table]
 	var live, packed tally
-	err := v.s.Live(table, func(permuted uint64) bool {
+	err := each(v.s.Live(table), func(permuted uint64) bool {
 		live.add(v.seeds, t.Invert(permuted), 0)
 		return !v.stopped
 	})
 	if err != nil {
 		return err
 	}
-	filters, err := v.packedFilters(table)
+	saved, err := v.savedFilter(table, v.x.plan.Tables[table].Prefix)
 	if err != nil {
 		return err
 	}
 	var fps []uint64
-	info, err := v.s.Packed(table, func(b *store.Block) bool {
+	err = each(v.s.PackedBlocks(table, 0), func(b *store.Block) bool {
 		fps = b.AppendTo(fps[:0])
 		for _, permuted := range fps {
 			packed.add(v.seeds, t.Invert(permuted), 0)
-			v.checkEntry(filters, table, permuted)
+			v.checkEntry(saved, table, permuted)
 		}
 		return !v.stopped
 	})
 	if err == nil {
-		err = v.checkPackedTable(table, info)
+		err = v.checkPackedTable(table)
 	}
 	if err != nil || !v.complete("entries of table with table 0", "table", "packed") {
 		return err
@@ -112,7 +113,7 @@ func (v *verifier) compareTables(table int, packed bool, want, got *tally) error
 	}
 	return v.differences(want, got,
 		func(add func(a, b uint64)) error {
-			_, err := v.s.Postings(func(p store.SurveyedPosting) bool {
+			err := each(v.s.Postings(0), func(p store.Posting) bool {
 				if p.Packed == packed {
 					add(p.Stored, 0)
 				}
@@ -122,9 +123,9 @@ func (v *verifier) compareTables(table int, packed bool, want, got *tally) error
 		},
 		func(add func(a, b uint64)) error {
 			if !packed {
-				return v.s.Live(table, func(permuted uint64) bool { add(t.Invert(permuted), 0); return true })
+				return each(v.s.Live(table), func(permuted uint64) bool { add(t.Invert(permuted), 0); return true })
 			}
-			_, err := v.s.Packed(table, func(b *store.Block) bool {
+			err := each(v.s.PackedBlocks(table, 0), func(b *store.Block) bool {
 				for _, permuted := range b.AppendTo(nil) {
 					add(t.Invert(permuted), 0)
 				}

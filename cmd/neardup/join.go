@@ -1,12 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 )
 
 var pairsCommand = command{
@@ -122,22 +123,27 @@ func runClusters(ctx context.Context, c *call) error {
 	return nil
 }
 
-// member is documents that have one fingerprint, as pairs and clusters are told of.
+// member is documents that have one fingerprint, as pairs and clusters are told of. The
+// document to name is the one to be kept; of lists, its ID is the number of the line.
 type member struct {
-	ID          uint64 // of the document to name: of the index, or the number of the line
-	Key         string
-	Fingerprint fingerprint.Fingerprint
-	Documents   int
-
-	list iter.Seq2[member, error] // each document on its own; nil where there is one
+	index.Document
+	Documents int
+	list      iter.Seq2[index.Document, error] // each of them; not looked at where there is one
 }
 
 // all yields each document on its own.
 func (m *member) all() iter.Seq2[member, error] {
-	if m.list == nil {
-		return func(yield func(member, error) bool) { yield(*m, nil) }
+	return func(yield func(member, error) bool) {
+		if m.Documents <= 1 {
+			yield(*m, nil)
+			return
+		}
+		for d, err := range m.list {
+			if !yield(member{Document: d, Documents: 1}, err) {
+				return
+			}
+		}
 	}
-	return m.list
 }
 
 // cluster is documents near each other.
@@ -160,8 +166,7 @@ func (c *cluster) each(documents bool) iter.Seq2[member, error] {
 			}
 			if kept == 0 {
 				kept = m.ID
-				first := m
-				if first.Documents = 1; !yield(first, nil) {
+				if !yield(member{Document: m.Document, Documents: 1}, nil) {
 					return
 				}
 			}
@@ -186,17 +191,18 @@ type joinSource interface {
 	close() error
 }
 
-// join opens the output and what is compared, and writes what do finds.
+// join has do write what it finds in what the flags name.
 func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource) error) error {
 	f.call.in = readUntilDone(ctx, f.call.in)
-	if err := w.open(); err != nil {
-		return err
-	}
-	source, err := f.source(ctx)
-	if err == nil {
-		err = errors.Join(do(source), source.close())
-	}
-	return w.close(err)
+	return f.call.writeTo(f.output, func(out *bufio.Writer) error {
+		w.out = out
+		out.WriteString(w.header)
+		source, err := f.source(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(source), source.close())
+	})
 }
 
 // joinFlags are those of pairs and clusters.
@@ -206,15 +212,14 @@ type joinFlags struct {
 	indexes *indexFlags
 	lists   []string // the inputs, without an index
 
-	k       *int
-	form    *string
-	output  string
-	equal   bool
-	star    bool
-	keep    *string // of clusters
-	shingle int
-	ratio   float64
-	memory  mebibytes
+	k      *int
+	form   *string
+	output string
+	equal  bool
+	star   bool
+	keep   *string // of clusters
+	match  *matchFlags
+	memory mebibytes
 
 	compat           *string
 	blocks, distance int
@@ -229,14 +234,12 @@ const simhashCPP = "simhash-cpp"
 
 func (c *call) joinFlags(forms ...string) *joinFlags {
 	keep := "first"
-	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), keep: &keep}
+	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags(), keep: &keep}
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
 	f.k = c.intFlag("k", importK, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
-	flags.IntVar(&f.shingle, "max-shingle-distance", 0, "maximum `sum` of the distances of the two fingerprints, where both documents have a second one (-1: only the first are compared; default that of the index)")
-	flags.Float64Var(&f.ratio, "max-length-ratio", 0, "how many `times` as long as the other one of two may be, where both lengths are known (-1: lengths are not compared; default that of the index)")
 	f.memory = mebibytes{c.intFlag("memory", 0, 0, 1<<20, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")}
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", simhashCPP)
 	for _, name := range []string{"output", "o"} {

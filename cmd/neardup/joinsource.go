@@ -15,36 +15,40 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // source opens what the flags name.
 func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
-	switch {
-	case f.memoryGiven():
-		return f.openExternal(), nil
-	case f.indexes.dir == "":
-		return f.readLists(ctx)
+	if f.indexes.dir != "" {
+		x, err := f.indexes.openReadOnly("")
+		if err != nil {
+			return nil, err
+		}
+		o := index.JoinOptions{MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio, Stars: f.star, Copies: true}
+		if f.call.given("k") {
+			o.MaxDistance = distanceOption(*f.k)
+		}
+		if *f.keep == "shortest-key" {
+			o.Prefer = index.ShortestKey
+		}
+		return &indexSource{x, o}, nil
 	}
-	x, err := f.indexes.openReadOnly("")
+	reader, err := f.inputs.listReader(f.lists)
 	if err != nil {
 		return nil, err
 	}
-	o := join.Options{MaxShingleDistance: f.shingle, MaxLengthRatio: f.ratio, Stars: f.star}
-	if f.call.given("k") {
-		o.MaxDistance = distanceOption(*f.k)
+	chunks := f.call.chunks(ctx, reader, f.inputs.format == corpus.Decimal) // numbers are known by their place: none may be missing
+	if f.memoryGiven() {
+		return openExternal(f, chunks), nil
 	}
-	if *f.keep == "shortest-key" {
-		o.Prefer = join.ShortestKey
-	}
-	return &indexSource{x, o}, nil
+	return readLists(f, chunks)
 }
 
 // indexSource is all documents of an index.
 type indexSource struct {
 	index   *index.Index
-	options join.Options
+	options index.JoinOptions
 }
 
 func (s *indexSource) close() error { return s.index.Close() }
@@ -78,24 +82,7 @@ func (s *indexSource) clusters(ctx context.Context, found func(*cluster) error) 
 	return nil
 }
 
-func memberOf(g *join.Group) member {
-	m := documentMember(&g.Document)
-	m.Documents = g.Documents
-	if g.Documents > 1 {
-		m.list = func(yield func(member, error) bool) {
-			for d, err := range g.All() {
-				if !yield(documentMember(&d), err) {
-					return
-				}
-			}
-		}
-	}
-	return m
-}
-
-func documentMember(d *index.Document) member {
-	return member{ID: d.ID, Key: d.Key, Fingerprint: d.Fingerprint, Documents: 1}
-}
+func memberOf(g *index.Group) member { return member{g.Document, g.Documents, g.All()} }
 
 // clusterOf is a cluster of members that are in memory.
 func clusterOf(members []member) *cluster {
@@ -116,151 +103,79 @@ func clusterOf(members []member) *cluster {
 // of its record, all lists together, from 1.
 type listSource struct {
 	flags  *joinFlags
-	fps    []fingerprint.Fingerprint
 	keys   keyList
 	scores []float64 // the document with the largest is kept; none: the first one is
-
 	set    *selfjoin.Set
 	places *selfjoin.Places // nil where only numbers are printed
 }
 
-// keyList is the keys of all documents, or none.
-type keyList struct {
-	text []byte
-	ends []uint64
-}
-
-func (l *keyList) add(at int, key string) {
-	if l.ends == nil && key == "" {
-		return
-	}
-	for len(l.ends) < at {
-		l.ends = append(l.ends, 0)
-	}
-	l.text = append(l.text, key...)
-	l.ends = append(l.ends, uint64(len(l.text)))
-}
-
-func (l *keyList) at(i int) string {
-	if l.ends == nil {
-		return ""
-	}
-	begin := uint64(0)
-	if i > 0 {
-		begin = l.ends[i-1]
-	}
-	return string(l.text[begin:l.ends[i]])
-}
-
-func (f *joinFlags) readLists(ctx context.Context) (*listSource, error) {
+func readLists(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) (*listSource, error) {
 	s := &listSource{flags: f}
-	for chunk, err := range f.chunks(ctx) {
-		if err == nil {
-			err = s.add(chunk)
-		}
+	var fps []fingerprint.Fingerprint
+	for chunk, err := range chunks {
 		if err != nil {
 			return nil, err
 		}
+		for i, fp := range chunk.Fingerprints {
+			key, err := s.score(chunk.Key(i))
+			if err != nil {
+				return nil, fmt.Errorf("fingerprint %d (%v): %w", len(fps)+1, fp, err)
+			}
+			s.keys.add(len(fps), key)
+			fps = append(fps, fp)
+		}
 	}
-	return s, s.sort()
-}
-
-// sort makes the set, and finds the places of its nodes unless only numbers are printed.
-func (s *listSource) sort() (err error) {
-	fps := s.fps
-	s.fps = nil
-	if *s.flags.form == simhashCPP {
+	var err error
+	if *f.form == simhashCPP {
 		s.set, err = selfjoin.NewSet(fps)
-		return err
-	}
-	if s.set, err = selfjoin.NewSet(slices.Clone(fps)); err == nil {
+	} else if s.set, err = selfjoin.NewSet(slices.Clone(fps)); err == nil {
 		s.places = s.set.Places(fps)
 	}
-	return err
+	return s, err
 }
 
-// chunks yields the lists. What is no decimal number ends a list of them: they are known by
-// their place.
-func (f *joinFlags) chunks(ctx context.Context) iter.Seq2[*corpus.Chunk, error] {
-	return func(yield func(*corpus.Chunk, error) bool) {
-		reader, err := f.inputs.listReader(f.lists)
-		if err != nil {
-			yield(nil, err)
-			return
+// score gives a document its score, and returns its key without the number behind it.
+func (s *listSource) score(key string) (string, error) {
+	score := math.Inf(-1)
+	switch *s.flags.keep {
+	case "first":
+		return key, nil
+	case "shortest-key":
+		if key != "" {
+			score = -float64(len(key))
 		}
-		for chunk, err := range f.call.chunks(ctx, reader) {
-			if err == nil && f.inputs.format == corpus.Decimal {
-				err = firstSkip(chunk)
-			}
-			if !yield(chunk, err) || err != nil {
-				return
-			}
+	default:
+		tab := strings.LastIndexByte(key, '\t')
+		var err error
+		if score, err = strconv.ParseFloat(key[tab+1:], 64); err != nil {
+			return "", fmt.Errorf("-keep %s wants a number behind the key, after a tab: %w", *s.flags.keep, err)
 		}
+		key = key[:max(tab, 0)]
 	}
-}
-
-// firstSkip is an error if a line of a chunk was skipped.
-func firstSkip(chunk *corpus.Chunk) error {
-	for rec := range chunk.Skips() {
-		if !rec.Skip.Broken {
-			return fmt.Errorf("%s line %d: %s", rec.Source, rec.Number, rec.Skip.Detail)
-		}
-	}
-	return nil
-}
-
-func (s *listSource) add(chunk *corpus.Chunk) error {
-	for i, fp := range chunk.Fingerprints {
-		key := chunk.Key(i)
-		switch *s.flags.keep {
-		case "first":
-		case "shortest-key":
-			score := math.Inf(-1) // of a document without a key
-			if key != "" {
-				score = -float64(len(key))
-			}
-			s.scores = append(s.scores, score)
-		default:
-			tab := strings.LastIndexByte(key, '\t')
-			score, err := strconv.ParseFloat(key[tab+1:], 64)
-			if err != nil {
-				return fmt.Errorf("fingerprint %d (%v): -keep %s wants a number behind the key, after a tab: %w", len(s.fps)+i+1, fp, *s.flags.keep, err)
-			}
-			s.scores, key = append(s.scores, score), key[:max(tab, 0)]
-		}
-		s.keys.add(len(s.fps)+i, key)
-	}
-	s.fps = append(s.fps, chunk.Fingerprints...)
-	return nil
+	s.scores = append(s.scores, score)
+	return key, nil
 }
 
 func (s *listSource) close() error { return nil }
 
-func (s *listSource) options() selfjoin.Options { return selfjoin.Options{MaxDistance: *s.flags.k} }
-
 // document is the one at a place.
-func (s *listSource) document(place uint32, f fingerprint.Fingerprint) member {
-	return member{ID: uint64(place) + 1, Key: s.keys.at(int(place)), Fingerprint: f, Documents: 1}
+func (s *listSource) document(place uint32, node selfjoin.Node) index.Document {
+	return index.Document{ID: uint64(place) + 1, Key: s.keys.at(int(place)), Fingerprint: s.set.Fingerprint(node)}
 }
 
-// member is all documents of a node, named by the one to be kept.
+// member is all documents of a node.
 func (s *listSource) member(node selfjoin.Node) member {
-	f := s.set.Fingerprint(node)
 	if s.places == nil {
-		return member{Fingerprint: f, Documents: s.set.Copies(node)}
+		return member{Document: index.Document{Fingerprint: s.set.Fingerprint(node)}, Documents: s.set.Copies(node)}
 	}
-	m := s.document(s.best(node), f)
-	if places := s.places.Of(node); len(places) > 1 {
-		m.Documents = len(places)
-		m.list = func(yield func(member, error) bool) {
-			for _, place := range places {
-				if !yield(s.document(place, f), nil) {
-					return
-				}
+	places := s.places.Of(node)
+	return member{s.document(s.best(node), node), len(places), func(yield func(index.Document, error) bool) {
+		for _, place := range places {
+			if !yield(s.document(place, node), nil) {
+				return
 			}
 		}
-	}
-	return m
+	}}
 }
 
 // best is the place of the document of a node that is to be kept.
@@ -283,7 +198,7 @@ func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distanc
 			return err
 		}
 	}
-	for p, err := range s.set.Pairs(ctx, s.options()) {
+	for p, err := range s.set.Pairs(ctx, selfjoin.Options{MaxDistance: *s.flags.k}) {
 		if err != nil {
 			return err
 		}
@@ -301,13 +216,7 @@ func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distanc
 }
 
 func (s *listSource) clusters(ctx context.Context, found func(*cluster) error) error {
-	var clusters *selfjoin.Clusters
-	var err error
-	if s.flags.star {
-		clusters, err = s.set.Stars(ctx, s.options(), s.ranks())
-	} else {
-		clusters, err = s.set.Components(ctx, s.options())
-	}
+	clusters, err := s.grouped(ctx)
 	if err != nil {
 		return err
 	}
@@ -330,40 +239,34 @@ func (s *listSource) clusters(ctx context.Context, found func(*cluster) error) e
 	return nil
 }
 
-// ranks puts the nodes in the order of the documents to be kept.
-func (s *listSource) ranks() []uint32 {
-	best := make([]uint32, s.set.Len())
+func (s *listSource) grouped(ctx context.Context) (*selfjoin.Clusters, error) {
+	o := selfjoin.Options{MaxDistance: *s.flags.k}
+	if !s.flags.star {
+		return s.set.Components(ctx, o)
+	}
+	best := make([]uint32, s.set.Len()) // the place of the document of each node to be kept
 	for node := range best {
 		best[node] = s.best(selfjoin.Node(node))
 	}
-	if s.scores == nil {
-		return best
+	if s.scores != nil {
+		best = s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
 	}
-	return s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
+	return s.set.Stars(ctx, o, best)
 }
 
 // externalSource is lists that are sorted in files, within -memory. Fingerprints are all
 // that is known of them, and their places in clusters.
 type externalSource struct {
-	flags  *joinFlags
-	before int64 // memory limit of the garbage collector
+	flags        *joinFlags
+	fingerprints iter.Seq2[[]fingerprint.Fingerprint, error]
+	before       int64 // memory limit of the garbage collector
 }
 
-func (f *joinFlags) openExternal() joinSource {
+func openExternal(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) *externalSource {
 	const others = 32 << 20 // buffers and the like
-	return &externalSource{flags: f, before: debug.SetMemoryLimit(f.memory.bytes() + others)}
-}
-
-// close sets the memory limit back, which had garbage collected before it adds to -memory.
-func (s *externalSource) close() error {
-	debug.SetMemoryLimit(s.before)
-	return nil
-}
-
-// fingerprints yields those of the lists.
-func (s *externalSource) fingerprints(ctx context.Context) iter.Seq2[[]fingerprint.Fingerprint, error] {
-	return func(yield func([]fingerprint.Fingerprint, error) bool) {
-		for chunk, err := range s.flags.chunks(ctx) {
+	s := &externalSource{flags: f, before: debug.SetMemoryLimit(f.memory.bytes() + others)}
+	s.fingerprints = func(yield func([]fingerprint.Fingerprint, error) bool) {
+		for chunk, err := range chunks {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -373,12 +276,22 @@ func (s *externalSource) fingerprints(ctx context.Context) iter.Seq2[[]fingerpri
 			}
 		}
 	}
+	return s
+}
+
+// close sets the memory limit back, which had garbage collected before it adds to -memory.
+func (s *externalSource) close() error {
+	debug.SetMemoryLimit(s.before)
+	return nil
+}
+
+func (s *externalSource) options() selfjoin.Options {
+	return selfjoin.Options{MaxDistance: *s.flags.k, MemoryBytes: s.flags.memory.bytes()}
 }
 
 func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
 	var mu sync.Mutex
-	o := selfjoin.Options{MaxDistance: *s.flags.k, MemoryBytes: s.flags.memory.bytes()}
-	return selfjoin.External(ctx, s.fingerprints(ctx), o, func(_ int, pairs []selfjoin.Pair) error {
+	return selfjoin.External(ctx, s.fingerprints, s.options(), func(_ int, pairs []selfjoin.Pair) error {
 		mu.Lock()
 		defer mu.Unlock()
 		var a, b member
@@ -393,12 +306,11 @@ func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, dis
 }
 
 func (s *externalSource) clusters(ctx context.Context, found func(*cluster) error) error {
-	o := selfjoin.ExternalClusterOptions{Stars: s.flags.star, Copies: s.flags.equal || s.flags.removals()}
-	o.MaxDistance, o.MemoryBytes = *s.flags.k, s.flags.memory.bytes()
-	return selfjoin.ExternalClusters(ctx, s.fingerprints(ctx), o, func(c *selfjoin.ExternalCluster) error {
-		return found(&cluster{documents: int(c.Copies), members: func(yield func(member, error) bool) {
+	o := selfjoin.ExternalClusterOptions{Options: s.options(), Stars: s.flags.star, Copies: s.flags.equal || s.flags.removals()}
+	return selfjoin.ExternalClusters(ctx, s.fingerprints, o, func(c *selfjoin.ExternalCluster) error {
+		return found(&cluster{int(c.Copies), func(yield func(member, error) bool) {
 			for m, err := range c.Members() {
-				if !yield(member{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint, Documents: int(m.Copies)}, err) {
+				if !yield(member{Document: index.Document{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint}, Documents: int(m.Copies)}, err) {
 					return
 				}
 			}

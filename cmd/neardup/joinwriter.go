@@ -3,11 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,17 +13,14 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
-// joinWriter writes pairs and clusters, in every form, to standard output or to a file. It
-// holds no more than a line, or two members of a cluster.
+// joinWriter writes pairs and clusters, in every form. It holds no more than a line, or two
+// members of a cluster.
 type joinWriter struct {
-	form     string
-	header   string // the first line of CSV
-	all      bool   // clusters list every document
-	name     string // of the file; "-" is standard output
-	standard io.Writer
+	form   string
+	header string // the first line of CSV
+	all    bool   // clusters list every document
 
 	out     *bufio.Writer // its errors stick
-	file    *outputFile
 	line    []byte
 	n       int // pairs or clusters
 	unnamed int // removals of documents without a key
@@ -34,37 +28,11 @@ type joinWriter struct {
 
 // writer is a joinWriter; CSV begins with the header.
 func (f *joinFlags) writer(header string) *joinWriter {
-	w := &joinWriter{form: *f.form, name: f.output, all: f.equal || f.removals(), standard: f.call.out}
+	w := &joinWriter{form: *f.form, all: f.equal || f.removals()}
 	if w.form == "csv" {
 		w.header = header
 	}
 	return w
-}
-
-func (w *joinWriter) open() error {
-	to := w.standard
-	if w.name != "-" && w.name != "" {
-		file, err := openOutputFile(w.name)
-		if err != nil {
-			return fmt.Errorf("output: %w", err)
-		}
-		w.file, to = file, file
-	}
-	w.out = bufio.NewWriterSize(to, 256<<10)
-	w.out.WriteString(w.header)
-	return nil
-}
-
-// close writes what is left, and returns what failed before as well. A file to which
-// nothing was written stays as it was then.
-func (w *joinWriter) close(failed error) error {
-	if failed == nil || w.file == nil || w.file.file != nil {
-		failed = cmp.Or(failed, w.out.Flush()) // an error of the file is that of all of them
-	}
-	if w.file != nil {
-		failed = errors.Join(failed, w.file.close(failed))
-	}
-	return failed
 }
 
 // write writes the line, or the part of it, that was put together.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/index"
 )
 
 // FuzzMemberOutput holds what is written of a member to encoding/csv and encoding/json.
@@ -18,7 +19,7 @@ func FuzzMemberOutput(f *testing.F) {
 		f.Add(key, 1)
 	}
 	f.Fuzz(func(t *testing.T, key string, documents int) {
-		m := member{ID: 7, Key: key, Fingerprint: 0xff, Documents: documents}
+		m := member{Document: index.Document{ID: 7, Key: key, Fingerprint: 0xff}, Documents: documents}
 		var out bytes.Buffer
 		w := &joinWriter{form: "csv", out: bufio.NewWriter(&out)}
 		c := clusterOf([]member{m})

@@ -21,15 +21,16 @@ func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
 }
 
 // chunks yields what lists have, in order, shows the progress and accounts for every record.
-func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*corpus.Chunk, error] {
+// A strict one ends at the first line that is no fingerprint.
+func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {
 		stop := c.startProgress(ctx, reader)
 		defer c.account(reader)
 		defer stop()
-		log := &skipLog{call: c}
+		log := &skipLog{call: c, strict: strict}
 		for chunk, err := range reader.Chunks(ctx) {
 			if err == nil {
-				log.write(chunk)
+				err = log.write(chunk)
 			}
 			if !yield(chunk, err) || err != nil {
 				return
@@ -44,7 +45,7 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*cor
 // fingerprints yields the documents of lists.
 func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
-		for chunk, err := range c.chunks(ctx, reader) {
+		for chunk, err := range c.chunks(ctx, reader, false) {
 			if err != nil {
 				yield(index.Document{}, err)
 				return
@@ -64,27 +65,29 @@ const maxSkipLines = 10
 
 // skipLog says what was skipped in lists. It is safe for concurrent use.
 type skipLog struct {
-	call *call
-	mu   sync.Mutex
-	n    int // skips so far, maxSkipLines at most
+	call   *call
+	strict bool // the first skip of a line is an error
+	mu     sync.Mutex
+	n      int // skips so far, maxSkipLines at most
 }
 
-func (l *skipLog) write(chunk *corpus.Chunk) {
+func (l *skipLog) write(chunk *corpus.Chunk) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for rec := range chunk.Skips() {
 		switch {
-		case !rec.Skip.Document:
+		case l.strict && !rec.Skip.Broken:
+			return fmt.Errorf("%s line %d: %s", rec.Source, rec.Number, rec.Skip.Detail)
+		case !rec.Skip.Document || l.n == maxSkipLines:
 			continue
-		case l.n == maxSkipLines:
-			return
 		}
+		further := ""
 		if l.n++; l.n == maxSkipLines {
-			l.call.logf("%s: skipped: %s; further skips are counted only", position(&rec), rec.Skip)
-		} else {
-			l.call.logf("%s: skipped: %s", position(&rec), rec.Skip)
+			further = "; further skips are counted only"
 		}
+		l.call.logf("%s: skipped: %s%s", position(&rec), rec.Skip, further)
 	}
+	return nil
 }
 
 // position says where a record stands.
@@ -101,4 +104,32 @@ func areWords(names []string) bool {
 		}
 	}
 	return true
+}
+
+// keyList is the keys of all documents, or none.
+type keyList struct {
+	text []byte
+	ends []uint64
+}
+
+func (l *keyList) add(at int, key string) {
+	if l.ends == nil && key == "" {
+		return
+	}
+	for len(l.ends) < at {
+		l.ends = append(l.ends, 0)
+	}
+	l.text = append(l.text, key...)
+	l.ends = append(l.ends, uint64(len(l.text)))
+}
+
+func (l *keyList) at(i int) string {
+	if l.ends == nil {
+		return ""
+	}
+	begin := uint64(0)
+	if i > 0 {
+		begin = l.ends[i-1]
+	}
+	return string(l.text[begin:l.ends[i]])
 }

@@ -122,51 +122,63 @@ func matchLines(matches []index.Match) []matchLine {
 	return out
 }
 
-// outputFile is made, or emptied, by the first write: it may be the input too, which is read
-// whole before that, and is left as it is when that fails.
-type outputFile struct {
-	name string
-	file *os.File // nil before the first write
+// writeTo gives do a writer to a file, or to standard output where the name is "-". The file
+// is made, or emptied, by the first write: it may be the input too, which is read whole before
+// that, and is left as it is when that fails.
+func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
+	if name == "-" || name == "" {
+		out := bufio.NewWriterSize(c.out, 256<<10)
+		return errors.Join(do(out), out.Flush())
+	}
+	file := &lateFile{name: name}
+	if err := file.check(); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	out := bufio.NewWriterSize(file, 256<<10)
+	err := do(out)
+	if err == nil || file.file != nil {
+		err = errors.Join(err, out.Flush())
+	}
+	if err == nil && file.file == nil {
+		_, err = file.Write(nil) // nothing was found: the file is empty
+	}
+	if file.file == nil {
+		return err
+	}
+	return errors.Join(err, file.file.Close())
 }
 
-// openOutputFile fails at once where the file can not be written to.
-func openOutputFile(name string) (*outputFile, error) {
-	info, err := os.Stat(name)
+// lateFile is a file that is made by the first write to it.
+type lateFile struct {
+	name string
+	file *os.File
+}
+
+// check fails where the file could not be written to.
+func (f *lateFile) check() error {
+	info, err := os.Stat(f.name)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return &outputFile{name: name}, nil // opening a pipe would wait for its reader
+		return nil // opening a pipe would wait for its reader
 	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = file.Close()
 	if missing {
-		err = errors.Join(err, os.Remove(name))
+		err = errors.Join(err, os.Remove(f.name))
 	}
-	return &outputFile{name: name}, err
+	return err
 }
 
-func (f *outputFile) Write(p []byte) (n int, err error) {
+func (f *lateFile) Write(p []byte) (n int, err error) {
 	if f.file == nil {
 		if f.file, err = os.Create(f.name); err != nil {
 			return 0, err
 		}
 	}
 	return f.file.Write(p)
-}
-
-// close ends the file, which is empty if nothing was written and nothing went wrong.
-func (f *outputFile) close(failed error) error {
-	if f.file == nil {
-		if failed != nil {
-			return nil
-		}
-		if _, err := f.Write(nil); err != nil {
-			return err
-		}
-	}
-	return f.file.Close()
 }
 
 // progressBar shows how far the work is, stage by stage, on a terminal. A nil one does nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"runtime"
 	"slices"
@@ -14,17 +13,15 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/ordered"
 	"golang.org/x/sync/semaphore"
 )
 
 // input is a record on its way from reading to its line of output.
 type input struct {
-	raw      *corpus.RawRecord
 	record   corpus.Record
 	compared bool           // false: it is skipped, and line says why if it is a document
 	document index.Document // what is compared and stored
-	err      error
-	done     chan struct{} // closed once all this is set
 
 	verdict string         // of dedup, and on what is skipped
 	of      *referenceLine // the match of dedup -against, if there is one
@@ -62,25 +59,22 @@ func (i *input) key() string {
 }
 
 // analyze parses a record and makes its document.
-func (i *input) analyze(a *analyzer) {
-	if i.err != nil {
-		return
-	}
-	i.record = i.raw.Parse()
-	i.raw = nil
+func (a *analyzer) analyze(raw *corpus.RawRecord) *input {
+	i := &input{record: raw.Parse()}
 	if skip := i.record.Skip; skip != nil {
 		if skip.Document { // other records, such as requests of an archive, are counted only
 			i.skip(skip.String())
 		}
-		return
+		return i
 	}
 	s := a.signature(&i.record)
 	if s.Tokens == 0 && i.record.Kind != corpus.Fingerprint {
 		i.skip(noText)
-		return
+		return i
 	}
 	i.compared = true
 	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens, Scope: a.scopeOf(&i.record)}
+	return i
 }
 
 func (i *input) skip(reason string) {
@@ -118,7 +112,9 @@ func (c *call) forEachBatch(ctx context.Context, reader *corpus.Reader, a *analy
 		}
 	}()
 	defer stop()
-	all, ready := analyzed(ctx, reader, a)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the pipe, but does not wait: it may hang in a read of standard input
+	pipe := analyzed(ctx, reader, a)
 	var batch []*input
 	flush := func() error {
 		err := work(batch)
@@ -129,18 +125,18 @@ func (c *call) forEachBatch(ctx context.Context, reader *corpus.Reader, a *analy
 		return err
 	}
 	begun := time.Now()
-	for i, err := range all {
-		if err != nil {
+	for {
+		i, ok, err := pipe.Next()
+		if !ok {
 			return errors.Join(flush(), err)
 		}
-		if batch = append(batch, i); len(batch) == most || !ready() && time.Since(begun) >= maxWait {
+		if batch = append(batch, i); len(batch) == most || !pipe.Ready() && time.Since(begun) >= maxWait {
 			if err := flush(); err != nil {
 				return err
 			}
 			begun = time.Now()
 		}
 	}
-	return flush()
 }
 
 // What is under way between reading and use, at the most: the number of records,
@@ -154,96 +150,33 @@ const (
 // read: the collector would let as much again be in use.
 const largeDocument = 4 << 20
 
-// analyzed reads all records and analyzes them on all cores. It yields them in the order in
-// which they were read. ready reports whether the next one can be had without waiting.
-func analyzed(ctx context.Context, r *corpus.Reader, a *analyzer) (all iter.Seq2[*input, error], ready func() bool) {
-	p := &pipeline{
-		ordered: make(chan *input, maxAhead),
-		work:    make(chan *input, maxAhead),
-		bytes:   semaphore.NewWeighted(maxAheadBytes),
-	}
-	return func(yield func(*input, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // ends the goroutines, but does not wait: one may hang in a read of standard input
-		go p.read(ctx, r)
-		for range runtime.GOMAXPROCS(0) {
-			go p.analyze(a)
-		}
-		for i := range p.inOrder(ctx) {
-			if i.err != nil {
-				yield(nil, i.err)
-				return
+// analyzed reads all records and analyzes them on all cores. They come out as they were read.
+func analyzed(ctx context.Context, r *corpus.Reader, a *analyzer) *ordered.Pipe[*input] {
+	bytes := semaphore.NewWeighted(maxAheadBytes)
+	return ordered.New(ctx, 2*runtime.GOMAXPROCS(0), maxAhead, func(p *ordered.Pipe[*input]) error {
+		for raw, err := range r.RawRecords(p.Context()) {
+			if err != nil {
+				return err
 			}
-			if !yield(i, nil) {
-				return
+			size := min(int64(raw.Bytes()), maxAheadBytes)
+			if err := bytes.Acquire(p.Context(), size); err != nil {
+				return err
 			}
-		}
-		if err := ctx.Err(); err != nil {
-			yield(nil, err)
-		}
-	}, func() bool { return len(p.ordered) > 0 }
-}
-
-type pipeline struct {
-	ordered chan *input // as read
-	work    chan *input // the same
-	bytes   *semaphore.Weighted
-}
-
-// inOrder yields the analyzed records as they were read, until ctx is done.
-func (p *pipeline) inOrder(ctx context.Context) iter.Seq[*input] {
-	return func(yield func(*input) bool) {
-		for {
-			select {
-			case i, more := <-p.ordered:
-				if !more {
-					return
+			err := p.Go(func(int) (*input, error) {
+				defer bytes.Release(size)
+				i := a.analyze(raw)
+				if size >= largeDocument {
+					raw = nil
+					runtime.GC()
 				}
-				<-i.done
-				if !yield(i) {
-					return
-				}
-			case <-ctx.Done():
-				return
+				return i, nil
+			})
+			if err != nil {
+				return err
 			}
 		}
-	}
-}
-
-func (p *pipeline) read(ctx context.Context, r *corpus.Reader) {
-	defer close(p.work)
-	defer close(p.ordered)
-	for raw, err := range r.RawRecords(ctx) {
-		i := &input{raw: raw, err: err, done: make(chan struct{})}
-		if p.bytes.Acquire(ctx, weightOf(raw)) != nil {
-			return
-		}
-		select {
-		case p.ordered <- i:
-			p.work <- i // has room: it holds no more than ordered does, and the analyzers empty it
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func weightOf(u *corpus.RawRecord) int64 {
-	if u == nil {
-		return 0
-	}
-	return min(int64(u.Bytes()), maxAheadBytes)
-}
-
-func (p *pipeline) analyze(a *analyzer) {
-	for i := range p.work {
-		weight := weightOf(i.raw)
-		i.analyze(a)
-		if weight >= largeDocument {
-			runtime.GC()
-		}
-		p.bytes.Release(weight)
-		close(i.done)
-	}
+		return p.Context().Err()
+	})
 }
 
 // cancelableReader ends a read with the context, although a read of a pipe or a terminal on

@@ -195,8 +195,7 @@ func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read
 		return 0, fmt.Errorf("-scan: %w", err)
 	}
 	err = reader.EachChunk(ctx, func(chunk *corpus.Chunk) error {
-		s.log.write(chunk)
-		return do(chunk)
+		return errors.Join(s.log.write(chunk), do(chunk))
 	})
 	s.call.account(reader)
 	return reader.Totals()[0].Documents, err

@@ -19,8 +19,7 @@ const (
 // again from its table.
 var ErrUnusable = errors.New("unusable prefix filter")
 
-// Chunks returns the number of chunks that the filter is saved in. A filter that
-// takes no memory has none.
+// Chunks returns the number of chunks that the filter is saved in.
 func (f *Prefix) Chunks() int {
 	return (len(f.lines) + filterChunkLines - 1) / filterChunkLines
 }

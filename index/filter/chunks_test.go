@@ -34,17 +34,14 @@ func yieldAll(chunks [][]byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// reload saves and loads a filter. One that takes no memory is not saved.
+// reload saves and loads a filter.
 func reload(t interface{ Fatalf(string, ...any) }, f *Prefix) *Prefix {
-	if f.Chunks() == 0 {
-		return f
-	}
-	back, err := LoadPrefix(f.Prefix(), f.stats().Bytes, chunksOf(f))
+	back, err := LoadPrefix(f.Prefix(), f.Bytes(), chunksOf(f))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser || f.form != back.form || f.lineBits != back.lineBits {
-		t.Fatalf("%+v came back as %+v", f.stats(), back.stats())
+		t.Fatalf("form %d of %d bytes came back as form %d of %d", f.form, f.Bytes(), back.form, back.Bytes())
 	}
 	return back
 }
@@ -55,8 +52,8 @@ func TestFilterChunks(t *testing.T) {
 		prefix int
 		budget int64
 		chunks int
-	}{{32, 0, 0}, {32, 64, 1}, {3, 64, 1}, {32, 64 << 10, 1}, {32, 64<<10 + 64, 2}, {64, 1 << 20, 16}, {22, 1 << 20, 8}} {
-		f := mustFilter(t, c.prefix, 1<<20, c.budget)
+	}{{32, 64, 1}, {3, 64, 1}, {32, 64 << 10, 1}, {32, 64<<10 + 64, 2}, {64, 1 << 20, 16}, {22, 1 << 20, 8}} {
+		f := fit(c.prefix, 1<<20, c.budget)
 		if f.Chunks() != c.chunks {
 			t.Errorf("prefix %d, %d bytes: %d chunks, not %d", c.prefix, c.budget, f.Chunks(), c.chunks)
 		}
@@ -72,7 +69,7 @@ func TestFilterFormat(t *testing.T) {
 		budget int64
 	}{{5, 64}, {12, 512}, {12, 64}, {30, 100_000}, {32, 200_000}, {33, 70_000}} {
 		fps := testgen.Uniform(rand.New(rand.NewPCG(25, 0)), 3000)
-		f := mustFilter(t, c.prefix, 1<<20, c.budget)
+		f := fit(c.prefix, 1<<20, c.budget)
 		f.AddAll(fps)
 		var got []byte
 		for data := range chunksOf(f) {
@@ -110,7 +107,7 @@ func TestFilterFormat(t *testing.T) {
 
 func TestFilterChunksRefused(t *testing.T) {
 	const budget = 128 << 10
-	f := mustFilter(t, 32, 1<<20, budget)
+	f := fit(32, 1<<20, budget)
 	f.AddAll(testgen.Uniform(rand.New(rand.NewPCG(22, 0)), 1000))
 	change := func(at int, to ...byte) func([][]byte) [][]byte {
 		return func(c [][]byte) [][]byte {
@@ -176,7 +173,7 @@ func TestFilterChunksRefused(t *testing.T) {
 func FuzzFilterChunks(f *testing.F) {
 	for _, prefix := range []int{3, 9, 20, 32, 64} {
 		for _, budget := range []int64{64, 256} {
-			p := mustFilter(f, prefix, 1000, budget)
+			p := fit(prefix, 1000, budget)
 			p.AddAll(testgen.Uniform(rand.New(rand.NewPCG(23, 0)), 20))
 			f.Add(byte(prefix), p.AppendChunk(nil, 0))
 		}

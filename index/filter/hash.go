@@ -68,6 +68,18 @@ func (h *Hash) insert(fp uint64) {
 		}
 		h.few = nil
 	}
+	h.keepWithin()
+}
+
+// Limit sets how many bytes it may take from now on.
+func (h *Hash) Limit(bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.limit = bytes
+	h.keepWithin()
+}
+
+func (h *Hash) keepWithin() {
 	if h.size > h.limit {
 		h.tables, h.few, h.size, h.full = nil, nil, 0, true
 	}

@@ -28,16 +28,13 @@ var balls = func() (balls [GroupBits + 1][64]uint64) {
 // so waiting for one overlaps with waiting for the others.
 func (f *Prefix) AppendCandidates(dst []uint64, permuted uint64, radius int) []uint64 {
 	radius = min(max(radius, 0), f.prefix)
-	if f.form == filterNone {
-		return AppendAll(dst, f.prefix, radius)
-	}
 	group, low := f.split(permuted)
 	return f.appendNear(dst, group, 0, 0, low, radius)
 }
 
 // AppendAll is AppendCandidates without a filter: all prefixes within radius flips.
 func AppendAll(dst []uint64, prefix, radius int) []uint64 {
-	return appendBall(dst, prefix, 0, 0, radius)
+	return appendBall(dst, prefix, 0, 0, min(max(radius, 0), prefix))
 }
 
 // appendBall appends all sets of at most radius flips besides those given, at bit

@@ -7,8 +7,9 @@
 package filter
 
 import (
-	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/hugepages"
@@ -28,7 +29,7 @@ import (
 // "Cache-, Hash- and Space-Efficient Bloom Filters", 2007) made for asking after
 // a whole neighbourhood. A line of eight 64-bit words is picked by the prefix
 // without its low lineBits bits, and in each word one bit: the lowest six bits of
-// the prefix, rotated by a number that hangs on the word and on all other bits.
+// the prefix, rotated by a number that depends on the word and on all other bits.
 // So rotating the words back and taking their AND answers at once for the 64
 // prefixes that differ in the lowest six bits only.
 type Prefix struct {
@@ -42,7 +43,7 @@ type Prefix struct {
 type filterForm byte
 
 const (
-	filterNone filterForm = iota
+	filterNone filterForm = iota // no filter
 	filterBits
 	filterBlocked
 )
@@ -68,26 +69,68 @@ const (
 	smallArray   = 1 << 20
 )
 
-// NewPrefix returns an empty filter for a table whose prefix has that many
-// bits, 1 to 64, and which is expected to hold so many fingerprints. It takes at
-// most budget bytes: the bit array where that is small for what is expected, else
-// 20 bits for each fingerprint, or as many as fit. A budget below 64 bytes gives a
-// filter that takes no memory and says yes to everything.
-func NewPrefix(prefix int, expected, budget int64) (*Prefix, error) {
-	if prefix < 1 || prefix > 64 {
-		return nil, fmt.Errorf("prefix filter of %d bits: 1 to 64 are possible", prefix)
+// New returns an empty filter for a table whose prefix has that many bits, 1 to 64, and
+// which is expected to hold so many fingerprints. It takes at most budget bytes: the bit
+// array where that is small for what is expected, else 20 bits for each fingerprint, or as
+// many as fit. It is nil where no filter is of use: with a budget below 64 bytes, and where
+// nearly every prefix has a fingerprint.
+func New(prefix int, expected, budget int64) *Prefix {
+	if prefix < 62 && expected > 2<<prefix {
+		return nil
 	}
+	return fit(prefix, expected, budget)
+}
+
+// fit is New also where nearly every prefix has a fingerprint.
+func fit(prefix int, expected, budget int64) *Prefix {
+	form, lines := layout(prefix, expected, budget)
+	if form == filterNone {
+		return nil
+	}
+	lineBits := 0
+	if form == filterBlocked {
+		lineBits = lineBitsFor(prefix, lines)
+	}
+	return newFilter(prefix, form, lineBits, lines)
+}
+
+// layout returns the form that a filter takes, and its lines.
+func layout(prefix int, expected, budget int64) (filterForm, int64) {
 	if budget < lineBytes {
-		return newFilter(prefix, filterNone, 0, 0), nil
+		return filterNone, 0
 	}
 	expected = max(expected, 1)
-	if n, ok := arrayLines(prefix); ok && n <= budget/lineBytes &&
-		(n*lineBytes <= smallArray || n*(512/maxArrayBits) <= expected) {
-		return newFilter(prefix, filterBits, 0, n), nil
+	if lines, ok := arrayLines(prefix); ok && lines <= budget/lineBytes &&
+		(lines*lineBytes <= smallArray || lines*(512/maxArrayBits) <= expected) {
+		return filterBits, lines
 	}
 	wanted := expected/512*bitsPerFingerprint + expected%512*bitsPerFingerprint/512 + 1
-	n := min(budget/lineBytes, wanted)
-	return newFilter(prefix, filterBlocked, lineBitsFor(prefix, n), n), nil
+	return filterBlocked, min(budget/lineBytes, wanted)
+}
+
+// Size returns the bytes of a filter as New makes it, and the probability that it says
+// yes to a prefix that no fingerprint has.
+func Size(prefix int, expected, budget int64) (bytes int64, falsePositives float64) {
+	form, lines := layout(prefix, expected, budget)
+	switch form {
+	case filterNone:
+		return 0, 1
+	case filterBits:
+		return lines * lineBytes, 0
+	}
+	return lines * lineBytes, lineFull(float64(expected) / float64(lines))
+}
+
+// lineFull returns the probability that all eight words of a line have some bit set,
+// where the number of fingerprints in the line is Poisson-distributed: of j words
+// that many given bits stay free with exp(-mean (1 - (63/64)^j)).
+func lineFull(mean float64) float64 {
+	sum, choose := 0.0, 1.0
+	for j := range len(line{}) + 1 {
+		sum += choose * math.Exp(-mean*(1-math.Pow(63./64, float64(j))))
+		choose *= -float64(len(line{})-j) / float64(j+1)
+	}
+	return min(max(sum, 0), 1)
 }
 
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {
@@ -113,17 +156,8 @@ func lineBitsFor(prefix int, lines int64) int {
 // Bytes returns the memory that the filter takes.
 func (f *Prefix) Bytes() int64 { return int64(len(f.lines)) * lineBytes }
 
-// PassesAll reports that the filter takes no memory and says yes to everything.
-func (f *Prefix) PassesAll() bool { return f.form == filterNone }
-
-// Exact reports that the filter is a bit array, which says yes to what was added only.
-func (f *Prefix) Exact() bool { return f.form == filterBits }
-
-// ArrayBytes returns what the bit array of a prefix takes, if it can be counted.
-func ArrayBytes(prefix int) (bytes int64, ok bool) {
-	lines, ok := arrayLines(prefix)
-	return lines * lineBytes, ok
-}
+// exact reports that the filter is a bit array, which says yes to what was added only.
+func (f *Prefix) exact() bool { return f.form == filterBits }
 
 // Prefix returns the number of bits that the filter looks at.
 func (f *Prefix) Prefix() int { return f.prefix }
@@ -169,14 +203,14 @@ func rotations(group uint64) uint64 {
 
 // Add makes the filter answer yes for the prefix of a permuted fingerprint.
 func (f *Prefix) Add(permuted uint64) {
-	switch group, low := f.split(permuted); f.form {
-	case filterBits:
+	group, low := f.split(permuted)
+	if f.form == filterBits {
 		setBits(&f.lines[group>>3][group&7], 1<<low)
-	case filterBlocked:
-		l, by := &f.lines[f.chooser.lineOf(group)], rotations(group)
-		for j := range l {
-			setBits(&l[j], bits.RotateLeft64(1<<low, int(by>>(6*j))))
-		}
+		return
+	}
+	l, by := &f.lines[f.chooser.lineOf(group)], rotations(group)
+	for j := range l {
+		setBits(&l[j], bits.RotateLeft64(1<<low, int(by>>(6*j))))
 	}
 }
 
@@ -187,34 +221,30 @@ func setBits(word *uint64, mask uint64) {
 	}
 }
 
-// AddAhead is the number of fingerprints whose lines AddAll fetches together.
-const AddAhead = 32
+// addAhead is the number of fingerprints whose lines AddAll fetches together.
+const addAhead = 32
 
 // AddAll adds many, faster than one by one: the cache lines that they need are
 // fetched together. Sorted ones are faster still.
 func (f *Prefix) AddAll(permuted []uint64) {
-	if f.form == filterNone {
-		return
-	}
-	for len(permuted) > 0 {
-		batch := permuted[:min(AddAhead, len(permuted))]
-		for _, fp := range batch {
-			group, _ := f.split(fp)
-			atomic.LoadUint64(f.firstWord(group))
-		}
+	for batch := range slices.Chunk(permuted, addAhead) {
+		f.fetch(batch)
 		for _, fp := range batch {
 			f.Add(fp)
 		}
-		permuted = permuted[len(batch):]
 	}
 }
 
-// firstWord returns the word that a look-up in the group reads first.
-func (f *Prefix) firstWord(group uint64) *uint64 {
-	if f.form == filterBits {
-		return &f.lines[group>>3][group&7]
+// fetch asks for the cache lines of some fingerprints. Nothing waits for them.
+func (f *Prefix) fetch(permuted []uint64) {
+	for _, fp := range permuted {
+		group, _ := f.split(fp)
+		if f.form == filterBits {
+			atomic.LoadUint64(&f.lines[group>>3][group&7])
+		} else {
+			atomic.LoadUint64(&f.lines[f.chooser.lineOf(group)][0])
+		}
 	}
-	return &f.lines[f.chooser.lineOf(group)][0]
 }
 
 // MayContain reports whether a fingerprint with the prefix of the given one may
@@ -227,13 +257,10 @@ func (f *Prefix) MayContain(permuted uint64) bool {
 // members returns those of the wanted prefixes of a group that may be there, as
 // bits: bit i is the one with the low bits i.
 func (f *Prefix) members(group, wanted uint64) uint64 {
-	switch f.form {
-	case filterBits:
+	if f.form == filterBits {
 		return wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])
-	case filterBlocked:
-		return f.lines[f.chooser.lineOf(group)].members(rotations(group), wanted)
 	}
-	return wanted
+	return f.lines[f.chooser.lineOf(group)].members(rotations(group), wanted)
 }
 
 // members returns those of the wanted prefixes of a group that the line may hold.

@@ -39,7 +39,7 @@ func TestFileSystemErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := testgen.Keys[slices.IndexFunc(testgen.Keys, func(k testgen.Key) bool { return k.Name == name })]
 			records := testgen.Records[[2]uint64](100_000, 5, k.Next)
-			want := stableSorted(records)
+			want := testgen.StableSorted(records)
 			before := runtime.NumGoroutine()
 			failures := 0
 			for at := int32(0); ; at += 1 + at/10 {
@@ -74,34 +74,12 @@ func TestFileSystemErrors(t *testing.T) {
 	}
 }
 
-// shortWrites is a file system that writes a byte less than asked, and says nothing.
-type shortWrites struct{ vfs.FS }
-
-type shortFile struct{ vfs.File }
-
-func (fs shortWrites) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := fs.FS.Create(name, category)
-	return shortFile{f}, err
-}
-
-func (f shortFile) Write(p []byte) (int, error) { return f.File.Write(p[:max(len(p)-1, 0)]) }
-
-func TestShortWrites(t *testing.T) {
-	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: "spill/here", FS: shortWrites{vfs.NewMem()}})
-	if _, err := addAndRead(t.Context(), s, testgen.Records[[2]uint64](100_000, 5, testgen.Keys[0].Next)); !errors.Is(err, io.ErrShortWrite) {
-		t.Error(err)
-	}
-}
-
 func TestSpillFileCutShort(t *testing.T) {
 	dir := t.TempDir()
 	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})
 	defer s.Close()
 	addAll(t, s, testgen.Records[[2]uint64](100_000, 6, testgen.Keys[0].Next))
-	if err := s.root.settle(); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, SpillPattern))
+	files, err := filepath.Glob(filepath.Join(dir, "*.spill"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
@@ -123,39 +101,34 @@ func TestContext(t *testing.T) {
 	records := testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next)
 	before := runtime.NumGoroutine()
 
-	t.Run("Add", func(t *testing.T) {
-		s, _ := newSpilling[[2]uint64]()
-		defer s.Close()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := s.Add(ctx, records); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		got, err := addAndRead(t.Context(), s, records)
-		if err != nil || !slices.Equal(got, stableSorted(records)) {
-			t.Errorf("a context done before Add has done harm: %v", err)
-		}
-	})
-	t.Run("Sorted", func(t *testing.T) {
-		s, fs := newSpilling[[2]uint64]()
-		defer s.Close()
-		addAll(t, s, records)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		why := errors.New("enough")
-		var last error
-		n := 0
-		for run, err := range s.Sorted(ctx) {
-			last = err
-			n += len(run)
-			cancel(why)
-		}
-		if !errors.Is(last, why) || n == 0 || n >= len(records) {
-			t.Errorf("%d records, error %v", n, last)
-		}
-		if files := spillFiles(t, fs); len(files) > 0 {
-			t.Errorf("left %v", files)
-		}
-	})
+	s, fs := newSpilling[[2]uint64]()
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Add(done, records); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if got, err := addAndRead(t.Context(), s, records); err != nil || !slices.Equal(got, testgen.StableSorted(records)) {
+		t.Errorf("a context done before Add has done harm: %v", err)
+	}
+
+	s, fs = newSpilling[[2]uint64]()
+	addAll(t, s, records)
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	why := errors.New("enough")
+	var last error
+	n := 0
+	for run, err := range s.Sorted(ctx) {
+		last = err
+		n += len(run)
+		stop(why)
+	}
+	if !errors.Is(last, why) || n == 0 || n >= len(records) {
+		t.Errorf("%d records, error %v", n, last)
+	}
+	if files := spillFiles(t, fs); len(files) > 0 { // before Close
+		t.Errorf("left %v", files)
+	}
+	closeAll(t, s, fs)
 	expectGoroutines(t, before)
 }

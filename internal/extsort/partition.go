@@ -1,6 +1,7 @@
 package extsort
 
 import (
+	"bufio"
 	"context"
 	"math/bits"
 
@@ -14,24 +15,18 @@ const buckets = 256
 type partition[R Record] struct {
 	s       *Sorter[R]
 	shift   int
-	open    [buckets]openChunk[R]
+	open    [buckets][]R // the chunk of each bucket that has room
 	buckets [buckets]bucket[R]
 	chunks  int // of the pool, held by open and buckets
 	file    *spillFile
-	writing chan error // the spill going on, if any; gives one value
-}
-
-type openChunk[R Record] struct {
-	records []R
-	n       int // of them are filled
 }
 
 // bucket holds records in the order in which they came: extents, then chunks,
 // then the open chunk.
 type bucket[R Record] struct {
 	extents []extent
-	spilled int64 // records in extents
-	spread  radix.Spread
+	spilled int64        // records in extents
+	spread  radix.Spread // of these
 	chunks  [][]R
 }
 
@@ -49,167 +44,189 @@ func (p *partition[R]) add(ctx context.Context, records []R) error {
 	shift := p.shift & 63
 	for i := range records {
 		b := byte(records[i][0] >> shift)
-		c := &p.open[b]
-		if c.n >= len(c.records) {
+		if len(p.open[b]) == cap(p.open[b]) {
 			if err := p.extend(ctx, b); err != nil {
 				return err
 			}
 		}
-		c.records[c.n] = records[i]
-		c.n++
+		p.open[b] = append(p.open[b], records[i])
 	}
 	return nil
 }
 
-// extend gives bucket b a new open chunk.
+// extend gives bucket b a new open chunk. When the pool is used up, it spills.
 func (p *partition[R]) extend(ctx context.Context, b byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	chunk, err := p.chunk(ctx)
-	if err != nil {
-		return err
+	chunk := p.s.pool.get()
+	if chunk == nil {
+		if err := p.spill(ctx); err != nil {
+			return err
+		}
+		chunk = p.s.pool.get()
 	}
-	c := &p.open[b] // after chunk, which may have spilled what was open
-	if c.records != nil {
-		p.buckets[b].chunks = append(p.buckets[b].chunks, c.records)
+	if p.open[b] != nil {
+		p.buckets[b].chunks = append(p.buckets[b].chunks, p.open[b])
 	}
-	*c = openChunk[R]{records: chunk}
+	p.open[b] = chunk
 	p.chunks++
 	return nil
-}
-
-// chunk takes a chunk from the pool; when there is none it spills, and waits.
-func (p *partition[R]) chunk(ctx context.Context) ([]R, error) {
-	pool := p.s.pool
-	select {
-	case err := <-p.writing:
-		p.writing = nil
-		if err != nil {
-			return nil, err
-		}
-	default:
-	}
-	// Once it has come to spilling, spill at half, so that writing and
-	// distributing overlap.
-	if p.file != nil && p.writing == nil && p.chunks >= pool.total/2 {
-		p.startSpill()
-	}
-	for {
-		if c := pool.get(); c != nil {
-			return c, nil
-		}
-		if p.writing == nil && p.chunks > 0 {
-			p.startSpill()
-		}
-		select {
-		case c := <-pool.free:
-			return c, nil
-		case err := <-p.writing:
-			p.writing = nil
-			if err != nil {
-				return nil, err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 // take removes the chunks of bucket b and returns them, none of them empty.
 func (p *partition[R]) take(b int) [][]R {
 	chunks := p.buckets[b].chunks
 	p.buckets[b].chunks = nil
-	if c := &p.open[b]; c.n > 0 {
-		chunks = append(chunks, c.records[:c.n])
-		*c = openChunk[R]{}
+	if len(p.open[b]) > 0 {
+		chunks = append(chunks, p.open[b])
+		p.open[b] = nil
 	}
 	p.chunks -= len(chunks)
 	return chunks
 }
 
-// startSpill hands all records in memory to a goroutine that writes them.
-func (p *partition[R]) startSpill() {
-	var lists [buckets][][]R
-	for b := range lists {
-		lists[b] = p.take(b)
-	}
-	written := make(chan error, 1)
-	p.writing = written
+// spill appends what is in memory to the spill file, one extent a bucket.
+func (p *partition[R]) spill(ctx context.Context) (err error) {
 	if p.file == nil {
-		file, err := p.s.createSpillFile()
-		if err != nil {
-			written <- err
-			return
+		if p.file, err = createSpillFile(p.s.options.FS, p.s.options.Dir); err != nil {
+			return err
 		}
-		p.file = file
 	}
-	p.s.spills.Go(func() { written <- p.write(&lists) })
-}
-
-// write appends lists to the spill file, one extent a bucket.
-func (p *partition[R]) write(lists *[buckets][][]R) error {
-	for b, chunks := range lists {
-		if len(chunks) == 0 {
-			continue
+	if p.s.writer == nil {
+		p.s.writer = bufio.NewWriterSize(nil, int(p.s.writeBuffer()))
+	}
+	w := p.s.writer
+	w.Reset(p.file.f)
+	for b := range p.buckets {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		bucket := &p.buckets[b]
-		start := p.file.size()
-		for _, chunk := range chunks {
-			if p.s.stopped.Load() {
-				return ErrClosed
+		for _, chunk := range p.take(b) {
+			if _, err := w.Write(bytesOf(chunk)); err != nil {
+				return p.file.writeError(err)
 			}
-			if err := p.file.append(bytesOf(chunk)); err != nil {
-				return err
-			}
-			bucket.spread = bucket.spread.Join(radix.SpreadOf(chunk))
-			bucket.spilled += int64(len(chunk))
+			p.buckets[b].addSpilled(p.file.size, chunk)
+			p.file.size += int64(len(chunk)) * recordBytes[R]()
 			p.s.pool.put(chunk)
 		}
-		bucket.addExtent(extent{start, p.file.size() - start})
 	}
-	return p.file.flush()
+	if err := w.Flush(); err != nil {
+		return p.file.writeError(err)
+	}
+	return nil
 }
 
-func (b *bucket[R]) addExtent(e extent) {
-	if n := len(b.extents); n > 0 && b.extents[n-1].offset+b.extents[n-1].bytes == e.offset {
-		b.extents[n-1].bytes += e.bytes
+// addSpilled takes note of a chunk that was written at offset.
+func (b *bucket[R]) addSpilled(offset int64, chunk []R) {
+	n := int64(len(chunk))
+	b.spilled += n
+	b.spread = b.spread.Join(radix.SpreadOf(chunk))
+	if last := len(b.extents) - 1; last >= 0 && b.extents[last].offset+b.extents[last].bytes == offset {
+		b.extents[last].bytes += n * recordBytes[R]()
 		return
 	}
-	b.extents = append(b.extents, e)
+	b.extents = append(b.extents, extent{offset, n * recordBytes[R]()})
 }
 
-// settle waits for the spill going on, after which the partition can be read.
-func (p *partition[R]) settle() error {
-	if p.writing == nil {
-		return nil
-	}
-	err := <-p.writing
-	p.writing = nil
-	return err
-}
-
-// spillAll leaves nothing in memory.
-func (p *partition[R]) spillAll() error {
-	if err := p.settle(); err != nil || p.chunks == 0 {
-		return err
-	}
-	p.startSpill()
-	return p.settle()
-}
-
-// records is the number of records in bucket b of a settled partition.
+// records is the number of records in bucket b.
 func (p *partition[R]) records(b int) int64 {
-	n := p.buckets[b].spilled + int64(p.open[b].n)
-	return n + int64(len(p.buckets[b].chunks)*p.s.pool.chunkLen)
+	return p.buckets[b].spilled + int64(len(p.buckets[b].chunks)*p.s.pool.chunkLen+len(p.open[b]))
 }
 
-// differing has the bits in which the records of bucket b of a settled
-// partition differ.
+// differing has the bits in which the records of bucket b differ.
 func (p *partition[R]) differing(b int) uint64 {
 	s := p.buckets[b].spread
 	for _, chunk := range p.buckets[b].chunks {
 		s = s.Join(radix.SpreadOf(chunk))
 	}
-	return s.Join(radix.SpreadOf(p.open[b].records[:p.open[b].n])).Differing()
+	return s.Join(radix.SpreadOf(p.open[b])).Differing()
 }
+
+// source reads the records of one bucket, which it has taken from its partition.
+type source[R Record] struct {
+	file    *spillFile
+	extents []extent
+	chunks  [][]R
+	read    int // records of the first chunk
+	pool    *chunkPool[R]
+}
+
+func (p *partition[R]) source(b int) *source[R] {
+	return &source[R]{file: p.file, extents: p.buckets[b].extents, chunks: p.take(b), pool: p.s.pool}
+}
+
+// fill reads the next records, as many as dst holds unless there are fewer, and
+// gives back each chunk that is read to its end.
+func (s *source[R]) fill(ctx context.Context, dst []R) (n int, err error) {
+	for n < len(dst) && len(s.extents) > 0 {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		e := &s.extents[0]
+		part := bytesOf(dst[n:])
+		part = part[:min(int64(len(part)), e.bytes)]
+		if err := s.file.readAt(part, e.offset); err != nil {
+			return n, err
+		}
+		n += len(part) / int(recordBytes[R]())
+		e.offset += int64(len(part))
+		if e.bytes -= int64(len(part)); e.bytes == 0 {
+			s.extents = s.extents[1:]
+		}
+	}
+	for n < len(dst) && len(s.chunks) > 0 {
+		chunk := s.chunks[0]
+		copied := copy(dst[n:], chunk[s.read:])
+		n += copied
+		if s.read += copied; s.read == len(chunk) {
+			s.pool.put(chunk)
+			s.chunks, s.read = s.chunks[1:], 0
+		}
+	}
+	return n, nil
+}
+
+// chunkPool lends chunks, memory for chunkLen records each, made as they are
+// first needed.
+type chunkPool[R Record] struct {
+	free     chan []R
+	chunkLen int
+	unmade   int // touched only by the goroutine that distributes
+}
+
+// slabChunks are made at once.
+const slabChunks = 16
+
+// newChunkPool makes a pool of so many bytes. 256 buckets have one chunk open each, which
+// has to be little of the pool; beyond 16 KiB a larger chunk is no faster, but a shorter list.
+func newChunkPool[R Record](bytes int64) *chunkPool[R] {
+	chunkLen := min(bytes/2048, max(16<<10, bytes/(64<<10))) / recordBytes[R]()
+	chunks := int(bytes / (chunkLen * recordBytes[R]()))
+	return &chunkPool[R]{free: make(chan []R, chunks), chunkLen: int(chunkLen), unmade: chunks}
+}
+
+// get returns an empty chunk, or nil when all are lent.
+func (p *chunkPool[R]) get() []R {
+	select {
+	case c := <-p.free:
+		return c
+	default:
+	}
+	if p.unmade == 0 {
+		return nil
+	}
+	n := min(slabChunks, p.unmade)
+	p.unmade -= n
+	slab := make([]R, n*p.chunkLen)
+	for ; n > 1; n-- {
+		p.free <- slab[:0:p.chunkLen]
+		slab = slab[p.chunkLen:]
+	}
+	return slab[:0]
+}
+
+func (p *chunkPool[R]) put(chunk []R) { p.free <- chunk[:0] }
+
+// scarce says whether less than a quarter of all chunks is there to be lent.
+func (p *chunkPool[R]) scarce() bool { return len(p.free)+p.unmade < cap(p.free)/4 }

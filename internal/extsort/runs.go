@@ -15,7 +15,6 @@ type runs[R Record] struct {
 	buffers   chan []R // free ones, nil when not yet made
 	bufferLen int
 	reading   sync.WaitGroup // tasks that still read from their partition
-	transfer  []R
 }
 
 // run is some records in order.
@@ -23,6 +22,9 @@ type run[R Record] struct {
 	records []R
 	buffer  []R // holds records
 }
+
+// sortBuffers: two goroutines sort with two each, the consumer has the fifth.
+const sortBuffers = 5
 
 // groupLen: buckets are joined to runs of about so many records.
 const groupLen = 32 << 10
@@ -41,13 +43,10 @@ func startRuns[R Record](ctx context.Context, s *Sorter[R]) *runs[R] {
 
 func (r *runs[R]) produce(pipe *ordered.Pipe[run[R]]) error {
 	root := r.s.root
-	if err := root.settle(); err != nil {
-		return err
-	}
 	// All buffers have one length: what is needed, found out before the first is made.
 	for b := 0; b < buckets; {
 		end, n := r.group(root, b)
-		r.bufferLen = max(r.bufferLen, int(min(n, int64(r.s.budget.bufferLen))))
+		r.bufferLen = max(r.bufferLen, int(min(n, int64(r.s.bufferLen))))
 		b = end
 	}
 	return r.walk(pipe, root)
@@ -56,7 +55,7 @@ func (r *runs[R]) produce(pipe *ordered.Pipe[run[R]]) error {
 // group joins buckets from b up to end, of n records together. One that is
 // larger than a buffer is alone.
 func (r *runs[R]) group(p *partition[R], b int) (end int, n int64) {
-	most := min(int64(groupLen), int64(r.s.budget.bufferLen))
+	most := min(int64(groupLen), int64(r.s.bufferLen))
 	n = p.records(b)
 	for end = b + 1; end < buckets; end++ {
 		more := p.records(end)
@@ -68,12 +67,12 @@ func (r *runs[R]) group(p *partition[R], b int) (end int, n int64) {
 	return end, n
 }
 
-// walk takes up the buckets of a settled partition in order, then removes it.
+// walk takes up the buckets of a partition in order, then removes it. It is the youngest.
 func (r *runs[R]) walk(pipe *ordered.Pipe[run[R]], p *partition[R]) error {
 	for b := 0; b < buckets; {
 		end, n := r.group(p, b)
 		var err error
-		if n > int64(r.s.budget.bufferLen) {
+		if n > int64(r.s.bufferLen) {
 			err = r.large(pipe, p, b)
 		} else if n > 0 {
 			err = r.sort(pipe, p, b, end, int(n))
@@ -84,7 +83,7 @@ func (r *runs[R]) walk(pipe *ordered.Pipe[run[R]], p *partition[R]) error {
 		b = end
 	}
 	r.reading.Wait()
-	return r.s.remove(p)
+	return r.s.removeLast()
 }
 
 // large takes up bucket b of p, which does not fit in a buffer.
@@ -96,29 +95,25 @@ func (r *runs[R]) large(pipe *ordered.Pipe[run[R]], p *partition[R], b int) erro
 	}
 	// The new partition needs chunks, and cannot make its parents spill. This
 	// leaves it a quarter of them whatever its parents hold.
-	if pool := r.s.pool; pool.available() < pool.total/4 {
-		if err := p.spillAll(); err != nil {
+	r.reading.Wait()
+	if r.s.pool.scarce() {
+		if err := p.spill(pipe.Context()); err != nil {
 			return err
 		}
 	}
-	if r.transfer == nil {
-		r.transfer = make([]R, r.s.budget.transfer/recordBytes[R]())
-	}
-	source := p.source(b)
-	part := r.s.newPartition(differing)
-	for n > 0 {
-		got, err := source.fill(pipe.Context(), r.transfer)
-		if err != nil {
-			return err
-		}
-		if err := part.add(pipe.Context(), r.transfer[:got]); err != nil {
-			return err
+	source, part := p.source(b), r.s.newPartition(differing)
+	buffer, err := r.buffer(pipe.Context())
+	for n > 0 && err == nil {
+		var got int
+		if got, err = source.fill(pipe.Context(), buffer); err == nil {
+			err = part.add(pipe.Context(), buffer[:got])
 		}
 		n -= int64(got)
 	}
-	if err := part.settle(); err != nil {
+	if err != nil {
 		return err
 	}
+	r.buffers <- buffer
 	return r.walk(pipe, part)
 }
 

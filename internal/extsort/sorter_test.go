@@ -1,7 +1,6 @@
 package extsort
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +14,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/testgen"
 )
-
-func stableSorted[R Record](records []R) []R {
-	want := slices.Clone(records)
-	slices.SortStableFunc(want, func(a, b R) int { return cmp.Compare(a[0], b[0]) })
-	return want
-}
 
 // addAll adds records in batches of random length.
 func addAll[R Record](t testing.TB, s *Sorter[R], records []R) {
@@ -83,6 +76,31 @@ func expectGoroutines(t *testing.T, before int) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
+// checkSorted adds records, reads them, and expects the order of a stable sort, and no file
+// left. It says how many files there were.
+func checkSorted[R Record](t *testing.T, s *Sorter[R], fs vfs.FS, records []R) (files int) {
+	t.Helper()
+	addAll(t, s, records)
+	files = len(spillFiles(t, fs))
+	got, err := readAll(t.Context(), s)
+	if err != nil || !slices.Equal(got, testgen.StableSorted(records)) {
+		t.Errorf("not the order of a stable sort: %d records, %v", len(got), err)
+	}
+	closeAll(t, s, fs)
+	return files
+}
+
+// closeAll closes a Sorter, twice, and expects no file left.
+func closeAll[R Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
+	t.Helper()
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if files := spillFiles(t, fs); len(files) > 0 {
+		t.Errorf("left %v", files)
+	}
+}
+
 func TestSorter(t *testing.T) {
 	t.Run("bytes=8", testSorter[[1]uint64])
 	t.Run("bytes=24", testSorter[[3]uint64])
@@ -97,24 +115,9 @@ func testSorter[R Record](t *testing.T) {
 	for _, k := range testgen.Keys {
 		for _, n := range []int{0, 1, 100, 5000, 100_000} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
-				records := testgen.Records[R](n, uint64(n), k.Next)
 				s, fs := newSpilling[R]()
-				addAll(t, s, records)
-				if spilled := len(spillFiles(t, fs)) > 0; spilled != (n == 100_000) {
-					t.Errorf("spilled: %v", spilled)
-				}
-				got, err := readAll(t.Context(), s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !slices.Equal(got, stableSorted(records)) {
-					t.Error("not the order of a stable sort")
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-				if files := spillFiles(t, fs); len(files) > 0 {
-					t.Errorf("left %v", files)
+				if files := checkSorted(t, s, fs, testgen.Records[R](n, uint64(n), k.Next)); (files > 0) != (n == 100_000) {
+					t.Errorf("%d files", files)
 				}
 			})
 		}
@@ -123,27 +126,11 @@ func testSorter[R Record](t *testing.T) {
 
 // Random records, so many that the buckets themselves are too large for a buffer.
 func TestSorterEvenBucketsTooLarge(t *testing.T) {
-	records := testgen.Records[[2]uint64](1_300_000, 1, testgen.Keys[0].Next)
 	s, fs := newSpilling[[2]uint64]()
-	addAll(t, s, records)
-	for b := range s.root.buckets {
-		if err := s.root.settle(); err != nil {
-			t.Fatal(err)
-		}
-		if s.root.records(b) <= int64(s.budget.bufferLen) {
-			t.Fatalf("bucket %d fits in a buffer", b)
-		}
+	if s.bufferLen > 1_300_000/buckets*9/10 {
+		t.Fatalf("a bucket may fit in a buffer of %d", s.bufferLen)
 	}
-	got, err := readAll(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, stableSorted(records)) {
-		t.Error("not the order of a stable sort")
-	}
-	if files := spillFiles(t, fs); len(files) > 0 {
-		t.Errorf("left %v", files)
-	}
+	checkSorted(t, s, fs, testgen.Records[[2]uint64](1_300_000, 1, testgen.Keys[0].Next))
 }
 
 // Enough memory for the records but not for a run of all of them: skewed ones
@@ -151,17 +138,9 @@ func TestSorterEvenBucketsTooLarge(t *testing.T) {
 func TestSorterInMemory(t *testing.T) {
 	for _, k := range testgen.Keys {
 		t.Run(k.Name, func(t *testing.T) {
-			records := testgen.Records[[2]uint64](300_000, 2, k.Next)
 			fs := vfs.NewMem()
 			s := New[[2]uint64](Options{MemoryBytes: 24 << 20, Dir: "spill/here", FS: fs})
-			addAll(t, s, records)
-			got, err := readAll(t.Context(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Equal(got, stableSorted(records)) {
-				t.Error("not the order of a stable sort")
-			}
+			checkSorted(t, s, fs, testgen.Records[[2]uint64](300_000, 2, k.Next))
 			// Nested ones hold open chunks for many levels, so some of them spill.
 			if _, err := fs.List("spill"); k.Name != "nested" && !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the folder was made: %v", err)
@@ -171,10 +150,10 @@ func TestSorterInMemory(t *testing.T) {
 }
 
 func TestBreak(t *testing.T) {
+	before := runtime.NumGoroutine()
 	for _, k := range testgen.Keys {
 		for _, runs := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s/%d", k.Name, runs), func(t *testing.T) {
-				before := runtime.NumGoroutine()
 				s, fs := newSpilling[[2]uint64]()
 				addAll(t, s, testgen.Records[[2]uint64](100_000, 3, k.Next))
 				n := 0
@@ -186,13 +165,8 @@ func TestBreak(t *testing.T) {
 						break
 					}
 				}
-				expectGoroutines(t, before)
-				if files := spillFiles(t, fs); len(files) > 0 {
-					t.Errorf("left %v", files)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				expectGoroutines(t, before+1) // that of this subtest
+				closeAll(t, s, fs)
 			})
 		}
 	}
@@ -200,65 +174,44 @@ func TestBreak(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	records := testgen.Records[[2]uint64](100_000, 4, testgen.Keys[0].Next)
-	t.Run("before Sorted", func(t *testing.T) {
-		before := runtime.NumGoroutine()
-		s, fs := newSpilling[[2]uint64]()
-		addAll(t, s, records)
-		for range 2 {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+	before := runtime.NumGoroutine()
+	s, fs := newSpilling[[2]uint64]()
+	addAll(t, s, records)
+	closeAll(t, s, fs)
+	if err := s.Add(t.Context(), records); !errors.Is(err, errClosed) {
+		t.Errorf("Add: %v", err)
+	}
+	if _, err := readAll(t.Context(), s); !errors.Is(err, errClosed) {
+		t.Errorf("Sorted: %v", err)
+	}
+
+	s, fs = newSpilling[[2]uint64]()
+	addAll(t, s, records)
+	var steps []error
+	for _, err := range s.Sorted(t.Context()) {
+		if steps = append(steps, err); err == nil {
+			closeAll(t, s, fs)
 		}
-		expectGoroutines(t, before)
-		if files := spillFiles(t, fs); len(files) > 0 {
-			t.Errorf("left %v", files)
-		}
-		if err := s.Add(t.Context(), records); !errors.Is(err, ErrClosed) {
-			t.Errorf("Add: %v", err)
-		}
-		if _, err := readAll(t.Context(), s); !errors.Is(err, ErrClosed) {
-			t.Errorf("Sorted: %v", err)
-		}
-	})
-	t.Run("in the loop", func(t *testing.T) {
-		before := runtime.NumGoroutine()
-		s, fs := newSpilling[[2]uint64]()
-		addAll(t, s, records)
-		steps := 0
-		var last error
-		for _, err := range s.Sorted(t.Context()) {
-			steps++
-			if last = err; err == nil {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		if steps != 2 || !errors.Is(last, ErrClosed) {
-			t.Errorf("%d steps, the last with %v", steps, last)
-		}
-		expectGoroutines(t, before)
-		if files := spillFiles(t, fs); len(files) > 0 {
-			t.Errorf("left %v", files)
-		}
-	})
-	t.Run("unused", func(t *testing.T) {
-		if err := New[[1]uint64](Options{}).Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	if len(steps) != 2 || !errors.Is(steps[1], errClosed) {
+		t.Errorf("closed in the loop: %v", steps)
+	}
+	if err := New[[1]uint64](Options{}).Close(); err != nil {
+		t.Error(err)
+	}
+	expectGoroutines(t, before)
 }
 
 func TestSortedOnce(t *testing.T) {
-	s, _ := newSpilling[[1]uint64]()
-	defer s.Close()
+	s, fs := newSpilling[[1]uint64]()
+	defer closeAll(t, s, fs)
 	if got, err := readAll(t.Context(), s); err != nil || len(got) > 0 {
 		t.Errorf("an empty Sorter gives %v, %v", got, err)
 	}
-	if _, err := readAll(t.Context(), s); !errors.Is(err, ErrSorted) {
+	if _, err := readAll(t.Context(), s); !errors.Is(err, errSorted) {
 		t.Errorf("Sorted: %v", err)
 	}
-	if err := s.Add(t.Context(), make([][1]uint64, 1)); !errors.Is(err, ErrSorted) {
+	if err := s.Add(t.Context(), make([][1]uint64, 1)); !errors.Is(err, errSorted) {
 		t.Errorf("Add: %v", err)
 	}
 }

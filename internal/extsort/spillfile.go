@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -14,26 +13,24 @@ import (
 // extent is a run of bytes in a spill file.
 type extent struct{ offset, bytes int64 }
 
-// spillFile is written from start to end, and read while and after that.
+// spillFile is written from start to end, and read after each spill.
 type spillFile struct {
-	fs       vfs.FS
-	path     string
-	f        vfs.File
-	written  int64
-	buffered []byte // written with the next flush; its array is shared by all files of a Sorter
+	fs   vfs.FS
+	path string
+	f    vfs.File
+	size int64
 }
 
-func createSpillFile(fs vfs.FS, dir string, buffer []byte) (*spillFile, error) {
+func createSpillFile(fs vfs.FS, dir string) (*spillFile, error) {
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("extsort: make the folder for spill files %s: %w", dir, err)
 	}
-	name := strings.Replace(SpillPattern, "*", fmt.Sprintf("%016x", rand.Uint64()), 1)
-	path := fs.PathJoin(dir, name)
+	path := fs.PathJoin(dir, fmt.Sprintf("extsort-%016x.spill", rand.Uint64()))
 	f, err := createPrivate(fs, path)
 	if err != nil {
 		return nil, fmt.Errorf("extsort: create spill file %s: %w", path, err)
 	}
-	return &spillFile{fs: fs, path: path, f: f, buffered: buffer[:0]}, nil
+	return &spillFile{fs: fs, path: path, f: f}, nil
 }
 
 // createPrivate makes a file that others can not read, where fs is on the disk: it would
@@ -52,34 +49,8 @@ func createPrivate(fs vfs.FS, path string) (vfs.File, error) {
 	return fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 }
 
-// size counts what is buffered too.
-func (s *spillFile) size() int64 { return s.written + int64(len(s.buffered)) }
-
-func (s *spillFile) append(data []byte) error {
-	for len(data) > 0 {
-		n := copy(s.buffered[len(s.buffered):cap(s.buffered)], data)
-		s.buffered = s.buffered[:len(s.buffered)+n]
-		data = data[n:]
-		if len(s.buffered) == cap(s.buffered) {
-			if err := s.flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (s *spillFile) flush() error {
-	n, err := s.f.Write(s.buffered)
-	if err == nil && n < len(s.buffered) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		return fmt.Errorf("extsort: write spill file %s at byte %d: %w", s.path, s.written, err)
-	}
-	s.written += int64(n)
-	s.buffered = s.buffered[:0]
-	return nil
+func (s *spillFile) writeError(err error) error {
+	return fmt.Errorf("extsort: write spill file %s: %w", s.path, err)
 }
 
 func (s *spillFile) readAt(data []byte, offset int64) error {

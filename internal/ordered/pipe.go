@@ -20,7 +20,7 @@ type Pipe[T any] struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	queue   chan *value[T]
-	workers chan int // those that do nothing
+	tasks   chan func(worker int)
 	running sync.WaitGroup
 	err     error // of produce, once queue is closed
 }
@@ -33,15 +33,21 @@ type value[T any] struct {
 }
 
 // New calls produce in a goroutine. Tasks run on as many goroutines as there are
-// workers, and at most ahead values and tasks wait to be taken. Stop must follow.
+// workers, and at most ahead values and tasks wait to be taken. Stop must follow, or the
+// parent's end where produce may hang.
 func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) *Pipe[T] {
-	p := &Pipe[T]{queue: make(chan *value[T], ahead), workers: make(chan int, workers)}
+	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), workers)}
 	p.ctx, p.cancel = context.WithCancelCause(parent)
-	for i := range workers {
-		p.workers <- i
+	for worker := range workers {
+		p.running.Go(func() {
+			for task := range p.tasks {
+				task(worker)
+			}
+		})
 	}
 	p.running.Go(func() {
 		defer close(p.queue)
+		defer close(p.tasks)
 		p.err = produce(p)
 	})
 	return p
@@ -64,19 +70,17 @@ func (p *Pipe[T]) put(v *value[T]) error {
 
 // Go runs a task in a goroutine, with the number of a worker, from 0, that no other task
 // has meanwhile. What it returns comes out behind all that was put in before. Go waits
-// until there is room and a worker.
+// until there is room.
 func (p *Pipe[T]) Go(task func(worker int) (T, error)) error {
 	v := &value[T]{done: make(chan struct{})}
 	if err := p.put(v); err != nil {
 		return err
 	}
 	select {
-	case worker := <-p.workers:
-		p.running.Go(func() {
-			v.value, v.err = task(worker)
-			close(v.done)
-			p.workers <- worker
-		})
+	case p.tasks <- func(worker int) {
+		v.value, v.err = task(worker)
+		close(v.done)
+	}:
 		return nil
 	case <-p.ctx.Done():
 		v.err = context.Cause(p.ctx)
@@ -91,7 +95,12 @@ func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	if p.ctx.Err() != nil {
 		return v, false, context.Cause(p.ctx)
 	}
-	next, ok := <-p.queue // produce ends with the context
+	var next *value[T]
+	select {
+	case next, ok = <-p.queue:
+	case <-p.ctx.Done():
+		return v, false, context.Cause(p.ctx)
+	}
 	if !ok {
 		if p.err != nil && p.ctx.Err() != nil {
 			return v, false, context.Cause(p.ctx)
@@ -103,6 +112,9 @@ func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	}
 	return next.value, next.err == nil, next.err
 }
+
+// Ready reports whether there is a value that was put in, or begun, and not taken.
+func (p *Pipe[T]) Ready() bool { return len(p.queue) > 0 }
 
 // Stop ends the context, with a cause, and waits for all goroutines.
 func (p *Pipe[T]) Stop(cause error) {

@@ -1,7 +1,6 @@
 package radix_test
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,12 +8,6 @@ import (
 	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testgen"
 )
-
-func stableSorted[R radix.Record](records []R) []R {
-	want := slices.Clone(records)
-	slices.SortStableFunc(want, func(a, b R) int { return cmp.Compare(a[0], b[0]) })
-	return want
-}
 
 func TestSort(t *testing.T) {
 	t.Run("bytes=8", testSort[[1]uint64])
@@ -29,7 +22,7 @@ func testSort[R radix.Record](t *testing.T) {
 		for _, n := range []int{0, 1, 2, 24, 25, 300, 5000, beyondCache} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
 				records := testgen.Records[R](n, uint64(n), k.Next)
-				want := stableSorted(records)
+				want := testgen.StableSorted(records)
 				if got := radix.Sort(records, make([]R, n)); !slices.Equal(got, want) {
 					t.Error("not the order of a stable sort")
 				}
@@ -48,7 +41,7 @@ func FuzzSort(f *testing.F) {
 			x := uint64(b)
 			records[i] = [2]uint64{x<<(rotate%64) | x*x>>(rotate/4), uint64(i)}
 		}
-		want := stableSorted(records)
+		want := testgen.StableSorted(records)
 		if got := radix.Sort(records, make([][2]uint64, len(records))); !slices.Equal(got, want) {
 			t.Error("not the order of a stable sort")
 		}

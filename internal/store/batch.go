@@ -14,7 +14,6 @@ import (
 type Batch struct {
 	batch  *pebble.Batch
 	err    error
-	key    [tableKeyLen]byte
 	buffer []byte
 }
 
@@ -30,85 +29,73 @@ func (b *Batch) keep(err error) {
 	}
 }
 
-func (b *Batch) uint64Key(keyspace byte, v uint64) []byte {
-	putUint64Key(b.key[:], keyspace, v)
-	return b.key[:uint64KeyLen]
-}
-
-func (b *Batch) tableKey(table int, permuted uint64) []byte {
-	putTableKey(b.key[:], tableKeyspace, table, permuted)
-	return b.key[:tableKeyLen]
-}
-
 // ChangePosting adds IDs to the posting of a stored fingerprint and removes
 // others. Where that would leave none, DeletePosting must be used.
 func (b *Batch) ChangePosting(stored uint64, added, removed IDs) {
-	value, err := appendChange(b.buffer[:0], added, removed)
+	value, err := change{added, removed}.append(b.buffer[:0])
 	b.buffer = value
 	b.keep(err)
-	b.keep(b.batch.Merge(b.tableKey(0, stored), value, nil))
+	b.keep(b.batch.Merge(tableKey(tableKeyspace, 0, stored), value, nil))
 }
 
 // SetPosting writes a live posting whole, in the place of all that was added to it and
 // removed from it, and returns its size.
 func (b *Batch) SetPosting(stored uint64, added, removed IDs) int {
-	value, err := appendChange(b.buffer[:0], added, removed)
+	value, err := change{added, removed}.append(b.buffer[:0])
 	b.buffer = value
 	b.keep(err)
-	b.keep(b.batch.Set(b.tableKey(0, stored), value, nil))
+	b.keep(b.batch.Set(tableKey(tableKeyspace, 0, stored), value, nil))
 	return len(value)
 }
 
 // DeletePosting deletes the posting of a stored fingerprint, and with it the
 // fingerprint's entry in table 0.
 func (b *Batch) DeletePosting(stored uint64) {
-	b.keep(b.batch.Delete(b.tableKey(0, stored), nil))
+	b.keep(b.batch.Delete(tableKey(tableKeyspace, 0, stored), nil))
 }
 
 // SetEntry puts a permuted fingerprint into a table from 1 on.
 func (b *Batch) SetEntry(table int, permuted uint64) {
-	b.keep(b.batch.Set(b.tableKey(table, permuted), nil, nil))
+	b.keep(b.batch.Set(tableKey(tableKeyspace, table, permuted), nil, nil))
 }
 
 // DeleteEntry takes a permuted fingerprint out of a table from 1 on.
 func (b *Batch) DeleteEntry(table int, permuted uint64) {
-	b.keep(b.batch.Delete(b.tableKey(table, permuted), nil))
+	b.keep(b.batch.Delete(tableKey(tableKeyspace, table, permuted), nil))
 }
 
 // SetRecord writes the record of a document.
 func (b *Batch) SetRecord(id uint64, r Record) {
 	b.buffer = r.Append(b.buffer[:0])
-	b.keep(b.batch.Set(b.uint64Key(documentKeyspace, id), b.buffer, nil))
+	b.keep(b.batch.Set(uint64Key(documentKeyspace, id), b.buffer, nil))
 }
 
 // DeleteRecord deletes the record of a document.
 func (b *Batch) DeleteRecord(id uint64) {
-	b.keep(b.batch.Delete(b.uint64Key(documentKeyspace, id), nil))
+	b.keep(b.batch.Delete(uint64Key(documentKeyspace, id), nil))
 }
 
 // SetKeyIDs writes which documents have a key of this hash; none deletes the entry.
 func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
 	if ids.Len() == 0 {
-		b.keep(b.batch.Delete(b.uint64Key(keyKeyspace, hash), nil))
+		b.keep(b.batch.Delete(uint64Key(keyKeyspace, hash), nil))
 		return
 	}
 	value, err := ids.Append(b.buffer[:0])
 	b.buffer = value
 	b.keep(err)
-	b.keep(b.batch.Set(b.uint64Key(keyKeyspace, hash), value, nil))
+	b.keep(b.batch.Set(uint64Key(keyKeyspace, hash), value, nil))
 }
 
 // SetClock notes that the documents from id on arrived at the given Unix second.
 func (b *Batch) SetClock(id, seconds uint64) {
 	b.buffer = binary.BigEndian.AppendUint64(b.buffer[:0], seconds)
-	b.keep(b.batch.Set(b.uint64Key(clockKeyspace, id), b.buffer, nil))
+	b.keep(b.batch.Set(uint64Key(clockKeyspace, id), b.buffer, nil))
 }
 
 // ForgetClock drops the clock entries from one ID to the one before another.
 func (b *Batch) ForgetClock(first, end uint64) {
-	var endKey [uint64KeyLen]byte
-	putUint64Key(endKey[:], clockKeyspace, end)
-	b.keep(b.batch.DeleteRange(b.uint64Key(clockKeyspace, first), endKey[:], nil))
+	b.keep(b.batch.DeleteRange(uint64Key(clockKeyspace, first), uint64Key(clockKeyspace, end), nil))
 }
 
 // SetCounters writes the counters.

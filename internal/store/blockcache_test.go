@@ -52,12 +52,13 @@ func TestCachedBlock(t *testing.T) {
 }
 
 // counting counts how many times each key is asked for.
-func (s *storedTable) counting() (get getFunc, counts map[string]int) {
+func (s *storedTable) counting() (from getter, counts map[string]int) {
 	counts = map[string]int{}
-	return func(key []byte, read func([]byte) error) error {
+	return getterFunc(func(key []byte) ([]byte, error) {
 		counts[string(key)]++
-		return s.get(key, read)
-	}, counts
+		value, _, err := s.Get(key)
+		return value, err
+	}), counts
 }
 
 // What is read all the time stays, whatever else comes by once.

@@ -133,7 +133,7 @@ func logName(n uint64) string { return fmt.Sprintf("%06d.log", n) }
 
 // checkLogs sees that no log is missing before the last one there is: every batch in a log has
 // the sequence number at which the one before it ended. Only an ingestion takes numbers without
-// a word in the log. Replacement.Commit makes the only ones, with all logs before it in tables,
+// a word in the log. Rewrite.Commit makes the only ones, with all logs before it in tables,
 // and the MANIFEST says up to where.
 func checkLogs(dir string, fsys vfs.FS) error {
 	m, err := currentManifest(dir, fsys)

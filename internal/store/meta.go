@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
+	"maps"
+	"slices"
 )
 
 // Format is the number of the format that this version writes, FormatOldest
@@ -56,6 +56,39 @@ func decodeCounters(value []byte) (Counters, error) {
 	return c, nil
 }
 
+const packedTableInfoLen = 3 * 8
+
+func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
+	value := binary.BigEndian.AppendUint64(nil, generation)
+	value = binary.BigEndian.AppendUint64(value, nextID)
+	for _, t := range tables {
+		for _, v := range [...]uint64{t.Entries, t.Blocks, t.Bytes} {
+			value = binary.BigEndian.AppendUint64(value, v)
+		}
+	}
+	return value
+}
+
+func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTableInfo, err error) {
+	if len(value) < 16+packedTableInfoLen || (len(value)-16)%packedTableInfoLen != 0 {
+		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", ErrCorrupt, len(value))
+	}
+	generation, nextID, value = binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:]), value[16:]
+	for ; len(value) > 0; value = value[packedTableInfoLen:] {
+		tables = append(tables, PackedTableInfo{
+			Entries: binary.BigEndian.Uint64(value),
+			Blocks:  binary.BigEndian.Uint64(value[8:]),
+			Bytes:   binary.BigEndian.Uint64(value[16:]),
+		})
+	}
+	for i, t := range tables {
+		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) {
+			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", ErrCorrupt, generation, i, t)
+		}
+	}
+	return generation, nextID, tables, nil
+}
+
 func encodeFormat() []byte {
 	return binary.BigEndian.AppendUint32([]byte(magic), Format)
 }
@@ -77,73 +110,101 @@ func checkFormat(value []byte) (version uint32, err error) {
 // raiseFormat marks an index of an older format as one of this format, before
 // anything is written that the older one does not have.
 func (s *Store) raiseFormat() error {
-	if s.format == Format {
+	if s.meta.Format == Format {
 		return nil
 	}
 	batch := s.db.NewBatch()
 	if err := batch.Set(metaKey("format"), encodeFormat(), nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	s.format = Format
+	s.meta.Format = Format
 	return s.commit(batch)
 }
 
-// readMeta reads one meta entry; found is false where there is none.
-func (s *Store) readMeta(name string) (value []byte, found bool, err error) {
-	value, closer, err := s.db.Get(metaKey(name))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("meta entry %q: %w", name, classify(err))
-	}
-	value = bytes.Clone(value)
-	return value, true, closer.Close()
+// Meta is what the meta keyspace says.
+type Meta struct {
+	Format   uint32    // 0: not known
+	Header   *Header   // nil: its plan is not known
+	Counters *Counters // nil: not known
+
+	Generation uint64            // of the packed tables; 0: none, or not known
+	NextID     uint64            // when they were packed
+	Packed     []PackedTableInfo // by table
 }
 
-// loadMeta checks the format and reads header and counters. It reports false
-// for a database that has no entry at all: one that was being made when the
-// machine stopped.
-func (s *Store) loadMeta() (bool, error) {
-	format, found, err := s.readMeta("format")
-	if err != nil {
-		return false, err
-	}
-	if !found {
-		empty, err := s.empty()
-		if err == nil && !empty {
-			err = fmt.Errorf("%w: a Pebble database of another kind", ErrNotIndex)
+// PackedTableInfo says what compaction left of a table.
+type PackedTableInfo struct {
+	Entries uint64 // fingerprints
+	Blocks  uint64
+	Bytes   uint64 // of the blocks
+}
+
+// set takes the value of an entry.
+func (m *Meta) set(name string, value []byte) (err error) {
+	switch name {
+	case "format":
+		m.Format, err = checkFormat(value)
+	case "plan":
+		m.Header = &Header{Plan: string(value)}
+	case "analyzer":
+		if m.Header != nil {
+			m.Header.Analyzer = string(value)
 		}
-		return false, err
-	}
-	if s.format, err = checkFormat(format); err != nil {
-		return false, err
-	}
-	for _, entry := range [...]struct {
-		name string
-		load func([]byte) error
-	}{
-		{"plan", func(v []byte) error { s.header.Plan = string(v); return nil }},
-		{"analyzer", func(v []byte) error { s.header.Analyzer = string(v); return nil }},
-		{"counters", func(v []byte) (err error) { s.counters, err = decodeCounters(v); return err }},
-	} {
-		value, found, err := s.readMeta(entry.name)
-		if err == nil && !found {
-			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, entry.name)
+	case "counters":
+		var c Counters
+		if c, err = decodeCounters(value); err == nil {
+			m.Counters = &c
 		}
-		if err == nil {
-			err = entry.load(value)
+	case "packed":
+		m.Generation, m.NextID, m.Packed, err = decodePacked(value)
+	}
+	return err
+}
+
+// Meta reads the meta keyspace.
+func (v *View) Meta() (m Meta, err error) {
+	values := map[string][]byte{}
+	if err := v.entries([]byte{metaKeyspace}, keyspaceEnd(metaKeyspace), func(key, value []byte) bool {
+		values[string(key[1:])] = bytes.Clone(value)
+		return true
+	}); err != nil {
+		return m, fmt.Errorf("meta entries: %w", err)
+	}
+	wrong := func(name string, err error) error {
+		if v.policy == nil {
+			return err
+		}
+		v.policy.corrupt(false, metaKey(name), err)
+		return nil
+	}
+	for _, name := range [...]string{"format", "plan", "analyzer", "counters", "packed"} {
+		value, found := values[name]
+		delete(values, name)
+		switch {
+		case found:
+			err = m.set(name, value)
+		case name == "format":
+			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", ErrNotIndex)
+		case name != "packed":
+			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, name)
 		}
 		if err != nil {
-			return false, err
+			if err = wrong(name, err); err != nil {
+				return m, err
+			}
 		}
 	}
-	return true, nil
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if v.policy != nil {
+			err = errors.Join(err, wrong(name, fmt.Errorf("%w: there is no such meta entry", ErrCorrupt)))
+		}
+	}
+	return m, err
 }
 
 // create writes the meta entries of a new index in one commit.
 func (s *Store) create(h Header) error {
-	s.header, s.counters, s.format = h, Counters{NextID: 1}, Format
+	s.meta = Meta{Format: Format, Header: &h, Counters: &Counters{NextID: 1}}
 	batch := s.db.NewBatch()
 	for _, entry := range [...]struct {
 		name  string
@@ -152,7 +213,7 @@ func (s *Store) create(h Header) error {
 		{"format", encodeFormat()},
 		{"plan", []byte(h.Plan)},
 		{"analyzer", []byte(h.Analyzer)},
-		{"counters", s.counters.encode()},
+		{"counters", s.meta.Counters.encode()},
 	} {
 		if err := batch.Set(metaKey(entry.name), entry.value, nil); err != nil {
 			return errors.Join(err, batch.Close())

@@ -35,8 +35,8 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func() (faults []Fault) {
-		if err := s.CheckFiles(t.Context(), func(f Fault) { faults = append(faults, f) }, nil); err != nil {
+	check := func() (faults []Corruption) {
+		if err := s.CheckFiles(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil); err != nil {
 			t.Fatal(err)
 		}
 		return faults
@@ -220,15 +220,12 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 		if s, err = Open("ix", Options{FS: fsys}); err != nil { // its cache is empty
 			t.Fatal(err)
 		}
-		r, err := s.NewReplacement(1)
+		r, err := s.NewRewrite(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := r.Table(0, block.Options{})
-		if err == nil {
-			err = errors.Join(w.AddPosting(7, NewIDs(1)), w.Close())
-		}
-		if err != nil {
+		w := r.Table(0)
+		if err := errors.Join(w.AddPosting(7, NewIDs(1)), w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		reads.Store(-1)
@@ -258,7 +255,7 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 }
 
 // surveyed returns what a survey says of entries that are put in the place of some.
-func surveyed(t *testing.T, entries map[string][]byte, read func(*Survey) error) (faults []Fault) {
+func surveyed(t *testing.T, entries map[string][]byte, read func(*View) error) (faults []Corruption) {
 	t.Helper()
 	db, err := pebble.Open("db", &pebble.Options{FS: vfs.NewMem(), Merger: postingMerger})
 	if err != nil {
@@ -275,20 +272,27 @@ func surveyed(t *testing.T, entries map[string][]byte, read func(*Survey) error)
 		t.Fatal(err)
 	}
 	defer it.Close()
-	v := &View{it: it}
-	if err := read(v.Survey(t.Context(), func(f Fault) { faults = append(faults, f) }, nil)); err != nil {
+	v := newView(it, nil)
+	if err := read(v.Lenient(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil)); err != nil {
 		t.Fatal(err)
 	}
 	return faults
 }
 
-// TestSurveyOfPlantedDamage: what follows the format entry by entry, and is wrong all the same.
-func TestSurveyOfPlantedDamage(t *testing.T) {
-	var key [uint64KeyLen]byte
-	putUint64Key(key[:], keyKeyspace, 5)
-	keys := func(s *Survey) error { return s.Keys(func(uint64, IDs) bool { return true }) }
-	packed := func(s *Survey) error { _, err := s.Packed(1, func(*Block) bool { return true }); return err }
-	directory := func(s *Survey) error { return s.Directory(1) }
+// TestLenientViewOfPlantedDamage: what follows the format entry by entry, and is wrong all the same.
+func TestLenientViewOfPlantedDamage(t *testing.T) {
+	key := uint64Key(keyKeyspace, 5)
+	keys := func(v *View) (err error) {
+		for _, err = range v.Keys() {
+		}
+		return err
+	}
+	packed := func(v *View) (err error) {
+		for _, err = range v.PackedBlocks(1, 0) {
+		}
+		return err
+	}
+	directory := func(v *View) error { return v.CheckDirectory(1) }
 
 	fps := []uint64{}
 	for i := range uint64(600) {
@@ -298,13 +302,13 @@ func TestSurveyOfPlantedDamage(t *testing.T) {
 	if len(whole.lasts) < 4 {
 		t.Fatal(whole.lasts)
 	}
-	for _, s := range []func(*Survey) error{packed, directory} {
+	for _, s := range []func(*View) error{packed, directory} {
 		if faults := surveyed(t, whole.values, s); len(faults) > 0 {
 			t.Fatal(faults)
 		}
 	}
 	overlap := whole.clone() // the third block holds what is in the second as well
-	both, err := block.Append(nil, block.EliasFano, nil, []uint64{whole.lasts[1] - 1, whole.lasts[2]})
+	both, err := block.Append(nil, []uint64{whole.lasts[1] - 1, whole.lasts[2]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,10 +318,10 @@ func TestSurveyOfPlantedDamage(t *testing.T) {
 
 	for what, c := range map[string]struct {
 		entries map[string][]byte
-		read    func(*Survey) error
+		read    func(*View) error
 		says    string
 	}{
-		"a key without documents": {map[string][]byte{string(key[:]): {0x01}}, keys, "no documents"},
+		"a key without documents": {map[string][]byte{string(key): {0x01}}, keys, "no documents"},
 		"blocks that overlap":     {overlap.values, packed, "the one before ends"},
 		"a directory of too much": {fewer.values, directory, "it lists"},
 	} {

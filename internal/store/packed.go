@@ -2,55 +2,184 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
+	"cmp"
 	"fmt"
+	"io"
 	"iter"
+	"math"
+	"math/bits"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/neardup/neardup/internal/store/block"
 )
+
+// Block is a packed block, as PackedTable gives it.
+type Block = block.Block
 
 // PackedTable reads the blocks that the last compaction wrote for one table. Their
 // keys are in RAM; the blocks are fetched when they are first asked for, and cached.
 // It never changes while the store is open, and may be used by several goroutines at
-// once.
+// once, unless it reads in order (View.PackedInOrder).
 type PackedTable struct {
-	directory
+	*directory
 	table   int
 	entries uint64
 	cache   *blockCache
-	get     getFunc
+	from    getter
+
+	inOrder *sequence // nil: blocks are read one by one
 }
 
+// directory lists the last fingerprint of every block of a table, each with the
+// block itself while that is cached, so that a probe finds both in one place. It
+// takes 18 to 20 bytes a block.
+type directory struct {
+	slots []blockSlot
+
+	// starts has for each value of the leading bits of a fingerprint the first block
+	// that ends with that value or a later one, and one more at its end. There are 1
+	// to 2 blocks for each if fingerprints are spread evenly; if not, Find halves
+	// what is between.
+	starts []uint32
+	shift  uint // what is below the leading bits
+}
+
+// blockSlot belongs to one block. last never changes.
+type blockSlot struct {
+	last  uint64
+	block atomic.Pointer[cachedBlock] // nil: not cached
+}
+
+const (
+	// directoryChunk is the number of blocks that a chunk of the directory lists.
+	directoryChunk = 4096
+
+	maxPackedBlocks = math.MaxUint32 - 1
+
+	// shortSearch is the number of slots from which on it is faster to halve.
+	shortSearch = 8
+)
+
 // openPackedTable reads the directory of a table with as many fingerprints and blocks
-// as meta says. It keeps get.
-func openPackedTable(table int, entries, blocks uint64, cache *blockCache, get getFunc) (*PackedTable, error) {
-	if blocks > entries || entries/block.MaxLen > blocks {
+// as meta says. It keeps from.
+func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from getter) (*PackedTable, error) {
+	if blocks > entries || entries/block.MaxLen > blocks || blocks > maxPackedBlocks {
 		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", ErrCorrupt, table, entries, blocks)
 	}
-	d, err := loadDirectory(table, blocks, get)
-	if err != nil {
+	last := chunkKey(directoryKeyspace, table, int(max(blocks, 1)-1)/directoryChunk)
+	if _, found, err := get(from, last, decodeDirectoryChunk); err != nil || blocks > 0 && !found {
+		// Before there is memory for all of them: their number may be wrong.
+		return nil, fmt.Errorf("last directory chunk %x of table %d: %w", last, table, cmp.Or(err, errMissing))
+	}
+	d := &directory{slots: make([]blockSlot, blocks)}
+	for r := (directoryReader{}); ; {
+		chunk := r.chunks
+		lasts, found, err := get(from, chunkKey(directoryKeyspace, table, chunk), decodeDirectoryChunk)
+		if err == nil && found {
+			err = r.add(chunk, lasts)
+		}
+		if err == nil && (uint64(r.blocks) > blocks || uint64(r.blocks) < blocks && !found) {
+			err = fmt.Errorf("%w: it ends with block %d of %d", ErrCorrupt, r.blocks, blocks)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("directory chunk %d of table %d: %w", chunk, table, err)
+		}
+		if !found {
+			break
+		}
+		for i, last := range lasts {
+			d.slots[r.blocks-len(lasts)+i].last = last
+		}
+	}
+	d.makeStarts()
+	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, from: from}, nil
+}
+
+// directoryReader looks at the chunks of a directory one after the other.
+type directoryReader struct {
+	chunks, blocks int
+	last           uint64 // fingerprint of the last block
+}
+
+func (r *directoryReader) add(chunk int, lasts []uint64) error {
+	switch {
+	case chunk != r.chunks:
+		return fmt.Errorf("%w: it comes as chunk %d", ErrCorrupt, r.chunks)
+	case r.blocks != r.chunks*directoryChunk:
+		return fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", ErrCorrupt, r.blocks)
+	case r.blocks > 0 && lasts[0] <= r.last:
+		return fmt.Errorf("%w: block %d ends with %016x, the one before with %016x", ErrCorrupt, r.blocks, lasts[0], r.last)
+	}
+	r.chunks++
+	r.blocks += len(lasts)
+	r.last = lasts[len(lasts)-1]
+	return nil
+}
+
+func decodeDirectoryChunk(value []byte) ([]uint64, error) {
+	var b Block
+	if err := b.Open(value); err != nil {
 		return nil, err
 	}
-	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, get: get}, nil
+	if err := b.Verify(); err != nil {
+		return nil, err
+	}
+	if b.HasPostings() || b.Len() > directoryChunk {
+		return nil, fmt.Errorf("%w: %d blocks, postings %v", ErrCorrupt, b.Len(), b.HasPostings())
+	}
+	return b.AppendTo(nil), nil
+}
+
+func (d *directory) makeStarts() {
+	leading := max(bits.Len(uint(len(d.slots)))-1, 0)
+	d.shift = uint(64 - leading)
+	d.starts = make([]uint32, 1<<leading+1)
+	next := uint64(0)
+	for i := range d.slots {
+		for ; next <= d.slots[i].last>>d.shift; next++ {
+			d.starts[next] = uint32(i)
+		}
+	}
+	for ; next < uint64(len(d.starts)); next++ {
+		d.starts[next] = uint32(len(d.slots))
+	}
+}
+
+// Find returns the first block whose last fingerprint is fp or a larger one;
+// Blocks() if there is none. No block before it holds such a fingerprint.
+func (d *directory) Find(fp uint64) int {
+	leading := fp >> d.shift
+	i, end := int(d.starts[leading]), int(d.starts[leading+1])
+	for end-i > shortSearch {
+		if middle := int(uint(i+end) / 2); d.slots[middle].last < fp {
+			i = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	for i < end && d.slots[i].last < fp {
+		i++
+	}
+	return i
+}
+
+// RAMBytes returns what the table takes in RAM without cached blocks.
+func (d *directory) RAMBytes() int64 {
+	const slot, start = 16, 4
+	return int64(len(d.slots))*slot + int64(len(d.starts))*start
 }
 
 // Blocks returns the number of blocks. They are numbered from 0 in the order of their
 // fingerprints.
-func (p *PackedTable) Blocks() int { return len(p.slots) }
+func (d *directory) Blocks() int { return len(d.slots) }
+
+// Last returns the last fingerprint of block i, without reading the block.
+func (d *directory) Last(i int) uint64 { return d.slots[i].last }
 
 // Entries returns the number of fingerprints.
 func (p *PackedTable) Entries() uint64 { return p.entries }
-
-// Find returns the first block whose last fingerprint is first or a larger one;
-// Blocks() if there is none. No block before it holds such a fingerprint.
-func (p *PackedTable) Find(first uint64) int { return p.find(first) }
-
-// Last returns the last fingerprint of block i, without reading the block.
-func (p *PackedTable) Last(i int) uint64 { return p.slots[i].last }
-
-// RAMBytes returns what the table takes in RAM without cached blocks.
-func (p *PackedTable) RAMBytes() int64 { return p.directory.bytes() }
 
 // Block returns block i, 0 to Blocks()-1, which stays as it is for as long as it is
 // used. That takes no lock and allocates nothing if the block is cached; otherwise it
@@ -58,49 +187,68 @@ func (p *PackedTable) RAMBytes() int64 { return p.directory.bytes() }
 func (p *PackedTable) Block(i int) (b Block, err error) {
 	slot := &p.slots[i]
 	if cached := slot.block.Load(); cached != nil {
-		cached.touch()
-		err = b.Open(cached.data(), nil)
+		if p.inOrder == nil {
+			cached.touch()
+		}
+		err = b.Open(cached.data())
 		return b, err
 	}
-	return p.fetch(i)
-}
-
-func (p *PackedTable) fetch(i int) (b Block, err error) {
-	var key [tableKeyLen]byte
-	putTableKey(key[:], packedKeyspace, p.table, p.Last(i))
-	var fetched *cachedBlock
-	err = p.get(key[:], func(value []byte) error {
-		if len(value) > maxCachedBlock {
-			return fmt.Errorf("%w: it has %d bytes", ErrCorrupt, len(value))
-		}
-		fetched = newCachedBlock(value)
-		return nil
-	})
-	if err == nil && fetched == nil {
-		err = errMissing
+	if p.inOrder != nil {
+		return p.inOrder.next(p, i)
 	}
-	if err == nil {
-		err = p.open(i, &b, fetched.data())
-	}
+	fetched, err := p.read(p.from, i, &b)
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
-	p.cache.add(&p.slots[i], fetched)
+	p.cache.add(slot, fetched)
 	return b, nil
 }
 
-// open opens b over the bytes that are stored as block i, if they can be that.
-func (p *PackedTable) open(i int, b *Block, data []byte) error {
-	if err := b.Open(data, nil); err != nil {
+// read gets block i, and opens b over it.
+func (p *PackedTable) read(from getter, i int, b *Block) (*cachedBlock, error) {
+	fetched, found, err := get(from, tableKey(packedKeyspace, p.table, p.Last(i)), func(value []byte) (*cachedBlock, error) {
+		if len(value) > maxCachedBlock {
+			return nil, fmt.Errorf("%w: it has %d bytes", ErrCorrupt, len(value))
+		}
+		return newCachedBlock(value), nil
+	})
+	if err == nil && !found {
+		err = errMissing
+	}
+	if err == nil {
+		before := followed{}
+		if i > 0 {
+			before = followed{p.Last(i - 1), true}
+		}
+		err = openBlock(b, fetched.data(), p.table, p.Last(i), before, false)
+	}
+	return fetched, err
+}
+
+// followed is the last fingerprint of the block before one, if there is any.
+type followed struct {
+	last uint64
+	any  bool
+}
+
+// openBlock opens b over the bytes that are stored under a last fingerprint of a table, if they can be that.
+// With verify every fingerprint and posting of it is looked at.
+func openBlock(b *Block, data []byte, table int, last uint64, before followed, verify bool) error {
+	if err := b.Open(data); err != nil {
 		return err
 	}
+	if verify {
+		if err := b.Verify(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case b.HasPostings() != (p.table == 0):
+	case b.HasPostings() != (table == 0):
 		return fmt.Errorf("%w: postings are for table 0 and no other", ErrCorrupt)
-	case b.Last() != p.Last(i):
-		return fmt.Errorf("%w: it ends with %016x", ErrCorrupt, b.Last())
-	case i > 0 && b.First() <= p.Last(i-1):
-		return fmt.Errorf("%w: it begins with %016x, and the one before ends with %016x", ErrCorrupt, b.First(), p.Last(i-1))
+	case b.Last() != last:
+		return fmt.Errorf("%w: the block ends with %016x", ErrCorrupt, b.Last())
+	case before.any && b.First() <= before.last:
+		return fmt.Errorf("%w: the block begins with %016x, and the one before ends with %016x", ErrCorrupt, b.First(), before.last)
 	}
 	return nil
 }
@@ -113,86 +261,229 @@ var errMissing = fmt.Errorf("%w: it is missing", ErrCorrupt)
 
 // Contains reports whether a permuted fingerprint is in the table.
 func (p *PackedTable) Contains(permuted uint64) (bool, error) {
-	_, _, found, err := p.locate(permuted)
+	_, _, found, err := p.Locate(permuted)
 	return found, err
 }
 
 // Posting returns the documents of a stored fingerprint, for table 0; none if it is
 // not in the table.
 func (p *PackedTable) Posting(stored uint64) (IDs, error) {
-	b, at, found, err := p.locate(stored)
+	i, at, found, err := p.Locate(stored)
 	if err != nil || !found {
+		return IDs{}, err
+	}
+	return p.PostingAt(i, at)
+}
+
+// PostingAt returns the documents of the fingerprint at a position of block i, for
+// table 0.
+func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
+	b, err := p.Block(i)
+	if err != nil {
 		return IDs{}, err
 	}
 	ids, err := b.Posting(at)
 	if err != nil {
-		return IDs{}, fmt.Errorf("packed posting of %016x: %w", stored, err)
+		return IDs{}, p.blockError(i, err)
 	}
 	return ids, nil
 }
 
-// locate finds the block of a fingerprint, and its position there.
-func (p *PackedTable) locate(fp uint64) (b Block, at int, found bool, err error) {
-	i := p.find(fp)
-	if i == len(p.slots) {
-		return Block{}, 0, false, nil
+// Locate finds the block of a fingerprint, and its position there.
+func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
+	if i = p.Find(fp); i == len(p.slots) {
+		return 0, 0, false, nil
 	}
-	if b, err = p.Block(i); err != nil {
-		return Block{}, 0, false, err
+	b, err := p.Block(i)
+	if err != nil {
+		return 0, 0, false, err
 	}
 	var buf [4]uint64
 	fps, at := b.AppendRange(buf[:0], fp, fp)
-	return b, at, len(fps) > 0, nil
+	return i, at, len(fps) > 0, nil
 }
 
-// blocksFrom yields the blocks in order, beginning with the one that Find names, from
-// the disk and past the cache. A block is valid until the next one is asked for. If
-// a block is missing or one too many, that is an error, so a caller without an error
-// has had every fingerprint. it must reach the packed keyspace; it is moved.
-func (p *PackedTable) blocksFrom(it *pebble.Iterator, first uint64) iter.Seq2[*Block, error] {
-	return func(yield func(*Block, error) bool) {
-		var key [tableKeyLen]byte
-		putTableKey(key[:], packedKeyspace, p.table, first)
-		b := new(Block)
-		begin := p.find(first)
-		i, read := begin, uint64(0)
-		for ok := it.SeekGE(key[:]); ok && bytes.HasPrefix(it.Key(), key[:3]); ok = it.Next() {
-			if err := p.openAt(it, i, b); err != nil {
-				yield(nil, err)
-				return
-			}
-			read += uint64(b.Len())
-			if !yield(b, nil) {
-				return
-			}
-			i++
-		}
-		switch err := it.Error(); {
-		case err != nil:
-			yield(nil, fmt.Errorf("packed blocks of table %d: %w", p.table, classify(err)))
-		case i < len(p.slots):
-			yield(nil, p.blockError(i, errMissing))
-		case begin == 0 && read != p.entries:
-			yield(nil, fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", ErrCorrupt, p.table, read, p.entries))
-		}
-	}
+// sequence reads blocks in about their order.
+type sequence struct {
+	it    *pebble.Iterator
+	at    int   // the block that it is at; -1: none
+	step  bool  // the block that is asked for is the next one
+	block Block // number last; kept, since several probes in turn fall into it
+	last  int   // -1: none
 }
 
-// openAt opens b over what it is at, which must be block i.
-func (p *PackedTable) openAt(it *pebble.Iterator, i int, b *Block) error {
-	key := it.Key()
-	if len(key) != tableKeyLen || i == len(p.slots) || binary.BigEndian.Uint64(key[3:]) < p.Last(i) {
-		return fmt.Errorf("%w: key %x is not in the directory of table %d", ErrCorrupt, key, p.table)
-	}
-	if binary.BigEndian.Uint64(key[3:]) > p.Last(i) {
-		return p.blockError(i, errMissing)
-	}
-	value, err := it.ValueAndErr()
+// PackedInOrder returns a packed table for one goroutine that asks for blocks in about their order, which is
+// much faster then where they are not cached. What it reads goes into the cache as long as there is room, but
+// pushes nothing out: whoever reads all of a table has no use for most of it again. It must be closed before
+// the view.
+func (v *View) PackedInOrder(table int) (*PackedTable, error) {
+	it, err := v.it.Clone(pebble.CloneOptions{})
 	if err != nil {
-		return p.blockError(i, classify(err))
+		return nil, classify(err)
 	}
-	if err := p.open(i, b, value); err != nil {
-		return p.blockError(i, err)
+	p := *v.packed[table]
+	p.inOrder = &sequence{it: it, at: -1, last: -1}
+	return &p, nil
+}
+
+// Close ends a table of PackedInOrder.
+func (p *PackedTable) Close() error { return classify(p.inOrder.it.Close()) }
+
+// next reads block i, by a step if it is the one behind the last.
+func (s *sequence) next(p *PackedTable, i int) (Block, error) {
+	if i == s.last {
+		return s.block, nil
+	}
+	s.last = -1
+	s.step, s.at = s.at >= 0 && i == s.at+1, i
+	fetched, err := p.read(s, i, &s.block)
+	if err != nil {
+		return Block{}, p.blockError(i, err)
+	}
+	p.cache.addIfRoom(&p.slots[i], fetched)
+	s.last = i
+	return s.block, nil
+}
+
+// Get gets the block that next is about.
+func (s *sequence) Get(key []byte) ([]byte, io.Closer, error) {
+	found := s.step && s.it.Next() || !s.step && s.it.SeekGE(key)
+	if found && bytes.Equal(s.it.Key(), key) {
+		value, err := s.it.ValueAndErr()
+		return value, noCloser{}, err
+	}
+	s.at = -1
+	if err := s.it.Error(); err != nil {
+		return nil, nil, err
+	}
+	return nil, nil, pebble.ErrNotFound
+}
+
+// PackedBlocks yields the packed blocks of a table in order, beginning with the one in which a fingerprint is
+// or would be, from the disk and past the cache. A block is good until the next one. If
+// a block is missing or one too many, that is an error, so a caller without an error
+// has had every fingerprint.
+func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
+	return func(yield func(*Block, error) bool) {
+		r := blockReader{v: v, table: table}
+		if v.policy == nil {
+			if len(v.packed) == 0 {
+				return
+			}
+			r.begin(v.packed[table], first)
+		}
+		blocks := scan(v, tableKey(packedKeyspace, table, first), tableEnd(packedKeyspace, table), r.decode)
+		for b, err := range blocks {
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+		if err := r.end(); err != nil {
+			yield(nil, err)
+		}
+		if v.policy != nil {
+			v.policy.seen[table] = r.seen
+		}
+	}
+}
+
+// Seen returns what a lenient view has found of a packed table, read from the beginning to the end: what
+// meta should say of it, if it is Complete.
+func (v *View) Seen(table int) PackedTableInfo { return v.policy.seen[table] }
+
+// blockReader reads blocks of a table one after the other.
+type blockReader struct {
+	v      *View
+	p      *PackedTable // whose directory must list the blocks; nil: they are looked at by themselves
+	first  int          // block
+	table  int
+	block  Block
+	before followed
+	seen   PackedTableInfo
+}
+
+func (r *blockReader) begin(p *PackedTable, first uint64) {
+	r.p, r.first = p, p.Find(first)
+	if r.first > 0 {
+		r.before = followed{p.Last(r.first - 1), true}
+	}
+}
+
+func (r *blockReader) decode(key, value []byte) (*Block, error) {
+	last, err := keyNumber(key)
+	if err != nil {
+		return nil, fmt.Errorf("table %d: %w", r.table, err)
+	}
+	if i := r.first + int(r.seen.Blocks); r.p != nil && (i == r.p.Blocks() || last < r.p.Last(i)) {
+		return nil, fmt.Errorf("%w: it is not in the directory of table %d", ErrCorrupt, r.table)
+	} else if r.p != nil && last > r.p.Last(i) {
+		return nil, r.p.blockError(i, errMissing)
+	}
+	r.seen.Blocks++
+	r.seen.Bytes += uint64(len(value))
+	if err = openBlock(&r.block, value, r.table, last, r.before, r.p == nil); err != nil {
+		return nil, fmt.Errorf("packed block of table %d: %w", r.table, err)
+	}
+	r.before = followed{last, true}
+	r.seen.Entries += uint64(r.block.Len())
+	return &r.block, nil
+}
+
+// end sees that nothing is missing.
+func (r *blockReader) end() error {
+	if r.p == nil {
+		return nil
+	}
+	if i := r.first + int(r.seen.Blocks); i < r.p.Blocks() {
+		return r.p.blockError(i, errMissing)
+	}
+	if r.first == 0 && r.seen.Entries != r.p.entries {
+		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", ErrCorrupt, r.table, r.seen.Entries, r.p.entries)
 	}
 	return nil
+}
+
+// CheckDirectory compares the directory of a table with the keys of its blocks. The view must be a lenient one.
+func (v *View) CheckDirectory(table int) error {
+	var r directoryReader
+	var listed []uint64
+	for _, err := range scan(v, tableStart(directoryKeyspace, table), tableEnd(directoryKeyspace, table), func(key, value []byte) (none struct{}, err error) {
+		chunk, err := keyNumber(key)
+		if err != nil {
+			return none, err
+		}
+		lasts, err := decodeDirectoryChunk(value)
+		if err == nil {
+			err = r.add(int(chunk), lasts)
+		}
+		if err != nil { // the next one is looked at by itself
+			r = directoryReader{chunks: int(chunk) + 1, blocks: int(chunk+1) * directoryChunk}
+		}
+		listed = append(listed, lasts...)
+		return none, err
+	}) {
+		if err != nil {
+			return err
+		}
+	}
+	if !v.Complete("directory", "packed") {
+		return nil
+	}
+	i := 0
+	wrong := func(key []byte, format string, args ...any) {
+		v.policy.report(Corruption{false, "directory", key, fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)})
+		i = len(listed)
+	}
+	err := v.entries(tableStart(packedKeyspace, table), tableEnd(packedKeyspace, table), func(key, _ []byte) bool {
+		if i == len(listed) || !bytes.Equal(key, tableKey(packedKeyspace, table, listed[i])) {
+			wrong(bytes.Clone(key), "block %d of table %d is not in the directory", i, table)
+			return false
+		}
+		i++
+		return true
+	})
+	if err == nil && i < len(listed) {
+		wrong(tableStart(packedKeyspace, table), "it lists %d blocks of table %d, and there are %d", len(listed), table, i)
+	}
+	return err
 }

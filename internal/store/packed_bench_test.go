@@ -72,7 +72,7 @@ func probePacked(p *PackedTable, query uint64) (found int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		lows, from, to, ok := b.Lows(first, last)
+		lows, from, to, ok := b.LowBits(first, last)
 		if !ok {
 			return 0, fmt.Errorf("block %d has no low bits", i)
 		}
@@ -95,7 +95,7 @@ func BenchmarkOpenPackedTable(b *testing.B) {
 	stored := storeDirectory(b, 1, randomFingerprints(blocks, 1))
 	b.ResetTimer()
 	for n := 0; n < b.N; n += blocks {
-		if _, err := openPackedTable(1, blocks, blocks, newBlockCache(0), stored.get); err != nil {
+		if _, err := openPackedTable(1, blocks, blocks, newBlockCache(0), stored); err != nil {
 			b.Fatal(err)
 		}
 	}

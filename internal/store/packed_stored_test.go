@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"slices"
 
@@ -18,11 +19,19 @@ type storedTable struct {
 	lasts  []uint64 // of the blocks
 }
 
-func (s *storedTable) get(key []byte, read func([]byte) error) error {
+// getterFunc is a getter that is a function.
+type getterFunc func(key []byte) ([]byte, error)
+
+func (f getterFunc) Get(key []byte) ([]byte, io.Closer, error) {
+	value, err := f(key)
+	return value, noCloser{}, err
+}
+
+func (s *storedTable) Get(key []byte) ([]byte, io.Closer, error) {
 	if value, found := s.values[string(key)]; found {
-		return read(value)
+		return value, noCloser{}, nil
 	}
-	return nil
+	return nil, nil, pebble.ErrNotFound
 }
 
 func (s *storedTable) clone() *storedTable {
@@ -32,15 +41,13 @@ func (s *storedTable) clone() *storedTable {
 }
 
 func (s *storedTable) blockKey(i int) string {
-	var key [tableKeyLen]byte
-	putTableKey(key[:], packedKeyspace, s.table, s.lasts[i])
-	return string(key[:])
+	key := tableKey(packedKeyspace, s.table, s.lasts[i])
+	return string(key)
 }
 
 func (s *storedTable) chunkKey(chunk int) string {
-	var key [chunkKeyLen]byte
-	putChunkKey(key[:], directoryKeyspace, s.table, chunk)
-	return string(key[:])
+	key := chunkKey(directoryKeyspace, s.table, chunk)
+	return string(key)
 }
 
 // fatal is what *testing.T, *testing.B and *rapid.T have.
@@ -51,7 +58,7 @@ func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 	s := &storedTable{table: table, values: map[string][]byte{}, lasts: lasts}
 	for chunk := range slices.Collect(slices.Chunk(lasts, directoryChunk)) {
 		some := lasts[chunk*directoryChunk : min((chunk+1)*directoryChunk, len(lasts))]
-		value, err := block.Append(nil, block.EliasFano, nil, some)
+		value, err := block.Append(nil, some)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,11 +71,12 @@ func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTable {
 	var lasts []uint64
 	blocks := map[uint64][]byte{}
-	w, err := block.NewWriter(block.Options{Bytes: size, Postings: table == 0}, func(last uint64, data []byte) error {
+	w := block.NewWriter(block.Options{Bytes: size, Postings: table == 0}, func(last uint64, data []byte) error {
 		lasts = append(lasts, last)
 		blocks[last] = slices.Clone(data)
 		return nil
 	})
+	var err error
 	for i := 0; err == nil && i < len(fps); i++ {
 		if table == 0 {
 			err = w.AddPosting(fps[i], ids[i])
@@ -91,15 +99,15 @@ func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTa
 }
 
 func (s *storedTable) open(t fatal, cache *blockCache) *PackedTable {
-	p, err := openPackedTable(s.table, uint64(len(s.fps)), uint64(len(s.lasts)), cache, s.get)
+	p, err := openPackedTable(s.table, uint64(len(s.fps)), uint64(len(s.lasts)), cache, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// pebble returns an iterator over a database with this table, between two others.
-func (s *storedTable) pebble(t fatal) (it *pebble.Iterator, done func()) {
+// view returns a view of a database with this table, between two others.
+func (s *storedTable) view(t fatal, p *PackedTable) (v *View, done func()) {
 	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}})
 	if err != nil {
 		t.Fatal(err)
@@ -108,15 +116,16 @@ func (s *storedTable) pebble(t fatal) (it *pebble.Iterator, done func()) {
 		err = errors.Join(err, db.Set([]byte(key), value, pebble.NoSync))
 	}
 	for _, table := range []int{s.table - 1, s.table + 1} {
-		var key [tableKeyLen]byte
-		putTableKey(key[:], packedKeyspace, table, 12345)
-		err = errors.Join(err, db.Set(key[:], []byte("of another table"), pebble.NoSync))
+		key := tableKey(packedKeyspace, table, 12345)
+		err = errors.Join(err, db.Set(key, []byte("of another table"), pebble.NoSync))
 	}
 	it, iterErr := db.NewIter(nil)
 	if err := errors.Join(err, iterErr); err != nil {
 		t.Fatal(err)
 	}
-	return it, func() {
+	packed := make([]*PackedTable, s.table+1)
+	packed[s.table] = p
+	return newView(it, packed), func() {
 		if err := errors.Join(it.Close(), db.Close()); err != nil {
 			t.Fatal(err)
 		}

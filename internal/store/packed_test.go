@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
@@ -80,7 +81,7 @@ func TestPackedBlocksFrom(t *testing.T) {
 		fps := blocktest.Fingerprints(t, 500)
 		s := storeTable(t, 7, fps, nil, 64)
 		p := s.open(t, newBlockCache(1<<20))
-		it, done := s.pebble(t)
+		v, done := s.view(t, p)
 		defer done()
 		for range 5 {
 			first, _ := blocktest.Range(t, fps)
@@ -91,7 +92,7 @@ func TestPackedBlocksFrom(t *testing.T) {
 			}
 			stop := rapid.IntRange(0, 2*len(s.lasts)).Draw(t, "stop")
 			var got []uint64
-			for b, err := range p.blocksFrom(it, first) {
+			for b, err := range v.PackedBlocks(s.table, first) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -117,9 +118,9 @@ func TestPackedBlocksFrom(t *testing.T) {
 func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
 	p := s.open(t, newBlockCache(0))
-	it, done := s.pebble(t)
+	v, done := s.view(t, p)
 	defer done()
-	for range p.blocksFrom(it, 0) {
+	for range v.PackedBlocks(s.table, 0) {
 		t.Error("a block, or an error")
 	}
 	for _, fp := range []uint64{0, 1, ^uint64(0)} {
@@ -142,7 +143,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 	withPostings := storeTable(t, 0, fps, ids, 64)
 	const broken = 2
 	blockOf := func(fps ...uint64) []byte {
-		value, err := block.Append(nil, block.EliasFano, nil, fps)
+		value, err := block.Append(nil, fps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +166,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 		}, "bytes"},
 		{"of the next key", whole, set(whole.values[whole.blockKey(broken+1)]), "ends with"},
 		{"more at its beginning", whole, set(blockOf(whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
-		{"Huffman", whole, set([]byte{byte(block.Huffman), 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), ""},
+		{"Huffman", whole, set([]byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), "unknown codec"},
 		{"postings", whole, set(withPostings.values[withPostings.blockKey(broken)]), "postings"},
 		{"no postings", withPostings, set(blockOf(withPostings.lasts[broken])), "postings"},
 	} {
@@ -191,10 +192,10 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			if p.cache.Bytes() != 0 {
 				t.Error("a broken block is in the cache")
 			}
-			it, done := s.pebble(t)
+			v, done := s.view(t, p)
 			defer done()
 			blocks, err := 0, error(nil)
-			for _, err = range p.blocksFrom(it, 0) {
+			for _, err = range v.PackedBlocks(s.table, 0) {
 				blocks++
 			}
 			if check(err); blocks != broken+1 {
@@ -224,7 +225,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
 		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
 		"a fingerprint less": func(s *storedTable) {
-			value, err := block.Append(nil, block.EliasFano, nil, []uint64{s.lasts[3]})
+			value, err := block.Append(nil, []uint64{s.lasts[3]})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,10 +235,10 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		s := whole.clone()
 		change(s)
 		p := s.open(t, newBlockCache(0))
-		it, done := s.pebble(t)
+		v, done := s.view(t, p)
 		for _, first := range []uint64{0, s.lasts[0] + 1} {
 			var err error
-			for _, err = range p.blocksFrom(it, first) {
+			for _, err = range v.PackedBlocks(s.table, first) {
 			}
 			if first != 0 && name == "a fingerprint less" {
 				continue // only a scan of all blocks can count
@@ -278,16 +279,16 @@ func FuzzPackedTable(f *testing.F) {
 	one := storeTable(f, 1, []uint64{5}, nil, 64)
 	f.Add(one.values[one.chunkKey(0)], one.values[one.blockKey(0)], uint16(1), uint64(5))
 	f.Fuzz(func(t *testing.T, chunk, block []byte, blocks uint16, fp uint64) {
-		get := func(key []byte, read func([]byte) error) error {
+		from := getterFunc(func(key []byte) ([]byte, error) {
 			if key[0] == packedKeyspace {
-				return read(block)
+				return block, nil
 			}
 			if [4]byte(key[3:]) == [4]byte{} {
-				return read(chunk)
+				return chunk, nil
 			}
-			return nil
-		}
-		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), newBlockCache(1<<20), get)
+			return nil, pebble.ErrNotFound
+		})
+		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), newBlockCache(1<<20), from)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // the tests that hold it: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable, MissingLogAfterCrash,
 // MissingOrCutTable, UnreadableEdge, DiskIsWhatItHolds.
 func TestPebbleVersion(t *testing.T) {
-	mod, err := os.ReadFile("../go.mod")
+	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,193 +2,188 @@ package store
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"io"
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/neardup/neardup/internal/store/block"
 )
+
+// IDs is a set of document IDs: a posting, or the documents of a key's hash.
+type IDs = block.IDs
+
+// NewIDs returns the set of the given IDs, in any order. It takes over the slice.
+func NewIDs(ids ...uint64) IDs { return block.NewIDs(ids...) }
+
+// IDsOf returns the set that a bitmap holds. The bitmap must not be changed any more.
+var IDsOf = block.IDsOf
+
+// postingMerger merges the operands of one posting: the IDs that any of them
+// adds, less those that any removes. An ID is never given out twice, so it can
+// not come back after its removal and the order of operands is of no account.
+var postingMerger = &pebble.Merger{
+	Name: "neardup.posting.1",
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		m := &postingValue{}
+		return m, m.merge(value)
+	},
+}
+
+type postingValue struct {
+	added, removed block.IDsBuilder
+}
+
+func (m *postingValue) MergeNewer(value []byte) error { return m.merge(value) }
+func (m *postingValue) MergeOlder(value []byte) error { return m.merge(value) }
+
+func (m *postingValue) merge(operand []byte) error {
+	c, err := decodeChange(operand)
+	if err != nil {
+		return err
+	}
+	m.added.Add(c.added)
+	m.removed.Add(c.removed)
+	return nil
+}
+
+// Finish keeps what is removed, also where nothing older is left to merge: the packed
+// posting may have it. It leaves an empty posting where all IDs are removed. Pebble's
+// DeletableValueMerger would drop the key, but its compactions panic, or bring
+// removed values back, when they do (cockroachdb/pebble#6168, v2.1.7); so Batch
+// deletes a posting that it leaves empty, and a reader takes an empty one for none.
+func (m *postingValue) Finish(bool) ([]byte, io.Closer, error) {
+	added, removed := m.added.Build(), m.removed.Build()
+	value, err := change{added.Without(removed), removed}.append(nil)
+	return value, nil, err
+}
+
+// postingChange is the codec byte of a value that adds and removes, see docs/format.md.
+const postingChange = 0x03
+
+// change is what a live posting says: the IDs to add to the packed one, and those to remove from it.
+type change struct{ added, removed IDs }
+
+// apply returns the documents of a fingerprint with this packed posting.
+func (c change) apply(packed IDs) IDs {
+	// An operand that nothing was merged with yet may remove what it adds itself.
+	return packed.Union(c.added).Without(c.removed)
+}
+
+// append writes a posting operand.
+func (c change) append(dst []byte) ([]byte, error) {
+	if c.removed.Empty() {
+		return c.added.Append(dst)
+	}
+	encoded, err := c.added.Append(nil)
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, postingChange)
+	dst = binary.AppendUvarint(dst, uint64(len(encoded)))
+	return c.removed.Append(append(dst, encoded...))
+}
+
+func decodeChange(src []byte) (c change, err error) {
+	if len(src) == 0 || src[0] != postingChange {
+		c.added, err = block.DecodeIDs(src)
+		return c, err
+	}
+	length, n := binary.Uvarint(src[1:])
+	if n <= 0 || length > uint64(len(src)-1-n) {
+		return c, fmt.Errorf("%w: posting change breaks off", ErrCorrupt)
+	}
+	rest := src[1+n:]
+	if c.added, err = block.DecodeIDs(rest[:length]); err == nil {
+		c.removed, err = block.DecodeIDs(rest[length:])
+	}
+	return c, err
+}
 
 // Posting is a stored fingerprint and the documents that share it.
 type Posting struct {
-	Stored uint64
-	IDs    IDs
+	Stored       uint64
+	IDs          IDs
+	Live, Packed bool // where it has an entry
 }
 
-var errStopped = errors.New("stopped by the caller")
-
-// Postings yields every stored fingerprint from first on with its documents, in
-// ascending order. The view must not be used for anything else meanwhile.
+// Postings yields the entries of table 0 from first on with their documents, in ascending order: those of
+// the packed posting and those that the live one adds, less those that the live one removes. That may leave
+// none.
 func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
-		v.Entries(first)(func(p Posting, err error) bool {
-			return err == nil && p.IDs.Len() == 0 || yield(p, err)
-		})
-	}
-}
-
-// Entries is Postings, but yields also what is in the tables without documents: packed
-// fingerprints whose documents are all gone.
-func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
-	return func(yield func(Posting, error) bool) {
-		m := postingMerge{live: liveCursor{it: v.it}, yield: yield}
-		err := m.live.seek(v.tableKey(0, first))
-		if err == nil && v.store.generation != 0 {
-			err = m.packed(v, first)
-		}
-		if err == nil {
-			err = m.liveUpTo(0, true)
-		}
-		if err != nil && !errors.Is(err, errStopped) {
-			yield(Posting{}, classify(err))
-		}
-	}
-}
-
-// postingMerge brings together what is live and what is packed in table 0.
-type postingMerge struct {
-	live  liveCursor
-	yield func(Posting, error) bool
-	fps   []uint64
-}
-
-// packed yields everything up to the last packed fingerprint.
-func (m *postingMerge) packed(v *View, first uint64) error {
-	it, err := v.it.Clone(pebble.CloneOptions{})
-	if err != nil {
-		return err
-	}
-	for block, err := range v.store.packed[0].blocksFrom(it, first) {
-		if err == nil {
-			err = m.block(block, first)
-		}
-		if err != nil {
-			return errors.Join(err, it.Close())
-		}
-	}
-	return it.Close()
-}
-
-func (m *postingMerge) block(b *Block, first uint64) error {
-	m.fps = b.AppendTo(m.fps[:0])
-	postings, err := b.Postings()
-	if err != nil {
-		return err
-	}
-	for i, fp := range m.fps {
-		if fp < first {
-			continue
-		}
-		if err := m.liveUpTo(fp, false); err != nil {
-			return err
-		}
-		ids, err := postings.IDs(i)
-		if err != nil {
-			return fmt.Errorf("packed posting of %016x: %w", fp, err)
-		}
-		if m.live.valid && m.live.stored == fp {
-			if err := m.emitLive(ids); err != nil {
-				return err
+		pull, stop := iter.Pull2(v.livePostings(first))
+		defer stop()
+		l, err, more := pull()
+		// liveUpTo yields the live entries that come before a packed one, and reports whether to go on.
+		liveUpTo := func(end uint64, all bool) bool {
+			for more && err == nil && (all || l.stored < end) {
+				if !yield(Posting{l.stored, l.change.apply(IDs{}), true, false}, nil) {
+					return false
+				}
+				l, err, more = pull()
 			}
-		} else if err := m.emit(fp, ids); err != nil {
-			return err
+			return err == nil || yield(Posting{}, err)
 		}
-	}
-	return nil
-}
-
-// liveUpTo yields the live fingerprints before an end, or all.
-func (m *postingMerge) liveUpTo(end uint64, all bool) error {
-	for m.live.valid && (all || m.live.stored < end) {
-		if err := m.emitLive(IDs{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// emitLive yields the live fingerprint at hand, with a packed posting, and goes on.
-func (m *postingMerge) emitLive(packed IDs) error {
-	value, err := m.live.it.ValueAndErr()
-	if err != nil {
-		return err
-	}
-	ids, err := postingOf(m.live.stored, value, packed)
-	if err != nil {
-		return err
-	}
-	if err := m.emit(m.live.stored, ids); err != nil {
-		return err
-	}
-	return m.live.next()
-}
-
-func (m *postingMerge) emit(stored uint64, ids IDs) error {
-	if !m.yield(Posting{stored, ids}, nil) {
-		return errStopped
-	}
-	return nil
-}
-
-// liveCursor is at a live entry of table 0.
-type liveCursor struct {
-	it     *pebble.Iterator
-	valid  bool
-	stored uint64
-}
-
-func (c *liveCursor) seek(key []byte) error { return c.at(c.it.SeekGE(key)) }
-func (c *liveCursor) next() error           { return c.at(c.it.Next()) }
-
-func (c *liveCursor) at(valid bool) error {
-	c.valid = false
-	if !valid {
-		return c.it.Error()
-	}
-	key := c.it.Key()
-	if len(key) == tableKeyLen && key[0] == tableKeyspace && binary.BigEndian.Uint16(key[1:]) == 0 {
-		c.valid, c.stored = true, binary.BigEndian.Uint64(key[3:])
-	}
-	return nil
-}
-
-// PackedBlocks yields the packed blocks of a table in order, each good until the next.
-// The view must not be used for anything else meanwhile.
-func (v *View) PackedBlocks(table int) iter.Seq2[*Block, error] {
-	p := v.store.Packed(table)
-	if p == nil {
-		return func(func(*Block, error) bool) {}
-	}
-	return p.blocksFrom(v.it, 0)
-}
-
-// LiveStored yields the fingerprints that have a live entry in table 0, in ascending
-// order. The view must not be used for anything else meanwhile.
-func (v *View) LiveStored() iter.Seq2[uint64, error] {
-	return func(yield func(uint64, error) bool) {
-		c := liveCursor{it: v.it}
-		err := c.seek(v.tableKey(0, 0))
-		for ; err == nil && c.valid; err = c.next() {
-			if !yield(c.stored, nil) {
+		for p, packedErr := range v.packedPostings(first) {
+			if packedErr != nil {
+				yield(Posting{}, packedErr)
+				return
+			}
+			if !liveUpTo(p.Stored, false) || err != nil {
+				return
+			}
+			if p.Live = more && l.stored == p.Stored; p.Live {
+				p.IDs = l.change.apply(p.IDs)
+				l, err, more = pull()
+			}
+			if !yield(p, nil) {
 				return
 			}
 		}
-		if err != nil {
-			yield(0, classify(err))
-		}
+		liveUpTo(0, true)
 	}
 }
 
-// PostingAt returns the documents of the fingerprint at a position of a block, for
-// table 0.
-func (p *PackedTable) PostingAt(block, at int) (IDs, error) {
-	b, err := p.Block(block)
-	if err != nil {
-		return IDs{}, err
+// livePosting is a live entry of table 0.
+type livePosting struct {
+	stored uint64
+	change change
+}
+
+func (v *View) livePostings(first uint64) iter.Seq2[livePosting, error] {
+	return scan(v, tableKey(tableKeyspace, 0, first), tableEnd(tableKeyspace, 0), func(key, value []byte) (l livePosting, err error) {
+		if l.stored, err = keyNumber(key); err == nil {
+			l.change, err = decodeChange(value)
+		}
+		return l, err
+	})
+}
+
+func (v *View) packedPostings(first uint64) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		var fps []uint64
+		for b, err := range v.PackedBlocks(0, first) {
+			if err != nil {
+				yield(Posting{}, err)
+				return
+			}
+			fps = b.AppendTo(fps[:0])
+			postings, err := b.Postings()
+			for i := 0; err == nil && i < len(fps); i++ {
+				if fps[i] < first {
+					continue
+				}
+				var ids IDs
+				if ids, err = postings.IDs(i); err == nil && !yield(Posting{fps[i], ids, false, true}, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Posting{}, fmt.Errorf("packed block of %016x: %w", b.Last(), err))
+				return
+			}
+		}
 	}
-	ids, err := b.Posting(at)
-	if err != nil {
-		return IDs{}, p.blockError(block, err)
-	}
-	return ids, nil
 }

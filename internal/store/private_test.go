@@ -27,7 +27,7 @@ func TestFilesArePrivate(t *testing.T) {
 	if err := s.Checkpoint(t.Context(), filepath.Join(root, "copies", "1")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.NewReplacement(1)
+	r, err := s.NewRewrite(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type Salvage struct {
 	lock   io.Closer
 	fs     vfs.FS
 	work   string
-	report func(Fault)
+	report func(Corruption)
 	unref  []func() // caches
 }
 
@@ -32,7 +32,7 @@ type Salvage struct {
 // with every byte of a log or MANIFEST that is known to be wrong put right, and where a
 // table is damaged, or Pebble cannot open them, everything in them that can be read once
 // more. report gets every fault. Errors: ErrLocked, ctx's, those of the file system.
-func OpenSalvage(ctx context.Context, dir, work string, opts Options, report func(Fault)) (s *Salvage, err error) {
+func OpenSalvage(ctx context.Context, dir, work string, opts Options, report func(Corruption)) (s *Salvage, err error) {
 	opts.FS = fileSystem(opts.FS)
 	s = &Salvage{fs: opts.FS, work: work, report: report}
 	lock, err := lockDir(dir, &onceLock{FS: opts.FS})
@@ -69,13 +69,12 @@ func (s *Salvage) openMended(ctx context.Context, whole string, opts Options) (d
 		o := s.options(opts)
 		db, err := s.open(whole, o)
 		if err != nil {
-			s.report(Fault{true, "file", []byte("MANIFEST"), fmt.Errorf("the files make no whole, and are read one by one: %w", corrupt(err))})
+			s.report(Corruption{true, "file", []byte("MANIFEST"), fmt.Errorf("the files make no whole, and are read one by one: %w", corrupt(err))})
 			return nil, true, ctx.Err()
 		}
 		var names []string
-		var faults []Fault
-		checked := &Store{db: db, dir: whole, fs: s.fs, options: o}
-		err = checked.CheckFiles(ctx, func(f Fault) {
+		var faults []Corruption
+		err = checkTables(ctx, db, o, whole, func(f Corruption) {
 			names, faults = append(names, string(f.Key)), append(faults, f)
 		}, nil)
 		mended := false
@@ -98,9 +97,9 @@ func (s *Salvage) openMended(ctx context.Context, whole string, opts Options) (d
 	}
 }
 
-// Survey reads what was saved.
-func (s *Salvage) Survey(ctx context.Context, report func(Fault), tell func()) *Survey {
-	return &Survey{ctx: ctx, base: s.it, report: report, tell: tell, lost: map[byte]bool{}}
+// View returns a lenient view of what was saved.
+func (s *Salvage) View(ctx context.Context, report func(Corruption), tell func()) *View {
+	return newView(s.it, nil).Lenient(ctx, report, tell)
 }
 
 // Close lets go of the store and removes the folder for work.
@@ -172,13 +171,13 @@ func (s *Salvage) copyAll(from, to string) error {
 		delete(was, name)
 	}
 	for name := range was {
-		s.report(Fault{true, "file", []byte(name), damaged(s.fs.PathJoin(from, name), "is missing")})
+		s.report(Corruption{true, "file", []byte(name), damaged(s.fs.PathJoin(from, name), "is missing")})
 	}
 	if len(was) > 0 {
 		return nil
 	}
 	if err = checkLogs(to, s.fs); errors.Is(err, ErrCorrupt) {
-		s.report(Fault{true, "file", []byte("*.log"), err})
+		s.report(Corruption{true, "file", []byte("*.log"), err})
 		return nil
 	}
 	return err
@@ -194,10 +193,10 @@ func (s *Salvage) copyLog(source, target, name string, was *fileDigest) error {
 	l := logData{data, fileNumber(name, "")}
 	mended, end := l.mend()
 	if mended > 0 {
-		s.report(Fault{false, "file", []byte(name), fmt.Errorf("%w: one wrong byte in each of %d chunks: put right", ErrCorrupt, mended)})
+		s.report(Corruption{false, "file", []byte(name), fmt.Errorf("%w: one wrong byte in each of %d chunks: put right", ErrCorrupt, mended)})
 	}
 	if cut := l.cut(end, was); cut {
-		s.report(Fault{true, "file", []byte(name), fmt.Errorf("%w: it cannot be read at byte %d; nothing from there on is saved", ErrCorrupt, end)})
+		s.report(Corruption{true, "file", []byte(name), fmt.Errorf("%w: it cannot be read at byte %d; nothing from there on is saved", ErrCorrupt, end)})
 		l.data = l.data[:end]
 	}
 	out, err := s.fs.Create(target, vfs.WriteCategoryUnspecified)

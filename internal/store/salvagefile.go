@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -26,13 +27,13 @@ type version struct {
 func (s *Salvage) siftTable(ctx context.Context, to *pebble.DB, whole string, file siftedTable, o *pebble.Options) (err error) {
 	r, err := openSorted(ctx, s.fs, s.fs.PathJoin(whole, file.name), o.MakeReaderOptions())
 	if err != nil {
-		s.report(Fault{true, "file", []byte(file.name), fmt.Errorf("nothing of it can be read: %w", corrupt(err))})
+		s.report(Corruption{true, "file", []byte(file.name), fmt.Errorf("nothing of it can be read: %w", corrupt(err))})
 		return nil
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 	if err != nil {
-		s.report(Fault{true, "file", []byte(file.name), fmt.Errorf("nothing of it can be read: %w", corrupt(err))})
+		s.report(Corruption{true, "file", []byte(file.name), fmt.Errorf("nothing of it can be read: %w", corrupt(err))})
 		return nil
 	}
 	defer it.Close()
@@ -68,7 +69,7 @@ func (s *Salvage) siftTable(ctx context.Context, to *pebble.DB, whole string, fi
 			return errors.Join(err, w.batch.Close())
 		}
 		if n := len(kv.K.UserKey); n >= uint64KeyLen {
-			number := numberOf(kv.K.UserKey, n-8, 8)
+			number := binary.BigEndian.Uint64(kv.K.UserKey[n-8:])
 			before, gap = number, max(number-before, 1)
 		}
 		at = append(append(at[:0], kv.K.UserKey...), 0)
@@ -77,7 +78,7 @@ func (s *Salvage) siftTable(ctx context.Context, to *pebble.DB, whole string, fi
 }
 
 // skip finds the first key behind what cannot be read from a key on; nil if there is none.
-// See Survey.resume.
+// See policy.resume.
 func (s *Salvage) skip(it sstable.Iterator, at []byte, gap uint64, name string) []byte {
 	cause := it.Error()
 	readable := func(key []byte) []byte {
@@ -87,8 +88,8 @@ func (s *Salvage) skip(it sstable.Iterator, at []byte, gap uint64, name string) 
 		return nil
 	}
 	var next []byte
-	if n := keyLen(at[0]); n > 8 && len(at) >= n {
-		start := numberOf(at, n-8, 8)
+	if n, width := keyLayout(at[0]); width == 8 && len(at) >= n {
+		start := binary.BigEndian.Uint64(at[n-8:])
 		for step := gap; step < math.MaxUint64/4 && start+step > start && next == nil; step *= 2 {
 			key := bytes.Clone(at[:n])
 			for i := range 8 {
@@ -99,14 +100,14 @@ func (s *Salvage) skip(it sstable.Iterator, at []byte, gap uint64, name string) 
 	}
 	// What is in other tables and keyspaces begins with other bytes.
 	for table := 0; next == nil && table < 64 && (at[0] == tableKeyspace || at[0] == packedKeyspace || at[0] == directoryKeyspace || at[0] == filterKeyspace); table++ {
-		if first, _ := tableBounds(at[0], table); bytes.Compare(first, at) > 0 {
+		if first := tableStart(at[0], table); bytes.Compare(first, at) > 0 {
 			next = readable(first)
 		}
 	}
 	for keyspace := int(at[0]) + 1; next == nil && keyspace <= afterTables; keyspace++ {
 		next = readable([]byte{byte(keyspace)})
 	}
-	s.report(Fault{true, "file", []byte(name), fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(cause), at, next)})
+	s.report(Corruption{true, "file", []byte(name), fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(cause), at, next)})
 	return next
 }
 

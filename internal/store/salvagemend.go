@@ -36,7 +36,7 @@ func (s *Salvage) mend(ctx context.Context, path, name string, o *pebble.Options
 	if mended == 0 {
 		return false, nil
 	}
-	s.report(Fault{false, "file", []byte(name), fmt.Errorf("%w: one wrong byte in each of %d blocks: put right", ErrCorrupt, mended)})
+	s.report(Corruption{false, "file", []byte(name), fmt.Errorf("%w: one wrong byte in each of %d blocks: put right", ErrCorrupt, mended)})
 	if err := s.fs.Remove(path); err != nil { // it is a link
 		return false, err
 	}

@@ -20,13 +20,13 @@ const (
 // entries writes ascending keys of one keyspace into sorted tables of Pebble's, one
 // after the other. It makes no file before there is an entry.
 type entries struct {
-	r       *Replacement
+	r       *Rewrite
 	options sstable.WriterOptions
 	file    *sstable.Writer
 	value   []byte // for encoding
 }
 
-func (r *Replacement) newEntries() entries {
+func (r *Rewrite) newEntries() entries {
 	o := r.store.options
 	e := entries{r: r, options: o.MakeWriterOptions(len(o.Levels)-1, r.store.db.TableFormat())}
 	// Pebble puts these tables above what they overlap. In one that claims to be on the
@@ -36,7 +36,7 @@ func (r *Replacement) newEntries() entries {
 }
 
 // newPackedEntries is for what is packed already, and asked for by keys that are there.
-func (r *Replacement) newPackedEntries() entries {
+func (r *Rewrite) newPackedEntries() entries {
 	e := r.newEntries()
 	e.options.Compression = block.NoCompression
 	e.options.FilterPolicy = pebble.NoFilterPolicy

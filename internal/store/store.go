@@ -45,13 +45,12 @@ const (
 
 // Store is an open index directory.
 type Store struct {
+	reader
 	db       *pebble.DB
 	dir      string
 	fs       vfs.FS
 	options  *pebble.Options
-	format   uint32
-	header   Header
-	counters Counters // as of Open
+	meta     Meta // as of Open
 	readOnly bool
 
 	checkpointFS *checkpointFS
@@ -60,12 +59,8 @@ type Store struct {
 	dirLock      *pebble.Lock  // our reference to lock, beside Pebble's
 	checkpoints  chan struct{} // has one while one is made
 
-	generation   uint64 // of the packed tables; 0: none
-	infos        []PackedTableInfo
-	packedNextID uint64
-	cache        *blockCache
-	unreserve    func()         // gives back to Pebble's cache what cache took of it
-	packed       []*PackedTable // by table; none if generation is 0
+	cache     *blockCache
+	unreserve func() // gives back to Pebble's cache what cache took of it
 
 	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -137,6 +132,7 @@ func open(dir string, opts Options) (*Store, error) {
 
 // load reads what there is, or makes it, and clears away what was cut short.
 func (s *Store) load(opts Options) error {
+	s.reader.from = s.db
 	found, err := s.loadMeta()
 	switch {
 	case err != nil:
@@ -147,7 +143,7 @@ func (s *Store) load(opts Options) error {
 		return s.create(*opts.Create)
 	}
 	if opts.Accept != nil {
-		err = opts.Accept(s.header, s.counters)
+		err = opts.Accept(*s.meta.Header, *s.meta.Counters)
 	}
 	if err == nil && !s.readOnly {
 		err = errors.Join(s.raiseFormat(), sweepIncoming(s.dir, s.fs))
@@ -350,24 +346,45 @@ func (e firstLine) Error() string {
 	return line
 }
 
-// empty reports whether there is no key at all.
-func (s *Store) empty() (bool, error) {
-	it, err := s.db.NewIter(nil)
+// loadMeta reads what meta says. It reports false for a database that has no entry at all: one that was
+// being made when the machine stopped.
+func (s *Store) loadMeta() (found bool, err error) {
+	v, err := s.View()
 	if err != nil {
-		return false, classify(err)
+		return false, err
 	}
-	found := it.First()
-	return !found, classify(errors.Join(it.Error(), it.Close()))
+	err = v.entries(nil, nil, func([]byte, []byte) bool { found = true; return false })
+	if err == nil && found {
+		s.meta, err = v.Meta()
+	}
+	return found, errors.Join(err, v.Close())
 }
 
+// loadPacked opens the packed tables, if there are any.
+func (s *Store) loadPacked(opts Options) error {
+	limit := packedCacheBytes(s.meta.Packed, cacheBytes(opts))
+	s.cache, s.unreserve = newBlockCache(limit), s.options.Cache.Reserve(int(limit))
+	for i, info := range s.meta.Packed {
+		p, err := openPackedTable(i, info.Entries, info.Blocks, s.cache, s.db)
+		if err != nil {
+			return err
+		}
+		s.packed = append(s.packed, p)
+	}
+	return nil
+}
+
+// Meta returns what meta said when the store was opened, or what it was made with.
+func (s *Store) Meta() Meta { return s.meta }
+
 // Format returns the number of the format that the index is in.
-func (s *Store) Format() int { return int(s.format) }
+func (s *Store) Format() int { return int(s.meta.Format) }
 
 // Header returns what the store was made with.
-func (s *Store) Header() Header { return s.header }
+func (s *Store) Header() Header { return *s.meta.Header }
 
 // Counters returns the counters as they were when the store was opened.
-func (s *Store) Counters() Counters { return s.counters }
+func (s *Store) Counters() Counters { return *s.meta.Counters }
 
 // SetAnalyzer records the analyzer of an index that has none yet, durably.
 func (s *Store) SetAnalyzer(name string) error {
@@ -378,7 +395,7 @@ func (s *Store) SetAnalyzer(name string) error {
 	if err := batch.Set(metaKey("analyzer"), []byte(name), nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	s.header.Analyzer = name
+	s.meta.Header.Analyzer = name
 	return s.commit(batch)
 }
 

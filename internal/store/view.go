@@ -1,23 +1,34 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/neardup/neardup/internal/store/block"
 )
 
 // View reads the store as it was at one moment. It must be closed, and keeps
-// memory and files from being freed until then.
+// memory and files from being freed until then. What yields many entries has an iterator of its own, so it
+// may be used within the others' loops.
 type View struct {
-	store *Store
-	it    *pebble.Iterator
-	key   [tableKeyLen]byte
-	limit [tableKeyLen + 1]byte // a table key and a zero byte: the next key after it
+	reader
+	it     *pebble.Iterator // of Get and Scan
+	policy *policy          // nil: the first corruption is an error
+	key    [tableKeyLen]byte
+	limit  [tableKeyLen + 1]byte // a key and a zero byte: the next key after it
+}
+
+func newView(it *pebble.Iterator, packed []*PackedTable) *View {
+	v := &View{it: it}
+	v.reader = reader{from: v, packed: packed}
+	return v
 }
 
 // View opens a view of this moment.
@@ -26,7 +37,7 @@ func (s *Store) View() (*View, error) {
 	if err != nil {
 		return nil, classify(err)
 	}
-	return &View{store: s, it: it}, nil
+	return newView(it, s.packed), nil
 }
 
 // Close lets go of the view.
@@ -38,18 +49,26 @@ func (v *View) Clone() (*View, error) {
 	if err != nil {
 		return nil, classify(err)
 	}
-	return &View{store: v.store, it: it}, nil
+	return newView(it, v.packed), nil
 }
 
-func (v *View) uint64Key(keyspace byte, n uint64) []byte {
-	putUint64Key(v.key[:], keyspace, n)
-	return v.key[:uint64KeyLen]
+// Get returns the value of a key, until the next call; pebble.ErrNotFound if there is none.
+func (v *View) Get(key []byte) ([]byte, io.Closer, error) {
+	n := copy(v.limit[:], key)
+	v.limit[n] = 0
+	if v.it.SeekGEWithLimit(key, v.limit[:n+1]) != pebble.IterValid || !bytes.Equal(v.it.Key(), key) {
+		if err := v.it.Error(); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, pebble.ErrNotFound
+	}
+	value, err := v.it.ValueAndErr()
+	return value, noCloser{}, err
 }
 
-func (v *View) tableKey(table int, permuted uint64) []byte {
-	putTableKey(v.key[:], tableKeyspace, table, permuted)
-	return v.key[:tableKeyLen]
-}
+type noCloser struct{}
+
+func (noCloser) Close() error { return nil }
 
 // Scan yields the live entries of a table from first to last, both included, in
 // ascending order, until yield returns false. This is the probe of the paper
@@ -58,10 +77,11 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 	// Without a limit the iterator would leave a range only at the next live key,
 	// past everything that was deleted since the last compaction.
 	putTableKey(v.limit[:], tableKeyspace, table, last)
-	state := v.it.SeekGEWithLimit(v.tableKey(table, first), v.limit[:])
+	v.limit[tableKeyLen] = 0
+	state := v.it.SeekGEWithLimit(putTableKey(v.key[:], tableKeyspace, table, first), v.limit[:])
 	for ; state == pebble.IterValid; state = v.it.NextWithLimit(v.limit[:]) {
 		key := v.it.Key()
-		if len(key) != tableKeyLen || key[0] != tableKeyspace || binary.BigEndian.Uint16(key[1:]) != uint16(table) {
+		if len(key) != tableKeyLen || !bytes.Equal(key[:3], v.key[:3]) {
 			break
 		}
 		permuted := binary.BigEndian.Uint64(key[3:])
@@ -74,7 +94,7 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 
 // ScannedPosting returns the documents of the fingerprint that a Scan of table 0 is at.
 func (v *View) ScannedPosting(stored uint64) (IDs, error) {
-	packed, err := v.store.PackedPosting(stored)
+	packed, err := v.PackedPosting(stored)
 	if err != nil {
 		return IDs{}, err
 	}
@@ -82,84 +102,11 @@ func (v *View) ScannedPosting(stored uint64) (IDs, error) {
 	if err != nil {
 		return IDs{}, classify(err)
 	}
-	return postingOf(stored, value, packed)
-}
-
-// get moves to a key and reports whether it is there.
-func (v *View) get(key []byte) (value []byte, found bool, err error) {
-	n := copy(v.limit[:], key)
-	v.limit[n] = 0
-	if v.it.SeekGEWithLimit(key, v.limit[:n+1]) != pebble.IterValid || string(v.it.Key()) != string(key) {
-		return nil, false, classify(v.it.Error())
-	}
-	value, err = v.it.ValueAndErr()
-	return value, err == nil, classify(err)
-}
-
-// Posting returns the documents of a stored fingerprint; none if it is not stored.
-func (v *View) Posting(stored uint64) (IDs, error) {
-	packed, err := v.store.PackedPosting(stored)
-	if err != nil {
-		return IDs{}, err
-	}
-	value, found, err := v.get(v.tableKey(0, stored))
-	if err != nil || !found {
-		return packed, err
-	}
-	return postingOf(stored, value, packed)
-}
-
-func postingOf(stored uint64, live []byte, packed IDs) (IDs, error) {
-	ids, err := readPosting(live, packed)
+	c, err := decodeChange(value)
 	if err != nil {
 		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
 	}
-	return ids, nil
-}
-
-// Record returns the record of a document, and whether it has one.
-func (v *View) Record(id uint64) (Record, bool, error) {
-	value, found, err := v.get(v.uint64Key(documentKeyspace, id))
-	if err != nil || !found {
-		return Record{}, false, err
-	}
-	r, err := DecodeRecord(value)
-	if err != nil {
-		return Record{}, false, fmt.Errorf("document %d: %w", id, err)
-	}
-	return r, true, nil
-}
-
-// Records yields the documents that have a record, by ID, from first on. The
-// view must not be used for anything else meanwhile.
-func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
-	return func(yield func(DocumentRecord, error) bool) {
-		for ok := v.it.SeekGE(v.uint64Key(documentKeyspace, first)); ok; ok = v.it.Next() {
-			key := v.it.Key()
-			if key[0] != documentKeyspace {
-				break
-			}
-			id, err := uint64Of(key, uint64KeyLen)
-			d := DocumentRecord{ID: id}
-			var value []byte
-			if err == nil {
-				value, err = v.it.ValueAndErr()
-			}
-			if err == nil {
-				d.Record, err = DecodeRecord(value)
-			}
-			if err != nil {
-				yield(d, fmt.Errorf("document %d: %w", id, classify(err)))
-				return
-			}
-			if !yield(d, nil) {
-				return
-			}
-		}
-		if err := v.it.Error(); err != nil {
-			yield(DocumentRecord{}, classify(err))
-		}
-	}
+	return c.apply(packed), nil
 }
 
 // DocumentRecord is a record and the ID of its document.
@@ -168,114 +115,137 @@ type DocumentRecord struct {
 	Record
 }
 
-// KeyIDs returns the documents whose key has this hash.
-func (v *View) KeyIDs(hash uint64) (IDs, error) {
-	value, found, err := v.get(v.uint64Key(keyKeyspace, hash))
-	if err != nil || !found {
-		return IDs{}, err
-	}
-	ids, err := block.DecodeIDs(value)
-	if err != nil {
-		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
-	}
-	return ids, nil
+// Records yields the documents that have a record, by ID, from first on.
+func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
+	return scan(v, uint64Key(documentKeyspace, first), keyspaceEnd(documentKeyspace), func(key, value []byte) (d DocumentRecord, err error) {
+		if d.ID, err = keyNumber(key); err != nil {
+			return d, err
+		}
+		if d.Record, err = DecodeRecord(value); err == nil && (d.ID == 0 || d.Bare()) {
+			err = fmt.Errorf("%w: document %d has a record with nothing in it, or no ID", ErrCorrupt, d.ID)
+		}
+		return d, err
+	})
 }
 
-// KeyHashes yields the hashes of all keys, in ascending order. The view must not be used
-// for anything else meanwhile.
+// KeyEntry is the hash of a key, and the documents that have a key of this hash.
+type KeyEntry struct {
+	Hash uint64
+	IDs  IDs
+}
+
+// Keys yields all keys, by hash.
+func (v *View) Keys() iter.Seq2[KeyEntry, error] {
+	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, value []byte) (k KeyEntry, err error) {
+		if k.Hash, err = keyNumber(key); err != nil {
+			return k, err
+		}
+		if k.IDs, err = block.DecodeIDs(value); err == nil && k.IDs.Empty() {
+			err = fmt.Errorf("%w: no documents", ErrCorrupt)
+		}
+		return k, err
+	})
+}
+
+// KeyHashes yields the hashes of all keys, in ascending order.
 func (v *View) KeyHashes() iter.Seq2[uint64, error] {
-	return func(yield func(uint64, error) bool) {
-		for ok := v.it.SeekGE(v.uint64Key(keyKeyspace, 0)); ok && v.it.Key()[0] == keyKeyspace; ok = v.it.Next() {
-			hash, err := uint64Of(v.it.Key(), uint64KeyLen)
-			if !yield(hash, err) || err != nil {
-				return
-			}
+	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, _ []byte) (uint64, error) { return keyNumber(key) })
+}
+
+// Live yields the live entries of a table, in ascending order. Those of table 0 are the stored fingerprints
+// of which Postings tells what the entry says.
+func (v *View) Live(table int) iter.Seq2[uint64, error] {
+	return scan(v, tableStart(tableKeyspace, table), tableEnd(tableKeyspace, table), func(key, value []byte) (permuted uint64, err error) {
+		if permuted, err = keyNumber(key); err == nil && table > 0 && len(value) > 0 {
+			err = fmt.Errorf("%w: a value of %d bytes", ErrCorrupt, len(value))
 		}
-		if err := v.it.Error(); err != nil {
-			yield(0, classify(err))
+		return permuted, err
+	})
+}
+
+// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable, each good until the
+// next.
+func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
+	next := uint64(0)
+	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table), func(key, value []byte) ([]byte, error) {
+		if chunk, err := keyNumber(key); err != nil || chunk != next {
+			return nil, fmt.Errorf("%w: it comes as chunk %d", ErrCorrupt, next)
 		}
-	}
-}
-
-// clockAt returns the last clock entry at or before an ID.
-func (v *View) clockAt(id uint64) (first, seconds uint64, found bool, err error) {
-	if id == math.MaxUint64 {
-		id-- // no document has it, and the key after it is in another keyspace
-	}
-	if !v.it.SeekLT(v.uint64Key(clockKeyspace, id+1)) || v.it.Key()[0] != clockKeyspace {
-		return 0, 0, false, classify(v.it.Error())
-	}
-	first, seconds, err = v.clockEntry()
-	return first, seconds, err == nil, err
-}
-
-// clockEntry reads the entry of the clock that the view is at.
-func (v *View) clockEntry() (first, seconds uint64, err error) {
-	if first, err = uint64Of(v.it.Key(), uint64KeyLen); err != nil {
-		return 0, 0, err
-	}
-	value, err := v.it.ValueAndErr()
-	if err != nil {
-		return first, 0, classify(err)
-	}
-	if len(value) != 8 {
-		return first, 0, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, first, len(value))
-	}
-	return first, binary.BigEndian.Uint64(value), nil
-}
-
-// ClockRange returns the IDs from first to the one before end whose documents arrived
-// in the same second as a given one, of those below next. found is false if no entry of
-// the clock says when that was.
-func (v *View) ClockRange(id, next uint64) (first, end, seconds uint64, found bool, err error) {
-	first, seconds, found, err = v.clockAt(id)
-	if err != nil || !found {
-		return 0, 0, 0, false, err
-	}
-	end = next
-	if v.it.Next() && v.it.Key()[0] == clockKeyspace {
-		if end, err = uint64Of(v.it.Key(), uint64KeyLen); err != nil {
-			return 0, 0, 0, false, err
-		}
-	}
-	return first, end, seconds, true, classify(v.it.Error())
-}
-
-// Added returns when a document arrived, in whole seconds; the zero time if no
-// entry of the clock says so.
-func (v *View) Added(id uint64) (time.Time, error) {
-	_, seconds, found, err := v.clockAt(id)
-	if err != nil || !found {
-		return time.Time{}, err
-	}
-	return time.Unix(int64(seconds), 0).UTC(), nil
+		next++
+		return value, nil
+	})
 }
 
 // ClockEntry says that the documents from First to that of the next entry arrived in one
 // second.
 type ClockEntry struct {
-	First uint64 // ID
-	Added time.Time
+	First   uint64 // ID
+	Seconds uint64 // Unix
 }
 
+// Added returns when the documents of the entry arrived.
+func (c ClockEntry) Added() time.Time { return time.Unix(int64(c.Seconds), 0).UTC() }
+
 // Clock yields the entries of the clock in the order of the documents; the seconds may go
-// backwards. The view must not be used for anything else meanwhile.
+// backwards.
 func (v *View) Clock() iter.Seq2[ClockEntry, error] {
-	return func(yield func(ClockEntry, error) bool) {
-		for ok := v.it.SeekGE(v.uint64Key(clockKeyspace, 0)); ok && v.it.Key()[0] == clockKeyspace; ok = v.it.Next() {
-			first, seconds, err := v.clockEntry()
-			if !yield(ClockEntry{first, time.Unix(int64(seconds), 0).UTC()}, err) || err != nil {
-				return
-			}
-		}
-		if err := v.it.Error(); err != nil {
-			yield(ClockEntry{}, classify(err))
+	return scan(v, []byte{clockKeyspace}, keyspaceEnd(clockKeyspace), decodeClock)
+}
+
+func decodeClock(key, value []byte) (c ClockEntry, err error) {
+	if c.First, err = keyNumber(key); err != nil {
+		return c, err
+	}
+	if len(value) != 8 {
+		return c, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, c.First, len(value))
+	}
+	c.Seconds = binary.BigEndian.Uint64(value)
+	return c, nil
+}
+
+// ClockAt returns the last entry of the clock at or before an ID; found is false if there is none.
+func (v *View) ClockAt(id uint64) (c ClockEntry, found bool, err error) {
+	if id == math.MaxUint64 {
+		id-- // no document has it, and the key after it is in another keyspace
+	}
+	if !v.it.SeekLT(uint64Key(clockKeyspace, id+1)) || v.it.Key()[0] != clockKeyspace {
+		return ClockEntry{}, false, classify(v.it.Error())
+	}
+	value, err := v.it.ValueAndErr()
+	if err != nil {
+		return ClockEntry{}, false, classify(err)
+	}
+	c, err = decodeClock(v.it.Key(), value)
+	return c, err == nil, err
+}
+
+// ClockRange returns the entry of the clock for a document, and the end of the IDs that arrived with it,
+// of those below next. found is false if no entry says when that was.
+func (v *View) ClockRange(id, next uint64) (c ClockEntry, end uint64, found bool, err error) {
+	if c, found, err = v.ClockAt(id); err != nil || !found {
+		return c, 0, false, err
+	}
+	end = next
+	if v.it.Next() && v.it.Key()[0] == clockKeyspace {
+		if end, err = keyNumber(v.it.Key()); err != nil {
+			return c, 0, false, err
 		}
 	}
+	return c, end, true, classify(v.it.Error())
+}
+
+// Added returns when a document arrived, in whole seconds; the zero time if no
+// entry of the clock says so.
+func (v *View) Added(id uint64) (time.Time, error) {
+	c, found, err := v.ClockAt(id)
+	if err != nil || !found {
+		return time.Time{}, err
+	}
+	return c.Added(), nil
 }
 
 // LastSecond returns the second of the newest clock entry, if there is one.
 func (v *View) LastSecond() (seconds uint64, found bool, err error) {
-	_, seconds, found, err = v.clockAt(math.MaxUint64)
-	return seconds, found, err
+	c, found, err := v.ClockAt(math.MaxUint64)
+	return c.Seconds, found, err
 }

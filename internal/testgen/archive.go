@@ -2,6 +2,9 @@ package testgen
 
 import (
 	"bufio"
+	"compress/gzip"
+	"crypto/sha1"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -11,45 +14,48 @@ import (
 	"unicode"
 )
 
+//go:embed text
+var texts embed.FS
+
 // ArchiveOptions of WriteArchive.
 type ArchiveOptions struct {
 	Seed  uint64
 	Pages int
-	Bytes int    // of HTML a page, about
-	Form  string // one of ArchiveForms
+	Bytes int // of HTML a page, about
+	// Form is warc or warc.gz, with a gzip member a record; wet or wet.gz, the text of the
+	// same pages; or jsonl.
+	Form string
 }
-
-// ArchiveForms are the forms that WriteArchive knows: web archives, plain or with a gzip
-// member a record, the text of the same pages as a web archive has it, and JSON lines.
-var ArchiveForms = []string{"warc", "warc.gz", "wet", "wet.gz", "jsonl"}
 
 // WriteArchive writes made-up pages for measuring speed. What they are made of is about
 // what real pages of that size are: a ninth of visible text, a fifth of scripts and
 // styles, and a start tag every hundred bytes. The words of a text are drawn from those of
-// this package, those at the beginning of the list more often. One page of ten is an earlier one with a sentence added and
-// other scripts, the others have nothing to do with each other.
+// this package, those at the beginning of the list more often. One page of ten is an earlier
+// one with a sentence added and other scripts, the others have nothing to do with each other.
 func WriteArchive(w io.Writer, o ArchiveOptions) error {
 	words, err := vocabulary()
 	if err != nil {
 		return err
 	}
+	form, compressed := strings.CutSuffix(o.Form, ".gz")
+	record := map[string]func(*largePage) string{"warc": (*largePage).warc, "wet": (*largePage).wet, "jsonl": (*largePage).json}[form]
+	if record == nil {
+		return fmt.Errorf("testgen: unknown form of an archive: %q", o.Form)
+	}
 	out := bufio.NewWriterSize(w, 1<<20)
-	records := &warcWriter{rng: newRNG(o.Seed, "large archive"), plain: !strings.HasSuffix(o.Form, ".gz")}
 	for i := range o.Pages {
-		p := newLargePage(words, o, i)
-		if o.Form == "jsonl" {
-			err = json.NewEncoder(out).Encode(map[string]string{"url": p.uri, "html": p.html()})
-		} else if err = p.records(records, strings.HasPrefix(o.Form, "wet")); err == nil {
-			_, err = records.out.WriteTo(out)
+		text := record(newLargePage(words, o, i))
+		if !compressed {
+			out.WriteString(text)
+			continue
 		}
-		if err != nil {
-			return fmt.Errorf("testgen: page %d: %w", i, err)
+		member := gzip.NewWriter(out)
+		io.WriteString(member, text)
+		if err := member.Close(); err != nil {
+			return err
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("testgen: %w", err)
-	}
-	return nil
+	return out.Flush()
 }
 
 const htmlType = "text/html; charset=utf-8"
@@ -125,21 +131,30 @@ func (p *largePage) sentence(r *rng) string {
 	return strings.ToUpper(s[:1]) + s[1:] + ". "
 }
 
-// records writes the page as web archives have it: what was asked and what was
-// answered, or its text.
-func (p *largePage) records(w *warcWriter, text bool) error {
-	uri := field{"WARC-Target-URI", p.uri}
-	if text {
-		_, err := w.record("conversion", []byte(strings.Join(p.paragraphs, "\n")+"\n"), uri, field{"Content-Type", "text/plain"})
-		return err
+func (p *largePage) json() string {
+	line, err := json.Marshal(map[string]string{"url": p.uri, "html": p.html()})
+	if err != nil {
+		panic(err) // strings can be encoded
 	}
-	body := []byte(p.html())
-	e := exchange{p.uri, []field{{"Content-Type", htmlType}, {"Content-Length", fmt.Sprint(len(body))}}, body}
-	id, err := w.record("response", e.response(), uri, field{"Content-Type", "application/http; msgtype=response"})
-	if err == nil {
-		_, err = w.record("request", e.request(), uri, field{"WARC-Concurrent-To", id}, field{"Content-Type", "application/http; msgtype=request"})
-	}
-	return err
+	return string(line) + "\n"
+}
+
+func (p *largePage) wet() string {
+	return p.record("conversion", "text/plain", strings.Join(p.paragraphs, "\n")+"\n")
+}
+
+func (p *largePage) warc() string {
+	body := p.html()
+	message := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", htmlType, len(body), body)
+	return p.record("response", "application/http; msgtype=response", message)
+}
+
+// record is a record of WARC 1.1 (ISO 28500:2017).
+func (p *largePage) record(kind, contentType, block string) string {
+	id := p.own.hex(30)
+	return fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:%s-%s-4%s-a%s-%s>\r\nWARC-Date: 2026-10-12T08:00:00Z\r\n"+
+		"WARC-Target-URI: %s\r\nContent-Type: %s\r\nWARC-Block-Digest: sha1:%X\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n",
+		kind, id[:8], id[8:12], id[12:15], id[15:18], id[18:], p.uri, contentType, sha1.Sum([]byte(block)), len(block), block)
 }
 
 // html puts the paragraphs among links, boxes, scripts and styles.

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -76,10 +80,34 @@ func TestLargeArchiveForms(t *testing.T) {
 	if err != nil || !bytes.Equal(inflated, plain) {
 		t.Errorf("compressed it is another one: %v", err)
 	}
-	if n := bytes.Count(plain, []byte("WARC/1.1\r\n")); n != 10 {
+	if n := bytes.Count(plain, []byte("WARC/1.1\r\n")); n != 5 {
 		t.Errorf("%d records of 5 pages", n)
 	}
 	if n := bytes.Count(largeArchive(t, "wet", 5), []byte("WARC-Type: conversion\r\n")); n != 5 {
 		t.Errorf("%d texts of 5 pages", n)
+	}
+}
+
+// TestWriteArchive writes an archive into the file that NEARDUP_ARCHIVE names; its ending
+// says in which form.
+func TestWriteArchive(t *testing.T) {
+	name := os.Getenv("NEARDUP_ARCHIVE")
+	if name == "" {
+		t.Skip("skipped: NEARDUP_ARCHIVE names no file")
+	}
+	o := ArchiveOptions{Seed: 1, Pages: 1000, Bytes: 60_000}
+	if pages := os.Getenv("NEARDUP_PAGES"); pages != "" {
+		var err error
+		if o.Pages, err = strconv.Atoi(pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, o.Form, _ = strings.Cut(filepath.Base(name), ".")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(WriteArchive(f, o), f.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

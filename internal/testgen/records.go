@@ -1,8 +1,10 @@
 package testgen
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/neardup/neardup/internal/radix"
 )
@@ -70,4 +72,11 @@ func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint
 		records[i] = RecordOf[R](next(random, i), uint64(i), ^uint64(i), seed)
 	}
 	return records
+}
+
+// StableSorted is what a sort of records has to give.
+func StableSorted[R radix.Record](records []R) []R {
+	sorted := slices.Clone(records)
+	slices.SortStableFunc(sorted, func(a, b R) int { return cmp.Compare(a[0], b[0]) })
+	return sorted
 }

@@ -1,6 +1,7 @@
 package block
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -35,48 +36,38 @@ func sparseValues(n, total int, seed uint64) []uint64 {
 	return values
 }
 
+var codecs = []string{"eliasfano", "huffman"}
+
 // packedTable is a table in blocks, and the same blocks as plain values.
 type packedTable struct {
-	code   *HuffmanCode
+	code   *huffmanCode // nil: Elias-Fano
 	blocks [][]byte
 	plain  [][]uint64
 	bytes  int
 }
 
-func codeOf(fps []uint64) *HuffmanCode {
-	var h BitHistogram
-	for i := 1; i < len(fps); i++ {
-		h.Add(fps[i-1], fps[i])
+func packTable(b *testing.B, codec string, size int, fps []uint64) (t packedTable) {
+	if codec == "huffman" {
+		t.code = codeOf(fps)
+		t.blocks = t.code.cut(fps, size)
+	} else {
+		t.blocks = pack(b, size, fps, nil)
 	}
-	return NewHuffmanCode(&h)
-}
-
-func packTable(b *testing.B, codec Codec, size int, fps []uint64) packedTable {
-	t := packedTable{code: codeOf(fps)}
-	rest := fps
 	var arena []byte // so that the blocks lie side by side
-	w, err := NewWriter(Options{Codec: codec, Code: t.code, Bytes: size}, func(last uint64, data []byte) error {
-		n, _ := slices.BinarySearch(rest, last)
-		t.plain = append(t.plain, rest[:n+1])
-		rest = rest[n+1:]
+	for i, data := range t.blocks {
+		n := 0
+		if t.code != nil {
+			n = int(binary.LittleEndian.Uint16(data))
+		} else {
+			n = openBlock(b, data).Len()
+		}
+		t.plain, fps = append(t.plain, fps[:n]), fps[n:]
 		t.bytes += len(data)
 		if cap(arena)-len(arena) < len(data) {
 			arena = make([]byte, 0, 1<<20)
 		}
 		arena = append(arena, data...)
-		t.blocks = append(t.blocks, arena[len(arena)-len(data):len(arena):len(arena)])
-		return nil
-	})
-	for _, fp := range fps {
-		if err == nil {
-			err = w.Add(fp)
-		}
-	}
-	if err == nil {
-		err = w.Flush()
-	}
-	if err != nil {
-		b.Fatal(err)
+		t.blocks[i] = arena[len(arena)-len(data) : len(arena) : len(arena)]
 	}
 	return t
 }
@@ -120,16 +111,15 @@ const benchDistance = 3
 // The ways to find what is near the query in a block. Each returns the number of
 // fingerprints found, and of those looked at.
 var probeWays = []struct {
-	name  string
-	codec Codec
-	probe func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int)
+	name, codec string
+	probe       func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int)
 }{
-	{"eliasfano-lows", EliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+	{"eliasfano-lows", "eliasfano", func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
 		var b Block
-		if b.Open(t.blocks[p.block], nil) != nil {
+		if b.Open(t.blocks[p.block]) != nil {
 			panic("open")
 		}
-		lows, from, to, _ := b.Lows(p.first, p.last)
+		lows, from, to, _ := b.LowBits(p.first, p.last)
 		query := p.query & lows.Mask()
 		for i := from; i < to; i++ {
 			if bits.OnesCount64(lows.At(i)^query) <= benchDistance && bits.OnesCount64(b.At(i)^p.query) <= benchDistance {
@@ -138,55 +128,33 @@ var probeWays = []struct {
 		}
 		return found, to - from
 	}},
-	{"eliasfano-append", EliasFano, probeAppend},
-	{"eliasfano-callback", EliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+	{"eliasfano-append", "eliasfano", func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int) {
 		var b Block
-		if b.Open(t.blocks[p.block], nil) != nil {
+		if b.Open(t.blocks[p.block]) != nil {
 			panic("open")
 		}
-		eachLow(&b, p.first, p.last, func(i int, low, mask uint64) bool {
-			seen++
-			if bits.OnesCount64(low^p.query&mask) <= benchDistance && bits.OnesCount64(b.At(i)^p.query) <= benchDistance {
-				found++
-			}
-			return true
-		})
-		return found, seen
+		*buf, _ = b.AppendRange((*buf)[:0], p.first, p.last)
+		return countNear(*buf, p.query)
 	}},
-	{"huffman-append", Huffman, probeAppend},
-	{"plain", EliasFano, func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+	{"huffman-append", "huffman", func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int) {
+		*buf = t.code.appendRange((*buf)[:0], t.blocks[p.block], p.first, p.last)
+		return countNear(*buf, p.query)
+	}},
+	{"plain", "eliasfano", func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
 		fps := t.plain[p.block]
-		at, _ := slices.BinarySearch(fps, p.first)
-		for ; at < len(fps) && fps[at] <= p.last; at++ {
-			seen++
-			if bits.OnesCount64(fps[at]^p.query) <= benchDistance {
-				found++
-			}
-		}
-		return found, seen
+		begin, _ := slices.BinarySearch(fps, p.first)
+		end, _ := slices.BinarySearch(fps, p.last+1)
+		return countNear(fps[begin:end], p.query)
 	}},
 }
 
-func probeAppend(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int) {
-	var b Block
-	if b.Open(t.blocks[p.block], t.code) != nil {
-		panic("open")
-	}
-	fps, _ := b.AppendRange((*buf)[:0], p.first, p.last)
+func countNear(fps []uint64, query uint64) (found, seen int) {
 	for _, fp := range fps {
-		if bits.OnesCount64(fp^p.query) <= benchDistance {
+		if bits.OnesCount64(fp^query) <= benchDistance {
 			found++
 		}
 	}
-	*buf = fps
 	return found, len(fps)
-}
-
-//go:noinline
-func eachLow(b *Block, first, last uint64, yield func(i int, low, mask uint64) bool) {
-	lows, from, to, _ := b.Lows(first, last)
-	for i := from; i < to && yield(i, lows.At(i), lows.Mask()); i++ {
-	}
 }
 
 // BenchmarkBlockProbe opens a block chosen at random and looks for what is within
@@ -196,7 +164,7 @@ func eachLow(b *Block, first, last uint64, yield func(i int, low, mask uint64) b
 func BenchmarkBlockProbe(b *testing.B) {
 	const run = 256
 	for _, size := range []int{512, 1024, 2048, 4096} {
-		tables := map[Codec]packedTable{}
+		tables := map[string]packedTable{}
 		for _, codec := range codecs {
 			tables[codec] = packTable(b, codec, size, benchFingerprints())
 		}
@@ -235,27 +203,24 @@ func BenchmarkBlockProbe(b *testing.B) {
 	}
 }
 
-// BenchmarkBlockDecode decodes all blocks one after the other; an operation is a
-// block, and ns/fingerprint is of the median block.
+// BenchmarkBlockDecode decodes all blocks one after the other; an operation is a block.
 func BenchmarkBlockDecode(b *testing.B) {
-	for name, codec := range codecs {
-		b.Run(name, func(b *testing.B) {
+	for _, codec := range codecs {
+		b.Run(codec, func(b *testing.B) {
 			t := packTable(b, codec, DefaultBytes, benchFingerprints())
 			var fps []uint64
-			var perFingerprint []float64
-			at := 0
+			at, decoded := 0, 0
 			for b.Loop() {
-				begin := time.Now()
-				var block Block
-				if block.Open(t.blocks[at%len(t.blocks)], t.code) != nil {
-					b.Fatal("open")
+				data := t.blocks[at%len(t.blocks)]
+				if t.code != nil {
+					fps = t.code.appendRange(fps[:0], data, 0, math.MaxUint64)
+				} else {
+					fps = openBlock(b, data).AppendTo(fps[:0])
 				}
-				fps = block.AppendTo(fps[:0])
 				at++
-				perFingerprint = append(perFingerprint, float64(time.Since(begin).Nanoseconds())/float64(len(fps)))
+				decoded += len(fps)
 			}
-			slices.Sort(perFingerprint)
-			b.ReportMetric(perFingerprint[len(perFingerprint)/2], "ns/fingerprint")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(decoded), "ns/fingerprint")
 		})
 	}
 }
@@ -263,59 +228,29 @@ func BenchmarkBlockDecode(b *testing.B) {
 // BenchmarkBlockWrite packs a million fingerprints an operation.
 func BenchmarkBlockWrite(b *testing.B) {
 	const n = 1_000_000
-	fps := benchFingerprints()[:n]
-	random := rand.New(rand.NewPCG(3, 0))
-	for name, codec := range codecs {
-		for _, postings := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%s/postings=%v", name, postings), func(b *testing.B) {
-				code := codeOf(fps)
-				ids := make([]IDs, n)
-				for i := range ids {
-					ids[i] = NewIDs(1 + random.Uint64N(benchDensity))
-				}
-				for b.Loop() {
-					w, err := NewWriter(Options{Codec: codec, Code: code, Postings: postings}, func(uint64, []byte) error { return nil })
-					if err != nil {
-						b.Fatal(err)
-					}
-					for i, fp := range fps {
-						if postings {
-							err = w.AddPosting(fp, ids[i])
-						} else {
-							err = w.Add(fp)
-						}
-						if err != nil {
-							b.Fatal(err)
-						}
-					}
-					if err := w.Flush(); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/fingerprint")
-			})
-		}
+	fps, ids := benchFingerprints()[:n], benchIDs(n)
+	for _, postings := range [][]IDs{nil, ids} {
+		b.Run(fmt.Sprintf("postings=%v", postings != nil), func(b *testing.B) {
+			for b.Loop() {
+				pack(b, 0, fps, postings)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/fingerprint")
+		})
 	}
+}
+
+func benchIDs(n int) []IDs {
+	random := rand.New(rand.NewPCG(3, 0))
+	ids := make([]IDs, n)
+	for i := range ids {
+		ids[i] = NewIDs(1 + random.Uint64N(benchDensity))
+	}
+	return ids
 }
 
 // BenchmarkBlockPosting reads the posting of one fingerprint.
 func BenchmarkBlockPosting(b *testing.B) {
-	random := rand.New(rand.NewPCG(3, 0))
-	var block Block
-	w, err := NewWriter(Options{Postings: true}, func(_ uint64, data []byte) error {
-		if block.data == nil {
-			return block.Open(slices.Clone(data), nil)
-		}
-		return nil
-	})
-	for _, fp := range benchFingerprints()[:1000] {
-		if err == nil {
-			err = w.AddPosting(fp, NewIDs(1+random.Uint64N(benchDensity)))
-		}
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	block := openBlock(b, pack(b, 0, benchFingerprints()[:1000], benchIDs(1000))[0])
 	at := 0
 	for b.Loop() {
 		if _, err := block.Posting(at % block.Len()); err != nil {
@@ -372,9 +307,9 @@ func BenchmarkBlockSize(b *testing.B) {
 	} {
 		fps := table.values()
 		entropy := 64 - math.Log2(table.density) + 1/math.Ln2
-		for name, codec := range codecs {
+		for _, codec := range codecs {
 			for _, size := range []int{512, 1024, 2048, 4096} {
-				b.Run(fmt.Sprintf("%s/bytes=%d/%s", table.name, size, name), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/bytes=%d/%s", table.name, size, codec), func(b *testing.B) {
 					var t packedTable
 					for b.Loop() {
 						t = packTable(b, codec, size, fps)

@@ -1,22 +1,52 @@
 package block
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
+
+	"github.com/neardup/neardup/internal/store/block/blocktest"
 )
 
-var codecs = map[string]Codec{"huffman": Huffman, "eliasfano": EliasFano}
-
-func openBlock(t interface{ Fatalf(string, ...any) }, data []byte, code *HuffmanCode) *Block {
+func openBlock(t interface{ Fatalf(string, ...any) }, data []byte) *Block {
 	var b Block
-	if err := b.Open(data, code); err != nil {
+	if err := b.Open(data); err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	return &b
+}
+
+// pack writes fingerprints, with postings if there are any, into blocks.
+func pack(t interface{ Fatal(...any) }, size int, fps []uint64, postings []IDs) (blocks [][]byte) {
+	w := NewWriter(Options{Bytes: size, Postings: postings != nil}, func(last uint64, data []byte) error {
+		blocks = append(blocks, slices.Clone(data))
+		return nil
+	})
+	for i, fp := range fps {
+		var err error
+		if postings != nil {
+			err = w.AddPosting(fp, postings[i])
+		} else {
+			err = w.Add(fp)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if w.Entries() != uint64(len(fps)) {
+		t.Fatal(w.Entries())
+	}
+	return blocks
 }
 
 func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
@@ -25,7 +55,7 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 	if !slices.Equal(got[1:], want) || got[0] != 7 || len(want) > 0 && gotAt != at {
 		t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", first, last, got[1:], gotAt, want, at)
 	}
-	lows, from, to, ok := b.Lows(first, last)
+	lows, from, to, ok := b.LowBits(first, last)
 	if !ok {
 		return
 	}
@@ -47,95 +77,62 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 }
 
 func TestBlock(t *testing.T) {
-	for name, codec := range codecs {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				fps := blocktest.Fingerprints(t, 400)
-				code := codeOf(fps)
-				if rapid.Bool().Draw(t, "foreign code") {
-					code = codeOf(blocktest.Fingerprints(t, 100))
-				}
-				data, err := Append([]byte("before"), codec, code, fps)
-				if err != nil {
-					t.Fatal(err)
-				}
-				data = slices.Clip(data[len("before"):])
-				b := openBlock(t, data, code)
-				if err := b.Verify(); err != nil {
-					t.Fatal(err)
-				}
-				if b.Len() != len(fps) || b.First() != fps[0] || b.Last() != fps[len(fps)-1] {
-					t.Fatalf("%d fingerprints %016x..%016x", b.Len(), b.First(), b.Last())
-				}
-				if got := b.AppendTo(nil); !slices.Equal(got, fps) {
-					t.Fatalf("%016x, want %016x", got, fps)
-				}
-				i := rapid.IntRange(0, len(fps)-1).Draw(t, "i")
-				if got := b.At(i); got != fps[i] {
-					t.Fatalf("fingerprint %d: %016x, want %016x", i, got, fps[i])
-				}
-				for range 20 {
-					first, last := blocktest.Range(t, fps)
-					checkRange(t, b, fps, first, last)
-				}
-			})
-		})
-	}
+	rapid.Check(t, func(t *rapid.T) {
+		fps := blocktest.Fingerprints(t, 400)
+		data, err := Append([]byte("before"), fps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = slices.Clip(data[len("before"):])
+		b := openBlock(t, data)
+		if err := b.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() != len(fps) || b.First() != fps[0] || b.Last() != fps[len(fps)-1] {
+			t.Fatalf("%d fingerprints %016x..%016x", b.Len(), b.First(), b.Last())
+		}
+		if got := b.AppendTo(nil); !slices.Equal(got, fps) {
+			t.Fatalf("%016x, want %016x", got, fps)
+		}
+		i := rapid.IntRange(0, len(fps)-1).Draw(t, "i")
+		if got := b.At(i); got != fps[i] {
+			t.Fatalf("fingerprint %d: %016x, want %016x", i, got, fps[i])
+		}
+		for range 20 {
+			first, last := blocktest.Range(t, fps)
+			checkRange(t, b, fps, first, last)
+		}
+	})
 }
 
 // Ranges of a block need no allocation but that of the result.
 func TestBlockAllocations(t *testing.T) {
 	fps := sparseValues(200, benchDensity, 3)
-	for name, codec := range codecs {
-		code := codeOf(fps)
-		data, err := Append(nil, codec, code, fps)
-		if err != nil {
-			t.Fatal(err)
+	data, err := Append(nil, fps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]uint64, 0, len(fps))
+	if n := testing.AllocsPerRun(100, func() {
+		var b Block
+		if b.Open(data) != nil {
+			panic("open")
 		}
-		buf := make([]uint64, 0, len(fps))
-		allocations := testing.AllocsPerRun(100, func() {
-			var b Block
-			if b.Open(data, code) != nil {
-				panic("open")
-			}
-			buf, _ = b.AppendRange(buf[:0], fps[20], fps[100])
-			b.Lows(fps[20], fps[100])
-		})
-		if allocations != 0 {
-			t.Errorf("%s: %v allocations", name, allocations)
-		}
+		buf, _ = b.AppendRange(buf[:0], fps[20], fps[100])
+		b.LowBits(fps[20], fps[100])
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
 func TestBlockRefuses(t *testing.T) {
-	code := codeOf([]uint64{1, 2})
-	for name, codec := range codecs {
-		for _, fps := range [][]uint64{nil, {2, 1}, {5, 5}, make([]uint64, MaxLen+1)} {
-			if _, err := Append(nil, codec, code, fps); !errors.Is(err, errContent) {
-				t.Errorf("%s: block of %d fingerprints: %v", name, len(fps), err)
-			}
-		}
-	}
-	if _, err := Append(nil, Huffman, nil, []uint64{1}); err == nil {
-		t.Error("a Huffman block without a code was written")
-	}
-	wide := sparseValues(20000, 60000, 1)
-	if _, err := Append(nil, Huffman, code, wide); !errors.Is(err, errContent) {
-		t.Errorf("a Huffman block of over 64 KiB: %v", err)
-	}
-	if _, err := Append(nil, 7, nil, []uint64{1}); err == nil {
-		t.Error("a block of codec 7 was written")
-	}
-	for _, opts := range []Options{{Codec: 7}, {Codec: Huffman}, {Bytes: 63}, {Bytes: 1<<15 + 1}} {
-		if _, err := NewWriter(opts, nil); err == nil {
-			t.Errorf("a writer with %+v was made", opts)
+	for _, fps := range [][]uint64{nil, {2, 1}, {5, 5}, make([]uint64, MaxLen+1)} {
+		if _, err := Append(nil, fps); !errors.Is(err, errContent) {
+			t.Errorf("block of %d fingerprints: %v", len(fps), err)
 		}
 	}
 	full := errors.New("disk full")
-	w, err := NewWriter(Options{Postings: true}, func(uint64, []byte) error { return full })
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := NewWriter(Options{Postings: true}, func(uint64, []byte) error { return full })
 	for _, ids := range []IDs{NewIDs(), NewIDs(0), NewIDs(maxID + 1)} {
 		if err := w.AddPosting(1, ids); !errors.Is(err, errPosting) {
 			t.Errorf("posting %v: %v", ids, err)
@@ -157,5 +154,157 @@ func TestBlockRefuses(t *testing.T) {
 	}
 	if err := w.AddPosting(10, NewIDs(2)); !errors.Is(err, full) {
 		t.Errorf("AddPosting after a failure: %v", err)
+	}
+}
+
+func TestBlockWriter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fps := blocktest.Fingerprints(t, 3000)
+		size := rapid.SampledFrom([]int{0, 64, 100, 512, 4096, 32768}).Draw(t, "bytes")
+		var ids []IDs
+		if rapid.Bool().Draw(t, "postings") {
+			ids = blocktest.Postings(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0)), len(fps), NewIDs)
+		}
+		limit := size
+		if limit == 0 {
+			limit = DefaultBytes
+		}
+		var got []uint64
+		for _, data := range pack(t, size, fps, ids) {
+			b := openBlock(t, data)
+			if err := b.Verify(); err != nil {
+				t.Fatal(err)
+			}
+			if b.Len() > 1 && len(data) > limit {
+				t.Fatalf("block of %d bytes (limit %d)", len(data), limit)
+			}
+			for i := 0; ids != nil && i < b.Len(); i++ {
+				p, err := b.Posting(i)
+				if want := ids[len(got)+i]; err != nil || !slices.Equal(slices.Collect(p.All()), slices.Collect(want.All())) {
+					t.Fatalf("posting of %016x: %v, %v, want %v", fps[len(got)+i], p, err, want)
+				}
+			}
+			got = b.AppendTo(got)
+		}
+		if !slices.Equal(got, fps) {
+			t.Fatalf("%d fingerprints came back, want %d", len(got), len(fps))
+		}
+	})
+}
+
+// The size that the writer reckons with is the size of the block.
+func TestBlockSizes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fps := blocktest.Fingerprints(t, 600)
+		if got := len(appendEliasFano(nil, fps, 0)); got != eliasFanoSize(len(fps), fps[0], fps[len(fps)-1]) {
+			t.Fatalf("%d bytes, reckoned %d", got, eliasFanoSize(len(fps), fps[0], fps[len(fps)-1]))
+		}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0))
+		var postings []posting
+		var layout slotLayout
+		for _, ids := range blocktest.Postings(t, random, len(fps), NewIDs) {
+			p, err := newPosting(ids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			postings = append(postings, p)
+			layout = layout.with(p)
+		}
+		if got := len(appendPostings(nil, postings)); got != layout.size() {
+			t.Fatalf("postings: %d bytes, reckoned %d", got, layout.size())
+		}
+	})
+}
+
+// The golden blocks, with and without postings, may change only with the format number.
+func TestBlockGolden(t *testing.T) {
+	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x0123456800000000, 0x4000000000000000, 0x8000000000000000, 0xffffffffffffffff}
+	many := make([]uint64, 40)
+	for i := range many {
+		many[i] = uint64(3 * (i + 1))
+	}
+	postings := []IDs{NewIDs(70), NewIDs(5), NewIDs(6, 9, 1000), NewIDs(12), NewIDs(many...), NewIDs(33)}
+	var out strings.Builder
+	for _, with := range [][]IDs{nil, postings} {
+		for _, data := range pack(t, 0, fps, with) {
+			fmt.Fprintf(&out, "codec 2, postings %v\n%s", with != nil, hex.Dump(data))
+		}
+	}
+	golden, err := os.ReadFile("testdata/block.golden")
+	if err != nil || string(golden) != out.String() {
+		t.Errorf("%v; blocks are now\n%s", err, out.String())
+	}
+}
+
+// Valid blocks, each with one thing broken.
+func TestBrokenBlocks(t *testing.T) {
+	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x4000000000000000}
+	set := func(at int, to ...byte) func([]byte) []byte {
+		return func(b []byte) []byte {
+			copy(b[at:], to)
+			return b
+		}
+	}
+	cut := func(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
+	more := func(b []byte) []byte { return append(b, 0) }
+
+	bare := pack(t, 0, fps, nil)[0]
+	posted := pack(t, 0, fps, []IDs{NewIDs(5), NewIDs(6, 9, 1000), NewIDs(12)})[0]
+	slots := len(bare) // where the postings begin
+	for _, test := range []struct {
+		name   string
+		block  []byte
+		change func([]byte) []byte
+		opens  bool // and only Verify finds out
+	}{
+		{"empty", bare, cut(len(bare)), false},
+		{"header only", bare, cut(len(bare) - 6), false},
+		{"a byte less", bare, cut(1), false},
+		{"a byte more", bare, more, false},
+		{"unknown codec", bare, set(0, 3), false},
+		{"no low bits", bare, set(1, 0), false},
+		{"58 low bits", bare, set(1, 58), false},
+		{"no fingerprints", bare, set(2, 0, 0), false},
+		{"more fingerprints than bytes", bare, set(2, 0xff, 0xff), false},
+		{"more buckets than bytes", bare, set(4, 0xff, 0xff), false},
+		{"all zeros in the unary part", bare, set(7, 0, 0, 0, 0, 0), true},
+		{"all ones in the unary part", bare, set(7, 0xff, 0xff, 0xff, 0xff, 0xff), true},
+		{"buckets beyond 64 bits", bare, set(6, 0x7f), true},
+		{"postings, none", posted, func(b []byte) []byte { return b[:slots] }, true},
+		{"postings, slots too wide", posted, set(slots, 58), true},
+		{"postings, low too large", posted, set(slots+1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), true},
+		{"postings, ID 0", posted, set(slots+1, 0), true},
+		{"postings, more lists than fingerprints", posted, set(slots+2, 4), true},
+		{"postings, a list less", posted, set(slots+2, 0), true},
+		{"postings, a list more", posted, set(slots+2, 2), true},
+		{"postings, ends too wide", posted, set(slots+3, 58), true},
+		{"postings, the list cut off", posted, cut(1), true},
+		{"postings, a byte behind the list", posted, more, true},
+		{"postings, a list of two fingerprints", pack(t, 0, fps, []IDs{NewIDs(5, 6), NewIDs(7, 9), NewIDs(12)})[0], set(slots+4, 2|2<<2), true},
+	} {
+		var b Block
+		err := b.Open(slices.Clip(test.change(slices.Clone(test.block))))
+		if test.opens != (err == nil) {
+			t.Errorf("%s: Open: %v", test.name, err)
+		}
+		if err == nil {
+			err = b.Verify()
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	for n := range posted {
+		var b Block
+		err := b.Open(slices.Clip(slices.Clone(posted[:n])))
+		if err == nil {
+			err = b.Verify()
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d of %d bytes: %v", n, len(posted), err)
+		}
+	}
+	if _, err := openBlock(t, bare).Posting(0); !errors.Is(err, errNoPostings) {
+		t.Errorf("posting of a block without: %v", err)
 	}
 }

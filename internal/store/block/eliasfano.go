@@ -13,7 +13,7 @@ import (
 // one 1, for each step to the next bucket one 0. So a probe finds its range by
 // counting zeros in a few words, and the low bits of any position without
 // decoding the others. The low bits are the fingerprint's own, not those of a
-// difference, so that a caller may compare them bit by bit (see Lows).
+// difference, so that a caller may compare them bit by bit (see LowBits).
 const (
 	eliasFanoHeader = 1 + 1 + 2 + 2
 	// What is behind the unary part is at least this long, so that its last word
@@ -50,7 +50,7 @@ func appendEliasFano(dst []byte, fps []uint64, flags byte) []byte {
 	width := lowWidth(len(fps), first, last)
 	bucket := first >> width
 	zeros := last>>width - bucket
-	dst = append(dst, byte(EliasFano)|flags, byte(width))
+	dst = append(dst, eliasFano|flags, byte(width))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(fps)))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(zeros))
 	var eight [8]byte
@@ -194,7 +194,7 @@ func (b *Block) appendPositions(dst []uint64, r positions) []uint64 {
 	dst = slices.Grow(dst, r.to-r.from)[:begin+r.to-r.from]
 	out := dst[begin:]
 	high, words := b.unary()
-	lows := Lows{b.data[b.lows:b.end], b.width}
+	lows := LowBits{b.data[b.lows:b.end], b.width}
 	word := int(r.bit / 64)
 	ones := binary.LittleEndian.Uint64(high[word*8:]) >> (r.bit & 63) << (r.bit & 63)
 	for i := 0; ; {
@@ -213,8 +213,8 @@ func (b *Block) appendPositions(dst []uint64, r positions) []uint64 {
 	}
 }
 
-// eliasFanoAt decodes one fingerprint: a select over the unary part.
-func (b *Block) eliasFanoAt(i int) uint64 {
+// At returns the fingerprint at position i, 0 to Len()-1: a select over the unary part.
+func (b *Block) At(i int) uint64 {
 	high, words := b.unary()
 	before := 0
 	for word := range words {
@@ -226,9 +226,5 @@ func (b *Block) eliasFanoAt(i int) uint64 {
 		}
 		before += n
 	}
-	return b.eliasFanoLast() // broken bits
-}
-
-func (b *Block) eliasFanoLast() uint64 {
-	return (b.bucket+b.zeros)<<(b.width&63) | b.low(b.n-1)
+	return b.Last() // broken bits
 }

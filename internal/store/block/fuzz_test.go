@@ -10,8 +10,6 @@ import (
 	"github.com/neardup/neardup/internal/store/block/blocktest"
 )
 
-var fuzzCode = codeOf(sparseValues(1000, benchDensity, 5))
-
 // addBlockSeeds gives the fuzzer valid blocks to mutate.
 func addBlockSeeds(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 1))
@@ -23,26 +21,17 @@ func addBlockSeeds(f *testing.F) {
 		{0}, {math.MaxUint64}, {0, math.MaxUint64}, {1 << 62, 1 << 63}, dense,
 		sparseValues(30, benchDensity, 1), sparseValues(200, 2000, 2), sparseValues(20, 60, 2),
 	} {
-		for _, codec := range codecs {
-			for _, postings := range []bool{false, true} {
-				w, err := NewWriter(Options{Codec: codec, Code: fuzzCode, Postings: postings}, func(_ uint64, data []byte) error {
-					f.Add(slices.Clone(data), fps[0], fps[len(fps)/2])
-					return nil
-				})
-				for _, fp := range fps {
-					ids := make([]uint64, 1+random.IntN(8)/7*random.IntN(50))
-					for i := range ids {
-						ids[i] = 1 + random.Uint64N(1e6)
-					}
-					if postings {
-						err = errors.Join(err, w.AddPosting(fp, NewIDs(ids...)))
-					} else {
-						err = errors.Join(err, w.Add(fp))
-					}
-				}
-				if err = errors.Join(err, w.Flush()); err != nil {
-					f.Fatal(err)
-				}
+		ids := make([]IDs, len(fps))
+		for i := range ids {
+			some := make([]uint64, 1+random.IntN(8)/7*random.IntN(50))
+			for j := range some {
+				some[j] = 1 + random.Uint64N(1e6)
+			}
+			ids[i] = NewIDs(some...)
+		}
+		for _, postings := range [][]IDs{nil, ids} {
+			for _, data := range pack(f, 0, fps, postings) {
+				f.Add(data, fps[0], fps[len(fps)/2])
 			}
 		}
 	}
@@ -54,7 +43,7 @@ func FuzzBlock(f *testing.F) {
 	addBlockSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte, first, last uint64) {
 		var b Block
-		if err := b.Open(slices.Clip(data), fuzzCode); err != nil {
+		if err := b.Open(slices.Clip(data)); err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)
 			}
@@ -83,29 +72,12 @@ func FuzzBlock(f *testing.F) {
 			if want, wantAt := blocktest.InRange(fps, r[0], r[1]); verified == nil && (!slices.Equal(got, want) || len(want) > 0 && at != wantAt) {
 				t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", r[0], r[1], got, at, want, wantAt)
 			}
-			lows, from, to, _ := b.Lows(r[0], r[1])
+			lows, from, to, _ := b.LowBits(r[0], r[1])
 			for i := from; i < to; i++ {
 				if low := lows.At(i); verified == nil && low != fps[i]&lows.Mask() {
 					t.Fatalf("low bits at %d: %x of %016x", i, low, fps[i])
 				}
 			}
-		}
-	})
-}
-
-func FuzzHuffmanCode(f *testing.F) {
-	good, err := fuzzCode.MarshalBinary()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		code, err := ParseHuffmanCode(data)
-		if err != nil {
-			return
-		}
-		if again, err := code.MarshalBinary(); err != nil || !slices.Equal(again, data) {
-			t.Fatalf("%x was written as %x, %v", data, again, err)
 		}
 	})
 }

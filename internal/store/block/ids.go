@@ -46,7 +46,7 @@ func (s IDs) Len() int {
 	return len(s.inline)
 }
 
-// empty is Len() == 0 without counting.
+// Empty is Len() == 0 without counting.
 func (s IDs) Empty() bool {
 	if s.bitmap != nil {
 		return s.bitmap.IsEmpty()
@@ -182,6 +182,7 @@ func (s IDs) shrunk() IDs {
 	return s
 }
 
+// Append appends the list as docs/format.md has it; DecodeIDs reads it.
 func (s IDs) Append(dst []byte) ([]byte, error) {
 	s = s.shrunk()
 	if s.bitmap == nil {
@@ -201,7 +202,7 @@ func (s IDs) Append(dst []byte) ([]byte, error) {
 	return append(append(dst, idsRoaring), encoded...), nil
 }
 
-// DecodeIDs reads what append wrote. The result does not refer to src.
+// DecodeIDs reads what Append wrote. The result does not refer to src.
 func DecodeIDs(src []byte) (IDs, error) {
 	if len(src) == 0 {
 		return IDs{}, fmt.Errorf("%w: empty ID list", ErrCorrupt)
@@ -253,6 +254,7 @@ type IDsBuilder struct {
 	bitmap *roaring64.Bitmap
 }
 
+// Add adds the IDs of a set.
 func (b *IDsBuilder) Add(s IDs) {
 	switch {
 	case s.bitmap == nil:
@@ -264,6 +266,7 @@ func (b *IDsBuilder) Add(s IDs) {
 	}
 }
 
+// Build returns the set. The builder must not be used again.
 func (b *IDsBuilder) Build() IDs {
 	if b.bitmap == nil {
 		return NewIDs(b.list...).shrunk()

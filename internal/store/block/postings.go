@@ -16,16 +16,16 @@ import (
 // with one load.
 const maxID = 1<<(maxPacked-1) - 1
 
-// postingShape is what the size of the postings of a block depends on.
-type postingShape struct {
+// slotLayout is what the size of the postings of a block follows from.
+type slotLayout struct {
 	n         int
 	lists     int
 	listBytes int
 	low, high uint64 // the smallest and the largest single ID, if lists < n
 }
 
-// with returns the shape with one more posting.
-func (s postingShape) with(p posting) postingShape {
+// with returns the layout with one more posting.
+func (s slotLayout) with(p posting) slotLayout {
 	if p.single == 0 {
 		s.lists++
 		s.listBytes += len(p.list)
@@ -39,15 +39,15 @@ func (s postingShape) with(p posting) postingShape {
 }
 
 // slotWidth leaves the highest values of a slot to the lists.
-func (s *postingShape) slotWidth() uint {
+func (s *slotLayout) slotWidth() uint {
 	return uint(bits.Len64(s.high - s.low + uint64(s.lists)))
 }
 
-func (s *postingShape) endWidth() uint {
+func (s *slotLayout) endWidth() uint {
 	return uint(bits.Len64(uint64(s.listBytes)))
 }
 
-func (s *postingShape) size() int {
+func (s *slotLayout) size() int {
 	size := 1 + uvarintLen(s.low) + uvarintLen(uint64(s.lists)) + packedSize(s.n, s.slotWidth())
 	if s.lists > 0 {
 		size += 1 + packedSize(s.lists, s.endWidth()) + s.listBytes
@@ -95,7 +95,7 @@ func newPosting(ids IDs) (posting, error) {
 }
 
 func appendPostings(dst []byte, postings []posting) []byte {
-	var s postingShape
+	var s slotLayout
 	for _, p := range postings {
 		s = s.with(p)
 	}
@@ -147,7 +147,7 @@ type Postings struct {
 	values   []byte
 }
 
-// postings finds the parts and checks their lengths.
+// Postings finds the parts of the postings and checks their lengths.
 func (b *Block) Postings() (p Postings, err error) {
 	if !b.HasPostings() {
 		return p, errNoPostings
@@ -219,6 +219,7 @@ func (b *Block) Posting(i int) (IDs, error) {
 	return p.IDs(i)
 }
 
+// IDs returns the documents of the fingerprint at position i.
 func (p *Postings) IDs(i int) (IDs, error) {
 	single, list, isList := p.at(i)
 	if !isList && single == 0 {

@@ -9,14 +9,12 @@ import (
 const DefaultBytes = 1024
 
 // maxBytes keeps the lengths inside a block within two bytes.
-const maxBytes = 1 << 15
+const minBytes, maxBytes = 64, 1 << 15
 
 // Options say how a Writer makes blocks.
 type Options struct {
-	Codec    Codec        // DefaultCodec if 0
-	Code     *HuffmanCode // needed for Huffman
-	Bytes    int          // the largest size of a block of several fingerprints, 64 to 32768; DefaultBytes if 0
-	Postings bool         // blocks of table 0
+	Bytes    int  // the largest size of a block of several fingerprints, within 64 to 32768; DefaultBytes if 0
+	Postings bool // blocks of table 0
 }
 
 // Writer cuts the ascending fingerprints of a table into blocks. Each takes
@@ -27,8 +25,7 @@ type Writer struct {
 	emit     func(last uint64, block []byte) error
 	fps      []uint64
 	postings []posting
-	shape    postingShape
-	stream   int // bits of the Huffman stream
+	layout   slotLayout
 	block    []byte
 	entries  uint64 // taken so far
 	err      error
@@ -36,22 +33,12 @@ type Writer struct {
 
 // NewWriter returns a writer that hands each block to emit with the key it
 // is stored under, its last fingerprint. The bytes are emit's until it returns.
-func NewWriter(opts Options, emit func(last uint64, block []byte) error) (*Writer, error) {
-	if opts.Codec == 0 {
-		opts.Codec = DefaultCodec
-	}
+func NewWriter(opts Options, emit func(last uint64, block []byte) error) *Writer {
 	if opts.Bytes == 0 {
 		opts.Bytes = DefaultBytes
 	}
-	switch {
-	case opts.Codec != EliasFano && opts.Codec != Huffman:
-		return nil, fmt.Errorf("unknown block codec %d", opts.Codec)
-	case opts.Codec == Huffman && opts.Code == nil:
-		return nil, errNoCode
-	case opts.Bytes < 64 || opts.Bytes > maxBytes:
-		return nil, fmt.Errorf("blocks of %d bytes, not 64 to %d", opts.Bytes, maxBytes)
-	}
-	return &Writer{opts: opts, emit: emit}, nil
+	opts.Bytes = min(max(opts.Bytes, minBytes), maxBytes)
+	return &Writer{opts: opts, emit: emit}
 }
 
 // Add takes the next fingerprint of a table without postings.
@@ -90,46 +77,29 @@ func (w *Writer) add(fp uint64, p posting) error {
 	if w.err != nil {
 		return w.err
 	}
-	shape := w.shape.with(p)
+	layout := w.layout.with(p)
 	if n := len(w.fps); n > 0 {
-		previous := w.fps[n-1]
-		if fp <= previous {
+		if previous := w.fps[n-1]; fp <= previous {
 			return fmt.Errorf("%w: %016x follows %016x", errContent, fp, previous)
 		}
-		stream := w.stream
-		if w.opts.Codec == Huffman {
-			stream += w.opts.Code.stepBits(previous, fp)
+		size := eliasFanoSize(n+1, w.fps[0], fp)
+		if w.opts.Postings {
+			size += layout.size()
 		}
-		if n < MaxLen && w.size(n+1, fp, stream, &shape) <= w.opts.Bytes {
-			w.stream = stream
-		} else {
+		if n == MaxLen || size > w.opts.Bytes {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			shape = w.shape.with(p)
+			layout = w.layout.with(p)
 		}
 	}
 	w.fps = append(w.fps, fp)
 	w.entries++
 	if w.opts.Postings {
 		w.postings = append(w.postings, p)
-		w.shape = shape
+		w.layout = layout
 	}
 	return nil
-}
-
-// size returns the bytes of the block with n fingerprints, the last of them fp.
-func (w *Writer) size(n int, fp uint64, stream int, shape *postingShape) int {
-	var size int
-	if w.opts.Codec == Huffman {
-		size = huffmanSize(stream)
-	} else {
-		size = eliasFanoSize(n, w.fps[0], fp)
-	}
-	if w.opts.Postings {
-		size += shape.size()
-	}
-	return size
 }
 
 // Flush ends the block that is being filled, if any. It must be called after the
@@ -138,19 +108,13 @@ func (w *Writer) Flush() error {
 	if w.err != nil || len(w.fps) == 0 {
 		return w.err
 	}
-	var flags byte
 	if w.opts.Postings {
-		flags = withPostings
-	}
-	w.block, w.err = appendFingerprints(w.block[:0], w.opts.Codec, w.opts.Code, w.fps, flags)
-	if w.err != nil {
-		return w.err
-	}
-	if w.opts.Postings {
-		w.block = appendPostings(w.block, w.postings)
+		w.block = appendPostings(appendEliasFano(w.block[:0], w.fps, withPostings), w.postings)
+	} else {
+		w.block = appendEliasFano(w.block[:0], w.fps, 0)
 	}
 	last := w.fps[len(w.fps)-1]
-	w.fps, w.postings, w.shape, w.stream = w.fps[:0], w.postings[:0], postingShape{}, 0
+	w.fps, w.postings, w.layout = w.fps[:0], w.postings[:0], slotLayout{}
 	w.err = w.emit(last, w.block)
 	return w.err
 }

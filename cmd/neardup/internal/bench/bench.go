@@ -87,9 +87,9 @@ type run struct {
 	dir    string
 	stored collection
 
-	compared       *reference // nil until it is needed
-	builtReference time.Duration
-	packed         *loaded // the compacted index that several sections look at; nil: it is not there
+	compared *reference    // nil until it is needed
+	sorting  time.Duration // of its tables
+	packed   *loaded       // the compacted index that several sections look at; nil: it is not there
 }
 
 // Run measures. Its files lie in a folder of its own, which is gone when it returns,

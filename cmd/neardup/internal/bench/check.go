@@ -6,21 +6,17 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"golang.org/x/sync/errgroup"
 )
 
-const (
-	syncWriters = 64
-	checkBatch  = 256
-	// checkTimes is by how much longer than a query check-and-add is measured, so
-	// that what the store does with the writes later is in the figure.
-	checkTimes = 4
-)
+// checkTimes is by how much longer than a query check-and-add is measured, so
+// that what the store does with the writes later is in the figure.
+const checkTimes = 4
 
 // checks are a way of calling check-and-add for a while.
 type checks struct {
@@ -43,9 +39,9 @@ func (r *run) check(ctx context.Context) error {
 	several := 2 * runtime.GOMAXPROCS(0)
 	next := r.Documents // the first one of the collection that is not stored
 	for _, c := range []checks{
-		{fmt.Sprintf("new, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).stranger, index.New},
-		{"new, NoSync, CheckAndAddBatch of 256", index.NoSync, 1, checkBatch, (*run).stranger, index.New},
-		{fmt.Sprintf("new, Sync, %d goroutines", syncWriters), index.Sync, syncWriters, 1, (*run).stranger, index.New},
+		{fmt.Sprintf("new, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).unstored, index.New},
+		{"new, NoSync, CheckAndAddBatch of 256", index.NoSync, 1, 256, (*run).unstored, index.New},
+		{"new, Sync, 64 goroutines", index.Sync, 64, 1, (*run).unstored, index.New},
 		{fmt.Sprintf("duplicates, NoSync, %d goroutines", several), index.NoSync, several, 1, (*run).copied, index.Duplicate},
 	} {
 		done, err := r.checkFor(ctx, c, next)
@@ -56,10 +52,7 @@ func (r *run) check(ctx context.Context) error {
 			next += done
 		}
 	}
-	if err := r.farQueries(ctx); err != nil {
-		return err
-	}
-	return os.RemoveAll(r.path("check"))
+	return errors.Join(r.farQueries(ctx), os.RemoveAll(r.path("check")))
 }
 
 // checkFor lets goroutines check and add what is in the collection from one place on.
@@ -71,23 +64,24 @@ func (r *run) checkFor(ctx context.Context, c checks, from int) (done int, err e
 		if got := x.Stats().Documents; got != uint64(from) {
 			return fmt.Errorf("%w: %d documents are stored, and %d were", ErrWrongAnswer, got, from)
 		}
-		errs := make([]error, c.goroutines)
+		var group errgroup.Group
 		begun := time.Now()
-		var wg sync.WaitGroup
-		for g := range c.goroutines {
-			wg.Go(func() {
+		for range c.goroutines {
+			group.Go(func() error {
 				docs := make([]index.Document, c.batch)
-				for errs[g] == nil && time.Since(begun) < checkTimes*r.Time {
+				for time.Since(begun) < checkTimes*r.Time {
 					first := from + int(next.Add(int64(c.batch))) - c.batch
 					for i := range docs {
 						docs[i] = c.document(r, first+i)
 					}
-					errs[g] = c.checkAndAdd(ctx, x, docs)
+					if err := c.checkAndAdd(ctx, x, docs); err != nil {
+						return err
+					}
 				}
+				return nil
 			})
 		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := group.Wait(); err != nil {
 			return err
 		}
 		r.figure("check", c.name, float64(next.Load())/time.Since(begun).Seconds()/1e3, "k/s")
@@ -109,18 +103,19 @@ func (c *checks) checkAndAdd(ctx context.Context, x *index.Index, docs []index.D
 	return nil
 }
 
-// stranger is document i of the collection.
-func (r *run) stranger(i int) index.Document {
-	return index.Document{Key: r.stored.key(i), Fingerprint: fingerprint.Fingerprint(r.stored.at(i)), Shingle: r.stored.shingle(i)}
+// unstored is document i of the collection, which goes on behind what is stored.
+func (r *run) unstored(i int) index.Document {
+	d := r.stored.document(i)
+	d.Key = r.stored.key(i)
+	return d
 }
 
 // copied is a document under the key of i that is like one of those that were stored
 // first: up to k bits are different.
 func (r *run) copied(i int) index.Document {
-	d := r.stranger(i)
-	choice := uint64(d.Fingerprint)
-	original := int(choice % uint64(r.Documents))
-	d.Fingerprint, d.Shingle = fingerprint.Fingerprint(r.stored.at(original)), r.stored.shingle(original)
+	choice := r.stored.at(i)
+	d := r.stored.document(int(choice % uint64(r.Documents)))
+	d.Key = r.stored.key(i)
 	for flip := range int(choice>>32) % (r.MaxDistance + 1) {
 		d.Fingerprint ^= 1 << (choice >> (6 * flip) & 63)
 	}
@@ -134,30 +129,27 @@ func (r *run) farQueries(ctx context.Context) error {
 	if !r.Shingles {
 		return nil
 	}
-	far := fingerprint.Fingerprint(collection{seed: r.Seed}.at(r.Documents))
+	far := index.Shingle(fingerprint.Fingerprint(collection{seed: r.Seed}.at(r.Documents)))
 	return withIndex(r.path("check"), r.options(), func(x *index.Index) error {
-		if err := warmUp(ctx, x, r.stored.questions(r.MaxDistance, streamWarm), r.Time); err != nil {
+		if err := warmUp(ctx, x, r.stored.queries(r.MaxDistance, streamWarm), r.Time); err != nil {
 			return err
 		}
 		for _, c := range []struct {
-			name      string
-			questions *questions
-			options   []index.QueryOption
+			name   string
+			every  int
+			answer answer
 		}{
-			{"queries, nothing near", r.stored.strangers(streamTimed), []index.QueryOption{index.Shingle(far)}},
-			{"queries, near to one whose Shingle is far", r.stored.near(r.MaxDistance, streamTimed), []index.QueryOption{index.Shingle(far)}},
-			{"queries, near to one, Shingles not looked at", r.stored.near(r.MaxDistance, streamTimed), nil},
+			{"queries, nothing near", 0, queryOf(ctx, x, far)},
+			{"queries, near to one whose Shingle is far", 1, queryOf(ctx, x, far)},
+			{"queries, near to one, Shingles not looked at", 1, queryOf(ctx, x)},
 		} {
-			var one latencies
-			timed := &contender{run: one.timed(func(fp fingerprint.Fingerprint) error {
-				_, err := x.Query(ctx, fp, c.options...)
-				return err
-			})}
-			if err := takeTurns(ctx, c.questions, r.Time, timed); err != nil {
+			var times []float64
+			timed := &candidate{run: c.answer.timed(&times).each}
+			if err := interleave(ctx, r.stored.queriesEvery(c.every, r.MaxDistance, streamTimed), r.Time, timed); err != nil {
 				return err
 			}
 			r.figure("check", c.name+": mean", timed.mean(), "us")
-			r.figure("check", c.name+": p99", quantile(one, 0.99), "us")
+			r.figure("check", c.name+": p99", quantile(times, 0.99), "us")
 		}
 		return nil
 	})

@@ -27,12 +27,13 @@ func (c collection) at(i int) uint64 {
 	return x ^ x>>31
 }
 
-// shingle returns the Shingle of document i, 0 if there are none.
-func (c collection) shingle(i int) fingerprint.Fingerprint {
-	if !c.shingles {
-		return 0
+// document returns document i, without a key.
+func (c collection) document(i int) index.Document {
+	d := index.Document{Fingerprint: fingerprint.Fingerprint(c.at(i))}
+	if c.shingles {
+		d.Shingle = fingerprint.Fingerprint(collection{seed: ^c.seed}.at(i))
 	}
-	return fingerprint.Fingerprint(collection{seed: ^c.seed}.at(i))
+	return d
 }
 
 // documents yields the documents from one place to another. Into an empty index,
@@ -40,7 +41,7 @@ func (c collection) shingle(i int) fingerprint.Fingerprint {
 func (c collection) documents(from, to int, keys bool) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		for i := from; i < to; i++ {
-			d := index.Document{Fingerprint: fingerprint.Fingerprint(c.at(i)), Shingle: c.shingle(i)}
+			d := c.document(i)
 			if keys {
 				d.Key = c.key(i)
 			}
@@ -65,34 +66,37 @@ func (c collection) key(i int) string {
 	return string(append(key, number...))
 }
 
-// questions are what an index is asked: by turns a uniform fingerprint, and a stored
-// one with 0 to k bits flipped.
-type questions struct {
+// Each purpose has a stream of queries of its own, so that no two ask the same.
+const (
+	streamVerify = iota + 1
+	streamReference
+	streamWarm
+	streamTimed
+	streamBatch
+)
+
+// queries are what an index is asked: uniform fingerprints, and stored ones with 0 to k
+// bits flipped.
+type queries struct {
 	of     collection
 	k      int
 	random *rand.Rand
 	every  int // every so many-th is near to a stored one; 0: none
 }
 
-func (c collection) questions(k int, stream uint64) *questions {
-	return &questions{c, k, rand.New(rand.NewPCG(c.seed, stream)), 2}
+// queries are by turns uniform and near to a stored one.
+func (c collection) queries(k int, stream uint64) *queries {
+	return &queries{c, k, rand.New(rand.NewPCG(c.seed, stream)), 2}
 }
 
-// strangers are questions that are all uniform.
-func (c collection) strangers(stream uint64) *questions {
-	q := c.questions(0, stream)
-	q.every = 0
+// queriesEvery are queries of which each every-th is near to a stored one; 0: none.
+func (c collection) queriesEvery(every, k int, stream uint64) *queries {
+	q := c.queries(k, stream)
+	q.every = every
 	return q
 }
 
-// near are questions that are all near to a stored one.
-func (c collection) near(k int, stream uint64) *questions {
-	q := c.questions(k, stream)
-	q.every = 1
-	return q
-}
-
-func (q *questions) next(n int) []fingerprint.Fingerprint {
+func (q *queries) next(n int) []fingerprint.Fingerprint {
 	asked := make([]fingerprint.Fingerprint, n)
 	for i := range asked {
 		if q.every == 0 || (i+1)%q.every != 0 {
@@ -105,7 +109,7 @@ func (q *questions) next(n int) []fingerprint.Fingerprint {
 }
 
 // flip changes 0 to k bits.
-func (q *questions) flip(fp uint64) uint64 {
+func (q *queries) flip(fp uint64) uint64 {
 	changed := fp
 	for d := q.random.IntN(q.k + 1); bits.OnesCount64(changed^fp) < d; {
 		changed ^= 1 << q.random.IntN(64)

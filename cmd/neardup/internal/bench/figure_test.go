@@ -38,10 +38,10 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// A contender's ratio is the median over the rounds, so one slow round does not count.
+// A candidate's ratio is the median over the rounds, so one slow round does not count.
 func TestOver(t *testing.T) {
-	c := &contender{rounds: []float64{2, 2, 90, 4, 2}}
-	ref := &contender{rounds: []float64{4, 4, 4, 8, 4}}
+	c := &candidate{rounds: []float64{2, 2, 90, 4, 2}}
+	ref := &candidate{rounds: []float64{4, 4, 4, 8, 4}}
 	if got := c.over(ref); got != 0.5 {
 		t.Errorf("%v", got)
 	}

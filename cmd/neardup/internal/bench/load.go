@@ -2,9 +2,12 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/neardup/neardup/compaction"
@@ -15,6 +18,27 @@ import (
 type loaded struct {
 	report compaction.Report
 	memory int64 // bytes that the process took at most, beyond what it had before; 0: not known
+}
+
+// peakDuring returns how much more memory the process had at most, while do ran, than
+// before; 0 where the system is not Linux, which says so.
+func peakDuring(do func()) int64 {
+	runtime.GC()
+	debug.FreeOSMemory()
+	before := statusBytes("VmRSS")
+	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil { // forget the peak
+		do()
+		return 0
+	}
+	do()
+	return max(0, statusBytes("VmHWM")-before)
+}
+
+// statusBytes returns a number of KiB in /proc/self/status as bytes, 0 if it is not there.
+func statusBytes(name string) (bytes int64) {
+	status, _ := os.ReadFile("/proc/self/status")
+	fmt.Sscan(field(status, name), &bytes)
+	return bytes << 10
 }
 
 // load makes the index that the sections share, and gives its figures.
@@ -48,14 +72,8 @@ func (r *run) bulkLoad(ctx context.Context, name string, keys bool) (l *loaded, 
 func (r *run) loadFigures(section string, l *loaded) {
 	r.figure(section, "bulk load", float64(r.Documents)/l.report.Seconds/1e6, "M/s")
 	r.figure(section, "bulk load, in all", l.report.Seconds, "s")
-	r.memoryAtMost(section, l)
+	r.memory(section, l)
 	r.disk(section, &l.report)
-}
-
-func (r *run) memoryAtMost(section string, l *loaded) {
-	if l.memory > 0 {
-		r.figure(section, "memory that it takes, at most", mib(l.memory), "MiB")
-	}
 }
 
 // disk gives the sizes on disk, and those of the tables over what a code needs that
@@ -90,6 +108,13 @@ func entropy(n float64) float64 { return 64 - math.Log2(n) + 1/math.Ln2 }
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
+// memory gives what a load or a compaction took.
+func (r *run) memory(section string, l *loaded) {
+	if l.memory > 0 {
+		r.figure(section, "memory that it takes, at most", mib(l.memory), "MiB")
+	}
+}
+
 // live measures an index to which every document is added one by one, before and after it
 // is compacted.
 func (r *run) live(ctx context.Context) error {
@@ -100,14 +125,15 @@ func (r *run) live(ctx context.Context) error {
 		return err
 	}
 	r.figure("live", "add, 10,000 a batch, NoSync, to the end of Close", float64(r.Documents)/time.Since(begun).Seconds()/1e3, "k/s")
-	err := r.withQueries(ctx, "live", dir, func(x *index.Index) {
+	err := withIndex(dir, r.options(), func(x *index.Index) error {
 		r.figure("live", "disk, in all, a document", float64(x.Stats().DiskBytes)/float64(r.Documents), "B")
+		return r.queries(ctx, "live", x)
 	})
 	if err != nil {
 		return err
 	}
 	r.logf("compacting %d documents", r.Documents)
-	l := new(loaded)
+	var l loaded
 	l.memory = peakDuring(func() {
 		l.report, err = compaction.Run(ctx, dir, compaction.Options{CacheBytes: r.CacheBytes, FilterBytes: r.FilterBytes})
 	})
@@ -115,25 +141,20 @@ func (r *run) live(ctx context.Context) error {
 		return err
 	}
 	r.figure("live", "compaction of documents added one by one", l.report.Seconds, "s")
-	r.memoryAtMost("live", l)
-	err = withIndex(dir, r.options(), func(x *index.Index) error { return r.verified(ctx, "live", x) })
-	if err != nil {
-		return err
-	}
-	return os.RemoveAll(dir)
+	r.memory("live", &l)
+	err = withIndex(dir, r.options(), func(x *index.Index) error { return r.verified(ctx, "live", x, nil) })
+	return errors.Join(err, os.RemoveAll(dir))
 }
-
-// addBatch is the number of documents that add commits together.
-const addBatch = 10_000
 
 // add adds all documents of a collection, in large batches.
 func add(ctx context.Context, x *index.Index, c collection) error {
-	for from := 0; from < c.n; from += addBatch {
-		var batch []index.Document
-		for d := range c.documents(from, min(from+addBatch, c.n), false) {
-			batch = append(batch, d)
+	const batch = 10_000
+	for from := 0; from < c.n; from += batch {
+		var docs []index.Document
+		for i := from; i < min(from+batch, c.n); i++ {
+			docs = append(docs, c.document(i))
 		}
-		if err := x.Add(ctx, batch...); err != nil {
+		if err := x.Add(ctx, docs...); err != nil {
 			return err
 		}
 	}

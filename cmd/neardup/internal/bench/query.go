@@ -2,71 +2,56 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
-// Streams of questions, so that no two purposes ask the same.
-const (
-	streamVerify = iota + 1
-	streamReference
-	streamWarm
-	streamTimed
-	streamBatch
-)
-
-// compare builds the reference, unless it is there. It is nil if none is wanted.
-func (r *run) compare(ctx context.Context) (*reference, error) {
+// builtReference returns the reference, which it builds unless it is there. It is nil if none
+// is wanted.
+func (r *run) builtReference(ctx context.Context) (*reference, error) {
 	if r.compared != nil || r.NoReference {
 		return r.compared, nil
 	}
 	r.logf("sorting %d tables of %d fingerprints in memory", r.MaxDistance+1, r.Documents)
 	begun := time.Now()
 	var err error
-	if r.compared, err = newReference(ctx, r.stored, r.MaxDistance); err != nil {
-		return nil, err
-	}
-	r.builtReference = time.Since(begun)
-	return r.compared, nil
+	r.compared, err = newReference(ctx, r.stored, r.MaxDistance)
+	r.sorting = time.Since(begun)
+	return r.compared, err
 }
 
 func (r *run) reference(ctx context.Context) error {
-	ref, err := r.compare(ctx)
+	ref, err := r.builtReference(ctx)
 	if ref == nil || err != nil {
 		return err
 	}
-	r.figure("reference", "sorting the tables", r.builtReference.Seconds(), "s")
+	r.figure("reference", "sorting the tables", r.sorting.Seconds(), "s")
 	r.figure("reference", "memory", mib(ref.bytes()), "MiB")
-	questions := r.stored.questions(r.MaxDistance, streamReference)
-	answer := referenceAnswer(ref)
-	each := &contender{run: eachOf(answer)}
-	var one latencies
-	timed := &contender{run: one.timed(answer)}
-	if err := takeTurns(ctx, questions, r.Time, each, timed); err != nil {
+	var times []float64
+	one, timed := &candidate{run: ref.answer().each}, &candidate{run: ref.answer().timed(&times).each}
+	if err := interleave(ctx, r.stored.queries(r.MaxDistance, streamReference), r.Time, one, timed); err != nil {
 		return err
 	}
-	r.times("reference", each, nil, one)
+	r.times("reference", one, nil, times)
 	return nil
 }
 
-func referenceAnswer(ref *reference) func(fingerprint.Fingerprint) error {
+func (r *reference) answer() answer {
 	var found []uint64
 	return func(fp fingerprint.Fingerprint) error {
-		found = ref.query(uint64(fp), found[:0])
+		found = r.query(uint64(fp), found[:0])
 		return nil
 	}
 }
 
-// times gives the figures of one thread.
-func (r *run) times(section string, c, ref *contender, one latencies) {
+// times gives the figures of one thread: of rounds, and of queries timed one by one.
+func (r *run) times(section string, c, ref *candidate, one []float64) {
 	overMean, overMedian := 0.0, 0.0
 	if ref != nil {
 		overMean, overMedian = c.mean()/ref.mean(), c.over(ref)
@@ -83,60 +68,43 @@ func (r *run) query(ctx context.Context) error {
 	if err := r.compacted(ctx); err != nil {
 		return err
 	}
-	return r.withQueries(ctx, "query", r.path("compacted"), func(x *index.Index) {
+	return withIndex(r.path("compacted"), r.options(), func(x *index.Index) error {
 		stats := x.Stats()
 		r.figure("query", "tables", float64(stats.Tables), "")
 		r.figure("query", "probes a query", float64(stats.Probes), "")
-	})
-}
-
-// withQueries opens an index and gives the figures of first and of its queries.
-func (r *run) withQueries(ctx context.Context, section, dir string, first func(x *index.Index)) error {
-	return withIndex(dir, r.options(), func(x *index.Index) error {
-		first(x)
-		return r.queries(ctx, section, x)
+		return r.queries(ctx, "query", x)
 	})
 }
 
 // queries verifies an open index, warms it up and gives the times of its queries.
 func (r *run) queries(ctx context.Context, section string, x *index.Index) error {
-	ref, err := r.compare(ctx)
+	ref, err := r.builtReference(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.verified(ctx, section, x); err != nil {
+	if err := r.verified(ctx, section, x, ref); err != nil {
 		return err
 	}
-	if ref != nil {
-		if err := r.verifiedByReference(ctx, section, x, ref); err != nil {
-			return err
-		}
-	}
-	answer := indexAnswer(ctx, x)
-	if err := warmUp(ctx, x, r.stored.questions(r.MaxDistance, streamWarm), r.Time); err != nil {
+	if err := warmUp(ctx, x, r.stored.queries(r.MaxDistance, streamWarm), r.Time); err != nil {
 		return err
 	}
+	var times []float64
+	ask, threads := queryOf(ctx, x), runtime.GOMAXPROCS(0)
+	one := &candidate{run: ask.each}
+	timed := &candidate{run: ask.timed(&times).each}
+	parallel := &candidate{run: ask.onThreads(threads)}
+	batch := &candidate{run: func(asked []fingerprint.Fingerprint) error { return queryBatch(ctx, x, asked) }}
+	candidates := []*candidate{one, timed, parallel, batch}
+	var compared *candidate
 	if ref != nil {
-		before := gcPercentWithout(ref.bytes())
-		defer debug.SetGCPercent(before)
+		defer debug.SetGCPercent(gcPercentWithout(ref.bytes()))
+		compared = &candidate{run: ref.answer().each}
+		candidates = append(candidates, compared)
 	}
-
-	var one latencies
-	each := &contender{run: eachOf(answer)}
-	timed := &contender{run: one.timed(answer)}
-	threads := runtime.GOMAXPROCS(0)
-	parallel := &contender{run: onThreads(threads, answer)}
-	batch := &contender{run: func(asked []fingerprint.Fingerprint) error { return queryBatch(ctx, x, asked) }}
-	contenders := []*contender{each, timed, parallel, batch}
-	var compared *contender
-	if ref != nil {
-		compared = &contender{run: eachOf(referenceAnswer(ref))}
-		contenders = append(contenders, compared)
-	}
-	if err := takeTurns(ctx, r.stored.questions(r.MaxDistance, streamTimed), time.Duration(len(contenders))*r.Time, contenders...); err != nil {
+	if err := interleave(ctx, r.stored.queries(r.MaxDistance, streamTimed), time.Duration(len(candidates))*r.Time, candidates...); err != nil {
 		return err
 	}
-	r.times(section, each, compared, one)
+	r.times(section, one, compared, times)
 	if compared != nil {
 		r.figure(section, "the reference in the same rounds, mean", compared.mean(), "us")
 	}
@@ -145,27 +113,24 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	r.figure(section, "memory of filters, a fingerprint", float64(stats.FilterBytes)/n, "B")
 	r.figure(section, "memory of directories, a fingerprint", float64(stats.DirectoryBytes)/n, "B")
 	r.figure(section, fmt.Sprintf("%d threads", threads), 1/parallel.median(), "M/s")
-	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(each), "times")
+	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(one), "times")
 	r.figure(section, fmt.Sprintf("QueryBatch on %d cores", threads), 1/batch.median(), "M/s")
 	return r.largeBatch(ctx, section, x, batch.median())
 }
 
-// largeBatch is how many queries are asked at once, where there are a tenth as many
-// fingerprints at least.
-const largeBatch = 1_000_000
-
-// largeBatch times one, unless it would take half a minute, by what a query of a small one takes.
+// largeBatch times a million queries that are asked at once, or ten times as many as there are
+// fingerprints. It does not where that would take half a minute, at so many microseconds each.
 func (r *run) largeBatch(ctx context.Context, section string, x *index.Index, us float64) error {
-	n := min(largeBatch, 10*r.Documents)
+	n := min(1_000_000, 10*r.Documents)
 	if us*float64(n) > 30e6 {
 		return nil
 	}
-	asked := r.stored.questions(r.MaxDistance, streamBatch).next(n)
+	asked := r.stored.queries(r.MaxDistance, streamBatch).next(n)
 	begun := time.Now()
 	if err := queryBatch(ctx, x, asked); err != nil {
 		return err
 	}
-	r.figure(section, fmt.Sprintf("%d queries in one QueryBatch", len(asked)), time.Since(begun).Seconds(), "s")
+	r.figure(section, fmt.Sprintf("%d queries in one QueryBatch", n), time.Since(begun).Seconds(), "s")
 	return nil
 }
 
@@ -180,11 +145,20 @@ func (r *run) cached(section string, s index.Stats) {
 	}
 }
 
-func indexAnswer(ctx context.Context, x *index.Index) func(fingerprint.Fingerprint) error {
+func queryOf(ctx context.Context, x *index.Index, opts ...index.QueryOption) answer {
 	return func(fp fingerprint.Fingerprint) error {
-		_, err := x.Query(ctx, fp)
+		_, err := x.Query(ctx, fp, opts...)
 		return err
 	}
+}
+
+func queryBatch(ctx context.Context, x *index.Index, asked []fingerprint.Fingerprint) error {
+	for _, err := range x.QueryBatch(ctx, asked) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gcPercentWithout makes the garbage collector run as often as it would if so many
@@ -201,13 +175,12 @@ func gcPercentWithout(bytes int64) (before int) {
 }
 
 // warmUp asks on all cores, until that gets neither faster nor brings more into memory.
-func warmUp(ctx context.Context, x *index.Index, questions *questions, long time.Duration) error {
-	const patience = 30
-	ask := onThreads(runtime.GOMAXPROCS(0), indexAnswer(ctx, x))
+func warmUp(ctx context.Context, x *index.Index, queries *queries, long time.Duration) error {
+	const maxTimes = 30
 	before, cached := math.Inf(1), uint64(0)
-	for range patience {
-		c := &contender{run: ask}
-		if err := takeTurns(ctx, questions, long, c); err != nil {
+	for range maxTimes {
+		c := &candidate{run: queryOf(ctx, x).onThreads(runtime.GOMAXPROCS(0))}
+		if err := interleave(ctx, queries, long, c); err != nil {
 			return err
 		}
 		s := x.Stats()
@@ -216,58 +189,5 @@ func warmUp(ctx context.Context, x *index.Index, questions *questions, long time
 		}
 		before, cached = c.median(), s.CachedBytes
 	}
-	return nil
-}
-
-// onThreads lets some goroutines answer a share each.
-func onThreads(threads int, answer func(fingerprint.Fingerprint) error) func([]fingerprint.Fingerprint) error {
-	return func(asked []fingerprint.Fingerprint) error {
-		errs := make([]error, threads)
-		var wg sync.WaitGroup
-		for t := range threads {
-			wg.Go(func() {
-				errs[t] = eachOf(answer)(asked[len(asked)*t/threads : len(asked)*(t+1)/threads])
-			})
-		}
-		wg.Wait()
-		return errors.Join(errs...)
-	}
-}
-
-func queryBatch(ctx context.Context, x *index.Index, asked []fingerprint.Fingerprint) error {
-	for _, err := range x.QueryBatch(ctx, asked) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verified compares answers with a scan of everything.
-func (r *run) verified(ctx context.Context, section string, x *index.Index) error {
-	asked, err := verify(ctx, x, r.stored, r.MaxDistance)
-	if err == nil {
-		r.figure(section, "answers the same as those of a full scan", float64(asked), "queries")
-	}
-	return err
-}
-
-// referenceQuestions is the number of answers that are compared with the reference's.
-const referenceQuestions = 10_000
-
-func (r *run) verifiedByReference(ctx context.Context, section string, x *index.Index, ref *reference) error {
-	asked := r.stored.questions(r.MaxDistance, streamReference).next(referenceQuestions)
-	var found []uint64
-	for answer, err := range x.QueryBatch(ctx, asked) {
-		if err != nil {
-			return err
-		}
-		fp := asked[answer.Query]
-		found = ref.query(uint64(fp), found[:0])
-		if err := verifyReference(fp, answer.Matches, found); err != nil {
-			return err
-		}
-	}
-	r.figure(section, "answers the same as those of the reference", referenceQuestions, "queries")
 	return nil
 }

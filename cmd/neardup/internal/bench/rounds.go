@@ -2,66 +2,99 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// contender answers questions in a timed round.
-type contender struct {
+// candidate answers queries in a timed round.
+type candidate struct {
 	run    func([]fingerprint.Fingerprint) error
-	rounds []float64 // microseconds a question, a round each
+	rounds []float64 // microseconds a query, a round each
 }
 
-const (
-	roundTime = 20 * time.Millisecond // at most about what the first contender takes for its part
-	minRounds = 5
-)
+// answer answers one query.
+type answer func(fingerprint.Fingerprint) error
 
-// takeTurns lets the contenders answer one after the other, in short rounds, for as
-// long as said: what else the machine does falls on all of them. Each has questions of
-// its own, so that none finds in the processor's cache what the one before looked at.
-func takeTurns(ctx context.Context, questions *questions, long time.Duration, contenders ...*contender) error {
-	count, err := calibrate(ctx, questions, contenders[0], min(roundTime, long/minRounds))
-	if err != nil {
-		return err
-	}
-	for start := time.Now(); time.Since(start) < long || len(contenders[0].rounds) < minRounds; {
-		for _, c := range contenders {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			asked := questions.next(count)
-			begun := time.Now()
-			if err := c.run(asked); err != nil {
-				return err
-			}
-			c.rounds = append(c.rounds, microseconds(time.Since(begun))/float64(count))
+// each answers queries one after the other.
+func (a answer) each(queries []fingerprint.Fingerprint) error {
+	for _, fp := range queries {
+		if err := a(fp); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// calibrate returns how many questions make a round of about that time.
-func calibrate(ctx context.Context, questions *questions, c *contender, round time.Duration) (int, error) {
-	for count := 8; ; count *= 2 {
-		if err := ctx.Err(); err != nil {
-			return 0, err
+// onThreads lets some goroutines answer a share each.
+func (a answer) onThreads(threads int) func([]fingerprint.Fingerprint) error {
+	return func(queries []fingerprint.Fingerprint) error {
+		errs := make([]error, threads)
+		var wg sync.WaitGroup
+		for t := range threads {
+			wg.Go(func() { errs[t] = a.each(queries[len(queries)*t/threads : len(queries)*(t+1)/threads]) })
 		}
-		asked := questions.next(count)
-		begun := time.Now()
-		if err := c.run(asked); err != nil {
-			return 0, err
-		}
-		if time.Since(begun) > round/2 {
-			return count, nil
-		}
+		wg.Wait()
+		return errors.Join(errs...)
 	}
 }
 
-// mean returns the mean over all rounds, which have the same number of questions.
-func (c *contender) mean() float64 {
+// timed times queries one by one, in microseconds.
+func (a answer) timed(times *[]float64) answer {
+	return func(fp fingerprint.Fingerprint) error {
+		begun := time.Now()
+		err := a(fp)
+		*times = append(*times, microseconds(time.Since(begun)))
+		return err
+	}
+}
+
+const (
+	roundTime = 20 * time.Millisecond // at most about what the first candidate takes for its part
+	minRounds = 5
+)
+
+// interleave lets the candidates answer one after the other, in short rounds, for as
+// long as said: what else the machine does falls on all of them. Each has queries of
+// its own, so that none finds in the processor's cache what the one before looked at.
+func interleave(ctx context.Context, queries *queries, long time.Duration, candidates ...*candidate) error {
+	count := 4
+	for took, round := time.Duration(0), min(roundTime, long/minRounds); took <= round/2; {
+		count *= 2
+		var err error
+		if took, err = candidates[0].round(ctx, queries, count); err != nil {
+			return err
+		}
+	}
+	candidates[0].rounds = nil // they only told how many queries make a round
+	for start := time.Now(); time.Since(start) < long || len(candidates[0].rounds) < minRounds; {
+		for _, c := range candidates {
+			if _, err := c.round(ctx, queries, count); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// round times a round.
+func (c *candidate) round(ctx context.Context, queries *queries, count int) (took time.Duration, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	asked := queries.next(count)
+	begun := time.Now()
+	err = c.run(asked)
+	took = time.Since(begun)
+	c.rounds = append(c.rounds, microseconds(took)/float64(count))
+	return took, err
+}
+
+// mean returns the mean over all rounds, which have the same number of queries.
+func (c *candidate) mean() float64 {
 	sum := 0.0
 	for _, us := range c.rounds {
 		sum += us
@@ -69,10 +102,10 @@ func (c *contender) mean() float64 {
 	return sum / float64(len(c.rounds))
 }
 
-func (c *contender) median() float64 { return quantile(c.rounds, 0.5) }
+func (c *candidate) median() float64 { return quantile(c.rounds, 0.5) }
 
-// over returns the median of the ratios to another contender, round by round.
-func (c *contender) over(other *contender) float64 {
+// over returns the median of the ratios to another candidate, round by round.
+func (c *candidate) over(other *candidate) float64 {
 	ratios := make([]float64, len(c.rounds))
 	for i := range ratios {
 		ratios[i] = c.rounds[i] / other.rounds[i]
@@ -90,31 +123,3 @@ func quantile(values []float64, q float64) float64 {
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-
-// latencies times questions one by one.
-type latencies []float64
-
-func (l *latencies) timed(answer func(fingerprint.Fingerprint) error) func([]fingerprint.Fingerprint) error {
-	return func(asked []fingerprint.Fingerprint) error {
-		for _, fp := range asked {
-			begun := time.Now()
-			if err := answer(fp); err != nil {
-				return err
-			}
-			*l = append(*l, microseconds(time.Since(begun)))
-		}
-		return nil
-	}
-}
-
-// eachOf answers questions one after the other.
-func eachOf(answer func(fingerprint.Fingerprint) error) func([]fingerprint.Fingerprint) error {
-	return func(asked []fingerprint.Fingerprint) error {
-		for _, fp := range asked {
-			if err := answer(fp); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}

@@ -8,40 +8,145 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/radix"
+	"golang.org/x/sync/errgroup"
 )
+
+// reference is what the index is compared with: the paper's k+1 tables in memory, a
+// sorted array each. A table leads with one of k+1 blocks of bits; a query finds its
+// prefix by binary search and compares with every fingerprint that has it.
+type reference struct {
+	k      int
+	tables []referenceTable
+}
+
+// referenceTable holds all fingerprints rotated to the left.
+type referenceTable struct {
+	rotate int
+	prefix int
+	mask   uint64 // the block, in the fingerprint as it is
+	sorted []uint64
+}
+
+func newReference(ctx context.Context, c collection, k int) (*reference, error) {
+	r := &reference{k: k}
+	spare := make([]uint64, c.n)
+	for first, i := 0, 0; i <= k; i++ {
+		width := 64 / (k + 1)
+		if i < 64%(k+1) {
+			width++
+		}
+		rotated := make([]uint64, c.n)
+		for i := range rotated {
+			rotated[i] = bits.RotateLeft64(c.at(i), first)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		sorted := radix.Sort(radix.Words(rotated), radix.Words(spare))
+		if &sorted[0][0] == &spare[0] {
+			rotated, spare = spare, rotated
+		}
+		r.tables = append(r.tables, referenceTable{first, width, bits.RotateLeft64(^uint64(0)<<(64-width), -first), rotated})
+		first += width
+	}
+	return r, nil
+}
+
+// query appends the fingerprints within k bits, each of them once: it is taken from
+// the first table whose block has no flip.
+func (r *reference) query(fp uint64, found []uint64) []uint64 {
+	for i := range r.tables {
+		t := &r.tables[i]
+		v := bits.RotateLeft64(fp, t.rotate)
+		drop := 64 - t.prefix
+		first, _ := slices.BinarySearch(t.sorted, v>>drop<<drop)
+		for _, candidate := range t.sorted[first:] {
+			flips := candidate ^ v
+			if flips>>drop != 0 {
+				break
+			}
+			if bits.OnesCount64(flips) <= r.k && !r.foundBefore(i, bits.RotateLeft64(flips, -t.rotate)) {
+				found = append(found, bits.RotateLeft64(candidate, -t.rotate))
+			}
+		}
+	}
+	return found
+}
+
+func (r *reference) foundBefore(table int, flips uint64) bool {
+	for i := range table {
+		if flips&r.tables[i].mask == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// bytes returns the memory of the arrays.
+func (r *reference) bytes() int64 {
+	return 8 * int64(len(r.tables)) * int64(len(r.tables[0].sorted))
+}
 
 // ErrWrongAnswer: the index did not return exactly the stored documents within the
 // distance. It is a bug, and no figure of such an index is worth anything.
 var ErrWrongAnswer = errors.New("wrong answer")
 
 // A verification compares with every stored fingerprint so many times in all, within
-// the bounds on the number of questions.
+// the bounds on the number of queries.
 const (
-	comparisons  = 1 << 30
-	minQuestions = 8
-	maxQuestions = 64
+	comparisons = 1 << 30
+	minQueries  = 8
+	maxQueries  = 64
 )
+
+// referenceQueries is the number of answers that are compared with the reference's.
+const referenceQueries = 10_000
+
+// verified compares answers with a scan of everything, and with those of the reference if it is
+// there.
+func (r *run) verified(ctx context.Context, section string, x *index.Index, ref *reference) error {
+	asked, err := verify(ctx, x, r.stored, r.MaxDistance)
+	if err != nil {
+		return err
+	}
+	r.figure(section, "answers the same as those of a full scan", float64(asked), "queries")
+	if ref == nil {
+		return nil
+	}
+	queries := r.stored.queries(r.MaxDistance, streamReference).next(referenceQueries)
+	for answer, err := range x.QueryBatch(ctx, queries) {
+		if err == nil {
+			fp := queries[answer.Query]
+			err = verifyReference(fp, answer.Matches, ref.query(uint64(fp), nil))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.figure(section, "answers the same as those of the reference", referenceQueries, "queries")
+	return nil
+}
 
 // verify asks the index and compares with every stored fingerprint of the collection.
 func verify(ctx context.Context, x *index.Index, c collection, k int) (asked int, err error) {
-	questions := c.questions(k, streamVerify).next(min(max(comparisons/max(c.n, 1), minQuestions), maxQuestions))
-	expected, err := scan(ctx, c, k, questions)
+	queries := c.queries(k, streamVerify).next(min(max(comparisons/max(c.n, 1), minQueries), maxQueries))
+	expected, err := scan(ctx, c, k, queries)
 	if err != nil {
 		return 0, err
 	}
-	for answer, err := range x.QueryBatch(ctx, questions) {
+	for answer, err := range x.QueryBatch(ctx, queries) {
+		if err == nil {
+			err = sameMatches(queries[answer.Query], answer.Matches, expected[answer.Query])
+		}
 		if err != nil {
 			return 0, err
 		}
-		if err := sameMatches(questions[answer.Query], answer.Matches, expected[answer.Query]); err != nil {
-			return 0, err
-		}
 	}
-	return len(questions), nil
+	return len(queries), nil
 }
 
 // stored is a document that must be found.
@@ -51,45 +156,26 @@ type stored struct {
 	distance    int
 }
 
-// scan returns what is within k bits of each question, by (distance, ID).
-func scan(ctx context.Context, c collection, k int, questions []fingerprint.Fingerprint) ([][]stored, error) {
-	workers := runtime.GOMAXPROCS(0)
-	parts := make([][][]stored, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			parts[w] = scanPart(ctx, c, k, questions, c.n*w/workers, c.n*(w+1)/workers)
-		})
-	}
-	wg.Wait()
-	found := make([][]stored, len(questions))
-	for _, part := range parts {
-		for q := range part {
-			found[q] = append(found[q], part[q]...)
-		}
-	}
-	for _, f := range found {
-		slices.SortFunc(f, func(a, b stored) int {
-			return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.id, b.id))
-		})
-	}
-	return found, ctx.Err()
-}
-
-func scanPart(ctx context.Context, c collection, k int, questions []fingerprint.Fingerprint, from, to int) [][]stored {
-	found := make([][]stored, len(questions))
-	for i := from; i < to; i++ {
-		if i%(1<<20) == 0 && ctx.Err() != nil {
-			break
-		}
-		v := c.at(i)
-		for q, asked := range questions {
-			if d := bits.OnesCount64(v ^ uint64(asked)); d <= k {
-				found[q] = append(found[q], stored{uint64(i) + 1, fingerprint.Fingerprint(v), d})
+// scan returns what is within k bits of each query, by (distance, ID).
+func scan(ctx context.Context, c collection, k int, queries []fingerprint.Fingerprint) ([][]stored, error) {
+	found := make([][]stored, len(queries))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for q, asked := range queries {
+		group.Go(func() error {
+			for i := range c.n {
+				if i%(1<<20) == 0 && ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if d := bits.OnesCount64(c.at(i) ^ uint64(asked)); d <= k {
+					found[q] = append(found[q], stored{uint64(i) + 1, fingerprint.Fingerprint(c.at(i)), d})
+				}
 			}
-		}
+			slices.SortStableFunc(found[q], func(a, b stored) int { return cmp.Compare(a.distance, b.distance) })
+			return nil
+		})
 	}
-	return found
+	return found, group.Wait()
 }
 
 func sameMatches(asked fingerprint.Fingerprint, matches []index.Match, expected []stored) error {

@@ -21,7 +21,7 @@ func TestReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := c.questions(k, streamTimed).next(50)
+		asked := c.queries(k, streamTimed).next(50)
 		expected, err := scan(t.Context(), c, k, asked)
 		if err != nil {
 			t.Fatal(err)
@@ -103,11 +103,11 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// Half of the questions are within k bits of something stored, at every distance.
-func TestQuestions(t *testing.T) {
+// Half of the queries are within k bits of something stored, at every distance.
+func TestQueries(t *testing.T) {
 	c := collection{seed: 4, n: 1000}
 	const k, asked = 5, 1200
-	expected, err := scan(t.Context(), c, k, c.questions(k, streamTimed).next(asked))
+	expected, err := scan(t.Context(), c, k, c.queries(k, streamTimed).next(asked))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestQuestions(t *testing.T) {
 			at[found[0].distance]++
 		}
 		if i%2 == 1 && len(found) == 0 {
-			t.Errorf("question %d finds nothing", i)
+			t.Errorf("query %d finds nothing", i)
 		}
 	}
 	for d := range k + 1 {

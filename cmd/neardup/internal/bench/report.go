@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Figure is something measured.
+type Figure struct {
+	Section string  `json:"section"`
+	Name    string  `json:"name"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
+	// Ratio is to the reference in the same run: the median over rounds of value over
+	// reference. 0: there is none.
+	Ratio float64 `json:"ratio,omitempty"`
+}
+
+// Report is a whole run.
+type Report struct {
+	Machine Machine  `json:"machine"`
+	Options Options  `json:"options"`
+	Plan    string   `json:"plan,omitempty"` // of the index that is loaded
+	Figures []Figure `json:"figures"`
+}
+
+// Machine is what the figures are of.
+type Machine struct {
+	System    string `json:"system"`
+	Processor string `json:"processor,omitempty"` // as Linux names it
+	Cores     int    `json:"cores"`               // that Go uses
+	Go        string `json:"go"`
+}
+
+func thisMachine() Machine {
+	cpus, _ := os.ReadFile("/proc/cpuinfo")
+	return Machine{runtime.GOOS + "/" + runtime.GOARCH, field(cpus, "model name"), runtime.GOMAXPROCS(0), runtime.Version()}
+}
+
+// field returns the value of the first line "name: value" of a file of /proc; "" if there is none.
+func field(file []byte, name string) string {
+	for line := range strings.Lines(string(file)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(r)
+}
+
+// Title returns what stands above the figures of a run: of which machine they are, how
+// to get them again, and the names of the columns of Figure.String.
+func Title(o Options) string {
+	m := thisMachine()
+	return fmt.Sprintf("%d cores of %s, %s, %s\n%d fingerprints, k = %d, seed %d, cache %d MiB\n\n%s", m.Cores, m.Processor, m.System, m.Go,
+		o.Documents, o.MaxDistance, o.Seed, o.CacheBytes>>20, tableLine("figure", "value", "unit", "ratio"))
+}
+
+// String returns the figure as a line of the table.
+func (f Figure) String() string {
+	ratio := ""
+	if f.Ratio != 0 {
+		ratio = significant(f.Ratio)
+	}
+	return tableLine(f.Section+": "+f.Name, significant(f.Value), f.Unit, ratio)
+}
+
+func tableLine(name, value, unit, ratio string) string {
+	return strings.TrimRight(fmt.Sprintf("%-58s %12s %-12s %8s", name, value, unit, ratio), " ")
+}
+
+// significant writes three digits that count, and all of those before the point.
+func significant(v float64) string {
+	decimals := 0
+	for limit := 100.0; v != 0 && decimals < 6 && max(v, -v) < limit; limit /= 10 {
+		decimals++
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}

@@ -1,0 +1,269 @@
+package filter
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"sync/atomic"
+)
+
+// Set holds the filters of all tables of a plan, of what is packed or of what was written
+// since; a set of one table whose prefix is 64 bits holds the hashes of keys.
+//
+// It is monotone: what it has said yes to it never says no to again. Until it has loaded
+// what was stored before it was made, it says yes to everything. So an answer is right
+// for every view of the store that was opened after the Set was made, however old the
+// view is by then, if writers add before what they write becomes visible.
+//
+// Its methods may be called from any goroutine.
+type Set struct {
+	tables []*growing
+	budget int64
+	near   *Hash // of all that was added; nil: the tables do without
+	count  atomic.Int64
+	loaded atomic.Bool
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when loading has ended, in success or not
+}
+
+// Table is what a Set must know of a table.
+type Table struct {
+	Prefix  int // bits, 1 to 64
+	Radius  int // of AppendCandidates
+	Permute func(stored uint64) uint64
+}
+
+// Options say how to make a Set.
+type Options struct {
+	Tables []Table
+	Budget int64 // bytes, divided evenly among the tables
+	Near   bool  // spend on a Hash what the tables leave of the budget
+	Source
+
+	first int64 // of tests: how many the first generation is for
+}
+
+// Source is what was stored when a Set is made.
+type Source struct {
+	// Expected is about how many fingerprints All yields. 0: nothing is stored.
+	Expected int64
+
+	// Saved yields the filter that was saved of a table, in chunks. nil: none is saved.
+	Saved func(table int) iter.Seq2[[]byte, error]
+
+	// All yields every fingerprint, as it is stored. It is asked where a filter cannot be
+	// had otherwise. Since yields what came after filters were saved; nil: nothing did.
+	All, Since iter.Seq2[uint64, error]
+
+	// Done is called when the source is needed no more. An error says why the set says yes
+	// to everything for as long as it lives.
+	Done func(error)
+}
+
+// NewSet returns a set that loads in the background. Close must be called.
+func NewSet(o Options) *Set {
+	s := &Set{budget: o.Budget, done: make(chan struct{})}
+	for _, t := range o.Tables {
+		s.tables = append(s.tables, newGrowing(t, o.Budget/int64(len(o.Tables)), cmp.Or(o.first, firstGeneration)))
+	}
+	if o.Near {
+		s.near = NewHash(o.Budget)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	if o.Expected <= 0 {
+		s.loaded.Store(true)
+		close(s.done)
+		return s
+	}
+	s.count.Store(o.Expected)
+	go func() {
+		defer close(s.done)
+		found, err := s.load(ctx, &o.Source)
+		if err == nil {
+			s.count.Add(found - o.Expected)
+			s.loaded.Store(true)
+		}
+		if ctx.Err() != nil {
+			err = nil // it was closed
+		}
+		o.Done(err)
+	}()
+	return s
+}
+
+// load takes in what was stored, and returns how many that were.
+func (s *Set) load(ctx context.Context, source *Source) (found int64, err error) {
+	missing := s.tables
+	if source.Saved != nil {
+		missing = nil
+		for i, t := range s.tables {
+			if New(t.Prefix, source.Expected, t.budget) == nil {
+				t.include(nil)
+				continue
+			}
+			saved, err := LoadPrefix(t.Prefix, t.budget-t.bytes(), untilDone(ctx, source.Saved(i)))
+			if err == nil {
+				t.include(saved)
+			} else if missing = append(missing, t); ctx.Err() != nil {
+				return 0, err
+			}
+		}
+	}
+	found = source.Expected
+	if len(missing) > 0 {
+		for _, t := range missing {
+			t.reserve(source.Expected)
+		}
+		s.limitNear()
+		if found, err = s.scan(ctx, missing, source.All); err != nil {
+			return 0, err
+		}
+	}
+	if source.Since == nil || len(missing) == len(s.tables) {
+		return found, nil
+	}
+	since, err := s.scan(ctx, s.tables, source.Since)
+	return found + since, err
+}
+
+func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for v, err := range seq {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// scan adds to some tables and returns how many there were.
+func (s *Set) scan(ctx context.Context, tables []*growing, all iter.Seq2[uint64, error]) (n int64, err error) {
+	batch := make([]uint64, 0, 1024)
+	for fp, err := range untilDone(ctx, all) {
+		if err != nil {
+			return 0, err
+		}
+		if batch = append(batch, fp); len(batch) == cap(batch) {
+			s.addTo(tables, batch)
+			n, batch = n+int64(len(batch)), batch[:0]
+		}
+	}
+	s.addTo(tables, batch)
+	return n + int64(len(batch)), nil
+}
+
+// Add makes the set say yes to fingerprints, given as they are stored. What is written is
+// added before it is visible.
+func (s *Set) Add(stored ...uint64) {
+	s.addTo(s.tables, stored)
+	s.count.Add(int64(len(stored)))
+}
+
+func (s *Set) addTo(tables []*growing, stored []uint64) {
+	grown := false
+	var permuted [4 * addAhead]uint64
+	for chunk := range slices.Chunk(stored, len(permuted)) {
+		for _, t := range tables {
+			for j, fp := range chunk {
+				permuted[j] = t.Permute(fp)
+			}
+			grown = t.add(permuted[:len(chunk)]) || grown
+		}
+		if s.near != nil {
+			s.near.Add(chunk)
+		}
+	}
+	if grown {
+		s.limitNear()
+	}
+}
+
+// limitNear leaves to the Hash what the tables do not take.
+func (s *Set) limitNear() {
+	if s.near != nil {
+		s.near.Limit(s.budget - s.tableBytes())
+	}
+}
+
+// AppendCandidates appends the flips within the radius of a table that lead from the prefix
+// of a permuted fingerprint to prefixes which the table may have. One may come twice.
+func (s *Set) AppendCandidates(dst []uint64, table int, permuted uint64) []uint64 {
+	if s.Empty() {
+		return dst
+	}
+	t := s.tables[table]
+	if !s.loaded.Load() {
+		return AppendAll(dst, t.Prefix, t.Radius)
+	}
+	return t.appendCandidates(dst, permuted)
+}
+
+// AppendNear appends what was added within k bits of a fingerprint, all as they are
+// stored. It is false where only the tables can tell.
+func (s *Set) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
+	if s.near == nil || !s.loaded.Load() {
+		return dst, false
+	}
+	return s.near.AppendNear(dst, stored, k)
+}
+
+// MayContain reports whether a fingerprint, given as it is stored, may have been added.
+func (s *Set) MayContain(stored uint64) bool {
+	if !s.loaded.Load() {
+		return true
+	}
+	for _, t := range s.tables {
+		if !t.mayContain(t.Permute(stored)) {
+			return false
+		}
+	}
+	return s.near == nil || s.near.MayContain(stored)
+}
+
+// MayHave is MayContain for the filter of one table, and a permuted fingerprint.
+func (s *Set) MayHave(table int, permuted uint64) bool {
+	return !s.loaded.Load() || s.tables[table].mayContain(permuted)
+}
+
+// Empty reports that nothing was stored and nothing added.
+func (s *Set) Empty() bool { return s.count.Load() == 0 }
+
+// Count returns how many fingerprints were stored and added; what came twice counts twice.
+func (s *Set) Count() int64 { return s.count.Load() }
+
+// Bytes returns the memory that the set takes.
+func (s *Set) Bytes() int64 {
+	if s.near != nil {
+		return s.tableBytes() + s.near.Bytes()
+	}
+	return s.tableBytes()
+}
+
+func (s *Set) tableBytes() (n int64) {
+	for _, t := range s.tables {
+		n += t.bytes()
+	}
+	return n
+}
+
+// Wait returns once loading has ended: for many queries at once that is worth it.
+func (s *Set) Wait(ctx context.Context) error {
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close stops the loading and waits for its end.
+func (s *Set) Close() {
+	s.cancel()
+	<-s.done
+}

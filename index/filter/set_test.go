@@ -1,0 +1,396 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/internal/testgen"
+	"pgregory.net/rapid"
+)
+
+// setPlan is the prefixes and radii of tables that begin at different bits.
+type setPlan struct {
+	k      int
+	near   bool
+	tables [][3]int // first bit, prefix, radius
+}
+
+var setPlans = []setPlan{
+	{0, false, [][3]int{{0, 64, 0}}},
+	{3, false, [][3]int{{0, 32, 1}, {32, 32, 1}}},
+	{3, false, [][3]int{{0, 16, 0}, {16, 16, 0}, {32, 16, 0}, {48, 16, 0}}},
+	{3, false, [][3]int{{0, 20, 0}, {20, 20, 0}, {40, 24, 1}}},
+	{6, true, [][3]int{{0, 13, 0}, {13, 17, 1}, {30, 17, 1}, {47, 17, 1}}},
+	{8, true, [][3]int{{0, 21, 2}, {21, 21, 2}, {42, 22, 2}}},
+}
+
+func tablesOf(p setPlan) (tables []Table) {
+	for _, t := range p.tables {
+		tables = append(tables, Table{t[1], t[2], func(fp uint64) uint64 { return bits.RotateLeft64(fp, t[0]) }})
+	}
+	return tables
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+// errorer is for goroutines, which must not call Fatalf.
+type errorer struct{ *testing.T }
+
+func (e errorer) Fatalf(format string, args ...any) { e.Errorf(format, args...) }
+
+// checkSet fails if one of the fingerprints, or a query near it, is not let through.
+func checkSet(t fataler, rng *rand.Rand, p setPlan, s *Set, fps []uint64, name string) {
+	for _, fp := range fps {
+		if s.Empty() || !s.MayContain(fp) {
+			t.Fatalf("%s: %016x is there and not found", name, fp)
+		}
+		k := rng.IntN(p.k + 1)
+		near := testgen.Flip(rng, fp, ^uint64(0), rng.IntN(k+1))
+		if found, known := s.AppendNear(nil, near, k); known && !slices.Contains(found, fp) {
+			t.Fatalf("%s: %016x is there and not found within %d of %016x", name, fp, k, near)
+		}
+		for i, table := range s.tables {
+			flips := uint64(0)
+			if table.Radius > 0 {
+				flips = 1 << (63 - rng.IntN(table.Prefix))
+			}
+			permuted := table.Permute(fp)
+			if !s.MayHave(i, permuted) {
+				t.Fatalf("%s: table %d does not have %016x", name, i, fp)
+			}
+			q := permuted ^ flips ^ rng.Uint64()>>table.Prefix
+			if !slices.Contains(s.AppendCandidates(nil, i, q), flips) {
+				t.Fatalf("%s: %016x is there and not found in table %d from the flips %016x", name, fp, i, flips)
+			}
+		}
+	}
+}
+
+// passesAll reports whether a set says yes to a stranger everywhere.
+func passesAll(s *Set, rng *rand.Rand) bool {
+	q := rng.Uint64()
+	for i, t := range s.tables {
+		if len(s.AppendCandidates(nil, i, t.Permute(q))) != len(AppendAll(nil, t.Prefix, t.Radius)) {
+			return false
+		}
+	}
+	return s.MayContain(q)
+}
+
+// memStore stands for the store. What a commit writes is visible to views when it is done,
+// and not before.
+type memStore struct {
+	commit sync.Mutex
+
+	mu      sync.Mutex
+	visible []uint64
+}
+
+var errScan = errors.New("scan fails")
+
+func (m *memStore) view() []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.visible)
+}
+
+// sample returns up to n of the fingerprints that are visible at one moment.
+func (m *memStore) sample(rng *rand.Rand, n int) (fps []uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for range min(n, len(m.visible)) {
+		fps = append(fps, m.visible[rng.IntN(len(m.visible))])
+	}
+	return fps
+}
+
+// write adds and deletes; between telling the set and becoming visible it calls late.
+func (m *memStore) write(s *Set, rng *rand.Rand, added []uint64, deleted int, late func()) {
+	m.commit.Lock()
+	defer m.commit.Unlock()
+	s.Add(added...)
+	late()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for range min(deleted, len(m.visible)) {
+		i, last := rng.IntN(len(m.visible)), len(m.visible)-1
+		m.visible[i] = m.visible[last]
+		m.visible = m.visible[:last]
+	}
+	m.visible = append(m.visible, added...)
+}
+
+// source yields what is visible now. Before the last half of it, it calls half.
+func (m *memStore) source(half func() error) Source {
+	view := m.view()
+	return Source{
+		Expected: int64(len(view)),
+		All: func(yield func(uint64, error) bool) {
+			for i, fp := range view {
+				if i == len(view)/2 {
+					if err := half(); err != nil {
+						yield(0, err)
+						return
+					}
+				}
+				if !yield(fp, nil) {
+					return
+				}
+			}
+		},
+		Done: func(error) {},
+	}
+}
+
+func nothing() error { return nil }
+
+func (s *Set) settle() { s.Wait(context.Background()) }
+
+// TestSetFindsAll holds sets against what is stored, while they load and grow. Whatever any
+// view of the store has, also an old one, is let through.
+func TestSetFindsAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := rapid.SampledFrom(setPlans).Draw(t, "plan")
+		seed := rapid.Uint64().Draw(t, "seed")
+		rng := rand.New(rand.NewPCG(seed, 0))
+		o := Options{Tables: tablesOf(plan), Near: plan.near, first: 500, Budget: rapid.SampledFrom([]int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40}).Draw(t, "budget")}
+		store, goOn := &memStore{}, make(chan struct{})
+		s := NewSet(o)
+		views := [][]uint64{nil}
+		check := func() {
+			view := views[rng.IntN(len(views))]
+			at := rng.IntN(len(view) + 1)
+			checkSet(t, rng, plan, s, view[at:min(at+20, len(view))], fmt.Sprintf("seed %d", seed))
+			if s.Bytes() > o.Budget {
+				t.Fatalf("%d bytes of %d", s.Bytes(), o.Budget)
+			}
+		}
+		finish := func() {
+			select {
+			case <-goOn:
+			default:
+				close(goOn)
+			}
+			s.settle()
+		}
+		defer func() { finish(); s.Close() }()
+		t.Repeat(map[string]func(*rapid.T){
+			"write": func(t *rapid.T) {
+				n := rapid.SampledFrom([]int{0, 1, 3, 100, 2000, 2000}).Draw(t, "n")
+				store.write(s, rng, testgen.Uniform(rng, n), rapid.IntRange(0, 500).Draw(t, "deletes"), func() {})
+				views = append(views, store.view())
+			},
+			"abandon": func(t *rapid.T) { s.Add(testgen.Uniform(rng, 50)...) }, // a commit that fails
+			"loaded":  func(t *rapid.T) { finish() },
+			"open": func(t *rapid.T) {
+				finish()
+				s.Close()
+				now := make(chan struct{})
+				goOn = now
+				var err error
+				if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+					err = errScan
+				}
+				o.Source = store.source(func() error { <-now; return err })
+				if o.Expected > 0 {
+					o.Expected = rapid.SampledFrom([]int64{1, o.Expected, 20 * o.Expected}).Draw(t, "expected")
+				}
+				s, views = NewSet(o), [][]uint64{store.view()}
+			},
+			"": func(t *rapid.T) { check() },
+		})
+		finish()
+		check()
+	})
+}
+
+// TestSetUnderWork loads, writes, deletes and asks at once.
+func TestSetUnderWork(t *testing.T) {
+	for i, plan := range setPlans {
+		seed := uint64(100 + i)
+		store := &memStore{visible: testgen.Uniform(rand.New(rand.NewPCG(seed, 0)), 2000)}
+		var writes atomic.Int32
+		s := NewSet(Options{Tables: tablesOf(plan), Near: plan.near, Budget: 1 << 30, first: 500, Source: store.source(func() error {
+			for writes.Load() < 20 {
+				time.Sleep(time.Millisecond)
+			}
+			return nil
+		})})
+		var writers, readers sync.WaitGroup
+		var stop atomic.Bool
+		for w := range 2 {
+			writers.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(1+w)))
+				for range 60 {
+					store.write(s, rng, testgen.Uniform(rng, 1+rng.IntN(400)), rng.IntN(60), runtime.Gosched)
+					writes.Add(1)
+				}
+			})
+		}
+		for r := range 2 {
+			readers.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(10+r)))
+				for !stop.Load() && !t.Failed() {
+					view := store.sample(rng, 20)
+					if rng.IntN(4) == 0 {
+						time.Sleep(time.Millisecond)
+					}
+					checkSet(errorer{t}, rng, plan, s, view, fmt.Sprintf("seed %d", seed))
+				}
+			})
+		}
+		writers.Wait()
+		stop.Store(true)
+		readers.Wait()
+		s.settle()
+		if !s.loaded.Load() {
+			t.Error("it never loaded")
+		}
+		checkSet(t, rand.New(rand.NewPCG(seed, 99)), plan, s, store.visible, fmt.Sprintf("seed %d", seed))
+		s.Close()
+	}
+}
+
+// strangersLeft is how many probes a set leaves of a query at random.
+func strangersLeft(s *Set, rng *rand.Rand) float64 {
+	const queries = 1000
+	var dst []uint64
+	for range queries {
+		q := rng.Uint64()
+		for i, t := range s.tables {
+			dst = s.AppendCandidates(dst, i, t.Permute(q))
+		}
+	}
+	return float64(len(dst)) / queries
+}
+
+// TestSetLoads: a set says yes to everything until it is loaded, for good where that fails
+// or is cut short, and to few strangers after that.
+func TestSetLoads(t *testing.T) {
+	rng := rand.New(rand.NewPCG(52, 0))
+	for _, c := range []struct {
+		name string
+		err  error
+	}{{"loads", nil}, {"fails", errScan}, {"closed", nil}} {
+		store := &memStore{visible: testgen.Uniform(rng, 5000)}
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		o := Options{Tables: tablesOf(setPlans[1]), Budget: 1 << 30}
+		o.Source = store.source(func() error { close(begun); <-goOn; return c.err })
+		var told []error
+		o.Done = func(err error) { told = append(told, err) }
+		s := NewSet(o)
+		<-begun
+		store.write(s, rng, testgen.Uniform(rng, 5000), 100, func() {})
+		if !passesAll(s, rng) || s.Empty() {
+			t.Errorf("%s: a set that is not loaded says no", c.name)
+		}
+		if c.name == "closed" {
+			s.cancel()
+		}
+		close(goOn)
+		s.settle()
+		if c.name != "loads" != passesAll(s, rng) {
+			t.Errorf("%s: it passes all: %v", c.name, passesAll(s, rng))
+		}
+		if left := strangersLeft(s, rng); c.name == "loads" && left > 0.2 {
+			t.Errorf("%.3f probes of a stranger left", left)
+		}
+		if len(told) != 1 || !errors.Is(told[0], c.err) {
+			t.Errorf("%s: told %v", c.name, told)
+		}
+		checkSet(t, rng, setPlans[1], s, store.visible, c.name)
+		s.Close()
+	}
+	if s := NewSet(Options{Tables: tablesOf(setPlans[1]), Budget: 1 << 20}); !s.Empty() || s.Bytes() != 0 || s.AppendCandidates(nil, 0, 1) != nil {
+		t.Error("a set of nothing has something")
+	}
+}
+
+// TestSetLoadsWhatWasSaved: filters that were saved are taken with what came since, and what
+// is of no use is made anew, for as many tables as it takes.
+func TestSetLoadsWhatWasSaved(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	old, since, later := testgen.Uniform(rng, 3000), testgen.Uniform(rng, 500), testgen.Uniform(rng, 100_000)
+	yield := func(calls *int, fps ...[]uint64) iter.Seq2[uint64, error] {
+		return func(yield func(uint64, error) bool) {
+			*calls++
+			for _, fp := range slices.Concat(fps...) {
+				if !yield(fp, nil) {
+					return
+				}
+			}
+		}
+	}
+	for broken := range 4 { // bits: the tables whose filter was not saved
+		tables, all, sinces := tablesOf(setPlans[1]), 0, 0
+		saved := func(table int) iter.Seq2[[]byte, error] {
+			if broken>>table&1 != 0 {
+				return func(func([]byte, error) bool) {}
+			}
+			f := NewPacked(32, 2, 3000, 0)
+			for _, fp := range old {
+				f.Add(tables[table].Permute(fp))
+			}
+			return chunksOf(f)
+		}
+		s := NewSet(Options{Tables: tables, Budget: 1 << 30, Source: Source{
+			Expected: 3000, Saved: saved, All: yield(&all, old, since), Since: yield(&sinces, since), Done: func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			},
+		}})
+		s.Add(later...)
+		s.settle()
+		name := fmt.Sprintf("broken %b", broken)
+		checkSet(t, rng, setPlans[1], s, slices.Concat(old, since, later), name)
+		if (all == 1) != (broken != 0) || (sinces == 1) != (broken != 3) || strangersLeft(s, rng) > 0.2 {
+			t.Errorf("%s: all is scanned %d times, what came since %d times; %.3f probes left", name, all, sinces, strangersLeft(s, rng))
+		}
+		s.Close()
+	}
+	s := NewSet(Options{Tables: []Table{{4, 1, nil}}, Budget: 1 << 20, Source: Source{Expected: 100, Saved: func(int) iter.Seq2[[]byte, error] {
+		panic("a filter that would pass everything is asked for")
+	}, Done: func(error) {}}})
+	s.settle()
+	if got := s.AppendCandidates(nil, 0, 0); len(got) != 5 {
+		t.Errorf("%d of 5 prefixes pass", len(got))
+	}
+}
+
+// TestSetBudget holds the memory against the budget and against what is promised for each
+// fingerprint. What is written again and again takes none.
+func TestSetBudget(t *testing.T) {
+	for i, plan := range setPlans[:4] {
+		for _, budget := range []int64{0, 63, 1000, 9000, 100_000, 3 << 20, 1 << 40} {
+			rng := rand.New(rand.NewPCG(57, 0))
+			s := NewSet(Options{Tables: tablesOf(plan), Budget: budget})
+			last := testgen.Uniform(rng, 20_000)
+			for n := int64(20_000); n <= 400_000; n += 20_000 {
+				s.Add(last...)
+				bytes, promise := s.Bytes(), int64(len(plan.tables))*(n*25/2+firstGeneration*5/2+smallArray)
+				if bytes > budget || bytes > promise {
+					t.Errorf("plan %d: %d bytes for %d with a budget of %d", i, bytes, n, budget)
+				}
+				if s.Add(last...); s.Bytes() != bytes {
+					t.Errorf("plan %d: %d bytes for the same as %d", i, s.Bytes(), bytes)
+				}
+				checkSet(t, rng, plan, s, last[:50], "the newest")
+				last = testgen.Uniform(rng, 20_000)
+			}
+			if i < 2 && budget >= 1000 && budget <= 3<<20 && s.Bytes() < budget/3 {
+				t.Errorf("plan %d: %d bytes of %d", i, s.Bytes(), budget)
+			}
+		}
+	}
+}

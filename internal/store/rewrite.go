@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/store/block"
+)
+
+// incomingDir is where a Rewrite gathers its files, within the index.
+const incomingDir = "incoming"
+
+// Rewrite is the next state of the tables in the making: packed blocks, their
+// directories and filters in the place of all live and packed entries, and whatever
+// comes with them. Nothing of it is seen, by anyone or after a crash, until Commit,
+// which switches over in one step.
+//
+// Different tables may be written side by side, and so may tables and everything
+// else. Apart from that a Rewrite is not safe for concurrent use.
+type Rewrite struct {
+	store *Store
+	dir   string
+
+	mu    sync.Mutex
+	paths []string
+
+	tables  []PackedTableInfo
+	clocks  entries
+	records entries
+	keys    entries
+	filters entries
+}
+
+// NewRewrite begins the replacement of the tables by a number of new ones. No one
+// may write to the store until it is committed or closed.
+func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
+	r.clocks, r.records, r.keys, r.filters = r.newEntries(), r.newEntries(), r.newEntries(), r.newPackedEntries()
+	if err := sweepIncoming(s.dir, s.fs); err != nil {
+		return nil, err
+	}
+	return r, s.fs.MkdirAll(r.dir, 0o755)
+}
+
+// SetTables changes the number of tables, before the first is written.
+func (r *Rewrite) SetTables(tables int) { r.tables = make([]PackedTableInfo, tables) }
+
+// Dir is a folder for files that are needed until the Rewrite is done. It goes
+// with it.
+func (r *Rewrite) Dir() string { return r.dir }
+
+// sweepIncoming removes what a Rewrite left that was cut short.
+func sweepIncoming(dir string, fsys vfs.FS) error {
+	incoming := fsys.PathJoin(dir, incomingDir)
+	if _, err := fsys.Stat(incoming); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fsys.RemoveAll(incoming)
+}
+
+// AddClock, AddRecord, DeleteRecord and AddKey add to their keyspaces what Batch would
+// write there, each in ascending order.
+func (r *Rewrite) AddClock(id, seconds uint64) error {
+	key := uint64Key(clockKeyspace, id)
+	return r.clocks.set(key, binary.BigEndian.AppendUint64(nil, seconds))
+}
+
+// AddRecord writes the record of a document. See AddClock.
+func (r *Rewrite) AddRecord(id uint64, record Record) error {
+	key := uint64Key(documentKeyspace, id)
+	r.records.value = record.Append(r.records.value[:0])
+	return r.records.set(key, r.records.value)
+}
+
+// DeleteRecord deletes the record of a document. See AddClock.
+func (r *Rewrite) DeleteRecord(id uint64) error {
+	key := uint64Key(documentKeyspace, id)
+	return r.records.delete(key)
+}
+
+// AddKey writes which documents have a key of this hash. See AddClock.
+func (r *Rewrite) AddKey(hash uint64, ids IDs) (err error) {
+	key := uint64Key(keyKeyspace, hash)
+	if r.keys.value, err = ids.Append(r.keys.value[:0]); err != nil {
+		return err
+	}
+	return r.keys.set(key, r.keys.value)
+}
+
+// AddFilterChunk writes a chunk of the prefix filter of a table, in the order of
+// table and chunk.
+func (r *Rewrite) AddFilterChunk(table, chunk int, data []byte) error {
+	key := chunkKey(filterKeyspace, table, chunk)
+	return r.filters.set(key, data)
+}
+
+// TableWriter packs the entries of one table.
+type TableWriter struct {
+	*block.Writer
+	r         *Rewrite
+	table     int
+	blocks    entries
+	directory entries
+	lasts     []uint64
+	info      PackedTableInfo
+}
+
+// Table returns a writer for a table: for table 0, which has the postings, by
+// AddPosting, for the others by Add. Close must be called.
+func (r *Rewrite) Table(table int) *TableWriter {
+	w := &TableWriter{r: r, table: table, blocks: r.newPackedEntries(), directory: r.newPackedEntries()}
+	w.Writer = block.NewWriter(block.Options{Postings: table == 0}, w.emit)
+	return w
+}
+
+func (w *TableWriter) emit(last uint64, data []byte) error {
+	key := tableKey(packedKeyspace, w.table, last)
+	w.info.Blocks++
+	w.info.Bytes += uint64(len(data))
+	w.lasts = append(w.lasts, last)
+	if len(w.lasts) == directoryChunk {
+		if err := w.flushDirectory(); err != nil {
+			return err
+		}
+	}
+	return w.blocks.set(key, data)
+}
+
+func (w *TableWriter) flushDirectory() error {
+	if len(w.lasts) == 0 {
+		return nil
+	}
+	key := chunkKey(directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk))
+	chunk, err := block.Append(nil, w.lasts)
+	if err != nil {
+		return err
+	}
+	w.lasts = w.lasts[:0]
+	return w.directory.set(key, chunk)
+}
+
+// Close ends the table.
+func (w *TableWriter) Close() error {
+	err := w.Flush()
+	if err == nil {
+		err = w.flushDirectory()
+	}
+	w.info.Entries = w.Entries()
+	w.r.mu.Lock()
+	w.r.tables[w.table] = w.info
+	w.r.mu.Unlock()
+	return errors.Join(err, w.blocks.close(), w.directory.close())
+}
+
+// Commit puts the new tables in the place of the old ones, together with everything
+// else that was added, durably and in one step: after a crash either all of it is
+// there or none. Every table must be closed. The store must be opened again to read
+// them.
+func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) error {
+	err := errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close())
+	if err == nil {
+		err = r.addMeta(plan, counters)
+	}
+	if err == nil {
+		err = syncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
+	}
+	if err != nil {
+		return err
+	}
+	return classify(r.store.guard(func() error {
+		if err := r.store.db.Flush(); err != nil {
+			return err
+		}
+		return r.store.excise(ctx, r.paths)
+	}))
+}
+
+// excise puts files in the place of the tables. What Pebble can not read of a file of
+// which only the middle goes, it takes for nothing, and forgets; so the edges are read
+// before, where an error is told, and no read may fail meanwhile.
+func (s *Store) excise(ctx context.Context, paths []string) error {
+	span := pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}}
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	it.SeekLT(span.Start)
+	err = it.Error()
+	if err == nil {
+		it.SeekGE(span.End)
+	}
+	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
+		return err
+	}
+	s.watch.excising.Store(true)
+	defer s.watch.excising.Store(false)
+	_, err = s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+	return err
+}
+
+func (r *Rewrite) addMeta(plan string, counters Counters) error {
+	meta := r.newEntries()
+	values := map[string][]byte{
+		"counters": counters.encode(),
+		"format":   encodeFormat(),
+		"packed":   encodePacked(r.store.meta.Generation+1, counters.NextID, r.tables),
+		"plan":     []byte(plan),
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := meta.set(metaKey(name), values[name]); err != nil {
+			return errors.Join(err, meta.close())
+		}
+	}
+	return meta.close()
+}
+
+// Close removes what is left of the Rewrite. After Commit that is nothing but
+// the folder.
+func (r *Rewrite) Close() error {
+	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+}

@@ -1,0 +1,259 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Corruption is something in a store that cannot be read, or does not follow docs/format.md.
+type Corruption struct {
+	Unreadable bool   // the bytes cannot be had at all; not set: they are wrong
+	Keyspace   string // as docs/format.md names it, or "file"
+	Key        []byte // of the entry, or the first that may be missing; the name of a file
+	Err        error  // Is ErrCorrupt
+}
+
+// policy says what becomes of corruption: it is reported, and the scan goes on. Without one, a scan ends
+// with the first corruption as its error.
+type policy struct {
+	ctx    context.Context
+	report func(Corruption)
+	tell   func() // for each entry read; nil: nobody asks
+	lost   map[byte]bool
+	seen   map[int]PackedTableInfo
+}
+
+// Lenient returns a view of the same moment that passes over what cannot be read or does not follow the
+// format. report gets all of that as it is found, tell, if it is not nil, is called for every entry read.
+// What its methods yield follows the format by itself; their only error is that of ctx. It is good until v is
+// closed, and need not be closed.
+func (v *View) Lenient(ctx context.Context, report func(Corruption), tell func()) *View {
+	lenient := newView(v.it, v.packed)
+	lenient.policy = &policy{ctx: ctx, report: report, tell: tell, lost: map[byte]bool{}, seen: map[int]PackedTableInfo{}}
+	return lenient
+}
+
+// Complete reports whether everything of the keyspaces could be read that a lenient view was asked for.
+func (v *View) Complete(keyspaces ...string) bool {
+	for keyspace := range v.policy.lost {
+		if slices.Contains(keyspaces, keyspaceNames[keyspace]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *policy) corrupt(unreadable bool, key []byte, err error) {
+	name := "unknown"
+	if len(key) > 0 {
+		p.lost[key[0]] = true
+		name = cmp.Or(keyspaceNames[key[0]], name)
+	}
+	p.report(Corruption{unreadable, name, bytes.Clone(key), corrupt(err)})
+}
+
+// corrupt makes ErrCorrupt of whatever keeps something from being read.
+func corrupt(err error) error {
+	if err = classify(err); err == nil || errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// scan yields what decode makes of the entries from first to the one before end, in ascending order. Bytes
+// that decode gets are good until it is called again.
+func scan[T any](v *View, first, end []byte, decode func(key, value []byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var failed error
+		err := v.entries(first, end, func(key, value []byte) bool {
+			entry, err := decode(key, value)
+			switch {
+			case err == nil:
+				return yield(entry, nil)
+			case v.policy != nil:
+				v.policy.corrupt(false, key, err)
+				return true
+			}
+			failed = fmt.Errorf("%s entry %x: %w", keyspaceNames[key[0]], key, err)
+			return false
+		})
+		if err = cmp.Or(failed, err); err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// entries yields the entries from first to the one before end until yield returns false.
+func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) error {
+	it, err := v.it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: first, UpperBound: end}})
+	if err != nil {
+		return classify(err)
+	}
+	defer it.Close() // its errors are those of each step
+	if v.policy != nil {
+		return v.policy.entries(it, first, end, yield)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return classify(err)
+		}
+		if !yield(it.Key(), value) {
+			return nil
+		}
+	}
+	return classify(it.Error())
+}
+
+func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key, value []byte) bool) error {
+	gap := keyGap{at: bytes.Clone(first), step: 1}
+	ok := it.First()
+	for n := 0; ; n++ {
+		if n%1024 == 0 && p.ctx.Err() != nil {
+			return p.ctx.Err()
+		}
+		if !ok {
+			if err := it.Error(); err == nil {
+				return nil
+			} else if !p.resume(it, &gap, end, err) {
+				return p.ctx.Err()
+			}
+		}
+		key := it.Key()
+		value, err := it.ValueAndErr()
+		if err != nil {
+			p.corrupt(true, key, err)
+		} else {
+			if p.tell != nil {
+				p.tell()
+			}
+			if !yield(key, value) {
+				return nil
+			}
+		}
+		gap.passed(key)
+		ok = it.Next()
+	}
+}
+
+// keyGap is where a scan has come to, and how far apart keys are there.
+type keyGap struct {
+	at   []byte // the next key that there may be
+	last uint64 // number of the last key
+	step uint64
+}
+
+func (g *keyGap) passed(key []byte) {
+	if n, err := keyNumber(key); err == nil {
+		g.last, g.step = n, max(n-g.last, 1)
+	}
+	g.at = append(append(g.at[:0], key...), 0)
+}
+
+// resume moves an iterator that failed to the first entry behind what it cannot read,
+// and reports what that is. It takes ever larger steps until a seek does not fail, and
+// then halves them, so that what lies between two damaged places is passed over only
+// where it is shorter than the first of them. A seek that fails is slow: Pebble looks
+// for a flipped bit in the block. So it stops at about the distance between two keys,
+// and goes backwards from there.
+func (p *policy) resume(it *pebble.Iterator, gap *keyGap, end []byte, err error) bool {
+	at := gap.at
+	report := func(to []byte) {
+		p.corrupt(true, at, fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(err), at, to))
+	}
+	var length, width int
+	if len(at) > 0 {
+		length, width = keyLayout(at[0])
+	}
+	prefix := length - width
+	if width == 0 || len(at) < prefix {
+		report(end)
+		return false
+	}
+	key := func(n uint64) []byte {
+		full := binary.BigEndian.AppendUint64(nil, n)
+		return append(bytes.Clone(at[:prefix]), full[8-width:]...)
+	}
+	readable := func(n uint64) bool { it.SeekGE(key(n)); return it.Error() == nil }
+
+	bad, most := uint64(0), uint64(math.MaxUint64)>>(64-8*width)
+	for i := range width { // at may be shorter than a key
+		if bad <<= 8; prefix+i < len(at) {
+			bad |= uint64(at[prefix+i])
+		}
+	}
+	good, found := most, false
+	for step := gap.step; !found && step <= most-bad; step *= 4 {
+		if good, found = bad+step, readable(bad+step); !found {
+			bad = good
+		}
+		if step > most/4 {
+			break
+		}
+	}
+	if !found {
+		if good = most; !readable(most) {
+			report(end)
+			return false
+		}
+	}
+	for good-bad > gap.step {
+		if middle := bad + (good-bad)/2; readable(middle) {
+			good = middle
+		} else {
+			bad = middle
+		}
+	}
+	to := key(good)
+	it.SeekLT(to)
+	for it.Valid() && bytes.Compare(it.Key(), at) >= 0 {
+		to = append(to[:0], it.Key()...)
+		it.Prev()
+	}
+	report(to)
+	return it.SeekGE(to)
+}
+
+// UnknownKeys reports every entry in a keyspace or a table that an index with so many tables
+// does not have; packed says whether it has any that are packed. The view must be a lenient one.
+func (v *View) UnknownKeys(tables int, packed bool) error {
+	// What is allowed, in the order of the keys; what is between is not.
+	allowed := [][2][]byte{}
+	for _, keyspace := range []byte{clockKeyspace, documentKeyspace, keyKeyspace, metaKeyspace} {
+		allowed = append(allowed, [2][]byte{{keyspace}, keyspaceEnd(keyspace)})
+	}
+	allowed = append(allowed, [2][]byte{{tableKeyspace}, tableEnd(tableKeyspace, tables-1)})
+	if packed {
+		for _, keyspace := range []byte{packedKeyspace, directoryKeyspace, filterKeyspace} {
+			allowed = append(allowed, [2][]byte{{keyspace}, tableEnd(keyspace, tables-1)})
+		}
+		allowed = append(allowed, [2][]byte{tableStart(filterKeyspace, KeyFilterTable), tableEnd(filterKeyspace, KeyFilterTable)})
+	}
+	allowed = append(allowed, [2][]byte{bytes.Repeat([]byte{0xff}, tableKeyLen+1), nil})
+	var first []byte
+	for _, span := range allowed {
+		if bytes.Equal(first, span[0]) {
+			first = span[1]
+			continue
+		}
+		err := v.entries(first, span[0], func(key, _ []byte) bool {
+			v.policy.report(Corruption{false, "unknown", bytes.Clone(key), fmt.Errorf("%w: an index with %d tables has no such entry", ErrCorrupt, tables)})
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		first = span[1]
+	}
+	return nil
+}

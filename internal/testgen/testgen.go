@@ -1,0 +1,52 @@
+// Package testgen makes what tests and benchmarks read: pages of one template, archives of
+// made-up pages, fingerprints that are random, clustered or trip a search, and records whose
+// order hurts a sort.
+//
+// The same seed gives the same bytes, on any platform and with any Go release, but for
+// gzip members, whose content is fixed and whose compression is not. Nothing was taken from
+// a real site: the sentences are under text, and every host has a reserved name (RFC 2606).
+package testgen
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+)
+
+// rng draws by remainder from a PCG source, whose output Go has fixed. The
+// methods of rand.Rand carry no such promise, and the crawl must not change
+// with the Go release. The bias of the remainder does not matter here.
+type rng struct{ source *rand.PCG }
+
+// newRNG gives every name a stream of its own, so that a new document leaves
+// all others as they were.
+func newRNG(seed uint64, name string) *rng {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return &rng{rand.NewPCG(seed, h.Sum64())}
+}
+
+// intn returns a number in [0, n).
+func (r *rng) intn(n int) int { return int(r.source.Uint64() % uint64(n)) }
+
+// between returns a number in [low, high].
+func (r *rng) between(low, high int) int { return low + r.intn(high-low+1) }
+
+// permutation returns the numbers below n in random order.
+func (r *rng) permutation(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		j := r.intn(i + 1)
+		order[i] = order[j]
+		order[j] = i
+	}
+	return order
+}
+
+// hex returns n random hexadecimal digits.
+func (r *rng) hex(n int) string {
+	digits := make([]byte, n)
+	for i := range digits {
+		digits[i] = "0123456789abcdef"[r.intn(16)]
+	}
+	return string(digits)
+}
