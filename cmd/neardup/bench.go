@@ -18,60 +18,48 @@ var benchCommand = command{
 }
 
 func runBench(ctx context.Context, c *call) error {
-	o, asJSON, err := c.benchOptions()
-	if err != nil {
-		return err
+	var o bench.Options
+	names, summaries := bench.Sections()
+	sections := "`sections` to measure, with commas between; without it, all:"
+	for i := range names {
+		sections += fmt.Sprintf("\n  %-10s %s", names[i], summaries[i])
 	}
-	begun := time.Now()
-	o.Logf = func(format string, args ...any) {
-		c.logf("%6.1f s: %s", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
-	}
-	if !asJSON {
-		fmt.Fprintln(c.out, bench.Title(o))
-		o.Emit = func(f bench.Figure) { fmt.Fprintln(c.out, f) }
-	}
-	report, err := bench.Run(ctx, o)
-	if asJSON && report != nil {
-		err = errors.Join(err, report.WriteJSON(c.out))
-	}
-	return err
-}
-
-func (c *call) benchOptions() (o bench.Options, asJSON bool, err error) {
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
-	only := c.flags.String("only", "", "`sections` to measure, with commas between; without it, all:\n"+benchSections())
+	only := c.flags.String("only", "", sections)
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
-	cache := c.flags.Int64("cache", 1024, "memory for the cache of an index in `MiB`; what is to be warm must fit in half of it")
+	cache := c.mebibytesFlag("cache", 1024, "memory for the cache of an index in `MiB`; what is to be warm must fit in half of it")
 	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; 0: the default of an index, below 0: none")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
 	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")
 	c.flags.BoolVar(&o.Shingles, "shingles", false, "give the documents second fingerprints, as dedup does; its k is 6")
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
-	c.flags.BoolVar(&asJSON, "json", false, "print one JSON object instead of a table")
+	asJSON := c.flags.Bool("json", false, "print one JSON object instead of a table")
 	if err := c.parseFlags(); err != nil {
-		return o, false, err
+		return err
 	}
-	if !(*n >= 1) || !(*seconds >= 0) || *cache < 1 {
-		return o, false, usagef("-n, -seconds and -cache must be positive")
+	if !(*n >= 1) || !(*seconds >= 0) {
+		return usagef("-n and -seconds must be positive")
 	}
 	o.Documents, o.Time = int(min(*n, 1e15)), time.Duration(*seconds*float64(time.Second))
-	o.CacheBytes, o.FilterBytes, o.NoReference = *cache<<20, *filter<<20, !*reference
+	o.CacheBytes, o.FilterBytes, o.NoReference = cache.bytes(), *filter<<20, !*reference
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")
 	}
 	if err := o.Check(); err != nil {
-		return o, false, usagef("%v", err)
+		return usagef("%v", err)
 	}
-	return o, asJSON, nil
-}
-
-// benchSections lists the sections for the usage.
-func benchSections() string {
-	var list strings.Builder
-	names, summaries := bench.Sections()
-	for i := range names {
-		fmt.Fprintf(&list, "  %-10s %s\n", names[i], summaries[i])
+	begun := time.Now()
+	o.Logf = func(format string, args ...any) {
+		c.logf("%6.1f s: %s", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
 	}
-	return strings.TrimRight(list.String(), "\n")
+	if !*asJSON {
+		fmt.Fprintln(c.out, bench.Title(o))
+		o.Emit = func(f bench.Figure) { fmt.Fprintln(c.out, f) }
+	}
+	report, err := bench.Run(ctx, o)
+	if *asJSON && report != nil {
+		err = errors.Join(err, report.WriteJSON(c.out))
+	}
+	return err
 }

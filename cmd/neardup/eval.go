@@ -2,11 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
@@ -22,140 +21,93 @@ var evalCommand = command{
 	run:     runEval,
 }
 
-type evalFlags struct {
-	call        *call
-	inputs      *inputFlags
-	docs, pairs string
-	k, seeds    *int
-	match       *matchFlags
-	plot        string
-	mistakes    string
-	json        bool
-}
-
-func (c *call) evalFlags() *evalFlags {
-	f := &evalFlags{call: c, inputs: c.inputFlags().analyzerFlags(), match: c.matchFlags()}
-	c.flags.StringVar(&f.docs, "docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
-	c.flags.StringVar(&f.pairs, "pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
-	c.flags.StringVar(&f.inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
-	f.k = c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is reported as the default")
-	f.seeds = c.intFlag("seeds", 5, 1, maxSeeds, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
-	c.flags.StringVar(&f.plot, "plot", "", "draw the curves into `FILE`.svg or .png")
-	c.flags.StringVar(&f.mistakes, "mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of Shingles, ratio of lengths, similarity, id and id, with tabs between them")
-	c.flags.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
-	return f
-}
-
-func (f *evalFlags) parse() error {
-	if err := f.call.parse(); err != nil {
+func runEval(ctx context.Context, c *call) error {
+	inputs, match := c.inputFlags().analyzerFlags(), c.matchFlags()
+	docs := c.flags.String("docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
+	pairs := c.flags.String("pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
+	c.flags.StringVar(&inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
+	k := c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is reported as the default")
+	seeds := c.intFlag("seeds", 5, 1, 1000, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
+	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
+	mistakes := c.flags.String("mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of the second fingerprints, ratio of lengths, similarity, id and id, with tabs between them")
+	asJSON := c.flags.Bool("json", false, "print one JSON object instead of a table")
+	if err := c.parse(); err != nil {
 		return err
 	}
 	switch {
-	case f.docs == "" || f.pairs == "":
+	case *docs == "" || *pairs == "":
 		return usagef("-docs and -pairs are needed")
-	case f.docs == "-" && f.pairs == "-":
+	case *docs == "-" && *pairs == "-":
 		return usagef("only one of -docs and -pairs can be standard input")
-	case len(f.call.args) > 0:
-		return usagef("%q is no flag; the files are named with -docs and -pairs", f.call.args[0])
+	case len(c.args) > 0:
+		return usagef("%q is no flag; the files are named with -docs and -pairs", c.args[0])
 	}
-	if f.inputs.fields.Key == "" {
-		f.inputs.fields.Key = "id"
-	}
-	if f.inputs.format == corpus.Detect {
-		f.inputs.format = corpus.JSONL
-	}
-	if f.plot != "" {
-		if err := figure.Check(f.plot); err != nil {
+	if *plot != "" {
+		if err := figure.Check(*plot); err != nil {
 			return usagef("-plot: %v", err)
 		}
 	}
-	return nil
-}
-
-const maxSeeds = 1000
-
-func runEval(ctx context.Context, c *call) error {
-	f := c.evalFlags()
-	if err := f.parse(); err != nil {
-		return err
+	inputs.fields.Key = cmp.Or(inputs.fields.Key, "id")
+	inputs.format = cmp.Or(inputs.format, corpus.JSONL)
+	analyzers := make([]*analyzer, *seeds)
+	for seed := range analyzers {
+		var err error
+		if analyzers[seed], err = inputs.analyzer(uint64(seed)); err != nil {
+			return err
+		}
 	}
-	analyzers, err := f.analyzers()
+	labelled, err := readLabelled(ctx, inputs, *docs, *pairs, analyzers)
 	if err != nil {
 		return err
 	}
-	labelled, err := f.read(ctx, analyzers)
-	if err != nil {
-		return err
-	}
-	rule := eval.Rule{K: *f.k, MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio}
+	rule := eval.Rule{K: *k, MaxShingleDistance: match.shingle, MaxLengthRatio: match.ratio}
 	report := labelled.Measure(rule)
 	report.Analyzer = analyzers[0].name
-	if f.plot != "" {
-		if err := plotCurves(report, f.plot); err != nil {
+	if *plot != "" {
+		if err := plotCurves(report, *plot); err != nil {
 			return err
 		}
 	}
-	if f.mistakes != "" {
-		if err := writeFile(f.mistakes, func(w io.Writer) error { return writeMistakes(w, labelled.Mistakes(rule, 0)) }); err != nil {
+	if *mistakes != "" {
+		err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return writeMistakes(out, labelled.Mistakes(rule, 0)) })
+		if err != nil {
 			return err
 		}
 	}
-	if f.json {
+	if *asJSON {
 		return c.printJSON(report)
 	}
 	return writeEvalTable(c.out, report)
 }
 
-func (f *evalFlags) analyzers() ([]*analyzer, error) {
-	var all []*analyzer
-	for seed := range uint64(*f.seeds) {
-		a, err := f.inputs.analyzer(seed)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
-	}
-	return all, nil
-}
-
-// read reads pairs and documents.
-func (f *evalFlags) read(ctx context.Context, analyzers []*analyzer) (*eval.Labelled, error) {
-	pairs, err := f.readPairs()
-	if err != nil {
-		return nil, err
-	}
-	reader, err := f.inputs.readerOf(f.docs)
-	if err != nil {
-		return nil, err
-	}
-	stop := f.call.startProgress(ctx, reader)
-	docs, err := eval.ReadDocuments(ctx, reader, signer(analyzers))
-	stop()
-	f.call.account(reader)
-	if err != nil {
-		return nil, fmt.Errorf("-docs: %w", err)
-	}
-	labelled, err := eval.Label(docs, pairs)
-	if err != nil {
-		return nil, err
-	}
-	if labelled.Unknown > 0 {
-		f.call.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", f.pairs, labelled.Unknown, len(pairs), f.docs)
-	}
-	return labelled, nil
-}
-
-func (f *evalFlags) readPairs() ([]eval.Pair, error) {
-	in, err := corpus.Open(f.pairs, f.call.in)
+// readLabelled reads pairs and documents.
+func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, analyzers []*analyzer) (*eval.Labelled, error) {
+	c := inputs.call
+	in, err := corpus.Open(pairsFile, c.in)
 	if err != nil {
 		return nil, fmt.Errorf("-pairs: %w", err)
 	}
 	defer in.Close()
 	pairs, err := eval.ReadPairs(in)
 	if err != nil {
-		return nil, fmt.Errorf("-pairs %s: %w", f.pairs, err)
+		return nil, fmt.Errorf("-pairs %s: %w", pairsFile, err)
 	}
-	return pairs, nil
+	reader, err := inputs.readerOf(docsFile)
+	if err != nil {
+		return nil, err
+	}
+	stop := c.startProgress(ctx, reader)
+	docs, err := eval.ReadDocuments(ctx, reader, signer(analyzers))
+	stop()
+	c.account(reader)
+	if err != nil {
+		return nil, fmt.Errorf("-docs: %w", err)
+	}
+	labelled, err := eval.Label(docs, pairs)
+	if err == nil && labelled.Unknown > 0 {
+		c.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", pairsFile, labelled.Unknown, len(pairs), docsFile)
+	}
+	return labelled, err
 }
 
 // signer makes a record's text once, and its signatures with all analyzers.
@@ -190,16 +142,6 @@ func writeMistakes(w io.Writer, mistakes []eval.Mistake) error {
 		}
 	}
 	return nil
-}
-
-// writeFile makes a file of what write writes.
-func writeFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	buffer := bufio.NewWriter(file)
-	return errors.Join(write(buffer), buffer.Flush(), file.Close())
 }
 
 // writeEvalTable prints a report for people.

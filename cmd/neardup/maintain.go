@@ -102,7 +102,7 @@ func runDelete(ctx context.Context, c *call) error {
 	if slices.Contains(c.args, "-") {
 		remove, err := c.readAhead(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("standard input: %w; nothing was deleted", err)
 		}
 		defer remove()
 	}
@@ -128,10 +128,9 @@ func runDelete(ctx context.Context, c *call) error {
 // readAhead reads standard input to its end, into a temporary file unless it is a file: who
 // writes it may have the index open until then.
 func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
-	if in, ok := c.in.(*os.File); ok {
-		if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
-			return func() {}, nil
-		}
+	in := readUntilDone(ctx, c.in)
+	if in == c.in {
+		return func() {}, nil
 	}
 	file, err := os.CreateTemp("", "neardup-delete-")
 	if err != nil {
@@ -141,43 +140,75 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 		file.Close()
 		os.Remove(file.Name())
 	}
-	if _, err = io.Copy(file, readUntilDone(ctx, c.in)); err == nil {
+	if _, err = io.Copy(file, in); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		remove()
-		return nil, fmt.Errorf("standard input: %w; nothing was deleted", err)
 	}
 	c.in = file
-	return remove, nil
+	return remove, err
 }
 
 // delete removes the documents that the arguments name, and returns how many names there
 // were.
 func (c *call) delete(ctx context.Context, x *index.Index, byID bool) (deleted, given int, err error) {
 	var ids []uint64
-	for names := range keyBatches(c.args, c.in, &err) {
+	err = c.eachName(func(names []string) error {
 		given += len(names)
 		if !byID {
-			var n int
-			if n, err = x.Delete(ctx, names...); err != nil {
-				return deleted, given, err
-			}
+			n, err := x.Delete(ctx, names...)
 			deleted += n
-			continue
+			return err
 		}
 		for i, name := range names {
 			id, err := strconv.ParseUint(name, 10, 64)
 			if err != nil {
-				return 0, given, fmt.Errorf("number %d: %.40q is no ID; nothing was deleted", given-len(names)+i+1, name)
+				return fmt.Errorf("number %d: %.40q is no ID; nothing was deleted", given-len(names)+i+1, name)
 			}
 			ids = append(ids, id)
 		}
-	}
+		return nil
+	})
 	if err == nil && len(ids) > 0 {
 		deleted, err = x.DeleteIDs(ctx, ids...)
 	}
 	return deleted, given, err
+}
+
+// eachName calls do with the arguments, some hundreds at a time; "-" stands for the keys on
+// standard input.
+func (c *call) eachName(do func([]string) error) error {
+	var batch []string
+	add := func(name string) (err error) {
+		if batch = append(batch, name); len(batch) == maxBatch {
+			err = do(batch)
+			batch = batch[:0]
+		}
+		return err
+	}
+	for _, arg := range c.args {
+		if arg != "-" {
+			if err := add(arg); err != nil {
+				return err
+			}
+			continue
+		}
+		lines := bufio.NewScanner(c.in)
+		lines.Buffer(nil, 4*index.MaxKeyBytes+len("\"\"\r\n"))
+		for lines.Scan() {
+			if err := add(corpus.UnquoteKey(lines.Text())); err != nil {
+				return err
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return do(batch)
 }
 
 // parseTime reads a date, a time or a duration before now.
@@ -191,44 +222,6 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, errors.New("want a date, an RFC 3339 time or a duration such as 720h")
-}
-
-// keyBatches yields the keys, some hundreds at a time; "-" stands for the lines of in.
-// It yields nothing where *err is set, and sets it when reading fails.
-func keyBatches(args []string, in io.Reader, err *error) func(yield func([]string) bool) {
-	return func(yield func([]string) bool) {
-		var batch []string
-		add := func(key string) bool {
-			if batch = append(batch, key); len(batch) < maxBatch {
-				return true
-			}
-			full := batch
-			batch = nil
-			return yield(full)
-		}
-		for _, arg := range args {
-			if *err != nil {
-				return
-			}
-			if arg != "-" {
-				if !add(arg) {
-					return
-				}
-				continue
-			}
-			lines := bufio.NewScanner(in)
-			lines.Buffer(nil, 4*index.MaxKeyBytes+len("\"\"\r\n"))
-			for lines.Scan() {
-				if !add(corpus.UnquoteKey(lines.Text())) {
-					return
-				}
-			}
-			*err = lines.Err()
-		}
-		if *err == nil && len(batch) > 0 {
-			yield(batch)
-		}
-	}
 }
 
 var checkpointCommand = command{

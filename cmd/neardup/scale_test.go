@@ -17,7 +17,7 @@ func TestScaleAgreesWithMeasurements(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range measuredScales {
-		s := scaleOf(p, int64(m.n), 1_000_000, plan.Costs{}, commonHardware)
+		s := scaleOf(p, int64(m.n), 1_000_000, plan.Costs{}, &commonHardware)
 		n := m.n
 		for _, c := range []struct {
 			name           string
@@ -50,7 +50,7 @@ var measuredScales = []measuredScale{
 }
 
 // commonHardware is what the flags of plan stand for.
-var commonHardware = hardware{cores: 2, readLatency: 100 * time.Microsecond, queueDepth: 32, bytesPerSecond: 1e9}
+var commonHardware = hardware{cores: 2, readLatency: 100 * time.Microsecond, queueDepth: 32, diskRate: 1}
 
 // TestScaleOfThePaper: the candidates of the paper's designs for 2^34 fingerprints
 // (section 3.1.2), and what grows and shrinks with the hardware.
@@ -61,21 +61,21 @@ func TestScaleOfThePaper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := scaleOf(p, n, million, plan.Costs{}, commonHardware)
+		s := scaleOf(p, n, million, plan.Costs{}, &commonHardware)
 		if each := s.Candidates / float64(s.Probes); each > most*1.001 {
 			t.Errorf("design %s: %g candidates a probe, the paper has %g", design, each, most)
 		}
 		h := commonHardware
-		h.cores, h.queueDepth, h.bytesPerSecond = 64, 512, 8e9
-		if better := scaleOf(p, n, million, plan.Costs{}, h); better.queriesPerSecond <= s.queriesPerSecond || better.batch >= s.batch {
+		h.cores, h.queueDepth, h.diskRate = 64, 512, 8
+		if better := scaleOf(p, n, million, plan.Costs{}, &h); better.queriesPerSecond <= s.queriesPerSecond || better.batch >= s.batch {
 			t.Errorf("design %s: with more of everything %+v, before %+v", design, better, s)
 		}
 		h = commonHardware
 		h.ramBytes = 1 << 30
-		if little := scaleOf(p, n, million, plan.Costs{}, h); little.FilterBytes >= s.FilterBytes || little.Passing < s.Passing {
+		if little := scaleOf(p, n, million, plan.Costs{}, &h); little.FilterBytes >= s.FilterBytes || little.Passing < s.Passing {
 			t.Errorf("design %s: with 1 GiB of memory %+v", design, little)
 		}
-		if twice := scaleOf(p, n, 8*batchWindow, plan.Costs{}, commonHardware).batch / scaleOf(p, n, 4*batchWindow, plan.Costs{}, commonHardware).batch; math.Abs(twice-2) > 0.01 {
+		if twice := scaleOf(p, n, 8*batchWindow, plan.Costs{}, &commonHardware).batch / scaleOf(p, n, 4*batchWindow, plan.Costs{}, &commonHardware).batch; math.Abs(twice-2) > 0.01 {
 			t.Errorf("design %s: twice as many windows take %g times as long", design, twice)
 		}
 	}
