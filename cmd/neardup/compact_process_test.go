@@ -79,7 +79,7 @@ func testSizes() sizes {
 	if testing.Short() {
 		return sizes{6_000, 2_000, 200, 4_000, 2_000}
 	}
-	return sizes{90_000, 30_000, 2_000, 60_000, 30_000}
+	return sizes{30_000, 10_000, 1_000, 20_000, 10_000}
 }
 
 // makeIndex makes an index of which most documents are packed and the others came
@@ -195,7 +195,7 @@ func (c *change) command(dir string) []string {
 // with its new files. It says which.
 func (c *change) kill(t *testing.T, dir string, r *rand.Rand) (how string) {
 	t.Helper()
-	took := int64(max(c.took, 300*time.Millisecond))
+	took := int64(max(c.took, 100*time.Millisecond))
 	files, wait := -1, time.Duration(r.Int64N(took*5/4))
 	if r.IntN(2) == 0 {
 		files, wait = 1+r.IntN(9), time.Duration(r.Int64N(took/4))
