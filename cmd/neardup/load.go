@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
@@ -142,6 +143,24 @@ func runImport(ctx context.Context, c *call) error {
 	}
 	c.logf("%d fingerprints stored in %.1f s; the index has %d documents", report.Loaded-min(report.Replaced, report.Loaded), report.Seconds, report.Documents)
 	return nil
+}
+
+// fingerprints yields the documents of lists.
+func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		for chunk, err := range c.chunks(ctx, reader, false) {
+			if err != nil {
+				yield(index.Document{}, err)
+				return
+			}
+			for i, fp := range chunk.Fingerprints {
+				// A fingerprint without a key stays bare: it takes a few bytes, not a record.
+				if !yield(index.Document{Key: chunk.Key(i), Fingerprint: fp}, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 var exportCommand = command{

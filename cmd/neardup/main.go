@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	_ "github.com/neardup/neardup/cmd/neardup/internal/malloc"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/internal/store"
 )

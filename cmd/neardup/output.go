@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,6 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
@@ -106,46 +105,28 @@ func (c *call) printJSON(v any) error {
 	return out.flush()
 }
 
-// matchLine is a match in the output of query.
-type matchLine struct {
-	ID          uint64                  `json:"id"`
-	Key         string                  `json:"key"`
-	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
-	Distance    int                     `json:"distance"`
-}
-
-func matchLines(matches []index.Match) []matchLine {
-	out := make([]matchLine, len(matches))
-	for i, m := range matches {
-		out[i] = matchLine{m.ID, m.Key, m.Fingerprint, m.Distance}
-	}
-	return out
-}
-
 // writeTo gives do a writer to a file, or to standard output where the name is "-". The file
 // is made, or emptied, by the first write: it may be the input too, which is read whole before
 // that, and is left as it is when that fails.
 func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
-	if name == "-" || name == "" {
-		out := bufio.NewWriterSize(c.out, 256<<10)
-		return errors.Join(do(out), out.Flush())
+	to, file := c.out, &lateFile{name: name}
+	if name != "-" {
+		if err := file.check(); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+		to = file
 	}
-	file := &lateFile{name: name}
-	if err := file.check(); err != nil {
-		return fmt.Errorf("output: %w", err)
-	}
-	out := bufio.NewWriterSize(file, 256<<10)
+	out := bufio.NewWriterSize(to, 256<<10)
 	err := do(out)
-	if err == nil || file.file != nil {
-		err = errors.Join(err, out.Flush())
-	}
-	if err == nil && file.file == nil {
-		_, err = file.Write(nil) // nothing was found: the file is empty
-	}
-	if file.file == nil {
+	switch {
+	case name == "-":
+		return cmp.Or(err, out.Flush()) // its errors stick
+	case err == nil && file.file == nil:
+		_, err = file.Write(nil) // nothing was found: the file is made, or emptied, all the same
+	case file.file == nil:
 		return err
 	}
-	return errors.Join(err, file.file.Close())
+	return errors.Join(cmp.Or(err, out.Flush()), file.file.Close())
 }
 
 // lateFile is a file that is made by the first write to it.

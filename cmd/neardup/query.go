@@ -32,6 +32,22 @@ type queryLine struct {
 	Matches     []matchLine             `json:"matches"`
 }
 
+// matchLine is a match in the output of query.
+type matchLine struct {
+	ID          uint64                  `json:"id"`
+	Key         string                  `json:"key"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Distance    int                     `json:"distance"`
+}
+
+func matchLines(matches []index.Match) []matchLine {
+	out := make([]matchLine, len(matches))
+	for i, m := range matches {
+		out[i] = matchLine{m.ID, m.Key, m.Fingerprint, m.Distance}
+	}
+	return out
+}
+
 func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
