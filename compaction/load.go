@@ -91,7 +91,7 @@ func makeIndex(dir string, opts *index.Options) error {
 func (b *builder) load(docs iter.Seq2[index.Document, error], opts *index.Options) error {
 	for doc, err := range docs {
 		if err == nil {
-			err = doc.Validate()
+			err = index.Validate(&doc)
 		}
 		if err != nil {
 			return err

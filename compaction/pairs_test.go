@@ -9,6 +9,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/join"
 )
 
 // Pairs and clusters of an index that is part packed, part live, and part deleted.
@@ -63,7 +64,7 @@ func TestPairsOfPackedAndLiveDocuments(t *testing.T) {
 		}
 	}
 	got := 0
-	for p, err := range x.Pairs(ctx, index.JoinOptions{MaxDistance: 2, Copies: true}) {
+	for p, err := range x.Pairs(ctx, join.Options{MaxDistance: 2}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +78,7 @@ func TestPairsOfPackedAndLiveDocuments(t *testing.T) {
 		t.Errorf("%d pairs, want %d", got, want)
 	}
 	var clustered []uint64
-	for c, err := range x.Clusters(ctx, index.JoinOptions{MaxDistance: 2}) {
+	for c, err := range x.Clusters(ctx, join.Options{MaxDistance: 2}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	}
 	defer x.end()
 	for i := range docs {
-		if err := docs[i].Validate(); err != nil {
+		if err := Validate(&docs[i]); err != nil {
 			return err
 		}
 	}

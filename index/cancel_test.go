@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/join"
 )
 
 // cancelAt is a context that is cancelled when it is asked for the n-th time.
@@ -106,13 +107,13 @@ var cancelledCalls = []struct {
 		return e
 	}},
 	{"Pairs", false, func(ctx context.Context, x *Index) (e effect) {
-		for _, err := range x.Pairs(ctx, JoinOptions{}) {
+		for _, err := range x.Pairs(ctx, join.Options{}) {
 			e.err = errors.Join(e.err, err)
 		}
 		return e
 	}},
 	{"Clusters", false, func(ctx context.Context, x *Index) (e effect) {
-		for _, err := range x.Clusters(ctx, JoinOptions{}) {
+		for _, err := range x.Clusters(ctx, join.Options{}) {
 			e.err = errors.Join(e.err, err)
 		}
 		return e

@@ -81,7 +81,7 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 	}
 	defer x.end()
 	for i := range docs {
-		if err := docs[i].Validate(); err != nil {
+		if err := Validate(&docs[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ func (w *checking) readers() ([]*reader, error) {
 func (w *checking) restOn() {
 	for i := range w.verdicts {
 		if of := &w.verdicts[i].Of; of.ID != 0 {
-			w.change.restsOn = append(w.change.restsOn, rest{of.ID, of.stored()})
+			w.change.restsOn = append(w.change.restsOn, rest{of.ID, storedOf(&of.Document)})
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (w *checking) search(ctx context.Context, readers []*reader) error {
 	errs := make([]error, len(readers))
 	worker := func(n int) {
 		for i := n; i < len(w.docs) && errs[n] == nil; i += len(readers) {
-			hits, err := readers[n].search(ctx, w.docs[i].stored(), w.index.plan.MaxDistance)
+			hits, err := readers[n].search(ctx, storedOf(&w.docs[i]), w.index.plan.MaxDistance)
 			w.hits[i], errs[n] = slices.Clone(hits), err
 		}
 	}
@@ -278,7 +278,7 @@ func (w *checking) decideOne(r *reader, i int) error {
 // nearest returns the nearest stored document that matches, by (distance, ID), and
 // that the window does not take out.
 func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
-	wanted := wanted{w.docs[i].Scope, w.docs[i].details(), w.index.rule()}
+	wanted := wanted{w.docs[i].Scope, w.docs[i].Signature(), w.index.rule()}
 	for found, err := range r.documents(w.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
@@ -302,7 +302,7 @@ func (w *checking) nearestPending(i int, of *Match, found *bool) int {
 	for _, j := range w.pending {
 		other := &w.docs[j]
 		distance := doc.Fingerprint.Distance(other.Fingerprint)
-		if distance > rule.k || doc.Scope != other.Scope || !rule.lets(distance, doc.details(), other.details()) {
+		if !rule.Matches(doc, other) {
 			continue
 		}
 		if !*found || distance < of.Distance {

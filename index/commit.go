@@ -147,7 +147,7 @@ func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters
 	}
 	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
 		for _, d := range c.add {
-			if r := d.record(); !r.Bare() {
+			if r := recordOf(d); !r.Bare() {
 				x.firstRecord.Store(d.ID)
 				break
 			}
@@ -168,10 +168,10 @@ func changeOf(postings map[uint64]*postingChange, stored uint64) *postingChange 
 }
 
 func (c *change) addDocument(batch *store.Batch, d *Document, postings map[uint64]*postingChange, counters *store.Counters) {
-	p := changeOf(postings, d.stored())
+	p := changeOf(postings, storedOf(d))
 	p.added = append(p.added, d.ID)
 	counters.Documents++
-	r := d.record()
+	r := recordOf(d)
 	if r.Bare() {
 		counters.Bare++
 		return
@@ -184,10 +184,10 @@ func (c *change) addDocument(batch *store.Batch, d *Document, postings map[uint6
 }
 
 func (c *change) removeDocument(batch *store.Batch, d *Document, postings map[uint64]*postingChange, counters *store.Counters) {
-	p := changeOf(postings, d.stored())
+	p := changeOf(postings, storedOf(d))
 	p.removed = append(p.removed, d.ID)
 	counters.Documents--
-	if d.record().Bare() {
+	if recordOf(d).Bare() {
 		counters.Bare--
 		return
 	}

@@ -3,9 +3,9 @@ package index
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -17,33 +17,7 @@ const (
 )
 
 // Document is what the index knows of a page.
-type Document struct {
-	// ID is given by the index: 1, 2, 3, ... in order of arrival, never twice.
-	// It is ignored on the way in.
-	ID uint64
-
-	// Key is the caller's name for the page, a URL as a rule. It is optional.
-	// Adding a key that is known replaces the document that has it.
-	Key string
-
-	Fingerprint fingerprint.Fingerprint
-
-	// Shingle is the second fingerprint of an Analyzer's Signature, see
-	// Options.MaxShingleDistance; 0 if there is none.
-	Shingle fingerprint.Fingerprint
-
-	// Tokens is how long the text is, a Signature's Tokens, see
-	// Options.MaxLengthRatio; 0 if it is not known.
-	Tokens int
-
-	// Scope sets documents apart: only those of one scope are ever compared. The
-	// empty scope is one like any other.
-	Scope string
-
-	// Added is when the index stored the document, in whole seconds, UTC. It is
-	// ignored on the way in.
-	Added time.Time
-}
+type Document = match.Document
 
 // Match is a stored document near to what was asked for.
 type Match struct {
@@ -51,14 +25,14 @@ type Match struct {
 	Distance int // Hamming distance of the fingerprints
 }
 
-func (d *Document) stored() uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
+func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
-func (d *Document) record() store.Record {
+func recordOf(d *Document) store.Record {
 	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key}
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.
-func (d *Document) Validate() error {
+func Validate(d *Document) error {
 	if d.Tokens < 0 || d.Tokens > MaxTokens {
 		return fmt.Errorf("%w: %d tokens, want 0 to %d", ErrTooLarge, d.Tokens, MaxTokens)
 	}
@@ -73,16 +47,16 @@ func (d *Document) Validate() error {
 
 // wanted is what a document must have to match, beside its fingerprint.
 type wanted struct {
-	scope string
-	details
-	rule rule
+	scope     string
+	signature fingerprint.Signature
+	rule      match.Rule
 }
 
 // matching loads a document that was found, and reports whether it has what is wanted.
 // The details cost no read of their own: they are in the record, as the scope is. Of what
 // was read before, a Shingle that is too far is known without it.
 func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err error) {
-	if shingle, known := r.x.shingles.get(f.id); known && !w.rule.lets(f.hit.distance, details{shingle: shingle}, w.details) {
+	if shingle, known := r.x.shingles.get(f.id); known && !w.rule.Allows(f.hit.distance, fingerprint.Signature{Shingle: shingle}, w.signature) {
 		return Document{}, false, nil
 	}
 	d = bareDocument(f.id, f.hit.stored)
@@ -91,7 +65,7 @@ func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err err
 			return Document{}, false, err
 		}
 	}
-	if d.Scope != w.scope || !w.rule.lets(f.hit.distance, d.details(), w.details) {
+	if d.Scope != w.scope || !w.rule.Allows(f.hit.distance, d.Signature(), w.signature) {
 		return Document{}, false, nil
 	}
 	d.Added, err = r.added(f.id)

@@ -33,9 +33,6 @@ var (
 	// ErrDistance: a query asks for a larger distance than the index was made for.
 	ErrDistance = errors.New("distance beyond that of the index")
 
-	// ErrRatio: a MaxLengthRatio is no number, or one that lets no two lengths match.
-	ErrRatio = errors.New("ratio of lengths that makes no sense")
-
 	// ErrTooLarge: a key, a scope or a batch is over its limit.
 	ErrTooLarge = errors.New("over the limit")
 )

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -18,10 +20,10 @@ type flights struct {
 }
 
 type flight struct {
-	prints []print  // of documents that come to be stored
-	keys   []uint64 // hashes of the keys that are looked up or changed
-	alone  bool     // bears on everything
-	done   chan struct{}
+	signatures []fingerprint.Signature // of documents that come to be stored, with their fingerprints as the tables hold them
+	keys       []uint64                // hashes of the keys that are looked up or changed
+	alone      bool                    // bears on everything
+	done       chan struct{}
 }
 
 // maxCompared bounds the comparisons between two flights; larger ones wait for
@@ -29,9 +31,10 @@ type flight struct {
 const maxCompared = 4096
 
 func newFlight(docs []Document) *flight {
-	f := &flight{done: make(chan struct{}), prints: make([]print, 0, len(docs))}
+	f := &flight{done: make(chan struct{}), signatures: make([]fingerprint.Signature, len(docs))}
 	for i := range docs {
-		f.prints = append(f.prints, docs[i].print())
+		f.signatures[i] = docs[i].Signature()
+		f.signatures[i].Fingerprint = fingerprint.Fingerprint(storedOf(&docs[i]))
 		if docs[i].Key != "" {
 			f.keys = append(f.keys, store.KeyHash(docs[i].Key))
 		}
@@ -39,8 +42,8 @@ func newFlight(docs []Document) *flight {
 	return f
 }
 
-func (f *flight) bearsOn(g *flight, r rule) bool {
-	if f.alone || g.alone || len(f.prints)*len(g.prints) > maxCompared || len(f.keys)*len(g.keys) > maxCompared {
+func (f *flight) bearsOn(g *flight, r match.Rule) bool {
+	if f.alone || g.alone || len(f.signatures)*len(g.signatures) > maxCompared || len(f.keys)*len(g.keys) > maxCompared {
 		return true
 	}
 	for _, key := range f.keys {
@@ -48,9 +51,9 @@ func (f *flight) bearsOn(g *flight, r rule) bool {
 			return true
 		}
 	}
-	for _, a := range f.prints {
-		for _, b := range g.prints {
-			if r.matches(a, b) {
+	for _, a := range f.signatures {
+		for _, b := range g.signatures {
+			if d := a.Fingerprint.Distance(b.Fingerprint); d <= r.MaxDistance && r.Allows(d, a, b) {
 				return true
 			}
 		}
@@ -60,7 +63,7 @@ func (f *flight) bearsOn(g *flight, r rule) bool {
 
 // enter adds f and waits for those before it that bear on it. leave must follow
 // unless it fails.
-func (s *flights) enter(ctx context.Context, f *flight, r rule) error {
+func (s *flights) enter(ctx context.Context, f *flight, r match.Rule) error {
 	s.mu.Lock()
 	var before []*flight
 	for _, g := range s.open {

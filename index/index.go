@@ -55,7 +55,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if opts != nil {
 		x.opts = *opts
 	}
-	if err := x.opts.rule(0).check(); err != nil {
+	if err := x.opts.rule(0).Check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	x.shingles.limit = x.opts.shingleBytes()

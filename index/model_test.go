@@ -75,10 +75,10 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 	postings, byID := map[uint64][]uint64{}, map[uint64]Document{}
 	bare, keys := 0, map[uint64][]uint64{}
 	for _, d := range docs {
-		postings[d.stored()] = append(postings[d.stored()], d.ID)
+		postings[storedOf(&d)] = append(postings[storedOf(&d)], d.ID)
 		d.Added = fixed
 		byID[d.ID] = d
-		if d.record().Bare() {
+		if recordOf(&d).Bare() {
 			bare++
 		}
 		if d.Key != "" {
@@ -119,7 +119,7 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 			t.Fatal(err)
 		}
 		d, there := byID[r.ID]
-		if !there || d.record() != r.Record || r.Bare() {
+		if !there || recordOf(&d) != r.Record || r.Bare() {
 			t.Fatalf("record %+v, of document %+v", r, d)
 		}
 		records++
@@ -490,11 +490,13 @@ func TestScopesOfOneHash(t *testing.T) {
 func TestPlantedDamageIsFound(t *testing.T) {
 	for what, plant := range map[string]func(*store.Batch, *Index, Document){
 		"a missing entry": func(b *store.Batch, x *Index, d Document) {
-			b.DeleteEntry(1, x.plan.Tables[1].Permute(d.stored()))
+			b.DeleteEntry(1, x.plan.Tables[1].Permute(storedOf(&d)))
 		},
 		"an entry too many": func(b *store.Batch, _ *Index, _ Document) { b.SetEntry(2, 12345) },
-		"a missing posting": func(b *store.Batch, _ *Index, d Document) { b.DeletePosting(d.stored()) },
-		"an ID too many":    func(b *store.Batch, _ *Index, d Document) { b.ChangePosting(d.stored(), store.NewIDs(99), store.IDs{}) },
+		"a missing posting": func(b *store.Batch, _ *Index, d Document) { b.DeletePosting(storedOf(&d)) },
+		"an ID too many": func(b *store.Batch, _ *Index, d Document) {
+			b.ChangePosting(storedOf(&d), store.NewIDs(99), store.IDs{})
+		},
 		"a missing record":  func(b *store.Batch, _ *Index, d Document) { b.DeleteRecord(d.ID) },
 		"a record too many": func(b *store.Batch, _ *Index, _ Document) { b.SetRecord(99, store.Record{Key: "x"}) },
 		"a missing key":     func(b *store.Batch, _ *Index, d Document) { b.SetKeyIDs(store.KeyHash(d.Key), store.IDs{}) },

@@ -3,169 +3,110 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"runtime"
 
-	"github.com/neardup/neardup/internal/ordered"
-	"github.com/neardup/neardup/internal/selfjoin"
+	"github.com/neardup/neardup/index/join"
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/store"
 )
-
-// Pair is two groups of documents near each other.
-type Pair struct {
-	First, Second Group // First.ID < Second.ID
-	Distance      int
-}
 
 // Pairs yields every pair of groups of documents that match, once, in no order, all of
 // one moment. Documents with the same fingerprint are one group, so a page with a
-// million copies adds one line for each page near it, not a million.
+// million copies adds one line for each page near it, not a million. A group of several
+// documents is a pair with itself, at distance 0.
 //
 // It reads all fingerprints and IDs into memory and takes about 32 bytes a document; the
 // time is that of reading them in order, of selfjoin, and of one read of a record for
 // each document of a pair that may have one. It stops at the first error, which it
-// yields: ErrDistance, ErrClosed, ErrCorrupt, ctx's. The index must not be closed from
-// within the loop.
-func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error] {
-	return func(yield func(Pair, error) bool) {
-		err := x.withJoin(ctx, o, func(j *join) error {
-			for pairs, err := range ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error {
-				return j.pairs(p.Context(), p.Send)
-			}) {
-				if err != nil {
-					return err
-				}
-				for _, p := range pairs {
-					if !yield(p, nil) {
-						return nil
-					}
-				}
-			}
-			return nil
+// yields: ErrDistance, ErrRatio, ErrClosed, ErrCorrupt, ctx's. The index must not be closed
+// from within the loop.
+func (x *Index) Pairs(ctx context.Context, o join.Options) iter.Seq2[join.Pair, error] {
+	return joined(ctx, x, o, join.Pairs)
+}
+
+// Clusters yields the clusters of two documents and more, disjoint, all of one moment.
+//
+// By default they are the connected components of Pairs: documents belong together if
+// a chain of pairs leads from one to the other. The ends of a chain may have little in
+// common, and one page that resembles two groups joins them. With Stars, every member
+// matches the one that is kept, so it can be deleted for it; what chains would join may
+// then be in several clusters.
+//
+// Cost and errors are those of Pairs, and 8 bytes a fingerprint of memory besides; Stars
+// sorts the pairs of a large component, 8 bytes each, with 64 MiB of memory and a file in the
+// folder for temporary ones. The index must not be closed from within the loop.
+func (x *Index) Clusters(ctx context.Context, o join.Options) iter.Seq2[join.Cluster, error] {
+	return joined(ctx, x, o, join.Clusters)
+}
+
+func joined[T any](ctx context.Context, x *Index, o join.Options, run func(context.Context, join.Source, join.Options, func(T) bool) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := x.withJoinSource(ctx, o, func(source join.Source) error {
+			return run(ctx, source, o, func(v T) bool {
+				stopped = !yield(v, nil)
+				return !stopped
+			})
 		})
-		if err != nil {
-			yield(Pair{}, err)
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
 		}
 	}
 }
 
-// withJoin calls f with a join, within a call of the index.
-func (x *Index) withJoin(ctx context.Context, o JoinOptions, f func(*join) error) error {
+// withJoinSource calls do with the index of this moment, within a call of it.
+func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join.Source) error) error {
 	if err := x.begin(ctx); err != nil {
 		return err
 	}
 	defer x.end()
-	j, err := x.join(ctx, o)
+	rule, err := x.joinRule(o)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(j), j.close())
-}
-
-// pairs sends all pairs, from all workers.
-func (j *join) pairs(ctx context.Context, send func([]Pair) error) error {
-	if err := j.pairsOfCopies(ctx, send); err != nil {
+	readers, err := x.sameReaders(runtime.GOMAXPROCS(0) + 1)
+	if err != nil {
 		return err
 	}
-	o := selfjoin.Options{MaxDistance: j.k, Workers: j.workers()}
-	return j.set.Each(ctx, o, func(worker int, found []selfjoin.Pair) error {
-		pairs := make([]Pair, 0, len(found))
-		for _, p := range found {
-			first, _ := j.set.Node(p.First)
-			second, _ := j.set.Node(p.Second)
-			if !j.records {
-				a, err := j.bare(j.readers[worker], first)
-				if err != nil {
-					return err
-				}
-				b, err := j.bare(j.readers[worker], second)
-				if err != nil {
-					return err
-				}
-				pairs = j.appendPair(pairs, &a, &b, p.Distance)
-				continue
-			}
-			a, err := j.groups(j.readers[worker], first)
-			if err != nil {
-				return err
-			}
-			b, err := j.groups(j.readers[worker], second)
-			if err != nil {
-				return err
-			}
-			for i := range a {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				for k := range b {
-					pairs = j.appendPair(pairs, &a[i], &b[k], p.Distance)
-				}
-				if pairs, err = sendMany(pairs, send); err != nil {
-					return err
-				}
-			}
-		}
-		return sendAll(pairs, send)
-	})
+	source := join.Source{Rule: rule, Bare: x.firstRecord.Load() == noRecord, Fingerprints: int(x.store.PackedEntries())}
+	for _, r := range readers {
+		source.Readers = append(source.Readers, joinReader{r})
+	}
+	return errors.Join(do(source), closeAll(readers))
 }
 
-// pairsOfCopies sends the pairs within each node.
-func (j *join) pairsOfCopies(ctx context.Context, send func([]Pair) error) error {
-	if j.starts == nil || !j.Copies && !j.records {
-		return nil
+// joinRule is the rule of the index under the options of a join.
+func (x *Index) joinRule(o join.Options) (match.Rule, error) {
+	r := x.rule().With(o.MaxShingleDistance, o.MaxLengthRatio)
+	switch {
+	case o.MaxDistance == Exact:
+		r.MaxDistance = 0
+	case o.MaxDistance < 0 || o.MaxDistance > 64:
+		return r, fmt.Errorf("%w: k = %d is not in 0..64", ErrDistance, o.MaxDistance)
+	case o.MaxDistance > 0:
+		r.MaxDistance = o.MaxDistance
 	}
-	var pairs []Pair
-	for node := range selfjoin.Node(j.set.Len()) {
-		if j.starts[node+1]-j.starts[node] == 1 {
-			continue
-		}
-		groups, err := j.groups(j.readers[0], node)
-		if err != nil {
-			return err
-		}
-		for i := range groups {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if g := &groups[i]; j.Copies && g.Documents > 1 {
-				pairs = append(pairs, Pair{First: *g, Second: *g})
-			}
-			for k := range groups[:i] {
-				pairs = j.appendPair(pairs, &groups[i], &groups[k], 0)
-			}
-			if pairs, err = sendMany(pairs, send); err != nil {
-				return err
-			}
-		}
-	}
-	return sendAll(pairs, send)
+	return r, r.Check()
 }
 
-const (
-	pairsAtOnce = 256
-	// pairsAhead is how many of these may wait to be used.
-	pairsAhead = 32
-)
+// joinReader is a reader as join needs it.
+type joinReader struct{ *reader }
 
-// sendMany sends pairs if they are many, and returns those that are left.
-func sendMany(pairs []Pair, send func([]Pair) error) ([]Pair, error) {
-	if len(pairs) < pairsAtOnce {
-		return pairs, nil
-	}
-	return nil, send(pairs)
+func (s joinReader) Postings(first uint64) iter.Seq2[store.Posting, error] {
+	return s.v.Postings(first)
 }
 
-func sendAll(pairs []Pair, send func([]Pair) error) error {
-	if len(pairs) == 0 {
-		return nil
+// Document returns one of a stored fingerprint.
+func (s joinReader) Document(id, stored uint64) (d Document, err error) {
+	d = bareDocument(id, stored)
+	if id >= s.x.firstRecord.Load() {
+		if d, err = s.recorded(id, d); err != nil {
+			return Document{}, err
+		}
 	}
-	return send(pairs)
-}
-
-func (j *join) appendPair(pairs []Pair, a, b *Group, distance int) []Pair {
-	if !j.match(a, b) {
-		return pairs
-	}
-	if a.ID > b.ID {
-		a, b = b, a
-	}
-	return append(pairs, Pair{*a, *b, distance})
+	d.Added, err = s.added(id)
+	return d, err
 }

@@ -36,7 +36,7 @@ func InScope(scope string) QueryOption { return func(q *query) { q.scope = scope
 // Shingle must have it as near to this one as Options.MaxShingleDistance says. Default,
 // and with 0: the Shingles are not looked at.
 func Shingle(shingle fingerprint.Fingerprint) QueryOption {
-	return func(q *query) { q.shingle = shingle }
+	return func(q *query) { q.signature.Shingle = shingle }
 }
 
 // Shingles is Shingle for QueryBatch: one for each fingerprint, in their order.
@@ -47,7 +47,7 @@ func Shingles(shingles []fingerprint.Fingerprint) QueryOption {
 // Tokens asks for documents that match as CheckAndAdd has it: those whose length is known
 // must have one that differs from this one no more than by Options.MaxLengthRatio.
 // Default, and with 0: the lengths are not looked at.
-func Tokens(tokens int) QueryOption { return func(q *query) { q.length = tokens } }
+func Tokens(tokens int) QueryOption { return func(q *query) { q.signature.Tokens = tokens } }
 
 // TokenCounts is Tokens for QueryBatch: one for each fingerprint, in their order.
 func TokenCounts(tokens []int) QueryOption { return func(q *query) { q.lengths = tokens } }
@@ -55,14 +55,14 @@ func TokenCounts(tokens []int) QueryOption { return func(q *query) { q.lengths =
 // MaxShingleDistance takes the place of Options.MaxShingleDistance for a query with
 // Shingle or Shingles. 0: that of the index. Below 0: they are not looked at.
 func MaxShingleDistance(limit int) QueryOption {
-	return func(q *query) { q.rule = q.rule.with(limit, 0) }
+	return func(q *query) { q.rule = q.rule.With(limit, 0) }
 }
 
 // MaxLengthRatio takes the place of Options.MaxLengthRatio for a query with Tokens or
 // TokenCounts. 0: that of the index. Below 0: lengths are not looked at. From there to 1:
 // ErrRatio.
 func MaxLengthRatio(ratio float64) QueryOption {
-	return func(q *query) { q.rule = q.rule.with(0, ratio) }
+	return func(q *query) { q.rule = q.rule.With(0, ratio) }
 }
 
 func (x *Index) query(opts []QueryOption) (query, error) {
@@ -79,7 +79,7 @@ func (x *Index) query(opts []QueryOption) (query, error) {
 	if q.limit < 0 {
 		return query{}, fmt.Errorf("query limit %d is negative", q.limit)
 	}
-	return q, q.rule.check()
+	return q, q.rule.Check()
 }
 
 // Query returns the stored documents within the distance of fp, by (Distance, ID).

@@ -161,10 +161,10 @@ func (w *answering) answerChunk(ctx context.Context, r *reader, c *queryChunk) {
 	var hits []hit
 	for i, fp := range c.fps {
 		if q.shingles != nil {
-			q.shingle = q.shingles[w.start+c.start+i]
+			q.signature.Shingle = q.shingles[w.start+c.start+i]
 		}
 		if q.lengths != nil {
-			q.length = q.lengths[w.start+c.start+i]
+			q.signature.Tokens = q.lengths[w.start+c.start+i]
 		}
 		var matches []Match
 		c.err = ctx.Err()

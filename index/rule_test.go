@@ -12,6 +12,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/join"
+	"github.com/neardup/neardup/index/match"
 )
 
 // TestShingleLimit: a match needs the Shingles, where both documents have one, within
@@ -93,7 +95,7 @@ func TestLengthRatio(t *testing.T) {
 		if _, err := x.Query(ctx, 0, MaxLengthRatio(ratio)); !errors.Is(err, ErrRatio) {
 			t.Errorf("query with %v: %v", ratio, err)
 		}
-		for _, err := range x.Pairs(ctx, JoinOptions{MaxLengthRatio: ratio}) {
+		for _, err := range x.Pairs(ctx, join.Options{MaxLengthRatio: ratio}) {
 			if !errors.Is(err, ErrRatio) {
 				t.Errorf("pairs with %v: %v", ratio, err)
 			}
@@ -225,7 +227,7 @@ func TestRacingByShingle(t *testing.T) {
 // TestFlightsOfOtherShinglesDoNotWait: pages of one template, alike but for their
 // Shingles, must not be checked one after the other.
 func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
-	r := rule{3, 14, -1}
+	r := match.Rule{MaxDistance: 3, MaxShingleDistance: 14, MaxLengthRatio: -1}
 	at := func(shingle fingerprint.Fingerprint, key string) *flight {
 		return newFlight([]Document{{Fingerprint: 5, Shingle: shingle, Key: key}})
 	}
@@ -240,7 +242,7 @@ func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
 		{at(1, "a"), at(0, "b"), true},
 	} {
 		if got := test.a.bearsOn(test.b, r); got != test.waits {
-			t.Errorf("%+v on %+v: %v", test.a.prints, test.b.prints, got)
+			t.Errorf("%+v on %+v: %v", test.a.signatures, test.b.signatures, got)
 		}
 	}
 }

@@ -45,16 +45,16 @@ func TestVerifyFindsPlantedDamage(t *testing.T) {
 	}
 	plants := []plant{
 		{"a missing entry", func(b *store.Batch, x *Index, d []Document) {
-			b.DeleteEntry(1, x.plan.Tables[1].Permute(d[0].stored()))
+			b.DeleteEntry(1, x.plan.Tables[1].Permute(storedOf(&d[0])))
 		}, []string{"missing table"}},
 		{"an entry too many", func(b *store.Batch, _ *Index, _ []Document) { b.SetEntry(2, 12345) }, []string{"unexpected table"}},
-		{"a missing posting", func(b *store.Batch, _ *Index, d []Document) { b.DeletePosting(d[1].stored()) },
+		{"a missing posting", func(b *store.Batch, _ *Index, d []Document) { b.DeletePosting(storedOf(&d[1])) },
 			[]string{"miscounted meta", "unexpected table"}}, // of a bare document, nothing else tells
 		{"an ID too many", func(b *store.Batch, _ *Index, d []Document) {
-			b.ChangePosting(d[0].stored(), store.NewIDs(99), store.IDs{})
+			b.ChangePosting(storedOf(&d[0]), store.NewIDs(99), store.IDs{})
 		}, []string{"unexpected table", "miscounted meta"}},
 		{"an ID in two postings", func(b *store.Batch, _ *Index, d []Document) {
-			b.ChangePosting(d[0].stored(), store.NewIDs(d[2].ID), store.IDs{})
+			b.ChangePosting(storedOf(&d[0]), store.NewIDs(d[2].ID), store.IDs{})
 		}, []string{"unexpected table"}},
 		{"a missing record", func(b *store.Batch, _ *Index, d []Document) { b.DeleteRecord(d[3].ID) }, []string{"unexpected key", "miscounted meta"}},
 		{"a record too many", func(b *store.Batch, _ *Index, _ []Document) { b.SetRecord(98, store.Record{Key: "x"}) },

@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
@@ -25,12 +26,12 @@ func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := index.JoinOptions{MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio, Stars: f.star, Copies: true}
+		o := join.Options{MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio, Stars: f.star}
 		if f.call.given("k") {
 			o.MaxDistance = distanceOption(*f.k)
 		}
 		if *f.keep == "shortest-key" {
-			o.Prefer = index.ShortestKey
+			o.Prefer = join.ShortestKey
 		}
 		return &indexSource{x, o}, nil
 	}
@@ -48,7 +49,7 @@ func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 // indexSource is all documents of an index.
 type indexSource struct {
 	index   *index.Index
-	options index.JoinOptions
+	options join.Options
 }
 
 func (s *indexSource) close() error { return s.index.Close() }
@@ -82,7 +83,7 @@ func (s *indexSource) clusters(ctx context.Context, found func(*cluster) error) 
 	return nil
 }
 
-func memberOf(g *index.Group) member { return member{g.Document, g.Documents, g.All()} }
+func memberOf(g *join.Group) member { return member{g.Document, g.Documents, g.All()} }
 
 // clusterOf is a cluster of members that are in memory.
 func clusterOf(members []member) *cluster {

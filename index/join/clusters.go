@@ -1,0 +1,234 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/internal/selfjoin"
+)
+
+// componentsEach are read by a worker at once.
+const componentsEach = 1 << 7
+
+// Clusters yields the clusters of two documents and more until yield returns false.
+func Clusters(ctx context.Context, source Source, o Options, yield func(Cluster) bool) error {
+	j, err := newJoiner(ctx, source, o)
+	if err != nil {
+		return err
+	}
+	for clusters, err := range ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters) {
+		if err != nil {
+			return err
+		}
+		for _, c := range clusters {
+			if !yield(c) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// clusters has the workers make clusters of the connected components of all stored
+// fingerprints, in order.
+func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
+	all, err := j.set.Counted(j.copies).Components(p.Context(), j.options())
+	if err != nil {
+		return err
+	}
+	var some [][]selfjoin.Node
+	begin := func() error {
+		components := some
+		some = nil
+		return p.Go(func(worker int) (clusters []Cluster, err error) {
+			for _, nodes := range components {
+				if clusters, err = j.appendClusters(p.Context(), clusters, j.Readers[worker], nodes); err != nil {
+					return nil, err
+				}
+			}
+			return clusters, nil
+		})
+	}
+	for nodes := range all.All() {
+		if some = append(some, nodes); len(some) == componentsEach {
+			if err := begin(); err != nil {
+				return err
+			}
+		}
+	}
+	return begin()
+}
+
+// appendClusters makes clusters of a component of stored fingerprints, whose documents may
+// be of any scopes, Shingles and lengths.
+func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reader, nodes []selfjoin.Node) (_ []Cluster, err error) {
+	var members []Group
+	for _, node := range nodes {
+		if members, err = j.appendGroups(members, r, node); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(members, func(a, b Group) int {
+		if j.prefers(&a.Document, &b.Document) {
+			return -1
+		}
+		return 1
+	})
+	var parts [][]Group
+	switch {
+	case j.Stars:
+		parts, err = j.stars(ctx, members)
+	case j.fingerprintsDecide(members):
+		parts = [][]Group{members}
+	default:
+		parts, err = j.components(ctx, members)
+	}
+	for _, part := range parts {
+		if c := (Cluster{part}); c.Documents() > 1 {
+			slices.SortFunc(c.Members[1:], func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
+			clusters = append(clusters, c)
+		}
+	}
+	return clusters, cmp.Or(err, ctx.Err())
+}
+
+// fingerprintsDecide reports whether members whose fingerprints are near match: whether
+// scopes, Shingles and lengths take none of the pairs away.
+func (j *joiner) fingerprintsDecide(members []Group) bool {
+	for i := range members {
+		m := &members[i]
+		s := j.Rule.Relevant(m.Signature())
+		if m.Scope != members[0].Scope || s.Shingle != 0 || s.Tokens != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// components returns the connected components of members.
+func (j *joiner) components(ctx context.Context, members []Group) ([][]Group, error) {
+	roots := selfjoin.NewForest(len(members))
+	err := j.eachMatch(ctx, members, func(a, b uint32) error {
+		roots.Join(a, b)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	roots.Flatten()
+	return partsOf(members, roots), nil
+}
+
+// compareStars is the number of comparisons for each member after which the pairs of a
+// component are sorted instead: there are many stars then, and so few pairs.
+const compareStars = 256
+
+// stars gives each member, in their order, to the first one kept that it matches, or
+// keeps it.
+func (j *joiner) stars(ctx context.Context, members []Group) ([][]Group, error) {
+	var parts [][]Group
+	left := compareStars * len(members)
+next:
+	for _, g := range members {
+		if left < 0 {
+			return j.starsOfPairs(ctx, members)
+		}
+		for p := range parts {
+			if left--; j.Rule.Matches(&parts[p][0].Document, &g.Document) {
+				parts[p] = append(parts[p], g)
+				continue next
+			}
+		}
+		parts = append(parts, []Group{g})
+	}
+	return parts, nil
+}
+
+// starsOfPairs is stars, by way of all pairs.
+func (j *joiner) starsOfPairs(ctx context.Context, members []Group) (parts [][]Group, err error) {
+	stars := selfjoin.NewStarBuilder(extsort.Options{MemoryBytes: 64 << 20})
+	defer func() { err = errors.Join(err, stars.Close()) }()
+	err = j.eachMatch(ctx, members, func(a, b uint32) error { return stars.Add(ctx, [][2]uint32{{a, b}}) })
+	if err != nil {
+		return nil, err
+	}
+	owners := selfjoin.NewForest(len(members))
+	if err := stars.Owners(ctx, owners); err != nil {
+		return nil, err
+	}
+	return partsOf(members, owners), nil
+}
+
+// partsOf puts members of one owner together, in the order of the owners' first members.
+func partsOf(members []Group, owners selfjoin.Forest) [][]Group {
+	var parts [][]Group
+	places := make(map[uint32]int)
+	for i, owner := range owners {
+		place, found := places[owner]
+		if !found {
+			place = len(parts)
+			places[owner] = place
+			parts = append(parts, nil)
+		}
+		parts[place] = append(parts[place], members[i])
+	}
+	return parts
+}
+
+// fewMembers: up to here all are compared with all.
+const fewMembers = 64
+
+// eachMatch calls f with the places of every two members that match.
+func (j *joiner) eachMatch(ctx context.Context, members []Group, f func(a, b uint32) error) error {
+	test := func(a, b int) error {
+		if !j.Rule.Matches(&members[a].Document, &members[b].Document) {
+			return nil
+		}
+		return f(uint32(a), uint32(b))
+	}
+	if len(members) <= fewMembers {
+		for b := range members {
+			for a := range b {
+				if err := test(a, b); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	places := make(map[fingerprint.Fingerprint][]int, len(members))
+	fps := make([]fingerprint.Fingerprint, len(members))
+	for i := range members {
+		fps[i] = fingerprint.Fingerprint(members[i].stored())
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, k := range places[fps[i]] {
+			if err := test(k, i); err != nil {
+				return err
+			}
+		}
+		places[fps[i]] = append(places[fps[i]], i)
+	}
+	set, err := selfjoin.NewSet(fps)
+	if err != nil {
+		return err
+	}
+	return set.Each(ctx, selfjoin.Options{MaxDistance: j.Rule.MaxDistance, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
+		for _, p := range pairs {
+			for _, a := range places[p.First] {
+				for _, b := range places[p.Second] {
+					if err := test(a, b); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,124 @@
+// Package join compares all documents of an index with each other: Pairs finds every pair
+// that matches, Clusters the groups of documents that pairs connect.
+//
+// It misses none and yields none twice, whatever the plan of the index: it probes no table,
+// but reads the fingerprints of one moment into memory and compares them there
+// (internal/selfjoin). Then the documents of those that are near are read, and the rule
+// decides. Documents with the same fingerprint are one Group, so that a page with a million
+// copies is one line for each page near it, not a million.
+package join
+
+import (
+	"iter"
+
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/store"
+)
+
+// Options of index.Index.Pairs and Clusters. The zero value asks for what check-and-add
+// calls duplicates.
+type Options struct {
+	// MaxDistance is k, from 0 (for which index.Exact stands) to 64. It may be beyond what
+	// the index was made for. Default: that of the index.
+	MaxDistance int
+
+	// MaxShingleDistance as in index.Options; default: that of the index. Negative:
+	// Shingles do not count.
+	MaxShingleDistance int
+
+	// MaxLengthRatio as in index.Options; default: that of the index. Negative: lengths
+	// do not count.
+	MaxLengthRatio float64
+
+	// Prefer reports whether a document is to be kept rather than another. Of a
+	// Cluster and of a Group, the one to be kept comes first. Default: the smaller ID.
+	// Where it prefers neither, the smaller ID is. Several goroutines call it.
+	Prefer func(a, b *match.Document) bool
+
+	// Stars makes clusters whose members all match the first one, by taking the
+	// preferred document first. Default: connected components.
+	Stars bool
+}
+
+// ShortestKey as Options.Prefer keeps the document with the shortest key, one with
+// a key rather than one without.
+func ShortestKey(a, b *match.Document) bool {
+	return a.Key != "" && (b.Key == "" || len(a.Key) < len(b.Key))
+}
+
+func (o *Options) prefers(a, b *match.Document) bool {
+	if o.Prefer != nil {
+		if o.Prefer(a, b) {
+			return true
+		}
+		if o.Prefer(b, a) {
+			return false
+		}
+	}
+	return a.ID < b.ID
+}
+
+// Group is the documents of one scope that have the same fingerprint (and the same
+// Shingle and length, if these count).
+type Group struct {
+	match.Document     // the preferred one
+	Documents      int // how many
+
+	ids    []uint64
+	reader Reader
+}
+
+// All yields all documents of the group, by ID. It reads the record of each, and may be
+// called only within the loop that yielded the group.
+func (g *Group) All() iter.Seq2[match.Document, error] {
+	return func(yield func(match.Document, error) bool) {
+		for _, id := range g.ids {
+			d, err := g.reader.Document(id, g.stored())
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (g *Group) stored() uint64 { return store.Stored(uint64(g.Fingerprint), g.Scope) }
+
+// Pair is two groups of documents near each other, or one group of several documents
+// twice, which stands for all pairs of these.
+type Pair struct {
+	First, Second Group // First.ID <= Second.ID
+	Distance      int
+}
+
+// Cluster is documents that are near-duplicates of each other.
+type Cluster struct {
+	// Members are groups of documents. The first one's Document is the one to be kept;
+	// the others are by ID.
+	Members []Group
+}
+
+// Documents counts those of all members.
+func (c *Cluster) Documents() int {
+	n := 0
+	for i := range c.Members {
+		n += c.Members[i].Documents
+	}
+	return n
+}
+
+// Source is an index at one moment.
+type Source struct {
+	Readers      []Reader // of this moment: one for each worker, and one for whoever takes the results
+	Rule         match.Rule
+	Bare         bool // no document has a record
+	Fingerprints int  // about how many there are
+}
+
+// Reader reads the documents of one moment. It is for one goroutine.
+type Reader interface {
+	// Postings yields the stored fingerprints from first on, ascending, with their documents.
+	Postings(first uint64) iter.Seq2[store.Posting, error]
+
+	// Document returns one that has a stored fingerprint.
+	Document(id, stored uint64) (match.Document, error)
+}
