@@ -292,7 +292,7 @@ func (s *externalSource) options() selfjoin.Options {
 
 func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
 	var mu sync.Mutex
-	return selfjoin.External(ctx, s.fingerprints, s.options(), func(_ int, pairs []selfjoin.Pair) error {
+	return selfjoin.ExternalPairs(ctx, s.fingerprints, s.options(), func(_ int, pairs []selfjoin.Pair) error {
 		mu.Lock()
 		defer mu.Unlock()
 		var a, b member

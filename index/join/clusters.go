@@ -151,14 +151,14 @@ next:
 
 // starsOfPairs is stars, by way of all pairs.
 func (j *joiner) starsOfPairs(ctx context.Context, members []Group) (parts [][]Group, err error) {
-	stars := selfjoin.NewStarBuilder(extsort.Options{MemoryBytes: 64 << 20})
+	stars := selfjoin.NewStarBuilder(nil, extsort.Options{MemoryBytes: 64 << 20})
 	defer func() { err = errors.Join(err, stars.Close()) }()
 	err = j.eachMatch(ctx, members, func(a, b uint32) error { return stars.Add(ctx, [][2]uint32{{a, b}}) })
 	if err != nil {
 		return nil, err
 	}
-	owners := selfjoin.NewForest(len(members))
-	if err := stars.Owners(ctx, owners); err != nil {
+	owners, err := stars.Owners(ctx, len(members))
+	if err != nil {
 		return nil, err
 	}
 	return partsOf(members, owners), nil

@@ -2,8 +2,12 @@ package selfjoin
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
 	"sync"
+
+	"github.com/neardup/neardup/internal/extsort"
 )
 
 // Clusters are groups of nodes, disjoint. A node that is near to no other is in none,
@@ -17,7 +21,7 @@ type Clusters struct {
 func (c *Clusters) Len() int { return len(c.ends) }
 
 // All yields the nodes of each cluster, by its first node. Of Components, the first one
-// is the smallest; of Stars it is the representative. The rest ascend.
+// is the smallest; of Stars it is the center. The rest ascend.
 func (c *Clusters) All() iter.Seq[[]Node] {
 	return func(yield func([]Node) bool) {
 		begin := 0
@@ -35,32 +39,77 @@ func (c *Clusters) All() iter.Seq[[]Node] {
 // MaxDistance, and a long chain can join what is not alike at all; Stars has no chains.
 // It takes 8 bytes a node besides what Each takes. Errors are those of Each.
 func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
-	roots := NewForest(len(s.fps))
-	var mu sync.Mutex
-	err := s.Each(ctx, o, func(_ int, pairs []Pair) error {
-		edges := s.edges(pairs)
-		mu.Lock()
-		defer mu.Unlock()
+	roots, err := components(len(s.fps), s.edgesWithin(ctx, o))
+	if err != nil {
+		return nil, err
+	}
+	return s.gather(roots), nil
+}
+
+// Stars takes the nodes in the order of their ranks. One that no center before it has
+// taken becomes a center itself, and takes all nodes within MaxDistance of it that are
+// not taken. So every member of a cluster is near to its first node, and no two centers
+// are near to each other.
+//
+// ranks has a different number for each node, smaller ones first; nil ranks them by
+// their fingerprints. All pairs are sorted, with 256 MiB of memory and, where that is
+// not enough, a file in the folder for temporary files of 16 bytes a pair; besides, it
+// takes 8 bytes a node. Errors are those of Each, and of the file.
+func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (*Clusters, error) {
+	owners, err := stars(ctx, len(s.fps), ranks, extsort.Options{MemoryBytes: 256 << 20}, s.edgesWithin(ctx, o))
+	if err != nil {
+		return nil, err
+	}
+	return s.gather(owners), nil
+}
+
+// edgeSource calls found with the edges of a graph, some at a time.
+type edgeSource func(found func(edges [][2]Node) error) error
+
+// components returns the smallest node of each of n nodes' components.
+func components(n int, edges edgeSource) (Forest, error) {
+	roots := NewForest(n)
+	err := edges(func(edges [][2]Node) error {
 		for _, e := range edges {
 			roots.Join(e[0], e[1])
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
 	roots.Flatten()
-	return s.gather(roots), nil
+	return roots, err
 }
 
-// edges returns the nodes of pairs.
-func (s *Set) edges(pairs []Pair) [][2]Node {
-	edges := make([][2]Node, len(pairs))
-	for i, p := range pairs {
-		edges[i][0], _ = s.Node(p.First)
-		edges[i][1], _ = s.Node(p.Second)
+// stars returns the centers of n nodes.
+func stars(ctx context.Context, n int, ranks []uint32, o extsort.Options, edges edgeSource) (owners Forest, err error) {
+	b := NewStarBuilder(ranks, o)
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := edges(func(edges [][2]Node) error { return b.Add(ctx, edges) }); err != nil {
+		return nil, err
 	}
-	return edges
+	return b.Owners(ctx, n)
+}
+
+// edgesWithin gives the pairs of nodes within the distance.
+func (s *Set) edgesWithin(ctx context.Context, o Options) edgeSource {
+	return func(found func([][2]Node) error) error {
+		var mu sync.Mutex
+		return s.Each(ctx, o, func(_ int, pairs []Pair) error {
+			edges := make([][2]Node, len(pairs))
+			for i, p := range pairs {
+				edges[i] = s.edge(p.First, p.Second)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			return found(edges)
+		})
+	}
+}
+
+// edge returns the nodes of two fingerprints of the set.
+func (s *Set) edge(f, g fp) [2]Node {
+	a, _ := s.Node(f)
+	b, _ := s.Node(g)
+	return [2]Node{a, b}
 }
 
 // gather makes clusters of nodes that have the same owner; the owner is one of them,
@@ -104,3 +153,23 @@ func (s *Set) gather(owner []Node) *Clusters {
 
 // alone is the size of a cluster of one node.
 const alone = ^uint32(0)
+
+// Ranks returns ranks for Stars: the place of each node among all when they are sorted.
+// before must be a strict order of nodes of which no two are equal.
+func (s *Set) Ranks(before func(a, b Node) bool) []uint32 {
+	order := NewForest(len(s.fps))
+	slices.SortFunc(order, func(a, b Node) int {
+		switch {
+		case a == b:
+			return 0
+		case before(a, b):
+			return -1
+		}
+		return 1
+	})
+	ranks := make([]uint32, len(order))
+	for rank, node := range order {
+		ranks[node] = uint32(rank)
+	}
+	return ranks
+}

@@ -43,23 +43,16 @@ func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 	t.Helper()
 	var pairs []Pair
 	var mu sync.Mutex
-	e := newExternal(scratchIn(t), int64(room)*32, newJoin(k, 2, func(_ int, found []Pair) error {
+	e := &external{files: scratchIn(t), memory: int64(room) * 64 / 3, join: newJoin(k, 2, func(_ int, found []Pair) error {
 		mu.Lock()
 		defer mu.Unlock()
 		pairs = append(pairs, found...)
 		return nil
-	}))
-	all, err := e.tempFile()
-	if err != nil {
+	})}
+	if err := e.pairs(t.Context(), inParts(fps), func(fp) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(all.add(fps), all.finish()); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(e.pairsOf(context.Background(), all, constraint{free: ^fp(0), budget: k}), all.remove(), e.finish()); err != nil {
-		t.Fatal(err)
-	}
-	left, err := os.ReadDir(e.scratch.dir)
+	left, err := os.ReadDir(e.files.dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
@@ -100,20 +93,20 @@ func TestExternal(t *testing.T) {
 		return nil
 	}
 	want := naive(fps, 2)
-	if err := External(context.Background(), inParts(fps), Options{MaxDistance: 2, Dir: t.TempDir()}, count); err != nil || pairs != len(want) {
+	if err := ExternalPairs(context.Background(), inParts(fps), Options{MaxDistance: 2, Dir: t.TempDir()}, count); err != nil || pairs != len(want) {
 		t.Errorf("%d pairs, want %d: %v", pairs, len(want), err)
 	}
 	broken := errors.New("broken")
 	failing := func(yield func([]fp, error) bool) { yield(nil, broken) }
-	if err := External(context.Background(), failing, Options{MaxDistance: 2}, count); !errors.Is(err, broken) {
+	if err := ExternalPairs(context.Background(), failing, Options{MaxDistance: 2}, count); !errors.Is(err, broken) {
 		t.Errorf("an error of the source: %v", err)
 	}
-	if err := External(context.Background(), inParts(fps), Options{MaxDistance: 65}, count); !errors.Is(err, ErrDistance) {
+	if err := ExternalPairs(context.Background(), inParts(fps), Options{MaxDistance: 65}, count); !errors.Is(err, ErrDistance) {
 		t.Errorf("k = 65: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := External(ctx, inParts(fps), Options{MaxDistance: 2}, count); !errors.Is(err, context.Canceled) {
+	if err := ExternalPairs(ctx, inParts(fps), Options{MaxDistance: 2}, count); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that is done: %v", err)
 	}
 	if testing.Short() {
@@ -121,7 +114,7 @@ func TestExternal(t *testing.T) {
 	}
 	// Nothing can be done but to compare all of them, and they do not fit.
 	r := rand.New(rand.NewPCG(1, 1))
-	if err := External(context.Background(), inParts(fill(600_000, func(int, []fp) fp { return fp(r.Uint64()) })),
+	if err := ExternalPairs(context.Background(), inParts(fill(900_000, func(int, []fp) fp { return fp(r.Uint64()) })),
 		Options{MaxDistance: 40, MemoryBytes: 1}, count); !errors.Is(err, ErrMemory) {
 		t.Errorf("k = 40 in 16 MiB: %v", err)
 	}
@@ -155,26 +148,8 @@ func TestExternalSaysWhatALargeGroupLacks(t *testing.T) {
 		}
 		return fp(r.Uint64())
 	})
-	e := newExternal(scratchIn(t), 1000*32, newJoin(12, 2, func(int, []Pair) error { return nil }))
-	all, err := e.read(t.Context(), inParts(fps))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.pairs(t.Context(), all); !errors.Is(err, ErrMemory) {
+	e := &external{files: scratchIn(t), memory: 1000 * 64 / 3, join: newJoin(12, 2, func(int, []Pair) error { return nil })}
+	if err := e.pairs(t.Context(), inParts(fps), func(fp) {}); !errors.Is(err, ErrMemory) {
 		t.Errorf("4,096 fingerprints that differ in 12 bits, k = 12, room for 1,000: %v", err)
-	}
-}
-
-func TestPermutationGoesForthAndBack(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		block, f := fp(r.Uint64()&r.Uint64()), fp(r.Uint64())
-		p := newPermutation(block)
-		if got := p.back.apply(p.forth.apply(f)); got != f {
-			t.Fatalf("%v by %v comes back as %v", f, block, got)
-		}
-		if g := flipped(r, f, r.IntN(20), ^fp(0)); (p.forth.apply(f)^p.forth.apply(g))>>(64-p.width) == 0 != ((f^g)&block == 0) {
-			t.Fatalf("%v and %v by %v", f, g, block)
-		}
 	}
 }

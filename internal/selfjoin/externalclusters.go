@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"slices"
 	"sync"
 
 	"github.com/neardup/neardup/internal/extsort"
@@ -29,8 +28,7 @@ type ExternalCluster struct {
 	Copies   int64 // of all its fingerprints
 	Distinct int64 // fingerprints
 
-	members    *recordFile[[3]uint64]
-	begin, end int64
+	members *recordFile[[3]uint64]
 }
 
 // Member is a fingerprint of a cluster.
@@ -45,12 +43,12 @@ type Member struct {
 // called as often as needed, until the function that got the cluster returns.
 func (c *ExternalCluster) Members() iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
-		for part, err := range c.members.between(c.begin, c.end) {
+		for records, err := range c.members.all() {
 			if err != nil {
 				yield(Member{}, err)
 				return
 			}
-			for _, r := range part {
+			for _, r := range records {
 				if !yield(Member{fp(r[0]), int64(r[1]), int64(r[2])}, nil) {
 					return
 				}
@@ -63,388 +61,318 @@ func (c *ExternalCluster) Members() iter.Seq2[Member, error] {
 // by their smallest fingerprint, or that of their center. A fingerprint that is near to
 // no other is in none, unless it has copies.
 //
-// It finds the pairs as External does, then holds the fingerprints that are in one, 12
-// bytes each, and joins them. Temporary files take 32 bytes a pair, besides what External
-// takes, and 110 or so a member of a cluster. Errors are those of External, ErrMemory also
-// where those fingerprints do not fit; and what found returns, which ends it.
+// It finds the pairs as ExternalPairs does, then holds the fingerprints that are in one, 16
+// bytes each, and joins them. Errors are those of ExternalPairs, ErrMemory also where
+// those fingerprints do not fit; and what found returns, which ends it.
 func ExternalClusters(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalClusterOptions, found func(*ExternalCluster) error) (err error) {
-	scratch, err := o.open()
+	files, err := o.open()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, scratch.close()) }()
-	c := &externalClusters{ExternalClusterOptions: o, ctx: ctx, scratch: scratch}
+	defer func() { err = errors.Join(err, files.close()) }()
+	c := &externalClusters{ExternalClusterOptions: o, ctx: ctx, files: files}
 	return c.run(source, found)
 }
 
+// externalClusters takes four steps: the pairs; the nodes, which are the fingerprints that
+// are in a pair; where in the source these are, and what else has copies; and the clusters.
 type externalClusters struct {
 	ExternalClusterOptions
-	ctx     context.Context
-	scratch *scratch
+	ctx   context.Context
+	files *scratch
 
-	mu       sync.Mutex
-	pairs    *recordFile[[2]uint64]
-	ends     *extsort.Sorter[[1]uint64] // of pairs, with repetitions
-	clusters filter                     // what is in a cluster, and some more
-	nodes    []fp                       // the ends, ascending
+	source    *recordFile[[1]uint64]
+	clustered filter // what is in a pair or has copies, and some more
+	pairs     *recordFile[[2]uint64]
+	nodes     *Set
+	ranks     []uint32               // of nodes, by the places of their first copies
+	places    *recordFile[[2]uint64] // in their order, with the node there
 }
 
 func (c *externalClusters) run(source iter.Seq2[[]fp, error], found func(*ExternalCluster) error) (err error) {
-	c.ends = extsort.New[[1]uint64](c.sorting(8))
-	defer func() { err = errors.Join(err, c.ends.Close()) }()
-	c.clusters = make(filter, max(c.MemoryBytes/8/8, 1))
-	all, err := c.findPairs(source)
-	if err == nil {
-		err = c.readNodes()
+	ends := extsort.New[[1]uint64](c.sorting(8))
+	copies, members := extsort.New[copyRecord](c.sorting(16)), extsort.New[copyRecord](c.sorting(8))
+	defer func() { err = errors.Join(err, ends.Close(), copies.Close(), members.Close()) }()
+	if err := c.findPairs(source, ends); err != nil {
+		return err
 	}
+	if err := c.readNodes(ends); err != nil {
+		return err
+	}
+	if err := c.findPlaces(copies); err != nil {
+		return err
+	}
+	owners, err := c.owners()
 	if err != nil {
 		return err
 	}
-	members, err := c.membersByPlace(all)
-	if err != nil {
+	if err := c.sortMembers(owners, members); err != nil {
 		return err
 	}
-	label, err := c.labels(members)
-	if err != nil {
-		return err
-	}
-	return c.emit(members, label, found)
+	return c.emit(members, copies, found)
 }
 
 // sorting is the options of a sort that takes a part of the memory.
 func (c *externalClusters) sorting(part int64) extsort.Options {
-	return extsort.Options{MemoryBytes: c.MemoryBytes / part, Dir: c.scratch.dir}
+	return extsort.Options{MemoryBytes: c.MemoryBytes / part, Dir: c.files.dir}
 }
 
-// findPairs writes all pairs, and notes what is in one or repeated.
-func (c *externalClusters) findPairs(source iter.Seq2[[]fp, error]) (all *tempFile, err error) {
-	if c.pairs, err = newRecordFile[[2]uint64](c.scratch); err != nil {
-		return nil, err
-	}
-	e := newExternal(c.scratch, c.MemoryBytes/2, newJoin(c.MaxDistance, c.Workers, func(_ int, pairs []Pair) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		var ends [][1]uint64
+// findPairs writes the source and all pairs, and gives ends the fingerprints of these.
+func (c *externalClusters) findPairs(source iter.Seq2[[]fp, error], ends *extsort.Sorter[[1]uint64]) error {
+	c.source, c.pairs = newRecordFile[[1]uint64](c.files, bufferBytes), newRecordFile[[2]uint64](c.files, bufferBytes)
+	c.clustered = make(filter, max(c.MemoryBytes/8/8, 1))
+	var mu sync.Mutex
+	e := &external{files: c.files, memory: c.MemoryBytes / 2, join: newJoin(c.MaxDistance, c.Workers, func(_ int, pairs []Pair) error {
+		fps := make([][1]uint64, 0, 2*len(pairs))
 		for _, p := range pairs {
-			a, b := uint64(p.First), uint64(p.Second)
-			c.clusters.add(a)
-			c.clusters.add(b)
-			ends = append(ends, [1]uint64{a}, [1]uint64{b})
-			if err := c.pairs.add([2]uint64{a, b}); err != nil {
+			fps = append(fps, [1]uint64{uint64(p.First)}, [1]uint64{uint64(p.Second)})
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range pairs {
+			c.clustered.add(p.First)
+			c.clustered.add(p.Second)
+			if err := c.pairs.add([2]uint64{uint64(p.First), uint64(p.Second)}); err != nil {
 				return err
 			}
 		}
-		return c.ends.Add(c.ctx, ends)
-	}))
-	e.repeated = func(f fp) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.clusters.add(uint64(f))
-		return nil
-	}
-	if all, err = e.read(c.ctx, source); err != nil {
-		return nil, err
-	}
-	return all, errors.Join(e.pairs(c.ctx, all), c.pairs.finish())
+		return ends.Add(c.ctx, fps)
+	})}
+	return e.pairs(c.ctx, c.spool(source), c.clustered.add)
 }
 
-// nodeBytes is what a node takes: itself and its owner, or its rank.
-const nodeBytes = 8 + 4
+// spool yields a source, and keeps it.
+func (c *externalClusters) spool(source iter.Seq2[[]fp, error]) iter.Seq2[[]fp, error] {
+	return func(yield func([]fp, error) bool) {
+		for fps, err := range source {
+			for i := 0; i < len(fps) && err == nil; i++ {
+				err = c.source.add([1]uint64{uint64(fps[i])})
+			}
+			if !yield(fps, err) {
+				return
+			}
+		}
+	}
+}
+
+// nodeBytes is what a node takes: itself, its rank and its owner.
+const nodeBytes = 8 + 4 + 4
 
 // readNodes reads the fingerprints that are in a pair into memory.
-func (c *externalClusters) readNodes() error {
-	distinct, err := newRecordFile[[1]uint64](c.scratch)
-	if err != nil {
-		return err
-	}
-	var last uint64
-	for run, err := range c.ends.Sorted(c.ctx) {
+func (c *externalClusters) readNodes(ends *extsort.Sorter[[1]uint64]) error {
+	distinct := newRecordFile[[1]uint64](c.files, bufferBytes)
+	var last [1]uint64
+	for run, err := range ends.Sorted(c.ctx) {
 		if err != nil {
 			return err
 		}
-		for _, r := range run {
-			if distinct.len > 0 && r[0] == last {
+		for _, end := range run {
+			if distinct.len() > 0 && end == last {
 				continue
 			}
-			last = r[0]
-			if err := distinct.add(r); err != nil {
+			last = end
+			if err := distinct.add(end); err != nil {
 				return err
 			}
 		}
 	}
-	if err := distinct.finish(); err != nil {
-		return err
+	n := distinct.len()
+	if need := n * nodeBytes; need > c.MemoryBytes/5*4 || n > MaxLen {
+		return fmt.Errorf("%w: %d fingerprints are near others, which takes %d MiB", ErrMemory, n, need/4*5>>20+1)
 	}
-	if need := distinct.len * nodeBytes; need > c.MemoryBytes/8*5 || distinct.len > MaxLen {
-		return fmt.Errorf("%w: %d fingerprints are near others, which takes %d MiB", ErrMemory, distinct.len, need/5*8>>20+1)
-	}
-	c.nodes = make([]fp, 0, distinct.len)
-	for r, err := range distinct.each() {
+	fps := make([]fp, 0, n)
+	for records, err := range distinct.all() {
 		if err != nil {
 			return err
 		}
-		c.nodes = append(c.nodes, fp(r[0]))
+		for _, f := range records {
+			fps = append(fps, fp(f[0]))
+		}
 	}
-	return distinct.remove()
-}
-
-// node returns the number of a fingerprint that is in a pair.
-func (c *externalClusters) node(f uint64) Node {
-	n, _ := slices.BinarySearch(c.nodes, fp(f))
-	return Node(n)
+	var err error
+	c.nodes, err = SortedSet(fps)
+	return errors.Join(err, distinct.remove())
 }
 
 // filter tells most fingerprints that are not in a set.
 type filter []uint64
 
-func (f filter) bit(p uint64) (word *uint64, mask uint64) {
-	h, _ := bits.Mul64(p*0x9e3779b97f4a7c15, 64*uint64(len(f)))
+func (f filter) bit(p fp) (word *uint64, mask uint64) {
+	h, _ := bits.Mul64(uint64(p)*0x9e3779b97f4a7c15, 64*uint64(len(f)))
 	return &f[h/64], 1 << (h % 64)
 }
 
-func (f filter) add(p uint64) {
+func (f filter) add(p fp) {
 	word, mask := f.bit(p)
 	*word |= mask
 }
 
-func (f filter) mayHave(p uint64) bool {
+func (f filter) mayHave(p fp) bool {
 	word, mask := f.bit(p)
 	return *word&mask != 0
 }
 
-// placed is a fingerprint of a cluster: where its first copy is, itself, its node, and
-// the number of its copies, or where this one is.
-type placed = [4]uint64
+// copyRecord is a copy of a fingerprint: a key, the fingerprint, its place.
+type copyRecord = [3]uint64
 
-// noNode is that of a fingerprint that has copies, and none near it.
-const noNode = ^uint64(0)
+const unranked = ^uint32(0)
 
-// membersByPlace finds where all members of clusters are. It uses up all.
-func (c *externalClusters) membersByPlace(all *tempFile) (_ *recordFile[placed], err error) {
-	copies, byPlace := extsort.New[[2]uint64](c.sorting(4)), extsort.New[placed](c.sorting(4))
-	defer func() { err = errors.Join(err, copies.Close(), byPlace.Close()) }()
-	place := uint64(0)
-	var found [][2]uint64
-	for part, err := range all.all() {
-		found = found[:0]
-		for _, r := range part {
-			if c.clusters.mayHave(r[0]) {
-				found = append(found, [2]uint64{r[0], place})
-			}
-			place++
-		}
-		if err = errors.Join(err, copies.Add(c.ctx, found)); err != nil {
-			return nil, err
-		}
+// findPlaces reads the source again. It ranks the nodes and writes where they are. What
+// else may have copies is added to copies.
+func (c *externalClusters) findPlaces(copies *extsort.Sorter[copyRecord]) error {
+	c.places = newRecordFile[[2]uint64](c.files, bufferBytes)
+	c.ranks = make([]uint32, c.nodes.Len())
+	for i := range c.ranks {
+		c.ranks[i] = unranked
 	}
-	c.clusters = nil
-	if err := errors.Join(all.remove(), c.eachFingerprint(copies, byPlace)); err != nil {
-		return nil, err
-	}
-	members, err := newRecordFile[placed](c.scratch)
-	if err != nil {
-		return nil, err
-	}
-	for run, err := range byPlace.Sorted(c.ctx) {
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range run {
-			if err := members.add(r); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return members, members.finish()
-}
-
-// eachFingerprint takes copies by their fingerprint, and adds those of clusters to others.
-func (c *externalClusters) eachFingerprint(copies *extsort.Sorter[[2]uint64], to *extsort.Sorter[placed]) error {
-	var r placed
-	n, node := uint64(0), 0
-	add := func(last uint64) error {
-		r[3] = last
-		return to.Add(c.ctx, []placed{r})
-	}
-	end := func() error {
-		if c.Copies || n == 0 || n == 1 && r[2] == noNode {
-			return nil
-		}
-		return add(n)
-	}
-	for run, err := range copies.Sorted(c.ctx) {
-		if err != nil {
+	place, rank := uint64(0), uint32(0)
+	for fps, err := range c.source.all() {
+		if err = errors.Join(err, c.ctx.Err()); err != nil {
 			return err
 		}
-		for _, one := range run {
-			if n == 0 || one[0] != r[1] {
-				if err := end(); err != nil {
-					return err
-				}
-				for node < len(c.nodes) && uint64(c.nodes[node]) < one[0] {
-					node++
-				}
-				n, r = 0, placed{one[1], one[0], noNode}
-				if node < len(c.nodes) && uint64(c.nodes[node]) == one[0] {
-					r[2] = uint64(node)
-				}
-			}
-			n++
-			if !c.Copies {
+		for _, f := range fps {
+			place++
+			if !c.clustered.mayHave(fp(f[0])) {
 				continue
 			}
-			var err error
-			if r[2] == noNode && n == 2 {
-				err = add(r[0]) // the first one, which is in a cluster now
-			}
-			if r[2] != noNode || n >= 2 {
-				err = errors.Join(err, add(one[1]))
+			node, found := c.nodes.Node(fp(f[0]))
+			if !found {
+				err = copies.Add(c.ctx, []copyRecord{{f[0], f[0], place - 1}})
+			} else {
+				if c.ranks[node] == unranked {
+					c.ranks[node] = rank
+					rank++
+				}
+				err = c.places.add([2]uint64{place - 1, uint64(node)})
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
-	return end()
+	c.clustered = nil
+	return c.source.remove()
 }
 
-// labels returns a function that gives the label of a node's cluster, by which clusters
-// are ordered. It is to be called with all members, in their order.
-func (c *externalClusters) labels(members *recordFile[placed]) (label func(placed) fp, err error) {
+// owners returns the node by which a node's cluster is known: the smallest, or the center.
+func (c *externalClusters) owners() (owners Forest, err error) {
+	edges := func(found func([][2]Node) error) error {
+		var edges [][2]Node
+		for pairs, err := range c.pairs.all() {
+			if err = errors.Join(err, c.ctx.Err()); err != nil {
+				return err
+			}
+			edges = edges[:0]
+			for _, p := range pairs {
+				edges = append(edges, c.nodes.edge(fp(p[0]), fp(p[1])))
+			}
+			if err := found(edges); err != nil {
+				return err
+			}
+		}
+		return c.pairs.remove()
+	}
 	if c.Stars {
-		return c.starLabels(members)
+		return stars(c.ctx, c.nodes.Len(), c.ranks, c.sorting(8), edges)
 	}
-	roots := NewForest(len(c.nodes))
-	for p, err := range c.pairs.each() {
-		if err != nil {
-			return nil, err
-		}
-		roots.Join(c.node(p[0]), c.node(p[1]))
-	}
-	return func(r placed) fp { return c.nodes[roots.Root(Node(r[2]))] }, c.pairs.remove()
+	return components(c.nodes.Len(), edges)
 }
 
-// starLabels ranks the nodes by their places.
-func (c *externalClusters) starLabels(members *recordFile[placed]) (label func(placed) fp, err error) {
-	ranks := make([]uint32, len(c.nodes))
-	next, last := uint32(0), noNode
-	for r, err := range members.each() {
-		if err != nil {
-			return nil, err
+// sortMembers adds the places of nodes by their owners, and for each by rank.
+func (c *externalClusters) sortMembers(owners Forest, members *extsort.Sorter[copyRecord]) error {
+	var some []copyRecord
+	for places, err := range c.places.all() {
+		some = some[:0]
+		for _, p := range places {
+			node := Node(p[1])
+			key := uint64(owners[node])<<32 | uint64(c.ranks[node])
+			some = append(some, copyRecord{key, uint64(c.nodes.Fingerprint(node)), p[0]})
 		}
-		if r[2] != noNode && r[2] != last {
-			ranks[r[2]] = next
-			next, last = next+1, r[2]
-		}
-	}
-	stars := NewStarBuilder(c.sorting(8))
-	defer func() { err = errors.Join(err, stars.Close()) }()
-	var edges [][2]uint32
-	for part, err := range c.pairs.all() {
-		edges = edges[:0]
-		for _, p := range part {
-			edges = append(edges, [2]uint32{ranks[c.node(p[0])], ranks[c.node(p[1])]})
-		}
-		if err = errors.Join(err, stars.Add(c.ctx, edges)); err != nil {
-			return nil, err
+		if err = errors.Join(err, members.Add(c.ctx, some)); err != nil {
+			return err
 		}
 	}
-	// From here on all is by rank, in whose order members come: a center first.
-	owners, byRank := Forest(ranks), c.nodes
-	if err := errors.Join(c.pairs.remove(), stars.Owners(c.ctx, owners)); err != nil {
-		return nil, err
-	}
-	next, last = 0, noNode
-	return func(r placed) fp {
-		if r[2] != last {
-			byRank[next] = fp(r[1])
-			next, last = next+1, r[2]
-		}
-		return byRank[owners[next-1]]
-	}, nil
+	c.ranks = nil
+	return c.places.remove()
 }
 
-// emit calls found with the members of each label.
-func (c *externalClusters) emit(byPlace *recordFile[placed], label func(placed) fp, found func(*ExternalCluster) error) (err error) {
-	byLabel := extsort.New[[4]uint64](c.sorting(8))
-	defer func() { err = errors.Join(err, byLabel.Close()) }()
-	for r, err := range byPlace.each() {
-		if err != nil {
+// emit calls found with the clusters of nodes, and of what has copies only.
+func (c *externalClusters) emit(members, copies *extsort.Sorter[copyRecord], found func(*ExternalCluster) error) error {
+	near := newClusterReader(members.Sorted(c.ctx), func(r copyRecord) fp { return c.nodes.Fingerprint(Node(r[0] >> 32)) })
+	defer near.stop()
+	equal := newClusterReader(copies.Sorted(c.ctx), func(r copyRecord) fp { return fp(r[0]) })
+	defer equal.stop()
+	cluster := &ExternalCluster{members: newRecordFile[[3]uint64](c.files, bufferBytes)}
+	for near.more || equal.more {
+		next := near
+		if !near.more || equal.more && equal.label < near.label {
+			next = equal
+		}
+		if err := next.read(cluster, c.Copies); err != nil {
 			return err
 		}
-		member := [4]uint64{r[1], r[1], r[0], r[3]} // its label, itself, its place, its copies
-		if r[2] != noNode {
-			member[0] = uint64(label(r))
-		}
-		if c.Copies {
-			member[2], member[3] = r[3], 1
-		}
-		if err := byLabel.Add(c.ctx, [][4]uint64{member}); err != nil {
-			return err
-		}
-	}
-	c.nodes = nil
-	if err := byPlace.remove(); err != nil {
-		return err
-	}
-	members, err := newRecordFile[[3]uint64](c.scratch)
-	if err != nil {
-		return err
-	}
-	clusters, err := newRecordFile[[3]uint64](c.scratch)
-	if err != nil {
-		return err
-	}
-	if err := writeClusters(byLabel.Sorted(c.ctx), members, clusters); err != nil {
-		return err
-	}
-	cluster := ExternalCluster{members: members}
-	for r, err := range clusters.each() {
-		if err = errors.Join(err, c.ctx.Err()); err != nil {
-			return err
-		}
-		cluster.begin, cluster.end = cluster.end, int64(r[0])
-		if cluster.Copies, cluster.Distinct = int64(r[1]), int64(r[2]); cluster.Copies < 2 {
-			continue // a center whose members others have
-		}
-		if err := found(&cluster); err != nil {
-			return err
-		}
-	}
-	return errors.Join(members.remove(), clusters.remove())
-}
-
-// writeClusters writes members that come by label, and of each label where they end, with
-// how many copies of how many fingerprints.
-func writeClusters(sorted iter.Seq2[[][4]uint64, error], members, clusters *recordFile[[3]uint64]) error {
-	var label, last uint64
-	var cluster [3]uint64
-	for run, err := range sorted {
-		if err != nil {
-			return err
-		}
-		for _, r := range run {
-			if r[0] != label && cluster[1] > 0 {
-				if err := clusters.add(cluster); err != nil {
-					return err
-				}
-				cluster = [3]uint64{cluster[0], 0, 0}
-			}
-			if cluster[2] == 0 || r[1] != last {
-				cluster[2]++
-			}
-			label, last = r[0], r[1]
-			cluster[0]++
-			cluster[1] += r[3]
-			if err := members.add([3]uint64{r[1], r[2], r[3]}); err != nil {
+		// A single one is a center whose members others have, or was mistaken by the filter.
+		if cluster.Copies > 1 {
+			if err := errors.Join(c.ctx.Err(), found(cluster)); err != nil {
 				return err
 			}
 		}
 	}
-	if cluster[1] > 0 {
-		if err := clusters.add(cluster); err != nil {
-			return err
+	return errors.Join(near.err, equal.err, cluster.members.remove())
+}
+
+// clusterReader reads the copies of one cluster after the other.
+type clusterReader struct {
+	next    func() ([]copyRecord, error, bool)
+	stop    func()
+	labelOf func(copyRecord) fp // equal for those of a cluster
+
+	run   []copyRecord
+	label fp // of the next one
+	more  bool
+	err   error
+}
+
+func newClusterReader(sorted iter.Seq2[[]copyRecord, error], labelOf func(copyRecord) fp) *clusterReader {
+	r := &clusterReader{labelOf: labelOf, run: make([]copyRecord, 1)}
+	r.next, r.stop = iter.Pull2(sorted)
+	r.advance()
+	return r
+}
+
+// advance goes to the next copy.
+func (r *clusterReader) advance() {
+	if r.run = r.run[1:]; len(r.run) == 0 {
+		if r.run, r.err, r.more = r.next(); !r.more || r.err != nil {
+			r.more = false
+			return
 		}
 	}
-	return errors.Join(members.finish(), clusters.finish())
+	r.label = r.labelOf(r.run[0])
+}
+
+// read reads a cluster, whose members are all of its copies, or its fingerprints.
+func (r *clusterReader) read(c *ExternalCluster, copies bool) error {
+	c.Copies, c.Distinct = 0, 0
+	c.members.empty()
+	var member [3]uint64
+	for label := r.label; r.more && r.label == label; r.advance() {
+		_, f, place := r.run[0][0], r.run[0][1], r.run[0][2]
+		again := c.Copies > 0 && f == member[0]
+		c.Copies++
+		if !again {
+			c.Distinct++
+		}
+		if again && !copies {
+			member[2]++
+			continue
+		}
+		if c.Copies > 1 {
+			if err := c.members.add(member); err != nil {
+				return err
+			}
+		}
+		member = [3]uint64{f, place, 1}
+	}
+	return errors.Join(r.err, c.members.add(member))
 }

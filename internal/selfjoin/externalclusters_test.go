@@ -61,7 +61,7 @@ func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wanted
 func externalClustersOf(t *testing.T, fps []fp, o ExternalClusterOptions, memory int64) []wantedCluster {
 	t.Helper()
 	o.MemoryBytes = memory
-	c := &externalClusters{ctx: t.Context(), scratch: scratchIn(t), ExternalClusterOptions: o}
+	c := &externalClusters{ctx: t.Context(), files: scratchIn(t), ExternalClusterOptions: o}
 	var all []wantedCluster
 	if err := c.run(inParts(fps), func(c *ExternalCluster) error {
 		all = append(all, wantedCluster{c.Copies, c.Distinct, membersOf(t, c)})
@@ -69,7 +69,7 @@ func externalClustersOf(t *testing.T, fps []fp, o ExternalClusterOptions, memory
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(c.scratch.dir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(c.files.dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	return all
@@ -215,7 +215,7 @@ func TestExternalClustersSayWhatIsTooMuch(t *testing.T) {
 	fps := fill(10_000, func(i int, _ []fp) fp { return fp(i^i>>1) * 0x8000_0001 })
 	o := ExternalClusterOptions{}
 	o.MaxDistance, o.MemoryBytes = 2, 19*int64(len(fps))
-	c := &externalClusters{ctx: t.Context(), scratch: scratchIn(t), ExternalClusterOptions: o}
+	c := &externalClusters{ctx: t.Context(), files: scratchIn(t), ExternalClusterOptions: o}
 	err := c.run(inParts(fps), func(*ExternalCluster) error { return nil })
 	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "10000 fingerprints are near others") {
 		t.Errorf("19 bytes for each: %v", err)

@@ -67,12 +67,13 @@ func TestForestsAndStarsOfGraphs(t *testing.T) {
 		if !slices.Equal(f, components) {
 			t.Fatalf("seed %d: components of %v are %v, want %v", seed, edges, f, components)
 		}
-		b := NewStarBuilder(extsort.Options{MemoryBytes: 1, Dir: t.TempDir()})
+		b := NewStarBuilder(nil, extsort.Options{MemoryBytes: 1, Dir: t.TempDir()})
 		r.Shuffle(len(edges), func(i, j int) { edges[i], edges[j] = edges[j], edges[i] })
 		if err := b.Add(t.Context(), edges); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Owners(t.Context(), f); err != nil {
+		f, err := b.Owners(t.Context(), n)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(f, stars) {

@@ -15,24 +15,20 @@ func TestRecordFilesSayWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := newRecordFile[[2]uint64](scratch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newRecordFile[[2]uint64](scratch, bufferBytes)
 	for i := range uint64(10_000) {
 		if err := f.add([2]uint64{i, ^i}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.finish(); err != nil {
-		t.Fatal(err)
-	}
 	n := uint64(0)
-	for r, err := range f.each() {
-		if err != nil || r != [2]uint64{n, ^n} {
-			t.Fatalf("record %d is %v: %v", n, r, err)
+	for records, err := range f.all() {
+		for _, r := range records {
+			if err != nil || r != [2]uint64{n, ^n} {
+				t.Fatalf("record %d is %v: %v", n, r, err)
+			}
+			n++
 		}
-		n++
 	}
 	if n != 10_000 {
 		t.Errorf("%d records", n)
@@ -40,7 +36,7 @@ func TestRecordFilesSayWhatIsWrong(t *testing.T) {
 	if err := os.Truncate(f.file.Name(), 100_001); err != nil {
 		t.Fatal(err)
 	}
-	for _, err = range f.each() {
+	for _, err = range f.all() {
 		if err != nil {
 			break
 		}
@@ -51,7 +47,10 @@ func TestRecordFilesSayWhatIsWrong(t *testing.T) {
 	if err := f.file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.add([2]uint64{}), f.finish()); !errors.Is(err, os.ErrClosed) {
+	for err = nil; err == nil; {
+		err = f.add([2]uint64{})
+	}
+	if !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a file that takes no more: %v", err)
 	}
 }
@@ -68,7 +67,7 @@ func TestExternalReadsNoMoreThanItsContext(t *testing.T) {
 			}
 		}
 	}
-	err := External(ctx, endless, Options{MaxDistance: 2, Dir: t.TempDir()}, func(int, []Pair) error { return nil })
+	err := ExternalPairs(ctx, endless, Options{MaxDistance: 2, Dir: t.TempDir()}, func(int, []Pair) error { return nil })
 	if !errors.Is(err, context.Canceled) || parts > 20 {
 		t.Errorf("%d parts were read, then %v", parts, err)
 	}

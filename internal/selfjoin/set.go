@@ -96,7 +96,7 @@ func (s *Set) Counted(copies func(Node) int) *Set {
 
 // makeStarts makes the directory of Node: 1 to 2 nodes for each value on average.
 func (s *Set) makeStarts() {
-	leading := max(bits.Len(uint(len(s.fps)))-1, 0)
+	leading := max(bits.Len(uint(len(s.fps)))-3, 0)
 	s.shift = 64 - leading
 	s.starts = make([]uint32, 1<<leading+1)
 	next := uint64(0)
@@ -173,12 +173,12 @@ type Options struct {
 	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
 	Workers int
 
-	// MemoryBytes is about what External and ExternalClusters take in all; default 1 GiB,
+	// MemoryBytes is about what ExternalPairs and ExternalClusters take in all; default 1 GiB,
 	// at least 16 MiB. A Set takes what its methods say.
 	MemoryBytes int64
 
-	// Dir is where their temporary files go: at most 16 bytes a fingerprint, as a rule. They
-	// are gone when the call returns. Default os.TempDir().
+	// Dir is where their temporary files go: 16 bytes a fingerprint for pairs, 24 for clusters,
+	// and what is in clusters. They are gone when the call returns. Default os.TempDir().
 	Dir string
 }
 
