@@ -142,14 +142,14 @@ func TestSplitsOfMoreThanAnIntHolds(t *testing.T) {
 // it would have to be compared with itself, and does not.
 func TestExternalSaysWhatALargeGroupLacks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
-	fps := fill(8000, func(i int, _ []fp) fp {
-		if i < 1<<12 {
-			return fp(i) << 52
+	fps := fill(300, func(i int, _ []fp) fp {
+		if i < 1<<7 {
+			return fp(i) << 57
 		}
 		return fp(r.Uint64())
 	})
-	e := &external{files: scratchIn(t), memory: 1000 * 64 / 3, join: newJoin(12, 2, func(int, []Pair) error { return nil })}
+	e := &external{files: scratchIn(t), memory: 100 * 64 / 3, join: newJoin(7, 2, func(int, []Pair) error { return nil })}
 	if err := e.pairs(t.Context(), inParts(fps), func(fp) {}); !errors.Is(err, ErrMemory) {
-		t.Errorf("4,096 fingerprints that differ in 12 bits, k = 12, room for 1,000: %v", err)
+		t.Errorf("128 fingerprints that differ in 7 bits, k = 7, room for 100: %v", err)
 	}
 }
