@@ -25,12 +25,12 @@ func TestCancelableReaderReadsTheSame(t *testing.T) {
 		want[i] = byte(r.Uint64())
 	}
 	for _, in := range []io.Reader{bytes.NewReader(want), iotest.HalfReader(bytes.NewReader(want)), iotest.DataErrReader(bytes.NewReader(want))} {
-		if got, err := io.ReadAll(readUntilDone(t.Context(), in)); err != nil || !bytes.Equal(got, want) {
+		if got, err := io.ReadAll(cancelable(t.Context(), in)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("seed %d: %d bytes: %v", seed, len(got), err)
 		}
 	}
 	broken := errors.New("broken")
-	if got, err := io.ReadAll(readUntilDone(t.Context(), io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))); string(got) != "abc" || err != broken {
+	if got, err := io.ReadAll(cancelable(t.Context(), io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))); string(got) != "abc" || err != broken {
 		t.Errorf("%q: %v", got, err)
 	}
 }
@@ -39,7 +39,7 @@ func TestCancelableReaderEndsWithTheContext(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	reading := readUntilDone(ctx, in)
+	reading := cancelable(ctx, in)
 	go out.Write([]byte("abc"))
 	var b [10]byte
 	if n, err := reading.Read(b[:]); n != 3 || err != nil {

@@ -26,21 +26,17 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer(0)
+	docs, err := inputs.documents()
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(a.name)
+	o, err := indexes.options(docs.analyzer.name)
 	if err != nil {
 		return err
 	}
 	o.KeepDuplicates, o.MaxShingleDistance, o.MaxLengthRatio = *keep, match.shingle, match.ratio
-	reader, err := inputs.reader() // before the index: a missing input should not make one
-	if err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, references.close()) }()
-	if err := references.open(indexes, a.name); err != nil {
+	if err := references.open(indexes, o.Analyzer); err != nil {
 		return err
 	}
 	x, remove, err := indexes.openOrTemporary(o, references.check)
@@ -48,7 +44,7 @@ func runDedup(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	d := &dedup{index: x, references: references, match: match, keep: *keep, lines: newLines(c.out), verdicts: make(map[string]int64)}
-	err = c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
+	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	if len(d.verdicts) > 0 {
 		c.logf("verdicts%s", reasons(d.verdicts))
 	}
@@ -130,7 +126,7 @@ func (r *references) open(indexes *indexFlags, analyzer string) error {
 		if indexes.dir != "" && sameFolder(dir, indexes.dir) {
 			return usagef("-against %s is the index that documents are added to", dir)
 		}
-		x, err := index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: indexes.cache.bytes(), Analyzer: analyzer})
+		x, err := indexes.openReadOnly(dir, analyzer)
 		if err != nil {
 			return fmt.Errorf("-against: %w", err)
 		}

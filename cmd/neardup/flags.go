@@ -106,9 +106,6 @@ func (f *inputFlags) analyzerFlags() *inputFlags {
 	return f
 }
 
-// reader reads the inputs that are the arguments.
-func (f *inputFlags) reader() (*corpus.Reader, error) { return f.readerOf(f.call.args...) }
-
 func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	if len(inputs) == 0 {
 		return nil, usagef("no input; name files or folders, or - for standard input")
@@ -273,9 +270,18 @@ func distanceOption(k int) int {
 	return k
 }
 
-// openReadOnly opens the index for reading.
-func (f *indexFlags) openReadOnly(analyzer string) (*index.Index, error) {
-	return index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer})
+// openReadOnly opens an index for reading; that of -index, as a rule.
+func (f *indexFlags) openReadOnly(dir, analyzer string) (*index.Index, error) {
+	return index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer})
+}
+
+// read opens the index for reading, and closes it once do has returned.
+func (f *indexFlags) read(do func(x *index.Index) error) error {
+	x, err := f.openReadOnly(f.dir, "")
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(x), x.Close())
 }
 
 // openOrMake opens the index with the k that it has, or makes it with that of -k. Before it

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -102,22 +101,41 @@ func documents(inputs []*input) []index.Document {
 // maxBatch is the number of records that go to the index together.
 const maxBatch = 256
 
+// documentReader reads the inputs and makes documents of their records.
+type documentReader struct {
+	*corpus.Reader
+	call     *call
+	analyzer *analyzer
+}
+
+// documents opens the inputs that are the arguments. That comes before an index is opened: a
+// missing input should not make one.
+func (f *inputFlags) documents() (*documentReader, error) {
+	a, err := f.analyzer(0)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := f.readerOf(f.call.args...)
+	return &documentReader{reader, f.call, a}, err
+}
+
 // forEachBatch reads the inputs and gives their records to work, in order: as many at once,
 // up to most, as are ready, so that a slow input is answered line by line and a fast one in
 // large batches; fewer than most wait for more until maxWait is over. At the end, however it
 // comes, it accounts for every record.
-func (c *call) forEachBatch(ctx context.Context, reader *corpus.Reader, a *analyzer, most int, maxWait time.Duration, work func([]*input) error) error {
-	stop := c.startProgress(ctx, reader)
+func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait time.Duration, work func([]*input) error) error {
+	c := r.call
+	stop := c.startProgress(ctx, r.Reader)
 	done := int64(0) // records whose work is done
 	defer func() {
-		if ahead := c.account(reader) - done; ahead > 0 {
+		if ahead := c.account(r.Reader) - done; ahead > 0 {
 			c.logf("up to %d of these, the last ones, had been read but have no answer; run again to finish", ahead)
 		}
 	}()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the pipe, but does not wait: it may hang in a read of standard input
-	pipe := analyzed(ctx, reader, a)
+	pipe := r.analyzed(ctx)
 	var batch []*input
 	flush := func() error {
 		err := work(batch)
@@ -154,7 +172,7 @@ const (
 const largeDocument = 4 << 20
 
 // analyzed reads all records and analyzes them on all cores. They come out as they were read.
-func analyzed(ctx context.Context, r *corpus.Reader, a *analyzer) *ordered.Pipe[*input] {
+func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 	bytes := semaphore.NewWeighted(maxAheadBytes)
 	return ordered.New(ctx, 2*runtime.GOMAXPROCS(0), maxAhead, func(p *ordered.Pipe[*input]) error {
 		for raw, err := range r.RawRecords(p.Context()) {
@@ -167,7 +185,7 @@ func analyzed(ctx context.Context, r *corpus.Reader, a *analyzer) *ordered.Pipe[
 			}
 			err := p.Go(func(int) (*input, error) {
 				defer bytes.Release(size)
-				i := a.analyze(raw)
+				i := r.analyzer.analyze(raw)
 				if size >= largeDocument {
 					raw = nil
 					runtime.GC()
@@ -248,17 +266,6 @@ func position(rec *corpus.Record) string {
 	return fmt.Sprintf("%s record %d byte %d", rec.Source, rec.Number, rec.Offset)
 }
 
-// areWords reports whether the names of all files say that they are u64le.
-func areWords(names []string) bool {
-	for _, name := range names {
-		name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
-		if !strings.HasSuffix(name, "."+string(corpus.U64LE)) {
-			return false
-		}
-	}
-	return true
-}
-
 // keyList is the keys of all documents, or none.
 type keyList struct {
 	text []byte
@@ -287,54 +294,28 @@ func (l *keyList) at(i int) string {
 	return string(l.text[begin:l.ends[i]])
 }
 
-// cancelableReader ends a read with the context, although a read of a pipe or a terminal on
-// which nothing comes does not end. It is for one goroutine at a time.
-type cancelableReader struct {
-	ctx    context.Context
-	in     io.Reader
-	buffer []byte
-	unread []byte // of buffer
-	err    error  // behind unread
-	read   chan readResult
-}
-
-type readResult struct {
-	n   int
-	err error
-}
-
-// readUntilDone returns a reader of in that fails once ctx is done. Files do not need it.
-func readUntilDone(ctx context.Context, in io.Reader) io.Reader {
+// cancelable returns a reader of in that fails once ctx is done, although a read of a pipe or a
+// terminal on which nothing comes does not end. Files do not need it.
+func cancelable(ctx context.Context, in io.Reader) io.Reader {
 	if file, ok := in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 			return in
 		}
 	}
-	return &cancelableReader{ctx: ctx, in: in, read: make(chan readResult, 1)}
+	r, w := io.Pipe()
+	begin := sync.OnceFunc(func() {
+		go func() {
+			_, err := io.CopyBuffer(w, struct{ io.Reader }{in}, make([]byte, 256<<10))
+			w.CloseWithError(err)
+		}()
+		context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	})
+	return readerFunc(func(p []byte) (int, error) {
+		begin()
+		return r.Read(p)
+	})
 }
 
-func (w *cancelableReader) Read(p []byte) (int, error) {
-	if w.ctx.Err() != nil {
-		return 0, w.ctx.Err() // a read into the buffer may be under way
-	}
-	if len(w.unread) == 0 && w.err == nil {
-		if w.buffer == nil {
-			w.buffer = make([]byte, 256<<10)
-		}
-		go func() {
-			n, err := w.in.Read(w.buffer)
-			w.read <- readResult{n, err}
-		}()
-		select {
-		case r := <-w.read:
-			w.unread, w.err = w.buffer[:r.n], r.err
-		case <-w.ctx.Done():
-			return 0, w.ctx.Err()
-		}
-	}
-	n := copy(p, w.unread)
-	if w.unread = w.unread[n:]; n == 0 && len(w.unread) == 0 {
-		return 0, w.err
-	}
-	return n, nil
-}
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -36,40 +38,34 @@ func runStats(ctx context.Context, c *call) error {
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	pictures, err := distributionFiles(*plot)
+	leading, buckets, err := distributionFiles(*plot)
 	if err != nil {
 		return err
 	}
-	x, err := indexes.openReadOnly("")
-	if err != nil {
-		return err
-	}
-	line := statsLine{Stats: x.Stats()}
-	if *plot != "" {
-		if line.Distribution, err = distributionOf(ctx, x); err == nil {
-			err = line.Distribution.draw(pictures)
+	return indexes.read(func(x *index.Index) error {
+		line := statsLine{Stats: x.Stats()}
+		if *plot != "" {
+			var err error
+			if line.Distribution, err = distributionOf(ctx, x); err == nil {
+				err = line.Distribution.draw(leading, buckets)
+			}
+			if err != nil {
+				return err
+			}
 		}
-	}
-	if err != nil {
-		return errors.Join(err, x.Close())
-	}
-	if *form == "text" {
-		w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-		describe(w, line.Stats, x.Plan())
-		return errors.Join(w.Flush(), x.Close())
-	}
-	return errors.Join(c.printJSON(line), x.Close())
+		if *form == "text" {
+			return describe(c.out, line.Stats, x.Plan())
+		}
+		return c.printJSON(line)
+	})
 }
 
 // describe writes statistics for people.
-func describe(w *tabwriter.Writer, s index.Stats, p *plan.Plan) {
-	analyzer := s.Analyzer
-	if analyzer == "" {
-		analyzer = "not known"
-	}
+func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "format\t%d\n", s.Format)
 	fmt.Fprintf(w, "largest distance\tk = %d\n", s.MaxDistance)
-	fmt.Fprintf(w, "analyzer\t%s\n", analyzer)
+	fmt.Fprintf(w, "analyzer\t%s\n", cmp.Or(s.Analyzer, "not known"))
 	fmt.Fprintf(w, "documents\t%d (%d of them with nothing but a fingerprint)\n", s.Documents, s.Bare)
 	fmt.Fprintf(w, "ever added\t%d\n", s.NextID-1)
 	fmt.Fprintf(w, "on disk\t%d bytes\n", s.DiskBytes)
@@ -87,6 +83,7 @@ func describe(w *tabwriter.Writer, s index.Stats, p *plan.Plan) {
 	for i, t := range p.Tables {
 		fmt.Fprintf(w, "table %d\tprefix %d, radius %d, bits %s\n", i, t.Prefix, t.Radius, t.Permutation)
 	}
+	return w.Flush()
 }
 
 // distribution is figure 2 of the paper: how even the fingerprints of an index are.
@@ -126,42 +123,29 @@ func newDistribution(fps []uint64) *distribution {
 	return d
 }
 
-// distributionPictures are the files to draw into.
-type distributionPictures struct{ leading, buckets string }
-
-func distributionFiles(path string) (p distributionPictures, err error) {
-	if path == "" {
-		return p, nil
-	}
+// distributionFiles are the files to draw the two parts of the figure into.
+func distributionFiles(path string) (leading, buckets string, err error) {
 	extension := filepath.Ext(path)
 	if info, err := os.Stat(path); extension == "" || err == nil && info.IsDir() {
-		return distributionPictures{filepath.Join(path, "leading.svg"), filepath.Join(path, "buckets.svg")}, nil
+		return filepath.Join(path, "leading.svg"), filepath.Join(path, "buckets.svg"), nil
 	}
 	if err := figure.Check(path); err != nil {
-		return p, usagef("-plot: %v", err)
+		return "", "", usagef("-plot: %v", err)
 	}
 	base := strings.TrimSuffix(path, extension)
-	return distributionPictures{base + "-leading" + extension, base + "-buckets" + extension}, nil
+	return base + "-leading" + extension, base + "-buckets" + extension, nil
 }
 
-func (d *distribution) draw(p distributionPictures) error {
-	if err := os.MkdirAll(filepath.Dir(p.leading), 0o777); err != nil {
+func (d *distribution) draw(leading, buckets string) error {
+	if err := os.MkdirAll(filepath.Dir(leading), 0o777); err != nil {
 		return err
 	}
-	leading := figure.Axes{Title: "Neighbours in sorted order", X: "position of the leading 1-bit of their XOR", Y: "neighbours"}
-	if err := figure.Bars(p.leading, leading, floats(d.LeadingBits[:])); err != nil {
+	axes := figure.Axes{Title: "Neighbours in sorted order", X: "position of the leading 1-bit of their XOR", Y: "neighbours"}
+	if err := figure.Bars(leading, axes, d.LeadingBits[:]); err != nil {
 		return err
 	}
-	buckets := figure.Axes{Title: "Fingerprints over 128 buckets", X: "bucket", Y: "fingerprints"}
-	return figure.Bars(p.buckets, buckets, floats(d.Buckets[:]))
-}
-
-func floats(counts []int) []float64 {
-	all := make([]float64, len(counts))
-	for i, n := range counts {
-		all[i] = float64(n)
-	}
-	return all
+	axes = figure.Axes{Title: "Fingerprints over 128 buckets", X: "bucket", Y: "fingerprints"}
+	return figure.Bars(buckets, axes, d.Buckets[:])
 }
 
 var verifyCommand = command{
@@ -180,48 +164,37 @@ func runVerify(ctx context.Context, c *call) error {
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	out := newLines(c.out)
-	x, err := indexes.openReadOnly("")
-	if errors.Is(err, index.ErrCorrupt) {
-		return errors.Join(c.printJSON(index.Problem{Kind: index.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
-	}
-	if err != nil {
-		return err
-	}
-	opts := index.VerifyOptions{MemoryBytes: memory.bytes()}
 	bar := c.newProgressBar(true)
-	opts.Progress = func(stage string, done uint64) { bar.show(stage, int64(done), 0, stage == "files") }
-	counts, err := writeProblems(out, x.Verify(ctx, opts))
-	bar.stop()
-	stats := x.Stats()
-	if err := errors.Join(err, out.flush(), x.Close()); err != nil {
-		return err
+	opts := index.VerifyOptions{
+		MemoryBytes: memory.bytes(),
+		Progress:    func(stage string, done uint64) { bar.show(stage, int64(done), 0, stage == "files") },
 	}
-	if len(counts) > 0 {
-		total := int64(0)
-		for _, n := range counts {
-			total += n
+	var stats index.Stats
+	problems, kinds := 0, make(map[string]int64)
+	err := indexes.read(func(x *index.Index) error {
+		stats = x.Stats()
+		for p := range x.Verify(ctx, opts) {
+			problems++
+			kinds[string(p.Kind)]++
+			if err := c.printJSON(p); err != nil {
+				return err
+			}
+			if p.Kind == index.Unchecked && p.Err != nil {
+				return p.Err // the rest was not looked at
+			}
 		}
-		c.logf("%s: %d problems%s", indexes.dir, total, reasons(counts))
+		return nil
+	})
+	bar.stop()
+	switch {
+	case errors.Is(err, index.ErrCorrupt) && problems == 0:
+		return errors.Join(c.printJSON(index.Problem{Kind: index.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
+	case err != nil:
+		return err
+	case problems > 0:
+		c.logf("%s: %d problems%s", indexes.dir, problems, reasons(kinds))
 		return errProblems
 	}
 	c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)
 	return nil
-}
-
-// writeProblems writes a line for each problem and counts them by kind. The error is
-// what kept the rest from being looked at.
-func writeProblems(out *lines, problems func(func(index.Problem) bool)) (counts map[string]int64, err error) {
-	counts = map[string]int64{}
-	for p := range problems {
-		if p.Kind == index.Unchecked && p.Err != nil {
-			err = p.Err
-		}
-		counts[string(p.Kind)]++
-		out.write(p)
-		if out.flush() != nil {
-			break
-		}
-	}
-	return counts, err
 }

@@ -193,7 +193,7 @@ type joinSource interface {
 
 // join has do write what it finds in what the flags name.
 func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource) error) error {
-	f.call.in = readUntilDone(ctx, f.call.in)
+	f.call.in = cancelable(ctx, f.call.in)
 	return f.call.writeTo(f.output, func(out *bufio.Writer) error {
 		w.out = out
 		out.WriteString(w.header)
@@ -284,9 +284,6 @@ func (f *joinFlags) parse() error {
 		if c.given(name) {
 			return usagef("-%s needs an index: lists have no second fingerprints and no lengths", name)
 		}
-	}
-	if format := f.inputs.format; f.memoryGiven() && format != corpus.Decimal && format != corpus.U64LE && (format != corpus.Detect || !areWords(f.lists)) {
-		return usagef("-memory reads u64le and decimal, which have no keys; give -format")
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 // source opens what the flags name.
 func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 	if f.indexes.dir != "" {
-		x, err := f.indexes.openReadOnly("")
+		x, err := f.indexes.openReadOnly(f.indexes.dir, "")
 		if err != nil {
 			return nil, err
 		}
@@ -268,6 +268,9 @@ func openExternal(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) *externa
 	s := &externalSource{flags: f, before: debug.SetMemoryLimit(f.memory.bytes() + others)}
 	s.fingerprints = func(yield func([]fingerprint.Fingerprint, error) bool) {
 		for chunk, err := range chunks {
+			if err == nil && len(chunk.Fingerprints) > 0 && chunk.Key(0) != "" {
+				err = fmt.Errorf("%s: -memory reads u64le and decimal, which have no keys: give -format if it is one of these", chunk.Source)
+			}
 			if err != nil {
 				yield(nil, err)
 				return

@@ -34,15 +34,11 @@ func runAdd(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer(0)
+	docs, err := inputs.documents()
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(a.name)
-	if err != nil {
-		return err
-	}
-	reader, err := inputs.reader() // before the index: a missing input should not make one
+	o, err := indexes.options(docs.analyzer.name)
 	if err != nil {
 		return err
 	}
@@ -51,14 +47,14 @@ func runAdd(ctx context.Context, c *call) error {
 		return err
 	}
 	out := newLines(c.out)
-	err = c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error {
+	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
 		inputs := compared(batch)
-		docs := documents(inputs)
-		if err := x.Add(ctx, docs...); err != nil {
+		stored := documents(inputs)
+		if err := x.Add(ctx, stored...); err != nil {
 			return err
 		}
 		for n, i := range inputs {
-			i.line = addLine{docs[n].Key, docs[n].Fingerprint, docs[n].ID}
+			i.line = addLine{stored[n].Key, stored[n].Fingerprint, stored[n].ID}
 		}
 		out.writeReady(batch)
 		return out.flush()
@@ -79,19 +75,15 @@ func runFingerprint(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer(0)
-	if err != nil {
-		return err
-	}
-	reader, err := inputs.reader()
+	docs, err := inputs.documents()
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	return c.forEachBatch(ctx, reader, a, maxBatch, 0, func(batch []*input) error {
+	return docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
 		for _, i := range batch {
 			if i.compared {
-				fmt.Fprintf(out, "%s\t%s\n", i.document.Fingerprint, corpus.QuoteKey(i.document.Key))
+				writeDocument(out, &i.document, "fingerprints") // its errors stick
 			} else if skip, ok := i.line.(*verdictLine); ok {
 				c.logf("%s: skipped: %s (%s)", skip.Key, skip.Reason, skip.At)
 			}
@@ -177,20 +169,18 @@ func runExport(ctx context.Context, c *call) error {
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	x, err := indexes.openReadOnly("")
-	if err != nil {
-		return err
-	}
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	for d, docErr := range x.Documents(ctx) {
-		if err = docErr; err == nil {
-			err = writeDocument(out, &d, *format)
+	return indexes.read(func(x *index.Index) error {
+		for d, err := range x.Documents(ctx) {
+			if err == nil {
+				err = writeDocument(out, &d, *format)
+			}
+			if err != nil {
+				return errors.Join(err, out.Flush())
+			}
 		}
-		if err != nil {
-			break
-		}
-	}
-	return errors.Join(err, out.Flush(), x.Close())
+		return out.Flush()
+	})
 }
 
 func writeDocument(w *bufio.Writer, d *index.Document, format string) (err error) {

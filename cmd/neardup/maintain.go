@@ -41,12 +41,12 @@ func runCompact(ctx context.Context, c *call) error {
 	}
 	opts := compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}
 	if *design != "" {
-		x, err := indexes.openReadOnly("")
+		var stats index.Stats
+		err := indexes.read(func(x *index.Index) error {
+			stats = x.Stats()
+			return nil
+		})
 		if err != nil {
-			return err
-		}
-		stats := x.Stats()
-		if err := x.Close(); err != nil {
 			return err
 		}
 		if !c.given("k") {
@@ -128,7 +128,7 @@ func runDelete(ctx context.Context, c *call) error {
 // readAhead reads standard input to its end, into a temporary file unless it is a file: who
 // writes it may have the index open until then.
 func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
-	in := readUntilDone(ctx, c.in)
+	in := cancelable(ctx, c.in)
 	if in == c.in {
 		return func() {}, nil
 	}
@@ -246,15 +246,13 @@ func runCheckpoint(ctx context.Context, c *call) error {
 	if len(c.args) != 1 {
 		return usagef("want the folder to make the copy in, and nothing else")
 	}
-	x, err := indexes.openReadOnly("")
-	if err != nil {
-		return err
-	}
-	stats := x.Stats()
-	if err := errors.Join(x.Checkpoint(ctx, c.args[0]), x.Close()); err != nil {
-		return err
-	}
-	return c.printJSON(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
+	return indexes.read(func(x *index.Index) error {
+		if err := x.Checkpoint(ctx, c.args[0]); err != nil {
+			return err
+		}
+		stats := x.Stats()
+		return c.printJSON(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
+	})
 }
 
 var repairCommand = command{

@@ -21,17 +21,14 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 	if err := c.parse(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := flags.analyzer(0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	lines := strings.Repeat(`{"text":"a few words"}`+"\n", 5000)
-	reader, err := corpus.New(c.args, corpus.Options{Format: corpus.JSONL, Stdin: strings.NewReader(lines)})
+	flags.format, c.in = corpus.JSONL, strings.NewReader(lines)
+	docs, err := flags.documents()
 	if err != nil {
 		t.Fatal(err)
 	}
 	failure, done := errors.New("no more"), int64(0)
-	err = c.forEachBatch(context.Background(), reader, a, maxBatch, 0, func(batch []*input) error {
+	err = docs.forEachBatch(context.Background(), maxBatch, 0, func(batch []*input) error {
 		if done > 300 {
 			return failure
 		}

@@ -70,11 +70,7 @@ func runQuery(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	a, err := inputs.analyzer(0)
-	if err != nil {
-		return err
-	}
-	reader, err := inputs.reader()
+	docs, err := inputs.documents()
 	if err != nil {
 		return err
 	}
@@ -89,19 +85,19 @@ func runQuery(ctx context.Context, c *call) error {
 		if !c.given("k") {
 			s.k = importK
 		}
-		return s.run(ctx, reader, a)
+		return s.run(ctx, docs)
 	case slices.Contains(c.args, "-"):
 		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
 	}
 	if c.given("k") {
 		opts = append(opts, index.MaxDistance(*k))
 	}
-	x, err := indexes.openReadOnly(a.name)
+	x, err := indexes.openReadOnly(indexes.dir, docs.analyzer.name)
 	if err != nil {
 		return err
 	}
 	out := newLines(c.out)
-	err = c.forEachBatch(ctx, reader, a, most, maxWait, func(batch []*input) error {
+	err = docs.forEachBatch(ctx, most, maxWait, func(batch []*input) error {
 		inputs := compared(batch)
 		if *verbose {
 			plan, err := x.PlanBatch(ctx, len(inputs), opts...)
@@ -151,7 +147,7 @@ type scanning struct {
 // scanWindow is how many queries are in memory at once.
 const scanWindow = 1 << 20
 
-func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer) error {
+func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 	for _, name := range []string{"scope", "max-shingle-distance", "max-length-ratio"} {
 		if s.call.given(name) {
 			return usagef("-%s is for an index: a file of fingerprints has no scopes, second fingerprints or lengths", name)
@@ -168,7 +164,7 @@ func (s *scanning) run(ctx context.Context, reader *corpus.Reader, a *analyzer) 
 	}
 	s.log = &skipLog{call: s.call}
 	scanned := false
-	return s.call.forEachBatch(ctx, reader, a, scanWindow, math.MaxInt64, func(batch []*input) error {
+	return docs.forEachBatch(ctx, scanWindow, math.MaxInt64, func(batch []*input) error {
 		if len(batch) > 0 && scanned && s.file == "-" {
 			return fmt.Errorf("standard input can be scanned once only, for %d queries at most", scanWindow)
 		}
@@ -206,7 +202,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 
 // scan reads the file once, and calls do with all chunks of it, from several goroutines.
 func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read int64, err error) {
-	reader, err := corpus.New([]string{s.file}, corpus.Options{Format: s.format, Stdin: readUntilDone(ctx, s.call.in)})
+	reader, err := corpus.New([]string{s.file}, corpus.Options{Format: s.format, Stdin: cancelable(ctx, s.call.in)})
 	if err != nil {
 		return 0, fmt.Errorf("-scan: %w", err)
 	}
@@ -219,14 +215,11 @@ func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read
 
 // expected returns about how many fingerprints the file has, 0 if that is not known.
 func (s *scanning) expected() int64 {
-	info, err := os.Stat(s.file)
-	switch {
-	case err != nil || !info.Mode().IsRegular():
-		return 0
-	case s.format == corpus.U64LE, s.format == corpus.Detect && areWords([]string{s.file}):
-		return info.Size() / 8
+	const lineBytes = 12 // 8 in u64le, 17 and more in lines
+	if info, err := os.Stat(s.file); err == nil && info.Mode().IsRegular() {
+		return info.Size() / lineBytes
 	}
-	return info.Size() / 17
+	return 0
 }
 
 // foundList is the matches of a scan. They may be more than fit in memory.

@@ -98,7 +98,7 @@ func Curves(name string, axes Axes, lines []Line) error {
 }
 
 // Bars draws a bar for each value, the first one at x = 0.
-func Bars(name string, axes Axes, values []float64) error {
+func Bars(name string, axes Axes, values []int) error {
 	if err := Check(name); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func Bars(name string, axes Axes, values []float64) error {
 	return axes.save(p, name)
 }
 
-type barsOf []float64
+type barsOf []int
 
 func (b barsOf) Len() int                    { return len(b) }
-func (b barsOf) XY(i int) (float64, float64) { return float64(i), b[i] }
+func (b barsOf) XY(i int) (float64, float64) { return float64(i), float64(b[i]) }
