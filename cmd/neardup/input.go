@@ -245,7 +245,7 @@ type skipLog struct {
 func (l *skipLog) write(chunk *corpus.Chunk) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for rec := range chunk.Skips() {
+	for _, rec := range chunk.Skips() {
 		switch {
 		case l.strict && !rec.Skip.Broken:
 			return fmt.Errorf("%s line %d: %s", rec.Source, rec.Number, rec.Skip.Detail)

@@ -82,8 +82,8 @@ func (s *Skip) String() string {
 	return s.Reason + ": " + s.Detail
 }
 
-func tooLarge(size, limit int64) Skip {
-	return Skip{Reason: "too large", Detail: fmt.Sprintf("%d bytes, limit %d", size, limit), Document: true}
+func tooLarge(size, limit int64) *Skip {
+	return &Skip{Reason: "too large", Detail: fmt.Sprintf("%d bytes, limit %d", size, limit), Document: true}
 }
 
 // DefaultMaxDocument is the default of Options.MaxDocument: 16 MiB.

@@ -279,33 +279,25 @@ func (d *decompressor) resync(want string) bool {
 		d.rewind(d.began + 1) // a member that was cut off runs into the next one
 	}
 	for {
-		ahead, more := d.ahead()
-		at := bytes.Index(ahead, d.magic)
-		if at < 0 {
-			if !more {
-				return false
-			}
-			d.in.Discard(len(ahead) - len(d.magic) + 1)
-			continue
+		if d.in.Buffered() < fileBuffer/2 {
+			d.in.Peek(fileBuffer) // seldom, since it moves what is in the buffer
 		}
-		d.in.Discard(at)
-		if ahead, _ = d.ahead(); d.beginsWith(ahead, want) {
+		ahead, _ := d.in.Peek(d.in.Buffered())
+		at := bytes.Index(ahead, d.magic)
+		switch {
+		case len(ahead) < len(d.magic):
+			return false
+		case at < 0:
+			d.in.Discard(len(ahead) - len(d.magic) + 1)
+		case at > 0:
+			d.in.Discard(at)
+		case d.beginsWith(ahead, want):
 			d.err = nil
 			return true
+		default:
+			d.in.Discard(1)
 		}
-		d.in.Discard(1)
 	}
-}
-
-// ahead gives what follows, half of the buffer at least, and says whether there is more.
-// It fills the buffer seldom, since that moves what is in it.
-func (d *decompressor) ahead() (b []byte, more bool) {
-	n := d.in.Buffered()
-	if n < fileBuffer/2 {
-		n = fileBuffer
-	}
-	b, err := d.in.Peek(n)
-	return b, err == nil
 }
 
 // beginsWith tries to read a member of which the first bytes are at hand.

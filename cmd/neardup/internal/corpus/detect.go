@@ -117,11 +117,11 @@ func formatByStart(name string, head []byte) Format {
 	return Detect
 }
 
-var byteOrderMark = []byte("\xef\xbb\xbf")
+const byteOrderMark = "\xef\xbb\xbf"
 
 // withoutSpace cuts a byte order mark and white space in front.
 func withoutSpace(b []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), " \t\r\n")
+	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte(byteOrderMark)), " \t\r\n")
 }
 
 func formatByName(name string) Format {

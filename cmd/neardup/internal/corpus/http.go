@@ -175,8 +175,7 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, problem *S
 		}
 	}
 	if int64(len(body)) > limit {
-		large := tooLarge(int64(len(body)), limit)
-		return nil, &large
+		return nil, tooLarge(int64(len(body)), limit)
 	}
 	return body, nil
 }

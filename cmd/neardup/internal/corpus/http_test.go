@@ -102,6 +102,7 @@ func TestHTTP(t *testing.T) {
 		{"an encoding of another field", html + "Content-Encoding: UTF-8\r\n\r\n" + page, doc},
 		{"an unknown encoding", html + "Content-Encoding: a\x01b\r\n\r\n\xff\x00", "u lost content encoding unknown"},
 		{"too many encodings", html + "Content-Encoding: gzip,gzip,gzip,gzip,gzip\r\n\r\n" + page, "u lost too many content encodings"},
+		{"encodings on many lines", html + strings.Repeat("Content-Encoding: gzip\r\n", 20_000) + "\r\n" + page, "u lost too many content encodings"},
 		{"too large", html + "\r\n" + big, "u lost too large"},
 		{"too large in gzip", html + "Content-Encoding: gzip\r\n\r\n" + gzipped(big), "u lost too large"},
 		{"too large in gzip twice", html + "Content-Encoding: gzip, gzip\r\n\r\n" + gzipped(gzipped(big)), "u lost too large"},

@@ -29,14 +29,14 @@ func (s *source) jsonLines() {
 		buf, size, whole = s.w.line(buf[:0], int(limit))
 		if !whole {
 			if c := s.w.corruption(); c != nil {
-				s.skip(offset, "", *c.skip("; what follows was not read"))
+				s.skip(offset, "", c.skip("; what follows was not read"))
 				return
 			}
 			more = false
 		}
 		line := buf
 		if offset == 0 {
-			line = bytes.TrimPrefix(line, byteOrderMark)
+			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 		}
 		switch {
 		case size > limit:
@@ -78,8 +78,7 @@ func (rec *Record) setJSON(line []byte, opts *Options) {
 	case size == 0:
 		skip("empty", "", nil)
 	case size > opts.MaxDocument:
-		large := tooLarge(size, opts.MaxDocument)
-		rec.Skip = &large
+		rec.Skip = tooLarge(size, opts.MaxDocument)
 	default:
 		rec.Content = content
 		rec.Kind, rec.ContentType = kindOfField(values.content.name, content)

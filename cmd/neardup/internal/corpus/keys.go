@@ -49,23 +49,7 @@ func Escape(message string) string {
 }
 
 func isPrintable(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c > '~' {
-			return isPrintableText(s[i:])
-		}
-	}
-	return true
-}
-
-func isPrintableText(s string) bool {
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		if r == utf8.RuneError && n == 1 || !strconv.IsPrint(r) {
-			return false
-		}
-		s = s[n:]
-	}
-	return true
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }
 
 // Host is the host of a key that is a URL: lower-case, without user, port or

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,7 +26,8 @@ const (
 	// maxListLine bounds a line of a list of fingerprints: its key is a URL.
 	maxListLine = 1 << 20
 	// chunkBytes is how much of a list is read at once, where it can be had without waiting.
-	chunkBytes = fileBuffer
+	// A skip takes some hundred bytes, and every line may be one.
+	chunkBytes = 64 << 10
 )
 
 // ErrNotFingerprint is matched by the error of a document in a list of fingerprints.
@@ -39,115 +41,94 @@ type Chunk struct {
 
 	opts   *Options
 	format Format
-	input  int        // of the Reader
-	first  uint64     // number of the first line or word, from 1
-	offset int64      // where the chunk begins
-	text   []byte     // what was read; of JSON lines, all keys behind it
-	lines  []listLine // of the fingerprints; none of words
-	bad    []listLine // that are no fingerprints
-	end    *Record    // a skip behind all others: of the end of a list, or a file that cannot be read
-	buffer []byte     // that text is in
+	input  int      // of the Reader
+	first  uint64   // number of the first line or word, from 1
+	offset int64    // where the chunk begins
+	text   []byte   // what was read
+	places []place  // of the fingerprints in lines
+	keys   []string // the same
+	skips  []Record
+	buffer []byte // that text is in
 }
 
-// listLine is a line of a chunk: its number, less the first; where it begins in the text; and
-// where its key does, or, if it is no fingerprint, where it ends.
-type listLine struct{ number, begin, key, end uint32 }
+// place is where a line is in its chunk.
+type place struct{ number, offset uint32 }
 
 // Number is the place of a fingerprint in its input, from 1: that of its line, where it is
 // in lines.
 func (c *Chunk) Number(i int) uint64 {
-	if c.lines == nil {
+	if len(c.places) == 0 {
 		return c.first + uint64(i)
 	}
-	return c.first + uint64(c.lines[i].number)
+	return c.first + uint64(c.places[i].number)
 }
 
 // Key is the key of a fingerprint; empty where there is none.
 func (c *Chunk) Key(i int) string {
-	if c.lines == nil {
+	if len(c.keys) == 0 {
 		return ""
 	}
-	key := string(c.text[c.lines[i].key:c.lines[i].end])
-	if c.format == JSONL {
-		return key
-	}
-	return UnquoteKey(key)
+	return UnquoteKey(c.keys[i])
 }
 
-// Skips gives what is no fingerprint, in order.
-func (c *Chunk) Skips() iter.Seq[Record] {
-	return func(yield func(Record) bool) {
-		for _, l := range c.bad {
-			_, key, skip := c.parseLine(c.text[l.begin:l.end])
-			if !yield(Record{Source: c.Source, Number: int64(c.first) + int64(l.number), Offset: c.offset + int64(l.begin), Key: UnquoteKey(string(key)), Skip: skip}) {
-				return
-			}
-		}
-		if c.end != nil {
-			yield(*c.end)
-		}
-	}
-}
+// Skips are what is no fingerprint, in order.
+func (c *Chunk) Skips() []Record { return c.skips }
 
 // parse finds the fingerprints in the text.
 func (c *Chunk) parse() error {
-	text := c.text
 	if c.format == U64LE {
-		for ; len(text) >= 8; text = text[8:] {
+		for text := c.text; len(text) >= 8; text = text[8:] {
 			c.Fingerprints = append(c.Fingerprints, fingerprint.Fingerprint(binary.LittleEndian.Uint64(text)))
 		}
 		return nil
 	}
-	for number, begin := 0, 0; begin < len(text); number++ {
-		line, _, _ := bytes.Cut(text[begin:], []byte{'\n'})
-		next := begin + len(line) + 1
-		if number == 0 && c.offset == 0 && bytes.HasPrefix(line, byteOrderMark) {
-			begin, line = begin+len(byteOrderMark), line[len(byteOrderMark):]
+	var at place
+	for line := range strings.SplitSeq(string(c.text), "\n") { // keys are parts of this string
+		next := place{at.number + 1, at.offset + uint32(len(line)) + 1}
+		if at.number == 0 && c.offset == 0 {
+			line = strings.TrimPrefix(line, byteOrderMark)
 		}
-		line = bytes.TrimSuffix(line, []byte{'\r'})
-		l := listLine{number: uint32(number), begin: uint32(begin), end: uint32(begin + len(line))}
-		if begin = next; len(bytes.TrimSpace(line)) == 0 {
+		line = strings.TrimSuffix(line, "\r")
+		if strings.TrimSpace(line) == "" {
+			at = next
 			continue
 		}
 		fp, key, skip := c.parseLine(line)
 		switch {
-		case skip != nil && skip.Err == ErrNotFingerprint:
-			return fmt.Errorf("%w: %s line %d byte %d is a text; add and dedup read it", ErrNotFingerprint, c.Source, c.first+uint64(number), c.offset+int64(l.begin))
-		case skip != nil:
-			c.bad = append(c.bad, l)
-			continue
-		case c.format == JSONL:
-			c.text = append(c.text, key...)
-			l.end = uint32(len(c.text))
+		case skip == nil:
+			c.Fingerprints, c.places, c.keys = append(c.Fingerprints, fp), append(c.places, at), append(c.keys, key)
+		case skip.Err == ErrNotFingerprint:
+			return fmt.Errorf("%w: %s line %d byte %d is a text; add and dedup read it", ErrNotFingerprint, c.Source, c.first+uint64(at.number), c.offset+int64(at.offset))
+		default:
+			c.skips = append(c.skips, Record{Source: c.Source, Number: int64(c.first) + int64(at.number), Offset: c.offset + int64(at.offset), Key: UnquoteKey(key), Skip: skip})
 		}
-		l.key = l.end - uint32(len(key))
-		c.Fingerprints, c.lines = append(c.Fingerprints, fp), append(c.lines, l)
+		at = next
 	}
 	return nil
 }
 
-// parseLine takes a line apart, or says why it is no fingerprint.
-func (c *Chunk) parseLine(line []byte) (fp fingerprint.Fingerprint, key []byte, skip *Skip) {
+// parseLine takes a line apart; its key is quoted. Or it says why the line is no fingerprint.
+func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, skip *Skip) {
 	var err error
 	switch {
 	case len(line) > maxListLine:
-		large := tooLarge(int64(len(line)), maxListLine)
-		return 0, nil, &large
+		return 0, "", tooLarge(int64(len(line)), maxListLine)
 	case c.format == JSONL:
 		var rec Record
-		if rec.setJSON(line, c.opts); rec.Skip == nil && rec.Kind != Fingerprint {
+		if rec.setJSON([]byte(line), c.opts); rec.Skip == nil && rec.Kind != Fingerprint {
 			rec.Skip = &Skip{Err: ErrNotFingerprint}
 		}
-		return rec.Fingerprint, []byte(rec.Key), rec.Skip
+		return rec.Fingerprint, QuoteKey(rec.Key), rec.Skip
 	case c.format == Decimal:
 		fp, err = parseDecimal(line)
 	default:
-		var digits []byte
-		digits, key, _ = bytes.Cut(line, []byte{'\t'})
-		var ok bool
-		if fp, ok = parseHex(digits); !ok {
-			fp, err = fingerprint.Parse(string(digits[:min(len(digits), 64)]))
+		var digits string
+		var word [8]byte
+		digits, key, _ = strings.Cut(line, "\t")
+		if _, bad := hex.Decode(word[:], []byte(digits[:min(len(digits), 16)])); bad == nil && len(digits) == 16 {
+			return fingerprint.Fingerprint(binary.BigEndian.Uint64(word[:])), key, nil // as most are
 		}
+		fp, err = fingerprint.Parse(digits)
 	}
 	if err != nil {
 		skip = &Skip{Reason: "bad fingerprint", Detail: err.Error(), Document: true, Err: err}
@@ -157,45 +138,17 @@ func (c *Chunk) parseLine(line []byte) (fp fingerprint.Fingerprint, key []byte, 
 
 // parseDecimal reads the number that a line begins with. What stands behind it, after a space
 // or a tab, does not count.
-func parseDecimal(line []byte) (fingerprint.Fingerprint, error) {
-	line = bytes.TrimSpace(line)
-	if end := bytes.IndexAny(line, " \t"); end > 0 {
+func parseDecimal(line string) (fingerprint.Fingerprint, error) {
+	line = strings.TrimSpace(line)
+	if end := strings.IndexAny(line, " \t"); end > 0 {
 		line = line[:end]
 	}
-	n, err := strconv.ParseUint(string(line), 10, 64)
+	n, err := strconv.ParseUint(line, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%.40q is no decimal number below 2^64", line)
 	}
 	return fingerprint.Fingerprint(n), nil
 }
-
-// parseHex reads 16 digits, as most lines have them; all else is left to fingerprint.Parse.
-func parseHex(digits []byte) (fp fingerprint.Fingerprint, ok bool) {
-	if len(digits) != 16 {
-		return 0, false
-	}
-	for _, d := range digits {
-		v := hexDigits[d]
-		if v > 15 {
-			return 0, false
-		}
-		fp = fp<<4 | fingerprint.Fingerprint(v)
-	}
-	return fp, true
-}
-
-var hexDigits = func() (table [256]byte) {
-	for i := range table {
-		table[i] = 0xff
-	}
-	for i, d := range "0123456789abcdef" {
-		table[d] = byte(i)
-	}
-	for i, d := range "ABCDEF" {
-		table[d] = byte(10 + i)
-	}
-	return table
-}()
 
 // Chunks gives the fingerprints of all inputs, which are lists, in order; each chunk is good
 // until the next. Where Options.Format is Detect, the name of a file tells what it is: .u64le,
@@ -257,10 +210,7 @@ func (r *Reader) EachChunk(ctx context.Context, do func(*Chunk) error) error {
 // parse parses a chunk and counts what is in it.
 func (r *Reader) parse(c *Chunk) error {
 	err := c.parse()
-	r.count(c.input, len(c.Fingerprints))
-	for rec := range c.Skips() {
-		r.count(c.input, 0, rec)
-	}
+	r.count(c.input, len(c.Fingerprints), c.skips...)
 	return err
 }
 
@@ -277,7 +227,7 @@ func (r *Reader) readLists(ctx context.Context, fresh func() *Chunk, give func(*
 	run.give = func(u *RawRecord) bool { // a file that cannot be read
 		c := fresh()
 		c.reset(&source{run: run, name: u.record.Source}, Detect)
-		c.end = &u.record
+		c.skips = append(c.skips, u.record)
 		return give(c)
 	}
 	return run.readAll()
@@ -294,16 +244,14 @@ func (s *source) list(format Format) {
 
 // sendChunk hands over fingerprints and skips as the records that they are, in order.
 func (s *source) sendChunk(c *Chunk) bool {
-	next, stop := iter.Pull(c.Skips())
-	defer stop()
-	skip, more := next()
+	skips := c.skips
 	for i, fp := range c.Fingerprints {
 		rec := Record{Kind: Fingerprint, Fingerprint: fp, Key: c.Key(i), Offset: c.offset + 8*int64(i)}
-		if c.lines != nil {
-			rec.Offset = c.offset + int64(c.lines[i].begin)
+		if len(c.places) > 0 {
+			rec.Offset = c.offset + int64(c.places[i].offset)
 		}
-		for ; more && skip.Offset < rec.Offset; skip, more = next() {
-			if !s.send(&skip) {
+		for ; len(skips) > 0 && skips[0].Offset < rec.Offset; skips = skips[1:] {
+			if !s.send(&skips[0]) {
 				return false
 			}
 		}
@@ -311,8 +259,8 @@ func (s *source) sendChunk(c *Chunk) bool {
 			return false
 		}
 	}
-	for ; more; skip, more = next() {
-		if !s.send(&skip) {
+	for i := range skips {
+		if !s.send(&skips[i]) {
 			return false
 		}
 	}
@@ -344,10 +292,7 @@ func (o *Options) isRawWords(name string) bool {
 func (c *Chunk) reset(s *source, format Format) {
 	*c = Chunk{
 		Source: s.name, opts: &s.opts, format: format, input: s.input, first: 1,
-		Fingerprints: c.Fingerprints[:0], lines: c.lines[:0], bad: c.bad[:0], buffer: c.buffer,
-	}
-	if format == U64LE {
-		c.lines = nil
+		Fingerprints: c.Fingerprints[:0], places: c.places[:0], keys: c.keys[:0], skips: c.skips[:0], buffer: c.buffer,
 	}
 }
 
@@ -415,8 +360,8 @@ func (l *listCutter) take(c *Chunk, n int) {
 	}
 }
 
-func (l *listCutter) skip(c *Chunk, skip Skip) {
-	c.end = &Record{Source: l.name, Number: int64(l.number), Offset: l.offset, Skip: &skip}
+func (l *listCutter) skip(c *Chunk, skip *Skip) {
+	c.skips = append(c.skips, Record{Source: l.name, Number: int64(l.number), Offset: l.offset, Skip: skip})
 }
 
 // last makes a chunk of the end of a file, behind n bytes that are no whole line or word.
@@ -426,11 +371,11 @@ func (l *listCutter) last(c *Chunk, n int) bool {
 	case l.ctx.Err() != nil: // that ended the file
 		return false
 	case corruption != nil:
-		l.skip(c, *corruption.skip("; what follows was not read"))
+		l.skip(c, corruption.skip("; what follows was not read"))
 	case n == 0:
 		return false
 	case l.format == U64LE:
-		l.skip(c, Skip{Reason: "truncated fingerprint", Detail: fmt.Sprintf("%d bytes at the end: want 8", n), Document: true, Broken: true})
+		l.skip(c, &Skip{Reason: "truncated fingerprint", Detail: fmt.Sprintf("%d bytes at the end: want 8", n), Document: true, Broken: true})
 	default:
 		l.take(c, n)
 	}

@@ -76,7 +76,7 @@ func addChunk(c *Chunk, all []listed, skips []Record) ([]listed, []Record) {
 	for i, fp := range c.Fingerprints {
 		all = append(all, listed{c.Number(i), fp, c.Key(i)})
 	}
-	return all, slices.AppendSeq(skips, c.Skips())
+	return all, append(skips, c.Skips()...)
 }
 
 // inPieces is standard input that comes in pieces.

@@ -117,6 +117,7 @@ func TestMemory(t *testing.T) {
 		{"many empty members", WARC, &generator{head: gzipped(after), fill: gzipped(""), size: 30 << 20}, "after html " + page + "\n"},
 		{"many members that are cut", WARC, &generator{head: gzipped(after), fill: "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x07", size: 10 << 20}, "after html " + page + "\n lost bad gzip\n"},
 		{"many bad lines", JSONL, &generator{fill: "{\n", size: 1 << 20}, " lost bad json\n"},
+		{"many bad lines of a list", Fingerprints, &generator{fill: "x\n", size: 4 << 20}, " lost bad fingerprint\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newReader(t, Options{Format: test.format, MaxDocument: limit, Stdin: test.input}, "-")

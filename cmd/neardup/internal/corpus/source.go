@@ -24,8 +24,8 @@ func (s *source) sendRaw(u *RawRecord) bool {
 }
 
 // skip sends a record that is none.
-func (s *source) skip(offset int64, key string, skip Skip) bool {
-	return s.send(&Record{Offset: offset, Key: key, Skip: &skip})
+func (s *source) skip(offset int64, key string, skip *Skip) bool {
+	return s.send(&Record{Offset: offset, Key: key, Skip: skip})
 }
 
 // records reads the file as records.
@@ -34,7 +34,7 @@ func (s *source) records() {
 	if format == Detect {
 		var problem *Skip
 		if format, problem = s.detect(); problem != nil {
-			s.skip(0, s.name, *problem)
+			s.skip(0, s.name, problem)
 			return
 		}
 	}
@@ -55,7 +55,7 @@ func (s *source) wholeFile(kind Kind) {
 			break
 		}
 		if int64(len(rec.Content)+len(c)) > limit {
-			s.skip(0, s.name, Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
+			s.skip(0, s.name, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
 			return
 		}
 		rec.Content = append(rec.Content, c...)
@@ -63,9 +63,9 @@ func (s *source) wholeFile(kind Kind) {
 	}
 	switch c := s.w.corruption(); {
 	case c != nil:
-		s.skip(0, s.name, *c.skip(""))
+		s.skip(0, s.name, c.skip(""))
 	case len(rec.Content) == 0:
-		s.skip(0, s.name, Skip{Reason: "empty", Document: true})
+		s.skip(0, s.name, &Skip{Reason: "empty", Document: true})
 	default:
 		s.send(&rec)
 	}

@@ -41,7 +41,7 @@ func (s *source) archive() {
 		}
 		c := a.w.corruption()
 		if c == nil && first {
-			a.skip(0, "", Skip{Reason: "empty", Document: true})
+			a.skip(0, "", &Skip{Reason: "empty", Document: true})
 		}
 		more = c != nil && a.lost(c.at, recordHeader{}, c)
 	}
@@ -52,7 +52,7 @@ func (a *archive) record() bool {
 	offset := a.w.offset()
 	if !recordStart(a.w.peek(startBytes)) {
 		n := a.toRecordStart()
-		return a.skip(offset, "", Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
+		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
 	}
 	var h recordHeader
 	var size int64
@@ -66,7 +66,7 @@ func (a *archive) record() bool {
 			return a.lost(offset, h, c)
 		}
 		problem.Document = !isNonDocument(h.kind)
-		return a.skip(offset, h.uri, *problem)
+		return a.skip(offset, h.uri, problem)
 	}
 	u := a.interpret(h, size)
 	u.record.Offset, u.record.Key = offset, h.uri
@@ -82,7 +82,7 @@ func (a *archive) lost(offset int64, h recordHeader, c *corruption) bool {
 	}
 	skip := c.skip(detail)
 	skip.Document = !isNonDocument(h.kind)
-	return a.skip(offset, h.uri, *skip) && more
+	return a.skip(offset, h.uri, skip) && more
 }
 
 // readHeader reads up to the empty line into a.header.
@@ -213,31 +213,31 @@ func isNonDocument(kind string) bool {
 
 // interpret makes a record of a header and the block that was read, of so many bytes.
 func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
-	skip := func(s Skip) *RawRecord { return &RawRecord{record: Record{Skip: &s}} }
+	skip := func(s *Skip) *RawRecord { return &RawRecord{record: Record{Skip: s}} }
 	switch {
 	case isNonDocument(h.kind):
-		return skip(Skip{Reason: h.kind})
+		return skip(&Skip{Reason: h.kind})
 	case h.kind == "":
-		return skip(Skip{Reason: "no WARC-Type", Document: true})
+		return skip(&Skip{Reason: "no WARC-Type", Document: true})
 	case h.kind != "response" && h.kind != "resource" && h.kind != "conversion":
-		return skip(Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
+		return skip(&Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
 	case h.segment != "":
-		return skip(Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
+		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
 	case mediaType(h.contentType) == "text/dns":
-		return skip(Skip{Reason: "not text: text/dns"})
+		return skip(&Skip{Reason: "not text: text/dns"})
 	}
 	p := payload{contentType: h.contentType, body: a.content}
 	if isHTTP(h, a.content) {
 		var problem *Skip
 		if p, problem = parseHTTP(a.content); problem != nil {
-			return skip(*problem)
+			return skip(problem)
 		}
 		if p.status != 200 { // errors and redirects are copies of each other
-			return skip(Skip{Reason: fmt.Sprintf("status %d", p.status)})
+			return skip(&Skip{Reason: fmt.Sprintf("status %d", p.status)})
 		}
 	}
 	if _, problem := classify(p.contentType, nil); problem != "" { // it need not be decoded
-		return skip(Skip{Reason: problem, Document: true})
+		return skip(&Skip{Reason: problem, Document: true})
 	}
 	if size > int64(len(a.content)) {
 		return skip(tooLarge(size, a.opts.MaxDocument))
