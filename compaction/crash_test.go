@@ -1,358 +1,204 @@
 package compaction_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-// task is something that this package does to an index, and what must come of it.
+// task is the last step of a history, and what it finds.
 type task struct {
-	name   string
-	before []state // the states that a crash may leave before the work is done
-	after  state
-	do     func(fsys vfs.FS) error
+	name string
+	step
+	disk *vfs.MemFS
+	history
 }
 
-func run(opts compaction.Options) func(vfs.FS) error {
-	return func(fsys vfs.FS) error {
-		opts := opts
-		opts.FS = fsys
-		_, err := compaction.Run(context.Background(), "ix", opts)
-		return err
-	}
+// on returns the history on another file system, in the same state.
+func (k *task) on(fsys vfs.FS) *history {
+	h := k.history
+	h.fs, h.states = fsys, slices.Clone(k.states)
+	h.newest().plan = "" // what is read of the index fills it in
+	return &h
 }
 
-func loading(docs []index.Document, opts compaction.LoadOptions) func(vfs.FS) error {
-	return func(fsys vfs.FS) error {
-		opts := opts
-		opts.Index.FS = fsys
-		_, err := compaction.Load(context.Background(), "ix", yielding(docs), opts)
-		return err
-	}
-}
-
-func yielding(docs []index.Document) iter.Seq2[index.Document, error] {
-	return func(yield func(index.Document, error) bool) {
-		for _, d := range docs {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-// loaded is a state once documents are loaded into it.
-func (s state) loaded(docs []index.Document) state {
-	s = s.clone()
-	ids := make(map[string]uint64)
-	for id, d := range s.docs {
-		ids[d.Key] = id
-	}
-	for _, d := range docs {
-		if old, again := ids[d.Key]; again && d.Key != "" {
-			delete(s.docs, old)
-		}
-		d.ID, ids[d.Key] = s.next, s.next
-		s.docs[d.ID] = d
-		s.next++
-	}
-	s.name, s.live = "after", false
-	s.generation++
-	return s
-}
-
-// tasks are all of them, each with the file system that it finds.
-func tasks(t *testing.T, r *rand.Rand) map[*vfs.MemFS]task {
+// tasks are all that this package does to an index.
+func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	t.Helper()
-	all := make(map[*vfs.MemFS]task)
-	fresh := func() (*vfs.MemFS, state) {
-		fsys := vfs.NewCrashableMem()
-		return fsys, makeUsed(t, fsys, r)
+	d := newDrawer(seed, 1)
+	task := func(name string, last step, steps ...step) {
+		disk := vfs.NewCrashableMem()
+		k := &task{name: name, step: last, disk: disk, history: *newHistory(disk)}
+		k.must(t, steps...)
+		if strings.HasSuffix(name, "after a kill") {
+			k.kill(t, d)
+		}
+		tasks = append(tasks, k)
 	}
-	fsys, used := fresh()
-	all[fsys] = task{"compact", []state{used}, used.packed("after"), run(compaction.Options{})}
-
-	fsys, used = fresh()
-	replanned := used.packed("after")
-	design3, err := plan.Named("3", 5)
+	compact, load := step{what: "compact"}, step{what: "load", docs: d.documents(200)}
+	another, err := plan.Named("3", 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replanned.plan = design3.String()
-	all[fsys] = task{"compact under another plan", []state{used}, replanned, run(compaction.Options{Plan: design3})}
-
-	fsys, used = fresh()
-	killed, history := makeKilled(t, fsys, used, r)
-	newest := history[len(history)-1]
-	all[killed] = task{"compact after a kill", history, newest.packed("after"), run(compaction.Options{})}
-
-	fsys, used = fresh()
-	killed, history = makeKilled(t, fsys, used, r)
-	docs := draw(r, 200)
-	all[killed] = task{"load after a kill", history, history[len(history)-1].loaded(docs), loading(docs, compaction.LoadOptions{})}
-
-	fsys, used = fresh()
-	if err := run(compaction.Options{})(fsys); err != nil {
-		t.Fatal(err)
-	}
-	used = used.packed("before")
-	docs = draw(r, 200)
-	all[fsys] = task{"load", []state{used}, used.loaded(docs), loading(docs, compaction.LoadOptions{})}
-
-	none := state{name: "no index", none: true}
-	empty := state{name: "an empty index", docs: make(map[uint64]index.Document), next: 1}
-	after := empty.loaded(docs)
-	chosen, err := plan.Choose(3, int64(len(docs)), plan.Limits{}, plan.Costs{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	after.plan = chosen.Plan.String()
-	all[vfs.NewCrashableMem()] = task{"load into a new index", []state{none, empty}, after, loading(docs, compaction.LoadOptions{})}
-	return all
+	task("compact", compact, d.used()...)
+	task("compact under another plan", step{what: "compact", work: compaction.Options{Plan: another}}, d.used()...)
+	task("compact after a kill", compact, d.used()...)
+	task("load after a kill", load, d.used()...)
+	task("load", load, append(d.used(), compact)...)
+	task("load into a new index", load)
+	return tasks
 }
 
-// makeKilled goes on with an index in a process that is killed: what it wrote last is
-// not synced. It returns what is left and the states that it has gone through.
-func makeKilled(t *testing.T, fsys *vfs.MemFS, s state, r *rand.Rand) (left *vfs.MemFS, history []state) {
+// kill goes on with the index in a process that is killed: what it wrote last is not
+// synced. The states are those that a crash may leave.
+func (k *task) kill(t *testing.T, d *drawer) {
 	t.Helper()
-	x, err := index.Open("ix", &index.Options{FS: fsys, Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
-	history = append(history, s)
+	states := k.states[len(k.states)-1:]
+	k.must(t, step{what: "open", open: index.Options{Durability: index.NoSync}})
 	for i := range 8 {
-		docs := draw(r, 10)
+		docs := d.documents(10)
 		for j := range 6 { // Pebble hands on its log in pieces of 32 KiB
 			docs = append(docs, index.Document{Key: fmt.Sprintf("%d/%d%02000d", i, j, 0), Fingerprint: docs[j].Fingerprint})
 		}
-		s = s.clone()
-		addAll(t, x, &s, docs)
-		got, err := read(x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if difference := s.differs(got); difference != "" {
-			t.Fatal(difference)
-		}
-		s.docs, s.live, s.name = got.docs, true, fmt.Sprintf("commit %d", i)
-		history = append(history, s)
+		k.must(t, step{what: "add", docs: docs})
+		k.newest().name = fmt.Sprintf("commit %d", i)
+		states = append(states, *k.newest())
 	}
 	var synced, written *state
-	for deadline := time.Now().Add(5 * time.Minute); synced == written; time.Sleep(time.Millisecond) {
-		left = kill(t, fsys)
-		if synced, err = which(left.CrashClone(vfs.CrashCloneCfg{}), history, r); err != nil {
+	for deadline := time.Now().Add(patience); synced == written; time.Sleep(time.Millisecond) {
+		k.disk = kill(t, k.fs.(*vfs.MemFS))
+		var err error
+		if synced, err = which(k.disk.CrashClone(vfs.CrashCloneCfg{}), states, k.r, index.Options{}, true); err != nil {
 			t.Fatal(err)
 		}
-		if written, err = which(left.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r}), history, r); err != nil {
+		if written, err = which(copyOf(k.disk, k.r), states, k.r, index.Options{}, true); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("all that is written is synced: there is nothing to lose")
 		}
 	}
-	if err := x.Close(); err != nil {
+	if err := k.x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for history[len(history)-1].next > written.next {
-		history = history[:len(history)-1]
+	for states[len(states)-1].NextID > written.NextID {
+		states = states[:len(states)-1]
 	}
-	return left, history
+	k.x, k.fs, k.states = nil, k.disk, states
 }
 
-// kill returns the files as a process leaves them that ends now: all that it wrote is
-// there, and what it did not sync can still be lost with the machine.
-func kill(t *testing.T, fsys *vfs.MemFS) *vfs.MemFS {
-	t.Helper()
-	left := vfs.NewCrashableMem()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	sync := func(dir string) {
-		d, err := left.OpenDir(dir)
-		check(err)
-		check(errors.Join(d.Sync(), d.Close()))
-	}
-	files := func(from vfs.FS, do func(name string, data []byte)) (names []string) {
-		names, err := from.List("ix")
-		check(err)
-		for _, name := range names {
-			f, err := from.Open("ix/" + name)
-			check(err)
-			data, err := io.ReadAll(f)
-			check(errors.Join(err, f.Close()))
-			do("ix/"+name, data)
-		}
-		return names
-	}
-	write := func(name string, data []byte) vfs.File {
-		f, err := left.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-		check(err)
-		_, err = f.WriteAt(data, 0)
-		check(err)
-		return f
-	}
-	check(left.MkdirAll("ix", 0o755))
-	synced := files(fsys.CrashClone(vfs.CrashCloneCfg{}), func(name string, data []byte) {
-		f := write(name, data)
-		check(errors.Join(f.Sync(), f.Close()))
+// crashing is a history in which the machine stops again and again.
+type crashing struct {
+	*history
+	*crashes
+	t        *testing.T
+	moments  int64
+	copy     string // of a checkpoint that is being made
+	going    int    // one moment of so many is gone on from
+	deeply   int    // and one of so many looked at below the index
+	readOnly int    // and one of so many for reading only, before or instead
+}
+
+func newCrashing(t *testing.T, h *history, disk *vfs.MemFS, r *rand.Rand, every int) *crashing {
+	c := &crashing{t: t, history: h, crashes: &crashes{disk: disk, r: r, every: every}, going: 40, deeply: 4, readOnly: 8}
+	h.fs = errorfs.Wrap(disk, c.crashes)
+	return c
+}
+
+// take takes a step and looks at what crashes leave meanwhile and after it.
+func (c *crashing) take(s step) {
+	c.t.Helper()
+	var err error
+	meanwhile, after := c.during(func() {
+		var through []state
+		through, err = c.do(&s)
+		c.states = append(c.states, through...)
 	})
-	sync("ix")
-	sync(".")
-	written := files(fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))}), func(name string, data []byte) {
-		check(write(name, data).Close())
-	})
-	for _, name := range synced {
-		if !slices.Contains(written, name) {
-			check(left.Remove("ix/" + name))
+	if err == nil {
+		err = c.compare()
+	}
+	if err != nil {
+		c.t.Fatalf("%s: %v", s.what, err)
+	}
+	possible := c.states
+	for _, l := range meanwhile {
+		found := c.look(&l, possible)
+		for l.synced && possible[0].name != found.name { // what is on the disk stays there
+			possible = possible[1:]
 		}
 	}
-	return left
+	if c.x == nil || c.opts.Durability == index.Sync || s.what == "sync" || s.what == "checkpoint" {
+		c.states = c.states[len(c.states)-1:]
+	}
+	for _, l := range after {
+		c.look(&l, c.states)
+	}
 }
 
-// crashes notes what a crash would leave before each operation that changes the file
-// system: only what is synced, and that with some of the rest.
-type crashes struct {
-	mu     sync.Mutex
-	fsys   *vfs.MemFS
-	random *rand.Rand
-	left   []left
+// look opens what a crash left.
+func (c *crashing) look(l *left, states []state) *state {
+	c.t.Helper()
+	c.moments++
+	opts := index.Options{CacheBytes: 1 << 18, FilterBytes: pick[int64](c.history.r, -1, 1<<10), ReadOnly: c.history.r.IntN(c.readOnly) == 0}
+	found, err := which(l.fsys, states, c.history.r, opts, c.history.r.IntN(c.deeply) == 0)
+	if err == nil && c.copy != "" {
+		err = c.lookAtCopy(l.fsys)
+	}
+	if err == nil && c.history.r.IntN(c.going) == 0 {
+		err = c.goOn(l.fsys, *found)
+	}
+	if err != nil {
+		c.t.Fatalf("moment %d, at %s: %v", c.moments, l.before, err)
+	}
+	return found
 }
 
-type left struct {
-	before string // the operation
-	synced bool   // nothing else is there
-	fsys   *vfs.MemFS
-}
-
-func (c *crashes) String() string { return "crashes" }
-
-func (c *crashes) MaybeError(op errorfs.Op) error {
-	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-		c.note(fmt.Sprintf("operation of kind %d on %s", op.Kind, op.Path))
+// lookAtCopy opens the checkpoint that a crash left, which may be cut short.
+func (c *crashing) lookAtCopy(fsys vfs.FS) error {
+	x, err := index.Open(c.copy, &index.Options{FS: fsys, MustExist: true, CacheBytes: 1 << 18, FilterBytes: -1})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, index.ErrNotIndex) {
+		return nil
+	}
+	if err == nil {
+		_, err = whichOf(x, c.states[len(c.states)-1:], c.history.r)
+		err = errors.Join(err, x.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
 }
 
-func (c *crashes) note(before string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left = append(c.left, left{before, true, c.fsys.CrashClone(vfs.CrashCloneCfg{})})
-	percent := 1 + c.random.IntN(100)
-	partial := c.fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
-	for !orderly(partial) {
-		partial = c.fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
+// goOn compacts what a crash left, or loads into it where there is nothing. That is cut
+// short by a second crash, of which a copy is left.
+func (c *crashing) goOn(fsys *vfs.MemFS, found state) error {
+	s := step{what: "compact"}
+	if found.none || found.NextID == 1 {
+		s = step{what: "load", docs: newDrawer(1, 1).documents(20)}
 	}
-	c.left = append(c.left, left{fmt.Sprintf("%s, and %d %% of what is not synced", before, percent), false, partial})
-}
-
-// orderly tells whether the manifest that Pebble's marker names is there. Pebble makes
-// both with one sync of the directory, and so relies on the file system to keep the
-// order of names in a directory, as journals do and a clone does not.
-func orderly(fsys vfs.FS) bool {
-	manifest, err := atomicfs.ReadMarker(fsys, "ix", "manifest")
-	if err != nil || manifest == "" {
-		return true
-	}
-	_, err = fsys.Stat("ix/" + manifest)
-	return err == nil
-}
-
-// The machine stops before every operation on the file system in turn. The index is as
-// it was or as it is to be, and goes on from there.
-func TestCrash(t *testing.T) {
-	seed, rounds := testseed.Of(t), uint64(1)
-	if atLength() {
-		rounds = 4
-	}
-	for round := range rounds {
-		crashRound(t, seed+round)
-	}
-}
-
-func crashRound(t *testing.T, seed uint64) {
-	for fsys, task := range tasks(t, rand.New(rand.NewPCG(seed, 1))) {
-		t.Run(task.name, func(t *testing.T) {
-			t.Parallel()
-			c := &crashes{fsys: fsys, random: rand.New(rand.NewPCG(seed, 2))}
-			if err := task.do(errorfs.Wrap(fsys, c)); err != nil {
-				t.Fatal(err)
-			}
-			c.note("the end")
-			t.Logf("%d operations", len(c.left)/2)
-			states := append(slices.Clone(task.before), task.after)
-			r := rand.New(rand.NewPCG(seed, 3))
-			for i, l := range c.left {
-				if l.before == "the end" {
-					states = states[len(states)-1:]
-				} else if raceEnabled && r.IntN(8) > 0 {
-					continue
-				}
-				found, err := checkLeft(l.fsys, states, r)
-				if err != nil {
-					t.Fatalf("%d, before %s: %v", i/2, l.before, err)
-				}
-				if l.synced {
-					for states[0].name != found.name { // what is on the disk stays there
-						states = states[1:]
-					}
-				}
-				if atLength() || r.IntN(8) == 0 {
-					if err := goOn(l.fsys, found, &task, r); err != nil {
-						t.Fatalf("%d, going on from before %s: %v", i/2, l.before, err)
-					}
-				}
-			}
-		})
-	}
-}
-
-// checkLeft opens what a crash left, now and then for reading only before that.
-func checkLeft(fsys vfs.FS, states []state, r *rand.Rand) (*state, error) {
-	if r.IntN(4) > 0 {
-		return which(fsys, states, r)
-	}
-	seen, err := look(fsys, states, r, index.Options{FS: fsys, ReadOnly: true})
-	if err != nil {
-		return nil, fmt.Errorf("for reading only: %w", err)
-	}
-	found, err := which(fsys, states, r)
-	if err == nil && found.name != seen.name {
-		err = fmt.Errorf("for reading it is from %s, for writing from %s", seen.name, found.name)
-	}
-	return found, err
-}
-
-// goOn does the work of the task again, or compacts what it has come to. That is cut
-// short once more by a crash, of which a copy of the index is left.
-func goOn(fsys *vfs.MemFS, found *state, task *task, r *rand.Rand) error {
-	do, states := run(compaction.Options{}), []state{*found, found.packed("compacted")}
-	if found.none || found.next == 1 {
-		do, states = task.do, append(slices.Clone(task.before), task.after)
-	}
-	at, operations := r.IntN(100), 0
+	h := newHistory(nil)
+	h.states, h.now = []state{found}, c.now
+	at, operations := c.history.r.IntN(100), 0
 	var copied *vfs.MemFS
 	var mu sync.Mutex
-	err := do(errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	h.fs = errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -361,18 +207,24 @@ func goOn(fsys *vfs.MemFS, found *state, task *task, r *rand.Rand) error {
 			}
 		}
 		return nil
-	})))
+	}))
+	through, err := h.do(&s)
 	if err != nil {
-		return err
+		return fmt.Errorf("going on: %w", err)
 	}
 	if copied != nil {
-		if _, err := which(copied, states, r); err != nil {
+		states := append([]state{found}, through...)
+		if found.none {
+			empty := state{Model: found.Model, name: "an empty index"}
+			states = append(states, empty)
+		}
+		if _, err := which(copied, states, h.r, index.Options{}, true); err != nil {
 			return fmt.Errorf("after a second crash: %w", err)
 		}
 	}
-	done, err := which(fsys, states[len(states)-1:], r)
+	done, err := which(fsys, through, h.r, index.Options{}, true)
 	if err != nil {
-		return err
+		return fmt.Errorf("gone on: %w", err)
 	}
 	return checkNothingLeft(fsys, done)
 }
@@ -381,7 +233,7 @@ func goOn(fsys *vfs.MemFS, found *state, task *task, r *rand.Rand) error {
 // has: two for each of its tables, one for the filters and four for what is beside
 // them.
 func checkNothingLeft(fsys vfs.FS, s *state) error {
-	plan, err := plan.Parse(s.plan)
+	p, err := plan.Parse(s.plan)
 	if err != nil {
 		return err
 	}
@@ -390,8 +242,140 @@ func checkNothingLeft(fsys vfs.FS, s *state) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".sst") })
-	if most := 2*len(plan.Tables) + 5; len(names) > most {
+	if most := 2*len(p.Tables) + 5; len(names) > most {
 		return fmt.Errorf("%d sorted tables are left, want at most %d: %v", len(names), most, names)
 	}
 	return nil
+}
+
+// The machine stops before every operation on the file system in turn. The index is as
+// it was or as it is to be, and goes on from there.
+func TestCrash(t *testing.T) {
+	seed := testseed.Of(t)
+	for round := range uint64(number(1, 1, 1, 4)) {
+		for _, k := range tasks(t, seed+round) {
+			t.Run(k.name, func(t *testing.T) {
+				t.Parallel()
+				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), 1)
+				c.going, c.deeply, c.readOnly = number(8, 8, 8, 1), 1, 4
+				if c.newest().none { // Load makes it first
+					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})
+				}
+				c.take(k.step)
+				t.Logf("%d crashes", c.moments)
+			})
+		}
+	}
+}
+
+// crashPoints is at how many moments the machine stops in TestCrashHistories.
+func crashPoints(t *testing.T) int64 {
+	t.Helper()
+	if text := os.Getenv("NEARDUP_CRASH_POINTS"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return int64(number(60, 400, 10_000, 100_000))
+}
+
+// The machine stops at random moments of random histories: after every step and in the
+// middle of them, with none, some or all of what was not synced left. What is there then
+// is one of the states since the last that was durable, whole: every document that was
+// acknowledged, nothing by half, and every query answers for just that.
+func TestCrashHistories(t *testing.T) {
+	seed, want := testseed.Of(t), crashPoints(t)
+	const side = 2
+	var moments, histories atomic.Int64
+	t.Run("side by side", func(t *testing.T) {
+		for worker := range uint64(side) {
+			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+				t.Parallel()
+				for n := worker; moments.Load() < want; n += side {
+					disk := vfs.NewCrashableMem()
+					c := newCrashing(t, newHistory(nil), disk, rand.New(rand.NewPCG(seed, ^n)), 3)
+					c.run(newDrawer(seed, n), want-moments.Load())
+					moments.Add(c.moments)
+					histories.Add(1)
+				}
+			})
+		}
+	})
+	t.Logf("NEARDUP_SEED=%d: %d crash points in %d histories", seed, moments.Load(), histories.Load())
+	if moments.Load() < want && !t.Failed() {
+		t.Errorf("%d crash points, not %d", moments.Load(), want)
+	}
+}
+
+// run is one history, from no index on.
+func (c *crashing) run(d *drawer, most int64) {
+	d.keys, d.most = 20, 6
+	c.take(d.open())
+	c.take(step{what: "close"})
+	for range 1 + d.IntN(8) {
+		if c.moments >= most {
+			return
+		}
+		d.rule.KeepDuplicates = d.IntN(4) == 0
+		c.take(d.open())
+		for range 1 + d.IntN(12) {
+			if d.IntN(8) == 0 {
+				c.checkpoint()
+			} else {
+				c.take(d.write())
+			}
+		}
+		if d.IntN(5) == 0 { // the machine stops, and it is gone on from there
+			c.crash()
+			continue
+		}
+		c.take(step{what: "close"})
+		c.take(d.between())
+	}
+}
+
+// checkpoint makes one; what a crash leaves of it is whole or no index.
+func (c *crashing) checkpoint() {
+	c.copy = fmt.Sprint("copy", c.moments) // a crash may bring back one that was removed
+	c.take(step{what: "checkpoint", dir: c.copy})
+	x, err := index.Open(c.copy, &index.Options{FS: c.disk.CrashClone(vfs.CrashCloneCfg{}), MustExist: true})
+	if err == nil {
+		err = errors.Join(x.Close(), c.disk.RemoveAll(c.copy))
+	}
+	if err != nil {
+		c.t.Fatalf("checkpoint: %v", err)
+	}
+	c.copy = ""
+}
+
+// crash goes on with what is left of the disk.
+func (c *crashing) crash() {
+	left := c.disk.CrashClone(vfs.CrashCloneCfg{})
+	found, err := which(left.CrashClone(vfs.CrashCloneCfg{}), c.states, c.history.r, index.Options{}, true)
+	if err == nil {
+		_, err = c.do(&step{what: "close"})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.states = []state{*found}
+	c.disk, c.fs = left, errorfs.Wrap(left, c.crashes)
+}
+
+// loadBeyondMemory is a load that sorts on disk.
+func loadBeyondMemory(t *testing.T, seed uint64) *task {
+	r := rand.New(rand.NewPCG(seed, 1))
+	disk := vfs.NewCrashableMem()
+	k := &task{name: "load beyond memory", disk: disk, history: *newHistory(disk)}
+	k.step = step{what: "load", docs: make([]index.Document, 100_000), work: compaction.Options{MemoryBytes: 1}}
+	for i := range k.docs {
+		k.docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
+		if i%4 == 0 {
+			k.docs[i].Key = fmt.Sprint(i)
+		}
+	}
+	k.must(t, newDrawer(seed, 1).used()...)
+	return k
 }

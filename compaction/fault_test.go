@@ -1,156 +1,165 @@
 package compaction_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-// operation is the n-th of its kind on files of such a name; the first is 0.
-type operation struct {
-	kind errorfs.OpKind
-	path string // without numbers
-	n    int
+// failing is a history in which something fails.
+type failing struct {
+	*history
+	*fault
+	disk    *vfs.MemFS
+	stopped bool   // the index takes no more writes
+	told    int    // errors
+	outcome string // of the last step
 }
 
-func (o operation) String() string {
-	return fmt.Sprintf("operation %d of kind %d on %s", o.n, o.kind, o.path)
+func newFailing(h *history, disk *vfs.MemFS, f *fault) *failing {
+	h.fs = &shortFS{errorfs.Wrap(disk, f)}
+	return &failing{history: h, fault: f, disk: disk}
 }
 
-var number = regexp.MustCompile(`[0-9a-f]{16}|[0-9]{6}`)
-
-func sortOf(op errorfs.Op) operation {
-	return operation{kind: op.Kind, path: number.ReplaceAllString(op.Path, "N")}
-}
-
-// takesSpace tells the operations that a full disk refuses.
-func (o operation) takesSpace() bool {
-	switch o.kind {
-	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite, errorfs.OpFileWrite,
-		errorfs.OpFileWriteAt, errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
-		return true
+// inTime calls do, and gives up after a while.
+func inTime(do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		stack := make([]byte, 1<<20)
+		stacks := strings.Split(string(stack[:runtime.Stack(stack, true)]), "\n\n")
+		stacks = slices.DeleteFunc(stacks, func(s string) bool { return !strings.Contains(s, "neardup") })
+		return fmt.Errorf("no end:\n%s", strings.Join(stacks, "\n\n"))
 	}
-	return false
 }
 
-// fault lets one operation fail; with full every one from there on that takes space.
-type fault struct {
-	at   operation
-	full bool
-
-	mu     sync.Mutex
-	seen   map[operation]int
-	failed error // the first one
-}
-
-func (f *fault) String() string { return "fault" }
-
-func (f *fault) MaybeError(op errorfs.Op) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	o := sortOf(op)
-	o.n, f.seen[o] = f.seen[o], f.seen[o]+1
-	if o != f.at && (!f.full || f.failed == nil || !o.takesSpace()) {
+// try takes a step. If it fails the error is that of the file system, and the index
+// answers as it did before or as it should after it.
+func (f *failing) try(s step) error {
+	before := slices.Clone(f.states)
+	through, err := f.do(&s)
+	if err != nil {
+		f.told++
+	}
+	switch {
+	case f.states[0].none && errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil && !isInjected(err):
+		return fmt.Errorf("%s: error %v, not that of the file system, %s", s.what, err, f.hit())
+	case err != nil && f.stopped && !errors.Is(err, index.ErrFailed):
+		return fmt.Errorf("%s: it takes no more writes, and says %v", s.what, err)
+	case s.what == "close":
+		f.stopped = false
+		if len(f.states) == 1 {
+			return nil
+		}
+		return f.find(f.states, "closed")
+	case f.stopped: // what goes well had nothing to write, and changed nothing
+	case err != nil:
+		f.states = append(f.states, through...)
+	case len(through) > 0:
+		f.states = through[len(through)-1:]
+	}
+	if f.x == nil {
+		if s.what == "open" {
+			return nil
+		}
+		return f.worked(&s, err, before, through)
+	}
+	f.stopped = f.stopped || errors.Is(err, index.ErrFailed)
+	if err == nil && !f.stopped && len(f.states) == 1 {
 		return nil
 	}
-	cause := syscall.EIO
-	if o.takesSpace() {
-		cause = syscall.ENOSPC
+	found, findErr := whichOf(f.x, f.states, f.history.r)
+	if findErr != nil {
+		return fmt.Errorf("%s: after error %v: %w", s.what, err, findErr)
 	}
-	err := &fs.PathError{Op: fmt.Sprintf("injected into kind %d", op.Kind), Path: op.Path, Err: cause}
-	if f.failed == nil {
-		f.failed = err
+	if !f.stopped {
+		f.states = []state{*found}
 	}
-	return err
+	return nil
 }
 
-func stacks() string {
-	stack := make([]byte, 1<<20)
-	return string(stack[:runtime.Stack(stack, true)])
+// worked looks at what became of a closed index, and whether the error says so.
+func (f *failing) worked(s *step, err error, before, through []state) error {
+	if _, stat := f.disk.Stat("ix/incoming"); stat == nil && f.fault.at.path != "ix/incoming" {
+		return fmt.Errorf("the folder incoming is left after: %v", err)
+	}
+	if err := f.find(append(before, through...), fmt.Sprint("after: ", err)); err != nil || len(through) == 0 {
+		return err
+	}
+	found := f.newest()
+	after := found.generation == through[0].generation
+	switch {
+	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
+		return fmt.Errorf("the index is from %s, and the error is: %v", found.name, err)
+	case err != nil && !errors.Is(err, compaction.ErrDone) && after && s.what == "load" && !(f.how == failSpace && errors.Is(err, index.ErrFailed)):
+		return fmt.Errorf("all is loaded, and the error is: %v", err)
+	case f.hit() == "":
+		f.outcome = "not reached" // what goes on in the background is not always the same
+	case err == nil:
+		f.outcome = "of no account"
+	case errors.Is(err, compaction.ErrDone):
+		f.outcome = "done, and an error"
+	default:
+		f.outcome = "an error, and the index is from " + found.name
+	}
+	return nil
+}
+
+// find looks which of the states a closed index is in.
+func (f *failing) find(states []state, when string) error {
+	found, err := which(copyOf(f.disk, f.history.r), states, f.history.r, index.Options{CacheBytes: 1 << 18, FilterBytes: -1}, true)
+	if err != nil {
+		return fmt.Errorf("%s: %w", when, err)
+	}
+	f.states = []state{found.clone()}
+	return nil
+}
+
+// check does the last step of a history with a fault, and says what came of it.
+func (k *task) check(f *fault, r *rand.Rand) (outcome string, err error) {
+	disk := copyOf(k.disk, r)
+	run := newFailing(k.on(nil), disk, f)
+	if run.newest().none {
+		run.states = append(run.states, state{Model: noIndex.Clone(), name: "an empty index"})
+	}
+	err = inTime(func() error { return run.try(k.step) })
+	return run.outcome, err
 }
 
 // operations are those of a task without a fault, by sort.
-func operations(t *testing.T, found *vfs.MemFS, task *task, r *rand.Rand) map[operation]int {
+func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 	t.Helper()
-	f := &fault{at: operation{n: -1}, seen: make(map[operation]int)}
-	if err := task.do(errorfs.Wrap(copyOf(found, r), f)); err != nil {
+	f := newFault(operation{path: "none"}, failOnce)
+	if _, err := k.on(errorfs.Wrap(copyOf(k.disk, r), f)).do(&k.step); err != nil {
 		t.Fatal(err)
 	}
 	return f.seen
 }
 
-func copyOf(fsys *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
-	return fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r})
-}
-
-// loadBeyondMemory is a load that sorts on disk.
-func loadBeyondMemory(t *testing.T, r *rand.Rand) (*vfs.MemFS, task) {
-	fsys := vfs.NewCrashableMem()
-	used := makeUsed(t, fsys, r)
-	docs := make([]index.Document, 100_000)
-	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
-		if i%4 == 0 {
-			docs[i].Key = fmt.Sprintf("%d", i)
-		}
-	}
-	return fsys, task{"load beyond memory", []state{used}, used.loaded(docs), loading(docs, compaction.LoadOptions{MemoryBytes: 1})}
-}
-
-// Operations on the file system fail, one at a time or all that take space from one
-// on. An error comes back that is the file system's, the index is as it was or as it is
-// to be, which the error tells, nothing is left beside it, and it is not locked.
-func TestFaults(t *testing.T) {
-	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 1))
-	all := tasks(t, r)
-	fsys, beyond := loadBeyondMemory(t, r)
-	all[fsys] = beyond
-	for found, task := range all {
-		t.Run(task.name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 2))
-			outcomes := make(map[string]int)
-			for _, at := range faulty(operations(t, found, &task, r), task.name == beyond.name, r) {
-				for _, full := range []bool{false, true} {
-					if full && !at.takesSpace() {
-						continue
-					}
-					f := &fault{at: at, full: full, seen: make(map[operation]int)}
-					outcome, err := checkFault(copyOf(found, r), &task, f, r)
-					if err != nil {
-						t.Errorf("%v, disk full %t: %v", at, full, err)
-					}
-					outcomes[outcome]++
-				}
-			}
-			for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
-				t.Logf("%4d %s", outcomes[outcome], outcome)
-			}
-		})
-	}
-}
-
 // faulty chooses the operations that are to fail: one of each sort, or all of them, but
 // for a task that takes long.
-func faulty(sorts map[operation]int, slow bool, r *rand.Rand) (chosen []operation) {
-	for at, n := range sorts {
+func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
+	slow := k.name == "load beyond memory"
+	for at, n := range k.operations(t, r) {
 		if slow && !atLength() && !strings.Contains(at.path, "spill") || raceEnabled && r.IntN(8) > 0 {
 			continue
 		}
@@ -165,64 +174,50 @@ func faulty(sorts map[operation]int, slow bool, r *rand.Rand) (chosen []operatio
 	return chosen
 }
 
-// patience is how long a call may take that has lost nothing but time.
-const patience = 5 * time.Minute
-
-// checkFault does the task with a fault, and says what came of it.
-func checkFault(fsys *vfs.MemFS, task *task, f *fault, r *rand.Rand) (outcome string, err error) {
-	returned := make(chan error, 1)
-	go func() { returned <- task.do(errorfs.Wrap(fsys, f)) }()
-	select {
-	case err = <-returned:
-	case <-time.After(patience):
-		stacks := slices.DeleteFunc(strings.Split(stacks(), "\n\n"), func(s string) bool { return !strings.Contains(s, "neardup") })
-		return "no end", fmt.Errorf("no end:\n%s", strings.Join(stacks, "\n\n"))
+// Operations on the file system fail, one at a time or all that take space from one
+// on. An error comes back that is the file system's, the index is as it was or as it is
+// to be, which the error tells, nothing is left beside it, and it is not locked.
+func TestFaults(t *testing.T) {
+	seed := testseed.Of(t)
+	for _, k := range append(tasks(t, seed), loadBeyondMemory(t, seed)) {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 2))
+			outcomes := make(map[string]int)
+			for _, at := range k.faulty(t, r) {
+				for _, how := range []string{failOnce, failSpace} {
+					if how == failSpace && !at.takesSpace() {
+						continue
+					}
+					outcome, err := k.check(newFault(at, how), r)
+					if err != nil {
+						t.Errorf("%v, %s: %v", at, how, err)
+					}
+					outcomes[outcome]++
+				}
+			}
+			for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
+				t.Logf("%4d %s", outcomes[outcome], outcome)
+			}
+		})
 	}
-	f.mu.Lock()
-	failed := f.failed
-	f.mu.Unlock()
-
-	var injected *fs.PathError
-	if err != nil && (failed == nil || !errors.As(err, &injected) || !strings.HasPrefix(injected.Op, "injected")) {
-		return "", fmt.Errorf("error %v, of the file system %v", err, failed)
-	}
-	if _, stat := fsys.Stat("ix/incoming"); stat == nil && f.at.path != "ix/incoming" {
-		return "", fmt.Errorf("the folder incoming is left after: %v", err)
-	}
-	found, lookErr := which(fsys, append(slices.Clone(task.before), task.after), r)
-	if lookErr != nil {
-		return "", fmt.Errorf("%v, after: %v", lookErr, err)
-	}
-	after := found.name == task.after.name
-	switch {
-	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
-		return "", fmt.Errorf("the index is from %s, and the error is: %v", found.name, err)
-	case err != nil && !errors.Is(err, compaction.ErrDone) && after && strings.HasPrefix(task.name, "load") && !(f.full && errors.Is(err, index.ErrFailed)):
-		return "", fmt.Errorf("all is loaded, and the error is: %v", err)
-	case failed == nil:
-		return "not reached", nil // what goes on in the background is not always the same
-	case err == nil:
-		return "of no account", nil
-	case errors.Is(err, compaction.ErrDone):
-		return "done, and an error", nil
-	}
-	return "an error, and the index is from " + found.name, nil
 }
 
 // Pebble takes what it can not read of a file for nothing when it excises the middle of
 // it, and so would lose what is beside the tables. Every read of a compaction fails in turn.
 func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
-	found := vfs.NewCrashableMem()
-	used := makeUsed(t, found, r)
-	task := task{"compact", []state{used}, used.packed("after"), run(compaction.Options{CacheBytes: 1})}
+	t.Parallel()
+	seed := testseed.Of(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	k := tasks(t, seed)[0]
+	k.work.CacheBytes = 1
 	read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
-	reads, told := operations(t, found, &task, r)[read], 0
+	reads, told := k.operations(t, r)[read], 0
 	for read.n = range reads {
 		if raceEnabled && read.n%8 > 0 {
 			continue
 		}
-		outcome, err := checkFault(copyOf(found, r), &task, &fault{at: read, seen: make(map[operation]int)}, r)
+		outcome, err := k.check(newFault(read, failOnce), r)
 		if err != nil {
 			t.Errorf("%v of %d: %v", read, reads, err)
 		}
@@ -233,5 +228,108 @@ func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 	t.Logf("%d reads, of which %d were told", reads, told)
 	if told == 0 {
 		t.Error("no read failed")
+	}
+}
+
+// eventful are the steps of a short history. Documents are the same in every run.
+func eventful() (steps []step) {
+	d := newDrawer(1, 1)
+	drawn := func(what string, n int) step {
+		docs := d.documents(n)
+		for i := range docs {
+			if docs[i].Key != "" {
+				docs[i].Key = keyName(i) // once in each
+			}
+		}
+		return step{what: what, docs: docs}
+	}
+	session := func(between string, whileOpen ...step) {
+		if between != "" {
+			s := drawn(between, 10)
+			s.work.CacheBytes, s.open.CacheBytes = 1<<18, 1<<18
+			steps = append(steps, s)
+		}
+		steps = append(steps, step{what: "open", open: index.Options{CacheBytes: 1 << 18, FilterBytes: -1}})
+		steps = append(append(steps, whileOpen...), step{what: "close"})
+	}
+	remove := func(keys ...string) step { return step{what: "delete", keys: keys} }
+	session("", drawn("add", 5), drawn("check", 1), drawn("check", 6), remove(keyName(0), keyName(3)), step{what: "sync"}, drawn("add", 8))
+	session("", drawn("check", 4), step{what: "checkpoint", dir: "copy"}, step{what: "expire", before: epoch.Add(time.Hour)}, drawn("add", 6))
+	session("compact", drawn("add", 3), remove(keyName(1)), drawn("check", 3))
+	session("load", drawn("check", 2), drawn("add", 2))
+	return steps
+}
+
+// run goes through the history; what needs an open index is left out while it is not.
+// Then what is left of it, closed or by a crash, is whole.
+func (f *failing) run(steps []step) error {
+	for _, s := range steps {
+		closed := s.what == "open" || s.what == "compact" || s.what == "load"
+		if closed != (f.x == nil) {
+			continue
+		}
+		if err := f.try(s); err != nil {
+			return err
+		}
+	}
+	crashed := f.disk.CrashClone(vfs.CrashCloneCfg{})
+	if f.x != nil {
+		if err := f.try(step{what: "close"}); err != nil {
+			return err
+		}
+	}
+	f.over()
+	for _, left := range []*vfs.MemFS{f.disk, crashed} {
+		opts := index.Options{FS: left, MustExist: true, CacheBytes: 1 << 18, FilterBytes: -1}
+		found, err := which(left, f.states, f.history.r, opts, false)
+		if err != nil {
+			return fmt.Errorf("opened again: %w", err)
+		}
+		if found.none {
+			continue
+		}
+		x, err := index.Open("ix", &opts)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(x.Add(context.Background(), index.Document{Key: "later"}), x.Close()); err != nil {
+			return fmt.Errorf("writing again: %w", err)
+		}
+	}
+	return nil
+}
+
+// Every operation on the file system of a short history fails in turn: once, with all
+// that takes space after it for ever, and as a write that is cut short. The call that
+// meets it says so or does what it should; what is there can be read, later writes
+// work or say why they do not, and opened again the index is whole.
+func TestEveryOperationFails(t *testing.T) {
+	seed, every := testseed.Of(t), uint64(number(150, 40, 8, 1))
+	if raceEnabled {
+		every = 150
+	}
+	steps := eventful()
+	for _, how := range []string{failOnce, failSpace, failShort} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			tried, told := 0, 0
+			for n := seed % every; ; n += every {
+				f := newFailing(newHistory(nil), vfs.NewCrashableMem(), newFault(operation{n: int(n)}, how))
+				if err := inTime(func() error { return f.run(steps) }); err != nil {
+					t.Errorf("operation %d, %s (%s): %v", n, how, f.hit(), err)
+				}
+				if f.hit() == "" {
+					break
+				}
+				tried++
+				if f.told > 0 {
+					told++
+				}
+			}
+			t.Logf("%d operations failed, of which %d were told", tried, told)
+			if tried == 0 || told < tried/3 {
+				t.Errorf("%d of %d faults were told", told, tried)
+			}
+		})
 	}
 }

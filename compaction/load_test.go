@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,24 +17,10 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
-
-// openIndex opens an index that is closed when the test ends.
-func openIndex(t *testing.T, dir string, opts index.Options) *index.Index {
-	t.Helper()
-	x, err := index.Open(dir, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := x.Close(); err != nil && !errors.Is(err, index.ErrClosed) {
-			t.Error(err)
-		}
-	})
-	return x
-}
 
 // someDocuments draws documents of few keys and scopes.
 func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
@@ -43,10 +32,10 @@ func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
 			case r < 4:
 				d.Key = fmt.Sprint("page ", rng.IntN(keys))
 			case r == 4 && rng.IntN(1+n/300) == 0:
-				d.Key = collidingKeys[rng.IntN(2)]
+				d.Key = colliding[rng.IntN(2)]
 			}
 			if rng.IntN(4) == 0 {
-				d.Scope = []string{"a", "b", collidingKeys[0], collidingKeys[1]}[rng.IntN(4)]
+				d.Scope = pick(rng, "a", "b", colliding[0], colliding[1])
 			}
 			if rng.IntN(4) == 0 {
 				d.Shingle = fingerprint.Fingerprint(rng.Uint64())
@@ -61,25 +50,18 @@ func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
 	return docs[:n]
 }
 
-// withoutRepeats cuts documents into batches in which no key comes twice. Added batch by
-// batch they arrive one after the other.
-func withoutRepeats(docs []index.Document) (batches [][]index.Document) {
-	from, seen := 0, map[string]bool{}
-	for i, d := range docs {
-		if seen[d.Key] {
-			batches = append(batches, docs[from:i])
-			from = i
-			clear(seen)
-		}
-		seen[d.Key] = d.Key != ""
+// bare returns documents with nothing but their fingerprints.
+func bare(fps []uint64) []index.Document {
+	docs := make([]index.Document, len(fps))
+	for i, fp := range fps {
+		docs[i].Fingerprint = fingerprint.Fingerprint(fp)
 	}
-	return append(batches, docs[from:])
+	return docs
 }
 
-// TestLoadIsAdd loads documents into one index and adds the same, one after the other,
-// to another. There must be no difference.
+// TestLoadIsAdd loads documents: they arrive as if one were added after the other. Most
+// come by the first load, into a new index, the rest by the second.
 func TestLoadIsAdd(t *testing.T) {
-	ctx := context.Background()
 	s := testseed.Of(t)
 	sizes := []int{10, 300, 3000, 60_000} // most of the last one is more than fits in the least memory
 	if raceEnabled {
@@ -87,128 +69,39 @@ func TestLoadIsAdd(t *testing.T) {
 	}
 	for i, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(s, uint64(i)))
-			fsys := vfs.NewMem()
-			opts := index.Options{FS: fsys, Durability: index.NoSync}
-			for _, dir := range []string{"loaded", "added"} {
-				x := openIndex(t, dir, opts)
-				if err := x.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			// Most come by the first load, into a new index, the rest by the second.
-			docs := someDocuments(rng, n, n/3)
-			known, there := map[string]bool{}, 0
+			t.Parallel()
+			docs := someDocuments(rand.New(rand.NewPCG(s, uint64(i))), n, n/3)
+			h := newHistory(vfs.NewMem())
+			h.session(t, index.Options{})
 			for some := range slices.Chunk(docs, n*5/6) {
-				report, err := compaction.Load(ctx, "loaded", seqOf(some, nil), compaction.LoadOptions{Index: opts, MemoryBytes: 1})
-				if err != nil {
+				h.must(t, step{what: "load", docs: some, work: compaction.Options{MemoryBytes: 1}}, step{what: "open"})
+				if err := h.newest().Compare(h.x); err != nil {
 					t.Fatal(err)
 				}
-				replaced := 0
-				for _, d := range some {
-					if known[d.Key] {
-						replaced++
-					}
-					known[d.Key] = d.Key != ""
-				}
-				there += len(some) - replaced
-				if report.Loaded != uint64(len(some)) || report.Replaced != uint64(replaced) || report.Documents != uint64(there) {
-					t.Errorf("%+v: %d replaced, %d there", report, replaced, there)
-				}
+				h.must(t, step{what: "query", k: 3, method: oneByOne, docs: docs[:min(n, 100)]}, step{what: "close"})
 			}
-			x := openIndex(t, "added", opts)
-			for _, batch := range withoutRepeats(docs) {
-				if err := x.Add(ctx, batch...); err != nil {
-					t.Fatal(err)
-				}
-			}
-			sameIndex(t, openIndex(t, "loaded", opts), x)
 		})
 	}
 }
 
-// sameIndex compares everything but the time of arrival.
-func sameIndex(t *testing.T, a, b *index.Index) {
-	t.Helper()
-	if a, b := a.Stats(), b.Stats(); a.Documents != b.Documents || a.Bare != b.Bare || a.NextID != b.NextID {
-		t.Errorf("%+v and %+v", a, b)
-	}
-	all := allDocuments(t, a)
-	if diff := difference(withoutTimes(all), withoutTimes(allDocuments(t, b))); diff != "" {
-		t.Fatalf("documents: %s", diff)
-	}
-	for i, d := range all {
-		if i%50 > 0 && len(all) > 1000 {
-			continue
-		}
-		var answers [2][]index.Document
-		for j, x := range []*index.Index{a, b} {
-			got, found, err := x.Get(context.Background(), d.Key)
-			if err != nil || found != (d.Key != "") {
-				t.Fatalf("key %q: %v, %v", d.Key, found, err)
-			}
-			matches, err := x.Query(context.Background(), d.Fingerprint, index.InScope(d.Scope))
-			if err != nil {
-				t.Fatal(err)
-			}
-			answers[j] = []index.Document{got}
-			for _, m := range matches {
-				answers[j] = append(answers[j], m.Document)
-			}
-		}
-		if diff := difference(withoutTimes(answers[0]), withoutTimes(answers[1])); diff != "" {
-			t.Fatalf("document %+v: %s", d, diff)
-		}
-	}
-}
-
-func allDocuments(t *testing.T, x *index.Index) (docs []index.Document) {
-	t.Helper()
-	for d, err := range x.Documents(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, d)
-	}
-	return docs
-}
-
-func withoutTimes(docs []index.Document) []index.Document {
-	docs = slices.Clone(docs)
-	for i := range docs {
-		docs[i].Added = time.Time{}
-	}
-	return docs
-}
-
 // TestLoadOfEqualFingerprints: their posting is a bitmap, larger than any block.
 func TestLoadOfEqualFingerprints(t *testing.T) {
-	ctx, fsys := context.Background(), vfs.NewMem()
-	const n, fp = 300_000, 0x0123456789abcdef
-	opts := index.Options{FS: fsys, Durability: index.NoSync}
-	x := openIndex(t, "ix", opts)
+	t.Parallel()
+	const n, fp = 140_000, 0x0123456789abcdef
 	// The documents between them have others, so that the bitmap has no runs.
-	equal := func(yield func(index.Document, error) bool) {
-		rng := rand.New(rand.NewPCG(1, 1))
-		for i := range n {
-			d := index.Document{Fingerprint: fp}
-			if i%2 == 1 && rng.IntN(2) == 0 {
-				d.Fingerprint = fingerprint.Fingerprint(rng.Uint64())
-			}
-			if i%1000 == 0 {
-				d.Key = fmt.Sprint(i)
-			}
-			if !yield(d, nil) {
-				return
-			}
+	docs, rng := make([]index.Document, n), rand.New(rand.NewPCG(1, 1))
+	for i := range docs {
+		docs[i].Fingerprint = fp
+		if i%2 == 1 {
+			docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
 		}
-	}
-	if err := errors.Join(x.Add(ctx, index.Document{Fingerprint: fp}, index.Document{Fingerprint: fp, Key: "5000"}), x.Close()); err != nil {
-		t.Fatal(err)
+		if i%1000 == 0 {
+			docs[i].Key = fmt.Sprint(i)
+		}
 	}
 	var mu sync.Mutex
 	last := map[string]compaction.Progress{}
-	report, err := compaction.Load(ctx, "ix", equal, compaction.LoadOptions{Index: opts, MemoryBytes: 1, Progress: func(p compaction.Progress) {
+	progress := func(p compaction.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p.Done == 0 || p.Total > 0 && p.Done > p.Total {
@@ -216,101 +109,55 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 		}
 		p.Done = max(p.Done, last[p.Stage].Done)
 		last[p.Stage] = p
-	}})
-	if err != nil {
-		t.Fatal(err)
 	}
-	if report.Replaced != 1 || report.Loaded != n || report.Documents != n+1 {
-		t.Errorf("%+v", report)
-	}
+	h := newHistory(vfs.NewMem())
+	opts := index.Options{Durability: index.NoSync}
+	h.session(t, opts, step{what: "add", docs: []index.Document{{Fingerprint: fp}, {Fingerprint: fp, Key: "5000"}}})
+	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
+	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
+		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
 	if last[compaction.StageRead].Done < n/2 || last[compaction.StageMerge].Done == 0 {
 		t.Errorf("progress %+v", last)
-	}
-	x = openIndex(t, "ix", opts)
-	if n, err := x.Delete(ctx, "5000", "6000", "nobody's"); n != 2 || err != nil {
-		t.Fatal(n, err)
-	}
-	want := []index.Match{{Document: index.Document{ID: 1, Fingerprint: fp}}}
-	for i := range 20_000 {
-		if id := uint64(i + 3); i%2 == 0 && i != 5000 && i != 6000 {
-			d := index.Document{ID: id, Fingerprint: fp}
-			if i%1000 == 0 {
-				d.Key = fmt.Sprint(i)
-			}
-			want = append(want, index.Match{Document: d})
-		}
-	}
-	matches, err := x.Query(ctx, fp, index.MaxDistance(0), index.Limit(16_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Of the others, every second one has the fingerprint as well.
-	matches = slices.DeleteFunc(matches, func(m index.Match) bool { return m.ID > 2 && m.ID%2 == 0 || m.ID > 20_002 })
-	for i := range matches {
-		matches[i].Added = time.Time{}
-	}
-	if diff := difference(matches, want[:len(matches)]); diff != "" || len(matches) < 9000 {
-		t.Errorf("%d matches: %s", len(matches), diff)
 	}
 }
 
 // TestPackedPostingThatChangesOften: of a fingerprint with many packed documents some go,
 // and others come and go, one commit after the other, so that its posting is written whole.
 func TestPackedPostingThatChangesOften(t *testing.T) {
-	ctx, seed := context.Background(), testseed.Of(t)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	fsys := vfs.NewMem()
-	opts := index.Options{FS: fsys, Durability: index.NoSync}
-	const packed = 3000
-	docs := make([]index.Document, packed)
-	for i := range docs {
-		docs[i].Fingerprint = 12345
-	}
-	if _, err := compaction.Load(ctx, "ix", seqOf(docs, nil), compaction.LoadOptions{Index: opts}); err != nil {
-		t.Fatal(err)
-	}
-	var left []uint64
-	for id := range uint64(packed) {
-		left = append(left, id+1)
-	}
-	for round := range 2 {
-		x := openIndex(t, "ix", opts)
-		for range 1500 {
-			if rng.IntN(3) == 0 {
-				d := []index.Document{{Fingerprint: 12345}}
-				if err := x.Add(ctx, d...); err != nil {
-					t.Fatal(err)
-				}
-				left = append(left, d[0].ID)
-				continue
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
+	one := index.Document{Fingerprint: 12345}
+	h := newHistory(vfs.NewMem())
+	h.must(t, step{what: "load", docs: slices.Repeat([]index.Document{one}, 3000)})
+	for range 2 {
+		h.must(t, step{what: "open", open: index.Options{Durability: index.NoSync}})
+		for range 1000 {
+			s := step{what: "add", docs: []index.Document{one}}
+			if docs := h.newest().Docs; rng.IntN(3) > 0 {
+				s = step{what: "delete IDs", ids: []uint64{docs[rng.IntN(len(docs))].ID}}
 			}
-			i := rng.IntN(len(left))
-			if n, err := x.DeleteIDs(ctx, left[i]); n != 1 || err != nil {
-				t.Fatalf("seed %d: %d deleted: %v", seed, n, err)
+			through, err := h.do(&s)
+			if err != nil {
+				t.Fatal(err)
 			}
-			left = slices.Delete(left, i, i+1)
+			h.states = through[len(through)-1:]
 		}
-		matches, err := x.Query(ctx, 12345)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []uint64
-		for _, m := range matches {
-			got = append(got, m.ID)
-		}
-		if !slices.Equal(got, left) {
-			t.Fatalf("seed %d, round %d: %d documents are left, not %d", seed, round, len(got), len(left))
-		}
-		for p := range x.Verify(ctx) {
-			t.Errorf("seed %d, round %d: %v", seed, round, p)
-		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); err != nil {
-			t.Fatal(err)
-		}
+		h.must(t, step{what: "query", method: oneByOne, docs: []index.Document{one}}, step{what: "close"}, step{what: "compact"})
 	}
+}
+
+// TestLiveChangesOfPackedBareDocuments: where nothing has a record and nothing live is
+// near, the documents of what another packed table finds may still have changed.
+func TestLiveChangesOfPackedBareDocuments(t *testing.T) {
+	const fp = 0x0123456789abcdef
+	var near []uint64
+	for flips := uint64(7); flips != 0; flips <<= 1 { // beyond the prefix of each table in turn
+		near = append(near, fp, fp^flips&-flips, fp^flips)
+	}
+	h := newHistory(vfs.NewMem())
+	h.must(t, step{what: "load", docs: bare([]uint64{fp, fp, ^uint64(fp)})})
+	h.session(t, index.Options{}, step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})},
+		step{what: "query", method: oneByOne, k: 3, docs: bare(near)})
 }
 
 // TestReportOfARefusedDocument: what is refused is not counted among what was loaded.
@@ -324,25 +171,250 @@ func TestReportOfARefusedDocument(t *testing.T) {
 
 // TestLoadUnderAClockThatWentBack: each load has the time of its own clock.
 func TestLoadUnderAClockThatWentBack(t *testing.T) {
-	now := time.Unix(2000, 0).UTC()
-	opts := index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}
-	want := map[uint64]time.Time{}
-	for i, second := range []int64{2000, 2000, 1000, 3000} {
-		now = time.Unix(second, 0).UTC()
-		docs := []index.Document{{Fingerprint: fingerprint.Fingerprint(i)}, {Key: fmt.Sprint(i)}}
-		if _, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil), compaction.LoadOptions{Index: opts}); err != nil {
+	h := newHistory(vfs.NewMem())
+	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
+		h.must(t, step{what: "wait", wait: wait}, step{what: "load", docs: []index.Document{{Fingerprint: fingerprint.Fingerprint(i)}, {Key: fmt.Sprint(i)}}})
+	}
+	h.session(t, index.Options{})
+}
+
+// TestLoadChoosesThePlan: that of a new index is for what is loaded, within the limits;
+// one that was asked for stays.
+func TestLoadChoosesThePlan(t *testing.T) {
+	named := func(name string) *plan.Plan {
+		p, err := plan.Named(name, 3)
+		if err != nil {
 			t.Fatal(err)
 		}
-		want[uint64(2*i+1)], want[uint64(2*i+2)] = now, now
+		return p
 	}
-	x := openIndex(t, "ix", opts)
-	n := 0
-	for d, err := range x.Documents(t.Context()) {
-		if n++; err != nil || !d.Added.Equal(want[d.ID]) {
-			t.Errorf("document %d was added %v, not %v: %v", d.ID, d.Added, want[d.ID], err)
+	chosen := func(k int, n int64, limits plan.Limits) string {
+		c, err := plan.Choose(k, n, limits, plan.Costs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Plan.String()
+	}
+	one := plan.Limits{Tables: 1}
+	for _, c := range []struct {
+		name string
+		made *index.Options // before
+		load index.Options
+		want string
+	}{
+		{"new", nil, index.Options{}, chosen(3, 1000, plan.Limits{})},
+		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000, plan.Limits{})},
+		{"new, within limits", nil, index.Options{Limits: one}, chosen(3, 1000, one)},
+		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10, plan.Limits{})},
+		{"new, with a plan", nil, index.Options{Plan: named("4")}, named("4").String()},
+		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000, plan.Limits{})},
+		{"made with design 4", &index.Options{Plan: named("4")}, index.Options{}, named("4").String()},
+		{"made with design 3", &index.Options{Plan: named("3")}, index.Options{}, named("3").String()},
+		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11, plan.Limits{})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHistory(vfs.NewMem())
+			if c.made != nil {
+				h.session(t, *c.made)
+			}
+			h.must(t, step{what: "load", open: c.load, docs: bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 1000))}, step{what: "open"})
+			if p := h.newest().plan; p != c.want {
+				t.Errorf("plan %s, not %s", p, c.want)
+			}
+			h.must(t, step{what: "close"})
+		})
+	}
+}
+
+// TestErrors: what is not there, or open, is refused, and nothing is made of it.
+func TestErrors(t *testing.T) {
+	ctx, fsys := t.Context(), vfs.NewMem()
+	load := func(opts index.Options, docs func(func(index.Document, error) bool)) error {
+		opts.FS = fsys
+		_, err := compaction.Load(ctx, "ix", docs, compaction.LoadOptions{Index: opts})
+		return err
+	}
+	if _, err := compaction.Run(ctx, "nowhere", compaction.Options{FS: fsys}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no index: %v", err)
+	}
+	x, err := index.Open("ix", &index.Options{FS: fsys, Analyzer: "one"})
+	if err == nil {
+		err = x.Add(ctx, index.Document{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); !errors.Is(err, index.ErrLocked) {
+		t.Errorf("open index: %v", err)
+	}
+	if err := load(index.Options{}, seqOf(nil, nil)); !errors.Is(err, index.ErrLocked) {
+		t.Errorf("open index: %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		opts index.Options
+		want error
+	}{
+		{index.Options{MaxDistance: 5}, index.ErrMismatch},
+		{index.Options{Analyzer: "another"}, index.ErrMismatch},
+		{index.Options{ReadOnly: true}, index.ErrReadOnly},
+	} {
+		asked := false
+		if err := load(c.opts, func(func(index.Document, error) bool) { asked = true }); !errors.Is(err, c.want) || asked {
+			t.Errorf("%+v: %v, asked for documents: %v", c.opts, err, asked)
 		}
 	}
-	if n != len(want) {
-		t.Errorf("%d documents, not %d", n, len(want))
+}
+
+// countdown is a context that is cancelled when it is asked for the n-th time.
+type countdown struct {
+	context.Context
+	cancel context.CancelFunc
+	asked  atomic.Int64
+	n      int64
+}
+
+func newCountdown(n int64) *countdown {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &countdown{Context: ctx, cancel: cancel, n: n}
+}
+
+func (c *countdown) Err() error {
+	if c.asked.Add(1) == c.n {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+// usedIndex is one that is packed in part, of which some is deleted since.
+func usedIndex(t *testing.T, d *drawer) (*vfs.MemFS, state) {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	h := newHistory(disk)
+	h.must(t, d.used()...)
+	return disk, *h.newest()
+}
+
+// TestCancelledWorkChangesNothing cancels loads and compactions at each point where they
+// look at their context, or at some of them.
+func TestCancelledWorkChangesNothing(t *testing.T) {
+	d := newDrawer(testseed.Of(t), 3)
+	other, err := plan.Named("3", 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, before := usedIndex(t, d)
+	docs, moments := d.documents(3000), int64(25)
+	if raceEnabled {
+		docs, moments = docs[:1000], 8
+	}
+	loaded := before.clone()
+	loaded.Now = epoch
+	loaded.Load(docs...)
+	for _, c := range []struct {
+		name    string
+		after   state
+		halfway bool // the tables may be packed, and the rest not
+		work    func(context.Context, vfs.FS) error
+	}{
+		{"Load", loaded.repacked(before.plan), false, func(ctx context.Context, fsys vfs.FS) error {
+			opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
+			_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), compaction.LoadOptions{Index: opts, MemoryBytes: 1})
+			return err
+		}},
+		{"Run", before.repacked(before.plan), true, func(ctx context.Context, fsys vfs.FS) error {
+			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, MemoryBytes: 1})
+			return err
+		}},
+		{"Run with a plan", before.repacked(other.String()), true, func(ctx context.Context, fsys vfs.FS) error {
+			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, MemoryBytes: 1, Plan: other})
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			whole := newCountdown(-1)
+			if err := c.work(whole, used.CrashClone(vfs.CrashCloneCfg{})); err != nil {
+				t.Fatal(err)
+			}
+			before, after := before.clone(), c.after.clone()
+			before.name, after.name = "before", "after"
+			goroutines, cancelled, packed := runtime.NumGoroutine(), 0, 0
+			points := whole.asked.Load()
+			for n := int64(1); n <= points+1; n += 1 + int64(d.IntN(int(1+points/moments))) {
+				fsys := used.CrashClone(vfs.CrashCloneCfg{})
+				err := c.work(newCountdown(n), fsys)
+				found, lookErr := which(fsys, []state{before, after}, d.source.(*rand.Rand), index.Options{}, true)
+				switch {
+				case lookErr != nil:
+					t.Fatalf("point %d of %d, error %v: %v", n, points, err, lookErr)
+				case err == nil && found.name != "after":
+					t.Fatalf("point %d of %d: the index is as before", n, points)
+				case err == nil:
+					continue
+				case !errors.Is(err, context.Canceled) || errors.Is(err, compaction.ErrDone) || found.name == "after" && !c.halfway:
+					t.Fatalf("point %d of %d: the index is from %s: %v", n, points, found.name, err)
+				case found.name == "after":
+					packed++
+				}
+				cancelled++
+			}
+			if cancelled < 5 || packed == cancelled {
+				t.Errorf("cancelled %d times at %d points, %d times too late", cancelled, points, packed)
+			}
+			for range 6000 { // a minute
+				if runtime.NumGoroutine() <= goroutines {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
+		})
+	}
+}
+
+// TestFailedLoadChangesNothing: what the documents are read from fails, or panics, and
+// the index is as it was, and closed.
+func TestFailedLoadChangesNothing(t *testing.T) {
+	d := newDrawer(testseed.Of(t), 4)
+	used, before := usedIndex(t, d)
+	unreadable := errors.New("unreadable")
+	tooLarge := string(make([]byte, index.MaxKeyBytes+1))
+	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around a batch, and spilled
+	if raceEnabled {
+		sizes = []int{0, 4096}
+	}
+	for _, n := range sizes {
+		docs := d.documents(n)
+		for what, c := range map[string]struct {
+			docs func(func(index.Document, error) bool)
+			want error
+		}{
+			"error":       {seqOf(docs, unreadable), unreadable},
+			"large key":   {seqOf(append(docs[:n:n], index.Document{Key: tooLarge}), nil), index.ErrTooLarge},
+			"large scope": {seqOf(append(docs[:n:n], index.Document{Scope: tooLarge}), nil), index.ErrTooLarge},
+			"panic": {func(yield func(index.Document, error) bool) {
+				seqOf(docs, nil)(yield)
+				panic(unreadable)
+			}, unreadable},
+		} {
+			fsys := used.CrashClone(vfs.CrashCloneCfg{})
+			load := func() (err error) {
+				defer func() {
+					if caught := recover(); caught != nil {
+						err = caught.(error)
+					}
+				}()
+				_, err = compaction.Load(t.Context(), "ix", c.docs, compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: 1})
+				return err
+			}
+			if err := load(); !errors.Is(err, c.want) {
+				t.Fatalf("%s after %d documents: %v", what, n, err)
+			}
+			if _, err := which(fsys, []state{before}, d.source.(*rand.Rand), index.Options{}, true); err != nil {
+				t.Fatalf("%s after %d documents: %v", what, n, err)
+			}
+		}
 	}
 }

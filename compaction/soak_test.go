@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )
@@ -42,8 +43,6 @@ type soak struct {
 	samples []soakSample
 }
 
-var errWrongAnswer = errors.New("wrong answer")
-
 // soakSample is the state after an upkeep.
 type soakSample struct {
 	after     string
@@ -56,7 +55,7 @@ func newSoak(t *testing.T, long, interval time.Duration, documents, workers int)
 	s := &soak{time: long, interval: interval, documents: documents, seed: testseed.Of(t), dir: filepath.Join(t.TempDir(), "ix")}
 	s.options = index.Options{CacheBytes: 128 << 20, Durability: index.NoSync}
 	for n := range workers {
-		w := &soakWorker{soak: s, number: n, random: rand.New(rand.NewPCG(s.seed, uint64(n))), model: newSoakModel(3)}
+		w := &soakWorker{soak: s, number: n, r: rand.New(rand.NewPCG(s.seed, uint64(n))), model: indextest.NewModel(indextest.RuleOf(s.options, 3))}
 		if n > 0 { // the documents of the first are in the empty scope, and many of them bare
 			w.scope = fmt.Sprintf("scope %d", n)
 		}
@@ -69,11 +68,13 @@ func newSoak(t *testing.T, long, interval time.Duration, documents, workers int)
 func TestSoak(t *testing.T) {
 	s := newSoak(t, 2*time.Second, 200*time.Millisecond, 400, 4)
 	switch {
-	case os.Getenv("NEARDUP_LONG") != "":
+	case atLength():
 		s = newSoak(t, 15*time.Minute, 15*time.Second, 200_000, 8)
 		s.options.Durability = index.Sync
 	case os.Getenv("NEARDUP_CI") != "" && !testing.Short():
 		s = newSoak(t, 20*time.Second, time.Second, 20_000, 8)
+	default:
+		t.Parallel() // it is too short to judge memory
 	}
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -137,20 +138,17 @@ func (s *soak) keepUp(ctx context.Context) error {
 func (s *soak) expire(ctx context.Context) error {
 	s.open.Lock()
 	defer s.open.Unlock()
-	second, want := int64(0), 0
+	before, want := time.Time{}, 0
 	for _, w := range s.workers {
-		if at := len(w.model.docs) - s.documents/len(s.workers)*3/4; at > 0 {
-			second = max(second, w.model.docs[at].Added.Unix())
+		if at := len(w.model.Docs) - s.documents/len(s.workers)*3/4; at > 0 && w.model.Docs[at].Added.After(before) {
+			before = w.model.Docs[at].Added
 		}
 	}
 	for _, w := range s.workers {
-		want += w.model.expire(second)
+		want += w.model.DeleteBefore(before)
 	}
-	expired, err := s.index.DeleteBefore(ctx, time.Unix(second, 0))
-	if err == nil && expired != want {
-		err = fmt.Errorf("%w: %d documents expired, not %d", errWrongAnswer, expired, want)
-	}
-	return err
+	expired, err := s.index.DeleteBefore(ctx, before)
+	return wrongly(err, expired, want)
 }
 
 // compact closes the index, compacts it, opens it again, and looks at all of it.
@@ -166,59 +164,40 @@ func (s *soak) compact(ctx context.Context) error {
 		return err
 	}
 	s.index = x
-	if err := s.compare(ctx); err != nil {
-		return err
-	}
-	for p := range x.Verify(ctx) {
-		return fmt.Errorf("%w: %v", errWrongAnswer, p)
+	all := s.all()
+	all.NextID = x.Stats().NextID // duplicates take none, and who added last is not known
+	if err := errors.Join(all.Compare(x), indextest.Problems(x)); err != nil {
+		return fmt.Errorf("%w: %w", errWrong, err)
 	}
 	return nil
 }
 
-// compare looks whether the index has the documents of the models, and no others.
-func (s *soak) compare(ctx context.Context) error {
-	models, want, n := make(map[string]*soakModel), 0, 0
+// all is the model of the whole index, once no call is under way.
+func (s *soak) all() *indextest.Model {
+	all := indextest.NewModel(s.workers[0].model.Rule)
 	for _, w := range s.workers {
-		models[w.scope] = w.model
-		want += len(w.model.docs)
+		all.Docs = append(all.Docs, w.model.Docs...)
 	}
-	for d, err := range s.index.Documents(ctx) {
-		if err != nil {
-			return err
-		}
-		n++
-		m := models[d.Scope]
-		if m == nil {
-			return fmt.Errorf("%w: a document that no one added: %+v", errWrongAnswer, d)
-		}
-		if at, found := m.at(d.ID); !found || m.docs[at] != d {
-			return fmt.Errorf("%w: a document that should not be there: %+v", errWrongAnswer, d)
-		}
-	}
-	if stats := s.index.Stats(); n != want || stats.Documents != uint64(want) {
-		return fmt.Errorf("%w: %d documents, %d by the counter, and %d were stored", errWrongAnswer, n, stats.Documents, want)
-	}
-	return nil
+	slices.SortFunc(all.Docs, func(a, b index.Document) int { return int(int64(a.ID - b.ID)) })
+	return all
 }
 
-// ids returns the IDs of all documents, once no call is under way, and the largest given.
-func (s *soak) ids() (ids []uint64, last uint64) {
+// ids returns the IDs of all documents, and the next that is given.
+func (s *soak) ids() (ids map[uint64]bool, next uint64) {
 	s.open.Lock()
 	defer s.open.Unlock()
-	for _, w := range s.workers {
-		for _, d := range w.model.docs {
-			ids = append(ids, d.ID)
-		}
+	ids = make(map[uint64]bool)
+	for _, d := range s.all().Docs {
+		ids[d.ID] = true
 	}
-	slices.Sort(ids)
-	return ids, s.index.Stats().NextID - 1
+	return ids, s.index.Stats().NextID
 }
 
 // checkpoint takes one while the workers go on: it is the index of one moment in between. It
 // has what was there before and after, and nothing else but what came or went meanwhile.
 func (s *soak) checkpoint(ctx context.Context) error {
 	dir := s.dir + "-checkpoint"
-	before, last := s.ids()
+	before, next := s.ids()
 	s.open.RLock()
 	err := s.index.Checkpoint(ctx, dir)
 	s.open.RUnlock()
@@ -226,37 +205,26 @@ func (s *soak) checkpoint(ctx context.Context) error {
 		return err
 	}
 	after, _ := s.ids()
-	got, err := idsIn(ctx, dir)
+	x, err := index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: 16 << 20})
 	if err != nil {
 		return err
 	}
-	for _, id := range got {
-		if _, found := slices.BinarySearch(before, id); !found && id <= last {
-			return fmt.Errorf("%w: a checkpoint has document %d, which was gone", errWrongAnswer, id)
-		}
+	docs, err := indextest.AllDocuments(x)
+	if err := errors.Join(err, x.Close()); err != nil {
+		return err
 	}
-	for _, id := range before {
-		_, kept := slices.BinarySearch(after, id)
-		if _, found := slices.BinarySearch(got, id); kept && !found {
-			return fmt.Errorf("%w: a checkpoint lacks document %d", errWrongAnswer, id)
+	for _, d := range docs {
+		if !before[d.ID] && d.ID < next {
+			return fmt.Errorf("%w: a checkpoint has document %d, which was gone", errWrong, d.ID)
+		}
+		delete(before, d.ID)
+	}
+	for id := range before {
+		if after[id] {
+			return fmt.Errorf("%w: a checkpoint lacks document %d", errWrong, id)
 		}
 	}
 	return os.RemoveAll(dir)
-}
-
-func idsIn(ctx context.Context, dir string) (ids []uint64, err error) {
-	x, err := index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: 16 << 20})
-	if err != nil {
-		return nil, err
-	}
-	for d, err := range x.Documents(ctx) {
-		if err != nil {
-			return nil, errors.Join(err, x.Close())
-		}
-		ids = append(ids, d.ID)
-	}
-	slices.Sort(ids)
-	return ids, x.Close()
 }
 
 func (s *soak) sample(after string) error {
@@ -324,41 +292,39 @@ func flat(samples []soakSample) error {
 
 // medianOf leaves out zeros.
 func medianOf(samples []soakSample, of func(soakSample) float64) float64 {
-	var values []float64
+	values := []float64{0}
 	for _, s := range samples {
 		if v := of(s); v > 0 {
 			values = append(values, v)
 		}
 	}
-	if len(values) == 0 {
-		return 0
-	}
 	slices.Sort(values)
-	return values[len(values)/2]
+	return values[(len(values)+1)/2*min(1, len(values)-1)]
 }
 
 // Memory or disk that grows is found out, and noise is not.
 func TestSoakFlat(t *testing.T) {
-	samples := func(memory, disk func(i int) float64) (all []soakSample) {
-		for i := range 60 {
-			all = append(all, soakSample{soakUpkeep[i%3].name, 100_000, uint64(memory(i)), uint64(disk(i))})
-		}
-		return all
-	}
 	noise := func(at float64) func(int) float64 {
 		return func(i int) float64 { return at * (1 + float64(i%7)/50) }
 	}
 	grows := func(at float64) func(int) float64 {
 		return func(i int) float64 { return at * (1 + float64(i)/60) }
 	}
-	if err := flat(samples(noise(500<<20), noise(50<<20))); err != nil {
-		t.Error(err)
-	}
-	if err := flat(samples(grows(500<<20), noise(50<<20))); err == nil || !strings.Contains(err.Error(), "memory grew") {
-		t.Errorf("memory that grows: %v", err)
-	}
-	if err := flat(samples(noise(500<<20), grows(50<<20))); err == nil || !strings.Contains(err.Error(), "disk grew") {
-		t.Errorf("disk that grows: %v", err)
+	for _, c := range []struct {
+		memory, disk func(int) float64
+		want         string
+	}{
+		{noise(500 << 20), noise(50 << 20), "<nil>"},
+		{grows(500 << 20), noise(50 << 20), "memory grew"},
+		{noise(500 << 20), grows(50 << 20), "disk grew"},
+	} {
+		var samples []soakSample
+		for i := range 60 {
+			samples = append(samples, soakSample{soakUpkeep[i%3].name, 100_000, uint64(c.memory(i)), uint64(c.disk(i))})
+		}
+		if err := flat(samples); !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%v, not %s", err, c.want)
+		}
 	}
 }
 
@@ -374,7 +340,7 @@ func TestSoakFindsWrongAnswers(t *testing.T) {
 		},
 		"another document under a key": func(ctx context.Context, s *soak) error {
 			d := *s.workers[1].some()
-			d.Fingerprint = fingerprint.Fingerprint(^uint64(d.Fingerprint))
+			d.Fingerprint = ^d.Fingerprint
 			return s.index.Add(ctx, d)
 		},
 	} {
@@ -390,17 +356,168 @@ func TestSoakFindsWrongAnswers(t *testing.T) {
 				}
 			}
 		}
-		if err := s.compact(t.Context()); err != nil {
+		if err := errors.Join(s.compact(t.Context()), change(t.Context(), s)); err != nil {
 			t.Fatal(err)
 		}
-		if err := change(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.compact(t.Context()); !errors.Is(err, errWrongAnswer) {
+		if err := s.compact(t.Context()); !errors.Is(err, errWrong) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := s.index.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// soakWorker makes one call after the other in a scope of its own, and compares what comes of
+// it with its model. Others get IDs too, so the model takes those that the index gave.
+type soakWorker struct {
+	*soak
+	number int
+	scope  string
+	r      *rand.Rand
+	model  *indextest.Model
+	pages  int // how many keys there were
+}
+
+func (w *soakWorker) run(ctx context.Context) error {
+	for ctx.Err() == nil && !w.over.Load() {
+		if err := w.step(ctx); err != nil {
+			return fmt.Errorf("worker %d: %w", w.number, err)
+		}
+	}
+	return ctx.Err()
+}
+
+func (w *soakWorker) step(ctx context.Context) error {
+	w.open.RLock()
+	defer w.open.RUnlock()
+	w.calls.Add(1)
+	switch draw := w.r.IntN(100); {
+	case draw < 42:
+		k := w.r.IntN(w.model.Rule.MaxDistance + 1)
+		return w.model.Query(w.index, w.document(), k, w.r.IntN(4))
+	case draw < 54:
+		return w.get(ctx)
+	case draw < 68:
+		d := w.document()
+		v, err := w.index.CheckAndAdd(ctx, d)
+		return w.checked(err, []index.Document{d}, []index.Verdict{v})
+	case draw < 78:
+		docs := w.batch()
+		verdicts, err := w.index.CheckAndAddBatch(ctx, docs)
+		return w.checked(err, docs, verdicts)
+	case draw < 90 || len(w.model.Docs) < w.documents/len(w.workers): // until there are as many as there are to be
+		return w.add(ctx)
+	}
+	return w.delete(ctx)
+}
+
+// document draws a new document, every other one near to one that is there.
+func (w *soakWorker) document() index.Document {
+	d := index.Document{Scope: w.scope, Fingerprint: fingerprint.Fingerprint(w.r.Uint64())}
+	if w.r.IntN(3) > 0 && w.scope != "" {
+		d.Shingle = fingerprint.Fingerprint(w.r.Uint64())
+	}
+	if near := w.some(); near != nil && w.r.IntN(2) == 0 {
+		d.Fingerprint = near.Fingerprint ^ w.flips(w.r.IntN(w.model.Rule.MaxDistance+3))
+		if d.Shingle != 0 && w.r.IntN(2) == 0 {
+			d.Shingle = near.Shingle ^ w.flips(w.r.IntN(2*index.DefaultMaxShingleDistance))
+		}
+	}
+	if w.scope == "" && w.r.IntN(2) == 0 {
+		return d
+	}
+	if known := w.some(); known != nil && w.r.IntN(5) == 0 {
+		d.Key = known.Key // a recrawl
+	} else {
+		w.pages++
+		d.Key = fmt.Sprintf("http://%d.example/%d", w.number, w.pages)
+	}
+	return d
+}
+
+// flips draws up to n bits.
+func (w *soakWorker) flips(n int) (flips fingerprint.Fingerprint) {
+	for range n {
+		flips |= 1 << w.r.IntN(64)
+	}
+	return flips
+}
+
+// some draws a document that is there; nil if there is none.
+func (w *soakWorker) some() *index.Document {
+	if len(w.model.Docs) == 0 {
+		return nil
+	}
+	return &w.model.Docs[w.r.IntN(len(w.model.Docs))]
+}
+
+func (w *soakWorker) batch() []index.Document {
+	docs := make([]index.Document, 1+w.r.IntN(64))
+	for i := range docs {
+		docs[i] = w.document()
+	}
+	return docs
+}
+
+func (w *soakWorker) add(ctx context.Context) error {
+	docs := w.batch()
+	if err := w.index.Add(ctx, docs...); err != nil {
+		return err
+	}
+	last := make(map[string]int) // of several with one key the last counts
+	for i, d := range docs {
+		last[d.Key] = i
+	}
+	for i, d := range docs {
+		if d.Key != "" && last[d.Key] != i {
+			continue
+		}
+		if d.ID < w.model.NextID {
+			return fmt.Errorf("%w: ID %d is not above those before", errWrong, d.ID)
+		}
+		w.model.NextID, w.model.Now = d.ID, d.Added
+		w.model.Add(d)
+	}
+	return nil
+}
+
+// checked compares verdicts with the model's own.
+func (w *soakWorker) checked(err error, docs []index.Document, verdicts []index.Verdict) error {
+	if err = wrongly(err, len(verdicts), len(docs)); err != nil {
+		return err
+	}
+	for i, got := range verdicts {
+		if id := got.Document.ID; id >= w.model.NextID {
+			w.model.NextID, w.model.Now = id, got.Document.Added
+		}
+		if err := wrongly(nil, got, w.model.CheckAndAdd(docs[i])); err != nil {
+			return fmt.Errorf("document %d of %d: %w", i, len(docs), err)
+		}
+	}
+	return nil
+}
+
+func (w *soakWorker) get(ctx context.Context) error {
+	key := w.document().Key
+	if d := w.some(); d != nil && w.r.IntN(4) > 0 {
+		key = d.Key
+	}
+	got, found, err := w.index.Get(ctx, key)
+	want, stored := w.model.Docs.Key(key)
+	if err = wrongly(err, found, stored); err != nil {
+		return err
+	}
+	return wrongly(nil, got, want)
+}
+
+func (w *soakWorker) delete(ctx context.Context) error {
+	keys := []string{"no such key"}
+	for range 1 + w.r.IntN(128) {
+		if d := w.some(); d != nil {
+			keys = append(keys, d.Key)
+		}
+	}
+	deleted, err := w.index.Delete(ctx, keys...)
+	return wrongly(err, deleted, w.model.Delete(keys...))
 }

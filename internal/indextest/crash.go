@@ -170,8 +170,8 @@ func (w *World) afterCrash(m *moment) error {
 				return err
 			}
 		}
-		calls = append(calls, &call{kind: documents, site: n, start: m.after + 1, end: afterAll, docs: left[n]})
-		if err := explain(w.rule, s.docs, calls); err != nil {
+		calls = append(calls, found(n, m.after+1, afterAll, left[n]))
+		if err := explain(s.docs, calls); err != nil {
 			return fmt.Errorf("next ID %d: %w", next, err)
 		}
 	}
@@ -208,7 +208,7 @@ func (w *World) split(m *moment, next uint64) *loss {
 	}
 	for _, s := range w.sites {
 		for _, c := range s.calls {
-			for _, id := range c.given() {
+			for _, id := range c.gave {
 				if id < next {
 					l.kept = max(l.kept, c.start)
 				} else {
@@ -222,20 +222,20 @@ func (w *World) split(m *moment, next uint64) *loss {
 
 // take adds a call to those that must, or may, have happened before the crash.
 func (l *loss) take(calls []*call, c *call) ([]*call, error) {
-	if c.start >= l.after || c.reads() {
+	if c.start >= l.after || c.reads {
 		return calls, nil
 	}
 	must := c.end <= max(l.durable, l.kept)
 	cut := *c
 	cut.end = min(c.end, l.after)
-	if ids := c.given(); len(ids) > 0 {
+	if ids := c.gave; len(ids) > 0 {
 		switch {
 		case slices.Max(ids) < l.next:
 			return append(calls, &cut), nil
 		case must:
-			return nil, fmt.Errorf("the next ID is %d, and lost is %v", l.next, c)
+			return nil, fmt.Errorf("the next ID is %d, and lost is %+v", l.next, c.said)
 		case slices.Min(ids) < l.next:
-			return nil, fmt.Errorf("the next ID is %d, in the middle of %v", l.next, c)
+			return nil, fmt.Errorf("the next ID is %d, in the middle of %+v", l.next, c.said)
 		}
 		return calls, nil
 	}

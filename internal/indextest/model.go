@@ -2,8 +2,8 @@ package indextest
 
 import (
 	"cmp"
-	"encoding/binary"
-	"math/bits"
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -65,19 +65,13 @@ func (docs Documents) Without(gone func(*index.Document) bool) Documents {
 	return slices.DeleteFunc(slices.Clone(docs), func(d index.Document) bool { return gone(&d) })
 }
 
-// WithoutKey returns the documents but for the one that has a key.
-func (docs Documents) WithoutKey(key string) Documents {
-	return docs.Without(func(d *index.Document) bool { return key != "" && d.Key == key })
-}
-
-// With returns the documents and one more, in the place of the one that has its key.
-func (docs Documents) With(d index.Document) Documents {
-	return append(slices.Clip(docs.WithoutKey(d.Key)), d)
-}
-
-// Since returns those that were added at a time or later.
-func (docs Documents) Since(t time.Time) Documents {
-	return docs.Without(func(d *index.Document) bool { return d.Added.Before(t) })
+// WithoutKeys returns the documents but for those that have one of the keys.
+func (docs Documents) WithoutKeys(keys ...string) Documents {
+	wanted := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		wanted[key] = key != ""
+	}
+	return docs.Without(func(d *index.Document) bool { return wanted[d.Key] })
 }
 
 // Near returns the documents that match one, by (distance, ID), at most limit unless that is 0.
@@ -95,45 +89,215 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 	return matches
 }
 
-// CheckAndAdd returns what the call of this name has to answer, and the documents after
-// it. A document that is stored gets the ID and the time.
-func (docs Documents) CheckAndAdd(r Rule, d index.Document, id uint64, added time.Time) (index.Verdict, Documents) {
-	others := docs.WithoutKey(d.Key)
+// Bare reports whether an index stores nothing of a document but its fingerprint.
+func Bare(d *index.Document) bool {
+	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Tokens == 0
+}
+
+// Model is what an index has to hold and to answer when calls come one after the other,
+// by the definition of each call. It looks at every document.
+type Model struct {
+	Rule   Rule
+	Docs   Documents
+	NextID uint64
+	Now    time.Time // at which documents arrive; whole seconds, UTC
+}
+
+// NewModel returns that of an empty index.
+func NewModel(rule Rule) *Model { return &Model{Rule: rule, NextID: 1} }
+
+// Clone returns a model that goes its own way. It costs nothing.
+func (m *Model) Clone() *Model {
+	c := *m
+	m.Docs = slices.Clip(m.Docs)
+	c.Docs = m.Docs
+	return &c
+}
+
+// store takes in a document in the place of those with its key, and returns it with its
+// ID and time.
+func (m *Model) store(d index.Document) index.Document {
+	d.ID, d.Added = m.NextID, m.Now
+	m.NextID++
+	m.Docs = append(m.Docs, d)
+	return d
+}
+
+// Add is Index.Add: of several documents with one key, only the last is stored. It fills
+// in IDs and times as Add does.
+func (m *Model) Add(docs ...index.Document) {
+	last := lastOfKeys(docs)
+	m.Docs = m.Docs.WithoutKeys(keysOf(docs)...)
+	for i, d := range docs {
+		if d.Key == "" || last[d.Key] == i {
+			docs[i] = m.store(d)
+		}
+	}
+	for i, d := range docs {
+		if d.Key != "" {
+			docs[i].ID, docs[i].Added = docs[last[d.Key]].ID, docs[last[d.Key]].Added
+		}
+	}
+}
+
+// Load is compaction.Load: one document is stored after the other. It returns how many
+// were replaced by a later one with their key.
+func (m *Model) Load(docs ...index.Document) (replaced int) {
+	last, n := lastOfKeys(docs), len(m.Docs)+len(docs)
+	m.Docs = m.Docs.WithoutKeys(keysOf(docs)...)
+	for i, d := range docs {
+		if d.Key == "" || last[d.Key] == i {
+			m.store(d)
+		} else {
+			m.NextID++
+		}
+	}
+	return n - len(m.Docs)
+}
+
+func keysOf(docs []index.Document) (keys []string) {
+	for i := range docs {
+		keys = append(keys, docs[i].Key)
+	}
+	return keys
+}
+
+func lastOfKeys(docs []index.Document) map[string]int {
+	last := make(map[string]int)
+	for i := range docs {
+		last[docs[i].Key] = i
+	}
+	return last
+}
+
+// CheckAndAdd is Index.CheckAndAdd.
+func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
+	n := len(m.Docs)
+	m.Docs = m.Docs.WithoutKeys(d.Key)
 	v := index.Verdict{Document: d}
-	if len(others) < len(docs) {
+	if len(m.Docs) < n {
 		v.Status = index.Known
 	}
-	if matches := others.Near(r, &d, 1); len(matches) > 0 {
+	if matches := m.Docs.Near(m.Rule, &d, 1); len(matches) > 0 {
 		v.Status, v.Of = index.Duplicate, matches[0]
 	}
 	v.Document.ID, v.Document.Added = 0, time.Time{}
-	if v.Status != index.Duplicate || r.KeepDuplicates {
-		v.Document.ID, v.Document.Added = id, added
-		others = others.With(v.Document)
+	if v.Status != index.Duplicate || m.Rule.KeepDuplicates {
+		v.Document = m.store(d)
 	}
-	return v, others
+	return v
 }
 
-// CollidingKeys returns two different keys of one xxhash64, another pair for each n. Of
-// the 64 bytes of input, each lane of the hash takes v = rotl(v + word*prime2, 31) *
-// prime1 twice; what differs in the first word is made up for by the second one of its lane.
-func CollidingKeys(n uint64) [2]string {
-	const prime1, prime2 = 0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f
-	inverse := uint64(prime2) // of prime2, by Newton's iteration
-	for range 6 {
-		inverse *= 2 - prime2*inverse
+// Delete removes the documents that have one of the keys, DeleteIDs those with the IDs and
+// DeleteBefore those that were added before a time. They return how many they removed.
+func (m *Model) Delete(keys ...string) int { return m.keep(m.Docs.WithoutKeys(keys...)) }
+
+// DeleteIDs is explained at Delete.
+func (m *Model) DeleteIDs(ids ...uint64) int {
+	return m.keep(m.Docs.Without(func(d *index.Document) bool { return slices.Contains(ids, d.ID) }))
+}
+
+// DeleteBefore is explained at Delete.
+func (m *Model) DeleteBefore(t time.Time) int {
+	return m.keep(m.Docs.Without(func(d *index.Document) bool { return d.Added.Before(t) }))
+}
+
+func (m *Model) keep(left Documents) (removed int) {
+	removed = len(m.Docs) - len(left)
+	m.Docs = left
+	return removed
+}
+
+// Bare counts the bare documents.
+func (m *Model) Bare() (n uint64) {
+	for i := range m.Docs {
+		if Bare(&m.Docs[i]) {
+			n++
+		}
 	}
-	lane := func(word uint64) uint64 {
-		start := uint64(prime1)
-		start += prime2
-		return bits.RotateLeft64(start+word*prime2, 31) * prime1
+	return n
+}
+
+// mostKeys bounds the keys that Compare asks for.
+const mostKeys = 200
+
+// Compare returns in what an index differs from the model: in its counters, its documents,
+// or what Get finds. nil: in nothing.
+func (m *Model) Compare(x *index.Index) error {
+	ctx := context.Background()
+	got, err := AllDocuments(x)
+	if err != nil {
+		return err
 	}
-	var a, b [64]byte
-	binary.LittleEndian.PutUint64(a[8:], n)
-	binary.LittleEndian.PutUint64(b[8:], n)
-	binary.LittleEndian.PutUint64(b[:], 1)
-	binary.LittleEndian.PutUint64(b[32:], (lane(0)-lane(1))*inverse)
-	return [2]string{string(a[:]), string(b[:])}
+	if diff := Difference(got, m.Docs); diff != "" {
+		return fmt.Errorf("documents: %s", diff)
+	}
+	if s := x.Stats(); s.Documents != uint64(len(m.Docs)) || s.Bare != m.Bare() || s.NextID != m.NextID {
+		return fmt.Errorf("%d documents, %d of them bare, and next ID %d, not %d, %d and %d", s.Documents, s.Bare, s.NextID, len(m.Docs), m.Bare(), m.NextID)
+	}
+	for i := 0; i < len(m.Docs); i += 1 + len(m.Docs)/mostKeys {
+		d := m.Docs[i]
+		if d.Key == "" {
+			continue
+		}
+		if got, found, err := x.Get(ctx, d.Key); err != nil {
+			return fmt.Errorf("key %q: %w", d.Key, err)
+		} else if !found || got != d {
+			return fmt.Errorf("key %q: %+v, %t; want %+v", d.Key, got, found, d)
+		}
+	}
+	return nil
+}
+
+// Query compares the answer of an index to a query that is like a document, in its scope
+// and with its details, within k bits, at most limit matches unless that is 0.
+func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
+	rule := m.Rule
+	rule.MaxDistance = k
+	opts := []index.QueryOption{index.InScope(like.Scope), index.MaxDistance(k), index.Limit(limit), index.Shingle(like.Shingle), index.Tokens(like.Tokens)}
+	got, err := x.Query(context.Background(), like.Fingerprint, opts...)
+	if err != nil {
+		return fmt.Errorf("plan %v: query %+v within %d: %w", x.Plan(), like, k, err)
+	}
+	if diff := Difference(got, m.Docs.Near(rule, &like, limit)); diff != "" {
+		return fmt.Errorf("plan %v: query %+v within %d, limit %d: %s", x.Plan(), like, k, limit, diff)
+	}
+	return nil
+}
+
+// AllDocuments returns the documents of an index by ID.
+func AllDocuments(x *index.Index) (docs Documents, err error) {
+	for d, err := range x.Documents(context.Background()) {
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	slices.SortFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
+	return docs, nil
+}
+
+// Difference tells where two lists part, shortly; "" if they do not.
+func Difference[T comparable](got, want []T) string {
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			return fmt.Sprintf("%d, not %d: number %d, %+v, is missing", len(got), len(want), i, want[i])
+		case i >= len(want):
+			return fmt.Sprintf("%d, not %d: number %d, %+v, is too many", len(got), len(want), i, got[i])
+		case got[i] != want[i]:
+			return fmt.Sprintf("number %d is %+v, not %+v", i, got[i], want[i])
+		}
+	}
+	return ""
+}
+
+// Problems returns what Verify finds, as an error; nil: nothing.
+func Problems(x *index.Index) error {
+	for p := range x.Verify(context.Background()) {
+		return fmt.Errorf("verify: %v", p)
+	}
+	return nil
 }
 
 // flipped returns a fingerprint with n random bits turned over.

@@ -53,6 +53,7 @@ type World struct {
 	copies  []*checkpoint
 	copied  int
 	crashes *crashes // nil: the file system does not crash
+	filled  int      // documents, if it does not
 }
 
 type place struct {
@@ -131,16 +132,16 @@ func (w *World) newSites(n int) []int {
 	return numbers
 }
 
-// Plan of a round: how many sites are in it, how many calls each worker makes, and how
-// large batches are.
-type Plan struct{ Sites, Calls, Batch int }
+// Plan of a round: how many sites are in it, how many calls each worker makes, how
+// large batches are, and how many documents come meanwhile that are near to nothing.
+type Plan struct{ Sites, Calls, Batch, Fill int }
 
 // largeBatch is how many documents make a batch with hardly any key twice.
 const largeBatch = 64
 
 // Plans are a few sites under single calls, and many sites under batches that are as
 // large as, and larger than, what the index compares document by document.
-var Plans = []Plan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {400, 4, 250}}
+var Plans = []Plan{{2, 40, 6, 0}, {4, 60, 6, 0}, {8, 60, 20, 0}, {400, 4, 250, 0}}
 
 // Round lets all workers call the index, and compares what they were told, what is stored
 // in the end, and what crashes would have left, with the model.
@@ -151,7 +152,7 @@ func (w *World) Round(p Plan) error {
 			sites = append(sites, n)
 		}
 	}
-	errs := make([]error, Workers)
+	errs := make([]error, Workers+1)
 	if w.Options.Durability == index.NoSync { // or a crash may go back further than this
 		if err := w.Index.Sync(context.Background()); err != nil {
 			return err
@@ -159,7 +160,9 @@ func (w *World) Round(p Plan) error {
 	}
 	w.crashes.start(w)
 	var wg sync.WaitGroup
-	for n := range errs {
+	fill := rand.New(rand.NewPCG(w.rng.Uint64(), 0))
+	wg.Go(func() { errs[Workers] = w.fill(fill, p.Fill) })
+	for n := range Workers {
 		k := &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))), sites: sites, plan: p}
 		wg.Go(func() {
 			for range p.Calls {
@@ -175,6 +178,23 @@ func (w *World) Round(p Plan) error {
 		return err
 	}
 	return w.settle()
+}
+
+const fillScope = "fill"
+
+// fill adds documents that are near to nothing, so that filters grow.
+func (w *World) fill(rng *rand.Rand, n int) error {
+	for ; n > 0; n -= 1000 {
+		docs := make([]index.Document, min(n, 1000))
+		for i := range docs {
+			docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Scope: fillScope}
+		}
+		if err := w.Index.Add(context.Background(), docs...); err != nil {
+			return err
+		}
+		w.filled += len(docs)
+	}
+	return nil
 }
 
 // settle compares with the model, and begins anew from what is stored.
@@ -193,11 +213,11 @@ func (w *World) settle() error {
 	}
 	for n, s := range w.sites {
 		for i, c := range w.copies {
-			s.calls = append(s.calls, &call{kind: documents, site: n, start: c.start, end: c.end, docs: copied[i][n]})
+			s.calls = append(s.calls, found(n, c.start, c.end, copied[i][n]))
 		}
 		now := w.clock.Add(2)
-		calls := append(slices.Clip(s.calls), &call{kind: documents, site: n, start: now - 1, end: now, docs: left[n]})
-		if err := explain(w.rule, s.docs, calls); err != nil {
+		calls := append(slices.Clip(s.calls), found(n, now-1, now, left[n]))
+		if err := explain(s.docs, calls); err != nil {
 			return err
 		}
 	}
@@ -222,15 +242,15 @@ func (w *World) settle() error {
 
 // look returns what each site holds, and an error if the index is not in order.
 func (w *World) look(x *index.Index) ([]Documents, error) {
-	for p := range x.Verify(context.Background()) {
-		return nil, fmt.Errorf("what Verify found: %v", p)
+	if err := Problems(x); err != nil {
+		return nil, err
 	}
 	sites, total, err := w.documents(context.Background(), x)
 	if err != nil {
 		return nil, err
 	}
-	if stats := x.Stats(); stats.Documents != uint64(total) {
-		return nil, fmt.Errorf("%d documents, by the counters %d", total, stats.Documents)
+	if stats := x.Stats(); stats.Documents != uint64(total+w.filled) {
+		return nil, fmt.Errorf("%d documents and %d to fill, by the counters %d", total, w.filled, stats.Documents)
 	}
 	return sites, nil
 }
@@ -252,6 +272,9 @@ func (w *World) documents(ctx context.Context, x *index.Index) (sites []Document
 	for d, err := range x.Documents(ctx) {
 		if err != nil {
 			return nil, 0, err
+		}
+		if d.Scope == fillScope {
+			continue
 		}
 		n, known := w.at[place{d.Scope, d.Fingerprint}]
 		if !known {
@@ -307,7 +330,7 @@ func (k *worker) note(start int64, calls ...*call) {
 		s := k.w.sites[c.site]
 		s.mu.Lock()
 		s.calls = append(s.calls, c)
-		s.ids = append(s.ids, c.given()...)
+		s.ids = append(s.ids, c.gave...)
 		s.mu.Unlock()
 	}
 }
@@ -351,6 +374,20 @@ func (k *worker) draws() func(context.Context) ([]*call, error) {
 	return k.checkAndAdd
 }
 
+// checked is a call of CheckAndAdd.
+func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
+	c := &call{site: site, said: []any{"CheckAndAdd", d, v}, of: v.Of.ID}
+	if v.Document.ID != 0 {
+		c.gave = []uint64{v.Document.ID}
+	}
+	c.apply = func(docs Documents) (Documents, bool) {
+		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
+		right := m.CheckAndAdd(d) == v
+		return m.Docs, right
+	}
+	return c
+}
+
 func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	d := k.draw(s)
@@ -358,7 +395,7 @@ func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []*call{{kind: checkAndAdd, site: n, doc: d, verdict: v}}, nil
+	return []*call{k.checked(n, d, v)}, nil
 }
 
 func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error) {
@@ -373,7 +410,9 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 	}
 	verdicts, err := k.w.Index.CheckAndAddBatch(ctx, docs)
 	for i, v := range verdicts {
-		calls = append(calls, &call{kind: checkAndAdd, site: sites[i], doc: docs[i], verdict: v, batch: batch})
+		c := k.checked(sites[i], docs[i], v)
+		c.batch = batch
+		calls = append(calls, c)
 	}
 	return calls, err
 }
@@ -393,7 +432,22 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 			docs = slices.Delete(docs, i, i+1)
 		}
 	}
-	return []*call{{kind: add, site: n, docs: docs}}, nil
+	c := &call{site: n, said: []any{"Add", docs}}
+	for _, d := range docs {
+		c.gave = append(c.gave, d.ID)
+	}
+	c.apply = func(there Documents) (Documents, bool) {
+		return append(slices.Clip(there.WithoutKeys(keysOf(docs)...)), docs...), true
+	}
+	return []*call{c}, nil
+}
+
+// removal is a call that removed n documents.
+func removal(site, n int, without func(Documents) Documents, said ...any) *call {
+	return &call{site: site, said: append(said, n), apply: func(docs Documents) (Documents, bool) {
+		left := without(docs)
+		return left, len(docs)-len(left) == n
+	}}
 }
 
 func (k *worker) delete(ctx context.Context) ([]*call, error) {
@@ -406,7 +460,7 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []*call{{kind: remove, site: n, keys: keys, n: deleted}}, nil
+	return []*call{removal(n, deleted, func(docs Documents) Documents { return docs.WithoutKeys(keys...) }, "Delete", keys)}, nil
 }
 
 // deleteIDs deletes a single document, as those with and without a record go one after
@@ -414,19 +468,22 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	s.mu.Lock()
-	var ids []uint64
-	for range min(1, len(s.ids)) {
-		ids = append(ids, s.ids[k.rng.IntN(len(s.ids))])
+	id := uint64(1 << 40)
+	if len(s.ids) > 0 {
+		id = s.ids[k.rng.IntN(len(s.ids))]
 	}
 	s.mu.Unlock()
-	deleted, err := k.w.Index.DeleteIDs(ctx, ids...)
+	deleted, err := k.w.Index.DeleteIDs(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return []*call{{kind: removeIDs, site: n, ids: ids, n: deleted}}, nil
+	return []*call{removal(n, deleted, func(docs Documents) Documents {
+		return docs.Without(func(d *index.Document) bool { return d.ID == id })
+	}, "DeleteIDs", id)}, nil
 }
 
-// deleteBefore deletes what was added some seconds ago, or long ago.
+// deleteBefore deletes what was added some seconds ago, or long ago. Documents with a
+// record go in one commit, bare ones in another.
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
 	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 500 { // more than 1,024 would not go at once
@@ -436,73 +493,84 @@ func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 		return nil, err
 	}
 	for n, s := range k.w.sites {
-		calls = append(calls, &call{kind: expire, site: n, before: before})
-		if s.scope == "" {
-			calls = append(calls, &call{kind: expire, site: n, before: before, bare: true})
+		for _, bare := range []bool{false, true} {
+			if bare && s.scope != "" {
+				continue
+			}
+			calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before, bare}, apply: func(docs Documents) (Documents, bool) {
+				return docs.Without(func(d *index.Document) bool { return Bare(d) == bare && d.Added.Before(before) }), true
+			}})
 		}
 	}
 	return calls, nil
 }
 
-// asked returns a call of Query for a site, and its options.
-func (k *worker) asked() (*call, []index.QueryOption) {
+// asks makes some queries of one moment, each within up to k bits and with a limit.
+func (k *worker) asks(queries int, ask func([]index.Document, ...index.QueryOption) ([][]index.Match, error)) ([]*call, error) {
 	n, s := k.site()
-	c := &call{kind: query, site: n, within: k.w.rule, limit: k.rng.IntN(3)}
-	c.within.MaxDistance = k.rng.IntN(k.w.rule.MaxDistance + 1)
-	return c, []index.QueryOption{index.InScope(s.scope), index.Limit(c.limit), index.MaxDistance(c.within.MaxDistance)}
-}
-
-func (k *worker) query(ctx context.Context) ([]*call, error) {
-	c, opts := k.asked()
-	like := k.draw(k.w.sites[c.site])
-	if like.Shingle != 0 {
-		opts = append(opts, index.Shingle(like.Shingle))
+	within, limit := k.w.rule, k.rng.IntN(3)
+	within.MaxDistance = k.rng.IntN(k.w.rule.MaxDistance + 1)
+	asked := make([]index.Document, queries)
+	for i := range asked {
+		if asked[i] = k.draw(s); queries > 1 { // all have the same options
+			asked[i] = index.Document{Scope: s.scope, Fingerprint: asked[i].Fingerprint}
+		}
 	}
-	if like.Tokens != 0 {
-		opts = append(opts, index.Tokens(like.Tokens))
-	}
-	matches, err := k.w.Index.Query(ctx, like.Fingerprint, opts...)
+	answers, err := ask(asked, index.InScope(s.scope), index.Limit(limit), index.MaxDistance(within.MaxDistance),
+		index.Shingle(asked[0].Shingle), index.Tokens(asked[0].Tokens))
 	if err != nil {
 		return nil, err
 	}
-	c.asked, c.matches = []index.Document{like}, [][]index.Match{matches}
-	return []*call{c}, nil
+	return []*call{{site: n, reads: true, said: []any{"Query", within, limit, asked, answers}, apply: func(docs Documents) (Documents, bool) {
+		for i := range asked {
+			if !slices.Equal(docs.Near(within, &asked[i], limit), answers[i]) {
+				return docs, false
+			}
+		}
+		return docs, true
+	}}}, nil
+}
+
+func (k *worker) query(ctx context.Context) ([]*call, error) {
+	return k.asks(1, func(asked []index.Document, opts ...index.QueryOption) ([][]index.Match, error) {
+		matches, err := k.w.Index.Query(ctx, asked[0].Fingerprint, opts...)
+		return [][]index.Match{matches}, err
+	})
 }
 
 func (k *worker) queryBatch(ctx context.Context) ([]*call, error) {
-	c, opts := k.asked()
-	s := k.w.sites[c.site]
-	var fps []fingerprint.Fingerprint
-	for range 1 + k.rng.IntN(20) {
-		fps = append(fps, k.draw(s).Fingerprint)
-		c.asked = append(c.asked, index.Document{Scope: s.scope, Fingerprint: fps[len(fps)-1]})
-	}
-	for a, err := range k.w.Index.QueryBatch(ctx, fps, opts...) {
-		if err != nil {
-			return nil, err
+	return k.asks(1+k.rng.IntN(20), func(asked []index.Document, opts ...index.QueryOption) (answers [][]index.Match, err error) {
+		var fps []fingerprint.Fingerprint
+		for _, d := range asked {
+			fps = append(fps, d.Fingerprint)
 		}
-		c.matches = append(c.matches, a.Matches)
-	}
-	return []*call{c}, nil
+		for a, err := range k.w.Index.QueryBatch(ctx, fps, opts...) {
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, a.Matches)
+		}
+		return answers, nil
+	})
 }
 
 func (k *worker) get(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
-	c := &call{kind: get, site: n, keys: []string{s.keys[k.rng.IntN(len(s.keys))]}}
-	d, found, err := k.w.Index.Get(ctx, c.keys[0])
+	key := s.keys[k.rng.IntN(len(s.keys))]
+	d, found, err := k.w.Index.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if found {
-		c.docs = []index.Document{d}
-	}
-	return []*call{c}, nil
+	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(docs Documents) (Documents, bool) {
+		want, stored := docs.Key(key)
+		return docs, found == stored && (!found || d == want)
+	}}}, nil
 }
 
 func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
 	sites, _, err := k.w.documents(ctx, k.w.Index)
 	for n, docs := range sites {
-		calls = append(calls, &call{kind: documents, site: n, docs: docs})
+		calls = append(calls, found(n, 0, 0, docs))
 	}
 	return calls, err
 }

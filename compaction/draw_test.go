@@ -1,0 +1,188 @@
+package compaction_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/indextest"
+	"pgregory.net/rapid"
+)
+
+// source is what histories are drawn from: a *rand.Rand, or rapid, which can make a history
+// shorter that goes wrong.
+type source interface{ IntN(n int) int }
+
+type rapidSource struct{ *rapid.T }
+
+func (r rapidSource) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(r.T, "n") }
+
+func pick[T any](src source, from ...T) T { return from[src.IntN(len(from))] }
+
+// keyNames is how many keys there are. The first two have the same hash.
+const keyNames = 100
+
+var colliding = indextest.CollidingKeys(0)
+
+func keyName(i int) string {
+	if i < 2 {
+		return colliding[i]
+	}
+	return fmt.Sprintf("http://a.example/%d", i)
+}
+
+// drawer draws documents and steps.
+type drawer struct {
+	source
+	keys  int // that documents have
+	most  int // documents in a step
+	plans []*plan.Plan
+	rule  index.Options // of asking
+}
+
+// document draws one of every kind: some near to each other, some equal, with keys that come
+// again, scopes that have one hash, other details, and with nothing but a fingerprint.
+func (d *drawer) document() index.Document {
+	doc := index.Document{Fingerprint: fingerprint.Fingerprint(uint64(d.IntN(40)) * 0x9e3779b97f4a7c15)}
+	for range d.IntN(6) {
+		doc.Fingerprint ^= 1 << d.IntN(64)
+	}
+	if d.IntN(4) == 0 {
+		return doc
+	}
+	if i := d.IntN(d.keys * 4 / 3); i < d.keys {
+		doc.Key = keyName(i)
+	}
+	if i := d.IntN(8); i < 3 {
+		doc.Scope = []string{"a.example", colliding[0], colliding[1]}[i]
+	}
+	if d.IntN(3) == 0 {
+		doc.Shingle = pick[fingerprint.Fingerprint](d, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0))
+	}
+	if d.IntN(3) == 0 {
+		doc.Tokens = pick(d, 100, 120, 130, 131, 150, 1000)
+	}
+	return doc
+}
+
+func (d *drawer) documents(n int) []index.Document {
+	docs := make([]index.Document, n)
+	for i := range docs {
+		docs[i] = d.document()
+	}
+	return docs
+}
+
+// some draws up to as many documents as a step may have; now and then all are the same,
+// for a posting of many.
+func (d *drawer) some() []index.Document {
+	docs := d.documents(1 + d.IntN(d.most))
+	if d.IntN(8) == 0 {
+		for i := range docs {
+			docs[i] = index.Document{Fingerprint: docs[0].Fingerprint}
+		}
+	}
+	return docs
+}
+
+func (d *drawer) someKeys(n int) (keys []string) {
+	for range n {
+		keys = append(keys, keyName(d.IntN(d.keys)))
+	}
+	return append(keys, "", "nobody's")
+}
+
+// open draws options to open an index with.
+func (d *drawer) open() step {
+	o := d.rule
+	o.FilterBytes = pick[int64](d, 0, -1, 64, 1<<12, 1<<20)
+	o.CacheBytes = pick[int64](d, 0, 1, 1<<16)
+	o.Durability = pick(d, index.Sync, index.NoSync)
+	return step{what: "open", open: o}
+}
+
+// write draws a step of an open index that changes it, or asks for what is there.
+func (d *drawer) write() step {
+	switch d.IntN(11) {
+	case 0, 1:
+		return step{what: "add", docs: d.some()}
+	case 2:
+		return step{what: "check", docs: d.documents(1)}
+	case 3, 4:
+		return step{what: "check", docs: d.some()}
+	case 5:
+		return step{what: "delete", keys: d.someKeys(3)}
+	case 6:
+		ids := make([]uint64, 1+d.IntN(4))
+		for i := range ids {
+			ids[i] = uint64(d.IntN(120))
+		}
+		return step{what: "delete IDs", ids: ids}
+	case 7: // of what came before one of the hours of a history
+		return step{what: "expire", before: epoch.Add(time.Duration(d.IntN(8)) * time.Hour)}
+	case 8:
+		return step{what: "sync"}
+	case 9:
+		return step{what: "pairs", k: d.IntN(5)}
+	}
+	return step{what: "query", docs: d.some(), k: d.IntN(6), limit: d.IntN(4),
+		method: pick(d, oneByOne, oneByOne, index.QueryEach, index.QuerySorted, "")}
+}
+
+// between draws what happens to a closed index.
+func (d *drawer) between() step {
+	work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1), CacheBytes: pick[int64](d, 1, 1<<18), FilterBytes: pick[int64](d, 0, -1, 1, 1<<12)}
+	switch i := d.IntN(6); {
+	case i == 0 && len(d.plans) > 0:
+		work.Plan = pick(d, d.plans...)
+		return step{what: "compact", work: work}
+	case i <= 1:
+		return step{what: "compact", work: work}
+	case i <= 3:
+		return step{what: "load", docs: d.some(), open: index.Options{CacheBytes: work.CacheBytes, FilterBytes: work.FilterBytes}, work: work}
+	}
+	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}
+}
+
+// session is: open, so many writes, close.
+func (d *drawer) session(writes int) []step {
+	steps := []step{d.open()}
+	for range writes {
+		steps = append(steps, d.write())
+	}
+	return append(steps, step{what: "close"})
+}
+
+// used are the steps to an index that has packed and live documents, of which some were
+// replaced or deleted, and whose log on disk holds the last of them.
+func (d *drawer) used() (steps []step) {
+	change := func() {
+		steps = append(steps, step{what: "open"})
+		for range 3 {
+			steps = append(steps, step{what: "add", docs: d.documents(60)})
+		}
+		steps = append(steps, step{what: "delete", keys: d.someKeys(20)}, step{what: "close"})
+	}
+	change()
+	steps = append(steps, step{what: "compact"})
+	change()
+	return steps
+}
+
+func newDrawer(seed, n uint64) *drawer {
+	return &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: keyNames, most: 40}
+}
+
+func parsePlan(t testing.TB, text string) *plan.Plan {
+	t.Helper()
+	p, err := plan.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

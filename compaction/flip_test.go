@@ -1,0 +1,473 @@
+package compaction_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+// flipped is an index of which everything is known, as bytes: it has packed tables and
+// filters, what was written since in tables of Pebble's and in the log, deletions among
+// both, and everything in few bytes.
+type flipped struct {
+	seed  uint64
+	rng   *rand.Rand
+	files map[string][]byte
+	names []string // of files that are not empty
+	opts  index.Options
+	state
+}
+
+// flippedDocuments are in clusters, bare and not.
+func flippedDocuments(rng *rand.Rand, n int, prefix string) []index.Document {
+	docs := make([]index.Document, n)
+	centre := uint64(0)
+	for i := range docs {
+		if i%5 == 0 {
+			centre = rng.Uint64()
+		}
+		docs[i].Fingerprint = fingerprint.Fingerprint(centre ^ 1<<rng.IntN(64))
+		switch rng.IntN(4) {
+		case 0:
+			docs[i].Key = fmt.Sprint(prefix, i)
+		case 1:
+			docs[i].Key, docs[i].Scope = fmt.Sprint(prefix, i), "scope"
+		case 2:
+			docs[i].Key, docs[i].Shingle = fmt.Sprint(prefix, i), fingerprint.Fingerprint(rng.Uint64())
+		}
+	}
+	return docs
+}
+
+func newFlipped(t *testing.T, n uint64) *flipped {
+	t.Helper()
+	f := &flipped{seed: testseed.Of(t), opts: index.Options{CacheBytes: 1 << 20, FilterBytes: 32 << 10}}
+	f.rng = rand.New(rand.NewPCG(f.seed, n))
+	h := newHistory(vfs.NewMem())
+	add := func(n int, prefix string) {
+		docs := flippedDocuments(f.rng, n, prefix)
+		var steps []step
+		for part := range slices.Chunk(docs, 7) {
+			steps = append(steps, step{what: "add", docs: part})
+		}
+		h.session(t, f.opts, append(steps, step{what: "delete", keys: []string{docs[1].Key, docs[2].Key, docs[3].Key}})...)
+	}
+	add(400, "packed ")
+	h.must(t, step{what: "compact", work: compaction.Options{FilterBytes: f.opts.FilterBytes}})
+	add(60, "flushed ")
+	add(60, "logged ") // what the log had is in tables now
+	h.session(t, f.opts)
+	var late []step
+	for _, d := range flippedDocuments(f.rng, 30, "late ") {
+		late = append(late, step{what: "add", docs: []index.Document{d}})
+	}
+	h.session(t, f.opts, late...)
+	f.state, f.files = *h.newest(), filesOf(t, h.fs, "ix")
+	f.Rule.MaxDistance = 3
+	f.names = slices.Sorted(maps.Keys(f.files))
+	f.names = slices.DeleteFunc(f.names, func(name string) bool { return len(f.files[name]) == 0 })
+	return f
+}
+
+func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	names, err := fsys.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		file, err := fsys.Open(fsys.PathJoin(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		files[name] = data
+	}
+	return files
+}
+
+// with returns a file system that holds the index, with some files different.
+func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
+	t.Helper()
+	fsys := vfs.NewMem()
+	if err := fsys.MkdirAll("ix", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range f.files {
+		if other, is := changed[name]; is {
+			data = other
+		}
+		file, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
+		if err == nil {
+			_, err = file.Write(slices.Clone(data)) // under the race detector, it is spoilt then
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fsys
+}
+
+// flip changes a byte of a file, drawn from all files alike or from all bytes alike. It
+// returns which, and the file.
+func (f *flipped) flip(anyByte bool) (what, name string, changed map[string][]byte) {
+	name = pick(f.rng, f.names...)
+	at := f.rng.IntN(len(f.files[name]))
+	if anyByte {
+		at = 0
+		for _, data := range f.files {
+			at += len(data)
+		}
+		at = f.rng.IntN(at)
+		for _, name = range f.names {
+			if at < len(f.files[name]) {
+				break
+			}
+			at -= len(f.files[name])
+		}
+	}
+	data, change := slices.Clone(f.files[name]), byte(1+f.rng.IntN(255))
+	data[at] ^= change
+	return fmt.Sprintf("seed %d: %s, byte %d of %d ^ %#02x", f.seed, name, at, len(data), change), name, map[string][]byte{name: data}
+}
+
+// kindOf sorts files for the counts.
+func kindOf(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".sst"):
+		return "table"
+	case strings.HasSuffix(name, ".log"):
+		return "log"
+	}
+	return strings.ToLower(strings.SplitN(name, "-", 2)[0])
+}
+
+// outcome opens an index, looks at everything, and says what became of a flipped byte:
+// "refused" by Open, "found" by Verify, or "harmless". An error is a wrong answer, or
+// an error that is none of those which say what is wrong.
+func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) (string, error) {
+	opts := f.opts
+	opts.FS, opts.ReadOnly, opts.MustExist = fsys, readOnly, true
+	x, err := index.Open("ix", &opts)
+	if err != nil {
+		if !errors.Is(err, index.ErrCorrupt) && !errors.Is(err, index.ErrNotIndex) && !errors.Is(err, index.ErrVersion) && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("open says what no one can act on: %w", err)
+		}
+		return "refused", nil
+	}
+	defer x.Close()
+	errs := f.look(x, queries)
+	for p := range x.Verify(context.Background()) {
+		if p.Kind == "" || p.Message == "" {
+			return "", fmt.Errorf("a problem that says nothing: %+v", p)
+		}
+		// What is damaged may not be answered, but not be answered wrongly either.
+		for _, err := range errs {
+			if !errors.Is(err, index.ErrCorrupt) {
+				return "", fmt.Errorf("a wrong answer before Verify found %v: %w", p, err)
+			}
+		}
+		return "found", nil
+	}
+	return "harmless", errors.Join(errs...)
+}
+
+// look compares all documents and some queries with what they should be.
+func (f *flipped) look(x *index.Index, queries []index.Document) (errs []error) {
+	if err := f.Compare(x); err != nil {
+		errs = append(errs, err)
+	}
+	for _, like := range queries {
+		if len(errs) > 1 {
+			break // a damaged block that is read again takes Pebble long
+		}
+		if err := f.Query(x, like, f.Rule.MaxDistance, 0); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func flips() int { return number(25, 150, 2100, 50_000) }
+
+// TestEveryFlippedByteIsHarmlessOrFound: one byte of any file of an index is another one.
+// Open refuses the index, or Verify finds it, or everything is as it was.
+func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
+	t.Parallel()
+	f := newFlipped(t, 0)
+	var queries []index.Document
+	for range 25 {
+		queries = append(queries, index.Document{Fingerprint: f.Docs[f.rng.IntN(len(f.Docs))].Fingerprint ^ 1<<f.rng.IntN(64)})
+	}
+	if outcome, err := f.outcome(f.with(t, nil), false, queries); outcome != "harmless" || err != nil {
+		t.Fatalf("with no byte flipped: %s, %v", outcome, err)
+	}
+	counts := map[string]int{}
+	for range flips() {
+		what, name, changed := f.flip(f.rng.IntN(2) == 0)
+		outcome, err := f.outcome(f.with(t, changed), f.rng.IntN(2) == 0, queries)
+		if err != nil {
+			t.Errorf("%s: %s: %v", what, outcome, err)
+		}
+		counts[kindOf(name)+" "+outcome]++
+	}
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%-20s %d", what, counts[what])
+	}
+}
+
+// TestDamagedBlockIsAnErrorAndNoPanic: Pebble ends the process over a block with a wrong
+// checksum unless it is told not to. Who reads it gets an error that names the file.
+func TestDamagedBlockIsAnErrorAndNoPanic(t *testing.T) {
+	t.Parallel()
+	f := newFlipped(t, 1)
+	for i, name := range slices.Sorted(maps.Keys(f.files)) {
+		if !strings.HasSuffix(name, ".sst") || testing.Short() && i > 2 {
+			continue
+		}
+		broken := slices.Clone(f.files[name])
+		broken[10] ^= 0xff
+		opts := f.opts
+		opts.FS, opts.ReadOnly = f.with(t, map[string][]byte{name: broken}), i%2 == 0
+		x, err := index.Open("ix", &opts)
+		errs := []error{err}
+		if err == nil {
+			errs = f.look(x, []index.Document{{Fingerprint: 1}, {Fingerprint: 1 << 40}})
+			for p := range x.Verify(t.Context()) {
+				errs = append(errs, p.Err)
+			}
+			x.Close()
+		}
+		if text := fmt.Sprint(errs); !errors.Is(errors.Join(errs...), index.ErrCorrupt) || !strings.Contains(text, name) {
+			t.Errorf("%s, read only %v: %v", name, opts.ReadOnly, errs)
+		}
+	}
+}
+
+// repaired repairs an index and opens the result, which Verify finds whole.
+func (f *flipped) repaired(t *testing.T, fsys vfs.FS) (report compaction.RepairReport, docs indextest.Documents, err error) {
+	t.Helper()
+	before := filesOf(t, fsys, "ix")
+	opts := compaction.RepairOptions{Options: compaction.Options{FS: fsys, FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
+	report, err = compaction.Repair(t.Context(), "ix", opts)
+	if errors.Is(err, compaction.ErrNotRepaired) && strings.Contains(err.Error(), "plan cannot be read") {
+		if opts.Plan, err = plan.Parse(f.plan); err != nil {
+			t.Fatal(err)
+		}
+		report, err = compaction.Repair(t.Context(), "ix", opts)
+	}
+	names, _ := fsys.List("")
+	if err != nil {
+		if after := filesOf(t, fsys, "ix"); !maps.EqualFunc(after, before, slices.Equal) || len(names) != 1 {
+			t.Errorf("a repair that failed (%v) has changed the index, or leaves %v", err, names)
+		}
+		return report, nil, err
+	}
+	after := filesOf(t, fsys, "ix.damaged")
+	delete(before, "LOCK")
+	delete(after, "LOCK")
+	if !maps.EqualFunc(after, before, slices.Equal) || report.Index != "ix" || report.Kept != "ix.damaged" || len(names) != 2 {
+		t.Errorf("the damaged index was changed, or %+v is wrong: there is %v", report, names)
+	}
+	reopen := f.opts
+	reopen.FS = fsys
+	x, err := index.Open("ix", &reopen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	docs, err = indextest.AllDocuments(x)
+	if err := errors.Join(err, indextest.Problems(x), x.Add(t.Context(), index.Document{Key: "new", Fingerprint: 1})); err != nil {
+		t.Error(err)
+	}
+	if uint64(len(docs)) != report.Documents {
+		t.Errorf("%d documents, %+v", len(docs), report)
+	}
+	return report, docs, nil
+}
+
+// lost counts the documents that are not as they were. None may be there that was not.
+func (f *flipped) lost(t *testing.T, docs indextest.Documents) (lost int) {
+	t.Helper()
+	got := map[uint64]index.Document{}
+	for _, d := range docs {
+		got[d.ID] = d
+	}
+	for _, d := range f.Docs {
+		now := got[d.ID]
+		if now.Added = d.Added; now != d { // the clock is in one block, too
+			lost++
+		}
+		delete(got, d.ID)
+	}
+	for _, d := range got {
+		t.Errorf("document %+v was not there", d)
+	}
+	return lost
+}
+
+// TestRepairOfWholeIndex changes nothing that can be seen.
+func TestRepairOfWholeIndex(t *testing.T) {
+	f := newFlipped(t, 2)
+	report, docs, err := f.repaired(t, f.with(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.lost(t, docs); n > 0 || report.Faults > 0 || report.DocumentsBefore != report.Documents || report.Dropped+report.RecordsLost+report.Replaced > 0 {
+		t.Errorf("%d documents are not what they were: %+v", n, report)
+	}
+}
+
+// TestRepairOfFlippedBytes: one byte of any file is another one. What comes of a repair is
+// whole, and has all documents but those that were in one block.
+func TestRepairOfFlippedBytes(t *testing.T) {
+	t.Parallel()
+	f := newFlipped(t, 3)
+	worst := map[string]int{}
+	for range max(flips()/25, 6) {
+		what, name, changed := f.flip(false)
+		report, docs, err := f.repaired(t, f.with(t, changed))
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		n := f.lost(t, docs)
+		if n > 0 && (report.Faults == 0 || !strings.HasSuffix(name, ".sst")) {
+			t.Errorf("%s: %d documents are lost in silence, or what the byte was is known", what, n)
+		}
+		worst[kindOf(name)] = max(worst[kindOf(name)], n)
+	}
+	t.Logf("of %d documents, at most not as before: %v", len(f.Docs), worst)
+}
+
+// TestRepairOfHoles: some bytes of a table are zero. No document is lost in silence, and
+// none that only other files have.
+func TestRepairOfHoles(t *testing.T) {
+	t.Parallel()
+	f := newFlipped(t, 7)
+	tables := slices.DeleteFunc(slices.Clone(f.names), func(name string) bool { return !strings.HasSuffix(name, ".sst") })
+	most := 0
+	for range max(flips()/200, 2) {
+		name := pick(f.rng, tables...)
+		data := slices.Clone(f.files[name])
+		at := f.rng.IntN(len(data))
+		clear(data[at:min(at+64, len(data))])
+		report, docs, err := f.repaired(t, f.with(t, map[string][]byte{name: data}))
+		n := f.lost(t, docs)
+		if err != nil || n > 0 && report.Faults == 0 {
+			t.Errorf("seed %d: %s, bytes from %d of %d: %d documents are lost in silence: %v", f.seed, name, at, len(data), n, err)
+		}
+		most = max(most, n)
+	}
+	t.Logf("of %d documents, at most %d are not as before", len(f.Docs), most)
+}
+
+// TestRepairWithoutManifest: what says which files there are is gone, or is nonsense. Which
+// of two files is the newer one is not known for certain then: what was deleted may come
+// back. Nothing may be missing.
+func TestRepairWithoutManifest(t *testing.T) {
+	f := newFlipped(t, 4)
+	changed := map[string][]byte{}
+	for name, data := range f.files {
+		if strings.HasPrefix(name, "MANIFEST-") {
+			changed[name] = make([]byte, len(data))
+		}
+	}
+	report, docs, err := f.repaired(t, f.with(t, changed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Docs {
+		if !slices.Contains(docs, d) {
+			t.Errorf("document %+v is missing, or another", d)
+		}
+	}
+	t.Logf("%d documents of %d, %d faults", report.Documents, len(f.Docs), report.Faults)
+}
+
+// TestRepairOfWrongEntries: every file is whole, and what is in them is wrong.
+func TestRepairOfWrongEntries(t *testing.T) {
+	f := newFlipped(t, 5)
+	fsys := f.with(t, nil)
+	s, err := store.Open("ix", store.Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	for i := range uint64(50) {
+		b.SetEntry(1, i*0x9e3779b97f4a7c15)
+	}
+	b.SetKeyIDs(17, store.NewIDs(3))
+	b.SetCounters(store.Counters{NextID: f.NextID, Documents: 3, Bare: 1})
+	b.ChangePosting(12345, store.NewIDs(1<<40), store.IDs{})
+	recorded := slices.DeleteFunc(slices.Clone(f.Docs), func(d index.Document) bool { return d.Key == "" })
+	for _, d := range recorded[:5] {
+		b.DeletePosting(store.Stored(uint64(d.Fingerprint), d.Scope))
+		b.SetKeyIDs(store.KeyHash(d.Key), store.IDs{})
+	}
+	finish, err := s.Apply(b, true)
+	if err == nil {
+		err = errors.Join(finish(), s.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, docs, err := f.repaired(t, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.lost(t, docs); n > 0 || report.Dropped != 1 {
+		t.Errorf("%d documents are not what they were: %+v", n, report)
+	}
+}
+
+// TestRepairIntoAnotherFolder leaves the index where it is; and what is there is refused.
+func TestRepairIntoAnotherFolder(t *testing.T) {
+	f := newFlipped(t, 6)
+	fsys := f.with(t, nil)
+	repair := func(ctx context.Context, dir, dest string, want error) {
+		t.Helper()
+		report, err := compaction.Repair(ctx, dir, compaction.RepairOptions{Options: compaction.Options{FS: fsys}, Dest: dest})
+		if !errors.Is(err, want) || want == nil && (report.Index != dest || report.Kept != dir) {
+			t.Errorf("%+v, %v; want %v", report, err, want)
+		}
+	}
+	repair(t.Context(), "ix", "better", nil)
+	repair(t.Context(), "ix", "better", fs.ErrExist)
+	repair(t.Context(), "nowhere", "", fs.ErrNotExist)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	repair(cancelled, "ix", "", context.Canceled)
+	x, err := index.Open("ix", &index.Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repair(t.Context(), "ix", "", index.ErrLocked)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names, _ := fsys.List("")
+	if slices.Sort(names); fmt.Sprint(names) != "[better ix]" {
+		t.Errorf("there is %v", names)
+	}
+}

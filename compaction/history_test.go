@@ -1,0 +1,439 @@
+package compaction_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/join"
+	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/store"
+)
+
+// Tests of this package are histories: an index takes steps, and so does a model of it,
+// which says what each has to answer. Between the two stands the file system, where an
+// injector (inject_test.go) lets operations fail or the machine stop.
+
+// step is something to do with an index.
+type step struct {
+	what string
+
+	open   index.Options    // of open
+	docs   []index.Document // to add, check, load, or ask for what is like them
+	keys   []string         // to delete
+	ids    []uint64         // to delete
+	before time.Time        // of expire
+	wait   time.Duration
+	dir    string // of checkpoint
+
+	k, limit int               // of query, at most that of the index; k of pairs
+	method   index.BatchMethod // of query; oneByOne: by Query, else scope and details are those of the first
+	work     compaction.Options
+}
+
+const oneByOne index.BatchMethod = "one by one"
+
+// actions are all steps. They change the state as the index should change, and return the
+// states that it goes through: more than one if a crash may leave the work half done.
+var actions = map[string]func(*history, *step, *state) ([]state, error){
+	// Of a closed index.
+	"open": (*history).doOpen, "compact": (*history).doCompact, "load": (*history).doLoad,
+	"wait": func(h *history, s *step, _ *state) ([]state, error) {
+		h.now = h.now.Add(s.wait)
+		return nil, nil
+	},
+	// Of an open one.
+	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete, "delete IDs": (*history).doDeleteIDs,
+	"expire": (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs, "close": (*history).doClose,
+	"sync": func(h *history, _ *step, _ *state) ([]state, error) { return nil, h.x.Sync(context.Background()) },
+	"checkpoint": func(h *history, s *step, _ *state) ([]state, error) {
+		return nil, h.x.Checkpoint(context.Background(), s.dir)
+	},
+}
+
+// state is all that can be seen of an index.
+type state struct {
+	*indextest.Model
+	name       string
+	none       bool // there is no index
+	generation uint64
+	packed     indextest.Documents // those that there were when the tables were packed
+	plan       string              // "": any
+}
+
+var noIndex = state{Model: indextest.NewModel(indextest.Rule{}), name: "no index", none: true}
+
+// patience is how long a call may take that has lost nothing but time.
+const patience = 5 * time.Minute
+
+func (s state) clone() state {
+	s.Model = s.Model.Clone()
+	return s
+}
+
+// repacked is what becomes of a state if its tables are written anew.
+func (s state) repacked(plan string) state {
+	s = s.clone()
+	s.generation, s.packed, s.plan = s.generation+1, s.Docs, plan
+	return s
+}
+
+// live reports whether there is anything live.
+func (s *state) live() bool {
+	return !slices.EqualFunc(s.Docs, s.packed, func(a, b index.Document) bool { return a.ID == b.ID })
+}
+
+// entries returns the number of different fingerprints that are stored.
+func (s *state) entries() uint64 {
+	stored := make(map[uint64]bool)
+	for _, d := range s.Docs {
+		stored[store.Stored(uint64(d.Fingerprint), d.Scope)] = true
+	}
+	return uint64(len(stored))
+}
+
+// differs says in what the two states differ; "" if in nothing.
+func (s *state) differs(got *state) string {
+	if diff := indextest.Difference(got.Docs, s.Docs); diff != "" {
+		return "documents: " + diff
+	}
+	if s.NextID != got.NextID || s.generation != got.generation || s.plan != "" && s.plan != got.plan {
+		return fmt.Sprintf("next ID %d, generation %d, plan %q, not %d, %d, %q", got.NextID, got.generation, got.plan, s.NextID, s.generation, s.plan)
+	}
+	return ""
+}
+
+// history is an index on its way.
+type history struct {
+	fs     vfs.FS
+	x      *index.Index // nil while it is closed
+	opts   index.Options
+	now    time.Time
+	states []state    // in which a crash may leave it; of the last it is
+	r      *rand.Rand // of what is asked
+}
+
+// epoch is when histories begin.
+var epoch = time.Unix(1_800_000_000, 0).UTC()
+
+func newHistory(fs vfs.FS) *history {
+	return &history{fs: fs, now: epoch, states: []state{noIndex}, r: rand.New(rand.NewPCG(1, 2))}
+}
+
+func (h *history) newest() *state { return &h.states[len(h.states)-1] }
+
+// errWrong: an answer is not what it should be.
+var errWrong = errors.New("wrong")
+
+// do takes a step. It returns the states that the index goes through, none if it stays
+// as it is, and the error of the call, or errWrong.
+func (h *history) do(s *step) (through []state, err error) {
+	next := h.newest().clone()
+	next.Now = h.now
+	if h.x != nil {
+		next.Rule = indextest.RuleOf(h.opts, h.x.Plan().MaxDistance)
+	}
+	through, err = actions[s.what](h, s, &next)
+	for i := range through {
+		through[i].name = s.what
+	}
+	return through, err
+}
+
+// must takes steps that go well, and looks at the index after each.
+func (h *history) must(t failer, steps ...step) {
+	t.Helper()
+	for i := range steps {
+		through, err := h.do(&steps[i])
+		if err != nil {
+			t.Fatalf("step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
+		}
+		if len(through) > 0 {
+			h.states = through[len(through)-1:]
+		}
+		if err := h.compare(); err != nil {
+			t.Fatalf("after step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
+		}
+	}
+}
+
+// session opens the index, takes steps, and closes it.
+func (h *history) session(t failer, opts index.Options, steps ...step) {
+	t.Helper()
+	h.must(t, slices.Concat([]step{{what: "open", open: opts}}, steps, []step{{what: "close"}})...)
+}
+
+// compare compares an open index with the newest state, which learns the plan.
+func (h *history) compare() error {
+	if h.x == nil {
+		return nil
+	}
+	got, err := seen(h.x)
+	if err != nil {
+		return err
+	}
+	s := h.newest()
+	if diff := s.differs(got); diff != "" {
+		return errors.New(diff)
+	}
+	s.plan, got.Rule = got.plan, indextest.RuleOf(h.opts, h.x.Plan().MaxDistance)
+	return checkAnswers(h.x, got.Model, h.r, 4)
+}
+
+// failer is what *testing.T and *rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+// wrongly returns errWrong if what a call answered differs from what it should.
+func wrongly[T comparable](err error, got, want T) error {
+	if err == nil && got != want {
+		return fmt.Errorf("%w: %+v, not %+v", errWrong, got, want)
+	}
+	return err
+}
+
+func (h *history) doOpen(s *step, next *state) (through []state, err error) {
+	if next.none {
+		next.none = false
+		through = []state{*next}
+	}
+	h.opts = s.open
+	h.opts.FS, h.opts.Now = h.fs, func() time.Time { return h.now }
+	x, err := index.Open("ix", &h.opts)
+	if err == nil {
+		h.x = x
+	}
+	return through, err
+}
+
+func (h *history) doClose(*step, *state) ([]state, error) {
+	x := h.x
+	h.x = nil
+	return nil, x.Close()
+}
+
+func (h *history) doAdd(s *step, next *state) ([]state, error) {
+	want, got := slices.Clone(s.docs), slices.Clone(s.docs)
+	next.Add(want...)
+	err := h.x.Add(context.Background(), got...)
+	return []state{*next}, wrongly(err, indextest.Difference(got, want), "")
+}
+
+func (h *history) doCheck(s *step, next *state) (through []state, err error) {
+	var want, got []index.Verdict
+	seen := make(map[string]bool)
+	for _, d := range s.docs {
+		if d.Key != "" && seen[d.Key] { // a key that comes again begins a new commit
+			through = append(through, next.clone())
+			clear(seen)
+		}
+		seen[d.Key] = true
+		want = append(want, next.CheckAndAdd(d))
+	}
+	if len(s.docs) == 1 {
+		got = make([]index.Verdict, 1)
+		got[0], err = h.x.CheckAndAdd(context.Background(), s.docs[0])
+	} else {
+		got, err = h.x.CheckAndAddBatch(context.Background(), s.docs)
+	}
+	return append(through, *next), wrongly(err, indextest.Difference(got, want), "")
+}
+
+func (h *history) doDelete(s *step, next *state) ([]state, error) {
+	want := next.Delete(s.keys...)
+	n, err := h.x.Delete(context.Background(), s.keys...)
+	return []state{*next}, wrongly(err, n, want)
+}
+
+// removal is what becomes of a state that loses documents: first those with a record.
+func removal(next *state, gone func(*index.Document) bool) []state {
+	recorded := next.clone()
+	recorded.Docs = recorded.Docs.Without(func(d *index.Document) bool { return gone(d) && !indextest.Bare(d) })
+	next.Docs = next.Docs.Without(gone)
+	return []state{recorded, *next}
+}
+
+func (h *history) doDeleteIDs(s *step, next *state) ([]state, error) {
+	n := len(next.Docs)
+	through := removal(next, func(d *index.Document) bool { return slices.Contains(s.ids, d.ID) })
+	got, err := h.x.DeleteIDs(context.Background(), s.ids...)
+	return through, wrongly(err, got, n-len(next.Docs))
+}
+
+func (h *history) doExpire(s *step, next *state) ([]state, error) {
+	n := len(next.Docs)
+	through := removal(next, func(d *index.Document) bool { return d.Added.Before(s.before) })
+	got, err := h.x.DeleteBefore(context.Background(), s.before)
+	return through, wrongly(err, got, n-len(next.Docs))
+}
+
+func (h *history) doQuery(s *step, next *state) ([]state, error) {
+	k := min(s.k, next.Rule.MaxDistance)
+	if s.method == oneByOne {
+		for _, like := range s.docs {
+			if err := next.Query(h.x, like, k, s.limit); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	like := index.Document{}
+	if len(s.docs) > 0 {
+		like = s.docs[0]
+	}
+	var fps []fingerprint.Fingerprint
+	for _, d := range s.docs {
+		fps = append(fps, d.Fingerprint)
+	}
+	rule, n := next.Rule, 0
+	rule.MaxDistance = k
+	for a, err := range h.x.QueryBatch(context.Background(), fps, index.By(s.method), index.MaxDistance(k), index.Limit(s.limit),
+		index.InScope(like.Scope), index.Shingle(like.Shingle), index.Tokens(like.Tokens)) {
+		if err != nil {
+			return nil, err
+		}
+		like.Fingerprint = fps[n]
+		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &like, s.limit)); diff != "" || a.Query != n {
+			return nil, fmt.Errorf("%w: query %d, %v, by %q: %d: %s", errWrong, n, fps[n], s.method, a.Query, diff)
+		}
+		n++
+	}
+	return nil, wrongly(nil, n, len(fps))
+}
+
+// doPairs compares pairs and clusters by fingerprint and scope alone.
+func (h *history) doPairs(s *step, next *state) ([]state, error) {
+	opts := join.Options{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	if s.k == 0 {
+		opts.MaxDistance = index.Exact
+	}
+	rule := indextest.Rule{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	pairs, wantPairs := 0, 0
+	var clustered, near []uint64
+	for i := range next.Docs {
+		n := len(next.Docs.Near(rule, &next.Docs[i], 0)) - 1
+		if wantPairs += n; n > 0 {
+			near = append(near, next.Docs[i].ID)
+		}
+	}
+	for p, err := range h.x.Pairs(context.Background(), opts) {
+		if err != nil {
+			return nil, err
+		}
+		if n := p.First.Documents; p.First.ID == p.Second.ID {
+			pairs += n * (n - 1) / 2
+		} else {
+			pairs += n * p.Second.Documents
+		}
+	}
+	for c, err := range h.x.Clusters(context.Background(), opts) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range c.Members {
+			for d, err := range c.Members[i].All() {
+				if err != nil {
+					return nil, err
+				}
+				clustered = append(clustered, d.ID)
+			}
+		}
+	}
+	slices.Sort(clustered)
+	if diff := indextest.Difference(clustered, near); diff != "" {
+		return nil, fmt.Errorf("%w: documents in clusters: %s", errWrong, diff)
+	}
+	return nil, wrongly(nil, pairs, wantPairs/2)
+}
+
+func (h *history) doCompact(s *step, next *state) ([]state, error) {
+	plan := next.plan
+	if s.work.Plan != nil {
+		plan = s.work.Plan.String()
+	}
+	if next.live() || next.generation == 0 || plan != next.plan {
+		*next = next.repacked(plan)
+	}
+	opts := s.work
+	opts.FS = h.fs
+	report, err := compaction.Run(context.Background(), "ix", opts)
+	if err == nil {
+		err = next.reported(&report)
+	}
+	return []state{*next}, err
+}
+
+func (h *history) doLoad(s *step, next *state) ([]state, error) {
+	plan := next.plan
+	if next.NextID == 1 {
+		plan = "" // chosen for what comes
+	}
+	next.none = false
+	replaced := next.Load(s.docs...)
+	if len(s.docs) > 0 {
+		*next = next.repacked(plan)
+	}
+	opts := s.open
+	opts.FS, opts.Now = h.fs, func() time.Time { return h.now }
+	report, err := compaction.Load(context.Background(), "ix", seqOf(s.docs, nil), compaction.LoadOptions{Index: opts, MemoryBytes: s.work.MemoryBytes, Progress: s.work.Progress})
+	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced}, [2]uint64{uint64(len(s.docs)), uint64(replaced)})
+	if err == nil {
+		err = next.reported(&report)
+	}
+	return []state{*next}, err
+}
+
+// reported compares a report with a state.
+func (s *state) reported(r *compaction.Report) error {
+	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan || r.BytesBefore == 0 || r.BytesAfter == 0 || r.Seconds <= 0 {
+		return fmt.Errorf("%w: %+v of %d documents and plan %s", errWrong, r, len(s.Docs), s.plan)
+	}
+	for i, table := range r.Tables {
+		if s.generation > 0 && table.EntriesAfter != s.entries() || table.EntriesBefore != r.Tables[0].EntriesBefore {
+			return fmt.Errorf("%w: table %d: %+v of %d fingerprints", errWrong, i, table, s.entries())
+		}
+	}
+	return nil
+}
+
+func seqOf(docs []index.Document, last error) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		for _, d := range docs {
+			if !yield(d, nil) {
+				return
+			}
+		}
+		if last != nil {
+			yield(index.Document{}, last)
+		}
+	}
+}
+
+// atLength reports whether the tests are to run at full length.
+func atLength() bool { return os.Getenv("NEARDUP_LONG") != "" }
+
+// number returns how many of something to do: with -short, by default, with NEARDUP_CI and
+// with NEARDUP_LONG.
+func number(short, usual, ci, long int) int {
+	switch {
+	case atLength():
+		return long
+	case testing.Short():
+		return short
+	case os.Getenv("NEARDUP_CI") != "":
+		return ci
+	}
+	return usual
+}
