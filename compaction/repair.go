@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -26,7 +27,7 @@ type RepairOptions struct {
 	Dest string
 
 	// Problem, if set, is called with everything that is found to be wrong.
-	Problem func(index.Problem)
+	Problem func(verify.Problem)
 }
 
 // RepairReport is what Repair saved, and what it could not save.
@@ -102,15 +103,9 @@ type repair struct {
 
 func (r *repair) fault(f store.Corruption) {
 	r.report.Faults++
-	p := index.Problem{Kind: index.Malformed, Keyspace: f.Keyspace, Key: fmt.Sprintf("%x", f.Key), Message: f.Err.Error(), Err: f.Err}
-	if f.Keyspace == "file" {
-		p.Key = string(f.Key)
-	}
-	if f.Unreadable {
-		p.Kind = index.Unreadable
-		if len(r.report.Ranges) < maxRanges {
-			r.report.Ranges = append(r.report.Ranges, p.String())
-		}
+	p := verify.ProblemOf(f)
+	if p.Kind == verify.Unreadable && len(r.report.Ranges) < maxRanges {
+		r.report.Ranges = append(r.report.Ranges, p.String())
 	}
 	if r.opts.Problem != nil {
 		r.opts.Problem(p)

@@ -23,6 +23,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/index/verify"
 )
 
 // damaged is an open index whose bytes a test changes. Some of what it writes Open would
@@ -130,7 +131,7 @@ func (d *damaged) verify(wants []string) {
 				d.t.Errorf("a problem that is none: %v", p)
 			}
 		}
-		if p.Message == "" || p.Key == "" && p.Keyspace != "meta" && p.Kind != index.Unchecked {
+		if p.Message == "" || p.Key == "" && p.Keyspace != "meta" && p.Kind != verify.Unchecked {
 			d.t.Errorf("%+v says too little", p)
 		}
 		missing = slices.DeleteFunc(missing, is)
@@ -532,7 +533,7 @@ func TestDamagedBlocksOfFiles(t *testing.T) {
 		flipByte(t, clone, b.file, b.offset+b.length/2)
 		found := false
 		for p := range d.x.Verify(context.Background()) {
-			if p.Kind == index.Unreadable && p.Keyspace == "file" && strings.HasSuffix(b.file, p.Key) {
+			if p.Kind == verify.Unreadable && p.Keyspace == "file" && strings.HasSuffix(b.file, p.Key) {
 				found = true
 			} else if b.kind != "data" && b.kind != "index" { // who reads entries does not read this
 				t.Errorf("%+v: %v", b, p)
@@ -567,7 +568,7 @@ func unreadRanges(t *testing.T, fsys *vfs.MemFS) (n int) {
 		return 0
 	}
 	for p := range x.Verify(context.Background()) {
-		if p.Kind == index.Unreadable && p.Keyspace != "file" {
+		if p.Kind == verify.Unreadable && p.Keyspace != "file" {
 			n++
 			if !strings.Contains(p.Message, "nothing from key") || !errors.Is(p.Err, index.ErrCorrupt) || p.Keyspace == "" {
 				t.Error(p)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -134,8 +135,8 @@ func TestVerifyStreamsEveryProblem(t *testing.T) {
 		}
 	})
 	n := 0
-	for p := range x.Verify(context.Background(), VerifyOptions{MemoryBytes: 1 << 10}) {
-		if p.Kind != Unexpected {
+	for p := range x.Verify(context.Background(), verify.Options{MemoryBytes: 1 << 10}) {
+		if p.Kind != verify.Unexpected {
 			t.Fatal(p)
 		}
 		n++
@@ -148,14 +149,14 @@ func TestVerifyStreamsEveryProblem(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var last Problem
+	var last verify.Problem
 	n = 0
 	for p := range x.Verify(ctx) {
 		last = p
 		n++
 		cancel()
 	}
-	if last.Kind != Unchecked || !errors.Is(last.Err, context.Canceled) {
+	if last.Kind != verify.Unchecked || !errors.Is(last.Err, context.Canceled) {
 		t.Errorf("cancelled after %d problems: %v", n, last)
 	}
 }
@@ -211,52 +212,5 @@ func TestVerifyOfClosedIndex(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d problems", n)
-	}
-}
-
-// TestDifferingParts: what differs is read again in as few parts as the memory allows, and
-// pairs of both sides are found whatever it allows.
-func TestDifferingParts(t *testing.T) {
-	v := verifier{seeds: newSeeds()}
-	var left, right tally
-	for n := range uint64(10_000) {
-		if n != 77 {
-			left.add(v.seeds, n, n%7)
-		}
-		if n%5000 != 3 {
-			right.add(v.seeds, n, n%7)
-		}
-	}
-	pairs := func(without func(n uint64) bool) pairSet {
-		return func(add func(a, b uint64)) error {
-			for n := range uint64(10_000) {
-				if !without(n) {
-					add(n, n%7)
-				}
-			}
-			return nil
-		}
-	}
-	if got := differingParts(&left, &left, 1); len(got) != 0 {
-		t.Errorf("equal sets: %d parts", len(got))
-	}
-	for _, memory := range []int64{1, 2000, 1 << 30} {
-		v.opts.MemoryBytes = memory
-		parts := differingParts(&left, &right, memory)
-		if n := len(slices.Concat(parts...)); n < 1 || n > 3 || memory == 1 && len(parts) != n || memory > 1<<20 && len(parts) != 1 {
-			t.Errorf("memory %d: %v", memory, parts)
-		}
-		var got []pair
-		err := v.differences(&left, &right, pairs(func(n uint64) bool { return n == 77 }), pairs(func(n uint64) bool { return n%5000 == 3 }),
-			func(inLeft bool, a, b uint64) {
-				if inLeft != (a != 77) || b != a%7 {
-					t.Errorf("memory %d: %v %d %d", memory, inLeft, a, b)
-				}
-				got = append(got, pair{a, b})
-			})
-		slices.SortFunc(got, comparePairs)
-		if want := []pair{{3, 3}, {77, 0}, {5003, 5003 % 7}}; err != nil || !slices.Equal(got, want) {
-			t.Errorf("memory %d: %v, not %v: %v", memory, got, want, err)
-		}
 	}
 }

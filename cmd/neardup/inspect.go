@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/index/verify"
 )
 
 var statsCommand = command{
@@ -165,7 +166,7 @@ func runVerify(ctx context.Context, c *call) error {
 		return err
 	}
 	bar := c.newProgressBar(true)
-	opts := index.VerifyOptions{
+	opts := verify.Options{
 		MemoryBytes: memory.bytes(),
 		Progress:    func(stage string, done uint64) { bar.show(stage, int64(done), 0, stage == "files") },
 	}
@@ -179,7 +180,7 @@ func runVerify(ctx context.Context, c *call) error {
 			if err := c.printJSON(p); err != nil {
 				return err
 			}
-			if p.Kind == index.Unchecked && p.Err != nil {
+			if p.Kind == verify.Unchecked && p.Err != nil {
 				return p.Err // the rest was not looked at
 			}
 		}
@@ -188,7 +189,7 @@ func runVerify(ctx context.Context, c *call) error {
 	bar.stop()
 	switch {
 	case errors.Is(err, index.ErrCorrupt) && problems == 0:
-		return errors.Join(c.printJSON(index.Problem{Kind: index.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
+		return errors.Join(c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
 	case err != nil:
 		return err
 	case problems > 0:

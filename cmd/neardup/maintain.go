@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/index/verify"
 )
 
 var compactCommand = command{
@@ -287,7 +288,7 @@ func runRepair(ctx context.Context, c *call) error {
 		return usagef("-k goes with -design")
 	}
 	told := 0
-	opts.Problem = func(p index.Problem) {
+	opts.Problem = func(p verify.Problem) {
 		if told++; told <= 20 {
 			c.logf("%v", p)
 		}

@@ -1,0 +1,141 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/store"
+)
+
+// checkPackedTable compares what was found of a packed table with meta and the directory.
+func (v *verifier) checkPackedTable(table int) {
+	if v.failed != nil {
+		return
+	}
+	var said store.PackedTableInfo
+	if table < len(v.meta.Packed) {
+		said = v.meta.Packed[table]
+	}
+	if found := v.view.Seen(table); found != said && v.view.Complete("meta", "packed") {
+		v.problem(Miscounted, "meta", "", "packed table %d: %+v, and meta says %+v", table, found, said)
+	}
+	v.fail(v.view.CheckDirectory(table))
+}
+
+// checkTables compares the other tables with table 0.
+func (v *verifier) checkTables() {
+	for table := 1; table < len(v.Plan.Tables); table++ {
+		t := &v.Plan.Tables[table]
+		live, packed := tally{seeds: v.live.seeds}, tally{seeds: v.packed.seeds}
+		v.entries(table, false)(live.add)
+		saved := v.savedFilter(table, t.Prefix)
+		v.entries(table, true)(func(stored, _ uint64) {
+			packed.add(stored, 0)
+			v.checkPackedFilters(saved, table, t.Permute(stored))
+		})
+		v.checkPackedTable(table)
+		if v.complete("entries of table with table 0", "table", "packed") {
+			v.compareTable(table, false, &v.live, &live)
+			v.compareTable(table, true, &v.packed, &packed)
+		}
+	}
+}
+
+// entries are the stored fingerprints that have a live entry in a table, or a packed one.
+func (v *verifier) entries(table int, packed bool) pairs {
+	t := &v.Plan.Tables[table]
+	return func(add func(a, b uint64)) {
+		if !packed {
+			for permuted := range values(v, v.view.Live(table)) {
+				add(t.Invert(permuted), 0)
+			}
+			return
+		}
+		var fps []uint64
+		for b := range values(v, v.view.PackedBlocks(table, 0)) {
+			fps = b.AppendTo(fps[:0])
+			for _, permuted := range fps {
+				add(t.Invert(permuted), 0)
+			}
+		}
+	}
+}
+
+// compareTable finds the entries by which a table differs from table 0.
+func (v *verifier) compareTable(table int, packed bool, want, got *tally) {
+	keyspace, letter := "table", 't'
+	if packed {
+		keyspace, letter = "packed", 'u'
+	}
+	v.compare(want, got,
+		func(add func(a, b uint64)) {
+			for p := range values(v, v.view.Postings(0)) {
+				if p.Packed == packed {
+					add(p.Stored, 0)
+				}
+			}
+		},
+		v.entries(table, packed),
+		func(inFirst bool, stored, _ uint64) {
+			key := tableKey(letter, table, v.Plan.Tables[table].Permute(stored))
+			if inFirst {
+				v.problem(Missing, keyspace, key, "table %d has no entry of fingerprint %016x, which is in table 0", table, stored)
+			} else {
+				v.problem(Unexpected, keyspace, key, "table %d has an entry of fingerprint %016x, which is not in table 0", table, stored)
+			}
+		})
+}
+
+// savedFilter loads the filter that compaction saved of a table, or of the keys; nil if
+// there is none that can be used.
+func (v *verifier) savedFilter(table, prefix int) *filter.Prefix {
+	size, err := v.Store.FilterBytes(table)
+	if err != nil {
+		v.fail(err)
+		return nil
+	}
+	chunks := 0
+	saved, err := filter.LoadPrefix(prefix, int64(2*size+1<<20), func(yield func([]byte, error) bool) {
+		for chunk := range values(v, v.view.FilterChunks(table)) {
+			if chunks++; !yield(chunk, nil) {
+				return
+			}
+		}
+	})
+	switch {
+	case chunks == 0 || v.failed != nil:
+		return nil
+	case errors.Is(err, filter.ErrUnusable):
+		v.problem(Malformed, "filter", fmt.Sprintf("%x%04x%08x", 'w', table, chunks-1), "the saved filter of table %x is of no use: %v", table, err)
+		return nil
+	}
+	v.fail(err)
+	return saved
+}
+
+// checkPackedFilters asks the filters of a packed table, the saved one, if there is one,
+// and the one that queries use, for an entry that it has.
+func (v *verifier) checkPackedFilters(saved *filter.Prefix, table int, permuted uint64) {
+	if saved != nil && !saved.MayContain(permuted) || !v.Packed.MayHave(table, permuted) {
+		v.problem(FalseNegative, "filter", tableKey('u', table, permuted), "the filter of table %d says no to an entry of it", table)
+	}
+}
+
+// checkKeyFilter asks the saved filter of the keys for those that it must know.
+func (v *verifier) checkKeyFilter() {
+	saved := v.savedFilter(store.KeyFilterTable, filter.KeyPrefix)
+	if saved == nil {
+		return
+	}
+	v.again = true
+	defer func() { v.again = false }()
+	for k := range values(v, v.view.Keys()) {
+		for id := range k.IDs.All() {
+			if id < v.meta.NextID && !saved.MayContain(k.Hash) {
+				v.problem(FalseNegative, "filter", keyKey(k.Hash), "the filter of keys says no to that of document %d", id)
+			}
+			break // they ascend
+		}
+	}
+}
