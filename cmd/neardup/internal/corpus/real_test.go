@@ -5,35 +5,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/mail"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// sharedData is the path of a file of real documents beside the repository.
-func sharedData(t testing.TB, name string) string {
-	t.Helper()
-	root, err := os.Getwd()
-	for err == nil {
-		if _, err = os.Stat(filepath.Join(root, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		root, err = filepath.Dir(root), nil
-	}
-	path := filepath.Join(root, "..", "shared", "data", filepath.FromSlash(name))
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("skipped: the folder ../shared/data of real documents is missing")
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+	"github.com/neardup/neardup/internal/testgen"
+)
 
 // countTypes counts the WARC-Type lines of a file, without a WARC reader.
 func countTypes(t *testing.T, path string) map[string]int64 {
@@ -122,7 +102,7 @@ func inputPath(t testing.TB, name string) string {
 	if strings.HasPrefix(name, "testdata/") {
 		return name
 	}
-	return sharedData(t, name)
+	return testgen.Shared(t, name)
 }
 
 func TestArchives(t *testing.T) {

@@ -13,14 +13,13 @@ import (
 )
 
 // world makes documents with fingerprints in clusters, and labels, of all kinds.
-func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
-	var places []*Document
+func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
 		for range seeds {
 			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Tokens: 100 + rng.IntN(40)}
 			if i > 0 && rng.IntN(2) == 0 { // near to another
-				other := places[rng.IntN(i)].Signatures[len(d.Signatures)]
+				other := docs[rng.IntN(i)].Signatures[len(d.Signatures)]
 				s.Fingerprint, s.Shingle = other.Fingerprint, other.Shingle
 				for range rng.IntN(12) {
 					s.Fingerprint ^= 1 << rng.IntN(64)
@@ -38,13 +37,8 @@ func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
 			d.Signatures[0].Tokens = 0
 		}
 		binary.LittleEndian.PutUint64(d.content[:], uint64(rng.IntN(3*n))) // some are identical
-		places = append(places, d)
+		docs = append(docs, d)
 	}
-	docs, err := collect(places)
-	if err != nil {
-		panic(err)
-	}
-	var pairs []Pair
 	for range n {
 		a, b := rng.IntN(n), rng.IntN(n)
 		if a != b {
@@ -55,7 +49,7 @@ func world(rng *rand.Rand, n, seeds int) (*Documents, []Pair) {
 }
 
 // naive scores a rule from the definitions, pair by pair.
-func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negative int64, s Score) {
+func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, negative int64, s Score) {
 	similarity := map[[2]int]float64{}
 	for _, p := range pairs {
 		a, _ := strconv.Atoi(p.A)
@@ -63,9 +57,9 @@ func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negat
 		similarity[[2]int{min(a, b), max(a, b)}] = p.Similarity
 	}
 	found, wrong := 0, 0
-	for a := range docs.All {
-		for b := a + 1; b < len(docs.All); b++ {
-			x, y := &docs.All[a], &docs.All[b]
+	for a := range docs {
+		for b := a + 1; b < len(docs); b++ {
+			x, y := docs[a], docs[b]
 			if x.content == y.content {
 				continue
 			}
@@ -104,7 +98,7 @@ func naive(docs *Documents, pairs []Pair, r Rule, seed int) (positive int, negat
 	return positive, negative, s
 }
 
-func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+func approx(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 func TestMeasureIsTheDefinition(t *testing.T) {
 	rounds := uint64(12)
@@ -142,7 +136,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 				for i := range scores {
 					square += math.Pow(*scores[i].fields()[f]-mean, 2) / (seeds - 1)
 				}
-				if !near(*got, mean) || !near(*p.Deviation.fields()[f], math.Sqrt(square)) {
+				if !approx(*got, mean) || !approx(*p.Deviation.fields()[f], math.Sqrt(square)) {
 					t.Fatalf("seed %d, %+v, field %d: %v ±%v, want %v ±%v", seed, p.Rule, f,
 						*got, *p.Deviation.fields()[f], mean, math.Sqrt(square))
 				}
@@ -153,7 +147,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 }
 
 // checkMistakes counts what a score of the same rule says.
-func checkMistakes(t *testing.T, l *Labelled, docs *Documents, pairs []Pair, rule Rule) {
+func checkMistakes(t *testing.T, l *Labelled, docs []*Document, pairs []Pair, rule Rule) {
 	t.Helper()
 	positive, _, score := naive(docs, pairs, rule, 0)
 	wrong, missed := 0, 0
@@ -164,7 +158,7 @@ func checkMistakes(t *testing.T, l *Labelled, docs *Documents, pairs []Pair, rul
 			missed++
 		}
 	}
-	if float64(wrong) != score.FalsePairs || !near(float64(positive-missed), score.Recall*float64(positive)) {
+	if float64(wrong) != score.FalsePairs || !approx(float64(positive-missed), score.Recall*float64(positive)) {
 		t.Errorf("%d false and %d missed pairs of %d, the score is %+v", wrong, missed, positive, score)
 	}
 }
@@ -217,5 +211,11 @@ func TestUnknownDocuments(t *testing.T) {
 	l, err := Label(docs, []Pair{{0.9, "x", "0"}, {0.1, "0", "1"}})
 	if err != nil || l.Unknown != 1 {
 		t.Errorf("%+v, %v", l, err)
+	}
+	for _, id := range []string{"", "0"} {
+		docs[1].ID = id
+		if _, err := Label(docs, nil); !errors.Is(err, ErrDocuments) {
+			t.Errorf("an id %q: %v", id, err)
+		}
 	}
 }

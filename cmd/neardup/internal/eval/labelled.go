@@ -1,12 +1,23 @@
 package eval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/neardup/neardup/fingerprint"
 )
 
-// ErrUnknown is wrapped when no pair has both of its documents among those read.
-var ErrUnknown = errors.New("unknown documents")
+var (
+	// ErrDocuments is wrapped by errors that tell of documents that make no sense.
+	ErrDocuments = errors.New("invalid documents")
+	// ErrUnknown is wrapped when no pair has both of its documents among those read.
+	ErrUnknown = errors.New("unknown documents")
+)
 
 // pair is two places among the documents, the smaller first.
 type pair struct{ a, b int32 }
@@ -27,24 +38,33 @@ const (
 
 // Labelled are documents with labels on their pairs.
 type Labelled struct {
-	Documents *Documents
-
 	Positive  int   // pairs
 	Negative  int64 // pairs, listed or not
 	Between   int   // listed pairs that count as neither
 	Identical int64 // pairs that are left out: their texts are identical
 	Unknown   int   // listed pairs with a document that was not read
 
+	docs   []*Document
 	labels map[pair]label
 }
 
 // Label joins documents and labels. A pair that is listed twice counts once, with
-// its last label.
-func Label(docs *Documents, pairs []Pair) (*Labelled, error) {
-	l := &Labelled{Documents: docs, labels: make(map[pair]label, len(pairs))}
+// its last label. Two documents of one ID, and one without, are ErrDocuments.
+func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
+	l := &Labelled{docs: docs, labels: make(map[pair]label, len(pairs))}
+	byID := make(map[string]int, len(docs))
+	for i, d := range docs {
+		if d.ID == "" {
+			return nil, fmt.Errorf("%w: document %d has no id", ErrDocuments, i+1)
+		}
+		if _, twice := byID[d.ID]; twice {
+			return nil, fmt.Errorf("%w: the id %.80q comes twice", ErrDocuments, d.ID)
+		}
+		byID[d.ID] = i
+	}
 	for _, p := range pairs {
-		a, ok := docs.Find(p.A)
-		b, known := docs.Find(p.B)
+		a, ok := byID[p.A]
+		b, known := byID[p.B]
 		if !ok || !known {
 			l.Unknown++
 			continue
@@ -53,7 +73,7 @@ func Label(docs *Documents, pairs []Pair) (*Labelled, error) {
 	}
 	if len(pairs) > 0 && len(l.labels) == 0 {
 		return nil, fmt.Errorf("%w: none of the %d pairs has both of its ids among the %d documents; the first has %.80q and %.80q",
-			ErrUnknown, len(pairs), len(docs.All), pairs[0].A, pairs[0].B)
+			ErrUnknown, len(pairs), len(docs), pairs[0].A, pairs[0].B)
 	}
 	l.count()
 	return l, nil
@@ -78,11 +98,11 @@ func classOf(similarity float64) class {
 
 // identical reports whether two documents were read with the same content.
 func (l *Labelled) identical(a, b int) bool {
-	return l.Documents.All[a].content == l.Documents.All[b].content
+	return l.docs[a].content == l.docs[b].content
 }
 
 func (l *Labelled) count() {
-	n := int64(len(l.Documents.All))
+	n := int64(len(l.docs))
 	for p, label := range l.labels {
 		switch {
 		case l.identical(int(p.a), int(p.b)):
@@ -94,10 +114,115 @@ func (l *Labelled) count() {
 		}
 	}
 	copies := make(map[[16]byte]int64)
-	for i := range l.Documents.All {
-		content := l.Documents.All[i].content
-		l.Identical += copies[content]
-		copies[content]++
+	for _, d := range l.docs {
+		l.Identical += copies[d.content]
+		copies[d.content]++
 	}
 	l.Negative = n*(n-1)/2 - l.Identical - int64(l.Positive) - int64(l.Between)
+}
+
+// eachNear calls found for each pair of documents that are compared and whose fingerprints
+// of one seed are within MaxDistance bits, from several workers at once. It looks at all
+// pairs: a distance of 16 bits of 64 leaves tables of prefixes nothing to exclude, and a
+// comparison takes half a nanosecond.
+func (l *Labelled) eachNear(seed int, found func(worker, a, b int, apart apart)) {
+	fps := make([]fingerprint.Fingerprint, len(l.docs))
+	for i, d := range l.docs {
+		fps[i] = d.Signatures[seed].Fingerprint
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for a := int(next.Add(1)) - 1; a < len(fps); a = int(next.Add(1)) - 1 {
+				for b, other := range fps[:a] {
+					if other.Distance(fps[a]) <= MaxDistance && !l.docs[a].empty() && !l.docs[b].empty() && !l.identical(a, b) {
+						found(worker, a, b, l.apart(seed, a, b))
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// apart is how far the documents of a pair are from each other.
+type apart struct {
+	distance int
+	shingle  int     // -1: one of them has none
+	ratio    float64 // of their lengths; 0: one is not known
+}
+
+func (l *Labelled) apart(seed, a, b int) apart {
+	x, y := &l.docs[a].Signatures[seed], &l.docs[b].Signatures[seed]
+	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
+	if x.Shingle != 0 && y.Shingle != 0 { // else one is a ready fingerprint
+		d.shingle = x.Shingle.Distance(y.Shingle)
+		d.ratio = float64(max(x.Tokens, y.Tokens)) / float64(max(1, min(x.Tokens, y.Tokens)))
+	}
+	return d
+}
+
+// total is what MaxShingleDistance bounds.
+func (a *apart) total() int {
+	if a.shingle < 0 {
+		return 0
+	}
+	return a.distance + a.shingle
+}
+
+// Mistake is a negative pair that matches, or a positive one that does not.
+type Mistake struct {
+	False      bool // matches, and should not
+	A, B       string
+	Distance   int
+	Shingle    int     // distance; -1: one of them has none
+	Ratio      float64 // of the lengths; 0: one is not known
+	Similarity float64 // -1: the pair has no label
+}
+
+// Mistakes returns what a rule gets wrong with one seed: false pairs first, each kind
+// by distance and then in the order of the documents.
+func (l *Labelled) Mistakes(r Rule, seed int) []Mistake {
+	var mu sync.Mutex
+	found := make(map[pair]bool)
+	l.eachNear(seed, func(_, a, b int, apart apart) {
+		if r.matches(&apart) {
+			mu.Lock()
+			found[ordered(a, b)] = true
+			mu.Unlock()
+		}
+	})
+	var wrong []pair
+	for p := range found {
+		if c := l.labels[p].class; c != positive && c != between {
+			wrong = append(wrong, p)
+		}
+	}
+	for p, label := range l.labels {
+		if label.class == positive && !found[p] {
+			wrong = append(wrong, p)
+		}
+	}
+	slices.SortFunc(wrong, func(p, q pair) int { return cmp.Or(cmp.Compare(p.a, q.a), cmp.Compare(p.b, q.b)) })
+	var mistakes []Mistake
+	for _, p := range wrong {
+		apart := l.apart(seed, int(p.a), int(p.b))
+		m := Mistake{
+			False: found[p], A: l.docs[p.a].ID, B: l.docs[p.b].ID,
+			Distance: apart.distance, Shingle: apart.shingle, Ratio: apart.ratio, Similarity: -1,
+		}
+		if label, listed := l.labels[p]; listed {
+			m.Similarity = label.similarity
+		}
+		mistakes = append(mistakes, m)
+	}
+	kind := func(m Mistake) int {
+		if m.False {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(mistakes, func(m, n Mistake) int { return cmp.Or(kind(m)-kind(n), m.Distance-n.Distance) })
+	return mistakes
 }

@@ -1,47 +1,35 @@
 package eval
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
-	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // sentences returns those of real legal pages in English, each once.
 func sentences(t *testing.T) []string {
-	const docs = "../../../../../shared/data/revisions/docs.jsonl.gz"
-	file, err := os.Open(docs)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("no %s: the shared data is not here", docs)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	z, err := gzip.NewReader(bufio.NewReader(file))
+	r, err := corpus.New([]string{testgen.Shared(t, "revisions/docs.jsonl.gz")}, corpus.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []string
 	seen := make(map[string]bool)
-	for lines := json.NewDecoder(z); lines.More(); {
-		var doc struct{ Main string }
-		if err := lines.Decode(&doc); err != nil {
+	for raw, err := range r.RawRecords(t.Context()) {
+		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(doc.Main, " the ") < 10 {
+		text := string(raw.Parse().Content)
+		if strings.Count(text, " the ") < 10 {
 			continue
 		}
-		for _, s := range strings.FieldsFunc(doc.Main, func(r rune) bool { return r == '.' || r == '\n' }) {
+		for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' || r == '\n' }) {
 			if s = strings.TrimSpace(s); len(strings.Fields(s)) > 6 && !seen[s] {
 				seen[s] = true
 				all = append(all, s)
@@ -88,11 +76,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 		}
 		places = append(places, d)
 	}
-	docs, err := collect(places)
-	if err != nil {
-		t.Fatal(err)
-	}
-	labelled, err := Label(docs, nil)
+	labelled, err := Label(places, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,241 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+)
+
+// MaxDistance is the largest k that is measured.
+const MaxDistance = 16
+
+// Rule says which pairs match: those within K bits whose Shingles differ in at most
+// MaxShingleDistance bits less those, and of which one is at most MaxLengthRatio times as
+// long as the other one. What is negative is not looked at.
+type Rule struct {
+	K                  int     `json:"k"`
+	MaxShingleDistance int     `json:"maxShingleDistance"`
+	MaxLengthRatio     float64 `json:"maxLengthRatio"`
+}
+
+func (r Rule) matches(a *apart) bool {
+	return a.distance <= r.K && (r.MaxShingleDistance < 0 || a.total() <= r.MaxShingleDistance) && r.near(a)
+}
+
+// near reports whether the lengths let a pair match.
+func (r Rule) near(a *apart) bool { return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio }
+
+// counts are the near pairs of one seed, by whether their lengths let them match by some
+// rule, by the distance of their fingerprints and by their total. Rules of that rule's
+// MaxLengthRatio, or of none, need no more to be scored.
+type counts [2][MaxDistance + 1][MaxDistance + 65]struct{ positive, negative int64 }
+
+const far, near = 0, 1 // in counts
+
+func (l *Labelled) counts(seed int, r Rule) *counts {
+	workers := make([]counts, runtime.GOMAXPROCS(0))
+	l.eachNear(seed, func(worker, a, b int, apart apart) {
+		lengths := far
+		if r.near(&apart) {
+			lengths = near
+		}
+		switch n := &workers[worker][lengths][apart.distance][apart.total()]; l.labels[ordered(a, b)].class {
+		case positive:
+			n.positive++
+		case between:
+		default:
+			n.negative++
+		}
+	})
+	all := &workers[0]
+	for w := range workers[1:] {
+		for lengths := range all {
+			for d := range all[lengths] {
+				for t := range all[lengths][d] {
+					all[lengths][d][t].positive += workers[w+1][lengths][d][t].positive
+					all[lengths][d][t].negative += workers[w+1][lengths][d][t].negative
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (c *counts) matching(r Rule) (positive, negative int64) {
+	for lengths := range c {
+		if lengths == far && r.MaxLengthRatio >= 0 {
+			continue
+		}
+		for d := range c[lengths][:min(r.K, MaxDistance)+1] {
+			for t, n := range c[lengths][d] {
+				if r.MaxShingleDistance < 0 || t <= r.MaxShingleDistance {
+					positive += n.positive
+					negative += n.negative
+				}
+			}
+		}
+	}
+	return positive, negative
+}
+
+// Score is how well a rule does with one seed, or on average.
+type Score struct {
+	// Precision is the part of the matching pairs that is positive; 1 where none matches.
+	Precision float64 `json:"precision"`
+	// Recall is the part of the positive pairs that matches; 1 where there are none.
+	Recall float64 `json:"recall"`
+	// F1 is the harmonic mean of the two.
+	F1 float64 `json:"f1"`
+	// FalsePairs is the number of negative pairs that match.
+	FalsePairs float64 `json:"falsePairs"`
+	// FalsePairsPerBillion is that of a billion negative pairs.
+	FalsePairsPerBillion float64 `json:"falsePairsPerBillion"`
+}
+
+func (l *Labelled) score(c *counts, r Rule) Score {
+	found, wrong := c.matching(r)
+	s := Score{Precision: 1, Recall: 1, FalsePairs: float64(wrong)}
+	if found+wrong > 0 {
+		s.Precision = float64(found) / float64(found+wrong)
+	}
+	if l.Positive > 0 {
+		s.Recall = float64(found) / float64(l.Positive)
+	}
+	if s.Precision+s.Recall > 0 {
+		s.F1 = 2 * s.Precision * s.Recall / (s.Precision + s.Recall)
+	}
+	if l.Negative > 0 {
+		s.FalsePairsPerBillion = float64(wrong) / float64(l.Negative) * 1e9
+	}
+	return s
+}
+
+// fields lets mean and deviation go through a score.
+func (s *Score) fields() []*float64 {
+	return []*float64{&s.Precision, &s.Recall, &s.F1, &s.FalsePairs, &s.FalsePairsPerBillion}
+}
+
+// meanOf returns the mean of the scores and their standard deviation, that of a
+// sample; 0 for a single one.
+func meanOf(scores []Score) (mean, deviation Score) {
+	n := float64(len(scores))
+	for f, m := range mean.fields() {
+		for i := range scores {
+			*m += *scores[i].fields()[f] / n
+		}
+		squares := 0.0
+		for i := range scores {
+			squares += math.Pow(*scores[i].fields()[f]-*m, 2)
+		}
+		if n > 1 {
+			*deviation.fields()[f] = math.Sqrt(squares / (n - 1))
+		}
+	}
+	return mean, deviation
+}
+
+// Report is what was measured. Its JSON form is that of "neardup eval -json".
+type Report struct {
+	Documents int     `json:"documents"`
+	Positive  int     `json:"positive"` // pairs
+	Negative  int64   `json:"negative"`
+	Between   int     `json:"between"`   // pairs that count as neither
+	Identical int64   `json:"identical"` // pairs that are left out
+	Seeds     int     `json:"seeds"`
+	Analyzer  string  `json:"analyzer"`
+	Curves    []Curve `json:"curves"`
+	Default   Point   `json:"default"`
+	Best      *Point  `json:"best,omitempty"` // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
+}
+
+// Curve is a score for each k.
+type Curve struct {
+	Name   string  `json:"name"`
+	Points []Point `json:"points"`
+	BestK  int     `json:"bestK"` // that of the best F1
+}
+
+// Point is the mean score of a rule over all seeds.
+type Point struct {
+	Rule
+	Score
+	Deviation Score `json:"deviation"`
+}
+
+// WantedPrecision is what Report.Best must have.
+const WantedPrecision = 0.98
+
+// maxShingleTried bounds the search for Report.Best.
+const maxShingleTried = 28
+
+// Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
+// and the rule itself.
+func (l *Labelled) Measure(rule Rule) *Report {
+	r := &Report{Documents: len(l.docs), Positive: l.Positive, Negative: l.Negative, Between: l.Between, Identical: l.Identical}
+	if len(l.docs) > 0 {
+		r.Seeds = len(l.docs[0].Signatures)
+	}
+	m := &measure{Labelled: l}
+	for seed := range r.Seeds {
+		m.seeds = append(m.seeds, l.counts(seed, rule))
+	}
+	r.Curves = append(r.Curves, m.curve("k", Rule{MaxShingleDistance: -1, MaxLengthRatio: -1}))
+	if conditions := rule.Conditions(); conditions != "" {
+		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
+	}
+	r.Default = m.point(rule)
+	r.Best = m.best(rule.MaxLengthRatio)
+	return r
+}
+
+// Conditions says what the rule asks for beside k.
+func (r Rule) Conditions() (text string) {
+	if r.MaxShingleDistance >= 0 {
+		text = fmt.Sprintf(", with the shingle <=%d", r.MaxShingleDistance)
+	}
+	if r.MaxLengthRatio >= 0 {
+		text += fmt.Sprintf(", length <=%g times", r.MaxLengthRatio)
+	}
+	return text
+}
+
+type measure struct {
+	*Labelled
+	seeds []*counts
+}
+
+func (m *measure) point(r Rule) Point {
+	scores := make([]Score, len(m.seeds))
+	for i, c := range m.seeds {
+		scores[i] = m.score(c, r)
+	}
+	p := Point{Rule: r}
+	p.Score, p.Deviation = meanOf(scores)
+	return p
+}
+
+// curve scores a rule for each k.
+func (m *measure) curve(name string, r Rule) Curve {
+	c := Curve{Name: name}
+	for r.K = range MaxDistance + 1 {
+		c.Points = append(c.Points, m.point(r))
+		if c.Points[r.K].F1 > c.Points[c.BestK].F1 {
+			c.BestK = r.K
+		}
+	}
+	return c
+}
+
+// best goes through all rules of one MaxLengthRatio, the strictest first.
+func (m *measure) best(ratio float64) *Point {
+	var best *Point
+	for k := range MaxDistance + 1 {
+		for limit := range maxShingleTried + 1 {
+			p := m.point(Rule{k, limit, ratio})
+			if p.Precision >= WantedPrecision && (best == nil || p.F1 > best.F1) {
+				best = &p
+			}
+		}
+	}
+	return best
+}
