@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -103,6 +104,10 @@ func (b *Batch) SetCounters(c Counters) {
 	b.keep(b.batch.Set(metaKey("counters"), c.encode(), nil))
 }
 
+// applyPatience is how long Apply waits for a batch in progress after a failure. One that completes in
+// time is visible, and reported as applied.
+const applyPatience = 2 * time.Second
+
 // Commit is a batch that was applied: visible, and on its way to the disk.
 type Commit struct {
 	done chan struct{}
@@ -135,7 +140,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 		return nil, errors.Join(b.err, b.Close())
 	}
 	if !sync {
-		if err := s.guardFor(applyPatience, func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
+		if err := s.guarded.Do(applyPatience, func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
 			return nil, s.fail(err)
 		}
 		return b.Close, nil
@@ -143,7 +148,7 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 	// Last must name the commit by the time that a View can show it.
 	commit := &Commit{done: make(chan struct{})}
 	before := s.last.Swap(commit)
-	if err := s.guardFor(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
+	if err := s.guarded.Do(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
 		s.last.Store(before)
 		commit.err = s.fail(err)
 		close(commit.done)
@@ -213,7 +218,7 @@ func (s *Store) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	err = classify(err)
+	err = translateError(err)
 	s.failed.CompareAndSwap(nil, &err)
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // markerPrefix begins the name of the file that says which MANIFEST is the current
@@ -44,14 +46,13 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 // checkpoint is one being made. Pebble writes it into a folder in its own, from which
 // the files move up, the marker last: so the folder is an index once all of it is there.
 type checkpoint struct {
-	ctx      context.Context
-	s        *Store
-	dir      string
-	staging  string
-	remove   string   // what of dir's path did not exist; "": all of it did
-	moved    []string // files in dir
-	begun    bool
-	unsynced error // of a folder that could not be synced
+	ctx     context.Context
+	s       *Store
+	dir     string
+	staging string
+	remove  string   // what of dir's path did not exist; "": all of it did
+	moved   []string // files in dir
+	begun   bool
 }
 
 // begin makes dir, or sees that it is empty but for what a crash left of an earlier try.
@@ -86,7 +87,7 @@ func (c *checkpoint) refuseInside() error {
 			break
 		}
 	}
-	at, err := onlyName(at, fsys)
+	at, err := canonicalDir(at, fsys)
 	if err != nil {
 		return err
 	}
@@ -115,23 +116,14 @@ func (c *checkpoint) make() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	if c.s.readOnly {
-		if err := c.copyFiles(); err != nil {
-			return err
-		}
-	} else {
-		c.s.checkpointFS.copying.Store(c)
-		err := c.s.guard(func() error { return c.s.db.Checkpoint(c.staging) })
-		c.s.checkpointFS.copying.Store(nil)
-		if errors.Is(err, ErrFailed) { // Pebble may be at it still, up to its next change of the disk
-			c.s.watch.settle()
-			return err
-		}
-		if err = errors.Join(classify(err), c.unsynced); err != nil {
-			return err
-		}
+	copying := c.copyFiles
+	if !c.s.readOnly {
+		copying = func() error { return c.s.guard(func() error { return c.s.db.Checkpoint(c.staging) }) }
 	}
-	if err := writeDigest(c.staging, c.s.fs); err != nil {
+	if err := translateError(c.s.guarded.Copy(c.ctx, copying, c.dir, c.staging)); err != nil {
+		return err
+	}
+	if err := surgeon.WriteDigest(c.staging, c.s.fs); err != nil {
 		return err
 	}
 	return c.moveUp()
@@ -140,7 +132,7 @@ func (c *checkpoint) make() error {
 // copyFiles is Pebble's Checkpoint for a store that is open for reading: no one else
 // can write to it, so its files are what is to be copied.
 func (c *checkpoint) copyFiles() error {
-	fsys := c.s.fs
+	fsys := c.s.guarded
 	if err := fsys.MkdirAll(c.staging, 0o755); err != nil {
 		return err
 	}
@@ -148,17 +140,15 @@ func (c *checkpoint) copyFiles() error {
 	if err != nil {
 		return err
 	}
-	copying := &checkpointFS{FS: fsys}
-	copying.copying.Store(c)
 	for _, name := range names {
 		from, to := fsys.PathJoin(c.s.dir, name), fsys.PathJoin(c.staging, name)
 		switch {
-		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, digestName):
+		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName):
 			continue
 		case strings.HasSuffix(name, ".sst"):
-			err = vfs.LinkOrCopy(copying, from, to)
+			err = vfs.LinkOrCopy(fsys, from, to)
 		default:
-			err = vfs.Copy(copying, from, to)
+			err = vfs.Copy(fsys, from, to)
 		}
 		if err != nil {
 			return err
@@ -180,7 +170,7 @@ func (c *checkpoint) moveUp() error {
 		switch {
 		case strings.HasPrefix(name, markerPrefix):
 			group = 1
-		case name == digestName:
+		case name == surgeon.DigestName:
 			group = 2
 		}
 		groups[group] = append(groups[group], name)
@@ -219,90 +209,4 @@ func (c *checkpoint) undo() error {
 		errs = append(errs, fsys.RemoveAll(c.remove))
 	}
 	return errors.Join(errs...)
-}
-
-func syncDir(dir string, fsys vfs.FS) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// has reports whether a file is of this checkpoint.
-func (c *checkpoint) has(name string) bool {
-	return c != nil && strings.HasPrefix(name, c.staging)
-}
-
-// create makes a file of the checkpoint, which takes no more once the context ends.
-func (c *checkpoint) create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := c.ctx.Err(); err != nil {
-		return nil, err
-	}
-	var f vfs.File
-	err := c.change(func() (err error) {
-		f, err = c.s.fs.Create(name, category)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return cancelledFile{f, c.ctx}, nil
-}
-
-// change changes the disk, unless the store has stopped.
-func (c *checkpoint) change(do func() error) error {
-	if c.s.watch == nil {
-		return do()
-	}
-	return c.s.watch.change(false, do)
-}
-
-// openDir opens a folder of the checkpoint.
-func (c *checkpoint) openDir(name string) (vfs.File, error) {
-	f, err := c.s.fs.OpenDir(name)
-	if err != nil {
-		return nil, err
-	}
-	return checkpointDir{f, c}, nil
-}
-
-// checkpointDir keeps an error of Sync for later: Pebble panics where a marker cannot be
-// made durable, as it cannot know then what a database of its own is.
-type checkpointDir struct {
-	vfs.File
-	c *checkpoint
-}
-
-func (d checkpointDir) Sync() error {
-	d.c.unsynced = errors.Join(d.c.unsynced, d.File.Sync())
-	return nil
-}
-
-// link makes a second name for a file. LinkOrCopy does not copy what may not be
-// linked, though there are file systems that answer so where they know no links.
-func (c *checkpoint) link(oldname, newname string) error {
-	if err := c.ctx.Err(); err != nil {
-		return err
-	}
-	err := c.change(func() error { return c.s.fs.Link(oldname, newname) })
-	if errors.Is(err, fs.ErrPermission) {
-		return errNoLinks
-	}
-	return err
-}
-
-var errNoLinks = errors.New("no link can be made")
-
-// cancelledFile takes no more once a context ends.
-type cancelledFile struct {
-	vfs.File
-	ctx context.Context
-}
-
-func (f cancelledFile) Write(p []byte) (int, error) {
-	if err := f.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return f.File.Write(p)
 }

@@ -41,7 +41,7 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			returned := make(chan error, 1)
 			go func() { returned <- s.Checkpoint(t.Context(), "copy") }()
 			soon(t, "Checkpoint", func() struct{} { return <-reached })
-			s.watch.stop(syscall.EIO)
+			s.guarded.Stop(syscall.EIO)
 			time.Sleep(10 * time.Millisecond) // for a Checkpoint that does not wait
 			close(goOn)
 			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err, ErrFailed) {

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -78,20 +79,12 @@ func overwrite(t testing.TB, fsys vfs.FS, name string, data []byte) {
 	}
 }
 
-// logFiles are the logs and the MANIFEST in use.
+// logFiles are the MANIFEST in use and the logs.
 func logFiles(t testing.TB, fsys vfs.FS) []string {
 	t.Helper()
-	m, err := currentManifest("ix", fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logs, err := neededLogs("ix", m, fsys)
-	if err != nil || len(logs) == 0 {
-		t.Fatal(logs, err)
-	}
-	names := []string{m.name}
-	for _, l := range logs {
-		names = append(names, logName(uint64(l.Num)))
+	names, err := surgeon.LogFiles("ix", fsys)
+	if err != nil || len(names) < 2 {
+		t.Fatal(names, err)
 	}
 	return names
 }
@@ -104,7 +97,7 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 		if err == nil {
 			s.Close()
 		}
-		if !errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), whatToDo) {
+		if !errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "repair") {
 			t.Errorf("%s of %s: %v", what, name, err)
 		}
 	}
@@ -126,7 +119,7 @@ func TestDamagedLogAtRest(t *testing.T) {
 			broken[i] ^= byte(1 + rng.IntN(255))
 			flips++
 			overwrite(t, fsys, name, broken)
-			if err := checkFiles("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			if err := surgeon.Check("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s, byte %d of %d: %v", name, i, len(whole), err)
 			}
 		}
@@ -158,25 +151,12 @@ func TestDamagedLogAtRest(t *testing.T) {
 // TestDigestIsNoHarm: one that is damaged, missing, or of an earlier close is not heeded.
 func TestDigestIsNoHarm(t *testing.T) {
 	fsys := logOf(t, true)
-	whole := bytesOf(t, fsys, digestName)
-	if digests := parseDigest(whole); len(digests) != 2 || digests[0].name != logFiles(t, fsys)[0] {
-		t.Fatalf("digest %q", whole)
-	}
-	for i := range whole {
-		broken := bytes.Clone(whole)
-		broken[i] ^= 1
-		if d := parseDigest(broken); d != nil {
-			t.Fatalf("byte %d flipped: %v", i, d)
-		}
-		if d := parseDigest(whole[:i]); d != nil {
-			t.Fatalf("%d bytes: %v", i, d)
-		}
-	}
+	whole := bytesOf(t, fsys, surgeon.DigestName)
 	n := uint64(12)
 	for what, put := range map[string]func(){
-		"broken":  func() { overwrite(t, fsys, digestName, whole[:20]) },
-		"missing": func() { fsys.Remove("ix/" + digestName) },
-		"before":  func() { overwrite(t, fsys, digestName, whole) },
+		"broken":  func() { overwrite(t, fsys, surgeon.DigestName, whole[:20]) },
+		"missing": func() { fsys.Remove("ix/" + surgeon.DigestName) },
+		"before":  func() { overwrite(t, fsys, surgeon.DigestName, whole) },
 	} {
 		put()
 		s, err := Open("ix", Options{FS: fsys})
@@ -191,29 +171,6 @@ func TestDigestIsNoHarm(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// TestDigestOfWhatIsOpenedSince: an Open that was cut short has begun another log, and no other
-// MANIFEST. The digest of before does not count then, nor while the index is open.
-func TestDigestOfWhatIsOpenedSince(t *testing.T) {
-	fsys := logOf(t, true)
-	if closed, err := checkDigest("ix", fsys); !closed || err != nil {
-		t.Fatal(closed, err)
-	}
-	overwrite(t, fsys, "999999.log", nil)
-	if closed, err := checkDigest("ix", fsys); closed || err != nil {
-		t.Error("with a newer log:", closed, err)
-	}
-	fsys = logOf(t, true)
-	s, err := Open("ix", Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	addRecord(t, s, 20, "x")
-	if closed, err := checkDigest("ix", fsys); closed || err != nil {
-		t.Error("while it is open:", closed, err)
 	}
 }
 
@@ -338,71 +295,6 @@ func TestACutLogIsNoDamage(t *testing.T) {
 	}
 }
 
-// lastRecord returns where the last record of a MANIFEST begins.
-func lastRecord(t *testing.T, data []byte) (at int) {
-	r := record.NewReader(bytes.NewReader(data), 0)
-	for {
-		begin := r.Offset()
-		next, err := r.Next()
-		if err == io.EOF {
-			return at
-		}
-		if _, err := io.ReadAll(next); err != nil {
-			t.Fatal(err)
-		}
-		at = int(begin)
-	}
-}
-
-// TestDamagedManifestAfterCrash: a byte that is wrong before its last record is damage.
-func TestDamagedManifestAfterCrash(t *testing.T) {
-	fsys, _ := severalLogs(t, true)
-	name := logFiles(t, fsys)[0]
-	whole := bytesOf(t, fsys, name)
-	end := lastRecord(t, whole)
-	if end < 40 {
-		t.Fatalf("%s ends with a record at byte %d", name, end)
-	}
-	for i := range end {
-		broken := bytes.Clone(whole)
-		broken[i] ^= byte(1 << (i % 8))
-		overwrite(t, fsys, name, broken)
-		if err := checkFiles("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
-			t.Errorf("byte %d of %d: %v", i, end, err)
-		}
-	}
-}
-
-// TestMendsEveryFlippedByte of a log or a MANIFEST, as a crash leaves it or closed, for Salvage.
-func TestMendsEveryFlippedByte(t *testing.T) {
-	flips := 0
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 12))
-	step := 31 // prime to the length of everything
-	if testing.Short() {
-		step = 301
-	}
-	for _, closed := range []bool{false, true} {
-		fsys := logOf(t, closed)
-		for _, name := range logFiles(t, fsys) {
-			l := logData{bytesOf(t, fsys, name), fileNumber(name, "")}
-			whole := bytes.Clone(l.data)
-			mended, end := l.mend()
-			if mended != 0 || !bytes.Equal(l.data, whole) {
-				t.Fatalf("%s is whole, and %d chunks are mended", name, mended)
-			}
-			for i := rng.IntN(step); i < end; i += step {
-				l.data[i] ^= byte(1 + rng.IntN(255))
-				flips++
-				if mended, _ := l.mend(); mended != 1 || !bytes.Equal(l.data, whole) {
-					t.Errorf("%s, closed %v, byte %d of %d: %d chunks mended", name, closed, i, end, mended)
-					copy(l.data, whole)
-				}
-			}
-		}
-	}
-	t.Log(flips, "flipped bytes")
-}
-
 // TestMissingOrCutTable: Open says that it is damage, and of which file.
 func TestMissingOrCutTable(t *testing.T) {
 	fsys := logOf(t, true)
@@ -472,28 +364,18 @@ func TestMissingFile(t *testing.T) {
 	t.Logf("of %v none misses %v", names, harmless)
 }
 
-// FuzzLog: whatever a log, a MANIFEST or a digest holds, mending it ends, changes nothing twice, and makes
-// nothing worse.
-func FuzzLog(f *testing.F) {
-	for _, closed := range []bool{false, true} {
-		fsys := logOf(f, closed)
-		for _, name := range logFiles(f, fsys) {
-			data := bytesOf(f, fsys, name)
-			f.Add(data[:min(len(data), 40<<10)], uint32(4))
+// lastRecord returns where the last record of a MANIFEST begins.
+func lastRecord(t *testing.T, data []byte) (at int) {
+	r := record.NewReader(bytes.NewReader(data), 0)
+	for {
+		begin := r.Offset()
+		next, err := r.Next()
+		if err == io.EOF {
+			return at
 		}
+		if _, err := io.ReadAll(next); err != nil {
+			t.Fatal(err)
+		}
+		at = int(begin)
 	}
-	f.Add(bytesOf(f, logOf(f, true), digestName), uint32(0))
-	f.Fuzz(func(t *testing.T, data []byte, number uint32) {
-		parseDigest(data)
-		recordBegins(data, 0)
-		new(manifest).apply(data)
-		for _, n := range []uint64{0, uint64(number)} {
-			l := logData{bytes.Clone(data), n}
-			before := l.batches()
-			mended, end := l.mend()
-			if again, after := l.mend(); again != 0 || after != end || l.batches() < before || mended == 0 && !bytes.Equal(l.data, data) {
-				t.Fatalf("%d chunks mended, up to byte %d, then %d and %d; %d batches, then %d", mended, end, again, after, before, l.batches())
-			}
-		}
-	})
 }

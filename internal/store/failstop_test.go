@@ -320,7 +320,7 @@ func TestCallThatIsLateForClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	goOn, late := make(chan struct{}), make(chan error, 1)
-	s.watch.stop(syscall.EIO)
+	s.guarded.Stop(syscall.EIO)
 	if err := s.guard(func() error {
 		<-goOn
 		late <- s.db.Flush()
@@ -337,48 +337,5 @@ func TestCallThatIsLateForClose(t *testing.T) {
 	case err := <-late:
 		t.Logf("it returned: %v", err)
 	case <-time.After(50 * time.Millisecond): // it never does
-	}
-}
-
-// Pebble may be anywhere when it is left behind: between opening a file and asking for its
-// size, say. What it does then reaches no file that is closed, whose number another one may
-// have by then, and changes nothing.
-func TestFileThatIsUsedAfterItWasLeft(t *testing.T) {
-	mem := vfs.NewMem()
-	if err := mem.MkdirAll("store", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil || f.Close() != nil {
-		t.Fatal(err)
-	}
-	watch := newFailStop(mem, "store", func(error) {})
-	f, err := watch.Open("store/1.sst")
-	if err != nil {
-		t.Fatal(err)
-	}
-	watch.stop(syscall.EIO)
-	watch.leave()
-	calls := map[string]func(){
-		"Stat":     func() { f.Stat() },
-		"ReadAt":   func() { f.ReadAt(make([]byte, 1), 0) },
-		"Prefetch": func() { f.Prefetch(0, 1) },
-		"Write":    func() { f.Write(make([]byte, 1)) },
-		"Open":     func() { watch.Open("store/1.sst") },
-		"MkdirAll": func() { watch.MkdirAll("more", 0o755) },
-	}
-	answered := make(chan string, len(calls))
-	for name, call := range calls {
-		go func() {
-			call()
-			answered <- name
-		}()
-	}
-	select {
-	case name := <-answered:
-		t.Errorf("a store that was left answered %s", name)
-	case <-time.After(20 * time.Millisecond):
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
 	}
 }

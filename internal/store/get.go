@@ -22,7 +22,7 @@ func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (
 		return entry, false, nil
 	}
 	if err != nil {
-		return entry, false, classify(err)
+		return entry, false, translateError(err)
 	}
 	entry, err = decode(value)
 	err = errors.Join(err, closer.Close())

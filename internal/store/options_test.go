@@ -34,7 +34,7 @@ func TestEveryFlippedByteOfTheOptions(t *testing.T) {
 		for _, change := range []byte{1, 0x88} {
 			damaged := []byte(text)
 			damaged[at] ^= change
-			switch err := checkOptionsText("ix", string(damaged), desc.OptionsFilename); {
+			switch err := checkOptions("ix", string(damaged), desc.OptionsFilename); {
 			case err == nil:
 				harmless++
 			case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotIndex) || errors.Is(err, ErrVersion):

@@ -319,7 +319,7 @@ type sequence struct {
 func (v *View) PackedInOrder(table int) (*PackedTable, error) {
 	it, err := v.it.Clone(pebble.CloneOptions{})
 	if err != nil {
-		return nil, classify(err)
+		return nil, translateError(err)
 	}
 	p := *v.packed[table]
 	p.inOrder = &sequence{it: it, at: -1, last: -1}
@@ -327,7 +327,7 @@ func (v *View) PackedInOrder(table int) (*PackedTable, error) {
 }
 
 // Close ends a table of PackedInOrder.
-func (p *PackedTable) Close() error { return classify(p.inOrder.it.Close()) }
+func (p *PackedTable) Close() error { return translateError(p.inOrder.it.Close()) }
 
 // next reads block i, by a step if it is the one behind the last.
 func (s *sequence) next(p *PackedTable, i int) (Block, error) {

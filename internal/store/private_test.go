@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // TestFilesArePrivate: nothing of an index, of a replacement or of a checkpoint can be read by others, and
@@ -38,7 +40,7 @@ func TestFilesArePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := allPrivate(t, root)
-	for _, kind := range []string{"LOCK", ".log", ".sst", "MANIFEST", "OPTIONS", "marker", incomingDir, digestName} {
+	for _, kind := range []string{"LOCK", ".log", ".sst", "MANIFEST", "OPTIONS", "marker", incomingDir, surgeon.DigestName} {
 		if !kinds[kind] {
 			t.Errorf("no %s among %v", kind, kinds)
 		}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	sstblock "github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/store/block"
 )
@@ -32,10 +36,10 @@ type Rewrite struct {
 	paths []string
 
 	tables  []PackedTableInfo
-	clocks  entries
-	records entries
-	keys    entries
-	filters entries
+	clocks  sstWriter
+	records sstWriter
+	keys    sstWriter
+	filters sstWriter
 }
 
 // NewRewrite begins the replacement of the tables by a number of new ones. No one
@@ -45,7 +49,7 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 		return nil, err
 	}
 	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
-	r.clocks, r.records, r.keys, r.filters = r.newEntries(), r.newEntries(), r.newEntries(), r.newPackedEntries()
+	r.clocks, r.records, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(), r.newPackedWriter()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
 	}
@@ -109,8 +113,8 @@ type TableWriter struct {
 	*block.Writer
 	r         *Rewrite
 	table     int
-	blocks    entries
-	directory entries
+	blocks    sstWriter
+	directory sstWriter
 	lasts     []uint64
 	info      PackedTableInfo
 }
@@ -118,7 +122,7 @@ type TableWriter struct {
 // Table returns a writer for a table: for table 0, which has the postings, by
 // AddPosting, for the others by Add. Close must be called.
 func (r *Rewrite) Table(table int) *TableWriter {
-	w := &TableWriter{r: r, table: table, blocks: r.newPackedEntries(), directory: r.newPackedEntries()}
+	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(), directory: r.newPackedWriter()}
 	w.Writer = block.NewWriter(block.Options{Postings: table == 0}, w.emit)
 	return w
 }
@@ -177,7 +181,7 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 	if err != nil {
 		return err
 	}
-	return classify(r.store.guard(func() error {
+	return translateError(r.store.guard(func() error {
 		if err := r.store.db.Flush(); err != nil {
 			return err
 		}
@@ -202,14 +206,14 @@ func (s *Store) excise(ctx context.Context, paths []string) error {
 	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
 		return err
 	}
-	s.watch.excising.Store(true)
-	defer s.watch.excising.Store(false)
-	_, err = s.db.IngestAndExcise(ctx, paths, nil, nil, span)
-	return err
+	return s.guarded.Excise(func() error {
+		_, err := s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+		return err
+	})
 }
 
 func (r *Rewrite) addMeta(plan string, counters Counters) error {
-	meta := r.newEntries()
+	meta := r.newWriter()
 	values := map[string][]byte{
 		"counters": counters.encode(),
 		"format":   encodeFormat(),
@@ -228,4 +232,85 @@ func (r *Rewrite) addMeta(plan string, counters Counters) error {
 // the folder.
 func (r *Rewrite) Close() error {
 	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+}
+
+const (
+	// sortedFileBytes is about the size at which the next file begins.
+	sortedFileBytes = 128 << 20
+	// packedBlockBytes is what Pebble reads at once: some of our blocks.
+	packedBlockBytes = 8 << 10
+)
+
+// sstWriter writes ascending keys of one keyspace into sorted tables of Pebble's, one
+// after the other. It makes no file before there is an entry.
+type sstWriter struct {
+	r       *Rewrite
+	options sstable.WriterOptions
+	file    *sstable.Writer
+	value   []byte // for encoding
+}
+
+func (r *Rewrite) newWriter() sstWriter {
+	o := r.store.options
+	e := sstWriter{r: r, options: o.MakeWriterOptions(len(o.Levels)-1, r.store.db.TableFormat())}
+	// Pebble puts these tables above what they overlap. In one that claims to be on the
+	// lowest level nothing heeds the deletes.
+	e.options.WritingToLowestLevel = false
+	return e
+}
+
+// newPackedWriter is for what is packed already, and asked for by keys that are there.
+func (r *Rewrite) newPackedWriter() sstWriter {
+	e := r.newWriter()
+	e.options.Compression = sstblock.NoCompression
+	e.options.FilterPolicy = pebble.NoFilterPolicy
+	e.options.BlockSize = packedBlockBytes
+	return e
+}
+
+func (e *sstWriter) set(key, value []byte) error {
+	if err := e.open(); err != nil {
+		return err
+	}
+	return e.file.Set(key, value)
+}
+
+func (e *sstWriter) delete(key []byte) error {
+	if err := e.open(); err != nil {
+		return err
+	}
+	return e.file.Delete(key)
+}
+
+// open sees to it that there is a file with room.
+func (e *sstWriter) open() error {
+	if e.file != nil && e.file.Raw().EstimatedSize() >= sortedFileBytes {
+		if err := e.close(); err != nil {
+			return err
+		}
+	}
+	if e.file != nil {
+		return nil
+	}
+	s := e.r.store
+	e.r.mu.Lock()
+	path := s.fs.PathJoin(e.r.dir, fmt.Sprintf("%06d.sst", len(e.r.paths)))
+	e.r.paths = append(e.r.paths, path)
+	e.r.mu.Unlock()
+	f, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	e.file = sstable.NewWriter(objstorageprovider.NewFileWritable(f), e.options)
+	return nil
+}
+
+// close ends the file that is open, if any, and makes it durable.
+func (e *sstWriter) close() error {
+	if e.file == nil {
+		return nil
+	}
+	err := e.file.Close()
+	e.file = nil
+	return err
 }

@@ -10,8 +10,11 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // Corruption is something in a store that cannot be read, or does not follow docs/format.md.
@@ -63,10 +66,100 @@ func (p *policy) corrupt(unreadable bool, key []byte, err error) {
 
 // corrupt makes ErrCorrupt of whatever keeps something from being read.
 func corrupt(err error) error {
-	if err = classify(err); err == nil || errors.Is(err, ErrCorrupt) {
+	if err = translateError(err); err == nil || errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// CheckFiles reads the sorted tables that hold the store, every block of them from the
+// disk, and compares their checksums. report gets each file that is damaged, tell, if it
+// is not nil, the bytes of each one read.
+func (s *Store) CheckFiles(ctx context.Context, report func(Corruption), tell func(bytes uint64)) error {
+	o := *s.options
+	o.FS = s.fs
+	return translateError(surgeon.CheckTables(ctx, s.db, &o, s.dir, ofFiles(report), tell))
+}
+
+func ofFiles(report func(Corruption)) func(surgeon.Damage) {
+	return func(d surgeon.Damage) { report(Corruption{d.Unreadable, "file", []byte(d.File), corrupt(d.Err)}) }
+}
+
+// Salvage is what can be read of a store that may be damaged, also one that Open refuses.
+// Nothing of the store is changed.
+type Salvage struct {
+	db    *pebble.DB
+	it    *pebble.Iterator
+	close []func() error
+}
+
+// OpenSalvage opens the store in dir, which no one else may have open. work is a folder
+// for what that takes, which must not exist; package surgeon says what is in it. report gets all damage
+// that is found. Errors: ErrLocked, ctx's, those of the file system.
+func OpenSalvage(ctx context.Context, dir, work string, opts Options, report func(Corruption)) (s *Salvage, err error) {
+	opts.FS = fileSystem(opts.FS)
+	lock, err := lockDir(dir, opts.FS)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	s = &Salvage{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("salvage index %s: %w", dir, translateError(err)), s.Close())
+		}
+	}()
+	s.close = []func() error{func() error { return opts.FS.RemoveAll(work) }, lock.own.Close}
+	cache := pebble.NewCache(cacheBytes(opts))
+	defer cache.Unref()
+	patient := surgeon.Patient{Dir: dir, Work: work, FS: opts.FS, Report: ofFiles(report), Layout: keyLayout, Behind: keysBehind,
+		Skip: func(name string) bool {
+			return name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName)
+		},
+		Options: func() *pebble.Options {
+			o := pebbleOptions(opts, cache)
+			s.close = append(s.close, func() error { o.FileCache.Unref(); return nil })
+			return o
+		},
+	}
+	if s.db, err = patient.Open(ctx); err != nil {
+		return s, err
+	}
+	s.close = append(s.close, s.db.Close)
+	if s.it, err = s.db.NewIter(nil); err == nil {
+		s.close = append(s.close, s.it.Close)
+	}
+	return s, err
+}
+
+// View returns a lenient view of what was saved.
+func (s *Salvage) View(ctx context.Context, report func(Corruption), tell func()) *View {
+	return newView(s.it, nil).Lenient(ctx, report, tell)
+}
+
+// Close lets go of the store and removes the folder for work.
+func (s *Salvage) Close() (err error) {
+	for _, f := range slices.Backward(s.close) {
+		err = errors.Join(err, f())
+	}
+	return err
+}
+
+// keysBehind returns where the tables and keyspaces behind a key begin.
+func keysBehind(key []byte) (keys [][]byte) {
+	for keyspace := int(key[0]); keyspace <= afterTables; keyspace++ {
+		start := [][]byte{{byte(keyspace)}}
+		for table := range 64 {
+			if keyspace >= tableKeyspace {
+				start = append(start, tableStart(byte(keyspace), table))
+			}
+		}
+		for _, k := range start {
+			if bytes.Compare(k, key) > 0 {
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
 }
 
 // scan yields what decode makes of the entries from first to the one before end, in ascending order. Bytes
@@ -97,7 +190,7 @@ func scan[T any](v *View, first, end []byte, decode func(key, value []byte) (T, 
 func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) error {
 	it, err := v.it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: first, UpperBound: end}})
 	if err != nil {
-		return classify(err)
+		return translateError(err)
 	}
 	defer it.Close() // its errors are those of each step
 	if v.policy != nil {
@@ -106,13 +199,13 @@ func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) er
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return classify(err)
+			return translateError(err)
 		}
 		if !yield(it.Key(), value) {
 			return nil
 		}
 	}
-	return classify(it.Error())
+	return translateError(it.Error())
 }
 
 func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key, value []byte) bool) error {

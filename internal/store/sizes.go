@@ -5,7 +5,39 @@ import (
 	"errors"
 	"iter"
 	"math"
+
+	"github.com/cockroachdb/pebble/v2"
 )
+
+// Meta returns what meta said when the store was opened, or what it was made with.
+func (s *Store) Meta() Meta { return s.meta }
+
+// Format returns the number of the format that the index is in.
+func (s *Store) Format() int { return int(s.meta.Format) }
+
+// Header returns what the store was made with.
+func (s *Store) Header() Header { return *s.meta.Header }
+
+// Counters returns the counters as they were when the store was opened.
+func (s *Store) Counters() Counters { return *s.meta.Counters }
+
+// DiskBytes returns the bytes that the store takes on disk, its log included.
+func (s *Store) DiskBytes() uint64 { return s.metrics().DiskSpaceUsage() }
+
+// CachedBytes returns what Pebble's cache holds.
+func (s *Store) CachedBytes() int64 { return s.metrics().BlockCache.Size }
+
+// metrics are Pebble's, as they were last when the store has failed.
+func (s *Store) metrics() *pebble.Metrics {
+	s.guard(func() error {
+		s.lastMetrics.Store(s.db.Metrics())
+		return nil
+	})
+	if m := s.lastMetrics.Load(); m != nil {
+		return m
+	}
+	return &pebble.Metrics{}
+}
 
 // PackedNextID returns the ID that the first document after the last compaction got.
 func (s *Store) PackedNextID() uint64 { return s.meta.NextID }
@@ -87,7 +119,7 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return classify(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{tableKeyspace}, true) }))
+	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{tableKeyspace}, true) }))
 }
 
 // HasLive reports whether there is any live entry.
@@ -120,5 +152,5 @@ func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
 	// The block before may end anywhere up to the first key of the table, so that would be in it.
 	first := append(tableStart(keyspace, table), 0, 0, 0, 0)
 	bytes, err := s.db.EstimateDiskUsage(first, tableEnd(keyspace, table))
-	return bytes, classify(err)
+	return bytes, translateError(err)
 }

@@ -1,13 +1,21 @@
+// Package store keeps the bytes of an index on disk: one Pebble database whose
+// keyspaces, keys and values are laid down in docs/format.md.
+//
+// It guarantees that a Batch is visible and durable whole or not at all, that a
+// View sees one moment of the database, and that a directory that is not an
+// index of a format it knows is refused with a named error and left as it was.
+// It knows nothing of Hamming distances: what a table is for is package index's
+// affair.
+//
+// A Store, its Views and its Batches may be used from several goroutines at
+// once, but any one View or Batch only by one at a time.
 package store
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +23,31 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+
+	"github.com/neardup/neardup/internal/failfs"
+	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/internal/surgeon"
+)
+
+var (
+	// ErrNotIndex: the directory holds something, but not an index.
+	ErrNotIndex = errors.New("not a neardup index")
+
+	// ErrVersion: the index was written in a format that this version does not know.
+	ErrVersion = errors.New("unknown index format")
+
+	// ErrLocked: another process, or another Open in this one, has the index open.
+	ErrLocked = errors.New("index is open elsewhere")
+
+	// ErrCorrupt: bytes in the index do not follow docs/format.md.
+	ErrCorrupt = block.ErrCorrupt
+
+	// ErrReadOnly: a write to an index that was opened for reading only.
+	ErrReadOnly = errors.New("index is open for reading only")
+
+	// ErrFailed: a write could not be made durable, or the work behind writes fails
+	// again and again, so no further write is taken.
+	ErrFailed = failfs.ErrFailed
 )
 
 // pebbleFormat is part of our own format: raising it means a new Format.
@@ -48,19 +80,16 @@ type Store struct {
 	reader
 	db       *pebble.DB
 	dir      string
-	fs       vfs.FS
+	fs       vfs.FS     // for what is not Pebble's
+	guarded  *failfs.FS // what Pebble writes to
 	options  *pebble.Options
+	lock     *dirLock
 	meta     Meta // as of Open
 	readOnly bool
 
-	checkpointFS *checkpointFS
-	watch        *failStop // nil if nothing is written
-	lock         *onceLock
-	dirLock      *pebble.Lock  // our reference to lock, beside Pebble's
-	checkpoints  chan struct{} // has one while one is made
-
-	cache     *blockCache
-	unreserve func() // gives back to Pebble's cache what cache took of it
+	checkpoints chan struct{} // has one while one is made
+	cache       *blockCache
+	unreserve   func() // gives back to Pebble's cache what cache took of it
 
 	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -87,44 +116,29 @@ func open(dir string, opts Options) (*Store, error) {
 	if err := prepareDir(dir, opts); err != nil {
 		return nil, err
 	}
-	dir, err := onlyName(dir, opts.FS)
+	dir, err := canonicalDir(dir, opts.FS)
 	if err != nil {
 		return nil, err
 	}
-	held := &onceLock{FS: opts.FS}
-	lock, err := lockDir(dir, held)
+	lock, err := lockDir(dir, opts.FS)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: held, dirLock: lock}
-	if err := checkFiles(dir, opts.FS); err != nil {
-		return nil, errors.Join(err, lock.Close())
+	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock}
+	if err := surgeon.Check(dir, opts.FS); err != nil {
+		return nil, errors.Join(err, lock.own.Close())
 	}
 	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
-	if !s.readOnly {
-		s.watch = newFailStop(opts.FS, dir, func(err error) { s.fail(err) })
-		opts.FS = s.watch
-	}
-	s.checkpointFS = &checkpointFS{FS: opts.FS} // a pointer: Pebble compares file systems
-	opts.FS = s.checkpointFS
-	s.options = pebbleOptions(opts, cache, lock)
+	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
+	opts.FS = s.guarded
+	s.options = pebbleOptions(opts, cache)
+	s.options.Lock = lock.own
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
-	scheduler := newLateScheduler()
-	s.options.Experimental.CompactionScheduler = scheduler
-	if s.watch != nil {
-		s.options.EventListener = s.watch.eventListener(s.options.Logger)
-		scheduler.paused, scheduler.ending = s.watch.paused, s.watch.ending
+	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
+		return nil, errors.Join(translateError(surgeon.OpenError(dir, s.fs, err)), s.unlock())
 	}
-	if err = s.openGuarded(); err != nil {
-		scheduler.end()
-		return nil, errors.Join(err, lock.Close())
-	}
-	scheduler.begin()
 	if err = s.load(opts); err != nil {
-		if s.unreserve != nil {
-			s.unreserve()
-		}
 		return nil, errors.Join(err, s.closeDB())
 	}
 	return s, nil
@@ -152,198 +166,6 @@ func (s *Store) load(opts Options) error {
 		err = s.loadPacked(opts)
 	}
 	return err
-}
-
-func cacheBytes(opts Options) int64 {
-	if opts.CacheBytes > 0 {
-		return opts.CacheBytes
-	}
-	return DefaultCacheBytes
-}
-
-func pebbleOptions(opts Options, cache *pebble.Cache, lock *pebble.Lock) *pebble.Options {
-	o := &pebble.Options{
-		Cache:              cache,
-		Cleaner:            cleaner{},
-		Comparer:           pebble.DefaultComparer,
-		EventListener:      &pebble.EventListener{DataCorruption: corruptionIsReturned},
-		FileCache:          newFileCache(),
-		FormatMajorVersion: pebbleFormat,
-		FS:                 opts.FS,
-		Lock:               lock,
-		Logger:             pebbleLogger{opts.Logger},
-		MemTableSize:       memTableBytes,
-		Merger:             postingMerger,
-		ReadOnly:           opts.ReadOnly,
-	}
-	for i := range o.Levels {
-		o.Levels[i].IndexBlockSize = indexBlockBytes
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
-	}
-	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // a Get does not ask those of the lowest level
-	o.EnsureDefaults()
-	return o
-}
-
-// prepareDir makes dir if it may, and refuses one that holds anything but an
-// index, before a single byte in it is changed.
-func prepareDir(dir string, opts Options) error {
-	info, err := opts.FS.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) && opts.Create != nil {
-		return makeDir(dir, opts.FS)
-	}
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%w: it is a file", ErrNotIndex)
-	}
-	if err := checkPebbleFormat(dir, opts.FS); err != nil {
-		return err
-	}
-	desc, err := pebble.Peek(dir, opts.FS)
-	if err != nil {
-		return classify(err)
-	}
-	if !desc.Exists {
-		return checkUnfinished(dir, opts)
-	}
-	if desc.OptionsFilename == "" {
-		return nil
-	}
-	return checkOptions(dir, desc.OptionsFilename, opts.FS)
-}
-
-// makeDir makes dir and its missing parents, durably: a directory is there after a
-// crash once the one above it is synced.
-func makeDir(dir string, fsys vfs.FS) error {
-	var parents []string
-	for at := dir; fsys.PathDir(at) != at; {
-		at = fsys.PathDir(at)
-		parents = append(parents, at)
-		if _, err := fsys.Stat(at); err == nil {
-			break
-		}
-	}
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, parent := range parents {
-		d, err := fsys.OpenDir(parent)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// onlyName gives every name of a directory of the machine as the same one. Within a
-// process Pebble's lock goes by the name, and the system's lock does not hold.
-func onlyName(dir string, fsys vfs.FS) (string, error) {
-	if fsys != ofMachine {
-		return dir, nil
-	}
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(absolute)
-}
-
-// checkPebbleFormat reads the marker that Pebble keeps of its own format number.
-// Peek fails on one that it does not know, with an error that has no name.
-func checkPebbleFormat(dir string, fsys vfs.FS) error {
-	marker, err := atomicfs.ReadMarker(fsys, dir, "format-version")
-	if err != nil || marker == "" {
-		return err
-	}
-	if version, err := strconv.ParseUint(marker, 10, 64); err == nil && version > uint64(pebbleFormat) {
-		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", ErrVersion, version, pebbleFormat)
-	}
-	return nil
-}
-
-// checkUnfinished allows an empty directory, and one in which Pebble had just
-// begun to make a database when the machine stopped.
-func checkUnfinished(dir string, opts Options) error {
-	names, err := opts.FS.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
-			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
-			if digest, err := readDigest(dir, opts.FS); err != nil || digest != nil {
-				return errors.Join(err, damaged(dir, "lacks its "+markerPrefix+"* file"))
-			}
-			return fmt.Errorf("%w: it holds %q and no database", ErrNotIndex, name)
-		}
-	}
-	if opts.Create == nil {
-		return fmt.Errorf("no index there: %w", fs.ErrNotExist)
-	}
-	return nil
-}
-
-// checkOptions tells a Pebble database of another kind by the merger that its OPTIONS
-// file names: opening it would already write to it. Of the rest, Pebble compares a few
-// names with its own, and its errors there have none.
-func checkOptions(dir, optionsFile string, fsys vfs.FS) error {
-	f, err := fsys.Open(optionsFile)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return checkOptionsText(dir, string(text), optionsFile)
-}
-
-func checkOptionsText(dir, text, optionsFile string) error {
-	for line := range strings.Lines(text) {
-		name, found := strings.CutPrefix(strings.TrimSpace(line), "merger=")
-		if found && !strings.HasPrefix(name, "neardup.") {
-			return fmt.Errorf("%w: a Pebble database of another kind, with merger %q", ErrNotIndex, name)
-		}
-		if found && name != postingMerger.Name {
-			return fmt.Errorf("%w: its postings merge by %q, and this version knows %q", ErrVersion, name, postingMerger.Name)
-		}
-	}
-	own := &pebble.Options{Comparer: pebble.DefaultComparer, Merger: postingMerger}
-	if err := own.CheckCompatibility(dir, text); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, optionsFile, firstLine{err})
-	}
-	return nil
-}
-
-// classify gives Pebble's errors the name that a caller of ours matches.
-func classify(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case pebble.IsCorruptionError(err):
-		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
-			return fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, firstLine{err})
-		}
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	case errors.Is(err, pebble.ErrReadOnly):
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
-	}
-	return explainOpenFiles(err)
-}
-
-// firstLine is an error of Pebble's without the carrier of details in its second line.
-type firstLine struct{ error }
-
-func (e firstLine) Unwrap() error { return e.error }
-
-func (e firstLine) Error() string {
-	line, _, _ := strings.Cut(e.error.Error(), "\n")
-	return line
 }
 
 // loadMeta reads what meta says. It reports false for a database that has no entry at all: one that was
@@ -374,17 +196,83 @@ func (s *Store) loadPacked(opts Options) error {
 	return nil
 }
 
-// Meta returns what meta said when the store was opened, or what it was made with.
-func (s *Store) Meta() Meta { return s.meta }
+func cacheBytes(opts Options) int64 {
+	if opts.CacheBytes > 0 {
+		return opts.CacheBytes
+	}
+	return DefaultCacheBytes
+}
 
-// Format returns the number of the format that the index is in.
-func (s *Store) Format() int { return int(s.meta.Format) }
+func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
+	o := &pebble.Options{
+		Cache:              cache,
+		Comparer:           pebble.DefaultComparer,
+		EventListener:      &pebble.EventListener{DataCorruption: failfs.CorruptionIsReturned},
+		FileCache:          newFileCache(),
+		FormatMajorVersion: pebbleFormat,
+		FS:                 opts.FS,
+		Logger:             pebbleLogger{opts.Logger},
+		MemTableSize:       memTableBytes,
+		Merger:             postingMerger,
+		ReadOnly:           opts.ReadOnly,
+	}
+	for i := range o.Levels {
+		o.Levels[i].IndexBlockSize = indexBlockBytes
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+	}
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // a Get does not ask those of the lowest level
+	o.EnsureDefaults()
+	return o
+}
 
-// Header returns what the store was made with.
-func (s *Store) Header() Header { return *s.meta.Header }
+// pebbleLogger hands Pebble's messages to the caller's logger.
+type pebbleLogger struct{ logger *slog.Logger }
 
-// Counters returns the counters as they were when the store was opened.
-func (s *Store) Counters() Counters { return *s.meta.Counters }
+func (l pebbleLogger) Infof(format string, args ...any) {
+	if l.logger != nil {
+		l.logger.Debug(fmt.Sprintf(format, args...), "from", "pebble")
+	}
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	if l.logger != nil {
+		l.logger.Error(fmt.Sprintf(format, args...), "from", "pebble")
+	}
+}
+
+// Fatalf is called where Pebble can not go on without risking data. It must not
+// return; a panic leaves a trace, which an exit would not. What a file system can cause is
+// kept from Pebble by failfs, so this is for errors in Pebble itself.
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.Errorf(format, args...)
+	panic(fmt.Sprintf("neardup/store: "+format, args...))
+}
+
+// translateError gives Pebble's errors the name that a caller of ours matches.
+func translateError(err error) error {
+	switch {
+	case err == nil || errors.Is(err, ErrCorrupt):
+		return err
+	case pebble.IsCorruptionError(err):
+		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+			return fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, firstLine{err})
+		}
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case errors.Is(err, pebble.ErrReadOnly):
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	return explainOpenFiles(err)
+}
+
+// firstLine is an error of Pebble's without the carrier of details in its second line.
+type firstLine struct{ error }
+
+func (e firstLine) Unwrap() error { return e.error }
+
+func (e firstLine) Error() string {
+	line, _, _ := strings.Cut(e.error.Error(), "\n")
+	return line
+}
 
 // SetAnalyzer records the analyzer of an index that has none yet, durably.
 func (s *Store) SetAnalyzer(name string) error {
@@ -399,30 +287,33 @@ func (s *Store) SetAnalyzer(name string) error {
 	return s.commit(batch)
 }
 
-// DiskBytes returns the bytes that the store takes on disk, its log included.
-func (s *Store) DiskBytes() uint64 { return s.metrics().DiskSpaceUsage() }
-
-// CachedBytes returns what Pebble's cache holds.
-func (s *Store) CachedBytes() int64 { return s.metrics().BlockCache.Size }
-
-// metrics are Pebble's, as they were last when the store has failed.
-func (s *Store) metrics() *pebble.Metrics {
-	s.guard(func() error {
-		s.lastMetrics.Store(s.db.Metrics())
-		return nil
-	})
-	if m := s.lastMetrics.Load(); m != nil {
-		return m
-	}
-	return &pebble.Metrics{}
-}
+// guard calls Pebble. It returns ErrFailed where the store has failed, or fails meanwhile: the call may never
+// end.
+func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 
 // Close waits for background work and makes everything durable that was applied; where
 // the store has failed it does neither, and says so. No View may be open.
-func (s *Store) Close() error {
-	err := s.Sync()
+func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
+
+func (s *Store) closeDB() error {
 	if s.unreserve != nil {
 		s.unreserve()
 	}
-	return errors.Join(err, s.closeDB())
+	err := translateError(s.guarded.CloseDB(s.db))
+	if err == nil && !s.readOnly {
+		// Everything is durable as it is; a digest that cannot be written tells of no loss.
+		if err := surgeon.WriteDigest(s.dir, s.fs); err != nil {
+			s.options.Logger.Errorf("no digest of the closed index was written: %v", err)
+		}
+	}
+	return errors.Join(err, s.unlock())
+}
+
+// unlock gives the directory back.
+func (s *Store) unlock() error {
+	if s.guarded.Err() == nil {
+		return s.lock.own.Close()
+	}
+	s.options.Cache.Reserve(int(s.options.Cache.MaxSize())) // Pebble is abandoned, and this can be given back
+	return s.lock.Close()
 }

@@ -35,19 +35,19 @@ func newView(it *pebble.Iterator, packed []*PackedTable) *View {
 func (s *Store) View() (*View, error) {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
-		return nil, classify(err)
+		return nil, translateError(err)
 	}
 	return newView(it, s.packed), nil
 }
 
 // Close lets go of the view.
-func (v *View) Close() error { return classify(v.it.Close()) }
+func (v *View) Close() error { return translateError(v.it.Close()) }
 
 // Clone opens another view of the same moment.
 func (v *View) Clone() (*View, error) {
 	it, err := v.it.Clone(pebble.CloneOptions{})
 	if err != nil {
-		return nil, classify(err)
+		return nil, translateError(err)
 	}
 	return newView(it, v.packed), nil
 }
@@ -89,7 +89,7 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 			break
 		}
 	}
-	return classify(v.it.Error())
+	return translateError(v.it.Error())
 }
 
 // ScannedPosting returns the documents of the fingerprint that a Scan of table 0 is at.
@@ -100,7 +100,7 @@ func (v *View) ScannedPosting(stored uint64) (IDs, error) {
 	}
 	value, err := v.it.ValueAndErr()
 	if err != nil {
-		return IDs{}, classify(err)
+		return IDs{}, translateError(err)
 	}
 	c, err := decodeChange(value)
 	if err != nil {
@@ -209,11 +209,11 @@ func (v *View) ClockAt(id uint64) (c ClockEntry, found bool, err error) {
 		id-- // no document has it, and the key after it is in another keyspace
 	}
 	if !v.it.SeekLT(uint64Key(clockKeyspace, id+1)) || v.it.Key()[0] != clockKeyspace {
-		return ClockEntry{}, false, classify(v.it.Error())
+		return ClockEntry{}, false, translateError(v.it.Error())
 	}
 	value, err := v.it.ValueAndErr()
 	if err != nil {
-		return ClockEntry{}, false, classify(err)
+		return ClockEntry{}, false, translateError(err)
 	}
 	c, err = decodeClock(v.it.Key(), value)
 	return c, err == nil, err
@@ -231,7 +231,7 @@ func (v *View) ClockRange(id, next uint64) (c ClockEntry, end uint64, found bool
 			return c, 0, false, err
 		}
 	}
-	return c, end, true, classify(v.it.Error())
+	return c, end, true, translateError(v.it.Error())
 }
 
 // Added returns when a document arrived, in whole seconds; the zero time if no

@@ -4,9 +4,11 @@ package store
 
 import (
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,4 +35,13 @@ func processName(pid int) string {
 		return ""
 	}
 	return " (" + strings.TrimSpace(string(name)) + ")"
+}
+
+// openFilesLimit returns how many files the process may have open.
+func openFilesLimit() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt32
+	}
+	return uint64(limit.Cur)
 }

@@ -1,0 +1,300 @@
+package failfs
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// OpenDB opens Pebble's database over the file system, which o.FS must be. When it fails, nothing of
+// it is left, and the directory can be opened again.
+func (f *FS) OpenDB(o *pebble.Options) (db *pebble.DB, err error) {
+	scheduler := newLateScheduler(f)
+	o.Experimental.CompactionScheduler = scheduler
+	o.EventListener = f.eventListener(o.Logger)
+	o.Cleaner = cleaner{}
+	err = f.Do(0, func() (err error) {
+		db, err = pebble.Open(f.dir, o)
+		return err
+	})
+	if f.hasStopped() {
+		scheduler.end()
+		f.Abandon()
+		return nil, f.cause
+	}
+	f.opening.Store(false)
+	if err != nil {
+		scheduler.end()
+		return nil, err
+	}
+	scheduler.begin()
+	return db, nil
+}
+
+// CloseDB closes the database; where it has stopped, or stops meanwhile, it is abandoned.
+func (f *FS) CloseDB(db *pebble.DB) error {
+	// A call that Do did not wait for may go on, and Pebble panics over one that comes after its Close.
+	err := f.Err()
+	if err == nil {
+		f.end()
+		err = f.Do(0, db.Close)
+	}
+	if f.hasStopped() {
+		f.Abandon()
+	}
+	return err
+}
+
+// CorruptionIsReturned is a listener that leaves a damaged block to the error that who reads it gets. Pebble's
+// own ends the process.
+func CorruptionIsReturned(pebble.DataCorruptionInfo) {}
+
+// cleaner deletes the files that are of no use any more, logs too. Pebble keeps up to four of them to
+// write over, unless its cleaner needs what a file holds, as the one that archives does.
+type cleaner struct {
+	pebble.DeleteCleaner
+	keepsNoLogs
+}
+
+type keepsNoLogs struct{ pebble.ArchiveCleaner } // deeper than DeleteCleaner, whose methods count
+
+// eventListener hears what goes wrong in the background. Pebble calls it with DB.mu held, except with errors
+// of table statistics. The error of a flush counts
+// only if it also comes as one of the background: a flush that had nothing to write
+// "fails" too.
+func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
+	var flush atomic.Pointer[error]
+	var stalled bool
+	statistics := statisticsRetry{pause: firstPause}
+	return &pebble.EventListener{
+		FlushEnd: func(info pebble.FlushInfo) {
+			flush.Store(&info.Err)
+			if info.Err == nil {
+				f.retry.succeeded()
+			}
+		},
+		BackgroundError: func(err error) {
+			if calledBy(statisticsCaller) {
+				statistics.failed(err, logger, f.ending)
+				return
+			}
+			logger.Errorf("in the background: %v", err)
+			if last := flush.Load(); last != nil && *last != nil && errors.Is(err, *last) {
+				f.backgroundFailed(err, true)
+			}
+		},
+		CompactionEnd: func(info pebble.CompactionInfo) {
+			switch {
+			case info.Err == nil:
+				f.retry.succeeded()
+			case !errors.Is(info.Err, pebble.ErrCancelledCompaction):
+				f.backgroundFailed(info.Err, stalled)
+			}
+		},
+		DataCorruption:  CorruptionIsReturned,
+		WriteStallBegin: func(pebble.WriteStallBeginInfo) { stalled = true },
+		WriteStallEnd:   func() { stalled = false },
+	}
+}
+
+// Work in the background that fails waits longer and longer before it is tried again. Where others wait for
+// it, the database stops after some failures.
+const (
+	maxFailures = 8
+	firstPause  = 5 * time.Millisecond
+)
+
+type retry struct {
+	failures  atomic.Int64 // one after the other
+	notBefore atomic.Int64 // when it may be tried again, in Unix nanoseconds
+}
+
+func (f *FS) backgroundFailed(err error, awaited bool) {
+	n := f.retry.failures.Add(1)
+	if awaited && (n >= maxFailures || f.opening.Load()) {
+		f.Stop(err)
+	}
+	f.retry.notBefore.Store(time.Now().Add(firstPause << (min(n, maxFailures) - 1)).UnixNano())
+}
+
+func (r *retry) succeeded() {
+	r.failures.Store(0)
+	r.notBefore.Store(0)
+}
+
+// tooEarly reports whether the work must not be tried again yet.
+func (r *retry) tooEarly() bool {
+	until := r.notBefore.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}
+
+// wait waits until the work may be tried again.
+func (r *retry) wait(stopped <-chan struct{}) {
+	if until := r.notBefore.Load(); until != 0 {
+		select {
+		case <-time.After(time.Until(time.Unix(0, until))):
+		case <-stopped:
+		}
+	}
+}
+
+// statisticsCaller is who tells, in the background, of a table whose statistics cannot be read.
+const statisticsCaller = ".collectTableStats"
+
+// maxStatisticsPause is the longest pause between two attempts at them.
+const maxStatisticsPause = time.Minute
+
+// statisticsRetry lets Pebble read the statistics of a table that it cannot read more and more slowly. It
+// would do so again at once, for ever: a processor is busy with that alone, and the log takes thousands of
+// lines a second. It can only be held up where it tells the error, which it does without its lock, one at a
+// time.
+type statisticsRetry struct {
+	pause time.Duration
+	last  string // what was logged
+}
+
+// failed logs an error, unless it is the last one again, and waits.
+func (r *statisticsRetry) failed(err error, logger pebble.Logger, ending <-chan struct{}) {
+	if what := err.Error(); what != r.last {
+		logger.Errorf("the statistics of a table, in the background: %v", err)
+		r.last = what
+	}
+	select {
+	case <-time.After(r.pause):
+	case <-ending: // Pebble's Close waits for this, and is perhaps not there yet
+		time.Sleep(firstPause)
+	}
+	r.pause = min(2*r.pause, maxStatisticsPause)
+}
+
+// calledBy reports whether a function or method, as ".name", is among the callers.
+func calledBy(name string) bool {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, name) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// lateScheduler lets no compaction of Pebble's begin before the database is open. Open
+// would wait for its end: after a crash, when the log leaves many small files, that
+// takes a second or more. From then on as many go on at once as Pebble allows.
+type lateScheduler struct {
+	f       *FS
+	db      pebble.DBForCompaction
+	opened  atomic.Bool
+	running atomic.Int64
+	poke    chan struct{} // look for what waits
+	stop    chan struct{}
+	once    sync.Once
+	stopped chan struct{}
+}
+
+// pokeEvery is for what came to wait just as the last one ended.
+const pokeEvery = 100 * time.Millisecond
+
+func newLateScheduler(f *FS) *lateScheduler {
+	return &lateScheduler{f: f, poke: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+}
+
+// begin grants what was refused, and everything from now on.
+func (s *lateScheduler) begin() {
+	s.opened.Store(true)
+	s.UpdateGetAllowedWithoutPermission()
+}
+
+// Register and the methods up to Done are what Pebble calls.
+func (s *lateScheduler) Register(_ int, db pebble.DBForCompaction) {
+	s.db = db
+	go s.run()
+}
+
+// Unregister waits until no call of the database is under way.
+func (s *lateScheduler) Unregister() {
+	s.end()
+	<-s.stopped
+}
+
+// end lets nothing begin any more. Where its Open fails, Pebble registers and does not unregister.
+func (s *lateScheduler) end() { s.once.Do(func() { close(s.stop) }) }
+
+// TrySchedule grants a compaction if one may begin.
+func (s *lateScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	return s.start(), s
+}
+
+// UpdateGetAllowedWithoutPermission is called when more may be allowed than before.
+func (s *lateScheduler) UpdateGetAllowedWithoutPermission() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Done ends a compaction that was granted.
+func (s *lateScheduler) Done() {
+	s.running.Add(-1)
+	s.UpdateGetAllowedWithoutPermission()
+}
+
+func (s *lateScheduler) Started()                                          {}
+func (s *lateScheduler) MeasureCPU(pebble.CompactionGoroutineKind)         {}
+func (s *lateScheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+
+// start counts one more as running, if it may.
+func (s *lateScheduler) start() bool {
+	for s.opened.Load() && !s.f.hasStopped() && !s.f.retry.tooEarly() {
+		n := s.running.Load()
+		if n >= int64(s.db.GetAllowedWithoutPermission()) {
+			return false
+		}
+		if s.running.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *lateScheduler) run() {
+	defer close(s.stopped)
+	ticker := time.NewTicker(pokeEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.poke:
+		case <-ticker.C:
+		case <-s.stop:
+			return
+		case <-s.f.ending:
+			return
+		}
+		for s.grant() {
+		}
+	}
+}
+
+// grant lets one begin that waits, if there is one and it may.
+func (s *lateScheduler) grant() bool {
+	if !s.opened.Load() {
+		return false
+	}
+	if waiting, _ := s.db.GetWaitingCompaction(); !waiting || !s.start() {
+		return false
+	}
+	if !s.db.Schedule(s) {
+		s.running.Add(-1)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,257 @@
+// Package failfs stands between Pebble and the file system, for what Pebble does not survive. Where its log,
+// its MANIFEST, a marker or a directory cannot be written, Pebble ends the process, as what is on the disk is
+// not known from there on; where its Open fails late, it uses what it has just freed; and work in the
+// background that fails it tries again at once, for ever.
+//
+// It guarantees that none of that reaches the program. A call of Pebble's that meets such an error does not
+// return, and nothing changes the disk after it: the database has stopped. Reads go on, by what Pebble has
+// in memory. The program calls Pebble through Do, which returns ErrFailed once the database has stopped,
+// whatever Pebble waits for. After Abandon another process, or this one, can open the directory again.
+//
+// All of it leans on what Pebble does and does not promise; TestPebbleVersion lists what to look at again
+// with another version of it.
+package failfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrFailed: a write could not be made durable, or the work behind writes fails
+// again and again, so no further write is taken; the error says why. What is stored
+// can be read. Close the index and open it again, in this process or another: all
+// that was acknowledged is there, and what met the failure may be, whole.
+var ErrFailed = errors.New("index takes no more writes after a failed one")
+
+// FS is the file system of one Pebble database.
+type FS struct {
+	vfs.FS
+	dir  string
+	tell func(error) // is told the cause, before stopped is closed
+
+	stopped chan struct{}
+	once    sync.Once
+	cause   error // once stopped is closed
+
+	ending  chan struct{} // closed when Pebble is about to be closed, or abandoned
+	endOnce sync.Once
+
+	opening  atomic.Bool
+	excising atomic.Bool
+	flushed  atomic.Bool           // since Open began
+	readFail atomic.Pointer[error] // the first failed read of Open
+
+	retry  retry
+	copied atomic.Pointer[copied] // the copy under way, if any
+	writes sync.RWMutex           // read-locked by each operation that changes the disk
+
+	mu   sync.Mutex
+	open map[*file]struct{} // nil once Pebble is abandoned
+}
+
+// New returns the file system for the database in dir. failed is told why it stops, when it does.
+func New(fsys vfs.FS, dir string, failed func(error)) *FS {
+	f := &FS{FS: fsys, dir: dir, tell: failed, stopped: make(chan struct{}), ending: make(chan struct{}), open: make(map[*file]struct{})}
+	f.opening.Store(true)
+	return f
+}
+
+// Do calls Pebble. Where the database has stopped, or stops meanwhile, it returns ErrFailed: the call may
+// never end. A call under way gets patience to end before that.
+func (f *FS) Do(patience time.Duration, call func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-f.stopped:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return f.Err()
+	}
+}
+
+// Err returns ErrFailed with the cause, if the database has stopped.
+func (f *FS) Err() error {
+	if !f.hasStopped() {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrFailed, f.cause)
+}
+
+// Excise calls Pebble's IngestAndExcise. What Pebble cannot read meanwhile it takes for nothing, and forgets;
+// so a read that fails stops the database.
+func (f *FS) Excise(call func() error) error {
+	f.excising.Store(true)
+	defer f.excising.Store(false)
+	return call()
+}
+
+// Abandon waits for the operations under way and closes every file, so that the directory can be opened
+// again. Nothing may read any more. Pebble's goroutines and what it has in memory stay as they are until the
+// process ends, and can do no harm.
+func (f *FS) Abandon() {
+	f.end()
+	f.writes.Lock()
+	defer f.writes.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for file := range f.open {
+		file.abandon()
+	}
+	f.open = nil
+}
+
+// Stop stops the database, as a write does that fails: nothing changes the disk from now on.
+func (f *FS) Stop(cause error) {
+	f.once.Do(func() {
+		f.cause = cause
+		f.tell(cause)
+		close(f.stopped)
+	})
+}
+
+func (f *FS) hasStopped() bool {
+	select {
+	case <-f.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// end lets nothing wait for its time any more.
+func (f *FS) end() { f.endOnce.Do(func() { close(f.ending) }) }
+
+// change runs what changes the disk. An error that Pebble would not survive stops the
+// database, and change then never returns, nor does any call after it.
+func (f *FS) change(fatal bool, do func() error) error {
+	f.writes.RLock()
+	if f.hasStopped() {
+		f.writes.RUnlock()
+		select {}
+	}
+	err := do()
+	f.writes.RUnlock()
+	if err != nil && (fatal || f.opening.Load() && !errors.Is(err, fs.ErrNotExist)) {
+		f.Stop(err)
+		select {}
+	}
+	return err
+}
+
+// read notes the error of a read while Pebble opens, for it to be known when Open
+// comes to nothing, and stops the database at one while Pebble excises.
+func (f *FS) read(err error) error {
+	if err == nil || err == io.EOF || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if f.opening.Load() {
+		f.readFail.CompareAndSwap(nil, &err)
+	}
+	if f.excising.Load() {
+		f.Stop(err)
+		select {}
+	}
+	return err
+}
+
+// vital tells the files without which Pebble does not go on.
+func (f *FS) vital(name string) bool {
+	base := f.PathBase(name)
+	return f.PathDir(name) == f.dir &&
+		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
+}
+
+// create runs an operation that opens a file for writing.
+func (f *FS) create(name string, do func() (vfs.File, error)) (vfs.File, error) {
+	if err := f.copied.Load().check(name); err != nil {
+		return nil, err
+	}
+	var made vfs.File
+	err := f.change(f.vital(name), func() (err error) {
+		made, err = do()
+		return err
+	})
+	return f.wrap(name, made, err)
+}
+
+// Create and what follows are the operations of vfs.FS that change the disk.
+func (f *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasSuffix(name, ".sst") && f.PathDir(name) == f.dir {
+		f.flushed.Store(true)
+		f.retry.wait(f.stopped)
+	}
+	return f.create(name, func() (vfs.File, error) { return f.FS.Create(name, category) })
+}
+
+func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return f.create(name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, opts...) })
+}
+
+func (f *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.create(newname, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldname, newname, category) })
+}
+
+func (f *FS) Link(oldname, newname string) error {
+	c := f.copied.Load()
+	if err := c.check(newname); err != nil {
+		return err
+	}
+	return c.link(newname, f.change(false, func() error { return f.FS.Link(oldname, newname) }))
+}
+
+func (f *FS) MkdirAll(dir string, perm fs.FileMode) error {
+	return f.change(false, func() error { return f.FS.MkdirAll(dir, perm) })
+}
+
+func (f *FS) Remove(name string) error {
+	return f.change(false, func() error { return f.FS.Remove(name) })
+}
+
+func (f *FS) RemoveAll(name string) error {
+	return f.change(false, func() error { return f.FS.RemoveAll(name) })
+}
+
+func (f *FS) Rename(oldname, newname string) error {
+	return f.change(false, func() error { return f.FS.Rename(oldname, newname) })
+}
+
+func (f *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	opened, err := f.FS.Open(name, opts...)
+	return f.wrap(name, opened, f.read(err))
+}
+
+func (f *FS) OpenDir(name string) (vfs.File, error) {
+	opened, err := f.FS.OpenDir(name)
+	if err != nil {
+		return nil, f.read(err)
+	}
+	return &dir{opened, f, f.copied.Load().of(name)}, nil
+}
+
+func (f *FS) List(dir string) ([]string, error) {
+	names, err := f.FS.List(dir)
+	return names, f.read(err)
+}
+
+func (f *FS) Stat(name string) (vfs.FileInfo, error) {
+	info, err := f.FS.Stat(name)
+	return info, f.read(err)
+}
+
+// Unwrap is for Pebble, which looks for what it knows beneath.
+func (f *FS) Unwrap() vfs.FS { return f.FS }

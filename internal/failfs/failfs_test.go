@@ -1,0 +1,219 @@
+package failfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// pebbleVersion is that for which this package and package surgeon hold. With another version look again at
+//
+//   - dir.Close: the first thing that Open does when it fails behind a flush is to close its directory;
+//   - Excise: what a read of an excised table cannot have is taken for nothing;
+//   - vital: a failed write to such a file ends the process;
+//   - lateScheduler: Open registers before it waits for a flush, and does not unregister where it fails;
+//   - statisticsCaller: who tells, without DB.mu, of a table whose statistics cannot be read;
+//   - cleaner: one that needs what a file holds keeps Pebble from writing over logs;
+//   - surgeon: the chunks of logs, the tags of a MANIFEST's edits, firstSeq, sizeMismatch, and that the
+//     numbers that Open gives to MANIFEST, log and OPTIONS file ascend;
+//   - store.postingMerger: DeletableValueMerger (cockroachdb/pebble#6168);
+//
+// and then at the tests that hold it: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable,
+// MissingLogAfterCrash, MissingOrCutTable, UnreadableEdge, DiskIsWhatItHolds.
+const pebbleVersion = "v2.1.7"
+
+func TestPebbleVersion(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(mod), "github.com/cockroachdb/pebble/v2 "+pebbleVersion+"\n") {
+		t.Errorf("what leans on Pebble was looked at for %s", pebbleVersion)
+	}
+}
+
+// soon fails the test where a call does not end.
+func soon(t *testing.T, what string, call func()) {
+	t.Helper()
+	returned := make(chan struct{})
+	go func() { call(); close(returned) }()
+	select {
+	case <-returned:
+	case <-time.After(5 * time.Minute):
+		t.Fatalf("%s does not end", what)
+	}
+}
+
+// linesLogger counts the lines of Pebble's log that are errors.
+type linesLogger struct{ lines bytes.Buffer }
+
+func (l *linesLogger) Infof(string, ...any)              {}
+func (l *linesLogger) Errorf(format string, args ...any) { fmt.Fprintf(&l.lines, format+"\n", args...) }
+func (l *linesLogger) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
+	return &pebble.Options{FS: f, Logger: logger}
+}
+
+// Pebble may be anywhere when it is abandoned: between opening a file and asking for its
+// size, say. What it does then reaches no file that is closed, whose number another one may
+// have by then, and changes nothing.
+func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("store", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	fsys := New(mem, "store", func(error) {})
+	f, err := fsys.Open("store/1.sst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys.Stop(syscall.EIO)
+	fsys.Abandon()
+	calls := map[string]func(){
+		"Stat":     func() { f.Stat() },
+		"ReadAt":   func() { f.ReadAt(make([]byte, 1), 0) },
+		"Prefetch": func() { f.Prefetch(0, 1) },
+		"Write":    func() { f.Write(make([]byte, 1)) },
+		"Open":     func() { fsys.Open("store/1.sst") },
+		"MkdirAll": func() { fsys.MkdirAll("more", 0o755) },
+	}
+	answered := make(chan string, len(calls))
+	for name, call := range calls {
+		go func() {
+			call()
+			answered <- name
+		}()
+	}
+	select {
+	case name := <-answered:
+		t.Errorf("a database that was abandoned answered %s", name)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVitalFiles are those of the database itself: Pebble ends the process when one cannot be written.
+func TestVitalFiles(t *testing.T) {
+	f := New(vfs.NewMem(), "ix", nil)
+	for name, want := range map[string]bool{
+		"ix/000012.log": true, "ix/MANIFEST-000003": true, "ix/marker.manifest.000001.MANIFEST-000003": true,
+		"ix/000013.sst": false, "ix/OPTIONS-000004": false, "ix/incoming/000012.log": false, "copy/MANIFEST-000003": false, "log": false,
+	} {
+		if got := f.vital(name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestCallThatIsUnderWay when the database stops is waited for with patience, so that who wrote knows what
+// became visible. A call that only reads is not.
+func TestCallThatIsUnderWay(t *testing.T) {
+	for _, c := range []struct {
+		patience time.Duration
+		want     error
+	}{{2 * time.Second, nil}, {0, ErrFailed}} {
+		f := New(vfs.NewMem(), "ix", func(error) {})
+		err := f.Do(c.patience, func() error {
+			f.Stop(syscall.EIO)
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		if !errors.Is(err, c.want) || c.want != nil && !errors.Is(err, syscall.EIO) {
+			t.Errorf("patience %v: %v", c.patience, err)
+		}
+	}
+}
+
+// fill makes a database with a table in it.
+func fill(t *testing.T) *vfs.MemFS {
+	mem := vfs.NewMem()
+	f := New(mem, "ix", func(error) {})
+	db, err := f.OpenDB(optionsOver(f, &linesLogger{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Set([]byte("key"), make([]byte, 1000), nil), db.Flush(), f.CloseDB(db)); err != nil {
+		t.Fatal(err)
+	}
+	return mem
+}
+
+// Pebble reads the statistics of a table that it can not read again and again. It must not
+// keep a processor busy with it, nor fill the log, nor hold up Close.
+func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
+	mem := fill(t)
+	var attempts atomic.Int64
+	f := New(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		// Not what opens a table, which another reader may be waiting for.
+		if op.Kind == errorfs.OpFileReadAt && calledBy(".ReadPropertiesBlock") {
+			attempts.Add(1)
+			return syscall.EIO
+		}
+		return nil
+	})), "ix", func(error) {})
+	var log linesLogger // written by one goroutine, and read when the database is closed
+	db, err := f.OpenDB(optionsOver(f, &log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the first attempt", func() {
+		for attempts.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	time.Sleep(100 * time.Millisecond)
+	soon(t, "Close", func() { err = f.CloseDB(db) })
+	if err != nil {
+		t.Error(err)
+	}
+	// With pauses of 5, 10, 20 ms and so on there are 6 in 300 ms, and 18 in 20 minutes.
+	if n := attempts.Load(); n > 30 {
+		t.Errorf("%d attempts", n)
+	}
+	if n := strings.Count(log.lines.String(), "statistics"); n != 1 {
+		t.Errorf("%d lines of the log:\n%.500s", n, log.lines.String())
+	}
+}
+
+// TestOpenThatFailsLate leaves nothing running.
+func TestOpenThatFailsLate(t *testing.T) {
+	mem := fill(t)
+	const run = ".(*lateScheduler).run("
+	before := running(run)
+	f := New(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpRename && strings.HasSuffix(op.Path, ".dbtmp") {
+			return syscall.ENOENT // any other error stops the database
+		}
+		return nil
+	})), "ix", func(error) {})
+	if _, err := f.OpenDB(optionsOver(f, &linesLogger{})); err == nil {
+		t.Fatal("it opens")
+	}
+	soon(t, "the scheduler", func() {
+		for running(run) > before {
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+// running counts the goroutines that have a function in their stack. Some stay of databases that were abandoned.
+func running(function string) int {
+	stacks := make([]byte, 16<<20)
+	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(function))
+}

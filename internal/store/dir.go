@@ -1,0 +1,293 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+
+	"github.com/neardup/neardup/internal/surgeon"
+)
+
+// machineFS is the file system of every index that is given none. What it makes anew belongs to the user
+// alone, since what was crawled is in it: files are 0600 and folders 0700. What is there stays as it is.
+var machineFS vfs.FS = &privateFS{vfs.Default}
+
+type privateFS struct{ vfs.FS }
+
+// Create removes what there is, as vfs.Default does, which would also make the file with the mode that
+// umask leaves.
+func (p *privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return p.OpenReadWrite(name, category)
+}
+
+func (p *privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := makePrivate(name); err != nil {
+		return nil, err
+	}
+	return p.FS.OpenReadWrite(name, category, opts...)
+}
+
+func (p *privateFS) Lock(name string) (io.Closer, error) {
+	if err := makePrivate(name); err != nil {
+		return nil, err
+	}
+	return p.FS.Lock(name)
+}
+
+func (p *privateFS) MkdirAll(dir string, _ fs.FileMode) error {
+	return p.FS.MkdirAll(dir, 0o700)
+}
+
+// Unwrap is for Pebble, which looks for what it knows beneath.
+func (p *privateFS) Unwrap() vfs.FS { return p.FS }
+
+// makePrivate makes an empty file where there is none.
+func makePrivate(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// fileSystem returns the file system that is meant by one in Options.
+func fileSystem(fsys vfs.FS) vfs.FS {
+	if fsys == nil || fsys == vfs.Default {
+		return machineFS
+	}
+	return fsys
+}
+
+// prepareDir makes dir if it may, and refuses one that holds anything but an
+// index, before a single byte in it is changed.
+func prepareDir(dir string, opts Options) error {
+	info, err := opts.FS.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) && opts.Create != nil {
+		return makeDir(dir, opts.FS)
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%w: it is a file", ErrNotIndex)
+	}
+	// Peek fails on a Pebble format that it does not know, with an error that has no name.
+	marker, err := atomicfs.ReadMarker(opts.FS, dir, "format-version")
+	if err != nil {
+		return err
+	}
+	if version, err := strconv.ParseUint(marker, 10, 64); err == nil && version > uint64(pebbleFormat) {
+		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", ErrVersion, version, pebbleFormat)
+	}
+	desc, err := pebble.Peek(dir, opts.FS)
+	switch {
+	case err != nil:
+		return translateError(err)
+	case !desc.Exists:
+		return checkUnfinished(dir, opts)
+	case desc.OptionsFilename == "":
+		return nil
+	}
+	text, err := readFile(desc.OptionsFilename, opts.FS)
+	if err != nil {
+		return err
+	}
+	return checkOptions(dir, string(text), desc.OptionsFilename)
+}
+
+// makeDir makes dir and its missing parents, durably: a directory is there after a
+// crash once the one above it is synced.
+func makeDir(dir string, fsys vfs.FS) error {
+	var parents []string
+	for at := dir; fsys.PathDir(at) != at; {
+		at = fsys.PathDir(at)
+		parents = append(parents, at)
+		if _, err := fsys.Stat(at); err == nil {
+			break
+		}
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := syncDir(parent, fsys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(dir string, fsys vfs.FS) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func readFile(path string, fsys vfs.FS) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
+// canonicalDir gives every name of a directory of the machine as the same one. Within a
+// process Pebble's lock goes by the name, and the system's lock does not hold.
+func canonicalDir(dir string, fsys vfs.FS) (string, error) {
+	if fsys != machineFS {
+		return dir, nil
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// checkUnfinished allows an empty directory, and one in which Pebble had just
+// begun to make a database when the machine stopped.
+func checkUnfinished(dir string, opts Options) error {
+	names, err := opts.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
+			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
+			if closed, err := surgeon.HasDigest(dir, opts.FS); err != nil || closed {
+				return errors.Join(err, surgeon.Damaged(dir, "lacks its "+markerPrefix+"* file"))
+			}
+			return fmt.Errorf("%w: it holds %q and no database", ErrNotIndex, name)
+		}
+	}
+	if opts.Create == nil {
+		return fmt.Errorf("no index there: %w", fs.ErrNotExist)
+	}
+	return nil
+}
+
+// checkOptions tells a Pebble database of another kind by the merger that its OPTIONS
+// file names: opening it would already write to it. Of the rest, Pebble compares a few
+// names with its own, and its errors there have none.
+func checkOptions(dir, text, optionsFile string) error {
+	for line := range strings.Lines(text) {
+		name, found := strings.CutPrefix(strings.TrimSpace(line), "merger=")
+		if found && !strings.HasPrefix(name, "neardup.") {
+			return fmt.Errorf("%w: a Pebble database of another kind, with merger %q", ErrNotIndex, name)
+		}
+		if found && name != postingMerger.Name {
+			return fmt.Errorf("%w: its postings merge by %q, and this version knows %q", ErrVersion, name, postingMerger.Name)
+		}
+	}
+	own := &pebble.Options{Comparer: pebble.DefaultComparer, Merger: postingMerger}
+	if err := own.CheckCompatibility(dir, text); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, optionsFile, firstLine{err})
+	}
+	return nil
+}
+
+// dirLock is the lock on a directory. It can be given back before Pebble does, where Pebble is abandoned.
+type dirLock struct {
+	vfs.FS
+	once sync.Once
+	held io.Closer
+	own  *pebble.Lock // our reference, beside Pebble's
+}
+
+// locking is held while a lock is taken and, where that fails, its holder is looked
+// up: that closes a file, and with any file that it closes a process loses the lock on it.
+var locking sync.Mutex
+
+// lockDir takes the lock of an index, or says who has it.
+func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
+	locking.Lock()
+	defer locking.Unlock()
+	l := &dirLock{FS: fsys}
+	lock, err := pebble.LockDirectory(dir, l)
+	switch {
+	case err == nil:
+		l.own = lock
+		return l, nil
+	case fsys != machineFS:
+		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
+		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return nil, err
+	case !errors.As(err, new(syscall.Errno)): // Pebble's own list of what it has locked
+		return nil, fmt.Errorf("%w: by this process, %d", ErrLocked, os.Getpid())
+	}
+	if pid := lockHolder(fsys.PathJoin(dir, "LOCK")); pid > 0 {
+		return nil, fmt.Errorf("%w: by process %d%s", ErrLocked, pid, processName(pid))
+	}
+	return nil, fmt.Errorf("%w: by another process: %w", ErrLocked, err)
+}
+
+func (l *dirLock) Lock(name string) (io.Closer, error) {
+	held, err := l.FS.Lock(name)
+	l.held = held
+	return l, err
+}
+
+// Close gives the lock back. It is Pebble's too.
+func (l *dirLock) Close() (err error) {
+	l.once.Do(func() { err = l.held.Close() })
+	return err
+}
+
+// Tables are kept open: opening one anew takes several reads. Half the limit on open files, less 128 for
+// logs and tables that are being closed, is left to the host program.
+const (
+	mostOpenTables  = 1000
+	leastOpenTables = 8
+	otherOpenFiles  = 128
+)
+
+func openTables(limit uint64) int {
+	return int(min((max(limit, otherOpenFiles+2*leastOpenTables)-otherOpenFiles)/2, mostOpenTables))
+}
+
+func newFileCache() *pebble.FileCache {
+	size := openTables(openFilesLimit())
+	return pebble.NewFileCache(min(runtime.GOMAXPROCS(0), size), size)
+}
+
+// explainOpenFiles adds to an error of too many open files how many there may be.
+func explainOpenFiles(err error) error {
+	var explained *openFilesError
+	if !errors.Is(err, syscall.EMFILE) || errors.As(err, &explained) {
+		return err
+	}
+	return &openFilesError{err, openFilesLimit()}
+}
+
+type openFilesError struct {
+	error
+	limit uint64
+}
+
+func (e *openFilesError) Error() string {
+	return fmt.Sprintf("%v: this process may have %d open; raise that limit (ulimit -n)", e.error, e.limit)
+}
+
+func (e *openFilesError) Unwrap() error { return e.error }

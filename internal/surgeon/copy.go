@@ -1,0 +1,235 @@
+package surgeon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/sstable"
+)
+
+// copyReadable puts every entry that can be read of any file into a database of its own, the
+// oldest first, so that a damaged block takes along nothing that lies over or under it. It closes db, which
+// is nil if it could not be opened.
+func (p *Patient) copyReadable(ctx context.Context, db *pebble.DB, whole string) (to *pebble.DB, err error) {
+	tables, err := p.tables(db, whole)
+	if db != nil {
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := p.Options()
+	o.DisableWAL = true
+	if to, err = pebble.Open(p.FS.PathJoin(p.Work, "readable"), o); err != nil {
+		return nil, err
+	}
+	for _, table := range tables {
+		if err := p.copyTable(ctx, to, whole, table, o); err != nil {
+			return nil, errors.Join(err, to.Close())
+		}
+	}
+	names, err := p.FS.List(whole)
+	slices.Sort(names)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") && err == nil {
+			err = p.copyBatches(to, whole, name)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, to.Close())
+	}
+	return to, nil
+}
+
+// copyTable writes what can be read of a file of sorted entries. Only its deletions of
+// whole ranges are left out: those are of the clock, where what comes back does no harm.
+func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, table readableTable, o *pebble.Options) (err error) {
+	lost := func(err error) error {
+		p.Report(Damage{true, table.name, fmt.Errorf("nothing of it can be read: %w", err)})
+		return nil
+	}
+	r, err := openTable(ctx, p.FS.PathJoin(whole, table.name), o)
+	if err != nil {
+		return lost(err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return lost(err)
+	}
+	defer it.Close()
+	w := versionWriter{to: to, batch: to.NewBatch()}
+	defer func() { err = errors.Join(err, w.batch.Close()) }()
+	at := bytes.Clone(table.first)
+	if len(at) == 0 {
+		at = []byte{0}
+	}
+	step, before := uint64(1), uint64(0)
+	for kv := it.SeekGE(at, 0); ; {
+		if kv == nil {
+			if it.Error() == nil {
+				return w.finish()
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			next := p.skip(it, at, step, table.name)
+			if next == nil {
+				return w.finish()
+			}
+			kv = it.SeekGE(next, 0)
+			continue
+		}
+		if table.last != nil && bytes.Compare(kv.K.UserKey, table.last) > 0 {
+			return w.finish()
+		}
+		value, _, err := kv.Value(nil)
+		if err == nil {
+			err = w.add(kv.K.UserKey, version{kv.K.Kind(), bytes.Clone(value)})
+		}
+		if err != nil {
+			return err
+		}
+		if n, width := p.Layout(kv.K.UserKey[0]); n == len(kv.K.UserKey) && width > 0 {
+			number := numberOf(kv.K.UserKey, width)
+			before, step = number, max(number-before, 1)
+		}
+		at = append(append(at[:0], kv.K.UserKey...), 0)
+		kv = it.Next()
+	}
+}
+
+// numberOf reads the last bytes of a key as a number.
+func numberOf(key []byte, width int) (n uint64) {
+	for _, b := range key[len(key)-width:] {
+		n = n<<8 | uint64(b)
+	}
+	return n
+}
+
+// skip finds the first key behind what cannot be read from a key on; nil if there is none. It tries ever
+// larger steps, then what else may begin behind it.
+func (p *Patient) skip(it sstable.Iterator, at []byte, step uint64, name string) (next []byte) {
+	cause := it.Error()
+	readable := func(key []byte) []byte {
+		if kv := it.SeekGE(key, 0); kv != nil {
+			return bytes.Clone(kv.K.UserKey)
+		}
+		return nil
+	}
+	if n, width := p.Layout(at[0]); width > 0 && len(at) >= n {
+		most := uint64(math.MaxUint64) >> (64 - 8*width)
+		start := numberOf(at[:n], width)
+		for ; step <= (most-start)/2 && next == nil; step *= 2 {
+			key := bytes.Clone(at[:n])
+			for i := range width {
+				key[n-1-i] = byte((start + step) >> (8 * i))
+			}
+			next = readable(key)
+		}
+	}
+	for _, key := range p.Behind(at) {
+		if next == nil {
+			next = readable(key)
+		}
+	}
+	p.Report(Damage{true, name, fmt.Errorf("%w (nothing from key %x up to %x)", cause, at, next)})
+	return next
+}
+
+// batchBytes is about how much is written at once.
+const batchBytes = 1 << 20
+
+// version is one entry of a file; a key may have several, the newest first.
+type version struct {
+	kind  pebble.InternalKeyKind
+	value []byte
+}
+
+// versionWriter writes the versions of each key, the oldest first.
+type versionWriter struct {
+	to       *pebble.DB
+	batch    *pebble.Batch
+	key      []byte
+	versions []version
+}
+
+func (w *versionWriter) add(key []byte, v version) error {
+	if !bytes.Equal(key, w.key) {
+		if err := w.flush(batchBytes); err != nil {
+			return err
+		}
+		w.key = append(w.key[:0], key...)
+	}
+	w.versions = append(w.versions, v)
+	return nil
+}
+
+func (w *versionWriter) finish() error { return w.flush(0) }
+
+// flush writes what there is, and a batch that has this many bytes.
+func (w *versionWriter) flush(bytes int) error {
+	for _, v := range slices.Backward(w.versions) {
+		if err := addEntry(w.batch, v.kind, w.key, v.value); err != nil {
+			return err
+		}
+	}
+	w.versions = w.versions[:0]
+	if w.batch.Len() < bytes {
+		return nil
+	}
+	if err := w.to.Apply(w.batch, pebble.NoSync); err != nil {
+		return err
+	}
+	w.batch = w.to.NewBatch()
+	return nil
+}
+
+func addEntry(b *pebble.Batch, kind pebble.InternalKeyKind, key, value []byte) error {
+	switch kind {
+	case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete:
+		return b.Set(key, value, nil)
+	case pebble.InternalKeyKindMerge:
+		return b.Merge(key, value, nil)
+	case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized, pebble.InternalKeyKindSingleDelete:
+		return b.Delete(key, nil)
+	case pebble.InternalKeyKindRangeDelete:
+		return b.DeleteRange(key, value, nil)
+	}
+	return nil // of the log only
+}
+
+// copyBatches writes what can be read of a log, which ends where it is damaged.
+func (p *Patient) copyBatches(to *pebble.DB, whole, name string) error {
+	l, err := readLog(whole, name, p.FS)
+	if err != nil {
+		return err
+	}
+	l.read(func(record []byte) bool {
+		if isBatch(record) {
+			err = copyBatch(to, record)
+		}
+		return err == nil
+	})
+	return err
+}
+
+func copyBatch(to *pebble.DB, record []byte) error {
+	b, batch := to.NewBatch(), batchrepr.Read(record)
+	for {
+		kind, key, value, ok, err := batch.Next()
+		if err != nil || !ok {
+			return to.Apply(b, pebble.NoSync)
+		}
+		if err := addEntry(b, kind, key, value); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+}
