@@ -107,7 +107,7 @@ type listSource struct {
 	keys   keyList
 	scores []float64 // the document with the largest is kept; none: the first one is
 	set    *selfjoin.Set
-	places *selfjoin.Places // nil where only numbers are printed
+	places *selfjoin.Occurrences // nil where only numbers are printed
 }
 
 func readLists(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) (*listSource, error) {
@@ -130,7 +130,7 @@ func readLists(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) (*listSourc
 	if *f.form == simhashCPP {
 		s.set, err = selfjoin.NewSet(fps)
 	} else if s.set, err = selfjoin.NewSet(slices.Clone(fps)); err == nil {
-		s.places = s.set.Places(fps)
+		s.places = s.set.Occurrences(fps)
 	}
 	return s, err
 }

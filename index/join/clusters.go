@@ -37,7 +37,7 @@ func Clusters(ctx context.Context, source Source, o Options, yield func(Cluster)
 // clusters has the workers make clusters of the connected components of all stored
 // fingerprints, in order.
 func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
-	all, err := j.set.Counted(j.copies).Components(p.Context(), j.options())
+	all, err := j.set.Components(p.Context(), j.options())
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 		*s = stretch{}
 	}
 	var err error
-	j.set, err = selfjoin.SortedSet(fps)
+	j.set, err = selfjoin.SortedSet(fps, j.copies)
 	return j, err
 }
 

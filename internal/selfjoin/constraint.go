@@ -87,3 +87,25 @@ func (c *constraint) steps(s *split) func(yield func(step) bool) {
 }
 
 const maxBlocks = 65
+
+// blocksOf cuts equal blocks from a mask, the lowest bits first.
+func blocksOf(mask fp, n int, width float64, blocks []fp) []fp {
+	cut := 0
+	for i := 1; i <= n; i++ {
+		end := int(float64(i)*width + 1e-9)
+		b := lowest(mask, end-cut)
+		blocks = append(blocks, b)
+		mask &^= b
+		cut = end
+	}
+	return blocks
+}
+
+// lowest returns the lowest n bits of a mask.
+func lowest(mask fp, n int) fp {
+	rest := mask
+	for range n {
+		rest &= rest - 1
+	}
+	return mask &^ rest
+}

@@ -11,9 +11,6 @@ import (
 	"github.com/neardup/neardup/internal/radix"
 )
 
-// ErrMemory: the memory does not hold fingerprints that have to be compared at once.
-var ErrMemory = errors.New("selfjoin: not enough memory")
-
 const (
 	defaultMemory = 1 << 30
 	minMemory     = 16 << 20

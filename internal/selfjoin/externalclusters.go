@@ -190,7 +190,7 @@ func (c *externalClusters) readNodes(ends *extsort.Sorter[[1]uint64]) error {
 		}
 	}
 	var err error
-	c.nodes, err = SortedSet(fps)
+	c.nodes, err = SortedSet(fps, nil)
 	return errors.Join(err, distinct.remove())
 }
 

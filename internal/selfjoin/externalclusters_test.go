@@ -24,7 +24,7 @@ type wantedCluster struct {
 func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wantedCluster {
 	t.Helper()
 	s := newSet(t, slices.Clone(fps))
-	places := s.Places(fps)
+	places := s.Occurrences(fps)
 	var clusters *Clusters
 	var err error
 	if o.Stars {

@@ -1,23 +1,19 @@
 package selfjoin
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"iter"
 	"math/bits"
+	"runtime"
 	"slices"
-	"sort"
-
-	"github.com/neardup/neardup/internal/ordered"
 )
 
 // Set is the distinct fingerprints of a collection. Its nodes are numbered from 0 in
 // the order of their fingerprints. It may be used by several goroutines at once.
 type Set struct {
 	fps     []fp
-	repeats []repeat // of the nodes with more than one copy, by node
-	copies  int      // all of them
+	repeats []repeat // the nodes with more than one copy, ascending
 
 	starts []uint32 // for each value of the leading bits the first node with it or a larger one
 	shift  int
@@ -31,18 +27,8 @@ type repeat struct {
 	copies int
 }
 
-// ErrTooMany: a set has more fingerprints than nodes can be numbered.
-var ErrTooMany = errors.New("selfjoin: too many fingerprints")
-
 // MaxLen is the largest number of fingerprints of a set, equal ones included.
 const MaxLen = 1<<32 - 2
-
-func checkLen(n int) error {
-	if uint64(n) > MaxLen {
-		return fmt.Errorf("%w: %d, at most %d in memory", ErrTooMany, n, uint64(MaxLen))
-	}
-	return nil
-}
 
 // NewSet sorts a collection, on all cores, and takes the slice over. It needs as much
 // memory again while it sorts. It refuses more than MaxLen with ErrTooMany.
@@ -50,7 +36,7 @@ func NewSet(fps []fp) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
 	}
-	s := &Set{copies: len(fps)}
+	s := &Set{}
 	sortAll(fps)
 	distinct := fps[:0]
 	for begin := 0; begin < len(fps); {
@@ -70,31 +56,32 @@ func NewSet(fps []fp) (*Set, error) {
 }
 
 // SortedSet makes a set of fingerprints that are ascending and distinct already, and
-// takes the slice over. It refuses more than MaxLen with ErrTooMany.
-func SortedSet(fps []fp) (*Set, error) {
+// takes the slice over. copies is how often each occurs; nil: once. It refuses more than
+// MaxLen with ErrTooMany.
+func SortedSet(fps []fp, copies func(Node) int) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
 	}
-	s := &Set{fps: fps, copies: len(fps)}
+	s := &Set{fps: fps}
+	if copies != nil {
+		for node := range Node(len(fps)) {
+			if n := copies(node); n > 1 {
+				s.repeats = append(s.repeats, repeat{node, n})
+			}
+		}
+	}
 	s.makeStarts()
 	return s, nil
 }
 
-// Counted returns the set with the number of copies of each node.
-func (s *Set) Counted(copies func(Node) int) *Set {
-	counted := *s
-	counted.repeats, counted.copies = nil, 0
-	for node := range Node(len(s.fps)) {
-		n := copies(node)
-		counted.copies += n
-		if n > 1 {
-			counted.repeats = append(counted.repeats, repeat{node, n})
-		}
+func checkLen(n int) error {
+	if uint64(n) > MaxLen {
+		return fmt.Errorf("%w: %d, at most %d in memory", ErrTooMany, n, uint64(MaxLen))
 	}
-	return &counted
+	return nil
 }
 
-// makeStarts makes the directory of Node: 1 to 2 nodes for each value on average.
+// makeStarts makes the directory of Node: 4 to 8 nodes for each value on average.
 func (s *Set) makeStarts() {
 	leading := max(bits.Len(uint(len(s.fps)))-3, 0)
 	s.shift = 64 - leading
@@ -113,19 +100,16 @@ func (s *Set) makeStarts() {
 // Len returns the number of nodes.
 func (s *Set) Len() int { return len(s.fps) }
 
-// Total returns the number of fingerprints, equal ones included.
-func (s *Set) Total() int { return s.copies }
-
 // Fingerprint returns that of a node.
 func (s *Set) Fingerprint(node Node) fp { return s.fps[node] }
 
 // Copies returns how often a node's fingerprint occurs.
 func (s *Set) Copies(node Node) int {
-	i := sort.Search(len(s.repeats), func(i int) bool { return s.repeats[i].node >= node })
-	if i < len(s.repeats) && s.repeats[i].node == node {
-		return s.repeats[i].copies
+	i, found := slices.BinarySearchFunc(s.repeats, node, func(r repeat, n Node) int { return cmp.Compare(r.node, n) })
+	if !found {
+		return 1
 	}
-	return 1
+	return s.repeats[i].copies
 }
 
 // Repeated yields the nodes of more than one copy, and the number of copies.
@@ -137,16 +121,6 @@ func (s *Set) Repeated() iter.Seq2[Node, int] {
 			}
 		}
 	}
-}
-
-// EqualPairs returns how many pairs of equal fingerprints there are, which Pairs does
-// not list.
-func (s *Set) EqualPairs() uint64 {
-	n := uint64(0)
-	for _, r := range s.repeats {
-		n += uint64(r.copies) * uint64(r.copies-1) / 2
-	}
-	return n
 }
 
 // Node returns the node of a fingerprint.
@@ -163,65 +137,39 @@ func (s *Set) Node(f fp) (node Node, found bool) {
 	return Node(begin), begin < len(s.fps) && s.fps[begin] == f
 }
 
-// Options of a search.
-type Options struct {
-	// MaxDistance is k: 0 to 64. There is no default. Up to about 6 the work grows
-	// little faster than the collection; above 12 it comes down to comparing all
-	// with all.
-	MaxDistance int
-
-	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
-	Workers int
-
-	// MemoryBytes is about what ExternalPairs and ExternalClusters take in all; default 1 GiB,
-	// at least 16 MiB. A Set takes what its methods say.
-	MemoryBytes int64
-
-	// Dir is where their temporary files go: 16 bytes a fingerprint for pairs, 24 for clusters,
-	// and what is in clusters. They are gone when the call returns. Default os.TempDir().
-	Dir string
+// Occurrences tells where in a collection the copies of each node are.
+type Occurrences struct {
+	places []uint32
+	starts []uint32 // where those of each node start in places
 }
 
-// ErrDistance: MaxDistance is not one.
-var ErrDistance = errors.New("selfjoin: distance out of range")
-
-func (o *Options) check() error {
-	if o.MaxDistance < 0 || o.MaxDistance > 64 {
-		return fmt.Errorf("%w: k = %d is not in 0..64", ErrDistance, o.MaxDistance)
-	}
-	return nil
-}
-
-// Each calls found with every pair of distinct fingerprints within the distance, once.
-// It does so from Workers goroutines, in no order, some hundreds of pairs at a time
-// that are good until found returns; each goroutine has its own number, from 0. An
-// error of found ends the search and is returned. Besides the set, about 8 bytes a node
-// are taken, and 16 if a large part of all share a prefix. Errors: ErrDistance, ctx's.
-func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs []Pair) error) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	return each(ctx, s.fps, o.MaxDistance, o.Workers, found)
-}
-
-// Pairs yields every pair of distinct fingerprints within the distance, once, in no
-// order. It stops at the first error, which it yields. Cost and errors are those of
-// Each; what was found ahead of the loop is bounded.
-func (s *Set) Pairs(ctx context.Context, o Options) iter.Seq2[Pair, error] {
-	return func(yield func(Pair, error) bool) {
-		const ahead = 32
-		for pairs, err := range ordered.All(ctx, 0, ahead, func(p *ordered.Pipe[[]Pair]) error {
-			return s.Each(p.Context(), o, func(_ int, pairs []Pair) error { return p.Send(slices.Clone(pairs)) })
-		}) {
-			if err != nil {
-				yield(Pair{}, err)
-				return
-			}
-			for _, p := range pairs {
-				if !yield(p, nil) {
-					return
-				}
-			}
+// Occurrences looks up every fingerprint of the collection that the set was made of, in its
+// own order (NewSet sorts the slice: keep a copy). It takes 12 bytes a fingerprint, 4 of
+// them only while it works.
+func (s *Set) Occurrences(fps []fp) *Occurrences {
+	nodes := make([]Node, len(fps))
+	workers := runtime.GOMAXPROCS(0)
+	parallel(workers, func(i int) {
+		for place, end := share(len(fps), i, workers); place < end; place++ {
+			nodes[place], _ = s.Node(fps[place])
 		}
+	})
+	o := &Occurrences{places: make([]uint32, len(fps)), starts: make([]uint32, len(s.fps)+2)}
+	next := o.starts[1:] // of each node; filling makes it where the following one starts
+	for _, node := range nodes {
+		next[node+1]++
 	}
+	for i := 1; i < len(next); i++ {
+		next[i] += next[i-1]
+	}
+	for place, node := range nodes {
+		o.places[next[node]] = uint32(place)
+		next[node]++
+	}
+	return o
+}
+
+// Of returns the places of a node, ascending.
+func (o *Occurrences) Of(node Node) []uint32 {
+	return o.places[o.starts[node]:o.starts[node+1]:o.starts[node+1]]
 }

@@ -27,7 +27,7 @@ func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
 	if _, err := NewSet(fps); !errors.Is(err, ErrTooMany) {
 		t.Errorf("NewSet of %d: %v", len(fps), err)
 	}
-	if _, err := SortedSet(fps); !errors.Is(err, ErrTooMany) {
+	if _, err := SortedSet(fps, nil); !errors.Is(err, ErrTooMany) {
 		t.Errorf("SortedSet of %d: %v", len(fps), err)
 	}
 }

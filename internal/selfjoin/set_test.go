@@ -1,6 +1,12 @@
 package selfjoin
 
-import "testing"
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
+)
 
 func newSet(t testing.TB, fps []fp) *Set {
 	t.Helper()
@@ -11,11 +17,38 @@ func newSet(t testing.TB, fps []fp) *Set {
 	return s
 }
 
-func sortedSet(t testing.TB, fps []fp) *Set {
-	t.Helper()
-	s, err := SortedSet(fps)
-	if err != nil {
-		t.Fatal(err)
+func TestOccurrencesAreWhereTheCopiesAre(t *testing.T) {
+	seed := testseed.Of(t)
+	r := rand.New(rand.NewPCG(seed, 3))
+	for _, n := range []int{0, 1, 2, 100, 20_000} {
+		fps := fill(n, func(int, []fp) fp { return fp(r.IntN(1+n/2)) << (r.IntN(2) * 40) })
+		want := map[fp][]uint32{}
+		for i, f := range fps {
+			want[f] = append(want[f], uint32(i))
+		}
+		s := newSet(t, slices.Clone(fps))
+		occurrences := s.Occurrences(fps)
+		if s.Len() != len(want) {
+			t.Fatalf("seed %d, n = %d: %d nodes, want %d", seed, n, s.Len(), len(want))
+		}
+		for node := range Node(s.Len()) {
+			f := s.Fingerprint(node)
+			if got := occurrences.Of(node); !slices.Equal(got, want[f]) || s.Copies(node) != len(got) {
+				t.Fatalf("seed %d, n = %d: %v at %v, %d copies, want %v", seed, n, f, got, s.Copies(node), want[f])
+			}
+			if got, found := s.Node(f); !found || got != node {
+				t.Fatalf("seed %d, n = %d: Node(%v) is %d, %v, want %d", seed, n, f, got, found, node)
+			}
+		}
+		counted, err := SortedSet(slices.Clone(s.fps), func(node Node) int { return len(occurrences.Of(node)) })
+		if err != nil || !slices.Equal(counted.repeats, s.repeats) {
+			t.Errorf("seed %d, n = %d: counted again, %v: %v", seed, n, counted.repeats, err)
+		}
+		for range 1000 {
+			f := fp(r.IntN(1+n)) << (r.IntN(2) * 40)
+			if _, found := s.Node(f); found != (want[f] != nil) {
+				t.Fatalf("seed %d, n = %d: Node(%v) found %v", seed, n, f, found)
+			}
+		}
 	}
-	return s
 }

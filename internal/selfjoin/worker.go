@@ -1,8 +1,6 @@
 package selfjoin
 
-import (
-	"math/bits"
-)
+import "math/bits"
 
 const (
 	// maxChained: the entries of a chain are 16 bits.
@@ -154,41 +152,28 @@ func (w *worker) chained(group []fp, s *step) bool {
 			}
 		}
 	}
-	w.flushIfFull()
+	if len(w.pairs) >= flushLen {
+		w.flush()
+	}
 	return true
 }
 
 // compare finds the pairs of a group by comparing all with all.
 func (w *worker) compare(group []fp, c *constraint) {
 	for begin := 0; begin < len(group) && !w.join.stop.Load(); begin += tileLen {
-		tile := group[begin:min(begin+tileLen, len(group))]
-		w.compareWithin(tile, c)
-		w.compareTiles(tile, group[begin+len(tile):], c)
+		w.compareTile(group[begin:], c)
 	}
 }
 
-// tileLen is the number of fingerprints that are compared with others at once.
+// tileLen is the number of fingerprints that are compared with others at once, so that
+// they stay in a core's first cache.
 const tileLen = 1 << 10
 
-func (w *worker) compareWithin(group []fp, c *constraint) {
+// compareTile finds the pairs of the first fingerprints with each other and with the rest.
+func (w *worker) compareTile(group []fp, c *constraint) {
 	most := w.join.k
 	for i, f := range group {
-		for _, g := range group[:i] {
-			if x := f ^ g; bits.OnesCount64(uint64(x)) <= most && c.allows(x) {
-				w.pairs = append(w.pairs, pairOf(f, g))
-			}
-		}
-		if len(w.pairs) >= flushLen {
-			w.flush()
-		}
-	}
-}
-
-// compareTiles finds the pairs between a tile and others.
-func (w *worker) compareTiles(tile, others []fp, c *constraint) {
-	most := w.join.k
-	for _, f := range others {
-		for _, g := range tile {
+		for _, g := range group[:min(i, tileLen)] {
 			if x := f ^ g; bits.OnesCount64(uint64(x)) <= most && c.allows(x) {
 				w.pairs = append(w.pairs, pairOf(f, g))
 			}
@@ -199,12 +184,6 @@ func (w *worker) compareTiles(tile, others []fp, c *constraint) {
 				return
 			}
 		}
-	}
-}
-
-func (w *worker) flushIfFull() {
-	if len(w.pairs) >= flushLen {
-		w.flush()
 	}
 }
 
