@@ -76,39 +76,40 @@ const blockSize = 16
 // addAll is Add with weight 1 for each hash, six times as fast.
 func (a *Accumulator) addAll(hashes []uint64) {
 	a.total += uint64(len(hashes))
-	for ; len(hashes) >= blockSize; hashes = hashes[blockSize:] {
-		a.addBlock((*[blockSize]uint64)(hashes))
-	}
-	if len(hashes) > 0 {
-		var last [blockSize]uint64 // a hash of zeros raises no counter
-		copy(last[:], hashes)
-		a.addBlock(&last)
+	whole := len(hashes) / blockSize * blockSize
+	a.addBlocks(hashes[:whole])
+	var last [blockSize]uint64 // a hash of zeros raises no counter
+	if copy(last[:], hashes[whole:]) > 0 {
+		a.addBlocks(last[:])
 	}
 }
 
-// addBlock is the carry-save adder tree of Harley and Seal.
-func (a *Accumulator) addBlock(b *[blockSize]uint64) {
+// addBlocks adds the hashes of whole blocks, by the carry-save adder tree of Harley and Seal.
+func (a *Accumulator) addBlocks(hashes []uint64) {
 	ones, twos, fours, eights := a.planes[0], a.planes[1], a.planes[2], a.planes[3]
 	var twosA, twosB, foursA, foursB, eightsA, eightsB, carry uint64
-	twosA, ones = carrySave(ones, b[0], b[1])
-	twosB, ones = carrySave(ones, b[2], b[3])
-	foursA, twos = carrySave(twos, twosA, twosB)
-	twosA, ones = carrySave(ones, b[4], b[5])
-	twosB, ones = carrySave(ones, b[6], b[7])
-	foursB, twos = carrySave(twos, twosA, twosB)
-	eightsA, fours = carrySave(fours, foursA, foursB)
-	twosA, ones = carrySave(ones, b[8], b[9])
-	twosB, ones = carrySave(ones, b[10], b[11])
-	foursA, twos = carrySave(twos, twosA, twosB)
-	twosA, ones = carrySave(ones, b[12], b[13])
-	twosB, ones = carrySave(ones, b[14], b[15])
-	foursB, twos = carrySave(twos, twosA, twosB)
-	eightsB, fours = carrySave(fours, foursA, foursB)
-	carry, eights = carrySave(eights, eightsA, eightsB)
-	a.planes[0], a.planes[1], a.planes[2], a.planes[3] = ones, twos, fours, eights
-	for k := 4; carry != 0 && k < len(a.planes); k++ {
-		a.planes[k], carry = a.planes[k]^carry, a.planes[k]&carry
+	for ; len(hashes) >= blockSize; hashes = hashes[blockSize:] {
+		b := (*[blockSize]uint64)(hashes)
+		twosA, ones = carrySave(ones, b[0], b[1])
+		twosB, ones = carrySave(ones, b[2], b[3])
+		foursA, twos = carrySave(twos, twosA, twosB)
+		twosA, ones = carrySave(ones, b[4], b[5])
+		twosB, ones = carrySave(ones, b[6], b[7])
+		foursB, twos = carrySave(twos, twosA, twosB)
+		eightsA, fours = carrySave(fours, foursA, foursB)
+		twosA, ones = carrySave(ones, b[8], b[9])
+		twosB, ones = carrySave(ones, b[10], b[11])
+		foursA, twos = carrySave(twos, twosA, twosB)
+		twosA, ones = carrySave(ones, b[12], b[13])
+		twosB, ones = carrySave(ones, b[14], b[15])
+		foursB, twos = carrySave(twos, twosA, twosB)
+		eightsB, fours = carrySave(fours, foursA, foursB)
+		carry, eights = carrySave(eights, eightsA, eightsB)
+		for k := 4; carry != 0 && k < len(a.planes); k++ {
+			a.planes[k], carry = a.planes[k]^carry, a.planes[k]&carry
+		}
 	}
+	a.planes[0], a.planes[1], a.planes[2], a.planes[3] = ones, twos, fours, eights
 }
 
 // carrySave adds three bits in each of 64 counters.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
+	"unicode/utf8"
 )
 
 // tokenizer cuts a text into tokens in normal form (see class, normalizer) and hashes them.
@@ -110,15 +111,13 @@ func (t *tokenizer) endToken() {
 func (t *tokenizer) characters(limit int) {
 	text, i := t.text, t.pos
 	previous := slow // class of the character before, where it is known
+	marks := false   // in text with many, fastPath is not worth going back to for a word
 	for i < len(text) && len(t.hashes) < limit {
 		c, r, size := t.tables.at(text, i)
 		switch {
-		case r < 0x800 && (r < 0x80 || t.tables.twoByte[r] != 0):
-			if c == separator {
-				t.endToken()
-				i, previous = i+1, slow
-				continue
-			}
+		case r < 0x80 && c == separator && marks:
+			t.endToken()
+		case r < 0x80 || r < 0x800 && t.tables.twoByte[r] != 0:
 			if t.unspaced {
 				t.endToken()
 			}
@@ -150,6 +149,7 @@ func (t *tokenizer) characters(limit int) {
 			t.take(c, text[i:i+size])
 		case len(t.token) > 0 && c.staysAsIs(previous):
 			t.take(c, text[i:i+size])
+			marks = true
 		default:
 			i, previous = t.sequence(c, i), slow
 			continue
@@ -240,7 +240,7 @@ func (t *tokenizer) fastPath(limit int) {
 			}
 		} else {
 			start := i
-			for i+1 < len(text) && size+2*hashPadding <= len(token) {
+			for end := min(len(text)-1, i+len(token)-size-hashPadding); i < end; i += 2 {
 				pair := binary.LittleEndian.Uint16(text[i:])
 				letter := letters[pair&0x1F<<6|pair>>8&0x3F]
 				if pair&0xC0E0 != 0x80C0 || letter == 0 {
@@ -248,10 +248,18 @@ func (t *tokenizer) fastPath(limit int) {
 				}
 				binary.LittleEndian.PutUint16(token[size:], uint16(letter))
 				size += int(letter >> 16)
-				i += 2
 			}
 			if i == start {
-				break
+				if i+8 > len(text) {
+					break
+				}
+				x := binary.LittleEndian.Uint64(text[i:])
+				if c := t.tables.class[threeBytes(x)]; !isThreeBytes(x) || c != letter && c != letterComposing {
+					break
+				}
+				binary.LittleEndian.PutUint32(token[size:], uint32(x))
+				size += 3
+				i += 3
 			}
 			if i == len(text) || t.tables.class[text[i]] != separator || text[i] >= 0x80 {
 				continue
@@ -267,8 +275,10 @@ func (t *tokenizer) fastPath(limit int) {
 	t.units += (n - len(t.hashes)) * wordUnits
 	t.hashes = hashes[:n]
 	if i > t.pos && size > 0 {
-		if t.base = (base{i - 1, size - 1}); text[i-1] >= 0x80 {
-			t.base = base{i - 2, size - int(letters[twoBytes(uint64(text[i-1])<<8|uint64(text[i-2]))]>>16)}
+		r, n := utf8.DecodeLastRune(text[:i])
+		t.base = base{i - n, size - n}
+		if n == 2 {
+			t.base.token = size - int(letters[r]>>16)
 		}
 	}
 	t.pos, t.token = min(i, len(text)), token[:size]
