@@ -169,5 +169,3 @@ func classify(contentType string, content []byte) (kind Kind, problem string) {
 	}
 	return Text, ""
 }
-
-func mediaType(contentType string) string { return document.MediaType(contentType) }

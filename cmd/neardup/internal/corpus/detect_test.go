@@ -70,37 +70,3 @@ func TestParseFormat(t *testing.T) {
 		t.Errorf("arc: %v", err)
 	}
 }
-
-func TestMediaType(t *testing.T) {
-	for in, want := range map[string]string{
-		"": "", " Text/HTML ; charset=x": "text/html", "text/html,text/html": "text/html", "html": "unknown", "a/b/c": "unknown",
-		"text/\x01": "unknown", "/": "unknown", "a/" + strings.Repeat("b", 100): "unknown", "image/svg+xml": "image/svg+xml",
-	} {
-		if got := mediaType(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestHost(t *testing.T) {
-	for key, want := range map[string]string{
-		"http://Example.COM/a":                     "example.com",
-		"https://user:pass@example.com:8080?q=://": "example.com",
-		"http://example.com.":                      "example.com",
-		"http://example.com#x@y":                   "example.com",
-		"http://example.com\\@evil":                "example.com",
-		"http://[2001:DB8::1]:80/":                 "[2001:db8::1]",
-		"http://[2001:db8::1":                      "",
-		"http://a b/%zz":                           "a b",
-		"http://":                                  "",
-		"http:///path":                             "",
-		"dns:example.com":                          "",
-		"a/path.html":                              "",
-		"a/b?u=http://example.com/":                "",
-		"":                                         "",
-	} {
-		if got := Host(key); got != want {
-			t.Errorf("Host(%q) = %q, want %q", key, got, want)
-		}
-	}
-}

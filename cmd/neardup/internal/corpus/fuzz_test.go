@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 )
 
@@ -114,27 +113,6 @@ func FuzzJSONLines(f *testing.F) {
 		}
 		if len(records) != n {
 			t.Errorf("%d records of %d lines", len(records), n)
-		}
-	})
-}
-
-func FuzzFingerprintLines(f *testing.F) {
-	for _, seed := range []string{"0123456789abcdef\tkey\n", "0xff\r\n1\n\n", "18446744073709551616\n", "x\t\t\n"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, input []byte) {
-		var list strings.Builder
-		for _, rec := range fuzzRead(t, Fingerprints, input) {
-			if rec.Skip == nil && !strings.Contains(rec.Key, "\r") {
-				list.WriteString(rec.Fingerprint.String() + "\t" + rec.Key + "\n")
-			}
-		}
-		var again strings.Builder
-		for _, rec := range readString(t, Options{Format: Fingerprints}, list.String()) {
-			again.WriteString(rec.Fingerprint.String() + "\t" + rec.Key + "\n")
-		}
-		if list.String() != again.String() {
-			t.Errorf("%q read again is %q", list.String(), again.String())
 		}
 	})
 }

@@ -27,7 +27,7 @@ type payload struct {
 
 // isHTTP says whether a block is an HTTP message.
 func isHTTP(h recordHeader, block []byte) bool {
-	return mediaType(h.contentType) == "application/http" ||
+	return document.MediaType(h.contentType) == "application/http" ||
 		h.kind == "response" && h.contentType == "" && bytes.HasPrefix(block, []byte("HTTP/"))
 }
 

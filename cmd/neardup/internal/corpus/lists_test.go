@@ -213,6 +213,16 @@ func TestListsByName(t *testing.T) {
 	}
 }
 
+func TestFingerprintLines(t *testing.T) {
+	file := "0123456789abcdef\thttp://a/\tb\r\n0xff\n\n42\tx\nnonsense\ty\n" + strings.Repeat("1", 2<<20) + "\n00000000000000aa"
+	records := readString(t, Options{Format: Fingerprints}, file)
+	check(t, records, "http://a/\tb 0123456789abcdef", " 00000000000000ff", "x 000000000000002a", "y lost bad fingerprint",
+		" lost too large", " 00000000000000aa")
+	if records[2].Offset != 36 || records[2].Number != 3 {
+		t.Errorf("record %d at %d", records[2].Number, records[2].Offset)
+	}
+}
+
 // A document in a list ends it, however much of the list was read before.
 func TestDocumentInAList(t *testing.T) {
 	for _, lines := range []int{0, 1, 100_000} {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -76,12 +77,12 @@ func (l *lookahead) offset() int64 {
 	return l.pos
 }
 
-// remaining is how many bytes follow, at most; false where only reading on can tell.
-func (l *lookahead) remaining() (int64, bool) {
+// remaining is how many bytes follow, at most.
+func (l *lookahead) remaining() int64 {
 	if l.src.z != nil || l.src.file.size < 0 {
-		return 0, false
+		return math.MaxInt64 // only reading on can tell
 	}
-	return l.src.file.size - l.pos, true
+	return l.src.file.size - l.pos
 }
 
 // corruption is what stops the reading here, nil for nothing or the end of the file.

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -288,5 +290,118 @@ func TestBroken(t *testing.T) {
 	}
 	if totals := r.Totals(); totals[0].Input != folder || totals[1].Input != "-" {
 		t.Errorf("%+v", totals)
+	}
+}
+
+// slow is an input that comes in pieces. It fails when more is asked for than should be
+// needed: a record for each piece must have been given.
+type slow struct {
+	t      *testing.T
+	pieces []string // a record each, and the beginning of the next one
+	given  int      // pieces
+	seen   int      // records
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	if s.seen < s.given {
+		s.t.Errorf("%d pieces were given, more is asked for, and only %d records have come", s.given, s.seen)
+	}
+	if s.given == len(s.pieces) {
+		return 0, io.EOF
+	}
+	s.given++
+	return copy(p, s.pieces[s.given-1]), nil
+}
+
+// TestSlowInput: a record is given as soon as it is known to have ended, whether or not
+// the format was named.
+func TestSlowInput(t *testing.T) {
+	const lines, start = 20, "WARC/1.0\r\nWARC-Type: response\r\nWARC"
+	line := `{"url":"u","text":"` + strings.Repeat("word ", 10) + "\"}\n"
+	one := response("u", page)
+	rest := strings.TrimPrefix(one, start)
+	if rest == one {
+		t.Fatalf("a record begins with %.60q", one)
+	}
+	warc := []string{one + start}
+	for range lines {
+		warc = append(warc, rest+start)
+	}
+	for _, c := range []struct {
+		name   string
+		pieces []string
+		format Format
+	}{
+		{"json lines", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], JSONL},
+		{"json lines, found out", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], Detect},
+		{"warc", warc, WARC},
+		{"warc, found out", warc, Detect},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := &slow{t: t, pieces: c.pieces}
+			for u, err := range newReader(t, Options{Format: c.format, Stdin: in}, "-").RawRecords(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				u.Parse()
+				in.seen++
+			}
+			if in.seen < lines {
+				t.Errorf("%d records", in.seen)
+			}
+		})
+	}
+}
+
+// TestRawRecordsOnManyGoroutines: what is parsed in any order, on any goroutine, is what
+// Records gives, and is counted the same.
+func TestRawRecordsOnManyGoroutines(t *testing.T) {
+	var warc, lines strings.Builder
+	for i := range 200 {
+		body := strings.Repeat(page, 1+i%7)
+		head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+		switch i % 5 {
+		case 0:
+			warc.WriteString(httpRecord("u", head+"\r\n"+body))
+		case 1:
+			warc.WriteString(httpRecord("u", head+"Content-Encoding: gzip\r\n\r\n"+gzipped(body)))
+		case 2:
+			warc.WriteString(httpRecord("u", head+"Content-Encoding: zstd\r\n\r\n"+zstded(body)))
+		case 3:
+			warc.WriteString(httpRecord("u", head+"Transfer-Encoding: chunked\r\n\r\n"+chunked(body, 7)))
+		case 4:
+			warc.WriteString(httpRecord("u", head+"Content-Encoding: gzip\r\n\r\n"+gzipped(body)[:20]))
+		}
+		lines.WriteString([]string{`{"url":"u","html":"` + strings.Repeat("a", i) + `"}`, `{"html":"b"`, `{"fingerprint":"1"}`, `[]`}[i%4] + "\n")
+	}
+	for name, input := range map[string]string{"warc": warc.String(), "gzip": gzipped(warc.String()), "jsonl": lines.String()} {
+		want := readString(t, Options{}, input)
+		r := newReader(t, Options{Stdin: strings.NewReader(input)}, "-")
+		var all []*RawRecord
+		for u, err := range r.RawRecords(context.Background()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, u)
+		}
+		got := make([]Record, len(all))
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				for i := len(all) - 1 - g; i >= 0; i -= 4 {
+					got[i] = all[i].Parse()
+				}
+			})
+		}
+		wg.Wait()
+		if len(got) != len(want) || len(got) < 200 {
+			t.Fatalf("%s: %d records, want %d", name, len(got), len(want))
+		}
+		for i := range got {
+			if !reflect.DeepEqual(got[i], want[i]) {
+				t.Fatalf("%s: record %d is %+v, want %+v", name, i, got[i], want[i])
+			}
+		}
+		checkTotals(t, got, totalsOf(r))
 	}
 }

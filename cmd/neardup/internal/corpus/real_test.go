@@ -15,42 +15,16 @@ import (
 	"github.com/neardup/neardup/internal/testgen"
 )
 
-// countTypes counts the WARC-Type lines of a file, without a WARC reader.
-func countTypes(t *testing.T, path string) map[string]int64 {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]int64{}
-	lines := bufio.NewReader(z)
-	for {
-		line, err := lines.ReadString('\n')
-		if kind, ok := strings.CutPrefix(line, "WARC-Type: "); ok {
-			counts[strings.TrimSpace(kind)]++
-		}
-		if err == io.EOF {
-			return counts
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // expectDocuments reads an archive of one record a gzip member with the
-// standard library alone, and gives its documents.
-func expectDocuments(t *testing.T, path string) (keys []string, contents [][]byte) {
+// standard library alone, counts its records by type, and gives its documents.
+func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []string, contents [][]byte) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := bytes.NewReader(file)
+	types = make(map[string]int64)
 	for in.Len() > 0 {
 		z, err := gzip.NewReader(in)
 		if err != nil {
@@ -66,6 +40,7 @@ func expectDocuments(t *testing.T, path string) (keys []string, contents [][]byt
 		if err != nil {
 			t.Fatal(err)
 		}
+		types[message.Header.Get("Warc-Type")]++
 		kind, media := message.Header.Get("Warc-Type"), message.Header.Get("Content-Type")
 		body, _ := io.ReadAll(message.Body)
 		body = bytes.TrimSuffix(body, []byte("\r\n\r\n"))
@@ -93,7 +68,7 @@ func expectDocuments(t *testing.T, path string) (keys []string, contents [][]byt
 			keys, contents = append(keys, message.Header.Get("Warc-Target-Uri")), append(contents, body)
 		}
 	}
-	return keys, contents
+	return types, keys, contents
 }
 
 // inputPath is the path of a file of real documents, or of one in testdata.
@@ -114,14 +89,14 @@ func TestArchives(t *testing.T) {
 			path := inputPath(t, name)
 			r := newReader(t, Options{}, path)
 			records, totals := readAll(t, r), totalsOf(r)
+			types, keys, contents := expectDocuments(t, path)
 			var all int64
-			for kind, n := range countTypes(t, path) {
+			for kind, n := range types {
 				if isNonDocument(kind) && totals.Skipped[kind] != n {
 					t.Errorf("%d of %s, %d in the file", totals.Skipped[kind], kind, n)
 				}
 				all += n
 			}
-			keys, contents := expectDocuments(t, path)
 			if totals.Records != all || int(totals.Documents) != len(keys) || len(keys) != documents {
 				t.Errorf("want %d records and %d documents, got %+v", all, len(keys), totals)
 			}

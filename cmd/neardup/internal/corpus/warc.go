@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	document "github.com/neardup/neardup/fingerprint/page"
 )
 
 const (
@@ -108,8 +110,7 @@ func (a *archive) readHeader() (problem *Skip) {
 // Content-Length lies.
 func (a *archive) readBlock(length int64) (size int64, problem *Skip) {
 	a.content = a.content[:0]
-	rest, known := a.w.remaining()
-	credible := length >= 0 && (!known || length <= rest)
+	credible := length >= 0 && length <= a.w.remaining()
 	if credible {
 		if size = a.copyBytes(length); size == length && a.endsHere() {
 			return size, nil
@@ -191,10 +192,7 @@ func (a *archive) atMemberRecord() bool {
 func (a *archive) skipBlankLines() {
 	for {
 		b := a.w.chunk()
-		n := 0
-		for n < len(b) && (b[n] == '\r' || b[n] == '\n') {
-			n++
-		}
+		n := len(b) - len(bytes.TrimLeft(b, "\r\n"))
 		a.w.advance(n)
 		if n == 0 || n < len(b) {
 			return
@@ -223,7 +221,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		return skip(&Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
 	case h.segment != "":
 		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
-	case mediaType(h.contentType) == "text/dns":
+	case document.MediaType(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
 	}
 	p := payload{contentType: h.contentType, body: a.content}

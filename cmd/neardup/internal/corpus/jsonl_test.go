@@ -91,24 +91,6 @@ func TestDamagedLines(t *testing.T) {
 	check(t, readString(t, Options{Format: JSONL}, gzipped(file[:30])+whole[:5]), "u text t", " lost truncated gzip")
 }
 
-func TestFingerprintLines(t *testing.T) {
-	file := "0123456789abcdef\thttp://a/\tb\r\n0xff\n\n42\tx\nnonsense\ty\n" + strings.Repeat("1", 2<<20) + "\n00000000000000aa"
-	records := readString(t, Options{Format: Fingerprints}, file)
-	check(t, records, "http://a/\tb 0123456789abcdef", " 00000000000000ff", "x 000000000000002a", "y lost bad fingerprint",
-		" lost too large", " 00000000000000aa")
-	if records[2].Offset != 36 || records[2].Number != 3 {
-		t.Errorf("record %d at %d", records[2].Number, records[2].Offset)
-	}
-}
-
-func TestFingerprintBytes(t *testing.T) {
-	file := "\x01\x00\x00\x00\x00\x00\x00\x80" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "abc"
-	want := []string{" 8000000000000001", " 0000000000000002", " lost truncated fingerprint"}
-	check(t, readString(t, Options{Format: U64LE}, file), want...)
-	check(t, readString(t, Options{Format: U64LE}, gzipped(file)), want...)
-	check(t, readString(t, Options{Format: U64LE}, gzipped(file)[:len(gzipped(file))-4]), want[0], want[1], " lost truncated gzip")
-}
-
 // What is found in a line is what encoding/json finds.
 func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
