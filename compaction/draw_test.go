@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
-	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testgen"
 	"pgregory.net/rapid"
 )
 
@@ -27,7 +27,7 @@ func pick[T any](src source, from ...T) T { return from[src.IntN(len(from))] }
 // keyNames is how many keys there are. The first two have the same hash.
 const keyNames = 100
 
-var colliding = indextest.CollidingKeys(0)
+var colliding = testgen.CollidingKeys(0)
 
 func keyName(i int) string {
 	if i < 2 {

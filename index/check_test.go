@@ -12,7 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/fingerprint"
-	"pgregory.net/rapid"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // full reports whether the tests of racing are to run at full size.
@@ -24,7 +24,7 @@ func cliques(rng *rand.Rand, n, k int) (fps []uint64, group []int) {
 	for g := 0; len(fps) < n; g++ {
 		center := xxhash.Sum64String(fmt.Sprint(g))
 		for range min(1+rng.IntN(8), n-len(fps)) {
-			fps = append(fps, flip(rng, center, ^uint64(0), rng.IntN(k/2+1)))
+			fps = append(fps, testgen.Flip(rng, center, ^uint64(0), rng.IntN(k/2+1)))
 			group = append(group, g)
 		}
 	}
@@ -151,170 +151,6 @@ func TestRacingRecrawlsSwapContents(t *testing.T) {
 	}
 	if lost > 0 {
 		t.Errorf("in %d of %d rounds both verdicts are the same", lost, rounds)
-	}
-}
-
-// checker is what CheckAndAdd means: one document after the other, in memory.
-type checker struct {
-	k       int
-	shingle int     // Options.MaxShingleDistance
-	ratio   float64 // Options.MaxLengthRatio
-	keep    bool
-	next    uint64
-	docs    []Document // by ID
-}
-
-// matches is the rule as Options has it, for documents of one scope within k bits.
-func (c *checker) matches(a, b *Document) bool {
-	limit, ratio := c.shingle, c.ratio
-	if limit == 0 {
-		limit = 16
-	}
-	if ratio == 0 {
-		ratio = 1.3
-	}
-	if limit >= 0 && a.Shingle != 0 && b.Shingle != 0 &&
-		bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint))+bits.OnesCount64(uint64(a.Shingle^b.Shingle)) > limit {
-		return false
-	}
-	x, y := float64(a.Tokens), float64(b.Tokens)
-	return ratio < 0 || x == 0 || y == 0 || x <= y*ratio && y <= x*ratio
-}
-
-func (c *checker) checkAndAdd(d Document) Verdict {
-	v := Verdict{Document: d}
-	known := false
-	for i, old := range c.docs {
-		if d.Key != "" && old.Key == d.Key {
-			known = true
-			c.docs = append(c.docs[:i:i], c.docs[i+1:]...)
-			break
-		}
-	}
-	found := false
-	for _, other := range c.docs {
-		distance := other.Fingerprint.Distance(d.Fingerprint)
-		if other.Scope == d.Scope && distance <= c.k && c.matches(&other, &d) && (!found || distance < v.Of.Distance) {
-			found, v.Of = true, Match{other, distance}
-		}
-	}
-	switch {
-	case found:
-		v.Status = Duplicate
-	case known:
-		v.Status = Known
-	}
-	v.Document.ID = 0
-	if !found || c.keep {
-		c.next++
-		v.Document.ID = c.next
-		c.docs = append(c.docs, v.Document)
-	}
-	return v
-}
-
-// shingleLimits for Options.MaxShingleDistance, and lengthRatios for
-// Options.MaxLengthRatio: the default, others, and none.
-var (
-	shingleLimits = []int{0, 0, 13, 15, 18, -1}
-	lengthRatios  = []float64{0, 0, 1, 1.5, -1}
-)
-
-// withoutTimes makes verdicts of one second and of another comparable.
-func withoutTimes(v Verdict) Verdict {
-	v.Document.Added, v.Of.Added = fixed, fixed
-	return v
-}
-
-// drawDocument draws from few fingerprints, keys and scopes, so that all of them meet.
-func drawDocument(t *rapid.T) Document {
-	fp := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff << 24, ^uint64(0)}).Draw(t, "center")
-	for range rapid.IntRange(0, 5).Draw(t, "flips") {
-		fp ^= 1 << rapid.SampledFrom([]int{0, 1, 15, 16, 31, 32, 47, 48, 62, 63}).Draw(t, "bit")
-	}
-	d := Document{
-		Fingerprint: fingerprint.Fingerprint(fp),
-		Key:         rapid.SampledFrom(append(collidingKeys(), "", "", "", "a", "b", "c", "d", "e", "f")).Draw(t, "key"),
-		Scope:       rapid.SampledFrom(append(collidingKeys(), "", "", "s")).Draw(t, "scope"),
-		ID:          rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
-	}
-	// None, and some within 16 bits of each other, some just beyond.
-	d.Shingle = rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle")
-	d.Tokens = rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "length")
-	return d
-}
-
-// TestCheckAndAddBatchIsOneByOne compares batches, with keys repeated in them, and
-// single calls, with the model.
-func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := &checker{
-			k:       rapid.SampledFrom([]int{0, 1, 3, 5}).Draw(t, "k"),
-			shingle: rapid.SampledFrom(shingleLimits).Draw(t, "shingle limit"),
-			ratio:   rapid.SampledFrom(lengthRatios).Draw(t, "length ratio"),
-			keep:    rapid.Bool().Draw(t, "keep duplicates"),
-		}
-		k := c.k
-		if k == 0 {
-			k = Exact
-		}
-		x := openRapid(t, Options{MaxDistance: k, MaxShingleDistance: c.shingle, MaxLengthRatio: c.ratio, KeepDuplicates: c.keep, Durability: NoSync})
-		defer x.Close()
-		for range rapid.IntRange(1, 12).Draw(t, "calls") {
-			docs := make([]Document, rapid.IntRange(0, 12).Draw(t, "documents"))
-			for i := range docs {
-				docs[i] = drawDocument(t)
-			}
-			before := append([]Document(nil), docs...)
-			verdicts, err := x.CheckAndAddBatch(context.Background(), docs)
-			if err != nil || len(verdicts) != len(docs) {
-				t.Fatal(len(verdicts), err)
-			}
-			for i, d := range docs {
-				if d != before[i] {
-					t.Fatalf("document %d is changed from %+v to %+v", i, before[i], d)
-				}
-				want := c.checkAndAdd(d)
-				if got := withoutTimes(verdicts[i]); got != withoutTimes(want) {
-					t.Fatalf("document %d, %+v:\n%+v, not\n%+v", i, d, got, want)
-				}
-				if stored := verdicts[i].Document.ID != 0; stored == verdicts[i].Document.Added.IsZero() {
-					t.Fatalf("document %d, stored %v, was added %v", i, stored, verdicts[i].Document.Added)
-				}
-			}
-			checkInvariants(t, x, c.docs, c.next)
-		}
-	})
-}
-
-// TestCheckAndAddOverWindows runs a batch of several windows with chains of near
-// duplicates across their borders, against the model.
-func TestCheckAndAddOverWindows(t *testing.T) {
-	rng := rand.New(rand.NewPCG(6, 6))
-	for _, keep := range []bool{false, true} {
-		c := &checker{k: 3, keep: keep}
-		x := openMem(t, Options{KeepDuplicates: keep, Durability: NoSync})
-		fps := clustered(rng, 3*checkWindow+100)
-		docs := bareDocuments(fps)
-		for i := range docs {
-			if rng.IntN(2) == 0 {
-				docs[i].Key = fmt.Sprint(rng.IntN(600))
-			}
-			if rng.IntN(3) > 0 {
-				docs[i].Shingle = fingerprint.Fingerprint(flip(rng, 1, ^uint64(0), rng.IntN(15)))
-				docs[i].Tokens = 100 + rng.IntN(50)
-			}
-		}
-		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, v := range verdicts {
-			if got, want := withoutTimes(v), withoutTimes(c.checkAndAdd(docs[i])); got != want {
-				t.Fatalf("document %d, %+v:\n%+v, not\n%+v", i, docs[i], got, want)
-			}
-		}
-		checkInvariants(t, x, c.docs, c.next)
 	}
 }
 

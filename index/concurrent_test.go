@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -16,169 +15,8 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/testgen"
 )
-
-// lives are when documents came and went, by the clock of a test: a document is
-// stable during a query that begins after it was there and ends before it goes.
-type lives struct {
-	mu    sync.Mutex
-	clock int64
-	docs  map[uint64]*life // by ID
-}
-
-type life struct {
-	fp                       uint64
-	added, removing, removed int64 // 0: not yet
-}
-
-func (l *lives) now() int64 { // with mu held
-	l.clock++
-	return l.clock
-}
-
-// check compares an answer with every document that was stable from start on, and
-// wants each document in it to have been there at some time of the query.
-func (l *lives) check(t *testing.T, start int64, q uint64, k int, matches []Match) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	end := l.now()
-	found := map[uint64]bool{}
-	for i, m := range matches {
-		if found[m.ID] {
-			t.Errorf("query %016x: document %d comes twice", q, m.ID)
-		}
-		found[m.ID] = true
-		if i > 0 && (m.Distance < matches[i-1].Distance || m.Distance == matches[i-1].Distance && m.ID < matches[i-1].ID) {
-			t.Errorf("query %016x: match %d is out of order", q, i)
-		}
-		// A document whose Add has not returned yet is not in the list.
-		if d := l.docs[m.ID]; d != nil && (d.fp != uint64(m.Fingerprint) || d.removed != 0 && d.removed < start) {
-			t.Errorf("query %016x from %d to %d: %+v, of which is known %+v", q, start, end, m, d)
-		}
-		if m.Distance != bits.OnesCount64(q^uint64(m.Fingerprint)) || m.Distance > k {
-			t.Errorf("query %016x: %+v", q, m)
-		}
-	}
-	for id, d := range l.docs {
-		if d.added < start && d.removing == 0 && bits.OnesCount64(q^d.fp) <= k && !found[id] {
-			t.Errorf("query %016x from %d to %d misses document %d, %+v", q, start, end, id, *d)
-		}
-	}
-}
-
-// TestQueriesWhileOthersWrite queries, one by one and in batches, while documents
-// come, go and are replaced. Each answer is brute force's for what was stable.
-func TestQueriesWhileOthersWrite(t *testing.T) {
-	const k = 3
-	ctx := context.Background()
-	x := openMem(t, Options{MaxDistance: k, Durability: NoSync})
-	rng := rand.New(rand.NewPCG(8, 8))
-	centers := append(uniform(rng, 20), 0, ^uint64(0))
-	l := &lives{docs: map[uint64]*life{}}
-	var writers, readers sync.WaitGroup
-	var stop atomic.Bool
-	for w := range 4 {
-		writers.Go(func() {
-			rng := rand.New(rand.NewPCG(9, uint64(w)))
-			for i := range 400 {
-				writeSome(t, x, l, rng, centers, fmt.Sprint(w, " "), i)
-			}
-		})
-	}
-	var queries atomic.Int64
-	for r := range 4 {
-		readers.Go(func() {
-			rng := rand.New(rand.NewPCG(10, uint64(r)))
-			for first := true; (first || !stop.Load()) && !t.Failed(); first = false {
-				q := flip(rng, centers[rng.IntN(len(centers))], ^uint64(0), rng.IntN(6))
-				l.mu.Lock()
-				start := l.now()
-				l.mu.Unlock()
-				if r > 0 {
-					matches, err := x.Query(ctx, fingerprint.Fingerprint(q))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					l.check(t, start, q, k, matches)
-					queries.Add(1)
-					continue
-				}
-				fps := []fingerprint.Fingerprint{fingerprint.Fingerprint(q), fingerprint.Fingerprint(q ^ 1), 0}
-				for a, err := range x.QueryBatch(ctx, fps) {
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					l.check(t, start, uint64(fps[a.Query]), k, a.Matches)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	stop.Store(true)
-	readers.Wait()
-	if queries.Load() == 0 {
-		t.Error("no queries were made")
-	}
-	var docs []Document
-	for d, err := range x.Documents(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, d)
-		if l.docs[d.ID] == nil || l.docs[d.ID].removing != 0 {
-			t.Errorf("%+v is left", d)
-		}
-	}
-	checkInvariants(t, x, docs, x.Stats().NextID-1)
-}
-
-// writeSome adds, replaces or deletes documents of one writer.
-func writeSome(t *testing.T, x *Index, l *lives, rng *rand.Rand, centers []uint64, prefix string, step int) {
-	ctx := context.Background()
-	docs := make([]Document, 1+rng.IntN(4))
-	for i := range docs {
-		docs[i].Key = prefix + fmt.Sprint((step*5+i)%60)
-		docs[i].Fingerprint = fingerprint.Fingerprint(flip(rng, centers[rng.IntN(len(centers))], ^uint64(0), rng.IntN(5)))
-	}
-	var old []Document
-	for _, d := range docs {
-		was, found, err := x.Get(ctx, d.Key)
-		if err != nil {
-			t.Error(err)
-		}
-		if found {
-			old = append(old, was)
-		}
-	}
-	l.mu.Lock()
-	for _, d := range old {
-		l.docs[d.ID].removing = l.now()
-	}
-	l.mu.Unlock()
-	if rng.IntN(3) == 0 {
-		var keys []string
-		for _, d := range docs {
-			keys = append(keys, d.Key)
-		}
-		if n, err := x.Delete(ctx, keys...); err != nil || n != len(old) {
-			t.Errorf("deleted %d of %d: %v", n, len(old), err)
-		}
-		docs = nil
-	} else if err := x.Add(ctx, docs...); err != nil {
-		t.Error(err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, d := range old {
-		l.docs[d.ID].removed = l.now()
-	}
-	for _, d := range docs {
-		l.docs[d.ID] = &life{fp: uint64(d.Fingerprint), added: l.now()}
-	}
-}
 
 // TestCloseDuringWork closes an index under load: every call ends, with its result or
 // ErrClosed, and what was acknowledged is there.
@@ -333,7 +171,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
 		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
-		fill(t, x, nil, uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
+		fill(t, x, nil, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
 		x.plan = p
 		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
 		everything.Add(0)

@@ -3,10 +3,12 @@ package index_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
@@ -18,7 +20,7 @@ import (
 // NEARDUP_LONG, or as a variable of the environment says.
 func length(t *testing.T, variable string, usual, ci, long int64) int64 {
 	t.Helper()
-	if text := os.Getenv(variable); text != "" {
+	if text := os.Getenv(variable); variable != "" && text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			t.Fatal(err)
@@ -91,4 +93,48 @@ func between(ctx context.Context, w *indextest.World, what int) error {
 		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: o.FS, CacheBytes: o.CacheBytes, FilterBytes: o.FilterBytes})
 		return err
 	})
+}
+
+// The filters of what is live grow while others make every call, and are made anew when
+// the index is opened, once live and once packed. None fails: a warning is an error.
+func TestFiltersGrowWhileOthersCall(t *testing.T) {
+	t.Parallel()
+	w, err := indextest.NewWorld(rand.New(rand.NewPCG(testseed.Of(t), 6)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := w.Between(nil); err != nil {
+		t.Fatal(err)
+	}
+	filters := w.Index.Stats().FilterBytes
+	if err := w.Round(indextest.Plan{Sites: 8, Calls: int(length(t, "", 50, 150, 1500)), Batch: 20, Fill: 70_000}); err != nil {
+		t.Fatal(err)
+	}
+	for wait := 0; w.Index.Stats().FilterBytes == filters; wait++ { // growing goes on
+		if wait == 300_000 || t.Failed() { // five minutes
+			t.Fatalf("live filters have not grown: %+v", w.Index.Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for what := range 2 {
+		err := between(t.Context(), w, 1+what)
+		if err == nil {
+			err = w.Round(indextest.Plan{Sites: 8, Calls: 60, Batch: 20, Fill: 2000})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Index.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failing lets a test fail with what is logged.
+type failing struct{ t *testing.T }
+
+func (f failing) Write(line []byte) (int, error) {
+	f.t.Errorf("%s", line)
+	return len(line), nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // TestQueryBatchTakesFewerAtOnce: with more hits than are kept, the answers are the same.
@@ -15,9 +16,9 @@ func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
 	maxBatchHits = 700
 	rng := rand.New(rand.NewPCG(6, 5))
 	x, oracle := openMem(t, Options{Durability: NoSync}), &scanEverything{}
-	fill(t, x, oracle, clustered(rng, 600), 1000)
+	fill(t, x, oracle, testgen.Clustered(rng, 600), 1000)
 	var fps []fingerprint.Fingerprint
-	for _, q := range queriesFor(rng, oracle.fps, 5*leastWindow, 3) {
+	for _, q := range testgen.Queries(rng, oracle.fps, 5*leastWindow, 3) {
 		fps = append(fps, fingerprint.Fingerprint(q))
 	}
 	found := 0

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/plan"
 )
 
 // long reports whether the tests are to run at full size.
@@ -31,8 +32,7 @@ func sortAnswers(answers []answer) {
 	})
 }
 
-// scanEverything is the first of the two designs that the paper rejects (section
-// 3): compare the query with every fingerprint. It is the oracle of these tests.
+// scanEverything compares the query with every fingerprint.
 type scanEverything struct {
 	ids []uint64
 	fps []uint64
@@ -54,152 +54,22 @@ func (s *scanEverything) query(fp uint64, k int) []answer {
 	return answers
 }
 
-// probeEverything is the second one: look up each of the fingerprints within k.
-type probeEverything map[uint64][]uint64
-
-func (p probeEverything) add(id, fp uint64) { p[fp] = append(p[fp], id) }
-
-func (p probeEverything) query(fp uint64, k int) []answer {
-	var answers []answer
-	var walk func(fp uint64, from, flipped int)
-	walk = func(fp uint64, from, flipped int) {
-		for _, id := range p[fp] {
-			answers = append(answers, answer{id, flipped})
-		}
-		for bit := from; bit < 64 && flipped < k; bit++ {
-			walk(fp^1<<bit, bit+1, flipped+1)
-		}
+func mustParse(t testing.TB, text string) *plan.Plan {
+	t.Helper()
+	p, err := plan.Parse(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	walk(fp, 0, 0)
-	sortAnswers(answers)
-	return answers
+	return p
 }
 
-func TestReferenceSearchersAgree(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 0))
-	for _, set := range dataSets(rng, 2000) {
-		scan, probe := &scanEverything{}, probeEverything{}
-		for i, fp := range set.fps {
-			scan.add(uint64(i+1), fp)
-			probe.add(uint64(i+1), fp)
-		}
-		found := 0
-		for _, q := range queriesFor(rng, set.fps, 15, 3) {
-			for _, k := range []int{0, 1, 3} {
-				a, b := scan.query(q, k), probe.query(q, k)
-				if !slices.Equal(a, b) {
-					t.Fatalf("%s: %016x within %d: scanning %v, probing %v", set.name, q, k, a, b)
-				}
-				found += len(a)
-			}
-		}
-		if found == 0 {
-			t.Errorf("%s: no query found anything", set.name)
-		}
+func mustPlan(t testing.TB, design string, k int) *plan.Plan {
+	t.Helper()
+	p, err := plan.Named(design, k)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// flip flips n different bits among those of a mask.
-func flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
-	for n = min(n, bits.OnesCount64(mask)); n > 0; {
-		if bit := uint64(1) << rng.IntN(64); mask&bit != 0 {
-			fp, mask, n = fp^bit, mask&^bit, n-1
-		}
-	}
-	return fp
-}
-
-type dataSet struct {
-	name string
-	fps  []uint64
-}
-
-func dataSets(rng *rand.Rand, n int) []dataSet {
-	return []dataSet{
-		{"uniform", uniform(rng, n)},
-		{"clustered", clustered(rng, n)},
-		{"adversarial", adversarial(rng, n)},
-	}
-}
-
-func uniform(rng *rand.Rand, n int) []uint64 {
-	fps := make([]uint64, n)
-	for i := range fps {
-		fps[i] = rng.Uint64()
-	}
-	return fps
-}
-
-// clustered makes 35 % of the fingerprints by flipping 0 to 12 bits of another
-// one, and three spikes of n/400 each at one value, thousands for a million.
-func clustered(rng *rand.Rand, n int) []uint64 {
-	fps := make([]uint64, 0, n)
-	for range 3 {
-		fps = append(fps, slices.Repeat([]uint64{rng.Uint64()}, n/400)...)
-	}
-	for len(fps) < n {
-		fp := rng.Uint64()
-		if len(fps) > 0 && rng.IntN(100) < 35 {
-			fp = flip(rng, fps[rng.IntN(len(fps))], ^uint64(0), rng.IntN(13))
-		}
-		fps = append(fps, fp)
-	}
-	rng.Shuffle(n, func(i, j int) { fps[i], fps[j] = fps[j], fps[i] })
-	return fps
-}
-
-// borders has the bits on both sides of every block border of every design at k = 3.
-func borders() uint64 {
-	mask := uint64(0)
-	for _, m := range []int{4, 5, 6} {
-		first := 0
-		for i := range m {
-			next := first + (64+m-1-i)/m // the larger blocks first
-			mask |= 1<<(63-first) | 1<<(64-next)
-			first = next
-		}
-	}
-	return mask
-}
-
-// adversarial makes what trips a search by blocks: differences on block borders,
-// all in one block, only behind every prefix, zeros, ones, and dense runs.
-func adversarial(rng *rand.Rand, n int) []uint64 {
-	fps := []uint64{0, ^uint64(0)}
-	for shift := range 64 {
-		fps = append(fps, 1<<shift, ^(uint64(1) << shift), ^uint64(0)<<shift, ^uint64(0)>>shift)
-	}
-	masks := []uint64{borders(), 0xffff << 48, 0xffff << 16, 0xffff, 0xff, ^uint64(0) >> 28}
-	run := rng.Uint64() &^ 0xfff
-	for i := uint64(0); len(fps) < n; i++ {
-		center := []uint64{0, ^uint64(0), run, 0xaaaaaaaaaaaaaaaa, rng.Uint64()}[rng.IntN(5)]
-		if i%4 == 0 {
-			fps = append(fps, run+i/4)
-			continue
-		}
-		fps = append(fps, flip(rng, center, masks[rng.IntN(len(masks))], rng.IntN(13)))
-	}
-	return fps[:n]
-}
-
-// queriesFor mixes stored fingerprints, ones up to k+2 bits from stored ones, by
-// any bits and by those on block borders, and strangers.
-func queriesFor(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
-	queries := make([]uint64, n)
-	for i := range queries {
-		near := fps[rng.IntN(len(fps))]
-		switch rng.IntN(6) {
-		case 0:
-			queries[i] = rng.Uint64()
-		case 1:
-			queries[i] = near
-		case 2:
-			queries[i] = flip(rng, near, borders(), rng.IntN(k+3))
-		default:
-			queries[i] = flip(rng, near, ^uint64(0), rng.IntN(k+3))
-		}
-	}
-	return queries
+	return p
 }
 
 // openMem opens an index in memory that is closed when the test ends.
@@ -293,4 +163,54 @@ func checkQueries(t testing.TB, x *Index, oracle *scanEverything, queries []uint
 		}
 	}
 	return found
+}
+
+// failer is what a *testing.T and a *rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// checkInvariants compares an index with the documents that it should hold, of which the
+// last that was given an ID has a certain one: counters, all documents, those that Get and
+// a query for their own fingerprint find. Verify compares the rest with them.
+func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
+	t.Helper()
+	ctx := context.Background()
+	byID, bare := map[uint64]Document{}, uint64(0)
+	for _, d := range docs {
+		d.Added = time.Time{}
+		byID[d.ID] = d
+		if d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Tokens == 0 {
+			bare++
+		}
+	}
+	if s := x.Stats(); s.Documents != uint64(len(docs)) || s.Bare != bare || s.NextID != last+1 {
+		t.Fatalf("%+v for %d documents, %d bare, the last of them %d", s, len(docs), bare, last)
+	}
+	n := 0
+	for d, err := range x.Documents(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Added.IsZero() {
+			t.Fatalf("no time of arrival: %+v", d)
+		}
+		matches, err := x.Query(ctx, d.Fingerprint, MaxDistance(0), InScope(d.Scope))
+		if err != nil || !slices.Contains(matches, Match{Document: d}) {
+			t.Fatalf("%+v is not among %+v: %v", d, matches, err)
+		}
+		if got, found, err := x.Get(ctx, d.Key); d.Key != "" && (err != nil || !found || got != d) {
+			t.Fatalf("key %q: %+v, %v, %v, not %+v", d.Key, got, found, err, d)
+		}
+		if d.Added = (time.Time{}); d != byID[d.ID] {
+			t.Fatalf("%+v, not %+v", d, byID[d.ID])
+		}
+		n++
+	}
+	if n != len(docs) {
+		t.Fatalf("%d documents, not %d", n, len(docs))
+	}
+	checkVerified(t, x)
 }

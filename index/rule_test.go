@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // TestShingleLimit: a match needs the Shingles, where both documents have one, within
@@ -185,7 +186,7 @@ func TestRacingByShingle(t *testing.T) {
 		for i := range each {
 			docs = append(docs, Document{
 				Key: fmt.Sprint(g, " ", i), Fingerprint: 77,
-				Shingle: fingerprint.Fingerprint(flip(rng, center, ^uint64(0), rng.IntN(4))),
+				Shingle: fingerprint.Fingerprint(testgen.Flip(rng, center, ^uint64(0), rng.IntN(4))),
 			})
 		}
 	}

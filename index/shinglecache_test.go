@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // TestShingleCache: what it knows is what was put, whatever took the place of what, from
@@ -51,7 +52,7 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 6, Durability: NoSync})
 	const near = 200
 	for i := range near {
-		fp := flip(rng, 0, ^uint64(0), rng.IntN(7))
+		fp := testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))
 		if err := x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingle: fingerprint.Fingerprint(rng.Uint64() | 1)}); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // Workers is how many goroutines call the index at a time.
@@ -124,7 +125,7 @@ func (w *World) newSites(n int) []int {
 			}
 			s.groups = append(s.groups, group)
 		}
-		pair := CollidingKeys(uint64(number))
+		pair := testgen.CollidingKeys(uint64(number))
 		s.keys = append(pair[:], fmt.Sprint("key ", number), fmt.Sprint("other key ", number))
 		w.sites = append(w.sites, s)
 		numbers = append(numbers, number)
@@ -245,12 +246,16 @@ func (w *World) look(x *index.Index) ([]Documents, error) {
 	if err := Problems(x); err != nil {
 		return nil, err
 	}
-	sites, total, err := w.documents(context.Background(), x)
+	sites, others, err := w.documents(context.Background(), x)
 	if err != nil {
 		return nil, err
 	}
-	if stats := x.Stats(); stats.Documents != uint64(total+w.filled) {
-		return nil, fmt.Errorf("%d documents and %d to fill, by the counters %d", total, w.filled, stats.Documents)
+	total := others
+	for _, docs := range sites {
+		total += len(docs)
+	}
+	if stats := x.Stats(); stats.Documents != uint64(total) || x == w.Index && others != w.filled {
+		return nil, fmt.Errorf("%d documents, %d of them of %d that fill, by the counters %d", total, others, w.filled, stats.Documents)
 	}
 	return sites, nil
 }
@@ -267,13 +272,15 @@ func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, err error) {
 	return sites, errors.Join(err, x.Close())
 }
 
-func (w *World) documents(ctx context.Context, x *index.Index) (sites []Documents, total int, err error) {
+// documents returns what each site holds, and how many documents are of none.
+func (w *World) documents(ctx context.Context, x *index.Index) (sites []Documents, others int, err error) {
 	sites = make([]Documents, len(w.sites))
 	for d, err := range x.Documents(ctx) {
 		if err != nil {
 			return nil, 0, err
 		}
 		if d.Scope == fillScope {
+			others++
 			continue
 		}
 		n, known := w.at[place{d.Scope, d.Fingerprint}]
@@ -281,12 +288,11 @@ func (w *World) documents(ctx context.Context, x *index.Index) (sites []Document
 			return nil, 0, fmt.Errorf("%+v was never added", d)
 		}
 		sites[n] = append(sites[n], d)
-		total++
 	}
 	for _, docs := range sites {
 		slices.SortFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
 	}
-	return sites, total, nil
+	return sites, others, nil
 }
 
 // worker is one of the goroutines that call the index.

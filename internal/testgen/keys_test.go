@@ -1,4 +1,4 @@
-package indextest
+package testgen
 
 import (
 	"testing"
