@@ -131,7 +131,7 @@ func (d *drawer) write() step {
 		return step{what: "pairs", k: d.IntN(5)}
 	}
 	return step{what: "query", docs: d.some(), k: d.IntN(6), limit: d.IntN(4),
-		method: pick(d, oneByOne, oneByOne, index.QueryEach, index.QuerySorted, "")}
+		method: pick(d, oneByOne, oneByOne, "each", "sorted", "")}
 }
 
 // between draws what happens to a closed index.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testhook"
 )
 
 // Tests of this package are histories: an index takes steps, and so does a model of it,
@@ -36,12 +36,12 @@ type step struct {
 	wait   time.Duration
 	dir    string // of checkpoint
 
-	k, limit int               // of query, at most that of the index; k of pairs
-	method   index.BatchMethod // of query; oneByOne: by Query, else scope and details are those of the first
+	k, limit int    // of query, at most that of the index; k of pairs
+	method   string // of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
 	work     compaction.Options
 }
 
-const oneByOne index.BatchMethod = "one by one"
+const oneByOne = "one by one"
 
 // actions are all steps. They change the state as the index should change, and return the
 // states that it goes through: more than one if a crash may leave the work half done.
@@ -289,28 +289,30 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 		}
 		return nil, nil
 	}
-	like := index.Document{}
-	if len(s.docs) > 0 {
-		like = s.docs[0]
-	}
-	var fps []fingerprint.Fingerprint
-	for _, d := range s.docs {
-		fps = append(fps, d.Fingerprint)
+	var queries []index.Query
+	for i := range s.docs {
+		queries = append(queries, indextest.QueryOf(&s.docs[i], k, s.limit))
 	}
 	rule, n := next.Rule, 0
 	rule.MaxDistance = k
-	for a, err := range h.x.QueryBatch(context.Background(), fps, index.By(s.method), index.MaxDistance(k), index.Limit(s.limit),
-		index.InScope(like.Scope), index.Shingle(like.Shingle), index.Tokens(like.Tokens)) {
+	for a, err := range h.x.QueryBatch(by(context.Background(), s.method), queries) {
 		if err != nil {
 			return nil, err
 		}
-		like.Fingerprint = fps[n]
-		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &like, s.limit)); diff != "" || a.Query != n {
-			return nil, fmt.Errorf("%w: query %d, %v, by %q: %d: %s", errWrong, n, fps[n], s.method, a.Query, diff)
+		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &s.docs[n], s.limit)); diff != "" || a.Query != n {
+			return nil, fmt.Errorf("%w: query %d, %+v, by %q: %d: %s", errWrong, n, s.docs[n], s.method, a.Query, diff)
 		}
 		n++
 	}
-	return nil, wrongly(nil, n, len(fps))
+	return nil, wrongly(nil, n, len(queries))
+}
+
+// by returns a context by which QueryBatch answers in a way.
+func by(ctx context.Context, method string) context.Context {
+	if method == "" {
+		return ctx
+	}
+	return testhook.WithSortedBatches(ctx, method == "sorted")
 }
 
 // doPairs compares pairs and clusters by fingerprint and scope alone.

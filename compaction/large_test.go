@@ -44,7 +44,7 @@ func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64
 			}
 		}
 		slices.SortStableFunc(want, func(a, b index.Match) int { return cmp.Compare(a.Distance, b.Distance) })
-		got, err := x.Query(context.Background(), fingerprint.Fingerprint(q))
+		got, err := x.Query(context.Background(), indextest.QueryOf(&index.Document{Fingerprint: fingerprint.Fingerprint(q)}, x.Plan().MaxDistance, 0))
 		for i := range got {
 			got[i].Added = time.Time{}
 		}
@@ -186,7 +186,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 				first.Fingerprint = queries[0].Fingerprint
 				return append([]index.Document{first}, queries[1:len(queries)/4]...)
 			}
-			for _, method := range []index.BatchMethod{oneByOne, index.QueryEach, index.QuerySorted, ""} {
+			for _, method := range []string{oneByOne, "each", "sorted", ""} {
 				for _, s := range []step{
 					{docs: queries, k: p.MaxDistance}, {docs: queries, k: p.MaxDistance / 2, limit: 2}, {docs: queries[:1], k: p.MaxDistance}, {},
 					{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingle: 1}), k: p.MaxDistance},
@@ -200,23 +200,22 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 	}
 }
 
-// TestQueryBatchEnds: with its context, when who asks has seen enough, and at once if there
-// is no such way.
+// TestQueryBatchEnds: with its context, and when who asks has seen enough.
 func TestQueryBatchEnds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	steps, fps := packedAndLive(rng, 3000, index.Options{})
 	h := newHistory(vfs.NewMem())
 	h.must(t, steps...)
-	queries := make([]fingerprint.Fingerprint, 2000)
+	queries := make([]index.Query, 2000)
 	for i := range queries {
-		queries[i] = fingerprint.Fingerprint(fps[i%len(fps)])
+		queries[i].Fingerprint = fingerprint.Fingerprint(fps[i%len(fps)])
 	}
-	for _, method := range []index.BatchMethod{index.QueryEach, index.QuerySorted} {
+	for _, method := range []string{"each", "sorted"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var last error
 		answers := 0
-		for _, err := range h.x.QueryBatch(ctx, queries, index.By(method)) {
+		for _, err := range h.x.QueryBatch(by(ctx, method), queries) {
 			if last = err; err == nil {
 				answers++
 			}
@@ -225,13 +224,8 @@ func TestQueryBatchEnds(t *testing.T) {
 		if !errors.Is(last, context.Canceled) || answers == len(queries) {
 			t.Errorf("%q: %d answers, then %v", method, answers, last)
 		}
-		for range h.x.QueryBatch(t.Context(), queries, index.By(method)) {
+		for range h.x.QueryBatch(by(t.Context(), method), queries) {
 			break
-		}
-	}
-	for _, err := range h.x.QueryBatch(t.Context(), queries, index.By("magic")) {
-		if err == nil {
-			t.Error("answers by magic")
 		}
 	}
 	h.must(t, step{what: "close"})

@@ -77,7 +77,7 @@ func BenchmarkScanAfterDelete(b *testing.B) {
 	fill(b, x, nil, fps[:100], 100)
 	rng := rand.New(rand.NewPCG(2, 2))
 	for b.Loop() {
-		if _, err := x.Query(ctx, fingerprint.Fingerprint(rng.Uint64())); err != nil {
+		if _, err := x.Query(ctx, nearTo(fingerprint.Fingerprint(rng.Uint64()))); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func benchmarkQuery(b *testing.B, name string, p *plan.Plan, n int) {
 			if rng.IntN(2) == 0 {
 				fp = testgen.Flip(rng, fps[rng.IntN(n)], ^uint64(0), rng.IntN(4))
 			}
-			matches, err := x.Query(context.Background(), fingerprint.Fingerprint(fp))
+			matches, err := x.Query(context.Background(), nearTo(fingerprint.Fingerprint(fp)))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -83,18 +83,14 @@ var cancelledCalls = []struct {
 		return effect{err, -n}
 	}},
 	{"Query", false, func(ctx context.Context, x *Index) effect {
-		_, err := x.Query(ctx, 5)
+		_, err := x.Query(ctx, nearTo(5))
 		return effect{err: err}
 	}},
 	{"QueryBatch", false, func(ctx context.Context, x *Index) (e effect) {
-		for _, err := range x.QueryBatch(ctx, make([]fingerprint.Fingerprint, 100)) {
+		for _, err := range x.QueryBatch(ctx, make([]Query, 100)) {
 			e.err = errors.Join(e.err, err)
 		}
 		return e
-	}},
-	{"PlanBatch", false, func(ctx context.Context, x *Index) effect {
-		_, err := x.PlanBatch(ctx, 100)
-		return effect{err: err}
 	}},
 	{"Get", false, func(ctx context.Context, x *Index) effect {
 		_, _, err := x.Get(ctx, "page 7")

@@ -278,17 +278,16 @@ func (w *checking) decideOne(r *reader, i int) error {
 // nearest returns the nearest stored document that matches, by (distance, ID), and
 // that the window does not take out.
 func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
-	wanted := wanted{w.docs[i].Scope, w.docs[i].Signature(), w.index.rule()}
-	for found, err := range r.documents(w.hits[i]) {
+	for c, err := range r.candidates(w.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
 		}
-		if w.removed[found.id] {
+		if w.removed[c.id] {
 			continue
 		}
-		d, matches, err := r.matching(found, &wanted)
+		d, matches, err := r.matching(c, w.docs[i].Scope, w.docs[i].Signature())
 		if err != nil || matches {
-			return Match{d, found.hit.distance}, matches, err
+			return Match{d, int(c.hit.distance)}, matches, err
 		}
 	}
 	return Match{}, false, nil

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -32,13 +33,11 @@ func TestTimeOfArrivalWhileACommitIsOnItsWay(t *testing.T) {
 	}
 }
 
-func addedOf(t *testing.T, x *Index, id uint64) (added time.Time) {
+func addedOf(t *testing.T, x *Index, id uint64) time.Time {
 	t.Helper()
-	err := x.withReader(func(r *reader) (err error) {
-		added, err = r.added(id)
-		return err
-	})
-	if err != nil {
+	r := x.reader()
+	added, err := r.added(id)
+	if err := errors.Join(err, r.close()); err != nil {
 		t.Fatal(err)
 	}
 	return added

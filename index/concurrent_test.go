@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,13 +38,13 @@ func TestCloseDuringWork(t *testing.T) {
 					var err error
 					switch w {
 					case 0:
-						_, err = x.Query(ctx, fingerprint.Fingerprint(rng.Uint64()))
+						_, err = x.Query(ctx, nearTo(fingerprint.Fingerprint(rng.Uint64())))
 					case 1:
 						for _, e := range x.Documents(ctx) {
 							err = e
 						}
 					case 2:
-						for _, e := range x.QueryBatch(ctx, make([]fingerprint.Fingerprint, 200)) {
+						for _, e := range x.QueryBatch(ctx, make([]Query, 200)) {
 							err = e
 						}
 					case 3:
@@ -93,7 +94,7 @@ func TestCancelledCalls(t *testing.T) {
 		"CheckAndAddBatch": func() error { _, err := x.CheckAndAddBatch(gone, make([]Document, 3)); return err },
 		"Delete":           func() error { _, err := x.Delete(gone, "a"); return err },
 		"DeleteBefore":     func() error { _, err := x.DeleteBefore(gone, time.Now()); return err },
-		"Query":            func() error { _, err := x.Query(gone, 0); return err },
+		"Query":            func() error { _, err := x.Query(gone, nearTo(0)); return err },
 		"Get":              func() error { _, _, err := x.Get(gone, "a"); return err },
 		"Sync":             func() error { return x.Sync(gone) },
 		"Documents": func() (err error) {
@@ -102,7 +103,7 @@ func TestCancelledCalls(t *testing.T) {
 			return err
 		},
 		"QueryBatch": func() (err error) {
-			for _, err = range x.QueryBatch(gone, make([]fingerprint.Fingerprint, 3)) {
+			for _, err = range x.QueryBatch(gone, make([]Query, 3)) {
 			}
 			return err
 		},
@@ -203,7 +204,7 @@ func TestLoopsThatBreak(t *testing.T) {
 	}
 	for n := range 150 {
 		i := 0
-		for a, err := range x.QueryBatch(ctx, make([]fingerprint.Fingerprint, 140), Limit(1)) {
+		for a, err := range x.QueryBatch(ctx, slices.Repeat([]Query{{Limit: 1}}, 140)) {
 			if err != nil || a.Query != i {
 				t.Fatal(a, err)
 			}

@@ -24,6 +24,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/testhook"
 )
 
 // damaged is an open index whose bytes a test changes. Some of what it writes Open would
@@ -501,7 +502,7 @@ func TestPlantedPackedEntries(t *testing.T) {
 // loadFilters waits until the filters of the packed tables are in memory.
 func (d *damaged) loadFilters() {
 	d.t.Helper()
-	for _, err := range d.x.QueryBatch(context.Background(), []fingerprint.Fingerprint{1}, index.By(index.QuerySorted)) {
+	for _, err := range d.x.QueryBatch(testhook.WithSortedBatches(context.Background(), true), make([]index.Query, 1)) {
 		if err != nil {
 			d.t.Fatal(err)
 		}

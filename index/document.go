@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -45,30 +46,24 @@ func Validate(d *Document) error {
 	return nil
 }
 
-// wanted is what a document must have to match, beside its fingerprint.
-type wanted struct {
-	scope     string
-	signature fingerprint.Signature
-	rule      match.Rule
-}
-
-// matching loads a document that was found, and reports whether it has what is wanted.
-// The details cost no read of their own: they are in the record, as the scope is. Of what
-// was read before, a Shingle that is too far is known without it.
-func (r *reader) matching(f found, w *wanted) (d Document, matches bool, err error) {
-	if shingle, known := r.x.shingles.get(f.id); known && !w.rule.Allows(f.hit.distance, fingerprint.Signature{Shingle: shingle}, w.signature) {
+// matching loads a candidate, and reports whether it is of a scope and the rule lets it match
+// a signature. That costs no read of its own: what it asks is in the record. Of what was
+// read before, a Shingle that is too far is known without it.
+func (r *reader) matching(c candidate, scope string, s fingerprint.Signature) (d Document, matches bool, err error) {
+	rule, distance := r.x.rule(), int(c.hit.distance)
+	if shingle, known := r.x.shingles.get(c.id); known && !rule.Allows(distance, fingerprint.Signature{Shingle: shingle}, s) {
 		return Document{}, false, nil
 	}
-	d = bareDocument(f.id, f.hit.stored)
-	if f.id >= r.x.firstRecord.Load() {
-		if d, err = r.recorded(f.id, d); err != nil {
+	d = bareDocument(c.id, c.hit.stored)
+	if c.id >= r.x.firstRecord.Load() {
+		if d, err = r.recorded(c.id, d); err != nil {
 			return Document{}, false, err
 		}
 	}
-	if d.Scope != w.scope || !w.rule.Allows(f.hit.distance, d.Signature(), w.signature) {
+	if d.Scope != scope || !rule.Allows(distance, d.Signature(), s) {
 		return Document{}, false, nil
 	}
-	d.Added, err = r.added(f.id)
+	d.Added, err = r.added(c.id)
 	return d, err == nil, err
 }
 
@@ -125,4 +120,26 @@ func findKey(records recordReader, key string, ids store.IDs) (Document, bool, e
 		}
 	}
 	return Document{}, false, nil
+}
+
+// Get returns the document that has a key.
+func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, err error) {
+	if err := x.begin(ctx); err != nil {
+		return Document{}, false, err
+	}
+	defer x.end()
+	if key == "" {
+		return Document{}, false, nil
+	}
+	err = x.withView(func(v *store.View) error {
+		ids, err := v.KeyIDs(store.KeyHash(key))
+		if err != nil {
+			return err
+		}
+		if d, found, err = findKey(v, key, ids); err == nil && found {
+			d.Added, err = v.Added(d.ID)
+		}
+		return err
+	})
+	return d, found, err
 }

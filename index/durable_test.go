@@ -82,7 +82,7 @@ func TestQueryWhileItsMatchMoves(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			matches, err := x.Query(ctx, 0)
+			matches, err := x.Query(ctx, nearTo(0))
 			if err != nil || len(matches) != 1 || matches[0].Added.IsZero() || calls != 2 {
 				t.Fatalf("move %d, %d: %+v, %v", when, n, matches, err)
 			}

@@ -73,7 +73,10 @@ func ExampleIndex_Query() {
 	if err := x.Add(ctx, images...); err != nil {
 		log.Fatal(err)
 	}
-	matches, err := x.Query(ctx, 0xff00ff00ff00ff0f, index.Limit(1))
+	matches, err := x.Query(ctx, index.Query{
+		Signature: fingerprint.Signature{Fingerprint: 0xff00ff00ff00ff0f},
+		Limit:     1,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

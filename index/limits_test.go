@@ -29,7 +29,7 @@ func TestLargestKeys(t *testing.T) {
 		if err != nil || !found || got.Key != d.Key || got.Scope != d.Scope {
 			t.Errorf("%d bytes: found %v, key of %d bytes, scope of %d, %v", n, found, len(got.Key), len(got.Scope), err)
 		}
-		if matches, err := x.Query(ctx, d.Fingerprint, InScope(d.Scope)); err != nil || len(matches) != 1 || matches[0].Key != d.Key {
+		if matches, err := x.Query(ctx, Query{Signature: d.Signature(), Scope: d.Scope}); err != nil || len(matches) != 1 || matches[0].Key != d.Key {
 			t.Errorf("%d bytes: %d matches, %v", n, len(matches), err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestManyScopes(t *testing.T) {
 		}
 	}
 	for i := 0; i < scopes; i += 97 {
-		if matches, err := x.Query(ctx, 0xabcdee, InScope(docs[i].Scope)); err != nil || len(matches) != 1 || matches[0].Key != docs[i].Key {
+		if matches, err := x.Query(ctx, Query{Signature: nearTo(0xabcdee).Signature, Scope: docs[i].Scope}); err != nil || len(matches) != 1 || matches[0].Key != docs[i].Key {
 			t.Fatalf("%s: %v, %v", docs[i].Scope, matches, err)
 		}
 	}
@@ -82,10 +82,10 @@ func TestBatchSizes(t *testing.T) {
 	for _, n := range []int{0, 1, most} {
 		x := openMem(t, Options{Durability: NoSync})
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
-		docs, fps := make([]Document, n), make([]fingerprint.Fingerprint, n)
+		docs, queries := make([]Document, n), make([]Query, n)
 		for i := range docs {
-			fps[i] = fingerprint.Fingerprint(rng.Uint64())
-			docs[i] = Document{Key: fmt.Sprint("page ", i), Fingerprint: fps[i]}
+			queries[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
+			docs[i] = Document{Key: fmt.Sprint("page ", i), Fingerprint: queries[i].Fingerprint}
 		}
 		if err := x.Add(ctx, docs...); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestBatchSizes(t *testing.T) {
 			}
 		}
 		answers := 0
-		for a, err := range x.QueryBatch(ctx, fps) {
+		for a, err := range x.QueryBatch(ctx, queries) {
 			if err != nil || len(a.Matches) != 1 {
 				t.Fatalf("%+v, %v", a, err)
 			}

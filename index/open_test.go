@@ -237,17 +237,17 @@ func TestTooLarge(t *testing.T) {
 func TestQueryOptionsAreChecked(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{MaxDistance: 2})
-	for _, k := range []int{-1, 3, 64} {
-		if _, err := x.Query(ctx, 0, MaxDistance(k)); !errors.Is(err, ErrDistance) {
+	for _, k := range []int{-2, 3, 64} {
+		if _, err := x.Query(ctx, Query{MaxDistance: k}); !errors.Is(err, ErrDistance) {
 			t.Errorf("k = %d: %v", k, err)
 		}
-		for _, err := range x.QueryBatch(ctx, nil, MaxDistance(k)) {
+		for _, err := range x.QueryBatch(ctx, []Query{{}, {MaxDistance: k}}) {
 			if !errors.Is(err, ErrDistance) {
 				t.Errorf("batch, k = %d: %v", k, err)
 			}
 		}
 	}
-	if _, err := x.Query(ctx, 0, Limit(-1)); err == nil {
+	if _, err := x.Query(ctx, Query{Limit: -1}); err == nil {
 		t.Error("a limit of -1 passes")
 	}
 }

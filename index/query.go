@@ -1,160 +1,172 @@
 package index
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/store"
 )
 
-// QueryOption narrows a query.
-type QueryOption func(*query)
+// Query asks for the stored documents near to a fingerprint.
+type Query struct {
+	// Signature is what documents are compared with. A match is what CheckAndAdd would call
+	// one, by Options.MaxShingleDistance and MaxLengthRatio; a Shingle or Tokens of 0 is not
+	// compared.
+	fingerprint.Signature
 
-type query struct {
-	k     int
-	limit int // 0: none
-	wanted
-	shingles []fingerprint.Fingerprint // of the queries of a batch; nil: none
-	lengths  []int                     // the same
-	method   BatchMethod               // of a batch; "": by cost
+	// Scope is that of the documents asked for.
+	Scope string
+
+	// MaxDistance is the largest Hamming distance of a match. 0: that of the index, beyond
+	// which it is ErrDistance. Exact: only equal fingerprints match.
+	MaxDistance int
+
+	// Limit is how many matches are asked for, the nearest ones. 0: all.
+	Limit int
 }
 
-// MaxDistance asks for matches within k bits instead of the index's MaxDistance.
-// A larger k than that is ErrDistance.
-func MaxDistance(k int) QueryOption { return func(q *query) { q.k = k } }
-
-// Limit asks for the n nearest matches at most. 0: no limit.
-func Limit(n int) QueryOption { return func(q *query) { q.limit = n } }
-
-// InScope asks for the documents of a scope. Default: those of the empty scope.
-func InScope(scope string) QueryOption { return func(q *query) { q.scope = scope } }
-
-// Shingle asks for documents that match as CheckAndAdd has it: those that have a
-// Shingle must have it as near to this one as Options.MaxShingleDistance says. Default,
-// and with 0: the Shingles are not looked at.
-func Shingle(shingle fingerprint.Fingerprint) QueryOption {
-	return func(q *query) { q.signature.Shingle = shingle }
-}
-
-// Shingles is Shingle for QueryBatch: one for each fingerprint, in their order.
-func Shingles(shingles []fingerprint.Fingerprint) QueryOption {
-	return func(q *query) { q.shingles = shingles }
-}
-
-// Tokens asks for documents that match as CheckAndAdd has it: those whose length is known
-// must have one that differs from this one no more than by Options.MaxLengthRatio.
-// Default, and with 0: the lengths are not looked at.
-func Tokens(tokens int) QueryOption { return func(q *query) { q.signature.Tokens = tokens } }
-
-// TokenCounts is Tokens for QueryBatch: one for each fingerprint, in their order.
-func TokenCounts(tokens []int) QueryOption { return func(q *query) { q.lengths = tokens } }
-
-// MaxShingleDistance takes the place of Options.MaxShingleDistance for a query with
-// Shingle or Shingles. 0: that of the index. Below 0: they are not looked at.
-func MaxShingleDistance(limit int) QueryOption {
-	return func(q *query) { q.rule = q.rule.With(limit, 0) }
-}
-
-// MaxLengthRatio takes the place of Options.MaxLengthRatio for a query with Tokens or
-// TokenCounts. 0: that of the index. Below 0: lengths are not looked at. From there to 1:
-// ErrRatio.
-func MaxLengthRatio(ratio float64) QueryOption {
-	return func(q *query) { q.rule = q.rule.With(0, ratio) }
-}
-
-func (x *Index) query(opts []QueryOption) (query, error) {
-	q := query{k: x.plan.MaxDistance, wanted: wanted{rule: x.rule()}}
-	for _, o := range opts {
-		o(&q)
+// within returns how far a query looks.
+func (x *Index) within(q *Query) (k int, err error) {
+	switch k := x.plan.MaxDistance; {
+	case q.Limit < 0:
+		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
+	case q.MaxDistance == 0:
+		return k, nil
+	case q.MaxDistance == Exact:
+		return 0, nil
+	case q.MaxDistance < 0 || q.MaxDistance > k:
+		return 0, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, q.MaxDistance, k)
 	}
-	if q.k < 0 || q.k > x.plan.MaxDistance {
-		return query{}, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, q.k, x.plan.MaxDistance)
-	}
-	if q.method != "" && !slices.Contains(batchMethods, q.method) {
-		return query{}, fmt.Errorf("there is no way %q to answer many queries; there are %q", q.method, batchMethods)
-	}
-	if q.limit < 0 {
-		return query{}, fmt.Errorf("query limit %d is negative", q.limit)
-	}
-	return q, q.rule.Check()
+	return q.MaxDistance, nil
 }
 
-// Query returns the stored documents within the distance of fp, by (Distance, ID).
-// It costs one range scan a probe of the plan, one read a distinct matching
-// fingerprint and two a match. Errors: ErrDistance, ErrClosed, ErrCorrupt, ctx's.
-func (x *Index) Query(ctx context.Context, fp fingerprint.Fingerprint, opts ...QueryOption) (matches []Match, err error) {
+func (q *Query) stored() uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
+
+// Query returns the stored documents that match q, by (Distance, ID). It costs one range
+// scan a probe of the plan, one read a distinct matching fingerprint and two a match.
+// Errors: ErrDistance, ErrClosed, ErrCorrupt, ctx's.
+func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer x.end()
-	q, err := x.query(opts)
-	if err == nil && (q.shingles != nil || q.lengths != nil) {
-		err = errors.New("the options Shingles and TokenCounts are for QueryBatch; use Shingle and Tokens")
-	}
+	k, err := x.within(&q)
 	if err != nil {
 		return nil, err
 	}
-	err = x.withReader(func(r *reader) error {
-		matches, err = r.matches(ctx, fp, q)
-		return err
-	})
-	return matches, err
-}
-
-func (r *reader) matches(ctx context.Context, fp fingerprint.Fingerprint, q query) ([]Match, error) {
-	hits, err := r.search(ctx, store.Stored(uint64(fp), q.scope), q.k)
-	if err != nil {
-		return nil, err
+	r := x.reader()
+	hits, err := r.search(ctx, q.stored(), k)
+	if err == nil {
+		matches, err = r.matches(ctx, &q, hits)
 	}
-	return r.matchesOf(ctx, hits, &q)
+	return matches, errors.Join(err, r.close())
 }
 
-// matchesOf returns the documents of hits, which are sorted, that a query asks for.
-func (r *reader) matchesOf(ctx context.Context, hits []hit, q *query) ([]Match, error) {
+// matches returns the documents of hits, which are sorted, that a query asks for.
+func (r *reader) matches(ctx context.Context, q *Query, hits []hit) ([]Match, error) {
 	var matches []Match
-	for found, err := range r.documents(hits) {
+	for c, err := range r.candidates(hits) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, err
 		}
-		d, wanted, err := r.matching(found, &q.wanted)
+		d, ok, err := r.matching(c, q.Scope, q.Signature)
 		if err != nil {
 			return nil, err
 		}
-		if !wanted {
+		if !ok {
 			continue
 		}
-		matches = append(matches, Match{d, found.hit.distance})
-		if len(matches) == q.limit {
+		matches = append(matches, Match{d, int(c.hit.distance)})
+		if len(matches) == q.Limit {
 			break
 		}
 	}
 	return matches, nil
 }
 
-// Get returns the document that has a key.
-func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, err error) {
-	if err := x.begin(ctx); err != nil {
-		return Document{}, false, err
+// candidate is a document of a hit, before its record is read.
+type candidate struct {
+	id  uint64
+	hit *hit
+}
+
+// candidates yields the documents of the hits by (distance, ID), reading a posting only
+// when its distance is reached. Hits must be sorted by distance.
+func (r *reader) candidates(hits []hit) iter.Seq2[candidate, error] {
+	return func(yield func(candidate, error) bool) {
+		for len(hits) > 0 {
+			n := 1
+			for n < len(hits) && hits[n].distance == hits[0].distance {
+				n++
+			}
+			if !r.candidatesAt(hits[:n], yield) {
+				return
+			}
+			hits = hits[n:]
+		}
 	}
-	defer x.end()
-	if key == "" {
-		return Document{}, false, nil
-	}
-	err = x.withView(func(v *store.View) error {
-		ids, err := v.KeyIDs(store.KeyHash(key))
+}
+
+// candidatesAt yields the documents of hits at one distance.
+func (r *reader) candidatesAt(hits []hit, yield func(candidate, error) bool) bool {
+	var h postings
+	for i := range hits {
+		ids, err := r.posting(&hits[i])
 		if err != nil {
-			return err
+			yield(candidate{}, err)
+			return false
 		}
-		if d, found, err = findKey(v, key, ids); err == nil && found {
-			d.Added, err = v.Added(d.ID)
+		next := ids.Iterator()
+		id, ok := next()
+		if len(hits) == 1 { // as a rule
+			for ; ok; id, ok = next() {
+				if !yield(candidate{id, &hits[i]}, nil) {
+					return false
+				}
+			}
+			return true
 		}
-		return err
-	})
-	return d, found, err
+		if ok {
+			h = append(h, posting{candidate{id, &hits[i]}, next})
+		}
+	}
+	heap.Init(&h)
+	for len(h) > 0 {
+		if !yield(h[0].candidate, nil) {
+			return false
+		}
+		if id, ok := h[0].next(); ok {
+			h[0].id = id
+			heap.Fix(&h, 0)
+		} else {
+			heap.Pop(&h)
+		}
+	}
+	return true
+}
+
+// postings is a heap of the postings of hits at one distance, by their next ID.
+type postings []posting
+
+type posting struct {
+	candidate
+	next func() (uint64, bool)
+}
+
+func (h postings) Len() int           { return len(h) }
+func (h postings) Less(i, j int) bool { return h[i].id < h[j].id }
+func (h postings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *postings) Push(p any)        { *h = append(*h, p.(posting)) }
+func (h *postings) Pop() any {
+	last := len(*h) - 1
+	p := (*h)[last]
+	*h = (*h)[:last]
+	return p
 }

@@ -147,7 +147,7 @@ func checkQueries(t testing.TB, x *Index, oracle *scanEverything, queries []uint
 			for len(all) > 0 && all[len(all)-1].distance > at {
 				all = all[:len(all)-1]
 			}
-			matches, err := x.Query(context.Background(), fingerprint.Fingerprint(q), MaxDistance(at))
+			matches, err := x.Query(context.Background(), within(at, Query{Signature: nearTo(fingerprint.Fingerprint(q)).Signature}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 		if d.Added.IsZero() {
 			t.Fatalf("no time of arrival: %+v", d)
 		}
-		matches, err := x.Query(ctx, d.Fingerprint, MaxDistance(0), InScope(d.Scope))
+		matches, err := x.Query(ctx, Query{Signature: d.Signature(), Scope: d.Scope, MaxDistance: Exact})
 		if err != nil || !slices.Contains(matches, Match{Document: d}) {
 			t.Fatalf("%+v is not among %+v: %v", d, matches, err)
 		}

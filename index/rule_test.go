@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testhook"
 )
 
 // TestShingleLimit: a match needs the Shingles, where both documents have one, within
@@ -40,7 +40,7 @@ func TestShingleLimit(t *testing.T) {
 		if err := x.Add(ctx, Document{Shingle: 1}); err != nil {
 			t.Fatal(err)
 		}
-		matches, err := x.Query(ctx, fp, Shingle(test.shingle))
+		matches, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: fp, Shingle: test.shingle}})
 		if err != nil || (len(matches) == 1) != test.match {
 			t.Errorf("limit %d, shingle %v: %v, %v", test.option, test.shingle, matches, err)
 		}
@@ -56,7 +56,7 @@ func TestShingleLimit(t *testing.T) {
 		if test.match {
 			stored = 1
 		}
-		if all, err := x.Query(ctx, fp); err != nil || len(all) != stored {
+		if all, err := x.Query(ctx, nearTo(fp)); err != nil || len(all) != stored {
 			t.Errorf("without a Shingle: %v, %v", all, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestLengthRatio(t *testing.T) {
 		if err := x.Add(ctx, Document{Tokens: 1000}); err != nil {
 			t.Fatal(err)
 		}
-		matches, err := x.Query(ctx, 0, Tokens(test.length))
+		matches, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Tokens: test.length}})
 		if err != nil || (len(matches) == 1) != test.match {
 			t.Errorf("ratio %v, length %d: %v, %v", test.option, test.length, matches, err)
 		}
@@ -92,9 +92,6 @@ func TestLengthRatio(t *testing.T) {
 	for _, ratio := range []float64{0.5, math.NaN()} {
 		if _, err := Open("other", &Options{FS: vfs.NewMem(), MaxLengthRatio: ratio}); !errors.Is(err, ErrRatio) {
 			t.Errorf("open with %v: %v", ratio, err)
-		}
-		if _, err := x.Query(ctx, 0, MaxLengthRatio(ratio)); !errors.Is(err, ErrRatio) {
-			t.Errorf("query with %v: %v", ratio, err)
 		}
 		for _, err := range x.Pairs(ctx, join.Options{MaxLengthRatio: ratio}) {
 			if !errors.Is(err, ErrRatio) {
@@ -109,68 +106,51 @@ func TestLengthRatio(t *testing.T) {
 	}
 }
 
-// TestQueryBatchWithLengths: each query has its own.
-func TestQueryBatchWithLengths(t *testing.T) {
+// TestQueryBatchIsOfItsOwn: each query of a batch has its own Shingle, length, scope, distance
+// and limit.
+func TestQueryBatchIsOfItsOwn(t *testing.T) {
 	ctx := context.Background()
-	x := openMem(t, Options{})
-	lengths := make([]int, 200)
-	for i := range lengths {
-		lengths[i] = i + 1
-		if err := x.Add(ctx, Document{Fingerprint: 9, Tokens: i + 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fps := slices.Repeat([]fingerprint.Fingerprint{9}, len(lengths))
-	for a, err := range x.QueryBatch(ctx, fps, TokenCounts(lengths), MaxLengthRatio(1)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(a.Matches) != 1 || a.Matches[0].Tokens != lengths[a.Query] {
-			t.Fatalf("query %d: %+v", a.Query, a.Matches)
-		}
-	}
-	for _, err := range x.QueryBatch(ctx, fps, TokenCounts(lengths[1:])) {
-		if err == nil {
-			t.Error("199 lengths are enough for 200 fingerprints")
-		}
-	}
-	if _, err := x.Query(ctx, 9, TokenCounts(lengths)); err == nil {
-		t.Error("Query takes the option TokenCounts")
-	}
-}
-
-// TestQueryBatchWithShingles: each query has its own.
-func TestQueryBatchWithShingles(t *testing.T) {
-	ctx := context.Background()
-	x := openMem(t, Options{})
-	const n = 500
-	var fps, shingles []fingerprint.Fingerprint
+	x := openMem(t, Options{MaxShingleDistance: 1, MaxLengthRatio: 1})
+	const n = 300
+	var queries []Query
 	for i := range n {
-		d := Document{Fingerprint: 9, Shingle: fingerprint.Fingerprint(uint64(i+1) * 0x9e3779b97f4a7c15)}
+		d := Document{Fingerprint: 9}
+		q := Query{Signature: nearTo(9).Signature}
+		switch i % 3 {
+		case 0:
+			d.Shingle = fingerprint.Fingerprint(uint64(i+1) * 0x9e3779b97f4a7c15)
+			d.Tokens = 1_000_000
+			q.Shingle = d.Shingle
+		case 1:
+			d.Shingle, d.Tokens = 1, i
+			q.Tokens = d.Tokens
+		case 2:
+			d.Scope = fmt.Sprint(i)
+			q.Scope, q.Limit, q.MaxDistance = d.Scope, i%2, Exact
+			q.Fingerprint ^= fingerprint.Fingerprint(i / 3 % 2)
+		}
 		if err := x.Add(ctx, d); err != nil {
 			t.Fatal(err)
 		}
-		fps, shingles = append(fps, 9), append(shingles, d.Shingle)
+		queries = append(queries, q)
 	}
-	answers := 0
-	for a, err := range x.QueryBatch(ctx, fps, Shingles(shingles), MaxShingleDistance(1)) {
-		if err != nil {
-			t.Fatal(err)
+	for _, sorts := range []bool{false, true} {
+		answers := 0
+		for a, err := range x.QueryBatch(testhook.WithSortedBatches(ctx, sorts), queries) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := 1
+			if a.Query%3 == 2 && a.Query/3%2 == 1 {
+				want = 0
+			}
+			if answers++; len(a.Matches) != want || want == 1 && a.Matches[0].ID != uint64(a.Query+1) {
+				t.Fatalf("sorted is %v: query %d: %+v", sorts, a.Query, a.Matches)
+			}
 		}
-		if answers++; len(a.Matches) != 1 || a.Matches[0].Shingle != shingles[a.Query] {
-			t.Fatalf("query %d: %+v", a.Query, a.Matches)
+		if answers != n {
+			t.Errorf("%d answers", answers)
 		}
-	}
-	if answers != n {
-		t.Errorf("%d answers", answers)
-	}
-	for _, err := range x.QueryBatch(ctx, fps, Shingles(shingles[1:])) {
-		if err == nil {
-			t.Error("499 Shingles are enough for 500 fingerprints")
-		}
-	}
-	if _, err := x.Query(ctx, 9, Shingles(shingles)); err == nil {
-		t.Error("Query takes the option Shingles")
 	}
 }
 
@@ -245,35 +225,5 @@ func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
 		if got := test.a.bearsOn(test.b, r); got != test.waits {
 			t.Errorf("%+v on %+v: %v", test.a.signatures, test.b.signatures, got)
 		}
-	}
-}
-
-// TestLimitsOf0AreThoseOfTheIndex: in Options, in a query and in a join 0 means the same.
-func TestLimitsOf0AreThoseOfTheIndex(t *testing.T) {
-	ctx := context.Background()
-	x := openMem(t, Options{MaxShingleDistance: 20, MaxLengthRatio: 3})
-	docs := []Document{{Fingerprint: 1, Shingle: 1<<20 - 1, Tokens: 250}}
-	if err := x.Add(ctx, docs...); err != nil {
-		t.Fatal(err)
-	}
-	asked := []QueryOption{Shingle(1 << 63), Tokens(100)} // 21 bits of Shingle apart
-	for _, c := range []struct {
-		opts []QueryOption
-		want int
-	}{
-		{nil, 0},
-		{[]QueryOption{MaxShingleDistance(0), MaxLengthRatio(0)}, 0},
-		{[]QueryOption{MaxShingleDistance(21)}, 1},
-		{[]QueryOption{MaxShingleDistance(21), MaxLengthRatio(0)}, 1},
-		{[]QueryOption{MaxShingleDistance(21), MaxLengthRatio(2)}, 0},
-		{[]QueryOption{MaxShingleDistance(-1), MaxLengthRatio(-1)}, 1},
-	} {
-		matches, err := x.Query(ctx, 1, append(slices.Clone(asked), c.opts...)...)
-		if err != nil || len(matches) != c.want {
-			t.Errorf("%d matches, not %d: %v", len(matches), c.want, err)
-		}
-	}
-	if matches, err := x.Query(ctx, 1, Shingle(1<<20-1<<2), Tokens(100), MaxShingleDistance(0)); err != nil || len(matches) != 1 {
-		t.Errorf("a Shingle 2 bits apart: %d matches: %v", len(matches), err)
 	}
 }

@@ -3,81 +3,166 @@ package index
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/bits"
 	"slices"
 
 	"github.com/neardup/neardup/internal/store"
 )
 
-// hit is a stored fingerprint within the distance of a query.
-type hit struct {
-	stored   uint64
-	distance int
+// reader answers of one moment. What is packed never changes while the index is open, so
+// a reader takes a view of the store only when something live may bear on its answer. It
+// is not safe for concurrent use.
+type reader struct {
+	x      *Index
+	v      *store.View // nil until it is needed
+	nextID uint64      // documents before it have all that belongs to them in v
 
-	// Where it was found in packed table 0, to read its posting from; block is -1 if it
-	// was found elsewhere.
-	block, at int
-
-	posting *store.IDs // if it was read along with it
-}
-
-// checkEvery is the number of probes and candidates between two looks at the context.
-const checkEvery = 1 << 16
-
-// search is one query on its way through the tables.
-type search struct {
-	*reader
+	// The search under way: what is within k bits of stored comes to be in hits.
 	ctx    context.Context
 	stored uint64
 	k      int
 	hits   []hit
 	steps  int
+
+	flips, fps []uint64 // for use again
+	probes     []liveProbe
+	near       []uint64 // live fingerprints within k bits, where they are known without probes
+}
+
+// liveProbe is a prefix of a table that live entries may have, as the flips that lead to it.
+type liveProbe struct {
+	table int
+	flips uint64
+}
+
+// hit is a stored fingerprint within the distance of a query.
+type hit struct {
+	stored   uint64
+	id       uint64     // its only document, where that is known; else 0
+	posting  *store.IDs // its documents, where they were read
+	query    uint32     // of a batch
+	block    int32      // where it is in packed table 0, to read its posting; -1: that is not known
+	at       uint16
+	distance uint8
+}
+
+// reader returns one of this moment or a later one. close must follow.
+func (x *Index) reader() *reader {
+	if r, ok := x.readers.Get().(*reader); ok {
+		return r
+	}
+	return &reader{x: x}
+}
+
+// take opens the reader's view.
+func (r *reader) take() (err error) {
+	r.nextID = r.x.nextID.Load()
+	if r.x.aroundView != nil {
+		r.x.aroundView()
+	}
+	r.v, err = r.x.store.View()
+	if r.x.aroundView != nil {
+		r.x.aroundView()
+	}
+	return err
+}
+
+func (r *reader) close() error {
+	var err error
+	if r.v != nil {
+		err = r.v.Close()
+		r.v = nil
+	}
+	r.ctx = nil
+	r.x.readers.Put(r)
+	return err
+}
+
+// sameReaders returns n readers of one moment.
+func (x *Index) sameReaders(n int) ([]*reader, error) {
+	first := x.reader()
+	readers := []*reader{first}
+	if err := first.take(); err != nil {
+		return nil, errors.Join(err, closeAll(readers))
+	}
+	for len(readers) < n {
+		r := x.reader()
+		readers = append(readers, r)
+		var err error
+		if r.v, err = first.v.Clone(); err != nil {
+			return nil, errors.Join(err, closeAll(readers))
+		}
+		r.nextID = first.nextID
+	}
+	return readers, nil
+}
+
+func closeAll(readers []*reader) error {
+	var errs []error
+	for _, r := range readers {
+		errs = append(errs, r.close())
+	}
+	return errors.Join(errs...)
 }
 
 // search probes the tables and returns every stored fingerprint within k bits of
 // the given one, once each, nearest first. k must not exceed the plan's. The hits are
 // good until the next search.
 func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error) {
-	r.current = search{reader: r, ctx: ctx, stored: stored, k: k, hits: r.current.hits[:0]}
-	s := &r.current
-	if err := s.packed(); err != nil {
+	r.begin(ctx, stored, k)
+	if err := r.searchPacked(); err != nil {
 		return nil, err
 	}
-	if err := s.liveHits(); err != nil {
+	if err := r.searchLive(); err != nil {
 		return nil, err
 	}
-	if len(s.hits) > 1 {
-		// A packed fingerprint with new documents has an entry in both parts of table 0.
-		slices.SortFunc(s.hits, func(a, b hit) int {
-			return cmp.Or(a.distance-b.distance, cmp.Compare(a.stored, b.stored))
-		})
-		s.hits = slices.CompactFunc(s.hits, func(a, b hit) bool { return a.stored == b.stored })
-	}
-	return s.hits, nil
+	r.hits = nearestFirst(r.hits)
+	return r.hits, nil
 }
 
+// begin begins a search.
+func (r *reader) begin(ctx context.Context, stored uint64, k int) {
+	r.ctx, r.stored, r.k, r.hits = ctx, stored, k, r.hits[:0]
+}
+
+// nearestFirst sorts the hits of each query, and drops those that were found twice: a packed
+// fingerprint with new documents has an entry in both parts of table 0.
+func nearestFirst(hits []hit) []hit {
+	if len(hits) < 2 {
+		return hits
+	}
+	slices.SortFunc(hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored))
+	})
+	return slices.CompactFunc(hits, func(a, b hit) bool { return a.query == b.query && a.stored == b.stored })
+}
+
+// checkEvery is the number of probes and candidates between two looks at the context.
+const checkEvery = 1 << 16
+
 // goOn looks at the context now and then.
-func (s *search) goOn(steps int) error {
-	before := s.steps
-	if s.steps += steps; s.steps/checkEvery != before/checkEvery {
-		return s.ctx.Err()
+func (r *reader) goOn(steps int) error {
+	before := r.steps
+	if r.steps += steps; r.steps/checkEvery != before/checkEvery {
+		return r.ctx.Err()
 	}
 	return nil
 }
 
-// packed probes what the last compaction left.
-func (s *search) packed() error {
-	for i := range s.x.plan.Tables {
-		p := s.x.store.Packed(i)
+// searchPacked probes what the last compaction left.
+func (r *reader) searchPacked() error {
+	for i := range r.x.plan.Tables {
+		p := r.x.store.Packed(i)
 		if p == nil {
 			return nil
 		}
-		t := &s.x.plan.Tables[i]
-		query := t.Permute(s.stored)
-		s.flips = s.x.packed.AppendCandidates(s.flips[:0], i, query)
-		for _, flips := range s.flips {
-			first, last := t.PrefixRange(query ^ flips)
-			if err := s.probePacked(i, p, query, first, last); err != nil {
+		t := &r.x.plan.Tables[i]
+		permuted := t.Permute(r.stored)
+		r.flips = r.x.packed.AppendCandidates(r.flips[:0], i, permuted)
+		for _, flips := range r.flips {
+			first, last := t.PrefixRange(permuted ^ flips)
+			if err := r.probePacked(i, p, permuted, first, last); err != nil {
 				return err
 			}
 		}
@@ -85,9 +170,9 @@ func (s *search) packed() error {
 	return nil
 }
 
-// probePacked looks at the packed fingerprints from first to last, which have the
-// prefix of the query with some bits flipped.
-func (s *search) probePacked(table int, p *store.PackedTable, query, first, last uint64) error {
+// probePacked looks at the packed fingerprints of a table from first to last, which share a
+// prefix. permuted is what is searched for, as the table has it.
+func (r *reader) probePacked(table int, p *store.PackedTable, permuted, first, last uint64) error {
 	for b := p.Find(first); b < p.Blocks(); b++ {
 		block, err := p.Block(b)
 		if err != nil {
@@ -95,28 +180,27 @@ func (s *search) probePacked(table int, p *store.PackedTable, query, first, last
 		}
 		n := 0
 		if lows, from, to, ok := block.LowBits(first, last); ok {
-			q, k := query&lows.Mask(), s.k
+			q, k := permuted&lows.Mask(), r.k
 			for at := from; at < to; at++ {
 				// Low bits first: hardly any candidate is a match.
 				if bits.OnesCount64(lows.At(at)^q) > k {
 					continue
 				}
-				// The positions may go a little beyond the range; a match out there
-				// is another probe's.
+				// The positions may overshoot the range; another probe returns those.
 				if fp := block.At(at); fp >= first && fp <= last {
-					s.candidate(table, query, fp, b, at)
+					r.candidate(table, permuted, fp, b, at)
 				}
 			}
 			n = to - from
 		} else {
 			var at int
-			s.fps, at = block.AppendRange(s.fps[:0], first, last)
-			for i, fp := range s.fps {
-				s.candidate(table, query, fp, b, at+i)
+			r.fps, at = block.AppendRange(r.fps[:0], first, last)
+			for i, fp := range r.fps {
+				r.candidate(table, permuted, fp, b, at+i)
 			}
-			n = len(s.fps)
+			n = len(r.fps)
 		}
-		if err := s.goOn(1 + n); err != nil {
+		if err := r.goOn(1 + n); err != nil {
 			return err
 		}
 		if p.Last(b) >= last {
@@ -128,125 +212,110 @@ func (s *search) probePacked(table int, p *store.PackedTable, query, first, last
 
 // candidate takes a candidate that is a match, from the first table that has it. A
 // permutation keeps distances, so only a match is turned back.
-func (s *search) candidate(table int, query, candidate uint64, block, at int) {
-	distance := bits.OnesCount64(candidate ^ query)
-	if distance > s.k {
+func (r *reader) candidate(table int, permuted, candidate uint64, block, at int) {
+	distance := bits.OnesCount64(candidate ^ permuted)
+	if distance > r.k {
 		return
 	}
-	stored := s.x.plan.Tables[table].Invert(candidate)
-	if s.x.plan.FoundBefore(table, stored^s.stored) {
+	stored := r.x.plan.Tables[table].Invert(candidate)
+	if r.x.plan.FoundBefore(table, stored^r.stored) {
 		return
 	}
 	if table != 0 {
-		block = -1
+		block, at = -1, 0
 	}
-	s.hits = append(s.hits, hit{stored, distance, block, at, nil})
+	r.hits = append(r.hits, hit{stored: stored, block: int32(block), at: uint16(at), distance: uint8(distance)})
 }
 
-// liveHits probes what was written since the last compaction.
-func (s *search) liveHits() error {
-	if s.v == nil {
+// searchLive probes what was written since the last compaction.
+func (r *reader) searchLive() error {
+	if r.v == nil {
 		// Without a view, the answer is of the moment of applied if nothing live can
 		// bear on it. Else what was applied between this look at the filters and the
 		// view must be asked for as well.
-		applied := s.x.applied.Load()
-		if !s.bearsLive() {
+		applied := r.x.applied.Load()
+		if !r.findLive() {
 			return nil
 		}
-		if err := s.take(); err != nil {
+		if err := r.take(); err != nil {
 			return err
 		}
-		if s.x.applied.Load() == applied {
-			return s.probeLive()
+		if r.x.applied.Load() == applied {
+			return r.probeLive()
 		}
 	}
-	s.bearsLive()
-	return s.probeLive()
+	r.findLive()
+	return r.probeLive()
 }
 
-// bearsLive notes the live fingerprints within the distance, or else the prefixes that
-// live entries may have, and reports whether the answer needs a view: for them, for the
-// live postings of packed fingerprints, or for records.
-func (s *search) bearsLive() bool {
-	s.probes, s.near = s.probes[:0], s.near[:0]
-	records := len(s.hits) > 0 && s.x.firstRecord.Load() != noRecord
-	if s.x.live.Empty() {
+// findLive notes the live fingerprints within the distance, or else the prefixes that live
+// entries may have, and reports whether a view is needed: for them, for the live postings
+// of packed fingerprints, or for records.
+func (r *reader) findLive() (needed bool) {
+	r.probes, r.near = r.probes[:0], r.near[:0]
+	live := r.x.live
+	records := len(r.hits) > 0 && r.x.firstRecord.Load() != noRecord
+	if live.Empty() {
 		return records
 	}
 	known := false
-	if s.near, known = s.x.live.AppendNear(s.near, s.stored, s.k); !known {
-		s.noteProbes()
-	}
-	if records || len(s.near)+len(s.probes) > 0 {
-		return true
-	}
-	for i := range s.hits {
-		if s.x.live.MayContain(s.hits[i].stored) {
-			return true
+	if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
+		for i := range r.x.plan.Tables {
+			r.flips = live.AppendCandidates(r.flips[:0], i, r.x.plan.Tables[i].Permute(r.stored))
+			for _, flips := range r.flips {
+				r.probes = append(r.probes, liveProbe{i, flips})
+			}
 		}
 	}
-	return false
+	return records || len(r.near)+len(r.probes) > 0 ||
+		slices.ContainsFunc(r.hits, func(h hit) bool { return live.MayContain(h.stored) })
 }
 
-func (s *search) noteProbes() {
-	for i := range s.x.plan.Tables {
-		t := &s.x.plan.Tables[i]
-		s.flips = s.x.live.AppendCandidates(s.flips[:0], i, t.Permute(s.stored))
-		for _, flips := range s.flips {
-			s.probes = append(s.probes, liveProbe{i, flips})
-		}
+// probeLive takes what findLive noted. What the view does not have yet, or no more, has no
+// documents in it.
+func (r *reader) probeLive() error {
+	for _, near := range r.near {
+		r.hits = append(r.hits, hit{stored: near, block: -1, distance: uint8(bits.OnesCount64(near ^ r.stored))})
 	}
-}
-
-// probeLive takes what bearsLive noted. What the view does not have yet, or no more,
-// has no documents in it.
-func (s *search) probeLive() error {
-	for _, near := range s.near {
-		s.hits = append(s.hits, hit{near, bits.OnesCount64(near ^ s.stored), -1, 0, nil})
-	}
-	for _, probe := range s.probes {
-		t := &s.x.plan.Tables[probe.table]
-		query := t.Permute(s.stored)
-		first, last := t.PrefixRange(query ^ probe.flips)
-		if err := s.probeLiveRange(probe.table, query, first, last); err != nil {
+	for _, probe := range r.probes {
+		t := &r.x.plan.Tables[probe.table]
+		permuted := t.Permute(r.stored)
+		first, last := t.PrefixRange(permuted ^ probe.flips)
+		if err := r.probeLiveRange(probe.table, permuted, first, last); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// probeLiveRange looks at the live entries from first to last.
-func (s *search) probeLiveRange(table int, query, first, last uint64) error {
+// probeLiveRange looks at the live entries of a table from first to last.
+func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	var failed error
-	err := s.v.Scan(table, first, last, func(candidate uint64) bool {
-		n := len(s.hits)
-		s.candidate(table, query, candidate, -1, 0)
-		if table == 0 && len(s.hits) > n {
-			failed = s.readPosting(&s.hits[n])
+	err := r.v.Scan(table, first, last, func(candidate uint64) bool {
+		n := len(r.hits)
+		r.candidate(table, permuted, candidate, -1, 0)
+		if table == 0 && len(r.hits) > n {
+			var ids store.IDs
+			ids, failed = r.v.ScannedPosting(r.hits[n].stored)
+			r.hits[n].posting = &ids
 		}
-		failed = cmp.Or(failed, s.goOn(1))
+		failed = cmp.Or(failed, r.goOn(1))
 		return failed == nil
 	})
-	return cmp.Or(err, failed, s.goOn(1))
-}
-
-// readPosting takes the posting of a hit from where the scan of table 0 is.
-func (s *search) readPosting(h *hit) error {
-	ids, err := s.v.ScannedPosting(h.stored)
-	h.posting = &ids
-	return err
+	return cmp.Or(err, failed, r.goOn(1))
 }
 
 // posting returns the documents of a hit.
 func (r *reader) posting(h *hit) (store.IDs, error) {
-	if h.posting != nil {
+	switch {
+	case h.posting != nil:
 		return *h.posting, nil
-	}
-	if r.v != nil && r.x.live.MayContain(h.stored) {
+	case h.id != 0:
+		return store.NewIDs(h.id), nil
+	case r.v != nil && r.x.live.MayContain(h.stored):
 		return r.v.Posting(h.stored)
-	}
-	if h.block >= 0 {
-		return r.x.store.Packed(0).PostingAt(h.block, h.at)
+	case h.block >= 0:
+		return r.x.store.Packed(0).PostingAt(int(h.block), int(h.at))
 	}
 	return r.x.store.PackedPosting(h.stored)
 }

@@ -61,7 +61,8 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 		for _, rule := range []int{-1, 16, 30, 64 + 6} {
 			for q := range 3 {
 				shingle := fingerprint.Fingerprint(1 << q)
-				got, err := x.Query(t.Context(), 0, Shingle(shingle), MaxShingleDistance(rule))
+				x.opts.MaxShingleDistance = rule
+				got, err := x.Query(t.Context(), Query{Signature: fingerprint.Signature{Shingle: shingle}})
 				if err != nil {
 					t.Fatal(err)
 				}

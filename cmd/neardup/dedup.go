@@ -36,6 +36,7 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	}
 	o.KeepDuplicates, o.MaxShingleDistance, o.MaxLengthRatio = *keep, match.shingle, match.ratio
 	defer func() { err = errors.Join(err, references.close()) }()
+	indexes.match = match
 	if err := references.open(indexes, o.Analyzer); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &dedup{index: x, references: references, match: match, keep: *keep, lines: newLines(c.out), verdicts: make(map[string]int64)}
+	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), verdicts: make(map[string]int64)}
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	if len(d.verdicts) > 0 {
 		c.logf("verdicts%s", reasons(d.verdicts))
@@ -54,7 +55,6 @@ func runDedup(ctx context.Context, c *call) (err error) {
 type dedup struct {
 	index      *index.Index
 	references *references
-	match      *matchFlags
 	keep       bool // duplicates are stored too
 	lines      *lines
 	verdicts   map[string]int64
@@ -64,7 +64,7 @@ type dedup struct {
 // way, it prints those that hold.
 func (d *dedup) check(ctx context.Context, batch []*input) error {
 	inputs := compared(batch)
-	if err := d.references.find(ctx, inputs, d.match, d.index.Plan().MaxDistance); err != nil {
+	if err := d.references.find(ctx, inputs, distanceOption(d.index.Plan().MaxDistance)); err != nil {
 		return err
 	}
 	var left []*input // that no reference has, or all if duplicates are stored
@@ -165,13 +165,13 @@ func (r *references) close() error {
 
 // find gives each input its nearest match in the references. Of several at one distance it is
 // that of the reference that was given first.
-func (r *references) find(ctx context.Context, inputs []*input, match *matchFlags, k int) error {
+func (r *references) find(ctx context.Context, inputs []*input, k int) error {
 	for n, x := range r.indexes {
-		err := match.query(ctx, x, inputs, func(i *input, matches []index.Match) {
+		err := query(ctx, x, inputs, k, 1, func(i *input, matches []index.Match) {
 			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
 				i.of = &referenceLine{Key: matches[0].Key, Distance: matches[0].Distance, Index: r.dirs[n]}
 			}
-		}, index.MaxDistance(k), index.Limit(1))
+		})
 		if err != nil {
 			return fmt.Errorf("-against %s: %w", r.dirs[n], err)
 		}

@@ -195,6 +195,7 @@ type indexFlags struct {
 	design string
 	expect float64
 	noSync bool
+	match  *matchFlags // nil: the index's own rule
 }
 
 func (c *call) indexFlags() *indexFlags {
@@ -272,7 +273,11 @@ func distanceOption(k int) int {
 
 // openReadOnly opens an index for reading; that of -index, as a rule.
 func (f *indexFlags) openReadOnly(dir, analyzer string) (*index.Index, error) {
-	return index.Open(dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer})
+	o := &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer}
+	if f.match != nil {
+		o.MaxShingleDistance, o.MaxLengthRatio = f.match.shingle, f.match.ratio
+	}
+	return index.Open(dir, o)
 }
 
 // read opens the index for reading, and closes it once do has returned.
@@ -346,28 +351,18 @@ func (c *call) matchFlags() *matchFlags {
 	return f
 }
 
-// query asks an index what matches each of the documents of inputs. The answers come in the
-// order of inputs, those of one scope after those of another.
-func (f *matchFlags) query(ctx context.Context, x *index.Index, inputs []*input, found func(*input, []index.Match), opts ...index.QueryOption) error {
-	scopes := make(map[string][]*input)
-	for _, i := range inputs {
-		scopes[i.document.Scope] = append(scopes[i.document.Scope], i)
+// query asks an index what matches each of the documents of inputs, within k and at most
+// limit. The answers come in the order of inputs.
+func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, found func(*input, []index.Match)) error {
+	queries := make([]index.Query, len(inputs))
+	for n, i := range inputs {
+		queries[n] = index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, MaxDistance: k, Limit: limit}
 	}
-	for scope, inputs := range scopes {
-		fps := make([]fingerprint.Fingerprint, len(inputs))
-		shingles, tokens := slices.Clone(fps), make([]int, len(inputs))
-		for n, i := range inputs {
-			fps[n], shingles[n], tokens[n] = i.document.Fingerprint, i.document.Shingle, i.document.Tokens
+	for answer, err := range x.QueryBatch(ctx, queries) {
+		if err != nil {
+			return err
 		}
-		opts := append(slices.Clone(opts), index.InScope(scope),
-			index.Shingles(shingles), index.MaxShingleDistance(f.shingle),
-			index.TokenCounts(tokens), index.MaxLengthRatio(f.ratio))
-		for answer, err := range x.QueryBatch(ctx, fps, opts...) {
-			if err != nil {
-				return err
-			}
-			found(inputs[answer.Query], answer.Matches)
-		}
+		found(inputs[answer.Query], answer.Matches)
 	}
 	return nil
 }

@@ -51,13 +51,13 @@ func matchLines(matches []index.Match) []matchLine {
 func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
-	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, reading it from beginning to end; or folder of an index, whose tables are then read in order")
+	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, reading it from beginning to end; or folder of an index, as -index")
 	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)",
 		"", "fingerprints", "decimal", "u64le", "jsonl")
 	k := c.intFlag("k", 0, 0, math.MaxInt, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	match := c.matchFlags()
 	limit := c.intFlag("limit", 0, 0, math.MaxInt, "print the `N` nearest matches at most (default 0: all)")
-	verbose := c.flags.Bool("v", false, "say on standard error how the queries are answered and how long that takes")
+	verbose := c.flags.Bool("v", false, "say on standard error how long the queries take")
 	c.check(func() error {
 		switch {
 		case *scanned != "" && indexes.dir != "":
@@ -74,12 +74,10 @@ func runQuery(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	opts := []index.QueryOption{index.Limit(*limit)}
 	most, maxWait := queryBatch, queryMaxWait
 	switch {
 	case isFolder(*scanned):
 		indexes.dir = *scanned
-		opts = append(opts, index.By(index.QuerySorted))
 	case *scanned != "":
 		s := &scanning{call: c, file: *scanned, format: corpus.Format(*scanFormat), lines: newLines(c.out), k: *k, limit: *limit, verbose: *verbose}
 		if !c.given("k") {
@@ -89,9 +87,11 @@ func runQuery(ctx context.Context, c *call) error {
 	case slices.Contains(c.args, "-"):
 		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
 	}
+	within := 0 // that of the index
 	if c.given("k") {
-		opts = append(opts, index.MaxDistance(*k))
+		within = distanceOption(*k)
 	}
+	indexes.match = match
 	x, err := indexes.openReadOnly(indexes.dir, docs.analyzer.name)
 	if err != nil {
 		return err
@@ -99,17 +99,13 @@ func runQuery(ctx context.Context, c *call) error {
 	out := newLines(c.out)
 	err = docs.forEachBatch(ctx, most, maxWait, func(batch []*input) error {
 		inputs := compared(batch)
-		if *verbose {
-			plan, err := x.PlanBatch(ctx, len(inputs), opts...)
-			if err != nil {
-				return err
-			}
-			c.logf("%v", plan)
-		}
-		rest := out.writeReady(batch)
-		err := match.query(ctx, x, inputs, func(i *input, matches []index.Match) {
+		rest, begun := out.writeReady(batch), time.Now()
+		err := query(ctx, x, inputs, within, *limit, func(i *input, matches []index.Match) {
 			rest = out.answer(rest, i, matchLines(matches))
-		}, opts...)
+		})
+		if *verbose {
+			c.logf("%d queries in %.2f s", len(inputs), time.Since(begun).Seconds())
+		}
 		return errors.Join(err, out.flush())
 	})
 	return errors.Join(err, x.Close())

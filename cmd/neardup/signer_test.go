@@ -61,7 +61,7 @@ func TestOneAnalyzer(t *testing.T) {
 	if s, err = signer.Sign("text/html", body); err != nil {
 		t.Fatal(err)
 	}
-	matches, err := x.Query(ctx, s.Fingerprint, index.Shingle(s.Shingle), index.Tokens(s.Tokens))
+	matches, err := x.Query(ctx, index.Query{Signature: s})
 	if err != nil || len(matches) != 1 || matches[0].Distance != 0 {
 		t.Errorf("the program: %+v, %v", matches, err)
 	}

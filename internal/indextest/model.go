@@ -249,13 +249,20 @@ func (m *Model) Compare(x *index.Index) error {
 	return nil
 }
 
+// QueryOf asks for what is like a document, in its scope and with its details.
+func QueryOf(like *index.Document, k, limit int) index.Query {
+	if k == 0 {
+		k = index.Exact
+	}
+	return index.Query{Signature: like.Signature(), Scope: like.Scope, MaxDistance: k, Limit: limit}
+}
+
 // Query compares the answer of an index to a query that is like a document, in its scope
 // and with its details, within k bits, at most limit matches unless that is 0.
 func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
 	rule := m.Rule
 	rule.MaxDistance = k
-	opts := []index.QueryOption{index.InScope(like.Scope), index.MaxDistance(k), index.Limit(limit), index.Shingle(like.Shingle), index.Tokens(like.Tokens)}
-	got, err := x.Query(context.Background(), like.Fingerprint, opts...)
+	got, err := x.Query(context.Background(), QueryOf(&like, k, limit))
 	if err != nil {
 		return fmt.Errorf("plan %v: query %+v within %d: %w", x.Plan(), like, k, err)
 	}

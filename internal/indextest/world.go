@@ -512,18 +512,16 @@ func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 }
 
 // asks makes some queries of one moment, each within up to k bits and with a limit.
-func (k *worker) asks(queries int, ask func([]index.Document, ...index.QueryOption) ([][]index.Match, error)) ([]*call, error) {
+func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, error)) ([]*call, error) {
 	n, s := k.site()
 	within, limit := k.w.rule, k.rng.IntN(3)
 	within.MaxDistance = k.rng.IntN(k.w.rule.MaxDistance + 1)
-	asked := make([]index.Document, queries)
+	asked, all := make([]index.Document, queries), make([]index.Query, queries)
 	for i := range asked {
-		if asked[i] = k.draw(s); queries > 1 { // all have the same options
-			asked[i] = index.Document{Scope: s.scope, Fingerprint: asked[i].Fingerprint}
-		}
+		asked[i] = k.draw(s)
+		all[i] = QueryOf(&asked[i], within.MaxDistance, limit)
 	}
-	answers, err := ask(asked, index.InScope(s.scope), index.Limit(limit), index.MaxDistance(within.MaxDistance),
-		index.Shingle(asked[0].Shingle), index.Tokens(asked[0].Tokens))
+	answers, err := ask(all)
 	if err != nil {
 		return nil, err
 	}
@@ -538,19 +536,15 @@ func (k *worker) asks(queries int, ask func([]index.Document, ...index.QueryOpti
 }
 
 func (k *worker) query(ctx context.Context) ([]*call, error) {
-	return k.asks(1, func(asked []index.Document, opts ...index.QueryOption) ([][]index.Match, error) {
-		matches, err := k.w.Index.Query(ctx, asked[0].Fingerprint, opts...)
+	return k.asks(1, func(asked []index.Query) ([][]index.Match, error) {
+		matches, err := k.w.Index.Query(ctx, asked[0])
 		return [][]index.Match{matches}, err
 	})
 }
 
 func (k *worker) queryBatch(ctx context.Context) ([]*call, error) {
-	return k.asks(1+k.rng.IntN(20), func(asked []index.Document, opts ...index.QueryOption) (answers [][]index.Match, err error) {
-		var fps []fingerprint.Fingerprint
-		for _, d := range asked {
-			fps = append(fps, d.Fingerprint)
-		}
-		for a, err := range k.w.Index.QueryBatch(ctx, fps, opts...) {
+	return k.asks(1+k.rng.IntN(20), func(asked []index.Query) (answers [][]index.Match, err error) {
+		for a, err := range k.w.Index.QueryBatch(ctx, asked) {
 			if err != nil {
 				return nil, err
 			}

@@ -129,7 +129,7 @@ func (r *run) farQueries(ctx context.Context) error {
 	if !r.Shingles {
 		return nil
 	}
-	far := index.Shingle(fingerprint.Fingerprint(collection{seed: r.Seed}.at(r.Documents)))
+	far := fingerprint.Fingerprint(collection{seed: r.Seed}.at(r.Documents))
 	return withIndex(r.path("check"), r.options(), func(x *index.Index) error {
 		if err := warmUp(ctx, x, r.stored.queries(r.MaxDistance, streamWarm), r.Time); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (r *run) farQueries(ctx context.Context) error {
 		}{
 			{"queries, nothing near", 0, queryOf(ctx, x, far)},
 			{"queries, near to one whose Shingle is far", 1, queryOf(ctx, x, far)},
-			{"queries, near to one, Shingles not looked at", 1, queryOf(ctx, x)},
+			{"queries, near to one, Shingles not looked at", 1, queryOf(ctx, x, 0)},
 		} {
 			var times []float64
 			timed := &candidate{run: c.answer.timed(&times).each}

@@ -89,7 +89,7 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 		return err
 	}
 	var times []float64
-	ask, threads := queryOf(ctx, x), runtime.GOMAXPROCS(0)
+	ask, threads := queryOf(ctx, x, 0), runtime.GOMAXPROCS(0)
 	one := &candidate{run: ask.each}
 	timed := &candidate{run: ask.timed(&times).each}
 	parallel := &candidate{run: ask.onThreads(threads)}
@@ -145,15 +145,24 @@ func (r *run) cached(section string, s index.Stats) {
 	}
 }
 
-func queryOf(ctx context.Context, x *index.Index, opts ...index.QueryOption) answer {
+// queryOf asks for fingerprints with a Shingle; 0: without.
+func queryOf(ctx context.Context, x *index.Index, shingle fingerprint.Fingerprint) answer {
 	return func(fp fingerprint.Fingerprint) error {
-		_, err := x.Query(ctx, fp, opts...)
+		_, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fp, Shingle: shingle}})
 		return err
 	}
 }
 
+func queriesOf(fps []fingerprint.Fingerprint) []index.Query {
+	queries := make([]index.Query, len(fps))
+	for i, fp := range fps {
+		queries[i].Fingerprint = fp
+	}
+	return queries
+}
+
 func queryBatch(ctx context.Context, x *index.Index, asked []fingerprint.Fingerprint) error {
-	for _, err := range x.QueryBatch(ctx, asked) {
+	for _, err := range x.QueryBatch(ctx, queriesOf(asked)) {
 		if err != nil {
 			return err
 		}
@@ -179,7 +188,7 @@ func warmUp(ctx context.Context, x *index.Index, queries *queries, long time.Dur
 	const maxTimes = 30
 	before, cached := math.Inf(1), uint64(0)
 	for range maxTimes {
-		c := &candidate{run: queryOf(ctx, x).onThreads(runtime.GOMAXPROCS(0))}
+		c := &candidate{run: queryOf(ctx, x, 0).onThreads(runtime.GOMAXPROCS(0))}
 		if err := interleave(ctx, queries, long, c); err != nil {
 			return err
 		}

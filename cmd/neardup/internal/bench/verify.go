@@ -118,7 +118,7 @@ func (r *run) verified(ctx context.Context, section string, x *index.Index, ref 
 		return nil
 	}
 	queries := r.stored.queries(r.MaxDistance, streamReference).next(referenceQueries)
-	for answer, err := range x.QueryBatch(ctx, queries) {
+	for answer, err := range x.QueryBatch(ctx, queriesOf(queries)) {
 		if err == nil {
 			fp := queries[answer.Query]
 			err = verifyReference(fp, answer.Matches, ref.query(uint64(fp), nil))
@@ -138,7 +138,7 @@ func verify(ctx context.Context, x *index.Index, c collection, k int) (asked int
 	if err != nil {
 		return 0, err
 	}
-	for answer, err := range x.QueryBatch(ctx, queries) {
+	for answer, err := range x.QueryBatch(ctx, queriesOf(queries)) {
 		if err == nil {
 			err = sameMatches(queries[answer.Query], answer.Matches, expected[answer.Query])
 		}

@@ -1,0 +1,70 @@
+package index
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testhook"
+)
+
+// nearTo asks for what is near to a fingerprint.
+func nearTo(fp fingerprint.Fingerprint) Query {
+	return Query{Signature: fingerprint.Signature{Fingerprint: fp}}
+}
+
+// within asks for what is within k bits.
+func within(k int, q Query) Query {
+	if q.MaxDistance = k; k == 0 {
+		q.MaxDistance = Exact
+	}
+	return q
+}
+
+// TestQueryBatchTakesFewerAtOnce: with more hits than are kept, the answers are the same.
+func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
+	defer func(n int64) { maxBatchHits = n }(maxBatchHits)
+	maxBatchHits = 700
+	rng := rand.New(rand.NewPCG(6, 5))
+	x, oracle := openMem(t, Options{Durability: NoSync}), &scanEverything{}
+	fill(t, x, oracle, testgen.Clustered(rng, 600), 1000)
+	var queries []Query
+	for _, q := range testgen.Queries(rng, oracle.fps, 5*leastWindow, 3) {
+		queries = append(queries, nearTo(fingerprint.Fingerprint(q)))
+	}
+	found := 0
+	for got, err := range x.QueryBatch(testhook.WithSortedBatches(t.Context(), true), queries) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := oracle.query(uint64(queries[got.Query].Fingerprint), 3)
+		if answers := answersOf(got.Matches); !slices.Equal(answers, want) {
+			t.Fatalf("query %d: %s", got.Query, difference(answers, want))
+		}
+		found += len(want)
+	}
+	if int64(found) < 2*maxBatchHits {
+		t.Errorf("%d matches: not more than are kept at once", found)
+	}
+}
+
+// TestBatchesAreSorted: few queries are answered one by one, and many table by table.
+func TestBatchesAreSorted(t *testing.T) {
+	p := mustPlan(t, "2", 3)
+	for _, c := range []struct {
+		queries int
+		packed  int64
+		toRead  float64
+		want    bool
+	}{
+		{100, 100_000_000, 1, false},
+		{100_000, 100_000_000, 1, true},
+		{1_000_000, 100_000, 0, true},
+	} {
+		if got := sortsBatch(p, c.queries, c.packed, c.toRead); got != c.want {
+			t.Errorf("%d queries of %d fingerprints, %g of them to be read: sorted is %v", c.queries, c.packed, c.toRead, got)
+		}
+	}
+}
