@@ -40,47 +40,35 @@ func (p *Plan) someMissed() bool {
 	return walk(0, 0, p.MaxDistance)
 }
 
-// TestUncovered compares the check with an exhaustive one. Tables of a few whole
-// blocks make plans that often just cover, or just do not.
+// TestUncovered compares the search with an exhaustive one, for tables of whole blocks,
+// which often just cover or just do not, and for tables that cut anywhere.
 func TestUncovered(t *testing.T) {
-	outcomes := map[bool]int{}
-	check := func(t *rapid.T) {
-		p := drawBlockPlan(t, rapid.IntRange(0, 4).Draw(t, "k"))
-		flips, found, decided := p.uncovered()
-		if !decided {
-			t.Fatalf("%v is not decided", p)
-		}
-		outcomes[found]++
-		if found && (!p.misses(flips) || bits.OnesCount64(flips) > p.MaxDistance) {
-			t.Fatalf("%v is said to miss %016x", p, flips)
-		}
-		if !found && p.someMissed() {
-			t.Fatalf("%v is said to miss nothing", p)
-		}
+	for name, draw := range map[string]func(*rapid.T, int) *Plan{"blocks": drawBlockPlan, "any bits": drawPlan} {
+		t.Run(name, func(t *testing.T) {
+			outcomes := map[bool]int{}
+			check := func(t *rapid.T) {
+				p := draw(t, rapid.IntRange(0, 4).Draw(t, "k"))
+				flips, found, decided := p.uncovered()
+				if !decided {
+					t.Fatalf("%v is not decided", p)
+				}
+				outcomes[found]++
+				if found && (!p.misses(flips) || bits.OnesCount64(flips) > p.MaxDistance) {
+					t.Fatalf("%v is said to miss %016x", p, flips)
+				}
+				if !found && p.someMissed() {
+					t.Fatalf("%v is said to miss nothing", p)
+				}
+			}
+			// The few plans of a short run may all be of one kind.
+			for range 20 {
+				if rapid.Check(t, check); outcomes[false] > 0 && outcomes[true] > 0 {
+					return
+				}
+			}
+			t.Errorf("%d plans cover, %d do not", outcomes[false], outcomes[true])
+		})
 	}
-	// The few plans of a short run may all be of one kind.
-	for range 20 {
-		if rapid.Check(t, check); outcomes[false] > 0 && outcomes[true] > 0 {
-			break
-		}
-	}
-	if outcomes[false] == 0 || outcomes[true] == 0 {
-		t.Errorf("%d plans cover, %d do not", outcomes[false], outcomes[true])
-	}
-}
-
-// TestUncoveredByAnyBits is the same for tables that cut anywhere.
-func TestUncoveredByAnyBits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := drawPlan(t, rapid.IntRange(0, 3).Draw(t, "k"))
-		flips, found, _ := p.uncovered()
-		if found && (!p.misses(flips) || bits.OnesCount64(flips) > p.MaxDistance) {
-			t.Fatalf("%v is said to miss %016x", p, flips)
-		}
-		if found != p.someMissed() {
-			t.Fatalf("%v: uncovered says %v", p, found)
-		}
-	})
 }
 
 // TestFewestFlips compares the search with every set of some few bits, for demands that
@@ -112,19 +100,12 @@ func TestFewestFlips(t *testing.T) {
 	}
 }
 
-// TestUndecidedPlanIsRefused: a search that gave up proves nothing.
+// TestUndecidedPlanIsRefused: a search that gave up, in about a second, proves nothing.
 func TestUndecidedPlanIsRefused(t *testing.T) {
-	for seed := range uint64(10) {
-		p := tangledPlan(seed)
-		if _, found, decided := p.uncovered(); found || decided {
-			continue
-		}
-		if _, err := New(p.MaxDistance, p.Tables...); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "overlap") {
-			t.Fatalf("tangled plan %d: %v", seed, err)
-		}
-		return
+	p := tangledPlan()
+	if _, err := New(p.MaxDistance, p.Tables...); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "too many ways") {
+		t.Error(err)
 	}
-	t.Fatal("every plan was decided")
 }
 
 // drawBlockPlan draws tables that lead with some of m blocks.
@@ -147,8 +128,8 @@ func drawBlockPlan(t *rapid.T, k int) *Plan {
 	return p
 }
 
-// TestDesignsCover checks the designs at every k, with random flips beside the
-// check that they passed when they were made.
+// TestDesignsCover tries random flips beside the proof that the designs passed when they
+// were made.
 func TestDesignsCover(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range numbered {
@@ -187,21 +168,21 @@ func TestNoTableIsSuperfluous(t *testing.T) {
 // TestWiderPrefixIsFoundOut: one bit more in any prefix and the plan misses something,
 // where all bits are used up.
 func TestWiderPrefixIsFoundOut(t *testing.T) {
-	for _, text := range radiusPlans[:3] {
-		whole := mustParse(t, text)
-		for i := range whole.Tables {
-			p := mustParse(t, text)
+	for design, k := range map[string]int{"2": 3, "3": 3, "blocks-3": 5} {
+		for i := range mustPlan(t, design, k).Tables {
+			p := mustPlan(t, design, k)
 			p.Tables[i].Prefix++
 			if _, found, _ := p.uncovered(); !found {
-				t.Errorf("%v covers with one bit more in table %d", whole, i)
+				t.Errorf("%v covers", p)
 			}
 		}
 	}
 }
 
-// tangledPlan makes a plan of many tables that lead with bits picked at random.
-func tangledPlan(seed uint64) *Plan {
-	rng := rand.New(rand.NewPCG(seed, 1))
+// tangledPlan returns many tables that lead with bits picked at random, which the search
+// does not finish.
+func tangledPlan() *Plan {
+	rng := rand.New(rand.NewPCG(15, 1))
 	p := &Plan{MaxDistance: 6 + rng.IntN(4)}
 	prefix := 10 + rng.IntN(20)
 	for i := range 200 {
@@ -212,17 +193,17 @@ func tangledPlan(seed uint64) *Plan {
 		if i == 0 {
 			front = []Bits{{0, prefix - 1}}
 		}
-		p.Tables = append(p.Tables, Table{Permutation: bringForward(front...), Prefix: prefix})
+		p.Tables = append(p.Tables, leading(front))
 	}
 	return p
 }
 
-// BenchmarkCoverage checks plans of the designs.
+// BenchmarkCoverage proves plans of the designs.
 func BenchmarkCoverage(b *testing.B) {
-	for _, d := range numbered {
+	for _, design := range numbered {
 		for _, k := range []int{3, 10, 16} {
-			p := mustPlan(b, d, k)
-			b.Run(fmt.Sprintf("design=%s/k=%d/tables=%d", d, k, len(p.Tables)), func(b *testing.B) {
+			p := mustPlan(b, design, k)
+			b.Run(fmt.Sprintf("design=%s/k=%d/tables=%d", design, k, len(p.Tables)), func(b *testing.B) {
 				for b.Loop() {
 					if _, found, _ := p.uncovered(); found {
 						b.Fatal("not covered")
@@ -231,12 +212,4 @@ func BenchmarkCoverage(b *testing.B) {
 			})
 		}
 	}
-	b.Run("tangled", func(b *testing.B) {
-		p := tangledPlan(15)
-		for b.Loop() {
-			if _, _, decided := p.uncovered(); decided {
-				b.Fatal("decided")
-			}
-		}
-	})
 }

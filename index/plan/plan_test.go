@@ -2,36 +2,162 @@ package plan
 
 import (
 	"errors"
-	"math"
+	"fmt"
 	"reflect"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
 )
 
-// TestDesignsOfThePaper has the tables and prefixes of section 3.1.2 for k = 3.
-// radiusPlans have fewer tables than Manku's, and probe the prefixes around their own.
-var radiusPlans = []string{
-	"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24~1",
-	"k=3 0-63/32~1 32-63,0-31/32~1",
-	"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
-	"k=2 0-63/12~2",
+// TestData runs the files in testdata, which explain plans by example. Begin with
+// testdata/1_paper. With -rewrite they are written anew.
+func TestData(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var p *Plan // that the next commands are about
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var err error
+			switch d.Cmd {
+			case "plan":
+				p, err = Parse(d.Input)
+			case "refused":
+				return refused(d.Input)
+			case "design":
+				p, err = Named(d.CmdArgs[0].Key, whole(t, d, "k"))
+			case "designs":
+				return prefixes(t, whole(t, d, "k"))
+			case "flips":
+				return flips(p, d.Input)
+			case "estimate":
+				e := p.Estimate(int64(number(t, d, "n")), Costs{}, int64(number(t, d, "ram")))
+				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, from disk %.4g ns, here %.4g ns\n",
+					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk, e.Query)
+			case "choose":
+				c, err := Choose(whole(t, d, "k"), int64(number(t, d, "n")), limitsOf(t, d), costsOf(t, d))
+				if err != nil {
+					return err.Error() + "\n"
+				}
+				return fmt.Sprintf("%s\n%s\n", c.Plan, strings.ReplaceAll(c.Reason, ". ", ".\n"))
+			case "advice":
+				a, found := p.ReplanAdvice(int64(number(t, d, "n")), limitsOf(t, d), Costs{})
+				if !found {
+					return "none\n"
+				}
+				return a.String() + "\n"
+			default:
+				t.Fatalf("no command %q", d.Cmd)
+			}
+			if err != nil {
+				return err.Error() + "\n"
+			}
+			return draw(p)
+		})
+	})
+}
+
+// number returns a number that may be given as 1e9; 0 if it is not given.
+func number(t *testing.T, d *datadriven.TestData, name string) float64 {
+	text := "0"
+	d.MaybeScanArgs(t, name, &text)
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	return n
+}
+
+func whole(t *testing.T, d *datadriven.TestData, name string) int { return int(number(t, d, name)) }
+
+func limitsOf(t *testing.T, d *datadriven.TestData) Limits {
+	return Limits{whole(t, d, "tables"), int64(number(t, d, "disk")), int64(number(t, d, "ram"))}
+}
+
+// costsOf are the default ones, but for that of a look-up in a filter.
+func costsOf(t *testing.T, d *datadriven.TestData) Costs {
+	c := DefaultCosts()
+	if ns := number(t, d, "lookup"); ns > 0 {
+		c.FilterLookup = ns
+	}
+	return c
+}
+
+// draw has the bits of each table in their order, those of the prefix in brackets.
+func draw(p *Plan) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, p)
+	for i, t := range p.Tables {
+		prefix, rest := cut(t.Permutation, t.Prefix)
+		fmt.Fprintf(&b, "table %d: [%v]%v, %s\n", i, Permutation(prefix), Permutation(rest), count(t.Probes(), "probe"))
+	}
+	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", count(p.Probes(), "probe"), p.Estimate(1<<32, Costs{}, 0).Candidates)
+	return b.String()
+}
+
+// flips tells for each line of bits in which tables a fingerprint is found that differs in
+// them.
+func flips(p *Plan, input string) string {
+	var b strings.Builder
+	for line := range strings.Lines(input) {
+		line = strings.TrimSpace(line)
+		differ := uint64(0)
+		for bit := range strings.FieldsSeq(line) {
+			n, _ := strconv.Atoi(bit)
+			differ |= 1 << (63 - n)
+		}
+		var found []int
+		for i := range p.Tables {
+			if one := (Plan{Tables: p.Tables[i : i+1], masks: p.masks[i : i+1]}); one.FoundBefore(1, differ) {
+				found = append(found, i)
+			}
+		}
+		fmt.Fprintf(&b, "%s: found in tables %v\n", line, found)
+	}
+	return b.String()
+}
+
+// refused tells of each line why it is no plan.
+func refused(input string) string {
+	var b strings.Builder
+	for line := range strings.Lines(input) {
+		line = strings.TrimSpace(line)
+		p, err := Parse(line)
+		if !errors.Is(err, ErrUnusable) {
+			return fmt.Sprintf("%q is %v, %v", line, p, err)
+		}
+		fmt.Fprintf(&b, "%s: %v\n", line, strings.TrimPrefix(err.Error(), ErrUnusable.Error()+": "))
+	}
+	return b.String()
+}
+
+// prefixes lists prefix~radius of the tables of all designs, how many in a row are alike.
+func prefixes(t *testing.T, k int) string {
+	var b strings.Builder
+	for _, design := range Designs(k) {
+		fmt.Fprint(&b, design)
+		tables := tablesFor(t, design, k).Tables
+		for i := 0; i < len(tables); {
+			n := 1
+			for i+n < len(tables) && tables[i+n].Prefix == tables[i].Prefix && tables[i+n].Radius == tables[i].Radius {
+				n++
+			}
+			fmt.Fprintf(&b, " %d", tables[i].Prefix)
+			if tables[i].Radius > 0 {
+				fmt.Fprintf(&b, "~%d", tables[i].Radius)
+			}
+			if n > 1 {
+				fmt.Fprintf(&b, "x%d", n)
+			}
+			i += n
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
 }
 
 // numbered are the designs that have a number for a name.
 var numbered = []string{"2", "3", "4", "10", "16", "20"}
-
-func mustParse(t testing.TB, text string) *Plan {
-	t.Helper()
-	p, err := Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 func mustPlan(t testing.TB, design string, k int) *Plan {
 	t.Helper()
@@ -42,6 +168,7 @@ func mustPlan(t testing.TB, design string, k int) *Plan {
 	return p
 }
 
+// tablesFor returns the plan of a design without the proof, which takes its time.
 func tablesFor(t testing.TB, design string, k int) *Plan {
 	t.Helper()
 	tables, err := tablesOf(design, k)
@@ -49,58 +176,6 @@ func tablesFor(t testing.TB, design string, k int) *Plan {
 		t.Fatal(err)
 	}
 	return &Plan{MaxDistance: k, Tables: tables}
-}
-
-func TestDesignsOfThePaper(t *testing.T) {
-	for _, want := range []struct {
-		design             string
-		tables, least, top int
-	}{
-		{"20", 20, 31, 33},
-		{"16", 16, 28, 28},
-		{"10", 10, 25, 26},
-		{"4", 4, 16, 16},
-	} {
-		p := mustPlan(t, want.design, 3)
-		var prefixes []int
-		for _, table := range p.Tables {
-			prefixes = append(prefixes, table.Prefix)
-		}
-		if len(p.Tables) != want.tables || slices.Min(prefixes) != want.least || slices.Max(prefixes) != want.top {
-			t.Errorf("design %s: %d tables, prefixes %v", want.design, len(p.Tables), prefixes)
-		}
-		if p.Probes() != want.tables {
-			t.Errorf("design %s: %d probes", want.design, p.Probes())
-		}
-	}
-	if got, want := mustPlan(t, "4", 3).String(), "k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16"; got != want {
-		t.Errorf("Design4 is %q, docs/format.md has %q", got, want)
-	}
-}
-
-func TestPlanProbesAndCandidates(t *testing.T) {
-	for text, want := range map[string]struct {
-		probes     int
-		candidates float64 // of 2^32 fingerprints
-	}{
-		"k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16": {4, 4 << 16},
-		radiusPlans[0]:          {27, 2<<12 + 25<<8},
-		radiusPlans[1]:          {66, 66},
-		radiusPlans[3]:          {1 + 12 + 66, 79 << 20},
-		"k=0 0-63/64":           {1, 1. / (1 << 32)},
-		"k=16 0-63/1~1":         {2, 1 << 32},
-		"k=2 0-63/3~2":          {7, 7 << 29},
-		"k=3 0-63/3~3":          {8, 1 << 32},
-		"k=16 0-63/16~16":       {1 << 16, 1 << 32},
-		"k=1 0-63/64~1":         {65, 65. / (1 << 32)},
-		"k=4 0-63/64~4":         {1 + 64 + 2016 + 41664 + 635376, 679121. / (1 << 32)},
-		"k=1 0-63/2 2-63,0-1/1": {2, 3 << 30},
-	} {
-		p := mustParse(t, text)
-		if p.Probes() != want.probes || math.Abs(p.Estimate(1<<32, Costs{}, 0).Candidates/want.candidates-1) > 1e-12 {
-			t.Errorf("%s: %d probes, %g candidates, not %v", text, p.Probes(), p.Estimate(1<<32, Costs{}, 0).Candidates, want)
-		}
-	}
 }
 
 // drawPlan draws tables that need not cover anything.
@@ -133,84 +208,12 @@ func TestPlanReadsBack(t *testing.T) {
 			t.Fatalf("%v reads back as %v: %v", p, back, err)
 		}
 	})
-	for _, d := range numbered {
-		for k := range 11 {
-			p := mustPlan(t, d, k)
-			if back := mustParse(t, p.String()); !reflect.DeepEqual(back, p) {
-				t.Errorf("%v reads back as %v", p, back)
-			}
-		}
-	}
-}
-
-func TestPlanIsRefused(t *testing.T) {
-	for _, text := range []string{
-		"", " ", "k", "k=", "k=x", "k=-1 0-63/16", "k=17 0-63/1", "0-63/1",
-		"k=0", // no table
-		"k=0 0-63", "k=0 0-63/", "k=0 0-63/0", "k=0 0-63/65", "k=0 /1",
-		"k=1 0-63/1~2", "k=0 0-63/1~-1", "k=1 0-63/8~", "k=0 0-63/8~1",
-		"k=0 16-63,0-15/1", // table 0 is not the identity
-		"k=0 0-31/1", "k=0 0-63,0-63/1", "k=0 0-31,31-63/1",
-		"k=0 0-31,32-20,21-63/64", // a range that runs backwards
-		"k=1 0-63/1",              // misses
-		"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24",
-		"k=16 0-63/64~16", // a query of 2^49 probes
-	} {
-		if p, err := Parse(text); !errors.Is(err, ErrUnusable) {
-			t.Errorf("%q is %v, %v", text, p, err)
-		}
-	}
-	if _, err := New(0); !errors.Is(err, ErrUnusable) {
-		t.Errorf("a plan of no tables: %v", err)
-	}
-	if _, err := Named("4", MaxDistance+1); !errors.Is(err, ErrUnusable) {
-		t.Errorf("k = %d: %v", MaxDistance+1, err)
-	}
-	if _, err := Named("5", 3); !errors.Is(err, ErrUnusable) {
-		t.Errorf("design 5: %v", err)
-	}
-}
-
-// TestPlanOfAdjacentRanges: a permutation may be given in pieces; the plan has the
-// form that docs/format.md writes, so an index made with it opens with it again.
-func TestPlanOfAdjacentRanges(t *testing.T) {
-	tables := []Table{
-		{Permutation: Permutation{{0, 31}, {32, 63}}, Prefix: 32},
-		{Permutation: Permutation{{32, 47}, {48, 63}, {0, 31}}, Prefix: 32},
-	}
-	p, err := New(1, tables...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := p.String(), "k=1 0-63/32 32-63,0-31/32"; got != want {
-		t.Errorf("plan %q, not %q", got, want)
-	}
-	if len(tables[0].Permutation) != 2 {
-		t.Error("NewPlan changed its arguments")
-	}
-	tables[0].Prefix = 1
-	if p.Tables[0].Prefix != 32 {
-		t.Error("the plan changes with the arguments of NewPlan")
-	}
-}
-
-// TestPlanOfTangledTables: whether tables with no order in them miss something may
-// take for ever to find out. Such a plan is refused in about a second.
-func TestPlanOfTangledTables(t *testing.T) {
-	const seed = 15 // of a plan that the search does not finish
-	p := tangledPlan(seed)
-	start := time.Now()
-	_, err := New(p.MaxDistance, p.Tables...)
-	if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "too many ways") {
-		t.Errorf("after %v: %v", time.Since(start), err)
-	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16")
-	for _, text := range radiusPlans {
-		f.Add(text)
-	}
+	f.Add("k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1")
+	f.Add("k=2 0-63/12~2")
 	f.Add("k=0 0-31,32-20,21-63/64")
 	f.Add("k=16 0-63/64~16")
 	f.Add("k=+1 0-063/001~1")
