@@ -164,6 +164,16 @@ func (s *listSource) document(place uint32, node selfjoin.Node) index.Document {
 	return index.Document{ID: uint64(place) + 1, Key: s.keys.at(int(place)), Fingerprint: s.set.Fingerprint(node)}
 }
 
+// withFingerprint is all documents that have a fingerprint, or just that where no more is
+// printed.
+func (s *listSource) withFingerprint(f fingerprint.Fingerprint) member {
+	if s.places == nil {
+		return member{Document: index.Document{Fingerprint: f}}
+	}
+	node, _ := s.set.Node(f)
+	return s.member(node)
+}
+
 // member is all documents of a node.
 func (s *listSource) member(node selfjoin.Node) member {
 	if s.places == nil {
@@ -203,9 +213,7 @@ func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distanc
 		if err != nil {
 			return err
 		}
-		first, _ := s.set.Node(p.First)
-		second, _ := s.set.Node(p.Second)
-		a, b := s.member(first), s.member(second)
+		a, b := s.withFingerprint(p.First), s.withFingerprint(p.Second)
 		if a.ID > b.ID {
 			a, b = b, a
 		}

@@ -54,7 +54,9 @@ func (w *joinWriter) pair(a, b *member, distance int) error {
 		w.line = append(b.appendName(w.line), ',')
 		w.line = append(strconv.AppendInt(w.line, int64(distance), 10), '\n')
 	case simhashCPP:
-		w.line = fmt.Appendf(w.line, "[%d, %d]\n", min(a.Fingerprint, b.Fingerprint), max(a.Fingerprint, b.Fingerprint))
+		w.line = strconv.AppendUint(append(w.line, '['), uint64(min(a.Fingerprint, b.Fingerprint)), 10)
+		w.line = strconv.AppendUint(append(w.line, ", "...), uint64(max(a.Fingerprint, b.Fingerprint)), 10)
+		w.line = append(w.line, "]\n"...)
 	}
 	return w.write()
 }
