@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +40,7 @@ func zstandard(t testing.TB, text string) string {
 // TestBrokenInput: where a file is broken, the subcommands do the work on what can be read
 // of it, say where it is broken, and fail.
 func TestBrokenInput(t *testing.T) {
+	t.Parallel()
 	line := `{"key":"one","fingerprint":"00000000000000ff"}` + "\n"
 	// So long that some of it comes out before the end is missed.
 	long := line + `{"key":"two","fingerprint":"` + strings.Repeat("z", 1<<20) + `"}` + "\n"
@@ -58,10 +58,7 @@ func TestBrokenInput(t *testing.T) {
 		{"a cut header of an archive", "x.warc", record + record[:40], "truncated record header"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			name := filepath.Join(t.TempDir(), c.file)
-			if err := os.WriteFile(name, []byte(c.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			name := writeFile(t, c.file, c.content)
 			for _, args := range [][]string{
 				{"dedup", name}, {"add", "-index", filepath.Join(t.TempDir(), "ix"), name}, {"fingerprint", name},
 			} {
@@ -73,16 +70,11 @@ func TestBrokenInput(t *testing.T) {
 		})
 	}
 	t.Run("truncated numbers", func(t *testing.T) {
-		dir := t.TempDir()
-		name, query := filepath.Join(dir, "x.u64le"), filepath.Join(dir, "q.txt")
-		for file, content := range map[string]string{name: "\xff\x00\x00\x00\x00\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00abc", query: "00000000000000ff\tone\n"} {
-			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		name := writeFile(t, "x.u64le", "\xff\x00\x00\x00\x00\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00abc")
+		query := writeFile(t, "q.txt", "00000000000000ff\tone\n")
 		for _, args := range [][]string{
 			{"pairs", "-equal", name}, {"clusters", name}, {"clusters", "-memory", "16", name}, {"query", "-scan", name, "-format", "fingerprints", query},
-			{"import", "-index", filepath.Join(dir, "ix"), name},
+			{"import", "-index", filepath.Join(t.TempDir(), "ix"), name},
 		} {
 			wantBroken(t, args, nil, name, "byte 16: truncated fingerprint: 3 bytes at the end: want 8")
 		}

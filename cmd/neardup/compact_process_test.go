@@ -67,9 +67,7 @@ func writeFingerprints(t *testing.T, path string, docs []index.Document) {
 	for _, d := range docs {
 		fmt.Fprintf(&out, "%s\t%s\n", d.Fingerprint, d.Key)
 	}
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(out.String(), "\t\n", "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, strings.ReplaceAll(out.String(), "\t\n", "\n"))
 }
 
 // sizes of the index that is worked on, and of what is imported into it.
@@ -132,6 +130,7 @@ type change struct {
 // A compaction or an import that is killed at any moment has been done or not, as a
 // whole, and can be done again.
 func TestKillCompaction(t *testing.T) {
+	t.Parallel()
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 4))
 	kills := 20

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,21 +13,22 @@ import (
 // what becomes of it: new; duplicate, of one of its group; confused, a duplicate of
 // another group; no-page, without a text of its own.
 func TestCrawlComesOutAsExpected(t *testing.T) {
+	t.Parallel()
 	const crawl = "../../testdata/crawl"
 	expected, err := os.ReadFile(crawl + "-expected.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out, diagnostics bytes.Buffer
-	if code := run(t.Context(), []string{"dedup", crawl}, &streams{strings.NewReader(""), &out, &diagnostics}); code != exitDone {
-		t.Fatalf("exit %d: %s", code, &diagnostics)
+	code, out, diagnostics := runHere("", "dedup", crawl)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, diagnostics)
 	}
 	type line struct {
 		Key, Verdict string
 		Of           struct{ Key string }
 	}
 	verdicts := make(map[string]line)
-	for lines := json.NewDecoder(&out); lines.More(); {
+	for lines := json.NewDecoder(strings.NewReader(out)); lines.More(); {
 		var l line
 		if err := lines.Decode(&l); err != nil {
 			t.Fatal(err)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,11 +24,11 @@ func TestExitCodes(t *testing.T) {
 		"query -limit -1 " + nowhere:  exitUsage,
 		"export -output-format other": exitUsage,
 	} {
-		var out, err bytes.Buffer
-		if got := run(context.Background(), strings.Fields(args), &streams{strings.NewReader(""), &out, &err}); got != want {
-			t.Errorf("neardup %s: exit code %d, not %d: %s", args, got, want, &err)
+		got, _, said := runHere("", strings.Fields(args)...)
+		if got != want {
+			t.Errorf("neardup %s: exit code %d, not %d: %s", args, got, want, said)
 		}
-		if want != exitDone && err.Len() == 0 {
+		if want != exitDone && said == "" {
 			t.Errorf("neardup %s: nothing says why", args)
 		}
 	}

@@ -60,23 +60,21 @@ func (i *input) key() string {
 	return fmt.Sprintf("%s#%d", i.record.Source, i.record.Number)
 }
 
-// analyze parses a record and makes its document.
-func (a *analyzer) analyze(raw *corpus.RawRecord) *input {
-	i := &input{record: raw.Parse()}
+// analyze makes a document of the record.
+func (i *input) analyze(a *analyzer) {
 	if skip := i.record.Skip; skip != nil {
 		if skip.Document { // other records, such as requests of an archive, are counted only
 			i.skip(skip.String())
 		}
-		return i
+		return
 	}
 	s := a.signature(&i.record)
 	if s.Tokens == 0 && i.record.Kind != corpus.Fingerprint {
 		i.skip(noText)
-		return i
+		return
 	}
 	i.compared = true
 	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens, Scope: a.scopeOf(&i.record)}
-	return i
 }
 
 func (i *input) skip(reason string) {
@@ -174,7 +172,7 @@ const largeDocument = 4 << 20
 // analyzed reads all records and analyzes them on all cores. They come out as they were read.
 func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 	bytes := semaphore.NewWeighted(maxAheadBytes)
-	return ordered.New(ctx, 2*runtime.GOMAXPROCS(0), maxAhead, func(p *ordered.Pipe[*input]) error {
+	return ordered.New(ctx, runtime.GOMAXPROCS(0), maxAhead, func(p *ordered.Pipe[*input]) error {
 		for raw, err := range r.RawRecords(p.Context()) {
 			if err != nil {
 				return err
@@ -185,9 +183,10 @@ func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 			}
 			err := p.Go(func(int) (*input, error) {
 				defer bytes.Release(size)
-				i := r.analyzer.analyze(raw)
+				i := &input{record: raw.Parse()}
+				raw = nil // its memory is free while the text is looked at
+				i.analyze(r.analyzer)
 				if size >= largeDocument {
-					raw = nil
 					runtime.GC()
 				}
 				return i, nil

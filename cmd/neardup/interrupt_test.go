@@ -64,6 +64,7 @@ var signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // A signal ends dedup and add with all that was printed kept, an account and exit code 1.
 func TestSignalKeepsWhatWasPrinted(t *testing.T) {
+	t.Parallel()
 	var input strings.Builder
 	for n := range 300 {
 		fmt.Fprintf(&input, "{\"url\":\"http://a.example/%d\",\"text\":\"page %d of many, each with words of its own %d %d\"}\n", n, n, n*n, n*7919)
@@ -97,6 +98,7 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 
 // A signal ends import with nothing stored, and compact with nothing changed.
 func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(testseed.Of(t), 8))
 	dir := filepath.Join(t.TempDir(), "ix")
 	c := makeIndex(t, dir, r)

@@ -51,6 +51,7 @@ func limitedIndex(t *testing.T, dir string, r *rand.Rand) (base string) {
 // says why; what it had printed is stored, the index is whole, and the same command does its
 // work once there is memory.
 func TestAddressSpaceLimit(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("ulimit -v bounds the memory of a process on Linux only")
 	}
@@ -158,6 +159,7 @@ func leastAddressSpace(t *testing.T) int {
 
 // TestGoMemoryLimit: GOMEMLIMIT makes the command slow, and nothing else.
 func TestGoMemoryLimit(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(testseed.Of(t), 12))
 	dir := t.TempDir()
 	base := limitedIndex(t, dir, r)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,6 +39,25 @@ func mustRun(t *testing.T, args ...string) string {
 	return string(out)
 }
 
+// runHere runs the command in this process.
+func runHere(in string, args ...string) (code int, out, diagnostics string) {
+	var stdout, stderr bytes.Buffer
+	code = run(context.Background(), args, &streams{strings.NewReader(in), &stdout, &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// writeFile makes a file in a folder of its own unless the name has one.
+func writeFile(t *testing.T, name, content string) (path string) {
+	t.Helper()
+	if path = name; !filepath.IsAbs(name) {
+		path = filepath.Join(t.TempDir(), name)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // exported returns the stored documents in a fixed order.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
@@ -67,14 +87,13 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 			}
 		}
 	}
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, out.String())
 }
 
 // What dedup has printed survives kill -9, and a rerun ends with the same set of
 // documents as one clean run.
 func TestKillAndRerun(t *testing.T) {
+	t.Parallel()
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	kills, pages := 5, 2000

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,10 +64,7 @@ func TestExportOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
 	list := mustRun(t, "export", "-index", dir)
 	onlyPrintable(t, "export", list, len(hostileKeys)+1)
-	path := filepath.Join(t.TempDir(), "list.txt")
-	if err := os.WriteFile(path, []byte(list), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := writeFile(t, "list.txt", list)
 	again := filepath.Join(t.TempDir(), "again")
 	mustRun(t, "import", "-index", again, path)
 	if got, want := keysIn(t, again), keysIn(t, dir); !slices.Equal(got, want) {
@@ -93,17 +89,14 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 
 // No subcommand lets a key, or the name of a file, act on a terminal.
 func TestHostileKeysOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := hostileIndex(t)
 	for _, as := range []string{"json", "csv", "removals"} {
 		onlyPrintable(t, as, mustRun(t, "clusters", "-equal", "-index", dir, "-output-format", as), 0)
 	}
 	onlyPrintable(t, "pairs", mustRun(t, "pairs", "-equal", "-output-format", "csv", "-index", dir), 0)
-	input := filepath.Join(t.TempDir(), "docs.jsonl")
-	lines := `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}` + "\n" +
-		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}` + "\n" + `{"url":"\u001b[2J","text":""}` + "\n"
-	if err := os.WriteFile(input, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	input := writeFile(t, "docs.jsonl", `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}`+"\n"+
+		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}`+"\n"+`{"url":"\u001b[2J","text":""}`+"\n")
 	cmd := process("fingerprint", input)
 	out, _ := cmd.CombinedOutput()
 	onlyPrintable(t, "fingerprint", string(out), 0)

@@ -15,6 +15,7 @@ import (
 // The pipe of docs/batch.md deletes what clusters lists, although delete starts while clusters
 // has the index open, or before.
 func TestRemovalPipe(t *testing.T) {
+	t.Parallel()
 	rounds := 30
 	if testing.Short() {
 		rounds = 5

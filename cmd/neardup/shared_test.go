@@ -29,6 +29,7 @@ func sharedData(t *testing.T) string {
 // document gets one verdict, and a second run over the same index knows what was stored and
 // finds the same duplicates.
 func TestDocumentsTwice(t *testing.T) {
+	t.Parallel()
 	t.Run("samples", func(t *testing.T) { dedupTwice(t, "internal/corpus/testdata", "../../testdata/crawl") })
 	t.Run("real", func(t *testing.T) {
 		data := sharedData(t)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,10 +16,7 @@ import (
 func TestOneAnalyzer(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	body := []byte("<title>Ferries</title><nav>Home</nav><p>" + strings.Repeat("The ferry leaves at nine, at noon & at five. ", 30))
-	file := filepath.Join(dir, "ferries.html")
-	if err := os.WriteFile(file, body, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "ferries.html", string(body))
 	signer, err := page.NewSigner(page.Options{}, fingerprint.Options{})
 	if err != nil {
 		t.Fatal(err)
