@@ -220,7 +220,7 @@ func wantDocuments(t *testing.T, x *Index, docs []Document, did int) {
 		want = slices.DeleteFunc(want, func(d Document) bool { return !kept[d.Key] })
 	}
 	checkInvariants(t, x, want, uint64(max(len(docs), len(docs)+did)))
-	if len(x.flights.open) != 0 {
-		t.Fatalf("%d flights are in the air", len(x.flights.open))
+	if len(x.pending.open) != 0 {
+		t.Fatalf("%d writes are pending", len(x.pending.open))
 	}
 }

@@ -68,9 +68,9 @@ func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) 
 	return verdicts[0], nil
 }
 
-// checkWindow is the number of documents of a batch that are searched and committed
+// windowLimit is the number of documents of a batch that are searched and committed
 // together.
-const checkWindow = 256
+const windowLimit = 256
 
 // CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with
 // searches on all cores and many documents a commit. When it fails part of the way,
@@ -86,27 +86,27 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 		}
 	}
 	verdicts := make([]Verdict, 0, len(docs))
-	held := 0                             // verdicts that are durable
-	settle := func() error { return nil } // makes the newest ones so
+	durable := 0                        // verdicts that are
+	wait := func() error { return nil } // makes the newest ones so
 	for start := 0; start < len(docs); {
 		window := docs[start : start+windowLen(docs[start:])]
-		w := &checking{index: x, docs: window, verdicts: make([]Verdict, len(window))}
+		w := &checkWindow{index: x, docs: window, verdicts: make([]Verdict, len(window))}
 		finish, failed := w.run(ctx)
-		if err := settle(); err != nil {
+		if err := wait(); err != nil {
 			if failed == nil {
 				finish()
 			}
-			return verdicts[:held], err
+			return verdicts[:durable], err
 		}
-		held = len(verdicts)
+		durable = len(verdicts)
 		if failed != nil {
 			return verdicts, failed
 		}
-		verdicts, settle = append(verdicts, w.verdicts...), finish
+		verdicts, wait = append(verdicts, w.verdicts...), finish
 		start += len(window)
 	}
-	if err := settle(); err != nil {
-		return verdicts[:held], err
+	if err := wait(); err != nil {
+		return verdicts[:durable], err
 	}
 	return verdicts, nil
 }
@@ -114,18 +114,18 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 // windowLen returns how many documents go into the next window: it ends before a
 // key that it has already.
 func windowLen(docs []Document) int {
-	seen := make(map[string]bool, min(len(docs), checkWindow))
-	for i := range docs[:min(len(docs), checkWindow)] {
+	seen := make(map[string]bool, min(len(docs), windowLimit))
+	for i := range docs[:min(len(docs), windowLimit)] {
 		if docs[i].Key != "" && seen[docs[i].Key] {
 			return i
 		}
 		seen[docs[i].Key] = true
 	}
-	return min(len(docs), checkWindow)
+	return min(len(docs), windowLimit)
 }
 
-// checking is one window on its way to its verdicts.
-type checking struct {
+// checkWindow is one window on its way to its verdicts.
+type checkWindow struct {
 	index    *Index
 	docs     []Document
 	verdicts []Verdict
@@ -139,21 +139,21 @@ type checking struct {
 
 // run comes to the verdicts and applies what follows from them. finish waits until
 // they, and what they rest on, are durable.
-func (w *checking) run(ctx context.Context) (finish func() error, err error) {
-	f := newFlight(w.docs)
-	if err := w.index.flights.enter(ctx, f, w.index.rule()); err != nil {
+func (w *checkWindow) run(ctx context.Context) (finish func() error, err error) {
+	f := newPendingWrite(w.docs)
+	if err := w.index.pending.enter(ctx, f, w.index.rule()); err != nil {
 		return nil, err
 	}
-	defer w.index.flights.leave(f)
+	defer w.index.pending.leave(f)
 	for {
-		if finish, err = w.attempt(ctx); err != errOvertaken {
+		if finish, err = w.attempt(ctx); err != errConflict {
 			return finish, err
 		}
-		*w = checking{index: w.index, docs: w.docs, verdicts: make([]Verdict, len(w.docs))}
+		*w = checkWindow{index: w.index, docs: w.docs, verdicts: make([]Verdict, len(w.docs))}
 	}
 }
 
-func (w *checking) attempt(ctx context.Context) (finish func() error, err error) {
+func (w *checkWindow) attempt(ctx context.Context) (finish func() error, err error) {
 	x := w.index
 	readers, err := w.readers()
 	if err != nil {
@@ -171,7 +171,7 @@ func (w *checking) attempt(ctx context.Context) (finish func() error, err error)
 		return seen.Wait, nil
 	}
 	if len(w.change.remove) > 0 || x.opts.KeepDuplicates {
-		w.restOn()
+		w.noteDependencies()
 	}
 	if finish, err = x.apply(&w.change); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (w *checking) attempt(ctx context.Context) (finish func() error, err error)
 }
 
 // readers returns as many as are worth it; a single one takes no view before it needs it.
-func (w *checking) readers() ([]*reader, error) {
+func (w *checkWindow) readers() ([]*reader, error) {
 	n := min(runtime.GOMAXPROCS(0), (len(w.docs)+15)/16)
 	if n == 1 && len(w.docs) == 1 {
 		return []*reader{w.index.reader()}, nil
@@ -189,20 +189,20 @@ func (w *checking) readers() ([]*reader, error) {
 	return w.index.sameReaders(n)
 }
 
-// restOn lets the change fail if a stored document that a verdict names is gone by
-// then. Flights do not tell: the fingerprint that a recrawl takes out is not known when
+// noteDependencies lets the change fail if a stored document that a verdict names is gone by
+// then. Pending writes do not tell: the fingerprint that a recrawl takes out is not known when
 // it begins. Without this, two pages that swap their contents would each be dropped
 // for the other one's earlier self, and a duplicate that is kept would name a document
 // that was gone before it came.
-func (w *checking) restOn() {
+func (w *checkWindow) noteDependencies() {
 	for i := range w.verdicts {
 		if of := &w.verdicts[i].Of; of.ID != 0 {
-			w.change.restsOn = append(w.change.restsOn, rest{of.ID, storedOf(&of.Document)})
+			w.change.dependsOn = append(w.change.dependsOn, dependency{of.ID, storedOf(&of.Document)})
 		}
 	}
 }
 
-func (w *checking) search(ctx context.Context, readers []*reader) error {
+func (w *checkWindow) search(ctx context.Context, readers []*reader) error {
 	w.hits = make([][]hit, len(w.docs))
 	errs := make([]error, len(readers))
 	worker := func(n int) {
@@ -226,7 +226,7 @@ func (w *checking) search(ctx context.Context, readers []*reader) error {
 }
 
 // decide goes through the window in order.
-func (w *checking) decide(ctx context.Context, r *reader) error {
+func (w *checkWindow) decide(ctx context.Context, r *reader) error {
 	w.origin = make([]int, len(w.docs))
 	w.removed = make(map[uint64]bool)
 	for i := range w.docs {
@@ -240,7 +240,7 @@ func (w *checking) decide(ctx context.Context, r *reader) error {
 	return nil
 }
 
-func (w *checking) decideOne(r *reader, i int) error {
+func (w *checkWindow) decideOne(r *reader, i int) error {
 	verdict := &w.verdicts[i]
 	verdict.Document = w.docs[i]
 	known := false
@@ -277,7 +277,7 @@ func (w *checking) decideOne(r *reader, i int) error {
 
 // nearest returns the nearest stored document that matches, by (distance, ID), and
 // that the window does not take out.
-func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
+func (w *checkWindow) nearest(r *reader, i int) (Match, bool, error) {
 	for c, err := range r.candidates(w.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
@@ -296,7 +296,7 @@ func (w *checking) nearest(r *reader, i int) (Match, bool, error) {
 // nearestPending looks for a document of the window that is nearer than what was
 // found in the index, and returns its place, or -1. At equal distance what has the
 // smaller ID wins: the index over the window, the earlier over the later.
-func (w *checking) nearestPending(i int, of *Match, found *bool) int {
+func (w *checkWindow) nearestPending(i int, of *Match, found *bool) int {
 	best, rule, doc := -1, w.index.rule(), &w.docs[i]
 	for _, j := range w.pending {
 		other := &w.docs[j]
@@ -312,7 +312,7 @@ func (w *checking) nearestPending(i int, of *Match, found *bool) int {
 }
 
 // complete fills in what is known once the window's documents have their IDs.
-func (w *checking) complete() {
+func (w *checkWindow) complete() {
 	for i, j := range w.origin {
 		if j >= 0 {
 			w.verdicts[i].Of.Document = w.verdicts[j].Document

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,29 +11,98 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
+// Add stores documents as they are, whatever is stored already, in one atomic
+// batch, and sets ID and Added of each in docs. A document whose Key is known
+// replaces the one that has it; of several with one Key in docs the last counts,
+// and the others get its ID.
+//
+// It returns when the batch is as durable as Options.Durability says. Errors:
+// ErrTooLarge, ErrReadOnly, ErrFailed, ErrClosed, ctx's; nothing is stored then,
+// unless the disk failed in the very moment (ErrFailed on the next write).
+func (x *Index) Add(ctx context.Context, docs ...Document) error {
+	if err := x.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer x.end()
+	for i := range docs {
+		if err := Validate(&docs[i]); err != nil {
+			return err
+		}
+	}
+	if err := x.checkSize(docs); err != nil {
+		return err
+	}
+	if len(docs) == 0 {
+		return nil
+	}
+	finish, err := x.add(ctx, docs)
+	if err != nil {
+		return err
+	}
+	return finish()
+}
+
+func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, err error) {
+	f := newPendingWrite(docs)
+	if err := x.pending.enter(ctx, f, x.rule()); err != nil {
+		return nil, err
+	}
+	defer x.pending.leave(f)
+
+	last := make(map[string]int, len(docs))
+	for i := range docs {
+		last[docs[i].Key] = i
+	}
+	var c change
+	for i := range docs {
+		if docs[i].Key != "" && last[docs[i].Key] != i {
+			continue
+		}
+		c.add = append(c.add, &docs[i])
+		if docs[i].Key == "" {
+			continue
+		}
+		if _, _, err := c.replace(x, docs[i].Key); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if finish, err = x.apply(&c); err != nil {
+		return nil, err
+	}
+	for i := range docs {
+		if j := last[docs[i].Key]; docs[i].Key != "" && j != i {
+			docs[i].ID, docs[i].Added = docs[j].ID, docs[j].Added
+		}
+	}
+	return finish, nil
+}
+
 // change is what one commit does: documents to add, which get their IDs then, and
-// documents to remove. Its flight must be in the air until it is applied.
+// documents to remove. Its pendingWrite must have entered, and not left.
 type change struct {
 	add    []*Document
 	remove []Document
 	keys   map[uint64]keyChange // by hash
 
-	restsOn []rest // must be there still
+	dependsOn []dependency // must be there still
 }
 
-type rest struct{ id, stored uint64 }
+type dependency struct{ id, stored uint64 }
 
-// errOvertaken: a document that a change rests on was removed before it was applied.
-var errOvertaken = errors.New("overtaken by another change")
+// errConflict: a document that a change rests on was removed before it was applied.
+var errConflict = errors.New("overtaken by another change")
 
-func (x *Index) checkRests(c *change) error {
-	for _, d := range c.restsOn {
+func (x *Index) checkDependencies(c *change) error {
+	for _, d := range c.dependsOn {
 		ids, err := x.store.Posting(d.stored)
 		if err != nil {
 			return err
 		}
 		if !ids.Contains(d.id) {
-			return errOvertaken
+			return errConflict
 		}
 	}
 	return nil
@@ -48,7 +118,7 @@ func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 }
 
 // noteKey looks up the documents that share a key's hash. It must be done for the
 // key of every document that is added or removed. No other change touches the key
-// while this one is in the air, so the newest state is that of any view of it.
+// while this one is pending, so the newest state is that of any view of it.
 func (c *change) noteKey(x *Index, key string) error {
 	hash := store.KeyHash(key)
 	if _, noted := c.keys[hash]; noted {
@@ -99,7 +169,7 @@ func (x *Index) checkSize(docs []Document) error {
 func (x *Index) apply(c *change) (finish func() error, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
-	if err := x.checkRests(c); err != nil {
+	if err := x.checkDependencies(c); err != nil {
 		return nil, err
 	}
 	counters, second := x.counters, x.lastSecond
@@ -279,4 +349,60 @@ func (x *Index) permute(dst, stored []uint64, table int) []uint64 {
 	}
 	slices.Sort(dst)
 	return dst
+}
+
+// rewrites counts, of postings that change again and again, what was appended to each since
+// it was last written whole. Every read of a posting merges all of that, so a posting of a
+// million documents that go one commit after the other would be read in a time that grows
+// with the square. Written whole once it has grown by as much as it has, it costs twice the
+// writes, and a read costs in proportion to the posting. It is used under the commit lock.
+type rewrites map[uint64]growth
+
+// growth of a posting, in bytes.
+type growth struct{ size, since int }
+
+const (
+	leastRewrite = 4 << 10
+	maxRewrites  = 1 << 16 // postings that are counted; beyond, all counts begin anew
+
+	// changeBytes is about what a change takes with its key, and idBytes each ID in it.
+	changeBytes = 32
+	idBytes     = 2
+)
+
+// due reports whether a posting is to be written whole, along with a change of so many IDs.
+func (r rewrites) due(stored uint64, ids int) bool {
+	g, counted := r[stored]
+	if !counted && len(r) >= maxRewrites {
+		clear(r)
+	}
+	g.since += changeBytes + idBytes*ids
+	r[stored] = g
+	return g.since >= max(leastRewrite, g.size)
+}
+
+// writePosting writes a change of a posting. there says that the fingerprint had one, live
+// or packed.
+func (x *Index) writePosting(batch *store.Batch, stored uint64, p *postingChange, there, packed bool) error {
+	added, removed := store.NewIDs(p.added...), store.NewIDs(p.removed...)
+	if !there || !x.rewrites.due(stored, len(p.added)+len(p.removed)) {
+		batch.ChangePosting(stored, added, removed)
+		return nil
+	}
+	liveAdded, liveRemoved, err := x.store.LivePosting(stored)
+	if err != nil {
+		return err
+	}
+	added, removed = liveAdded.Union(added).Without(removed), liveRemoved.Union(removed)
+	if packed {
+		was, err := x.store.PackedPosting(stored)
+		if err != nil {
+			return err
+		}
+		removed = was.Without(was.Without(removed))
+	} else {
+		removed = store.IDs{} // from what is live it is gone
+	}
+	x.rewrites[stored] = growth{size: batch.SetPosting(stored, added, removed)}
+	return nil
 }

@@ -160,8 +160,8 @@ func TestCancelledCalls(t *testing.T) {
 		}
 	}
 	checkInvariants(t, x, docs, x.Stats().NextID-1)
-	if len(x.flights.open) != 0 {
-		t.Errorf("%d flights are still in the air", len(x.flights.open))
+	if len(x.pending.open) != 0 {
+		t.Errorf("%d writes are still pending", len(x.pending.open))
 	}
 }
 

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -36,7 +37,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 }
 
 func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
-	f := &flight{done: make(chan struct{})}
+	f := &pendingWrite{done: make(chan struct{})}
 	for _, key := range keys {
 		f.keys = append(f.keys, store.KeyHash(key))
 	}
@@ -54,13 +55,13 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 }
 
 // remove commits the removals that choose picks and waits until they are durable.
-func (x *Index) remove(ctx context.Context, f *flight, choose func(*store.View, *change) error) (int, error) {
+func (x *Index) remove(ctx context.Context, f *pendingWrite, choose func(*store.View, *change) error) (int, error) {
 	var c change
 	finish, err := func() (func() error, error) {
-		if err := x.flights.enter(ctx, f, x.rule()); err != nil {
+		if err := x.pending.enter(ctx, f, x.rule()); err != nil {
 			return nil, err
 		}
-		defer x.flights.leave(f)
+		defer x.pending.leave(f)
 		err := x.withView(func(v *store.View) error { return choose(v, &c) })
 		if err != nil || c.empty() {
 			return x.store.Last().Wait, err
@@ -105,7 +106,7 @@ func (x *Index) removePart(ctx context.Context, choose func(*store.View, *change
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n, err := x.remove(ctx, &flight{alone: true, done: make(chan struct{})}, choose)
+	n, err := x.remove(ctx, &pendingWrite{exclusive: true, done: make(chan struct{})}, choose)
 	*deleted += n
 	return err
 }
@@ -191,4 +192,127 @@ func (s *bareScan) pick(v *store.View, c *change) error {
 	}
 	s.done = true
 	return nil
+}
+
+// DeleteIDs removes the documents that have these IDs and returns how many there were.
+// An ID is never given twice: what came since under the key of a document stays. Up to
+// 1,024 go in one atomic commit. A document without key, scope, Shingle and length is known
+// by its fingerprint only, so where such ones may be among them, all fingerprints are read
+// once: pass many IDs together. Errors as of Add; what is counted is gone.
+func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err error) {
+	if err := x.beginWrite(ctx); err != nil {
+		return 0, err
+	}
+	defer x.end()
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	var bare []uint64 // IDs that have no record, ascending
+	for chunk := range slices.Chunk(slices.Compact(ids), deleteChunk) {
+		if err := x.removePart(ctx, x.pickRecorded(chunk, &bare), &deleted); err != nil {
+			return deleted, err
+		}
+	}
+	if len(bare) == 0 {
+		return deleted, nil
+	}
+	last := bare[len(bare)-1]
+	wanted := func(id uint64) bool {
+		_, found := slices.BinarySearch(bare, id)
+		return found
+	}
+	return deleted, x.removeBare(ctx, last, wanted, &deleted)
+}
+
+// pickRecorded picks those of some IDs that have a record, and adds the others to bare.
+func (x *Index) pickRecorded(ids []uint64, bare *[]uint64) func(*store.View, *change) error {
+	return func(v *store.View, c *change) error {
+		for _, id := range ids {
+			r, found, err := v.Record(id)
+			if err != nil {
+				return err
+			}
+			if !found {
+				*bare = append(*bare, id)
+				continue
+			}
+			c.remove = append(c.remove, documentOf(id, r))
+		}
+		return c.noteKeys(x)
+	}
+}
+
+// idRange is the IDs from first to the one before end.
+type idRange struct{ first, end uint64 }
+
+// expired is what was added before some time: nearly always all IDs below one. Where the
+// clock went backwards, what it was ahead for stays among them.
+type expired struct {
+	ids    []idRange // ascending, apart
+	clocks []idRange // of the clock's entries in each of them, those that may go
+}
+
+// has reports whether a document has expired.
+func (e *expired) has(id uint64) bool {
+	_, found := slices.BinarySearchFunc(e.ids, id, func(r idRange, id uint64) int {
+		if r.end <= id {
+			return -1
+		}
+		return cmp.Compare(max(r.first, id), id)
+	})
+	return found
+}
+
+// expiredBefore returns what was added before a time, and whether any document is bare.
+func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
+	v, counters, err := x.snapshot()
+	if err != nil {
+		return expired{}, false, err
+	}
+	defer v.Close()
+	at := idRange{first: 1}
+	old := true // what came before the first entry is that old
+	newest := uint64(0)
+	for c, err := range v.Clock() {
+		if err != nil {
+			return expired{}, false, err
+		}
+		if before := c.Added().Before(t); before != old {
+			at.end = c.First
+			e.add(at, at.end, old)
+			at.first, old = c.First, before
+		}
+		newest = c.First
+	}
+	at.end = counters.NextID
+	e.add(at, newest, old)
+	return e, counters.Bare > 0, nil
+}
+
+// add takes a range of IDs if it is old. The first entry of the clock in it stays, so that
+// no document of another range comes to have no time or that of another second, and so
+// does the newest of all, which is that of what comes next.
+func (e *expired) add(r idRange, clockEnd uint64, old bool) {
+	if !old || r.first >= r.end {
+		return
+	}
+	e.ids = append(e.ids, r)
+	if r.first+1 < clockEnd {
+		e.clocks = append(e.clocks, idRange{r.first + 1, clockEnd})
+	}
+}
+
+// forgetClock drops the clock entries of what has expired.
+func (x *Index) forgetClock(e expired) error {
+	if len(e.clocks) == 0 {
+		return nil
+	}
+	batch := x.store.NewBatch()
+	for _, r := range e.clocks {
+		batch.ForgetClock(r.first, r.end)
+	}
+	finish, err := x.store.Apply(batch, x.opts.Durability == Sync)
+	if err != nil {
+		return err
+	}
+	return finish()
 }

@@ -54,11 +54,8 @@ func (r *reader) matching(c candidate, scope string, s fingerprint.Signature) (d
 	if shingle, known := r.x.shingles.get(c.id); known && !rule.Allows(distance, fingerprint.Signature{Shingle: shingle}, s) {
 		return Document{}, false, nil
 	}
-	d = bareDocument(c.id, c.hit.stored)
-	if c.id >= r.x.firstRecord.Load() {
-		if d, err = r.recorded(c.id, d); err != nil {
-			return Document{}, false, err
-		}
+	if d, err = r.document(c.id, c.hit.stored); err != nil {
+		return Document{}, false, err
 	}
 	if d.Scope != scope || !rule.Allows(distance, d.Signature(), s) {
 		return Document{}, false, nil
@@ -67,8 +64,12 @@ func (r *reader) matching(c candidate, scope string, s fingerprint.Signature) (d
 	return d, err == nil, err
 }
 
-// recorded returns the document as its record has it, or else as a bare one.
-func (r *reader) recorded(id uint64, bare Document) (Document, error) {
+// document returns one that has a stored fingerprint, without its time of arrival.
+func (r *reader) document(id, stored uint64) (Document, error) {
+	bare := bareDocument(id, stored)
+	if id < r.x.firstRecord.Load() {
+		return bare, nil
+	}
 	var records recordReader = r.x.store
 	if r.v != nil {
 		records = r.v

@@ -34,7 +34,7 @@ func TestVerdictsThatComeWithAnErrorHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(5, uint64(flushes)))
-		docs := make([]Document, 8*checkWindow)
+		docs := make([]Document, 8*windowLimit)
 		for i := range docs {
 			docs[i] = Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
 		}

@@ -1,3 +1,19 @@
+// Package index is a persistent index of 64-bit fingerprints that finds every
+// stored one within k bits of another (Manku, Jain and Das Sarma, "Detecting
+// Near-Duplicates for Web Crawling", WWW 2007), and tells a crawler of each page
+// whether it has stored one like it already.
+//
+// What it guarantees:
+//
+//   - A query returns exactly the stored documents within the distance, as
+//     comparing with each of them would.
+//   - With Sync, the default Durability, whatever a call has acknowledged survives
+//     a crash, and no document is ever half there.
+//   - Of racing near-duplicates, CheckAndAdd admits one.
+//   - An index is never opened under another k, plan, format or analyzer than it
+//     was made with.
+//
+// An Index is safe for concurrent use. Close waits for the calls under way.
 package index
 
 import (
@@ -26,7 +42,7 @@ type Index struct {
 	readers sync.Pool                    // of *reader
 	clock   atomic.Pointer[[]clockRange] // sorted; never changed
 
-	flights  flights
+	pending  pendingWrites
 	shingles shingleCache
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
@@ -180,3 +196,71 @@ func (x *Index) Sync(ctx context.Context) error {
 
 // Plan returns the plan that the index was made with. It must not be changed.
 func (x *Index) Plan() *plan.Plan { return x.plan }
+
+// calls counts the calls under way, so that Close can wait for them. A call may begin
+// others, also while Close waits.
+type calls struct {
+	state atomic.Int64 // how many; with closing, once Close was called
+	over  chan struct{}
+	once  sync.Once
+}
+
+const closing = 1 << 62
+
+func newCalls() *calls { return &calls{over: make(chan struct{})} }
+
+// begin starts a call unless the index is closed; end must follow.
+func (c *calls) begin() bool {
+	if c.state.Add(1)&closing == 0 {
+		return true
+	}
+	c.end()
+	return false
+}
+
+func (c *calls) end() {
+	if c.state.Add(-1) == closing {
+		c.once.Do(func() { close(c.over) })
+	}
+}
+
+// close lets no more calls begin and waits for those under way. It reports false if
+// it was called before.
+func (c *calls) close() bool {
+	if c.state.Or(closing)&closing != 0 {
+		return false
+	}
+	c.begin() // the last to end closes over
+	<-c.over
+	return true
+}
+
+// Errors of the store that a caller can act on; match them with errors.Is. An
+// index that is not there is fs.ErrNotExist.
+var (
+	ErrNotIndex = store.ErrNotIndex
+	ErrVersion  = store.ErrVersion
+	ErrLocked   = store.ErrLocked
+	ErrCorrupt  = store.ErrCorrupt
+	ErrReadOnly = store.ErrReadOnly
+	ErrFailed   = store.ErrFailed
+)
+
+// ErrPlan: no plan is as was asked for: k is too large, the limits are too tight, or its
+// tables would miss matches.
+var ErrPlan = plan.ErrUnusable
+
+var (
+	// ErrClosed: the index was closed.
+	ErrClosed = errors.New("index is closed")
+
+	// ErrMismatch: the index was made with another k, plan or analyzer than it is
+	// opened with.
+	ErrMismatch = errors.New("index was made with other options")
+
+	// ErrDistance: a query asks for a larger distance than the index was made for.
+	ErrDistance = errors.New("distance beyond that of the index")
+
+	// ErrTooLarge: a key, a scope or a batch is over its limit.
+	ErrTooLarge = errors.New("over the limit")
+)

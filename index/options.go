@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -186,4 +187,21 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", ErrMismatch, analyzer, o.Analyzer)
 	}
 	return nil
+}
+
+// Defaults of the Options that say what matches.
+const (
+	DefaultMaxShingleDistance = 16
+	DefaultMaxLengthRatio     = 1.3
+)
+
+// ErrRatio: a MaxLengthRatio is no number, or one that no two lengths are within.
+var ErrRatio = match.ErrRatio
+
+// rule of verdicts, and of queries that give a Shingle or a length.
+func (x *Index) rule() match.Rule { return x.opts.rule(x.plan.MaxDistance) }
+
+func (o *Options) rule(k int) match.Rule {
+	return match.Rule{MaxDistance: k, MaxShingleDistance: DefaultMaxShingleDistance, MaxLengthRatio: DefaultMaxLengthRatio}.
+		With(o.MaxShingleDistance, o.MaxLengthRatio)
 }

@@ -205,16 +205,16 @@ func TestRacingByShingle(t *testing.T) {
 	}
 }
 
-// TestFlightsOfOtherShinglesDoNotWait: pages of one template, alike but for their
+// TestWritesOfOtherShinglesDoNotWait: pages of one template, alike but for their
 // Shingles, must not be checked one after the other.
-func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
+func TestWritesOfOtherShinglesDoNotWait(t *testing.T) {
 	r := match.Rule{MaxDistance: 3, MaxShingleDistance: 14, MaxLengthRatio: -1}
-	at := func(shingle fingerprint.Fingerprint, key string) *flight {
-		return newFlight([]Document{{Fingerprint: 5, Shingle: shingle, Key: key}})
+	at := func(shingle fingerprint.Fingerprint, key string) *pendingWrite {
+		return newPendingWrite([]Document{{Fingerprint: 5, Shingle: shingle, Key: key}})
 	}
 	const far = ^fingerprint.Fingerprint(0)
 	for _, test := range []struct {
-		a, b  *flight
+		a, b  *pendingWrite
 		waits bool
 	}{
 		{at(1, "a"), at(far, "b"), false},
@@ -222,7 +222,7 @@ func TestFlightsOfOtherShinglesDoNotWait(t *testing.T) {
 		{at(1, "a"), at(3, "b"), true},
 		{at(1, "a"), at(0, "b"), true},
 	} {
-		if got := test.a.bearsOn(test.b, r); got != test.waits {
+		if got := test.a.conflictsWith(test.b, r); got != test.waits {
 			t.Errorf("%+v on %+v: %v", test.a.signatures, test.b.signatures, got)
 		}
 	}

@@ -1,16 +1,92 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"runtime"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/store"
 )
+
+// snapshot opens a view and returns the counters of the same moment.
+func (x *Index) snapshot() (*store.View, store.Counters, error) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	v, err := x.store.View()
+	return v, x.counters, err
+}
+
+// Documents yields every document, all of one moment: first those with a record,
+// by ID, then the bare ones (nothing but a fingerprint), by their fingerprint. It
+// stops at the first error, which it yields. The index must not be closed from
+// within the loop.
+func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
+	return func(yield func(Document, error) bool) {
+		if err := x.begin(ctx); err != nil {
+			yield(Document{}, err)
+			return
+		}
+		defer x.end()
+		v, counters, err := x.snapshot()
+		if err != nil {
+			yield(Document{}, err)
+			return
+		}
+		defer v.Close()
+		if err := eachDocument(ctx, v, counters.Bare > 0, func(d Document) bool { return yield(d, nil) }); err != nil {
+			yield(Document{}, err)
+		}
+	}
+}
+
+// eachDocument calls yield with the documents of a view until it returns false.
+func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Document) bool) error {
+	recorded := roaring64.New() // where there are bare documents
+	for r, err := range v.Records(1) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if bare {
+			recorded.Add(r.ID)
+		}
+		d := documentOf(r.ID, r.Record)
+		if d.Added, err = v.Added(r.ID); err != nil {
+			return err
+		}
+		if !yield(d) {
+			return nil
+		}
+	}
+	if !bare {
+		return nil
+	}
+	recorded.RunOptimize()
+	for p, err := range v.Postings(0) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		for id := range p.IDs.All() {
+			if recorded.Contains(id) {
+				continue
+			}
+			d := bareDocument(id, p.Stored)
+			if d.Added, err = v.Added(id); err != nil {
+				return err
+			}
+			if !yield(d) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
 
 // Pairs yields every pair of groups of documents that match, once, in no order, all of
 // one moment. Documents with the same fingerprint are one group, so a page with a
@@ -101,12 +177,48 @@ func (s joinReader) Postings(first uint64) iter.Seq2[store.Posting, error] {
 
 // Document returns one of a stored fingerprint.
 func (s joinReader) Document(id, stored uint64) (d Document, err error) {
-	d = bareDocument(id, stored)
-	if id >= s.x.firstRecord.Load() {
-		if d, err = s.recorded(id, d); err != nil {
-			return Document{}, err
+	if d, err = s.document(id, stored); err == nil {
+		d.Added, err = s.added(id)
+	}
+	return d, err
+}
+
+// Verify checks all of the index, as package verify says, and yields every problem that it
+// finds, in no particular order; nothing if there is none. It looks at one moment, while
+// reads and writes go on. What is in no file yet but the log was checked when the index was
+// opened.
+//
+// It reads everything once, the files a second time, and keeps 2 bits for every ID in
+// use, 8 bytes a packed block, and one saved filter at a time.
+//
+// If ctx ends, or the store fails, the last Problem is Unchecked with that error. After a
+// break nothing more is read.
+func (x *Index) Verify(ctx context.Context, opts ...verify.Options) iter.Seq[verify.Problem] {
+	return func(yield func(verify.Problem) bool) {
+		var o verify.Options
+		for _, o = range opts {
+		}
+		stopped := false
+		err := x.verify(ctx, o, func(p verify.Problem) bool {
+			stopped = !yield(p)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(verify.Unfinished(err))
 		}
 	}
-	d.Added, err = s.added(id)
-	return d, err
+}
+
+func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify.Problem) bool) error {
+	if err := x.begin(ctx); err != nil {
+		return err
+	}
+	defer x.end()
+	view, counters, err := x.snapshot()
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: x.plan, Packed: x.packed, Live: x.live}
+	return verify.Run(ctx, source, o, report)
 }

@@ -1,0 +1,93 @@
+package index
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/store"
+)
+
+// pendingWrites are those that have begun and are not applied yet, in the order in which they
+// began. One that conflicts with an earlier one, because they share a key or have documents
+// that match, waits until that is applied. All others go side by side. No two wait for each
+// other, since each waits for earlier ones only.
+type pendingWrites struct {
+	mu   sync.Mutex
+	open []*pendingWrite
+}
+
+type pendingWrite struct {
+	signatures []fingerprint.Signature // of documents to be stored; the fingerprints as the tables hold them
+	keys       []uint64                // hashes of the keys that are looked up or changed
+	exclusive  bool                    // conflicts with all others
+	done       chan struct{}           // closed when it is applied, or given up
+}
+
+// maxCompared bounds the comparisons between two writes; larger ones wait for each other
+// without a look.
+const maxCompared = 4096
+
+func newPendingWrite(docs []Document) *pendingWrite {
+	w := &pendingWrite{done: make(chan struct{}), signatures: make([]fingerprint.Signature, len(docs))}
+	for i := range docs {
+		w.signatures[i] = docs[i].Signature()
+		w.signatures[i].Fingerprint = fingerprint.Fingerprint(storedOf(&docs[i]))
+		if docs[i].Key != "" {
+			w.keys = append(w.keys, store.KeyHash(docs[i].Key))
+		}
+	}
+	return w
+}
+
+func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
+	if w.exclusive || v.exclusive || len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxCompared {
+		return true
+	}
+	for _, key := range w.keys {
+		if slices.Contains(v.keys, key) {
+			return true
+		}
+	}
+	for _, a := range w.signatures {
+		for _, b := range v.signatures {
+			if d := a.Fingerprint.Distance(b.Fingerprint); d <= r.MaxDistance && r.Allows(d, a, b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enter adds w and waits for those before it that it conflicts with. leave must follow
+// unless it fails.
+func (p *pendingWrites) enter(ctx context.Context, w *pendingWrite, r match.Rule) error {
+	p.mu.Lock()
+	var before []*pendingWrite
+	for _, v := range p.open {
+		if w.conflictsWith(v, r) {
+			before = append(before, v)
+		}
+	}
+	p.open = append(p.open, w)
+	p.mu.Unlock()
+	for _, v := range before {
+		select {
+		case <-v.done:
+		case <-ctx.Done():
+			p.leave(w)
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (p *pendingWrites) leave(w *pendingWrite) {
+	p.mu.Lock()
+	i := slices.Index(p.open, w)
+	p.open = slices.Delete(p.open, i, i+1)
+	p.mu.Unlock()
+	close(w.done)
+}
