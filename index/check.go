@@ -140,11 +140,11 @@ type checkWindow struct {
 // run comes to the verdicts and applies what follows from them. finish waits until
 // they, and what they rest on, are durable.
 func (w *checkWindow) run(ctx context.Context) (finish func() error, err error) {
-	f := newPendingWrite(w.docs)
-	if err := w.index.pending.enter(ctx, f, w.index.rule()); err != nil {
+	pending := newPendingWrite(w.docs)
+	if err := w.index.pending.enter(ctx, pending, w.index.rule()); err != nil {
 		return nil, err
 	}
-	defer w.index.pending.leave(f)
+	defer w.index.pending.leave(pending)
 	for {
 		if finish, err = w.attempt(ctx); err != errConflict {
 			return finish, err

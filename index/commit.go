@@ -43,11 +43,11 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 }
 
 func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, err error) {
-	f := newPendingWrite(docs)
-	if err := x.pending.enter(ctx, f, x.rule()); err != nil {
+	pending := newPendingWrite(docs)
+	if err := x.pending.enter(ctx, pending, x.rule()); err != nil {
 		return nil, err
 	}
-	defer x.pending.leave(f)
+	defer x.pending.leave(pending)
 
 	last := make(map[string]int, len(docs))
 	for i := range docs {

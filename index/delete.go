@@ -37,11 +37,11 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 }
 
 func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
-	f := &pendingWrite{done: make(chan struct{})}
+	w := &pendingWrite{done: make(chan struct{})}
 	for _, key := range keys {
-		f.keys = append(f.keys, store.KeyHash(key))
+		w.keys = append(w.keys, store.KeyHash(key))
 	}
-	return x.remove(ctx, f, func(_ *store.View, c *change) error {
+	return x.remove(ctx, w, func(_ *store.View, c *change) error {
 		for _, key := range keys {
 			if key == "" {
 				continue
@@ -55,13 +55,13 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 }
 
 // remove commits the removals that choose picks and waits until they are durable.
-func (x *Index) remove(ctx context.Context, f *pendingWrite, choose func(*store.View, *change) error) (int, error) {
+func (x *Index) remove(ctx context.Context, w *pendingWrite, choose func(*store.View, *change) error) (int, error) {
 	var c change
 	finish, err := func() (func() error, error) {
-		if err := x.pending.enter(ctx, f, x.rule()); err != nil {
+		if err := x.pending.enter(ctx, w, x.rule()); err != nil {
 			return nil, err
 		}
-		defer x.pending.leave(f)
+		defer x.pending.leave(w)
 		err := x.withView(func(v *store.View) error { return choose(v, &c) })
 		if err != nil || c.empty() {
 			return x.store.Last().Wait, err
