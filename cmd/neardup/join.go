@@ -237,7 +237,7 @@ func (c *call) joinFlags(forms ...string) *joinFlags {
 	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags(), keep: &keep}
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
-	f.k = c.intFlag("k", importK, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
+	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
 	f.memory = mebibytes{c.intFlag("memory", 0, 0, 1<<20, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")}
@@ -262,7 +262,9 @@ func (f *joinFlags) parse() error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	f.lists = c.args
+	if f.lists = c.args; !c.given("k") {
+		*f.k = importK
+	}
 	if *f.compat == simhashCPP {
 		return f.setCompat()
 	}

@@ -51,7 +51,7 @@ func matchLines(matches []index.Match) []matchLine {
 func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
-	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, reading it from beginning to end; or folder of an index, as -index")
+	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index; it is read from beginning to end")
 	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)",
 		"", "fingerprints", "decimal", "u64le", "jsonl")
 	k := c.intFlag("k", 0, 0, math.MaxInt, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
@@ -74,17 +74,15 @@ func runQuery(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	most, maxWait := queryBatch, queryMaxWait
-	switch {
-	case isFolder(*scanned):
-		indexes.dir = *scanned
-	case *scanned != "":
+	if *scanned != "" {
 		s := &scanning{call: c, file: *scanned, format: corpus.Format(*scanFormat), lines: newLines(c.out), k: *k, limit: *limit, verbose: *verbose}
 		if !c.given("k") {
 			s.k = importK
 		}
 		return s.run(ctx, docs)
-	case slices.Contains(c.args, "-"):
+	}
+	most, maxWait := queryBatch, queryMaxWait
+	if slices.Contains(c.args, "-") {
 		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
 	}
 	within := 0 // that of the index
@@ -116,11 +114,6 @@ const (
 	queryBatch   = 1 << 18
 	queryMaxWait = time.Second
 )
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
-}
 
 // answer gives an input its line, writes what is ready of a batch, and returns the rest.
 func (l *lines) answer(batch []*input, i *input, matches []matchLine) (rest []*input) {
@@ -155,8 +148,10 @@ func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 	case s.file == "-" && slices.Contains(s.call.args, "-"):
 		return usagef("standard input can not be both the queries and the file to scan")
 	}
-	if _, err := os.Stat(s.file); err != nil && s.file != "-" {
+	if info, err := os.Stat(s.file); s.file != "-" && err != nil {
 		return fmt.Errorf("-scan: %w", err)
+	} else if s.file != "-" && info.IsDir() {
+		return usagef("-scan %s is a folder: if it is an index, give it with -index", s.file)
 	}
 	s.log = &skipLog{call: s.call}
 	scanned := false
