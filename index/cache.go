@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,8 +11,8 @@ import (
 
 // clockRange is a range of IDs whose documents arrived in one second.
 type clockRange struct {
-	first, end uint64
-	added      time.Time
+	idRange
+	added time.Time
 }
 
 // maxClockRanges is the number of ranges that are kept. It is enough for what was
@@ -40,12 +39,7 @@ func (r *reader) added(id uint64) (added time.Time, err error) {
 
 // findRange returns the range that has an ID, or else where it would be.
 func findRange(ranges []clockRange, id uint64) (i int, found bool) {
-	return slices.BinarySearchFunc(ranges, id, func(c clockRange, id uint64) int {
-		if c.end <= id {
-			return -1
-		}
-		return cmp.Compare(max(c.first, id), id)
-	})
+	return slices.BinarySearchFunc(ranges, id, func(c clockRange, id uint64) int { return c.compare(id) })
 }
 
 // lookUpClock asks a view that has all documents with IDs below next, and keeps the
@@ -55,7 +49,7 @@ func (x *Index) lookUpClock(v *store.View, id, next uint64) (time.Time, error) {
 	if err != nil || !found {
 		return time.Time{}, err
 	}
-	c := clockRange{entry.First, end, entry.Added()}
+	c := clockRange{idRange{entry.First, end}, entry.Added()}
 	var ranges []clockRange
 	if known := x.clock.Load(); known != nil && len(*known) < maxClockRanges {
 		ranges = slices.DeleteFunc(slices.Clone(*known), func(k clockRange) bool { return k.first == c.first })

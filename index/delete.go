@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -74,6 +75,30 @@ func (x *Index) remove(ctx context.Context, w *pendingWrite, choose func(*store.
 	return len(c.remove), finish()
 }
 
+// DeleteIDs removes the documents that have these IDs and returns how many there were.
+// An ID is never given twice: what came since under the key of a document stays. Up to
+// 1,024 go in one atomic commit. A document without key, scope, Shingle and length is known
+// by its fingerprint only, so where such ones may be among them, all fingerprints are read
+// once: pass many IDs together. Errors as of Add; what is counted is gone.
+func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err error) {
+	if err := x.beginWrite(ctx); err != nil {
+		return 0, err
+	}
+	defer x.end()
+	var ranges idRanges
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if last := len(ranges) - 1; last >= 0 && id <= ranges[last].end && id < math.MaxUint64 {
+			ranges[last].end = id + 1
+		} else if id < math.MaxUint64 {
+			ranges = append(ranges, idRange{id, id + 1})
+		}
+	}
+	x.commitMu.Lock()
+	bare := x.counters.Bare > 0
+	x.commitMu.Unlock()
+	return x.deleteRanges(ctx, ranges, bare)
+}
+
 // DeleteBefore removes every document that was added before t, to the second, and
 // returns how many there were. It commits 1,024 at a time, so that the writes of others
 // go on in between; cut short, it can be called again. It reads an entry for each second in
@@ -87,33 +112,41 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	if err != nil {
 		return 0, err
 	}
-	for left := slices.Clone(e.ids); len(left) > 0; { // e.has asks for all of them still
-		if err = x.removePart(ctx, pickRecords(x, &left), &deleted); err != nil {
-			return deleted, err
-		}
-	}
-	if bare && len(e.ids) > 0 {
-		if err := x.removeBare(ctx, e.ids[len(e.ids)-1].end-1, e.has, &deleted); err != nil {
-			return deleted, err
-		}
+	if deleted, err = x.deleteRanges(ctx, e.ids, bare); err != nil {
+		return deleted, err
 	}
 	return deleted, x.forgetClock(e)
 }
 
-// removePart is remove for one commit of a deletion of many, which runs alone. It adds to
-// the number of all that were deleted.
-func (x *Index) removePart(ctx context.Context, choose func(*store.View, *change) error, deleted *int) error {
-	if err := ctx.Err(); err != nil {
+// deleteRanges removes the documents in ranges of IDs, of which some may be bare.
+func (x *Index) deleteRanges(ctx context.Context, ranges idRanges, bare bool) (deleted int, err error) {
+	part := func(pick func(*store.View, *change) error) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := x.remove(ctx, &pendingWrite{exclusive: true, done: make(chan struct{})}, pick)
+		deleted += n
 		return err
 	}
-	n, err := x.remove(ctx, &pendingWrite{exclusive: true, done: make(chan struct{})}, choose)
-	*deleted += n
-	return err
+	for left := slices.Clone(ranges); len(left) > 0; {
+		if err := part(pickRecords(x, &left)); err != nil {
+			return deleted, err
+		}
+	}
+	if !bare || uint64(deleted) == ranges.count() {
+		return deleted, nil
+	}
+	for s := (bareScan{ranges: ranges}); !s.done; {
+		if err := part(s.pick); err != nil {
+			return deleted, err
+		}
+	}
+	return deleted, nil
 }
 
 // pickRecords picks the next documents with a record in ranges of IDs, and leaves the
 // ranges that are still to be looked through.
-func pickRecords(x *Index, left *[]idRange) func(*store.View, *change) error {
+func pickRecords(x *Index, left *idRanges) func(*store.View, *change) error {
 	return func(v *store.View, c *change) error {
 		for ; len(*left) > 0; *left = (*left)[1:] {
 			for r, err := range v.Records((*left)[0].first) {
@@ -146,22 +179,10 @@ func (c *change) noteKeys(x *Index) error {
 	return nil
 }
 
-// removeBare removes the documents without a record whose ID is wanted, up to last.
-func (x *Index) removeBare(ctx context.Context, last uint64, wanted func(id uint64) bool, deleted *int) error {
-	s := bareScan{last: last, wanted: wanted}
-	for !s.done {
-		if err := x.removePart(ctx, s.pick, deleted); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // bareScan goes through all postings for bare documents. Those with a record are gone by
-// then, so every ID that is wanted and that a posting still has is of a bare one.
+// then, so every ID of the ranges that a posting still has is of a bare one.
 type bareScan struct {
-	last   uint64
-	wanted func(id uint64) bool
+	ranges idRanges
 
 	stored, first uint64 // where to go on: the fingerprint, and the first of its IDs
 	done          bool
@@ -178,14 +199,14 @@ func (s *bareScan) pick(v *store.View, c *change) error {
 			s.stored, s.first = p.Stored, 0
 		}
 		for id := range p.IDs.From(s.first) {
-			if id > s.last {
+			if id >= s.ranges[len(s.ranges)-1].end {
 				break
 			}
 			if scanned++; scanned > scanChunk || len(c.remove) == deleteChunk {
 				s.first = id
 				return nil
 			}
-			if s.wanted(id) {
+			if s.ranges.has(id) {
 				c.remove = append(c.remove, bareDocument(id, p.Stored))
 			}
 		}
@@ -194,72 +215,37 @@ func (s *bareScan) pick(v *store.View, c *change) error {
 	return nil
 }
 
-// DeleteIDs removes the documents that have these IDs and returns how many there were.
-// An ID is never given twice: what came since under the key of a document stays. Up to
-// 1,024 go in one atomic commit. A document without key, scope, Shingle and length is known
-// by its fingerprint only, so where such ones may be among them, all fingerprints are read
-// once: pass many IDs together. Errors as of Add; what is counted is gone.
-func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err error) {
-	if err := x.beginWrite(ctx); err != nil {
-		return 0, err
-	}
-	defer x.end()
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	var bare []uint64 // IDs that have no record, ascending
-	for chunk := range slices.Chunk(slices.Compact(ids), deleteChunk) {
-		if err := x.removePart(ctx, x.pickRecorded(chunk, &bare), &deleted); err != nil {
-			return deleted, err
-		}
-	}
-	if len(bare) == 0 {
-		return deleted, nil
-	}
-	last := bare[len(bare)-1]
-	wanted := func(id uint64) bool {
-		_, found := slices.BinarySearch(bare, id)
-		return found
-	}
-	return deleted, x.removeBare(ctx, last, wanted, &deleted)
-}
-
-// pickRecorded picks those of some IDs that have a record, and adds the others to bare.
-func (x *Index) pickRecorded(ids []uint64, bare *[]uint64) func(*store.View, *change) error {
-	return func(v *store.View, c *change) error {
-		for _, id := range ids {
-			r, found, err := v.Record(id)
-			if err != nil {
-				return err
-			}
-			if !found {
-				*bare = append(*bare, id)
-				continue
-			}
-			c.remove = append(c.remove, documentOf(id, r))
-		}
-		return c.noteKeys(x)
-	}
-}
-
 // idRange is the IDs from first to the one before end.
 type idRange struct{ first, end uint64 }
+
+// compare says where a range is, seen from an ID; 0: the ID is in it.
+func (r idRange) compare(id uint64) int {
+	if r.end <= id {
+		return -1
+	}
+	return cmp.Compare(max(r.first, id), id)
+}
+
+// idRanges ascend, and are apart.
+type idRanges []idRange
+
+func (r idRanges) has(id uint64) bool {
+	_, found := slices.BinarySearchFunc(r, id, idRange.compare)
+	return found
+}
+
+func (r idRanges) count() (n uint64) {
+	for i := range r {
+		n += r[i].end - r[i].first
+	}
+	return n
+}
 
 // expired is what was added before some time: nearly always all IDs below one. Where the
 // clock went backwards, what it was ahead for stays among them.
 type expired struct {
-	ids    []idRange // ascending, apart
-	clocks []idRange // of the clock's entries in each of them, those that may go
-}
-
-// has reports whether a document has expired.
-func (e *expired) has(id uint64) bool {
-	_, found := slices.BinarySearchFunc(e.ids, id, func(r idRange, id uint64) int {
-		if r.end <= id {
-			return -1
-		}
-		return cmp.Compare(max(r.first, id), id)
-	})
-	return found
+	ids    idRanges
+	clocks idRanges // of the clock's entries in each of them, those that may go
 }
 
 // expiredBefore returns what was added before a time, and whether any document is bare.
