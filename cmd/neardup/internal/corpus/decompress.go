@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
@@ -33,6 +34,8 @@ var (
 	zstdMagic       = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
 )
+
+var zstdOptions = []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
 
 // corruption is the end of what can be read of a file, at least up to its next gzip
 // member or Zstandard frame.
@@ -127,7 +130,7 @@ func (d *decompressor) open() error {
 
 func (d *decompressor) openZstd(head []byte) error {
 	d.format, d.magic = "zstd", zstdMagic
-	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
+	options := zstdOptions
 	if bytes.Equal(head, dictionaryMagic) {
 		dictionary, err := d.readDictionary()
 		if err == io.EOF {
@@ -137,7 +140,7 @@ func (d *decompressor) openZstd(head []byte) error {
 			return err
 		}
 		if dictionary != nil {
-			options = append(options, zstd.WithDecoderDicts(dictionary))
+			options = append(slices.Clone(options), zstd.WithDecoderDicts(dictionary))
 		}
 	}
 	z, err := zstd.NewReader(nil, options...) // on this goroutine alone: there is nothing to close

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -139,19 +139,11 @@ func chunkHeader(b []byte) (size, at int, ok bool) {
 // maxEncodings bounds how often a body may be compressed over again.
 const maxEncodings = 4
 
-// bodyDecoder undoes the encodings of HTTP bodies. Its zero value is ready.
-type bodyDecoder struct {
-	gzip gzip.Reader
-	zstd *zstd.Decoder // decodes on the caller's goroutine, so there is nothing to close
-}
-
-var bodyDecoders = sync.Pool{New: func() any { return new(bodyDecoder) }}
-
 // decode gives the content of a payload, whose body it may change. The headers are
 // taken as hints: many archives hold decoded bodies under the headers of
 // encoded ones, and some the other way round. A body that is cut short is a
 // document as far as it goes, as in a browser.
-func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, problem *Skip) {
+func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 	body, encodings := p.body, p.encodings
 	if p.chunked {
 		body = dechunk(body)
@@ -162,16 +154,32 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, problem *S
 	if len(encodings) > maxEncodings {
 		return nil, &Skip{Reason: "too many content encodings", Detail: fmt.Sprint(len(encodings))}
 	}
-	for i := len(encodings) - 1; i >= 0; i-- {
-		r, problem := d.open(encodings[i], body)
-		if problem != nil {
-			return nil, problem
+	for _, name := range slices.Backward(encodings) {
+		open, known := decoders[name]
+		if !known {
+			if looksDecoded(body) {
+				continue
+			}
+			if len(name) > 20 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" { // the input chose it
+				name = "unknown"
+			}
+			return nil, &Skip{Reason: "content encoding " + name, Detail: "cannot be read"}
 		}
-		if r == nil {
+		r, err := open(body)
+		if err == nil && r == nil {
 			continue
 		}
-		if body, problem = readBody(r, encodings[i], limit); problem != nil {
-			return nil, problem
+		if err == nil {
+			body, err = io.ReadAll(io.LimitReader(r, limit+1))
+			if len(body) > 0 && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)) {
+				err = nil // it is cut short, or there is something behind the last member
+			}
+		}
+		switch {
+		case err != nil:
+			return nil, &Skip{Reason: "bad " + name + " body", Detail: err.Error(), Err: err}
+		case int64(len(body)) > limit:
+			return nil, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes, decoded", limit)}
 		}
 	}
 	if int64(len(body)) > limit {
@@ -180,75 +188,38 @@ func (d *bodyDecoder) decode(p payload, limit int64) (content []byte, problem *S
 	return body, nil
 }
 
-// open gives a reader of the decoded body; nil for a body that is not encoded
-// that way.
-func (d *bodyDecoder) open(encoding string, body []byte) (r io.Reader, problem *Skip) {
-	var err error
-	switch encoding {
-	case "gzip", "x-gzip":
-		if !bytes.HasPrefix(body, gzipMagic) {
-			return nil, nil
-		}
-		err = d.gzip.Reset(bytes.NewReader(body))
-		r = &d.gzip
-	case "deflate": // in zlib's wrapping, as the standard has it, or bare
-		switch {
-		case isZlib(body):
-			r, err = zlib.NewReader(bytes.NewReader(body))
-		case !looksDecoded(body):
-			r = flate.NewReader(bytes.NewReader(body))
-		}
-	case "zstd":
-		if !bytes.HasPrefix(body, zstdMagic) {
-			return nil, nil
-		}
-		if d.zstd == nil {
-			d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		}
-		if err == nil {
-			err = d.zstd.Reset(bytes.NewReader(body))
-		}
-		r = d.zstd
-	default:
-		if !looksDecoded(body) {
-			return nil, &Skip{Reason: "content encoding " + encodingName(encoding), Detail: "cannot be read"}
-		}
-	}
-	if err != nil {
-		return nil, badBody(encoding, err)
-	}
-	return r, nil
+// decoders open a body that has a content encoding. They give nil for one that is not
+// encoded that way.
+var decoders = map[string]func(body []byte) (io.Reader, error){
+	"gzip": openGzip, "x-gzip": openGzip, "deflate": openDeflate, "zstd": openZstd,
 }
 
-// readBody reads all of r, up to limit bytes, or as far as it goes.
-func readBody(r io.Reader, encoding string, limit int64) (body []byte, problem *Skip) {
-	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+func openGzip(body []byte) (io.Reader, error) {
+	if !bytes.HasPrefix(body, gzipMagic) {
+		return nil, nil
+	}
+	return gzip.NewReader(bytes.NewReader(body))
+}
+
+// openDeflate opens a body in zlib's wrapping, as the standard has it, or a bare one.
+func openDeflate(body []byte) (io.Reader, error) {
 	switch {
-	case int64(len(body)) > limit:
-		return nil, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes, decoded", limit)}
-	case err == nil, len(body) > 0 && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)): // or there is something behind the last member
-		return body, nil
+	case len(body) >= 2 && body[0]&0x0f == 8 && (int(body[0])<<8|int(body[1]))%31 == 0:
+		return zlib.NewReader(bytes.NewReader(body))
+	case looksDecoded(body):
+		return nil, nil
 	}
-	return nil, badBody(encoding, err)
+	return flate.NewReader(bytes.NewReader(body)), nil
 }
 
-func badBody(encoding string, err error) *Skip {
-	return &Skip{Reason: "bad " + encoding + " body", Detail: err.Error(), Err: err}
-}
-
-// encodingName is what is safe to say of the name of an encoding.
-func encodingName(name string) string {
-	if len(name) > 20 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return "unknown"
+func openZstd(body []byte) (io.Reader, error) {
+	if !bytes.HasPrefix(body, zstdMagic) {
+		return nil, nil
 	}
-	return name
+	return zstd.NewReader(bytes.NewReader(body), zstdOptions...) // on this goroutine alone: there is nothing to close
 }
 
 // looksDecoded says whether a body can be read as it is.
 func looksDecoded(body []byte) bool {
 	return len(body) == 0 || document.IsText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
-}
-
-func isZlib(b []byte) bool {
-	return len(b) >= 2 && b[0]&0x0f == 8 && (int(b[0])<<8|int(b[1]))%31 == 0
 }

@@ -251,9 +251,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 
 // decodePayload decodes the payload of a web archive's record and tells what it is.
 func (r *Record) decodePayload(p payload, limit int64) {
-	d := bodyDecoders.Get().(*bodyDecoder)
-	defer bodyDecoders.Put(d)
-	content, problem := d.decode(p, limit)
+	content, problem := p.decode(limit)
 	if problem == nil && len(content) == 0 {
 		problem = &Skip{Reason: "empty"}
 	}
