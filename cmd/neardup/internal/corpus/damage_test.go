@@ -77,3 +77,23 @@ func damageString(t *rapid.T, s string) string {
 	}
 	return string(b)
 }
+
+// An archive, and lines, that end at any byte: what is whole is read, and the rest counted.
+func TestTruncatedAnywhere(t *testing.T) {
+	a, b := response("a", page), response("b", page)
+	lines := `{"url":"u","text":"t"}` + "\n" + `{"url":"v","text":"\u00e9 t"}` + "\n"
+	for name, whole := range map[string]string{
+		"archive": a + b, "gzip": gzipped(a) + gzipped(b), "zstd": zstded(a) + zstded(b), "lines": lines, "lines in gzip": gzipped(lines),
+	} {
+		step := 1
+		if testing.Short() {
+			step = 7
+		}
+		for n := 0; n < len(whole); n += step {
+			records := readString(t, Options{}, whole[:n])
+			if name == "archive" && n > len(a) && (len(records) == 0 || records[0].Key != "a" || records[0].Skip != nil) {
+				t.Errorf("%s cut at %d: %s", name, n, brief(records))
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package corpus
 import (
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -51,7 +52,7 @@ func (g *generator) Read(p []byte) (int, error) {
 }
 
 // compressed gives what write makes of a generator, without holding it.
-func compressed(g *generator, writer func(io.Writer) io.WriteCloser) io.Reader {
+func compressed(g io.Reader, writer func(io.Writer) io.WriteCloser) io.Reader {
 	r, w := io.Pipe()
 	go func() {
 		z := writer(w)
@@ -74,74 +75,141 @@ func zstdWriter(w io.Writer) io.WriteCloser {
 	return z
 }
 
-// Inputs of 32 MiB, most of them, with documents of at most 1 MiB: what is held
-// stays far below the input.
+// TestMemory reads inputs that are made to take much memory, of 32 MiB or, as docs/limits.md
+// has them, of 2 GB, with documents of at most 1 MiB: what is held stays far below.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
 	}
-	const size = 32 << 20
-	const limit = 1 << 20
-	after := response("after", page)
-	bomb := gzipped(strings.Repeat("x", 32<<20))
+	size, records := int64(32<<20), int64(30_000)
+	if os.Getenv("NEARDUP_LONG") != "" {
+		size, records = 2<<30, 5_000_000
+	}
+	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	const line = "\n" + `{"url":"u","text":"behind"}`
+	const tooLarge, behind = " lost too large\n", "u text behind\n"
+	after, lost := response("after", page), "a lost too large\n"
+	read := "after html " + page + "\n"
+	endless := func(head, fill, tail string) io.Reader {
+		return &generator{head: head, fill: fill, size: size, tail: tail}
+	}
+	many := func(n int64, head, fill string) io.Reader { return &generator{head: head, fill: fill, size: n} }
+	zeros := func() io.Reader { return endless("", strings.Repeat("\x00", 1<<10), "") }
+	tiny := func() io.Reader {
+		one := record("response", "u", "text/html", "x")
+		return &generator{fill: one, size: records * int64(len(one)), tail: after}
+	}
+	inBody := func(header, body string) io.Reader {
+		return strings.NewReader(httpRecord("a", html+header+"\r\n\r\n"+body) + after)
+	}
+	bomb := gzipped(strings.Repeat("\x00", 32<<20))
 	for _, test := range []struct {
 		name   string
 		format Format
 		input  io.Reader
-		want   string // the records, those of the same kind once
+		want   string // the records, those of the same kind once, and the beginning of each
 	}{
-		{"a long JSON line", JSONL, &generator{head: `{"text":"`, fill: "x", size: size, tail: "\"}\n" + `{"url":"u","text":"t"}`}, " lost too large\nu text t\n"},
-		{"a long JSON line in gzip", JSONL, compressed(&generator{head: `{"text":"`, fill: "x", size: size, tail: "\"}\n" + `{"url":"u","text":"t"}`}, gzipWriter),
-			" lost too large\nu text t\n"},
-		{"a long fingerprint line", Fingerprints, &generator{head: "1\t", fill: "x", size: size, tail: "\n2\n"}, " lost too large\n 0000000000000002\n"},
-		{"blank lines", JSONL, &generator{fill: "\n", size: size, tail: `{"text":"t"}`}, " text t\n"},
-		{"a large page", HTMLFile, &generator{head: "<html>", fill: "x", size: size}, "- lost too large\n"},
-		{"a gzip bomb", Detect, compressed(&generator{head: "<html>", fill: "x", size: size}, gzipWriter), "- lost too large\n"},
-		{"a zstd bomb", Detect, compressed(&generator{head: "<html>", fill: "x", size: size}, zstdWriter), "- lost too large\n"},
-		{"a large record", WARC, &generator{head: strings.TrimSuffix(withLength(response("a", ""), fmt.Sprint("Content-Length: ", len("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")+size)), "\r\n\r\n"), fill: "x", size: size, tail: "\r\n\r\n" + after},
-			"a lost too large\nafter html " + page + "\n"},
-		{"a large record with a length that lies", WARC, &generator{head: withLength(response("a", ""), "Content-Length: 5"), fill: "x", size: size, tail: "\r\n\r\n" + after},
-			"a lost wrong Content-Length\nafter html " + page + "\n"},
-		{"a large record in gzip", WARC, compressed(&generator{head: withLength(response("a", ""), "Content-Length: 1"), fill: "x", size: size, tail: "\r\n\r\n" + after}, gzipWriter),
-			"a lost wrong Content-Length\nafter html " + page + "\n"},
-		{"a length beyond the end", WARC, &generator{head: withLength(response("a", ""), "Content-Length: 999999999999"), fill: "x", size: size}, "a lost truncated record\n"},
-		{"a bomb in a body", WARC, strings.NewReader(httpRecord("a", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"+bomb) + after),
-			"a lost too large\nafter html " + page + "\n"},
-		{"a header of endless lines", WARC, &generator{head: "WARC/1.0\r\n", fill: "A: b\r\n", size: size, tail: "\r\n" + after},
-			" lost record header too large\nafter html " + page + "\n"},
-		{"a header of one line", WARC, &generator{head: "WARC/1.0\r\n", fill: "A", size: size, tail: "\r\n\r\n" + after},
-			" lost record header too large\nafter html " + page + "\n"},
-		{"no record at all", WARC, &generator{fill: "WARC/ \n", size: size, tail: after}, " lost no WARC record\nafter html " + page + "\n"},
-		{"many small records", WARC, &generator{fill: "WARC/1.0\r\n\r\n\r\n\r\n", size: 8 << 20}, " lost wrong Content-Length\n"},
-		{"many small members", WARC, &generator{head: gzipped(after), fill: gzipped("\r\n"), size: 30 << 20}, "after html " + page + "\n"},
-		{"many empty members", WARC, &generator{head: gzipped(after), fill: gzipped(""), size: 30 << 20}, "after html " + page + "\n"},
-		{"many members that are cut", WARC, &generator{head: gzipped(after), fill: "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x07", size: 10 << 20}, "after html " + page + "\n lost bad gzip\n"},
-		{"many bad lines", JSONL, &generator{fill: "{\n", size: 1 << 20}, " lost bad json\n"},
-		{"many bad lines of a list", Fingerprints, &generator{fill: "x\n", size: 4 << 20}, " lost bad fingerprint\n"},
+		{"tiny records", WARC, tiny(), "u html x\n" + read},
+		{"tiny records in one gzip member", WARC, compressed(tiny(), gzipWriter), "u html x\n" + read},
+		{"tiny records in one zstd frame", WARC, compressed(tiny(), zstdWriter), "u html x\n" + read},
+
+		{"a JSON line of one string", JSONL, endless(`{"text":"`, "x", `"}`+line), tooLarge + behind},
+		{"a JSON line in gzip", JSONL, compressed(endless(`{"text":"`, "x", `"}`+line), gzipWriter), tooLarge + behind},
+		{"a JSON line of escapes", JSONL, endless(`{"text":"`, `\u0041`, `"}`+line), tooLarge + behind},
+		{"a JSON line that is not UTF-8", JSONL, endless(`{"text":"`, "\xff\xc0\x80", `"}`+line), tooLarge + behind},
+		{"a JSON line of brackets", JSONL, endless(`{"a":`, "[", line), tooLarge + behind},
+		{"a JSON line of braces", JSONL, endless(`{"a":`, `{"a":`, line), tooLarge + behind},
+		{"a JSON line of members", JSONL, endless("{", `"k":1,`, `"k":1}`+line), tooLarge + behind},
+		{"a JSON line of a number", JSONL, endless(`{"a":`, "1", "}"+line), tooLarge + behind},
+		{"a JSON line of a key", JSONL, endless(`{"`, "k", `":1}`+line), tooLarge + behind},
+		{"a JSON line of text", JSONL, endless("", "x", line), tooLarge + behind},
+		{"blank lines", JSONL, endless("", "\n", line), behind},
+		{"a line of a fingerprint", Fingerprints, endless("1\t", "x", "\n2\n"), tooLarge + " 0000000000000002\n"},
+
+		{"a page", HTMLFile, endless("<html>", "x", ""), "- lost too large\n"},
+		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), "- lost too large\n"},
+		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter), "- lost too large\n"},
+		{"a bomb of an archive", WARC, compressed(zeros(), gzipWriter), " lost no WARC record\n"},
+		{"a bomb of JSON", JSONL, compressed(zeros(), zstdWriter), tooLarge},
+		{"a bomb of fingerprints", Fingerprints, compressed(zeros(), gzipWriter), tooLarge},
+		{"a bomb in a body", WARC, inBody("Content-Encoding: gzip", bomb), lost + read},
+		{"a bomb in a body in a member", WARC, strings.NewReader(gzipped(httpRecord("a", html+"Content-Encoding: gzip\r\n\r\n"+bomb)) + gzipped(after)), lost + read},
+		{"a bomb in a bomb", WARC, inBody("Content-Encoding: gzip, gzip", gzipped(bomb)), lost + read},
+		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip", layers(page, 60)), "a lost too many content encodings\n" + read},
+		{"chunks of one byte", WARC, inBody("Transfer-Encoding: chunked", chunked(strings.Repeat("x", 1<<16), 1)), "a html " + strings.Repeat("x", 53) + "\n" + read},
+		{"a chunk that claims all there is", WARC, inBody("Transfer-Encoding: chunked", "7fffffffffffffff x"), "a html 7fffffffffffffff x\n" + read},
+
+		{"a record", WARC, endless(strings.TrimSuffix(withLength(response("a", ""), fmt.Sprint("Content-Length: ", int64(len(html)+2)+size)), "\r\n\r\n"), "x", "\r\n\r\n"+after), lost + read},
+		{"a record whose length lies", WARC, endless(withLength(response("a", ""), "Content-Length: 5"), "x", "\r\n\r\n"+after), "a lost wrong Content-Length\n" + read},
+		{"a record whose length lies, in gzip", WARC, compressed(endless(withLength(response("a", ""), "Content-Length: 1"), "x", "\r\n\r\n"+after), gzipWriter), "a lost wrong Content-Length\n" + read},
+		{"a length beyond the end", WARC, endless(withLength(response("a", ""), "Content-Length: 999999999999"), "x", ""), "a lost truncated record\n"},
+		{"a header of lines", WARC, endless("WARC/1.0\r\n", "A: b\r\n", "\r\n"+after), " lost record header too large\n" + read},
+		{"a header of one line", WARC, endless("WARC/1.0\r\n", "A", "\r\n\r\n"+after), " lost record header too large\n" + read},
+		{"no record", WARC, endless("", "WARC/ \n", after), " lost no WARC record\n" + read},
+		{"small records", WARC, many(8<<20, "", "WARC/1.0\r\n\r\n\r\n\r\n"), " lost wrong Content-Length\n"},
+		{"small members", WARC, many(30<<20, gzipped(after), gzipped("\r\n")), read},
+		{"empty members", WARC, many(30<<20, gzipped(after), gzipped("")), read},
+		{"members that are cut", WARC, many(10<<20, gzipped(after), "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x07"), read + " lost bad gzip\n"},
+		{"bad lines", JSONL, many(1<<20, "", "{\n"), " lost bad json\n"},
+		{"bad lines of a list", Fingerprints, many(4<<20, "", "x\n"), " lost bad fingerprint\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newReader(t, Options{Format: test.format, MaxDocument: limit, Stdin: test.input}, "-")
-			got := ""
-			last := ""
-			peak := measureHeap(func() {
-				for u, err := range r.RawRecords(t.Context()) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if line := brief([]Record{u.Parse()}); line != last {
-						got, last = got+line, line
-					}
-				}
-			})
-			if len(got) > 1000 {
-				got = got[:1000]
-			}
+			got, peak := readMeasured(t, test.format, test.input)
 			if got != test.want {
 				t.Errorf("got\n%swant\n%s", got, test.want)
 			}
-			t.Logf("peak heap %.1f MiB", float64(peak)/(1<<20))
-			if peak > 24*limit {
-				t.Errorf("peak heap %d bytes for documents of %d", peak, limit)
+			limit := uint64(24 << 20)
+			if strings.HasPrefix(test.name, "tiny") {
+				limit = 16 << 20
+			}
+			if peak > limit {
+				t.Errorf("peak heap %d bytes, limit %d", peak, limit)
+			}
+		})
+	}
+}
+
+func layers(s string, n int) string {
+	for range n {
+		s = gzipped(s)
+	}
+	return s
+}
+
+// readMeasured reads an input, and gives the beginnings of its records, those of the same
+// kind once, and the memory that it took at most.
+func readMeasured(t *testing.T, format Format, input io.Reader) (records string, peak uint64) {
+	r := newReader(t, Options{Format: format, MaxDocument: 1 << 20, Stdin: input}, "-")
+	last := ""
+	peak = measureHeap(func() {
+		for u, err := range r.RawRecords(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := strings.TrimSuffix(brief([]Record{u.Parse()}), "\n")
+			if line = line[:min(len(line), 60)] + "\n"; line != last && len(records) < 1000 {
+				records, last = records+line, line
+			}
+		}
+	})
+	t.Logf("heap at most %.1f MiB", float64(peak)/(1<<20))
+	return records, peak
+}
+
+// A frame may ask for a window of 128 MiB, which is then taken, and no more.
+func TestZstdWindows(t *testing.T) {
+	frame := func(windowLog int, content string) string {
+		block := uint32(len(content))<<3 | 1 // the last one, stored
+		return "\x28\xb5\x2f\xfd\x00" + string([]byte{byte(windowLog-10) << 3, byte(block), byte(block >> 8), byte(block >> 16)}) + content
+	}
+	for log, readable := range map[int]bool{10: true, 20: true, 27: true, 28: false, 31: false, 41: false} {
+		t.Run(fmt.Sprint("2^", log), func(t *testing.T) {
+			got, peak := readMeasured(t, Detect, strings.NewReader(frame(log, page)))
+			if want := map[bool]string{true: "- html " + page + "\n", false: "- lost bad zstd\n"}[readable]; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if limit := uint64(16<<20 + 1<<min(log, 27)); peak > limit {
+				t.Errorf("%d bytes", peak)
 			}
 		})
 	}
