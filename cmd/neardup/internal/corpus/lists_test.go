@@ -84,55 +84,58 @@ func inPieces(text []byte, size int) func() (string, io.Reader) {
 	return func() (string, io.Reader) { return "-", pieces{bytes.NewReader(text), size} }
 }
 
+// splitList is what a list of lines has, by splitting the whole text.
+func splitList(text string, format Format) (all []listed, bad int) {
+	for i, line := range strings.Split(strings.TrimPrefix(text, byteOrderMark), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		digits, key, _ := strings.Cut(line, "\t")
+		fp, err := fingerprint.Parse(digits)
+		if format == Decimal {
+			digits, _, _ = strings.Cut(strings.TrimSpace(line), " ")
+			digits, _, _ = strings.Cut(digits, "\t")
+			var n uint64
+			n, err = strconv.ParseUint(digits, 10, 64)
+			fp, key = fingerprint.Fingerprint(n), ""
+		}
+		if err != nil {
+			bad++
+			continue
+		}
+		all = append(all, listed{uint64(i + 1), fp, UnquoteKey(key)})
+	}
+	return all, bad
+}
+
 func TestChunksOfLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	for _, begin := range []string{"", "\xef\xbb\xbf"} {
-		var text bytes.Buffer
-		text.WriteString(begin)
-		var want []listed
-		bad := 0
-		for number := uint64(1); number <= 3000; number++ {
-			fp, key := rng.Uint64()>>rng.IntN(64), ""
-			end := []string{"\n", "\r\n"}[rng.IntN(2)]
-			if number == 3000 {
-				end = ""
-			}
+	for _, begin := range []string{"", byteOrderMark} {
+		text := begin
+		for range 3000 {
+			fp := rng.Uint64() >> rng.IntN(64)
+			text += []string{"", "no fingerprint", fmt.Sprintf("0x%x", fp), fmt.Sprint(fp % 1e15), fmt.Sprintf("%016X", fp), fmt.Sprintf("%016x", fp)}[rng.IntN(6)]
 			if rng.IntN(3) == 0 {
-				key = strings.Repeat("k", 1+rng.IntN(9)) + "\tx"
+				text += "\t" + strings.Repeat("k", 1+rng.IntN(9)) + "\tx"
 			}
-			switch c := rng.IntN(6); {
-			case c == 0 && number < 3000:
-				text.WriteString(end)
-				continue
-			case c == 1:
-				text.WriteString("no fingerprint" + end)
-				bad++
-				continue
-			case c == 2:
-				fmt.Fprintf(&text, "0x%x", fp)
-			case c == 3:
-				fp = fp>>8 + 1 // not 16 digits
-				fmt.Fprintf(&text, "%d", fp%1e15)
-				fp %= 1e15
-			case c == 4:
-				fmt.Fprintf(&text, "%016X", fp)
-			default:
-				fmt.Fprintf(&text, "%016x", fp)
-			}
-			if key != "" {
-				text.WriteString("\t" + key)
-			}
-			text.WriteString(end)
-			want = append(want, listed{number, fingerprint.Fingerprint(fp), key})
+			text += []string{"\n", "\r\n"}[rng.IntN(2)]
 		}
 		for _, size := range []int{1, 64, 100, 4096, 1 << 30} {
-			got, skips, broken := readChunks(t, Options{}, inPieces(text.Bytes(), size))
-			if !slices.Equal(got, want) || len(skips) != bad || broken != nil {
-				t.Fatalf("pieces of %d: %d fingerprints and %d skipped, want %d and %d; %v", size, len(got), len(skips), len(want), bad, broken)
-			}
+			checkList(t, Fingerprints, text+"7", size)
 		}
-		checkRecords(t, Options{Format: Fingerprints}, text.String(), want, bad)
 	}
+}
+
+// checkList holds the chunks and the records of a list to splitting the whole of it.
+func checkList(t testing.TB, format Format, text string, size int) {
+	t.Helper()
+	want, bad := splitList(text, format)
+	got, skips, broken := readChunks(t, Options{Format: format}, inPieces([]byte(text), size))
+	if !slices.Equal(got, want) || len(skips) != bad || broken != nil {
+		t.Fatalf("%s in pieces of %d: %d fingerprints and %d skipped, want %d and %d; %v", format, size, len(got), len(skips), len(want), bad, broken)
+	}
+	checkRecords(t, Options{Format: format}, text, want, bad)
 }
 
 // checkRecords checks that Records gives what Chunks gives.
@@ -268,57 +271,17 @@ func TestChunksEnd(t *testing.T) {
 	}
 }
 
-// FuzzChunkLines holds the numbers of lines to counting them.
-func FuzzChunkLines(f *testing.F) {
-	f.Add([]byte("0123456789abcdef\tkey\r\n\n0x7\n12\n"))
-	f.Add([]byte("\xef\xbb\xbf\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if isCompressed(data) {
-			return
-		}
-		lines := bytes.Count(data, []byte{'\n'}) + 1
-		got, skips, _ := readChunks(t, Options{}, inPieces(data, len(data)/2+1))
-		if len(got)+len(skips) > lines {
-			t.Fatalf("%d fingerprints and %d skipped in %d lines", len(got), len(skips), lines)
-		}
-		for i, l := range got {
-			if i > 0 && l.number <= got[i-1].number || l.number > uint64(lines) {
-				t.Fatalf("%d lines: %+v", lines, got)
-			}
-		}
-		checkRecords(t, Options{Format: Fingerprints}, string(data), got, len(skips))
-	})
-}
-
-// FuzzDecimals holds the reader of decimal lines to splitting the whole text.
-func FuzzDecimals(f *testing.F) {
-	f.Add([]byte("1\n18446744073709551615\n\n 7 \r\n"))
-	f.Add([]byte("18446744073709551616\n"))
-	f.Add([]byte("+1"))
-	f.Add([]byte(strings.Repeat("9\n", 9000)))
-	f.Add([]byte("5\thttp://example.org/\n 7 8\n"))
+func FuzzLists(f *testing.F) {
+	for _, seed := range []string{
+		"0123456789abcdef\tkey\r\n\n0x7\n12\n", byteOrderMark + "\n", "x\t\t\n", "1\t\"a\\nb\"\n", "1\n18446744073709551615\n\n 7 \r\n", "18446744073709551616\n",
+		"+1", strings.Repeat("9\n", 9000), "5\thttp://example.org/\n 7 8\n",
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if isCompressed(text) {
-			return
-		}
-		var want []listed
-		bad := 0
-		for i, line := range strings.Split(strings.TrimPrefix(string(text), "\xef\xbb\xbf"), "\n") {
-			if line = strings.TrimSpace(line); line == "" {
-				continue
-			}
-			line, _, _ = strings.Cut(line, " ")
-			line, _, _ = strings.Cut(line, "\t")
-			n, err := strconv.ParseUint(line, 10, 64)
-			if err != nil {
-				bad++
-				continue
-			}
-			want = append(want, listed{number: uint64(i + 1), fp: fingerprint.Fingerprint(n)})
-		}
-		got, skips, _ := readChunks(t, Options{Format: Decimal}, inPieces(text, len(text)/3+1))
-		if !slices.Equal(got, want) || len(skips) != bad {
-			t.Errorf("%d fingerprints, %d skipped; want %d and %d", len(got), len(skips), len(want), bad)
+		if !isCompressed(text) {
+			checkList(t, Fingerprints, string(text), len(text)/2+1)
+			checkList(t, Decimal, string(text), len(text)/3+1)
 		}
 	})
 }
