@@ -6,12 +6,17 @@ import (
 	"slices"
 )
 
-// A plan misses a pair of fingerprints when the bits in which they differ leave
-// more than Radius flips in the prefix of every table. uncovered looks for such
-// a set of at most MaxDistance bits, through every way in which flips can fall
-// into the blocks of bits that the tables tell apart, and returns one if there is
-// any. So a plan without one finds every match. Tables with little order in them
-// can make the search take for ever; it gives up on those, and decided is false.
+// A plan misses a pair of fingerprints when the bits in which they differ leave more than
+// Radius flips in the prefix of every table. uncovered searches for such a set of at most
+// MaxDistance bits, and returns one if there is any; so a plan without one finds every
+// match. Tables with little order in them can make the search take for ever: it gives up on
+// those, and decided is false.
+//
+// Each table makes a demand: so many flips among the bits of its prefix. The search takes
+// two demands that share bits, and flips one of the shared bits or none of them; all that
+// counts is which demands a bit is in, so one bit stands for those that are in the same. It
+// ends where demands are disjoint, which the cheapest bits of each meet, or where those
+// that are ask for more flips than are left.
 func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 	demands := make([]demand, len(p.Tables))
 	for i, t := range p.Tables {
@@ -25,8 +30,8 @@ func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 // coverage is a search for what a plan misses.
 type coverage struct{ workLeft int }
 
-// maxCoverageWork bounds the pairs of demands that are looked at, to about a second.
-// The largest plan of any design, Design20 at k = 16, takes a quarter of it.
+// maxCoverageWork bounds the pairs of demands that are looked at, to about a second. The
+// largest plan of any design, 20 at k = 16, takes a thirtieth of it.
 const maxCoverageWork = 1 << 28
 
 // demand asks for at least n flips among the bits of a mask.
@@ -51,14 +56,6 @@ func (c *coverage) meet(demands []demand, budget int) (flips uint64, found bool)
 		}
 		return flips, true
 	}
-	if core := a.mask & b.mask; a.n == 1 && b.n == 1 {
-		// Either some bit is flipped that both have, or none is.
-		if flips, found = c.meet(append(slices.Clone(demands), demand{core, 1}), budget); found {
-			return flips, true
-		}
-		return c.meet(without(demands, core, 0), budget)
-	}
-	// Bits that the same demands have are alike: flip one of them, or none.
 	block := alike(demands, a.mask&b.mask)
 	bit := block & -block
 	if flips, found = c.meet(without(demands, bit, 1), budget-1); found {
