@@ -25,10 +25,12 @@ type builder struct {
 
 	first    uint64         // ID: documents below it were in the index before
 	counters store.Counters // of the next state
-	added    batches[added]
+	added    *batches[added]
 	records  recordFile // of those that are added
-	keys     batches[addedKey]
+	keys     *batches[addedKey]
 	replaced *roaring64.Bitmap // documents that a later one with their key replaces
+
+	keyFilter filling // of all keys of the next state
 }
 
 // added is a stored fingerprint and the ID of a document that is added with it.
@@ -43,9 +45,9 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 	return &builder{
 		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
 		first: counters.NextID, counters: counters,
-		added:    batches[added]{Sorter: extsort.New[added](opts.sorting(r, 1))},
+		added:    newBatches[added](opts.sorting(r, 1)),
 		records:  recordFile{path: opts.fs().PathJoin(r.Dir(), "records"), fs: opts.fs()},
-		keys:     batches[addedKey]{Sorter: extsort.New[addedKey](opts.sorting(r, 1))},
+		keys:     newBatches[addedKey](opts.sorting(r, 1)),
 		replaced: roaring64.New(),
 	}, nil
 }
@@ -84,16 +86,10 @@ func (b *builder) replan(plan *plan.Plan) {
 
 // finish writes the next state and makes it that of the index.
 func (b *builder) finish() error {
-	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.records.flush()); err != nil {
+	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx)); err != nil {
 		return err
 	}
-	keys := b.newKeyFilter()
-	for _, write := range []func() error{
-		func() error { return b.writeKeys(keys) },
-		b.writeRecords,
-		b.writeTables,
-		func() error { return b.saveKeyFilter(keys) },
-	} {
+	for _, write := range []func() error{b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
 		if err := write(); err != nil {
 			return err
 		}
@@ -132,10 +128,7 @@ func (b *builder) writeRecords() error {
 // writeTables writes all tables from the entries of table 0: those that the index has,
 // merged with the added ones, in ascending order.
 func (b *builder) writeTables() (err error) {
-	t, err := b.newTables()
-	if err != nil {
-		return err
-	}
+	t := b.newTables()
 	defer func() { err = errors.Join(err, t.close()) }()
 	v, err := b.s.View()
 	if err != nil {
@@ -178,15 +171,14 @@ func (b *builder) writeTables() (err error) {
 	for i := range b.report.Tables {
 		b.report.Tables[i].EntriesBefore = old
 	}
-	return t.finish(b.ctx)
+	return t.finish()
 }
 
 // writeAdded writes a fingerprint that only added documents have.
 func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 	var err error
 	if len(next.ids) == 1 && b.replaced.IsEmpty() {
-		t.tell(StageMerge, 1)
-		err = t.addSingle(b.ctx, next.stored, next.ids[0])
+		err = t.addSingle(next.stored, next.ids[0])
 	} else {
 		err = b.writeEntry(t, store.Posting{Stored: next.stored, IDs: store.NewIDs(slices.Clone(next.ids)...)})
 	}
@@ -198,14 +190,13 @@ func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 
 // writeEntry writes a fingerprint, unless all its documents are replaced.
 func (b *builder) writeEntry(t *tables, p store.Posting) error {
-	t.tell(StageMerge, 1)
 	if !b.replaced.IsEmpty() {
 		p.IDs = p.IDs.Without(store.IDsOf(b.replaced))
 	}
 	if p.IDs.Len() == 0 {
 		return nil
 	}
-	return t.add(b.ctx, p.Stored, p.IDs)
+	return t.add(p.Stored, p.IDs)
 }
 
 // addedEntries steps through the fingerprints that are added, in ascending order, each
@@ -244,6 +235,10 @@ const batchLen = 4096
 type batches[R extsort.Record] struct {
 	*extsort.Sorter[R]
 	batch []R
+}
+
+func newBatches[R extsort.Record](opts extsort.Options) *batches[R] {
+	return &batches[R]{Sorter: extsort.New[R](opts)}
 }
 
 func (b *batches[R]) add(ctx context.Context, record R) error {

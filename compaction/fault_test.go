@@ -124,9 +124,10 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 	return nil
 }
 
-// find looks which of the states a closed index is in.
+// find looks which of the states a closed index is in, and makes it last: what was
+// not acknowledged may be there, and yet be lost with the machine.
 func (f *failing) find(states []state, when string) error {
-	found, err := which(copyOf(f.disk, f.history.r), states, f.history.r, index.Options{CacheBytes: 1 << 18, FilterBytes: -1}, true)
+	found, err := which(f.disk, states, f.history.r, index.Options{CacheBytes: 1 << 18, FilterBytes: -1}, true)
 	if err != nil {
 		return fmt.Errorf("%s: %w", when, err)
 	}

@@ -29,9 +29,12 @@ func (b *builder) addKey(id uint64, key string) error {
 	return b.keys.add(b.ctx, addedKey{store.KeyHash(key), d[0], d[1], id})
 }
 
-// writeKeys writes the keys that are added, puts them into the filter, and finds out
+// writeKeys writes the keys that are added, puts them into their filter, and finds out
 // which documents are replaced by a later one with their key.
-func (b *builder) writeKeys(filter *keyFilter) error {
+func (b *builder) writeKeys() error {
+	if n := int64(b.s.Counters().Documents-b.s.Counters().Bare) + b.keys.Len(); n > 0 {
+		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
+	}
 	hash := uint64(0)
 	newest := map[digest]uint64{} // of each key of that hash, the last document
 	for run, err := range b.keys.Sorted(b.ctx) {
@@ -40,7 +43,7 @@ func (b *builder) writeKeys(filter *keyFilter) error {
 		}
 		for _, k := range run {
 			if k[0] != hash && len(newest) > 0 {
-				if err := b.writeKey(hash, newest, filter); err != nil {
+				if err := b.writeKey(hash, newest); err != nil {
 					return err
 				}
 				clear(newest)
@@ -56,14 +59,12 @@ func (b *builder) writeKeys(filter *keyFilter) error {
 	if len(newest) == 0 {
 		return nil
 	}
-	return b.writeKey(hash, newest, filter)
+	return b.writeKey(hash, newest)
 }
 
 // writeKey writes the documents of one hash, nearly always of one key.
-func (b *builder) writeKey(hash uint64, newest map[digest]uint64, filter *keyFilter) error {
-	if err := filter.add(hash); err != nil {
-		return err
-	}
+func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
+	b.keyFilter.add(hash)
 	ids, err := b.oldOfHash(hash, newest)
 	if err != nil {
 		return err
@@ -101,59 +102,20 @@ func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uin
 	return others, nil
 }
 
-// keyFilter is the filter of all keys of the next state.
-type keyFilter struct {
-	*builder
-	filter *filter.Prefix // nil: there is none
-	batch  []uint64
-}
-
-func (b *builder) newKeyFilter() *keyFilter {
-	c := b.s.Counters()
-	f := &keyFilter{builder: b}
-	if n := int64(c.Documents-c.Bare) + b.keys.Len(); n > 0 {
-		f.filter = filter.NewKeys(n, b.opts.FilterBytes)
-	}
-	return f
-}
-
-// add takes the hash of a key.
-func (f *keyFilter) add(hash uint64) error {
-	if f.filter == nil {
-		return nil
-	}
-	f.batch = append(f.batch, hash)
-	if len(f.batch) < batchLen {
-		return nil
-	}
-	return f.flush()
-}
-
-func (f *keyFilter) flush() error {
-	f.filter.AddAll(f.batch)
-	f.batch = f.batch[:0]
-	return f.ctx.Err()
-}
-
 // saveKeyFilter adds the keys that the index has and writes the filter.
-func (b *builder) saveKeyFilter(f *keyFilter) error {
-	if f.filter == nil {
-		return nil
-	}
+func (b *builder) saveKeyFilter() error {
 	v, err := b.s.View()
 	if err != nil {
 		return err
 	}
 	for hash, err := range v.KeyHashes() {
-		if err == nil {
-			err = f.add(hash)
-		}
 		if err != nil {
 			return errors.Join(err, v.Close())
 		}
+		b.keyFilter.add(hash)
 	}
-	if err := errors.Join(v.Close(), f.flush()); err != nil {
+	if err := errors.Join(v.Close(), b.ctx.Err()); err != nil {
 		return err
 	}
-	return saveFilter(b.r, store.KeyFilterTable, f.filter)
+	return b.keyFilter.save(b.r, store.KeyFilterTable)
 }

@@ -178,6 +178,27 @@ func TestLoadUnderAClockThatWentBack(t *testing.T) {
 	h.session(t, index.Options{})
 }
 
+// TestFirstKeyAfterACompaction: the first document after a compaction is known by its key,
+// also when the index was opened again since.
+func TestFirstKeyAfterACompaction(t *testing.T) {
+	h := newHistory(vfs.NewMem())
+	h.must(t, step{what: "load", docs: []index.Document{{Key: "packed"}}})
+	for i := range 3 {
+		h.session(t, index.Options{}, step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: fingerprint.Fingerprint(i)}}})
+	}
+}
+
+// TestExpiryOfManyDocuments removes more than one commit takes.
+func TestExpiryOfManyDocuments(t *testing.T) {
+	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000))
+	for i := range docs {
+		docs[i].Key = fmt.Sprint(i)
+	}
+	h := newHistory(vfs.NewMem())
+	h.must(t, step{what: "load", docs: docs})
+	h.session(t, index.Options{}, step{what: "expire", before: epoch.Add(time.Hour)})
+}
+
 // TestLoadChoosesThePlan: that of a new index is for what is loaded, within the limits;
 // one that was asked for stays.
 func TestLoadChoosesThePlan(t *testing.T) {

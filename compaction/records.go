@@ -7,23 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/store"
 )
 
-// recordFile holds the records of a load, in the order of their IDs, until it is known
-// which of them are replaced by later ones. There is no file before there is a record.
+// recordFile holds the records that are added, in the order of their IDs, until it is
+// known which of them are replaced by later ones. There is no file before there is a record.
 type recordFile struct {
 	path   string
 	fs     vfs.FS
 	file   vfs.File
 	writer *bufio.Writer
 	buffer []byte
-	record []byte
 }
 
-const recordFileBuffer = 1 << 20
+const (
+	recordFileBuffer = 1 << 20
+	recordHeader     = 12 // bytes: ID and length of a record
+)
 
 func (f *recordFile) add(id uint64, r store.Record) (err error) {
 	if f.file == nil {
@@ -32,24 +35,20 @@ func (f *recordFile) add(id uint64, r store.Record) (err error) {
 		}
 		f.writer = bufio.NewWriterSize(f.file, recordFileBuffer)
 	}
-	f.record = r.Append(f.record[:0])
-	f.buffer = binary.AppendUvarint(f.buffer[:0], id)
-	f.buffer = binary.AppendUvarint(f.buffer, uint64(len(f.record)))
-	_, err = f.writer.Write(append(f.buffer, f.record...))
+	f.buffer = r.Append(append(f.buffer[:0], make([]byte, recordHeader)...))
+	binary.BigEndian.PutUint64(f.buffer, id)
+	binary.BigEndian.PutUint32(f.buffer[8:], uint32(len(f.buffer)-recordHeader))
+	_, err = f.writer.Write(f.buffer)
 	return err
-}
-
-func (f *recordFile) flush() error {
-	if f.writer == nil {
-		return nil
-	}
-	return f.writer.Flush()
 }
 
 // each reads the records back.
 func (f *recordFile) each(ctx context.Context, do func(id uint64, r store.Record) error) (err error) {
 	if f.file == nil {
 		return nil
+	}
+	if err := f.writer.Flush(); err != nil {
+		return err
 	}
 	in, err := f.fs.Open(f.path, vfs.SequentialReadsOption)
 	if err != nil {
@@ -61,11 +60,10 @@ func (f *recordFile) each(ctx context.Context, do func(id uint64, r store.Record
 		if n%tellEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		id, err := binary.ReadUvarint(r)
+		id, record, err := f.read(r)
 		if err == io.EOF {
 			return nil
 		}
-		record, err := f.read(r, err)
 		if err != nil {
 			return fmt.Errorf("%s: record %d: %w", f.path, n, err)
 		}
@@ -75,22 +73,19 @@ func (f *recordFile) each(ctx context.Context, do func(id uint64, r store.Record
 	}
 }
 
-func (f *recordFile) read(r *bufio.Reader, err error) (store.Record, error) {
-	if err != nil {
-		return store.Record{}, err
+// read returns the next record; io.EOF: there is none.
+func (f *recordFile) read(r *bufio.Reader) (id uint64, record store.Record, err error) {
+	var header [recordHeader]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return 0, record, err
 	}
-	size, err := binary.ReadUvarint(r)
-	if err != nil {
-		return store.Record{}, err
-	}
-	if uint64(cap(f.buffer)) < size {
-		f.buffer = make([]byte, size)
-	}
-	f.buffer = f.buffer[:size]
+	size := int(binary.BigEndian.Uint32(header[8:]))
+	f.buffer = slices.Grow(f.buffer[:0], size)[:size]
 	if _, err := io.ReadFull(r, f.buffer); err != nil {
-		return store.Record{}, err
+		return 0, record, errors.Join(io.ErrUnexpectedEOF, err)
 	}
-	return store.DecodeRecord(f.buffer)
+	record, err = store.DecodeRecord(f.buffer)
+	return binary.BigEndian.Uint64(header[:]), record, err
 }
 
 func (f *recordFile) close() error {

@@ -112,42 +112,30 @@ func (r *repair) fault(f store.Corruption) {
 	}
 }
 
-func (r *repair) run(ctx context.Context) (err error) {
-	fsys := r.opts.FS
+func (r *repair) run(ctx context.Context) error {
 	if err := r.checkPlaces(); err != nil {
 		return err
 	}
-	made := false
-	defer func() {
-		if !made {
-			err = errors.Join(err, fsys.RemoveAll(r.dest))
-		}
-	}()
+	if err := r.make(ctx); err != nil {
+		return errors.Join(err, r.opts.FS.RemoveAll(r.dest))
+	}
+	return r.swap()
+}
+
+// make makes the repaired index.
+func (r *repair) make(ctx context.Context) (err error) {
 	work := r.dest + ".salvage"
-	if err := fsys.RemoveAll(work); err != nil {
+	if err := r.opts.FS.RemoveAll(work); err != nil {
 		return err
 	}
 	if r.salvage, err = store.OpenSalvage(ctx, r.dir, work, r.storeOptions(nil), r.fault); err != nil {
 		return err
 	}
-	closed := false
-	defer func() {
-		if !closed {
-			err = errors.Join(err, r.salvage.Close())
-		}
-	}()
+	defer func() { err = errors.Join(err, r.salvage.Close()) }()
 	if err := r.rebuild(ctx); err != nil {
 		return err
 	}
-	if err := r.verify(ctx); err != nil {
-		return err
-	}
-	closed = true
-	if err := r.salvage.Close(); err != nil {
-		return err
-	}
-	made = true
-	return r.swap()
+	return r.verify(ctx)
 }
 
 func (r *repair) storeOptions(create *store.Header) store.Options {

@@ -49,14 +49,13 @@ func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 
 // measureBefore notes what the tables have and take before the work, as far as that
 // can be had without looking through them.
-func (r *Report) measureBefore(s *store.Store, tables int) error {
+func (r *Report) measureBefore(s *store.Store, tables int) (err error) {
 	r.Tables = make([]TableReport, tables)
 	for i := range r.Tables {
-		bytes, err := s.TableBytes(i)
-		if err != nil {
+		r.Tables[i].EntriesBefore = s.PackedEntries()
+		if r.Tables[i].BytesBefore, err = s.TableBytes(i); err != nil {
 			return err
 		}
-		r.Tables[i].EntriesBefore, r.Tables[i].BytesBefore = s.PackedEntries(), bytes
 	}
 	return nil
 }
@@ -68,27 +67,21 @@ func (r *Report) complete(dir string, opts *Options) error {
 		return err
 	}
 	r.Documents, r.Plan = s.Counters().Documents, s.Header().Plan
-	if err := errors.Join(r.measureAfter(s), s.Close()); err != nil {
+	for i, info := range s.PackedInfo() {
+		t := &r.Tables[i]
+		t.EntriesAfter = info.Entries
+		if err == nil {
+			t.BytesAfter, err = s.TableBytes(i)
+		}
+		if err == nil {
+			t.FilterBytes, err = s.FilterBytes(i)
+		}
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
 		return err
 	}
 	r.BytesAfter, err = size(dir, opts.fs())
 	return err
-}
-
-// measureAfter notes what they take after it.
-func (r *Report) measureAfter(s *store.Store) error {
-	for i, info := range s.PackedInfo() {
-		bytes, err := s.TableBytes(i)
-		if err != nil {
-			return err
-		}
-		filter, err := s.FilterBytes(i)
-		if err != nil {
-			return err
-		}
-		r.Tables[i].EntriesAfter, r.Tables[i].BytesAfter, r.Tables[i].FilterBytes = info.Entries, bytes, filter
-	}
-	return nil
 }
 
 func (r *Report) timed(start time.Time) { r.Seconds = time.Since(start).Seconds() }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/index/filter"
-	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/store"
 	"golang.org/x/sync/errgroup"
 )
@@ -16,11 +15,9 @@ import (
 // table 0 at once, the others once all of it is known.
 type tables struct {
 	*builder
-	writer  *store.TableWriter       // of table 0
-	filters []*filter.Prefix         // by table; nil for one that has none
-	sorters []*extsort.Sorter[entry] // by table; none for table 0
-	batch   []uint64                 // stored fingerprints that are not in the sorters yet
-	entries []entry
+	writer  *store.TableWriter // of table 0
+	filters []*filling         // by table
+	sorters []*batches[entry]  // by table; none for table 0
 
 	done  atomic.Uint64 // entries
 	total uint64
@@ -30,68 +27,57 @@ type tables struct {
 type entry = [1]uint64
 
 // newTables begins the tables of all documents.
-func (b *builder) newTables() (t *tables, err error) {
+func (b *builder) newTables() *tables {
 	n := len(b.plan.Tables)
-	t = &tables{builder: b, filters: make([]*filter.Prefix, n), sorters: make([]*extsort.Sorter[entry], n)}
+	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n), sorters: make([]*batches[entry], n)}
 	fingerprints := b.s.Counters().Documents + b.report.Loaded // or fewer
 	t.total = fingerprints * uint64(n)
-	t.writer = b.r.Table(0)
-	t.filters[0] = t.newFilter(0, int64(fingerprints))
+	t.filters[0] = t.newFilter(0, fingerprints)
 	for i := 1; i < n; i++ {
-		t.sorters[i] = extsort.New[entry](b.opts.sorting(b.r, n-1))
+		t.sorters[i] = newBatches[entry](b.opts.sorting(b.r, n-1))
 	}
-	return t, nil
+	return t
+}
+
+func (t *tables) newFilter(table int, fingerprints uint64) *filling {
+	return &filling{Prefix: filter.NewPacked(t.plan.Tables[table].Prefix, len(t.plan.Tables), int64(fingerprints), t.opts.FilterBytes)}
 }
 
 // add takes the next entry of table 0.
-func (t *tables) add(ctx context.Context, stored uint64, ids store.IDs) error {
+func (t *tables) add(stored uint64, ids store.IDs) error {
 	if err := t.writer.AddPosting(stored, ids); err != nil {
 		return err
 	}
-	return t.note(ctx, stored)
+	return t.spread(stored)
 }
 
 // addSingle is add for one document, faster.
-func (t *tables) addSingle(ctx context.Context, stored, id uint64) error {
+func (t *tables) addSingle(stored, id uint64) error {
 	if err := t.writer.AddSingle(stored, id); err != nil {
 		return err
 	}
-	return t.note(ctx, stored)
+	return t.spread(stored)
 }
 
-func (t *tables) note(ctx context.Context, stored uint64) error {
-	t.batch = append(t.batch, stored)
-	if len(t.batch) < batchLen {
-		return nil
-	}
-	return t.flush(ctx)
-}
-
-// flush hands a batch on to the filter of table 0 and to the sorters of the others.
-func (t *tables) flush(ctx context.Context) error {
-	if t.filters[0] != nil {
-		t.filters[0].AddAll(t.batch)
-	}
+// spread hands a fingerprint on to the filter of table 0 and to the sorters of the others.
+func (t *tables) spread(stored uint64) error {
+	t.tell(StageMerge, 1)
+	t.filters[0].add(stored)
 	for i := 1; i < len(t.sorters); i++ {
-		t.entries = t.entries[:0]
-		for _, stored := range t.batch {
-			t.entries = append(t.entries, entry{t.plan.Tables[i].Permute(stored)})
-		}
-		if err := t.sorters[i].Add(ctx, t.entries); err != nil {
+		if err := t.sorters[i].add(t.ctx, entry{t.plan.Tables[i].Permute(stored)}); err != nil {
 			return err
 		}
 	}
-	t.batch = t.batch[:0]
-	return ctx.Err()
+	return nil
 }
 
 // finish packs the other tables and saves the filters.
-func (t *tables) finish(ctx context.Context) error {
-	if err := errors.Join(t.flush(ctx), t.writer.Close()); err != nil {
+func (t *tables) finish() error {
+	if err := t.writer.Close(); err != nil {
 		return err
 	}
 	t.writer = nil
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(t.ctx)
 	group.SetLimit(2) // sorting goes on beside each
 	for i := 1; i < len(t.sorters); i++ {
 		group.Go(func() error { return t.pack(ctx, i) })
@@ -100,43 +86,33 @@ func (t *tables) finish(ctx context.Context) error {
 		return err
 	}
 	for i, f := range t.filters {
-		if f != nil {
-			if err := saveFilter(t.r, i, f); err != nil {
-				return err
-			}
+		if err := f.save(t.r, i); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// newFilter returns the filter of a table; nil if none is of use.
-func (t *tables) newFilter(table int, fingerprints int64) *filter.Prefix {
-	return filter.NewPacked(t.plan.Tables[table].Prefix, len(t.plan.Tables), fingerprints, t.opts.FilterBytes)
-}
-
 func (t *tables) pack(ctx context.Context, i int) (err error) {
-	defer func() { err = errors.Join(err, t.sorters[i].Close()) }()
-	filter := t.newFilter(i, t.sorters[i].Len())
-	t.filters[i] = filter
+	sorter := t.sorters[i]
+	if err := sorter.flush(ctx); err != nil {
+		return err
+	}
+	t.filters[i] = t.newFilter(i, uint64(sorter.Len()))
 	w := t.r.Table(i)
-	defer func() { err = errors.Join(err, w.Close()) }()
-	batch := make([]uint64, 0, batchLen)
-	for run, err := range t.sorters[i].Sorted(ctx) {
+	defer func() { err = errors.Join(err, w.Close(), sorter.Close()) }()
+	for run, err := range sorter.Sorted(ctx) {
 		if err != nil {
 			return err
 		}
-		for entries := range slices.Chunk(run, batchLen) {
-			batch = batch[:0]
+		for entries := range slices.Chunk(run, tellEvery) {
 			for _, e := range entries {
-				batch = append(batch, e[0])
 				if err := w.Add(e[0]); err != nil {
 					return err
 				}
+				t.filters[i].add(e[0])
 			}
-			if filter != nil {
-				filter.AddAll(batch)
-			}
-			t.tell(StageTables, len(batch))
+			t.tell(StageTables, len(entries))
 		}
 	}
 	return nil
@@ -149,8 +125,43 @@ func (t *tables) tell(stage string, entries int) {
 	}
 }
 
-// saveFilter writes the chunks of a filter.
-func saveFilter(r *store.Rewrite, table int, f *filter.Prefix) error {
+// close lets go of what finish did not come to.
+func (t *tables) close() (err error) {
+	if t.writer != nil {
+		err = t.writer.Close()
+	}
+	for _, s := range t.sorters[1:] {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// filling is a filter that takes entries many at a time, or none where it is of no use.
+type filling struct {
+	*filter.Prefix // may be nil
+	batch          []uint64
+}
+
+func (f *filling) add(entry uint64) {
+	if f.Prefix == nil {
+		return
+	}
+	if f.batch = append(f.batch, entry); len(f.batch) == batchLen {
+		f.flush()
+	}
+}
+
+func (f *filling) flush() {
+	f.AddAll(f.batch)
+	f.batch = f.batch[:0]
+}
+
+// save writes the chunks of the filter of a table.
+func (f *filling) save(r *store.Rewrite, table int) error {
+	if f.Prefix == nil {
+		return nil
+	}
+	f.flush()
 	var chunk []byte
 	for c := range f.Chunks() {
 		chunk = f.AppendChunk(chunk[:0], c)
@@ -159,18 +170,4 @@ func saveFilter(r *store.Rewrite, table int, f *filter.Prefix) error {
 		}
 	}
 	return nil
-}
-
-// close lets go of what finish did not come to.
-func (t *tables) close() error {
-	var err error
-	if t.writer != nil {
-		err = t.writer.Close()
-	}
-	for _, s := range t.sorters {
-		if s != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}
-	return err
 }
