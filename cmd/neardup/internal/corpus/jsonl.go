@@ -86,15 +86,16 @@ func (rec *Record) setJSON(line []byte, opts *Options) {
 }
 
 // kindOfField is what a content field holds: by its name if that says it, else by its content.
-func kindOfField(name string, content []byte) (Kind, string) {
-	isHTML := name == "html"
+func kindOfField(name string, content []byte) (kind Kind, contentType string) {
 	switch name {
-	case "html", "text", "main":
+	case "html":
+		kind = HTML
+	case "main", "text":
+		kind = Text
 	default:
-		kind, _ := classify("", content)
-		isHTML = kind == HTML
+		kind, _ = classify("", content)
 	}
-	if isHTML {
+	if kind == HTML {
 		return HTML, "text/html; charset=utf-8"
 	}
 	return Text, "text/plain; charset=utf-8"
