@@ -3,7 +3,6 @@ package join
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -86,7 +85,9 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 	case j.fingerprintsDecide(members):
 		parts = [][]Group{members}
 	default:
-		parts, err = j.components(ctx, members)
+		var roots selfjoin.Forest
+		roots, err = selfjoin.Components(len(members), j.edges(ctx, members))
+		parts = partsOf(members, roots)
 	}
 	for _, part := range parts {
 		if c := (Cluster{part}); c.Documents() > 1 {
@@ -108,20 +109,6 @@ func (j *joiner) fingerprintsDecide(members []Group) bool {
 		}
 	}
 	return true
-}
-
-// components returns the connected components of members.
-func (j *joiner) components(ctx context.Context, members []Group) ([][]Group, error) {
-	roots := selfjoin.NewForest(len(members))
-	err := j.eachMatch(ctx, members, func(a, b uint32) error {
-		roots.Join(a, b)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	roots.Flatten()
-	return partsOf(members, roots), nil
 }
 
 // compareStars is the number of comparisons for each member after which the pairs of a
@@ -150,18 +137,9 @@ next:
 }
 
 // starsOfPairs is stars, by way of all pairs.
-func (j *joiner) starsOfPairs(ctx context.Context, members []Group) (parts [][]Group, err error) {
-	stars := selfjoin.NewStarBuilder(nil, extsort.Options{MemoryBytes: 64 << 20})
-	defer func() { err = errors.Join(err, stars.Close()) }()
-	err = j.eachMatch(ctx, members, func(a, b uint32) error { return stars.Add(ctx, [][2]uint32{{a, b}}) })
-	if err != nil {
-		return nil, err
-	}
-	owners, err := stars.Owners(ctx, len(members))
-	if err != nil {
-		return nil, err
-	}
-	return partsOf(members, owners), nil
+func (j *joiner) starsOfPairs(ctx context.Context, members []Group) ([][]Group, error) {
+	owners, err := selfjoin.Stars(ctx, len(members), nil, extsort.Options{MemoryBytes: 64 << 20}, j.edges(ctx, members))
+	return partsOf(members, owners), err
 }
 
 // partsOf puts members of one owner together, in the order of the owners' first members.
@@ -183,15 +161,18 @@ func partsOf(members []Group, owners selfjoin.Forest) [][]Group {
 // fewMembers: up to here all are compared with all.
 const fewMembers = 64
 
-// eachMatch calls f with the places of every two members that match.
-func (j *joiner) eachMatch(ctx context.Context, members []Group, f func(a, b uint32) error) error {
-	test := func(a, b int) error {
-		if !j.Rule.Matches(&members[a].Document, &members[b].Document) {
-			return nil
+// edges are the places of every two members that match.
+func (j *joiner) edges(ctx context.Context, members []Group) selfjoin.Edges {
+	return func(found func([][2]selfjoin.Node) error) error {
+		test := func(a, b int) error {
+			if !j.Rule.Matches(&members[a].Document, &members[b].Document) {
+				return nil
+			}
+			return found([][2]selfjoin.Node{{selfjoin.Node(a), selfjoin.Node(b)}})
 		}
-		return f(uint32(a), uint32(b))
-	}
-	if len(members) <= fewMembers {
+		if len(members) > fewMembers {
+			return j.eachNear(ctx, members, test)
+		}
 		for b := range members {
 			for a := range b {
 				if err := test(a, b); err != nil {
@@ -201,15 +182,17 @@ func (j *joiner) eachMatch(ctx context.Context, members []Group, f func(a, b uin
 		}
 		return nil
 	}
+}
+
+// eachNear calls test with the places of every two members whose fingerprints are near, and
+// may be of one scope.
+func (j *joiner) eachNear(ctx context.Context, members []Group, test func(a, b int) error) error {
 	places := make(map[fingerprint.Fingerprint][]int, len(members))
 	fps := make([]fingerprint.Fingerprint, len(members))
 	for i := range members {
 		fps[i] = fingerprint.Fingerprint(members[i].stored())
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		for _, k := range places[fps[i]] {
-			if err := test(k, i); err != nil {
+			if err := cmp.Or(ctx.Err(), test(k, i)); err != nil {
 				return err
 			}
 		}

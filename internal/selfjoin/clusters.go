@@ -39,7 +39,7 @@ func (c *Clusters) All() iter.Seq[[]Node] {
 // MaxDistance, and a long chain can join what is not alike at all; Stars has no chains.
 // It takes 8 bytes a node besides what Each takes. Errors are those of Each.
 func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
-	roots, err := components(len(s.fps), s.edgesWithin(ctx, o))
+	roots, err := Components(len(s.fps), s.edgesWithin(ctx, o))
 	if err != nil {
 		return nil, err
 	}
@@ -56,18 +56,18 @@ func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
 // not enough, a file in the folder for temporary files of 16 bytes a pair; besides, it
 // takes 8 bytes a node. Errors are those of Each, and of the file.
 func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (*Clusters, error) {
-	owners, err := stars(ctx, len(s.fps), ranks, extsort.Options{MemoryBytes: 256 << 20}, s.edgesWithin(ctx, o))
+	owners, err := Stars(ctx, len(s.fps), ranks, extsort.Options{MemoryBytes: 256 << 20}, s.edgesWithin(ctx, o))
 	if err != nil {
 		return nil, err
 	}
 	return s.gather(owners), nil
 }
 
-// edgeSource calls found with the edges of a graph, some at a time.
-type edgeSource func(found func(edges [][2]Node) error) error
+// Edges calls found with the edges of a graph, some at a time.
+type Edges func(found func(edges [][2]Node) error) error
 
-// components returns the smallest node of each of n nodes' components.
-func components(n int, edges edgeSource) (Forest, error) {
+// Components returns the smallest node of each of n nodes' components.
+func Components(n int, edges Edges) (Forest, error) {
 	roots := NewForest(n)
 	err := edges(func(edges [][2]Node) error {
 		for _, e := range edges {
@@ -79,8 +79,9 @@ func components(n int, edges edgeSource) (Forest, error) {
 	return roots, err
 }
 
-// stars returns the centers of n nodes.
-func stars(ctx context.Context, n int, ranks []uint32, o extsort.Options, edges edgeSource) (owners Forest, err error) {
+// Stars returns the center of each of n nodes, taken in the order of their ranks; nil are
+// the nodes' own numbers. Pairs are sorted as the options say, 16 bytes each.
+func Stars(ctx context.Context, n int, ranks []uint32, o extsort.Options, edges Edges) (owners Forest, err error) {
 	b := NewStarBuilder(ranks, o)
 	defer func() { err = errors.Join(err, b.Close()) }()
 	if err := edges(func(edges [][2]Node) error { return b.Add(ctx, edges) }); err != nil {
@@ -90,7 +91,7 @@ func stars(ctx context.Context, n int, ranks []uint32, o extsort.Options, edges 
 }
 
 // edgesWithin gives the pairs of nodes within the distance.
-func (s *Set) edgesWithin(ctx context.Context, o Options) edgeSource {
+func (s *Set) edgesWithin(ctx context.Context, o Options) Edges {
 	return func(found func([][2]Node) error) error {
 		var mu sync.Mutex
 		return s.Each(ctx, o, func(_ int, pairs []Pair) error {

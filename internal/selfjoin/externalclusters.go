@@ -273,9 +273,9 @@ func (c *externalClusters) owners() (owners Forest, err error) {
 		return c.pairs.remove()
 	}
 	if c.Stars {
-		return stars(c.ctx, c.nodes.Len(), c.ranks, c.sorting(8), edges)
+		return Stars(c.ctx, c.nodes.Len(), c.ranks, c.sorting(8), edges)
 	}
-	return components(c.nodes.Len(), edges)
+	return Components(c.nodes.Len(), edges)
 }
 
 // sortMembers adds the places of nodes by their owners, and for each by rank.
