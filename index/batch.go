@@ -63,13 +63,13 @@ func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answ
 	if err != nil {
 		return err
 	}
-	size := batchWindow
-	if !x.sorts(ctx, len(queries)) {
-		size = 0
+	size, sorted := len(queries), x.sorts(ctx, len(queries))
+	if sorted {
+		size = batchWindow
 	}
-	for start := 0; start < len(queries) && err == nil; {
-		w := batchWindowOf(queries, start, size)
-		if size > leastWindow {
+	for start, more := 0, true; start < len(queries) && more && err == nil; {
+		w := window{start: start, queries: queries[start:min(start+size, len(queries))]}
+		if sorted && size > leastWindow {
 			w.hits, err = searchBatch(ctx, readers, w.queries)
 			if errors.Is(err, errManyHits) {
 				size, err = size/4, nil
@@ -77,10 +77,7 @@ func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answ
 			}
 		}
 		if err == nil {
-			var more bool
-			if more, err = w.answer(ctx, readers, yield); !more {
-				break
-			}
+			more, err = w.answer(ctx, readers, yield)
 		}
 		start += len(w.queries)
 	}
@@ -120,13 +117,6 @@ type window struct {
 	start   int // among all
 	queries []Query
 	hits    *batchHits // nil: they are searched one by one
-}
-
-func batchWindowOf(queries []Query, start, size int) window {
-	if size == 0 {
-		size = len(queries)
-	}
-	return window{start: start, queries: queries[start:min(start+size, len(queries))]}
 }
 
 const (
