@@ -49,18 +49,16 @@ func (b *Batch) SetPosting(stored uint64, added, removed IDs) int {
 	return len(value)
 }
 
-// DeletePosting deletes the posting of a stored fingerprint, and with it the
-// fingerprint's entry in table 0.
-func (b *Batch) DeletePosting(stored uint64) {
-	b.keep(b.batch.Delete(tableKey(tableKeyspace, 0, stored), nil))
-}
-
 // SetEntry puts a permuted fingerprint into a table from 1 on.
 func (b *Batch) SetEntry(table int, permuted uint64) {
 	b.keep(b.batch.Set(tableKey(tableKeyspace, table, permuted), nil, nil))
 }
 
-// DeleteEntry takes a permuted fingerprint out of a table from 1 on.
+// DeletePosting deletes the posting of a stored fingerprint, and with it the
+// fingerprint's entry in table 0.
+func (b *Batch) DeletePosting(stored uint64) { b.DeleteEntry(0, stored) }
+
+// DeleteEntry takes a permuted fingerprint out of a table; from table 0 with its posting.
 func (b *Batch) DeleteEntry(table int, permuted uint64) {
 	b.keep(b.batch.Delete(tableKey(tableKeyspace, table, permuted), nil))
 }

@@ -272,22 +272,12 @@ func newFileCache() *pebble.FileCache {
 	return pebble.NewFileCache(min(runtime.GOMAXPROCS(0), size), size)
 }
 
+var errOpenFiles = errors.New("raise that limit (ulimit -n)")
+
 // explainOpenFiles adds to an error of too many open files how many there may be.
 func explainOpenFiles(err error) error {
-	var explained *openFilesError
-	if !errors.Is(err, syscall.EMFILE) || errors.As(err, &explained) {
+	if !errors.Is(err, syscall.EMFILE) || errors.Is(err, errOpenFiles) {
 		return err
 	}
-	return &openFilesError{err, openFilesLimit()}
+	return fmt.Errorf("%w: this process may have %d open; %w", err, openFilesLimit(), errOpenFiles)
 }
-
-type openFilesError struct {
-	error
-	limit uint64
-}
-
-func (e *openFilesError) Error() string {
-	return fmt.Sprintf("%v: this process may have %d open; raise that limit (ulimit -n)", e.error, e.limit)
-}
-
-func (e *openFilesError) Unwrap() error { return e.error }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 
@@ -209,7 +207,7 @@ func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) er
 }
 
 func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key, value []byte) bool) error {
-	gap := keyGap{at: bytes.Clone(first), step: 1}
+	at := bytes.Clone(first) // the next key that there may be
 	ok := it.First()
 	for n := 0; ; n++ {
 		if n%1024 == 0 && p.ctx.Err() != nil {
@@ -218,7 +216,7 @@ func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key,
 		if !ok {
 			if err := it.Error(); err == nil {
 				return nil
-			} else if !p.resume(it, &gap, end, err) {
+			} else if !p.resume(it, at, end, err) {
 				return p.ctx.Err()
 			}
 		}
@@ -234,86 +232,23 @@ func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key,
 				return nil
 			}
 		}
-		gap.passed(key)
+		at = append(append(at[:0], key...), 0)
 		ok = it.Next()
 	}
 }
 
-// keyGap is where a scan has come to, and how far apart keys are there.
-type keyGap struct {
-	at   []byte // the next key that there may be
-	last uint64 // number of the last key
-	step uint64
-}
-
-func (g *keyGap) passed(key []byte) {
-	if n, err := keyNumber(key); err == nil {
-		g.last, g.step = n, max(n-g.last, 1)
-	}
-	g.at = append(append(g.at[:0], key...), 0)
-}
-
 // resume moves an iterator that failed to the first entry behind what it cannot read,
-// and reports what that is. It takes ever larger steps until a seek does not fail, and
-// then halves them, so that what lies between two damaged places is passed over only
-// where it is shorter than the first of them. A seek that fails is slow: Pebble looks
-// for a flipped bit in the block. So it stops at about the distance between two keys,
-// and goes backwards from there.
-func (p *policy) resume(it *pebble.Iterator, gap *keyGap, end []byte, err error) bool {
-	at := gap.at
-	report := func(to []byte) {
-		p.corrupt(true, at, fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(err), at, to))
-	}
+// and reports what that is.
+func (p *policy) resume(it *pebble.Iterator, at, end []byte, err error) bool {
 	var length, width int
 	if len(at) > 0 {
 		length, width = keyLayout(at[0])
 	}
-	prefix := length - width
-	if width == 0 || len(at) < prefix {
-		report(end)
-		return false
+	to := surgeon.NextReadable(at, length, width, func(key []byte) bool { it.SeekGE(key); return it.Error() == nil })
+	if to == nil {
+		to = end
 	}
-	key := func(n uint64) []byte {
-		full := binary.BigEndian.AppendUint64(nil, n)
-		return append(bytes.Clone(at[:prefix]), full[8-width:]...)
-	}
-	readable := func(n uint64) bool { it.SeekGE(key(n)); return it.Error() == nil }
-
-	bad, most := uint64(0), uint64(math.MaxUint64)>>(64-8*width)
-	for i := range width { // at may be shorter than a key
-		if bad <<= 8; prefix+i < len(at) {
-			bad |= uint64(at[prefix+i])
-		}
-	}
-	good, found := most, false
-	for step := gap.step; !found && step <= most-bad; step *= 4 {
-		if good, found = bad+step, readable(bad+step); !found {
-			bad = good
-		}
-		if step > most/4 {
-			break
-		}
-	}
-	if !found {
-		if good = most; !readable(most) {
-			report(end)
-			return false
-		}
-	}
-	for good-bad > gap.step {
-		if middle := bad + (good-bad)/2; readable(middle) {
-			good = middle
-		} else {
-			bad = middle
-		}
-	}
-	to := key(good)
-	it.SeekLT(to)
-	for it.Valid() && bytes.Compare(it.Key(), at) >= 0 {
-		to = append(to[:0], it.Key()...)
-		it.Prev()
-	}
-	report(to)
+	p.corrupt(true, at, fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(err), at, to))
 	return it.SeekGE(to)
 }
 

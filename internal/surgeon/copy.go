@@ -3,6 +3,7 @@ package surgeon
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -71,7 +72,6 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 	if len(at) == 0 {
 		at = []byte{0}
 	}
-	step, before := uint64(1), uint64(0)
 	for kv := it.SeekGE(at, 0); ; {
 		if kv == nil {
 			if it.Error() == nil {
@@ -80,7 +80,7 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			next := p.skip(it, at, step, table.name)
+			next := p.skip(it, at, table.name)
 			if next == nil {
 				return w.finish()
 			}
@@ -97,51 +97,61 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 		if err != nil {
 			return err
 		}
-		if n, width := p.Layout(kv.K.UserKey[0]); n == len(kv.K.UserKey) && width > 0 {
-			number := numberOf(kv.K.UserKey, width)
-			before, step = number, max(number-before, 1)
-		}
 		at = append(append(at[:0], kv.K.UserKey...), 0)
 		kv = it.Next()
 	}
 }
 
-// numberOf reads the last bytes of a key as a number.
-func numberOf(key []byte, width int) (n uint64) {
-	for _, b := range key[len(key)-width:] {
-		n = n<<8 | uint64(b)
-	}
-	return n
-}
-
-// skip finds the first key behind what cannot be read from a key on; nil if there is none. It tries ever
-// larger steps, then what else may begin behind it.
-func (p *Patient) skip(it sstable.Iterator, at []byte, step uint64, name string) (next []byte) {
+// skip finds the first key behind what cannot be read from a key on; nil if there is none.
+func (p *Patient) skip(it sstable.Iterator, at []byte, name string) (next []byte) {
 	cause := it.Error()
-	readable := func(key []byte) []byte {
-		if kv := it.SeekGE(key, 0); kv != nil {
-			return bytes.Clone(kv.K.UserKey)
-		}
-		return nil
-	}
-	if n, width := p.Layout(at[0]); width > 0 && len(at) >= n {
-		most := uint64(math.MaxUint64) >> (64 - 8*width)
-		start := numberOf(at[:n], width)
-		for ; step <= (most-start)/2 && next == nil; step *= 2 {
-			key := bytes.Clone(at[:n])
-			for i := range width {
-				key[n-1-i] = byte((start + step) >> (8 * i))
-			}
-			next = readable(key)
-		}
-	}
+	readable := func(key []byte) bool { return it.SeekGE(key, 0) != nil }
+	length, width := p.Layout(at[0])
+	next = NextReadable(at, length, width, readable)
 	for _, key := range p.Behind(at) {
-		if next == nil {
-			next = readable(key)
+		if next == nil && readable(key) {
+			next = key
 		}
 	}
 	p.Report(Damage{true, name, fmt.Errorf("%w (nothing from key %x up to %x)", cause, at, next)})
 	return next
+}
+
+// NextReadable returns where reading goes on behind a key from which on nothing can be read, among the keys that
+// are as long as length and differ only in the number that their last width bytes are; nil if nowhere. It takes
+// ever larger steps until a key is readable, and then halves them, so that what lies between two damaged places
+// is passed over only where it is shorter than the first of them.
+func NextReadable(at []byte, length, width int, readable func(key []byte) bool) []byte {
+	prefix := length - width
+	if width == 0 || len(at) < prefix {
+		return nil
+	}
+	key := func(n uint64) []byte {
+		full := binary.BigEndian.AppendUint64(nil, n)
+		return append(bytes.Clone(at[:prefix]), full[8-width:]...)
+	}
+	bad, good := uint64(0), uint64(math.MaxUint64)>>(64-8*width)
+	for _, b := range append(bytes.Clone(at[prefix:]), make([]byte, width)...)[:width] { // at may be shorter than a key
+		bad = bad<<8 | uint64(b)
+	}
+	for step := uint64(1); step <= (good-bad)/4; step *= 4 {
+		if n := bad + step; readable(key(n)) {
+			good = n
+		} else {
+			bad = n
+		}
+	}
+	for good-bad > 1 {
+		if middle := bad + (good-bad)/2; readable(key(middle)) {
+			good = middle
+		} else {
+			bad = middle
+		}
+	}
+	if !readable(key(good)) {
+		return nil
+	}
+	return key(good)
 }
 
 // batchBytes is about how much is written at once.
