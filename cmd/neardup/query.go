@@ -175,7 +175,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 		fps[n] = i.document.Fingerprint
 	}
 	begun := time.Now()
-	queries, err := scan.New(fps, s.k, scan.Options{Collection: s.expected()})
+	queries, err := scan.New(fps, s.k, s.expected())
 	if err != nil {
 		return err
 	}

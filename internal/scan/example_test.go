@@ -9,7 +9,7 @@ import (
 
 func Example() {
 	asked := []fingerprint.Fingerprint{0x00ff00ff00ff00ff, 0x123456789abcdef0}
-	queries, err := scan.New(asked, 3, scan.Options{})
+	queries, err := scan.New(asked, 3, 3)
 	if err != nil {
 		panic(err)
 	}

@@ -53,14 +53,8 @@ const regionBits = 22
 // byRegion returns the queries' values in the field, region by region, which differ in
 // what is above the low bits.
 func (f *filter) byRegion(queries []uint64) (values []uint64, starts []uint32, low int) {
-	low = f.width - max(f.bits-regionBits, 0)
-	starts = make([]uint32, 1<<(f.width-low)+1)
-	for _, q := range queries {
-		starts[f.of(q)>>low+1]++
-	}
-	for i := range starts[1:] {
-		starts[i+1] += starts[i]
-	}
+	low = f.width - max(f.bits-regionBits, 1)
+	starts = field{f.first, f.width - low}.starts(queries)
 	next := slices.Clone(starts)
 	values = make([]uint64, len(queries))
 	for _, q := range queries {

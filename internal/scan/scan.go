@@ -1,136 +1,160 @@
+// Package scan compares a collection of fingerprints with many queries at once, while
+// it reads the collection from beginning to end and without an index of it: the batch
+// plan of Manku, Jain and Das Sarma (WWW 2007, section 3.2 and 3.3), with the tables
+// over the queries in memory.
+//
+// It finds every pair within k bits, each once. The work is a few looks into memory for
+// each fingerprint of the collection, however it is stored and ordered; a collection
+// that is sorted is faster, since part of these looks are then at the same place.
+//
+// # Memory
+//
+// A query takes 12 bytes, 4 more if some are equal, and in each table 12 and up to 8 for
+// the table's buckets: 92 to 96 bytes with the four tables of k = 3, 12 + 20 (k+1) at
+// most. Filters take at most 1 GiB: 256 MiB in all for a million queries, k = 3 and a
+// collection of a hundred million, half of that for one of ten million. A scan itself takes 14 KiB for each goroutine.
+//
+// # Queries that have much in common
+//
+// What shares a bucket is compared one by one, which takes a nanosecond or two for each
+// fingerprint that the filter lets through and query. So a scan for queries that all begin
+// alike, or are numbers in a row, is slower than one for as many that are spread.
 package scan
 
-import "math/bits"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
 
-// Scan calls found with every pair of a fingerprint of the block and a query that are
-// within k bits, each once, in no particular order.
-func (q *Queries) Scan(fps []uint64, found func(Match)) {
-	if q.len == 0 {
-		return
-	}
-	s := scanner{Queries: q, found: found}
-	for s.from = 0; s.from < len(fps); s.from += step {
-		s.fps = fps[s.from:min(s.from+step, len(fps))]
-		s.step()
-	}
-}
-
-// scanner is a scan of one block of a collection. What takes a look into memory is done
-// for many fingerprints in turn, so that waiting for one overlaps with waiting for others.
-type scanner struct {
-	*Queries
-	found  func(Match)
-	from   int      // of fps, in the block of the collection
-	fps    []uint64 // of this step
-	words  [step]uint64
-	at     [step]uint16
-	ranges [maxRanges]queryRange
-	hits   [maxHits]hit
-	hit    int    // how many hits there are
-	sum    uint64 // of what was read only to have it in the cache
-}
-
-// queryRange is the queries in a bucket of a table, for a fingerprint.
-type queryRange struct {
-	at       uint32
-	from, to uint32
-}
-
-// hit is a fingerprint with what is found in a table.
-type hit struct{ at, place, distance uint32 }
-
-const (
-	maxRanges = 256
-	maxHits   = 256
+	"github.com/neardup/neardup/internal/radix"
 )
 
-// step compares some fingerprints with all queries.
-func (s *scanner) step() {
-	if len(s.blocks) == 0 {
-		for at, fp := range s.fps {
-			for i, query := range s.Queries.fps {
-				if distance := bits.OnesCount64(query ^ fp); distance <= s.k {
-					s.report(at, s.numbers[i], distance)
-				}
-			}
-		}
-	}
-	for i := range s.blocks {
-		s.scan(i)
-	}
+// MaxDistance is the largest k.
+const MaxDistance = 16
+
+var (
+	// ErrDistance: k is not in 0..MaxDistance.
+	ErrDistance = errors.New("scan: distance out of range")
+	// ErrTooMany: there are more queries than can be numbered in 32 bits.
+	ErrTooMany = errors.New("scan: too many queries")
+)
+
+// Queries are fingerprints in memory with which those of a collection are compared.
+// They do not change. All methods may be called from several goroutines.
+type Queries struct {
+	k int
+
+	fps     []uint64 // without repetitions, ascending
+	numbers []uint32 // of the first query of each
+	next    []uint32 // the next equal query, noQuery if there is none; nil: all are different
+	plan    plan
+	blocks  []prepared
 }
 
-// scan looks at the fingerprints that may be near to a query in a block of the plan.
-func (s *scanner) scan(block int) {
-	b := &s.blocks[block]
-	passing := s.at[:0]
-	if b.filter != nil {
-		passing = s.at[:b.filter.passing(s.fps, &s.words, &s.at)]
-	} else {
-		for i := range s.fps {
-			passing = append(passing, uint16(i))
-		}
-	}
-	for i, t := range b.tables {
-		n := 0
-		for _, at := range passing {
-			bucket := t.bucket.of(s.fps[at])
-			for _, flip := range t.flips {
-				from, to := t.starts[bucket^flip], t.starts[bucket^flip+1]
-				s.ranges[n] = queryRange{uint32(at), from, to}
-				if from < to {
-					n++
-				}
-				if n == len(s.ranges) {
-					s.look(block, i, s.ranges[:n])
-					n = 0
-				}
-			}
-		}
-		s.look(block, i, s.ranges[:n])
-	}
+// prepared is a block of the plan with what is in it.
+type prepared struct {
+	radiusField
+	mask   uint64
+	filter *filter // nil: all may be near
+	tables []*table
 }
 
-// look compares fingerprints with the queries of a bucket each.
-func (s *scanner) look(block, table int, ranges []queryRange) {
-	t := s.blocks[block].tables[table]
-	sum := uint64(0)
-	for _, r := range ranges {
-		sum += t.keys[r.from] + t.keys[r.to-1]
-	}
-	s.sum += sum
-	for _, r := range ranges {
-		fp := s.fps[r.at]
-		for j, key := range t.keys[r.from:r.to] {
-			distance := bits.OnesCount64(key ^ fp)
-			if distance > s.k || !s.first(block, table, key^fp) {
-				continue
-			}
-			if s.hits[s.hit] = (hit{r.at, r.from + uint32(j), uint32(distance)}); s.hit == len(s.hits)-1 {
-				s.flush(t, len(s.hits))
-			} else {
-				s.hit++
-			}
-		}
-	}
-	s.flush(t, s.hit)
+// Match is a fingerprint of a collection within k bits of a query.
+type Match struct {
+	At       int // place in the block that was scanned
+	Query    int // place among the queries as they were given
+	Distance int
 }
 
-// flush reports the hits in a table.
-func (s *scanner) flush(t *table, n int) {
-	for _, h := range s.hits[:n] {
-		s.report(int(h.at), t.numbers[h.place], int(h.distance))
+const defaultCollection = 100_000_000
+
+// New prepares queries, on all cores, for matches within k bits, and for a collection of
+// about so many fingerprints, 100 million by default: with many, it pays to prepare more. The package comment
+// says what memory they take. Errors: ErrDistance, ErrTooMany.
+func New[F ~uint64](queries []F, k int, collection int64) (*Queries, error) {
+	if k < 0 || k > MaxDistance {
+		return nil, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, k, MaxDistance)
 	}
-	s.hit = 0
+	if uint64(len(queries)) > math.MaxUint32-1 {
+		return nil, fmt.Errorf("%w: %d, at most %d", ErrTooMany, len(queries), uint32(math.MaxUint32-1))
+	}
+	if collection <= 0 {
+		collection = defaultCollection
+	}
+	q := &Queries{k: k}
+	q.fps, q.numbers, q.next = distinct(queries)
+	q.prepare(planFor(len(q.fps), k, collection, maxFilterBytes))
+	return q, nil
 }
 
-// report reports a query and those that are equal to it.
-func (s *scanner) report(at int, query uint32, distance int) {
-	for {
-		s.found(Match{s.from + at, int(query), distance})
-		if s.next == nil || s.next[query] == noQuery {
-			return
-		}
-		query = s.next[query]
+// noQuery ends a chain of equal queries.
+const noQuery = ^uint32(0)
+
+// distinct returns the different ones of the queries, in order, with the place of the
+// first of each, and for each place that of the next equal one; next is nil if all are
+// different.
+func distinct[F ~uint64](queries []F) (fps []uint64, places, next []uint32) {
+	all := make([][2]uint64, len(queries)) // fingerprint and place
+	for i, fp := range queries {
+		all[i] = [2]uint64{uint64(fp), uint64(i)}
 	}
+	all = radix.Sort(all, make([][2]uint64, len(all)))
+	fps, places = make([]uint64, 0, len(all)), make([]uint32, 0, len(all))
+	for i, n := range all {
+		if i == 0 || n[0] != all[i-1][0] {
+			fps, places = append(fps, n[0]), append(places, uint32(n[1]))
+			continue
+		}
+		if next == nil {
+			next = slices.Repeat([]uint32{noQuery}, len(queries))
+		}
+		next[all[i-1][1]] = uint32(n[1])
+	}
+	return fps, places, next
+}
+
+// prepare makes the filters and tables, each of them on a core of its own.
+func (q *Queries) prepare(p plan) {
+	q.plan = p
+	q.blocks = make([]prepared, len(p))
+	var group sync.WaitGroup
+	for i, b := range p {
+		to := &q.blocks[i]
+		to.radiusField, to.mask, to.tables = b.radiusField, b.mask(), make([]*table, len(b.tables))
+		if b.filterBits > 0 {
+			group.Go(func() { to.filter = newFilter(b.radiusField, b.filterBits, q.fps) })
+		}
+		for j, t := range b.tables {
+			group.Go(func() { to.tables[j] = newTable(t, q.fps, q.numbers) })
+		}
+	}
+	group.Wait()
+}
+
+// String says how the collection is compared with the queries.
+func (q *Queries) String() string {
+	return fmt.Sprintf("%d distinct queries within %d bits: %v", len(q.fps), q.k, q.plan)
+}
+
+// first reports whether a pair that differs in these bits is near in the block and the
+// table, and not in one before. So each pair is found once.
+func (q *Queries) first(block, table int, flips uint64) bool {
+	for i := range q.blocks[:block] {
+		if b := &q.blocks[i]; bits.OnesCount64(flips&b.mask) <= b.radius {
+			return false
+		}
+	}
+	b := &q.blocks[block]
+	if bits.OnesCount64(flips&b.mask) > b.radius {
+		return false
+	}
+	for _, t := range b.tables[:table] {
+		if bits.OnesCount64(flips&t.mask) <= t.radius {
+			return false
+		}
+	}
+	return bits.OnesCount64(flips&b.tables[table].mask) <= b.tables[table].radius
 }

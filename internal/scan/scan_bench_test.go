@@ -32,14 +32,14 @@ func BenchmarkScan(b *testing.B) {
 			var q *Queries
 			b.Run(fmt.Sprintf("k=%d/queries=%d/new", k, count), func(b *testing.B) {
 				for range b.N {
-					q, _ = New(queries, k, Options{})
+					q, _ = New(queries, k, 0)
 				}
-				b.ReportMetric(float64(q.Bytes()>>20), "MiB")
+				b.ReportMetric(float64(bytesOf(q)>>20), "MiB")
 			})
 			for _, order := range []string{"random", "sorted"} {
 				b.Run(fmt.Sprintf("k=%d/queries=%d/%s", k, count, order), func(b *testing.B) {
 					if q == nil {
-						q, _ = New(queries, k, Options{})
+						q, _ = New(queries, k, 0)
 					}
 					fps := collection
 					if order == "sorted" {

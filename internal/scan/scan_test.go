@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 	"pgregory.net/rapid"
 )
@@ -49,27 +48,17 @@ func checkScan(t interface {
 }, q *Queries, queries, fps []uint64, k int) (found int) {
 	t.Helper()
 	got, want := matchesOf(q, fps), bruteForce(queries, fps, k)
-	for i := range max(len(got), len(want)) {
-		switch {
-		case i >= len(got):
-			t.Fatalf("%v: %d matches, not %d: %v is missing", q, len(got), len(want), want[i])
-		case i >= len(want):
-			t.Fatalf("%v: %d matches, not %d: %v is too many", q, len(got), len(want), got[i])
-		case got[i] != want[i]:
-			t.Fatalf("%v: match %d is %v, not %v", q, i, got[i], want[i])
+	if !slices.Equal(got, want) {
+		i := 0
+		for i < min(len(got), len(want)) && got[i] == want[i] {
+			i++
 		}
+		t.Fatalf("%v: %d matches, want %d; they differ from number %d on: %v, want %v", q, len(got), len(want), i, got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
 	}
 	return len(want)
 }
 
-// flip changes n different bits.
-func flip(rng *rand.Rand, fp uint64, n int) uint64 {
-	flipped := fp
-	for bits.OnesCount64(flipped^fp) < n {
-		flipped ^= 1 << rng.IntN(64)
-	}
-	return flipped
-}
+func flip(rng *rand.Rand, fp uint64, n int) uint64 { return testgen.Flip(rng, fp, ^uint64(0), n) }
 
 // some returns fingerprints, many of them near to each other or equal, some of extremes.
 func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
@@ -91,6 +80,18 @@ func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	return fps
 }
 
+// memory is what a plan is made for.
+type memory struct{ collection, filterBytes int64 }
+
+var memories = []memory{{1e5, maxFilterBytes}, {10, maxFilterBytes}, {1e5, 1}, {1e6, 1 << 14}, {defaultCollection, 4 << 20}}
+
+func newQueries(queries []uint64, k int, m memory) *Queries {
+	q := &Queries{k: k}
+	q.fps, q.numbers, q.next = distinct(queries)
+	q.prepare(planFor(len(q.fps), k, m.collection, m.filterBytes))
+	return q
+}
+
 func TestScanIsExact(t *testing.T) {
 	sizes := []int{1, 2, 63, 500}
 	if testing.Short() {
@@ -102,12 +103,8 @@ func TestScanIsExact(t *testing.T) {
 		for _, n := range sizes {
 			queries := some(rng, n, k, nil)
 			fps := some(rng, 700, k, queries)
-			for _, o := range []Options{{Collection: 1e5}, {Collection: 10}, {Collection: 1e5, FilterBytes: 1}, {Collection: 1e6, FilterBytes: 1 << 14}} {
-				q, err := New(queries, k, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found += checkScan(t, q, queries, fps, k)
+			for _, m := range memories {
+				found += checkScan(t, newQueries(queries, k, m), queries, fps, k)
 			}
 		}
 		if found == 0 {
@@ -141,7 +138,7 @@ func TestEveryPlanIsExact(t *testing.T) {
 					d = append(d, block{b, filterBits, tables})
 				}
 				if d != nil {
-					q := &Queries{k: k, len: len(queries)}
+					q := &Queries{k: k}
 					q.fps, q.numbers, q.next = distinct(queries)
 					q.prepare(d)
 					checkScan(t, q, queries, collection, k)
@@ -158,12 +155,9 @@ func TestLargeBlocks(t *testing.T) {
 	queries := some(rng, 300, 3, nil)
 	for _, n := range []int{step - 1, step, step + 1, 3*step + 7} {
 		fps := some(rng, n, 3, queries)
-		for _, o := range []Options{{}, {FilterBytes: 1}} {
-			q, err := New(queries, 3, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := checkScan(t, q, queries, fps, 3); found < 2*maxHits {
+		for _, m := range memories {
+			q := newQueries(queries, 3, m)
+			if found := checkScan(t, q, queries, fps, 3); found < 2*maxRanges {
 				t.Errorf("only %d matches", found)
 			}
 			if got, want := matchesOf(q, fps[n-1:]), bruteForce(queries, fps[n-1:], 3); !slices.Equal(got, want) {
@@ -175,29 +169,30 @@ func TestLargeBlocks(t *testing.T) {
 
 // TestPlans: what the rule makes of numbers of queries.
 func TestPlans(t *testing.T) {
+	whole := memory{defaultCollection, maxFilterBytes}
 	for _, c := range []struct {
 		queries, k int
-		o          Options
+		memory     memory
 		want       string
 	}{
-		{1, 3, Options{}, "one by one"},
-		{1000, 16, Options{}, "one by one"},
-		{5, 0, Options{}, "64 bits within 0 (filter of 2^22 bits)"},
-		{1000, 3, Options{}, "32 bits within 1 (filter of 2^22 bits), 32 bits within 1 (filter of 2^22 bits)"},
-		{1_000_000, 3, Options{}, "32 bits within 1 (filter of 2^30 bits), 32 bits within 1 (filter of 2^30 bits)"},
-		{1_000_000, 3, Options{Collection: 10_000_000}, "32 bits within 1 (filter of 2^29 bits), 32 bits within 1 (filter of 2^29 bits)"},
-		{1_000_000, 3, Options{Collection: 1_000_000}, "32 bits within 1, 32 bits within 1"},
-		{1_000_000, 3, Options{FilterBytes: 1 << 26}, "32 bits within 1 (filter of 2^28 bits), 32 bits within 1 (filter of 2^28 bits)"},
-		{1_000_000, 6, Options{}, "32 bits within 3, 32 bits within 2 (filter of 2^32 bits)"},
+		{1, 3, whole, "one by one"},
+		{1000, 16, whole, "one by one"},
+		{5, 0, whole, "64 bits within 0 (filter of 2^22 bits)"},
+		{1000, 3, whole, "32 bits within 1 (filter of 2^22 bits), 32 bits within 1 (filter of 2^22 bits)"},
+		{1_000_000, 3, whole, "32 bits within 1 (filter of 2^30 bits), 32 bits within 1 (filter of 2^30 bits)"},
+		{1_000_000, 3, memory{1e7, maxFilterBytes}, "32 bits within 1 (filter of 2^29 bits), 32 bits within 1 (filter of 2^29 bits)"},
+		{1_000_000, 3, memory{1e6, maxFilterBytes}, "32 bits within 1, 32 bits within 1"},
+		{1_000_000, 3, memory{defaultCollection, 1 << 26}, "32 bits within 1 (filter of 2^28 bits), 32 bits within 1 (filter of 2^28 bits)"},
+		{1_000_000, 6, whole, "32 bits within 3, 32 bits within 2 (filter of 2^32 bits)"},
 	} {
-		if got := planFor(c.queries, c.k, c.o.orDefault()).String(); got != c.want {
-			t.Errorf("%d queries, k = %d, %+v: %s, want %s", c.queries, c.k, c.o, got, c.want)
+		if got := planFor(c.queries, c.k, c.memory.collection, c.memory.filterBytes).String(); got != c.want {
+			t.Errorf("%d queries, k = %d, %+v: %s, want %s", c.queries, c.k, c.memory, got, c.want)
 		}
 	}
 	for k := range MaxDistance + 1 {
 		for n := 1; n < 1<<31; n = 3*n + 1 {
 			filters := int64(0)
-			for _, b := range planFor(n, k, Options{}.orDefault()) {
+			for _, b := range planFor(n, k, defaultCollection, maxFilterBytes) {
 				if len(b.tables) == 0 || len(b.tables) > b.radius+1 {
 					t.Errorf("%d queries, k = %d: %+v", n, k, b)
 				}
@@ -205,7 +200,7 @@ func TestPlans(t *testing.T) {
 					filters += 8 * int64(wordsOf(b.filterBits))
 				}
 			}
-			if filters > defaultFilterBytes {
+			if filters > maxFilterBytes {
 				t.Errorf("%d queries, k = %d: filters of %d bytes", n, k, filters)
 			}
 		}
@@ -231,10 +226,7 @@ func TestScanOfAnything(t *testing.T) {
 		if rapid.Bool().Draw(t, "sorted") {
 			slices.Sort(fps)
 		}
-		q, err := New(queries, k, Options{Collection: rapid.Int64Range(1, 1e5).Draw(t, "expected"), FilterBytes: rapid.Int64Range(0, 1<<16).Draw(t, "filter")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := newQueries(queries, k, memory{rapid.Int64Range(1, 1e5).Draw(t, "expected"), rapid.Int64Range(0, 1<<16).Draw(t, "filter")})
 		checkScan(t, q, queries, fps, k)
 	})
 }
@@ -243,10 +235,7 @@ func TestScanInParallel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 13))
 	queries := some(rng, 2000, 3, nil)
 	fps := some(rng, 4000, 3, queries)
-	q, err := New(queries, 3, Options{Collection: 1e5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := newQueries(queries, 3, memories[0])
 	var mu sync.Mutex
 	var got []Match
 	var wg sync.WaitGroup
@@ -269,30 +258,27 @@ func TestScanInParallel(t *testing.T) {
 }
 
 func TestNothingToScan(t *testing.T) {
-	none, err := New([]uint64{}, 3, Options{})
+	for _, k := range []int{-1, MaxDistance + 1} {
+		if _, err := New([]uint64{1}, k, 0); !errors.Is(err, ErrDistance) {
+			t.Errorf("k = %d: %v", k, err)
+		}
+	}
+	none, err := New([]uint64{}, 3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := matchesOf(none, []uint64{0, 1}); len(got) != 0 {
 		t.Errorf("no queries have the matches %v", got)
 	}
-	one, err := New([]uint64{7}, 0, Options{})
+	one, err := New([]uint64{7}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := matchesOf(one, nil); len(got) != 0 {
 		t.Errorf("an empty collection has the matches %v", got)
 	}
-	if one.Len() != 1 || one.Bytes() <= 0 || !strings.Contains(fmt.Sprint(one), "1 distinct queries within 0 bits") {
-		t.Errorf("%v: %d queries, %d bytes", one, one.Len(), one.Bytes())
-	}
-}
-
-func TestNewRefusesDistance(t *testing.T) {
-	for _, k := range []int{-1, MaxDistance + 1} {
-		if _, err := New([]uint64{1}, k, Options{}); !errors.Is(err, ErrDistance) {
-			t.Errorf("k = %d: %v", k, err)
-		}
+	if got, want := one.String(), "1 distinct queries within 0 bits: one by one"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -318,33 +304,30 @@ func TestPlansCover(t *testing.T) {
 	}
 }
 
-// alike yields queries that have much in common, by name.
-func alike(rng *rand.Rand, n int) iter.Seq2[string, []uint64] {
+// alike returns queries that have much in common, by name.
+func alike(rng *rand.Rand, n int) map[string][]uint64 {
 	center := rng.Uint64()
+	half := func(i, fp uint64) uint64 {
+		if i%2 == 0 {
+			return rng.Uint64()
+		}
+		return fp
+	}
 	all := map[string][]uint64{}
 	for i := range uint64(n) {
-		add := func(name string, fp uint64) { all[name] = append(all[name], fp) }
-		add("numbers in a row", i)
-		add("few bits, far apart", i<<52|i&7<<20|center&0xfffff)
-		add("near one", flip(rng, center, rng.IntN(7)))
-		add("all but equal", center^i&3)
-		if i%2 == 0 {
-			add("half in a row, half random", i)
-			add("half near one, half random", flip(rng, center, rng.IntN(7)))
-			add("half of one beginning, half random", center>>40<<40|rng.Uint64()>>24)
-		} else {
-			add("half in a row, half random", rng.Uint64())
-			add("half near one, half random", rng.Uint64())
-			add("half of one beginning, half random", rng.Uint64())
+		for name, fp := range map[string]uint64{
+			"numbers in a row":                   i,
+			"few bits, far apart":                i<<52 | i&7<<20 | center&0xfffff,
+			"near one":                           flip(rng, center, rng.IntN(7)),
+			"all but equal":                      center ^ i&3,
+			"half in a row, half random":         half(i, i),
+			"half near one, half random":         half(i, flip(rng, center, rng.IntN(7))),
+			"half of one beginning, half random": half(i, center>>40<<40|rng.Uint64()>>24),
+		} {
+			all[name] = append(all[name], fp)
 		}
 	}
-	return func(yield func(string, []uint64) bool) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if !yield(name, all[name]) {
-				return
-			}
-		}
-	}
+	return all
 }
 
 // TestQueriesThatAreAlike: whole buckets of them.
@@ -355,27 +338,38 @@ func TestQueriesThatAreAlike(t *testing.T) {
 	}
 	for _, k := range distances {
 		rng := rand.New(rand.NewPCG(testseed.Of(t), uint64(k)))
-		for name, queries := range alike(rng, 2000) {
+		all := alike(rng, 2000)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			queries := all[name]
 			fps := make([]uint64, 60)
 			for i := range fps {
 				fps[i] = flip(rng, queries[rng.IntN(len(queries))], rng.IntN(k+3))
 			}
 			fps[0], fps[1], fps[2] = 0, ^uint64(0), rng.Uint64()
-			for _, o := range []Options{{FilterBytes: 4 << 20}, {Collection: 1e5}, {FilterBytes: 1}} {
-				q, err := New(queries, k, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Run(fmt.Sprintf("k=%d/%s/%d,%d", k, name, o.Collection, o.FilterBytes), func(t *testing.T) {
-					checkScan(t, q, queries, fps, k)
-				})
+			for i, m := range memories {
+				q := newQueries(queries, k, m)
+				t.Run(fmt.Sprintf("k=%d/%s/%d", k, name, i), func(t *testing.T) { checkScan(t, q, queries, fps, k) })
 				// 12 bytes a query for itself, 4 where some are equal, and in each table 12 and 8.
-				if most := int64(len(queries))*(16+int64(k+1)*(12+8)) + o.orDefault().FilterBytes; q.Bytes() > most {
-					t.Errorf("k = %d, %s with %+v: %d bytes, more than %d: %v", k, name, o, q.Bytes(), most, q)
+				if n, most := bytesOf(q), int64(len(queries))*(16+int64(k+1)*(12+8))+m.filterBytes; n > most {
+					t.Errorf("k = %d, %s with %+v: %d bytes, more than %d: %v", k, name, m, n, most, q)
 				}
 			}
 		}
 	}
+}
+
+// bytesOf returns the memory that queries take.
+func bytesOf(q *Queries) int64 {
+	n := 12*len(q.fps) + 4*len(q.next)
+	for _, b := range q.blocks {
+		if b.filter != nil {
+			n += 8 * len(b.filter.words)
+		}
+		for _, t := range b.tables {
+			n += 8*len(t.keys) + 4*(len(t.numbers)+len(t.starts))
+		}
+	}
+	return int64(n)
 }
 
 // TestEqualQueries: each of them is found, however many there are.
@@ -388,45 +382,6 @@ func TestEqualQueries(t *testing.T) {
 	}
 	fps := slices.Concat(few, few, []uint64{few[0] ^ 1, rng.Uint64()})
 	for _, k := range []int{0, 3, 10} {
-		q, err := New(queries, k, Options{Collection: 1e5})
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkScan(t, q, queries, fps, k)
-	}
-}
-
-// TestDistinct: each query is there once, or behind its equal.
-func TestDistinct(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 21))
-	for _, n := range []int{1, 2, 1000} {
-		for _, mask := range []uint64{0, 1, 0xff << 30, ^uint64(0)} {
-			queries := make([]uint64, n)
-			for i := range queries {
-				queries[i] = rng.Uint64() & mask
-			}
-			fps, places, next := distinct(queries)
-			if !slices.IsSorted(fps) || len(slices.Compact(slices.Clone(fps))) != len(fps) {
-				t.Fatalf("%d of %x are not sorted", n, mask)
-			}
-			seen := 0
-			for i, place := range places {
-				for {
-					if seen++; queries[place] != fps[i] {
-						t.Fatalf("query %d is %x, not %x", place, queries[place], fps[i])
-					}
-					if next == nil || next[place] == noQuery {
-						break
-					}
-					if next[place] <= place {
-						t.Fatalf("%d comes after %d", next[place], place)
-					}
-					place = next[place]
-				}
-			}
-			if seen != n {
-				t.Fatalf("%d of %d queries", seen, n)
-			}
-		}
+		checkScan(t, newQueries(queries, k, memories[0]), queries, fps, k)
 	}
 }

@@ -23,8 +23,9 @@ const maxBucketBits = 24
 
 func newTable(n radiusField, queries []uint64, numbers []uint32) *table {
 	width := min(n.width, maxBucketBits, bits.Len(uint(len(queries))))
+	bucket := field{n.first, width}
 	t := &table{
-		radiusField: n, bucket: field{n.first, width}, mask: n.mask(), starts: make([]uint32, 1<<width+1),
+		radiusField: n, bucket: bucket, mask: n.mask(), starts: bucket.starts(queries),
 		keys: make([]uint64, len(queries)), numbers: make([]uint32, len(queries)),
 	}
 	// The flips of the bits behind a bucket's lead to the same bucket.
@@ -33,15 +34,8 @@ func newTable(n radiusField, queries []uint64, numbers []uint32) *table {
 	}
 	slices.Sort(t.flips)
 	t.flips = slices.Compact(t.flips)
-	hugepages.Prefer(t.starts)
 	hugepages.Prefer(t.keys)
 	hugepages.Prefer(t.numbers)
-	for _, q := range queries {
-		t.starts[t.bucket.of(q)+1]++
-	}
-	for i := range t.starts[1:] {
-		t.starts[i+1] += t.starts[i]
-	}
 	next := slices.Clone(t.starts)
 	for i, q := range queries {
 		at := &next[t.bucket.of(q)]
@@ -50,5 +44,3 @@ func newTable(n radiusField, queries []uint64, numbers []uint32) *table {
 	}
 	return t
 }
-
-func (t *table) bytes() int64 { return int64(8*len(t.keys) + 4*(len(t.numbers)+len(t.starts))) }
