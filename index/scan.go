@@ -111,7 +111,7 @@ func (x *Index) Pairs(ctx context.Context, o join.Options) iter.Seq2[join.Pair, 
 // then be in several clusters.
 //
 // Cost and errors are those of Pairs, and 8 bytes a fingerprint of memory besides; Stars
-// sorts the pairs of a large component, 8 bytes each, with 64 MiB of memory and a file in the
+// sorts the pairs of a large component, 16 bytes each, with 64 MiB of memory and a file in the
 // folder for temporary ones. The index must not be closed from within the loop.
 func (x *Index) Clusters(ctx context.Context, o join.Options) iter.Seq2[join.Cluster, error] {
 	return joined(ctx, x, o, join.Clusters)

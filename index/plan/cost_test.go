@@ -70,39 +70,6 @@ func TestFilterLookups(t *testing.T) {
 	}
 }
 
-// TestEstimate has figures worked out by hand for the plan of two tables.
-func TestEstimate(t *testing.T) {
-	costs := Costs{Query: 1000, FilterLookup: 20, PackedProbe: 300, PackedCandidate: 2, DiskRead: 100_000, DiskByte: 1}
-	const n = 1 << 32
-	e := mustPlan(t, "2", 3).Estimate(n, costs, 0)
-	// A prefix of 32 bits is there with probability 1-1/e, in a bit array of 512 MiB.
-	// An entry has 64-32+1.44 bits by entropy, a posting 32 bits and 0.23 bytes.
-	passing, entry, posting := 66*(1-1/math.E), 33.44/8*1.053, 4+0.23
-	warm := 1000 + 54*20 + passing*300 + 66*2
-	tables := 2 * n * entry
-	directory := (tables + n*posting) / 1024 * 18
-	for name, c := range map[string]struct{ got, want float64 }{
-		"tables":      {float64(len(e.Tables)), 2},
-		"probes":      {float64(e.Probes), 66},
-		"look-ups":    {float64(e.FilterLookups), 2 * (1 + 26)},
-		"passing":     {e.Passing, passing},
-		"candidates":  {e.Candidates, 66},
-		"table bytes": {e.TableBytes, tables},
-		"postings":    {e.PostingBytes, n * posting},
-		"filters":     {e.FilterBytes, 1 << 30},
-		"directories": {e.DirectoryBytes, directory},
-		"on disk":     {e.DiskBytes(), tables + n*posting + 1<<30},
-		"in memory":   {e.MemoryBytes(), 1<<30 + directory},
-		"warm":        {e.Warm, warm},
-		"no limit":    {e.Query, warm},
-		"disk":        {e.Disk, warm + passing*100_000 + 66*entry + 33*posting},
-	} {
-		if math.Abs(c.got/c.want-1) > 1e-9 {
-			t.Errorf("%s: %g, not %g", name, c.got, c.want)
-		}
-	}
-}
-
 // TestEstimateWithLittleMemory: what does not fit is read from disk, and filters that
 // do not fit let more through.
 func TestEstimateWithLittleMemory(t *testing.T) {
