@@ -1,64 +1,11 @@
 package fingerprint
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
-)
 
-func BenchmarkAccumulator(b *testing.B) {
-	const n = 4096
-	rng := rand.New(rand.NewPCG(1, 2))
-	hashes, weights := make([]uint64, n), make([]int, n)
-	for i := range hashes {
-		hashes[i], weights[i] = rng.Uint64(), 1+rng.IntN(40)
-	}
-	// One op is one feature: b.Loop would keep Add from being inlined.
-	b.Run("weight=1", func(b *testing.B) {
-		var a Accumulator
-		b.ReportAllocs()
-		for i := range b.N {
-			a.Add(hashes[i%n], 1)
-		}
-	})
-	b.Run("weight=1..40", func(b *testing.B) {
-		var a Accumulator
-		b.ReportAllocs()
-		for i := range b.N {
-			a.Add(hashes[i%n], weights[i%n])
-		}
-	})
-	// One op is one slice.
-	for _, n := range []int{100, 530, 4000} {
-		b.Run(fmt.Sprintf("slice=%d", n), func(b *testing.B) {
-			var a Accumulator
-			b.ReportAllocs()
-			b.SetBytes(int64(8 * n))
-			for b.Loop() {
-				a.addAll(hashes[:n])
-			}
-		})
-	}
-	// One op is all that a text of 600 bytes needs.
-	b.Run("short", func(b *testing.B) {
-		var a Accumulator
-		b.ReportAllocs()
-		for b.Loop() {
-			a.Reset()
-			a.addAll(hashes[:100])
-			a.Fingerprint()
-		}
-	})
-	b.Run("fingerprint", func(b *testing.B) {
-		var a Accumulator
-		a.addAll(hashes[:1000])
-		b.ReportAllocs()
-		for b.Loop() {
-			a.Add(hashes[0], 1)
-			a.Fingerprint()
-		}
-	})
-}
+	"golang.org/x/text/unicode/norm"
+)
 
 // BenchmarkText takes many different texts of some 6 kB each, a usual page, and
 // long ones. It covers Text from end to end.
@@ -86,6 +33,16 @@ func BenchmarkRealText(b *testing.B) {
 		}
 	}
 	b.Run("udhr", func(b *testing.B) { benchmarkTexts(b, texts) })
+}
+
+// BenchmarkSpellings takes real texts with all marks as characters of their own.
+func BenchmarkSpellings(b *testing.B) {
+	for _, d := range declarations(b) {
+		switch d.key {
+		case "vie", "yor", "nav", "lit", "deu_1996", "ell_polytonic", "ces", "arb", "kor", "jpn":
+			b.Run(d.key, func(b *testing.B) { benchmarkTexts(b, []string{norm.NFD.String(d.text)}) })
+		}
+	}
 }
 
 // cut cuts a text into parts of about size bytes, at spaces or full stops.

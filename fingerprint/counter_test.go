@@ -42,25 +42,6 @@ func TestHashCounter(t *testing.T) {
 	}
 }
 
-// equal holds that a simhash has these sums, and not only their signs.
-func (s *sums) equal(t *testing.T, a *Accumulator, format string, args ...any) {
-	t.Helper()
-	for i, want := range s {
-		if got := component(a, i); got != want {
-			t.Fatalf(format+": component %d is %d, want %d", append(args, i, got, want)...)
-		}
-	}
-}
-
-// component is the sum in one bit, of fewer than 2^31 additions of weight 1.
-func component(a *Accumulator, bit int) int64 {
-	counter := int64(0)
-	for k := range 63 {
-		counter += int64(a.planes[k]>>bit&1) << k
-	}
-	return 2*counter - int64(a.total)
-}
-
 // hashPool has hashes of which some share a slot, and some agree in 48 bits.
 func hashPool(rng *rand.Rand, n int) []uint64 {
 	pool := make([]uint64, n)

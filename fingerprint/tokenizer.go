@@ -66,7 +66,9 @@ func (t *tokenizer) tokens(text string) (tokens []string) {
 		tokens = append(tokens, string(token))
 		return 0
 	}
-	t.next(nil, len(text)+1)
+	for !t.done() {
+		t.next(nil, batchSize)
+	}
 	t.end()
 	return tokens
 }
@@ -79,7 +81,9 @@ func (t *tokenizer) words() int { return t.units / wordUnits }
 func (t *tokenizer) next(dst []uint64, n int) []uint64 {
 	t.hashes = dst
 	for limit := len(dst) + n; len(t.hashes) < limit && !t.done(); {
-		t.fastPath(limit)
+		if !t.unspaced {
+			t.fastPath(limit)
+		}
 		t.characters(limit)
 	}
 	if t.done() {

@@ -105,11 +105,20 @@ var testTokenizer tokenizer
 
 func tokensOf(text string) []string { return testTokenizer.tokens(text) }
 
+// checkTokens holds the tokens of a text, and their hashes, to the naive ones.
 func checkTokens(t *testing.T, text string) {
 	t.Helper()
-	got, want := tokensOf(text), naiveTokens(text)
-	if !slices.Equal(got, want) {
-		t.Errorf("tokens of %+q:\n got %+q\nwant %+q", text, got, want)
+	want := naiveTokens(text)
+	if got := tokensOf(text); !slices.Equal(got, want) {
+		t.Errorf("tokens of %.200q:\n got %.200q\nwant %.200q", text, got, want)
+	}
+	testTokenizer.begin([]byte(text), Folded)
+	var hashes []uint64
+	for !testTokenizer.done() {
+		hashes = testTokenizer.next(hashes, 7) // a batch may end anywhere
+	}
+	if !slices.EqualFunc(hashes, want, func(h uint64, token string) bool { return h == padded([]byte(token)) }) {
+		t.Errorf("hashes of the tokens of %.200q differ: %d, want %d; tokens %.200q", text, len(hashes), len(want), want)
 	}
 }
 
@@ -145,33 +154,113 @@ func runePool() []rune {
 
 func TestTokensOfRandomText(t *testing.T) {
 	const seed = 11
-	rng := rand.New(rand.NewPCG(seed, 0))
 	pool := runePool()
-	frequent := len(pool) / 2
-	for n := 0; n < 40_000 && !t.Failed(); n++ {
-		var b strings.Builder
-		for range 1 + rng.IntN(12) {
-			k := rng.IntN(len(pool))
-			if rng.IntN(4) > 0 {
-				k = rng.IntN(min(frequent, 150))
-			}
-			b.WriteRune(pool[k])
-			if rng.IntN(20) == 0 { // invalid bytes, alone or a few
-				for range 1 + rng.IntN(4) {
-					b.WriteByte(0x80 + byte(rng.IntN(0x80)))
-				}
-			}
+	frequent := min(len(pool)/2, 150)
+	invalid := func(b *strings.Builder, rng *rand.Rand) {
+		for range 1 + rng.IntN(4) {
+			b.WriteByte(0x80 + byte(rng.IntN(0x80)))
 		}
-		checkTokens(t, b.String())
+	}
+	for _, test := range []struct {
+		name   string
+		texts  int
+		length int // parts, on average
+		part   func(b *strings.Builder, rng *rand.Rand)
+	}{
+		{"all classes", 40_000, 6, func(b *strings.Builder, rng *rand.Rand) {
+			if rng.IntN(4) == 0 {
+				b.WriteRune(pool[rng.IntN(len(pool))])
+			} else {
+				b.WriteRune(pool[rng.IntN(frequent)])
+			}
+			if rng.IntN(20) == 0 {
+				invalid(b, rng)
+			}
+		}},
+		{"words", 60_000, 7, func(b *strings.Builder, rng *rand.Rand) { b.WriteString(randomParts[rng.IntN(len(randomParts))]) }},
+		{"letters of two bytes", 20_000, 40, func(b *strings.Builder, rng *rand.Rand) {
+			switch k := rng.IntN(60); {
+			case k == 0:
+				b.WriteString(oddParts[rng.IntN(len(oddParts))])
+			case k < 10:
+				b.WriteByte(" .,\n"[k%4])
+			default:
+				b.WriteRune(twoByteLetters[rng.IntN(len(twoByteLetters))])
+			}
+		}},
+	} {
+		rng := rand.New(rand.NewPCG(seed, uint64(test.texts)))
+		for n := 0; n < test.texts && !t.Failed(); n++ {
+			var b strings.Builder
+			for range 1 + rng.IntN(2*test.length) {
+				test.part(&b, rng)
+			}
+			b.WriteString("        "[:rng.IntN(9)]) // the last bytes of a text are read with care
+			checkTokens(t, b.String())
+		}
+		if t.Failed() {
+			t.Fatalf("%s, seed %d", test.name, seed)
+		}
 	}
 }
 
-// TestRunsWithoutSeparators holds that no loop writes beyond what fastPathRoom gives.
+var randomParts = []string{
+	" ", " ", ".", "\n", "\u00a0", "«", "»", "،", "’", "“", "–", "…", "\u200c", "\u00ad", "\u064b", "\u0651", "\u05b7", "\u0301", "\u0307", "\u0640",
+	"a", "I", "ı", "İ", "i", "ß", "ẞ", "é", "E\u0301", "ÿ", "Ÿ", "ǅ", "ſ", "K", "σ", "ς", "Σ", "ά", "ж", "Ж", "й", "Й", "и\u0306", "ا", "لا", "\u0627\u0653",
+	"أ", "ﻻ", "ש", "שׁ", "中", "カ", "ｶﾞ", "한", "ก", "の", "9", "٣", "\u0378", "\ufffd", "\xc3", "\xe2\x80", "😀", "word", "Wörter", "слово", "كلمة",
+	"strassenbahnhaltestelle", "непротивозаконный", "donaudampfschifffahrtsgesellschaft",
+}
+
+var (
+	twoByteLetters = []rune("абвгдеёжзийАБВГДЕЖЙαβγδςάΣΩأبتثجمنوياאבגדהוզէთßÿıİ×«»\u00a0\u00ad\u064b\u05b0\u0640٣")
+	oddParts       = []string{"\u0301", "\u0308", "ǆ", "Ⱥ", "ΐ", "²", "ª", "\xc0\xaf", "\xc1\x81", "\xd0", "\x80", "\xd0\xd0\xb0", "中", "ẹ", "—", "…", "😀", "\u0378", "7", "x", "Z", "\n"}
+)
+
+func TestCompositionsOfRandomText(t *testing.T) {
+	const seed = 41
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, part := range []struct{ letters, marks string }{
+		{"aeioudyjnkszAEIOUçêẹơưọıİßſª²½ŀŉǆﬁéǖṩKÅ", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u0309\u030c\u031b\u0323\u0327\u0328\u0331\u0338\u0344\u0345\u034f\u00ad\u200d"},
+		{"αιυωρΑΗΥάΐᾳῳᾴᾼἀἐἠὠὰέϊ\u1f71\u1f73", "\u0300\u0301\u0308\u0313\u0314\u0342\u0344\u0345\u0304\u200d"},
+		{"иеІКйёы", "\u0300\u0301\u0304\u0306\u0308\u0483\u00ad"},
+		{"ايوهۀءلאשﺍﻻבּ", "\u0653\u0654\u0655\u064b\u0651\u0640\u05b0\u05bc\u05c1\u06e5"},
+		{"\u1100\u1103\u1112가깋각ㄱㅏ中", "\u1161\u1175\u11a8\u11c2\u1161\u302e\u0301"},
+		{"कनरळय़ड़ক়ে", "\u093c\u0942\u094d\u0951\u0952\u200d\u09be\u09d7\u0307"},
+		{"കകெேೆಕసසි", "\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf\u0dca\u0ccd"},
+		{"\U00011103\U00011127\U00011347\U0001132A\U0001E922\U0001E900\U0001D400\U0001F600a", "\U00011127\U0001112e\U00011131\U0001133e\U00011357\U0001E944\U0001E94A\u0301\U000E0101"},
+		{"กาสດໜາあかカｶ々က", "\u0e38\u0e48\u0e4d\u0e33\u0ecd\u0ec8\u0eb3\u3099\u309a\uff9e\u1039\u1037\u200b"},
+	} {
+		letters, marks := []rune(part.letters), []rune(part.marks)
+		for n := 0; n < 12_000 && !t.Failed(); n++ {
+			var b strings.Builder
+			for range 1 + rng.IntN(8) {
+				b.WriteRune(letters[rng.IntN(len(letters))])
+				for range rng.IntN(4) {
+					b.WriteRune(marks[rng.IntN(len(marks))])
+				}
+				if rng.IntN(6) == 0 {
+					b.WriteByte(' ')
+				}
+			}
+			checkTokens(t, b.String())
+		}
+	}
+}
+
+func TestTokensOfDeclarations(t *testing.T) {
+	for i, d := range declarations(t) {
+		if !testing.Short() || i%5 == 0 {
+			checkTokens(t, d.text[:strings.LastIndexByte(d.text[:min(len(d.text), 4000)], '\n')+1])
+		}
+	}
+}
+
+// TestRunsWithoutSeparators holds that no loop writes beyond the buffer that it has.
 func TestRunsWithoutSeparators(t *testing.T) {
 	var texts []string
 	for _, s := range []string{
 		"a", "é", "É", "ж", "Ж", "ا", "ß", "\u00a0", "«", "\u00ad", "e\u0301", "ж\u0301", "ä\u0323\u0301", "²", "և", "ΐ", "ᾼ\u0301", "aж", "aжक", "жक", "ж中", "жก",
-		"한", "\u1100\u1161\u11a8", "क", "का", "Ꭰ", "ꭰ", "ẹ", "ẞ", "ﬁ", "ᾳ", "中", "か", "か\u3099", "ｶﾞ", "ก", "กำ", "ກໍ່າ", "က္ကး", "\u0378", "\ufdfa", "\u3000",
+		"한", "\u1100\u1161\u11a8", "क", "का", "Ꭰ", "ꭰ", "ẹ", "ẞ", "ﬁ", "ᾳ", "中", "か", "か\u3099", "ｶﾞ", "ก", "กำ", "ກໍ່າ", "က္ကး", "\u0378", "\ufdfa", "㌖", "\u3000",
 		"\U00011103\U00011127", "\U0001E922", "\U0001E900\U0001E944", "\U0001D400", "\U0001F600", "\U00020000", "\U0002F800", "\xc3", "\xe1\x80", "\xf0\x90\x80", "\x80",
 	} {
 		texts = append(texts, strings.Repeat(s, 6000/len(s)))
@@ -182,17 +271,7 @@ func TestRunsWithoutSeparators(t *testing.T) {
 		}
 	}
 	for _, text := range texts {
-		want := naiveTokens(text)
-		if !slices.Equal(tokensOf(text), want) {
-			t.Errorf("tokens of %.20q... differ", text)
-		}
-		testTokenizer.begin([]byte(text), Folded)
-		for i, h := range testTokenizer.next(nil, len(text)) {
-			if h != padded([]byte(want[i])) {
-				t.Errorf("hashes of %.20q... differ", text)
-				break
-			}
-		}
+		checkTokens(t, text)
 	}
 }
 
