@@ -109,7 +109,7 @@ func (c *call) printJSON(v any) error {
 // is made, or emptied, by the first write: it may be the input too, which is read whole before
 // that, and is left as it is when that fails.
 func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
-	to, file := c.out, &lateFile{name: name}
+	to, file := c.out, &truncateOnWrite{name: name}
 	if name != "-" {
 		if err := file.check(); err != nil {
 			return fmt.Errorf("output: %w", err)
@@ -129,14 +129,14 @@ func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
 	return errors.Join(cmp.Or(err, out.Flush()), file.file.Close())
 }
 
-// lateFile is a file that is made by the first write to it.
-type lateFile struct {
+// truncateOnWrite is a file that is made, or emptied, by the first write to it.
+type truncateOnWrite struct {
 	name string
 	file *os.File
 }
 
 // check fails where the file could not be written to.
-func (f *lateFile) check() error {
+func (f *truncateOnWrite) check() error {
 	info, err := os.Stat(f.name)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
@@ -153,7 +153,7 @@ func (f *lateFile) check() error {
 	return err
 }
 
-func (f *lateFile) Write(p []byte) (n int, err error) {
+func (f *truncateOnWrite) Write(p []byte) (n int, err error) {
 	if f.file == nil {
 		if f.file, err = os.Create(f.name); err != nil {
 			return 0, err
