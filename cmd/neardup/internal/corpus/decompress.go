@@ -144,8 +144,11 @@ func (d *decompressor) openZstd(head []byte) error {
 		}
 	}
 	z, err := zstd.NewReader(nil, options...) // on this goroutine alone: there is nothing to close
+	if err != nil {
+		return err
+	}
 	d.z = z
-	return err
+	return nil
 }
 
 // readDictionary reads the first frame of a .warc.zst file: a dictionary, as it is or

@@ -36,7 +36,7 @@ func FuzzWARC(f *testing.F) {
 	a, b := response("a", page), response("b", page)
 	for _, seed := range []string{
 		a + b, gzipped(a) + gzipped(b), zstded(a) + zstded(b), withLength(a, "Content-Length: 9") + b,
-		withLength(a, "Content-Length: 200") + b, withLength(a, "X: ") + b, a + "rubbish\r\n" + b, gzipped(a)[:60] + gzipped(b),
+		withLength(a, "Content-Length: 200") + b, withLength(a, "X: ") + b, a + "rubbish\r\n" + b, "\x5d\x2a\x4d\x18\x04\x00\x00\x00\x37\xa4\x30\xec" + zstded(a), gzipped(a)[:60] + gzipped(b),
 		gzipped(a + b)[:90], "WARC/1.0\n\n\n\n", "WARC/1.0\r\n \r\n : \r\n\r\n", gzipped("") + gzipped(a), a[:50],
 	} {
 		f.Add([]byte(seed))
