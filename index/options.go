@@ -23,7 +23,8 @@ type Options struct {
 	ExpectedDocuments int64
 
 	// Plan is fixed when the index is made. nil: what the index was made with;
-	// for a new one, what plan.Choose takes for ExpectedDocuments within Limits.
+	// for a new one, what plan.Choose takes for ExpectedDocuments within Limits. plan.Named
+	// gives that of a design.
 	Plan *plan.Plan
 
 	// Limits bound what that plan may take. They are for a new index, and for what
