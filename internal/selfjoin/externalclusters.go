@@ -159,39 +159,29 @@ func (c *externalClusters) spool(source iter.Seq2[[]fp, error]) iter.Seq2[[]fp, 
 const nodeBytes = 8 + 4 + 4
 
 // readNodes reads the fingerprints that are in a pair into memory.
-func (c *externalClusters) readNodes(ends *extsort.Sorter[[1]uint64]) error {
-	distinct := newRecordFile[[1]uint64](c.files, bufferBytes)
-	var last [1]uint64
+func (c *externalClusters) readNodes(ends *extsort.Sorter[[1]uint64]) (err error) {
+	fit := min(c.MemoryBytes/5*4/nodeBytes, MaxLen)
+	fps := make([]fp, 0, min(ends.Len(), fit))
+	n, last := int64(0), fp(0)
 	for run, err := range ends.Sorted(c.ctx) {
 		if err != nil {
 			return err
 		}
 		for _, end := range run {
-			if distinct.len() > 0 && end == last {
+			if n > 0 && fp(end[0]) == last {
 				continue
 			}
-			last = end
-			if err := distinct.add(end); err != nil {
-				return err
+			n, last = n+1, fp(end[0])
+			if n <= fit {
+				fps = append(fps, last)
 			}
 		}
 	}
-	n := distinct.len()
-	if need := n * nodeBytes; need > c.MemoryBytes/5*4 || n > MaxLen {
-		return fmt.Errorf("%w: %d fingerprints are near others, which takes %d MiB", ErrMemory, n, need/4*5>>20+1)
+	if n > fit {
+		return fmt.Errorf("%w: %d fingerprints are near others, which takes %d MiB", ErrMemory, n, n*nodeBytes/4*5>>20+1)
 	}
-	fps := make([]fp, 0, n)
-	for records, err := range distinct.all() {
-		if err != nil {
-			return err
-		}
-		for _, f := range records {
-			fps = append(fps, fp(f[0]))
-		}
-	}
-	var err error
 	c.nodes, err = SortedSet(fps, nil)
-	return errors.Join(err, distinct.remove())
+	return err
 }
 
 // filter tells most fingerprints that are not in a set.
@@ -357,7 +347,7 @@ func (r *clusterReader) read(c *ExternalCluster, copies bool) error {
 	c.members.empty()
 	var member [3]uint64
 	for label := r.label; r.more && r.label == label; r.advance() {
-		_, f, place := r.run[0][0], r.run[0][1], r.run[0][2]
+		f, place := r.run[0][1], r.run[0][2]
 		again := c.Copies > 0 && f == member[0]
 		c.Copies++
 		if !again {
