@@ -209,18 +209,23 @@ func TestLastIsDurable(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFailedSync: when the log cannot be made durable the commit says so, no write
-// is taken any more, and what was there can be read, before and after reopening.
-func TestFailedSync(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	var broken atomic.Bool
-	fails := errorfs.InjectorFunc(func(op errorfs.Op) error {
+// brokenLog returns a file system on which no log can be written once broken is set.
+func brokenLog(mem vfs.FS) (fsys vfs.FS, broken *atomic.Bool) {
+	broken = new(atomic.Bool)
+	return errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			return errorfs.ErrInjected
 		}
 		return nil
-	})
-	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(mem, fails)})
+	})), broken
+}
+
+// TestFailedSync: when the log cannot be made durable the commit says so, no write
+// is taken any more, and what was there can be read, before and after reopening.
+func TestFailedSync(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fsys, broken := brokenLog(mem)
+	s, err := Open("store", Options{Create: &Header{}, FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,14 +277,8 @@ func TestFailedSync(t *testing.T) {
 // TestSyncOfFailedLog: what was written without waiting is found out by Sync, with an
 // error and not with the end of the process.
 func TestSyncOfFailedLog(t *testing.T) {
-	var broken atomic.Bool
-	fails := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return errorfs.ErrInjected
-		}
-		return nil
-	})
-	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(vfs.NewMem(), fails)})
+	fsys, broken := brokenLog(vfs.NewMem())
+	s, err := Open("store", Options{Create: &Header{}, FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,14 +303,8 @@ func TestSyncOfFailedLog(t *testing.T) {
 // TestFullDiskWithoutSync: nobody waits for the log, and it fails. The writes after
 // that are refused before Pebble comes to know of it, which would end the process.
 func TestFullDiskWithoutSync(t *testing.T) {
-	var broken atomic.Bool
-	fails := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return errorfs.ErrInjected
-		}
-		return nil
-	})
-	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(vfs.NewMem(), fails)})
+	fsys, broken := brokenLog(vfs.NewMem())
+	s, err := Open("store", Options{Create: &Header{}, FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,5 +502,67 @@ func TestAppliesWaitForEachOther(t *testing.T) {
 	s.applying.Unlock()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLastNamesWhatIsSeen: whatever a view shows, the Last commit of after it was opened is that of the write,
+// or a later one.
+func TestLastNamesWhatIsSeen(t *testing.T) {
+	s := openMem(t)
+	var wg sync.WaitGroup
+	var ending atomic.Bool
+	var changes atomic.Int64
+	type sight struct {
+		id   uint64
+		last *Commit
+	}
+	sights := make([][]sight, 3)
+	for i := range sights {
+		wg.Go(func() {
+			for !ending.Load() {
+				v, err := s.View()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				second, _, err := v.LastSecond()
+				last := s.Last()
+				if err := errors.Join(err, v.Close()); err != nil {
+					t.Error(err)
+					return
+				}
+				if seen := sights[i]; len(seen) == 0 || seen[len(seen)-1].id != second {
+					sights[i] = append(seen, sight{second, last})
+					changes.Add(1)
+				}
+			}
+		})
+	}
+	order := map[*Commit]uint64{s.Last(): 0}
+	for id := uint64(1); id <= 4000 || changes.Load() < 100 && id < 100_000; id++ {
+		b := s.NewBatch()
+		b.SetClock(id, id)
+		finish, err := s.Apply(b, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order[s.Last()] = id
+		if err := finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ending.Store(true)
+	wg.Wait()
+	seen := 0
+	for _, of := range sights {
+		for _, x := range of {
+			if order[x.last] < x.id {
+				t.Fatalf("second %d is seen, and the last commit is that of %d", x.id, order[x.last])
+			}
+			seen++
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d sights", seen)
 	}
 }

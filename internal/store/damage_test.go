@@ -12,9 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -377,5 +380,132 @@ func lastRecord(t *testing.T, data []byte) (at int) {
 			t.Fatal(err)
 		}
 		at = int(begin)
+	}
+}
+
+// TestCheckFilesReadsEveryBlock: a wrong byte in any block of a table is told, with the file, also where no
+// iterator reads it.
+func TestCheckFilesReadsEveryBlock(t *testing.T) {
+	fsys := logWith(t, true, 300)
+	s, err := Open("ix", Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.CompactRecords(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	levels, err := s.db.SSTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func() (faults []Corruption) {
+		if err := s.CheckFiles(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil); err != nil {
+			t.Fatal(err)
+		}
+		return faults
+	}
+	if faults := check(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for _, table := range slices.Concat(levels...) {
+		name := fmt.Sprintf("%s.sst", table.BackingSSTNum)
+		data := bytesOf(t, fsys, name)
+		for at := 0; at < len(data); at += 97 {
+			data[at] ^= 0x20
+			overwrite(t, fsys, name, data)
+			faults := check()
+			if len(faults) != 1 || string(faults[0].Key) != name || !errors.Is(faults[0].Err, ErrCorrupt) {
+				t.Errorf("%s, byte %d of %d: %v", name, at, len(data), faults)
+			}
+			data[at] ^= 0x20
+		}
+		overwrite(t, fsys, name, data)
+	}
+	// A table that is gone while it is in use.
+	name := fmt.Sprintf("%s.sst", slices.Concat(levels...)[0].BackingSSTNum)
+	if err := fsys.Remove("ix/" + name); err != nil {
+		t.Fatal(err)
+	}
+	if faults := check(); len(faults) != 1 || string(faults[0].Key) != name {
+		t.Errorf("%s is removed: %v", name, faults)
+	}
+}
+
+// corruptionsOf returns what a lenient view says of a database with these entries.
+func corruptionsOf(t *testing.T, entries map[string][]byte, read func(*View) error) (faults []Corruption) {
+	t.Helper()
+	db, err := pebble.Open("db", &pebble.Options{FS: vfs.NewMem(), Merger: postingMerger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for key, value := range entries {
+		if err := db.Set([]byte(key), value, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	it, err := db.NewIter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	v := newView(it, nil)
+	if err := read(v.Lenient(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return faults
+}
+
+// TestLenientViewOfPlantedDamage: what follows the format entry by entry, and is wrong all the same.
+func TestLenientViewOfPlantedDamage(t *testing.T) {
+	key := uint64Key(keyKeyspace, 5)
+	keys := func(v *View) (err error) {
+		for _, err = range v.Keys() {
+		}
+		return err
+	}
+	packed := func(v *View) (err error) {
+		for _, err = range v.PackedBlocks(1, 0) {
+		}
+		return err
+	}
+	directory := func(v *View) error { return v.CheckDirectory(1) }
+
+	fps := []uint64{}
+	for i := range uint64(600) {
+		fps = append(fps, i*1_000_003+9)
+	}
+	whole := storeTable(t, 1, fps, nil, 256)
+	if len(whole.lasts) < 4 {
+		t.Fatal(whole.lasts)
+	}
+	for _, s := range []func(*View) error{packed, directory} {
+		if faults := corruptionsOf(t, whole.values, s); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+	}
+	overlap := whole.clone() // the third block holds what is in the second as well
+	both, err := block.Append(nil, []uint64{whole.lasts[1] - 1, whole.lasts[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlap.values[whole.blockKey(2)] = both
+	fewer := whole.clone() // the directory lists a last block that is not there
+	delete(fewer.values, whole.blockKey(len(whole.lasts)-1))
+
+	for what, c := range map[string]struct {
+		entries map[string][]byte
+		read    func(*View) error
+		says    string
+	}{
+		"a key without documents": {map[string][]byte{string(key): {0x01}}, keys, "no documents"},
+		"blocks that overlap":     {overlap.values, packed, "the one before ends"},
+		"a directory of too much": {fewer.values, directory, "it lists"},
+	} {
+		faults := corruptionsOf(t, c.entries, c.read)
+		if len(faults) != 1 || !errors.Is(faults[0].Err, ErrCorrupt) || !strings.Contains(faults[0].Err.Error(), c.says) {
+			t.Errorf("%s: %v", what, faults)
+		}
 	}
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // TestRewriteDeletesRecords: of the records on Pebble's lowest level those go that
@@ -81,4 +85,78 @@ func recordIDs(t *testing.T, s *Store) (ids []uint64) {
 		}
 	}
 	return ids
+}
+
+// TestUnreadableEdgeOfTheTables: a file of which only the middle is replaced is read at its edges first. What
+// cannot be read there ends the replacement, and nothing is lost.
+func TestUnreadableEdgeOfTheTables(t *testing.T) {
+	for fail := int64(0); ; fail++ {
+		mem := vfs.NewMem()
+		var reads atomic.Int64
+		reads.Store(-1 << 40)
+		old := map[string]bool{} // the tables before
+		fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt && old[op.Path] && reads.Add(1) == fail {
+				return syscall.EIO
+			}
+			return nil
+		}))
+		s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "plan"}, CacheBytes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := uint64(1); id <= 30; id++ {
+			b := s.NewBatch()
+			b.SetRecord(id, Record{Key: strings.Repeat("x", 1000)}) // several blocks before the tables
+			b.SetEntry(1, id)
+			apply(t, s, b, true)
+		}
+		if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil { // one file over all keyspaces
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		names, err := mem.List("ix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			old["ix/"+name] = strings.HasSuffix(name, ".sst")
+		}
+		if s, err = Open("ix", Options{FS: fsys}); err != nil { // its cache is empty
+			t.Fatal(err)
+		}
+		r, err := s.NewRewrite(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := r.Table(0)
+		if err := errors.Join(w.AddPosting(7, NewIDs(1)), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		reads.Store(-1)
+		failed := r.Commit(context.Background(), "plan", Counters{NextID: 31, Documents: 30, Bare: 0})
+		met := reads.Swap(-1<<40) >= fail
+		r.Close()
+		if err := s.Close(); err != nil && failed == nil {
+			t.Fatal(err)
+		}
+		if s, err = Open("ix", Options{FS: mem}); err != nil {
+			t.Fatalf("read %d: %v", fail, err)
+		}
+		if n := records(t, s); n != 30 {
+			t.Errorf("read %d (%v): %d records of 30", fail, failed, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !met {
+			t.Logf("%d reads", fail)
+			if fail == 0 {
+				t.Error("nothing is read")
+			}
+			return
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // contents reads every file of a directory.
@@ -413,4 +416,178 @@ func openRecovered(dir string, opts Options) (s *Store, err error) {
 		}
 	}()
 	return Open(dir, opts)
+}
+
+// TestBloomFilters are on the upper levels, where a look-up of an absent key asks them, and not on the lowest
+// one, whose filters Pebble does not read.
+func TestBloomFilters(t *testing.T) {
+	s := openMem(t)
+	for round, upper := range []bool{false, true} {
+		b := s.NewBatch()
+		for id := range uint64(2000) {
+			document(b, 2000*uint64(round)+id+1)
+		}
+		apply(t, s, b, true)
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if !upper {
+			if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	levels, err := s.db.SSTables(pebble.WithProperties())
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := [2]int{}
+	for level, tables := range levels {
+		for _, table := range tables {
+			lowest := level == len(levels)-1
+			if lowest == (table.Properties.FilterSize > 0) {
+				t.Errorf("level %d: a filter of %d bytes", level, table.Properties.FilterSize)
+			}
+			if lowest {
+				with[1]++
+			} else {
+				with[0]++
+			}
+		}
+	}
+	if with[0] == 0 || with[1] == 0 {
+		t.Errorf("tables on upper levels and the lowest: %v", with)
+	}
+}
+
+// A byte of the OPTIONS file that is another one does no harm, or Open says that the file
+// is damaged or not of an index.
+func TestEveryFlippedByteOfTheOptions(t *testing.T) {
+	mem := vfs.NewMem()
+	s, err := Open("ix", Options{Create: &Header{}, FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	desc, err := pebble.Peek("ix", mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(bytesOf(t, mem, mem.PathBase(desc.OptionsFilename)))
+	// Pebble compares the names in its first section, and looks at no others.
+	names, harmless, refused := strings.Index(text, "[Level"), 0, 0
+	if !strings.Contains(text[:names], "comparer=") || !strings.Contains(text[:names], "wal_dir=") {
+		t.Fatalf("not in the first section of\n%s", text)
+	}
+	for at := range names {
+		for _, change := range []byte{1, 0x88} {
+			damaged := []byte(text)
+			damaged[at] ^= change
+			switch err := checkOptions("ix", string(damaged), desc.OptionsFilename); {
+			case err == nil:
+				harmless++
+			case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotIndex) || errors.Is(err, ErrVersion):
+				refused++
+				continue
+			default:
+				t.Errorf("byte %d ^ %#02x: %v", at, change, err)
+			}
+			if err := s.options.CheckCompatibility("ix", string(damaged)); err != nil {
+				t.Errorf("byte %d ^ %#02x passes, and Pebble says: %v", at, change, err)
+			}
+		}
+	}
+	t.Logf("%d harmless, %d refused", harmless, refused)
+	if harmless == 0 || refused < 20 {
+		t.Errorf("%d harmless, %d refused", harmless, refused)
+	}
+}
+
+// TestFilesArePrivate: nothing of an index, of a replacement or of a checkpoint can be read by others, and
+// what there was before keeps its mode.
+func TestFilesArePrivate(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such modes")
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, "made", "ix")
+	s, err := Open(dir, Options{Create: &Header{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	document(b, 1)
+	apply(t, s, b, true)
+	if err := s.Checkpoint(t.Context(), filepath.Join(root, "copies", "1")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.NewRewrite(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AddClock(1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AddFilterChunk(0, 0, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	kinds := allPrivate(t, root)
+	for _, kind := range []string{"LOCK", ".log", ".sst", "MANIFEST", "OPTIONS", "marker", incomingDir, surgeon.DigestName} {
+		if !kinds[kind] {
+			t.Errorf("no %s among %v", kind, kinds)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "LOCK"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "LOCK"))
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("LOCK has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// allPrivate looks at the modes of all in a folder, and returns the kinds of files there are.
+func allPrivate(t *testing.T, root string) map[string]bool {
+	t.Helper()
+	kinds := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		name := d.Name()
+		if ext := filepath.Ext(name); ext == ".log" || ext == ".sst" {
+			name = ext
+		}
+		name, _, _ = strings.Cut(name, "-")
+		if strings.HasPrefix(name, "marker") {
+			name = "marker"
+		}
+		kinds[name] = true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds
 }

@@ -216,3 +216,23 @@ func TestIDsFrom(t *testing.T) {
 		}
 	}
 }
+
+// TestBitmapThatIsNotValid can be read, and is refused: its IDs do not ascend.
+func TestBitmapThatIsNotValid(t *testing.T) {
+	bitmap := roaring64.New()
+	for id := range uint64(40) {
+		bitmap.Add(3*id + 1)
+	}
+	data, err := IDsOf(bitmap).Append(nil)
+	if err != nil || data[0] != 0x02 {
+		t.Fatal(data, err)
+	}
+	if _, err := DecodeIDs(data); err != nil {
+		t.Fatal(err)
+	}
+	last := len(data) - 2 // two bytes an ID
+	data[last], data[last-2] = data[last-2], data[last]
+	if ids, err := DecodeIDs(data); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%d IDs, %v", ids.Len(), err)
+	}
+}
