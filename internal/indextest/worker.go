@@ -1,0 +1,314 @@
+package indextest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// worker is one of the goroutines that call the index.
+type worker struct {
+	w     *World
+	rng   *rand.Rand
+	sites []int
+	plan  Plan
+}
+
+func (k *worker) site() (int, *site) {
+	n := k.sites[k.rng.IntN(len(k.sites))]
+	return n, k.w.sites[n]
+}
+
+// draw makes up a document of a site. For some time most are of one group, so that many
+// look for what is just being stored, and then of the next.
+func (k *worker) draw(s *site) index.Document {
+	group := s.groups[k.w.clock.Load()/20%int64(len(s.groups))]
+	if k.rng.IntN(4) == 0 {
+		group = s.groups[k.rng.IntN(len(s.groups))]
+	}
+	d := index.Document{Scope: s.scope, Fingerprint: group[k.rng.IntN(len(group))]}
+	if k.rng.IntN(4) > 0 {
+		d.Key = s.keys[k.rng.IntN(len(s.keys))]
+	}
+	if k.rng.IntN(3) == 0 {
+		d.Shingle = []fingerprint.Fingerprint{s.shingle, s.shingle, s.shingle ^ 0xf, ^s.shingle}[k.rng.IntN(4)]
+	}
+	if k.rng.IntN(3) == 0 {
+		d.Tokens = []int{100, 100, 120, 300}[k.rng.IntN(4)]
+	}
+	return d
+}
+
+// note keeps calls that have ended.
+func (k *worker) note(start int64, calls ...*call) {
+	end := k.w.clock.Add(1)
+	for _, c := range calls {
+		c.start, c.end = start, end
+		s := k.w.sites[c.site]
+		s.mu.Lock()
+		s.calls = append(s.calls, c)
+		s.ids = append(s.ids, c.gave...)
+		s.mu.Unlock()
+	}
+}
+
+// call makes one call, now and then with a context that ends at any moment: what has
+// failed has not happened.
+func (k *worker) call() error {
+	ctx := context.Background()
+	if k.rng.IntN(16) == 0 {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(k.rng.IntN(400))*time.Microsecond)
+		defer cancel()
+		ctx = limited
+	}
+	start := k.w.clock.Add(1)
+	calls, err := k.draws()(ctx)
+	if err != nil { // what has failed has not happened, but for the verdicts that a batch has
+		calls = slices.DeleteFunc(calls, func(c *call) bool { return c.batch == 0 })
+	}
+	k.note(start, calls...)
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return err
+}
+
+// draws returns the call to make.
+func (k *worker) draws() func(context.Context) ([]*call, error) {
+	batches := 12
+	if k.plan.Batch > 100 {
+		batches = 120
+	}
+	for _, c := range []struct {
+		often int
+		call  func(context.Context) ([]*call, error)
+	}{
+		{batches, k.checkAndAddBatch},
+		{12, k.add}, {12, k.delete}, {6, k.deleteIDs}, {2, k.deleteBefore},
+		{12, k.query}, {5, k.queryBatch}, {10, k.get}, {2, k.documents}, {3, k.sync}, {1, k.verify}, {1, k.checkpoint},
+	} {
+		if k.rng.IntN(100) < c.often {
+			return c.call
+		}
+	}
+	return k.checkAndAdd
+}
+
+// checked is a call of CheckAndAdd.
+func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
+	c := &call{site: site, said: []any{"CheckAndAdd", d, v}, of: v.Of.ID}
+	if v.Document.ID != 0 {
+		c.gave = []uint64{v.Document.ID}
+	}
+	c.apply = func(docs Documents) (Documents, bool) {
+		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
+		right := m.CheckAndAdd(d) == v
+		return m.Docs, right
+	}
+	return c
+}
+
+func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	d := k.draw(s)
+	v, err := k.w.Index.CheckAndAdd(ctx, d)
+	return []*call{k.checked(n, d, v)}, err
+}
+
+func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error) {
+	batch := k.w.clock.Add(1)
+	docs, sites := make([]index.Document, 1+k.rng.IntN(k.plan.Batch)), make([]int, k.plan.Batch)
+	for i := range docs {
+		n, s := k.site()
+		docs[i], sites[i] = k.draw(s), n
+		if len(docs) > largeBatch && k.rng.IntN(8) > 0 {
+			docs[i].Key = "" // a key that comes again ends what is looked at together
+		}
+	}
+	verdicts, err := k.w.Index.CheckAndAddBatch(ctx, docs)
+	for i, v := range verdicts {
+		c := k.checked(sites[i], docs[i], v)
+		c.batch = batch
+		calls = append(calls, c)
+	}
+	return calls, err
+}
+
+func (k *worker) add(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	var docs []index.Document
+	for range 1 + k.rng.IntN(3) {
+		docs = append(docs, k.draw(s))
+	}
+	err := k.w.Index.Add(ctx, docs...)
+	slices.SortStableFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
+	for i := len(docs) - 2; i >= 0; i-- { // the last of a key counts
+		if docs[i].ID == docs[i+1].ID {
+			docs = slices.Delete(docs, i, i+1)
+		}
+	}
+	c := &call{site: n, said: []any{"Add", docs}}
+	for _, d := range docs {
+		c.gave = append(c.gave, d.ID)
+	}
+	c.apply = func(there Documents) (Documents, bool) {
+		return append(slices.Clip(there.WithoutKeys(keysOf(docs)...)), docs...), true
+	}
+	return []*call{c}, err
+}
+
+// removal is a call that removed n documents.
+func removal(site, n int, without func(Documents) Documents, said ...any) *call {
+	return &call{site: site, said: append(said, n), apply: func(docs Documents) (Documents, bool) {
+		left := without(docs)
+		return left, len(docs)-len(left) == n
+	}}
+}
+
+func (k *worker) delete(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	var keys []string
+	for _, i := range draw(k.rng.IntN, len(s.keys), 1+k.rng.IntN(2)) {
+		keys = append(keys, s.keys[i])
+	}
+	deleted, err := k.w.Index.Delete(ctx, keys...)
+	return []*call{removal(n, deleted, func(docs Documents) Documents { return docs.WithoutKeys(keys...) }, "Delete", keys)}, err
+}
+
+// deleteIDs deletes a single document, as those with and without a record go one after
+// the other.
+func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	s.mu.Lock()
+	id := uint64(1 << 40)
+	if len(s.ids) > 0 {
+		id = s.ids[k.rng.IntN(len(s.ids))]
+	}
+	s.mu.Unlock()
+	deleted, err := k.w.Index.DeleteIDs(ctx, id)
+	return []*call{removal(n, deleted, func(docs Documents) Documents {
+		return docs.Without(func(d *index.Document) bool { return d.ID == id })
+	}, "DeleteIDs", id)}, err
+}
+
+// deleteBefore deletes what was added some seconds ago, or long ago. Documents with a
+// record go in one commit, bare ones in another.
+func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
+	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
+	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 500 { // more than 1,024 would not go at once
+		before = before.Add(-time.Hour)
+	}
+	_, err = k.w.Index.DeleteBefore(context.Background(), before)
+	for n, s := range k.w.sites {
+		for _, bare := range []bool{false, true} {
+			if bare && s.scope != "" {
+				continue
+			}
+			calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before, bare}, apply: func(docs Documents) (Documents, bool) {
+				return docs.Without(func(d *index.Document) bool { return Bare(d) == bare && d.Added.Before(before) }), true
+			}})
+		}
+	}
+	return calls, err
+}
+
+// asks makes some queries of one moment, each within up to k bits and with a limit.
+func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, error)) ([]*call, error) {
+	n, s := k.site()
+	within, limit := k.w.rule, k.rng.IntN(3)
+	within.MaxDistance = k.rng.IntN(k.w.rule.MaxDistance + 1)
+	asked, all := make([]index.Document, queries), make([]index.Query, queries)
+	for i := range asked {
+		asked[i] = k.draw(s)
+		all[i] = QueryOf(&asked[i], within.MaxDistance, limit)
+	}
+	answers, err := ask(all)
+	return []*call{{site: n, reads: true, said: []any{"Query", within, limit, asked, answers}, apply: func(docs Documents) (Documents, bool) {
+		for i := range asked {
+			if !slices.Equal(docs.Near(within, &asked[i], limit), answers[i]) {
+				return docs, false
+			}
+		}
+		return docs, true
+	}}}, err
+}
+
+func (k *worker) query(ctx context.Context) ([]*call, error) {
+	return k.asks(1, func(asked []index.Query) ([][]index.Match, error) {
+		matches, err := k.w.Index.Query(ctx, asked[0])
+		return [][]index.Match{matches}, err
+	})
+}
+
+func (k *worker) queryBatch(ctx context.Context) ([]*call, error) {
+	return k.asks(1+k.rng.IntN(20), func(asked []index.Query) (answers [][]index.Match, err error) {
+		for a, err := range k.w.Index.QueryBatch(ctx, asked) {
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, a.Matches)
+		}
+		return answers, nil
+	})
+}
+
+func (k *worker) get(ctx context.Context) ([]*call, error) {
+	n, s := k.site()
+	key := s.keys[k.rng.IntN(len(s.keys))]
+	d, found, err := k.w.Index.Get(ctx, key)
+	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(docs Documents) (Documents, bool) {
+		want, stored := docs.Key(key)
+		return docs, found == stored && (!found || d == want)
+	}}}, err
+}
+
+func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
+	sites, _, err := k.w.documents(ctx, k.w.Index)
+	for n, docs := range sites {
+		calls = append(calls, found(n, 0, 0, docs))
+	}
+	return calls, err
+}
+
+func (k *worker) sync(context.Context) ([]*call, error) {
+	c := &call{start: k.w.clock.Add(1)}
+	if err := k.w.Index.Sync(context.Background()); err != nil {
+		return nil, err
+	}
+	c.end = k.w.clock.Add(1)
+	k.w.mu.Lock()
+	k.w.syncs = append(k.w.syncs, c)
+	k.w.mu.Unlock()
+	return nil, nil
+}
+
+func (k *worker) verify(ctx context.Context) ([]*call, error) {
+	for p := range k.w.Index.Verify(ctx) {
+		if ctx.Err() == nil {
+			return nil, fmt.Errorf("what Verify found while others write: %v", p)
+		}
+	}
+	return nil, nil
+}
+
+func (k *worker) checkpoint(ctx context.Context) ([]*call, error) {
+	k.w.mu.Lock()
+	k.w.copied++
+	c := &checkpoint{dir: fmt.Sprint("copy", k.w.copied), start: k.w.clock.Add(1)}
+	k.w.mu.Unlock()
+	if err := k.w.Index.Checkpoint(ctx, c.dir); err != nil {
+		return nil, err
+	}
+	c.end = k.w.clock.Add(1)
+	k.w.mu.Lock()
+	k.w.copies = append(k.w.copies, c)
+	k.w.mu.Unlock()
+	return nil, nil
+}
