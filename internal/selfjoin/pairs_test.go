@@ -269,43 +269,6 @@ func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
 	return all, largest
 }
 
-// All of 2^16 numbers within k of each other's neighbours: each has the same number of
-// pairs, by the binomial coefficients.
-func TestPairsOfACubeAreTheBinomials(t *testing.T) {
-	width := 14
-	if testing.Short() {
-		width = 11
-	}
-	fps := make([]fp, 1<<width)
-	for i := range fps {
-		fps[i] = fp(i)<<7 ^ fp(i&1)<<60
-	}
-	want := uint64(0)
-	ways := 1
-	for k := 1; k <= 4; k++ {
-		ways = ways * (width - k + 1) / k
-		want += uint64(ways) << width / 2
-		got := uint64(0)
-		var mu sync.Mutex
-		// Bit 7 comes with bit 60: numbers that differ in it are 1 farther apart.
-		if err := newSet(t, slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k + 1}, func(_ int, pairs []Pair) error {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, p := range pairs {
-				if d := (p.First ^ p.Second) &^ (1 << 60); bits.OnesCount64(uint64(d)) <= k {
-					got++
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if got != want {
-			t.Errorf("k = %d: %d pairs, want %d", k, got, want)
-		}
-	}
-}
-
 // TestPartsOfTheThreshold: a part that one worker just finds the pairs of is not taken by
 // all of them together as well.
 func TestPartsOfTheThreshold(t *testing.T) {
