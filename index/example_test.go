@@ -20,7 +20,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	signer, err := page.NewSigner(page.Options{}, fingerprint.Options{})
+	signer, err := page.NewSigner(page.Visible, fingerprint.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

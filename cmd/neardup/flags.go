@@ -139,7 +139,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if *f.text == "main" {
 		text = page.Main
 	}
-	signer, err := page.NewSigner(page.Options{Text: text}, fingerprint.Options{
+	signer, err := page.NewSigner(text, fingerprint.Options{
 		Window: *f.window, Weight: weights[*f.weight], Cap: *f.max, ShortWords: *f.min, Seed: seed,
 	})
 	if err != nil {

@@ -17,7 +17,7 @@ func TestOneAnalyzer(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	body := []byte("<title>Ferries</title><nav>Home</nav><p>" + strings.Repeat("The ferry leaves at nine, at noon & at five. ", 30))
 	file := writeFile(t, "ferries.html", string(body))
-	signer, err := page.NewSigner(page.Options{}, fingerprint.Options{})
+	signer, err := page.NewSigner(page.Visible, fingerprint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,12 +82,12 @@ func densePage() []byte {
 func BenchmarkExtract(b *testing.B) {
 	run := func(name string, pages [][]byte, size int64, contentType string) {
 		for _, mode := range []TextMode{Visible, Main} {
-			b.Run(name+"/"+mode.Name(), func(b *testing.B) {
+			b.Run(name+"/"+mode.name(), func(b *testing.B) {
 				b.SetBytes(size)
 				b.ReportAllocs()
 				for b.Loop() {
 					for _, page := range pages {
-						if _, err := Extract(page, contentType, Options{Text: mode}); err != nil {
+						if _, err := Extract(page, contentType, mode); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ const prescanBytes = 16 << 10
 // can be valid UTF-8 by chance. A single-byte encoding is overruled by one.
 const minSequences = 4
 
-// Decode makes body UTF-8 and says which encoding it was in. The result is
+// decode makes body UTF-8 and says which encoding it was in. The result is
 // valid UTF-8 and shares memory with body where body was UTF-8 already. The
 // encoding is, in this order:
 //
@@ -38,7 +39,7 @@ const minSequences = 4
 // zero byte; an unknown name is no declaration, nor is one of those that the
 // Encoding Standard maps to "replacement". Bytes that are wrong in the
 // encoding become U+FFFD.
-func Decode(body []byte, contentType string) ([]byte, string) {
+func decode(body []byte, contentType string) ([]byte, string) {
 	e, name := determine(body, contentType)
 	switch name {
 	case "utf-8":
@@ -66,16 +67,18 @@ func determine(body []byte, contentType string) (encoding.Encoding, string) {
 	if e, name, certain := charset.DetermineEncoding(body[:min(len(body), 3)], ""); certain {
 		return e, name // a byte order mark
 	}
-	if isUTF8(body, minSequences) {
+	found := countUTF8(body)
+	otherASCII := found.sequences == 0 && (bytes.IndexByte(body, 0x1b) >= 0 || bytes.IndexByte(body, 0) >= 0)
+	valid := found.invalid == 0
+	if valid && (found.sequences >= minSequences || found.sequences == 0 && !otherASCII) {
 		return encoding.Nop, "utf-8"
 	}
-	count := countUTF8(body)
 	for _, label := range []string{labelIn(contentType), metaLabel(body[:min(len(body), prescanBytes)])} {
 		e, name := charset.Lookup(label)
-		if e == nil || !believable(name, body, count) {
+		if e == nil || !believable(name, body, found) {
 			continue
 		}
-		if singleByte(name) && isUTF8(body, 1) {
+		if singleByte(name) && valid && found.sequences > 0 {
 			return encoding.Nop, "utf-8"
 		}
 		return e, name
@@ -85,58 +88,35 @@ func determine(body []byte, contentType string) (encoding.Encoding, string) {
 		return charset.Lookup("utf-16le")
 	case bytes.HasPrefix(body, []byte("\x00<")):
 		return charset.Lookup("utf-16be")
-	case isUTF8(body, 0):
+	case valid:
 		return encoding.Nop, "utf-8"
 	}
 	return charset.Lookup("windows-1252")
 }
 
-// isUTF8 says whether body is valid UTF-8 with at least atLeast sequences of
-// several bytes, or ASCII that cannot be another encoding. A character cut off
-// at the end does not count against it.
-func isUTF8(body []byte, atLeast int) bool {
-	if tail := lastRune(body); !utf8.FullRune(tail) {
-		body = body[:len(body)-len(tail)]
-	}
-	if !utf8.Valid(body) {
-		return false
-	}
-	sequences := 0
-	for _, c := range body {
-		if c >= utf8.RuneSelf && utf8.RuneStart(c) {
-			if sequences++; sequences >= atLeast {
-				return true
-			}
-		}
-	}
-	return atLeast == 0 || sequences == 0 && bytes.IndexByte(body, 0x1b) < 0 && bytes.IndexByte(body, 0) < 0
-}
-
-// lastRune is the end of b from its last byte that can start a character.
-func lastRune(b []byte) []byte {
-	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			return b[i:]
-		}
-	}
-	return nil
-}
-
+// utf8Count is what a page would hold if it were UTF-8.
 type utf8Count struct {
-	sequences int // valid multi-byte sequences
+	sequences int // valid ones of several bytes
 	invalid   int // bytes that belong to none
+	cutOff    int // bytes at the end that may have been the beginning of one
 }
 
+// countUTF8 passes over ASCII eight bytes at a time.
 func countUTF8(b []byte) (n utf8Count) {
 	for i := 0; i < len(b); {
-		if b[i] < utf8.RuneSelf {
-			i++
+		if i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 == 0 {
+			i += 8
 			continue
 		}
 		r, size := utf8.DecodeRune(b[i:])
-		if r != utf8.RuneError || size > 1 {
+		switch {
+		case r < utf8.RuneSelf:
+		case r != utf8.RuneError || size > 1:
 			n.sequences++
-		} else {
+		case !utf8.FullRune(b[i:]):
+			n.cutOff = len(b) - i
+			return n
+		default:
 			n.invalid++
 		}
 		i += size
@@ -148,7 +128,7 @@ func countUTF8(b []byte) (n utf8Count) {
 func believable(name string, body []byte, count utf8Count) bool {
 	switch name {
 	case "utf-8":
-		return count.invalid <= count.sequences
+		return count.invalid+count.cutOff <= count.sequences
 	case "utf-16le", "utf-16be":
 		return bytes.IndexByte(body[:min(len(body), 1024)], 0) >= 0
 	case "replacement":

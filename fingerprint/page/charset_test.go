@@ -68,7 +68,7 @@ func TestDecode(t *testing.T) {
 		{"odd utf-16", "\xff\xfea\x00b", "", "a\uFFFD", "utf-16le"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, name := Decode([]byte(test.body), test.header)
+			got, name := decode([]byte(test.body), test.header)
 			if string(got) != test.text || name != test.charset {
 				t.Errorf("got %q in %s, want %q in %s", got, name, test.text, test.charset)
 			}
@@ -89,7 +89,7 @@ func TestDecodeSize(t *testing.T) {
 		"windows-1252", "windows-1250", "windows-1251", "windows-1256", "windows-874", "ibm866", "koi8-u", "macintosh",
 		"x-user-defined", "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr", "iso-2022-jp", "utf-16le", "utf-16be", "iso-8859-8-i",
 	} {
-		got, name := Decode(every, "text/html; charset="+label)
+		got, name := decode(every, "text/html; charset="+label)
 		if name != label && label != "iso-8859-8-i" {
 			t.Errorf("%s decoded as %s", label, name)
 		}

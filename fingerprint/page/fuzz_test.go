@@ -21,11 +21,11 @@ func FuzzExtract(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		before := bytes.Clone(body)
-		decoded, name := Decode(body, contentType)
+		decoded, name := decode(body, contentType)
 		if name == "" || !utf8.Valid(decoded) || len(decoded) > 3*len(body) {
 			t.Fatalf("%d bytes decoded to %d as %q, valid %v", len(body), len(decoded), name, utf8.Valid(decoded))
 		}
-		got, err := Extract(body, contentType, Options{})
+		got, err := Extract(body, contentType, Visible)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func FuzzExtract(f *testing.F) {
 				t.Fatalf("white space is left in %q", line)
 			}
 		}
-		main, err := Extract(body, contentType, Options{Text: Main})
+		main, err := Extract(body, contentType, Main)
 		if err != nil {
 			t.Fatal(err)
 		}

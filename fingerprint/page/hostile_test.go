@@ -37,9 +37,9 @@ func TestDeepNesting(t *testing.T) {
 			"opened and text": strings.Repeat("<"+tag+">w", deep) + "words within<p>words behind",
 		} {
 			for _, mode := range hostileModes {
-				t.Run(tag+", "+how+"/"+mode.Name(), func(t *testing.T) {
+				t.Run(tag+", "+how+"/"+mode.name(), func(t *testing.T) {
 					within(t, 5*time.Minute, func() {
-						got, err := Extract([]byte(body), "", Options{Text: mode})
+						got, err := Extract([]byte(body), "", mode)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -66,7 +66,7 @@ func TestHugeAttributes(t *testing.T) {
 				body := []byte(tag + strings.Repeat(fill, size/len(fill)) + "'>words behind")
 				within(t, 5*time.Minute, func() {
 					peak := measureHeap(func() {
-						got, err := Extract(body, "", Options{})
+						got, err := Extract(body, "", Visible)
 						if err != nil || got.Text != "words behind" {
 							t.Errorf("%d bytes of text: %.60q, %v", len(got.Text), got.Text, err)
 						}
@@ -90,13 +90,13 @@ func TestEntityBomb(t *testing.T) {
 	}
 	bomb.WriteString("]><p>&lol9; words behind")
 	for _, mode := range hostileModes {
-		got, err := Extract([]byte(bomb.String()), "", Options{Text: mode})
+		got, err := Extract([]byte(bomb.String()), "", mode)
 		if err != nil || len(got.Text) > bomb.Len() || mode == Visible && !strings.Contains(got.Text, "words behind") {
-			t.Errorf("%s: %d bytes of text: %.60q, %v", mode.Name(), len(got.Text), got.Text, err)
+			t.Errorf("%s: %d bytes of text: %.60q, %v", mode.name(), len(got.Text), got.Text, err)
 		}
 	}
 	references := strings.Repeat("&#x10FFFF;&#0;&#55555555555555555555;&notit;&;&#;&#x;", 10_000)
-	if got, err := Extract([]byte("<p>"+references+" words behind"), "", Options{}); err != nil || !strings.HasSuffix(got.Text, "words behind") || len(got.Text) > 2*len(references) {
+	if got, err := Extract([]byte("<p>"+references+" words behind"), "", Visible); err != nil || !strings.HasSuffix(got.Text, "words behind") || len(got.Text) > 2*len(references) {
 		t.Errorf("%d bytes of text of %d of references, %v", len(got.Text), len(references), err)
 	}
 }

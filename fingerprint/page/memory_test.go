@@ -71,7 +71,7 @@ func TestHostilePages(t *testing.T) {
 	for _, test := range hostilePages {
 		body := []byte(test.head + strings.Repeat(test.fill, size/len(test.fill)) + test.tail)
 		for _, mode := range []TextMode{Visible, Main} {
-			t.Run(test.name+"/"+mode.Name(), func(t *testing.T) {
+			t.Run(test.name+"/"+mode.name(), func(t *testing.T) {
 				signer := newSigner(t, mode, fingerprint.Options{})
 				var got fingerprint.Signature
 				start := time.Now()

@@ -16,7 +16,13 @@ package page
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/fingerprint"
 )
 
 // TextMode says which text of a page is taken.
@@ -41,23 +47,13 @@ const (
 // textNames change whenever the text that Extract gives for some page does.
 var textNames = [...]string{Visible: "visible/2", Main: "main/1"}
 
-// Name identifies the text: two versions of this package that give the same
+// name identifies the text: two versions of this package that give the same
 // name for a mode give the same text for every page. It is a part of [Signer.Name].
-func (m TextMode) Name() string {
-	if int(m) < len(textNames) {
-		return textNames[m]
-	}
-	return "unknown"
-}
+func (m TextMode) name() string { return textNames[m] }
 
-// Options of Extract. The zero value is ready to use.
-type Options struct {
-	Text TextMode // default Visible
-}
-
-func (o Options) check() error {
-	if o.Text > Main {
-		return fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", o.Text)
+func (m TextMode) check() error {
+	if m > Main {
+		return fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", m)
 	}
 	return nil
 }
@@ -76,25 +72,16 @@ type Page struct {
 }
 
 // Extract reads an HTML page. contentType is the value of the HTTP header
-// Content-Type, or empty. How the encoding is found is told at [Decode].
-// The only error is an Options.Text that this version does not know.
-func Extract(body []byte, contentType string, opts Options) (Page, error) {
-	if err := opts.check(); err != nil {
+// Content-Type, or empty; how the encoding is found is told at decode. The only
+// error is a mode that this version does not know.
+func Extract(body []byte, contentType string, mode TextMode) (Page, error) {
+	if err := mode.check(); err != nil {
 		return Page{}, err
 	}
-	decoded, name := Decode(body, contentType)
-	find := visible
-	if opts.Text == Main {
-		find = mainText
-	}
-	title, text := find(decoded)
-	return Page{Title: title, Text: text, Charset: name}, nil
-}
-
-// Plain reads a page that is plain text: it decodes and changes nothing else.
-func Plain(body []byte, contentType string) Page {
-	decoded, name := Decode(body, contentType)
-	return Page{Text: string(decoded), Charset: name}
+	decoded, charset := decode(body, contentType)
+	e := extract(decoded, mode)
+	defer e.release()
+	return Page{Title: e.title, Text: string(e.result()), Charset: charset}, nil
 }
 
 // collapse is s with each run of ASCII white space made one space, and none
@@ -105,4 +92,202 @@ func collapse(s []byte) string {
 
 func isSpace(r rune) bool {
 	return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f'
+}
+
+// Signer turns a document, as it came over the network, into a
+// [fingerprint.Signature]: it tells what kind of document it is, decodes it,
+// takes its text and analyzes that. It is safe for concurrent use.
+type Signer struct {
+	mode     TextMode
+	analyzer *fingerprint.Analyzer
+}
+
+// NewSigner makes a Signer that takes this text of HTML pages and analyzes it as
+// the options say. The error is one of the mode or the options.
+func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
+	if err := mode.check(); err != nil {
+		return nil, err
+	}
+	analyzer, err := fingerprint.NewAnalyzer(analysis)
+	if err != nil {
+		return nil, err
+	}
+	return &Signer{mode, analyzer}, nil
+}
+
+// ParseSigner makes the Signer of a name that [Signer.Name] gave. The error says
+// which part of the name this version does not know; it wraps
+// [fingerprint.ErrOptions] where that is in the analyzer's part.
+func ParseSigner(name string) (*Signer, error) {
+	text, rest, _ := strings.Cut(name, " ")
+	for mode := range textNames {
+		if textNames[mode] != text {
+			continue
+		}
+		analyzer, err := fingerprint.ParseAnalyzer(rest)
+		if err != nil {
+			return nil, fmt.Errorf("page: signer %q: %w", name, err)
+		}
+		return &Signer{TextMode(mode), analyzer}, nil
+	}
+	return nil, fmt.Errorf("page: signer %q takes the text %q, this version knows %s", name, text, strings.Join(textNames[:], " and "))
+}
+
+// Name identifies the text that is taken and the analyzer: two Signers of one
+// name give equal signatures for every document. It is what index.Options.Analyzer
+// records, so that an index is only ever opened with the Signer that it was made
+// with. [ParseSigner] reads it.
+func (s *Signer) Name() string { return s.mode.name() + " " + s.analyzer.Name() }
+
+// Analyzer is what analyzes the text.
+func (s *Signer) Analyzer() *fingerprint.Analyzer { return s.analyzer }
+
+// Sign gives the signature of a document. contentType is the value of the HTTP
+// header Content-Type, or empty. The error wraps [ErrNotText] where the document
+// is neither HTML nor plain text, by [KindOf]. A document without a word has a
+// signature of 0 Tokens, and nothing to compare.
+func (s *Signer) Sign(contentType string, body []byte) (fingerprint.Signature, error) {
+	kind, err := KindOf(contentType, body)
+	if err != nil {
+		return fingerprint.Signature{}, err
+	}
+	return s.SignKind(kind, contentType, body), nil
+}
+
+// SignKind is Sign for a document of known kind.
+func (s *Signer) SignKind(kind Kind, contentType string, body []byte) (signature fingerprint.Signature) {
+	s.withText(kind, contentType, body, func(text []byte) { signature = s.analyzer.Bytes(text) })
+	return signature
+}
+
+// Text gives the text that SignKind analyzes.
+func (s *Signer) Text(kind Kind, contentType string, body []byte) (text string) {
+	s.withText(kind, contentType, body, func(t []byte) { text = string(t) })
+	return text
+}
+
+// withText hands on the text of a document, which is valid only for that long.
+func (s *Signer) withText(kind Kind, contentType string, body []byte, use func(text []byte)) {
+	body, _ = decode(body, contentType)
+	if kind != HTML {
+		use(body)
+		return
+	}
+	e := extract(body, s.mode)
+	defer e.release()
+	use(e.result())
+}
+
+// Kind says how the text of a document is found.
+type Kind uint8
+
+const (
+	HTML      Kind = iota + 1 // text/html and XHTML
+	PlainText                 // text/plain and Markdown
+)
+
+// ErrNotText is what [KindOf] and [Signer.Sign] wrap for a document that is
+// neither HTML nor plain text: an image, a PDF file, JSON. The error names the
+// media type: "not text: image/png".
+var ErrNotText = errors.New("not text")
+
+// sniffBytes is how much of a document is looked at to tell what it is.
+const sniffBytes = 4 << 10
+
+// KindOf tells the kind of a document by the Content-Type header that it came
+// with, and by its content where the header is missing or says nothing, or where
+// a document that is declared to be text begins like an image or an archive. For
+// an empty body it goes by the header alone; the kind is then 0 where the content
+// would decide.
+func KindOf(contentType string, body []byte) (Kind, error) {
+	media := MediaType(contentType)
+	var declared Kind
+	switch media {
+	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
+		declared = HTML
+	case "text/plain", "text/markdown", "text/x-markdown":
+		declared = PlainText
+	case "", "unknown", "application/octet-stream", "application/unknown", "binary/octet-stream", "*/*":
+		if len(body) == 0 {
+			return 0, nil
+		}
+		return sniff(body)
+	default:
+		return 0, notText(media)
+	}
+	if media, yes := isBinary(body); yes {
+		return 0, notText(media)
+	}
+	return declared, nil
+}
+
+func notText(media string) error { return fmt.Errorf("%w: %s", ErrNotText, media) }
+
+// sniff tells pages from texts, and both from everything else, by content.
+func sniff(body []byte) (Kind, error) {
+	media, binary := isBinary(body)
+	switch {
+	case binary:
+	case media == "text/html":
+		return HTML, nil
+	case media == "text/xml" && bytes.Contains(body[:min(len(body), sniffBytes)], []byte("<html")):
+		return HTML, nil
+	case media == "text/plain" || IsText(body):
+		return PlainText, nil
+	}
+	return 0, notText(media)
+}
+
+// isBinary says whether content that is declared to be text is something
+// else, by its magic number, and what.
+func isBinary(body []byte) (media string, yes bool) {
+	media = MediaType(http.DetectContentType(body))
+	family, _, _ := strings.Cut(media, "/")
+	switch {
+	case media == "application/octet-stream", family == "text":
+		return media, false // without a magic number it may be text in another encoding
+	case media == "application/pdf", media == "application/postscript":
+		return media, true
+	}
+	return media, !IsText(body) // "BM" begins bitmaps, and words
+}
+
+// IsText reports whether the first 4 KiB of body are UTF-8 without control
+// characters. An empty body is not.
+func IsText(body []byte) bool {
+	body = body[:min(len(body), sniffBytes)]
+	for i := 0; i < len(body); {
+		r, size := utf8.DecodeRune(body[i:])
+		if r == utf8.RuneError && size == 1 && utf8.FullRune(body[i:]) || r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) {
+			return false
+		}
+		i += size
+	}
+	return len(body) > 0
+}
+
+// MediaType is the media type of a Content-Type, lower-case and without its
+// parameters; "unknown" where it is not of the form of one.
+func MediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	media, _, _ = strings.Cut(media, ",")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if media == "" {
+		return ""
+	}
+	family, sub, ok := strings.Cut(media, "/")
+	if !ok || !isToken(family) || !isToken(sub) || len(media) > 80 {
+		return "unknown"
+	}
+	return media
+}
+
+// isToken follows RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
 }

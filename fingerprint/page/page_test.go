@@ -59,7 +59,7 @@ func TestVisibleText(t *testing.T) {
 		{"less-than signs", "1 < 2 <3 << <", "", "1 < 2 <3 << <"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Extract([]byte(test.html), "text/html; charset=utf-8", Options{})
+			got, err := Extract([]byte(test.html), "text/html; charset=utf-8", Visible)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestVisibleText(t *testing.T) {
 }
 
 func TestUnknownMode(t *testing.T) {
-	if _, err := Extract(nil, "", Options{Text: 200}); err == nil || !strings.Contains(err.Error(), "200") {
+	if _, err := Extract(nil, "", 200); err == nil || !strings.Contains(err.Error(), "200") {
 		t.Errorf("an unknown text mode gave %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestDepth(t *testing.T) {
 	for _, tag := range []string{"div", "b", "svg", "p hidden", "template", "ul", "td hidden"} {
 		name, _, _ := strings.Cut(tag, " ")
 		body := strings.Repeat("<"+tag+">", depth) + "x" + strings.Repeat("</"+name+">", depth) + "<p>end"
-		got, err := Extract([]byte(body), "", Options{})
+		got, err := Extract([]byte(body), "", Visible)
 		if err != nil || !strings.HasSuffix(got.Text, "end") {
 			t.Errorf("%s nested %d deep: %q, %v", tag, depth, got.Text[:min(len(got.Text), 40)], err)
 		}

@@ -10,7 +10,7 @@ import (
 
 func newSigner(t *testing.T, mode TextMode, o fingerprint.Options) *Signer {
 	t.Helper()
-	s, err := NewSigner(Options{Text: mode}, o)
+	s, err := NewSigner(mode, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestParseSigner(t *testing.T) {
 			t.Errorf("%q was read as %s", name, s.Name())
 		}
 	}
-	if _, err := NewSigner(Options{Text: 9}, fingerprint.Options{}); err == nil {
+	if _, err := NewSigner(9, fingerprint.Options{}); err == nil {
 		t.Error("no error for an unknown text mode")
 	}
 }

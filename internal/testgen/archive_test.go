@@ -38,7 +38,7 @@ func TestLargeArchivePages(t *testing.T) {
 		if err := lines.Decode(&line); err != nil || line.URL == "" {
 			t.Fatal(err, line.URL)
 		}
-		p, err := visible.Extract([]byte(line.HTML), htmlType, visible.Options{})
+		p, err := visible.Extract([]byte(line.HTML), htmlType, visible.Visible)
 		if err != nil {
 			t.Fatal(err)
 		}

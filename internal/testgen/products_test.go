@@ -61,7 +61,7 @@ func products(t *testing.T, seed uint64, n int) []shopPage {
 // match. The distance of the unigram fingerprints alone is not enough for that,
 // which the log shows.
 func TestProductsAreDifferentPages(t *testing.T) {
-	signer, err := visible.NewSigner(visible.Options{}, fingerprint.Options{})
+	signer, err := visible.NewSigner(visible.Visible, fingerprint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,5 @@
 package page
 
-import "strings"
-
 // What the search for the main text goes by. Line breaks, link density and the
 // share of an element in the page's prose tell more than names do, so no name
 // leaves out an element that holds much of the page.
@@ -22,11 +20,11 @@ const (
 // main gives the main text: see [Main]. It leaves out the elements that frame
 // it, goes to the innermost element that has nearly all prose of what is left,
 // and takes its lines but those that are mostly links.
-func (o *outline) main(text []byte) string {
+func (o *outline) main(text []byte) []byte {
 	o.weigh()
 	framed := o.frame()
 	root := o.root()
-	var b strings.Builder
+	var b []byte
 	for i := range o.nodes {
 		framed[i] = framed[i] || int32(i) != root && (i == 0 || int32(i) < root || framed[o.nodes[i].parent])
 	}
@@ -34,15 +32,15 @@ func (o *outline) main(text []byte) string {
 		if framed[l.node] || l.linked*2 > l.to-l.from && !headings[l.kind] {
 			continue
 		}
-		if b.Len() > 0 {
-			b.WriteByte('\n')
+		if len(b) > 0 {
+			b = append(b, '\n')
 		}
-		b.Write(text[l.from:l.to])
+		b = append(b, text[l.from:l.to]...)
 	}
-	if b.Len() < minMain || b.Len() < len(text)/maxVisible {
-		return string(text)
+	if len(b) < minMain || len(b) < len(text)/maxVisible {
+		return text
 	}
-	return b.String()
+	return b
 }
 
 // prose is what a line has of running text.

@@ -47,7 +47,7 @@ func TestMainText(t *testing.T) {
 		{"deeper than the outline", "<nav>Menu</nav>" + strings.Repeat("<div>", 2*maxDepth) + body + strings.Repeat("</div>", 2*maxDepth) + "<div class=footer>" + aside + "</div>", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Extract([]byte(test.html), "", Options{Text: Main})
+			got, err := Extract([]byte(test.html), "", Main)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,11 +69,11 @@ func TestMainTextFallback(t *testing.T) {
 		"<ul>" + strings.Repeat("<li><a href=/x>A page of links and nothing else</a>", 30) + "</ul>",
 		"<footer>" + paragraphs(prose("footers", 9)) + "</footer>",
 	} {
-		visible, err := Extract([]byte(html), "", Options{})
+		visible, err := Extract([]byte(html), "", Visible)
 		if err != nil {
 			t.Fatal(err)
 		}
-		main, err := Extract([]byte(html), "", Options{Text: Main})
+		main, err := Extract([]byte(html), "", Main)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,8 +90,7 @@ func TestMainTextIsPartOfVisibleText(t *testing.T) {
 		pages, _ := realPages(t, set+"/docs.jsonl.gz")
 		shorter := 0
 		for i, page := range pages {
-			_, visible := visible(page)
-			_, main := mainText(page)
+			visible, main := textOf(page, Visible), textOf(page, Main)
 			rest := strings.Split(visible, "\n")
 			for line := range strings.SplitSeq(main, "\n") {
 				at := slices.Index(rest, line)
@@ -106,4 +105,11 @@ func TestMainTextIsPartOfVisibleText(t *testing.T) {
 		}
 		t.Logf("%s: main text is shorter than visible text on %d of %d pages", set, shorter, len(pages))
 	}
+}
+
+// textOf gives the text of a page that is valid UTF-8.
+func textOf(doc []byte, mode TextMode) string {
+	e := extract(doc, mode)
+	defer e.release()
+	return string(e.result())
 }
