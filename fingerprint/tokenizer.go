@@ -14,9 +14,8 @@ import (
 // Where that is in doubt, the combining character sequence (Unicode D56) goes through the normalizer.
 // Sequences are normalized one by one, so memory does not grow with the text.
 //
-// characters is the plain way: it takes any character by its class. Two short cuts stand beside
-// it, which must not change a token: fastPath for ASCII and letters of two bytes, and singles
-// for ideographs and kana without marks.
+// characters is the plain way: it takes a character by its class. Two short cuts stand beside
+// it: fastPath, for ASCII and letters, and singles, for ideographs and kana without marks.
 type tokenizer struct {
 	tables *tables
 	text   []byte
@@ -110,8 +109,8 @@ func (t *tokenizer) endToken() {
 	t.token, t.unspaced = t.token[:0], false
 }
 
-// characters takes characters of any kind but those that fastPath takes, and separators, or so many
-// hashes.
+// characters takes characters by their classes, up to one that begins a run for fastPath or to so
+// many hashes.
 func (t *tokenizer) characters(limit int) {
 	text, i := t.text, t.pos
 	previous := slow // class of the character before, where it is known
@@ -203,8 +202,8 @@ func (t *tokenizer) sequence(c class, i int) int {
 	return end
 }
 
-// fastPath takes ASCII and letters of two bytes, to another character or to so many hashes. The open
-// token is of no script without spaces.
+// fastPath takes ASCII and letters of two and three bytes that need no more than a look at a
+// table, to another character or to so many hashes. The open token is of no script without spaces.
 //
 // Where a word ends cannot be predicted, so ASCII is taken eight bytes at a time, and a token is
 // hashed with no branch on its length but for one of more than 16 bytes.
