@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -217,12 +218,7 @@ func (w *checkWindow) search(ctx context.Context, readers []*reader) error {
 	}
 	worker(0)
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 // decide goes through the window in order.
