@@ -44,8 +44,11 @@ func (c *hashCounter) use(slots []uint64) {
 // count counts hashes one after the other, and sets counts to how often each of them has come so
 // far. Whether a hash is new is a matter of chance, so there is no branch on it.
 func (c *hashCounter) count(counts []uint8, hashes []uint64) {
-	for c.used+len(hashes) > len(c.slots)/2 {
-		c.grow()
+	if c.used+len(hashes) > len(c.slots)/2 {
+		c.used = c.occupied() // what came again has taken no slot
+		for c.used+len(hashes) > len(c.slots)*3/8 {
+			c.grow()
+		}
 	}
 	c.used += len(hashes)
 	slots, shift, empty := c.slots, c.shift&63, c.generation
@@ -69,6 +72,16 @@ func (c *hashCounter) count(counts []uint8, hashes []uint64) {
 		slots[i] = key | count
 		counts[j] = uint8(count)
 	}
+}
+
+// occupied counts the slots that are taken.
+func (c *hashCounter) occupied() (n int) {
+	for _, slot := range c.slots {
+		if slot^c.generation < generation {
+			n++
+		}
+	}
+	return n
 }
 
 // grow moves to a table of twice the size.
