@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
 

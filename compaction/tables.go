@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 	"golang.org/x/sync/errgroup"
 )

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"math"
 
-	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
 

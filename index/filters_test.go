@@ -1,9 +1,10 @@
 package index
 
 import (
-	"github.com/neardup/neardup/internal/testgen"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // TestQueryIsExactWhereNearGivesUp: where what is live does not fit in a Hash any more, the

@@ -25,8 +25,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/index/filter"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
 

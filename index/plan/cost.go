@@ -3,7 +3,7 @@ package plan
 import (
 	"math"
 
-	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/filter"
 )
 
 // Costs are the times, in nanoseconds, from which the time of a query is estimated. As an

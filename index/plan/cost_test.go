@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/filter"
 )
 
 // TestEstimateOfFilters: as many probes pass as a filter of random fingerprints lets

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/neardup/neardup/index/filter"
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
 

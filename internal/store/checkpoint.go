@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/internal/surgeon"
 )
 

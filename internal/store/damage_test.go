@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"

@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
-
 	"github.com/neardup/neardup/internal/surgeon"
 )
 

@@ -9,10 +9,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/store/block/blocktest"
+	"pgregory.net/rapid"
 )
 
 // readRange reads the fingerprints of a range across blocks.

@@ -7,7 +7,6 @@ import (
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/neardup/neardup/internal/store/block"
 )
 

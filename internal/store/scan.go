@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/neardup/neardup/internal/surgeon"
 )
 

@@ -23,7 +23,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"

@@ -17,7 +17,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
 	"github.com/neardup/neardup/internal/surgeon"
 )
 

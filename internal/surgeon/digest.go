@@ -10,7 +10,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
-
 	"github.com/neardup/neardup/internal/store/block"
 )
 

@@ -24,7 +24,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/internal/store/block"
 )
 

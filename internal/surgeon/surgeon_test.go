@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/testseed"
 )

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/internal/store/block/blocktest"
+	"pgregory.net/rapid"
 )
 
 func openBlock(t interface{ Fatalf(string, ...any) }, data []byte) *Block {

@@ -10,9 +10,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/neardup/neardup/internal/store/block/blocktest"
+	"pgregory.net/rapid"
 )
 
 // The code of section 3.2 of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", as a

@@ -1,10 +1,10 @@
 // Package filter says in memory what need not be looked for on disk. A Prefix says whether a
-// table may hold a fingerprint with some prefix, a Hash which fingerprints are near to one,
+// table may hold a fingerprint with some prefix, a multiIndex which fingerprints are near to one,
 // and a Set is the filters of all tables of a plan, which are loaded and grow.
 //
 // It guarantees that what was added is found again, by whoever asks after it was, from
 // any goroutine, also while a Set loads or grows; what was not added may be found as well by
-// a Prefix, and never by a Hash. No filter takes more memory than its budget.
+// a Prefix, and never by a multiIndex. No filter takes more memory than its budget.
 package filter
 
 import (

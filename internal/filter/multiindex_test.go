@@ -22,13 +22,13 @@ func nearOf(fps []uint64, fp uint64, k int) []uint64 {
 	return slices.Compact(near)
 }
 
-// TestLiveHashFindsAll compares it with a look at every fingerprint, before and after
+// TestMultiIndexFindsAll compares it with a look at every fingerprint, before and after
 // there are tables, with fingerprints that come twice and such as share their blocks.
-func TestLiveHashFindsAll(t *testing.T) {
+func TestMultiIndexFindsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		rng := rand.New(rand.NewPCG(seed, 0))
-		h := NewHash(1 << 40)
+		h := newMultiIndex(1 << 40)
 		n := rapid.SampledFrom([]int{0, 1, maxFew, maxFew + 1, 2 * maxFew}).Draw(t, "n")
 		same := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff_0000_ffff, 0xffff_ffff_ffff_0000}).Draw(t, "same in all")
 		fps := testgen.Uniform(rng, n)
@@ -42,7 +42,7 @@ func TestLiveHashFindsAll(t *testing.T) {
 			h.Add(part)
 		}
 		for range 20 {
-			k := rng.IntN(MaxDistance + 1)
+			k := rng.IntN(maxDistance + 1)
 			q := rng.Uint64() &^ same
 			if n > 0 && rng.IntN(4) > 0 {
 				q = testgen.Flip(rng, fps[rng.IntN(n)], ^uint64(0), rng.IntN(k+2))
@@ -59,11 +59,11 @@ func TestLiveHashFindsAll(t *testing.T) {
 	})
 }
 
-// TestLiveHashGivesUp: with more than fits it holds nothing, and says so.
-func TestLiveHashGivesUp(t *testing.T) {
+// TestMultiIndexGivesUp: with more than fits it holds nothing, and says so.
+func TestMultiIndexGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(81, 0))
 	for _, limit := range []int64{-1, 0, 1000, 8 * maxFew, hashTablesBytes + 1<<20} {
-		h := NewHash(limit)
+		h := newMultiIndex(limit)
 		for known := true; known; {
 			fps := testgen.Uniform(rng, 500)
 			h.Add(fps)
@@ -78,10 +78,10 @@ func TestLiveHashGivesUp(t *testing.T) {
 	}
 }
 
-// TestLiveHashUnderWork adds and asks at once.
-func TestLiveHashUnderWork(t *testing.T) {
+// TestMultiIndexUnderWork adds and asks at once.
+func TestMultiIndexUnderWork(t *testing.T) {
 	fps := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew)
-	h := NewHash(1 << 40)
+	h := newMultiIndex(1 << 40)
 	var wg sync.WaitGroup
 	for part := range slices.Chunk(fps, len(fps)/4) {
 		wg.Go(func() {
@@ -99,12 +99,12 @@ func TestLiveHashUnderWork(t *testing.T) {
 	}
 }
 
-// BenchmarkLiveHash asks for what is near, and adds: an op is a fingerprint.
-func BenchmarkLiveHash(b *testing.B) {
+// BenchmarkMultiIndex asks for what is near, and adds: an op is a fingerprint.
+func BenchmarkMultiIndex(b *testing.B) {
 	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 1_000_000)
 	b.Run("add", func(b *testing.B) {
 		for left := b.N; left > 0; left -= len(fps) {
-			h := NewHash(1 << 40)
+			h := newMultiIndex(1 << 40)
 			for some := range slices.Chunk(fps[:min(left, len(fps))], 256) {
 				h.Add(some)
 			}
@@ -112,7 +112,7 @@ func BenchmarkLiveHash(b *testing.B) {
 		}
 	})
 	b.Run("near", func(b *testing.B) {
-		h := NewHash(1 << 40)
+		h := newMultiIndex(1 << 40)
 		h.Add(fps)
 		queries := nearQueries(fps, 1<<16)
 		var found []uint64

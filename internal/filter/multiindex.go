@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Hash holds fingerprints in memory for being searched by Hamming distance: a
+// multiIndex holds fingerprints in memory for being searched by Hamming distance: a
 // multi-index hash (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with
 // Multi-Index Hashing", 2012). There is a table for each of four blocks of 16 bits, and
 // a bucket for each value of the block. Of two fingerprints within k bits one block
@@ -18,7 +18,7 @@ import (
 // radii too large, for prefix filters to spare most of the seeks in Pebble: each of
 // those takes as long as some thousand comparisons. Its methods may be called from any
 // goroutine.
-type Hash struct {
+type multiIndex struct {
 	limit int64 // of bytes; what would take more is given up, all of it
 
 	mu     sync.RWMutex
@@ -29,8 +29,8 @@ type Hash struct {
 }
 
 const (
-	// MaxDistance is the largest k of a search.
-	MaxDistance = 16
+	// maxDistance is the largest k of a search.
+	maxDistance = 16
 
 	hashBlocks = 4
 	hashBits   = 64 / hashBlocks
@@ -40,11 +40,11 @@ const (
 	hashTablesBytes = hashBlocks << hashBits * 24 // of the empty tables
 )
 
-// NewHash returns an empty one that takes at most so many bytes.
-func NewHash(limit int64) *Hash { return &Hash{limit: limit} }
+// newMultiIndex returns an empty one that takes at most so many bytes.
+func newMultiIndex(limit int64) *multiIndex { return &multiIndex{limit: limit} }
 
 // Add adds fingerprints. What is there is not added again.
-func (h *Hash) Add(fps []uint64) {
+func (h *multiIndex) Add(fps []uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, fp := range fps {
@@ -54,7 +54,7 @@ func (h *Hash) Add(fps []uint64) {
 	}
 }
 
-func (h *Hash) insert(fp uint64) {
+func (h *multiIndex) insert(fp uint64) {
 	switch {
 	case h.tables != nil:
 		h.insertInto(fp)
@@ -72,20 +72,20 @@ func (h *Hash) insert(fp uint64) {
 }
 
 // Limit sets how many bytes it may take from now on.
-func (h *Hash) Limit(bytes int64) {
+func (h *multiIndex) Limit(bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.limit = bytes
 	h.keepWithin()
 }
 
-func (h *Hash) keepWithin() {
+func (h *multiIndex) keepWithin() {
 	if h.size > h.limit {
 		h.tables, h.few, h.size, h.full = nil, nil, 0, true
 	}
 }
 
-func (h *Hash) insertInto(fp uint64) {
+func (h *multiIndex) insertInto(fp uint64) {
 	for i := range h.tables {
 		b := &h.tables[i][hashBlock(fp, i)]
 		if len(*b) == cap(*b) {
@@ -102,7 +102,7 @@ func hashBlock(fp uint64, i int) uint16 { return uint16(fp >> (i * hashBits)) }
 
 // has looks in the smallest of the buckets: copies of a block that many share lie in
 // one.
-func (h *Hash) has(fp uint64) bool {
+func (h *multiIndex) has(fp uint64) bool {
 	if h.tables == nil {
 		return slices.Contains(h.few, fp)
 	}
@@ -116,7 +116,7 @@ func (h *Hash) has(fp uint64) bool {
 }
 
 // MayContain reports whether a fingerprint was added, or may have been.
-func (h *Hash) MayContain(fp uint64) bool {
+func (h *multiIndex) MayContain(fp uint64) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.full || h.has(fp)
@@ -124,7 +124,7 @@ func (h *Hash) MayContain(fp uint64) bool {
 
 // AppendNear appends what was added within k bits of a fingerprint, each once, in no
 // order. It is false where there was too much to be held.
-func (h *Hash) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
+func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	switch {
@@ -151,7 +151,7 @@ func (h *Hash) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 const hashAhead = 32
 
 // appendNearIn appends what is near in some buckets of table i and in no table before it.
-func (h *Hash) appendNearIn(dst []uint64, i int, flips []uint16, fp uint64, k int) []uint64 {
+func (h *multiIndex) appendNearIn(dst []uint64, i int, flips []uint16, fp uint64, k int) []uint64 {
 	var buckets [hashAhead][]uint64
 	table, block := &h.tables[i], hashBlock(fp, i)
 	for j, f := range flips {
@@ -183,14 +183,14 @@ func foundBefore(i int, differ uint64, k int) bool {
 }
 
 // Bytes returns the memory that it takes.
-func (h *Hash) Bytes() int64 {
+func (h *multiIndex) Bytes() int64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.size
 }
 
 // hashFlips has, for each radius, the flips of a block within it.
-var hashFlips = func() (flips [MaxDistance/hashBlocks + 1][]uint16) {
+var hashFlips = func() (flips [maxDistance/hashBlocks + 1][]uint16) {
 	for r := range flips {
 		for f := range 1 << hashBits {
 			if bits.OnesCount16(uint16(f)) <= r {

@@ -20,7 +20,7 @@ import (
 type Set struct {
 	tables []*growing
 	budget int64
-	near   *Hash // of all that was added; nil: the tables do without
+	near   *multiIndex // of all that was added; nil: the tables do without
 	count  atomic.Int64
 	loaded atomic.Bool
 
@@ -39,7 +39,7 @@ type Table struct {
 type Options struct {
 	Tables []Table
 	Budget int64 // bytes, divided evenly among the tables
-	Near   bool  // spend on a Hash what the tables leave of the budget
+	Near   bool  // spend on a multiIndex what the tables leave of the budget
 	Source
 
 	first int64 // of tests: how many the first generation is for
@@ -69,7 +69,7 @@ func NewSet(o Options) *Set {
 		s.tables = append(s.tables, newGrowing(t, o.Budget/int64(len(o.Tables)), cmp.Or(o.first, firstGeneration)))
 	}
 	if o.Near {
-		s.near = NewHash(o.Budget)
+		s.near = newMultiIndex(o.Budget)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -184,7 +184,7 @@ func (s *Set) addTo(tables []*growing, stored []uint64) {
 	}
 }
 
-// limitNear leaves to the Hash what the tables do not take.
+// limitNear leaves to the multiIndex what the tables do not take.
 func (s *Set) limitNear() {
 	if s.near != nil {
 		s.near.Limit(s.budget - s.tableBytes())
