@@ -101,7 +101,7 @@ func TestContext(t *testing.T) {
 	records := testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next)
 	before := runtime.NumGoroutine()
 
-	s, fs := newSpilling[[2]uint64]()
+	s, _ := newSpilling[[2]uint64]()
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Add(done, records); !errors.Is(err, context.Canceled) {
@@ -111,7 +111,7 @@ func TestContext(t *testing.T) {
 		t.Errorf("a context done before Add has done harm: %v", err)
 	}
 
-	s, fs = newSpilling[[2]uint64]()
+	s, fs := newSpilling[[2]uint64]()
 	addAll(t, s, records)
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)

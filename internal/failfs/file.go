@@ -204,8 +204,8 @@ func (f *FS) Copy(ctx context.Context, do func() error, dirs ...string) error {
 	err := do()
 	f.copied.Store(nil)
 	if errors.Is(err, ErrFailed) {
-		f.writes.Lock() // for the operations under way
-		f.writes.Unlock()
+		f.writes.Lock()
+		f.writes.Unlock() //lint:ignore SA2001 it waits for the operations under way
 		return err
 	}
 	return errors.Join(err, c.unsynced)

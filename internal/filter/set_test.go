@@ -152,8 +152,6 @@ func (m *memStore) source(half func() error) Source {
 	}
 }
 
-func nothing() error { return nil }
-
 func (s *Set) settle() { s.Wait(context.Background()) }
 
 // TestSetFindsAll holds sets against what is stored, while they load and grow. Whatever any
