@@ -26,6 +26,8 @@ type Match struct {
 	Distance int // Hamming distance of the fingerprints
 }
 
+// storedOf returns the fingerprint by which a document is stored and searched for: XOR a hash
+// of its scope (docs/format.md), so that scopes do not meet.
 func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func recordOf(d *Document) store.Record {

@@ -26,7 +26,7 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	docs, err := inputs.documents()
+	docs, err := inputs.openInputs()
 	if err != nil {
 		return err
 	}

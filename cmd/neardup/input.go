@@ -106,9 +106,9 @@ type documentReader struct {
 	analyzer *analyzer
 }
 
-// documents opens the inputs that are the arguments. That comes before an index is opened: a
+// openInputs opens the inputs that are the arguments. That comes before an index is opened: a
 // missing input should not make one.
-func (f *inputFlags) documents() (*documentReader, error) {
+func (f *inputFlags) openInputs() (*documentReader, error) {
 	a, err := f.analyzer(0)
 	if err != nil {
 		return nil, err

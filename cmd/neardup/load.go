@@ -34,7 +34,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	docs, err := inputs.documents()
+	docs, err := inputs.openInputs()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	docs, err := inputs.documents()
+	docs, err := inputs.openInputs()
 	if err != nil {
 		return err
 	}

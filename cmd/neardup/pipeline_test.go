@@ -23,7 +23,7 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 	}
 	lines := strings.Repeat(`{"text":"a few words"}`+"\n", 5000)
 	flags.format, c.in = corpus.JSONL, strings.NewReader(lines)
-	docs, err := flags.documents()
+	docs, err := flags.openInputs()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func runQuery(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	docs, err := inputs.documents()
+	docs, err := inputs.openInputs()
 	if err != nil {
 		return err
 	}

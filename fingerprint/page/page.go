@@ -71,9 +71,9 @@ type Page struct {
 	Charset string
 }
 
-// Extract reads an HTML page. contentType is the value of the HTTP header
-// Content-Type, or empty; how the encoding is found is told at decode. The only
-// error is a mode that this version does not know.
+// Extract reads an HTML page, for those who want its text; a Signer makes a Signature of one.
+// contentType is the value of the HTTP header Content-Type, or empty; how the encoding is
+// found is told at decode. The only error is a mode that this version does not know.
 func Extract(body []byte, contentType string, mode TextMode) (Page, error) {
 	if err := mode.check(); err != nil {
 		return Page{}, err

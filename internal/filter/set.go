@@ -192,7 +192,7 @@ func (s *Set) limitNear() {
 }
 
 // AppendCandidates appends the flips within the radius of a table that lead from the prefix
-// of a permuted fingerprint to prefixes which the table may have. One may come twice.
+// of a permuted fingerprint to prefixes which the table may have; what is not appended is not there. One may come twice.
 func (s *Set) AppendCandidates(dst []uint64, table int, permuted uint64) []uint64 {
 	if s.Empty() {
 		return dst

@@ -71,8 +71,8 @@ type noCloser struct{}
 func (noCloser) Close() error { return nil }
 
 // Scan yields the live entries of a table from first to last, both included, in
-// ascending order, until yield returns false. This is the probe of the paper
-// (section 3.1), a range scan in place of its binary search.
+// ascending order, until yield returns false. This is the probe of the live part: the
+// paper's (section 3.1), with a range scan in place of its binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
 	// Without a limit the iterator would leave a range only at the next live key,
 	// past everything that was deleted since the last compaction.

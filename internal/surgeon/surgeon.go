@@ -1,8 +1,8 @@
 // Package surgeon reads the files of a Pebble database past Pebble: it tells damage that Pebble takes for the
 // end of a file, and saves what can be read of a database that Pebble refuses.
 //
-// It guarantees that a database is never changed by it, and that one that is whole is never refused: Check finds
-// any damage to the log and the MANIFEST of a closed database, and after a crash what a write that was cut off
+// It guarantees that a database is never changed by it, and that one that is whole is never refused: Check
+// (digest.go) finds any damage to the log and the MANIFEST of a closed database, and after a crash what a write that was cut off
 // cannot explain. What Open saves is what follows Pebble's checksums, with every byte put right that is
 // alone wrong in its chunk or block; what it cannot save it reports.
 //

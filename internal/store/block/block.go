@@ -39,7 +39,8 @@ type Block struct {
 	high, lows int    // the unary part; 7 bytes before the low bits
 }
 
-// Open makes b the block in data. It allocates nothing and takes some nanoseconds.
+// Open makes b the block in data. It reads the header only: fingerprints are decoded when they are
+// asked for. It allocates nothing and takes some nanoseconds.
 func (b *Block) Open(data []byte) error {
 	if len(data) == 0 {
 		return fmt.Errorf("%w: empty block", ErrCorrupt)

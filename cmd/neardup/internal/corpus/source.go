@@ -40,7 +40,7 @@ func (s *source) records() {
 	}
 	for _, f := range formats {
 		if f.name == format {
-			f.read(s)
+			f.read(s) // archive, jsonLines, wholeFile or a list
 		}
 	}
 }
