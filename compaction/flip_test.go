@@ -405,6 +405,23 @@ func TestRepairWithoutManifest(t *testing.T) {
 	t.Logf("%d documents of %d, %d faults", report.Documents, len(f.Docs), report.Faults)
 }
 
+// TestRepairOfAWholeIndex: it has nothing to tell, with the digest of its log and without.
+func TestRepairOfAWholeIndex(t *testing.T) {
+	f := newFlipped(t, 6)
+	for _, digest := range []bool{true, false} {
+		fsys := f.with(t, nil)
+		if !digest {
+			if err := fsys.Remove("ix/DIGEST"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report, docs, err := f.repaired(t, fsys)
+		if err != nil || report.Faults != 0 || len(report.Ranges) != 0 || len(docs) != len(f.Docs) {
+			t.Errorf("with a digest %v: %d of %d documents, %+v: %v", digest, len(docs), len(f.Docs), report, err)
+		}
+	}
+}
+
 // TestRepairOfWrongEntries: every file is whole, and what is in them is wrong.
 func TestRepairOfWrongEntries(t *testing.T) {
 	f := newFlipped(t, 5)

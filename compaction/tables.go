@@ -62,6 +62,11 @@ func (t *tables) addSingle(stored, id uint64) error {
 // spread hands a fingerprint on to the filter of table 0 and to the sorters of the others.
 func (t *tables) spread(stored uint64) error {
 	t.tell(StageMerge, 1)
+	if t.done.Load()%batchLen == 0 {
+		if err := t.ctx.Err(); err != nil { // the sorters look as well, but a plan may have one table
+			return err
+		}
+	}
 	t.filters[0].add(stored)
 	for i := 1; i < len(t.sorters); i++ {
 		if err := t.sorters[i].add(t.ctx, entry{t.plan.Tables[i].Permute(stored)}); err != nil {

@@ -33,12 +33,16 @@ type Answer struct {
 // taken at once.
 func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
+		stopped := false
 		err := x.begin(ctx)
 		if err == nil {
 			defer x.end()
-			err = x.queryBatch(ctx, queries, yield)
+			err = x.queryBatch(ctx, queries, func(a Answer, err error) bool {
+				stopped = !yield(a, err)
+				return !stopped
+			})
 		}
-		if err != nil {
+		if err != nil && !stopped {
 			yield(Answer{}, err)
 		}
 	}

@@ -1,10 +1,15 @@
 package index
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
@@ -67,4 +72,40 @@ func TestBatchesAreSorted(t *testing.T) {
 			t.Errorf("%d queries of %d fingerprints, %g of them to be read: sorted is %v", c.queries, c.packed, c.toRead, got)
 		}
 	}
+}
+
+// TestQueryBatchStopsInPlace: an error of what is read ahead is not yielded to a loop that has ended.
+func TestQueryBatchStopsInPlace(t *testing.T) {
+	ctx, rng := t.Context(), rand.New(rand.NewPCG(1, 2))
+	var failing atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && op.Kind == errorfs.OpFileReadAt {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	o := Options{FS: fs, Durability: NoSync, CacheBytes: 1 << 20}
+	x := openMem(t, o)
+	docs, queries := make([]Document, 30_000), make([]Query, 10_000)
+	for i := range docs {
+		docs[i] = Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Key: fmt.Sprintf("https://example.com/%d/%x", i, rng.Uint64())}
+	}
+	if err := x.Add(ctx, docs...); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = openMem(t, o)
+	x.packed.Wait(ctx)
+	x.live.Wait(ctx)
+	for i := range queries {
+		queries[i] = nearTo(docs[3*i].Fingerprint)
+	}
+	for range x.QueryBatch(ctx, queries) {
+		failing.Store(true)
+		time.Sleep(50 * time.Millisecond) // for the workers to meet the error
+		break
+	}
+	failing.Store(false)
 }

@@ -335,8 +335,8 @@ func (x *Index) isPacked(stored uint64) (bool, error) {
 // isLive reports whether a fingerprint has a live entry in the tables from 1 on. They
 // are asked rather than table 0, whose posting may take long to merge.
 func (x *Index) isLive(stored uint64) (bool, error) {
-	if len(x.plan.Tables) == 1 || !x.live.MayContain(stored) {
-		return false, nil
+	if may := x.live.MayContain(stored); !may || len(x.plan.Tables) == 1 {
+		return may, nil
 	}
 	return x.store.ContainsLive(1, x.plan.Tables[1].Permute(stored))
 }

@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -85,17 +84,20 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 		return 0, err
 	}
 	defer x.end()
+	x.commitMu.Lock()
+	bare, next := x.counters.Bare > 0, x.counters.NextID
+	x.commitMu.Unlock()
 	var ranges idRanges
 	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if last := len(ranges) - 1; last >= 0 && id <= ranges[last].end && id < math.MaxUint64 {
+		if id >= next {
+			break // what gets it meanwhile may have a record, which bareScan would not know
+		}
+		if last := len(ranges) - 1; last >= 0 && id <= ranges[last].end {
 			ranges[last].end = id + 1
-		} else if id < math.MaxUint64 {
+		} else {
 			ranges = append(ranges, idRange{id, id + 1})
 		}
 	}
-	x.commitMu.Lock()
-	bare := x.counters.Bare > 0
-	x.commitMu.Unlock()
 	return x.deleteRanges(ctx, ranges, bare)
 }
 
@@ -148,7 +150,7 @@ func (x *Index) deleteRanges(ctx context.Context, ranges idRanges, bare bool) (d
 // ranges that are still to be looked through.
 func pickRecords(x *Index, left *idRanges) func(*store.View, *change) error {
 	return func(v *store.View, c *change) error {
-		for ; len(*left) > 0; *left = (*left)[1:] {
+		for n := 0; n < deleteChunk && len(*left) > 0; n, *left = n+1, (*left)[1:] {
 			for r, err := range v.Records((*left)[0].first) {
 				if err != nil {
 					return err

@@ -219,3 +219,40 @@ func TestDeleteIDs(t *testing.T) {
 		t.Errorf("a context that is done: %v", err)
 	}
 }
+
+// TestDeleteIDsNotGivenYet: what gets its ID while others are deleted stays, though its ID is
+// among those.
+func TestDeleteIDsNotGivenYet(t *testing.T) {
+	ctx := context.Background()
+	for try := range 5 {
+		fs := vfs.NewMem()
+		x := openMem(t, Options{FS: fs, Durability: NoSync})
+		const bare = 40_000
+		if err := x.Add(ctx, make([]Document, bare)...); err != nil {
+			t.Fatal(err)
+		}
+		ids := make([]uint64, bare+20_000)
+		for i := range ids {
+			ids[i] = uint64(i + 1)
+		}
+		done := make(chan error)
+		go func() {
+			for i := range 300 {
+				if err := x.Add(ctx, Document{Fingerprint: fingerprint.Fingerprint(i), Key: fmt.Sprint(i)}); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+		if _, err := x.DeleteIDs(ctx, ids...); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		for p := range x.Verify(ctx) {
+			t.Fatalf("try %d: %v", try, p)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/index/match"
 )
@@ -58,6 +59,26 @@ func TestPairsAndClustersOfAnIndex(t *testing.T) {
 	for _, err := range x.Clusters(ctx, join.Options{}) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("a closed index: %v", err)
+		}
+	}
+}
+
+// TestPreferAmongBareDocuments: which of a group is kept does not depend on what else there is.
+func TestPreferAmongBareDocuments(t *testing.T) {
+	ctx := context.Background()
+	for _, keyed := range []bool{false, true} {
+		x := openMem(t, Options{})
+		docs := []Document{{Fingerprint: 5}, {Fingerprint: 5}}
+		if keyed {
+			docs = append(docs, Document{Fingerprint: ^fingerprint.Fingerprint(0), Key: "far"})
+		}
+		if err := x.Add(ctx, docs...); err != nil {
+			t.Fatal(err)
+		}
+		for c, err := range x.Clusters(ctx, join.Options{Prefer: func(a, b *Document) bool { return a.ID > b.ID }}) {
+			if err != nil || c.Members[0].ID != 2 {
+				t.Errorf("with a key elsewhere %v: %d is kept, want 2: %v", keyed, c.Members[0].ID, err)
+			}
 		}
 	}
 }

@@ -15,9 +15,15 @@ import (
 // TestPostingsAreWrittenWhole: of postings that change again and again, what is to be
 // merged stays little, and they hold what they should.
 func TestPostingsAreWrittenWhole(t *testing.T) {
+	for _, k := range []int{3, Exact} { // Exact is a plan of one table
+		t.Run(fmt.Sprint(k), func(t *testing.T) { testPostingsAreWrittenWhole(t, k) })
+	}
+}
+
+func testPostingsAreWrittenWhole(t *testing.T, k int) {
 	ctx, seed := context.Background(), testseed.Of(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	x := openMem(t, Options{Durability: NoSync})
+	x := openMem(t, Options{Durability: NoSync, MaxDistance: k})
 	const changes = 4000
 	docs := map[fingerprint.Fingerprint][]uint64{}
 	for range changes {

@@ -115,7 +115,7 @@ func (j *joiner) key(d *match.Document) groupKey {
 func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]), uint64(j.set.Fingerprint(node))
 	looping := j.Readers[j.workers()]
-	if j.Bare || len(ids) == 1 {
+	if len(ids) == 1 || j.Bare && j.Prefer == nil {
 		d, err := r.Document(ids[0], stored)
 		return append(dst, Group{d, len(ids), ids, looping}), err
 	}

@@ -94,9 +94,10 @@ func (g *growing) extend(n int64) {
 }
 
 // include adds the filter that was saved as the first generation; nil: none is of use.
-func (g *growing) include(saved *Prefix) {
+func (g *growing) include(saved *Prefix, n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.next = max(g.next, n)
 	all := append([]*Prefix{saved}, *g.generations.Load()...)
 	g.generations.Store(&all)
 }

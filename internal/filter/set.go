@@ -101,12 +101,12 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 		missing = nil
 		for i, t := range s.tables {
 			if New(t.Prefix, source.Expected, t.budget) == nil {
-				t.include(nil)
+				t.include(nil, 0)
 				continue
 			}
 			saved, err := LoadPrefix(t.Prefix, t.budget-t.bytes(), untilDone(ctx, source.Saved(i)))
 			if err == nil {
-				t.include(saved)
+				t.include(saved, source.Expected)
 			} else if missing = append(missing, t); ctx.Err() != nil {
 				return 0, err
 			}

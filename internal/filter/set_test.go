@@ -392,3 +392,35 @@ func TestSetBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestSavedFilterGrows: a filter that was saved takes no more than its size when others come.
+func TestSavedFilterGrows(t *testing.T) {
+	const n, budget = 300_000, 256 << 20
+	saved, rng := New(64, n, budget), rand.New(rand.NewPCG(1, 1))
+	for range n {
+		saved.Add(rng.Uint64())
+	}
+	s := NewSet(Options{
+		Tables: []Table{{Prefix: 64, Permute: func(hash uint64) uint64 { return hash }}},
+		Budget: budget,
+		Source: Source{
+			Expected: n,
+			Saved:    func(int) iter.Seq2[[]byte, error] { return chunksOf(saved) },
+			Done:     func(error) {},
+		},
+	})
+	defer s.Close()
+	s.settle()
+	for range 8 * n {
+		s.Add(rng.Uint64())
+	}
+	wrong := 0
+	for range 100_000 {
+		if s.MayContain(rng.Uint64()) {
+			wrong++
+		}
+	}
+	if wrong > 1000 {
+		t.Errorf("%d of 100,000 strangers pass with eight times as many as were saved", wrong)
+	}
+}

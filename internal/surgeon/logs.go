@@ -95,6 +95,13 @@ func (l logFile) isPadding(rest []byte, at int) bool {
 
 func isZero(data []byte) bool { return len(bytes.Trim(data, "\x00")) == 0 }
 
+// isTrailer reports whether nothing but the end is at a place of a log: as Pebble closes one, it writes the
+// header of an empty chunk of the log after it.
+func (l logFile) isTrailer(at int) bool {
+	rest := l.data[at:]
+	return len(rest) >= 11 && isZero(rest[:6]) && rest[6] == 5 && binary.LittleEndian.Uint32(rest[7:]) == uint32(l.number)+1 && isZero(rest[11:])
+}
+
 // read yields the records up to the first chunk that is none, or until yield returns false. It returns where
 // it has come to.
 func (l logFile) read(yield func(record []byte) bool) (end int) {

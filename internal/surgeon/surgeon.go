@@ -265,7 +265,7 @@ func (p *Patient) copyLog(target, name string, was *fileDigest) error {
 	case l.number == 0:
 		cut = l.goesOn(end)
 	default:
-		cut = !isZero(l.data[end:])
+		cut = !isZero(l.data[end:]) && !l.isTrailer(end)
 	}
 	if cut {
 		p.Report(Damage{true, name, fmt.Errorf("%w: it cannot be read at byte %d; nothing from there on is saved", block.ErrCorrupt, end)})
