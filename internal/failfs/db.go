@@ -13,13 +13,15 @@ import (
 
 // OpenDB opens Pebble's database over the file system, which o.FS must be. When it fails, nothing of
 // it is left, and the directory can be opened again.
-func (f *FS) OpenDB(o *pebble.Options) (db *pebble.DB, err error) {
+func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	scheduler := newLateScheduler(f)
 	o.Experimental.CompactionScheduler = scheduler
 	o.EventListener = f.eventListener(o.Logger)
 	o.Cleaner = cleaner{}
-	err = f.Do(0, func() (err error) {
-		db, err = pebble.Open(f.dir, o)
+	opened := make(chan *pebble.DB, 1) // the call may go on after Do
+	err := f.Do(0, func() error {
+		db, err := pebble.Open(f.dir, o)
+		opened <- db
 		return err
 	})
 	if f.hasStopped() {
@@ -33,7 +35,7 @@ func (f *FS) OpenDB(o *pebble.Options) (db *pebble.DB, err error) {
 		return nil, err
 	}
 	scheduler.begin()
-	return db, nil
+	return <-opened, nil
 }
 
 // CloseDB closes the database; where it has stopped, or stops meanwhile, it is abandoned.

@@ -80,6 +80,11 @@ func (f *FS) Do(patience time.Duration, call func() error) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
+	}
+	select { // with no patience both may be ready
+	case err := <-done:
+		return err
+	default:
 		return f.Err()
 	}
 }
