@@ -196,7 +196,16 @@ func (t *tokenizer) sequence(c class, i int) int {
 	end := t.tables.sequenceEnd(t.text, i)
 	for normal := t.normal.form(t.tables, t.text, i, end); len(normal) > 0; {
 		c, _, size := t.tables.at(normal, 0)
+		last := 0 // of a run of letters
+		for c.isLetter() && size < len(normal) {
+			next, _, n := t.tables.at(normal, size)
+			if !next.isLetter() {
+				break
+			}
+			c, last, size = next, size, size+n
+		}
 		t.take(c, normal[:size])
+		t.base.token += last
 		normal = normal[size:]
 	}
 	return end
@@ -253,16 +262,20 @@ func (t *tokenizer) fastPath(limit int) {
 				size += int(letter >> 16)
 			}
 			if i == start {
-				if i+8 > len(text) {
+				previous := slow // marks are taken after letters of this run only: see base
+				for end := min(len(text)-8, i+len(token)-size-hashPadding); i <= end; i += 3 {
+					x := binary.LittleEndian.Uint64(text[i:])
+					c := t.tables.class[threeBytes(x)]
+					if !isThreeBytes(x) || !c.isLetter() && (previous == slow || !c.staysAsIs(previous)) {
+						break
+					}
+					binary.LittleEndian.PutUint32(token[size:], uint32(x))
+					size += 3
+					previous = c
+				}
+				if i == start {
 					break
 				}
-				x := binary.LittleEndian.Uint64(text[i:])
-				if c := t.tables.class[threeBytes(x)]; !isThreeBytes(x) || c != letter && c != letterComposing {
-					break
-				}
-				binary.LittleEndian.PutUint32(token[size:], uint32(x))
-				size += 3
-				i += 3
 			}
 			if i == len(text) || t.tables.class[text[i]] != separator || text[i] >= 0x80 {
 				continue
@@ -278,10 +291,15 @@ func (t *tokenizer) fastPath(limit int) {
 	t.units += (n - len(t.hashes)) * wordUnits
 	t.hashes = hashes[:n]
 	if i > t.pos && size > 0 {
-		r, n := utf8.DecodeLastRune(text[:i])
-		t.base = base{i - n, size - n}
-		if n == 2 {
-			t.base.token = size - int(letters[r]>>16)
+		t.base = base{i, size}
+		for c := slowMark; c.combines(); {
+			r, n := utf8.DecodeLastRune(text[:t.base.text])
+			c = t.tables.classOf(r)
+			t.base.text -= n
+			if n == 2 {
+				n = int(letters[r] >> 16)
+			}
+			t.base.token -= n
 		}
 	}
 	t.pos, t.token = min(i, len(text)), token[:size]
@@ -295,35 +313,53 @@ func (t *tokenizer) hash(b []byte, size int) uint64 {
 	return hashToken(b, size)
 }
 
-// singles takes characters of three bytes from i on that are tokens of their own, and separators
-// between them, to a character that may be otherwise or to so many hashes. It gives where they
-// end. No token is open.
+// singles takes characters of three bytes from i on that are tokens of their own, with marks that
+// stay as they are, and separators between them, to a character that may be otherwise or to so
+// many hashes. It gives where they end. No token is open.
 func (t *tokenizer) singles(i, limit int) int {
-	text, classes := t.text, &t.tables.class
+	text := t.text
 	if t.each != nil || i+8 > len(text) {
 		return i
 	}
 	n, units := len(t.hashes), 0
 	hashes := slices.Grow(t.hashes, limit-n)[:limit]
 	x := binary.LittleEndian.Uint64(text[i:])
-	r := threeBytes(x)
-	for c := classes[r]; n < limit && i+11 <= len(text) && (c == single || c == singleComposing || c == separator); i += 3 {
-		next := binary.LittleEndian.Uint64(text[i+3:])
-		nextRune, nextClass := threeBytes(next), slow // ASCII ends the run, and what may combine does before this character
-		if isThreeBytes(next) {
-			nextClass = classes[nextRune]
-		} else if next&0x80 != 0 {
-			break
+	c := t.tables.classAhead(x)
+	for n+1 < limit && i+2*hashPadding <= len(text) && (c == single || c == singleComposing || c == separator) {
+		end, previous := i+3, c
+		next := binary.LittleEndian.Uint64(text[end:])
+		if areHan(next) { // two at once
+			hashes[n] = hash16(x&0xFFFFFF, 0, 3)
+			if c != separator {
+				n++
+				units += int(pageUnits[threeBytes(x)>>8&0xFF])
+			}
+			hashes[n] = hash16(next&0xFFFFFF, 0, 3)
+			n++
+			units += ideographUnits
+			x, c = next>>24, single
+			i += 6
+			continue
+		}
+		nextClass := t.tables.classAhead(next)
+		for nextClass.combines() && c != separator && nextClass.staysAsIs(previous) && !nextClass.conjoins() && end+2*hashPadding <= len(text) {
+			end, previous = end+3, nextClass
+			next = binary.LittleEndian.Uint64(text[end:])
+			nextClass = t.tables.classAhead(next)
 		}
 		if nextClass == ignorable || nextClass.combines() {
 			break
 		}
-		hashes[n] = hash16(x&0xFFFFFF, 0, 3)
+		if end == i+3 {
+			hashes[n] = hash16(x&0xFFFFFF, 0, 3)
+		} else {
+			hashes[n] = hashToken(text[i:], end-i)
+		}
 		if c != separator {
 			n++
-			units += int(pageUnits[r>>8&0xFF])
+			units += int(pageUnits[threeBytes(x)>>8&0xFF])
 		}
-		x, r, c = next, nextRune, nextClass
+		x, c, i = next, nextClass, end
 	}
 	t.hashes = hashes[:n]
 	t.units += units
