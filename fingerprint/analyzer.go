@@ -97,6 +97,7 @@ type scratch struct {
 	// and how often each hash has come so far.
 	counted, windows, pairs []uint64
 	counts                  []uint8
+	sums                    [1 << sumBits]uint8 // of tokens, see unlike
 }
 
 // keptBatch bounds what a pooled scratch keeps, in hashes.
@@ -120,6 +121,10 @@ const (
 	// segmentSize bounds what a text can claim: a longer one is counted in segments of so
 	// many tokens, as if what came before had not been there.
 	segmentSize = 1 << 20
+
+	// wholeSize is the most bytes of text that are one batch.
+	wholeSize = 1 << 15
+	sumBits   = 12
 )
 
 // stream is the default pipeline. It holds a batch of tokens at a time, and counts features in
@@ -132,24 +137,32 @@ func (a *Analyzer) stream(sc *scratch, size int) Signature {
 	}
 	begin()
 	t := &sc.tokenizer
+	most := batchSize
+	if size <= wholeSize {
+		most = max(most, size)
+	}
 	total, inSegment := 0, 0
 	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
-		sc.batch = t.next(sc.batch[:carried], batchSize)
+		sc.batch = t.next(sc.batch[:carried], most)
 		batch := sc.batch
 		total += len(batch) - carried
 		a.options.seedAll(batch[carried:])
 		if len(batch) == total && t.done() {
 			sc.shingleShort(batch)
+			if total <= a.segment {
+				a.countBatch(sc, batch, 0, true)
+				return a.signature(sc, total, batch)
+			}
 		}
 		for rest := a.segment - inSegment; len(batch)-carried > rest; rest = a.segment {
 			end := carried + rest
-			a.countBatch(sc, batch[:end], carried)
+			a.countBatch(sc, batch[:end], carried, false)
 			carried = min(end, shingleSize-1)
 			batch = batch[end-carried:]
 			inSegment = 0
 			begin()
 		}
-		a.countBatch(sc, batch, carried)
+		a.countBatch(sc, batch, carried, false)
 		inSegment += len(batch) - carried
 		if t.done() {
 			return a.signature(sc, total, batch[carried:])
@@ -159,13 +172,16 @@ func (a *Analyzer) stream(sc *scratch, size int) Signature {
 }
 
 // countBatch adds the features of a batch of tokens, the carried ones of which are there for
-// the windows only.
-func (a *Analyzer) countBatch(sc *scratch, batch []uint64, carried int) {
+// the windows only. A batch may be all there is.
+func (a *Analyzer) countBatch(sc *scratch, batch []uint64, carried int, all bool) {
 	most := uint8(a.options.cap())
 	tokens := batch[carried:]
-	counts, counted := withLength(&sc.counts, len(tokens)), withLength(&sc.counted, len(tokens))
+	counted, n := withLength(&sc.counted, len(tokens)), 0
+	if all {
+		n, tokens = sc.unlike(tokens, most)
+	}
+	counts := withLength(&sc.counts, len(tokens))
 	sc.features.count(counts, tokens)
-	n := 0
 	for i, count := range counts {
 		counted[n] = tokens[i]
 		if count <= most {
@@ -174,6 +190,24 @@ func (a *Analyzer) countBatch(sc *scratch, batch []uint64, carried int) {
 	}
 	sc.textSum.addAll(counted[:n])
 	sc.shingle(batch, true)
+}
+
+// unlike begins sc.counted with the tokens that come at most so often for sure, since no more have
+// their upper bits: most do, and this costs less than to count them. It gives their number, and the others.
+func (sc *scratch) unlike(tokens []uint64, most uint8) (n int, others []uint64) {
+	clear(sc.sums[:])
+	for _, h := range tokens {
+		sum := &sc.sums[h>>(64-sumBits)]
+		*sum += 1 - *sum>>countBits // no more than maxCount+1
+	}
+	counted, others := sc.counted[:len(tokens)], withLength(&sc.pairs, len(tokens))
+	for i, h := range tokens {
+		counted[n], others[i-n] = h, h
+		if sc.sums[h>>(64-sumBits)] <= most {
+			n++
+		}
+	}
+	return n, others[:len(tokens)-n]
 }
 
 // whole is the pipeline for all options. It holds the hashes of the whole text, and counts
