@@ -120,7 +120,7 @@ func (t *tokenizer) characters(limit int) {
 		switch {
 		case r < 0x80 && c == separator && marks:
 			t.endToken()
-		case r < 0x80 || r < 0x800 && t.tables.twoByte[r] != 0:
+		case r < 0x80 || r < 0x800 && t.tables.twoByte[r] != 0 || size == 3 && c.isLetter() && i+8 <= len(text):
 			if t.unspaced {
 				t.endToken()
 			}
