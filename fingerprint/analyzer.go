@@ -122,7 +122,7 @@ const (
 	// many tokens, as if what came before had not been there.
 	segmentSize = 1 << 20
 
-	// wholeSize is the most bytes of text that are one batch.
+	// wholeSize is the most bytes of a text that is one batch, unless it has very many tokens.
 	wholeSize = 1 << 15
 	sumBits   = 12
 )
@@ -137,22 +137,19 @@ func (a *Analyzer) stream(sc *scratch, size int) Signature {
 	}
 	begin()
 	t := &sc.tokenizer
-	most := batchSize
+	atOnce := batchSize
 	if size <= wholeSize {
-		most = max(most, size)
+		atOnce = max(batchSize, size/2+1)
 	}
 	total, inSegment := 0, 0
 	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
-		sc.batch = t.next(sc.batch[:carried], most)
+		sc.batch = t.next(sc.batch[:carried], atOnce)
 		batch := sc.batch
 		total += len(batch) - carried
 		a.options.seedAll(batch[carried:])
-		if len(batch) == total && t.done() {
+		all := len(batch) == total && t.done()
+		if all {
 			sc.shingleShort(batch)
-			if total <= a.segment {
-				a.countBatch(sc, batch, 0, true)
-				return a.signature(sc, total, batch)
-			}
 		}
 		for rest := a.segment - inSegment; len(batch)-carried > rest; rest = a.segment {
 			end := carried + rest
@@ -162,7 +159,7 @@ func (a *Analyzer) stream(sc *scratch, size int) Signature {
 			inSegment = 0
 			begin()
 		}
-		a.countBatch(sc, batch, carried, false)
+		a.countBatch(sc, batch, carried, all && total <= a.segment)
 		inSegment += len(batch) - carried
 		if t.done() {
 			return a.signature(sc, total, batch[carried:])
