@@ -196,16 +196,14 @@ func (t *tokenizer) sequence(c class, i int) int {
 	end := t.tables.sequenceEnd(t.text, i)
 	for normal := t.normal.form(t.tables, t.text, i, end); len(normal) > 0; {
 		c, _, size := t.tables.at(normal, 0)
-		last := 0 // of a run of letters
 		for c.isLetter() && size < len(normal) {
 			next, _, n := t.tables.at(normal, size)
 			if !next.isLetter() {
 				break
 			}
-			c, last, size = next, size, size+n
+			size += n
 		}
 		t.take(c, normal[:size])
-		t.base.token += last
 		normal = normal[size:]
 	}
 	return end
