@@ -17,6 +17,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testseed"
@@ -177,7 +178,7 @@ func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) 
 	}
 	defer x.Close()
 	errs := f.look(x, queries)
-	for p := range x.Verify(context.Background()) {
+	for p := range x.Verify(context.Background(), verify.Options{}) {
 		if p.Kind == "" || p.Message == "" {
 			return "", fmt.Errorf("a problem that says nothing: %+v", p)
 		}
@@ -253,7 +254,7 @@ func TestDamagedBlockIsAnErrorAndNoPanic(t *testing.T) {
 		errs := []error{err}
 		if err == nil {
 			errs = f.look(x, []index.Document{{Fingerprint: 1}, {Fingerprint: 1 << 40}})
-			for p := range x.Verify(t.Context()) {
+			for p := range x.Verify(t.Context(), verify.Options{}) {
 				errs = append(errs, p.Err)
 			}
 			x.Close()

@@ -329,7 +329,7 @@ func (r *repair) verify(ctx context.Context) error {
 	}
 	stats := x.Stats()
 	r.report.Documents, r.report.Bare = stats.Documents, stats.Bare
-	for p := range x.Verify(ctx) {
+	for p := range x.Verify(ctx, verify.Options{}) {
 		err := fmt.Errorf("%w: %v", ErrNotRepaired, p)
 		if ctx.Err() != nil {
 			err = ctx.Err()

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/join"
+	"github.com/neardup/neardup/index/verify"
 )
 
 // cancelAt is a context that is cancelled when it is asked for the n-th time.
@@ -115,7 +116,7 @@ var cancelledCalls = []struct {
 		return e
 	}},
 	{"Verify", false, func(ctx context.Context, x *Index) (e effect) {
-		for p := range x.Verify(ctx) {
+		for p := range x.Verify(ctx, verify.Options{}) {
 			e.err = errors.Join(e.err, p.Err)
 		}
 		return e

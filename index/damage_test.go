@@ -122,7 +122,7 @@ func (d *damaged) verify(wants []string) {
 	d.t.Helper()
 	missing := slices.Clone(wants)
 	told := 0
-	for p := range d.x.Verify(context.Background()) {
+	for p := range d.x.Verify(context.Background(), verify.Options{}) {
 		is := func(want string) bool {
 			place, message, _ := strings.Cut(want, ": ")
 			return place == fmt.Sprintf("%s in %s", p.Kind, p.Keyspace) && strings.Contains(p.Message, message)
@@ -533,7 +533,7 @@ func TestDamagedBlocksOfFiles(t *testing.T) {
 		d := openDamaged(t, clone, nil)
 		flipByte(t, clone, b.file, b.offset+b.length/2)
 		found := false
-		for p := range d.x.Verify(context.Background()) {
+		for p := range d.x.Verify(context.Background(), verify.Options{}) {
 			if p.Kind == verify.Unreadable && p.Keyspace == "file" && strings.HasSuffix(b.file, p.Key) {
 				found = true
 			} else if b.kind != "data" && b.kind != "index" { // who reads entries does not read this
@@ -568,7 +568,7 @@ func unreadRanges(t *testing.T, fsys *vfs.MemFS) (n int) {
 		}
 		return 0
 	}
-	for p := range x.Verify(context.Background()) {
+	for p := range x.Verify(context.Background(), verify.Options{}) {
 		if p.Kind == verify.Unreadable && p.Keyspace != "file" {
 			n++
 			if !strings.Contains(p.Message, "nothing from key") || !errors.Is(p.Err, index.ErrCorrupt) || p.Keyspace == "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -209,7 +210,7 @@ func TestDeleteIDs(t *testing.T) {
 				t.Fatalf("seed %d: %q is %+v: %v", seed, d.Key, got, err)
 			}
 		}
-		for p := range x.Verify(ctx) {
+		for p := range x.Verify(ctx, verify.Options{}) {
 			t.Fatalf("seed %d: %v", seed, p)
 		}
 	}
@@ -251,7 +252,7 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		for p := range x.Verify(ctx) {
+		for p := range x.Verify(ctx, verify.Options{}) {
 			t.Fatalf("try %d: %v", try, p)
 		}
 	}

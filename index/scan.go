@@ -193,11 +193,8 @@ func (s joinReader) Document(id, stored uint64) (d Document, err error) {
 //
 // If ctx ends, or the store fails, the last Problem is Unchecked with that error. After a
 // break nothing more is read.
-func (x *Index) Verify(ctx context.Context, opts ...verify.Options) iter.Seq[verify.Problem] {
+func (x *Index) Verify(ctx context.Context, o verify.Options) iter.Seq[verify.Problem] {
 	return func(yield func(verify.Problem) bool) {
-		var o verify.Options
-		for _, o = range opts {
-		}
 		stopped := false
 		err := x.verify(ctx, o, func(p verify.Problem) bool {
 			stopped = !yield(p)

@@ -18,7 +18,7 @@ import (
 // checkVerified sees to it that Verify finds nothing.
 func checkVerified(t failer, x *Index) {
 	t.Helper()
-	for p := range x.Verify(context.Background()) {
+	for p := range x.Verify(context.Background(), verify.Options{}) {
 		t.Fatalf("verify: %v", p)
 	}
 }
@@ -104,7 +104,7 @@ func TestVerifyFindsPlantedDamage(t *testing.T) {
 		checkVerified(t, x)
 		plantIn(t, x, func(b *store.Batch) { p.do(b, x, docs) })
 		found := map[string]bool{}
-		for problem := range x.Verify(context.Background()) {
+		for problem := range x.Verify(context.Background(), verify.Options{}) {
 			found[string(problem.Kind)+" "+problem.Keyspace] = true
 			if problem.Message == "" || problem.Key == "" && problem.Keyspace != "meta" {
 				t.Errorf("%s: %+v says too little", p.what, problem)
@@ -144,14 +144,14 @@ func TestVerifyStreamsEveryProblem(t *testing.T) {
 	if n != entries {
 		t.Errorf("%d problems, of %d", n, entries)
 	}
-	for range x.Verify(context.Background()) {
+	for range x.Verify(context.Background(), verify.Options{}) {
 		break
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var last verify.Problem
 	n = 0
-	for p := range x.Verify(ctx) {
+	for p := range x.Verify(ctx, verify.Options{}) {
 		last = p
 		n++
 		cancel()
@@ -205,7 +205,7 @@ func TestVerifyOfClosedIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for p := range x.Verify(context.Background()) {
+	for p := range x.Verify(context.Background(), verify.Options{}) {
 		if n++; !errors.Is(p.Err, ErrClosed) {
 			t.Error(p)
 		}

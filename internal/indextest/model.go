@@ -9,6 +9,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/verify"
 )
 
 // Rule says which documents match, and what becomes of duplicates. Its fields are those
@@ -301,7 +302,7 @@ func Difference[T comparable](got, want []T) string {
 
 // Problems returns what Verify finds, as an error; nil: nothing.
 func Problems(x *index.Index) error {
-	for p := range x.Verify(context.Background()) {
+	for p := range x.Verify(context.Background(), verify.Options{}) {
 		return fmt.Errorf("verify: %v", p)
 	}
 	return nil

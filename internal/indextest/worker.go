@@ -11,6 +11,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/verify"
 )
 
 // worker is one of the goroutines that call the index.
@@ -290,7 +291,7 @@ func (k *worker) sync(context.Context) ([]*call, error) {
 }
 
 func (k *worker) verify(ctx context.Context) ([]*call, error) {
-	for p := range k.w.Index.Verify(ctx) {
+	for p := range k.w.Index.Verify(ctx, verify.Options{}) {
 		if ctx.Err() == nil {
 			return nil, fmt.Errorf("what Verify found while others write: %v", p)
 		}
