@@ -6,47 +6,23 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// sharedData is the folder of real documents beside the repository. A test or
-// benchmark that needs it is skipped where it is missing.
-func sharedData(tb testing.TB, name string) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if filepath.Dir(dir) == dir {
-			tb.Fatal("no go.mod above the test's directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(dir, "..", "shared", "data", name)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		tb.Skipf("no %s: the shared data is not here", path)
-	}
-	return path
-}
+	"github.com/neardup/neardup/internal/testgen"
+)
 
 type declaration struct{ key, name, text string }
 
 // declarations reads the Universal Declaration of Human Rights in all languages:
 // the text of its para elements.
 func declarations(tb testing.TB) (all []declaration) {
-	f, err := os.Open(sharedData(tb, "udhr/udhr-xml.tar.gz"))
+	f, err := os.Open(testgen.Shared(tb, "udhr/udhr-xml.tar.gz"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -113,7 +89,7 @@ func paragraphs(tb testing.TB, r io.Reader) (name, text string) {
 
 // revisions reads the main texts of real legal pages.
 func revisions(tb testing.TB) (texts []string) {
-	f, err := os.Open(sharedData(tb, "revisions/docs.jsonl.gz"))
+	f, err := os.Open(testgen.Shared(tb, "revisions/docs.jsonl.gz"))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -3,27 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-// sharedData returns a folder of real documents that lies beside the repository
-// where there is one.
-func sharedData(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs("../../../shared/data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no real documents at %s", dir)
-	}
-	return dir
-}
+	"github.com/neardup/neardup/internal/testgen"
+)
 
 // Over archives and pages, of our own and real ones, every record is accounted for, every
 // document gets one verdict, and a second run over the same index knows what was stored and
@@ -32,7 +19,7 @@ func TestDocumentsTwice(t *testing.T) {
 	t.Parallel()
 	t.Run("samples", func(t *testing.T) { dedupTwice(t, "internal/corpus/testdata", "../../testdata/crawl") })
 	t.Run("real", func(t *testing.T) {
-		data := sharedData(t)
+		data := testgen.Shared(t, "")
 		folders := []string{filepath.Join(data, "warc"), filepath.Join(data, "pages"), filepath.Join(data, "recrawls")}
 		if testing.Short() {
 			folders = folders[:1]

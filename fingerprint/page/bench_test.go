@@ -4,40 +4,23 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// sharedData opens a file of real documents beside the repository.
-func sharedData(t testing.TB, name string) *os.File {
-	t.Helper()
-	root, err := os.Getwd()
-	for err == nil {
-		if _, err = os.Stat(filepath.Join(root, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		root, err = filepath.Dir(root), nil
-	}
-	f, err := os.Open(filepath.Join(root, "..", "shared", "data", filepath.FromSlash(name)))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("skipped: the folder ../shared/data of real pages is missing")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
+	"github.com/neardup/neardup/internal/testgen"
+)
 
 // realPages are the pages of one file, the first few where tests are to be short,
 // and their size.
 func realPages(t testing.TB, name string) (pages [][]byte, size int64) {
-	z, err := gzip.NewReader(sharedData(t, name))
+	f, err := os.Open(testgen.Shared(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
 	}
