@@ -251,12 +251,15 @@ func checkNothingLeft(fsys vfs.FS, s *state) error {
 // The machine stops before every operation on the file system in turn. The index is as
 // it was or as it is to be, and goes on from there.
 func TestCrash(t *testing.T) {
-	seed := testseed.Of(t)
+	seed, every := testseed.Of(t), 1
+	if raceEnabled {
+		every = 8
+	}
 	for round := range uint64(number(1, 1, 1, 4)) {
 		for _, k := range tasks(t, seed+round) {
 			t.Run(k.name, func(t *testing.T) {
 				t.Parallel()
-				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), 1)
+				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), every)
 				c.going, c.deeply, c.readOnly = number(8, 8, 8, 1), 1, 4
 				if c.newest().none { // Load makes it first
 					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})

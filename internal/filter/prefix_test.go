@@ -282,7 +282,7 @@ func TestFilterConcurrent(t *testing.T) {
 	}
 }
 
-// skipUnderRace leaves out a test of one goroutine that counts, and takes long.
+// skipUnderRace leaves out a test that takes long, where others have more goroutines.
 func skipUnderRace(t *testing.T) {
 	if raceEnabled {
 		t.Skip("no race to be found in it")

@@ -157,6 +157,7 @@ func (s *Set) settle() { s.Wait(context.Background()) }
 // TestSetFindsAll holds sets against what is stored, while they load and grow. Whatever any
 // view of the store has, also an old one, is let through.
 func TestSetFindsAll(t *testing.T) {
+	skipUnderRace(t)
 	rapid.Check(t, func(t *rapid.T) {
 		plan := rapid.SampledFrom(setPlans).Draw(t, "plan")
 		seed := rapid.Uint64().Draw(t, "seed")

@@ -110,8 +110,7 @@ func NewModel(rule Rule) *Model { return &Model{Rule: rule, NextID: 1} }
 // Clone returns a model that goes its own way. It costs nothing.
 func (m *Model) Clone() *Model {
 	c := *m
-	m.Docs = slices.Clip(m.Docs)
-	c.Docs = m.Docs
+	c.Docs = slices.Clip(m.Docs) // what m appends is not seen in c, and c appends elsewhere
 	return &c
 }
 
