@@ -318,6 +318,7 @@ func TestSetLoads(t *testing.T) {
 // TestSetLoadsWhatWasSaved: filters that were saved are taken with what came since, and what
 // is of no use is made anew, for as many tables as it takes.
 func TestSetLoadsWhatWasSaved(t *testing.T) {
+	skipUnderRace(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	old, since, later := testgen.Uniform(rng, 3000), testgen.Uniform(rng, 500), testgen.Uniform(rng, 100_000)
 	yield := func(calls *int, fps ...[]uint64) iter.Seq2[uint64, error] {
@@ -370,6 +371,7 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 // TestSetBudget holds the memory against the budget and against what is promised for each
 // fingerprint. What is written again and again takes none.
 func TestSetBudget(t *testing.T) {
+	skipUnderRace(t)
 	for i, plan := range setPlans[:4] {
 		for _, budget := range []int64{0, 63, 1000, 9000, 100_000, 3 << 20, 1 << 40} {
 			rng := rand.New(rand.NewPCG(57, 0))
@@ -396,6 +398,7 @@ func TestSetBudget(t *testing.T) {
 
 // TestSavedFilterGrows: a filter that was saved takes no more than its size when others come.
 func TestSavedFilterGrows(t *testing.T) {
+	skipUnderRace(t)
 	const n, budget = 300_000, 256 << 20
 	saved, rng := New(64, n, budget), rand.New(rand.NewPCG(1, 1))
 	for range n {
