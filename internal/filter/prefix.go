@@ -76,10 +76,15 @@ const (
 // many as fit. It is nil where no filter is of use: with a budget below 64 bytes, and where
 // nearly every prefix has a fingerprint.
 func New(prefix int, expected, budget int64) *Prefix {
-	if prefix < 62 && expected > 2<<prefix {
+	if !ofUse(prefix, expected, budget) {
 		return nil
 	}
 	return fit(prefix, expected, budget)
+}
+
+// ofUse reports whether New returns a filter, without making it.
+func ofUse(prefix int, expected, budget int64) bool {
+	return (prefix >= 62 || expected <= 2<<prefix) && budget >= lineBytes
 }
 
 // fit is New also where nearly every prefix has a fingerprint.

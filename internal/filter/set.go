@@ -100,7 +100,7 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	if source.Saved != nil {
 		missing = nil
 		for i, t := range s.tables {
-			if New(t.Prefix, source.Expected, t.budget) == nil {
+			if !ofUse(t.Prefix, source.Expected, t.budget) {
 				t.include(nil, 0)
 				continue
 			}
