@@ -188,14 +188,9 @@ func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
 	return v
 }
 
-// Delete removes the documents that have one of the keys, DeleteIDs those with the IDs and
-// DeleteBefore those that were added before a time. They return how many they removed.
+// Delete removes the documents that have one of the keys, and
+// DeleteBefore those that were added before a time. Both return how many they removed.
 func (m *Model) Delete(keys ...string) int { return m.keep(m.Docs.WithoutKeys(keys...)) }
-
-// DeleteIDs is explained at Delete.
-func (m *Model) DeleteIDs(ids ...uint64) int {
-	return m.keep(m.Docs.Without(func(d *index.Document) bool { return slices.Contains(ids, d.ID) }))
-}
 
 // DeleteBefore is explained at Delete.
 func (m *Model) DeleteBefore(t time.Time) int {
