@@ -139,7 +139,8 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 		failed := r.Commit(context.Background(), "plan", Counters{NextID: 31, Documents: 30, Bare: 0})
 		met := reads.Swap(-1<<40) >= fail
 		r.Close()
-		if err := s.Close(); err != nil && failed == nil {
+		// The read that fails can also be one of Pebble's own compaction after the commit: Close tells of it then.
+		if err := s.Close(); err != nil && failed == nil && !met {
 			t.Fatal(err)
 		}
 		if s, err = Open("ix", Options{FS: mem}); err != nil {
