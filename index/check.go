@@ -36,7 +36,7 @@ func (s Status) String() string {
 type Verdict struct {
 	Status   Status
 	Document Document // as stored; ID and Added are zero if it was not stored
-	Of       Match    // for a Duplicate, the nearest document: by distance, then ID
+	Of       Match    // for a Duplicate, the nearest document: by distance, then ID; for a Known, its earlier self
 }
 
 // ShingleDistance returns the distance of the Shingles of a Duplicate and the document
@@ -197,7 +197,7 @@ func (w *checkWindow) readers() ([]*reader, error) {
 // that was gone before it came.
 func (w *checkWindow) noteDependencies() {
 	for i := range w.verdicts {
-		if of := &w.verdicts[i].Of; of.ID != 0 {
+		if of := &w.verdicts[i].Of; of.ID != 0 && w.verdicts[i].Status == Duplicate {
 			w.change.dependsOn = append(w.change.dependsOn, dependency{of.ID, storedOf(&of.Document)})
 		}
 	}
@@ -239,9 +239,9 @@ func (w *checkWindow) decide(ctx context.Context, r *reader) error {
 func (w *checkWindow) decideOne(r *reader, i int) error {
 	verdict := &w.verdicts[i]
 	verdict.Document = w.docs[i]
+	var old Document
 	known := false
 	if key := w.docs[i].Key; key != "" {
-		var old Document
 		var err error
 		if old, known, err = w.change.replace(w.index, key); err != nil {
 			return err
@@ -251,6 +251,9 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 		}
 	}
 	nearest, found, err := w.nearest(r, i)
+	if err == nil && known && !found {
+		old.Added, err = r.added(old.ID)
+	}
 	if err != nil {
 		return err
 	}
@@ -260,7 +263,7 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 	case found:
 		verdict.Status = Duplicate
 	case known:
-		verdict.Status = Known
+		verdict.Status, verdict.Of = Known, Match{old, old.Fingerprint.Distance(verdict.Document.Fingerprint)}
 	}
 	if verdict.Status != Duplicate || w.index.opts.KeepDuplicates {
 		w.pending = append(w.pending, i)

@@ -172,12 +172,13 @@ func lastOfKeys(docs []index.Document) map[string]int {
 
 // CheckAndAdd is Index.CheckAndAdd.
 func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
-	n := len(m.Docs)
-	m.Docs = m.Docs.WithoutKeys(d.Key)
 	v := index.Verdict{Document: d}
-	if len(m.Docs) < n {
-		v.Status = index.Known
+	for _, old := range m.Docs {
+		if d.Key != "" && old.Key == d.Key {
+			v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
+		}
 	}
+	m.Docs = m.Docs.WithoutKeys(d.Key)
 	if matches := m.Docs.Near(m.Rule, &d, 1); len(matches) > 0 {
 		v.Status, v.Of = index.Duplicate, matches[0]
 	}
