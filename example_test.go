@@ -1,0 +1,108 @@
+package neardup_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// checkAndSave is the README's first snippet, as TestREADME sees to.
+func checkAndSave(ctx context.Context, url, contentType string, body []byte, save func(url string, body []byte) error) error {
+	x, err := neardup.Open("pages.neardup", nil) // makes the index where there is none
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+
+	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
+	if err != nil {
+		return err // and no verdict
+	}
+	if v.Status == neardup.New || v.Status == neardup.Changed {
+		return save(url, body)
+	}
+	return nil
+}
+
+// A crawler asks of every page whether it has stored one like it.
+func Example() {
+	dir, err := os.MkdirTemp("", "neardup-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	x, err := neardup.Open(filepath.Join(dir, "pages.neardup"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer x.Close()
+
+	for _, p := range []neardup.Page{
+		{URL: "http://a.example/", Body: []byte("<p>The ferry leaves at nine, at noon and at five.</p>")},
+		{URL: "http://a.example/?session=1", Body: []byte("<p>The ferry leaves at <b>nine</b>, at noon and at five.</p>")},
+		{URL: "http://b.example/", ContentType: "text/html; charset=utf-8", Body: []byte("<p>The museum is closed on Mondays.</p>")},
+		{URL: "http://b.example/", ContentType: "text/html; charset=utf-8", Body: []byte("<p>The museum is closed on Tuesdays.</p>")},
+		{URL: "http://b.example/map.png", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")},
+		{URL: "http://b.example/app", Body: []byte("<html><script>start()</script></html>")},
+	} {
+		v, err := x.Check(context.Background(), p)
+		if err != nil {
+			log.Fatal(err) // and no verdict
+		}
+		fmt.Printf("%s: %v, %s%s\n", p.URL, v.Status, v.Of.Key, v.Reason)
+	}
+	// Output:
+	// http://a.example/: new,
+	// http://a.example/?session=1: duplicate, http://a.example/
+	// http://b.example/: new,
+	// http://b.example/: changed, http://b.example/
+	// http://b.example/map.png: skipped, not text: image/png
+	// http://b.example/app: skipped, no text
+}
+
+// What is near to a page is asked with its Signature, and answered by the rule of Check.
+func ExampleAnalyze() {
+	dir, err := os.MkdirTemp("", "neardup-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	x, err := neardup.Open(filepath.Join(dir, "pages.neardup"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer x.Close()
+	ctx := context.Background()
+	if _, err := x.Check(ctx, neardup.Page{URL: "http://a.example/", Body: []byte("The ferry leaves at nine.")}); err != nil {
+		log.Fatal(err)
+	}
+
+	d, reason := neardup.Analyze(x.Signer(), neardup.Page{Body: []byte("The ferry leaves at nine!")})
+	if reason != "" {
+		log.Fatal(reason)
+	}
+	matches, err := x.Query(ctx, index.Query{Signature: d.Signature(), Limit: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(matches[0].Key, matches[0].Distance)
+	// Output: http://a.example/ 0
+}
+
+// Fingerprints of any kind can be compared with each other without an index.
+func ExampleStars() {
+	images := []fingerprint.Fingerprint{0xff00, 0x0123456789abcdef, 0xff01, 0xff00}
+	for group, err := range neardup.Stars(context.Background(), images, 3) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("keep", group[0], "leave out", group[1:])
+	}
+	// Output: keep 0 leave out [2 3]
+}

@@ -1,0 +1,151 @@
+// Package neardup tells a crawler of each page whether it has stored one like it already.
+//
+//	x, err := neardup.Open("pages.neardup", nil) // makes the index where there is none
+//	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
+//	switch v.Status {
+//	case neardup.New:       // stored; nothing like it was
+//	case neardup.Duplicate: // not stored; v.Of is the nearest stored page
+//	case neardup.Unchanged: // this URL, with the text that it had
+//	case neardup.Changed:   // this URL, with another text: v.Of is the earlier one, v.Of.Distance how far
+//	case neardup.Skipped:   // nothing to compare; v.Reason says why
+//	}
+//
+// A verdict comes only without an error, and the zero Status is none. When it comes, what it
+// says is on the disk. If near-duplicates are checked at once, exactly one is New.
+//
+// An Index has the methods of the [index.Index] in it besides: Delete, DeleteBefore, Get, Query,
+// Stats, Pairs, Clusters, Checkpoint, Verify, Close. Where a crawler fails to store a page that is
+// New, it deletes its URL, so that the next copy is New again. Errors are those of package index.
+//
+// The neardup command and this package open each other's indexes.
+package neardup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+)
+
+// DefaultMaxDistance is k, the number of bits of 64 in which the fingerprints of two pages may
+// differ, of an index that Open makes. Pages have a second fingerprint and a length, which must
+// be near as well; so 6 bits find more than the 3 of fingerprints alone, and are not wrong
+// more often (docs/quality.md).
+const DefaultMaxDistance = 6
+
+// DefaultMaxBody is the default of Options.MaxBody: 16 MiB.
+const DefaultMaxBody = 16 << 20
+
+// Options of Open. The zero value is ready to use.
+type Options struct {
+	// Signer takes the text of a page and makes its fingerprints. The index records its name.
+	// nil: the one that the index was made with; for a new one, DefaultSigner.
+	Signer *page.Signer
+
+	// MaxBody is the size in bytes from which on a page is Skipped. 0: DefaultMaxBody.
+	MaxBody int
+
+	// Index is what else there is to choose: k (here, 0 makes an index with
+	// DefaultMaxDistance), memory, durability. Its Analyzer is the Signer's name.
+	Index index.Options
+}
+
+// Index is an open index of pages. Its methods may be called from any goroutine.
+type Index struct {
+	*index.Index
+	signer  *page.Signer
+	maxBody int
+	rule    match.Rule
+}
+
+// DefaultSigner makes the Signer of an index that Open makes: of visible text.
+func DefaultSigner() *page.Signer {
+	s, err := page.NewSigner(page.Visible, fingerprint.Options{})
+	if err != nil {
+		panic(err) // the defaults are valid
+	}
+	return s
+}
+
+// Open opens the index in dir. Where there is none it makes one. Its errors are those of
+// [index.Open]; ErrMismatch also where the index has fingerprints of a Signer that this version
+// does not know, or of none.
+func Open(dir string, opts *Options) (*Index, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	x := &Index{signer: o.Signer, maxBody: o.MaxBody}
+	if x.maxBody <= 0 {
+		x.maxBody = DefaultMaxBody
+	}
+	if x.signer != nil {
+		o.Index.Analyzer = x.signer.Name()
+	}
+	existing := o.Index
+	existing.MustExist = true
+	var err error
+	x.Index, err = index.Open(dir, &existing)
+	if err == nil && o.Index.Analyzer == "" && unused(x.Index) && !o.Index.ReadOnly {
+		err = x.Close() // it was made without a Signer, and may still get one
+		existing.Analyzer = DefaultSigner().Name()
+		if err == nil {
+			x.Index, err = index.Open(dir, &existing)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) && !o.Index.MustExist && !o.Index.ReadOnly {
+		x.Index, err = index.Open(dir, o.forNew())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := x.recordedSigner(); err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
+	}
+	x.rule = match.Rule{
+		MaxDistance:        x.Plan().MaxDistance,
+		MaxShingleDistance: index.DefaultMaxShingleDistance,
+		MaxLengthRatio:     index.DefaultMaxLengthRatio,
+	}.With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
+	return x, nil
+}
+
+// forNew returns the options of an index that is made.
+func (o *Options) forNew() *index.Options {
+	made := o.Index
+	if made.Analyzer == "" {
+		made.Analyzer = DefaultSigner().Name()
+	}
+	if made.MaxDistance == 0 && made.Plan == nil {
+		made.MaxDistance = DefaultMaxDistance
+	}
+	return &made
+}
+
+// unused reports whether an index has neither an analyzer nor ever had a document.
+func unused(x *index.Index) bool {
+	s := x.Stats()
+	return s.Analyzer == "" && s.NextID == 1
+}
+
+// recordedSigner makes the Signer whose name the index has, unless it was given.
+func (x *Index) recordedSigner() (err error) {
+	if x.signer != nil {
+		return nil
+	}
+	name := x.Stats().Analyzer
+	if name == "" {
+		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so no page can be compared with them; package index opens it", index.ErrMismatch)
+	}
+	if x.signer, err = page.ParseSigner(name); err != nil {
+		return fmt.Errorf("%w: %w", index.ErrMismatch, err)
+	}
+	return nil
+}
+
+// Signer returns what takes the text of the index's pages and makes their fingerprints.
+func (x *Index) Signer() *page.Signer { return x.signer }

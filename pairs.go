@@ -1,0 +1,90 @@
+package neardup
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/selfjoin"
+)
+
+// Pair is two fingerprints near each other.
+type Pair struct {
+	First, Second fingerprint.Fingerprint // First < Second
+	Distance      int
+}
+
+// Pairs yields every pair of different fingerprints of a list that are within k bits, 0 to 64,
+// once, in no order. It takes about 24 bytes of memory a fingerprint, and no index. It stops at
+// the first error, which it yields: index.ErrDistance, ctx's. An [Index] has Pairs of its own.
+func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[Pair, error] {
+	return func(yield func(Pair, error) bool) {
+		set, err := setOf(fingerprints, k)
+		if err != nil {
+			yield(Pair{}, err)
+			return
+		}
+		for p, err := range set.Pairs(ctx, selfjoin.Options{MaxDistance: k}) {
+			if !yield(Pair(p), err) {
+				return
+			}
+		}
+	}
+}
+
+// Clusters yields groups of two places and more of a list whose fingerprints chains of pairs
+// join, equal ones too: the places of one group, ascending, the groups disjoint. What stands at
+// the ends of a chain may have little in common; Stars makes no chains. Errors are as of Pairs.
+func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
+	return clusters(fingerprints, k, func(set *selfjoin.Set, _ *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
+		return set.Components(ctx, selfjoin.Options{MaxDistance: k})
+	})
+}
+
+// Stars yields groups as Clusters does, but in which all are within k bits of the first. The
+// list is gone through in order: what no group before has taken begins one, and takes all
+// near it that are not taken. So all but the first can be left out.
+func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
+	return clusters(fingerprints, k, func(set *selfjoin.Set, places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
+		ranks := set.Ranks(func(a, b selfjoin.Node) bool { return places.Of(a)[0] < places.Of(b)[0] })
+		return set.Stars(ctx, selfjoin.Options{MaxDistance: k}, ranks)
+	})
+}
+
+func clusters(fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin.Set, *selfjoin.Occurrences) (*selfjoin.Clusters, error)) iter.Seq2[[]int, error] {
+	return func(yield func([]int, error) bool) {
+		set, err := setOf(fingerprints, k)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		places := set.Occurrences(fingerprints)
+		found, err := join(set, places)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for nodes := range found.All() {
+			var members []int
+			for _, node := range nodes {
+				for _, place := range places.Of(node) {
+					members = append(members, int(place))
+				}
+			}
+			slices.Sort(members)
+			if !yield(members, nil) {
+				return
+			}
+		}
+	}
+}
+
+func setOf(fingerprints []fingerprint.Fingerprint, k int) (*selfjoin.Set, error) {
+	if k < 0 || k > 64 {
+		return nil, fmt.Errorf("%w: k = %d is not in 0..64", index.ErrDistance, k)
+	}
+	return selfjoin.NewSet(slices.Clone(fingerprints))
+}
