@@ -55,15 +55,15 @@ func Example() {
 		if err != nil {
 			log.Fatal(err) // and no verdict
 		}
-		fmt.Printf("%s: %v, %s%s\n", p.URL, v.Status, v.Of.Key, v.Reason)
+		fmt.Printf("%s: %v %q\n", p.URL, v.Status, v.Of.Key+v.Reason)
 	}
 	// Output:
-	// http://a.example/: new,
-	// http://a.example/?session=1: duplicate, http://a.example/
-	// http://b.example/: new,
-	// http://b.example/: changed, http://b.example/
-	// http://b.example/map.png: skipped, not text: image/png
-	// http://b.example/app: skipped, no text
+	// http://a.example/: new ""
+	// http://a.example/?session=1: duplicate "http://a.example/"
+	// http://b.example/: new ""
+	// http://b.example/: changed "http://b.example/"
+	// http://b.example/map.png: skipped "not text: image/png"
+	// http://b.example/app: skipped "no text"
 }
 
 // What is near to a page is asked with its Signature, and answered by the rule of Check.
