@@ -1,7 +1,6 @@
 package block
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -36,52 +35,25 @@ func sparseValues(n, total int, seed uint64) []uint64 {
 	return values
 }
 
-var codecs = []string{"eliasfano", "huffman"}
-
-// packedTable is a table in blocks, and the same blocks as plain values.
-type packedTable struct {
-	code   *huffmanCode // nil: Elias-Fano
-	blocks [][]byte
-	plain  [][]uint64
-	bytes  int
-}
-
-func packTable(b *testing.B, codec string, size int, fps []uint64) (t packedTable) {
-	if codec == "huffman" {
-		t.code = codeOf(fps)
-		t.blocks = t.code.cut(fps, size)
-	} else {
-		t.blocks = pack(b, size, fps, nil)
-	}
-	var arena []byte // so that the blocks lie side by side
-	for i, data := range t.blocks {
-		n := 0
-		if t.code != nil {
-			n = int(binary.LittleEndian.Uint16(data))
-		} else {
-			n = openBlock(b, data).Len()
-		}
-		t.plain, fps = append(t.plain, fps[:n]), fps[n:]
-		t.bytes += len(data)
-		if cap(arena)-len(arena) < len(data) {
-			arena = make([]byte, 0, 1<<20)
-		}
+// packSideBySide packs a table, and moves its blocks together in memory.
+func packSideBySide(b *testing.B, size int, fps []uint64) (blocks [][]byte) {
+	arena := make([]byte, 0, len(fps)*8)
+	for _, data := range pack(b, size, fps, nil) {
 		arena = append(arena, data...)
-		t.blocks[i] = arena[len(arena)-len(data) : len(arena) : len(arena)]
+		blocks = append(blocks, arena[len(arena)-len(data):len(arena):len(arena)])
 	}
-	return t
+	return blocks
 }
 
 // blockProbe is a range within one block, and a fingerprint to compare with.
 type blockProbe struct {
-	block              int
+	block              []byte
 	first, last, query uint64
 }
 
-// probesOf returns ranges that hold about the given number of candidates, the
-// borders at multiples of a power of two of an eighth to a quarter of the range.
-// At least one candidate is in each.
-func probesOf(t packedTable, blocks int, candidates float64) []blockProbe {
+// probesOf returns ranges that hold about the given number of candidates, one at least, with
+// borders at multiples of a power of two of an eighth to a quarter of the range; none if there are no such.
+func probesOf(b *testing.B, blocks [][]byte, candidates float64) []blockProbe {
 	random := rand.New(rand.NewPCG(2, 0))
 	span := uint64(candidates * math.Exp2(64) / benchDensity)
 	unit := bits.Len64(span) - 3
@@ -89,13 +61,12 @@ func probesOf(t packedTable, blocks int, candidates float64) []blockProbe {
 	probes := make([]blockProbe, 1<<16)
 	for i := range probes {
 		for tries := 0; ; tries++ {
-			block := random.IntN(blocks)
-			fps := t.plain[block]
-			fp := fps[random.IntN(len(fps))]
-			first := (fp>>unit - random.Uint64N(units)) << unit
+			data := blocks[random.IntN(len(blocks))]
+			block := openBlock(b, data)
+			first := (block.At(random.IntN(block.Len()))>>unit - random.Uint64N(units)) << unit
 			last := first + units<<unit - 1
-			if first >= fps[0] && last <= fps[len(fps)-1] {
-				probes[i] = blockProbe{block, first, last, random.Uint64()}
+			if first >= block.First() && last <= block.Last() {
+				probes[i] = blockProbe{data, first, last, random.Uint64()}
 				break
 			}
 			if tries == 1000 {
@@ -108,15 +79,11 @@ func probesOf(t packedTable, blocks int, candidates float64) []blockProbe {
 
 const benchDistance = 3
 
-// The ways to find what is near the query in a block. Each returns the number of
-// fingerprints found, and of those looked at.
-var probeWays = []struct {
-	name, codec string
-	probe       func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int)
-}{
-	{"eliasfano-lows", "eliasfano", func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
+// The ways to find what is near the query in a block. Each returns the number of fingerprints looked at.
+var probeWays = map[string]func(p *blockProbe, buf *[]uint64) (seen int){
+	"lows": func(p *blockProbe, _ *[]uint64) int {
 		var b Block
-		if b.Open(t.blocks[p.block]) != nil {
+		if b.Open(p.block) != nil {
 			panic("open")
 		}
 		lows, from, to, _ := b.LowBits(p.first, p.last)
@@ -126,36 +93,24 @@ var probeWays = []struct {
 				found++
 			}
 		}
-		return found, to - from
-	}},
-	{"eliasfano-append", "eliasfano", func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int) {
+		return to - from
+	},
+	"append": func(p *blockProbe, buf *[]uint64) int {
 		var b Block
-		if b.Open(t.blocks[p.block]) != nil {
+		if b.Open(p.block) != nil {
 			panic("open")
 		}
 		*buf, _ = b.AppendRange((*buf)[:0], p.first, p.last)
-		return countNear(*buf, p.query)
-	}},
-	{"huffman-append", "huffman", func(t *packedTable, p *blockProbe, buf *[]uint64) (found, seen int) {
-		*buf = t.code.appendRange((*buf)[:0], t.blocks[p.block], p.first, p.last)
-		return countNear(*buf, p.query)
-	}},
-	{"plain", "eliasfano", func(t *packedTable, p *blockProbe, _ *[]uint64) (found, seen int) {
-		fps := t.plain[p.block]
-		begin, _ := slices.BinarySearch(fps, p.first)
-		end, _ := slices.BinarySearch(fps, p.last+1)
-		return countNear(fps[begin:end], p.query)
-	}},
+		for _, fp := range *buf {
+			if bits.OnesCount64(fp^p.query) <= benchDistance {
+				found++
+			}
+		}
+		return len(*buf)
+	},
 }
 
-func countNear(fps []uint64, query uint64) (found, seen int) {
-	for _, fp := range fps {
-		if bits.OnesCount64(fp^query) <= benchDistance {
-			found++
-		}
-	}
-	return found, len(fps)
-}
+var found int // so that nothing is left out
 
 // BenchmarkBlockProbe opens a block chosen at random and looks for what is within
 // 3 bits of a query in a range of it: in all blocks (cold: more than an L2 cache)
@@ -164,31 +119,22 @@ func countNear(fps []uint64, query uint64) (found, seen int) {
 func BenchmarkBlockProbe(b *testing.B) {
 	const run = 256
 	for _, size := range []int{512, 1024, 2048, 4096} {
-		tables := map[string]packedTable{}
-		for _, codec := range codecs {
-			tables[codec] = packTable(b, codec, size, benchFingerprints())
-		}
+		blocks := packSideBySide(b, size, benchFingerprints())
 		for _, candidates := range []float64{1, 10, 150} {
-			for _, cache := range []string{"warm", "cold"} {
-				for _, way := range probeWays {
-					t := tables[way.codec]
-					blocks := len(t.blocks)
-					if cache == "warm" {
-						blocks = 16
-					}
-					probes := probesOf(t, blocks, candidates)
-					if probes == nil {
-						continue
-					}
-					b.Run(fmt.Sprintf("bytes=%d/candidates=%v/%s/%s", size, candidates, cache, way.name), func(b *testing.B) {
+			for cache, some := range map[string][][]byte{"warm": blocks[:16], "cold": blocks} {
+				probes := probesOf(b, some, candidates)
+				if probes == nil {
+					continue
+				}
+				for way, probe := range probeWays {
+					b.Run(fmt.Sprintf("bytes=%d/candidates=%v/%s/%s", size, candidates, cache, way), func(b *testing.B) {
 						var buf []uint64
 						var times []time.Duration
 						total, at := 0, 0
 						for b.Loop() {
 							begin := time.Now()
 							for range run {
-								_, seen := way.probe(&t, &probes[at%len(probes)], &buf)
-								total += seen
+								total += probe(&probes[at%len(probes)], &buf)
 								at++
 							}
 							times = append(times, time.Since(begin))
@@ -205,24 +151,15 @@ func BenchmarkBlockProbe(b *testing.B) {
 
 // BenchmarkBlockDecode decodes all blocks one after the other; an operation is a block.
 func BenchmarkBlockDecode(b *testing.B) {
-	for _, codec := range codecs {
-		b.Run(codec, func(b *testing.B) {
-			t := packTable(b, codec, DefaultBytes, benchFingerprints())
-			var fps []uint64
-			at, decoded := 0, 0
-			for b.Loop() {
-				data := t.blocks[at%len(t.blocks)]
-				if t.code != nil {
-					fps = t.code.appendRange(fps[:0], data, 0, math.MaxUint64)
-				} else {
-					fps = openBlock(b, data).AppendTo(fps[:0])
-				}
-				at++
-				decoded += len(fps)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(decoded), "ns/fingerprint")
-		})
+	blocks := packSideBySide(b, DefaultBytes, benchFingerprints())
+	var fps []uint64
+	at, decoded := 0, 0
+	for b.Loop() {
+		fps = openBlock(b, blocks[at%len(blocks)]).AppendTo(fps[:0])
+		at++
+		decoded += len(fps)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(decoded), "ns/fingerprint")
 }
 
 // BenchmarkBlockWrite packs a million fingerprints an operation.
@@ -260,67 +197,26 @@ func BenchmarkBlockPosting(b *testing.B) {
 	}
 }
 
-// randomValues returns n random values in order.
-func randomValues(n int) []uint64 {
-	random := rand.New(rand.NewPCG(4, 0))
-	values := make([]uint64, n)
-	for i := range values {
-		values[i] = random.Uint64()
-	}
-	slices.Sort(values)
-	return slices.Compact(values)
-}
-
-// clusteredValues returns n values in clusters of 1 to 19, within 3 bits of a
-// random value each.
-func clusteredValues(n int) []uint64 {
-	random := rand.New(rand.NewPCG(5, 0))
-	values := make([]uint64, 0, n)
-	for len(values) < n {
-		centre := random.Uint64()
-		for range 1 + random.IntN(19) {
-			value := centre
-			for range random.IntN(4) {
-				value ^= 1 << random.IntN(64)
-			}
-			values = append(values, value)
-		}
-	}
-	slices.Sort(values)
-	return slices.Compact(values)
-}
-
 // BenchmarkBlockSize packs tables and reports the bits a fingerprint, also as a
-// multiple of the entropy of so many random fingerprints, 64 - log2 n + 1.44
-// bits. (Clustered ones have less of it.)
+// multiple of the entropy of so many random fingerprints, 64 - log2 n + 1.44 bits.
 func BenchmarkBlockSize(b *testing.B) {
-	for _, table := range []struct {
-		name    string
-		values  func() []uint64
-		density float64
-	}{
-		{"random-1e6", func() []uint64 { return randomValues(1e6) }, 1e6},
-		{"random-1e7", func() []uint64 { return randomValues(1e7) }, 1e7},
-		{"random-1e8-density", benchFingerprints, 1e8},
-		{"random-1e9-density", func() []uint64 { return sparseValues(benchValues, 1e9, 1) }, 1e9},
-		{"clustered-1e7", func() []uint64 { return clusteredValues(1e7) }, 1e7},
-	} {
-		fps := table.values()
-		entropy := 64 - math.Log2(table.density) + 1/math.Ln2
-		for _, codec := range codecs {
-			for _, size := range []int{512, 1024, 2048, 4096} {
-				b.Run(fmt.Sprintf("%s/bytes=%d/%s", table.name, size, codec), func(b *testing.B) {
-					var t packedTable
-					for b.Loop() {
-						t = packTable(b, codec, size, fps)
+	for _, density := range []int{1e6, 1e7, 1e8, 1e9} {
+		fps := sparseValues(800_000, density, 1)
+		entropy := 64 - math.Log2(float64(density)) + 1/math.Ln2
+		for _, size := range []int{512, 1024, 2048, 4096} {
+			b.Run(fmt.Sprintf("density=%.0g/bytes=%d", float64(density), size), func(b *testing.B) {
+				bytes := 0
+				for b.Loop() {
+					bytes = 0
+					for _, data := range pack(b, size, fps, nil) {
+						bytes += len(data)
 					}
-					perFingerprint := float64(t.bytes) * 8 / float64(len(fps))
-					b.ReportMetric(perFingerprint, "bits/fingerprint")
-					b.ReportMetric(perFingerprint/entropy, "x-entropy")
-					b.ReportMetric(float64(t.bytes)/float64(len(t.blocks)), "bytes/block")
-					b.ReportMetric(0, "ns/op")
-				})
-			}
+				}
+				perFingerprint := float64(bytes) * 8 / float64(len(fps))
+				b.ReportMetric(perFingerprint, "bits/fingerprint")
+				b.ReportMetric(perFingerprint/entropy, "x-entropy")
+				b.ReportMetric(0, "ns/op")
+			})
 		}
 	}
 }

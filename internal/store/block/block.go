@@ -16,7 +16,7 @@ var ErrCorrupt = errors.New("corrupt index")
 
 const (
 	// eliasFano is the codec byte of a block. 1 was that of the paper's Huffman code, which no index was
-	// ever written with; huffman_test.go has it to compare with.
+	// ever written with.
 	eliasFano = 2
 
 	// withPostings is set in the codec byte of a block that has postings.

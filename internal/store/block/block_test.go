@@ -268,6 +268,7 @@ func TestBrokenBlocks(t *testing.T) {
 		{"more buckets than bytes", bare, set(4, 0xff, 0xff), false},
 		{"all zeros in the unary part", bare, set(7, 0, 0, 0, 0, 0), true},
 		{"all ones in the unary part", bare, set(7, 0xff, 0xff, 0xff, 0xff, 0xff), true},
+		{"not ascending in a bucket", pack(t, 0, []uint64{5, 6, 1 << 40}, nil)[0], set(11, 7), true},
 		{"buckets beyond 64 bits", bare, set(6, 0x7f), true},
 		{"postings, none", posted, func(b []byte) []byte { return b[:slots] }, true},
 		{"postings, slots too wide", posted, set(slots, 58), true},
