@@ -116,6 +116,9 @@ func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 // the disk. When it fails part of the way, the verdicts on the pages before come with the error,
 // and hold.
 func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error) {
+	if x.signer == nil {
+		return nil, x.recordedSigner()
+	}
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
 	var analysis errgroup.Group
 	analysis.SetLimit(runtime.GOMAXPROCS(0))

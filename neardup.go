@@ -49,6 +49,11 @@ type Options struct {
 	// MaxBody is the size in bytes from which on a page is Skipped. 0: DefaultMaxBody.
 	MaxBody int
 
+	// Bare lets Open do without a Signer: an index that has none recorded, or one that this
+	// version does not know, is opened all the same, and one that is made records none and gets
+	// the k of package index. Check fails then; CheckDocuments compares fingerprints of any kind.
+	Bare bool
+
 	// Index is what else there is to choose: k (here, 0 makes an index with
 	// DefaultMaxDistance), memory, durability. Its Analyzer is the Signer's name.
 	Index index.Options
@@ -90,7 +95,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	existing.MustExist = true
 	var err error
 	x.Index, err = index.Open(dir, &existing)
-	if err == nil && o.Index.Analyzer == "" && unused(x.Index) && !o.Index.ReadOnly {
+	if err == nil && o.Index.Analyzer == "" && unused(x.Index) && !o.Index.ReadOnly && !o.Bare {
 		err = x.Close() // it was made without a Signer, and may still get one
 		existing.Analyzer = DefaultSigner().Name()
 		if err == nil {
@@ -103,7 +108,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.recordedSigner(); err != nil {
+	if err := x.recordedSigner(); err != nil && !o.Bare {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 	}
 	x.rule = match.Rule{
@@ -117,6 +122,9 @@ func Open(dir string, opts *Options) (*Index, error) {
 // forNew returns the options of an index that is made.
 func (o *Options) forNew() *index.Options {
 	made := o.Index
+	if o.Bare {
+		return &made
+	}
 	if made.Analyzer == "" {
 		made.Analyzer = DefaultSigner().Name()
 	}
@@ -139,7 +147,7 @@ func (x *Index) recordedSigner() (err error) {
 	}
 	name := x.Stats().Analyzer
 	if name == "" {
-		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so no page can be compared with them; package index opens it", index.ErrMismatch)
+		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be compared with them", index.ErrMismatch)
 	}
 	if x.signer, err = page.ParseSigner(name); err != nil {
 		return fmt.Errorf("%w: %w", index.ErrMismatch, err)
@@ -147,5 +155,6 @@ func (x *Index) recordedSigner() (err error) {
 	return nil
 }
 
-// Signer returns what takes the text of the index's pages and makes their fingerprints.
+// Signer returns what takes the text of the index's pages and makes their fingerprints; nil if
+// that is not known of a Bare one.
 func (x *Index) Signer() *page.Signer { return x.signer }

@@ -245,6 +245,10 @@ func TestOpen(t *testing.T) {
 		{"package index, without a signer, for main texts", indexed(&index.Options{}), neardup.Options{Signer: main}, 3, main.Name(), nil},
 		{"package index, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{}, 3, "", index.ErrMismatch},
 		{"package index, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{}, 3, "", index.ErrMismatch},
+		{"bare, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{Bare: true}, 3, "", nil},
+		{"bare, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{Bare: true}, 3, "visible/0 words", nil},
+		{"bare, one of main texts", opening(neardup.Options{Signer: main}), neardup.Options{Bare: true}, 6, main.Name(), nil},
+		{"bare, nothing", func(string) error { return nil }, neardup.Options{Bare: true}, 3, "", nil},
 		{"another k", opening(neardup.Options{}), neardup.Options{Index: index.Options{MaxDistance: 3}}, 6, "", index.ErrMismatch},
 	} {
 		dir := filepath.Join(dir, c.what)
@@ -258,8 +262,15 @@ func TestOpen(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if s := x.Stats(); s.MaxDistance != c.k || x.Signer().Name() != c.name || s.Analyzer != c.name {
-			t.Errorf("%s: k = %d, %s and %s recorded", c.what, s.MaxDistance, x.Signer().Name(), s.Analyzer)
+		if s := x.Stats(); s.MaxDistance != c.k || s.Analyzer != c.name || x.Signer() != nil && x.Signer().Name() != c.name {
+			t.Errorf("%s: k = %d, %s recorded", c.what, s.MaxDistance, s.Analyzer)
+		}
+		v, err := x.Check(t.Context(), neardup.Page{Body: []byte("a word")})
+		switch known := x.Signer() != nil; {
+		case known != !c.opts.Bare && c.name != main.Name():
+			t.Errorf("%s: a signer: %v", c.what, known)
+		case c.opts.Index.ReadOnly && !errors.Is(err, index.ErrReadOnly), !known && !errors.Is(err, index.ErrMismatch), (err != nil) != (v.Status == 0):
+			t.Errorf("%s: %v, %v", c.what, v.Status, err)
 		}
 		if err := x.Close(); err != nil {
 			t.Error(err)

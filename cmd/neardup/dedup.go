@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 )
 
@@ -30,20 +31,21 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(docs.analyzer.name)
+	defer func() { err = errors.Join(err, references.close()) }()
+	indexes.match = match
+	if err := references.open(indexes, docs.analyzer); err != nil {
+		return err
+	}
+	o, err := indexes.options(docs.analyzer.asked, docs.analyzer.bare)
 	if err != nil {
 		return err
 	}
-	o.KeepDuplicates, o.MaxShingleDistance, o.MaxLengthRatio = *keep, match.shingle, match.ratio
-	defer func() { err = errors.Join(err, references.close()) }()
-	indexes.match = match
-	if err := references.open(indexes, o.Analyzer); err != nil {
-		return err
-	}
+	o.Index.KeepDuplicates, o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = *keep, match.shingle, match.ratio
 	x, remove, err := indexes.openOrTemporary(o, references.check)
 	if err != nil {
 		return err
 	}
+	docs.analyzer.Signer = x.Signer()
 	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), verdicts: make(map[string]int64)}
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	if len(d.verdicts) > 0 {
@@ -53,7 +55,7 @@ func runDedup(ctx context.Context, c *call) (err error) {
 }
 
 type dedup struct {
-	index      *index.Index
+	index      *neardup.Index
 	references *references
 	keep       bool // duplicates are stored too
 	lines      *lines
@@ -72,19 +74,19 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		if i.of == nil || d.keep {
 			left = append(left, i)
 		} else {
-			i.decide(index.Duplicate, i.of)
+			i.decide(neardup.Duplicate, i.of)
 		}
 	}
-	verdicts, err := d.index.CheckAndAddBatch(ctx, documents(left))
+	verdicts, err := d.index.CheckDocuments(ctx, documents(left))
 	for n, v := range verdicts {
 		i := left[n]
 		switch {
 		case i.of != nil:
-			i.decide(index.Duplicate, i.of)
-		case v.Status == index.Duplicate:
-			i.decide(v.Status, &referenceLine{Key: v.Of.Key, Distance: v.Of.Distance})
-		default:
+			i.decide(neardup.Duplicate, i.of)
+		case v.Status == neardup.New:
 			i.decide(v.Status, nil)
+		default:
+			i.decide(v.Status, &referenceLine{Key: v.Of.Key, Distance: v.Of.Distance})
 		}
 	}
 	rest := d.lines.writeReady(batch) // if there is one, err says why
@@ -96,7 +98,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	return errors.Join(err, d.lines.flush())
 }
 
-func (i *input) decide(status index.Status, of *referenceLine) {
+func (i *input) decide(status neardup.Status, of *referenceLine) {
 	i.verdict = status.String()
 	i.line = &verdictLine{Key: i.document.Key, Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
 }
@@ -105,7 +107,7 @@ func (i *input) decide(status index.Status, of *referenceLine) {
 type references struct {
 	call    *call
 	dirs    []string
-	indexes []*index.Index // of dirs
+	indexes []*neardup.Index // of dirs
 }
 
 func (c *call) againstFlag() *references {
@@ -120,17 +122,20 @@ func (c *call) againstFlag() *references {
 	return r
 }
 
-// open opens the references.
-func (r *references) open(indexes *indexFlags, analyzer string) error {
+// open opens the references. Where no flags ask for an analyzer, it is theirs.
+func (r *references) open(indexes *indexFlags, a *analyzer) error {
 	for _, dir := range r.dirs {
 		if indexes.dir != "" && sameFolder(dir, indexes.dir) {
 			return usagef("-against %s is the index that documents are added to", dir)
 		}
-		x, err := indexes.openReadOnly(dir, analyzer)
+		x, err := indexes.openToCompare(dir, a.asked, a.bare)
 		if err != nil {
 			return fmt.Errorf("-against: %w", err)
 		}
 		r.indexes = append(r.indexes, x)
+		if !a.bare {
+			a.asked = x.Stats().Analyzer
+		}
 	}
 	return nil
 }
@@ -167,7 +172,7 @@ func (r *references) close() error {
 // that of the reference that was given first.
 func (r *references) find(ctx context.Context, inputs []*input, k int) error {
 	for n, x := range r.indexes {
-		err := query(ctx, x, inputs, k, 1, func(i *input, matches []index.Match) {
+		err := query(ctx, x.Index, inputs, k, 1, func(i *input, matches []index.Match) {
 			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
 				i.of = &referenceLine{Key: matches[0].Key, Distance: matches[0].Distance, Index: r.dirs[n]}
 			}

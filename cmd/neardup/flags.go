@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
@@ -121,7 +123,8 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 // analyzer makes fingerprints of documents.
 type analyzer struct {
 	*page.Signer
-	name  string // what the index records; "" where the inputs bring fingerprints
+	asked string // its name where flags ask for it; else it is that of the index, if it has one
+	bare  bool   // the inputs bring fingerprints
 	scope string // as -scope has it
 }
 
@@ -145,27 +148,29 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{Signer: signer}
+	a := &analyzer{Signer: signer, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.format)}
 	if f.scope != nil {
 		a.scope = *f.scope
 	}
-	switch f.format {
-	case corpus.Fingerprints, corpus.Decimal, corpus.U64LE:
-	default:
-		a.name = signer.Name()
+	if !a.bare && slices.ContainsFunc([]string{"text", "window", "weight", "cap", "min-words"}, f.call.given) {
+		a.asked = signer.Name()
 	}
 	return a, nil
 }
 
-// signature returns the signature of a document, and takes its content off it, so that
-// the memory is free once the text is found.
-func (a *analyzer) signature(r *corpus.Record) fingerprint.Signature {
-	if r.Kind == corpus.Fingerprint {
-		return fingerprint.Signature{Fingerprint: r.Fingerprint}
-	}
-	content := r.Content
+// document makes a document of a record, and takes its content off it, so that the memory is free
+// once the text is found. The reason, if there is one, is why it is none.
+func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, reason string, err error) {
+	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: kindOf(r)}
 	r.Content = nil
-	return a.SignKind(kindOf(r), r.ContentType, content)
+	switch {
+	case r.Kind == corpus.Fingerprint:
+		return index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}, "", nil
+	case a.Signer == nil:
+		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no known analyzer, so documents cannot be compared with them", key, index.ErrMismatch)
+	}
+	d, reason = neardup.Analyze(a.Signer, p)
+	return d, reason, nil
 }
 
 func kindOf(r *corpus.Record) page.Kind {
@@ -219,8 +224,7 @@ func (f *indexFlags) required() error {
 }
 
 const (
-	// defaultK is k where documents are texts; docs/quality.md has the figures that chose it.
-	defaultK = 6
+	defaultK = neardup.DefaultMaxDistance
 	// importK is k for ready fingerprints, which come without a second one: the paper's.
 	importK = 3
 )
@@ -236,20 +240,20 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	return f
 }
 
-// options are those of an index that is opened, or made, for the documents of an analyzer.
-// Where -k is not given, an index that is made gets the default of the flag, or importK.
-func (f *indexFlags) options(analyzer string) (o *index.Options, err error) {
-	o = &index.Options{Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}
+// options are those of an index that is opened, or made. Where -k is not given, one that is made gets
+// the default of the flag; for bare fingerprints, importK.
+func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, err error) {
+	o = &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}}
 	if f.call.given("k") {
-		o.MaxDistance = distanceOption(*f.k)
-	} else if analyzer == "" || f.design != "" {
+		o.Index.MaxDistance = distanceOption(*f.k)
+	} else if bare || f.design != "" {
 		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many; most designs are for 3
 	}
 	if f.noSync {
-		o.Durability = index.NoSync
+		o.Index.Durability = index.NoSync
 	}
 	if f.design != "" {
-		o.Plan, err = planNamed("design", f.design, *f.k)
+		o.Index.Plan, err = planNamed("design", f.design, *f.k)
 	}
 	return o, err
 }
@@ -271,18 +275,21 @@ func distanceOption(k int) int {
 	return k
 }
 
-// openReadOnly opens an index for reading; that of -index, as a rule.
-func (f *indexFlags) openReadOnly(dir, analyzer string) (*index.Index, error) {
-	o := &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer}
-	if f.match != nil {
-		o.MaxShingleDistance, o.MaxLengthRatio = f.match.shingle, f.match.ratio
-	}
-	return index.Open(dir, o)
+// openToCompare opens an index for reading, and for documents to be compared with; bare: for fingerprints too.
+func (f *indexFlags) openToCompare(dir, analyzer string, bare bool) (*neardup.Index, error) {
+	return neardup.Open(dir, &neardup.Options{Bare: bare, Index: index.Options{
+		ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer, MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio,
+	}})
+}
+
+// openReadOnly opens the index for reading.
+func (f *indexFlags) openReadOnly() (*index.Index, error) {
+	return index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes()})
 }
 
 // read opens the index for reading, and closes it once do has returned.
 func (f *indexFlags) read(do func(x *index.Index) error) error {
-	x, err := f.openReadOnly(f.dir, "")
+	x, err := f.openReadOnly()
 	if err != nil {
 		return err
 	}
@@ -291,10 +298,10 @@ func (f *indexFlags) read(do func(x *index.Index) error) error {
 
 // openOrMake opens the index with the k that it has, or makes it with that of -k. Before it
 // makes one, and before it returns one, it asks whether k will do.
-func (f *indexFlags) openOrMake(o *index.Options, check func(k int) error) (*index.Index, error) {
+func (f *indexFlags) openOrMake(o *neardup.Options, check func(k int) error) (*neardup.Index, error) {
 	existing := *o
-	existing.MustExist = true
-	x, err := index.Open(f.dir, &existing)
+	existing.Index.MustExist = true
+	x, err := neardup.Open(f.dir, &existing)
 	if err == nil {
 		if err = check(x.Plan().MaxDistance); err != nil {
 			return nil, errors.Join(err, x.Close())
@@ -307,13 +314,13 @@ func (f *indexFlags) openOrMake(o *index.Options, check func(k int) error) (*ind
 	if err := check(*f.k); err != nil {
 		return nil, err
 	}
-	o.MaxDistance = distanceOption(*f.k)
-	return index.Open(f.dir, o)
+	o.Index.MaxDistance = distanceOption(*f.k)
+	return neardup.Open(f.dir, o)
 }
 
 // openOrTemporary is openOrMake, but without -index it makes an index that is gone when remove
 // is called, which must follow Close.
-func (f *indexFlags) openOrTemporary(o *index.Options, check func(k int) error) (x *index.Index, remove func() error, err error) {
+func (f *indexFlags) openOrTemporary(o *neardup.Options, check func(k int) error) (x *neardup.Index, remove func() error, err error) {
 	remove = func() error { return nil }
 	if f.dir == "" {
 		if f.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
@@ -321,7 +328,7 @@ func (f *indexFlags) openOrTemporary(o *index.Options, check func(k int) error) 
 		}
 		f.call.logf("without -index, the index is temporary: it is gone after this run")
 		remove = func() error { return os.RemoveAll(f.dir) }
-		o.Durability = index.NoSync
+		o.Index.Durability = index.NoSync
 	}
 	if x, err = f.openOrMake(o, check); err != nil {
 		return nil, nil, errors.Join(err, remove())

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -48,9 +49,7 @@ type referenceLine struct {
 }
 
 // skipped is the verdict on a document that could not be compared.
-const skipped = "skipped"
-
-const noText = "no text"
+var skipped = neardup.Skipped.String()
 
 // key names a document: by its own key, else by its place in its source.
 func (i *input) key() string {
@@ -61,20 +60,20 @@ func (i *input) key() string {
 }
 
 // analyze makes a document of the record.
-func (i *input) analyze(a *analyzer) {
+func (i *input) analyze(a *analyzer) error {
 	if skip := i.record.Skip; skip != nil {
 		if skip.Document { // other records, such as requests of an archive, are counted only
 			i.skip(skip.String())
 		}
-		return
+		return nil
 	}
-	s := a.signature(&i.record)
-	if s.Tokens == 0 && i.record.Kind != corpus.Fingerprint {
-		i.skip(noText)
-		return
+	d, reason, err := a.document(i.key(), &i.record)
+	if reason != "" {
+		i.skip(reason)
+	} else {
+		i.compared, i.document = true, d
 	}
-	i.compared = true
-	i.document = index.Document{Key: i.key(), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens, Scope: a.scopeOf(&i.record)}
+	return err
 }
 
 func (i *input) skip(reason string) {
@@ -185,11 +184,11 @@ func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 				defer bytes.Release(size)
 				i := &input{record: raw.Parse()}
 				raw = nil // its memory is free while the text is looked at
-				i.analyze(r.analyzer)
+				err := i.analyze(r.analyzer)
 				if size >= largeDocument {
 					runtime.GC()
 				}
-				return i, nil
+				return i, err
 			})
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 // source opens what the flags name.
 func (f *joinFlags) source(ctx context.Context) (joinSource, error) {
 	if f.indexes.dir != "" {
-		x, err := f.indexes.openReadOnly(f.indexes.dir, "")
+		x, err := f.indexes.openReadOnly()
 		if err != nil {
 			return nil, err
 		}

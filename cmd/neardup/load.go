@@ -38,7 +38,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(docs.analyzer.name)
+	o, err := indexes.options(docs.analyzer.asked, docs.analyzer.bare)
 	if err != nil {
 		return err
 	}
@@ -46,6 +46,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	docs.analyzer.Signer = x.Signer()
 	out := newLines(c.out)
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
 		inputs := compared(batch)
@@ -112,16 +113,16 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(*name)
+	o, err := indexes.options(*name, *name == "")
 	if err != nil {
 		return err
 	}
 	if !c.given("expected-documents") {
-		o.ExpectedDocuments = 0 // it will be known
+		o.Index.ExpectedDocuments = 0 // it will be known
 	}
 	bar := c.newProgressBar(false)
 	report, err := compaction.Load(ctx, indexes.dir, c.fingerprints(ctx, reader), compaction.LoadOptions{
-		Index:       *o,
+		Index:       o.Index,
 		MemoryBytes: memory.bytes(),
 		Progress: func(p compaction.Progress) {
 			if p.Stage != compaction.StageRead { // reading has a bar of its own

@@ -66,7 +66,9 @@ func runEval(ctx context.Context, c *call) error {
 	}
 	rule := eval.Rule{K: *k, MaxShingleDistance: match.shingle, MaxLengthRatio: match.ratio}
 	report := labelled.Measure(rule)
-	report.Analyzer = analyzers[0].name
+	if !analyzers[0].bare {
+		report.Analyzer = analyzers[0].Name()
+	}
 	if *plot != "" {
 		if err := plotCurves(report, *plot); err != nil {
 			return err

@@ -119,7 +119,7 @@ func TestKillAndRerun(t *testing.T) {
 			stored[key] = true
 		}
 		for _, line := range printed {
-			if (line.Verdict == "new" || line.Verdict == "known") && !stored[line.Key] {
+			if (line.Verdict == "new" || line.Verdict == "unchanged") && !stored[line.Key] {
 				t.Fatalf("%s was printed as %s and is lost", line.Key, line.Verdict)
 			}
 			if line.Of != nil && !stored[line.Of.Key] {

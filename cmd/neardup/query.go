@@ -90,15 +90,16 @@ func runQuery(ctx context.Context, c *call) error {
 		within = distanceOption(*k)
 	}
 	indexes.match = match
-	x, err := indexes.openReadOnly(indexes.dir, docs.analyzer.name)
+	x, err := indexes.openToCompare(indexes.dir, docs.analyzer.asked, true)
 	if err != nil {
 		return err
 	}
+	docs.analyzer.Signer = x.Signer()
 	out := newLines(c.out)
 	err = docs.forEachBatch(ctx, most, maxWait, func(batch []*input) error {
 		inputs := compared(batch)
 		rest, begun := out.writeReady(batch), time.Now()
-		err := query(ctx, x, inputs, within, *limit, func(i *input, matches []index.Match) {
+		err := query(ctx, x.Index, inputs, within, *limit, func(i *input, matches []index.Match) {
 			rest = out.answer(rest, i, matchLines(matches))
 		})
 		if *verbose {

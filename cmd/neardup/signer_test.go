@@ -6,59 +6,74 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index"
 )
 
-// An index that a program makes with the Signer of the README is one that the command
-// opens, and the other way round: both record one name and make the same fingerprints.
+// The command and package neardup open each other's indexes, make the same of a page, and need not
+// be told how its text is taken.
 func TestOneAnalyzer(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	body := []byte("<title>Ferries</title><nav>Home</nav><p>" + strings.Repeat("The ferry leaves at nine, at noon & at five. ", 30))
-	file := writeFile(t, "ferries.html", string(body))
-	signer, err := page.NewSigner(page.Visible, fingerprint.Options{})
+	file, list := writeFile(t, "ferries.html", string(body)), writeFile(t, "list.fingerprints", "00000000000000ff\tq\n")
+	main, err := page.NewSigner(page.Main, fingerprint.Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for what, opts := range map[string]*neardup.Options{"visible": nil, "main": {Signer: main}} {
+		made := filepath.Join(dir, what, "made by a program")
+		x, err := neardup.Open(made, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := x.Check(ctx, neardup.Page{URL: "a", ContentType: "text/html", Body: body}); err != nil || v.Status != neardup.New {
+			t.Fatalf("%v, %v", v.Status, err)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"dedup", "-index", made}, {"dedup", "-against", made}, {"dedup", "-index", made, "-text", what}} {
+			verdicts := verdictsOf(t, append(args, file), 1)
+			if len(verdicts) != 1 || verdicts[0].Verdict != "duplicate" || verdicts[0].Of.Key != "a" || verdicts[0].Of.Distance != 0 {
+				t.Errorf("%q: %+v", args, verdicts)
+			}
+		}
+		if code, out, errs := runHere("", "query", "-index", made, file); code != exitDone || !strings.Contains(out, `"key":"a"`) {
+			t.Errorf("query: %d, %s%s", code, out, errs)
+		}
+
+		made = filepath.Join(dir, what, "made by the command")
+		verdictsOf(t, []string{"dedup", "-index", made, "-text", what, file}, 1)
+		if x, err = neardup.Open(made, nil); err != nil {
+			t.Fatal(err)
+		}
+		v, err := x.Check(ctx, neardup.Page{URL: "b", ContentType: "text/html", Body: body})
+		if err != nil || v.Status != neardup.Duplicate || v.Of.Distance != 0 || v.Of.Key != file {
+			t.Errorf("the program: %+v, %v", v, err)
+		}
+		if k := x.Plan().MaxDistance; k != neardup.DefaultMaxDistance {
+			t.Errorf("k = %d", k)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, errs := runHere("", "dedup", "-index", filepath.Join(dir, "main", "made by a program"), "-text", "visible", file); code != exitFailed || !strings.Contains(errs, "analyzer") {
+		t.Errorf("main texts compared with visible ones: %d, %s", code, errs)
 	}
 
-	made := filepath.Join(dir, "made by a program")
-	x, err := index.Open(made, &index.Options{Analyzer: signer.Name()})
-	if err != nil {
-		t.Fatal(err)
+	// Bare fingerprints have no analyzer: lists of them are compared, texts are not.
+	bare := filepath.Join(dir, "bare")
+	if code, _, errs := runHere("", "import", "-index", bare, list); code != exitDone {
+		t.Fatal(errs)
 	}
-	s, err := signer.Sign("text/html", body)
-	if err != nil {
-		t.Fatal(err)
+	if code, out, errs := runHere("", "query", "-index", bare, list); code != exitDone || !strings.Contains(out, `"id":1,"key":"q"`) {
+		t.Errorf("query: %d, %s%s", code, out, errs)
 	}
-	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	verdicts := verdictsOf(t, []string{"dedup", "-index", made, file}, 1)
-	if len(verdicts) != 1 || verdicts[0].Verdict != "duplicate" || verdicts[0].Of.Key != "a" || verdicts[0].Of.Distance != 0 {
-		t.Errorf("the command: %+v", verdicts)
-	}
-
-	made = filepath.Join(dir, "made by the command")
-	verdictsOf(t, []string{"dedup", "-index", made, "-text", "main", file}, 1)
-	if _, err := index.Open(made, &index.Options{Analyzer: signer.Name(), MaxDistance: 6}); err == nil {
-		t.Error("an index of main texts was opened for visible ones")
-	}
-	if x, err = index.Open(made, &index.Options{MaxDistance: 6}); err != nil {
-		t.Fatal(err)
-	}
-	defer x.Close()
-	if signer, err = page.ParseSigner(x.Stats().Analyzer); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = signer.Sign("text/html", body); err != nil {
-		t.Fatal(err)
-	}
-	matches, err := x.Query(ctx, index.Query{Signature: s})
-	if err != nil || len(matches) != 1 || matches[0].Distance != 0 {
-		t.Errorf("the program: %+v, %v", matches, err)
+	for _, args := range [][]string{{"query", "-index", bare, file}, {"dedup", "-index", bare, file}, {"dedup", "-against", bare, file}} {
+		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "analyzer") {
+			t.Errorf("%q: %d, %s%s", args, code, out, errs)
+		}
 	}
 }
