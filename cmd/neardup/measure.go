@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -213,7 +212,7 @@ func plotCurves(r *eval.Report, name string) error {
 
 var benchCommand = command{
 	name:    "bench",
-	args:    "[-n 10e6] [-k 3] [-only SECTION,...] [-json]",
+	args:    "[-n 10e6] [-k 3] [-only SECTION,...]",
 	summary: "measure the index on this machine, against sorted arrays in memory",
 	run:     runBench,
 }
@@ -235,7 +234,6 @@ func runBench(ctx context.Context, c *call) error {
 	c.flags.BoolVar(&o.Shingles, "shingles", false, "give the documents second fingerprints, as dedup does; its k is 6")
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
-	asJSON := c.flags.Bool("json", false, "print one JSON object instead of a table")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
@@ -254,13 +252,7 @@ func runBench(ctx context.Context, c *call) error {
 	o.Logf = func(format string, args ...any) {
 		c.logf("%6.1f s: %s", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
 	}
-	if !*asJSON {
-		fmt.Fprintln(c.out, bench.Title(o))
-		o.Emit = func(f bench.Figure) { fmt.Fprintln(c.out, f) }
-	}
-	report, err := bench.Run(ctx, o)
-	if *asJSON && report != nil {
-		err = errors.Join(err, report.WriteJSON(c.out))
-	}
-	return err
+	o.Emit = func(f bench.Figure) { fmt.Fprintln(c.out, f) }
+	fmt.Fprintln(c.out, bench.Title(o))
+	return bench.Run(ctx, o)
 }

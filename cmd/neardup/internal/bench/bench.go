@@ -24,19 +24,19 @@ import (
 
 // Options of Run.
 type Options struct {
-	Documents   int           `json:"documents"`
-	MaxDistance int           `json:"k"`
-	Shingles    bool          `json:"shingles,omitempty"` // documents have a second fingerprint, as those of the subcommand dedup
-	Only        []string      `json:"only,omitempty"`     // names of sections; none: all of them
-	Dir         string        `json:"-"`                  // where the temporary folder is made; "": os.TempDir
-	Time        time.Duration `json:"nanoseconds"`        // about how long each comparison takes
-	CacheBytes  int64         `json:"cacheBytes"`         // as index.Options has it
-	FilterBytes int64         `json:"filterBytes"`        // as index.Options has it
-	NoReference bool          `json:"noReference"`        // leave out what takes 8 (k+1) bytes a document of memory
-	Seed        uint64        `json:"seed"`
+	Documents   int
+	MaxDistance int
+	Shingles    bool          // documents have a second fingerprint, as those of the subcommand dedup
+	Only        []string      // names of sections; none: all of them
+	Dir         string        // where the temporary folder is made; "": os.TempDir
+	Time        time.Duration // about how long each comparison takes
+	CacheBytes  int64         // as index.Options has it
+	FilterBytes int64         // as index.Options has it
+	NoReference bool          // leave out what takes 8 (k+1) bytes a document of memory
+	Seed        uint64
 
-	Emit func(Figure)                     `json:"-"` // called with each figure once it is there
-	Logf func(format string, args ...any) `json:"-"`
+	Emit func(Figure)                     // called with each figure once it is there
+	Logf func(format string, args ...any) // called with what begins
 }
 
 // section measures what belongs together.
@@ -83,7 +83,6 @@ func (o *Options) Check() error {
 // run is one run under way.
 type run struct {
 	Options
-	report Report
 	dir    string
 	stored collection
 
@@ -94,50 +93,34 @@ type run struct {
 
 // Run measures. Its files lie in a folder of its own, which is gone when it returns,
 // however it comes to that. Errors: what Options.Check says, ErrWrongAnswer, ctx's
-// and those of the index and the file system. The figures so far come with an error.
-func Run(ctx context.Context, o Options) (report *Report, err error) {
+// and those of the index and the file system.
+func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Check(); err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := os.MkdirTemp(o.Dir, "neardup-bench-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents, shingles: o.Shingles}}
-	r.report = Report{Machine: thisMachine(), Options: o}
 	for _, s := range sections {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return &r.report, err
+			return err
 		}
 		if err := s.run(r, ctx); err != nil {
-			return &r.report, fmt.Errorf("%s: %w", s.name, err)
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return &r.report, nil
+	return nil
 }
 
-// figure adds a figure without a ratio.
+// figure gives a figure without a ratio.
 func (r *run) figure(section, name string, value float64, unit string) {
-	r.figureOver(section, name, value, unit, 0)
-}
-
-// figureOver adds a figure with its ratio to the reference, 0 for none.
-func (r *run) figureOver(section, name string, value float64, unit string, ratio float64) {
-	f := Figure{section, name, value, unit, ratio}
-	r.report.Figures = append(r.report.Figures, f)
-	if r.Emit != nil {
-		r.Emit(f)
-	}
-}
-
-func (r *run) logf(format string, args ...any) {
-	if r.Logf != nil {
-		r.Logf(format, args...)
-	}
+	r.Emit(Figure{section, name, value, unit, 0})
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.dir, name) }

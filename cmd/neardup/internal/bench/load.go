@@ -46,7 +46,6 @@ func (r *run) load(ctx context.Context) error {
 	if err := r.compacted(ctx); err != nil {
 		return err
 	}
-	r.report.Plan = r.packed.report.Plan
 	r.loadFigures("load", r.packed)
 	return nil
 }
@@ -61,7 +60,7 @@ func (r *run) compacted(ctx context.Context) (err error) {
 
 // bulkLoad loads the collection into a new index.
 func (r *run) bulkLoad(ctx context.Context, name string, keys bool) (l *loaded, err error) {
-	r.logf("loading %d fingerprints", r.Documents)
+	r.Logf("loading %d fingerprints", r.Documents)
 	l = new(loaded)
 	l.memory = peakDuring(func() {
 		l.report, err = compaction.Load(ctx, r.path(name), r.stored.documents(0, r.Documents, keys), compaction.LoadOptions{Index: *r.options()})
@@ -119,7 +118,7 @@ func (r *run) memory(section string, l *loaded) {
 // is compacted.
 func (r *run) live(ctx context.Context) error {
 	dir := r.path("live")
-	r.logf("adding %d documents", r.Documents)
+	r.Logf("adding %d documents", r.Documents)
 	begun := time.Now()
 	if err := withIndex(dir, r.options(), func(x *index.Index) error { return add(ctx, x, r.stored) }); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (r *run) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.logf("compacting %d documents", r.Documents)
+	r.Logf("compacting %d documents", r.Documents)
 	var l loaded
 	l.memory = peakDuring(func() {
 		l.report, err = compaction.Run(ctx, dir, compaction.Options{CacheBytes: r.CacheBytes, FilterBytes: r.FilterBytes})

@@ -18,7 +18,7 @@ func (r *run) builtReference(ctx context.Context) (*reference, error) {
 	if r.compared != nil || r.NoReference {
 		return r.compared, nil
 	}
-	r.logf("sorting %d tables of %d fingerprints in memory", r.MaxDistance+1, r.Documents)
+	r.Logf("sorting %d tables of %d fingerprints in memory", r.MaxDistance+1, r.Documents)
 	begun := time.Now()
 	var err error
 	r.compared, err = newReference(ctx, r.stored, r.MaxDistance)
@@ -56,8 +56,8 @@ func (r *run) times(section string, c, ref *candidate, one []float64) {
 	if ref != nil {
 		overMean, overMedian = c.mean()/ref.mean(), c.over(ref)
 	}
-	r.figureOver(section, "mean", c.mean(), "us", overMean)
-	r.figureOver(section, "median round", c.median(), "us", overMedian)
+	r.Emit(Figure{section, "mean", c.mean(), "us", overMean})
+	r.Emit(Figure{section, "median round", c.median(), "us", overMedian})
 	p99 := quantile(one, 0.99)
 	r.figure(section, "p50", quantile(one, 0.5), "us")
 	r.figure(section, "p99", p99, "us")
@@ -141,7 +141,7 @@ func (r *run) cached(section string, s index.Stats) {
 	}
 	r.figure(section, "packed blocks in memory", mib(int64(s.CachedBytes)), "MiB")
 	if int64(s.CachedBytes) > r.CacheBytes*3/4*98/100 {
-		r.logf("%s: a cache of %d MiB does not hold all that was asked for: the times contain reads of files", section, r.CacheBytes>>20)
+		r.Logf("%s: a cache of %d MiB does not hold all that was asked for: the times contain reads of files", section, r.CacheBytes>>20)
 	}
 }
 
@@ -153,21 +153,25 @@ func queryOf(ctx context.Context, x *index.Index, shingle fingerprint.Fingerprin
 	}
 }
 
-func queriesOf(fps []fingerprint.Fingerprint) []index.Query {
-	queries := make([]index.Query, len(fps))
-	for i, fp := range fps {
+// eachAnswer asks for many fingerprints at once.
+func eachAnswer(ctx context.Context, x *index.Index, asked []fingerprint.Fingerprint, do func(query int, matches []index.Match) error) error {
+	queries := make([]index.Query, len(asked))
+	for i, fp := range asked {
 		queries[i].Fingerprint = fp
 	}
-	return queries
-}
-
-func queryBatch(ctx context.Context, x *index.Index, asked []fingerprint.Fingerprint) error {
-	for _, err := range x.QueryBatch(ctx, queriesOf(asked)) {
+	for answer, err := range x.QueryBatch(ctx, queries) {
+		if err == nil {
+			err = do(answer.Query, answer.Matches)
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func queryBatch(ctx context.Context, x *index.Index, asked []fingerprint.Fingerprint) error {
+	return eachAnswer(ctx, x, asked, func(int, []index.Match) error { return nil })
 }
 
 // gcPercentWithout makes the garbage collector run as often as it would if so many

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -12,34 +10,11 @@ import (
 
 // Figure is something measured.
 type Figure struct {
-	Section string  `json:"section"`
-	Name    string  `json:"name"`
-	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"`
-	// Ratio is to the reference in the same run: the median over rounds of value over
-	// reference. 0: there is none.
-	Ratio float64 `json:"ratio,omitempty"`
-}
-
-// Report is a whole run.
-type Report struct {
-	Machine Machine  `json:"machine"`
-	Options Options  `json:"options"`
-	Plan    string   `json:"plan,omitempty"` // of the index that is loaded
-	Figures []Figure `json:"figures"`
-}
-
-// Machine is what the figures are of.
-type Machine struct {
-	System    string `json:"system"`
-	Processor string `json:"processor,omitempty"` // as Linux names it
-	Cores     int    `json:"cores"`               // that Go uses
-	Go        string `json:"go"`
-}
-
-func thisMachine() Machine {
-	cpus, _ := os.ReadFile("/proc/cpuinfo")
-	return Machine{runtime.GOOS + "/" + runtime.GOARCH, field(cpus, "model name"), runtime.GOMAXPROCS(0), runtime.Version()}
+	Section, Name string
+	Value         float64
+	Unit          string
+	// Ratio is to the reference in the same run, round by round. 0: there is none.
+	Ratio float64
 }
 
 // field returns the value of the first line "name: value" of a file of /proc; "" if there is none.
@@ -52,19 +27,12 @@ func field(file []byte, name string) string {
 	return ""
 }
 
-// WriteJSON writes the report as one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(r)
-}
-
 // Title returns what stands above the figures of a run: of which machine they are, how
 // to get them again, and the names of the columns of Figure.String.
 func Title(o Options) string {
-	m := thisMachine()
-	return fmt.Sprintf("%d cores of %s, %s, %s\n%d fingerprints, k = %d, seed %d, cache %d MiB\n\n%s", m.Cores, m.Processor, m.System, m.Go,
-		o.Documents, o.MaxDistance, o.Seed, o.CacheBytes>>20, tableLine("figure", "value", "unit", "ratio"))
+	cpus, _ := os.ReadFile("/proc/cpuinfo")
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s\n%d fingerprints, k = %d, seed %d, cache %d MiB\n\n%s", runtime.GOMAXPROCS(0), field(cpus, "model name"),
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), o.Documents, o.MaxDistance, o.Seed, o.CacheBytes>>20, tableLine("figure", "value", "unit", "ratio"))
 }
 
 // String returns the figure as a line of the table.

@@ -2,12 +2,11 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"golang.org/x/sync/errgroup"
 )
 
 // candidate answers queries in a timed round.
@@ -32,13 +31,11 @@ func (a answer) each(queries []fingerprint.Fingerprint) error {
 // onThreads lets some goroutines answer a share each.
 func (a answer) onThreads(threads int) func([]fingerprint.Fingerprint) error {
 	return func(queries []fingerprint.Fingerprint) error {
-		errs := make([]error, threads)
-		var wg sync.WaitGroup
+		var group errgroup.Group
 		for t := range threads {
-			wg.Go(func() { errs[t] = a.each(queries[len(queries)*t/threads : len(queries)*(t+1)/threads]) })
+			group.Go(func() error { return a.each(queries[len(queries)*t/threads : len(queries)*(t+1)/threads]) })
 		}
-		wg.Wait()
-		return errors.Join(errs...)
+		return group.Wait()
 	}
 }
 

@@ -118,17 +118,13 @@ func (r *run) verified(ctx context.Context, section string, x *index.Index, ref 
 		return nil
 	}
 	queries := r.stored.queries(r.MaxDistance, streamReference).next(referenceQueries)
-	for answer, err := range x.QueryBatch(ctx, queriesOf(queries)) {
-		if err == nil {
-			fp := queries[answer.Query]
-			err = verifyReference(fp, answer.Matches, ref.query(uint64(fp), nil))
-		}
-		if err != nil {
-			return err
-		}
+	err = eachAnswer(ctx, x, queries, func(q int, matches []index.Match) error {
+		return verifyReference(queries[q], matches, ref.query(uint64(queries[q]), nil))
+	})
+	if err == nil {
+		r.figure(section, "answers the same as those of the reference", referenceQueries, "queries")
 	}
-	r.figure(section, "answers the same as those of the reference", referenceQueries, "queries")
-	return nil
+	return err
 }
 
 // verify asks the index and compares with every stored fingerprint of the collection.
@@ -138,15 +134,9 @@ func verify(ctx context.Context, x *index.Index, c collection, k int) (asked int
 	if err != nil {
 		return 0, err
 	}
-	for answer, err := range x.QueryBatch(ctx, queriesOf(queries)) {
-		if err == nil {
-			err = sameMatches(queries[answer.Query], answer.Matches, expected[answer.Query])
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return len(queries), nil
+	return len(queries), eachAnswer(ctx, x, queries, func(q int, matches []index.Match) error {
+		return sameMatches(queries[q], matches, expected[q])
+	})
 }
 
 // stored is a document that must be found.

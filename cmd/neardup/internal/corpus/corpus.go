@@ -118,7 +118,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	if o.MaxDocument < 0 || o.MaxDocument > math.MaxInt/16 {
-		return o, fmt.Errorf("corpus: MaxDocument is %d: want 1 to %d, or 0 for %d", o.MaxDocument, math.MaxInt/16, DefaultMaxDocument)
+		return o, fmt.Errorf("MaxDocument is %d: want 1 to %d, or 0 for %d", o.MaxDocument, math.MaxInt/16, DefaultMaxDocument)
 	}
 	if o.MaxDocument == 0 {
 		o.MaxDocument = DefaultMaxDocument

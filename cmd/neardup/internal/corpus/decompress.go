@@ -342,7 +342,7 @@ func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("corpus: input: %w", err)
+			return nil, fmt.Errorf("input: %w", err)
 		}
 		in = file
 	}

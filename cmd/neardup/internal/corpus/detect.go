@@ -62,7 +62,7 @@ func ParseFormat(s string) (Format, error) {
 	if s == "" {
 		return Detect, nil
 	}
-	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s, strings.Join(names, ", "))
+	return Detect, fmt.Errorf("unknown format %q: use one of %s", s, strings.Join(names, ", "))
 }
 
 // sniffBytes is how much of a file or a document is looked at to tell what it is.

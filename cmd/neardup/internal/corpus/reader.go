@@ -44,7 +44,7 @@ func New(inputs []string, opts Options) (*Reader, error) {
 			continue
 		}
 		if _, err := os.Stat(input); err != nil {
-			return nil, fmt.Errorf("corpus: input: %w", err)
+			return nil, fmt.Errorf("input: %w", err)
 		}
 	}
 	return r, nil
@@ -65,7 +65,7 @@ func (r *Reader) Measure(ctx context.Context) error {
 		case input == "-":
 			return nil
 		case err != nil:
-			return fmt.Errorf("corpus: input: %w", err)
+			return fmt.Errorf("input: %w", err)
 		case info.Mode().IsRegular():
 			total += info.Size()
 		case !info.IsDir():
@@ -76,7 +76,7 @@ func (r *Reader) Measure(ctx context.Context) error {
 				return nil
 			})
 			if err != nil {
-				return fmt.Errorf("corpus: input: %w", err)
+				return fmt.Errorf("input: %w", err)
 			}
 		}
 	}
@@ -249,7 +249,7 @@ func (r *run) readInput(input string) error {
 		err = r.openFile(filepath.ToSlash(input), input)
 	}
 	if err != nil && r.ctx.Err() == nil {
-		err = fmt.Errorf("corpus: input: %w", err)
+		err = fmt.Errorf("input: %w", err)
 	}
 	return err
 }
