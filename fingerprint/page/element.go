@@ -2,6 +2,7 @@ package page
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -9,19 +10,20 @@ import (
 type class uint16
 
 const (
-	block      class = 1 << iota // begins and ends a line
-	left                         // left out of the text with all it holds
-	raw                          // its content is text up to its end tag
-	references                   // raw, but with character references
-	void                         // has no end tag and no content
-	optional                     // its end tag may be left out
-	container                    // holds elements whose end tags may be left out
-	shown                        // never taken as hidden
-	tabular                      // what tables are made of
-	heading
-	foreign     // svg: its content is not HTML
-	integration // but that of these is
-	breakout    // a start tag that ends an svg element
+	block       class = 1 << iota // begins and ends a line
+	left                          // left out of the text with all it holds
+	raw                           // its content is text up to its end tag
+	references                    // raw, but with character references
+	void                          // has no end tag and no content
+	container                     // holds elements whose end tags may be left out
+	scope                         // an end tag in it ends nothing outside of it
+	tabular                       // what tables are made of
+	minor                         // no part of a page's frame by itself
+	shown                         // never taken as hidden
+	heading                       //
+	foreign                       // svg: its content is not HTML
+	integration                   // but that of these is
+	breakout                      // a start tag that ends an svg element
 )
 
 // element is a kind of element, known or not.
@@ -29,7 +31,7 @@ type element struct {
 	name  string // of the elements below, else empty
 	key   uint64 // tells elements apart, see nextKey
 	class class
-	kind  uint8 // tells block elements apart; 0 for those that are not listed
+	kind  uint8 // tells elements apart that matter while they are open; 0 for all others
 	hint  hint  // for the main text
 }
 
@@ -56,49 +58,63 @@ func slotOf(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> (64 - eleme
 // elementBits makes the table sparse.
 const elementBits = 10
 
-var elements, impliedEnds = table([]struct {
+// maxKinds is more than there are kinds in the table.
+const maxKinds = 80
+
+var elements, kinds, impliedEnds = table([]struct {
 	class class
 	names string
 }{
 	{block, "address article aside button details dialog dir fieldset figcaption figure footer form frameset " +
 		"header hgroup legend main nav search section summary"},
 	{block | breakout, "blockquote center div listing pre"},
-	{block | heading | breakout, "h1 h2 h3 h4 h5 h6"},
+	{block | heading | minor | breakout, "h1 h2 h3 h4 h5 h6"},
 	{block | raw, "plaintext xmp"},
 	{block | raw | references, "textarea"},
 	{block | container, "select"},
 	{block | container | breakout, "dl menu ol ul"},
-	{block | container | tabular | breakout, "table"},
-	{block | tabular, "caption tbody tfoot thead"},
-	{block | optional, "optgroup option"},
-	{block | optional | breakout, "dd dt li p"},
-	{block | optional | tabular, "td th tr"},
+	{block | container | tabular | scope | breakout, "table"},
+	{block | tabular, "tbody tfoot thead"},
+	{block | tabular | scope, "caption"},
+	{block | minor, "optgroup option"},
+	{block | minor | breakout, "dd dt li p"},
+	{block | minor | tabular, "tr"},
+	{block | minor | tabular | scope, "td th"},
 	{block | void | breakout, "br hr"},
 	{block | shown | breakout, "body"},
 	{block | shown, "html"},
 	{left | raw, "iframe noembed noframes noscript script style"},
-	{left | raw | references | integration, "title"},
+	{left | raw | references | container | scope | integration, "title"},
 	{left | foreign, "svg"},
-	{left, "annotation audio canvas datalist template video"},
-	{left | optional, "rp"},
+	{left | container | scope, "template"},
+	{left, "annotation audio canvas datalist rp video"},
+	{minor, "rt"},
 	{container | breakout, "ruby"},
-	{integration, "desc foreignobject"},
+	{container | scope | integration, "desc foreignobject"},
 	{void, "area base basefont bgsound col frame input link param source track wbr"},
 	{void | breakout, "embed img meta"},
 	{0, "a abbr bdi bdo cite del dfn font ins kbd label map mark math object q time"},
 	{breakout, "b big code em head i nobr s samp small span strike strong sub sup tt u var"},
 })
 
-// maxKinds is more than there are block elements in the table.
-const maxKinds = 64
+// endedBy says which start tags end an element whose end tag is left out
+// (HTML standard, section 13.1.2.4). All blocks but br end a p.
+var endedBy = map[string]string{
+	"li": "li", "dt": "dt dd", "dd": "dt dd", "rt": "rp rt", "rp": "rp rt", "option": "option optgroup", "optgroup": "optgroup",
+	"td": "td th tr tbody tfoot", "th": "td th tr tbody tfoot", "tr": "tr tbody tfoot",
+}
 
-// table makes the table of elements. It also gives, by kind, the kinds of
-// elements that a start tag ends though their end tags are left out.
+var tableKind, templateKind = kinds["table"], kinds["template"]
+
+// table makes the table of elements. It also gives the kinds by name, and by
+// kind, the kinds of elements that a start tag ends though their end tags are
+// left out.
 func table(byClass []struct {
 	class class
 	names string
-}) (t [1 << elementBits]element, implied [maxKinds][]uint8) {
-	var blocks []element
+}) (t [1 << elementBits]element, kinds map[string]uint8, implied [maxKinds][]uint8) {
+	kinds = map[string]uint8{}
+	var blocks []uint8
 	for _, group := range byClass {
 		if group.class&void != 0 {
 			group.class |= shown // hiding it hides no text
@@ -108,9 +124,12 @@ func table(byClass []struct {
 			for i := range len(name) {
 				e.key = nextKey(e.key, name[i])
 			}
-			if e.class&block != 0 {
-				e.kind = uint8(len(blocks) + 1)
-				blocks = append(blocks, e)
+			if e.class&(block|left|container|minor) != 0 {
+				e.kind = uint8(len(kinds) + 1)
+				kinds[name] = e.kind
+			}
+			if e.class&block != 0 && name != "br" {
+				blocks = append(blocks, e.kind)
 			}
 			i := slotOf(e.key)
 			for t[i].name != "" {
@@ -119,12 +138,16 @@ func table(byClass []struct {
 			t[i] = e
 		}
 	}
-	for _, ended := range blocks {
-		for _, tag := range blocks {
-			if ended.class&optional != 0 && ended.impliedBy(&tag) {
-				implied[tag.kind] = append(implied[tag.kind], ended.kind)
-			}
+	for ended, names := range endedBy {
+		for name := range strings.FieldsSeq(names) {
+			implied[kinds[name]] = append(implied[kinds[name]], kinds[ended])
 		}
 	}
-	return t, implied
+	for _, kind := range blocks {
+		implied[kind] = append(implied[kind], kinds["p"])
+	}
+	for _, ended := range implied {
+		slices.Sort(ended)
+	}
+	return t, kinds, implied
 }

@@ -16,15 +16,17 @@ const (
 )
 
 // extract reads a page. The extractor is to be released.
+//
+// A second reading takes what the first one left out where a page hides nearly
+// all of its text, and from an element on that is left out and never ends, so
+// that no unclosed tag loses a page. Script and style are never taken.
 func extract(doc []byte, mode TextMode) *extractor {
 	e := extractors.Get().(*extractor)
-	e.begin(doc, mode, true)
-	for e.run() {
-	}
+	e.run(doc, mode, len(doc)+1)
 	if e.hidden >= max(minHidden, hiddenShare*len(e.out.text)) {
-		e.begin(doc, mode, false)
-		for e.run() {
-		}
+		e.run(doc, mode, 0)
+	} else if e.skipped > 0 {
+		e.run(doc, mode, e.skippedAt)
 	}
 	return e
 }
@@ -32,7 +34,7 @@ func extract(doc []byte, mode TextMode) *extractor {
 // result is the text that was asked for, valid until the extractor is released.
 func (e *extractor) result() []byte {
 	if e.outlined {
-		return e.parts.main(e.out.text)
+		return e.outline.main(e.out.text)
 	}
 	return e.out.text
 }
@@ -42,42 +44,67 @@ var extractors = sync.Pool{New: func() any { return new(extractor) }}
 // kept bounds what a pooled extractor keeps of each kind of memory, in bytes.
 const kept = 1 << 20
 
-func (e *extractor) begin(doc []byte, mode TextMode, hide bool) {
-	*e = extractor{doc: doc, hide: hide, out: textWriter{text: e.out.text[:0]}, parts: e.parts, outlined: mode == Main}
-	e.out.text = slices.Grow(e.out.text, len(doc)) // few pages have more text than bytes
-	if e.outlined {
-		e.parts.begin()
-	}
-}
-
 func (e *extractor) release() {
-	e.doc = nil
 	if cap(e.out.text) > kept {
 		e.out.text = nil
 	}
-	e.parts.shrink()
+	e.outline.shrink()
 	extractors.Put(e)
 }
 
-// extractor reads the tokens once; where an element that is left out never
-// ends, it goes back to that element's start tag, once, and from there takes
-// everything but script and style. So no unclosed tag loses a page.
+// extractor reads the tokens of a page, and keeps a stack of those open elements
+// that bear on its text: blocks, and what is left out.
+//
+// Elements end as the HTML standard has it: an end tag ends the innermost open
+// element of its name and all in it, but nothing outside of the table cell,
+// caption, template or foreignObject that it is in, unless it is a table's;
+// start tags end what endedBy says, up to the list or table around; body and html
+// end with the page. Inline elements have no part in that, but for the one that is
+// left out.
 type extractor struct {
-	doc      []byte
-	start    int // offset in doc where this run begins
-	hide     bool
-	out      textWriter
-	parts    outline // of the text
-	outlined bool    // parts is used
-	title    string
-	titled   bool // a title was seen
-	skip     region
-	hidden   int // bytes of text left out for being hidden or navigation
+	out       textWriter
+	title     string
+	titled    bool    // a title was seen
+	outline   outline // of the text
+	outlined  bool    // outline is used
+	shownFrom int     // elements that begin here or later are not hidden
+	hidden    int     // bytes of text left out for being hidden or navigation
+
+	stack     []openElement
+	innermost [maxKinds]int32 // by kind: the place of the innermost open element on the stack, from 1; or 0
+	context
+	skipped    int32  // the place of the outermost element that is left out, or 0
+	skippedKey uint64 // what tells its name
+	skippedAt  int    // offset behind its start tag
 }
 
-// run reads tokens from start to the end; true asks for another run.
-func (e *extractor) run() (again bool) {
-	s := scanner{doc: e.doc, pos: e.start}
+// context is what changes with the open elements, and is as it was when they end.
+type context struct {
+	container int32 // the place of the innermost one, or 0
+	scope     int32 // the same
+	node      int32 // of the outline
+	deep      int32 // open elements beyond maxDepth
+}
+
+type openElement struct {
+	class class
+	kind  uint8
+	outer int32   // the innermost one of this kind when it began
+	was   context // the same
+}
+
+// maxDepth bounds the memory that nested elements cost. Browsers have the same
+// limit.
+const maxDepth = 512
+
+// run reads the page. Elements that begin at shownFrom or later are not hidden.
+func (e *extractor) run(doc []byte, mode TextMode, shownFrom int) {
+	*e = extractor{out: textWriter{text: e.out.text[:0]}, stack: e.stack[:0], outline: e.outline, outlined: mode == Main, shownFrom: shownFrom}
+	e.out.text = slices.Grow(e.out.text, len(doc)) // few pages have more text than bytes
+	if e.outlined {
+		e.outline.begin()
+	}
+	s := scanner{doc: doc}
 	for token := s.next(); token != endToken; token = s.next() {
 		switch token {
 		case textToken:
@@ -88,162 +115,141 @@ func (e *extractor) run() (again bool) {
 			e.endTag(&s.tag)
 		}
 	}
-	if !e.skip.open || !e.hide || e.skip.class&raw != 0 {
-		return false
-	}
-	e.start, e.hide, e.skip = e.skip.after, false, region{}
-	return true
 }
 
 func (e *extractor) text(s *scanner) {
 	switch {
-	case !e.skip.open && !e.outlined:
-		e.out.whole(s)
-	case !e.skip.open:
+	case s.rawText && s.tag.class&left != 0:
+		if s.tag.name == "title" && !e.titled && e.skipped == 0 {
+			var title textWriter
+			title.whole(s)
+			e.title, e.titled = string(title.text), true
+		}
+	case e.skipped > 0:
+		if e.stack[e.skipped-1].class&left == 0 {
+			e.hidden += len(bytes.TrimSpace(s.doc[s.from:s.to]))
+		}
+	case e.outlined:
 		from, begins := len(e.out.text), len(e.out.text) == 0 || e.out.gap == '\n'
 		e.out.whole(s)
-		e.parts.text(from, len(e.out.text), begins)
-	case e.skip.name == "title" && !e.titled:
-		var title textWriter
-		title.whole(s)
-		e.title, e.titled = string(title.text), true
-	case e.skip.class&left == 0:
-		e.hidden += len(bytes.TrimSpace(s.doc[s.from:s.to]))
+		e.outline.text(from, len(e.out.text), begins, e.node, e.inside(heading))
+	default:
+		e.out.whole(s)
 	}
+}
+
+// inside says whether the innermost open element is of a class.
+func (e *extractor) inside(c class) bool {
+	return len(e.stack) > 0 && e.stack[len(e.stack)-1].class&c != 0
 }
 
 func (e *extractor) startTag(s *scanner) {
 	tag := &s.tag
-	if e.skip.open {
-		if !e.skip.endsAtStart(tag, s.selfClosing) {
-			if e.skip.class&foreign != 0 {
-				s.notRaw()
+	if e.inside(foreign) {
+		if tag.class&breakout == 0 {
+			s.notRaw()
+			if tag.class&(foreign|integration) != 0 && !s.selfClosing {
+				e.open(s)
 			}
 			return
 		}
-		e.skip = region{}
-	}
-	if tag.class&block != 0 {
-		e.out.newline()
-	}
-	if e.outlined {
-		e.parts.startTag(s)
-	}
-	switch {
-	case tag.class&left != 0:
-		if tag.class&foreign != 0 && s.selfClosing || tag.class&(raw|foreign) == 0 && !e.hide {
-			return
+		for e.inside(foreign) {
+			e.close(int32(len(e.stack)))
 		}
-	case !e.hide || tag.class&shown != 0 || !hidden(s):
+	}
+	for _, kind := range impliedEnds[tag.kind] {
+		if at := e.innermost[kind]; at > e.container {
+			e.close(at)
+		}
+	}
+	if e.skipped == 0 {
+		if tag.class&block != 0 {
+			e.out.newline()
+		}
+		if tag.name == "a" {
+			e.outline.link = !withinPage(s.attributes.href)
+		}
+	}
+	if tag.class&void != 0 || tag.class&left != 0 && tag.class&raw != 0 {
 		return
 	}
-	e.skip = region{element: *tag, open: true, depth: 1, after: s.pos}
+	if e.skipped == 0 && e.leavesOut(s) {
+		e.skipped, e.skippedKey, e.skippedAt = int32(len(e.stack)+1), tag.key, s.pos
+		e.open(s)
+	} else if tag.kind > 0 && tag.class&(foreign|integration) == 0 || e.skipped > 0 && tag.key == e.skippedKey {
+		e.open(s)
+	}
+}
+
+// leavesOut says whether the element that begins is left out of the text.
+func (e *extractor) leavesOut(s *scanner) bool {
+	switch tag := &s.tag; {
+	case tag.class&foreign != 0:
+		return !s.selfClosing && s.pos != e.shownFrom
+	case s.pos >= e.shownFrom || tag.class&shown != 0:
+		return false
+	default:
+		return tag.class&left != 0 || hidden(s)
+	}
+}
+
+// open puts the element that begins on the stack.
+func (e *extractor) open(s *scanner) {
+	tag := &s.tag
+	if len(e.stack) >= maxDepth && int(e.skipped) != len(e.stack)+1 {
+		e.deep++
+		return
+	}
+	e.stack = append(e.stack, openElement{tag.class, tag.kind, e.innermost[tag.kind], e.context})
+	at := int32(len(e.stack))
+	e.innermost[tag.kind], e.deep = at, 0
+	if tag.class&container != 0 {
+		e.container = at
+	}
+	if tag.class&scope != 0 {
+		e.scope = at
+	}
+	if e.outlined && e.skipped == 0 {
+		e.node = e.outline.open(e.node, tag, &s.attributes)
+	}
 }
 
 func (e *extractor) endTag(tag *element) {
-	if e.skip.open {
-		switch {
-		case e.skip.closedBy(tag):
-			e.skip = region{}
-			e.leave(tag)
-			return
-		case !e.skip.endsAtEnd(tag):
-			return
+	switch {
+	case tag.kind == 0 && tag.key != e.skippedKey, tag.class&(void|shown) != 0:
+	case e.deep > 0:
+		e.deep--
+	default:
+		limit := e.scope
+		if tag.class&tabular != 0 {
+			limit = max(e.innermost[tableKind], e.innermost[templateKind])
 		}
-		e.skip = region{}
-	}
-	e.leave(tag)
-}
-
-func (e *extractor) leave(tag *element) {
-	if tag.class&block != 0 {
-		e.out.newline()
-	}
-	if e.outlined {
-		e.parts.endTag(tag)
-	}
-}
-
-// region is the element, left out of the text, that the reader is inside of.
-type region struct {
-	element
-	open  bool
-	depth int // open elements of that name, itself included
-	nest  int // open lists, tables and selects inside it; for svg, elements that hold HTML
-	after int // offset behind its start tag
-}
-
-// endsAtStart sees a start tag inside the region and says whether it ends the
-// region by implication, as <li> ends an open li.
-func (r *region) endsAtStart(tag *element, selfClosing bool) bool {
-	if r.class&raw != 0 {
-		return false
-	}
-	if r.class&foreign != 0 {
-		if r.nest == 0 && tag.class&breakout != 0 {
-			return true
-		}
-		if tag.class&integration != 0 && !selfClosing {
-			r.nest++
-		}
-	} else {
-		if r.class&optional != 0 && r.nest == 0 && r.impliedBy(tag) {
-			return true
-		}
-		if tag.class&container != 0 {
-			r.nest++
+		if at := e.innermost[tag.kind]; at > 0 && at >= limit {
+			e.close(at)
 		}
 	}
-	if tag.key == r.key && tag.class&void == 0 && (r.class&foreign == 0 || !selfClosing) {
-		r.depth++
+	if e.skipped == 0 {
+		if tag.class&block != 0 {
+			e.out.newline()
+		}
+		if tag.name == "a" {
+			e.outline.link = false
+		}
 	}
-	return false
 }
 
-// closedBy sees an end tag inside the region and says whether it is its own.
-func (r *region) closedBy(tag *element) bool {
-	if tag.key != r.key {
-		return false
+// close ends the element at that place on the stack, and all in it.
+func (e *extractor) close(at int32) {
+	for int32(len(e.stack)) >= at {
+		top := &e.stack[len(e.stack)-1]
+		e.stack = e.stack[:len(e.stack)-1]
+		if e.node != top.was.node {
+			e.outline.forget(e.node)
+		}
+		e.innermost[top.kind], e.context = top.outer, top.was
 	}
-	r.depth--
-	return r.depth == 0
-}
-
-// endsAtEnd says whether another element's end tag ends the region: that of
-// the list or table around it.
-func (r *region) endsAtEnd(tag *element) bool {
-	inner := container
-	if r.class&foreign != 0 {
-		inner = integration
-	}
-	if r.class&(optional|foreign) == 0 || tag.class&inner == 0 {
-		return false
-	}
-	if r.nest > 0 {
-		r.nest--
-		return false
-	}
-	return r.class&foreign == 0
-}
-
-// impliedBy follows the rules of the HTML standard for tags that may be left
-// out (section 13.1.2.4).
-func (e *element) impliedBy(tag *element) bool {
-	switch e.name {
-	case "p":
-		return tag.class&block != 0 && tag.name != "br"
-	case "li":
-		return tag.name == "li"
-	case "dt", "dd":
-		return tag.name == "dt" || tag.name == "dd"
-	case "td", "th":
-		return tag.name == "td" || tag.name == "th" || tag.name == "tr" || tag.name == "tbody" || tag.name == "tfoot"
-	case "tr":
-		return tag.name == "tr" || tag.name == "tbody" || tag.name == "tfoot"
-	case "rp":
-		return tag.name == "rp" || tag.name == "rt"
-	default: // option, optgroup
-		return tag.name == "optgroup" || tag.name == e.name
+	if e.skipped >= at {
+		e.skipped, e.skippedKey = 0, 0
 	}
 }
 

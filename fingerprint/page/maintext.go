@@ -1,5 +1,7 @@
 package page
 
+import "bytes"
+
 // What the search for the main text goes by. Line breaks, link density and the
 // share of an element in the page's prose tell more than names do, so no name
 // leaves out an element that holds much of the page.
@@ -17,19 +19,91 @@ const (
 	minMain, maxVisible = 200, 20
 )
 
+// outline is what the choice of the main text needs of a page: its lines, and
+// the elements around them.
+type outline struct {
+	nodes []node // a parent is before its children; the first is the page
+	lines []line
+	link  bool // inside an a element
+}
+
+// node is an element that may be part of a page's frame.
+type node struct {
+	parent int32
+	last   int32 // of the nodes in it
+	hint   hint
+	frame  bool // or in one
+	inMain bool // where a header is not the page's
+	// Bytes of prose in it, and of what is left of that without the frame.
+	prose, content int
+}
+
+// line is a line of the text.
+type line struct {
+	from, to int
+	linked   int // bytes inside links
+	node     int32
+	heading  bool
+}
+
+// begin empties the outline but for the page itself.
+func (o *outline) begin() {
+	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0]}
+}
+
+// shrink lets go of what an unusual page made large.
+func (o *outline) shrink() {
+	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 {
+		*o = outline{}
+	}
+}
+
+// open gives the node of an element that begins: its own, or the one around it.
+func (o *outline) open(around int32, tag *element, a *attributes) int32 {
+	h := hintsOf(tag, a)
+	if h == 0 && tag.class&minor != 0 {
+		return around
+	}
+	o.nodes = append(o.nodes, node{parent: around, hint: h})
+	return int32(len(o.nodes) - 1)
+}
+
+// forget drops a node without text, so that empty elements take no memory.
+func (o *outline) forget(n int32) {
+	if last := len(o.nodes) - 1; int(n) == last && (len(o.lines) == 0 || o.lines[len(o.lines)-1].node < n) {
+		o.nodes = o.nodes[:last]
+	}
+}
+
+// text takes note of text that was written from one place to another, the first
+// of a line or not.
+func (o *outline) text(from, to int, begins bool, node int32, heading bool) {
+	if from == to {
+		return
+	}
+	if begins {
+		if from > 0 {
+			from++ // the line break
+		}
+		o.lines = append(o.lines, line{from: from, node: node, heading: heading})
+	}
+	l := &o.lines[len(o.lines)-1]
+	l.to = to
+	if o.link {
+		l.linked += to - from
+	}
+}
+
 // main gives the main text: see [Main]. It leaves out the elements that frame
 // it, goes to the innermost element that has nearly all prose of what is left,
 // and takes its lines but those that are mostly links.
 func (o *outline) main(text []byte) []byte {
 	o.weigh()
-	framed := o.frame()
+	o.frame()
 	root := o.root()
 	var b []byte
-	for i := range o.nodes {
-		framed[i] = framed[i] || int32(i) != root && (i == 0 || int32(i) < root || framed[o.nodes[i].parent])
-	}
 	for _, l := range o.lines {
-		if framed[l.node] || l.linked*2 > l.to-l.from && !headings[l.kind] {
+		if o.nodes[l.node].frame || !o.contains(root, l.node) || l.linked*2 > l.to-l.from && !l.heading {
 			continue
 		}
 		if len(b) > 0 {
@@ -59,31 +133,32 @@ func (o *outline) weigh() {
 		o.nodes[l.node].prose += l.prose()
 	}
 	for i := len(o.nodes) - 1; i > 0; i-- {
-		o.nodes[o.nodes[i].parent].prose += o.nodes[i].prose
+		n := &o.nodes[i]
+		n.last = max(n.last, int32(i))
+		parent := &o.nodes[n.parent]
+		parent.last = max(parent.last, n.last)
+		parent.prose += n.prose
 	}
 }
 
 // frame marks the nodes that frame the main text, and adds up the prose of the
 // others.
-func (o *outline) frame() (framed []bool) {
-	total := o.nodes[0].prose
-	framed = make([]bool, len(o.nodes))
-	inMain := make([]bool, len(o.nodes)) // where a header is not the page's
+func (o *outline) frame() {
 	for i := 1; i < len(o.nodes); i++ {
 		n := &o.nodes[i]
-		inMain[i] = inMain[n.parent] || n.hint&(mainPart|article) != 0
-		frames := n.hint&(framing|structural|topical|control) != 0 || n.hint&pageHeader != 0 && !inMain[i]
-		framed[i] = framed[n.parent] || frames && n.prose*maxFrame <= total
+		parent := &o.nodes[n.parent]
+		n.inMain = parent.inMain || n.hint&(mainPart|article) != 0
+		frames := n.hint&(framing|structural|topical|control) != 0 || n.hint&pageHeader != 0 && !n.inMain
+		n.frame = parent.frame || frames && n.prose*maxFrame <= o.nodes[0].prose
 	}
 	for i := range o.lines {
-		if l := &o.lines[i]; !framed[l.node] {
+		if l := &o.lines[i]; !o.nodes[l.node].frame {
 			o.nodes[l.node].content += l.prose()
 		}
 	}
 	for i := len(o.nodes) - 1; i > 0; i-- {
 		o.nodes[o.nodes[i].parent].content += o.nodes[i].content
 	}
-	return framed
 }
 
 // root is the node that holds the main text.
@@ -103,17 +178,12 @@ func (o *outline) root() int32 {
 }
 
 func (o *outline) contains(outer, i int32) bool {
-	for i > outer {
-		i = o.nodes[i].parent
-	}
-	return i == outer
+	return outer <= i && i <= o.nodes[outer].last
 }
 
-var headings = func() (is [maxKinds]bool) {
-	for i := range elements {
-		if e := &elements[i]; e.class&heading != 0 {
-			is[e.kind] = true
-		}
-	}
-	return is
-}()
+// withinPage says whether a link leads to a place in the page itself, as in a
+// table of contents, for all that can be seen: its address has a fragment.
+func withinPage(href []byte) bool {
+	at := bytes.IndexByte(href, '#')
+	return at >= 0 && at+1 < len(href) && tagBytes[href[at+1]]&letter != 0 || href == nil
+}

@@ -2,8 +2,9 @@
 // [fingerprint.Analyzer] reads: it finds the character encoding, decodes,
 // and keeps what a reader of the page would see.
 //
-// It works on the token stream and builds no tree, so nesting costs nothing
-// and no input is refused. Whatever the bytes are, the result is valid UTF-8,
+// It reads the tokens once (a second time where a page hides nearly all its text,
+// or hides an element that never ends), and keeps a stack of the open elements, no
+// tree, so no input is refused. Whatever the bytes are, the result is valid UTF-8,
 // and time and memory are linear in len(body): the decoded page is at most 3
 // times the body (one byte of a single-byte encoding becomes at most three of
 // UTF-8; a page that is UTF-8 already is not copied), and so is the text with
@@ -45,7 +46,7 @@ const (
 )
 
 // textNames change whenever the text that Extract gives for some page does.
-var textNames = [...]string{Visible: "visible/2", Main: "main/1"}
+var textNames = [...]string{Visible: "visible/3", Main: "main/2"}
 
 // name identifies the text: two versions of this package that give the same
 // name for a mode give the same text for every page. It is a part of [Signer.Name].

@@ -89,9 +89,11 @@ func TestParseSigner(t *testing.T) {
 			}
 		}
 	}
+	name := newSigner(t, Visible, fingerprint.Options{}).Name()
+	text, analyzer, _ := strings.Cut(name, " ")
 	for _, name := range []string{
-		"", "visible/2", "visible/1 text/3", "visible/2 text/2", "visible/2 text/3 ", "visible/2 text/3 seed=x", "visible/2 text/3 cap=100",
-		"visible/2 text/3 weight=heavy", "visible/2 text/3 stop=0123456789abcdef", "visible/2  text/3", "visible/2 text/3 short=x", "visible/2 text/3 window=-1",
+		"", text, "visible/2 " + analyzer, text + " text/0", name + " ", name + " seed=x", name + " cap=100", name + " weight=heavy",
+		name + " stop=0123456789abcdef", text + "  " + analyzer, name + " short=x", name + " window=-1",
 	} {
 		if s, err := ParseSigner(name); err == nil {
 			t.Errorf("%q was read as %s", name, s.Name())
