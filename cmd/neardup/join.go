@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
@@ -28,7 +29,7 @@ func runPairs(ctx context.Context, c *call) error {
 	if f.memoryGiven() && f.equal {
 		return usagef("-memory lists pairs of distinct fingerprints, not with -equal")
 	}
-	w := f.writer("first,second,distance\n")
+	var w *joinWriter
 	equal := uint64(0) // pairs of documents with one fingerprint, which are not listed
 	pair := func(a, b *member, distance int) error {
 		if a.ID == b.ID && distance == 0 && a.Documents > 1 {
@@ -40,7 +41,11 @@ func runPairs(ctx context.Context, c *call) error {
 	if f.equal {
 		pair = func(a, b *member, distance int) error { return eachPair(a, b, distance, w.pair) }
 	}
-	if err := f.join(ctx, w, func(s joinSource) error { return s.pairs(ctx, pair) }); err != nil {
+	err := f.join(ctx, "first,second,distance", func(s joinSource, to *joinWriter) error {
+		w = to
+		return s.pairs(ctx, pair)
+	})
+	if err != nil {
 		return err
 	}
 	switch {
@@ -105,9 +110,10 @@ func runClusters(ctx context.Context, c *call) error {
 	case f.memoryGiven() && *f.keep != "first":
 		return usagef("-memory keeps the first document of a cluster, not -keep %s: its lists have fingerprints only", *f.keep)
 	}
-	w := f.writer("cluster,kept,id,key,fingerprint,documents\n")
+	var w *joinWriter
 	documents := 0
-	err := f.join(ctx, w, func(s joinSource) error {
+	err := f.join(ctx, "cluster,kept,id,key,fingerprint,documents", func(s joinSource, to *joinWriter) error {
+		w = to
 		return s.clusters(ctx, func(found *cluster) error {
 			documents += found.documents
 			return w.cluster(found)
@@ -160,15 +166,15 @@ func (c *cluster) each(documents bool) iter.Seq2[member, error] {
 	return func(yield func(member, error) bool) {
 		kept := uint64(0)
 		for m, err := range c.members {
-			if err != nil {
-				yield(m, err)
-				return
-			}
-			if kept == 0 {
+			if err == nil && kept == 0 {
 				kept = m.ID
 				if !yield(member{Document: m.Document, Documents: 1}, nil) {
 					return
 				}
+			}
+			if err != nil {
+				yield(m, err)
+				return
 			}
 			for d, err := range m.all() {
 				if err == nil && d.ID == kept {
@@ -191,17 +197,18 @@ type joinSource interface {
 	close() error
 }
 
-// join has do write what it finds in what the flags name.
-func (f *joinFlags) join(ctx context.Context, w *joinWriter, do func(joinSource) error) error {
+// join has do write what it finds in what the flags name; CSV begins with the header.
+func (f *joinFlags) join(ctx context.Context, header string, do func(joinSource, *joinWriter) error) error {
 	f.call.in = cancelable(ctx, f.call.in)
 	return f.call.writeTo(f.output, func(out *bufio.Writer) error {
-		w.out = out
-		out.WriteString(w.header)
+		if *f.form == "csv" {
+			fmt.Fprintln(out, header)
+		}
 		source, err := f.source(ctx)
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(source), source.close())
+		return errors.Join(do(source, newJoinWriter(*f.form, out)), source.close())
 	})
 }
 
@@ -239,7 +246,7 @@ func (c *call) joinFlags(forms ...string) *joinFlags {
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
 	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
-	flags.BoolVar(&f.equal, "equal", false, "list every document, also those with equal fingerprints")
+	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")
 	f.memory = mebibytes{c.intFlag("memory", 0, 0, 1<<20, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")}
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", simhashCPP)
 	for _, name := range []string{"output", "o"} {
@@ -321,6 +328,3 @@ func (f *joinFlags) memoryGiven() bool { return *f.memory.n > 0 }
 
 // numbered reports that the lists have a number behind the key.
 func (f *joinFlags) numbered() bool { return *f.keep == "longest" || *f.keep == "score" }
-
-// removals reports that what is asked for is what to delete.
-func (f *joinFlags) removals() bool { return *f.form == "removals" || *f.form == "removal-ids" }

@@ -318,7 +318,7 @@ func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, dis
 }
 
 func (s *externalSource) clusters(ctx context.Context, found func(*cluster) error) error {
-	o := selfjoin.ExternalClusterOptions{Options: s.options(), Stars: s.flags.star, Copies: s.flags.equal || s.flags.removals()}
+	o := selfjoin.ExternalClusterOptions{Options: s.options(), Stars: s.flags.star, Copies: *s.flags.form != simhashCPP}
 	return selfjoin.ExternalClusters(ctx, s.fingerprints, o, func(c *selfjoin.ExternalCluster) error {
 		return found(&cluster{int(c.Copies), func(yield func(member, error) bool) {
 			for m, err := range c.Members() {

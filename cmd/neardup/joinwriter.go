@@ -2,177 +2,135 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
+	"encoding/csv"
 	"fmt"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
 )
 
-// joinWriter writes pairs and clusters, in every form. It holds no more than a line, or two
-// members of a cluster.
+// memberLine is a member of a pair or a cluster in JSON, without the ID, key and number that it
+// does not have.
+type memberLine struct {
+	ID          uint64                  `json:"id,omitempty"`
+	Key         string                  `json:"key,omitempty"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Documents   int                     `json:"documents,omitempty"`
+}
+
+func (m *member) line() memberLine { return memberLine{m.ID, m.Key, m.Fingerprint, m.Documents} }
+
+// pairLine is printed for each pair.
+type pairLine struct {
+	First    memberLine `json:"first"`
+	Second   memberLine `json:"second"`
+	Distance int        `json:"distance"`
+}
+
+// clusterLine is printed for each cluster, member by member: no more than one is in memory.
+type clusterLine struct {
+	Documents int          `json:"documents"`
+	Kept      memberLine   `json:"kept"`
+	Others    []memberLine `json:"others"`
+}
+
+// joinWriter writes pairs and clusters, in every form. The errors of out stick.
 type joinWriter struct {
-	form   string
-	header string // the first line of CSV
-	all    bool   // clusters list every document
-
-	out     *bufio.Writer // its errors stick
-	line    []byte
-	n       int // pairs or clusters
-	unnamed int // removals of documents without a key
+	form    string
+	out     *bufio.Writer
+	lines   *lines      // into out
+	csv     *csv.Writer // into out
+	n       int         // pairs or clusters
+	unnamed int         // removals of documents without a key
 }
 
-// writer is a joinWriter; CSV begins with the header.
-func (f *joinFlags) writer(header string) *joinWriter {
-	w := &joinWriter{form: *f.form, all: f.equal || f.removals()}
-	if w.form == "csv" {
-		w.header = header
-	}
-	return w
-}
-
-// write writes the line, or the part of it, that was put together.
-func (w *joinWriter) write() error {
-	_, err := w.out.Write(w.line)
-	w.line = w.line[:0]
-	return err
+func newJoinWriter(form string, out *bufio.Writer) *joinWriter {
+	return &joinWriter{form: form, out: out, lines: newLines(out), csv: csv.NewWriter(out)}
 }
 
 func (w *joinWriter) pair(a, b *member, distance int) error {
 	w.n++
 	switch w.form {
 	case "json":
-		w.line = a.appendJSON(append(w.line, `{"first":`...))
-		w.line = b.appendJSON(append(w.line, `,"second":`...))
-		w.line = fmt.Appendf(w.line, ",\"distance\":%d}\n", distance)
+		return w.lines.write(pairLine{a.line(), b.line(), distance})
 	case "csv":
-		w.line = append(a.appendName(w.line), ',')
-		w.line = append(b.appendName(w.line), ',')
-		w.line = append(strconv.AppendInt(w.line, int64(distance), 10), '\n')
-	case simhashCPP:
-		w.line = strconv.AppendUint(append(w.line, '['), uint64(min(a.Fingerprint, b.Fingerprint)), 10)
-		w.line = strconv.AppendUint(append(w.line, ", "...), uint64(max(a.Fingerprint, b.Fingerprint)), 10)
-		w.line = append(w.line, "]\n"...)
+		return w.csv.Write([]string{a.name(), b.name(), strconv.Itoa(distance)})
 	}
-	return w.write()
+	_, err := fmt.Fprintf(w.out, "[%d, %d]\n", min(a.Fingerprint, b.Fingerprint), max(a.Fingerprint, b.Fingerprint))
+	return err
 }
 
-// cluster writes the members of a cluster one after the other.
+// cluster writes every document of a cluster, the one to be kept first; simhash-cpp knows
+// numbers, each once.
 func (w *joinWriter) cluster(c *cluster) error {
 	w.n++
-	n := 0
-	for m, err := range c.each(w.all) {
+	n, first := 0, fingerprint.Fingerprint(0)
+	for m, err := range c.each(w.form != simhashCPP) {
 		if err != nil {
 			return err
 		}
-		w.member(c, n, &m)
-		if n++; n > 1 { // the first is held: it may be the only one
-			if err := w.write(); err != nil {
-				return err
+		switch w.form {
+		case "json":
+			w.jsonMember(c, n, &m)
+		case "csv":
+			w.csv.Write([]string{strconv.Itoa(w.n), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
+				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents)})
+		case simhashCPP:
+			switch n {
+			case 0: // it may be the only one, which is no cluster there
+				first = m.Fingerprint
+			case 1:
+				fmt.Fprintf(w.out, "[%d, %d", first, m.Fingerprint)
+			default:
+				fmt.Fprintf(w.out, ", %d", m.Fingerprint)
+			}
+		default:
+			if n > 0 {
+				w.removal(&m)
 			}
 		}
+		n++
 	}
 	switch {
 	case w.form == "json":
-		w.line = append(w.line, "]}\n"...)
+		w.out.WriteString("]}\n")
 	case w.form == simhashCPP && n > 1:
-		w.line = append(w.line, "]\n"...)
-	case w.form == simhashCPP: // copies of one number are none there
-		w.line = w.line[:0]
+		w.out.WriteString("]\n")
 	}
-	return w.write()
+	_, err := w.out.Write(nil)
+	return err
 }
 
-// member appends member n of a cluster to the line. The first is the one that is kept.
-func (w *joinWriter) member(c *cluster, n int, m *member) {
-	switch w.form {
-	case "json":
-		switch n {
-		case 0:
-			w.line = fmt.Appendf(w.line, `{"documents":%d,"kept":`, c.documents)
-			w.line = append(m.appendJSON(w.line), `,"others":[`...)
-			return
-		case 1:
-		default:
-			w.line = append(w.line, ',')
-		}
-		w.line = m.appendJSON(w.line)
-	case "csv":
-		w.line = fmt.Appendf(w.line, "%d,%v,%d,", w.n, n == 0, m.ID)
-		w.line = appendCSV(w.line, corpus.QuoteKey(m.Key))
-		w.line = fmt.Appendf(w.line, ",%v,%d\n", m.Fingerprint, m.Documents)
-	case "removals", "removal-ids":
-		switch {
-		case n == 0:
-			return
-		case w.form == "removals" && m.Key != "":
-			w.line = append(w.line, corpus.QuoteKey(m.Key)...)
-		default:
-			w.line = strconv.AppendUint(w.line, m.ID, 10)
-			if w.form == "removals" {
-				w.unnamed++
-			}
-		}
-		w.line = append(w.line, '\n')
-	case simhashCPP:
-		before := ", "
-		if n == 0 {
-			before = "["
-		}
-		w.line = strconv.AppendUint(append(w.line, before...), uint64(m.Fingerprint), 10)
+// jsonMember writes member n as part of a clusterLine.
+func (w *joinWriter) jsonMember(c *cluster, n int, m *member) {
+	switch n {
+	case 0:
+		fmt.Fprintf(w.out, `{"documents":%d,"kept":%s,"others":[`, c.documents, w.lines.encode(m.line()))
+		return
+	case 1:
+	default:
+		w.out.WriteByte(',')
+	}
+	w.out.Write(w.lines.encode(m.line()))
+}
+
+// removal writes what to delete.
+func (w *joinWriter) removal(m *member) {
+	if w.form == "removals" && m.Key != "" {
+		fmt.Fprintln(w.out, corpus.QuoteKey(m.Key))
+		return
+	}
+	fmt.Fprintln(w.out, m.ID)
+	if w.form == "removals" {
+		w.unnamed++
 	}
 }
 
-// appendJSON appends a member, without the ID and the number that it does not have.
-func (m *member) appendJSON(line []byte) []byte {
-	line = append(line, '{')
-	if m.ID > 0 {
-		line = fmt.Appendf(line, `"id":%d,`, m.ID)
-	}
+// name is what a member is called in a list: its key, or else its fingerprint.
+func (m *member) name() string {
 	if m.Key != "" {
-		line = append(appendJSONString(append(line, `"key":`...), m.Key), ',')
+		return corpus.QuoteKey(m.Key)
 	}
-	line, _ = m.Fingerprint.AppendText(append(line, `"fingerprint":"`...))
-	line = append(line, '"')
-	if m.Documents > 0 {
-		line = fmt.Appendf(line, `,"documents":%d`, m.Documents)
-	}
-	return append(line, '}')
-}
-
-// appendName appends what a member is called in a list: its key, or else its fingerprint.
-func (m *member) appendName(line []byte) []byte {
-	if m.Key != "" {
-		return appendCSV(line, corpus.QuoteKey(m.Key))
-	}
-	line, _ = m.Fingerprint.AppendText(line)
-	return line
-}
-
-// appendCSV appends a field as encoding/csv does.
-func appendCSV(line []byte, field string) []byte {
-	first, _ := utf8.DecodeRuneInString(field)
-	if field == "" || field != `\.` && !strings.ContainsAny(field, ",\"\r\n") && !unicode.IsSpace(first) {
-		return append(line, field...)
-	}
-	line = append(line, '"')
-	line = append(line, strings.ReplaceAll(field, `"`, `""`)...)
-	return append(line, '"')
-}
-
-// appendJSONString appends a string in quotes, without anything that a terminal acts on.
-func appendJSONString(line []byte, s string) []byte {
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) < 0 {
-		line = append(append(line, '"'), s...)
-		return append(line, '"')
-	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.Encode(s) // no string fails
-	return append(line, escapeControls(bytes.TrimSuffix(text.Bytes(), []byte{'\n'}))...)
+	return m.Fingerprint.String()
 }

@@ -21,7 +21,7 @@ func FuzzMemberOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, documents int) {
 		m := member{Document: index.Document{ID: 7, Key: key, Fingerprint: 0xff}, Documents: documents}
 		var out bytes.Buffer
-		w := &joinWriter{form: "csv", out: bufio.NewWriter(&out)}
+		w := newJoinWriter("csv", bufio.NewWriterSize(&out, 64<<10))
 		c := clusterOf([]member{m})
 		if err := w.cluster(c); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func FuzzMemberOutput(f *testing.F) {
 		if table.Flush(); want.String() != out.String() {
 			t.Errorf("%q in CSV is %q, to encoding/csv %q", key, out.Bytes(), want.Bytes())
 		}
-		line := m.appendJSON(nil)
+		line := w.lines.encode(m.line())
 		var back struct {
 			ID          uint64
 			Key         string

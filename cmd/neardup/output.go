@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -45,14 +45,21 @@ func newLines(w io.Writer) *lines {
 	return l
 }
 
-func (l *lines) write(v any) {
-	if l.err != nil {
-		return
+func (l *lines) write(v any) error {
+	if line := l.encode(v); l.err == nil {
+		l.buffer.Write(line)
+		l.err = l.buffer.WriteByte('\n')
 	}
+	return l.err
+}
+
+// encode returns the JSON of a value, which holds until the next call.
+func (l *lines) encode(v any) []byte {
 	l.line.Reset()
-	if l.err = l.encoder.Encode(v); l.err == nil {
-		_, l.err = l.buffer.Write(escapeControls(l.line.Bytes()))
+	if err := l.encoder.Encode(v); l.err == nil {
+		l.err = err
 	}
+	return escapeControls(bytes.TrimSuffix(l.line.Bytes(), []byte{'\n'}))
 }
 
 // escapeControls escapes the control characters that the encoder leaves as they are: DEL and
@@ -105,61 +112,46 @@ func (c *call) printJSON(v any) error {
 	return out.flush()
 }
 
-// writeTo gives do a writer to a file, or to standard output where the name is "-". The file
-// is made, or emptied, by the first write: it may be the input too, which is read whole before
-// that, and is left as it is when that fails.
+// writeTo gives do a writer to a file, or to standard output where the name is "-". A file
+// is emptied by the first write: it may be the input too, which is read whole before that, and it
+// is left as it is when that fails.
 func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
-	to, file := c.out, &truncateOnWrite{name: name}
-	if name != "-" {
-		if err := file.check(); err != nil {
-			return fmt.Errorf("output: %w", err)
-		}
-		to = file
+	if name == "-" {
+		out := bufio.NewWriterSize(c.out, 256<<10)
+		return cmp.Or(do(out), out.Flush()) // its errors stick
 	}
-	out := bufio.NewWriterSize(to, 256<<10)
-	err := do(out)
-	switch {
-	case name == "-":
-		return cmp.Or(err, out.Flush()) // its errors stick
-	case err == nil && file.file == nil:
-		_, err = file.Write(nil) // nothing was found: the file is made, or emptied, all the same
-	case file.file == nil:
-		return err
-	}
-	return errors.Join(cmp.Or(err, out.Flush()), file.file.Close())
-}
-
-// truncateOnWrite is a file that is made, or emptied, by the first write to it.
-type truncateOnWrite struct {
-	name string
-	file *os.File
-}
-
-// check fails where the file could not be written to.
-func (f *truncateOnWrite) check() error {
-	info, err := os.Stat(f.name)
-	missing := errors.Is(err, fs.ErrNotExist)
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil // opening a pipe would wait for its reader
-	}
-	file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
+	_, missing := os.Stat(name)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
-		return err
+		return fmt.Errorf("output: %w", err)
 	}
-	err = file.Close()
-	if missing {
-		err = errors.Join(err, os.Remove(f.name))
+	to := &emptiedFile{File: file}
+	out := bufio.NewWriterSize(to, 256<<10)
+	if err = do(out); err == nil {
+		_, err = to.Write(nil) // nothing may have been found
 	}
-	return err
+	if to.emptied {
+		err = cmp.Or(err, out.Flush())
+	} else if missing != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return errors.Join(err, file.Close())
 }
 
-func (f *truncateOnWrite) Write(p []byte) (n int, err error) {
-	if f.file == nil {
-		if f.file, err = os.Create(f.name); err != nil {
+// emptiedFile is a file that the first write empties.
+type emptiedFile struct {
+	*os.File
+	emptied bool
+}
+
+func (f *emptiedFile) Write(p []byte) (int, error) {
+	if !f.emptied {
+		if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe or a device
 			return 0, err
 		}
+		f.emptied = true
 	}
-	return f.file.Write(p)
+	return f.File.Write(p)
 }
 
 // progressBar shows how far the work is, stage by stage, on a terminal. A nil one does nothing.
