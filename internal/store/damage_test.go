@@ -12,11 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -28,10 +26,7 @@ func logOf(t testing.TB, closed bool) *vfs.MemFS { return logWith(t, closed, 40<
 func logWith(t testing.TB, closed bool, largest int) *vfs.MemFS {
 	t.Helper()
 	fsys := vfs.NewCrashableMem()
-	s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openIn(t, fsys)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range uint64(12) {
 		key := make([]byte, rng.IntN(200)+1)
@@ -43,30 +38,23 @@ func logWith(t testing.TB, closed bool, largest int) *vfs.MemFS {
 		}
 		addRecord(t, s, i+1, string(key))
 	}
-	if closed {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return fsys
+	crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.Close())
+	if !closed {
+		return crashed
 	}
-	clone := fsys.CrashClone(vfs.CrashCloneCfg{})
-	s.Close()
-	return clone
+	return fsys
 }
 
 func addRecord(t testing.TB, s *Store, id uint64, key string) {
 	t.Helper()
-	b := s.NewBatch()
-	b.SetRecord(id, Record{Fingerprint: id, Key: key})
-	apply(t, s, b, true)
+	apply(t, s, true, func(b *Batch) { b.SetRecord(id, Record{Fingerprint: id, Key: key}) })
 }
 
 func bytesOf(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	data, err := readFile(fsys.PathJoin("ix", name), fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -76,9 +64,7 @@ func overwrite(t testing.TB, fsys vfs.FS, name string, data []byte) {
 	if err == nil {
 		_, err = f.Write(bytes.Clone(data)) // under the race detector, it is spoilt then
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 }
 
 // logFiles are the MANIFEST in use and the logs.
@@ -131,22 +117,13 @@ func TestDamagedLogAtRest(t *testing.T) {
 		}
 		overwrite(t, fsys, name, append(bytes.Clone(whole), 0))
 		refused(t, fsys, name, "one byte more")
-		if err := fsys.Remove("ix/" + name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.Remove("ix/"+name))
 		refused(t, fsys, name, "nothing")
 		overwrite(t, fsys, name, whole)
 	}
 	t.Log(flips, "flipped bytes")
-	s, err := Open("ix", Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := records(t, s); n != 12 {
+	if n := recordsAfter(t, fsys); n != 12 {
 		t.Errorf("%d records of 12", n)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -170,9 +147,7 @@ func TestDigestIsNoHarm(t *testing.T) {
 		if got := records(t, s); got != n {
 			t.Errorf("%s: %d records of %d", what, got, n)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 }
 
@@ -189,31 +164,24 @@ func severalLogs(t *testing.T, tableBefore bool) (*vfs.MemFS, uint64) {
 		}
 		return nil
 	}))
-	s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openIn(t, fsys)
 	n := uint64(1)
 	addRecord(t, s, n, "first")
 	if tableBefore {
-		err = s.db.Flush()
-	} else if err = s.Close(); err == nil {
-		s, err = Open("ix", Options{FS: fsys})
-	}
-	if err != nil {
-		t.Fatal(err)
+		must(t, s.db.Flush())
+	} else {
+		must(t, s.Close())
+		s = openIn(t, fsys)
 	}
 	waits.Store(true)
 	for size := 0; size < 6<<20; size += 60_000 { // the first logs end at 256 KiB, 512 KiB and so on
 		n++
 		addRecord(t, s, n, strings.Repeat("x", 60_000))
 	}
-	clone := mem.CrashClone(vfs.CrashCloneCfg{})
+	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 	close(goOn)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return clone, n
+	must(t, s.Close())
+	return crashed, n
 }
 
 // TestMissingLogAfterCrash: of several logs that a crash leaves, none but the newest can be missing unnoticed.
@@ -226,9 +194,7 @@ func TestMissingLogAfterCrash(t *testing.T) {
 		}
 		for _, name := range names[:len(names)-1] {
 			whole := bytesOf(t, fsys, name)
-			if err := fsys.Remove("ix/" + name); err != nil {
-				t.Fatal(err)
-			}
+			must(t, fsys.Remove("ix/"+name))
 			refused(t, fsys, "ix", fmt.Sprint("nothing, with a table before: ", tableBefore, ", of ", name, " among ", names))
 			for _, length := range []int{0, 1, len(whole) / 2, len(whole) - 20} {
 				overwrite(t, fsys, name, whole[:length])
@@ -240,20 +206,11 @@ func TestMissingLogAfterCrash(t *testing.T) {
 		}
 		none := fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
 		for _, name := range names {
-			if err := none.Remove("ix/" + name); err != nil {
-				t.Fatal(err)
-			}
+			must(t, none.Remove("ix/"+name))
 		}
 		refused(t, none, "ix", fmt.Sprint("nothing, with a table before: ", tableBefore, ", of any of ", names))
-		s, err := Open("ix", Options{FS: fsys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := records(t, s); got != n {
+		if got := recordsAfter(t, fsys); got != n {
 			t.Errorf("%d records of %d", got, n)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
@@ -301,19 +258,12 @@ func TestACutLogIsNoDamage(t *testing.T) {
 func TestMissingOrCutTable(t *testing.T) {
 	fsys := logOf(t, true)
 	for id := range uint64(3) { // so that there are several tables
-		s, err := Open("ix", Options{FS: fsys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := openIn(t, fsys)
 		addRecord(t, s, 100+id, "x")
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 	names, err := fsys.List("ix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tables := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".sst") })
 	if len(tables) < 2 {
 		t.Fatal(tables)
@@ -324,9 +274,7 @@ func TestMissingOrCutTable(t *testing.T) {
 			overwrite(t, fsys, name, whole[:length])
 			refused(t, fsys, name, fmt.Sprint("the first ", length, " bytes"))
 		}
-		if err := fsys.Remove("ix/" + name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.Remove("ix/"+name))
 		refused(t, fsys, name, "nothing")
 		overwrite(t, fsys, name, whole)
 	}
@@ -339,15 +287,11 @@ func TestMissingOrCutTable(t *testing.T) {
 func TestMissingFile(t *testing.T) {
 	fsys := logOf(t, true)
 	names, err := fsys.List("ix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	harmless := []string{}
 	for _, name := range names {
 		whole := bytesOf(t, fsys, name)
-		if err := fsys.Remove("ix/" + name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.Remove("ix/"+name))
 		s, err := Open("ix", Options{FS: fsys, ReadOnly: true})
 		switch {
 		case err == nil:
@@ -386,22 +330,13 @@ func lastRecord(t *testing.T, data []byte) (at int) {
 // iterator reads it.
 func TestCheckFilesReadsEveryBlock(t *testing.T) {
 	fsys := logWith(t, true, 300)
-	s, err := Open("ix", Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openIn(t, fsys)
 	defer s.Close()
-	if err := s.CompactRecords(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.CompactRecords(t.Context()))
 	levels, err := s.db.SSTables()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check := func() (faults []Corruption) {
-		if err := s.CheckFiles(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.CheckFiles(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil))
 		return faults
 	}
 	if faults := check(); len(faults) > 0 {
@@ -423,9 +358,7 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 	}
 	// A table that is gone while it is in use.
 	name := fmt.Sprintf("%s.sst", slices.Concat(levels...)[0].BackingSSTNum)
-	if err := fsys.Remove("ix/" + name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fsys.Remove("ix/"+name))
 	if faults := check(); len(faults) != 1 || string(faults[0].Key) != name {
 		t.Errorf("%s is removed: %v", name, faults)
 	}
@@ -434,25 +367,9 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 // corruptionsOf returns what a lenient view says of a database with these entries.
 func corruptionsOf(t *testing.T, entries map[string][]byte, read func(*View) error) (faults []Corruption) {
 	t.Helper()
-	db, err := pebble.Open("db", &pebble.Options{FS: vfs.NewMem(), Merger: postingMerger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for key, value := range entries {
-		if err := db.Set([]byte(key), value, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	it, err := db.NewIter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer it.Close()
-	v := newView(it, nil)
-	if err := read(v.Lenient(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil)); err != nil {
-		t.Fatal(err)
-	}
+	inViewOf(t, entries, nil, func(v *View) {
+		must(t, read(v.Lenient(t.Context(), func(f Corruption) { faults = append(faults, f) }, nil)))
+	})
 	return faults
 }
 
@@ -485,11 +402,7 @@ func TestLenientViewOfPlantedDamage(t *testing.T) {
 		}
 	}
 	overlap := whole.clone() // the third block holds what is in the second as well
-	both, err := block.Append(nil, []uint64{whole.lasts[1] - 1, whole.lasts[2]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlap.values[whole.blockKey(2)] = both
+	overlap.values[whole.blockKey(2)] = blockOf(t, whole.lasts[1]-1, whole.lasts[2])
 	fewer := whole.clone() // the directory lists a last block that is not there
 	delete(fewer.values, whole.blockKey(len(whole.lasts)-1))
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -39,7 +40,7 @@ type breakable struct {
 
 func (b *breakable) fs() vfs.FS {
 	return errorfs.Wrap(b.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if b.broken.Load() && strings.HasPrefix(op.Path, "store") && b.fails(op.Kind, path.Base(op.Path)) {
+		if b.broken.Load() && strings.HasPrefix(op.Path, "ix") && b.fails(op.Kind, path.Base(op.Path)) {
 			b.hits.Add(1)
 			return syscall.ENOSPC
 		}
@@ -53,15 +54,11 @@ func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64,
 	t.Helper()
 	durable = from - 1
 	for id := from; id < most; id++ {
-		b := s.NewBatch()
-		document(b, id)
-		b.SetRecord(id, Record{Key: strings.Repeat("x", 30_000)}) // a log is soon full
 		sync := id%16 == 0 || id == most-1
-		finish, err := s.Apply(b, sync)
-		if err == nil {
-			err = finish()
-		}
-		if err != nil {
+		if err := commitOf(s, sync, func(b *Batch) {
+			document(b, id)
+			b.SetRecord(id, Record{Key: strings.Repeat("x", 30_000)}) // a log is soon full
+		}); err != nil {
 			return durable, id, err
 		}
 		if sync {
@@ -75,45 +72,31 @@ func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64,
 // meets it and all after it say why, reads go on, Close returns, and when it is
 // opened again in the same process all that was acknowledged is there.
 func TestFatalFaultStopsTheStore(t *testing.T) {
-	write := map[errorfs.OpKind]bool{errorfs.OpFileWrite: true, errorfs.OpFileSync: true, errorfs.OpFileSyncData: true, errorfs.OpFileSyncTo: true}
-	for what, fails := range map[string]func(errorfs.OpKind, string) bool{
-		"the MANIFEST can not be written": func(kind errorfs.OpKind, base string) bool {
-			return kind == errorfs.OpFileWrite && strings.HasPrefix(base, "MANIFEST")
-		},
-		"the MANIFEST can not be synced": func(kind errorfs.OpKind, base string) bool {
-			return (kind == errorfs.OpFileSync || kind == errorfs.OpFileSyncData) && strings.HasPrefix(base, "MANIFEST")
-		},
-		"the next log can not be made": func(kind errorfs.OpKind, base string) bool {
-			return (kind == errorfs.OpCreate || kind == errorfs.OpReuseForWrite) && strings.HasSuffix(base, ".log")
-		},
-		"the log can not be written": func(kind errorfs.OpKind, base string) bool {
-			return write[kind] && strings.HasSuffix(base, ".log")
-		},
-		"the folder can not be synced": func(kind errorfs.OpKind, base string) bool {
-			return kind == errorfs.OpFileSync && base == "store"
-		},
-		"tables can not be made, for ever": func(kind errorfs.OpKind, base string) bool {
-			return kind == errorfs.OpCreate && strings.HasSuffix(base, ".sst")
-		},
-		"tables can not be written, for ever": func(kind errorfs.OpKind, base string) bool {
-			return write[kind] && strings.HasSuffix(base, ".sst")
-		},
+	write := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
+	for what, c := range map[string]struct {
+		kinds []errorfs.OpKind
+		file  string // begins or ends so
+	}{
+		"the MANIFEST can not be written":     {write[:1], "MANIFEST"},
+		"the MANIFEST can not be synced":      {write[1:3], "MANIFEST"},
+		"the next log can not be made":        {[]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log"},
+		"the log can not be written":          {write, ".log"},
+		"the folder can not be synced":        {write[1:2], "ix"},
+		"tables can not be made, for ever":    {[]errorfs.OpKind{errorfs.OpCreate}, ".sst"},
+		"tables can not be written, for ever": {write, ".sst"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && (strings.HasPrefix(what, "tables can not be made") || strings.HasSuffix(what, "be synced")) {
 				t.Skip("much like another one")
 			}
-			disk := &breakable{mem: vfs.NewCrashableMem(), fails: fails}
+			disk := &breakable{mem: vfs.NewCrashableMem(), fails: func(kind errorfs.OpKind, base string) bool {
+				return slices.Contains(c.kinds, kind) && (strings.HasPrefix(base, c.file) || strings.HasSuffix(base, c.file))
+			}}
 			fsys := disk.fs()
-			s, err := Open("store", Options{Create: &Header{}, FS: fsys})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := openIn(t, fsys)
 			acknowledged, applied, err := fillUp(t, s, 1, 20)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			disk.broken.Store(true)
 			err = soon(t, "writing", func() (err error) {
 				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 2000)
@@ -124,9 +107,7 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 			}
 			disk.broken.Store(false) // too late
 			for _, sync := range []bool{true, false} {
-				b := s.NewBatch()
-				document(b, applied+1)
-				if _, err := s.Apply(b, sync); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+				if err := commitOf(s, sync, func(b *Batch) { document(b, applied+1) }); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("Apply: %v", err)
 				}
 			}
@@ -142,20 +123,13 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 				t.Errorf("Close: %v", err)
 			}
 			for _, fsys := range []vfs.FS{fsys, crashed} {
-				again, err := Open("store", Options{FS: fsys})
-				if err != nil {
-					t.Fatal(err)
-				}
+				again := openIn(t, fsys)
 				n := records(t, again)
 				if n < acknowledged || n > applied {
 					t.Errorf("%d documents after it, of %d", n, acknowledged)
 				}
-				if _, _, err := fillUp(t, again, n+1, n+50); err != nil {
-					t.Error(err)
-				}
-				if err := again.Close(); err != nil {
-					t.Error(err)
-				}
+				_, _, err := fillUp(t, again, n+1, n+50)
+				must(t, err, again.Close())
 			}
 		})
 	}
@@ -180,48 +154,46 @@ func records(t *testing.T, s *Store) (n uint64) {
 
 // A flush that fails once is done again, and no one is told.
 func TestFlushThatFailsOnceIsTriedAgain(t *testing.T) {
-	disk := &breakable{mem: vfs.NewMem(), fails: func(kind errorfs.OpKind, base string) bool {
-		return kind == errorfs.OpCreate && strings.HasSuffix(base, ".sst")
-	}}
-	s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(disk.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if disk.fails(op.Kind, op.Path) && disk.hits.Add(1) <= 3 {
+	var hits atomic.Int64
+	s := openIn(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && hits.Add(1) <= 3 {
 			return syscall.ENOSPC
 		}
 		return nil
-	}))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, _, err := fillUp(t, s, 1, 20); err != nil {
-		t.Errorf("after %d documents: %v", n, err)
-	}
-	if err := soon(t, "Flush", func() error { return s.guard(s.db.Flush) }); err != nil {
-		t.Error(err)
-	}
-	if disk.hits.Load() <= 3 {
+	})))
+	_, _, err := fillUp(t, s, 1, 20)
+	must(t, err, soon(t, "Flush", func() error { return s.guard(s.db.Flush) }))
+	if hits.Load() <= 3 {
 		t.Error("nothing was flushed")
 	}
-	if err := soon(t, "Close", s.Close); err != nil {
-		t.Error(err)
-	}
+	must(t, soon(t, "Close", s.Close))
+}
+
+// crashedAfter returns what a crash leaves of a store with documents, and how many.
+func crashedAfter(t *testing.T, documents uint64) (crashed *vfs.MemFS, acknowledged uint64) {
+	t.Helper()
+	mem := vfs.NewCrashableMem()
+	s := openIn(t, mem)
+	acknowledged, _, err := fillUp(t, s, 1, documents)
+	must(t, err)
+	crashed = mem.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.Close())
+	return crashed, acknowledged
+}
+
+// recordsAfter opens the store, and counts its records.
+func recordsAfter(t *testing.T, fsys vfs.FS) uint64 {
+	t.Helper()
+	s := openIn(t, fsys)
+	n := records(t, s)
+	must(t, s.Close())
+	return n
 }
 
 // With the disk full, Open after a crash would try for ever to flush the log. It
 // tells so instead, leaves the store as it was, and again once there is space all is there.
 func TestOpenOnFullDiskAfterCrash(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	s, err := Open("store", Options{Create: &Header{}, FS: mem})
-	if err != nil {
-		t.Fatal(err)
-	}
-	acknowledged, _, err := fillUp(t, s, 1, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	crashed, acknowledged := crashedAfter(t, 200)
 	disk := &breakable{mem: crashed, fails: func(kind errorfs.OpKind, _ string) bool {
 		switch kind {
 		case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
@@ -233,7 +205,7 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	disk.broken.Store(true)
 	for range 3 {
 		err := soon(t, "Open", func() error {
-			_, err := Open("store", Options{FS: fsys})
+			_, err := Open("ix", Options{FS: fsys})
 			return err
 		})
 		if !errors.Is(err, syscall.ENOSPC) {
@@ -241,85 +213,62 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 		}
 	}
 	disk.broken.Store(false)
-	if s, err = Open("store", Options{FS: fsys}); err != nil {
-		t.Fatal(err)
-	}
-	if n := records(t, s); n != acknowledged {
+	if n := recordsAfter(t, fsys); n != acknowledged {
 		t.Errorf("%d documents of %d", n, acknowledged)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
-// Every operation of Open after a crash fails in turn, for once and from there on: Open
-// says so or succeeds, never panics or hangs, and nothing is lost.
+// Every operation of Open, where there is nothing and after a crash, fails in turn, for once and from there on:
+// Open says so or succeeds, never panics or hangs, and nothing is lost.
 func TestOpenWithEveryOperationFailing(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	s, err := Open("store", Options{Create: &Header{}, FS: mem})
-	if err != nil {
-		t.Fatal(err)
-	}
-	acknowledged, _, err := fillUp(t, s, 1, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := mem.CrashClone(vfs.CrashCloneCfg{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	refused, tried, step := 0, 0, int64(1)
-	if testing.Short() {
-		step = 7
-	}
-	for _, from := range []bool{false, true} {
-		for at := int64(0); ; at += step {
-			var n, hits atomic.Int64
-			crashed := left.CrashClone(vfs.CrashCloneCfg{})
-			fsys := errorfs.Wrap(crashed, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if i := n.Add(1) - 1; i == at || from && i > at {
-					hits.Add(1)
-					return fmt.Errorf("injected into kind %d of %s: %w", op.Kind, op.Path, syscall.EIO)
+	crashed, acknowledged := crashedAfter(t, 20)
+	for _, c := range []struct {
+		left         *vfs.MemFS
+		acknowledged uint64
+	}{{vfs.NewCrashableMem(), 0}, {crashed, acknowledged}} {
+		refused, tried, step := 0, 0, int64(1)
+		if testing.Short() {
+			step = 7
+		}
+		for _, from := range []bool{false, true} {
+			for at := int64(0); ; at += step {
+				var n, hits atomic.Int64
+				left := c.left.CrashClone(vfs.CrashCloneCfg{})
+				s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: errorfs.Wrap(left, errorfs.InjectorFunc(func(op errorfs.Op) error {
+					if i := n.Add(1) - 1; i == at || from && i > at {
+						hits.Add(1)
+						return fmt.Errorf("injected into kind %d of %s: %w", op.Kind, op.Path, syscall.EIO)
+					}
+					return nil
+				}))})
+				if err != nil && !errors.Is(err, syscall.EIO) {
+					t.Errorf("operation %d, from there on %t: %v", at, from, err)
 				}
-				return nil
-			}))
-			s, err := Open("store", Options{FS: fsys})
-			if err != nil && !errors.Is(err, syscall.EIO) {
-				t.Errorf("operation %d, from there on %t: %v", at, from, err)
-			}
-			if err == nil {
-				soon(t, "Close", s.Close)
-			} else {
-				refused++
-			}
-			tried++
-			if s, err = Open("store", Options{FS: crashed}); err != nil {
-				t.Fatalf("operation %d, from there on %t: %v", at, from, err)
-			}
-			if n := records(t, s); n != acknowledged {
-				t.Errorf("operation %d, from there on %t: %d documents of %d", at, from, n, acknowledged)
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			if hits.Load() == 0 {
-				break
+				if err == nil {
+					soon(t, "Close", s.Close)
+				} else {
+					refused++
+				}
+				tried++
+				if n := recordsAfter(t, left); n != c.acknowledged {
+					t.Errorf("operation %d, from there on %t: %d documents of %d", at, from, n, c.acknowledged)
+				}
+				if hits.Load() == 0 {
+					break
+				}
 			}
 		}
-	}
-	t.Logf("%d faults, Open refused %d times", tried, refused)
-	if refused < tried/4 {
-		t.Errorf("%d of %d faults were told", refused, tried)
+		t.Logf("%d faults, Open refused %d times", tried, refused)
+		if refused < tried/4 {
+			t.Errorf("%d of %d faults were told", refused, tried)
+		}
 	}
 }
 
 // A call that guard did not wait for may reach Pebble after Close, which Pebble would end
 // the process for.
 func TestCallThatIsLateForClose(t *testing.T) {
-	s, err := Open("store", Options{Create: &Header{}, FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openIn(t, vfs.NewMem())
 	goOn, late := make(chan struct{}), make(chan error, 1)
 	s.guarded.Stop(syscall.EIO)
 	if err := s.guard(func() error {
@@ -349,23 +298,16 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			mem := vfs.NewMem()
 			reached, goOn := make(chan struct{}), make(chan struct{})
 			var once atomic.Bool
-			s, err := Open("store", Options{Create: &Header{}, FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				// Of a link, errorfs tells the name that there is already.
 				if op.Kind == at && (at == errorfs.OpLink || strings.HasPrefix(op.Path, "copy/"+incomingDir)) && once.CompareAndSwap(false, true) {
 					close(reached)
 					<-goOn
 				}
 				return nil
-			}))})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, _, err := fillUp(t, s, 1, 4); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.db.Flush(); err != nil { // for a table to link
-				t.Fatal(err)
-			}
+			})))
+			_, _, err := fillUp(t, s, 1, 4)
+			must(t, err, s.db.Flush()) // for a table to link
 			returned := make(chan error, 1)
 			go func() { returned <- s.Checkpoint(t.Context(), "copy") }()
 			soon(t, "Checkpoint", func() struct{} { return <-reached })

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 )
@@ -78,26 +77,18 @@ func TestDamagedMeta(t *testing.T) {
 		{"counters of 0", "counters", make([]byte, 24), ErrCorrupt, "counters"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			fs := vfs.NewMem()
-			s, err := Open("store", Options{Create: &Header{Plan: "plan"}, FS: fs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			mem := vfs.NewMem()
+			s := openIn(t, mem)
 			if c.value == nil {
-				err = s.db.Delete(metaKey(c.name), pebble.Sync)
+				must(t, s.db.Delete(metaKey(c.name), nil))
 			} else {
-				err = s.db.Set(metaKey(c.name), c.value, pebble.Sync)
+				must(t, s.db.Set(metaKey(c.name), c.value, nil))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close())
 			for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Header{Plan: "plan"}}} {
-				opts.FS = fs
-				_, err = Open("store", opts)
-				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "store") {
+				opts.FS = mem
+				_, err := Open("ix", opts)
+				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "ix") {
 					t.Errorf("%+v: %v", opts, err)
 				}
 			}
@@ -109,9 +100,7 @@ func TestDamagedMeta(t *testing.T) {
 func TestMetaErrorIsTheSame(t *testing.T) {
 	s := openMem(t)
 	for _, name := range []string{"plan", "analyzer", "counters"} {
-		if err := s.db.Delete(metaKey(name), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Delete(metaKey(name), nil))
 	}
 	for range 30 {
 		if _, err := s.loadMeta(); err == nil || !strings.Contains(err.Error(), `"plan" is missing`) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -41,28 +40,27 @@ func (s *storedTable) clone() *storedTable {
 }
 
 func (s *storedTable) blockKey(i int) string {
-	key := tableKey(packedKeyspace, s.table, s.lasts[i])
-	return string(key)
+	return string(tableKey(packedKeyspace, s.table, s.lasts[i]))
 }
 
 func (s *storedTable) chunkKey(chunk int) string {
-	key := chunkKey(directoryKeyspace, s.table, chunk)
-	return string(key)
+	return string(chunkKey(directoryKeyspace, s.table, chunk))
 }
 
-// fatal is what *testing.T, *testing.B and *rapid.T have.
-type fatal interface{ Fatal(...any) }
+// blockOf is a block of these fingerprints, without postings.
+func blockOf(t fatal, fps ...uint64) []byte {
+	value, err := block.Append(nil, fps)
+	must(t, err)
+	return value
+}
 
 // storeDirectory stores the directory of blocks that end with these fingerprints.
 func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 	s := &storedTable{table: table, values: map[string][]byte{}, lasts: lasts}
-	for chunk := range slices.Collect(slices.Chunk(lasts, directoryChunk)) {
-		some := lasts[chunk*directoryChunk : min((chunk+1)*directoryChunk, len(lasts))]
-		value, err := block.Append(nil, some)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.values[s.chunkKey(chunk)] = value
+	chunk := 0
+	for some := range slices.Chunk(lasts, directoryChunk) {
+		s.values[s.chunkKey(chunk)] = blockOf(t, some...)
+		chunk++
 	}
 	return s
 }
@@ -76,20 +74,14 @@ func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTa
 		blocks[last] = slices.Clone(data)
 		return nil
 	})
-	var err error
-	for i := 0; err == nil && i < len(fps); i++ {
+	for i, fp := range fps {
 		if table == 0 {
-			err = w.AddPosting(fps[i], ids[i])
+			must(t, w.AddPosting(fp, ids[i]))
 		} else {
-			err = w.Add(fps[i])
+			must(t, w.Add(fp))
 		}
 	}
-	if err == nil {
-		err = w.Flush()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Flush())
 	s := storeDirectory(t, table, lasts)
 	s.fps = fps
 	for i, last := range lasts {
@@ -100,34 +92,32 @@ func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTa
 
 func (s *storedTable) open(t fatal, cache *blockCache) *PackedTable {
 	p, err := openPackedTable(s.table, uint64(len(s.fps)), uint64(len(s.lasts)), cache, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
-// view returns a view of a database with this table, between two others.
-func (s *storedTable) view(t fatal, p *PackedTable) (v *View, done func()) {
-	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}})
-	if err != nil {
-		t.Fatal(err)
+// inViewOf reads a database with these entries, and the packed tables that are given.
+func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read func(v *View)) {
+	t.Helper()
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Merger: postingMerger})
+	must(t, err)
+	for key, value := range entries {
+		must(t, db.Set([]byte(key), value, pebble.NoSync))
 	}
-	for key, value := range s.values {
-		err = errors.Join(err, db.Set([]byte(key), value, pebble.NoSync))
-	}
+	it, err := db.NewIter(nil)
+	must(t, err)
+	read(newView(it, packed))
+	must(t, it.Close(), db.Close())
+}
+
+// inView reads a database with this table, between two others.
+func (s *storedTable) inView(t fatal, p *PackedTable, read func(v *View)) {
+	t.Helper()
+	entries := maps.Clone(s.values)
 	for _, table := range []int{s.table - 1, s.table + 1} {
-		key := tableKey(packedKeyspace, table, 12345)
-		err = errors.Join(err, db.Set(key, []byte("of another table"), pebble.NoSync))
-	}
-	it, iterErr := db.NewIter(nil)
-	if err := errors.Join(err, iterErr); err != nil {
-		t.Fatal(err)
+		entries[string(tableKey(packedKeyspace, table, 12345))] = []byte("of another table")
 	}
 	packed := make([]*PackedTable, s.table+1)
 	packed[s.table] = p
-	return newView(it, packed), func() {
-		if err := errors.Join(it.Close(), db.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	inViewOf(t, entries, packed, read)
 }

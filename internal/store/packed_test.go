@@ -82,34 +82,31 @@ func TestPackedBlocksFrom(t *testing.T) {
 		fps := blocktest.Fingerprints(t, 500)
 		s := storeTable(t, 7, fps, nil, 64)
 		p := s.open(t, newBlockCache(1<<20))
-		v, done := s.view(t, p)
-		defer done()
-		for range 5 {
-			first, _ := blocktest.Range(t, fps)
-			begin := 0
-			if i := naiveFind(s.lasts, first); i > 0 {
-				begin, _ = slices.BinarySearch(fps, s.lasts[i-1])
-				begin++
-			}
-			stop := rapid.IntRange(0, 2*len(s.lasts)).Draw(t, "stop")
-			var got []uint64
-			for b, err := range v.PackedBlocks(s.table, first) {
-				if err != nil {
-					t.Fatal(err)
+		s.inView(t, p, func(v *View) {
+			for range 5 {
+				first, _ := blocktest.Range(t, fps)
+				begin := 0
+				if i := naiveFind(s.lasts, first); i > 0 {
+					begin, _ = slices.BinarySearch(fps, s.lasts[i-1]+1)
 				}
-				if stop--; stop < 0 {
-					break
+				stop := rapid.IntRange(0, 2*len(s.lasts)).Draw(t, "stop")
+				var got []uint64
+				for b, err := range v.PackedBlocks(s.table, first) {
+					must(t, err)
+					if stop--; stop < 0 {
+						break
+					}
+					got = b.AppendTo(got)
 				}
-				got = b.AppendTo(got)
+				want := fps[begin:]
+				if stop < 0 {
+					want = want[:len(got)]
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("from %016x: %d fingerprints, want %d", first, len(got), len(want))
+				}
 			}
-			want := fps[begin:]
-			if stop < 0 {
-				want = want[:len(got)]
-			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("from %016x: %d fingerprints, want %d", first, len(got), len(want))
-			}
-		}
+		})
 		if p.cache.Bytes() != 0 {
 			t.Fatal("blocks went into the cache")
 		}
@@ -119,11 +116,11 @@ func TestPackedBlocksFrom(t *testing.T) {
 func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
 	p := s.open(t, newBlockCache(0))
-	v, done := s.view(t, p)
-	defer done()
-	for range v.PackedBlocks(s.table, 0) {
-		t.Error("a block, or an error")
-	}
+	s.inView(t, p, func(v *View) {
+		for range v.PackedBlocks(s.table, 0) {
+			t.Error("a block, or an error")
+		}
+	})
 	for _, fp := range []uint64{0, 1, ^uint64(0)} {
 		found, err := p.Contains(fp)
 		ids, postingErr := p.Posting(fp)
@@ -143,13 +140,6 @@ func TestBrokenPackedBlocks(t *testing.T) {
 	}
 	withPostings := storeTable(t, 0, fps, ids, 64)
 	const broken = 2
-	blockOf := func(fps ...uint64) []byte {
-		value, err := block.Append(nil, fps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
 	set := func(value []byte) func(*storedTable) {
 		return func(s *storedTable) { s.values[s.blockKey(broken)] = value }
 	}
@@ -166,10 +156,10 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			s.values[s.blockKey(broken)] = value[:len(value)-1]
 		}, "bytes"},
 		{"of the next key", whole, set(whole.values[whole.blockKey(broken+1)]), "ends with"},
-		{"more at its beginning", whole, set(blockOf(whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
+		{"more at its beginning", whole, set(blockOf(t, whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
 		{"Huffman", whole, set([]byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), "unknown codec"},
 		{"postings", whole, set(withPostings.values[withPostings.blockKey(broken)]), "postings"},
-		{"no postings", withPostings, set(blockOf(withPostings.lasts[broken])), "postings"},
+		{"no postings", withPostings, set(blockOf(t, withPostings.lasts[broken])), "postings"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.from.clone()
@@ -193,15 +183,15 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			if p.cache.Bytes() != 0 {
 				t.Error("a broken block is in the cache")
 			}
-			v, done := s.view(t, p)
-			defer done()
-			blocks, err := 0, error(nil)
-			for _, err = range v.PackedBlocks(s.table, 0) {
-				blocks++
-			}
-			if check(err); blocks != broken+1 {
-				t.Errorf("the error is item %d", blocks)
-			}
+			s.inView(t, p, func(v *View) {
+				blocks, err := 0, error(nil)
+				for _, err = range v.PackedBlocks(s.table, 0) {
+					blocks++
+				}
+				if check(err); blocks != broken+1 {
+					t.Errorf("the error is item %d", blocks)
+				}
+			})
 		})
 	}
 }
@@ -214,41 +204,30 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 	for name, change := range map[string]func(*storedTable){
 		"the last missing": func(s *storedTable) { delete(s.values, s.blockKey(end)) },
 		"one more in between": func(s *storedTable) {
-			s.lasts = append(slices.Clone(s.lasts), s.lasts[3]+1)
-			s.values[s.blockKey(end+1)] = s.values[s.blockKey(3)]
-			s.lasts = s.lasts[:end+1]
+			s.values[string(tableKey(packedKeyspace, 1, s.lasts[3]+1))] = s.values[s.blockKey(3)]
 		},
 		"one more at the end": func(s *storedTable) {
-			s.lasts = append(slices.Clone(s.lasts), s.lasts[end]+1)
-			s.values[s.blockKey(end+1)] = s.values[s.blockKey(end)]
-			s.lasts = s.lasts[:end+1]
+			s.values[string(tableKey(packedKeyspace, 1, s.lasts[end]+1))] = s.values[s.blockKey(end)]
 		},
-		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
-		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
-		"a fingerprint less": func(s *storedTable) {
-			value, err := block.Append(nil, []uint64{s.lasts[3]})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.values[s.blockKey(3)] = value
-		},
+		"a key too long":     func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
+		"a key too short":    func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
+		"a fingerprint less": func(s *storedTable) { s.values[s.blockKey(3)] = blockOf(t, s.lasts[3]) },
 	} {
 		s := whole.clone()
 		change(s)
-		p := s.open(t, newBlockCache(0))
-		v, done := s.view(t, p)
-		for _, first := range []uint64{0, s.lasts[0] + 1} {
-			var err error
-			for _, err = range v.PackedBlocks(s.table, first) {
+		s.inView(t, s.open(t, newBlockCache(0)), func(v *View) {
+			for _, first := range []uint64{0, s.lasts[0] + 1} {
+				var err error
+				for _, err = range v.PackedBlocks(s.table, first) {
+				}
+				if first != 0 && name == "a fingerprint less" {
+					continue // only a scan of all blocks can count
+				}
+				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
+					t.Errorf("%s, from %x: %v", name, first, err)
+				}
 			}
-			if first != 0 && name == "a fingerprint less" {
-				continue // only a scan of all blocks can count
-			}
-			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
-				t.Errorf("%s, from %x: %v", name, first, err)
-			}
-		}
-		done()
+		})
 	}
 }
 
@@ -359,50 +338,45 @@ func TestBrokenDirectory(t *testing.T) {
 	lasts := randomFingerprints(2*directoryChunk+100, 1)
 	whole := storeDirectory(t, 3, lasts)
 	n := uint64(len(lasts))
-	chunkOf := func(fps []uint64) []byte {
-		chunk, err := block.Append(nil, fps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return chunk
+	set := func(chunk int, lasts ...uint64) func(*storedTable) {
+		return func(s *storedTable) { s.values[s.chunkKey(chunk)] = blockOf(t, lasts...) }
 	}
+	remove := func(chunk int) func(*storedTable) {
+		return func(s *storedTable) { delete(s.values, s.chunkKey(chunk)) }
+	}
+	nothing := func(*storedTable) {}
 	failure := errors.New("failure")
 	for name, test := range map[string]struct {
 		change   func(s *storedTable)
 		blocks   uint64
 		mentions string
 	}{
-		"first missing":  {func(s *storedTable) { delete(s.values, s.chunkKey(0)) }, n, "chunk 0"},
-		"second missing": {func(s *storedTable) { delete(s.values, s.chunkKey(1)) }, n, "chunk 1"},
-		"last missing":   {func(s *storedTable) { delete(s.values, s.chunkKey(2)) }, n, "last directory chunk"},
+		"first missing":  {remove(0), n, "chunk 0"},
+		"second missing": {remove(1), n, "chunk 1"},
+		"last missing":   {remove(2), n, "last directory chunk"},
 		"all missing":    {func(s *storedTable) { clear(s.values) }, n, "missing"},
-		"a short chunk":  {func(s *storedTable) { s.values[s.chunkKey(1)] = chunkOf(lasts[directoryChunk : directoryChunk+5]) }, n, "chunk 2"},
-		"a long chunk":   {func(s *storedTable) { s.values[s.chunkKey(1)] = chunkOf(lasts[directoryChunk-1 : 2*directoryChunk]) }, n, "chunk 1"},
+		"a short chunk":  {set(1, lasts[directoryChunk:directoryChunk+5]...), n, "chunk 2"},
+		"a long chunk":   {set(1, lasts[directoryChunk-1:2*directoryChunk]...), n, "chunk 1"},
 		"chunks swapped": {func(s *storedTable) {
 			first, second := s.chunkKey(0), s.chunkKey(1)
 			s.values[first], s.values[second] = s.values[second], s.values[first]
 		}, n, "chunk 1"},
-		"a chunk twice": {func(s *storedTable) { s.values[s.chunkKey(1)] = s.values[s.chunkKey(0)] }, n, "chunk 1"},
-		"a block twice": {func(s *storedTable) {
-			overlap := append([]uint64{lasts[directoryChunk-1]}, lasts[directoryChunk+1:2*directoryChunk]...)
-			s.values[s.chunkKey(1)] = chunkOf(overlap)
-		}, n, "block 4096 ends"},
-		"one chunk more":    {func(s *storedTable) { s.values[s.chunkKey(3)] = chunkOf(lasts[:1]) }, n, "chunk 3"},
-		"one block less":    {func(*storedTable) {}, n - 1, "chunk 2"},
-		"one block more":    {func(*storedTable) {}, n + 1, "ends with block"},
-		"one chunk less":    {func(*storedTable) {}, 2 * directoryChunk, "chunk 2"},
-		"no blocks":         {func(*storedTable) {}, 0, "chunk 0"},
-		"far too many":      {func(*storedTable) {}, 1 << 31, "missing"},
-		"more than numbers": {func(*storedTable) {}, 1 << 40, "blocks"},
+		"a chunk twice":     {set(1, lasts[:directoryChunk]...), n, "chunk 1"},
+		"a block twice":     {set(1, slices.Concat(lasts[directoryChunk-1:directoryChunk], lasts[directoryChunk+1:2*directoryChunk])...), n, "block 4096 ends"},
+		"one chunk more":    {set(3, lasts[:1]...), n, "chunk 3"},
+		"one block less":    {nothing, n - 1, "chunk 2"},
+		"one block more":    {nothing, n + 1, "ends with block"},
+		"one chunk less":    {nothing, 2 * directoryChunk, "chunk 2"},
+		"no blocks":         {nothing, 0, "chunk 0"},
+		"far too many":      {nothing, 1 << 31, "missing"},
+		"more than numbers": {nothing, 1 << 40, "blocks"},
 		"an empty chunk":    {func(s *storedTable) { s.values[s.chunkKey(0)] = nil }, n, "chunk 0"},
 		"a broken chunk": {func(s *storedTable) {
 			chunk := slices.Clone(s.values[s.chunkKey(0)])
 			clear(chunk[10:100])
 			s.values[s.chunkKey(0)] = chunk
 		}, n, "chunk 0"},
-		"a Huffman chunk": {func(s *storedTable) {
-			s.values[s.chunkKey(0)] = []byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}
-		}, n, "chunk 0"},
+		"unknown codec": {func(s *storedTable) { s.values[s.chunkKey(0)] = []byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8} }, n, "chunk 0"},
 		"postings": {func(s *storedTable) {
 			last := slices.Clone(s.values[s.chunkKey(2)])
 			last[0] |= 0x80

@@ -55,9 +55,7 @@ func TestInsideLocked(t *testing.T) {
 func TestLockHolder(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	holder := fmt.Sprintf("index is open elsewhere: by process %d", os.Getpid())
 	for range 2 {
 		if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out, holder) != 3 {
@@ -67,9 +65,7 @@ func TestLockHolder(t *testing.T) {
 			t.Errorf("in the same process: %v", err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 const manyTables = 150
@@ -79,19 +75,13 @@ func TestInsideFewOpenFiles(t *testing.T) {
 	dir := inside(t)
 	setLimit := func(n uint64) {
 		var limit syscall.Rlimit
-		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 		limit.Cur = n
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	}
 	setLimit(128)
 	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for round := range 2 {
 		for i := range uint64(manyTables) {
 			if _, found, err := s.Record(i << 32); err != nil || !found {
@@ -99,9 +89,7 @@ func TestInsideFewOpenFiles(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	setLimit(8)
 	if _, err = Open(dir, Options{}); !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "this process may have 8 open; raise that limit (ulimit -n)") {
 		t.Errorf("with 8 files: %v", err)
@@ -111,26 +99,15 @@ func TestInsideFewOpenFiles(t *testing.T) {
 func TestFewOpenFiles(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range uint64(manyTables) {
-		batch := s.NewBatch()
-		batch.SetRecord(i<<32, Record{Fingerprint: i, Key: "key"})
-		finish, err := s.Apply(batch, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(finish(), s.db.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		apply(t, s, false, func(b *Batch) { b.SetRecord(i<<32, Record{Fingerprint: i, Key: "key"}) })
+		must(t, s.db.Flush())
 	}
 	if n := tables(s.db.Metrics()); n <= 128 {
 		t.Fatalf("%d tables are too few to tell", n)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	inProcess(t, "TestInsideFewOpenFiles", dir)
 }
 
@@ -154,17 +131,13 @@ func TestDiskIsWhatItHolds(t *testing.T) {
 	dir := t.TempDir()
 	allocated := func() (bytes int64, logs int) {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			info, err := os.Stat(name)
 			if errors.Is(err, fs.ErrNotExist) { // Pebble has removed it
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
 			if strings.HasSuffix(name, ".log") {
 				logs++
@@ -173,27 +146,17 @@ func TestDiskIsWhatItHolds(t *testing.T) {
 		return bytes, logs
 	}
 	s, err := Open(dir, Options{Create: &Header{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if bytes, _ := allocated(); bytes > 128<<10 {
 		t.Errorf("an empty index takes %d bytes", bytes)
 	}
-	if _, _, err := fillUp(t, s, 1, 2500); err != nil { // 75 MB, five logs
-		t.Fatal(err)
-	}
-	if err := s.db.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = fillUp(t, s, 1, 2500) // 75 MB, five logs
+	must(t, err, s.db.Flush(), s.Close())
 	if _, logs := allocated(); logs != 1 {
 		t.Errorf("%d logs", logs)
 	}
-	if s, err = Open(dir, Options{}); err != nil { // which removes all that is of no use
-		t.Fatal(err)
-	}
+	s, err = Open(dir, Options{}) // which removes all that is of no use
+	must(t, err)
 	defer s.Close()
 	used := int64(s.metrics().DiskSpaceUsage())
 	if bytes, _ := allocated(); bytes > used+256<<10 {

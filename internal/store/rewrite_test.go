@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,78 +12,51 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
+// rewrite replaces the tables by one that fill writes.
+func rewrite(t fatal, s *Store, counters Counters, fill func(r *Rewrite, w *TableWriter)) {
+	t.Helper()
+	r, err := s.NewRewrite(1)
+	must(t, err)
+	w := r.Table(0)
+	fill(r, w)
+	must(t, w.Close(), r.Commit(context.Background(), "plan", counters), r.Close())
+}
+
 // TestRewriteDeletesRecords: of the records on Pebble's lowest level those go that
 // are deleted, every one, before and after the store is opened again.
 func TestRewriteDeletesRecords(t *testing.T) {
-	ctx, fsys := context.Background(), vfs.NewMem()
-	s, err := Open("store", Options{Create: &Header{Plan: "plan"}, FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := s.NewBatch()
-	want := []uint64{1, 2, 5}
-	for _, id := range []uint64{1, 2, 3, 4, 5} {
-		document(b, id)
-	}
-	apply(t, s, b, true)
-	if err := s.CompactRecords(ctx); err != nil {
-		t.Fatal(err)
-	}
-
-	r, err := s.NewRewrite(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []uint64{3, 4} {
-		if err := r.DeleteRecord(id); err != nil {
-			t.Fatal(err)
+	fsys := vfs.NewMem()
+	s := openIn(t, fsys)
+	apply(t, s, true, func(b *Batch) {
+		for id := uint64(1); id <= 5; id++ {
+			document(b, id)
 		}
-	}
-	if err := r.AddRecord(6, Record{Key: "new"}); err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, 6)
-	w := r.Table(0)
-	if err := errors.Join(w.AddPosting(7, NewIDs(1)), w.Close(), r.Commit(ctx, "plan", Counters{NextID: 7}), r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	})
+	must(t, s.CompactRecords(t.Context()))
+	rewrite(t, s, Counters{NextID: 7}, func(r *Rewrite, w *TableWriter) {
+		must(t, r.DeleteRecord(3), r.DeleteRecord(4), r.AddRecord(6, Record{Key: "new"}), w.AddPosting(7, NewIDs(1)))
+	})
+	want := []uint64{1, 2, 5, 6}
 	for _, when := range []string{"at once", "opened again"} {
-		if got := recordIDs(t, s); !slices.Equal(got, want) {
+		var got []uint64
+		inView(t, s, func(v *View) {
+			for r, err := range v.Records(1) {
+				must(t, err)
+				got = append(got, r.ID)
+			}
+		})
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: records %v, want %v", when, got, want)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
+		for id := range uint64(8) {
+			if _, found, err := s.Record(id); err != nil || found != slices.Contains(want, id) {
+				t.Errorf("%s: record %d: %t, %v", when, id, found, err)
+			}
 		}
-		if s, err = Open("store", Options{FS: fsys}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
+		s = openIn(t, fsys)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// recordIDs returns the documents that have a record, which both ways to look one up
-// must agree on.
-func recordIDs(t *testing.T, s *Store) (ids []uint64) {
-	t.Helper()
-	v, err := s.View()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	for r, err := range v.Records(1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, r.ID)
-	}
-	for id := range uint64(8) {
-		if _, found, err := s.Record(id); err != nil || found != slices.Contains(ids, id) {
-			t.Errorf("record %d: %t, %v, and the scan says %v", id, found, err, ids)
-		}
-	}
-	return ids
+	must(t, s.Close())
 }
 
 // TestUnreadableEdgeOfTheTables: a file of which only the middle is replaced is read at its edges first. What
@@ -102,39 +74,25 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 			return nil
 		}))
 		s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "plan"}, CacheBytes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for id := uint64(1); id <= 30; id++ {
-			b := s.NewBatch()
-			b.SetRecord(id, Record{Key: strings.Repeat("x", 1000)}) // several blocks before the tables
-			b.SetEntry(1, id)
-			apply(t, s, b, true)
+			apply(t, s, true, func(b *Batch) {
+				b.SetRecord(id, Record{Key: strings.Repeat("x", 1000)}) // several blocks before the tables
+				b.SetEntry(1, id)
+			})
 		}
-		if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil { // one file over all keyspaces
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		// One file over all keyspaces.
+		must(t, s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false), s.Close())
 		names, err := mem.List("ix")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			old["ix/"+name] = strings.HasSuffix(name, ".sst")
 		}
-		if s, err = Open("ix", Options{FS: fsys}); err != nil { // its cache is empty
-			t.Fatal(err)
-		}
+		s = openIn(t, fsys) // its cache is empty
 		r, err := s.NewRewrite(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := r.Table(0)
-		if err := errors.Join(w.AddPosting(7, NewIDs(1)), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.AddPosting(7, NewIDs(1)), w.Close())
 		reads.Store(-1)
 		failed := r.Commit(context.Background(), "plan", Counters{NextID: 31, Documents: 30, Bare: 0})
 		met := reads.Swap(-1<<40) >= fail
@@ -143,15 +101,11 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 		if err := s.Close(); err != nil && failed == nil && !met {
 			t.Fatal(err)
 		}
-		if s, err = Open("ix", Options{FS: mem}); err != nil {
-			t.Fatalf("read %d: %v", fail, err)
-		}
+		s = openIn(t, mem)
 		if n := records(t, s); n != 30 {
 			t.Errorf("read %d (%v): %d records of 30", fail, failed, n)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		if !met {
 			t.Logf("%d reads", fail)
 			if fail == 0 {

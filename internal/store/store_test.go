@@ -3,11 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -32,9 +30,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		files[path] = string(content)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -51,43 +47,36 @@ func everyWay() map[string]Options {
 // it changes by one byte.
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	write := func(t *testing.T, path, content string) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644))
 	}
 	pebbleDB := func(t *testing.T, dir string, opts *pebble.Options) {
 		db, err := pebble.Open(dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Set([]byte("key"), []byte("value"), pebble.Sync); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, db.Set([]byte("key"), []byte("value"), pebble.Sync), db.Close())
 	}
 	for what, c := range map[string]struct {
 		make func(t *testing.T, dir string)
 		want error
 	}{
-		"a file": {func(t *testing.T, dir string) { write(t, dir, "text") }, ErrNotIndex},
-		"a folder of texts": {func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "notes.txt"), "text")
-		}, ErrNotIndex},
+		"a file":            {func(t *testing.T, dir string) { write(t, dir, "text") }, ErrNotIndex},
+		"a folder of texts": {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes.txt"), "text") }, ErrNotIndex},
 		"a LevelDB": {func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "LOCK"), "")
 			write(t, filepath.Join(dir, "CURRENT"), "MANIFEST-000001\n")
 			write(t, filepath.Join(dir, "MANIFEST-000001"), "?")
 		}, ErrNotIndex},
-		"a Pebble database": {func(t *testing.T, dir string) {
-			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}})
-		}, ErrNotIndex},
+		"a Pebble database": {func(t *testing.T, dir string) { pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}}) }, ErrNotIndex},
 		"a Pebble database of our future": {func(t *testing.T, dir string) {
 			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}, Merger: &pebble.Merger{Name: "neardup.posting.2", Merge: postingMerger.Merge}})
+		}, ErrVersion},
+		"an index in a later format of Pebble's": {func(t *testing.T, dir string) {
+			makeStore(t, dir)
+			markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
+			if err != nil || len(markers) != 1 {
+				t.Fatal(markers, err)
+			}
+			newer := fmt.Sprintf("marker.format-version.000999.%03d", pebbleFormat+1)
+			must(t, os.Rename(markers[0], filepath.Join(dir, newer)))
 		}, ErrVersion},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -109,38 +98,11 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestNewerPebbleFormat renames the marker that holds the format number.
-func TestNewerPebbleFormat(t *testing.T) {
-	dir := t.TempDir()
-	makeStore(t, dir)
-	markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
-	if err != nil || len(markers) != 1 {
-		t.Fatal(markers, err)
-	}
-	newer := fmt.Sprintf("marker.format-version.000999.%03d", pebbleFormat+1)
-	if err := os.Rename(markers[0], filepath.Join(dir, newer)); err != nil {
-		t.Fatal(err)
-	}
-	before := contents(t, dir)
-	for way, opts := range everyWay() {
-		if _, err := Open(dir, opts); !errors.Is(err, ErrVersion) {
-			t.Errorf("%s: %v", way, err)
-		}
-	}
-	if !maps.Equal(contents(t, dir), before) {
-		t.Error("files have changed")
-	}
-}
-
 func makeStore(t *testing.T, dir string) {
 	t.Helper()
 	s, err := Open(dir, Options{Create: &Header{Plan: "plan", Analyzer: "analyzer"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Close())
 }
 
 func TestMissingDirectory(t *testing.T) {
@@ -186,13 +148,9 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	dir := t.TempDir()
 	makeStore(t, dir)
 	s, err := Open(dir, Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
-	b := s.NewBatch()
-	b.SetCounters(Counters{NextID: 2})
-	if _, err := s.Apply(b, true); !errors.Is(err, ErrReadOnly) {
+	if err := commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) }); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("Apply: %v", err)
 	}
 	if err := s.SetAnalyzer("x"); !errors.Is(err, ErrReadOnly) {
@@ -216,9 +174,7 @@ func TestLockedByThisProcess(t *testing.T) {
 	}
 	t.Chdir(parent)
 	names = append(names, "index", "./index")
-	if err := os.Mkdir("x", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir("x", 0o755))
 	for _, first := range names {
 		s, err := Open(first, Options{})
 		if err != nil {
@@ -234,187 +190,54 @@ func TestLockedByThisProcess(t *testing.T) {
 				}
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 }
 
-// TestLockedByAnotherProcess runs this test binary again, as a process that holds
-// the store open until its standard input ends.
-func TestLockedByAnotherProcess(t *testing.T) {
-	const variable = "NEARDUP_TEST_HOLD_STORE"
-	if dir := os.Getenv(variable); dir != "" {
-		s, err := Open(dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Println("open")
-		io.Copy(io.Discard, os.Stdin)
-		s.Close()
-		return
-	}
-	dir := t.TempDir()
-	makeStore(t, dir)
-	child := exec.Command(os.Args[0], "-test.run=^TestLockedByAnotherProcess$")
-	child.Env = append(os.Environ(), variable+"="+dir)
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(stdout, make([]byte, len("open"))); err != nil {
-		t.Fatal("the child did not open the store:", err)
-	}
-	for way, opts := range everyWay() {
-		if _, err := Open(dir, opts); !errors.Is(err, ErrLocked) {
-			t.Errorf("%s: %v", way, err)
-		}
-	}
-	stdin.Close()
-	go io.Copy(io.Discard, stdout)
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal("after the child:", err)
-	}
-	s.Close()
-}
-
-// crashes takes a crash clone before each operation that changes the file system.
-type crashes struct {
-	mu     sync.Mutex
-	mem    *vfs.MemFS
-	clones []*vfs.MemFS
-}
-
-func (c *crashes) MaybeError(op errorfs.Op) error {
-	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-		c.mu.Lock()
-		c.clones = append(c.clones, c.mem.CrashClone(vfs.CrashCloneCfg{}))
-		c.mu.Unlock()
-	}
-	return nil
-}
-
-func (c *crashes) String() string { return "crash clones" }
-
-// TestCreationInterrupted cuts the making of a store short before every operation.
-// What is left is no store or a whole one, and the next Open makes it whole; once
+// TestCreationInterrupted cuts the making of a store short before every operation that changes the
+// disk. What is left is no store or a whole one, and the next Open makes it whole; once
 // Open has returned, it is there.
 func TestCreationInterrupted(t *testing.T) {
 	for _, dir := range []string{"store", "a/b/store"} {
-		c := &crashes{mem: vfs.NewCrashableMem()}
-		s, err := Open(dir, Options{Create: &Header{Plan: "plan"}, FS: errorfs.Wrap(c.mem, c)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		made := c.mem.CrashClone(vfs.CrashCloneCfg{})
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if len(c.clones) < 10 {
-			t.Fatalf("%d operations", len(c.clones))
-		}
-		for i, clone := range c.clones {
-			s, err := Open(dir, Options{FS: clone.CrashClone(vfs.CrashCloneCfg{})})
-			if err == nil {
-				err = s.Close()
-			} else if errors.Is(err, fs.ErrNotExist) {
-				err = nil
+		whole := func(what string, clone *vfs.MemFS, opts Options) {
+			t.Helper()
+			opts.FS = clone
+			s, err := Open(dir, opts)
+			if errors.Is(err, fs.ErrNotExist) && what != "made" && opts.Create == nil {
+				return
 			}
-			if err != nil {
-				t.Errorf("%s, operation %d: %v", dir, i, err)
+			must(t, err)
+			if s.Header().Plan != "plan" || s.Counters() != (Counters{NextID: 1}) {
+				t.Errorf("%s, %s: %+v, %+v", dir, what, s.Header(), s.Counters())
 			}
-			openWhole(t, fmt.Sprintf("%s, operation %d", dir, i), dir, clone, Options{Create: &Header{Plan: "plan"}})
+			must(t, s.Close())
 		}
-		openWhole(t, dir+", made", dir, made, Options{})
-	}
-}
-
-func openWhole(t *testing.T, what, dir string, fs vfs.FS, opts Options) {
-	t.Helper()
-	opts.FS = fs
-	s, err := Open(dir, opts)
-	if err != nil {
-		t.Errorf("%s: %v", what, err)
-		return
-	}
-	if s.Header().Plan != "plan" || s.Counters() != (Counters{NextID: 1}) {
-		t.Errorf("%s: %+v, %+v", what, s.Header(), s.Counters())
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-}
-
-// TestOpenErrorsOfTheFileSystem lets each operation of Open fail in turn: an error
-// comes back, the lock is given up, and the store opens when all is well again. Pebble
-// panics, by design, where its manifest or a directory cannot be made durable.
-func TestOpenErrorsOfTheFileSystem(t *testing.T) {
-	for i := 1; ; i++ {
-		mem := vfs.NewMem()
+		mem := vfs.NewCrashableMem()
 		var mu sync.Mutex
-		var failed errorfs.Op
-		operations, opening := 0, true
-		fails := errorfs.InjectorFunc(func(op errorfs.Op) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if op.Kind == errorfs.OpFileClose || !opening {
-				return nil
-			}
-			if operations++; operations == i {
-				failed = op
-				return errorfs.ErrInjected
+		var clones []*vfs.MemFS
+		create := Options{Create: &Header{Plan: "plan"}}
+		opts := create
+		opts.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				mu.Lock()
+				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{}))
+				mu.Unlock()
 			}
 			return nil
-		})
-		s, err := openRecovered("store", Options{Create: &Header{Plan: "plan"}, FS: errorfs.Wrap(mem, fails)})
-		mu.Lock()
-		opening = false
-		mu.Unlock()
-		if operations < i {
-			if err != nil {
-				t.Error(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			return
+		}))
+		s, err := Open(dir, opts)
+		must(t, err)
+		whole("made", mem.CrashClone(vfs.CrashCloneCfg{}), Options{})
+		must(t, s.Close())
+		if len(clones) < 10 {
+			t.Fatalf("%d operations", len(clones))
 		}
-		what := fmt.Sprintf("operation %d, kind %d on %s", i, failed.Kind, failed.Path)
-		switch {
-		case err == nil: // it was not vital, or is told by the next write
-			s.Close()
-		case errors.Is(err, errPanic):
-			if !strings.Contains(failed.Path, "MANIFEST") && !strings.Contains(failed.Path, "marker.manifest") && failed.Path != "store" {
-				t.Errorf("%s: %v", what, err)
-			}
-			continue // the lock is lost with it
-		case !errors.Is(err, errorfs.ErrInjected):
-			t.Errorf("%s: %v", what, err)
+		for i, clone := range clones {
+			what := fmt.Sprint("operation ", i)
+			whole(what, clone.CrashClone(vfs.CrashCloneCfg{}), Options{})
+			whole(what, clone, create)
 		}
-		openWhole(t, "after "+what, "store", mem, Options{Create: &Header{Plan: "plan"}})
 	}
-}
-
-var errPanic = errors.New("panic")
-
-func openRecovered(dir string, opts Options) (s *Store, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", errPanic, r)
-		}
-	}()
-	return Open(dir, opts)
 }
 
 // TestBloomFilters are on the upper levels, where a look-up of an absent key asks them, and not on the lowest
@@ -422,24 +245,18 @@ func openRecovered(dir string, opts Options) (s *Store, err error) {
 func TestBloomFilters(t *testing.T) {
 	s := openMem(t)
 	for round, upper := range []bool{false, true} {
-		b := s.NewBatch()
-		for id := range uint64(2000) {
-			document(b, 2000*uint64(round)+id+1)
-		}
-		apply(t, s, b, true)
-		if err := s.db.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		if !upper {
-			if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
-				t.Fatal(err)
+		apply(t, s, true, func(b *Batch) {
+			for id := range uint64(2000) {
+				document(b, 2000*uint64(round)+id+1)
 			}
+		})
+		must(t, s.db.Flush())
+		if !upper {
+			must(t, s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
 		}
 	}
 	levels, err := s.db.SSTables(pebble.WithProperties())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	with := [2]int{}
 	for level, tables := range levels {
 		for _, table := range tables {
@@ -463,17 +280,10 @@ func TestBloomFilters(t *testing.T) {
 // is damaged or not of an index.
 func TestEveryFlippedByteOfTheOptions(t *testing.T) {
 	mem := vfs.NewMem()
-	s, err := Open("ix", Options{Create: &Header{}, FS: mem})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s := openIn(t, mem)
+	must(t, s.Close())
 	desc, err := pebble.Peek("ix", mem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := string(bytesOf(t, mem, mem.PathBase(desc.OptionsFilename)))
 	// Pebble compares the names in its first section, and looks at no others.
 	names, harmless, refused := strings.Index(text, "[Level"), 0, 0
@@ -513,46 +323,25 @@ func TestFilesArePrivate(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "made", "ix")
 	s, err := Open(dir, Options{Create: &Header{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := s.NewBatch()
-	document(b, 1)
-	apply(t, s, b, true)
-	if err := s.Checkpoint(t.Context(), filepath.Join(root, "copies", "1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	apply(t, s, true, func(b *Batch) { document(b, 1) })
+	must(t, s.Checkpoint(t.Context(), filepath.Join(root, "copies", "1")))
 	r, err := s.NewRewrite(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.AddClock(1, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.AddFilterChunk(0, 0, []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.AddClock(1, 1))
+	must(t, r.AddFilterChunk(0, 0, []byte("x")))
 	kinds := allPrivate(t, root)
 	for _, kind := range []string{"LOCK", ".log", ".sst", "MANIFEST", "OPTIONS", "marker", incomingDir, surgeon.DigestName} {
 		if !kinds[kind] {
 			t.Errorf("no %s among %v", kind, kinds)
 		}
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "LOCK"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Open(dir, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
+	must(t, os.Chmod(filepath.Join(dir, "LOCK"), 0o644))
+	must(t, s.Close())
+	s, err = Open(dir, Options{})
+	must(t, err)
+	must(t, s.Close())
 	info, err := os.Stat(filepath.Join(dir, "LOCK"))
 	if err != nil || info.Mode() != 0o644 {
 		t.Errorf("LOCK has mode %v, %v", info.Mode(), err)
@@ -585,8 +374,6 @@ func allPrivate(t *testing.T, root string) map[string]bool {
 		kinds[name] = true
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return kinds
 }
