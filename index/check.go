@@ -6,30 +6,26 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// Status is what CheckAndAdd found out about a document.
+// Status is what CheckAndAdd found out about a document. The zero Status is no verdict.
 type Status int
 
 const (
-	New       Status = iota // nothing like it was stored; it is now
-	Duplicate               // a document that matches is stored
-	Known                   // its key was known, and it is a duplicate of no other
+	New       Status = iota + 1 // nothing like it was stored; it is now
+	Duplicate                   // a document that matches is stored
+	Known                       // its key was known, and it is a duplicate of no other
 )
 
 // String returns new, duplicate or known.
 func (s Status) String() string {
-	switch s {
-	case New:
-		return "new"
-	case Duplicate:
-		return "duplicate"
-	case Known:
-		return "known"
+	if names := [...]string{"no verdict", "new", "duplicate", "known"}; int(s) < len(names) {
+		return names[s]
 	}
-	return "unknown"
+	return "status " + strconv.Itoa(int(s))
 }
 
 // Verdict is the outcome of CheckAndAdd.
@@ -81,10 +77,8 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 		return nil, err
 	}
 	defer x.end()
-	for i := range docs {
-		if err := Validate(&docs[i]); err != nil {
-			return nil, err
-		}
+	if err := x.validate(docs); err != nil {
+		return nil, err
 	}
 	verdicts := make([]Verdict, 0, len(docs))
 	durable := 0                        // verdicts that are
@@ -262,6 +256,8 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 	switch {
 	case found:
 		verdict.Status = Duplicate
+	default:
+		verdict.Status = New
 	case known:
 		verdict.Status, verdict.Of = Known, Match{old, old.Fingerprint.Distance(verdict.Document.Fingerprint)}
 	}

@@ -165,7 +165,7 @@ func TestVerdictNearestByID(t *testing.T) {
 	if err != nil || v.Status != Duplicate || v.Of.ID != 2 || v.Of.Distance != 1 || v.Document.ID != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if got := fmt.Sprint(New, Duplicate, Known, Status(9)); got != "new duplicate known unknown" {
+	if got := fmt.Sprint(Status(0), New, Duplicate, Known, Status(9)); got != "no verdict new duplicate known status 9" {
 		t.Error(got)
 	}
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,19 +18,14 @@ import (
 // and the others get its ID.
 //
 // It returns when the batch is as durable as Options.Durability says. Errors:
-// ErrTooLarge, ErrReadOnly, ErrFailed, ErrClosed, ctx's; nothing is stored then,
+// ErrTooLarge, ErrNoText, ErrReadOnly, ErrFailed, ErrClosed, ctx's; nothing is stored then,
 // unless the disk failed in the very moment (ErrFailed on the next write).
 func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	if err := x.beginWrite(ctx); err != nil {
 		return err
 	}
 	defer x.end()
-	for i := range docs {
-		if err := Validate(&docs[i]); err != nil {
-			return err
-		}
-	}
-	if err := x.checkSize(docs); err != nil {
+	if err := cmp.Or(x.validate(docs), x.checkSize(docs)); err != nil {
 		return err
 	}
 	if len(docs) == 0 {

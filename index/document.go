@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/match"
@@ -46,6 +48,30 @@ func Validate(d *Document) error {
 		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are kept", ErrTooLarge, d.Scope, len(d.Scope), MaxScopeBytes)
 	}
 	return nil
+}
+
+// validate checks documents before any is stored.
+func (x *Index) validate(docs []Document) error {
+	for i := range docs {
+		if err := Validate(&docs[i]); err != nil {
+			return err
+		}
+		if x.ofTexts && docs[i].Signature() == (fingerprint.Signature{}) {
+			return fmt.Errorf("%w: document %d of %d, key %.80q: skip what has 0 Tokens", ErrNoText, i+1, len(docs), docs[i].Key)
+		}
+	}
+	return nil
+}
+
+// ofTexts reports whether the fingerprints of an analyzer are those of texts: whether its name
+// is that of a fingerprint.Analyzer, by itself or, in that of a page.Signer, behind what
+// text it takes.
+func ofTexts(analyzer string) bool {
+	_, behind, _ := strings.Cut(analyzer, " ")
+	return slices.ContainsFunc([]string{analyzer, behind}, func(name string) bool {
+		_, err := fingerprint.ParseAnalyzer(name)
+		return err == nil
+	})
 }
 
 // matching loads a candidate, and reports whether it is of a scope and the rule lets it match

@@ -32,9 +32,10 @@ import (
 
 // Index is an open index. Its methods may be called from any goroutine.
 type Index struct {
-	store *store.Store
-	plan  *plan.Plan
-	opts  Options
+	store   *store.Store
+	plan    *plan.Plan
+	opts    Options
+	ofTexts bool // the analyzer that is recorded is one of texts
 
 	packed  *filter.Set                  // the filters of what the last compaction packed
 	live    *filter.Set                  // of what was written since
@@ -119,6 +120,7 @@ func (x *Index) load() error {
 			return err
 		}
 	}
+	x.ofTexts = ofTexts(x.store.Header().Analyzer)
 	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)
 	return x.withView(func(v *store.View) (err error) {
@@ -260,6 +262,11 @@ var (
 
 	// ErrDistance: a query asks for a larger distance than the index was made for.
 	ErrDistance = errors.New("distance beyond that of the index")
+
+	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all
+	// others of that kind: fingerprint, Shingle and Tokens are 0. An index that has no
+	// fingerprint.Analyzer recorded takes it for a fingerprint of 0 like any other.
+	ErrNoText = errors.New("document without text")
 
 	// ErrTooLarge: a key, a scope or a batch is over its limit.
 	ErrTooLarge = errors.New("over the limit")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 )
 
@@ -168,6 +169,42 @@ func TestMemoryOfManyWriters(t *testing.T) {
 		}
 		if err := x.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestDocumentsWithoutText are alike, so an index of texts takes none, and nothing that comes
+// with one. A fingerprint of 0 is one like any other where no text was analyzed.
+func TestDocumentsWithoutText(t *testing.T) {
+	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := analyzer.Text("?!")
+	empty := Document{Key: "empty", Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}
+	other := Document{Key: "other", Fingerprint: 1 << 63}
+	for name, want := range map[string]error{
+		analyzer.Name(): ErrNoText, "visible " + analyzer.Name(): ErrNoText, "phash 64": nil, "": nil,
+	} {
+		fsys, asked := vfs.NewMem(), name
+		for range 2 { // made, and opened again with what it records
+			x := openMem(t, Options{Analyzer: asked, FS: fsys})
+			errs := []error{x.Add(t.Context(), other, empty)}
+			_, err := x.CheckAndAdd(t.Context(), empty)
+			errs = append(errs, err)
+			_, err = x.CheckAndAddBatch(t.Context(), []Document{other, empty})
+			for _, err := range append(errs, err) {
+				if !errors.Is(err, want) {
+					t.Errorf("analyzer %q: %v", name, err)
+				}
+			}
+			if n := x.Stats().Documents; (n == 0) != (want != nil) {
+				t.Errorf("analyzer %q: %d documents", name, n)
+			}
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
+			asked = ""
 		}
 	}
 }

@@ -33,7 +33,8 @@ type Options struct {
 
 	// Analyzer is the Name of the fingerprint.Analyzer (or whatever else tells
 	// fingerprints apart that must not meet) that makes the fingerprints. It is
-	// fixed once the index has documents. "": any.
+	// fixed once the index has documents. "": any. With the name of an Analyzer, or of a
+	// page.Signer, documents without text are refused: ErrNoText.
 	Analyzer string
 
 	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up

@@ -164,6 +164,8 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: kindOf(r)}
 	r.Content = nil
 	switch {
+	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
+		return d, neardup.NoText, nil // among fingerprints of texts
 	case r.Kind == corpus.Fingerprint:
 		return index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}, "", nil
 	case a.Signer == nil:

@@ -172,7 +172,7 @@ func lastOfKeys(docs []index.Document) map[string]int {
 
 // CheckAndAdd is Index.CheckAndAdd.
 func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
-	v := index.Verdict{Document: d}
+	v := index.Verdict{Status: index.New, Document: d}
 	for _, old := range m.Docs {
 		if d.Key != "" && old.Key == d.Key {
 			v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
