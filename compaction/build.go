@@ -30,6 +30,8 @@ type builder struct {
 	keys     *batches[addedKey]
 	replaced *roaring64.Bitmap // documents that a later one with their key replaces
 
+	second *uint64 // of the last entry of the clock; nil: not known yet
+
 	keyFilter filling // of all keys of the next state
 }
 

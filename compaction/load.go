@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/neardup/neardup/index"
@@ -19,6 +20,9 @@ type LoadOptions struct {
 	// ExpectedDocuments say otherwise; so does one that never had a document and has the
 	// plan that Open gives without either.
 	Index index.Options
+
+	// KeepAdded gives documents the time of their Added, where it is not zero. Default: all arrive now.
+	KeepAdded bool
 
 	MemoryBytes int64          // as Options has it
 	Progress    func(Progress) // as Options has it
@@ -63,7 +67,7 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 				err = errors.Join(err, b.close())
 			}
 		}()
-		if err := b.load(docs, &opts.Index); err != nil {
+		if err := b.load(docs, &opts); err != nil {
 			return err
 		}
 		done = true
@@ -88,7 +92,11 @@ func makeIndex(dir string, opts *index.Options) error {
 }
 
 // load adds all documents and finishes, unless there are none.
-func (b *builder) load(docs iter.Seq2[index.Document, error], opts *index.Options) error {
+func (b *builder) load(docs iter.Seq2[index.Document, error], opts *LoadOptions) error {
+	now := time.Now
+	if opts.Index.Now != nil {
+		now = opts.Index.Now
+	}
 	for doc, err := range docs {
 		if err == nil {
 			err = index.Validate(&doc)
@@ -96,7 +104,16 @@ func (b *builder) load(docs iter.Seq2[index.Document, error], opts *index.Option
 		if err != nil {
 			return err
 		}
-		if err := b.add(b.counters.NextID, store.Record{
+		id := b.counters.NextID
+		if opts.KeepAdded {
+			if doc.Added.IsZero() {
+				doc.Added = now()
+			}
+			if err := b.noteTime(id, doc.Added); err != nil {
+				return err
+			}
+		}
+		if err := b.add(id, store.Record{
 			Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
 		}); err != nil {
 			return err
@@ -105,15 +122,13 @@ func (b *builder) load(docs iter.Seq2[index.Document, error], opts *index.Option
 	if b.report.Loaded == 0 {
 		return nil
 	}
-	if err := b.choosePlan(opts); err != nil {
+	if err := b.choosePlan(&opts.Index); err != nil {
 		return err
 	}
-	now := time.Now
-	if opts.Now != nil {
-		now = opts.Now
-	}
-	if err := b.noteTime(now()); err != nil {
-		return err
+	if !opts.KeepAdded {
+		if err := b.noteTime(b.first, now()); err != nil {
+			return err
+		}
 	}
 	return b.finish()
 }
@@ -138,21 +153,27 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	return nil
 }
 
-// noteTime writes when the added documents arrived, unless the last entry of the clock
+// noteTime writes when the documents from an ID on arrived, unless the last entry of the clock
 // says so already.
-func (b *builder) noteTime(now time.Time) (err error) {
-	v, err := b.s.View()
-	if err != nil {
-		return err
+func (b *builder) noteTime(id uint64, at time.Time) error {
+	if b.second == nil {
+		b.second = new(uint64)
+		v, err := b.s.View()
+		if err != nil {
+			return err
+		}
+		last, found, err := v.LastSecond()
+		if *b.second = last; !found {
+			*b.second = math.MaxUint64
+		}
+		if err := errors.Join(err, v.Close()); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, v.Close()) }()
-	last, found, err := v.LastSecond()
-	if err != nil {
-		return err
-	}
-	second := uint64(max(now.Unix(), 0))
-	if found && second == last {
+	second := uint64(max(at.Unix(), 0))
+	if second == *b.second {
 		return nil
 	}
-	return b.r.AddClock(b.first, second)
+	*b.second = second
+	return b.r.AddClock(id, second)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -436,6 +437,54 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 			if _, err := which(fsys, []state{before}, d.source.(*rand.Rand), index.Options{}, true); err != nil {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
+		}
+	}
+}
+
+// TestLoadKeepsAdded: documents have the times that they bring, in whatever order, over what
+// the index has; a document that brings none is of now, as all are without KeepAdded.
+func TestLoadKeepsAdded(t *testing.T) {
+	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
+	for _, keep := range []bool{true, false} {
+		opts := compaction.LoadOptions{KeepAdded: keep, Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
+		want := make(map[fingerprint.Fingerprint]time.Time)
+		for load, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
+			var docs []index.Document
+			for n, second := range seconds {
+				d := index.Document{Fingerprint: fingerprint.Fingerprint(100*load + n)}
+				if n%2 == 0 {
+					d.Key = fmt.Sprint(load, n)
+				}
+				want[d.Fingerprint] = now
+				if second != 0 {
+					d.Added = time.Unix(second, 0).UTC()
+				}
+				if second != 0 && keep {
+					want[d.Fingerprint] = d.Added
+				}
+				docs = append(docs, d)
+			}
+			if _, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x, err := index.Open("ix", &opts.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d, err := range x.Documents(ctx) {
+			if err != nil || !d.Added.Equal(want[d.Fingerprint]) {
+				t.Errorf("keep %v, document %d: %v, want %v, %v", keep, d.Fingerprint, d.Added, want[d.Fingerprint], err)
+			}
+		}
+		if deleted, err := x.DeleteBefore(ctx, time.Unix(1000, 0)); err != nil || keep != (deleted == 4) || !keep && deleted != 0 {
+			t.Errorf("keep %v: %d deleted, %v", keep, deleted, err)
+		}
+		for p := range x.Verify(ctx, verify.Options{}) {
+			t.Error(p)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -106,6 +106,58 @@ func TestLengthRatio(t *testing.T) {
 	}
 }
 
+// TestQueryIsCheckAndAdd: a query with a Signature is answered as CheckAndAdd would, alone and in a
+// batch; one with a bare fingerprint, by k alone.
+func TestQueryIsCheckAndAdd(t *testing.T) {
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(4, 4))
+	x := openMem(t, Options{MaxDistance: 4})
+	flip := func(f fingerprint.Fingerprint, n int) fingerprint.Fingerprint {
+		for range n {
+			f ^= 1 << rng.IntN(64)
+		}
+		return f
+	}
+	var docs, stored []Document
+	found := make(map[bool]int)
+	for i := range 600 {
+		d := Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Tokens: 1 + rng.IntN(2000)}
+		if i > 0 && i%3 > 0 {
+			near := docs[rng.IntN(i)]
+			d.Fingerprint, d.Shingle, d.Tokens = flip(near.Fingerprint, rng.IntN(5)), flip(near.Shingle, rng.IntN(20)), near.Tokens*(8+rng.IntN(6))/10
+		}
+		docs = append(docs, d)
+		matches, err := x.Query(ctx, Query{Signature: d.Signature(), Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, err := range x.QueryBatch(ctx, []Query{{Signature: d.Signature(), Limit: 1}}) {
+			if err != nil || fmt.Sprint(a.Matches) != fmt.Sprint(matches) {
+				t.Fatalf("%v in a batch, %v alone, %v", a.Matches, matches, err)
+			}
+		}
+		within := 0
+		for _, s := range stored {
+			if s.Fingerprint.Distance(d.Fingerprint) <= 4 {
+				within++
+			}
+		}
+		if bare, err := x.Query(ctx, nearTo(d.Fingerprint)); err != nil || len(bare) != within {
+			t.Fatalf("%d within k of the bare fingerprint, want %d, %v", len(bare), within, err)
+		}
+		v, err := x.CheckAndAdd(ctx, d)
+		if err != nil || (v.Status == Duplicate) != (len(matches) == 1) || len(matches) == 1 && v.Of != matches[0] {
+			t.Fatalf("%+v of what a query answers with %+v, %v", v, matches, err)
+		}
+		if v.Status == New {
+			stored = append(stored, d)
+		}
+		found[len(matches) == within]++
+	}
+	if found[true] < 100 || found[false] < 100 {
+		t.Errorf("the rule decided in %d of %d cases", found[false], len(docs))
+	}
+}
+
 // TestQueryBatchIsOfItsOwn: each query of a batch has its own Shingle, length, scope, distance
 // and limit.
 func TestQueryBatchIsOfItsOwn(t *testing.T) {

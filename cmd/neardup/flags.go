@@ -289,6 +289,15 @@ func (f *indexFlags) openReadOnly() (*index.Index, error) {
 	return index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes()})
 }
 
+// exist reports whether there is an index, whatever its state.
+func (f *indexFlags) exist() bool {
+	x, err := f.openReadOnly()
+	if err == nil {
+		x.Close() // nothing was written
+	}
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // read opens the index for reading, and closes it once do has returned.
 func (f *indexFlags) read(do func(x *index.Index) error) error {
 	x, err := f.openReadOnly()

@@ -96,7 +96,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 var importCommand = command{
 	name:        "import",
 	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT...",
-	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le) or JSON lines (.jsonl); the index must not be in use",
+	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"export -format jsonl\" prints them; the index must not be in use",
 	interrupted: "nothing was stored",
 	run:         runImport,
 }
@@ -109,19 +109,36 @@ func runImport(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	reader, err := inputs.listReader(c.args)
+	exports, err := inputs.exportsAmong(ctx)
 	if err != nil {
 		return err
+	}
+	if len(exports) > 0 && *name != "" && *name != exports[0].Analyzer {
+		return usagef("-analyzer is %q, but the fingerprints are of %q", *name, exports[0].Analyzer)
+	} else if len(exports) > 0 {
+		*name = exports[0].Analyzer
 	}
 	o, err := indexes.options(*name, *name == "")
 	if err != nil {
 		return err
 	}
+	docs := c.exportedDocuments(exports)
+	switch {
+	case len(exports) == 0:
+		reader, err := inputs.listReader(c.args)
+		if err != nil {
+			return err
+		}
+		docs = c.fingerprints(ctx, reader)
+	case o.Index.MaxDistance == 0 && o.Index.Plan == nil && !indexes.exist():
+		o.Index.MaxDistance = distanceOption(exports[0].MaxDistance)
+	}
 	if !c.given("expected-documents") {
 		o.Index.ExpectedDocuments = 0 // it will be known
 	}
 	bar := c.newProgressBar(false)
-	report, err := compaction.Load(ctx, indexes.dir, c.fingerprints(ctx, reader), compaction.LoadOptions{
+	report, err := compaction.Load(ctx, indexes.dir, docs, compaction.LoadOptions{
+		KeepAdded:   len(exports) > 0,
 		Index:       o.Index,
 		MemoryBytes: memory.bytes(),
 		Progress: func(p compaction.Progress) {
@@ -158,19 +175,22 @@ func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq
 
 var exportCommand = command{
 	name:    "export",
-	args:    "-index DIR [-format u64le]",
-	summary: "print every stored fingerprint: 16 hex digits and, after a tab, the key if there is one",
-	more:    quotedKeys + `"neardup import" reads it back.`,
+	args:    "-index DIR [-format jsonl]",
+	summary: "print every stored document: all there is to know of it as JSON lines; or its fingerprint, 16 hex digits and, after a tab, the key if there is one",
+	more:    quotedKeys + `"neardup import" reads it back; of -format jsonl, with all that decides what matches.`,
 	run:     runExport,
 }
 
 func runExport(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
-	format := c.choiceFlag("format", "`format`: fingerprints, or u64le, 8 bytes little-endian each", "fingerprints", "u64le")
+	format := c.choiceFlag("format", "`format`: fingerprints; jsonl, with all there is to know; or u64le, 8 bytes little-endian each", "fingerprints", "jsonl", "u64le")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(c.out, 64<<10)
+	if *format == "jsonl" {
+		return indexes.read(func(x *index.Index) error { return exportDocuments(ctx, x, c.out) })
+	}
+	out, lossy := bufio.NewWriterSize(c.out, 64<<10), 0
 	return indexes.read(func(x *index.Index) error {
 		for d, err := range x.Documents(ctx) {
 			if err == nil {
@@ -179,6 +199,12 @@ func runExport(ctx context.Context, c *call) error {
 			if err != nil {
 				return errors.Join(err, out.Flush())
 			}
+			if d.Shingle != 0 || d.Tokens != 0 || d.Scope != "" || d.Key != "" && *format == "u64le" {
+				lossy++
+			}
+		}
+		if lossy > 0 {
+			c.logf("of %d documents, -format %s leaves out a second fingerprint, a length, a scope or a key: what is made of it has other matches; -format jsonl has all", lossy, *format)
 		}
 		return out.Flush()
 	})

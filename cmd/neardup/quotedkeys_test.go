@@ -118,3 +118,16 @@ func onlyPrintable(t *testing.T, what, out string, lines int) {
 		t.Errorf("%s printed %d lines, want %d", what, got, lines)
 	}
 }
+
+// Whatever bytes keys have, they are moved as they are.
+func TestHostileKeysAreMoved(t *testing.T) {
+	dir := hostileIndex(t)
+	for _, format := range []string{"jsonl", "fingerprints"} {
+		moved := filepath.Join(t.TempDir(), "moved")
+		file := writeFile(t, "export."+format, mustRun(t, "export", "-index", dir, "-format", format))
+		mustRun(t, "import", "-index", moved, file)
+		if got := keysIn(t, moved); !slices.Equal(got, keysIn(t, dir)) {
+			t.Errorf("%s: %q", format, got)
+		}
+	}
+}
