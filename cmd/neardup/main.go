@@ -55,6 +55,7 @@ var commands = []command{
 	dedupCommand,
 	addCommand,
 	queryCommand,
+	compareCommand,
 	fingerprintCommand,
 	importCommand,
 	exportCommand,

@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+var compareCommand = command{
+	name:    "compare",
+	args:    "[-index DIR] [-in INPUT] A B",
+	summary: "say why two documents match or do not: their distances, their lengths, the limit that decides and the words that differ",
+	more: `A and B are each a file, a key in the index, or a URL that is fetched; with -in, keys of documents
+there, such as the URLs of a web archive. Of a key in an index there are no words.
+[-these words are in A only-] {+these in B only+}`,
+	run: runCompare,
+}
+
+// side is one of the two.
+type side struct {
+	Key         string                  `json:"key"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Shingle     fingerprint.Fingerprint `json:"shingle"`
+	Tokens      int                     `json:"tokens"`
+	Scope       string                  `json:"scope,omitempty"`
+
+	words []string // nil: not known
+}
+
+// comparison is the output.
+type comparison struct {
+	A               side     `json:"a"`
+	B               side     `json:"b"`
+	Distance        int      `json:"distance"`
+	MaxDistance     int      `json:"maxDistance"`
+	ShingleDistance *int     `json:"shingleDistance,omitempty"` // of both fingerprints together
+	MaxShingle      int      `json:"maxShingleDistance"`
+	LengthRatio     float64  `json:"lengthRatio,omitempty"`
+	MaxLengthRatio  float64  `json:"maxLengthRatio"`
+	Match           bool     `json:"match"`
+	Decided         []string `json:"decided,omitempty"`     // the limits that do not let them match
+	Differences     []string `json:"differences,omitempty"` // words with some around them
+	Left            int      `json:"differencesLeftOut,omitempty"`
+}
+
+func runCompare(ctx context.Context, c *call) (err error) {
+	inputs := c.inputFlags().scopeFlag().analyzerFlags()
+	indexes := c.indexFlags()
+	indexes.match = c.matchFlags()
+	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates (default that of the index, or 6)")
+	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
+	most := c.intFlag("differences", 20, 0, 1<<20, "print the first `N` differences at most")
+	form := c.choiceFlag("output-format", "`form` of the output: text for people, or json", "text", "json")
+	c.check(func() error {
+		if len(c.args) != 2 {
+			return usagef("%d arguments, want two documents", len(c.args))
+		}
+		return nil
+	})
+	if err := c.parse(); err != nil {
+		return err
+	}
+	a, err := inputs.analyzer(0)
+	if err != nil {
+		return err
+	}
+	f := &finder{call: c, inputs: inputs, analyzer: a}
+	if indexes.dir != "" {
+		x, err := indexes.openToCompare(indexes.dir, a.asked, true)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.Close()) }()
+		f.index, a.Signer = x, x.Signer()
+		if !c.given("k") {
+			*k = x.Plan().MaxDistance
+		}
+	}
+	sides, err := f.find(ctx, *in)
+	if err != nil {
+		return err
+	}
+	result := compare(sides[0], sides[1], match.Rule{MaxDistance: *k, MaxShingleDistance: indexes.match.shingle, MaxLengthRatio: indexes.match.ratio})
+	if n := len(result.Differences) - *most; n > 0 {
+		result.Differences, result.Left = result.Differences[:*most], n
+	}
+	if *form == "json" {
+		return c.printJSON(result)
+	}
+	return result.describe(c.out)
+}
+
+// compare finds out how far two documents are from each other, and which limits that is beyond.
+func compare(a, b *side, rule match.Rule) *comparison {
+	r := &comparison{
+		A: *a, B: *b, Distance: a.Fingerprint.Distance(b.Fingerprint),
+		MaxDistance: rule.MaxDistance, MaxShingle: rule.MaxShingleDistance, MaxLengthRatio: rule.MaxLengthRatio,
+	}
+	beyond := func(limit string, yes bool) {
+		if yes {
+			r.Decided = append(r.Decided, limit)
+		}
+	}
+	beyond("distance", r.Distance > rule.MaxDistance)
+	if a.Shingle != 0 && b.Shingle != 0 {
+		both := r.Distance + a.Shingle.Distance(b.Shingle)
+		r.ShingleDistance = &both
+		beyond("second fingerprint", rule.MaxShingleDistance >= 0 && both > rule.MaxShingleDistance)
+	}
+	if shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens); shorter > 0 {
+		r.LengthRatio = float64(longer) / float64(shorter)
+		beyond("length", rule.MaxLengthRatio >= 0 && float64(longer) > rule.MaxLengthRatio*float64(shorter))
+	}
+	beyond("scope", a.Scope != b.Scope)
+	r.Match, r.Differences = len(r.Decided) == 0, differences(a.words, b.words)
+	return r
+}
+
+// differences are the places where words differ, each with up to three words around it.
+func differences(a, b []string) (places []string) {
+	if a == nil || b == nil {
+		return nil
+	}
+	lines := func(words []string) []byte { return []byte(strings.Join(words, "\n") + "\n") }
+	_, hunks, _ := strings.Cut(string(diff.Diff("a", lines(a), "b", lines(b))), "\n@@")
+	for hunk := range strings.SplitSeq(hunks, "\n@@") {
+		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // behind its head
+		if hunk != "" {
+			places = append(places, marked(strings.Split(hunk, "\n")))
+		}
+	}
+	return places
+}
+
+// marked is the words of a hunk in a line, marked as wdiff does. Each has a space, a minus or a plus
+// in front.
+func marked(hunk []string) string {
+	marks := map[byte][2]string{' ': {}, '-': {"[-", "-]"}, '+': {"{+", "+}"}}
+	var out strings.Builder
+	last := byte(' ')
+	for n, word := range hunk {
+		if word[0] != last {
+			out.WriteString(marks[last][1])
+		}
+		if n > 0 {
+			out.WriteByte(' ')
+		}
+		if word[0] != last {
+			out.WriteString(marks[word[0]][0])
+		}
+		out.WriteString(word[1:])
+		last = word[0]
+	}
+	out.WriteString(marks[last][1])
+	return out.String()
+}
+
+// describe writes the comparison for people.
+func (r *comparison) describe(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\tA\tB\n")
+	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
+	if r.A.Scope != r.B.Scope {
+		fmt.Fprintf(w, "scope\t%s\t%s\tthey are not compared\n", corpus.Escape(r.A.Scope), corpus.Escape(r.B.Scope))
+	}
+	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint, r.B.Fingerprint, r.Distance, r.MaxDistance)
+	if r.ShingleDistance != nil {
+		fmt.Fprintf(w, "second fingerprint\t%v\t%v\t%d bits differ in both together, at most %d may\n", r.A.Shingle, r.B.Shingle, *r.ShingleDistance, r.MaxShingle)
+	}
+	if r.LengthRatio > 0 {
+		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens, r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
+	}
+	err := w.Flush()
+	if r.Match {
+		fmt.Fprintln(out, "\nthey match: near-duplicates")
+	} else {
+		fmt.Fprintf(out, "\nthey do not match, by: %s\n", strings.Join(r.Decided, ", "))
+	}
+	if len(r.Differences) > 0 {
+		fmt.Fprintf(out, "\nwords that differ:\n")
+	}
+	for _, d := range r.Differences {
+		fmt.Fprintf(out, "  %s\n", corpus.Escape(d))
+	}
+	if r.Left > 0 {
+		fmt.Fprintf(out, "  and at %d further places\n", r.Left)
+	}
+	return err
+}
+
+// finder finds the two documents.
+type finder struct {
+	call     *call
+	inputs   *inputFlags
+	analyzer *analyzer
+	index    *neardup.Index // or nil
+}
+
+func (f *finder) find(ctx context.Context, in string) (sides [2]*side, err error) {
+	if in != "" {
+		return f.findIn(ctx, in)
+	}
+	for n, name := range f.call.args {
+		if sides[n], err = f.named(ctx, name); err != nil {
+			return sides, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return sides, nil
+}
+
+// findIn reads an input until it has given both.
+func (f *finder) findIn(ctx context.Context, in string) (sides [2]*side, err error) {
+	err = f.records(ctx, in, func(r *corpus.Record) (more bool, err error) {
+		key := (&input{record: *r}).key()
+		for n, name := range f.call.args {
+			if name == key && sides[n] == nil {
+				rec := *r
+				if sides[n], err = f.analyze(key, &rec); err != nil {
+					return false, err
+				}
+			}
+		}
+		return sides[0] == nil || sides[1] == nil, nil
+	})
+	for n, name := range f.call.args {
+		if err == nil && sides[n] == nil {
+			err = fmt.Errorf("%s has no document with the key %s", in, name)
+		}
+	}
+	return sides, err
+}
+
+func (f *finder) named(ctx context.Context, name string) (s *side, err error) {
+	_, missing := os.Stat(name)
+	switch {
+	case missing == nil || name == "-":
+		err = f.records(ctx, name, func(r *corpus.Record) (more bool, err error) {
+			if s != nil {
+				return false, usagef("it has several documents: name it with -in, and two of their keys")
+			}
+			s, err = f.analyze(name, r)
+			return true, err
+		})
+		if err == nil && s == nil {
+			err = errors.New("it has no document")
+		}
+		return s, err
+	case f.index != nil:
+		d, found, err := f.index.Get(ctx, name)
+		if found || err != nil {
+			return sideOf(&d), err
+		}
+	}
+	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
+		return f.fetch(ctx, name)
+	}
+	if f.index != nil {
+		return nil, fmt.Errorf("it is neither a file nor a key in %s", f.call.flags.Lookup("index").Value)
+	}
+	return nil, missing
+}
+
+// records reads an input up to the record that is enough.
+func (f *finder) records(ctx context.Context, in string, do func(*corpus.Record) (more bool, err error)) error {
+	reader, err := f.inputs.readerOf(in)
+	if err != nil {
+		return err
+	}
+	for raw, err := range reader.RawRecords(ctx) {
+		if err != nil {
+			return err
+		}
+		r := raw.Parse()
+		if r.Skip != nil && !r.Skip.Document {
+			continue
+		}
+		if more, err := do(&r); err != nil || !more {
+			return err
+		}
+	}
+	return reader.Broken()
+}
+
+func (f *finder) analyze(key string, r *corpus.Record) (*side, error) {
+	if r.Skip != nil {
+		return nil, errors.New(r.Skip.String())
+	}
+	var words []string
+	if r.Kind != corpus.Fingerprint && f.analyzer.Signer != nil {
+		words = strings.Fields(f.analyzer.Text(kindOf(r), r.ContentType, r.Content))
+	}
+	d, reason, err := f.analyzer.document(key, r)
+	if reason != "" {
+		err = errors.New(reason)
+	}
+	s := sideOf(&d)
+	s.words = words
+	return s, err
+}
+
+func sideOf(d *index.Document) *side {
+	return &side{Key: d.Key, Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens, Scope: d.Scope}
+}
+
+// fetchTimeout is for a page that is compared.
+const fetchTimeout = 30 * time.Second
+
+func (f *finder) fetch(ctx context.Context, url string) (*side, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	limit := f.inputs.maxDocument.bytes()
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case response.StatusCode != http.StatusOK:
+		return nil, errors.New(response.Status)
+	case int64(len(body)) > limit:
+		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	case f.analyzer.Signer == nil:
+		return nil, fmt.Errorf("%w: its fingerprints are of no known analyzer", index.ErrMismatch)
+	}
+	p := neardup.Page{URL: url, ContentType: response.Header.Get("Content-Type"), Body: body}
+	if p.Kind, err = page.KindOf(p.ContentType, body); err != nil {
+		return nil, err
+	}
+	d, reason := neardup.Analyze(f.analyzer.Signer, p)
+	if reason != "" {
+		return nil, errors.New(reason)
+	}
+	s := sideOf(&d)
+	s.words = strings.Fields(f.analyzer.Text(p.Kind, p.ContentType, body))
+	return s, nil
+}
