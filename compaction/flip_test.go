@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -471,7 +472,21 @@ func TestRepairIntoAnotherFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	others := []string{"ix.repaired/of another", "ix.repaired.salvage/of another"}
+	for _, name := range others {
+		if err := errors.Join(fsys.MkdirAll(path.Dir(name), 0o755), fsys.MkdirAll(name, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	repair(t.Context(), "ix", "", index.ErrLocked)
+	for _, name := range others {
+		if _, err := fsys.Stat(name); err != nil {
+			t.Errorf("a Repair that was refused has removed what is another's: %v", err)
+		}
+		if err := fsys.RemoveAll(path.Dir(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -117,25 +117,28 @@ func (r *repair) run(ctx context.Context) error {
 		return err
 	}
 	if err := r.make(ctx); err != nil {
-		return errors.Join(err, r.opts.FS.RemoveAll(r.dest))
+		return err
 	}
 	return r.swap()
 }
 
 // make makes the repaired index.
 func (r *repair) make(ctx context.Context) (err error) {
-	work := r.dest + ".salvage"
-	if err := r.opts.FS.RemoveAll(work); err != nil {
-		return err
-	}
-	if r.salvage, err = store.OpenSalvage(ctx, r.dir, work, r.storeOptions(nil), r.fault); err != nil {
+	if r.salvage, err = store.OpenSalvage(ctx, r.dir, r.dest+".salvage", r.storeOptions(nil), r.fault); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.salvage.Close()) }()
-	if err := r.rebuild(ctx); err != nil {
+	// Only now, with the lock, is what is there known to be of no Repair under way.
+	if err := r.opts.FS.RemoveAll(r.dest); err != nil {
 		return err
 	}
-	return r.verify(ctx)
+	if err = r.rebuild(ctx); err == nil {
+		err = r.verify(ctx)
+	}
+	if err != nil {
+		err = errors.Join(err, r.opts.FS.RemoveAll(r.dest))
+	}
+	return err
 }
 
 func (r *repair) storeOptions(create *store.Header) store.Options {
@@ -158,10 +161,8 @@ func (r *repair) checkPlaces() error {
 		return nil
 	case err != nil:
 		return err
-	case len(names) == 0:
+	case len(names) == 0, r.opts.Dest == "": // it is of a Repair that was cut short
 		return nil
-	case r.opts.Dest == "": // of a Repair that was cut short
-		return fsys.RemoveAll(r.dest)
 	}
 	return fmt.Errorf("%s: %w: it holds %q, and must be empty", r.dest, fs.ErrExist, names[0])
 }

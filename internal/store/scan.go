@@ -108,6 +108,9 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 	s.close = []func() error{func() error { return opts.FS.RemoveAll(work) }, lock.own.Close}
 	cache := pebble.NewCache(cacheBytes(opts))
 	defer cache.Unref()
+	if err := opts.FS.RemoveAll(work); err != nil { // of a salvage that was cut short
+		return s, err
+	}
 	patient := surgeon.Patient{Dir: dir, Work: work, FS: opts.FS, Report: ofFiles(report), Layout: keyLayout, Behind: keysBehind,
 		Skip: func(name string) bool {
 			return name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName)
