@@ -167,18 +167,15 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 	a := answers{start: start}
 	for i := start; i < min(start+answerLen, len(w.queries)); i++ {
 		q := &w.queries[i]
-		var hits []hit
 		var matches []Match
-		if a.err = ctx.Err(); a.err == nil {
-			if w.hits != nil {
-				hits = w.hits.of(i)
-			} else {
-				k, _ := r.x.within(q)
-				hits, a.err = r.search(ctx, q.stored(), k)
-			}
+		if a.err = ctx.Err(); a.err != nil {
+			break
 		}
-		if a.err == nil && len(hits) > 0 {
-			matches, a.err = r.matches(ctx, q, hits)
+		if w.hits != nil {
+			matches, a.err = r.matches(ctx, q, w.hits.of(i))
+		} else {
+			k, _ := r.x.within(q)
+			matches, a.err = r.query(ctx, q, k)
 		}
 		if a.err != nil {
 			break

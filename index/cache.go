@@ -19,7 +19,8 @@ type clockRange struct {
 // loaded in bulk, where documents by the million are of one second.
 const maxClockRanges = 64
 
-// added returns when a document arrived.
+// added returns when a document arrived. Error: errConflict, if the clock has forgotten some
+// that have expired since a search that took no view; the document may be one of them.
 func (r *reader) added(id uint64) (added time.Time, err error) {
 	if ranges := r.x.clock.Load(); ranges != nil {
 		if i, at := findRange(*ranges, id); at {
@@ -31,6 +32,9 @@ func (r *reader) added(id uint64) (added time.Time, err error) {
 	}
 	next := r.x.nextID.Load() // before the view is opened
 	err = r.x.withView(func(v *store.View) error {
+		if r.x.forgotten.Load() != r.forgotten {
+			return errConflict
+		}
 		added, err = r.x.lookUpClock(v, id, next)
 		return err
 	})

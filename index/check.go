@@ -141,7 +141,7 @@ func (w *checkWindow) run(ctx context.Context) (finish func() error, err error) 
 	}
 	defer w.index.pending.leave(pending)
 	for {
-		if finish, err = w.attempt(ctx); err != errConflict {
+		if finish, err = w.attempt(ctx); !errors.Is(err, errConflict) {
 			return finish, err
 		}
 		*w = checkWindow{index: w.index, docs: w.docs, verdicts: make([]Verdict, len(w.docs))}

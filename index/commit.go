@@ -88,7 +88,7 @@ type change struct {
 
 type dependency struct{ id, stored uint64 }
 
-// errConflict: a document that a change rests on was removed before it was applied.
+// errConflict: a document that a change or an answer rests on was removed meanwhile.
 var errConflict = errors.New("overtaken by another change")
 
 func (x *Index) checkDependencies(c *change) error {

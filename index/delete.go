@@ -298,6 +298,7 @@ func (x *Index) forgetClock(e expired) error {
 	for _, r := range e.clocks {
 		batch.ForgetClock(r.first, r.end)
 	}
+	x.forgotten.Add(1)
 	finish, err := x.store.Apply(batch, x.opts.Durability == Sync)
 	if err != nil {
 		return err

@@ -51,9 +51,10 @@ type Index struct {
 	counters   store.Counters
 	lastSecond uint64 // of the newest entry of the clock
 
-	// For readers. The first two are set before what they tell of becomes visible, the
+	// For readers. The first three are set before what they tell of becomes visible, the
 	// last one after that.
 	applied     atomic.Uint64 // changes
+	forgotten   atomic.Uint64 // how often the clock has forgotten what expired
 	firstRecord atomic.Uint64 // the documents before it are bare
 	nextID      atomic.Uint64
 

@@ -59,11 +59,23 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 		return nil, err
 	}
 	r := x.reader()
+	matches, err = r.query(ctx, &q, k)
+	return matches, errors.Join(err, r.close())
+}
+
+// query looks within k bits.
+func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
 	hits, err := r.search(ctx, q.stored(), k)
 	if err == nil {
-		matches, err = r.matches(ctx, &q, hits)
+		matches, err = r.matches(ctx, q, hits)
 	}
-	return matches, errors.Join(err, r.close())
+	if !errors.Is(err, errConflict) {
+		return matches, err
+	}
+	if err := r.take(); err != nil {
+		return nil, err
+	}
+	return r.query(ctx, q, k) // with a view, nothing can come in between
 }
 
 // matches returns the documents of hits, which are sorted, that a query asks for.

@@ -18,6 +18,8 @@ type reader struct {
 	v      *store.View // nil until it is needed
 	nextID uint64      // documents before it have all that belongs to them in v
 
+	forgotten uint64 // the index's when a search began without a view
+
 	// The search under way: what is within k bits of stored comes to be in hits.
 	ctx    context.Context
 	stored uint64
@@ -124,6 +126,7 @@ func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error
 // begin begins a search.
 func (r *reader) begin(ctx context.Context, stored uint64, k int) {
 	r.ctx, r.stored, r.k, r.hits = ctx, stored, k, r.hits[:0]
+	r.forgotten = r.x.forgotten.Load()
 }
 
 // nearestFirst sorts the hits of each query, and drops those that were found twice: a packed
