@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -56,7 +55,7 @@ const manyProbes = 500
 // TestHistoriesAreTheModel: whatever happens to an index, it answers as the model does.
 func TestHistoriesAreTheModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := flag.Set("rapid.checks", fmt.Sprint(number(20, 40, 40, 2000))); err != nil {
+		if err := flag.Set("rapid.checks", fmt.Sprint(number(15, 60, 150, 3000))); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Value.Set(f.DefValue) })
@@ -83,73 +82,6 @@ func TestHistoriesAreTheModel(t *testing.T) {
 		}
 		h.must(t, d.open(), step{what: "close"})
 	})
-}
-
-// variant is another way to do what a script says, with other memory, in batches of another
-// size, by Load instead of Add, opened again, packed, and replanned at other times.
-func (d *drawer) variant(script []step) (steps []step) {
-	steps = []step{d.open()}
-	closed := func(s step) { steps = append(steps, step{what: "close"}, s, d.open()) }
-	for _, s := range script {
-		parts := [][]index.Document{s.docs}
-		if s.what == "add" || s.what == "check" {
-			parts = slices.Collect(slices.Chunk(s.docs, pick(d, 1, 3, 1000)))
-		}
-		for _, docs := range parts {
-			switch s.docs = docs; {
-			case s.what == "wait":
-				closed(s)
-			case s.what == "add" && d.IntN(6) == 0:
-				closed(step{what: "load", docs: docs, open: d.open().open})
-			default:
-				steps = append(steps, s)
-			}
-		}
-		switch d.IntN(12) {
-		case 0:
-			closed(step{what: "wait"})
-		case 1, 2:
-			closed(step{what: "compact", work: compaction.Options{MemoryBytes: pick[int64](d, 0, 1), Plan: pick(d, append(d.plans, nil, nil, nil)...)}})
-		case 3:
-			steps = append(steps, step{what: "sync"})
-		}
-	}
-	return append(steps, step{what: "close"})
-}
-
-// One random history is what the model says under every plan, with any memory for
-// filters and caches, in batches of any size, however documents come in, and whenever
-// the index is opened again or packed.
-func TestMetamorphic(t *testing.T) {
-	seed := testseed.Of(t)
-	scripts, variants, length := number(2, 4, 16, 300), number(3, 5, 6, 12), number(15, 30, 30, 60)
-	if raceEnabled {
-		scripts, variants, length = 2, 3, 15
-	}
-	for n := range scripts {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			d := newDrawer(seed, uint64(n))
-			d.keys, d.plans = 60, quickPlans(t, pick(d, 3, 3, 0, 1, 5))
-			d.drawRule()
-			var script []step
-			for range length {
-				s := d.write()
-				if d.IntN(8) == 0 {
-					s = step{what: "wait", wait: time.Hour}
-				}
-				script = append(script, s)
-			}
-			for i := range variants {
-				plan := d.plans[(n+i)%len(d.plans)]
-				steps := d.variant(script)
-				steps[0].open.Plan = plan
-				t.Logf("variant %d, begun with %v", i, plan)
-				newHistory(vfs.NewMem()).must(t, steps...)
-			}
-		})
-	}
-	t.Logf("NEARDUP_SEED=%d: %d histories of %d acts, each in %d ways", seed, scripts, length, variants)
 }
 
 // exactness are the steps that take an index from state to state, with queries in each.

@@ -7,7 +7,9 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +123,7 @@ type history struct {
 	now    time.Time
 	states []state    // in which a crash may leave it; of the last it is
 	r      *rand.Rand // of what is asked
+	report *compaction.Report
 }
 
 // epoch is when histories begin.
@@ -154,17 +157,41 @@ func (h *history) do(s *step) (through []state, err error) {
 func (h *history) must(t failer, steps ...step) {
 	t.Helper()
 	for i := range steps {
+		h.quickly(t, steps[i])
+		if err := h.compare(); err != nil {
+			t.Fatalf("after step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
+		}
+	}
+}
+
+// quickly takes steps that go well, and looks at their answers only.
+func (h *history) quickly(t failer, steps ...step) {
+	t.Helper()
+	for i := range steps {
+		before := diskBytes(h.fs)
+		h.report = nil
 		through, err := h.do(&steps[i])
+		if r := h.report; err == nil && r != nil && (r.Loaded == 0 && r.BytesBefore != before || r.BytesAfter != diskBytes(h.fs)) {
+			err = fmt.Errorf("%w: %+v of %d bytes before, %d after", errWrong, r, before, diskBytes(h.fs))
+		}
 		if err != nil {
 			t.Fatalf("step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
 		}
 		if len(through) > 0 {
 			h.states = through[len(through)-1:]
 		}
-		if err := h.compare(); err != nil {
-			t.Fatalf("after step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
+	}
+}
+
+// diskBytes adds up the files of an index.
+func diskBytes(fsys vfs.FS) (bytes uint64) {
+	names, _ := fsys.List("ix")
+	for _, name := range names {
+		if info, err := fsys.Stat(fsys.PathJoin("ix", name)); err == nil {
+			bytes += uint64(info.Size())
 		}
 	}
+	return bytes
 }
 
 // session opens the index, takes steps, and closes it.
@@ -372,6 +399,7 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	opts.FS = h.fs
 	report, err := compaction.Run(context.Background(), "ix", opts)
 	if err == nil {
+		h.report = &report
 		err = next.reported(&report)
 	}
 	return []state{*next}, err
@@ -392,6 +420,7 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 	report, err := compaction.Load(context.Background(), "ix", seqOf(s.docs, nil), compaction.LoadOptions{Index: opts, MemoryBytes: s.work.MemoryBytes, Progress: s.work.Progress})
 	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced}, [2]uint64{uint64(len(s.docs)), uint64(replaced)})
 	if err == nil {
+		h.report = &report
 		err = next.reported(&report)
 	}
 	return []state{*next}, err
@@ -407,6 +436,9 @@ func (s *state) reported(r *compaction.Report) error {
 			return fmt.Errorf("%w: table %d: %+v of %d fingerprints", errWrong, i, table, s.entries())
 		}
 	}
+	if len(r.Tables) != strings.Count(r.Plan, " ") {
+		return fmt.Errorf("%w: %+v", errWrong, r)
+	}
 	return nil
 }
 
@@ -421,6 +453,14 @@ func seqOf(docs []index.Document, last error) iter.Seq2[index.Document, error] {
 			yield(index.Document{}, last)
 		}
 	}
+}
+
+// TestMain: what the many small indexes leave behind is collected less often.
+func TestMain(m *testing.M) {
+	if !atLength() {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
 }
 
 // atLength reports whether the tests are to run at full length.

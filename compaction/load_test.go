@@ -132,33 +132,49 @@ func TestPackedPostingThatChangesOften(t *testing.T) {
 	h.must(t, step{what: "load", docs: slices.Repeat([]index.Document{one}, 3000)})
 	for range 2 {
 		h.must(t, step{what: "open", open: index.Options{Durability: index.NoSync}})
-		for range 1000 {
+		for range 400 {
 			s := step{what: "add", docs: []index.Document{one}}
 			if docs := h.newest().Docs; rng.IntN(3) > 0 {
 				s = step{what: "delete IDs", ids: []uint64{docs[rng.IntN(len(docs))].ID}}
 			}
-			through, err := h.do(&s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.states = through[len(through)-1:]
+			h.quickly(t, s)
 		}
 		h.must(t, step{what: "query", method: oneByOne, docs: []index.Document{one}}, step{what: "close"}, step{what: "compact"})
 	}
 }
 
-// TestLiveChangesOfPackedBareDocuments: where nothing has a record and nothing live is
-// near, the documents of what another packed table finds may still have changed.
-func TestLiveChangesOfPackedBareDocuments(t *testing.T) {
+// TestShortHistories: each once went wrong, or nearly.
+func TestShortHistories(t *testing.T) {
 	const fp = 0x0123456789abcdef
 	var near []uint64
 	for flips := uint64(7); flips != 0; flips <<= 1 { // beyond the prefix of each table in turn
 		near = append(near, fp, fp^flips&-flips, fp^flips)
 	}
-	h := newHistory(vfs.NewMem())
-	h.must(t, step{what: "load", docs: bare([]uint64{fp, fp, ^uint64(fp)})})
-	h.session(t, index.Options{}, step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})},
-		step{what: "query", method: oneByOne, k: 3, docs: bare(near)})
+	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000)) // more than one commit takes
+	for i := range many {
+		many[i].Key = fmt.Sprint(i)
+	}
+	load := func(docs ...index.Document) step { return step{what: "load", docs: docs} }
+	open := func(steps ...step) []step {
+		return slices.Concat([]step{{what: "open"}}, steps, []step{{what: "close"}})
+	}
+	var key, clock []step
+	for i := range fingerprint.Fingerprint(3) {
+		key = append(key, open(step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: i}}})...)
+	}
+	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
+		clock = append(clock, step{what: "wait", wait: wait}, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)}, index.Document{Key: fmt.Sprint(i)}))
+	}
+	for what, steps := range map[string][]step{
+		"live changes of bare packed documents": append(
+			[]step{load(bare([]uint64{fp, fp, ^uint64(fp)})...)},
+			open(step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})}, step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
+		"each load has its own clock":  append(clock, open()...),
+		"first key after a compaction": append([]step{load(index.Document{Key: "packed"})}, key...),
+		"expiry in several commits":    append([]step{load(many...)}, open(step{what: "expire", before: epoch.Add(time.Hour)})...),
+	} {
+		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
+	}
 }
 
 // TestReportOfARefusedDocument: what is refused is not counted among what was loaded.
@@ -168,36 +184,6 @@ func TestReportOfARefusedDocument(t *testing.T) {
 	if !errors.Is(err, index.ErrTooLarge) || r.Loaded != 2 {
 		t.Errorf("%d loaded: %v", r.Loaded, err)
 	}
-}
-
-// TestLoadUnderAClockThatWentBack: each load has the time of its own clock.
-func TestLoadUnderAClockThatWentBack(t *testing.T) {
-	h := newHistory(vfs.NewMem())
-	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
-		h.must(t, step{what: "wait", wait: wait}, step{what: "load", docs: []index.Document{{Fingerprint: fingerprint.Fingerprint(i)}, {Key: fmt.Sprint(i)}}})
-	}
-	h.session(t, index.Options{})
-}
-
-// TestFirstKeyAfterACompaction: the first document after a compaction is known by its key,
-// also when the index was opened again since.
-func TestFirstKeyAfterACompaction(t *testing.T) {
-	h := newHistory(vfs.NewMem())
-	h.must(t, step{what: "load", docs: []index.Document{{Key: "packed"}}})
-	for i := range 3 {
-		h.session(t, index.Options{}, step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: fingerprint.Fingerprint(i)}}})
-	}
-}
-
-// TestExpiryOfManyDocuments removes more than one commit takes.
-func TestExpiryOfManyDocuments(t *testing.T) {
-	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000))
-	for i := range docs {
-		docs[i].Key = fmt.Sprint(i)
-	}
-	h := newHistory(vfs.NewMem())
-	h.must(t, step{what: "load", docs: docs})
-	h.session(t, index.Options{}, step{what: "expire", before: epoch.Add(time.Hour)})
 }
 
 // TestLoadChoosesThePlan: that of a new index is for what is loaded, within the limits;
@@ -487,4 +473,46 @@ func TestLoadKeepsAdded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestReportOfTables: what a report says of the tables is near to what they have to take.
+// That it is true of the whole index, histories look at after each load and compaction.
+func TestReportOfTables(t *testing.T) {
+	const n = 5000
+	h := newHistory(vfs.NewMem())
+	h.must(t, step{what: "load", docs: bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), n))})
+	tables := uint64(0)
+	for i, table := range h.report.Tables {
+		tables += table.BytesAfter + table.FilterBytes
+		// Entropy is the least, and there are no postings in a table from 1 on.
+		if table.BytesAfter < 6*n || i > 0 && table.BytesAfter > 9*n || table.FilterBytes == 0 {
+			t.Errorf("table %d of %d fingerprints: %+v", i, n, table)
+		}
+	}
+	if tables > h.report.BytesAfter {
+		t.Errorf("tables of %d bytes: %+v", tables, h.report)
+	}
+}
+
+// TestRunGivesSpaceBack: of what was deleted, as far as it has reached tables on disk.
+func TestRunGivesSpaceBack(t *testing.T) {
+	n := number(3000, 20_000, 20_000, 20_000)
+	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 2)), n))
+	var gone []string
+	for i := range docs {
+		docs[i].Key = fmt.Sprint("http://a.example/", i)
+		if i%10 != 0 {
+			gone = append(gone, docs[i].Key)
+		}
+	}
+	h := newHistory(vfs.NewMem())
+	opts := index.Options{Durability: index.NoSync}
+	h.session(t, opts, step{what: "add", docs: docs})
+	h.session(t, opts, step{what: "delete", keys: gone})
+	before := diskBytes(h.fs)
+	h.must(t, step{what: "compact"})
+	if after := diskBytes(h.fs); after > before/3 {
+		t.Errorf("%d bytes of %d: nine in ten of the documents were deleted", after, before)
+	}
+	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:2000]})
 }

@@ -31,7 +31,7 @@ func squares(n int) func(*Pipe[int]) error {
 }
 
 func TestResultsComeInOrder(t *testing.T) {
-	const n = 500
+	const n = 200
 	for _, workers := range []int{1, 4} {
 		for _, ahead := range []int{0, 1, 16} {
 			next, sent := 0, false
@@ -115,7 +115,6 @@ func TestSendFromManyGoroutines(t *testing.T) {
 
 func TestErrorsEndEverything(t *testing.T) {
 	broken := errors.New("broken")
-	before := runtime.NumGoroutine()
 	for name, produce := range map[string]func(*Pipe[int]) error{
 		"task": func(p *Pipe[int]) error {
 			for i := range 100 {
@@ -151,40 +150,58 @@ func TestErrorsEndEverything(t *testing.T) {
 			t.Errorf("%s: %d values, then %v", name, n-1, last)
 		}
 	}
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("%d goroutines, %d before", n, before)
-	}
 }
 
+// TestStops: whoever stops, and a context that ends, ends what produces and all tasks
+// before the call returns.
 func TestStops(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for v, err := range All(t.Context(), 2, 4, squares(1000)) {
+	var running atomic.Int64
+	slowly := func(p *Pipe[int]) error { // its end takes a while
+		running.Add(1)
+		defer running.Add(-1)
+		for {
+			if err := p.Go(func(int) (int, error) {
+				running.Add(1)
+				defer running.Add(-1)
+				time.Sleep(time.Millisecond)
+				return 1, nil
+			}); err != nil {
+				time.Sleep(10 * time.Millisecond)
+				return err
+			}
+		}
+	}
+	ended := func(what string) {
+		t.Helper()
+		if n := running.Load(); n > 0 {
+			t.Errorf("%s: %d are still running", what, n)
+		}
+	}
+	for _, err := range All(t.Context(), 2, 4, slowly) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v == 100 {
-			break
-		}
+		break
 	}
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("after a break: %d goroutines, %d before", n, before)
-	}
+	ended("after a break")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	defer cancel(nil)
 	var last error
-	for _, err := range All(ctx, 2, 4, squares(1000)) {
+	for _, err := range All(ctx, 2, 4, slowly) {
 		last = err
 		cancel(enough)
 	}
 	if !errors.Is(last, enough) {
 		t.Errorf("a context that is done: %v", last)
 	}
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("after its context: %d goroutines, %d before", n, before)
+	ended("after its context")
+	p := New(t.Context(), 2, 4, slowly)
+	if _, ok, err := p.Next(); !ok {
+		t.Errorf("no value: %v", err)
 	}
-	p := New(t.Context(), 2, 4, squares(1000))
 	p.Stop(enough)
+	ended("after Stop")
 	if _, ok, err := p.Next(); ok || !errors.Is(err, enough) {
 		t.Errorf("after Stop: %v, %v", ok, err)
 	}
