@@ -186,7 +186,7 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 		if analyzer == "" {
 			analyzer = "(none recorded)"
 		}
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", ErrMismatch, analyzer, o.Analyzer)
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: to change over, make a new index from the documents", ErrMismatch, analyzer, o.Analyzer)
 	}
 	return nil
 }

@@ -77,6 +77,7 @@ type inputFlags struct {
 
 	scope            *string
 	text, weight     *string
+	urls             *bool
 	window, max, min *int
 }
 
@@ -101,6 +102,7 @@ func (f *inputFlags) scopeFlag() *inputFlags {
 func (f *inputFlags) analyzerFlags() *inputFlags {
 	c := f.call
 	f.text = c.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
+	f.urls = c.flags.Bool("urls", false, "take link targets and URLs in plain text and Markdown for words")
 	f.window = c.flags.Int("window", 0, "`words` a feature: 1, or more for shingles of so many (default 0: single words, and the first two of each new row of four)")
 	f.weight = c.choiceFlag("weight", "`weight` of a feature, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
 	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 0: 100, or 16 with -window)")
@@ -142,6 +144,9 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if *f.text == "main" {
 		text = page.Main
 	}
+	if *f.urls {
+		text |= page.URLs
+	}
 	signer, err := page.NewSigner(text, fingerprint.Options{
 		Window: *f.window, Weight: weights[*f.weight], Cap: *f.max, ShortWords: *f.min, Seed: seed,
 	})
@@ -152,7 +157,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if f.scope != nil {
 		a.scope = *f.scope
 	}
-	if !a.bare && slices.ContainsFunc([]string{"text", "window", "weight", "cap", "min-words"}, f.call.given) {
+	if !a.bare && slices.ContainsFunc([]string{"text", "urls", "window", "weight", "cap", "min-words"}, f.call.given) {
 		a.asked = signer.Name()
 	}
 	return a, nil
@@ -169,7 +174,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	case r.Kind == corpus.Fingerprint:
 		return index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}, "", nil
 	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no known analyzer, so documents cannot be compared with them", key, index.ErrMismatch)
+		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no analyzer that this version knows, so documents cannot be compared with them: make a new index from the documents", key, index.ErrMismatch)
 	}
 	d, reason = neardup.Analyze(a.Signer, p)
 	return d, reason, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
 )
 
 // The command and package neardup open each other's indexes, make the same of a page, and need not
@@ -75,5 +77,49 @@ func TestOneAnalyzer(t *testing.T) {
 		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "analyzer") {
 			t.Errorf("%q: %d, %s%s", args, code, out, errs)
 		}
+	}
+}
+
+// An index whose text or features an earlier version took otherwise is opened for what it is. Pages
+// are not compared with it, and the error says what to do.
+func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	made, list, file := filepath.Join(dir, "ix"), writeFile(t, "list.fingerprints", "00000000000000ff\tq\n"), writeFile(t, "a.txt", "some text\n")
+	x, err := index.Open(made, &index.Options{Analyzer: "visible/2 text/3", MaxDistance: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 0xff, Shingle: 3, Tokens: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		want string // of what is printed
+	}{
+		{[]string{"query", "-index", made, list}, `"key":"a"`},
+		{[]string{"export", "-index", made}, "00000000000000ff\ta"},
+		{[]string{"stats", "-index", made}, "visible/2 text/3"},
+		{[]string{"compact", "-index", made}, ""},
+		{[]string{"verify", "-index", made}, ""},
+		{[]string{"repair", "-index", made, filepath.Join(dir, "repaired")}, ""},
+		{[]string{"stats", "-index", filepath.Join(dir, "repaired")}, "visible/2 text/3"},
+	} {
+		if code, out, errs := runHere("", test.args...); code != exitDone || !strings.Contains(out, test.want) {
+			t.Errorf("%q: %d, %s%s", test.args, code, out, errs)
+		}
+	}
+	for _, args := range [][]string{
+		{"dedup", "-index", made, file}, {"dedup", "-against", made, file}, {"add", "-index", made, file}, {"query", "-index", made, file},
+		{"dedup", "-index", made, "-text", "visible", file},
+	} {
+		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "make a new index from the documents") {
+			t.Errorf("%q: %d, %s%s", args, code, out, errs)
+		}
+	}
+	if _, err := neardup.Open(made, nil); !errors.Is(err, index.ErrMismatch) {
+		t.Errorf("Open: %v", err)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testgen"
 )
 
@@ -87,5 +89,28 @@ func BenchmarkExtract(b *testing.B) {
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, size := realPages(b, set+"/docs.jsonl.gz")
 		run(set, pages, size, "")
+	}
+}
+
+func BenchmarkPlainText(b *testing.B) {
+	signer, err := NewSigner(Visible, fingerprint.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	sentence := "Some text with a [link](https://example.com/there?a=1&b=2), an é and some more words, and after that https://example.com/.\n"
+	for name, text := range map[string]string{"links": sentence, "none": strings.ReplaceAll(strings.ReplaceAll(sentence, "](", ") ("), "://", "//")} {
+		body := []byte(strings.Repeat(text, (256<<10)/len(text)))
+		for _, signed := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%s/signed=%v", name, signed), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					if signed {
+						signer.SignKind(PlainText, "", body)
+					} else {
+						signer.withText(PlainText, "", body, func([]byte) {})
+					}
+				}
+			})
+		}
 	}
 }

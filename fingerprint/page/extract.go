@@ -99,7 +99,7 @@ const maxDepth = 512
 
 // run reads the page. Elements that begin at shownFrom or later are not hidden.
 func (e *extractor) run(doc []byte, mode TextMode, shownFrom int) {
-	*e = extractor{out: textWriter{text: e.out.text[:0]}, stack: e.stack[:0], outline: e.outline, outlined: mode == Main, shownFrom: shownFrom}
+	*e = extractor{out: textWriter{text: e.out.text[:0]}, stack: e.stack[:0], outline: e.outline, outlined: mode&^URLs == Main, shownFrom: shownFrom}
 	e.out.text = slices.Grow(e.out.text, len(doc)) // few pages have more text than bytes
 	if e.outlined {
 		e.outline.begin()

@@ -43,17 +43,30 @@ const (
 	// frames it on the page, by a search through its block elements. Where
 	// little is found, it is the visible text.
 	Main
+
+	// URLs is added to one of the others, as in Visible|URLs: link targets and URLs
+	// in plain text and Markdown are then words. Else they are none, since they
+	// change though what is written does not. In HTML the targets of links are no
+	// text anyhow, and URLs that are shown are words in every mode.
+	URLs TextMode = 1 << 7
 )
 
-// textNames change whenever the text that Extract gives for some page does.
+// textNames change whenever the text that a Signer takes of some document does.
 var textNames = [...]string{Visible: "visible/3", Main: "main/2"}
 
 // name identifies the text: two versions of this package that give the same
 // name for a mode give the same text for every page. It is a part of [Signer.Name].
-func (m TextMode) name() string { return textNames[m] }
+func (m TextMode) name() string {
+	if m&URLs != 0 {
+		return textNames[m&^URLs] + urlsName
+	}
+	return textNames[m]
+}
+
+const urlsName = "+urls"
 
 func (m TextMode) check() error {
-	if m > Main {
+	if m&^URLs > Main {
 		return fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", m)
 	}
 	return nil
@@ -121,17 +134,17 @@ func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 // [fingerprint.ErrOptions] where that is in the analyzer's part.
 func ParseSigner(name string) (*Signer, error) {
 	text, rest, _ := strings.Cut(name, " ")
-	for mode := range textNames {
-		if textNames[mode] != text {
+	for _, mode := range []TextMode{Visible, Main, Visible | URLs, Main | URLs} {
+		if mode.name() != text {
 			continue
 		}
 		analyzer, err := fingerprint.ParseAnalyzer(rest)
 		if err != nil {
 			return nil, fmt.Errorf("page: signer %q: %w", name, err)
 		}
-		return &Signer{TextMode(mode), analyzer}, nil
+		return &Signer{mode, analyzer}, nil
 	}
-	return nil, fmt.Errorf("page: signer %q takes the text %q, this version knows %s", name, text, strings.Join(textNames[:], " and "))
+	return nil, fmt.Errorf("page: signer %q takes the text %q, this version knows %s: make a new index from the documents", name, text, strings.Join(textNames[:], " and "))
 }
 
 // Name identifies the text that is taken and the analyzer: two Signers of one
@@ -170,13 +183,18 @@ func (s *Signer) Text(kind Kind, contentType string, body []byte) (text string) 
 // withText hands on the text of a document, which is valid only for that long.
 func (s *Signer) withText(kind Kind, contentType string, body []byte, use func(text []byte)) {
 	body, _ = decode(body, contentType)
-	if kind != HTML {
+	switch {
+	case kind == HTML:
+		e := extract(body, s.mode)
+		defer e.release()
+		use(e.result())
+	case s.mode&URLs != 0:
 		use(body)
-		return
+	default:
+		e := extractors.Get().(*extractor)
+		defer e.release()
+		use(e.out.withoutURLs(body))
 	}
-	e := extract(body, s.mode)
-	defer e.release()
-	use(e.result())
 }
 
 // Kind says how the text of a document is found.

@@ -73,7 +73,7 @@ func TestKindOfHeaderAlone(t *testing.T) {
 // A Signer made from a name is the one that gave it.
 func TestParseSigner(t *testing.T) {
 	body := []byte("<nav>menu</nav><p>" + strings.Repeat("some words of a page that is long enough and says what it says ", 20))
-	for _, mode := range []TextMode{Visible, Main} {
+	for _, mode := range []TextMode{Visible, Main, Visible | URLs, Main | URLs} {
 		for _, o := range []fingerprint.Options{
 			{}, {Cap: 5}, {Window: 3}, {Window: 2, Cap: 9}, {Weight: fingerprint.Log}, {Weight: fingerprint.Once, Window: 4},
 			{Seed: 0xabcdef}, {ShortWords: -1}, {ShortWords: 7}, {Hash: fingerprint.HashFNV1}, {Hash: fingerprint.HashFNV1, Seed: 3},
@@ -92,14 +92,14 @@ func TestParseSigner(t *testing.T) {
 	name := newSigner(t, Visible, fingerprint.Options{}).Name()
 	text, analyzer, _ := strings.Cut(name, " ")
 	for _, name := range []string{
-		"", text, "visible/2 " + analyzer, text + " text/0", name + " ", name + " seed=x", name + " cap=100", name + " weight=heavy",
+		"", text, "visible/2 " + analyzer, text + " text/0", text + "+urls", text + "+urls+urls " + analyzer, name + " ", name + " seed=x", name + " cap=100", name + " weight=heavy",
 		name + " stop=0123456789abcdef", text + "  " + analyzer, name + " short=x", name + " window=-1",
 	} {
 		if s, err := ParseSigner(name); err == nil {
 			t.Errorf("%q was read as %s", name, s.Name())
 		}
 	}
-	if _, err := NewSigner(9, fingerprint.Options{}); err == nil {
+	if _, err := NewSigner(9|URLs, fingerprint.Options{}); err == nil {
 		t.Error("no error for an unknown text mode")
 	}
 }

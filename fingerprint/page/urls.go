@@ -1,0 +1,131 @@
+package page
+
+import (
+	"bytes"
+	"slices"
+)
+
+// withoutURLs takes out of a text what is an address and no word: a space stands
+// for each URL with a scheme or www., and for each target of a Markdown link, as in
+// [text](target). A URL ends where RFC 3986 has no such character: before a space,
+// a quote, a bracket and everything that is not ASCII, so that text without spaces
+// may follow it. Where there is none, the result is text itself; else it is
+// in w.
+func (w *textWriter) withoutURLs(text []byte) []byte {
+	var (
+		b       = w.text[:0]
+		schemes = searchFor(text, "://")
+		hosts   = searchFor(text, "www.")
+		links   = searchFor(text, "](")
+		done    = 0 // what was copied, or left out
+	)
+	for {
+		var from, to int
+		switch first := min(schemes.at, hosts.at, links.at); first {
+		case len(text):
+			if done == 0 {
+				return text
+			}
+			w.text = append(b, text[done:]...)
+			return w.text
+		case schemes.at:
+			if from = schemeBefore(text, done, first); from < first {
+				to = urlEnd(text, first+len("://"))
+			}
+			schemes.next(text, max(to, first+1))
+		case hosts.at:
+			if from = first; first == 0 || !isWord(text[first-1]) {
+				to = urlEnd(text, first+len("www."))
+			}
+			hosts.next(text, max(to, first+1))
+		default:
+			from = first + len("](")
+			to = targetEnd(text, from)
+			links.next(text, max(to, first+1))
+		}
+		if to > max(from, done) {
+			if done == 0 {
+				b = slices.Grow(b, len(text))
+			}
+			b = append(append(b, text[done:max(from, done)]...), ' ')
+			done = to
+		}
+	}
+}
+
+// search is where a string is found next, or the end of the text.
+type search struct {
+	what []byte
+	at   int
+}
+
+func searchFor(text []byte, what string) search {
+	s := search{what: []byte(what)}
+	s.next(text, 0)
+	return s
+}
+
+func (s *search) next(text []byte, from int) {
+	s.at = len(text)
+	if n := bytes.Index(text[from:], s.what); n >= 0 {
+		s.at = from + n
+	}
+}
+
+// longestScheme is longer than any scheme in use.
+const longestScheme = 32
+
+// schemeBefore is the place where the scheme of a URL begins whose :// is at a
+// place, after another one; that itself where none does.
+func schemeBefore(text []byte, after, colon int) int {
+	from := colon
+	for from > max(after, colon-longestScheme) && (isWord(text[from-1]) || bytes.IndexByte([]byte("+-."), text[from-1]) >= 0) {
+		from--
+	}
+	for from < colon && tagBytes[text[from]]&letter == 0 {
+		from++
+	}
+	return from
+}
+
+// urlEnd is the end of a URL whose host begins at a place, or 0 where nothing does.
+func urlEnd(text []byte, host int) int {
+	i := host
+	for i < len(text) && notInURL[text[i]] == 0 {
+		i++
+	}
+	if i == host {
+		return 0
+	}
+	return i
+}
+
+var notInURL = func() (not [256]uint8) {
+	for c := range not {
+		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("<>\"[]{}|\\^`"), byte(c)) >= 0 {
+			not[c] = 1
+		}
+	}
+	return not
+}()
+
+// targetEnd is the end of the target of a Markdown link that begins at a place, or 0
+// where there is none: it has neither spaces nor brackets, as many ( as ), and the
+// link ends behind it or has a title.
+func targetEnd(text []byte, i int) int {
+	for open := 0; i < len(text) && text[i] > ' ' && text[i] != '[' && text[i] != ']'; i++ {
+		switch text[i] {
+		case '(':
+			open++
+		case ')':
+			if open == 0 {
+				return i
+			}
+			open--
+		}
+	}
+	if i+1 < len(text) && text[i] == ' ' && (text[i+1] == '"' || text[i+1] == '\'') {
+		return i
+	}
+	return 0
+}

@@ -1,0 +1,103 @@
+package page
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+func textWithoutURLs(text string) string {
+	var w textWriter
+	return string(w.withoutURLs([]byte(text)))
+}
+
+func TestWithoutURLs(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"no address: a/b, [c] (d) www", "no address: a/b, [c] (d) www"},
+		{"see https://example.com/a?b=c#d for more", "see   for more"},
+		{"HTTP://EXAMPLE.COM, git+ssh://a.b/c.", "   "},
+		{"(ftp://a.b/c_(d)) e", "(  e"},
+		{"<https://a.b/c>d", "< >d"},
+		{"请访问https://例.com和https://a.b/c了解", "请访问https://例.com和 了解"},
+		{"www.example.com/a and awww.b and www. and 'www.c'", "  and awww.b and www. and ' "},
+		{"a[b](/c/d)e", "a[b]( )e"},
+		{"[https://a.b](https://a.b/)c", "[ ]( )c"},
+		{`![b](c.png "Title (d)")e`, `![b](  "Title (d)")e`},
+		{"[b](c_(d)_(e))f", "[b]( )f"},
+		{"x[i](y + z), [b](c", "x[i](y + z), [b](c"},
+		{"[b]() [c]( d)", "[b]() [c]( d)"},
+		{"[![a](b)](c)", "[![a]( )]( )"},
+		{"[1]: https://a.b 'Title'", "[1]:   'Title'"},
+		{"://a http:// a://", "://a http:// a://"},
+		{"1http://a-b.c http://a://b www.http://c ahttp://www.d", "1       "},
+		{"a\x00http://b\xffhttp://c", "a\x00 \xff "},
+		{"mail@example.com, example.com/a, 12:30", "mail@example.com, example.com/a, 12:30"},
+	} {
+		if got := textWithoutURLs(test.text); got != test.want {
+			t.Errorf("%q: %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+var anyURL = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|" +
+	"(^|[^0-9A-Za-z])www\\.[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|\\]\\([a-z/]+\\)")
+
+// What is left has no URL, is a part of the text, and is left as it is by another try.
+func FuzzWithoutURLs(f *testing.F) {
+	for _, seed := range []string{"a http://b.c/d e", "[a](b)(c) www.d", "](](](", "a://b://c", "www.www.a", "x](www.a (b)", "é](é)http://é"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := textWithoutURLs(text)
+		if len(got) > len(text) || utf8.ValidString(text) && !subsequence(got, text) {
+			t.Fatalf("%q is no part of %q", got, text)
+		}
+		if utf8.ValidString(text) {
+			if !utf8.ValidString(got) {
+				t.Fatalf("%q of %q is not UTF-8", got, text)
+			}
+			if found := anyURL.FindString(got); found != "" {
+				t.Fatalf("%q is left in %q of %q", found, got, text)
+			}
+		}
+		if again := textWithoutURLs(got); again != got {
+			t.Fatalf("%q became %q, and that %q", text, got, again)
+		}
+	})
+}
+
+// Texts that are made to look like links cost time in proportion.
+func TestHostileURLs(t *testing.T) {
+	for _, fill := range []string{"](", "](a", "://", "a://", "www.", "](((", "]()", "a", ":", "[", "+://", "](a \"", " www.a"} {
+		text := strings.Repeat(fill, (4<<20)/len(fill))
+		within(t, time.Minute, func() { textWithoutURLs(text) })
+	}
+}
+
+// Links are no words in plain text and Markdown, unless a Signer is asked for them; its
+// name says so.
+func TestURLsAreNoWords(t *testing.T) {
+	words := strings.Repeat("some words of a text that is long enough and says what it says ", 9)
+	linked := strings.ReplaceAll(words, "text", "[text](https://example.com/a/b \"text\")")
+	for _, mode := range []TextMode{Visible, Main} {
+		s, with := newSigner(t, mode, fingerprint.Options{}), newSigner(t, mode|URLs, fingerprint.Options{})
+		if got := s.Text(PlainText, "", []byte(linked)); strings.Contains(got, "example") || !strings.Contains(got, "[text](  \"text\")") {
+			t.Errorf("%s: %.80q", s.Name(), got)
+		}
+		if got := with.Text(PlainText, "text/markdown", []byte(linked)); got != linked {
+			t.Errorf("%s: %.80q", with.Name(), got)
+		}
+		page := []byte("<p>" + words + "https://example.com/")
+		if s.Name() == with.Name() || s.SignKind(HTML, "", page) != with.SignKind(HTML, "", page) {
+			t.Errorf("%s and %s have one name, or other signatures of a page", s.Name(), with.Name())
+		}
+		if !strings.Contains(s.Text(HTML, "", page), "https://example.com/") {
+			t.Errorf("%s: the page has lost its URL", s.Name())
+		}
+	}
+}
