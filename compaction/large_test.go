@@ -66,7 +66,7 @@ func fewestBlocks(t *testing.T, fsys vfs.FS) uint64 {
 		t.Fatal(err)
 	}
 	least := ^uint64(0)
-	for _, info := range s.PackedInfo() {
+	for _, info := range s.Meta().Packed {
 		least = min(least, info.Blocks)
 	}
 	if err := s.Close(); err != nil {

@@ -67,7 +67,7 @@ func (r *Report) complete(dir string, opts *Options) error {
 		return err
 	}
 	r.Documents, r.Plan = s.Counters().Documents, s.Header().Plan
-	for i, info := range s.PackedInfo() {
+	for i, info := range s.Meta().Packed {
 		t := &r.Tables[i]
 		t.EntriesAfter = info.Entries
 		if err == nil {

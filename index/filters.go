@@ -51,7 +51,7 @@ func (x *Index) startFilters() error {
 			return filter.Source{
 				Saved: func(int) iter.Seq2[[]byte, error] { return x.store.FilterChunks(store.KeyFilterTable) },
 				All:   v.KeyHashes(),
-				Since: keysSince(v, x.store.PackedNextID()),
+				Since: keysSince(v, x.store.Meta().NextID),
 			}
 		})
 	return err

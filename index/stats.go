@@ -51,7 +51,7 @@ func (x *Index) Stats() Stats {
 		Tables:      len(x.plan.Tables),
 		Probes:      x.plan.Probes(),
 		Analyzer:    header.Analyzer,
-		Format:      x.store.Format(),
+		Format:      int(x.store.Meta().Format),
 		Documents:   counters.Documents,
 		Bare:        counters.Bare,
 		NextID:      counters.NextID,

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/surgeon"
 )
 
@@ -63,7 +62,8 @@ func (c *checkpoint) begin() error {
 	names, err := fsys.List(c.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.begun, c.remove = true, firstMissing(c.dir, fsys)
+		folders, _ := missing(c.dir, fsys)
+		c.begun, c.remove = true, folders[len(folders)-1]
 		return makeDir(c.dir, fsys)
 	case err != nil:
 		return err
@@ -80,12 +80,7 @@ func (c *checkpoint) begin() error {
 // refuseInside refuses a folder in that of the store.
 func (c *checkpoint) refuseInside() error {
 	fsys := c.s.fs
-	at := c.dir
-	for ; ; at = fsys.PathDir(at) {
-		if _, err := fsys.Stat(at); err == nil || fsys.PathDir(at) == at {
-			break
-		}
-	}
+	_, at := missing(c.dir, fsys)
 	at, err := canonicalDir(at, fsys)
 	if err != nil {
 		return err
@@ -98,17 +93,6 @@ func (c *checkpoint) refuseInside() error {
 			return nil
 		}
 	}
-}
-
-// firstMissing returns the highest folder of a path that is not there.
-func firstMissing(dir string, fsys vfs.FS) string {
-	for parent := fsys.PathDir(dir); parent != fsys.PathDir(parent); parent = fsys.PathDir(parent) {
-		if _, err := fsys.Stat(parent); err == nil {
-			break
-		}
-		dir = parent
-	}
-	return dir
 }
 
 func (c *checkpoint) make() error {
@@ -131,29 +115,12 @@ func (c *checkpoint) make() error {
 // copyFiles is Pebble's Checkpoint for a store that is open for reading: no one else
 // can write to it, so its files are what is to be copied.
 func (c *checkpoint) copyFiles() error {
-	fsys := c.s.guarded
-	if err := fsys.MkdirAll(c.staging, 0o755); err != nil {
-		return err
-	}
-	names, err := fsys.List(c.s.dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		from, to := fsys.PathJoin(c.s.dir, name), fsys.PathJoin(c.staging, name)
-		switch {
-		case name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName):
-			continue
-		case strings.HasSuffix(name, ".sst"):
-			err = vfs.LinkOrCopy(fsys, from, to)
-		default:
-			err = vfs.Copy(fsys, from, to)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return surgeon.CopyFiles(c.s.dir, c.staging, c.s.guarded, func(name, _ string) (bool, error) { return notPebbles(name), nil })
+}
+
+// notPebbles tells what in the folder of a store is not of its database, or of no use in a copy.
+func notPebbles(name string) bool {
+	return name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName)
 }
 
 // moveUp moves the files to where they belong, and the digest last: where it is, there is an index.
@@ -184,7 +151,7 @@ func (c *checkpoint) moveUp() error {
 				return err
 			}
 		}
-		if err := syncDir(c.dir, fsys); err != nil {
+		if err := surgeon.SyncDir(c.dir, fsys); err != nil {
 			return err
 		}
 	}

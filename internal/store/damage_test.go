@@ -53,7 +53,7 @@ func addRecord(t testing.TB, s *Store, id uint64, key string) {
 
 func bytesOf(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
-	data, err := readFile(fsys.PathJoin("ix", name), fsys)
+	data, err := surgeon.ReadFile(fsys.PathJoin("ix", name), fsys)
 	must(t, err)
 	return data
 }

@@ -105,7 +105,7 @@ func prepareDir(dir string, opts Options) error {
 	case desc.OptionsFilename == "":
 		return nil
 	}
-	text, err := readFile(desc.OptionsFilename, opts.FS)
+	text, err := surgeon.ReadFile(desc.OptionsFilename, opts.FS)
 	if err != nil {
 		return err
 	}
@@ -115,40 +115,25 @@ func prepareDir(dir string, opts Options) error {
 // makeDir makes dir and its missing parents, durably: a directory is there after a
 // crash once the one above it is synced.
 func makeDir(dir string, fsys vfs.FS) error {
-	var parents []string
-	for at := dir; fsys.PathDir(at) != at; {
-		at = fsys.PathDir(at)
-		parents = append(parents, at)
-		if _, err := fsys.Stat(at); err == nil {
-			break
+	folders, _ := missing(dir, fsys)
+	err := fsys.MkdirAll(dir, 0o755)
+	for _, folder := range folders {
+		if err == nil {
+			err = surgeon.SyncDir(fsys.PathDir(folder), fsys)
 		}
 	}
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, parent := range parents {
-		if err := syncDir(parent, fsys); err != nil {
-			return err
+	return err
+}
+
+// missing returns the folders of a path that are not there, the highest last, and the one above them.
+func missing(dir string, fsys vfs.FS) (folders []string, above string) {
+	for {
+		if _, err := fsys.Stat(dir); err == nil || fsys.PathDir(dir) == dir {
+			return folders, dir
 		}
+		folders = append(folders, dir)
+		dir = fsys.PathDir(dir)
 	}
-	return nil
-}
-
-func syncDir(dir string, fsys vfs.FS) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-func readFile(path string, fsys vfs.FS) ([]byte, error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(f)
-	return data, errors.Join(err, f.Close())
 }
 
 // canonicalDir gives every name of a directory of the machine as the same one. Within a

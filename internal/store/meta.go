@@ -23,6 +23,9 @@ const (
 
 const magic = "neardup\n"
 
+// metaNames are the entries of meta, in the order in which they are written and read.
+var metaNames = [...]string{"format", "plan", "analyzer", "counters", "packed"}
+
 // Header is what an index was made with.
 type Header struct {
 	Plan     string // see docs/format.md, Plan
@@ -38,12 +41,13 @@ type Counters struct {
 
 const countersLen = 3 * 8
 
-func (c Counters) encode() []byte {
-	value := make([]byte, 0, countersLen)
-	for _, v := range [...]uint64{c.NextID, c.Documents, c.Bare} {
-		value = binary.BigEndian.AppendUint64(value, v)
+func (c Counters) encode() []byte { return appendUint64s(nil, c.NextID, c.Documents, c.Bare) }
+
+func appendUint64s(dst []byte, values ...uint64) []byte {
+	for _, v := range values {
+		dst = binary.BigEndian.AppendUint64(dst, v)
 	}
-	return value
+	return dst
 }
 
 func decodeCounters(value []byte) (Counters, error) {
@@ -64,12 +68,9 @@ func decodeCounters(value []byte) (Counters, error) {
 const packedTableInfoLen = 3 * 8
 
 func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
-	value := binary.BigEndian.AppendUint64(nil, generation)
-	value = binary.BigEndian.AppendUint64(value, nextID)
+	value := appendUint64s(nil, generation, nextID)
 	for _, t := range tables {
-		for _, v := range [...]uint64{t.Entries, t.Blocks, t.Bytes} {
-			value = binary.BigEndian.AppendUint64(value, v)
-		}
+		value = appendUint64s(value, t.Entries, t.Blocks, t.Bytes)
 	}
 	return value
 }
@@ -118,11 +119,29 @@ func (s *Store) raiseFormat() error {
 	if s.meta.Format == Format {
 		return nil
 	}
-	batch := s.db.NewBatch()
-	if err := batch.Set(metaKey("format"), encodeFormat(), nil); err != nil {
-		return errors.Join(err, batch.Close())
-	}
 	s.meta.Format = Format
+	return s.commitMeta(map[string][]byte{"format": encodeFormat()})
+}
+
+// SetAnalyzer records the analyzer of an index that has none yet, durably.
+func (s *Store) SetAnalyzer(name string) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	s.meta.Header.Analyzer = name
+	return s.commitMeta(map[string][]byte{"analyzer": []byte(name)})
+}
+
+// commitMeta writes meta entries in one commit.
+func (s *Store) commitMeta(values map[string][]byte) error {
+	batch := s.db.NewBatch()
+	for _, name := range metaNames {
+		if value, found := values[name]; found {
+			if err := batch.Set(metaKey(name), value, nil); err != nil {
+				return errors.Join(err, batch.Close())
+			}
+		}
+	}
 	return s.commit(batch)
 }
 
@@ -175,14 +194,7 @@ func (v *View) Meta() (m Meta, err error) {
 	}); err != nil {
 		return m, fmt.Errorf("meta entries: %w", err)
 	}
-	wrong := func(name string, err error) error {
-		if v.policy == nil {
-			return err
-		}
-		v.policy.corrupt(false, metaKey(name), err)
-		return nil
-	}
-	for _, name := range [...]string{"format", "plan", "analyzer", "counters", "packed"} {
+	for _, name := range metaNames {
 		value, found := values[name]
 		delete(values, name)
 		switch {
@@ -193,38 +205,31 @@ func (v *View) Meta() (m Meta, err error) {
 		case name != "packed":
 			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, name)
 		}
+		if err != nil && v.policy == nil {
+			return m, err
+		}
 		if err != nil {
-			if err = wrong(name, err); err != nil {
-				return m, err
-			}
+			v.policy.corrupt(false, metaKey(name), err)
+			err = nil
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if v.policy != nil {
-			err = errors.Join(err, wrong(name, fmt.Errorf("%w: there is no such meta entry", ErrCorrupt)))
+			v.policy.corrupt(false, metaKey(name), fmt.Errorf("%w: there is no such meta entry", ErrCorrupt))
 		}
 	}
-	return m, err
+	return m, nil
 }
 
 // create writes the meta entries of a new index in one commit.
 func (s *Store) create(h Header) error {
 	s.meta = Meta{Format: Format, Header: &h, Counters: &Counters{NextID: 1}}
-	batch := s.db.NewBatch()
-	for _, entry := range [...]struct {
-		name  string
-		value []byte
-	}{
-		{"format", encodeFormat()},
-		{"plan", []byte(h.Plan)},
-		{"analyzer", []byte(h.Analyzer)},
-		{"counters", s.meta.Counters.encode()},
-	} {
-		if err := batch.Set(metaKey(entry.name), entry.value, nil); err != nil {
-			return errors.Join(err, batch.Close())
-		}
-	}
-	if err := s.commit(batch); err != nil {
+	if err := s.commitMeta(map[string][]byte{
+		"format":   encodeFormat(),
+		"plan":     []byte(h.Plan),
+		"analyzer": []byte(h.Analyzer),
+		"counters": s.meta.Counters.encode(),
+	}); err != nil {
 		return err
 	}
 	// Pebble begins the first log before it knows its format, so chunks there do not tell
@@ -234,9 +239,6 @@ func (s *Store) create(h Header) error {
 
 // Meta returns what meta said when the store was opened, or what it was made with.
 func (s *Store) Meta() Meta { return s.meta }
-
-// Format returns the number of the format that the index is in.
-func (s *Store) Format() int { return int(s.meta.Format) }
 
 // Header returns what the store was made with.
 func (s *Store) Header() Header { return *s.meta.Header }
@@ -261,9 +263,6 @@ func (s *Store) metrics() *pebble.Metrics {
 	}
 	return &pebble.Metrics{}
 }
-
-// PackedNextID returns the ID that the first document after the last compaction got.
-func (s *Store) PackedNextID() uint64 { return s.meta.NextID }
 
 // Generation counts how many times the tables were packed.
 func (s *Store) Generation() uint64 { return s.meta.Generation }
@@ -304,10 +303,6 @@ func (s *Store) PackedEntries() uint64 {
 	}
 	return s.meta.Packed[0].Entries
 }
-
-// PackedInfo returns what the last compaction left of each table; nothing if there
-// was none.
-func (s *Store) PackedInfo() []PackedTableInfo { return s.meta.Packed }
 
 // FilterChunks yields the saved prefix filter of a table, or of KeyFilterTable, chunk
 // by chunk, each good until the next.

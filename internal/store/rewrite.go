@@ -16,6 +16,7 @@ import (
 	sstblock "github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // incomingDir is where a Rewrite gathers its files, within the index.
@@ -176,7 +177,7 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 		err = r.addMeta(plan, counters)
 	}
 	if err == nil {
-		err = syncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
+		err = surgeon.SyncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
 	}
 	if err != nil {
 		return err

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/surgeon"
@@ -111,10 +112,7 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 	if err := opts.FS.RemoveAll(work); err != nil { // of a salvage that was cut short
 		return s, err
 	}
-	patient := surgeon.Patient{Dir: dir, Work: work, FS: opts.FS, Report: ofFiles(report), Layout: keyLayout, Behind: keysBehind,
-		Skip: func(name string) bool {
-			return name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName)
-		},
+	patient := surgeon.Patient{Dir: dir, Work: work, FS: opts.FS, Report: ofFiles(report), Next: nextReadable, Skip: notPebbles,
 		Options: func() *pebble.Options {
 			o := pebbleOptions(opts, cache)
 			s.close = append(s.close, func() error { o.FileCache.Unref(); return nil })
@@ -144,22 +142,51 @@ func (s *Salvage) Close() (err error) {
 	return err
 }
 
-// keysBehind returns where the tables and keyspaces behind a key begin.
-func keysBehind(key []byte) (keys [][]byte) {
-	for keyspace := int(key[0]); keyspace <= afterTables; keyspace++ {
-		start := [][]byte{{byte(keyspace)}}
-		for table := range 64 {
-			if keyspace >= tableKeyspace {
-				start = append(start, tableStart(byte(keyspace), table))
+// nextReadable returns where reading goes on behind a key from which on nothing can be read; nil if nowhere. Of the
+// keys that differ from it in the number at their end only it takes ever larger steps until one is readable, and then
+// halves them, so that what lies between two damaged places is passed over only where it is shorter than the first of
+// them. Behind those come the next tables and keyspaces.
+func nextReadable(at []byte, readable func(key []byte) bool) []byte {
+	length, width := keyLayout(at[0])
+	if prefix := length - width; width > 0 && len(at) >= prefix {
+		key := func(n uint64) []byte {
+			full := binary.BigEndian.AppendUint64(nil, n)
+			return append(bytes.Clone(at[:prefix]), full[8-width:]...)
+		}
+		bad, good := uint64(0), uint64(math.MaxUint64)>>(64-8*width)
+		for _, b := range append(bytes.Clone(at[prefix:]), make([]byte, width)...)[:width] { // at may be shorter than a key
+			bad = bad<<8 | uint64(b)
+		}
+		for step := uint64(1); step <= (good-bad)/4; step *= 4 {
+			if n := bad + step; readable(key(n)) {
+				good = n
+			} else {
+				bad = n
 			}
 		}
-		for _, k := range start {
-			if bytes.Compare(k, key) > 0 {
-				keys = append(keys, k)
+		for good-bad > 1 {
+			if middle := bad + (good-bad)/2; readable(key(middle)) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+		if readable(key(good)) {
+			return key(good)
+		}
+	}
+	for keyspace := int(at[0]); keyspace <= afterTables; keyspace++ {
+		keys := [][]byte{{byte(keyspace)}}
+		for table := 0; keyspace >= tableKeyspace && table < 64; table++ {
+			keys = append(keys, tableStart(byte(keyspace), table))
+		}
+		for _, key := range keys {
+			if bytes.Compare(key, at) > 0 && readable(key) {
+				return key
 			}
 		}
 	}
-	return keys
+	return nil
 }
 
 // scan yields what decode makes of the entries from first to the one before end, in ascending order. Bytes
@@ -242,11 +269,10 @@ func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key,
 // resume moves an iterator that failed to the first entry behind what it cannot read,
 // and reports what that is.
 func (p *policy) resume(it *pebble.Iterator, at, end []byte, err error) bool {
-	var length, width int
+	var to []byte
 	if len(at) > 0 {
-		length, width = keyLayout(at[0])
+		to = nextReadable(at, func(key []byte) bool { it.SeekGE(key); return it.Error() == nil })
 	}
-	to := surgeon.NextReadable(at, length, width, func(key []byte) bool { it.SeekGE(key); return it.Error() == nil })
 	if to == nil {
 		to = end
 	}

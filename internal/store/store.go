@@ -273,19 +273,6 @@ func (e firstLine) Error() string {
 	return line
 }
 
-// SetAnalyzer records the analyzer of an index that has none yet, durably.
-func (s *Store) SetAnalyzer(name string) error {
-	if err := s.writable(); err != nil {
-		return err
-	}
-	batch := s.db.NewBatch()
-	if err := batch.Set(metaKey("analyzer"), []byte(name), nil); err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	s.meta.Header.Analyzer = name
-	return s.commit(batch)
-}
-
 // guard calls Pebble. It returns ErrFailed where the store has failed, or fails meanwhile: the call may never
 // end.
 func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }

@@ -133,7 +133,7 @@ func fixTable(ctx context.Context, path string, o *pebble.Options, fsys vfs.FS) 
 	if err != nil {
 		return 0, nil // without the list of its blocks, nothing can be done
 	}
-	data, err := readFile(path, fsys)
+	data, err := ReadFile(path, fsys)
 	if err != nil {
 		return 0, err
 	}

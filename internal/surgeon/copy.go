@@ -3,10 +3,8 @@ package surgeon
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -75,20 +73,20 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 	for kv := it.SeekGE(at, 0); ; {
 		if kv == nil {
 			if it.Error() == nil {
-				return w.finish()
+				return w.flush(0)
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			next := p.skip(it, at, table.name)
 			if next == nil {
-				return w.finish()
+				return w.flush(0)
 			}
 			kv = it.SeekGE(next, 0)
 			continue
 		}
 		if table.last != nil && bytes.Compare(kv.K.UserKey, table.last) > 0 {
-			return w.finish()
+			return w.flush(0)
 		}
 		value, _, err := kv.Value(nil)
 		if err == nil {
@@ -105,53 +103,9 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 // skip finds the first key behind what cannot be read from a key on; nil if there is none.
 func (p *Patient) skip(it sstable.Iterator, at []byte, name string) (next []byte) {
 	cause := it.Error()
-	readable := func(key []byte) bool { return it.SeekGE(key, 0) != nil }
-	length, width := p.Layout(at[0])
-	next = NextReadable(at, length, width, readable)
-	for _, key := range p.Behind(at) {
-		if next == nil && readable(key) {
-			next = key
-		}
-	}
+	next = p.Next(at, func(key []byte) bool { return it.SeekGE(key, 0) != nil })
 	p.Report(Damage{true, name, fmt.Errorf("%w (nothing from key %x up to %x)", cause, at, next)})
 	return next
-}
-
-// NextReadable returns where reading goes on behind a key from which on nothing can be read, among the keys that
-// are as long as length and differ only in the number that their last width bytes are; nil if nowhere. It takes
-// ever larger steps until a key is readable, and then halves them, so that what lies between two damaged places
-// is passed over only where it is shorter than the first of them.
-func NextReadable(at []byte, length, width int, readable func(key []byte) bool) []byte {
-	prefix := length - width
-	if width == 0 || len(at) < prefix {
-		return nil
-	}
-	key := func(n uint64) []byte {
-		full := binary.BigEndian.AppendUint64(nil, n)
-		return append(bytes.Clone(at[:prefix]), full[8-width:]...)
-	}
-	bad, good := uint64(0), uint64(math.MaxUint64)>>(64-8*width)
-	for _, b := range append(bytes.Clone(at[prefix:]), make([]byte, width)...)[:width] { // at may be shorter than a key
-		bad = bad<<8 | uint64(b)
-	}
-	for step := uint64(1); step <= (good-bad)/4; step *= 4 {
-		if n := bad + step; readable(key(n)) {
-			good = n
-		} else {
-			bad = n
-		}
-	}
-	for good-bad > 1 {
-		if middle := bad + (good-bad)/2; readable(key(middle)) {
-			good = middle
-		} else {
-			bad = middle
-		}
-	}
-	if !readable(key(good)) {
-		return nil
-	}
-	return key(good)
 }
 
 // batchBytes is about how much is written at once.
@@ -171,35 +125,29 @@ type versionWriter struct {
 	versions []version
 }
 
-func (w *versionWriter) add(key []byte, v version) error {
+func (w *versionWriter) add(key []byte, v version) (err error) {
 	if !bytes.Equal(key, w.key) {
-		if err := w.flush(batchBytes); err != nil {
-			return err
-		}
+		err = w.flush(batchBytes)
 		w.key = append(w.key[:0], key...)
 	}
 	w.versions = append(w.versions, v)
-	return nil
+	return err
 }
 
-func (w *versionWriter) finish() error { return w.flush(0) }
-
-// flush writes what there is, and a batch that has this many bytes.
-func (w *versionWriter) flush(bytes int) error {
+// flush writes the versions, and a batch that has this many bytes.
+func (w *versionWriter) flush(least int) error {
 	for _, v := range slices.Backward(w.versions) {
 		if err := addEntry(w.batch, v.kind, w.key, v.value); err != nil {
 			return err
 		}
 	}
 	w.versions = w.versions[:0]
-	if w.batch.Len() < bytes {
+	if w.batch.Len() < least {
 		return nil
 	}
-	if err := w.to.Apply(w.batch, pebble.NoSync); err != nil {
-		return err
-	}
+	err := w.to.Apply(w.batch, pebble.NoSync)
 	w.batch = w.to.NewBatch()
-	return nil
+	return err
 }
 
 func addEntry(b *pebble.Batch, kind pebble.InternalKeyKind, key, value []byte) error {

@@ -55,7 +55,7 @@ type fileDigest struct {
 }
 
 func digestOf(dir, name string, fsys vfs.FS) (fileDigest, error) {
-	data, err := readFile(fsys.PathJoin(dir, name), fsys)
+	data, err := ReadFile(fsys.PathJoin(dir, name), fsys)
 	return fileDigest{name, len(data), xxhash.Sum64(data)}, err
 }
 
@@ -101,6 +101,11 @@ func replaceFile(dir, name string, content []byte, fsys vfs.FS) error {
 	if err != nil {
 		return errors.Join(err, fsys.Remove(path+".new"))
 	}
+	return SyncDir(dir, fsys)
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string, fsys vfs.FS) error {
 	d, err := fsys.OpenDir(dir)
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func HasDigest(dir string, fsys vfs.FS) (bool, error) {
 }
 
 func readDigest(dir string, fsys vfs.FS) ([]fileDigest, error) {
-	text, err := readFile(fsys.PathJoin(dir, DigestName), fsys)
+	text, err := ReadFile(fsys.PathJoin(dir, DigestName), fsys)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -61,7 +61,7 @@ type logFile struct {
 }
 
 func readLog(dir, name string, fsys vfs.FS) (logFile, error) {
-	data, err := readFile(fsys.PathJoin(dir, name), fsys)
+	data, err := ReadFile(fsys.PathJoin(dir, name), fsys)
 	return logFile{data, fileNumber(name, "")}, err
 }
 
@@ -328,7 +328,8 @@ func isBatch(record []byte) (is bool) {
 // logDataKind is that of an entry which is in the log only.
 const logDataKind = 3
 
-func readFile(path string, fsys vfs.FS) ([]byte, error) {
+// ReadFile returns what is in a file.
+func ReadFile(path string, fsys vfs.FS) ([]byte, error) {
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
 		return nil, err

@@ -130,11 +130,8 @@ type Patient struct {
 	Skip    func(name string) bool // files that are of no use
 	Report  func(Damage)
 
-	// Layout returns how long keys with a first byte are, and how many of their last bytes are a number
-	// that grows from key to key; 0, 0 if that is not known. Behind returns the keys at which something else
-	// may begin behind one that cannot be read, ascending.
-	Layout func(first byte) (length, number int)
-	Behind func(key []byte) [][]byte
+	// Next returns where reading goes on behind a key from which on nothing can be read; nil if nowhere.
+	Next func(at []byte, readable func(key []byte) bool) []byte
 }
 
 // Open opens what can be saved: links of the tables and copies of the rest,
@@ -203,13 +200,6 @@ func (p *Patient) fixed(name string, n int, of string) {
 // copyAll links the tables and copies the other files, without what is known to be wrong
 // in them.
 func (p *Patient) copyAll(to string) error {
-	if err := p.FS.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	names, err := p.FS.List(p.Dir)
-	if err != nil {
-		return err
-	}
 	digests, counts, err := currentDigest(p.Dir, p.FS)
 	if err != nil {
 		return err
@@ -220,21 +210,14 @@ func (p *Patient) copyAll(to string) error {
 			was[digests[i].name] = &digests[i]
 		}
 	}
-	for _, name := range names {
-		source, target := p.FS.PathJoin(p.Dir, name), p.FS.PathJoin(to, name)
-		switch {
-		case p.Skip(name) || strings.HasPrefix(name, "OPTIONS-"): // Pebble does without
-		case strings.HasSuffix(name, ".sst"):
-			err = vfs.LinkOrCopy(p.FS, source, target)
-		case strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-"):
+	if err := CopyFiles(p.Dir, to, p.FS, func(name, target string) (done bool, err error) {
+		if done = strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-"); done {
 			err = p.copyLog(target, name, was[name])
-		default:
-			err = vfs.Copy(p.FS, source, target)
-		}
-		if err != nil {
-			return err
 		}
 		delete(was, name)
+		return done || p.Skip(name) || strings.HasPrefix(name, "OPTIONS-"), err // Pebble does without
+	}); err != nil {
+		return err
 	}
 	for name := range was {
 		p.Report(Damage{true, name, Damaged(p.FS.PathJoin(p.Dir, name), "is missing")})
@@ -242,9 +225,34 @@ func (p *Patient) copyAll(to string) error {
 	if len(was) > 0 {
 		return nil
 	}
-	if err = checkLogs(to, p.FS); errors.Is(err, block.ErrCorrupt) {
+	err = checkLogs(to, p.FS)
+	if errors.Is(err, block.ErrCorrupt) {
 		p.Report(Damage{true, "*.log", err})
 		return nil
+	}
+	return err
+}
+
+// CopyFiles makes a folder of what is in another, of tables by links. other does so for some files, or
+// leaves them out.
+func CopyFiles(from, to string, fsys vfs.FS, other func(name, target string) (done bool, err error)) error {
+	if err := fsys.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	names, err := fsys.List(from)
+	for _, name := range names {
+		source, target := fsys.PathJoin(from, name), fsys.PathJoin(to, name)
+		done, err := other(name, target)
+		switch {
+		case done || err != nil:
+		case strings.HasSuffix(name, ".sst"):
+			err = vfs.LinkOrCopy(fsys, source, target)
+		default:
+			err = vfs.Copy(fsys, source, target)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func logFiles(t testing.TB, fsys vfs.FS) []string {
 
 func bytesOf(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
-	data, err := readFile("ix/"+name, fsys)
+	data, err := ReadFile("ix/"+name, fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
