@@ -217,5 +217,8 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 	}
 	defer view.Close()
 	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: x.plan, Packed: x.packed, Live: x.live}
+	if !x.opts.ReadOnly {
+		source.Keys = x.keys
+	}
 	return verify.Run(ctx, source, o, report)
 }

@@ -122,15 +122,25 @@ func (v *verifier) checkPackedFilters(saved *filter.Prefix, table int, permuted 
 	}
 }
 
-// checkKeyFilter asks the saved filter of the keys for those that it must know.
-func (v *verifier) checkKeyFilter() {
+// checkKeyFilters asks the filter of the keys, the saved one and that in memory, for those that
+// each must know.
+func (v *verifier) checkKeyFilters() {
 	saved := v.savedFilter(store.KeyFilterTable, filter.KeyPrefix)
-	if saved == nil {
+	if v.Keys != nil {
+		v.fail(v.Keys.Wait(v.ctx))
+	}
+	if saved == nil && v.Keys == nil || v.failed != nil {
 		return
 	}
 	v.again = true
 	defer func() { v.again = false }()
 	for k := range values(v, v.view.Keys()) {
+		if v.Keys != nil && !v.Keys.MayContain(k.Hash) {
+			v.problem(FalseNegative, "filter", keyKey(k.Hash), "the filter of keys in memory says no to one")
+		}
+		if saved == nil {
+			continue
+		}
 		for id := range k.IDs.All() {
 			if id < v.meta.NextID && !saved.MayContain(k.Hash) {
 				v.problem(FalseNegative, "filter", keyKey(k.Hash), "the filter of keys says no to that of document %d", id)

@@ -52,6 +52,7 @@ type Source struct {
 	Counters     store.Counters // that the index works with
 	Plan         *plan.Plan
 	Packed, Live *filter.Set // that queries use
+	Keys         *filter.Set // that writes use; nil: there are none
 }
 
 // Run reports every problem, in no particular order, until report returns false. An error
@@ -89,7 +90,7 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 		{"keys", v.checkKeys},
 		{"postings", v.checkPostings},
 		{"tables", v.checkTables},
-		{"filters", v.checkKeyFilter},
+		{"filters", v.checkKeyFilters},
 	} {
 		v.stage, v.done = stage.name, 0
 		v.tell(0)
