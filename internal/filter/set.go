@@ -47,7 +47,7 @@ type Options struct {
 
 // Source is what was stored when a Set is made.
 type Source struct {
-	// Expected is about how many fingerprints All yields. 0: nothing is stored.
+	// Expected is about how many fingerprints All yields, or more. 0: nothing is stored.
 	Expected int64
 
 	// Saved yields the filter that was saved of a table, in chunks. nil: none is saved.
@@ -114,8 +114,12 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	}
 	found = source.Expected
 	if len(missing) > 0 {
+		places, err := source.places(ctx)
+		if err != nil {
+			return 0, err
+		}
 		for _, t := range missing {
-			t.reserve(source.Expected)
+			t.reserve(places)
 		}
 		s.limitNear()
 		if found, err = s.scan(ctx, missing, source.All); err != nil {
@@ -127,6 +131,21 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	}
 	since, err := s.scan(ctx, s.tables, source.Since)
 	return found + since, err
+}
+
+// fewPlaces is the part of Expected that All may have to make it worth counting. So much is
+// read twice.
+const fewPlaces = 8
+
+// places returns how many fingerprints to reserve places for: Expected, or fewer where it
+// counts copies that All yields once.
+func (s *Source) places(ctx context.Context) (n int64, err error) {
+	for _, err := range untilDone(ctx, s.All) {
+		if n++; err != nil || n > s.Expected/fewPlaces {
+			return s.Expected, err
+		}
+	}
+	return n, nil
 }
 
 func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T, error] {

@@ -359,7 +359,7 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 		s.settle()
 		name := fmt.Sprintf("broken %b", broken)
 		checkSet(t, rng, setPlans[1], s, slices.Concat(old, since, later), name)
-		if (all == 1) != (broken != 0) || (sinces == 1) != (broken != 3) || strangersLeft(s, rng) > 0.2 {
+		if (all == 2) != (broken != 0) || (sinces == 1) != (broken != 3) || strangersLeft(s, rng) > 0.2 {
 			t.Errorf("%s: all is scanned %d times, what came since %d times; %.3f probes left", name, all, sinces, strangersLeft(s, rng))
 		}
 		s.Close()
@@ -398,6 +398,23 @@ func TestSetBudget(t *testing.T) {
 				t.Errorf("plan %d: %d bytes of %d", i, s.Bytes(), budget)
 			}
 		}
+	}
+}
+
+// TestCopiesTakeOnePlace: what is reserved is for fingerprints, however many documents have one.
+func TestCopiesTakeOnePlace(t *testing.T) {
+	for _, n := range []int64{1, 1000, 1 << 17, 1 << 18} {
+		store := &memStore{visible: testgen.Uniform(rand.New(rand.NewPCG(1, 2)), int(n))}
+		o := Options{Tables: tablesOf(setPlans[1]), Budget: 1 << 30, Source: store.source(func() error { return nil })}
+		o.Expected = 1 << 20
+		s := NewSet(o)
+		s.settle()
+		few := n <= o.Expected/fewPlaces
+		if most := 2 * (max(n, firstGeneration)*5/2 + lineBytes); few != (s.Bytes() <= most) || s.Count() != n {
+			t.Errorf("%d of %d: %d counted, %d bytes", n, o.Expected, s.Count(), s.Bytes())
+		}
+		checkSet(t, rand.New(rand.NewPCG(1, 3)), setPlans[1], s, store.visible[:min(n, 500)], "copies")
+		s.Close()
 	}
 }
 
