@@ -91,6 +91,7 @@ func (c *call) inputFlags() *inputFlags {
 	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
 	c.flags.StringVar(&f.fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
 	c.flags.StringVar(&f.fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint)")
+	c.flags.BoolVar(&c.allowEmpty, "allow-empty", false, "inputs that hold not one document are no error")
 	return f
 }
 

@@ -122,6 +122,7 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 // comes, it accounts for every record.
 func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait time.Duration, work func([]*input) error) error {
 	c := r.call
+	c.inputs = true
 	stop := c.startProgress(ctx, r.Reader)
 	done := int64(0) // records whose work is done
 	defer func() {
@@ -138,6 +139,7 @@ func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait tim
 		err := work(batch)
 		if err == nil {
 			done += int64(len(batch))
+			c.documents += int64(len(compared(batch)))
 			batch = batch[:0]
 		}
 		return err
@@ -217,6 +219,8 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) i
 		log := &skipLog{call: c, strict: strict}
 		for chunk, err := range reader.Chunks(ctx) {
 			if err == nil {
+				c.documents += int64(len(chunk.Fingerprints))
+				c.inputs = c.inputs || len(chunk.Skips()) > 0 // an empty list has no pairs, and that is an answer
 				err = log.write(chunk)
 			}
 			if !yield(chunk, err) || err != nil {

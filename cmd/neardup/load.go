@@ -157,6 +157,7 @@ func runImport(ctx context.Context, c *call) error {
 
 // fingerprints yields the documents of lists.
 func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq2[index.Document, error] {
+	c.inputs = true
 	return func(yield func(index.Document, error) bool) {
 		for chunk, err := range c.chunks(ctx, reader, false) {
 			if err != nil {

@@ -2,8 +2,8 @@
 //
 // It prints results, and nothing else, on standard output, one JSON object a line
 // unless a subcommand says otherwise, and diagnostics on standard error. It exits
-// with 0 when the work is done, 1 when it failed or an input is broken, and 2 on wrong
-// usage.
+// with 0 when the work is done, 1 when it failed or an input is broken, 2 on wrong
+// usage, and 3 when the inputs held not one document.
 package main
 
 import (
@@ -74,9 +74,10 @@ var commands = []command{
 }
 
 const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitNothing = 3
 )
 
 // errUsage is wrapped by errors that mean wrong usage.
@@ -117,6 +118,9 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 		err = use.broken
 	}
 	switch {
+	case err == nil && use.foundNothing():
+		fmt.Fprintf(io.err, "neardup %s: the inputs held not one document; what stands above says what was skipped and why (-allow-empty makes this no error)\n", c.name)
+		return exitNothing
 	case err == nil:
 		return exitDone
 	case errors.Is(err, flag.ErrHelp):
@@ -153,7 +157,8 @@ func usage(w io.Writer) {
 	fmt.Fprint(w, `
 "neardup SUBCOMMAND -h" lists the flags of one. Results go to standard output, all else to
 standard error. The exit code is 0 when all was read and done, 1 when something failed or an
-input is broken (what could be read of it is done), 2 on wrong usage.
+input is broken (what could be read of it is done), 2 on wrong usage, 3 when the inputs held
+not one document.
 `)
 }
 
@@ -166,6 +171,10 @@ type call struct {
 	raw     []string
 	args    []string // what is no flag, after parse
 	broken  error    // inputs that could be read in part only: the work on that part is done
+
+	inputs     bool  // some were read to their end
+	documents  int64 // that they held
+	allowEmpty bool  // they may hold none
 }
 
 func newCall(c command, raw []string, s *streams) *call {
@@ -174,6 +183,9 @@ func newCall(c command, raw []string, s *streams) *call {
 	flags.Usage = func() {}     // help prints it; an error is a line of its own
 	return &call{streams: s, command: c, flags: flags, raw: raw}
 }
+
+// foundNothing says whether inputs were read that should have held a document, and held none.
+func (c *call) foundNothing() bool { return c.inputs && c.documents == 0 && !c.allowEmpty }
 
 // help prints what the subcommand is for and its flags.
 func (c *call) help() {
