@@ -88,22 +88,14 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if x.maxBody <= 0 {
 		x.maxBody = DefaultMaxBody
 	}
+	var err error
 	if x.signer != nil {
 		o.Index.Analyzer = x.signer.Name()
+	} else if name := o.Index.Analyzer; name != "" && !o.Bare {
+		x.signer, err = parseSigner(name)
 	}
-	existing := o.Index
-	existing.MustExist = true
-	var err error
-	x.Index, err = index.Open(dir, &existing)
-	if err == nil && o.Index.Analyzer == "" && unused(x.Index) && !o.Index.ReadOnly && !o.Bare {
-		err = x.Close() // it was made without a Signer, and may still get one
-		existing.Analyzer = DefaultSigner().Name()
-		if err == nil {
-			x.Index, err = index.Open(dir, &existing)
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) && !o.Index.MustExist && !o.Index.ReadOnly {
-		x.Index, err = index.Open(dir, o.forNew())
+	if err == nil {
+		x.Index, err = o.open(dir)
 	}
 	if err != nil {
 		return nil, err
@@ -119,19 +111,29 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// forNew returns the options of an index that is made.
-func (o *Options) forNew() *index.Options {
-	made := o.Index
-	if o.Bare {
-		return &made
+// open opens the index, with the analyzer and the k that it has, or makes it with the defaults.
+func (o *Options) open(dir string) (*index.Index, error) {
+	existing := o.Index
+	existing.MustExist = true
+	x, err := index.Open(dir, &existing)
+	if errors.Is(err, fs.ErrNotExist) && !o.Index.MustExist && !o.Index.ReadOnly {
+		made := o.Index
+		if made.MaxDistance == 0 && made.Plan == nil && !o.Bare {
+			made.MaxDistance = DefaultMaxDistance
+		}
+		if made.Analyzer == "" && !o.Bare {
+			made.Analyzer = DefaultSigner().Name()
+		}
+		return index.Open(dir, &made)
 	}
-	if made.Analyzer == "" {
-		made.Analyzer = DefaultSigner().Name()
+	if err != nil || o.Bare || o.Index.Analyzer != "" || o.Index.ReadOnly || !unused(x) {
+		return x, err
 	}
-	if made.MaxDistance == 0 && made.Plan == nil {
-		made.MaxDistance = DefaultMaxDistance
+	if err := x.Close(); err != nil { // it was made without an analyzer, and may still get one
+		return nil, err
 	}
-	return &made
+	existing.Analyzer = DefaultSigner().Name()
+	return index.Open(dir, &existing)
 }
 
 // unused reports whether an index has neither an analyzer nor ever had a document.
@@ -149,10 +151,16 @@ func (x *Index) recordedSigner() (err error) {
 	if name == "" {
 		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be compared with them", index.ErrMismatch)
 	}
-	if x.signer, err = page.ParseSigner(name); err != nil {
-		return fmt.Errorf("%w: %w", index.ErrMismatch, err)
+	x.signer, err = parseSigner(name)
+	return err
+}
+
+func parseSigner(name string) (*page.Signer, error) {
+	s, err := page.ParseSigner(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", index.ErrMismatch, err)
 	}
-	return nil
+	return s, nil
 }
 
 // Signer returns what takes the text of the index's pages and makes their fingerprints; nil if

@@ -115,6 +115,33 @@ func TestCheckBatch(t *testing.T) {
 	}
 }
 
+// Unchanged is what both fingerprints and the length say.
+func TestUnchangedIsTheWholeSignature(t *testing.T) {
+	x := open(t, t.TempDir(), nil)
+	d := index.Document{Key: "page", Fingerprint: 1 << 40, Shingle: 1 << 41, Tokens: 100}
+	for i, change := range []struct {
+		do   func()
+		want neardup.Status
+		near bool
+	}{
+		{func() {}, neardup.New, false},
+		{func() {}, neardup.Unchanged, true},
+		{func() { d.Tokens = 130 }, neardup.Changed, true},
+		{func() { d.Tokens = 100 }, neardup.Changed, true},
+		{func() { d.Tokens = 200 }, neardup.Changed, false},
+		{func() { d.Shingle = 1 << 42 }, neardup.Changed, true},
+		{func() { d.Shingle = ^d.Shingle }, neardup.Changed, false},
+		{func() { d.Fingerprint ^= 1 }, neardup.Changed, true},
+		{func() {}, neardup.Unchanged, true},
+	} {
+		change.do()
+		verdicts, err := x.CheckDocuments(t.Context(), []index.Document{d})
+		if err != nil || verdicts[0].Status != change.want || verdicts[0].Near != change.near {
+			t.Errorf("%d: %+v, %v", i, verdicts, err)
+		}
+	}
+}
+
 // The README's first snippet is compiled, and saves what is to be saved.
 func TestREADME(t *testing.T) {
 	lines := func(file string) string {
@@ -171,7 +198,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 				t.Errorf("%s, %s: %v, %v", what, p.URL, v.Status, err)
 			}
 		}
-		if verdicts, err := x.CheckBatch(ctx, append(pages, museum)); len(verdicts) > 0 || !errors.Is(err, want) {
+		if verdicts, err := x.CheckBatch(ctx, append([]neardup.Page{image}, museum)); len(verdicts) > 0 || !errors.Is(err, want) {
 			t.Errorf("%s: %v, %v", what, verdicts, err)
 		}
 	}
@@ -245,6 +272,8 @@ func TestOpen(t *testing.T) {
 		{"package index, without a signer, for main texts", indexed(&index.Options{}), neardup.Options{Signer: main}, 3, main.Name(), nil},
 		{"package index, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{}, 3, "", index.ErrMismatch},
 		{"package index, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{}, 3, "", index.ErrMismatch},
+		{"nothing, a signer that there is not", func(string) error { return nil }, neardup.Options{Index: index.Options{Analyzer: "mine"}}, 0, "", index.ErrMismatch},
+		{"nothing, a signer by its name", func(string) error { return nil }, neardup.Options{Index: index.Options{Analyzer: main.Name()}}, 6, main.Name(), nil},
 		{"bare, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{Bare: true}, 3, "", nil},
 		{"bare, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{Bare: true}, 3, "visible/0 words", nil},
 		{"bare, one of main texts", opening(neardup.Options{Signer: main}), neardup.Options{Bare: true}, 6, main.Name(), nil},
@@ -260,6 +289,9 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
 		if err != nil {
+			if _, made := os.Stat(dir); c.k == 0 && !errors.Is(made, os.ErrNotExist) {
+				t.Errorf("%s: it was made all the same", c.what)
+			}
 			continue
 		}
 		if s := x.Stats(); s.MaxDistance != c.k || s.Analyzer != c.name || x.Signer() != nil && x.Signer().Name() != c.name {
