@@ -198,7 +198,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 				t.Errorf("%s, %s: %v, %v", what, p.URL, v.Status, err)
 			}
 		}
-		if verdicts, err := x.CheckBatch(ctx, append([]neardup.Page{image}, museum)); len(verdicts) > 0 || !errors.Is(err, want) {
+		if verdicts, err := x.CheckBatch(ctx, []neardup.Page{image, museum}); len(verdicts) > 0 || !errors.Is(err, want) {
 			t.Errorf("%s: %v, %v", what, verdicts, err)
 		}
 	}
