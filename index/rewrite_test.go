@@ -82,6 +82,9 @@ func TestRewritesAreBounded(t *testing.T) {
 // duplicates of it are asked for.
 func BenchmarkExpireOneFingerprint(b *testing.B) {
 	for _, n := range []int{250_000, 500_000, 1_000_000} {
+		if testing.Short() && n > 250_000 {
+			continue // takes half a minute to set up
+		}
 		for _, keys := range []bool{false, true} {
 			b.Run(fmt.Sprintf("n=%d/keys=%v", n, keys), func(b *testing.B) {
 				for range b.N {

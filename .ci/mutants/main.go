@@ -3,7 +3,7 @@
 // for all bugs, and each run of a test chooses one.
 //
 //	go run ./.ci/mutants -all           every mutant
-//	go run ./.ci/mutants -parts 6       a sixth of them; which, the commit decides
+//	go run ./.ci/mutants -parts 6       a sixth of them, by the folder of the test; which, the commit decides
 //	go run ./.ci/mutants -only 'merge'  those whose names match
 //
 // It fails for a mutant that survives, that does not compile, whose text is not in its
@@ -32,6 +32,7 @@ var (
 	parts   = flag.Int("parts", 6, "run one of this many parts, by the commit")
 	only    = flag.String("only", "", "run every mutant whose name matches this regular expression")
 	jobs    = flag.Int("jobs", runtime.GOMAXPROCS(0), "how many run side by side")
+	passed  = flag.Bool("passed", false, "the tests have passed with nothing planted: do not run them so once more")
 	keep    = flag.String("keep", "", "build all mutants into the binaries of this folder, and run none: "+plantedVariable+"=7 chooses the 7th")
 	timeout = flag.Duration("timeout", 2*time.Minute, "a test that runs as long has noticed the mutant")
 )
@@ -74,8 +75,10 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if err := withoutMutants(mutants); err != nil {
-		return err
+	if !*passed {
+		if err := withoutMutants(mutants); err != nil {
+			return err
+		}
 	}
 	if err := build(tmp, mutants); err != nil {
 		return err
@@ -101,12 +104,10 @@ func choose(mutants []*mutant) ([]*mutant, error) {
 	} else {
 		*parts = 1
 	}
-	var chosen []*mutant
-	for i, m := range mutants {
-		if i%*parts == part && match.MatchString(m.name) {
-			chosen = append(chosen, m)
-		}
-	}
+	chosen := slices.Clone(mutants)
+	slices.SortStableFunc(chosen, func(a, b *mutant) int { return strings.Compare(a.folder, b.folder) }) // few binaries
+	chosen = chosen[len(chosen)*part / *parts : len(chosen)*(part+1) / *parts]
+	chosen = slices.DeleteFunc(chosen, func(m *mutant) bool { return !match.MatchString(m.name) })
 	fmt.Printf("part %d of %d: %d of %d mutants\n", part+1, *parts, len(chosen), len(mutants))
 	return chosen, nil
 }
