@@ -142,6 +142,21 @@ func TestUnchangedIsTheWholeSignature(t *testing.T) {
 	}
 }
 
+// A page that a crawler could not save is deleted, and its next copy is New.
+func TestDelete(t *testing.T) {
+	x, ctx := open(t, t.TempDir(), nil), t.Context()
+	for i, want := range []neardup.Status{neardup.New, neardup.Duplicate, neardup.New} {
+		if i == 2 {
+			if n, err := x.Delete(ctx, "page 0"); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if v, err := x.Check(ctx, neardup.Page{URL: fmt.Sprint("page ", i), Body: []byte("the same words")}); v.Status != want || err != nil {
+			t.Errorf("%d: %v, %v", i, v.Status, err)
+		}
+	}
+}
+
 // The README's first snippet is compiled, and saves what is to be saved.
 func TestREADME(t *testing.T) {
 	lines := func(file string) string {
