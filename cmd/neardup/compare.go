@@ -61,7 +61,7 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
 	indexes.match = c.matchFlags()
-	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates (default that of the index, or 6)")
+	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates, where there is no index that says it")
 	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
 	most := c.intFlag("differences", 20, 0, 1<<20, "print the first `N` differences at most")
 	form := c.choiceFlag("output-format", "`form` of the output: text for people, or json", "text", "json")
