@@ -4,7 +4,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,16 +24,15 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 		return err
 	})
 	if f.hasStopped() {
-		scheduler.end()
 		f.Abandon()
 		return nil, f.cause
 	}
 	f.opening.Store(false)
 	if err != nil {
-		scheduler.end()
+		f.end() // where its Open fails, Pebble registers a scheduler and does not unregister it
 		return nil, err
 	}
-	scheduler.begin()
+	scheduler.UpdateGetAllowedWithoutPermission() // for what was refused
 	return <-opened, nil
 }
 
@@ -195,11 +193,8 @@ func calledBy(name string) bool {
 type lateScheduler struct {
 	f       *FS
 	db      pebble.DBForCompaction
-	opened  atomic.Bool
 	running atomic.Int64
 	poke    chan struct{} // look for what waits
-	stop    chan struct{}
-	once    sync.Once
 	stopped chan struct{}
 }
 
@@ -207,13 +202,7 @@ type lateScheduler struct {
 const pokeEvery = 100 * time.Millisecond
 
 func newLateScheduler(f *FS) *lateScheduler {
-	return &lateScheduler{f: f, poke: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
-}
-
-// begin grants what was refused, and everything from now on.
-func (s *lateScheduler) begin() {
-	s.opened.Store(true)
-	s.UpdateGetAllowedWithoutPermission()
+	return &lateScheduler{f: f, poke: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 // Register and the methods up to Done are what Pebble calls.
@@ -224,12 +213,9 @@ func (s *lateScheduler) Register(_ int, db pebble.DBForCompaction) {
 
 // Unregister waits until no call of the database is under way.
 func (s *lateScheduler) Unregister() {
-	s.end()
+	s.f.end()
 	<-s.stopped
 }
-
-// end lets nothing begin any more. Where its Open fails, Pebble registers and does not unregister.
-func (s *lateScheduler) end() { s.once.Do(func() { close(s.stop) }) }
 
 // TrySchedule grants a compaction if one may begin.
 func (s *lateScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
@@ -256,7 +242,7 @@ func (s *lateScheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 
 // start counts one more as running, if it may.
 func (s *lateScheduler) start() bool {
-	for s.opened.Load() && !s.f.hasStopped() && !s.f.retry.tooEarly() {
+	for !s.f.opening.Load() && !s.f.hasStopped() && !s.f.retry.tooEarly() {
 		n := s.running.Load()
 		if n >= int64(s.db.GetAllowedWithoutPermission()) {
 			return false
@@ -276,8 +262,6 @@ func (s *lateScheduler) run() {
 		select {
 		case <-s.poke:
 		case <-ticker.C:
-		case <-s.stop:
-			return
 		case <-s.f.ending:
 			return
 		}
@@ -288,7 +272,7 @@ func (s *lateScheduler) run() {
 
 // grant lets one begin that waits, if there is one and it may.
 func (s *lateScheduler) grant() bool {
-	if !s.opened.Load() {
+	if s.f.opening.Load() {
 		return false
 	}
 	if waiting, _ := s.db.GetWaitingCompaction(); !waiting || !s.start() {
