@@ -30,7 +30,7 @@ import (
 //   - store.postingMerger: DeletableValueMerger (cockroachdb/pebble#6168);
 //
 // and then at the tests that hold it: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable,
-// MissingLogAfterCrash, MissingOrCutTable, UnreadableEdge, DiskIsWhatItHolds.
+// MissingLogAfterCrash, MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {

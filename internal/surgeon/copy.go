@@ -30,11 +30,12 @@ func (p *Patient) copyReadable(ctx context.Context, db *pebble.DB, whole string)
 		return nil, err
 	}
 	for _, table := range tables {
-		if err := p.copyTable(ctx, to, whole, table, o); err != nil {
-			return nil, errors.Join(err, to.Close())
+		if err == nil {
+			err = p.copyTable(ctx, to, whole, table, o)
 		}
 	}
-	names, err := p.FS.List(whole)
+	names, listErr := p.FS.List(whole)
+	err = errors.Join(err, listErr)
 	slices.Sort(names)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".log") && err == nil {

@@ -25,11 +25,11 @@ const (
 // Check refuses a database whose MANIFEST or logs are damaged, as far as that can be told
 // from what a crash leaves. Error: block.ErrCorrupt, with the file.
 func Check(dir string, fsys vfs.FS) error {
-	digests, counts, err := currentDigest(dir, fsys)
+	digests, err := currentDigest(dir, fsys)
 	if err != nil {
 		return err
 	}
-	if !counts {
+	if len(digests) == 0 {
 		return checkLogs(dir, fsys)
 	}
 	for _, was := range digests {
@@ -154,22 +154,22 @@ func parseDigest(text []byte) (digests []fileDigest) {
 	return digests
 }
 
-// currentDigest returns the digest in dir. counts reports whether the database should be as it says.
-func currentDigest(dir string, fsys vfs.FS) (digests []fileDigest, counts bool, err error) {
-	digests, err = readDigest(dir, fsys)
+// currentDigest returns the digest in dir, nothing if there is none that counts.
+func currentDigest(dir string, fsys vfs.FS) ([]fileDigest, error) {
+	digests, err := readDigest(dir, fsys)
 	if err != nil || len(digests) < 2 {
-		return nil, false, err
+		return nil, err
 	}
 	current, err := atomicfs.ReadMarker(fsys, dir, "manifest")
 	if err != nil || current != digests[0].name {
-		return nil, false, err
+		return nil, err
 	}
 	logs, err := manifest{}.neededLogs(dir, fsys)
-	if err != nil || len(logs) == 0 {
-		return digests, err == nil, err
-	}
 	newest := fileNumber(digests[len(digests)-1].name, "")
-	return digests, logs[len(logs)-1] <= newest, nil // a newer one: Open was begun since
+	if err != nil || len(logs) > 0 && logs[len(logs)-1] > newest { // Open was begun since
+		return nil, err
+	}
+	return digests, nil
 }
 
 // Damaged is block.ErrCorrupt for a file, with what to do about it.

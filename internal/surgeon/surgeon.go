@@ -200,15 +200,13 @@ func (p *Patient) fixed(name string, n int, of string) {
 // copyAll links the tables and copies the other files, without what is known to be wrong
 // in them.
 func (p *Patient) copyAll(to string) error {
-	digests, counts, err := currentDigest(p.Dir, p.FS)
+	digests, err := currentDigest(p.Dir, p.FS)
 	if err != nil {
 		return err
 	}
 	was := map[string]*fileDigest{}
-	for i := range digests {
-		if counts {
-			was[digests[i].name] = &digests[i]
-		}
+	for i, d := range digests {
+		was[d.name] = &digests[i]
 	}
 	if err := CopyFiles(p.Dir, to, p.FS, func(name, target string) (done bool, err error) {
 		if done = strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-"); done {

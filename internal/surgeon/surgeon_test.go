@@ -107,8 +107,8 @@ func TestDigestIsNoHarm(t *testing.T) {
 // MANIFEST. The digest of before does not count then, nor while the database is open.
 func TestDigestOfWhatIsOpenedSince(t *testing.T) {
 	fsys := database(t, true, false)
-	if _, counts, err := currentDigest("ix", fsys); !counts || err != nil {
-		t.Fatal(counts, err)
+	if digests, err := currentDigest("ix", fsys); len(digests) != 2 || err != nil {
+		t.Fatal(digests, err)
 	}
 	db, err := pebble.Open("ix", &pebble.Options{FS: fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})})
 	if err != nil {
@@ -116,8 +116,8 @@ func TestDigestOfWhatIsOpenedSince(t *testing.T) {
 	}
 	defer db.Close()
 	overwrite(t, fsys, "999999.log", nil)
-	if _, counts, err := currentDigest("ix", fsys); counts || err != nil {
-		t.Error("with a newer log:", counts, err)
+	if digests, err := currentDigest("ix", fsys); len(digests) > 0 || err != nil {
+		t.Error("with a newer log:", digests, err)
 	}
 }
 
