@@ -46,10 +46,10 @@ func runDedup(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	docs.analyzer.Signer = x.Signer()
-	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), verdicts: make(map[string]int64)}
+	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), summary: newSummary()}
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
-	if len(d.verdicts) > 0 {
-		c.logf("verdicts%s", reasons(d.verdicts))
+	if err == nil {
+		d.summary.write(c, indexes.next(x.Stats()))
 	}
 	return errors.Join(err, x.Close(), remove())
 }
@@ -59,7 +59,7 @@ type dedup struct {
 	references *references
 	keep       bool // duplicates are stored too
 	lines      *lines
-	verdicts   map[string]int64
+	summary    *summary
 }
 
 // check comes to the verdicts on a batch and prints them. When it fails part of the
@@ -91,16 +91,25 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	}
 	rest := d.lines.writeReady(batch) // if there is one, err says why
 	for _, i := range batch[:len(batch)-len(rest)] {
-		if i.verdict != "" {
-			d.verdicts[i.verdict]++
-		}
+		d.summary.add(i)
 	}
 	return errors.Join(err, d.lines.flush())
 }
 
 func (i *input) decide(status neardup.Status, of *referenceLine) {
-	i.verdict = status.String()
+	i.verdict, i.of = status.String(), of
 	i.line = &verdictLine{Key: i.document.Key, Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
+}
+
+// next says what to do after dedup.
+func (f *indexFlags) next(s index.Stats) string {
+	switch {
+	case f.temporary:
+		return "give -index DIR, and later runs compare with these documents too"
+	case s.Live > 1<<20 && s.Live > s.Packed/4:
+		return fmt.Sprintf("\"neardup compact -index %s\" makes queries faster and the index smaller", f.dir)
+	}
+	return fmt.Sprintf("\"neardup dedup -index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", f.dir, s.Documents)
 }
 
 // references are indexes that documents are compared with and that nothing is added to.

@@ -83,7 +83,7 @@ type inputFlags struct {
 
 func (c *call) inputFlags() *inputFlags {
 	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")}
-	c.flags.Func("format", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints, decimal or u64le (default: found by content and name)", func(name string) (err error) {
+	c.flags.Func("format", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
 		f.format, err = corpus.ParseFormat(name)
 		return err
 	})
@@ -104,10 +104,10 @@ func (f *inputFlags) analyzerFlags() *inputFlags {
 	c := f.call
 	f.text = c.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
 	f.urls = c.flags.Bool("urls", false, "take link targets and URLs in plain text and Markdown for words")
-	f.window = c.flags.Int("window", 0, "`words` a feature: 1, or more for shingles of so many (default 0: single words, and the first two of each new row of four)")
+	f.window = c.flags.Int("window", 0, "`words` a feature: 1, or more for shingles of so many (default single words, and the first two of each new row of four)")
 	f.weight = c.choiceFlag("weight", "`weight` of a feature, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
-	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 0: 100, or 16 with -window)")
-	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (default 0: 50; -1: no text is too short)")
+	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 100, or 16 with -window)")
+	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (-1: no text is too short; default 50)")
 	return f
 }
 
@@ -208,7 +208,9 @@ type indexFlags struct {
 	design string
 	expect float64
 	noSync bool
-	match  *matchFlags // nil: the index's own rule
+
+	temporary bool        // without -index, once it is made
+	match     *matchFlags // nil: the index's own rule
 }
 
 func (c *call) indexFlags() *indexFlags {
@@ -242,7 +244,7 @@ const (
 func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags := f.call.flags
 	f.k = f.call.distanceFlag(k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
-	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default: by -expected-documents)")
+	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default by -expected-documents)")
 	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
@@ -343,6 +345,7 @@ func (f *indexFlags) openOrTemporary(o *neardup.Options, check func(k int) error
 		if f.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
 			return nil, nil, err
 		}
+		f.temporary = true
 		f.call.logf("without -index, the index is temporary: it is gone after this run")
 		remove = func() error { return os.RemoveAll(f.dir) }
 		o.Index.Durability = index.NoSync

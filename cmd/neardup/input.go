@@ -26,6 +26,7 @@ type input struct {
 	compared bool           // false: it is skipped, and line says why if it is a document
 	document index.Document // what is compared and stored
 
+	reason  string         // why it is skipped, in few words
 	verdict string         // of dedup, and on what is skipped
 	of      *referenceLine // the match of dedup -against, if there is one
 	line    any            // what is printed; nil: nothing, or it is not known yet
@@ -62,6 +63,7 @@ func (i *input) key() string {
 // analyze makes a document of the record.
 func (i *input) analyze(a *analyzer) error {
 	if skip := i.record.Skip; skip != nil {
+		i.reason = skip.Reason
 		if skip.Document { // other records, such as requests of an archive, are counted only
 			i.skip(skip.String())
 		}
@@ -69,6 +71,7 @@ func (i *input) analyze(a *analyzer) error {
 	}
 	d, reason, err := a.document(i.key(), &i.record)
 	if reason != "" {
+		i.reason = reason
 		i.skip(reason)
 	} else {
 		i.compared, i.document = true, d

@@ -49,7 +49,7 @@ func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *b
 	}
 	io.Copy(&printed, out)
 	cmd.Wait()
-	exitedWith(t, cmd, exitFailed, diagnostics.String())
+	exitedWith(t, cmd, exitSignal+int(sig.(syscall.Signal)), diagnostics.String())
 	return printed.String(), diagnostics.String()
 }
 
@@ -62,7 +62,7 @@ func exitedWith(t *testing.T, cmd *exec.Cmd, code int, stderr string) {
 
 var signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// A signal ends dedup and add with all that was printed kept, an account and exit code 1.
+// A signal ends dedup and add with all that was printed kept, an account and the exit code that tells the signal.
 func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder
@@ -152,7 +152,7 @@ func interruptCompact(t *testing.T, dir string, unchanged func(string)) {
 		if cmd.ProcessState.Success() {
 			continue
 		}
-		exitedWith(t, cmd, exitFailed, stderr.String())
+		exitedWith(t, cmd, exitSignal+int(signals[n%2].(syscall.Signal)), stderr.String())
 		if !strings.Contains(stderr.String(), "no document is changed") && !strings.Contains(stderr.String(), "the work is done") {
 			t.Errorf("compact says\n%s", &stderr)
 		}

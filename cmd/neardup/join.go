@@ -243,7 +243,7 @@ func (c *call) joinFlags(forms ...string) *joinFlags {
 	keep := "first"
 	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags(), keep: &keep}
 	flags := c.flags
-	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default: by name, u64le, jsonl or else fingerprints)"
+	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default by name, u64le, jsonl or else fingerprints)"
 	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")

@@ -2,8 +2,7 @@
 //
 // It prints results, and nothing else, on standard output, one JSON object a line
 // unless a subcommand says otherwise, and diagnostics on standard error. It exits
-// with 0 when the work is done, 1 when it failed or an input is broken, 2 on wrong
-// usage, and 3 when the inputs held not one document.
+// as docs/api.md says: 0 when the work is done.
 package main
 
 import (
@@ -27,13 +26,25 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		sig := <-signals
+		signal.Stop(signals) // a second one ends the program at once
+		cancel(signalled{sig})
+	}()
 	// Output that no one reads is an error like any other: the index is to be closed, and
 	// a temporary one removed.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr}))
 }
+
+// signalled is why the context of a subcommand is done.
+type signalled struct{ os.Signal }
+
+func (s signalled) Error() string        { return s.String() }
+func (s signalled) Is(target error) bool { return target == context.Canceled }
 
 // streams are what a subcommand reads and writes.
 type streams struct {
@@ -73,42 +84,53 @@ var commands = []command{
 	versionCommand,
 }
 
+func init() { commands = append(commands, completionCommand, helpCommand) } // which go through them
+
+// The exit codes; docs/api.md explains them.
 const (
 	exitDone    = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitNothing = 3
+	exitNothing = 3                                 // the inputs held not one document
+	exitSignal  = 128                               // and the number of the signal, as shells have it
+	exitUnread  = exitSignal + int(syscall.SIGPIPE) // no one reads the output: as cat ends then
 )
 
-// errUsage is wrapped by errors that mean wrong usage.
-var errUsage = errors.New("usage")
+// usageError is wrong usage.
+type usageError struct{ error }
 
-func usagef(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
-}
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func run(ctx context.Context, args []string, io *streams) int {
 	if len(args) == 0 {
-		usage(io.err)
+		writeUsage(io.err)
 		return exitUsage
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		if len(args) == 1 {
-			usage(io.out)
-			return exitDone
-		}
-		args = []string{args[1], "-h"}
+	name := args[0]
+	switch name {
 	case "-version", "--version":
-		args[0] = "version"
+		name = "version"
+	case "-h", "-help", "--help":
+		name = "help"
 	}
-	for _, c := range commands {
-		if c.name == args[0] {
-			return runCommand(ctx, c, args[1:], io)
-		}
+	c, ok := commandNamed(name)
+	if !ok {
+		fmt.Fprintf(io.err, "neardup: %s\n", noSubcommand(name))
+		return exitUsage
 	}
-	fmt.Fprintf(io.err, "neardup: there is no subcommand %q; \"neardup help\" lists them\n", args[0])
-	return exitUsage
+	return runCommand(ctx, c, args[1:], io)
+}
+
+func commandNamed(name string) (command, bool) {
+	i := slices.IndexFunc(commands, func(c command) bool { return c.name == name })
+	if i < 0 {
+		return command{}, false
+	}
+	return commands[i], true
+}
+
+func noSubcommand(name string) string {
+	return fmt.Sprintf("there is no subcommand %q; \"neardup help\" lists them", name)
 }
 
 func runCommand(ctx context.Context, c command, args []string, io *streams) int {
@@ -117,27 +139,44 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 	if err == nil {
 		err = use.broken
 	}
+	var wrong usageError
 	switch {
 	case err == nil && use.foundNothing():
 		fmt.Fprintf(io.err, "neardup %s: the inputs held not one document; what stands above says what was skipped and why (-allow-empty makes this no error)\n", c.name)
 		return exitNothing
-	case err == nil:
+	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitDone
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(io.err, "neardup %s: %s\n\"neardup %s -h\" tells more\n", c.name, printable(err), c.name)
+	case errors.As(err, &wrong):
+		fmt.Fprintf(io.err, "neardup %s: %s\n\"neardup help %s\" tells more\n", c.name, printable(err), c.name)
 		return exitUsage
+	case unread(err):
+		return exitUnread
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		holds := cmp.Or(c.interrupted, "what was printed is done")
 		if errors.Is(err, compaction.ErrDone) {
 			holds = "the work is done"
 		}
 		fmt.Fprintf(io.err, "neardup %s: interrupted; %s\n", c.name, holds)
+		if by, ok := context.Cause(ctx).(signalled); ok {
+			if number, ok := by.Signal.(syscall.Signal); ok {
+				return exitSignal + int(number)
+			}
+		}
 		return exitFailed
 	}
 	fmt.Fprintf(io.err, "neardup %s: %s\n", c.name, printable(err))
 	return exitFailed
+}
+
+// unread reports that an error is of output that no one reads any more, and of nothing else.
+func unread(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(several.Unwrap(), func(e error) bool { return !unread(e) })
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return unread(inner)
+	}
+	return err == syscall.EPIPE
 }
 
 // printable is the text of an error for a terminal; each line may be that of an error of its own.
@@ -149,17 +188,43 @@ func printable(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-func usage(w io.Writer) {
-	fmt.Fprint(w, "neardup finds near-duplicate documents with a persistent index.\n\nusage: neardup SUBCOMMAND [FLAG...] [ARGUMENT...]\n\n")
-	for _, c := range commands {
-		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
+var helpCommand = command{
+	name:    "help",
+	args:    "[SUBCOMMAND]",
+	summary: "list the subcommands, or say what one is for and the flags that it takes",
+	run:     runHelp,
+}
+
+func runHelp(ctx context.Context, c *call) error {
+	if err := c.parse(); err != nil {
+		return err
 	}
-	fmt.Fprint(w, `
-"neardup SUBCOMMAND -h" lists the flags of one. Results go to standard output, all else to
+	switch len(c.args) {
+	case 0:
+		return writeUsage(c.out)
+	case 1:
+		if of, ok := commandNamed(c.args[0]); ok {
+			return of.run(ctx, newCall(of, []string{"-h"}, c.streams))
+		}
+		return usagef("%s", noSubcommand(c.args[0]))
+	}
+	return usagef("want one subcommand, not %q", c.args)
+}
+
+func writeUsage(w io.Writer) error {
+	var text strings.Builder
+	text.WriteString("neardup finds near-duplicate documents with a persistent index.\n\nusage: neardup SUBCOMMAND [FLAG...] [ARGUMENT...]\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(&text, "  %-12s %s\n", c.name, c.summary)
+	}
+	text.WriteString(`
+"neardup help SUBCOMMAND" lists the flags of one. Results go to standard output, all else to
 standard error. The exit code is 0 when all was read and done, 1 when something failed or an
 input is broken (what could be read of it is done), 2 on wrong usage, 3 when the inputs held
-not one document.
+not one document, 130 after an interrupt.
 `)
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // call is one use of a subcommand: its flags, arguments and streams.
@@ -188,13 +253,16 @@ func newCall(c command, raw []string, s *streams) *call {
 func (c *call) foundNothing() bool { return c.inputs && c.documents == 0 && !c.allowEmpty }
 
 // help prints what the subcommand is for and its flags.
-func (c *call) help() {
-	fmt.Fprintf(c.err, "usage: neardup %s %s\n\n%s\n\n", c.command.name, c.command.args, c.command.summary)
+func (c *call) help() error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "usage: neardup %s %s\n\n%s\n\n", c.command.name, c.command.args, c.command.summary)
 	if c.command.more != "" {
-		fmt.Fprintf(c.err, "%s\n\n", c.command.more)
+		fmt.Fprintf(&text, "%s\n\n", c.command.more)
 	}
-	c.flags.SetOutput(c.err)
+	c.flags.SetOutput(&text)
 	c.flags.PrintDefaults()
+	_, err := io.WriteString(c.out, text.String())
+	return err
 }
 
 // parse reads the flags, which may stand before, between and behind the
@@ -207,10 +275,9 @@ func (c *call) parse() error {
 	for len(raw) > 0 {
 		if err := c.flags.Parse(raw); err != nil {
 			if err == flag.ErrHelp {
-				c.help()
-				return err
+				return cmp.Or(c.help(), err)
 			}
-			return fmt.Errorf("%w: %w", errUsage, err)
+			return usageError{err}
 		}
 		raw = c.flags.Args()
 		if len(raw) > 0 {

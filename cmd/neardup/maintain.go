@@ -29,7 +29,7 @@ var compactCommand = command{
 func runCompact(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	design := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
-	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default: as it is)")
+	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default as it is)")
 	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
 	c.check(func() error {
 		if c.given("k") && *design == "" {
@@ -259,7 +259,7 @@ func runCheckpoint(ctx context.Context, c *call) error {
 var repairCommand = command{
 	name:    "repair",
 	args:    "-index DIR [-design DESIGN -k K] [DEST]",
-	summary: "make a whole index of what can be read of a damaged one, in its place or in DEST; the damaged one is kept",
+	summary: "make a whole index of what can be read of a damaged one, in its place or in DEST; the damaged one is kept, a whole one is left as it is",
 	run:     runRepair,
 }
 
@@ -287,6 +287,12 @@ func runRepair(ctx context.Context, c *call) error {
 	} else if c.given("k") {
 		return usagef("-k goes with -design")
 	}
+	if opts.Dest == "" && opts.Plan == nil {
+		if stats, ok := indexes.whole(ctx, memory.bytes()); ok {
+			c.logf("%s: no problem in %d documents; it is left as it is", indexes.dir, stats.Documents)
+			return c.printJSON(compaction.RepairReport{Index: indexes.dir, Documents: stats.Documents, Bare: stats.Bare})
+		}
+	}
 	told := 0
 	opts.Problem = func(p verify.Problem) {
 		if told++; told <= 20 {
@@ -305,4 +311,16 @@ func runRepair(ctx context.Context, c *call) error {
 	}
 	c.logf("%d documents are in %s; the damaged index is %s, and can be removed", report.Documents, report.Index, report.Kept)
 	return c.printJSON(report)
+}
+
+// whole reports that verify finds no problem in the index.
+func (f *indexFlags) whole(ctx context.Context, memory int64) (stats index.Stats, ok bool) {
+	err := f.read(func(x *index.Index) error {
+		stats = x.Stats()
+		for range x.Verify(ctx, verify.Options{MemoryBytes: memory}) {
+			return errProblems
+		}
+		return ctx.Err()
+	})
+	return stats, err == nil
 }

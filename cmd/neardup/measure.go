@@ -29,7 +29,7 @@ func runEval(ctx context.Context, c *call) error {
 	docs := c.flags.String("docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
 	pairs := c.flags.String("pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
 	c.flags.StringVar(&inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
-	k := c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is reported as the default")
+	k := c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is measured besides the curves")
 	seeds := c.intFlag("seeds", 5, 1, 1000, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
 	mistakes := c.flags.String("mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of the second fingerprints, ratio of lengths, similarity, id and id, with tabs between them")
@@ -228,11 +228,11 @@ func runBench(ctx context.Context, c *call) error {
 	only := c.flags.String("only", "", sections)
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
 	cache := c.mebibytesFlag("cache", 1024, "memory for the cache of an index in `MiB`; what is to be warm must fit in half of it")
-	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; 0: the default of an index, below 0: none")
+	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; below 0: none (default that of an index)")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
 	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")
 	c.flags.BoolVar(&o.Shingles, "shingles", false, "give the documents second fingerprints, as dedup does; its k is 6")
-	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default: the system's)")
+	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
 	if err := c.parseFlags(); err != nil {
 		return err
@@ -252,7 +252,19 @@ func runBench(ctx context.Context, c *call) error {
 	o.Logf = func(format string, args ...any) {
 		c.logf("%6.1f s: %s", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
 	}
-	o.Emit = func(f bench.Figure) { fmt.Fprintln(c.out, f) }
-	fmt.Fprintln(c.out, bench.Title(o))
-	return bench.Run(ctx, o)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o.Emit = func(f bench.Figure) {
+		if _, err := fmt.Fprintln(c.out, f); err != nil {
+			cancel(err)
+		}
+	}
+	if _, err := fmt.Fprintln(c.out, bench.Title(o)); err != nil {
+		return err
+	}
+	err := bench.Run(ctx, o)
+	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
+	}
+	return err
 }

@@ -271,12 +271,7 @@ func reasons(counts map[string]int64) string {
 	if len(counts) == 0 {
 		return ""
 	}
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if counts[a] != counts[b] {
-			return int(counts[b] - counts[a])
-		}
-		return strings.Compare(a, b)
-	})
+	names := slices.SortedFunc(maps.Keys(counts), byCount(counts))
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%s %d", name, counts[name])
 	}

@@ -52,11 +52,11 @@ func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
 	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index; it is read from beginning to end")
-	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default: by its name, u64le, jsonl or else fingerprints)",
+	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default by its name, u64le, jsonl or else fingerprints)",
 		"", "fingerprints", "decimal", "u64le", "jsonl")
 	k := c.intFlag("k", 0, 0, math.MaxInt, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	match := c.matchFlags()
-	limit := c.intFlag("limit", 0, 0, math.MaxInt, "print the `N` nearest matches at most (default 0: all)")
+	limit := c.intFlag("limit", 0, 0, math.MaxInt, "print the `N` nearest matches at most (default all)")
 	verbose := c.flags.Bool("v", false, "say on standard error how long the queries take")
 	c.check(func() error {
 		switch {
@@ -93,6 +93,9 @@ func runQuery(ctx context.Context, c *call) error {
 	x, err := indexes.openToCompare(indexes.dir, docs.analyzer.asked, true)
 	if err != nil {
 		return err
+	}
+	if has := x.Plan().MaxDistance; *k > has {
+		return errors.Join(fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, *k, has), x.Close())
 	}
 	docs.analyzer.Signer = x.Signer()
 	out := newLines(c.out)
