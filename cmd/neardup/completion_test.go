@@ -42,7 +42,7 @@ func TestCompletionInBash(t *testing.T) {
 	_, script, _ := runHere("", "completion", "bash")
 	for words, want := range map[string]string{
 		"neardup ded":                 "dedup",
-		"neardup c":                   "clusters compact checkpoint completion",
+		"neardup cl":                  "clusters",
 		"neardup help ver":            "verify version",
 		"neardup dedup -keep":         "-keep-duplicates",
 		"neardup stats -index d -pl":  "-plot",
