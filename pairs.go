@@ -18,7 +18,7 @@ type Pair struct {
 }
 
 // Pairs yields every pair of different fingerprints of a list that are within k bits, 0 to 64,
-// once, in no order. It takes about 24 bytes of memory a fingerprint, and no index. It stops at
+// once, in no order. It takes some 32 bytes of memory a fingerprint, and no index. It stops at
 // the first error, which it yields: index.ErrDistance, ctx's. An [Index] has Pairs of its own.
 func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {

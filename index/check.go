@@ -256,10 +256,10 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 	switch {
 	case found:
 		verdict.Status = Duplicate
-	default:
-		verdict.Status = New
 	case known:
 		verdict.Status, verdict.Of = Known, Match{old, old.Fingerprint.Distance(verdict.Document.Fingerprint)}
+	default:
+		verdict.Status = New
 	}
 	if verdict.Status != Duplicate || w.index.opts.KeepDuplicates {
 		w.pending = append(w.pending, i)

@@ -1,7 +1,8 @@
 // Package index is a persistent index of 64-bit fingerprints that finds every
 // stored one within k bits of another (Manku, Jain and Das Sarma, "Detecting
 // Near-Duplicates for Web Crawling", WWW 2007), and tells a crawler of each page
-// whether it has stored one like it already.
+// whether it has stored one like it already. Package neardup above it takes pages; here
+// they are fingerprints, of any kind.
 //
 // What it guarantees:
 //

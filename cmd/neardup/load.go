@@ -142,7 +142,7 @@ func runImport(ctx context.Context, c *call) error {
 		Index:       o.Index,
 		MemoryBytes: memory.bytes(),
 		Progress: func(p compaction.Progress) {
-			if p.Stage != compaction.StageRead { // reading has a bar of its own
+			if p.Stage != compaction.StageRead || len(exports) > 0 { // reading a list has a bar of its own
 				bar.compaction(p)
 			}
 		},
