@@ -86,6 +86,11 @@ was stored anew since stays.`,
 	run: runDelete,
 }
 
+// deleteLine is the output.
+type deleteLine struct {
+	Deleted int `json:"deleted"`
+}
+
 func runDelete(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	var bound time.Time
@@ -121,9 +126,7 @@ func runDelete(ctx context.Context, c *call) error {
 	if err == nil && deleted < given {
 		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
 	}
-	return errors.Join(err, c.printJSON(struct {
-		Deleted int `json:"deleted"`
-	}{expired + deleted}), x.Close())
+	return errors.Join(err, c.printJSON(deleteLine{expired + deleted}), x.Close())
 }
 
 // readAhead reads standard input to its end, into a temporary file unless it is a file: who

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/eval"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/index/verify"
+)
+
+// apiLine is a section of docs/api.md: what a line is, and command lines that print some.
+type apiLine struct {
+	section string
+	line    any
+	prints  []string
+}
+
+var apiLines = []apiLine{
+	{"dedup", verdictLine{}, []string{"dedup -index NEW CRAWL", "dedup -index NEW -against NEW2 DOCS"}},
+	{"add", addLine{}, []string{"add -index NEW3 ONE"}},
+	{"query", queryLine{}, []string{"query -index IX -format fingerprints LIST", "query -scan LIST LIST"}},
+	{"pairs", pairLine{}, []string{"pairs LIST", "pairs -index IX"}},
+	{"clusters", clusterLine{}, []string{"clusters LIST", "clusters -index IX"}},
+	{"compare", comparison{}, []string{"compare -output-format json ONE ONE"}},
+	{"delete", deleteLine{}, []string{"delete -index IX c"}},
+	{"checkpoint", checkpointLine{}, []string{"checkpoint -index IX IX.copy"}},
+	{"compact", compaction.Report{}, []string{"compact -index IX"}},
+	{"repair", compaction.RepairReport{}, []string{"repair -index IX", "repair -index IX IX.repaired"}},
+	{"verify", verify.Problem{}, nil},
+	{"stats", statsLine{}, []string{"stats -index IX", "stats -index IX -plot PLOT"}},
+	{"export, the first line", indexLine{}, nil},
+	{"export, other lines", documentLine{}, nil},
+	{"eval", eval.Report{}, []string{"eval -json -seeds 2 -docs EVAL/docs.jsonl -pairs EVAL/pairs.tsv -field text"}},
+}
+
+// The tables of docs/api.md are the fields of what is printed.
+func TestAPIFields(t *testing.T) {
+	page := apiPage(t)
+	for _, a := range apiLines {
+		_, section, found := strings.Cut(page, "\n## "+a.section+"\n")
+		if !found {
+			t.Errorf("docs/api.md has no section %q", a.section)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		var got []string
+		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(section, -1) {
+			got = append(got, row[1]+": "+row[2])
+		}
+		if want := fieldsOf(reflect.TypeOf(a.line), "", make(map[reflect.Type]bool)); !slices.Equal(got, want) {
+			t.Errorf("docs/api.md, %s, has\n%s\nand its lines have\n%s", a.section, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// Each subcommand prints such lines, and no others.
+func TestAPILines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	list := writeFile(t, filepath.Join(dir, "list.txt"), "0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
+	one := writeFile(t, filepath.Join(dir, "one.txt"), strings.Repeat("some words on one page ", 30))
+	docs := writeFile(t, filepath.Join(dir, "docs.jsonl"), `{"url":"a","text":"some words"}`+"\n"+`{"url":"b","text":"..."}`+"\n")
+	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW3", dir+"/new3", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT", dir, "LIST", list, "ONE", one, "DOCS", docs,
+		"CRAWL", "../../testdata/crawl", "EVAL", "../../testdata/eval")
+	mustRun(t, "import", "-index", dir+"/ix", list)
+	mustRun(t, "dedup", "-index", dir+"/new2", one)
+	for _, a := range apiLines {
+		for _, args := range a.prints {
+			out := mustRun(t, strings.Fields(names.Replace(args))...)
+			if out == "" {
+				t.Errorf("neardup %s printed nothing", args)
+			}
+			for line := range strings.Lines(out) {
+				d := json.NewDecoder(strings.NewReader(line))
+				d.DisallowUnknownFields()
+				if err := d.Decode(reflect.New(reflect.TypeOf(a.line)).Interface()); err != nil {
+					t.Errorf("neardup %s: %v in %s", args, err, line)
+				}
+			}
+		}
+	}
+}
+
+// The exit codes of docs/api.md are all that there are.
+func TestAPIExitCodes(t *testing.T) {
+	var got []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
+		got = append(got, row[1])
+	}
+	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitSignal + int(syscall.SIGINT), exitUnread, exitSignal + int(syscall.SIGTERM)})
+	if fmt.Sprint(got) != want {
+		t.Errorf("docs/api.md has exit codes %v, want %v", got, want)
+	}
+}
+
+func apiPage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// fieldsOf lists the fields of a JSON object: those of one within it behind a dot, unless one
+// like it was seen before.
+func fieldsOf(of reflect.Type, before string, seen map[reflect.Type]bool) (fields []string) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		tag, tagged := f.Tag.Lookup("json")
+		name, options, _ := strings.Cut(tag, ",")
+		switch {
+		case f.Anonymous && !tagged:
+			fields = append(fields, fieldsOf(f.Type, before, seen)...)
+			continue
+		case !f.IsExported() || name == "-":
+			continue
+		case name == "":
+			name = f.Name // which no line should have
+		}
+		kind, inner := kindOfField(f.Type)
+		if strings.HasPrefix(options, "omit") {
+			kind += ", or absent"
+		}
+		fields = append(fields, before+name+": "+kind)
+		if inner != nil && !seen[inner] {
+			seen[inner] = true
+			within := before + name + "."
+			if strings.HasPrefix(kind, "array") {
+				within = before + name + "[]."
+			}
+			fields = append(fields, fieldsOf(inner, within, seen)...)
+		}
+	}
+	return fields
+}
+
+// kindOfField is the type of a field in JSON, and of an object, or of those of an array, its own.
+func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	switch {
+	case of.Implements(reflect.TypeFor[encoding.TextMarshaler]()), of.Kind() == reflect.String, of == reflect.TypeFor[[]byte]():
+		return "string", nil
+	case of.Kind() == reflect.Bool:
+		return "boolean", nil
+	case of.Kind() == reflect.Float64:
+		return "number", nil
+	case of.Kind() == reflect.Struct:
+		return "object", of
+	case of.Kind() == reflect.Slice || of.Kind() == reflect.Array:
+		element, within := kindOfField(of.Elem())
+		return "array of " + element, within
+	}
+	return "integer", nil
+}
