@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/indextest"
 )
 
 // The disk fails at one of the syncs of a long batch. The verdicts that come with the error
@@ -47,19 +49,19 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		if x, err = index.Open("ix", &index.Options{FS: left, MustExist: true}); err != nil {
 			t.Fatal(err)
 		}
-		stored := map[fingerprint.Fingerprint]bool{}
+		stored := map[uint64]index.Document{}
 		for d, err := range x.Documents(context.Background()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stored[d.Fingerprint] = true
+			stored[d.ID] = d
 		}
 		for i, v := range verdicts {
-			if v.Status != index.New || !stored[docs[i].Fingerprint] {
+			if v.Status != index.New || v.Document.ID == 0 || stored[v.Document.ID] != v.Document {
 				t.Fatalf("sync %d fails: of %d verdicts the one for document %d is %v, and it is lost", fails, len(verdicts), i, v.Status)
 			}
 		}
-		if err := x.Close(); err != nil {
+		if err := errors.Join(indextest.Problems(x), x.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
@@ -70,6 +71,7 @@ func drawDocument(t *rapid.T) index.Document {
 		Key:         rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "", "a", "b", "c", "d", "e", "f"}).Draw(t, "key"),
 		Scope:       rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "s"}).Draw(t, "scope"),
 		ID:          rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
+		Added:       time.Unix(rapid.Int64Range(0, 9).Draw(t, "time of the caller, to be ignored"), 0),
 		// None, and some within 16 bits of each other, some just beyond.
 		Shingle: rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle"),
 		Tokens:  rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
