@@ -3,7 +3,6 @@ package index
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testhook"
 )
 
 // nearTo asks for what is near to a fingerprint.
@@ -26,33 +23,6 @@ func within(k int, q Query) Query {
 		q.MaxDistance = Exact
 	}
 	return q
-}
-
-// TestQueryBatchTakesFewerAtOnce: with more hits than are kept, the answers are the same.
-func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
-	defer func(n int64) { maxBatchHits = n }(maxBatchHits)
-	maxBatchHits = 700
-	rng := rand.New(rand.NewPCG(6, 5))
-	x, oracle := openMem(t, Options{Durability: NoSync}), &scanEverything{}
-	fill(t, x, oracle, testgen.Clustered(rng, 600), 1000)
-	var queries []Query
-	for _, q := range testgen.Queries(rng, oracle.fps, 5*leastWindow, 3) {
-		queries = append(queries, nearTo(fingerprint.Fingerprint(q)))
-	}
-	found := 0
-	for got, err := range x.QueryBatch(testhook.WithSortedBatches(t.Context(), true), queries) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := oracle.query(uint64(queries[got.Query].Fingerprint), 3)
-		if answers := answersOf(got.Matches); !slices.Equal(answers, want) {
-			t.Fatalf("query %d: %s", got.Query, difference(answers, want))
-		}
-		found += len(want)
-	}
-	if int64(found) < 2*maxBatchHits {
-		t.Errorf("%d matches: not more than are kept at once", found)
-	}
 }
 
 // TestBatchesAreSorted: few queries are answered one by one, and many table by table.

@@ -31,7 +31,7 @@ func uniformIndex(b *testing.B, p *plan.Plan, n int) *Index {
 		if err != nil {
 			b.Fatal(err)
 		}
-		fill(b, x, nil, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), n), 10_000)
+		fill(b, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), n), 10_000)
 		built.of[name] = x
 	}
 	return built.of[name]
@@ -70,11 +70,11 @@ func BenchmarkScanAfterDelete(b *testing.B) {
 	ctx := context.Background()
 	x := openMem(b, Options{Plan: mustPlan(b, "4", 3), Durability: NoSync})
 	fps := testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000)
-	fill(b, x, nil, fps, 10_000)
+	fill(b, x, fps, 10_000)
 	if _, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); err != nil {
 		b.Fatal(err)
 	}
-	fill(b, x, nil, fps[:100], 100)
+	fill(b, x, fps[:100], 100)
 	rng := rand.New(rand.NewPCG(2, 2))
 	for b.Loop() {
 		if _, err := x.Query(ctx, nearTo(fingerprint.Fingerprint(rng.Uint64()))); err != nil {
@@ -122,7 +122,7 @@ func BenchmarkCheckAndAdd(b *testing.B) {
 	ctx := context.Background()
 	open := func(b *testing.B) *Index {
 		x := openMem(b, Options{Durability: NoSync})
-		fill(b, x, nil, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 10_000)
+		fill(b, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 10_000)
 		return x
 	}
 	b.Run("new", func(b *testing.B) {

@@ -83,38 +83,10 @@ func TestCloseDuringWork(t *testing.T) {
 	}
 }
 
-// TestCancelledCalls: a call whose context ends does all or nothing.
-func TestCancelledCalls(t *testing.T) {
+// TestContextsThatEnd at any moment, among writers that wait for each other: an Add does all
+// or nothing.
+func TestContextsThatEnd(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	for what, call := range map[string]func() error{
-		"Add":              func() error { return x.Add(gone, Document{}) },
-		"CheckAndAdd":      func() error { _, err := x.CheckAndAdd(gone, Document{}); return err },
-		"CheckAndAddBatch": func() error { _, err := x.CheckAndAddBatch(gone, make([]Document, 3)); return err },
-		"Delete":           func() error { _, err := x.Delete(gone, "a"); return err },
-		"DeleteBefore":     func() error { _, err := x.DeleteBefore(gone, time.Now()); return err },
-		"Query":            func() error { _, err := x.Query(gone, nearTo(0)); return err },
-		"Get":              func() error { _, _, err := x.Get(gone, "a"); return err },
-		"Sync":             func() error { return x.Sync(gone) },
-		"Documents": func() (err error) {
-			for _, err = range x.Documents(gone) {
-			}
-			return err
-		},
-		"QueryBatch": func() (err error) {
-			for _, err = range x.QueryBatch(gone, make([]Query, 3)) {
-			}
-			return err
-		},
-	} {
-		if err := call(); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	checkInvariants(t, x, nil, 0)
-
-	// Contexts that end at any moment, among writers that wait for each other.
 	rng := rand.New(rand.NewPCG(3, 3))
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -172,7 +144,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
 		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
-		fill(t, x, nil, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
+		fill(t, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
 		x.plan = p
 		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
 		everything.Add(0)
@@ -198,7 +170,7 @@ func TestLoopsThatBreak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, x, nil, make([]uint64, 500), 500)
+	fill(t, x, make([]uint64, 500), 500)
 	if err := x.Add(ctx, Document{Key: "a"}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	planning "github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testhook"
 	"pgregory.net/rapid"
 )
 
@@ -59,6 +60,33 @@ func (m modelled) check(docs []index.Document) error {
 	return errors.Join(m.Model.Compare(m.Index), indextest.Problems(m.Index))
 }
 
+// fill adds bare documents.
+func (m modelled) fill(t *testing.T, fps []uint64) {
+	t.Helper()
+	for chunk := range slices.Chunk(fps, 100_000) {
+		docs := make([]index.Document, len(chunk))
+		for i, fp := range chunk {
+			docs[i].Fingerprint = fingerprint.Fingerprint(fp)
+		}
+		if err := m.Index.Add(t.Context(), docs...); err != nil {
+			t.Fatal(err)
+		}
+		m.Docs = append(m.Docs, docs...)
+	}
+}
+
+// query compares queries at every distance.
+func (m modelled) query(t *testing.T, queries []uint64) {
+	t.Helper()
+	for _, q := range queries {
+		for k := range m.Rule.MaxDistance + 1 {
+			if err := m.Model.Query(m.Index, index.Document{Fingerprint: fingerprint.Fingerprint(q)}, k, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // drawDocument draws from few fingerprints, keys and scopes, so that all of them meet.
 func drawDocument(t *rapid.T) index.Document {
 	fp := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff << 24, ^uint64(0)}).Draw(t, "center")
@@ -95,6 +123,9 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 				docs[i] = drawDocument(t)
 			}
 			if err := m.check(docs); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Model.Query(m.Index, drawDocument(t), rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"), rapid.IntRange(0, 3).Draw(t, "limit")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -181,26 +212,63 @@ func TestQueryIsExact(t *testing.T) {
 			for _, set := range testgen.Sets(rng, size/3) {
 				fps = append(fps, set.Fingerprints...)
 			}
-			for chunk := range slices.Chunk(fps, 100_000) {
-				docs := make([]index.Document, len(chunk))
-				for i, fp := range chunk {
-					docs[i].Fingerprint = fingerprint.Fingerprint(fp)
-				}
-				if err := m.Index.Add(t.Context(), docs...); err != nil {
-					t.Fatal(err)
-				}
-				m.Docs = append(m.Docs, docs...)
-			}
-			for _, q := range testgen.Queries(rng, fps, 15, p.MaxDistance) {
-				for k := range p.MaxDistance + 1 {
-					if err := m.Model.Query(m.Index, index.Document{Fingerprint: fingerprint.Fingerprint(q)}, k, 0); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			m.fill(t, fps)
+			m.query(t, testgen.Queries(rng, fps, 15, p.MaxDistance))
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestQueryIsExactWhereNearGivesUp: where what is live does not fit in memory any more, the
+// tables answer.
+func TestQueryIsExactWhereNearGivesUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(83, 0))
+	plan, err := planning.Parse("k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := openModelled(t, index.Options{Plan: plan, FilterBytes: 1 << 20})
+	defer m.Close()
+	var fps []uint64
+	held, given := false, false
+	for _, set := range testgen.Sets(rng, 4096) {
+		m.fill(t, set.Fingerprints)
+		fps = append(fps, set.Fingerprints...)
+		m.query(t, testgen.Queries(rng, fps, 8, 6))
+		held, given = held || m.HasNear(), given || !m.HasNear()
+	}
+	if !held || !given {
+		t.Errorf("all in memory at first: %v, and not any more: %v", held, given)
+	}
+}
+
+// TestQueryBatchTakesFewerAtOnce: with more hits than are kept, the answers are the same.
+func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
+	const kept = 700
+	defer index.SetMaxBatchHits(kept)()
+	rng := rand.New(rand.NewPCG(6, 5))
+	m := openModelled(t, index.Options{})
+	defer m.Close()
+	fps := testgen.Clustered(rng, 600)
+	m.fill(t, fps)
+	queries := make([]index.Query, 5*index.LeastWindow)
+	for i, q := range testgen.Queries(rng, fps, len(queries), 3)[:len(queries)] {
+		queries[i].Fingerprint = fingerprint.Fingerprint(q)
+	}
+	found := 0
+	for got, err := range m.QueryBatch(testhook.WithSortedBatches(t.Context(), true), queries) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := m.Docs.Near(m.Rule, &index.Document{Fingerprint: queries[got.Query].Fingerprint}, 0)
+		if diff := indextest.Difference(got.Matches, want); diff != "" {
+			t.Fatalf("query %d: %s", got.Query, diff)
+		}
+		found += len(want)
+	}
+	if found < 2*kept {
+		t.Errorf("%d matches: not more than are kept at once", found)
 	}
 }

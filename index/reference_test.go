@@ -2,8 +2,6 @@ package index
 
 import (
 	"context"
-	"fmt"
-	"math/bits"
 	"os"
 	"slices"
 	"testing"
@@ -16,52 +14,6 @@ import (
 
 // long reports whether the tests are to run at full size.
 func long() bool { return os.Getenv("NEARDUP_LONG") != "" }
-
-// answer is a match as the reference searchers give it.
-type answer struct {
-	id       uint64
-	distance int
-}
-
-func sortAnswers(answers []answer) {
-	slices.SortFunc(answers, func(a, b answer) int {
-		if a.distance != b.distance {
-			return a.distance - b.distance
-		}
-		return int(int64(a.id) - int64(b.id))
-	})
-}
-
-// scanEverything compares the query with every fingerprint.
-type scanEverything struct {
-	ids []uint64
-	fps []uint64
-}
-
-func (s *scanEverything) add(id, fp uint64) {
-	s.ids = append(s.ids, id)
-	s.fps = append(s.fps, fp)
-}
-
-func (s *scanEverything) query(fp uint64, k int) []answer {
-	var answers []answer
-	for i, other := range s.fps {
-		if d := bits.OnesCount64(fp ^ other); d <= k {
-			answers = append(answers, answer{s.ids[i], d})
-		}
-	}
-	sortAnswers(answers)
-	return answers
-}
-
-func mustParse(t testing.TB, text string) *plan.Plan {
-	t.Helper()
-	p, err := plan.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 func mustPlan(t testing.TB, design string, k int) *plan.Plan {
 	t.Helper()
@@ -98,71 +50,14 @@ func bareDocuments(fps []uint64) []Document {
 	return docs
 }
 
-// fill adds bare documents, batch by batch, to an index and to its oracle.
-func fill(t testing.TB, x *Index, oracle *scanEverything, fps []uint64, batch int) {
+// fill adds bare documents, batch by batch.
+func fill(t testing.TB, x *Index, fps []uint64, batch int) {
 	t.Helper()
 	for chunk := range slices.Chunk(bareDocuments(fps), batch) {
 		if err := x.Add(context.Background(), chunk...); err != nil {
 			t.Fatal(err)
 		}
-		if oracle == nil {
-			continue
-		}
-		for _, d := range chunk {
-			oracle.add(d.ID, uint64(d.Fingerprint))
-		}
 	}
-}
-
-func answersOf(matches []Match) []answer {
-	answers := make([]answer, len(matches))
-	for i, m := range matches {
-		answers[i] = answer{m.ID, m.Distance}
-	}
-	return answers
-}
-
-// difference tells where two answers part, shortly.
-func difference(got, want []answer) string {
-	for i := range max(len(got), len(want)) {
-		switch {
-		case i >= len(got):
-			return fmt.Sprintf("%d matches, not %d: match %d, %v, is missing", len(got), len(want), i, want[i])
-		case i >= len(want):
-			return fmt.Sprintf("%d matches, not %d: match %d, %v, is too many", len(got), len(want), i, got[i])
-		case got[i] != want[i]:
-			return fmt.Sprintf("match %d is %v, not %v", i, got[i], want[i])
-		}
-	}
-	return ""
-}
-
-// checkQueries compares Query, at every distance from 0 to k, with the oracle. It
-// returns the number of matches.
-func checkQueries(t testing.TB, x *Index, oracle *scanEverything, queries []uint64, k int) (found int) {
-	t.Helper()
-	for _, q := range queries {
-		all := oracle.query(q, k)
-		for at := k; at >= 0; at-- {
-			for len(all) > 0 && all[len(all)-1].distance > at {
-				all = all[:len(all)-1]
-			}
-			matches, err := x.Query(context.Background(), within(at, Query{Signature: nearTo(fingerprint.Fingerprint(q)).Signature}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := answersOf(matches); !slices.Equal(got, all) {
-				t.Fatalf("plan %v: query %016x within %d: %s", x.Plan(), q, at, difference(got, all))
-			}
-			for _, m := range matches {
-				if m.Distance != m.Fingerprint.Distance(fingerprint.Fingerprint(q)) {
-					t.Fatalf("query %016x: distance %d of %v", q, m.Distance, m.Document)
-				}
-			}
-			found += len(matches)
-		}
-	}
-	return found
 }
 
 // failer is what a *testing.T and a *rapid.T have in common.

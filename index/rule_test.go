@@ -11,150 +11,47 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
 )
 
-// TestShingleLimit: a match needs the Shingles, where both documents have one, within
-// the limit, less the distance of the fingerprints, for verdicts and for queries that bring
-// a Shingle.
-func TestShingleLimit(t *testing.T) {
-	ctx := context.Background()
-	const none = 0
-	within := func(n int) fingerprint.Fingerprint { return fingerprint.Fingerprint(1<<n-1)<<40 | 1 } // n bits from 1
-	for _, test := range []struct {
-		option   int
-		distance int // of the fingerprints
-		shingle  fingerprint.Fingerprint
-		match    bool
+// TestRuleOfTheOptions: what of package match an index goes by, and what it refuses. That
+// verdicts and queries do is the model's to say.
+func TestRuleOfTheOptions(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct {
+		o    Options
+		want match.Rule
 	}{
-		{0, 0, within(16), true}, {0, 0, within(17), false}, {0, 0, none, true},
-		{0, 3, within(13), true}, {0, 3, within(14), false}, {0, 3, none, true},
-		{5, 0, within(5), true}, {5, 0, within(6), false}, {5, 2, within(3), true}, {5, 2, within(4), false},
-		{-1, 3, ^fingerprint.Fingerprint(0), true},
+		{Options{}, match.Rule{MaxDistance: 3, MaxShingleDistance: 16, MaxLengthRatio: 1.3}},
+		{Options{MaxDistance: Exact, MaxShingleDistance: 5, MaxLengthRatio: 2}, match.Rule{MaxDistance: 0, MaxShingleDistance: 5, MaxLengthRatio: 2}},
+		{Options{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
 	} {
-		fp := fingerprint.Fingerprint(1)<<test.distance - 1
-		x := openMem(t, Options{MaxShingleDistance: test.option})
-		if err := x.Add(ctx, Document{Shingle: 1}); err != nil {
-			t.Fatal(err)
-		}
-		matches, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: fp, Shingle: test.shingle}})
-		if err != nil || (len(matches) == 1) != test.match {
-			t.Errorf("limit %d, shingle %v: %v, %v", test.option, test.shingle, matches, err)
-		}
-		v, err := x.CheckAndAdd(ctx, Document{Fingerprint: fp, Shingle: test.shingle})
-		if err != nil || (v.Status == Duplicate) != test.match {
-			t.Errorf("limit %d, shingle %v: %+v, %v", test.option, test.shingle, v, err)
-		}
-		distance, both := v.ShingleDistance()
-		if want := test.match && test.shingle != none; both != want || both && distance != test.shingle.Distance(1) {
-			t.Errorf("distance %d, %v of %+v", distance, both, v)
-		}
-		stored := 2 // and a query without a Shingle finds all
-		if test.match {
-			stored = 1
-		}
-		if all, err := x.Query(ctx, nearTo(fp)); err != nil || len(all) != stored {
-			t.Errorf("without a Shingle: %v, %v", all, err)
+		if got := openMem(t, c.o).rule(); got != c.want {
+			t.Errorf("%+v: %+v, not %+v", c.o, got, c.want)
 		}
 	}
-}
-
-// TestLengthRatio: a match needs the lengths, where both are known, within the ratio.
-func TestLengthRatio(t *testing.T) {
-	ctx := context.Background()
-	for _, test := range []struct {
-		option float64
-		length int
-		match  bool
-	}{
-		{0, 1300, true}, {0, 1301, false}, {0, 770, true}, {0, 769, false}, {0, 0, true}, {0, 1, false},
-		{1, 1000, true}, {1, 1001, false}, {1, 999, false},
-		{2, 2000, true}, {2, 500, true}, {2, 2001, false}, {2, 499, false},
-		{-1, 1, true}, {-1, MaxTokens, true},
-	} {
-		x := openMem(t, Options{MaxLengthRatio: test.option})
-		if err := x.Add(ctx, Document{Tokens: 1000}); err != nil {
-			t.Fatal(err)
-		}
-		matches, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Tokens: test.length}})
-		if err != nil || (len(matches) == 1) != test.match {
-			t.Errorf("ratio %v, length %d: %v, %v", test.option, test.length, matches, err)
-		}
-		v, err := x.CheckAndAdd(ctx, Document{Tokens: test.length})
-		if err != nil || (v.Status == Duplicate) != test.match {
-			t.Errorf("ratio %v, length %d: %+v, %v", test.option, test.length, v, err)
-		}
-	}
-	x := openMem(t, Options{})
 	for _, ratio := range []float64{0.5, math.NaN()} {
 		if _, err := Open("other", &Options{FS: vfs.NewMem(), MaxLengthRatio: ratio}); !errors.Is(err, ErrRatio) {
 			t.Errorf("open with %v: %v", ratio, err)
 		}
-		for _, err := range x.Pairs(ctx, join.Options{MaxLengthRatio: ratio}) {
-			if !errors.Is(err, ErrRatio) {
-				t.Errorf("pairs with %v: %v", ratio, err)
-			}
-		}
 	}
+	x := openMem(t, Options{})
 	for _, length := range []int{-1, MaxTokens + 1} {
 		if err := x.Add(ctx, Document{Tokens: length}); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("length %d: %v", length, err)
 		}
 	}
-}
-
-// TestQueryIsCheckAndAdd: a query with a Signature is answered as CheckAndAdd would, alone and in a
-// batch; one with a bare fingerprint, by k alone.
-func TestQueryIsCheckAndAdd(t *testing.T) {
-	ctx, rng := context.Background(), rand.New(rand.NewPCG(4, 4))
-	x := openMem(t, Options{MaxDistance: 4})
-	flip := func(f fingerprint.Fingerprint, n int) fingerprint.Fingerprint {
-		for range n {
-			f ^= 1 << rng.IntN(64)
+	for _, c := range []struct {
+		shingle  fingerprint.Fingerprint
+		distance int
+		both     bool
+	}{{1, 0, false}, {3, 1, true}, {0, 0, false}} { // the first is new
+		v, err := x.CheckAndAdd(ctx, Document{Shingle: c.shingle})
+		if distance, both := v.ShingleDistance(); distance != c.distance || both != c.both || err != nil {
+			t.Errorf("%+v: distance %d, %v: %v", v, distance, both, err)
 		}
-		return f
-	}
-	var docs, stored []Document
-	found := make(map[bool]int)
-	for i := range 600 {
-		d := Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Tokens: 1 + rng.IntN(2000)}
-		if i > 0 && i%3 > 0 {
-			near := docs[rng.IntN(i)]
-			d.Fingerprint, d.Shingle, d.Tokens = flip(near.Fingerprint, rng.IntN(5)), flip(near.Shingle, rng.IntN(20)), near.Tokens*(8+rng.IntN(6))/10
-		}
-		docs = append(docs, d)
-		matches, err := x.Query(ctx, Query{Signature: d.Signature(), Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for a, err := range x.QueryBatch(ctx, []Query{{Signature: d.Signature(), Limit: 1}}) {
-			if err != nil || fmt.Sprint(a.Matches) != fmt.Sprint(matches) {
-				t.Fatalf("%v in a batch, %v alone, %v", a.Matches, matches, err)
-			}
-		}
-		within := 0
-		for _, s := range stored {
-			if s.Fingerprint.Distance(d.Fingerprint) <= 4 {
-				within++
-			}
-		}
-		if bare, err := x.Query(ctx, nearTo(d.Fingerprint)); err != nil || len(bare) != within {
-			t.Fatalf("%d within k of the bare fingerprint, want %d, %v", len(bare), within, err)
-		}
-		v, err := x.CheckAndAdd(ctx, d)
-		if err != nil || (v.Status == Duplicate) != (len(matches) == 1) || len(matches) == 1 && v.Of != matches[0] {
-			t.Fatalf("%+v of what a query answers with %+v, %v", v, matches, err)
-		}
-		if v.Status == New {
-			stored = append(stored, d)
-		}
-		found[len(matches) == within]++
-	}
-	if found[true] < 100 || found[false] < 100 {
-		t.Errorf("the rule decided in %d of %d cases", found[false], len(docs))
 	}
 }
 
