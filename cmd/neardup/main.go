@@ -14,7 +14,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,7 +21,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	_ "github.com/neardup/neardup/cmd/neardup/internal/malloc"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/internal/store"
 )
 
 func main() {
@@ -188,45 +186,6 @@ func printable(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-var helpCommand = command{
-	name:    "help",
-	args:    "[SUBCOMMAND]",
-	summary: "list the subcommands, or say what one is for and the flags that it takes",
-	run:     runHelp,
-}
-
-func runHelp(ctx context.Context, c *call) error {
-	if err := c.parse(); err != nil {
-		return err
-	}
-	switch len(c.args) {
-	case 0:
-		return writeUsage(c.out)
-	case 1:
-		if of, ok := commandNamed(c.args[0]); ok {
-			return of.run(ctx, newCall(of, []string{"-h"}, c.streams))
-		}
-		return usagef("%s", noSubcommand(c.args[0]))
-	}
-	return usagef("want one subcommand, not %q", c.args)
-}
-
-func writeUsage(w io.Writer) error {
-	var text strings.Builder
-	text.WriteString("neardup finds near-duplicate documents with a persistent index.\n\nusage: neardup SUBCOMMAND [FLAG...] [ARGUMENT...]\n\n")
-	for _, c := range commands {
-		fmt.Fprintf(&text, "  %-12s %s\n", c.name, c.summary)
-	}
-	text.WriteString(`
-"neardup help SUBCOMMAND" lists the flags of one. Results go to standard output, all else to
-standard error. The exit code is 0 when all was read and done, 1 when something failed or an
-input is broken (what could be read of it is done), 2 on wrong usage, 3 when the inputs held
-not one document, 130 after an interrupt.
-`)
-	_, err := io.WriteString(w, text.String())
-	return err
-}
-
 // call is one use of a subcommand: its flags, arguments and streams.
 type call struct {
 	*streams
@@ -251,19 +210,6 @@ func newCall(c command, raw []string, s *streams) *call {
 
 // foundNothing says whether inputs were read that should have held a document, and held none.
 func (c *call) foundNothing() bool { return c.inputs && c.documents == 0 && !c.allowEmpty }
-
-// help prints what the subcommand is for and its flags.
-func (c *call) help() error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "usage: neardup %s %s\n\n%s\n\n", c.command.name, c.command.args, c.command.summary)
-	if c.command.more != "" {
-		fmt.Fprintf(&text, "%s\n\n", c.command.more)
-	}
-	c.flags.SetOutput(&text)
-	c.flags.PrintDefaults()
-	_, err := io.WriteString(c.out, text.String())
-	return err
-}
 
 // parse reads the flags, which may stand before, between and behind the
 // arguments, and checks them; behind "--" all are arguments.
@@ -318,22 +264,4 @@ func (c *call) given(name string) bool {
 // logf writes a diagnostic, one line.
 func (c *call) logf(format string, args ...any) {
 	fmt.Fprintln(c.err, corpus.Escape(fmt.Sprintf(format, args...)))
-}
-
-var versionCommand = command{
-	name:    "version",
-	summary: "print the version of neardup and of the formats that it reads",
-	run:     runVersion,
-}
-
-func runVersion(_ context.Context, c *call) error {
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	_, err := fmt.Fprintf(c.out, "neardup %s, index formats %d to %d\n", version, store.FormatOldest, store.Format)
-	return err
 }

@@ -259,6 +259,57 @@ func runCheckpoint(ctx context.Context, c *call) error {
 	})
 }
 
+var verifyCommand = command{
+	name:    "verify",
+	args:    "-index DIR",
+	summary: "check everything in an index against everything else; a JSON line for each problem, exit 1 if there is any",
+	run:     runVerify,
+}
+
+// errProblems makes the command exit with 1.
+var errProblems = errors.New("the index is damaged; \"neardup repair\" saves what can be saved")
+
+func runVerify(ctx context.Context, c *call) error {
+	indexes := c.requiredIndexFlags()
+	memory := c.mebibytesFlag("memory", 256, "memory for sorting, where parts of the index differ, in `MiB`")
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	bar := c.newProgressBar(true)
+	opts := verify.Options{
+		MemoryBytes: memory.bytes(),
+		Progress:    func(stage string, done uint64) { bar.show(stage, int64(done), 0, stage == "files") },
+	}
+	var stats index.Stats
+	problems, kinds := 0, make(map[string]int64)
+	err := indexes.read(func(x *index.Index) error {
+		stats = x.Stats()
+		for p := range x.Verify(ctx, opts) {
+			problems++
+			kinds[string(p.Kind)]++
+			if err := c.printJSON(p); err != nil {
+				return err
+			}
+			if p.Kind == verify.Unchecked && p.Err != nil {
+				return p.Err // the rest was not looked at
+			}
+		}
+		return nil
+	})
+	bar.stop()
+	switch {
+	case errors.Is(err, index.ErrCorrupt) && problems == 0:
+		return errors.Join(c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
+	case err != nil:
+		return err
+	case problems > 0:
+		c.logf("%s: %d problems%s", indexes.dir, problems, reasons(kinds))
+		return errProblems
+	}
+	c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)
+	return nil
+}
+
 var repairCommand = command{
 	name:    "repair",
 	args:    "-index DIR [-design DESIGN -k K] [DEST]",

@@ -6,6 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,7 +18,103 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 )
+
+var statsCommand = command{
+	name:    "stats",
+	args:    "-index DIR [-output-format json|text] [-plot DIR|FILE.svg]",
+	summary: "print what an index was made with and what is in it, as a JSON object or for people",
+	run:     runStats,
+}
+
+// statsLine is the output.
+type statsLine struct {
+	index.Stats
+	Distribution *figure.Distribution `json:"distribution,omitempty"` // with -plot
+}
+
+func runStats(ctx context.Context, c *call) error {
+	indexes := c.requiredIndexFlags()
+	plot := c.flags.String("plot", "", "draw how the fingerprints are distributed, into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
+	form := c.choiceFlag("output-format", "`form` of the output: json, or text for people", "json", "text")
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	leading, buckets, err := distributionFiles(*plot)
+	if err != nil {
+		return err
+	}
+	return indexes.read(func(x *index.Index) error {
+		line := statsLine{Stats: x.Stats()}
+		if *plot != "" {
+			var err error
+			if line.Distribution, err = distributionOf(ctx, x); err == nil {
+				err = line.Distribution.Draw(leading, buckets)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if *form == "text" {
+			return describe(c.out, line.Stats, x.Plan())
+		}
+		return c.printJSON(line)
+	})
+}
+
+// describe writes statistics for people.
+func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "format\t%d\n", s.Format)
+	fmt.Fprintf(w, "largest distance\tk = %d\n", s.MaxDistance)
+	fmt.Fprintf(w, "analyzer\t%s\n", cmp.Or(s.Analyzer, "not known"))
+	fmt.Fprintf(w, "documents\t%d (%d of them with nothing but a fingerprint)\n", s.Documents, s.Bare)
+	fmt.Fprintf(w, "ever added\t%d\n", s.NextID-1)
+	fmt.Fprintf(w, "on disk\t%d bytes\n", s.DiskBytes)
+	if s.Generation > 0 {
+		fmt.Fprintf(w, "packed\t%d fingerprints, %d times compacted or loaded\n", s.Packed, s.Generation)
+	} else {
+		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
+	}
+	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
+	candidates := p.Estimate(int64(s.Documents), plan.Costs{}, 0).Candidates
+	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, candidates, s.Documents)
+	if s.Outgrown != "" {
+		fmt.Fprintf(w, "outgrown\t%s; \"neardup compact -plan auto\" rewrites it\n", s.Outgrown)
+	}
+	for i, t := range p.Tables {
+		fmt.Fprintf(w, "table %d\tprefix %d, radius %d, bits %s\n", i, t.Prefix, t.Radius, t.Permutation)
+	}
+	return w.Flush()
+}
+
+// distributionOf reads all fingerprints; they take 8 bytes of memory each.
+func distributionOf(ctx context.Context, x *index.Index) (*figure.Distribution, error) {
+	fps := make([]uint64, 0, x.Stats().Documents)
+	for d, err := range x.Documents(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		fps = append(fps, uint64(d.Fingerprint))
+	}
+	slices.Sort(fps)
+	return figure.NewDistribution(slices.Compact(fps)), nil
+}
+
+// distributionFiles are the files to draw the two parts of the figure into.
+func distributionFiles(path string) (leading, buckets string, err error) {
+	extension := filepath.Ext(path)
+	if info, err := os.Stat(path); extension == "" || err == nil && info.IsDir() {
+		return filepath.Join(path, "leading.svg"), filepath.Join(path, "buckets.svg"), nil
+	}
+	if err := figure.Check(path); err != nil {
+		return "", "", usagef("-plot: %v", err)
+	}
+	base := strings.TrimSuffix(path, extension)
+	return base + "-leading" + extension, base + "-buckets" + extension, nil
+}
 
 var evalCommand = command{
 	name:    "eval",

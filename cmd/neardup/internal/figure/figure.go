@@ -1,4 +1,4 @@
-// Package figure draws the curves and histograms of the command as SVG or PNG.
+// Package figure counts how fingerprints are distributed, and draws the curves and histograms of the command as SVG or PNG.
 package figure
 
 import (

@@ -1,4 +1,4 @@
-package main
+package figure
 
 import (
 	"math/rand/v2"
@@ -9,7 +9,7 @@ import (
 // A fingerprint is counted in its bucket, and at the highest bit in which it differs
 // from its lower neighbour.
 func TestDistribution(t *testing.T) {
-	d := newDistribution([]uint64{0, 1, 3, 1 << 57, 1<<63 | 5, 1<<63 | 7})
+	d := NewDistribution([]uint64{0, 1, 3, 1 << 57, 1<<63 | 5, 1<<63 | 7})
 	var leading [64]int
 	leading[0], leading[1], leading[57], leading[63] = 1, 2, 1, 1
 	if d.LeadingBits != leading {
@@ -30,7 +30,7 @@ func TestDistributionOfEvenFingerprints(t *testing.T) {
 		fps[i] = rng.Uint64()
 	}
 	slices.Sort(fps)
-	d := newDistribution(fps)
+	d := NewDistribution(fps)
 	peak, sum := 0, 0
 	for i, n := range d.LeadingBits {
 		sum += n

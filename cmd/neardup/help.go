@@ -5,8 +5,82 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
+
+	_ "github.com/neardup/neardup/cmd/neardup/internal/malloc"
+	"github.com/neardup/neardup/internal/store"
 )
+
+var helpCommand = command{
+	name:    "help",
+	args:    "[SUBCOMMAND]",
+	summary: "list the subcommands, or say what one is for and the flags that it takes",
+	run:     runHelp,
+}
+
+func runHelp(ctx context.Context, c *call) error {
+	if err := c.parse(); err != nil {
+		return err
+	}
+	switch len(c.args) {
+	case 0:
+		return writeUsage(c.out)
+	case 1:
+		if of, ok := commandNamed(c.args[0]); ok {
+			return of.run(ctx, newCall(of, []string{"-h"}, c.streams))
+		}
+		return usagef("%s", noSubcommand(c.args[0]))
+	}
+	return usagef("want one subcommand, not %q", c.args)
+}
+
+func writeUsage(w io.Writer) error {
+	var text strings.Builder
+	text.WriteString("neardup finds near-duplicate documents with a persistent index.\n\nusage: neardup SUBCOMMAND [FLAG...] [ARGUMENT...]\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(&text, "  %-12s %s\n", c.name, c.summary)
+	}
+	text.WriteString(`
+"neardup help SUBCOMMAND" lists the flags of one. Results go to standard output, all else to
+standard error. The exit code is 0 when all was read and done, 1 when something failed or an
+input is broken (what could be read of it is done), 2 on wrong usage, 3 when the inputs held
+not one document, 130 after an interrupt.
+`)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// help prints what the subcommand is for and its flags.
+func (c *call) help() error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "usage: neardup %s %s\n\n%s\n\n", c.command.name, c.command.args, c.command.summary)
+	if c.command.more != "" {
+		fmt.Fprintf(&text, "%s\n\n", c.command.more)
+	}
+	c.flags.SetOutput(&text)
+	c.flags.PrintDefaults()
+	_, err := io.WriteString(c.out, text.String())
+	return err
+}
+
+var versionCommand = command{
+	name:    "version",
+	summary: "print the version of neardup and of the formats that it reads",
+	run:     runVersion,
+}
+
+func runVersion(_ context.Context, c *call) error {
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	_, err := fmt.Fprintf(c.out, "neardup %s, index formats %d to %d\n", version, store.FormatOldest, store.Format)
+	return err
+}
 
 var completionCommand = command{
 	name:    "completion",
