@@ -104,7 +104,7 @@ var endedBy = map[string]string{
 	"td": "td th tr tbody tfoot", "th": "td th tr tbody tfoot", "tr": "tr tbody tfoot",
 }
 
-var tableKind, templateKind = kinds["table"], kinds["template"]
+var tableKind, templateKind, h1Kind = kinds["table"], kinds["template"], kinds["h1"]
 
 // table makes the table of elements. It also gives the kinds by name, and by
 // kind, the kinds of elements that a start tag ends though their end tags are

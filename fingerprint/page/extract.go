@@ -34,7 +34,7 @@ func extract(doc []byte, mode TextMode) *extractor {
 // result is the text that was asked for, valid until the extractor is released.
 func (e *extractor) result() []byte {
 	if e.outlined {
-		return e.outline.main(e.out.text)
+		return e.outline.main(e.out.text, e.title)
 	}
 	return e.out.text
 }
@@ -132,7 +132,7 @@ func (e *extractor) text(s *scanner) {
 	case e.outlined:
 		from, begins := len(e.out.text), len(e.out.text) == 0 || e.out.gap == '\n'
 		e.out.whole(s)
-		e.outline.text(from, len(e.out.text), begins, e.node, e.inside(heading))
+		e.outline.text(from, len(e.out.text), begins, e.node, e.headingLevel())
 	default:
 		e.out.whole(s)
 	}
@@ -141,6 +141,14 @@ func (e *extractor) text(s *scanner) {
 // inside says whether the innermost open element is of a class.
 func (e *extractor) inside(c class) bool {
 	return len(e.stack) > 0 && e.stack[len(e.stack)-1].class&c != 0
+}
+
+// headingLevel is the level of the heading that the text is in, or 0.
+func (e *extractor) headingLevel() uint8 {
+	if !e.inside(heading) {
+		return 0
+	}
+	return e.stack[len(e.stack)-1].kind - h1Kind + 1
 }
 
 func (e *extractor) startTag(s *scanner) {

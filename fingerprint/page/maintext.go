@@ -12,7 +12,8 @@ const (
 	// element is left out for what its name says.
 	maxFrame = 3
 	// An element with so many tenths of the prose holds the main text: one of a
-	// name for it, or any.
+	// name for it, or any that has half of all text that is no link, too, so that
+	// the notes below many short lines do not stand for a page.
 	namedShare, anyShare = 4, 9
 	// Less than minMain bytes, or one byte in maxVisible of the visible text, is
 	// no main text.
@@ -25,6 +26,8 @@ type outline struct {
 	nodes []node // a parent is before its children; the first is the page
 	lines []line
 	link  bool // inside an a element
+
+	chosen []byte // the main text
 }
 
 // node is an element that may be part of a page's frame.
@@ -34,8 +37,9 @@ type node struct {
 	hint   hint
 	frame  bool // or in one
 	inMain bool // where a header is not the page's
-	// Bytes of prose in it, and of what is left of that without the frame.
-	prose, content int
+	// Bytes of prose in it, what is left of that without the frame, and all text
+	// that is left but links.
+	prose, content, text int
 }
 
 // line is a line of the text.
@@ -43,17 +47,17 @@ type line struct {
 	from, to int
 	linked   int // bytes inside links
 	node     int32
-	heading  bool
+	heading  uint8 // its level, or 0
 }
 
 // begin empties the outline but for the page itself.
 func (o *outline) begin() {
-	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0]}
+	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0], chosen: o.chosen[:0]}
 }
 
 // shrink lets go of what an unusual page made large.
 func (o *outline) shrink() {
-	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 {
+	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 || cap(o.chosen) > kept {
 		*o = outline{}
 	}
 }
@@ -77,7 +81,7 @@ func (o *outline) forget(n int32) {
 
 // text takes note of text that was written from one place to another, the first
 // of a line or not.
-func (o *outline) text(from, to int, begins bool, node int32, heading bool) {
+func (o *outline) text(from, to int, begins bool, node int32, heading uint8) {
 	if from == to {
 		return
 	}
@@ -96,22 +100,30 @@ func (o *outline) text(from, to int, begins bool, node int32, heading bool) {
 
 // main gives the main text: see [Main]. It leaves out the elements that frame
 // it, goes to the innermost element that has nearly all prose of what is left,
-// and takes its lines but those that are mostly links.
-func (o *outline) main(text []byte) []byte {
+// and takes its lines but those that are mostly links. Before them come the title
+// and the first h1 that is no frame, since little else tells many pages of one
+// template apart.
+func (o *outline) main(text []byte, title string) []byte {
 	o.weigh()
 	o.frame()
 	root := o.root()
-	var b []byte
+	b, size, topped := append(o.chosen[:0], title...), 0, false
 	for _, l := range o.lines {
-		if o.nodes[l.node].frame || !o.contains(root, l.node) || l.linked*2 > l.to-l.from && !l.heading {
+		inRoot, top := o.contains(root, l.node), l.heading == 1 && !topped
+		if o.nodes[l.node].frame || !inRoot && !top || l.linked*2 > l.to-l.from && l.heading == 0 {
 			continue
 		}
+		topped = topped || top
 		if len(b) > 0 {
 			b = append(b, '\n')
 		}
 		b = append(b, text[l.from:l.to]...)
+		if inRoot {
+			size += l.to - l.from + 1
+		}
 	}
-	if len(b) < minMain || len(b) < len(text)/maxVisible {
+	o.chosen = b
+	if size <= minMain || size < len(text)/maxVisible {
 		return text
 	}
 	return b
@@ -154,10 +166,13 @@ func (o *outline) frame() {
 	for i := range o.lines {
 		if l := &o.lines[i]; !o.nodes[l.node].frame {
 			o.nodes[l.node].content += l.prose()
+			o.nodes[l.node].text += l.to - l.from - l.linked
 		}
 	}
 	for i := len(o.nodes) - 1; i > 0; i-- {
-		o.nodes[o.nodes[i].parent].content += o.nodes[i].content
+		n := &o.nodes[i]
+		o.nodes[n.parent].content += n.content
+		o.nodes[n.parent].text += n.text
 	}
 }
 
@@ -165,13 +180,11 @@ func (o *outline) frame() {
 func (o *outline) root() int32 {
 	root := int32(0)
 	for i := int32(1); int(i) < len(o.nodes); i++ {
-		n := &o.nodes[i]
-		share := anyShare
-		if n.hint&(mainPart|article) != 0 {
-			share = namedShare
-		}
-		if n.content > 0 && n.content*10 >= o.nodes[root].content*share && o.contains(root, i) {
-			root = i
+		if n, around := &o.nodes[i], &o.nodes[root]; n.content > 0 && o.contains(root, i) {
+			named := n.hint&(mainPart|article) != 0 && n.content*10 >= around.content*namedShare
+			if named || n.content*10 >= around.content*anyShare && n.text*2 >= around.text {
+				root = i
+			}
 		}
 	}
 	return root

@@ -40,8 +40,8 @@ const (
 	Visible TextMode = iota
 
 	// Main is the main text: what is left of the visible text without what
-	// frames it on the page, by a search through its block elements. Where
-	// little is found, it is the visible text.
+	// frames it on the page, by a search through its block elements; before it the
+	// title and the first h1. Where little is found, it is the visible text.
 	Main
 
 	// URLs is added to one of the others, as in Visible|URLs: link targets and URLs
@@ -75,7 +75,7 @@ func (m TextMode) check() error {
 // Page is what Extract finds.
 type Page struct {
 	// Title is the text of the first title element, white space collapsed.
-	// It is not part of Text: a browser shows it outside the page.
+	// It is not part of visible Text: a browser shows it outside the page.
 	Title string
 	// Text has one line for each block of the page that has text; inside a
 	// line, runs of ASCII white space are one space.
