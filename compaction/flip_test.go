@@ -397,7 +397,7 @@ func TestRepairOfWrongEntries(t *testing.T) {
 	b.ChangePosting(12345, store.NewIDs(1<<40), store.IDs{})
 	recorded := slices.DeleteFunc(slices.Clone(f.Docs), func(d index.Document) bool { return d.Key == "" })
 	for _, d := range recorded[:5] {
-		b.DeletePosting(store.Stored(uint64(d.Fingerprint), d.Scope))
+		b.DeleteEntry(0, store.Stored(uint64(d.Fingerprint), d.Scope))
 		b.SetKeyIDs(store.KeyHash(d.Key), store.IDs{})
 	}
 	finish, err := s.Apply(b, true)

@@ -280,7 +280,7 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 			return err
 		}
 		if gone && !packed {
-			batch.DeletePosting(stored)
+			batch.DeleteEntry(0, stored)
 			delete(x.rewrites, stored)
 			vanish = append(vanish, stored)
 			continue

@@ -31,32 +31,31 @@ func (b *Batch) keep(err error) {
 }
 
 // ChangePosting adds IDs to the posting of a stored fingerprint and removes
-// others. Where that would leave none, DeletePosting must be used.
+// others. Where that would leave none, the entry of table 0 must be deleted.
 func (b *Batch) ChangePosting(stored uint64, added, removed IDs) {
-	value, err := change{added, removed}.append(b.buffer[:0])
-	b.buffer = value
-	b.keep(err)
-	b.keep(b.batch.Merge(tableKey(tableKeyspace, 0, stored), value, nil))
+	b.encode(change{added, removed}.append)
+	b.keep(b.batch.Merge(tableKey(tableKeyspace, 0, stored), b.buffer, nil))
 }
 
 // SetPosting writes a live posting whole, in the place of all that was added to it and
 // removed from it, and returns its size.
 func (b *Batch) SetPosting(stored uint64, added, removed IDs) int {
-	value, err := change{added, removed}.append(b.buffer[:0])
-	b.buffer = value
+	b.encode(change{added, removed}.append)
+	b.keep(b.batch.Set(tableKey(tableKeyspace, 0, stored), b.buffer, nil))
+	return len(b.buffer)
+}
+
+// encode puts a value into the buffer.
+func (b *Batch) encode(appendTo func(dst []byte) ([]byte, error)) {
+	var err error
+	b.buffer, err = appendTo(b.buffer[:0])
 	b.keep(err)
-	b.keep(b.batch.Set(tableKey(tableKeyspace, 0, stored), value, nil))
-	return len(value)
 }
 
 // SetEntry puts a permuted fingerprint into a table from 1 on.
 func (b *Batch) SetEntry(table int, permuted uint64) {
 	b.keep(b.batch.Set(tableKey(tableKeyspace, table, permuted), nil, nil))
 }
-
-// DeletePosting deletes the posting of a stored fingerprint, and with it the
-// fingerprint's entry in table 0.
-func (b *Batch) DeletePosting(stored uint64) { b.DeleteEntry(0, stored) }
 
 // DeleteEntry takes a permuted fingerprint out of a table; from table 0 with its posting.
 func (b *Batch) DeleteEntry(table int, permuted uint64) {
@@ -80,10 +79,8 @@ func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
 		b.keep(b.batch.Delete(uint64Key(keyKeyspace, hash), nil))
 		return
 	}
-	value, err := ids.Append(b.buffer[:0])
-	b.buffer = value
-	b.keep(err)
-	b.keep(b.batch.Set(uint64Key(keyKeyspace, hash), value, nil))
+	b.encode(ids.Append)
+	b.keep(b.batch.Set(uint64Key(keyKeyspace, hash), b.buffer, nil))
 }
 
 // SetClock notes that the documents from id on arrived at the given Unix second.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -115,41 +114,6 @@ func wholeDocuments(t *testing.T, fsys vfs.FS) (n uint64) {
 	})
 	must(t, s.Close())
 	return n
-}
-
-// TestBatchIsAtomic makes crash clones while batches go in, from the synced bytes
-// alone up to most of the others too: documents are there whole or not at all, and
-// every one whose commit was waited for is there.
-func TestBatchIsAtomic(t *testing.T) {
-	for _, percent := range []int{0, 30, 90} {
-		mem := vfs.NewCrashableMem()
-		s := openIn(t, mem)
-		rng := rand.New(rand.NewPCG(1, uint64(percent)))
-		check := func(least, most uint64) {
-			t.Helper()
-			crashed := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
-			if n := wholeDocuments(t, crashed); n < least || n > most {
-				t.Errorf("%d %% of the unsynced bytes: %d documents are left of %d to %d", percent, n, least, most)
-			}
-		}
-		durable := uint64(0)
-		for id := uint64(1); id <= 40; id++ {
-			b, sync := s.NewBatch(), rng.IntN(3) > 0
-			document(b, id)
-			finish, err := s.Apply(b, sync)
-			must(t, err)
-			check(durable, id)
-			must(t, finish())
-			if sync {
-				durable = id
-			}
-			check(durable, id)
-			if id%20 == 0 {
-				must(t, s.db.Flush())
-			}
-		}
-		must(t, s.Close())
-	}
 }
 
 // TestFailedLog: when the log cannot be made durable whoever waits for that is told, no write

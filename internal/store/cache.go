@@ -84,16 +84,16 @@ func (c *blockCache) Bytes() int64 {
 func cost(block *cachedBlock) int64 { return int64(block.allocated) + cacheEntryBytes }
 
 // add puts a block into its slot, unless it is there by now or larger than the whole
-// cache.
-func (c *blockCache) add(slot *blockSlot, block *cachedBlock) {
+// cache. Others make room for it with evict; without, it is left out where there is none.
+func (c *blockCache) add(slot *blockSlot, block *cachedBlock, evict bool) {
 	size := cost(block)
 	if size > c.limit {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slot.block.Load() != nil {
-		return // another goroutine has fetched it at the same time
+	if slot.block.Load() != nil || !evict && c.bytes+size > c.limit {
+		return // another goroutine has fetched it at the same time, say
 	}
 	for c.bytes+size > c.limit {
 		c.evict()
@@ -107,16 +107,6 @@ func (c *blockCache) add(slot *blockSlot, block *cachedBlock) {
 	}
 	c.bytes += size
 	slot.block.Store(block)
-}
-
-// addIfRoom is add, unless another block would have to make room.
-func (c *blockCache) addIfRoom(slot *blockSlot, block *cachedBlock) {
-	c.mu.Lock()
-	room := c.bytes+cost(block) <= c.limit
-	c.mu.Unlock()
-	if room {
-		c.add(slot, block)
-	}
 }
 
 // evict drops one block; there must be one.

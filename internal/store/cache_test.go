@@ -92,21 +92,6 @@ func TestBlockCacheKeepsWhatIsRead(t *testing.T) {
 	}
 }
 
-// All that fits is fetched once.
-func TestBlockCacheHoldsAll(t *testing.T) {
-	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)
-	p, counts := s.openCounting(t, 1<<20)
-	for range 3 {
-		warm(t, p)
-	}
-	for key, n := range counts {
-		if n != 1 {
-			t.Errorf("block %x was fetched %d times", key, n)
-		}
-	}
-	checkCache(t, p)
-}
-
 // Every block was read since the hand passed, and yet one has to go.
 func TestBlockCacheEvictsWhatIsRead(t *testing.T) {
 	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)

@@ -199,7 +199,7 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
-	p.cache.add(slot, fetched)
+	p.cache.add(slot, fetched, true)
 	return b, nil
 }
 
@@ -339,7 +339,7 @@ func (s *sequence) next(p *PackedTable, i int) (Block, error) {
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
-	p.cache.addIfRoom(&p.slots[i], fetched)
+	p.cache.add(&p.slots[i], fetched, false)
 	s.last = i
 	return s.block, nil
 }

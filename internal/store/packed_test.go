@@ -77,42 +77,6 @@ func TestPackedTable(t *testing.T) {
 	})
 }
 
-func TestPackedBlocksFrom(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		fps := blocktest.Fingerprints(t, 500)
-		s := storeTable(t, 7, fps, nil, 64)
-		p := s.open(t, newBlockCache(1<<20))
-		s.inView(t, p, func(v *View) {
-			for range 5 {
-				first, _ := blocktest.Range(t, fps)
-				begin := 0
-				if i := naiveFind(s.lasts, first); i > 0 {
-					begin, _ = slices.BinarySearch(fps, s.lasts[i-1]+1)
-				}
-				stop := rapid.IntRange(0, 2*len(s.lasts)).Draw(t, "stop")
-				var got []uint64
-				for b, err := range v.PackedBlocks(s.table, first) {
-					must(t, err)
-					if stop--; stop < 0 {
-						break
-					}
-					got = b.AppendTo(got)
-				}
-				want := fps[begin:]
-				if stop < 0 {
-					want = want[:len(got)]
-				}
-				if !slices.Equal(got, want) {
-					t.Fatalf("from %016x: %d fingerprints, want %d", first, len(got), len(want))
-				}
-			}
-		})
-		if p.cache.Bytes() != 0 {
-			t.Fatal("blocks went into the cache")
-		}
-	})
-}
-
 func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
 	p := s.open(t, newBlockCache(0))
