@@ -52,9 +52,11 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	docs.analyzer.Signer = x.Signer()
 	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), summary: newSummary()}
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
+	next := ""
 	if err == nil {
-		d.summary.write(c, indexes.next(x.Stats()))
+		next = indexes.next(x.Stats())
 	}
+	d.summary.write(c, next)
 	return errors.Join(err, x.Close(), remove())
 }
 
@@ -94,10 +96,13 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		}
 	}
 	rest := d.lines.writeReady(batch) // if there is one, err says why
+	if unwritten := d.lines.flush(); unwritten != nil {
+		return errors.Join(err, unwritten)
+	}
 	for _, i := range batch[:len(batch)-len(rest)] {
 		d.summary.add(i)
 	}
-	return errors.Join(err, d.lines.flush())
+	return err
 }
 
 func (i *input) decide(status neardup.Status, of *referenceLine) {
