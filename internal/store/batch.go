@@ -109,7 +109,7 @@ type Commit struct {
 	err  error
 }
 
-var settled = func() *Commit {
+var nothingPending = func() *Commit {
 	c := &Commit{done: make(chan struct{})}
 	close(c.done)
 	return c
@@ -165,7 +165,7 @@ func (s *Store) Last() *Commit {
 	if c := s.last.Load(); c != nil {
 		return c
 	}
-	return settled
+	return nothingPending
 }
 
 // Sync makes everything durable that was applied.

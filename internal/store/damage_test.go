@@ -132,10 +132,7 @@ func TestDigestIsNoHarm(t *testing.T) {
 		"before":  func() { overwrite(t, fsys, surgeon.DigestName, whole) },
 	} {
 		put()
-		s, err := Open("ix", Options{FS: fsys})
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		s := openIn(t, fsys)
 		n++
 		addRecord(t, s, n, what)
 		if got := records(t, s); got != n {

@@ -13,6 +13,14 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // database returns the files of a database that was written to by commits of different sizes, over two blocks of
 // the log: as a crash leaves them, or closed. With tables there are some between.
 func database(t testing.TB, closed, tables bool) *vfs.MemFS {
@@ -20,14 +28,10 @@ func database(t testing.TB, closed, tables bool) *vfs.MemFS {
 	fsys := vfs.NewCrashableMem()
 	open := func() *pebble.DB {
 		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, FormatMajorVersion: pebble.FormatValueSeparation})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return db
 	}
-	if err := open().Close(); err != nil { // the first log is begun before the format is known
-		t.Fatal(err)
-	}
+	must(t, open().Close()) // the first log is begun before the format is known
 	db := open()
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range 12 {
@@ -38,24 +42,17 @@ func database(t testing.TB, closed, tables bool) *vfs.MemFS {
 		for j := range value {
 			value[j] = byte(rng.Uint32())
 		}
-		err := db.Set([]byte{'d', byte(i)}, value, pebble.Sync)
-		if err == nil && tables && i%4 == 3 {
-			err = db.Flush()
-		}
-		if err != nil {
-			t.Fatal(err)
+		must(t, db.Set([]byte{'d', byte(i)}, value, pebble.Sync))
+		if tables && i%4 == 3 {
+			must(t, db.Flush())
 		}
 	}
 	clone := fsys.CrashClone(vfs.CrashCloneCfg{})
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	if !closed {
 		return clone
 	}
-	if err := WriteDigest("ix", fsys); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteDigest("ix", fsys))
 	return fsys
 }
 
@@ -71,17 +68,13 @@ func logFiles(t testing.TB, fsys vfs.FS) []string {
 func bytesOf(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	data, err := ReadFile("ix/"+name, fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
 func overwrite(t testing.TB, fsys vfs.FS, name string, data []byte) {
 	t.Helper()
-	if err := writeFile("ix/"+name, bytes.Clone(data), false, fsys); err != nil { // under the race detector, it is spoilt then
-		t.Fatal(err)
-	}
+	must(t, writeFile("ix/"+name, bytes.Clone(data), false, fsys)) // under the race detector, it is spoilt then
 }
 
 // TestDigestIsNoHarm: one that is damaged says nothing.
@@ -111,9 +104,7 @@ func TestDigestOfWhatIsOpenedSince(t *testing.T) {
 		t.Fatal(digests, err)
 	}
 	db, err := pebble.Open("ix", &pebble.Options{FS: fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	overwrite(t, fsys, "999999.log", nil)
 	if digests, err := currentDigest("ix", fsys); len(digests) > 0 || err != nil {
