@@ -215,7 +215,7 @@ func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 	read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
 	reads, told := k.operations(t, r)[read], 0
 	for read.n = range reads {
-		if raceEnabled && read.n%8 > 0 {
+		if raceEnabled && read.n%24 > 0 {
 			continue
 		}
 		outcome, err := k.check(newFault(read, failOnce), r)

@@ -88,7 +88,11 @@ func TestLoadIsAdd(t *testing.T) {
 // TestLoadOfEqualFingerprints: their posting is a bitmap, larger than any block.
 func TestLoadOfEqualFingerprints(t *testing.T) {
 	t.Parallel()
-	const n, fp = 140_000, 0x0123456789abcdef
+	const fp = 0x0123456789abcdef
+	n := 140_000
+	if raceEnabled {
+		n = 60_000
+	}
 	// The documents between them have others, so that the bitmap has no runs.
 	docs, rng := make([]index.Document, n), rand.New(rand.NewPCG(1, 1))
 	for i := range docs {
@@ -117,7 +121,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
 	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
 		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
-	if last[compaction.StageRead].Done < n/2 || last[compaction.StageMerge].Done == 0 {
+	if last[compaction.StageRead].Done < uint64(n/2) || last[compaction.StageMerge].Done == 0 {
 		t.Errorf("progress %+v", last)
 	}
 }
@@ -126,6 +130,9 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 // and others come and go, one commit after the other, so that its posting is written whole.
 func TestPackedPostingThatChangesOften(t *testing.T) {
 	t.Parallel()
+	if raceEnabled {
+		t.Skip("it is one goroutine, and takes long")
+	}
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
 	one := index.Document{Fingerprint: 12345}
 	h := newHistory(vfs.NewMem())
@@ -496,6 +503,9 @@ func TestReportOfTables(t *testing.T) {
 
 // TestRunGivesSpaceBack: of what was deleted, as far as it has reached tables on disk.
 func TestRunGivesSpaceBack(t *testing.T) {
+	if raceEnabled {
+		t.Skip("it is one goroutine, and takes long")
+	}
 	n := number(3000, 20_000, 20_000, 20_000)
 	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 2)), n))
 	var gone []string

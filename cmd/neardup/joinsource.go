@@ -272,8 +272,8 @@ type externalSource struct {
 }
 
 func openExternal(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) *externalSource {
-	const others = 32 << 20 // buffers and the like
-	s := &externalSource{flags: f, before: debug.SetMemoryLimit(f.memory.bytes() + others)}
+	// The program itself takes some 20 MiB besides.
+	s := &externalSource{flags: f, before: debug.SetMemoryLimit(f.memory.bytes() / 8 * 7)}
 	s.fingerprints = func(yield func([]fingerprint.Fingerprint, error) bool) {
 		for chunk, err := range chunks {
 			if err == nil && len(chunk.Fingerprints) > 0 && chunk.Key(0) != "" {

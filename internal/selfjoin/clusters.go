@@ -2,7 +2,6 @@ package selfjoin
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -61,33 +60,6 @@ func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (*Clusters, 
 		return nil, err
 	}
 	return s.gather(owners), nil
-}
-
-// Edges calls found with the edges of a graph, some at a time.
-type Edges func(found func(edges [][2]Node) error) error
-
-// Components returns the smallest node of each of n nodes' components.
-func Components(n int, edges Edges) (Forest, error) {
-	roots := NewForest(n)
-	err := edges(func(edges [][2]Node) error {
-		for _, e := range edges {
-			roots.Join(e[0], e[1])
-		}
-		return nil
-	})
-	roots.Flatten()
-	return roots, err
-}
-
-// Stars returns the center of each of n nodes, taken in the order of their ranks; nil are
-// the nodes' own numbers. Pairs are sorted as the options say, 16 bytes each.
-func Stars(ctx context.Context, n int, ranks []uint32, o extsort.Options, edges Edges) (owners Forest, err error) {
-	b := NewStarBuilder(ranks, o)
-	defer func() { err = errors.Join(err, b.Close()) }()
-	if err := edges(func(edges [][2]Node) error { return b.Add(ctx, edges) }); err != nil {
-		return nil, err
-	}
-	return b.Owners(ctx, n)
 }
 
 // edgesWithin gives the pairs of nodes within the distance.

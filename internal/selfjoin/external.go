@@ -72,7 +72,8 @@ func (e *external) pairs(ctx context.Context, source iter.Seq2[[]fp, error], rep
 
 // distinct sorts a source.
 func (e *external) distinct(ctx context.Context, source iter.Seq2[[]fp, error], repeated func(fp)) (_ *fpFile, err error) {
-	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: e.memory, Dir: e.files.dir})
+	// The rest is for who reads the source, and for garbage.
+	sorter := extsort.New[[1]uint64](extsort.Options{MemoryBytes: e.memory / 4 * 3, Dir: e.files.dir})
 	defer func() { err = errors.Join(err, sorter.Close()) }()
 	for fps, err := range source {
 		if err == nil {

@@ -2,6 +2,7 @@ package selfjoin
 
 import (
 	"context"
+	"errors"
 
 	"github.com/neardup/neardup/internal/extsort"
 )
@@ -41,44 +42,50 @@ func (f Forest) Flatten() {
 	}
 }
 
-// StarBuilder takes the edges of a graph, in any order, and makes stars. Nodes are taken
-// in the order of their ranks. One that no center before it has taken becomes a center
-// itself, and takes all its neighbours that are not taken.
-type StarBuilder struct {
-	ranks []uint32
-	edges *extsort.Sorter[[2]uint64] // the rank of the earlier end; that end, and the other
-}
+// Edges calls found with the edges of a graph, some at a time.
+type Edges func(found func(edges [][2]Node) error) error
 
-// NewStarBuilder makes stars by the ranks of nodes, smaller ones first; nil are the nodes'
-// own numbers. Edges are sorted, 16 bytes each, as the options say. Close must follow.
-func NewStarBuilder(ranks []uint32, o extsort.Options) *StarBuilder {
-	return &StarBuilder{ranks, extsort.New[[2]uint64](o)}
-}
-
-// Add adds edges.
-func (b *StarBuilder) Add(ctx context.Context, edges [][2]Node) error {
-	records := make([][2]uint64, len(edges))
-	for i, e := range edges {
-		first, second := e[0], e[1]
-		if b.rank(second) < b.rank(first) {
-			first, second = second, first
+// Components returns the smallest node of each of n nodes' components.
+func Components(n int, edges Edges) (Forest, error) {
+	roots := NewForest(n)
+	err := edges(func(edges [][2]Node) error {
+		for _, e := range edges {
+			roots.Join(e[0], e[1])
 		}
-		records[i] = [2]uint64{uint64(b.rank(first)), uint64(first)<<32 | uint64(second)}
-	}
-	return b.edges.Add(ctx, records)
+		return nil
+	})
+	roots.Flatten()
+	return roots, err
 }
 
-func (b *StarBuilder) rank(n Node) uint32 {
-	if b.ranks == nil {
-		return n
+// Stars returns the center of each of n nodes; a center has itself. Nodes are taken in the
+// order of their ranks, smaller ones first; nil are the nodes' own numbers. One that no
+// center before it has taken becomes a center itself, and takes all its neighbours that
+// are not taken. Edges come in any order, and are sorted as the options say, 16 bytes each.
+func Stars(ctx context.Context, n int, ranks []uint32, o extsort.Options, edges Edges) (owners Forest, err error) {
+	rank := func(n Node) uint32 {
+		if ranks == nil {
+			return n
+		}
+		return ranks[n]
 	}
-	return b.ranks[n]
-}
-
-// Owners returns the center of each of n nodes; a center has itself. Call it once.
-func (b *StarBuilder) Owners(ctx context.Context, n int) (Forest, error) {
-	owners := NewForest(n)
-	for run, err := range b.edges.Sorted(ctx) {
+	sorter := extsort.New[[2]uint64](o) // the rank of the earlier end; that end, and the other
+	defer func() { err = errors.Join(err, sorter.Close()) }()
+	if err := edges(func(edges [][2]Node) error {
+		records := make([][2]uint64, len(edges))
+		for i, e := range edges {
+			first, second := e[0], e[1]
+			if rank(second) < rank(first) {
+				first, second = second, first
+			}
+			records[i] = [2]uint64{uint64(rank(first)), uint64(first)<<32 | uint64(second)}
+		}
+		return sorter.Add(ctx, records)
+	}); err != nil {
+		return nil, err
+	}
+	owners = NewForest(n)
+	for run, err := range sorter.Sorted(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -91,6 +98,3 @@ func (b *StarBuilder) Owners(ctx context.Context, n int) (Forest, error) {
 	}
 	return owners, nil
 }
-
-// Close removes temporary files.
-func (b *StarBuilder) Close() error { return b.edges.Close() }
