@@ -83,14 +83,14 @@ type inputFlags struct {
 
 func (c *call) inputFlags() *inputFlags {
 	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")}
-	c.flags.Func("format", "`format` of all inputs: warc, wet, jsonl, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
+	c.flags.Func("format", "`format` of all inputs: warc, wet, arc, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
 		f.format, err = corpus.ParseFormat(name)
 		return err
 	})
-	c.flags.StringVar(&f.fields.Key, "key-field", "", "JSON `field` of the key (default url, id or key)")
-	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
+	c.flags.StringVar(&f.fields.Key, "key-field", "", "JSON `field` of the key, where a dot leads into an object (default url, id, key, or that of a known crawler)")
+	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or that of a known crawler)")
 	c.flags.StringVar(&f.fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
-	c.flags.StringVar(&f.fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint)")
+	c.flags.StringVar(&f.fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint, in lists also hash.body_simhash)")
 	c.flags.BoolVar(&c.allowEmpty, "allow-empty", false, "inputs that hold not one document are no error")
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -62,6 +63,15 @@ func zstded(s string, options ...zstd.EOption) string {
 	}
 	defer z.Close()
 	return string(z.EncodeAll([]byte(s), nil))
+}
+
+// brotlied is one Brotli stream.
+func brotlied(s string) string {
+	var b bytes.Buffer
+	z := brotli.NewWriter(&b)
+	z.Write([]byte(s))
+	z.Close()
+	return b.String()
 }
 
 // newReader makes a reader of inputs.

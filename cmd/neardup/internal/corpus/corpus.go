@@ -1,6 +1,7 @@
-// Package corpus reads the inputs of the command: web archives, JSON lines,
-// HTML and text files, folders of them, and lists of fingerprints, plain or
-// compressed with gzip or Zstandard.
+// Package corpus reads the inputs of the command: web archives, JSON, HTML and
+// text files, folders, zip and tar files of them, and lists of fingerprints,
+// plain or compressed with gzip, bzip2 or Zstandard. What it does not read it
+// knows by name.
 //
 // It gives a stream of records. Each record is a document or a skip with a
 // reason and a position, and each is counted: records == documents + skips,
@@ -102,15 +103,18 @@ type Options struct {
 	Fields Fields
 	// Stdin is read for the input "-". Default os.Stdin.
 	Stdin io.Reader
+
+	names *fieldNames // of Fields
 }
 
-// Fields are the names of the top-level fields of JSON lines. An empty name
-// stands for the usual names, tried in this order.
+// Fields are the names of the fields of JSON lines. A dot leads into an object, where the name
+// as a whole is not one: "response.body". An empty name stands for the usual names,
+// which usualFields lists.
 type Fields struct {
-	Key         string // "url", "id", "key"; a string or a number
-	Content     string // "html", "main", "text", "content"; a string
-	Scope       string // "scope"
-	Fingerprint string // "fingerprint"; read where there is no content, and before it where it is named here
+	Key         string // a string or a number
+	Content     string // a string
+	Scope       string // a string or a number
+	Fingerprint string // read where there is no content, and before it where it is named here and in lists
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -126,5 +130,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Stdin == nil {
 		o.Stdin = os.Stdin
 	}
+	o.names = newFieldNames(&o.Fields)
 	return o, nil
 }

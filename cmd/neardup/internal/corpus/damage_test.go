@@ -97,3 +97,16 @@ func TestTruncatedAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// The bzip2 of a JSON line, of two behind each other, cut off and damaged.
+func TestBzip2(t *testing.T) {
+	const line = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\xe2\x42\x04\xfa\x00\x00\x0a\xd9\x80\x00\x10\x10\x04\x00\x10\x02\x04\x16\x4a\x20\x00\x22\x26\x99\x36\x89\xfa\x84\x0d\x03\x40\xcc\xb4\x9c\x9b\xe3\xfd\x12\xcc\x1d\xd1\x77\x24\x53\x85\x09\x0e\x24\x20\x4f\xa0"
+	check(t, readString(t, Options{}, line+line), "u text t", "u text t")
+	check(t, readString(t, Options{}, line+line[:len(line)-20]), "u text t", " lost truncated bzip2")
+	check(t, readString(t, Options{}, line+flipped(line, len(line)-2)), "u text t", "u text t", " lost bad bzip2")
+	folder := writeFiles(t, map[string]string{"x.jsonl.bz2": line, "y.u64le.bz2": line})
+	r := newReader(t, Options{}, folder)
+	if records := readAll(t, r); len(records) < 2 || records[0].Key != "u" || records[1].Kind != Fingerprint {
+		t.Errorf("%s", brief(records))
+	}
+}

@@ -3,6 +3,7 @@ package corpus
 import (
 	"bufio"
 	"bytes"
+	"compress/bzip2"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -30,6 +31,7 @@ const (
 )
 
 var (
+	bzip2Magic      = []byte("BZh")
 	gzipMagic       = []byte{0x1f, 0x8b, 8}
 	zstdMagic       = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
@@ -86,7 +88,7 @@ type decompressor struct {
 	z    decoder       // nil until the file is opened, and where it is not compressed
 	err  error         // behind what was given: io.EOF or *corruption
 
-	format string // "gzip", "zstd"; "" for none
+	format string // "gzip", "bzip2", "zstd"; "" for none
 	magic  []byte
 	inside bool  // inside a member
 	began  int64 // file offset of the last member
@@ -105,9 +107,21 @@ type decoder interface {
 	Reset(io.Reader) error
 }
 
+// bzip2Reader reads all streams of a file as one.
+type bzip2Reader struct{ io.Reader }
+
+func (b *bzip2Reader) Reset(r io.Reader) error {
+	b.Reader = bzip2.NewReader(r)
+	return nil
+}
+
 // newDecompressor looks at the first bytes of a file, unless it is plain whatever they are.
 func newDecompressor(f *countedFile, plain bool) *decompressor {
-	d := &decompressor{file: f, in: bufio.NewReaderSize(f, fileBuffer)}
+	size := fileBuffer
+	if f.size >= 0 { // a small file takes no more than it has
+		size = int(min(f.size+1, fileBuffer))
+	}
+	d := &decompressor{file: f, in: bufio.NewReaderSize(f, size)}
 	if !plain {
 		d.err = d.corrupt(d.open())
 	}
@@ -119,6 +133,9 @@ func (d *decompressor) open() error {
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
 		d.format, d.magic, d.z = "gzip", gzipMagic, new(gzip.Reader)
+		return nil
+	case len(head) == 4 && bytes.HasPrefix(head, bzip2Magic) && '1' <= head[3] && head[3] <= '9':
+		d.format, d.magic, d.z = "bzip2", bzip2Magic, new(bzip2Reader)
 		return nil
 	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
 		return d.openZstd(head)

@@ -2,12 +2,13 @@ package corpus
 
 import (
 	"bytes"
+	"encoding/csv"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/neardup/neardup/fingerprint"
 	document "github.com/neardup/neardup/fingerprint/page"
 )
 
@@ -15,39 +16,42 @@ import (
 type Format string
 
 const (
-	// Detect, the zero value, finds the format of each file by its content
-	// and its name: "WARC/" begins a web archive, whatever its name; then the
-	// names .html .htm .xhtml, .jsonl .ndjson, .txt .text .md, .u64le and
-	// .fingerprints decide (before .gz or .zst); then '{' begins JSON lines,
-	// HTML is told by its first tag, and lines of fingerprints by the first
-	// ones (16 digits or 0x); other text is text. What is none of these is one
-	// skip.
+	// Detect, the zero value, finds the format of each file by its content and its name. What
+	// formats says of a beginning decides, then the extension (before .gz, .bz2 or .zst), then
+	// what foreign says, then the form of the first lines; other text is text. What is none
+	// of these is one skip, and so is what foreign lists.
 	Detect       Format = ""
 	WARC         Format = "warc"         // WARC 0.17, 0.18, 1.0 and 1.1
 	WET          Format = "wet"          // the same: text that was taken from a WARC
+	ARC          Format = "arc"          // ARC 1.0, which came before WARC
 	JSONL        Format = "jsonl"        // an object a line
+	JSON         Format = "json"         // an array of objects, or objects over any number of lines
 	HTMLFile     Format = "html"         // one page a file
 	TextFile     Format = "text"         // one text a file
-	Fingerprints Format = "fingerprints" // a fingerprint, or fingerprint TAB key, a line
+	Fingerprints Format = "fingerprints" // a fingerprint a line, with or without a key: fingerprint TAB key, or as layout finds it
 	Decimal      Format = "decimal"      // a decimal number a line, also of 16 digits; what follows it does not count
-	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz or .zst
+	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz, .bz2 or .zst
 )
 
-// formats are all there are. begins is of those that are known by their first bytes.
+// formats are all there are. begins is of those that are known by their first bytes, white
+// space aside; of those that are certain whatever the name of the file says.
 var formats = []struct {
 	name       Format
 	extensions []string
 	begins     func(head []byte) bool
+	certain    bool
 	read       func(*source)
 }{
-	{WARC, []string{".warc", ".wet"}, recordStart, (*source).archive},
-	{WET, nil, nil, (*source).archive},
-	{JSONL, []string{".jsonl", ".ndjson"}, func(head []byte) bool { return bytes.HasPrefix(head, []byte("{")) }, (*source).jsonLines},
-	{HTMLFile, []string{".html", ".htm", ".xhtml"}, nil, func(s *source) { s.wholeFile(HTML) }},
-	{TextFile, []string{".txt", ".text", ".md"}, nil, func(s *source) { s.wholeFile(Text) }},
-	{Fingerprints, []string{".fingerprints"}, nil, func(s *source) { s.list(Fingerprints) }},
-	{Decimal, nil, nil, func(s *source) { s.list(Decimal) }},
-	{U64LE, []string{".u64le"}, nil, func(s *source) { s.list(U64LE) }},
+	{WARC, []string{".warc", ".wet"}, recordStart, true, func(s *source) { s.archive(warcRecords) }},
+	{WET, nil, nil, false, func(s *source) { s.archive(warcRecords) }},
+	{ARC, []string{".arc"}, func(head []byte) bool { return bytes.HasPrefix(head, []byte("filedesc://")) }, true, func(s *source) { s.archive(arcRecords) }},
+	{JSONL, []string{".jsonl", ".ndjson"}, beginsLines, false, (*source).jsonLines},
+	{JSON, nil, beginsJSON, false, (*source).jsonValues},
+	{HTMLFile, []string{".html", ".htm", ".xhtml"}, nil, false, func(s *source) { s.wholeFile(HTML) }},
+	{TextFile, []string{".txt", ".text", ".md"}, nil, false, func(s *source) { s.wholeFile(Text) }},
+	{Fingerprints, []string{".fingerprints"}, nil, false, func(s *source) { s.list(Fingerprints) }},
+	{Decimal, nil, nil, false, func(s *source) { s.list(Decimal) }},
+	{U64LE, []string{".u64le"}, nil, false, func(s *source) { s.list(U64LE) }},
 }
 
 // ParseFormat reads the name of a format; "" is Detect.
@@ -62,7 +66,7 @@ func ParseFormat(s string) (Format, error) {
 	if s == "" {
 		return Detect, nil
 	}
-	return Detect, fmt.Errorf("unknown format %q: use one of %s", s, strings.Join(names, ", "))
+	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s, strings.Join(names, ", "))
 }
 
 // sniffBytes is how much of a file or a document is looked at to tell what it is.
@@ -84,20 +88,36 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	if f := formatByStart(name, head); f != Detect {
 		return f, nil
 	}
-	text := withoutSpace(head)
-	if bytes.HasPrefix(text, []byte("filedesc://")) {
-		return Detect, &Skip{Reason: "not supported: ARC", Detail: "convert it to WARC", Document: true}
+	named := formatByName(name)
+	if named == U64LE { // it may begin with any bytes
+		return named, nil
 	}
-	if f := formatByName(name); f != Detect {
-		return f, nil
+	for _, f := range foreign {
+		if f.magic != "" && bytes.HasPrefix(head, []byte(f.magic)) {
+			return Detect, f.skip()
+		}
 	}
-	switch {
-	case len(head) == 0:
-		return Detect, &Skip{Reason: "empty", Document: true}
-	case looksLikeFingerprints(text, len(head) < sniffBytes):
+	if named != Detect && named != TextFile {
+		return named, nil
+	}
+	lines := firstLines(string(head), len(head) < sniffBytes)
+	if areFingerprints(lines) {
 		return Fingerprints, nil
 	}
+	for _, f := range foreign {
+		if f.is != nil && len(lines) > 0 && f.is(lines) || slices.Contains(f.extensions, extension(name)) {
+			return Detect, f.skip()
+		}
+	}
+	switch {
+	case named != Detect:
+		return named, nil
+	case len(head) == 0:
+		return Detect, &Skip{Reason: "empty", Document: true}
+	}
 	switch kind, problem := classify("", head); {
+	case strings.HasPrefix(problem, "not text: image/"):
+		return Detect, &Skip{Reason: problem, Detail: "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash", Document: true}
 	case problem != "":
 		return Detect, &Skip{Reason: problem, Detail: "if it can be read, name its format", Document: true}
 	case kind == HTML:
@@ -107,14 +127,31 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 }
 
 // formatByStart is the format of a file if its first bytes are enough to tell: those of a web
-// archive are, those of others where the name does not say otherwise.
+// archive are, those of JSON where the name does not say that it is something else than text.
 func formatByStart(name string, head []byte) Format {
+	text, named := withoutSpace(head), formatByName(name)
 	for _, f := range formats {
-		if f.begins != nil && f.begins(withoutSpace(head)) && (f.name == WARC || formatByName(name) == Detect) {
+		if f.begins != nil && f.begins(text) && (f.certain || named == Detect || named == TextFile && (bytes.HasPrefix(text, []byte(`{"`)) || bytes.HasPrefix(text, []byte("[{")))) {
 			return f.name
 		}
 	}
 	return Detect
+}
+
+// beginsLines says whether an object begins in the first line.
+func beginsLines(head []byte) bool {
+	rest, ok := bytes.CutPrefix(head, []byte("{"))
+	rest = bytes.TrimLeft(rest, " \t\r")
+	return ok && len(rest) > 0 && rest[0] != '\n'
+}
+
+// beginsJSON says whether an array of objects begins, or an object over several lines.
+func beginsJSON(head []byte) bool {
+	if rest, ok := bytes.CutPrefix(head, []byte("[")); ok {
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		return len(rest) > 0 && rest[0] == '{'
+	}
+	return len(head) > 1 && head[0] == '{' && bytes.HasPrefix(bytes.TrimLeft(head[1:], " \t\r"), []byte("\n"))
 }
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -124,37 +161,25 @@ func withoutSpace(b []byte) []byte {
 	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte(byteOrderMark)), " \t\r\n")
 }
 
+// compressions are the extensions of compressed files.
+var compressions = []string{".gz", ".bz2", ".zst"}
+
+// extension is that of a name, without one of a compression behind it.
+func extension(name string) string {
+	name = strings.ToLower(path.Base(name))
+	for _, c := range compressions {
+		name = strings.TrimSuffix(name, c)
+	}
+	return path.Ext(name)
+}
+
 func formatByName(name string) Format {
-	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(path.Base(name)), ".gz"), ".zst")
 	for _, f := range formats {
-		if slices.Contains(f.extensions, path.Ext(name)) {
+		if slices.Contains(f.extensions, extension(name)) {
 			return f.name
 		}
 	}
 	return Detect
-}
-
-// looksLikeFingerprints says whether all whole lines in view are fingerprints in a form
-// that other text hardly has.
-func looksLikeFingerprints(head []byte, whole bool) bool {
-	n := 0
-	for line := range bytes.Lines(head) {
-		if line[len(line)-1] != '\n' && !whole && n > 0 {
-			break
-		}
-		digits, _, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte{'\t'})
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if len(digits) < 16 && !bytes.HasPrefix(digits, []byte("0x")) {
-			return false
-		}
-		if _, err := fingerprint.Parse(string(digits)); err != nil {
-			return false
-		}
-		n++
-	}
-	return n > 0
 }
 
 // classify tells what a document is by what was declared, and by its content
@@ -168,4 +193,71 @@ func classify(contentType string, content []byte) (kind Kind, problem string) {
 		return HTML, ""
 	}
 	return Text, ""
+}
+
+type foreignFormat struct {
+	name       string
+	advice     string
+	magic      string
+	extensions []string
+	is         func(lines []string) bool
+}
+
+func (f *foreignFormat) skip() *Skip {
+	return &Skip{Reason: "not supported: " + f.name, Detail: f.advice, Document: true}
+}
+
+// foreign are the formats that people have and that are not read: how each is known, by its first
+// bytes, its extension or its first lines, and what to do. Without it the text among them would
+// each be taken for one document.
+var foreign = []foreignFormat{
+	{"Parquet", `make JSON lines of it: duckdb -c "COPY (FROM 'FILE') TO '/dev/stdout' (FORMAT json)" | neardup dedup -format jsonl -`, "PAR1", nil, nil},
+	{"Arrow", `make JSON lines of it, with duckdb or pyarrow`, "ARROW1", nil, nil},
+	{"Avro", `make JSON lines of it: avro-tools tojson FILE | neardup dedup -format jsonl -`, "Obj\x01", nil, nil},
+	{"SQLite", `print its pages: sqlite3 -json FILE 'SELECT url, html FROM pages' | neardup dedup -format json -`, "SQLite format 3\x00", nil, nil},
+	{"xz", "decompress it: xz -dc FILE | neardup dedup -", "\xfd7zXZ\x00", nil, nil},
+	{"lz4", "decompress it: lz4 -dc FILE | neardup dedup -", "\x04\x22\x4d\x18", nil, nil},
+	{"7z", "unpack it and name the folder", "7z\xbc\xaf\x27\x1c", nil, nil},
+	{"RAR", "unpack it and name the folder", "Rar!\x1a\x07", nil, nil},
+	{"PDF", "take the text out of it: pdftotext FILE FILE.txt", "%PDF-", nil, nil},
+	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, func(lines []string) bool {
+		return strings.HasPrefix(lines[0], " CDX ") || all(lines, cdxLine.MatchString)
+	}},
+	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
+	{"a list of hashes", "equal hashes are equal files, and tell nothing of near ones; fingerprints have 64 bits" + orOneText, "", nil, func(lines []string) bool { return all(lines, hashLine.MatchString) }},
+	{"CSV", `make JSON lines of it: duckdb -c "COPY (FROM 'FILE') TO '/dev/stdout' (FORMAT json)" | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, isTable},
+}
+
+const orOneText = "; if it is one text all the same, -format text"
+
+func all(lines []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })
+}
+
+var (
+	cdxLine    = regexp.MustCompile(`^\S+ \d{4,17} (\{"|\S+ \S+ \S+ \S+ )`)
+	urlLine    = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
+	hashLine   = regexp.MustCompile(`^(?i)([0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})( [ *]\S.*)?$`)
+	columnName = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
+)
+
+// isTable says whether lines are a table with names of columns above it: text with commas hardly
+// has as many in each of three lines, and no space in the first one.
+func isTable(lines []string) bool {
+	for _, separator := range ",;\t" {
+		r := csv.NewReader(strings.NewReader(strings.Join(lines, "\n")))
+		r.Comma = separator
+		columns, err := r.Read()
+		if err != nil || len(columns) < 2 || !all(columns, columnName.MatchString) {
+			continue
+		}
+		rows := 0
+		for ; err == nil; rows++ {
+			_, err = r.Read() // each has as many fields, or it is an error
+		}
+		if rows > 2 || rows > 1 && strings.Contains(err.Error(), "EOF") {
+			return true
+		}
+	}
+	return false
 }

@@ -22,7 +22,8 @@ func TestDetect(t *testing.T) {
 		{"a.b/page.htm.gz", `{"a":1}`, HTMLFile, ""},
 		{"x.jsonl", "words", JSONL, ""},
 		{"x.NDJSON.gz", "", JSONL, ""},
-		{"x.txt", `{"a":1}`, TextFile, ""},
+		{"x.txt", `{"a":1}`, JSONL, ""},
+		{"x.md", "{1, 2}", TextFile, ""},
 		{"readme.md", "<html>", TextFile, ""},
 		{"x.u64le", "12345678", U64LE, ""},
 		{"x.fingerprints", "1", Fingerprints, ""},
@@ -42,11 +43,34 @@ func TestDetect(t *testing.T) {
 		{"-", "0123456789abcdef\nbut then words", TextFile, ""},
 		{"-", strings.Repeat("0123456789abcdef\n", 1000)[:sniffBytes], Fingerprints, ""}, // cut inside a line
 		{"-", "", Detect, "empty"},
-		{"-", "filedesc://x.arc 0.0.0.0 20080430 text/plain 70\n", Detect, "not supported: ARC"},
+		{"x.txt", "filedesc://x.arc 0.0.0.0 20080430 text/plain 70\n", ARC, ""},
+		{"x.json", "[\n {\"a\":1}]", JSON, ""},
+		{"x.json", "{\n \"a\":1}", JSON, ""},
+		{"x.txt", "[{\"a\":1}]", JSON, ""},
+		{"-", "[1] A. Author, A Title", TextFile, ""},
 		{"-", "\x89PNG\r\n\x1a\n", Detect, "not text: image/png"},
-		{"-", "PK\x03\x04", Detect, "not text: application/zip"},
 		{"-", gzipped("x"), Detect, "not text: application/x-gzip"},
-		{"-", "%PDF-1.4", Detect, "not text: application/pdf"},
+		{"x.jsonl", "PAR1\x15\x04", Detect, "not supported: Parquet"},
+		{"x.txt", "%PDF-1.4", Detect, "not supported: PDF"},
+		{"x.warc", "\xfd7zXZ\x00", Detect, "not supported: xz"},
+		{"x.csv", "words", Detect, "not supported: CSV"},
+		{"-", "url,title,text\na,b,\"c, d\ne\"\nf,g,h\n", Detect, "not supported: CSV"},
+		{"x.txt", "id;text\r\n1;a\r\n2;b\r\n", Detect, "not supported: CSV"},
+		{"-", "id\ttext\n1\ta\n2\tb\n", Detect, "not supported: CSV"},
+		{"-", "Well, then\nshe said, no\nand left, soon\n", TextFile, ""},
+		{"-", "one,two\nthree\nfour,five,six\n", TextFile, ""},
+		{"x.csv", "id,phash\n1,8f373714acfcf4d0\n2,8f373714acfcf4d1\n", Fingerprints, ""},
+		{"x.txt", "8f373714acfcf4d0\n8f373714acfcf4d1\n", Fingerprints, ""},
+		{"-", "a.png\tp:8f373714acfcf4d0\n", Fingerprints, ""},
+		{"-", "-8128481726486315824\n-8128481726486315825\n", Fingerprints, ""},
+		{"-", "8f373714acfcf4d0, so they say\n", TextFile, ""},
+		{"x.txt", "https://example.com/\nhttp://example.com/a b\n", TextFile, ""},
+		{"x.txt", "https://example.com/\n\nhttp://example.com/a\r\n", Detect, "not supported: a list of URLs"},
+		{"-", "d41d8cd98f00b204e9800998ecf8427e  a.html\n", Detect, "not supported: a list of hashes"},
+		{"-", "da39a3ee5e6b4b0d3255bfef95601890afd80709\n", Detect, "not supported: a list of hashes"},
+		{"-", "com,example)/ 20200101000000 {\"url\": \"https://example.com/\"}\n", Detect, "not supported: CDX"},
+		{"-", " CDX N b a m s k r M S V g\n", Detect, "not supported: CDX"},
+		{"x.cdxj", "", Detect, "not supported: CDX"},
 		{"-", "\x00\x01\x02", Detect, "not text: application/octet-stream"},
 	} {
 		format, problem := detectFormat(test.name, []byte(test.head))
@@ -61,12 +85,12 @@ func TestDetect(t *testing.T) {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{Detect, WARC, WET, JSONL, HTMLFile, TextFile, Fingerprints, Decimal, U64LE} {
+	for _, f := range []Format{Detect, WARC, WET, ARC, JSONL, JSON, HTMLFile, TextFile, Fingerprints, Decimal, U64LE} {
 		if got, err := ParseFormat(string(f)); got != f || err != nil {
 			t.Errorf("%q: %q, %v", f, got, err)
 		}
 	}
-	if _, err := ParseFormat("arc"); err == nil || !strings.Contains(err.Error(), "warc, wet, jsonl, html, text, fingerprints, decimal, u64le") {
-		t.Errorf("arc: %v", err)
+	if _, err := ParseFormat("pdf"); err == nil || !strings.Contains(err.Error(), "warc, wet, arc, jsonl, json, html, text, fingerprints, decimal, u64le") {
+		t.Errorf("pdf: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 )
 
@@ -28,7 +29,7 @@ func fuzzRead(t *testing.T, format Format, input []byte) []Record {
 
 // isCompressed says whether an input would be decompressed.
 func isCompressed(input []byte) bool {
-	return bytes.HasPrefix(input, gzipMagic) || bytes.HasPrefix(input, zstdMagic) ||
+	return bytes.HasPrefix(input, gzipMagic) || bytes.HasPrefix(input, bzip2Magic) || bytes.HasPrefix(input, zstdMagic) ||
 		len(input) >= 4 && input[0]&0xf0 == 0x50 && bytes.Equal(input[1:4], dictionaryMagic[1:])
 }
 
@@ -64,11 +65,11 @@ func FuzzHTTP(f *testing.F) {
 		html + "\r\n" + page, html + "Transfer-Encoding: chunked\r\n\r\n" + chunked(page, 5),
 		html + "Content-Encoding: gzip\r\n\r\n" + gzipped(page), html + "Content-Encoding: deflate\r\n\r\n" + zlibbed(page),
 		html + "Content-Encoding: deflate\r\n\r\n" + deflated(page), html + "Content-Encoding: zstd\r\n\r\n" + zstded(page),
-		html + "Content-Encoding: gzip, br\r\n\r\n" + page, "HTTP/1.1 100\r\n\r\n" + html + "\r\n" + page,
+		html + "Content-Encoding: gzip, br\r\n\r\n" + page, html + "Content-Encoding: br\r\n\r\n" + brotlied(page), "HTTP/1.1 100\r\n\r\n" + html + "\r\n" + page,
 	} {
 		f.Add([]byte(seed))
 	}
-	a := &archive{source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000}}}}}
+	a := &archive{records: warcRecords, source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000}}}}}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		h := recordHeader{kind: "response", contentType: "application/http", length: int64(len(message))}
 		before := bytes.Clone(message)
@@ -117,8 +118,23 @@ func FuzzJSONLines(f *testing.F) {
 	})
 }
 
+// Objects are cut as encoding/json cuts them.
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{`[{"url":"u","text":"t"},{"text":"]"}]`, "{\n\"text\":\"\\\"}\"}{}", "[1,[2,{}],]", `["a""b"]`, "[[[", "]}", "\xef\xbb\xbf[]"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		records := fuzzRead(t, JSON, input)
+		var objects []map[string]json.RawMessage
+		if isCompressed(input) || json.Unmarshal(input, &objects) != nil || objects == nil || len(records) == len(objects) {
+			return
+		}
+		t.Errorf("%d records of %d objects", len(records), len(objects))
+	})
+}
+
 func FuzzDetect(f *testing.F) {
-	for _, seed := range []string{response("a", page), gzipped(page), zstded(page), `{"text":"t"}`, page, "words", "0123456789abcdef\n", "\x89PNG", ""} {
+	for _, seed := range []string{response("a", page), gzipped(page), zstded(page), `{"text":"t"}`, "[{}]", "{\n}", "a,b\n1,2\n3,4\n", "http://a", gzipped(tarred("a", "b")), page, "words", "0123456789abcdef\n", "\x89PNG", ""} {
 		f.Add(seed, "x.html")
 		f.Add(seed, "-")
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
@@ -191,7 +192,17 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 // decoders open a body that has a content encoding. They give nil for one that is not
 // encoded that way.
 var decoders = map[string]func(body []byte) (io.Reader, error){
-	"gzip": openGzip, "x-gzip": openGzip, "deflate": openDeflate, "zstd": openZstd,
+	"gzip": openGzip, "x-gzip": openGzip, "deflate": openDeflate, "zstd": openZstd, "br": openBrotli,
+}
+
+// openBrotli opens a body of which nothing tells that it is compressed but that it can be
+// decompressed.
+func openBrotli(body []byte) (io.Reader, error) {
+	_, err := io.ReadFull(brotli.NewReader(bytes.NewReader(body)), make([]byte, 1))
+	if err != nil && looksDecoded(body) {
+		return nil, nil
+	}
+	return brotli.NewReader(bytes.NewReader(body)), nil
 }
 
 func openGzip(body []byte) (io.Reader, error) {

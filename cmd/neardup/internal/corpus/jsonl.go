@@ -2,12 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"fmt"
-	"io"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/neardup/neardup/fingerprint"
 )
 
 // lineFactor is how much longer than Options.MaxDocument a line may be:
@@ -16,13 +10,10 @@ const lineFactor = 4
 
 // jsonLines reads an object a line.
 func (s *source) jsonLines() {
-	limit := lineFactor*s.opts.MaxDocument + 64<<10
-	opts := &s.opts
+	limit := s.lineLimit()
 	var buf []byte
 	for more := true; more; {
-		if cap(buf) > 1<<20 && len(buf) < cap(buf)/8 {
-			buf = nil // do not hold on to what one long line took
-		}
+		buf = reuse(buf)
 		offset := s.w.pos
 		var size int64
 		var whole bool
@@ -42,146 +33,214 @@ func (s *source) jsonLines() {
 		case size > limit:
 			more = s.skip(offset, "", tooLarge(size, limit)) && more
 		case len(bytes.TrimSpace(line)) > 0:
-			line = bytes.Clone(line)
-			parse := func(rec *Record) { rec.setJSON(line, opts) }
-			more = s.sendRaw(&RawRecord{record: Record{Offset: offset}, bytes: cap(line), parse: parse}) && more
+			more = s.sendJSON(offset, line) && more
 		}
 	}
 }
 
-// setJSON makes a document, or a skip, of a line of JSON.
-func (rec *Record) setJSON(line []byte, opts *Options) {
+func (s *source) lineLimit() int64 { return lineFactor*s.opts.MaxDocument + 64<<10 }
+
+// reuse gives a buffer to be used again. What one long line took is not held on to.
+func reuse(buf []byte) []byte {
+	if cap(buf) > 1<<20 && len(buf) < cap(buf)/8 {
+		return nil
+	}
+	return buf[:0]
+}
+
+// sendJSON sends an object that is still to be parsed.
+func (s *source) sendJSON(offset int64, object []byte) bool {
+	object = bytes.Clone(object)
+	opts := &s.opts
+	parse := func(rec *Record) { rec.setJSON(object, opts, false) }
+	return s.sendRaw(&RawRecord{record: Record{Offset: offset}, bytes: cap(object), parse: parse})
+}
+
+// jsonValues reads a JSON array of objects, or objects that stand behind each other, over
+// any number of lines. What stands between commas and is no object is a skip.
+func (s *source) jsonValues() {
+	limit := s.lineLimit()
+	var buf []byte
+	array := false // its end is missing
+	for {
+		buf = reuse(buf)
+		mark := s.betweenValues(array)
+		array = array && mark != ']' || mark == '['
+		switch mark {
+		case 0:
+			switch c := s.w.corruption(); {
+			case c != nil:
+				s.skip(s.w.pos, "", c.skip("; what follows was not read"))
+			case array:
+				s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
+			}
+			return
+		case '[', ']':
+			s.w.advance(1)
+			continue
+		}
+		offset := s.w.pos
+		var size int64
+		var whole bool
+		buf, size, whole = s.w.value(buf[:0], int(limit))
+		more := true
+		switch c := s.w.corruption(); {
+		case !whole && c != nil:
+			more = s.skip(offset, "", c.skip("; what follows was not read")) && false
+		case size > limit:
+			more = s.skip(offset, "", tooLarge(size, limit))
+		default:
+			more = s.sendJSON(offset, buf)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// betweenValues goes past white space, commas within an array and a byte order mark, and
+// gives what follows: '[' and ']' around values, 0 for the end, else the first byte of a value.
+func (s *source) betweenValues(array bool) byte {
+	for {
+		c := s.w.chunk()
+		if len(c) == 0 {
+			return 0
+		}
+		if s.w.pos == 0 && bytes.HasPrefix(s.w.peek(len(byteOrderMark)), []byte(byteOrderMark)) {
+			s.w.advance(len(byteOrderMark))
+			continue
+		}
+		n := len(c) - len(bytes.TrimLeft(c, " \t\r\n,"))
+		s.w.advance(n)
+		switch {
+		case n == len(c):
+		case !array && c[n] == '[', array && c[n] == ']':
+			return c[n]
+		default:
+			return '{'
+		}
+	}
+}
+
+// value appends the next JSON value to dst, but no more than limit bytes of it, and says how
+// long it is, and whether it has an end. It looks at brackets and quotes only.
+func (l *lookahead) value(dst []byte, limit int) (value []byte, size int64, whole bool) {
+	cut := valueCutter{}
+	for !whole {
+		c := l.chunk()
+		if len(c) == 0 {
+			return dst, size, false
+		}
+		n := 0
+		n, whole = cut.next(c)
+		size += int64(n)
+		dst = append(dst, c[:min(n, max(0, limit-len(dst)))]...)
+		l.advance(n)
+	}
+	return dst, size, true
+}
+
+// valueCutter finds the end of a JSON value.
+type valueCutter struct {
+	depth                   int64
+	begun, inString, escape bool
+}
+
+// next says how much of c belongs to the value, and whether it ends there.
+func (v *valueCutter) next(c []byte) (n int, ended bool) {
+	defer func() { v.begun = true }()
+	for i := 0; i < len(c); i++ {
+		switch {
+		case v.escape:
+			v.escape = false
+			continue
+		case v.inString:
+			at := bytes.IndexAny(c[i:], `"\\`)
+			if at < 0 {
+				return len(c), false
+			}
+			i += at
+			v.escape = c[i] == '\\'
+			v.inString = v.escape
+			continue
+		}
+		switch c[i] {
+		case '"':
+			v.inString = true
+		case '{', '[':
+			v.depth++
+		case '}', ']':
+			if v.depth == 0 && c[i] == ']' && (i > 0 || v.begun) {
+				return i, true
+			}
+			if v.depth--; v.depth <= 0 {
+				return i + 1, true
+			}
+		case ' ', '\t', '\r', '\n', ',':
+			if v.depth == 0 {
+				return i, true
+			}
+		}
+	}
+	return len(c), false
+}
+
+// setJSON makes a document, or a skip, of an object. In a list its fingerprint counts, else
+// its content if it has some.
+func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	skip := func(reason, detail string, err error) {
 		rec.Skip = &Skip{Reason: reason, Detail: detail, Document: true, Err: err}
 	}
-	values, err := findFields(line, &opts.Fields)
+	v, err := opts.names.find(object)
 	if err != nil {
 		skip("bad json", err.Error(), err)
 		return
 	}
-	rec.Key, rec.Scope = string(values.key.text()), string(values.scope.text())
-	if values.fingerprint.value != nil && (values.content.value == nil || opts.Fields.Fingerprint != "") {
-		fp, err := fingerprint.Parse(string(values.fingerprint.text()))
+	rec.Key, rec.Scope = string(v[keyField].text()), string(v[scopeField].text())
+	content, ready := &v[contentField], &v[fingerprintField]
+	foreign := ready.name == bodySimhash && opts.Fields.Fingerprint == ""
+	if ready.value != nil && (list || !foreign && (content.value == nil || opts.Fields.Fingerprint != "")) {
+		rec.Fingerprint, err = ready.fingerprint()
 		if err != nil {
 			skip("bad fingerprint", err.Error(), err)
 			return
 		}
-		rec.Kind, rec.Fingerprint = Fingerprint, fp
+		rec.Kind = Fingerprint
 		return
 	}
-	if values.content.value.Kind() != '"' {
-		skip("no content", fmt.Sprintf("the line has no string field %q", values.content.names), nil)
+	if content.value.Kind() != '"' {
+		skip("no content", opts.names.missing(list), nil)
 		return
 	}
-	content := values.content.text()
-	switch size := int64(len(content)); {
+	text := content.text()
+	switch size := int64(len(text)); {
 	case size == 0:
 		skip("empty", "", nil)
 	case size > opts.MaxDocument:
 		rec.Skip = tooLarge(size, opts.MaxDocument)
 	default:
-		rec.Content = content
-		rec.Kind, rec.ContentType = kindOfField(values.content.name, content)
+		var problem string
+		if rec.Kind, problem = kindOfField(content.name, string(v[typeField].text()), text); problem != "" {
+			skip(problem, "", nil)
+			return
+		}
+		rec.Content = text
+		rec.ContentType = map[Kind]string{HTML: "text/html; charset=utf-8", Text: "text/plain; charset=utf-8"}[rec.Kind]
 	}
 }
 
-// kindOfField is what a content field holds: by its name if that says it, else by its content.
-func kindOfField(name string, content []byte) (kind Kind, contentType string) {
+// kindOfField is what a content field holds: by its name if that says it, else by the type that
+// was declared, else by its content.
+func kindOfField(name, contentType string, content []byte) (kind Kind, problem string) {
 	switch name {
-	case "html":
-		kind = HTML
-	case "main", "text":
-		kind = Text
-	default:
-		kind, _ = classify("", content)
+	case "html", "rawHtml", "cleaned_html":
+		return HTML, ""
+	case "main", "text", "markdown", "markdown.raw_markdown", "raw_content":
+		return Text, ""
 	}
-	if kind == HTML {
-		return HTML, "text/html; charset=utf-8"
+	kind, problem = classify(contentType, content)
+	if problem != "" && contentType == "" {
+		return Text, "" // it came as a string
 	}
-	return Text, "text/plain; charset=utf-8"
-}
-
-// values are the fields that were found of a line.
-type values struct{ key, scope, content, fingerprint choice }
-
-// findFields reads a line, which has to be one object, and picks the fields out of it. Each
-// run of bytes that are not UTF-8 is U+FFFD.
-func findFields(line []byte, named *Fields) (*values, error) {
-	if !utf8.Valid(line) {
-		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
-	}
-	v := &values{
-		key:         choiceOf(named.Key, "url", "id", "key"),
-		scope:       choiceOf(named.Scope, "scope"),
-		content:     choiceOf(named.Content, "html", "main", "text", "content"),
-		fingerprint: choiceOf(named.Fingerprint, "fingerprint"),
-	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // that is: a surrogate alone
-	if kind := d.PeekKind(); kind != '{' && kind != 0 {
-		return nil, fmt.Errorf("the line is not an object")
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	for d.PeekKind() == '"' {
-		token, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := token.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		if kind := value.Kind(); kind != '"' && kind != '0' {
-			continue
-		}
-		end := int(d.InputOffset())
-		value = line[end-len(value) : end] // what the decoder gives is its own
-		for _, c := range []*choice{&v.key, &v.scope, &v.content, &v.fingerprint} {
-			c.offer(name, value)
-		}
-	}
-	if _, err := d.ReadToken(); err != nil { // the closing brace
-		return nil, err
-	}
-	if _, err := d.ReadToken(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the object")
-	}
-	return v, nil
-}
-
-// choice keeps the best of the fields offered: of several names the first, of fields of one
-// name the last.
-type choice struct {
-	names []string
-	rank  int // of the field kept, counted down
-	name  string
-	value jsontext.Value // a string or a number
-}
-
-// choiceOf chooses a field by its name, or by the usual names where it has none.
-func choiceOf(name string, usual ...string) choice {
-	if name != "" {
-		usual = []string{name}
-	}
-	return choice{names: usual}
-}
-
-func (c *choice) offer(name string, value jsontext.Value) {
-	for i, known := range c.names {
-		if rank := len(c.names) - i; rank >= c.rank && name == known {
-			c.rank, c.name, c.value = rank, name, value
-		}
-	}
-}
-
-// text is the text of a string, in memory of its own, or the digits of a number; nil for no
-// value.
-func (c *choice) text() []byte {
-	if c.value.Kind() != '"' {
-		return c.value
-	}
-	text, _ := jsontext.AppendUnquote(make([]byte, 0, len(c.value)), c.value) // an error is of a surrogate alone, which is U+FFFD
-	return text
+	return kind, problem
 }

@@ -3,6 +3,7 @@ package corpus
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -37,6 +38,12 @@ func TestJSONLines(t *testing.T) {
 		{"a fingerprint", `{"key":"u","fingerprint":"0123456789abcdef"}`, []string{"u 0123456789abcdef"}},
 		{"a decimal fingerprint", `{"key":"u","fingerprint":18446744073709551615}`, []string{"u ffffffffffffffff"}},
 		{"a bad fingerprint", `{"key":"u","fingerprint":"0x"}`, []string{"u lost bad fingerprint"}},
+		{"nested", `{"request":{"method":"GET","endpoint":"u"},"response":{"headers":{"Content-Type":"text/html"},"body":"x"}}`, []string{"u html x"}},
+		{"nested, not text", `{"request":{"endpoint":"u"},"response":{"headers":{"content_type":"image/png"},"body":"x"}}`, []string{"u lost not text: image/png"}},
+		{"an object where there may be a string", `{"url":"u","markdown":{"raw_markdown":"m","fit_markdown":"f"},"cleaned_html":"c"}`, []string{"u text m"}},
+		{"an object that is no way to a field", `{"url":"u","request":["x"],"response":{"body":{"x":"y"}},"text":"t"}`, []string{"u text t"}},
+		{"a dot in the name", `{"request.endpoint":"u","response.body":"<html>x"}`, []string{"u html <html>x"}},
+		{"another one's simhash", `{"url":"u","hash":{"body_simhash":"1"}}`, []string{"u lost no content"}},
 		{"content before a fingerprint", `{"key":"u","fingerprint":"0123456789abcdef","text":"t"}`, []string{"u text t"}},
 		{"cut", `{"url":"u","text":"t`, []string{" lost bad json"}},
 		{"no object", `["text"]`, []string{" lost bad json"}},
@@ -69,8 +76,54 @@ func TestJSONFields(t *testing.T) {
 	if records[0].Scope != "t" {
 		t.Errorf("scope %q", records[0].Scope)
 	}
+	check(t, readString(t, Options{Fields: Fields{Key: "a.b.c", Content: "a.d"}}, `{"a":{"b":{"c":"k","d":"x"},"d":"y","e":{"d":"z"}}}`), "k text y")
+	check(t, readString(t, Options{Fields: Fields{Content: "a"}}, `{"url":"u","a":{"b":"x"},"a.b":"y"}`), "u lost no content")
 	check(t, readString(t, Options{Fields: Fields{Content: "none"}}, `{"url":"u","html":"h"}`), "u lost no content")
 }
+
+// A JSON array is read object by object, and so are objects over several lines.
+func TestJSONValues(t *testing.T) {
+	const a, b = `{"url":"a","text":"\"]}, x"}`, `{"url":"b",` + "\n" + `"x":[{"y":[]}],"text":"t"}`
+	const readA, readB = `a text "]}, x`, "b text t"
+	bad, cut := " lost bad json", " lost truncated json"
+	for _, test := range []struct {
+		name, input string
+		want        []string
+	}{
+		{"an array", "[" + a + ",\n" + b + "]\n", []string{readA, readB}},
+		{"a mark", byteOrderMark + " [" + a + "]", []string{readA}},
+		{"none", " [ ] ", []string{}},
+		{"arrays", "[" + a + "][" + b + "]", []string{readA, readB}},
+		{"objects", a + b + "\n" + a, []string{readA, readB, readA}},
+		{"what is no object", `[1,` + a + `,"x",null,[[]],` + b + `,{"url":1]`, []string{bad, readA, bad, bad, bad, readB, bad, cut}},
+		{"brackets too many", "]" + a + "}" + b, []string{bad, readA, bad, readB}},
+		{"no end", "[" + a + ",", []string{readA, cut}},
+		{"cut off", "[" + a + "," + b[:20], []string{readA, bad, cut}},
+		{"in gzip, cut off", gzipped("[" + a + "," + b + "]")[:40], []string{readA, " lost truncated gzip"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			records := readString(t, Options{Format: JSON}, test.input)
+			if len(records) > 0 || len(test.want) > 0 {
+				check(t, records, test.want...)
+			}
+			for size := 1; size < 4 && !strings.HasPrefix(test.input, string(gzipMagic)); size++ { // wherever it is cut into reads
+				r := newReader(t, Options{Format: JSON, Stdin: &slowReader{strings.NewReader(test.input), size}}, "-")
+				if got, want := brief(readAll(t, r)), brief(records); got != want {
+					t.Errorf("%d bytes at once: got\n%swant\n%s", size, got, want)
+				}
+			}
+		})
+	}
+	long := `{"url":"u","text":"` + strings.Repeat("x", 70_000) + `"}`
+	check(t, readString(t, Options{Format: JSON, MaxDocument: 1000}, "["+long+","+b+"]"), " lost too large", readB)
+}
+
+type slowReader struct {
+	io.Reader
+	size int
+}
+
+func (r *slowReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.size)]) }
 
 func TestLineSizes(t *testing.T) {
 	line := func(n int) string { return `{"url":"u","text":"` + strings.Repeat("x", n) + `"}` + "\n" }
@@ -94,10 +147,10 @@ func TestDamagedLines(t *testing.T) {
 // What is found in a line is what encoding/json finds.
 func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SampledFrom([]string{"url", "id", "key", "html", "main", "text", "content", "scope", "fingerprint", "x", "\u00fcrl", "a\"\\"})
+		names := rapid.SampledFrom([]string{"url", "id", "key", "html", "main", "text", "content", "scope", "fingerprint", "request", "response", "endpoint", "body", "markdown", "raw_markdown", "x", "\u00fcrl", "a\"\\"})
 		object := rapid.MapOf(names, rapid.OneOf(
 			rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Bool().AsAny(), rapid.Just(any(nil)),
-			rapid.SliceOf(rapid.String()).AsAny(), rapid.MapOf(names, rapid.Float64()).AsAny(),
+			rapid.SliceOf(rapid.String()).AsAny(), rapid.MapOf(names, rapid.Float64()).AsAny(), rapid.MapOf(names, rapid.String()).AsAny(),
 		)).Draw(t, "object")
 		line, err := json.Marshal(object)
 		if err != nil {
@@ -116,17 +169,18 @@ func TestFields(t *testing.T) {
 func compareFields(t rapid.TB, line []byte) {
 	var object map[string]json.RawMessage
 	err := json.Unmarshal(line, &object)
-	v, failed := findFields(line, &Fields{})
+	names := newFieldNames(&Fields{})
+	v, failed := names.find(line)
 	if valid := err == nil && object != nil; valid != (failed == nil) {
 		t.Fatalf("%s: %v; encoding/json: %v", line, failed, err)
 	}
 	if failed != nil || !jsontext.Value(line).IsValid() { // a name comes twice, or it is not UTF-8: encoding/json has other rules for these
 		return
 	}
-	for _, c := range []*choice{&v.key, &v.scope, &v.content, &v.fingerprint} {
+	for field, c := range v {
 		want := ""
-		for _, name := range c.names {
-			value := bytes.TrimSpace(object[name])
+		for _, name := range names.names[field] {
+			value := bytes.TrimSpace(valueAt(object, name))
 			if len(value) == 0 || value[0] != '"' && value[0] != '-' && !isDigit(value[0]) {
 				continue
 			}
@@ -136,7 +190,20 @@ func compareFields(t rapid.TB, line []byte) {
 			break
 		}
 		if got := string(c.text()); got != want {
-			t.Errorf("%s: %q is %q, want %q", line, c.names, got, want)
+			t.Errorf("%s: %q is %q, want %q", line, names.names[field], got, want)
 		}
 	}
+}
+
+// valueAt is the value of a name, or the one that its dots lead to.
+func valueAt(object map[string]json.RawMessage, name string) json.RawMessage {
+	if value, ok := object[name]; ok {
+		return value
+	}
+	outer, inner, nested := strings.Cut(name, ".")
+	var within map[string]json.RawMessage
+	if !nested || json.Unmarshal(object[outer], &within) != nil {
+		return nil
+	}
+	return valueAt(within, inner)
 }

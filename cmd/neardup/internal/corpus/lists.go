@@ -11,7 +11,7 @@ import (
 	"iter"
 	"path"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,6 +41,7 @@ type Chunk struct {
 
 	opts   *Options
 	format Format
+	layout layout   // of Fingerprints
 	input  int      // of the Reader
 	first  uint64   // number of the first line or word, from 1
 	offset int64    // where the chunk begins
@@ -94,6 +95,9 @@ func (c *Chunk) parse() error {
 			continue
 		}
 		fp, key, skip := c.parseLine(line)
+		if skip != nil && c.first+uint64(at.number) == 1 && namesColumns(line) {
+			key, skip = "", &Skip{Reason: "names of columns", Detail: line[:min(len(line), 80)]}
+		}
 		switch {
 		case skip == nil:
 			c.Fingerprints, c.places, c.keys = append(c.Fingerprints, fp), append(c.places, at), append(c.keys, key)
@@ -115,20 +119,20 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 		return 0, "", tooLarge(int64(len(line)), maxListLine)
 	case c.format == JSONL:
 		var rec Record
-		if rec.setJSON([]byte(line), c.opts); rec.Skip == nil && rec.Kind != Fingerprint {
+		if rec.setJSON([]byte(line), c.opts, true); rec.Skip == nil && rec.Kind != Fingerprint {
 			rec.Skip = &Skip{Err: ErrNotFingerprint}
 		}
 		return rec.Fingerprint, QuoteKey(rec.Key), rec.Skip
 	case c.format == Decimal:
 		fp, err = parseDecimal(line)
 	default:
-		var digits string
 		var word [8]byte
-		digits, key, _ = strings.Cut(line, "\t")
-		if _, bad := hex.Decode(word[:], []byte(digits[:min(len(digits), 16)])); bad == nil && len(digits) == 16 {
-			return fingerprint.Fingerprint(binary.BigEndian.Uint64(word[:])), key, nil // as most are
+		if plain := !c.layout.decimal && !c.layout.last && c.layout.separator == 0; plain && (len(line) == 16 || len(line) > 16 && line[16] == '\t') {
+			if _, bad := hex.Decode(word[:], []byte(line[:16])); bad == nil {
+				return fingerprint.Fingerprint(binary.BigEndian.Uint64(word[:])), strings.TrimPrefix(line[16:], "\t"), nil // as most are
+			}
 		}
-		fp, err = fingerprint.Parse(digits)
+		fp, key, err = c.layout.parse(line)
 	}
 	if err != nil {
 		skip = &Skip{Reason: "bad fingerprint", Detail: err.Error(), Document: true, Err: err}
@@ -136,23 +140,9 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 	return fp, key, skip
 }
 
-// parseDecimal reads the number that a line begins with. What stands behind it, after a space
-// or a tab, does not count.
-func parseDecimal(line string) (fingerprint.Fingerprint, error) {
-	line = strings.TrimSpace(line)
-	if end := strings.IndexAny(line, " \t"); end > 0 {
-		line = line[:end]
-	}
-	n, err := strconv.ParseUint(line, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%.40q is no decimal number below 2^64", line)
-	}
-	return fingerprint.Fingerprint(n), nil
-}
-
 // Chunks gives the fingerprints of all inputs, which are lists, in order; each chunk is good
 // until the next. Where Options.Format is Detect, the name of a file tells what it is: .u64le,
-// .jsonl, or else lines of fingerprints. Lines that are no fingerprints are skips of their
+// .jsonl, or else its first byte: { begins JSON lines, all else is lines of fingerprints. Lines that are no fingerprints are skips of their
 // chunk. An error ends the sequence: as in RawRecords, or a document in a list, which matches
 // ErrNotFingerprint.
 func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
@@ -219,7 +209,7 @@ func (r *Reader) parse(c *Chunk) error {
 func (r *Reader) readLists(ctx context.Context, fresh func() *Chunk, give func(*Chunk) bool) error {
 	run := &run{Reader: r, ctx: ctx}
 	run.read = func(s *source) {
-		s.cut(r.opts.listFormat(s.name), fresh, func(c *Chunk) bool {
+		s.cut(s.listFormat(), fresh, func(c *Chunk) bool {
 			s.stopped = !give(c)
 			return !s.stopped
 		})
@@ -267,13 +257,15 @@ func (s *source) sendChunk(c *Chunk) bool {
 	return true
 }
 
-// listFormat is the format of a list by its name, where it is not forced.
-func (o *Options) listFormat(name string) Format {
-	switch format := formatByName(name); {
-	case o.Format != Detect:
-		return o.Format
+// listFormat is the format of a list by its name and its first byte, where it is not forced.
+func (s *source) listFormat() Format {
+	switch format := formatByName(s.name); {
+	case s.opts.Format != Detect:
+		return s.opts.Format
 	case format == U64LE || format == JSONL:
 		return format
+	case bytes.HasPrefix(withoutSpace(s.w.chunk()), []byte("{")):
+		return JSONL
 	}
 	return Fingerprints
 }
@@ -281,8 +273,7 @@ func (o *Options) listFormat(name string) Format {
 // isRawWords says whether a file is numbers that are not compressed. They may begin with any
 // bytes, also with those of a compressed file, so its name decides. Standard input has none.
 func (o *Options) isRawWords(name string) bool {
-	switch path.Ext(strings.ToLower(name)) {
-	case ".gz", ".zst":
+	if slices.Contains(compressions, path.Ext(strings.ToLower(name))) {
 		return false
 	}
 	return name != "-" && (o.Format == U64LE || o.Format == Detect && formatByName(name) == U64LE)
@@ -309,6 +300,8 @@ func (s *source) cut(format Format, fresh func() *Chunk, give func(*Chunk) bool)
 type listCutter struct {
 	*source
 	format Format
+	layout layout // of Fingerprints, once a line was seen that has one
+	seen   int    // lines that were looked at for it
 	number uint64 // of the next line or word
 	offset int64  // of the next chunk
 	rest   []byte // what was read of it: the beginning of a line or a word
@@ -352,6 +345,14 @@ func (l *listCutter) next(c *Chunk) bool {
 // take makes the first n bytes of the buffer the text of the chunk.
 func (l *listCutter) take(c *Chunk, n int) {
 	c.text = c.buffer[:n]
+	for line := range bytes.Lines(c.text) {
+		if l.layout.known || l.seen == layoutLines || l.format != Fingerprints {
+			break
+		}
+		l.layout, _ = layoutOf(strings.TrimRight(strings.TrimPrefix(string(line), byteOrderMark), "\r\n"))
+		l.seen++
+	}
+	c.layout = l.layout
 	l.offset += int64(n)
 	if l.format == U64LE {
 		l.number += uint64(n / 8)

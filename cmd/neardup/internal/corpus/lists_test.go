@@ -86,18 +86,25 @@ func inPieces(text []byte, size int) func() (string, io.Reader) {
 
 // splitList is what a list of lines has, by splitting the whole text.
 func splitList(text string, format Format) (all []listed, bad int) {
+	var l layout
 	for i, line := range strings.Split(strings.TrimPrefix(text, byteOrderMark), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		digits, key, _ := strings.Cut(line, "\t")
-		fp, err := fingerprint.Parse(digits)
+		digits, _, _ := strings.Cut(line, "\t")
+		if !l.known {
+			l, _ = layoutOf(line)
+		}
+		fp, key, err := l.parse(line)
 		if format == Decimal {
 			digits, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 			digits, _, _ = strings.Cut(digits, "\t")
 			var n uint64
 			n, err = strconv.ParseUint(digits, 10, 64)
+			if signed, bad := strconv.ParseInt(digits, 10, 64); bad == nil {
+				n, err = uint64(signed), nil
+			}
 			fp, key = fingerprint.Fingerprint(n), ""
 		}
 		if err != nil {
@@ -174,7 +181,7 @@ func TestOneRuleForLists(t *testing.T) {
 		{"a long last line", "0x1\n" + long, Fingerprints, []listed{{1, 1, ""}}, "too large 4", false},
 		{"a very long line", "1\n" + long + long + long + "\r\n2\n", Decimal, []listed{{1, 1, ""}, {3, 2, ""}}, "too large 2", false},
 		{"a line that is as long as it may be", almost + "\r\n0x2", Fingerprints, []listed{{1, 1, almost[4:]}, {2, 2, ""}}, "", false},
-		{"no number", "1\n-2\n3", Decimal, []listed{{1, 1, ""}, {3, 3, ""}}, "bad fingerprint 2", false},
+		{"no number", "1\n--2\n3\n-2", Decimal, []listed{{1, 1, ""}, {3, 3, ""}, {4, 1<<64 - 2, ""}}, "bad fingerprint 2", false},
 		{"a blank line of decimals", " 1\t\n \t \n2 \n3 4", Decimal, []listed{{1, 1, ""}, {3, 2, ""}, {4, 3, ""}}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -223,6 +230,43 @@ func TestFingerprintLines(t *testing.T) {
 		" lost too large", " 00000000000000aa")
 	if records[2].Offset != 36 || records[2].Number != 3 {
 		t.Errorf("record %d at %d", records[2].Number, records[2].Offset)
+	}
+}
+
+// The first line that has a fingerprint says where it stands, and the key.
+func TestLayoutsOfLists(t *testing.T) {
+	const a, b = 0x8f373714acfcf4d0, 0x0123456789abcdef
+	for name, c := range map[string]struct {
+		text string
+		want string // a and b as keys, unless it says otherwise
+	}{
+		"hex":                   {"8f373714acfcf4d0\ta\n0123456789abcdef\tb", ""},
+		"0x":                    {"0x8f373714acfcf4d0\ta\n0x123456789abcdef\tb", ""},
+		"unsigned":              {"10319777633083913424\ta\n81985529216486895\tb", ""},
+		"signed":                {"-8126966440625638192\ta\n81985529216486895\tb", ""},
+		"a kind":                {"p:8f373714acfcf4d0\ta\np:0123456789abcdef\tb", ""},
+		"binary":                {fmt.Sprintf("%064b\ta\n%064b\tb", uint64(a), uint64(b)), ""},
+		"the key first":         {"a\t8f373714acfcf4d0\nb\t0123456789abcdef", ""},
+		"CSV":                   {"8f373714acfcf4d0,a\n0123456789abcdef,b", ""},
+		"CSV, the key first":    {"url,phash\r\na,8f373714acfcf4d0\r\nb,0123456789abcdef\r\n", ""},
+		"CSV with quotes":       {"\"id\";\"phash\"\n\"a\";\"8f373714acfcf4d0\"\n\"b\";\"0123456789abcdef\"\n", ""},
+		"keys that are numbers": {"1,8f373714acfcf4d0\n2,0123456789abcdef", "1 8f373714acfcf4d0\n2 0123456789abcdef\n"},
+		"a key with a comma":    {"\"a, b\",8f373714acfcf4d0", "a, b 8f373714acfcf4d0\n"},
+		"16 digits, decimal":    {"10319777633083913424\n1234567890123456", " 8f373714acfcf4d0\n 000462d53c8abac0\n"},
+		"16 digits, hex":        {"8f373714acfcf4d0\n1234567890123456", " 8f373714acfcf4d0\n 1234567890123456\n"},
+		"a line of none":        {"nothing\na\t8f373714acfcf4d0\n", " lost bad fingerprint\na 8f373714acfcf4d0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := cmp.Or(c.want, "a 8f373714acfcf4d0\nb 0123456789abcdef\n")
+			got := brief(readString(t, Options{Format: Fingerprints}, c.text))
+			if got = strings.TrimPrefix(got, " pass names of columns\n"); got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+			all, _, _ := readChunks(t, Options{}, inPieces([]byte(c.text), 1))
+			if lines := strings.Count(want, "\n") - strings.Count(want, "lost"); len(all) != lines {
+				t.Errorf("%d fingerprints in pieces of one byte, want %d", len(all), lines)
+			}
+		})
 	}
 }
 

@@ -126,6 +126,14 @@ func TestMemory(t *testing.T) {
 		{"blank lines", JSONL, endless("", "\n", line), behind},
 		{"a line of a fingerprint", Fingerprints, endless("1\t", "x", "\n2\n"), tooLarge + " 0000000000000002\n"},
 
+		{"an array of one string", JSON, endless(`[{"text":"`, "x", `"},{"url":"u","text":"behind"}]`), tooLarge + behind},
+		{"an array of brackets", JSON, endless("[", "[", ""), tooLarge + " lost truncated json\n"},
+		{"an array of braces", JSON, endless("[", `{"a":`, ""), tooLarge + " lost truncated json\n"},
+		{"an array of numbers", JSON, many(1<<20, "[", "1,"), " lost bad json\n lost truncated json\n"},
+		{"an array of nothing", JSON, endless("[", " ,\n", `{"url":"u","text":"behind"}]`), behind},
+		{"a record of ARC", ARC, endless(fmt.Sprint("http://a/ 192.0.2.1 20080430204825 text/html ", size, "\n"), "x", "\nhttp://after/ 192.0.2.1 20080430204825 text/html 27\n"+page), "http://a/ lost too large\nhttp://after/ html " + page + "\n"},
+		{"no record of ARC", ARC, endless("filedesc://x 192.0.2.1 20080430204825 text/plain 0\n\n\n", "x\n", ""), "filedesc://x pass filedesc\n lost no ARC record\n"},
+
 		{"a page", HTMLFile, endless("<html>", "x", ""), "- lost too large\n"},
 		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), "- lost too large\n"},
 		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter), "- lost too large\n"},
@@ -134,6 +142,7 @@ func TestMemory(t *testing.T) {
 		{"a bomb of fingerprints", Fingerprints, compressed(zeros(), gzipWriter), tooLarge},
 		{"a bomb in a body", WARC, inBody("Content-Encoding: gzip", bomb), lost + read},
 		{"a bomb in a body in a member", WARC, strings.NewReader(gzipped(httpRecord("a", html+"Content-Encoding: gzip\r\n\r\n"+bomb)) + gzipped(after)), lost + read},
+		{"a bomb of Brotli in a body", WARC, inBody("Content-Encoding: br", brotlied(strings.Repeat("\x00", 32<<20))), lost + read},
 		{"a bomb in a bomb", WARC, inBody("Content-Encoding: gzip, gzip", gzipped(bomb)), lost + read},
 		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip", layers(page, 60)), "a lost too many content encodings\n" + read},
 		{"chunks of one byte", WARC, inBody("Transfer-Encoding: chunked", chunked(strings.Repeat("x", 1<<16), 1)), "a html " + strings.Repeat("x", 53) + "\n" + read},

@@ -88,7 +88,7 @@ func TestInputsThatAreNot(t *testing.T) {
 	if n, err := countUntilError(t.Context(), r); n != 0 || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that went away: %d records, %v", n, err)
 	}
-	for _, opts := range []Options{{Format: "arc"}, {MaxDocument: -1}} {
+	for _, opts := range []Options{{Format: "pdf"}, {MaxDocument: -1}} {
 		if _, err := New(nil, opts); err == nil {
 			t.Errorf("%+v: no error", opts)
 		}

@@ -6,6 +6,7 @@ import "fmt"
 type source struct {
 	*run
 	name   string
+	within bool // an archive of files
 	w      *lookahead
 	number int64
 }
@@ -31,6 +32,10 @@ func (s *source) skip(offset int64, key string, skip *Skip) bool {
 // records reads the file as records.
 func (s *source) records() {
 	format := s.opts.Format
+	if unpack := s.container(); unpack != nil {
+		unpack(s)
+		return
+	}
 	if format == Detect {
 		var problem *Skip
 		if format, problem = s.detect(); problem != nil {

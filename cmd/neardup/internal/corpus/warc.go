@@ -17,8 +17,6 @@ const (
 	httpSlack = 1 << 20
 	// maxRecordHeader bounds the header of a record: its URL may be a data URL.
 	maxRecordHeader = 1 << 20
-	// startBytes is enough for recordStart.
-	startBytes = 32
 )
 
 // archive reads a WARC file. A record ends where its Content-Length says. Where
@@ -28,13 +26,14 @@ const (
 // expected, what is passed over is one skip.
 type archive struct {
 	*source
+	records recordForm
 	limit   int    // of a record
 	header  []byte // scratch
 	content []byte // scratch: of the block, the first limit bytes at most
 }
 
-func (s *source) archive() {
-	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack}
+func (s *source) archive(records recordForm) {
+	a := &archive{source: s, records: records, limit: int(s.opts.MaxDocument) + httpSlack}
 	for first, more := true, true; more; first = false {
 		a.skipBlankLines()
 		if len(a.w.peek(1)) > 0 {
@@ -52,15 +51,15 @@ func (s *source) archive() {
 // record reads one record, or what stands in place of one. It is false when to stop.
 func (a *archive) record() bool {
 	offset := a.w.offset()
-	if !recordStart(a.w.peek(startBytes)) {
+	if !a.atRecord() {
 		n := a.toRecordStart()
-		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
+		return a.skip(offset, "", &Skip{Reason: "no " + a.records.name + " record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
 	}
 	var h recordHeader
 	var size int64
 	problem := a.readHeader()
 	if problem == nil {
-		h = parseRecordHeader(a.header)
+		h = a.records.parse(a.header)
 		size, problem = a.readBlock(h.length)
 	}
 	if problem != nil {
@@ -78,7 +77,7 @@ func (a *archive) record() bool {
 // lost reports a record that corruption of the file ended. It is false where nothing
 // behind it can be read.
 func (a *archive) lost(offset int64, h recordHeader, c *corruption) bool {
-	detail, more := "; nothing could be read behind it", a.w.src.resync("WARC/")
+	detail, more := "; nothing could be read behind it", a.w.src.resync(a.records.resync)
 	if more {
 		detail = fmt.Sprintf("; went on at byte %d", a.w.src.offset())
 	}
@@ -90,7 +89,7 @@ func (a *archive) lost(offset int64, h recordHeader, c *corruption) bool {
 // readHeader reads up to the empty line into a.header.
 func (a *archive) readHeader() (problem *Skip) {
 	a.header = a.header[:0]
-	for first := true; first || !recordStart(a.w.peek(startBytes)); first = false {
+	for first := true; first || !a.atRecord(); first = false {
 		line, whole := len(a.header), false
 		a.header, _, whole = a.w.line(a.header, maxRecordHeader)
 		switch {
@@ -99,7 +98,7 @@ func (a *archive) readHeader() (problem *Skip) {
 		case len(a.header) == maxRecordHeader:
 			n := maxRecordHeader + a.toRecordStart()
 			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n)}
-		case len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
+		case a.records.oneLine || len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
 			return nil
 		}
 	}
@@ -148,7 +147,7 @@ func (a *archive) copyBytes(n int64) (size int64) {
 // endsHere says whether a record ends here: but for empty lines, a record, the gzip
 // member's end or the end of the file follows, or two empty lines at least.
 func (a *archive) endsHere() bool {
-	if recordStart(bytes.TrimLeft(a.w.peek(startBytes), "\r\n")) {
+	if a.records.start(bytes.TrimLeft(a.w.peek(a.records.startBytes), "\r\n")) {
 		return true // without waiting for more: the input may be slow
 	}
 	next := a.w.peek(4 << 10)
@@ -158,7 +157,7 @@ func (a *archive) endsHere() bool {
 		return c == nil || c.between // a member whose checksum is wrong is wrong from its start
 	}
 	at := a.w.pos + int64(len(next)-len(rest))
-	return recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) ||
+	return a.records.start(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) ||
 		bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
 }
 
@@ -166,27 +165,25 @@ func (a *archive) endsHere() bool {
 // the end or corruption.
 func (a *archive) toRecordStart() (size int64) {
 	for lineStart := true; ; {
-		if lineStart && recordStart(a.w.peek(startBytes)) || a.atMemberRecord() {
+		if lineStart && a.atRecord() || a.atMemberRecord() {
 			return size
 		}
 		c := a.w.chunk()
 		if len(c) == 0 {
 			return size
 		}
-		if next := bytes.Index(c[1:], []byte("WARC/")); next >= 0 {
-			c = c[:next+1]
-		} else {
-			c = c[:max(1, len(c)-len("WARC"))] // it may begin at the end of the chunk
-		}
+		c = c[:a.records.next(c)]
 		lineStart = c[len(c)-1] == '\n'
 		size += int64(len(c))
 		a.w.advance(len(c))
 	}
 }
 
+func (a *archive) atRecord() bool { return a.records.start(a.w.peek(a.records.startBytes)) }
+
 func (a *archive) atMemberRecord() bool {
 	_, ok := a.w.atMember()
-	return ok && recordStart(a.w.peek(startBytes))
+	return ok && a.atRecord()
 }
 
 func (a *archive) skipBlankLines() {
@@ -203,7 +200,7 @@ func (a *archive) skipBlankLines() {
 // isNonDocument says whether a type of record holds no document.
 func isNonDocument(kind string) bool {
 	switch kind {
-	case "warcinfo", "request", "metadata", "revisit", "continuation":
+	case "warcinfo", "request", "metadata", "revisit", "continuation", "filedesc":
 		return true
 	}
 	return false
@@ -223,6 +220,9 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
 	case document.MediaType(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
+	}
+	if a.records.oneLine && bytes.HasPrefix(a.content, []byte("HTTP/")) {
+		h.contentType = "" // it is that of the body
 	}
 	p := payload{contentType: h.contentType, body: a.content}
 	if isHTTP(h, a.content) {
@@ -273,6 +273,56 @@ type recordHeader struct {
 	contentType string
 	segment     string
 	length      int64 // -1 where Content-Length is missing or no number
+}
+
+// recordForm is how records are written.
+type recordForm struct {
+	name       string
+	startBytes int                       // that start looks at
+	start      func(b []byte) bool       // says whether a record begins with b
+	next       func(b []byte) int        // how far to go from one place to the next where one may begin
+	oneLine    bool                      // a header is a line, else all up to an empty one
+	parse      func([]byte) recordHeader // of a header
+	resync     string                    // what a gzip member behind corruption must begin with
+}
+
+var warcRecords = recordForm{
+	name: "WARC", startBytes: 32, start: recordStart, parse: parseRecordHeader, resync: "WARC/",
+	next: func(b []byte) int {
+		if next := bytes.Index(b[1:], []byte("WARC/")); next >= 0 {
+			return next + 1
+		}
+		return max(1, len(b)-len("WARC")) // it may begin at the end
+	},
+}
+
+// arcRecords are those of ARC 1.0: a line of a URL, an address, a date, a media type, perhaps more, and
+// the length of what follows. The first one describes the file.
+var arcRecords = recordForm{
+	name: "ARC", startBytes: 4 << 10, oneLine: true, parse: parseARCHeader, resync: "http",
+	start: func(b []byte) bool { return parseARCHeader(b).length >= 0 },
+	next: func(b []byte) int {
+		if end := bytes.IndexByte(b, '\n'); end >= 0 {
+			return end + 1
+		}
+		return len(b)
+	},
+}
+
+func parseARCHeader(b []byte) recordHeader {
+	line, _, whole := bytes.Cut(b, []byte{'\n'})
+	columns := bytes.Split(bytes.TrimRight(line, "\r"), []byte{' '})
+	if n := len(columns); whole && (n == 5 || n == 10) && bytes.IndexByte(columns[0], ':') > 0 && len(columns[2]) == 14 && len(bytes.Trim(columns[2], "0123456789")) == 0 {
+		length, err := strconv.ParseInt(string(columns[n-1]), 10, 64)
+		if err == nil && length >= 0 {
+			h := recordHeader{kind: "response", uri: string(columns[0]), contentType: string(columns[3]), length: length}
+			if strings.HasPrefix(h.uri, "filedesc://") {
+				h.kind = "filedesc"
+			}
+			return h
+		}
+	}
+	return recordHeader{length: -1}
 }
 
 // recordStart says whether b begins with the version line of a WARC record.

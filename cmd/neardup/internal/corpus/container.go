@@ -1,0 +1,260 @@
+package corpus
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+)
+
+// maxDirectory bounds the directory of a zip file, which is read into memory, where each entry
+// takes some three times as much.
+const maxDirectory = 16 << 20
+
+// container is how to read a file that is an archive of files, nil for any other one.
+func (s *source) container() func(*source) {
+	if s.opts.Format == U64LE || s.opts.isRawWords(s.name) {
+		return nil
+	}
+	head := s.w.chunk()
+	if base := strings.ToLower(path.Base(s.name)); len(head) < tarMagicAt+len(tarMagic) && (strings.Contains(base, ".tar") || strings.HasSuffix(base, ".tgz") || s.within) {
+		head = s.w.peek(512)
+	}
+	var unpack func(*source)
+	switch {
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
+		unpack = (*source).zip
+	case len(head) >= tarMagicAt+len(tarMagic) && string(head[tarMagicAt:][:len(tarMagic)]) == tarMagic:
+		unpack = (*source).tar
+	default:
+		return nil
+	}
+	if s.within {
+		return func(s *source) {
+			s.skip(0, s.name, &Skip{Reason: "archive within an archive", Detail: "unpack the outer one and name the folder", Document: true})
+		}
+	}
+	return unpack
+}
+
+const (
+	tarMagic   = "ustar"
+	tarMagicAt = 257
+)
+
+// entry reads a file within an archive of files.
+func (s *source) entry(name string, r io.Reader, size int64) {
+	file := &countedFile{ctx: s.ctx, r: struct{ io.Reader }{r}, size: max(size, -1), progress: new(atomic.Int64)}
+	name = s.name + "/" + name
+	within := &source{run: s.run, name: name, within: true, w: newLookahead(newDecompressor(file, s.opts.isRawWords(name)))}
+	within.records()
+}
+
+// passEntry sends the skip of an entry that is not read. It is false when to stop.
+func (s *source) passEntry(name string, skip *Skip) bool {
+	return s.skip(s.w.pos, s.name+"/"+name, skip)
+}
+
+func badEntry(reason string, err error) *Skip {
+	return &Skip{Reason: reason, Detail: err.Error(), Document: true, Broken: true, Err: err}
+}
+
+func isHidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") || strings.HasPrefix(name, "__MACOSX/")
+}
+
+// zip reads the files in a zip file; of a WACZ those in its folder archive, which hold the pages.
+func (s *source) zip() {
+	file, ok := s.w.src.file.r.(io.ReaderAt)
+	size := s.w.src.file.size
+	if !ok || s.w.src.z != nil || size < 0 {
+		s.skip(0, s.name, &Skip{Reason: "zip that is no file", Detail: "its directory is at its end: save it as a file, not compressed again, or unpack it", Document: true})
+		return
+	}
+	directory := &limitedReaderAt{r: file, left: maxDirectory}
+	z, err := zip.NewReader(directory, size)
+	if err != nil {
+		s.skip(0, s.name, badEntry("bad zip", err))
+		return
+	}
+	directory.left = -1
+	stored, wacz := uint64(0), false
+	for _, f := range z.File {
+		wacz = wacz || f.Name == "datapackage.json"
+		if stored += min(f.CompressedSize64, uint64(size)+1); stored > uint64(size) {
+			s.skip(0, s.name, badEntry("bad zip", errors.New("its entries are larger than the file: they overlap")))
+			return
+		}
+	}
+	for _, f := range z.File {
+		if s.stopped || !s.zipEntry(f, wacz) {
+			return
+		}
+		s.done.Add(int64(f.CompressedSize64))
+	}
+}
+
+// zipEntry reads a file in a zip file. It is false when to stop.
+func (s *source) zipEntry(f *zip.File, wacz bool) bool {
+	switch {
+	case strings.HasSuffix(f.Name, "/"):
+		return true
+	case isHidden(f.Name):
+		return s.passEntry(f.Name, &Skip{Reason: "hidden file"})
+	case wacz && !strings.HasPrefix(f.Name, "archive/"):
+		return s.passEntry(f.Name, &Skip{Reason: "no archive of the WACZ"})
+	case f.Flags&1 != 0:
+		return s.passEntry(f.Name, &Skip{Reason: "encrypted", Detail: "unpack it with its password", Document: true})
+	}
+	r, err := f.Open()
+	if err != nil {
+		return s.passEntry(f.Name, badEntry("bad zip", err))
+	}
+	defer r.Close()
+	s.entry(f.Name, r, int64(f.UncompressedSize64))
+	return !s.stopped
+}
+
+// limitedReaderAt reads so many bytes at most; any number if it is negative.
+type limitedReaderAt struct {
+	r    io.ReaderAt
+	left int64
+}
+
+func (l *limitedReaderAt) ReadAt(p []byte, offset int64) (int, error) {
+	if l.left >= 0 {
+		if int64(len(p)) > l.left {
+			return 0, errors.New("its directory is too large: unpack it and name the folder")
+		}
+		l.left -= int64(len(p))
+	}
+	return l.r.ReadAt(p, offset)
+}
+
+// tar reads the files in a tar file.
+func (s *source) tar() {
+	t := tar.NewReader(lookaheadReader{s.w})
+	for {
+		h, err := t.Next()
+		if err == io.EOF || errors.Is(err, context.Canceled) || s.ctx.Err() != nil {
+			return
+		}
+		if c := s.w.corruption(); err != nil && c != nil {
+			s.skip(s.w.pos, "", c.skip("; what follows was not read"))
+			return
+		} else if err != nil {
+			s.skip(s.w.pos, "", badEntry("bad tar", err))
+			return
+		}
+		if !s.tarEntry(h, t) {
+			return
+		}
+	}
+}
+
+// tarEntry reads a file in a tar file. It is false when to stop.
+func (s *source) tarEntry(h *tar.Header, content io.Reader) bool {
+	sparse := h.Typeflag == tar.TypeGNUSparse
+	for name := range h.PAXRecords {
+		sparse = sparse || strings.HasPrefix(name, "GNU.sparse.")
+	}
+	switch {
+	case h.Typeflag == tar.TypeDir:
+		return true
+	case isHidden(strings.TrimPrefix(h.Name, "./")):
+		return s.passEntry(h.Name, &Skip{Reason: "hidden file"})
+	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
+		return s.passEntry(h.Name, &Skip{Reason: "link", Document: true})
+	case sparse: // its holes may be of any length, and cost nothing
+		return s.passEntry(h.Name, &Skip{Reason: "sparse file", Detail: "unpack it and name the folder", Document: true})
+	case h.Typeflag != tar.TypeReg:
+		return s.passEntry(h.Name, &Skip{Reason: "not a regular file"})
+	}
+	s.entry(h.Name, content, h.Size)
+	return !s.stopped
+}
+
+// lookaheadReader reads what is looked ahead at. Its error is io.EOF, or corruption.
+type lookaheadReader struct{ w *lookahead }
+
+func (l lookaheadReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if n := l.w.read(p); n > 0 {
+		return n, nil
+	}
+	if c := l.w.corruption(); c != nil {
+		return 0, c
+	}
+	return 0, io.EOF
+}
+
+// found is a file below a folder, or what cannot be read there.
+type found struct {
+	name string // the path as given, with slashes
+	path string
+	size int64
+	skip *Skip // why it is no file to be read
+}
+
+// walk visits what is in a folder and below it, each folder sorted by name. Links are not
+// followed: one may lead out of the folder, to what its owner did not mean to be read, or
+// round in a circle. Names that begin with a dot are passed by.
+func walk(ctx context.Context, folder string, visit func(found) error) error {
+	root, err := filepath.EvalSymlinks(folder) // one that was named is followed
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		below, relErr := filepath.Rel(root, path)
+		if relErr != nil {
+			return relErr
+		}
+		if below == "." {
+			return err
+		}
+		f := found{path: path, name: strings.TrimSuffix(filepath.ToSlash(folder), "/") + "/" + filepath.ToSlash(below)}
+		hidden := strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case err != nil:
+			f.skip = cannotOpen(err)
+		case entry.IsDir() && !hidden:
+			return nil
+		case hidden:
+			f.skip = &Skip{Reason: "hidden file"}
+		case entry.Type() == fs.ModeSymlink:
+			f.skip = &Skip{Reason: "link", Document: true, Detail: "links in a folder are not followed: name the link itself as an input"}
+		case !entry.Type().IsRegular():
+			f.skip = &Skip{Reason: "not a regular file", Detail: entry.Type().String()}
+		default:
+			info, err := entry.Info()
+			if err != nil {
+				f.skip = cannotOpen(err)
+				break
+			}
+			f.size = info.Size()
+		}
+		if err := visit(f); err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+func cannotOpen(err error) *Skip {
+	return &Skip{Reason: "cannot be opened", Detail: err.Error(), Document: true, Broken: true, Err: err}
+}

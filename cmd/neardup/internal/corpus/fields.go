@@ -1,0 +1,184 @@
+package corpus
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// field is what a field of JSON lines is for.
+type field uint8
+
+const (
+	keyField field = iota
+	scopeField
+	contentField
+	typeField
+	fingerprintField
+	fields
+)
+
+// bodySimhash is httpx's own simhash, which is read into lists only: it is none of a page's
+// analyzer here. It is decimal.
+const bodySimhash = "hash.body_simhash"
+
+// usualFields are the names that crawlers and corpora use, those first that count before
+// the others where a record has several. A dot leads into an object.
+var usualFields = [fields][]string{
+	keyField: {
+		"url",                          // crawlee, httpx, Scrapy, crawl4ai, C4, FineWeb, RedPajama 2
+		"id",                           // datatrove, Dolma
+		"key",                          // neardup
+		"request.endpoint",             // katana -jsonl
+		"metadata.sourceURL",           // firecrawl
+		"metadata.url",                 // datatrove without id
+		"meta.url",                     // RedPajama 1
+		"warc_headers.warc-target-uri", // OSCAR
+	},
+	scopeField: {"scope"},
+	contentField: {
+		"html", "main", "text", "content", // crawlee, C4, FineWeb, datatrove, OSCAR
+		"rawHtml", "markdown", // firecrawl
+		"markdown.raw_markdown", "cleaned_html", // crawl4ai
+		"raw_content",   // RedPajama 2
+		"response.body", // katana -jsonl
+		"body",          // httpx -json -include-response, Scrapy
+	},
+	typeField: {
+		"content_type",                                                                                    // httpx
+		"response.headers.content_type", "response.headers.Content-Type", "response.headers.content-type", // katana
+	},
+	fingerprintField: {"fingerprint", bodySimhash},
+}
+
+// fieldNames finds fields by their names.
+type fieldNames struct {
+	names   [fields][]string
+	wanted  map[string][]wanted // by the way to a field, with a dot between names
+	objects map[string]bool     // that lead to one
+}
+
+// wanted is a field and the rank of one of its names: the greater the better.
+type wanted struct {
+	field field
+	rank  int
+}
+
+func newFieldNames(named *Fields) *fieldNames {
+	f := &fieldNames{names: usualFields, wanted: make(map[string][]wanted), objects: make(map[string]bool)}
+	for field, name := range map[field]string{keyField: named.Key, scopeField: named.Scope, contentField: named.Content, fingerprintField: named.Fingerprint} {
+		if name != "" {
+			f.names[field] = []string{name}
+		}
+	}
+	for n, names := range f.names {
+		for i, name := range names {
+			f.wanted[name] = append(f.wanted[name], wanted{field(n), len(names) - i})
+			for at, c := range name {
+				if c == '.' {
+					f.objects[name[:at]] = true
+				}
+			}
+		}
+	}
+	return f
+}
+
+// missing says which fields a record might have had.
+func (f *fieldNames) missing(list bool) string {
+	if list {
+		return fmt.Sprintf("there is no field %s; -fingerprint-field names another one", strings.Join(f.names[fingerprintField], ", "))
+	}
+	return fmt.Sprintf("there is no string field %s; -content-field names another one", strings.Join(f.names[contentField], ", "))
+}
+
+// values are the fields that were found of a record.
+type values [fields]choice
+
+// find reads a record, which has to be one object, and picks the fields out of it. Each
+// run of bytes that are not UTF-8 is U+FFFD.
+func (f *fieldNames) find(record []byte) (*values, error) {
+	if !utf8.Valid(record) {
+		record = bytes.ToValidUTF8(record, []byte("\uFFFD"))
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // that is: a surrogate alone
+	if kind := d.PeekKind(); kind != '{' && kind != 0 {
+		return nil, fmt.Errorf("it is not an object")
+	}
+	v := new(values)
+	if err := f.object(d, record, "", v); err != nil {
+		return nil, err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return nil, fmt.Errorf("something follows the object")
+	}
+	return v, nil
+}
+
+// object reads an object, and those in it that may have wanted fields. There are no more of
+// them on the way to a field than its name has dots.
+func (f *fieldNames) object(d *jsontext.Decoder, record []byte, path string, v *values) error {
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	for d.PeekKind() == '"' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := path + token.String()
+		if d.PeekKind() == '{' && f.objects[name] {
+			if err := f.object(d, record, name+".", v); err != nil {
+				return err
+			}
+			continue
+		}
+		value, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if kind := value.Kind(); kind != '"' && kind != '0' {
+			continue
+		}
+		for _, w := range f.wanted[name] {
+			if c := &v[w.field]; w.rank >= c.rank {
+				end := int(d.InputOffset())
+				*c = choice{w.rank, name, record[end-len(value) : end]} // what the decoder gives is its own
+			}
+		}
+	}
+	_, err := d.ReadToken() // the closing brace
+	return err
+}
+
+// choice is the best of the fields found: of several names the first, of fields of one name
+// the last.
+type choice struct {
+	rank  int
+	name  string
+	value jsontext.Value // a string or a number
+}
+
+// text is the text of a string, in memory of its own, or the digits of a number; nil for no
+// value.
+func (c *choice) text() []byte {
+	if c.value.Kind() != '"' {
+		return c.value
+	}
+	text, _ := jsontext.AppendUnquote(make([]byte, 0, len(c.value)), c.value) // an error is of a surrogate alone, which is U+FFFD
+	return text
+}
+
+// fingerprint reads a fingerprint. A number is decimal, however many digits it has.
+func (c *choice) fingerprint() (fingerprint.Fingerprint, error) {
+	if text := string(c.text()); c.value.Kind() != '"' || c.name == bodySimhash {
+		return parseDecimal(text)
+	} else {
+		return parseFingerprint(text)
+	}
+}
