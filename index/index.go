@@ -59,7 +59,9 @@ type Index struct {
 	firstRecord atomic.Uint64 // the documents before it are bare
 	nextID      atomic.Uint64
 
-	calls *calls
+	closing sync.RWMutex // held to set closed
+	closed  bool
+	calls   sync.WaitGroup // under way
 
 	aroundView func() // of tests: what others do just before a reader takes its view, and just after
 }
@@ -70,7 +72,7 @@ type Index struct {
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrRatio, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
-	x := &Index{calls: newCalls(), rewrites: make(rewrites)}
+	x := &Index{rewrites: make(rewrites)}
 	if opts != nil {
 		x.opts = *opts
 	}
@@ -162,9 +164,12 @@ func (x *Index) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !x.calls.begin() {
+	x.closing.RLock()
+	defer x.closing.RUnlock()
+	if x.closed {
 		return ErrClosed
 	}
+	x.calls.Add(1)
 	return nil
 }
 
@@ -176,14 +181,19 @@ func (x *Index) beginWrite(ctx context.Context) error {
 	return x.begin(ctx)
 }
 
-func (x *Index) end() { x.calls.end() }
+func (x *Index) end() { x.calls.Done() }
 
 // Close waits for the calls under way, makes everything durable and closes the
 // index. Calls made after it return ErrClosed, a second Close too.
 func (x *Index) Close() error {
-	if !x.calls.close() {
+	x.closing.Lock()
+	closed := x.closed
+	x.closed = true
+	x.closing.Unlock()
+	if closed {
 		return ErrClosed
 	}
+	x.calls.Wait()
 	x.closeFilters()
 	return x.store.Close()
 }
@@ -200,44 +210,6 @@ func (x *Index) Sync(ctx context.Context) error {
 
 // Plan returns the plan that the index was made with. It must not be changed.
 func (x *Index) Plan() *plan.Plan { return x.plan }
-
-// calls counts the calls under way, so that Close can wait for them. A call may begin
-// others, also while Close waits.
-type calls struct {
-	state atomic.Int64 // how many; with closing, once Close was called
-	over  chan struct{}
-	once  sync.Once
-}
-
-const closing = 1 << 62
-
-func newCalls() *calls { return &calls{over: make(chan struct{})} }
-
-// begin starts a call unless the index is closed; end must follow.
-func (c *calls) begin() bool {
-	if c.state.Add(1)&closing == 0 {
-		return true
-	}
-	c.end()
-	return false
-}
-
-func (c *calls) end() {
-	if c.state.Add(-1) == closing {
-		c.once.Do(func() { close(c.over) })
-	}
-}
-
-// close lets no more calls begin and waits for those under way. It reports false if
-// it was called before.
-func (c *calls) close() bool {
-	if c.state.Or(closing)&closing != 0 {
-		return false
-	}
-	c.begin() // the last to end closes over
-	<-c.over
-	return true
-}
 
 // Errors of the store that a caller can act on; match them with errors.Is. An
 // index that is not there is fs.ErrNotExist.
