@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
 )
 
@@ -99,57 +96,6 @@ func TestQueryBatchIsOfItsOwn(t *testing.T) {
 		}
 		if answers != n {
 			t.Errorf("%d answers", answers)
-		}
-	}
-}
-
-// TestRacingByShingle: of racing documents with one fingerprint, those with Shingles
-// far apart are all new, and of each group with near ones exactly one is.
-func TestRacingByShingle(t *testing.T) {
-	const groups, each = 40, 12
-	x := openMem(t, Options{Durability: NoSync})
-	rng := rand.New(rand.NewPCG(8, 8))
-	var docs []Document
-	for g := range groups {
-		center := rng.Uint64() // 32 bits from the others, more or less
-		for i := range each {
-			docs = append(docs, Document{
-				Key: fmt.Sprint(g, " ", i), Fingerprint: 77,
-				Shingle: fingerprint.Fingerprint(testgen.Flip(rng, center, ^uint64(0), rng.IntN(4))),
-			})
-		}
-	}
-	for i, a := range docs {
-		for j, b := range docs[:i] {
-			if near := a.Shingle.Distance(b.Shingle) <= DefaultMaxShingleDistance; near != (i/each == j/each) {
-				t.Fatalf("documents %d and %d are %d apart: take another seed", i, j, a.Shingle.Distance(b.Shingle))
-			}
-		}
-	}
-	order := rng.Perm(len(docs))
-	fresh := make([]int, groups)
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for worker := range 16 {
-		wg.Go(func() {
-			for at := worker; at < len(order); at += 16 {
-				v, err := x.CheckAndAdd(context.Background(), docs[order[at]])
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if v.Status == New {
-					mu.Lock()
-					fresh[order[at]/each]++
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for g, n := range fresh {
-		if n != 1 {
-			t.Errorf("%d of group %d are new", n, g)
 		}
 	}
 }

@@ -3,13 +3,10 @@ package index
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -71,40 +68,6 @@ func TestVerifyStreamsEveryProblem(t *testing.T) {
 	if last.Kind != verify.Unchecked || !errors.Is(last.Err, context.Canceled) {
 		t.Errorf("cancelled after %d problems: %v", n, last)
 	}
-}
-
-// TestVerifyWhileWritesGoOn: it looks at one moment, and finds nothing.
-func TestVerifyWhileWritesGoOn(t *testing.T) {
-	ctx := context.Background()
-	x := openMem(t, Options{Durability: NoSync})
-	stop := make(chan struct{})
-	var wait sync.WaitGroup
-	for w := range 3 {
-		wait.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(w), 9))
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				key := fmt.Sprint(w, " ", rng.IntN(200))
-				_, err := x.CheckAndAdd(ctx, Document{Key: key, Fingerprint: fingerprint.Fingerprint(rng.Uint64() & 0xffffff)})
-				if err == nil && n%3 == 0 {
-					_, err = x.Delete(ctx, fmt.Sprint(w, " ", rng.IntN(200)))
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for range 20 {
-		checkVerified(t, x)
-	}
-	close(stop)
-	wait.Wait()
 }
 
 // TestVerifyOfClosedIndex ends with the error that says so.
