@@ -83,8 +83,8 @@ func (c *blockCache) Bytes() int64 {
 
 func cost(block *cachedBlock) int64 { return int64(block.allocated) + cacheEntryBytes }
 
-// add puts a block into its slot, unless it is there by now or larger than the whole
-// cache. Others make room for it with evict; without, it is left out where there is none.
+// add puts a block into its slot, unless another goroutine has done so meanwhile or the block is larger than the
+// whole cache. With evict other blocks make room for it; without, it is left out where there is no room.
 func (c *blockCache) add(slot *blockSlot, block *cachedBlock, evict bool) {
 	size := cost(block)
 	if size > c.limit {
@@ -93,7 +93,7 @@ func (c *blockCache) add(slot *blockSlot, block *cachedBlock, evict bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slot.block.Load() != nil || !evict && c.bytes+size > c.limit {
-		return // another goroutine has fetched it at the same time, say
+		return
 	}
 	for c.bytes+size > c.limit {
 		c.evict()
