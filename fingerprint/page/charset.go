@@ -40,10 +40,15 @@ const minSequences = 4
 // Encoding Standard maps to "replacement". Bytes that are wrong in the
 // encoding become U+FFFD.
 func decode(body []byte, contentType string) ([]byte, string) {
-	e, name := determine(body, contentType)
+	valid := utf8.Valid(body)
+	e, name := determine(body, contentType, valid)
 	switch name {
 	case "utf-8":
-		return validUTF8(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))), name
+		body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+		if valid {
+			return body, name
+		}
+		return validUTF8(body), name
 	case "utf-16le", "utf-16be":
 		if bytes.HasPrefix(body, []byte("\xfe\xff")) || bytes.HasPrefix(body, []byte("\xff\xfe")) {
 			body = body[2:]
@@ -63,13 +68,17 @@ func validUTF8(b []byte) []byte {
 	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
-func determine(body []byte, contentType string) (encoding.Encoding, string) {
+func determine(body []byte, contentType string, valid bool) (encoding.Encoding, string) {
 	if e, name, certain := charset.DetermineEncoding(body[:min(len(body), 3)], ""); certain {
 		return e, name // a byte order mark
 	}
-	found := countUTF8(body)
+	enough := len(body)
+	if valid {
+		enough = minSequences
+	}
+	found := countUTF8(body, enough)
 	otherASCII := found.sequences == 0 && (bytes.IndexByte(body, 0x1b) >= 0 || bytes.IndexByte(body, 0) >= 0)
-	valid := found.invalid == 0
+	valid = found.invalid == 0 // also where the last character is cut off
 	if valid && (found.sequences >= minSequences || found.sequences == 0 && !otherASCII) {
 		return encoding.Nop, "utf-8"
 	}
@@ -101,9 +110,10 @@ type utf8Count struct {
 	cutOff    int // bytes at the end that may have been the beginning of one
 }
 
-// countUTF8 passes over ASCII eight bytes at a time.
-func countUTF8(b []byte) (n utf8Count) {
-	for i := 0; i < len(b); {
+// countUTF8 passes over ASCII eight bytes at a time, and stops at so many
+// sequences.
+func countUTF8(b []byte, enough int) (n utf8Count) {
+	for i := 0; i < len(b) && n.sequences < enough; {
 		if i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 == 0 {
 			i += 8
 			continue

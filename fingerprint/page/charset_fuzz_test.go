@@ -35,7 +35,7 @@ func FuzzCharset(f *testing.F) {
 		if !utf8.Valid(decoded) || len(decoded) > 3*len(body) {
 			t.Fatalf("%d bytes of %s decoded to %d, valid %v", len(body), name, len(decoded), utf8.Valid(decoded))
 		}
-		if again, name := decode(decoded, "text/html; charset=utf-8"); countUTF8(decoded).sequences >= minSequences && !bytes.HasPrefix(decoded, []byte("\ufeff")) && (name != "utf-8" || !bytes.Equal(again, decoded)) {
+		if again, name := decode(decoded, "text/html; charset=utf-8"); countUTF8(decoded, minSequences).sequences >= minSequences && !bytes.HasPrefix(decoded, []byte("\ufeff")) && (name != "utf-8" || !bytes.Equal(again, decoded)) {
 			t.Fatalf("%q, decoded once more, is %q in %s", decoded, again, name)
 		}
 	})
