@@ -103,11 +103,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if err := x.recordedSigner(); err != nil && !o.Bare {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 	}
-	x.rule = match.Rule{
-		MaxDistance:        x.Plan().MaxDistance,
-		MaxShingleDistance: index.DefaultMaxShingleDistance,
-		MaxLengthRatio:     index.DefaultMaxLengthRatio,
-	}.With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
+	x.rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
 	return x, nil
 }
 

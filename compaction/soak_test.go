@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
@@ -421,7 +422,7 @@ func (w *soakWorker) document() index.Document {
 	if near := w.some(); near != nil && w.r.IntN(2) == 0 {
 		d.Fingerprint = near.Fingerprint ^ w.flips(w.r.IntN(w.model.Rule.MaxDistance+3))
 		if d.Shingle != 0 && w.r.IntN(2) == 0 {
-			d.Shingle = near.Shingle ^ w.flips(w.r.IntN(2*index.DefaultMaxShingleDistance))
+			d.Shingle = near.Shingle ^ w.flips(w.r.IntN(2*match.OtherShingleDistance))
 		}
 	}
 	if w.scope == "" && w.r.IntN(2) == 0 {

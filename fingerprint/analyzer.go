@@ -8,20 +8,24 @@ import (
 
 // Signature is what an [Analyzer] finds in a text.
 //
+// By MinHash both fingerprints are of sets: two texts of which a part J of all their words are in
+// both have Fingerprints that differ in 32(1-J) bits on average, and their Shingles say the same
+// of windows of four words.
+//
 // A text is Short when it has fewer than Options.ShortWords words. A run of
 // letters, digits and marks is a word; in scripts written without spaces 1.5
 // ideographs, 3 kana or 4 characters of South-East Asia count as one, which makes
 // translations of one text about equally long. A Short text has
-// too few features for a simhash to tell near from far, so its Fingerprint is a
+// too few features to tell near from far, so its Fingerprint is a
 // hash of its token sequence: texts with equal tokens have equal fingerprints,
 // all others are as far apart as random numbers. Its Shingle is made as always.
 type Signature struct {
-	// Fingerprint is the simhash of the features.
+	// Fingerprint is the MinHash of the set of tokens or, with MethodSimhash, the simhash of
+	// the features.
 	Fingerprint Fingerprint
 
-	// Shingle is the simhash of the set of windows of four tokens (of all the tokens,
-	// when there are fewer), each with weight 1, whatever the options say of features
-	// and weights.
+	// Shingle is the MinHash or simhash of the set of windows of four tokens (of all the
+	// tokens, when there are fewer), whatever the options say of features and weights.
 	Shingle Fingerprint
 
 	// Tokens is the number of tokens or, with Window, of windows of them, repeats included.
@@ -36,15 +40,15 @@ type Signature struct {
 // Analyzer turns text into a [Signature]. It is safe for concurrent use; its
 // scratch memory is pooled, so that a call allocates nothing in the steady state, but for
 // words of 30 bytes and more that need the normalizer, and for texts of megabytes.
-// With the default options scratch memory is bounded however long the text is
-// (some 50 MB; a few hundred kB for usual pages), but for words of many
-// kilobytes; with most others it grows with the text.
+// With the default options scratch memory is some kB however long the text is, but for words of
+// many kilobytes; with MethodSimhash it is bounded by some 50 MB, and with most other options of
+// that grows with the text.
 //
 // The text is UTF-8. A byte that is not valid UTF-8 separates tokens, as U+FFFD does.
 type Analyzer struct {
 	options   Options
 	name      string
-	streaming bool // the default pipeline but for Cap, ShortWords and a Hash that needs no mixing
+	streaming bool // simhash by its defaults but for Cap, ShortWords and a Hash that needs no mixing
 	segment   int  // segmentSize but in tests
 	pool      sync.Pool
 }
@@ -55,7 +59,7 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name(), segment: segmentSize}
-	a.streaming = o.pairs() && o.Hash != HashFNV1 && o.cap() < maxCount && o.shortWords() <= maxStreamedShortWords
+	a.streaming = o.method() == MethodSimhash && o.pairs() && o.Hash != HashFNV1 && o.cap() < maxCount && o.shortWords() <= maxStreamedShortWords
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
 }
@@ -78,6 +82,9 @@ func (a *Analyzer) Bytes(text []byte) Signature {
 	sc.textSum.Reset()
 	sc.shingleSum.Reset()
 	sc.tokenizer.begin(text, a.options.Hash)
+	if a.options.method() == MethodMinHash {
+		return a.minHashes(sc)
+	}
 	if a.streaming {
 		return a.stream(sc, len(text))
 	}
@@ -92,6 +99,8 @@ type scratch struct {
 	shingles   hashCounter
 	textSum    Accumulator
 	shingleSum Accumulator
+
+	wordBins, windowBins minHash
 
 	// Of the batch: hashes that count, its windows of four tokens, the first two tokens of those,
 	// and how often each hash has come so far.
@@ -127,7 +136,7 @@ const (
 	sumBits   = 12
 )
 
-// stream is the default pipeline. It holds a batch of tokens at a time, and counts features in
+// stream is the default pipeline of MethodSimhash. It holds a batch of tokens at a time, and counts features in
 // hash counters: some five times as fast as whole, which takes all options.
 func (a *Analyzer) stream(sc *scratch, size int) Signature {
 	begin := func() {

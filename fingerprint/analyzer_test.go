@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -38,7 +39,63 @@ type paper struct {
 // naiveSignature is the oracle for all options: strings, maps and 64 counters, from the
 // definitions in the documentation.
 func naiveSignature(o Options, text string) Signature {
+	if o.method() == MethodMinHash {
+		return naiveMinHashes(o, naiveTokens(text))
+	}
 	return paper{Options: o}.signature(naiveTokens(text))
+}
+
+// naiveMinHashes is the oracle for MethodMinHash.
+func naiveMinHashes(o Options, tokens []string) Signature {
+	hash := func(s string) uint64 { return padded([]byte(s)) }
+	if o.Seed != 0 {
+		hash = func(s string) uint64 { return mix(padded([]byte(s)) + o.Seed*prime1) }
+	}
+	if len(tokens) == 0 {
+		return Signature{Short: true}
+	}
+	units := 0
+	for _, token := range tokens {
+		units += naiveUnits([]rune(token)[0])
+	}
+	limit := o.ShortWords
+	if limit == 0 {
+		limit = 5
+	}
+	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), len(tokens), units < limit*12}
+	if sig.Short {
+		h := uint64(prime5)
+		for _, token := range tokens {
+			h ^= hash(token)
+			h = bits.RotateLeft64(h, 27)*prime1 + prime4
+		}
+		sig.Fingerprint = Fingerprint(mix(h + uint64(len(tokens))))
+	}
+	return sig
+}
+
+// naiveMinHash looks for the least hash of each bin among all windows.
+func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
+	least := map[int]uint64{}
+	for _, window := range windows {
+		h := naiveWindowHash(window, hash)
+		if other, ok := least[int(h>>58)]; !ok || h < other {
+			least[int(h>>58)] = h
+		}
+	}
+	for bin := range 64 {
+		h, ok := least[bin]
+		if !ok {
+			h = math.MaxUint64
+			for _, other := range least {
+				h = min(h, other*(mix(uint64(bin+1)*prime1)|1))
+			}
+		}
+		if mix(h)%2 == 1 {
+			f |= 1 << bin
+		}
+	}
+	return f
 }
 
 // phraseAt gives the longest phrase that begins with the first word.
@@ -278,7 +335,6 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 func TestLongTexts(t *testing.T) {
 	const seed = 29
 	rng := rand.New(rand.NewPCG(seed, 0))
-	a := newAnalyzer(t, Options{})
 	words := strings.Fields(languages[1].write(rng, 3_000))
 	texts := 40
 	if testing.Short() {
@@ -293,8 +349,10 @@ func TestLongTexts(t *testing.T) {
 				b.WriteString(strings.Repeat("xyz", rng.IntN(2048)))
 			}
 		}
-		if got, want := a.Text(b.String()), naiveSignature(Options{}, b.String()); got != want {
-			t.Fatalf("seed %d, %d bytes: %+v, want %+v", seed, b.Len(), got, want)
+		for _, o := range []Options{{}, {Method: MethodSimhash}, {ShortWords: 2000}} {
+			if got, want := newAnalyzer(t, o).Text(b.String()), naiveSignature(o, b.String()); got != want {
+				t.Fatalf("seed %d, %+v, %d bytes: %+v, want %+v", seed, o, b.Len(), got, want)
+			}
 		}
 	}
 }
@@ -322,13 +380,13 @@ func TestSegments(t *testing.T) {
 				text64.add(naiveWindowHash(strings.Join(tokens[i-3:i-1], "\n"), hash), 1)
 			}
 		}
-		a := newAnalyzer(t, Options{})
+		a := newAnalyzer(t, Options{Method: MethodSimhash})
 		a.segment = size
 		want := Signature{text64.fingerprint(), shingle64.fingerprint(), len(tokens), false}
 		if got := a.Text(text); got != want {
 			t.Errorf("seed %d, segments of %d: %+v, want %+v", seed, size, got, want)
 		}
-		a = newAnalyzer(t, Options{})
+		a = newAnalyzer(t, Options{Method: MethodSimhash})
 		a.segment, a.streaming = size, false
 		if got := a.Text(text); got.Shingle != want.Shingle {
 			t.Errorf("seed %d, segments of %d: %+v by the whole text, want %+v", seed, size, got, want)
@@ -337,7 +395,7 @@ func TestSegments(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	a := newAnalyzer(t, Options{})
+	a := newAnalyzer(t, Options{ShortWords: 50})
 	words := func(n int) string { return strings.Repeat("word ", n) }
 	for _, c := range []struct {
 		text  string
@@ -363,7 +421,12 @@ func TestShort(t *testing.T) {
 	if near < 10 {
 		t.Errorf("short texts that differ in a word are at distance %d", near)
 	}
-	if got := newAnalyzer(t, Options{ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(padded([]byte("word"))) {
+	for o, want := range map[Options]bool{{}: false, {Method: MethodSimhash}: true} {
+		if got := newAnalyzer(t, o).Text(words(5)); got.Short != want || !newAnalyzer(t, o).Text(words(4)).Short {
+			t.Errorf("%+v: five words are %+v", o, got)
+		}
+	}
+	if got := newAnalyzer(t, Options{Method: MethodSimhash, ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(padded([]byte("word"))) {
 		t.Errorf("ShortWords -1: %+v", got)
 	}
 }
@@ -379,8 +442,10 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = o
 	}
-	if got := newAnalyzer(t, Options{Cap: 100, ShortWords: 50}).Name(); got != "text/3" {
-		t.Errorf("the defaults spelled out are %q", got)
+	for o, want := range map[Options]string{{}: "text/4", {ShortWords: 5}: "text/4", {Method: MethodSimhash}: "text/3", {Cap: 100, ShortWords: 50}: "text/3", {Window: 2}: "text/3 window=2"} {
+		if got := newAnalyzer(t, o).Name(); got != want && want != "text/3" || !strings.HasPrefix(got, want) {
+			t.Errorf("%+v is %q, want %q", o, got, want)
+		}
 	}
 }
 
@@ -389,7 +454,7 @@ func TestNames(t *testing.T) {
 func TestSeedsHaveNothingInCommon(t *testing.T) {
 	text := goldenTexts(t)["english.txt"]
 	const seeds = 200
-	for _, o := range []Options{{}, {ShortWords: maxShortWords}, {Window: 2}} {
+	for _, o := range []Options{{}, {Method: MethodSimhash}, {ShortWords: maxShortWords}, {Window: 2}} {
 		var sigs []Signature
 		for seed := range uint64(seeds) {
 			o.Seed = seed
@@ -414,7 +479,7 @@ func TestSeedsHaveNothingInCommon(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
-		{Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
+		{Method: -1}, {Method: 2}, {Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
 		{Hash: 2}, {Hash: -1}, {ShortWords: maxShortWords + 1},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {
@@ -470,10 +535,11 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	a := newAnalyzer(t, Options{})
-	for name, text := range goldenTexts(t) {
-		if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !raceEnabled {
-			t.Errorf("%s: %v allocations a call", name, n)
+	for _, a := range []*Analyzer{newAnalyzer(t, Options{}), newAnalyzer(t, Options{Method: MethodSimhash})} {
+		for name, text := range goldenTexts(t) {
+			if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !raceEnabled {
+				t.Errorf("%s, %s: %v allocations a call", a.Name(), name, n)
+			}
 		}
 	}
 }
@@ -482,22 +548,15 @@ func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ", "a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327", "ก" + strings.Repeat("\u0e38", 3000)} {
 		f.Add(s)
 	}
-	plain, err := NewAnalyzer(Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	listed, err := NewAnalyzer(Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	plain, simhash, listed := newAnalyzer(f, Options{}), newAnalyzer(f, Options{Method: MethodSimhash}), newAnalyzer(f, Options{Method: MethodSimhash})
 	listed.streaming = false
 	f.Fuzz(func(t *testing.T, s string) {
 		got := plain.Text(s)
 		if again := plain.Text(s); again != got {
 			t.Fatalf("%+v, then %+v", got, again)
 		}
-		if other := listed.Text(s); other != got {
-			t.Fatalf("%+v, by the whole text %+v", got, other)
+		if streamed, whole := simhash.Text(s), listed.Text(s); streamed != whole {
+			t.Fatalf("%+v, by the whole text %+v", streamed, whole)
 		}
 		if other := plain.Text(strings.ToValidUTF8(s, "\ufffd")); other != got {
 			t.Fatalf("%+v, with U+FFFD for invalid bytes %+v", got, other)
@@ -508,8 +567,10 @@ func FuzzText(f *testing.F) {
 		if (got.Tokens == 0) != (got == Signature{Short: true}) {
 			t.Fatalf("%+v", got)
 		}
-		if want := naiveSignature(Options{}, s); got != want && !beyondOracle(s) {
-			t.Fatalf("%+v, want %+v", got, want)
+		for _, a := range []*Analyzer{plain, simhash} {
+			if got, want := a.Text(s), naiveSignature(a.options, s); got != want && !beyondOracle(s) {
+				t.Fatalf("%s: %+v, want %+v", a.Name(), got, want)
+			}
 		}
 	})
 }

@@ -35,7 +35,7 @@ func TestDeclarationsWithManyEdits(t *testing.T) {
 					x, y := a.Text(d.text), a.Text(changed)
 					distance := x.Fingerprint.Distance(y.Fingerprint)
 					total++
-					if distance+x.Shingle.Distance(y.Shingle) > 16 {
+					if distance+x.Shingle.Distance(y.Shingle) > 13 {
 						continue
 					}
 					if distance <= 3 {

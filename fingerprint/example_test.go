@@ -22,9 +22,9 @@ func ExampleAnalyzer() {
 	fmt.Println(s.Fingerprint, s.Tokens)
 	fmt.Println(s.Fingerprint.Distance(t.Fingerprint), s.Fingerprint.Distance(u.Fingerprint))
 	// Output:
-	// text/3 short=0
-	// 7b4c14e4e276d7bc 9
-	// 0 8
+	// text/4 short=0
+	// 799efa77b2e0dcaa 9
+	// 0 2
 }
 
 // What follows are the features of section 2 of the paper.

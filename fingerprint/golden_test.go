@@ -36,21 +36,23 @@ func goldenPapers() []paper {
 	firstFive := func(token string) string { return token[:min(len(token), 5)] }
 	rarity := func(feature string, n int) int { return len(feature)*n - 6 } // common words are short; some weights are negative
 	return []paper{
-		{},
+		{Options: Options{Method: MethodSimhash}},
 		{Options: Options{Cap: 2}},
 		{Options: Options{Weight: Count}},
 		{Options: Options{Weight: Sqrt}},
 		{Options: Options{Weight: Log}},
 		{Options: Options{Weight: Once}},
-		{weigh: rarity, name: "weigher=length/1"},
+		{weigh: rarity, Options: Options{Method: MethodSimhash}, name: "weigher=length/1"},
 		{Options: Options{Window: 2}},
 		{Options: Options{Window: 4, Weight: Once, ShortWords: -1}},
 		{Options: Options{Hash: HashFNV1, Weight: Count, ShortWords: -1}},
-		{stop: stop, name: "stop=10696203a794e001"},
-		{stem: firstFive, name: "stem=first-five-bytes/1"},
-		{stop: stop, stem: firstFive, phrases: phrases, name: "stop=10696203a794e001 stem=first-five-bytes/1 phrases=c6f2807410c14cba"},
+		{stop: stop, Options: Options{Method: MethodSimhash}, name: "stop=10696203a794e001"},
+		{stem: firstFive, Options: Options{Method: MethodSimhash}, name: "stem=first-five-bytes/1"},
+		{stop: stop, stem: firstFive, phrases: phrases, Options: Options{Method: MethodSimhash}, name: "stop=10696203a794e001 stem=first-five-bytes/1 phrases=c6f2807410c14cba"},
 		{phrases: phrases, replace: true, Options: Options{Window: 2}, name: "window=2 replace=c6f2807410c14cba"},
-		{Options: Options{ShortWords: 5}},
+		{Options: Options{Method: MethodSimhash, ShortWords: 5}},
+		{},
+		{Options: Options{Seed: 7, ShortWords: 30}},
 	}
 }
 
@@ -79,7 +81,7 @@ func TestGolden(t *testing.T) {
 			a := newAnalyzer(t, p.Options)
 			s, name := a.Text(string(text)), a.Name()
 			if p.name != "" {
-				s, name = p.signature(Tokens(string(text))), version+" "+p.name
+				s, name = p.signature(Tokens(string(text))), SimhashVersion+" "+p.name
 			}
 			fmt.Fprintf(&got, "%v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Tokens, s.Short, name)
 		}

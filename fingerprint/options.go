@@ -12,12 +12,16 @@ import (
 // Options choose what an [Analyzer] takes from a text. The zero value is the
 // default pipeline; docs/quality.md has what it was chosen from.
 type Options struct {
+	// Method says how features become fingerprints. The default is MethodMinHash, unless Window,
+	// Weight, Cap or Hash is set: these are options of MethodSimhash.
+	Method Method
+
 	// Window is the number of consecutive tokens in a feature: 1 for single tokens, k
 	// for k-shingles taken by a window that moves one token at a time. A text of fewer
 	// than k tokens has one feature, all of them.
 	//
-	// 0, the default, is for single tokens and, with CappedCount, pairs: wherever four tokens stand that have not stood in a row before, the first
-	// two are a feature of weight 1. The tokens say what a page is about, the pairs tell
+	// 0, the default of MethodSimhash, is for single tokens and, with CappedCount, pairs: wherever four
+	// tokens stand that have not stood in a row before, the first two are a feature of weight 1. The tokens say what a page is about, the pairs tell
 	// pages about the same thing apart.
 	Window int
 
@@ -39,9 +43,28 @@ type Options struct {
 
 	// ShortWords is the number of words below which a text is Short: its
 	// fingerprint is then a hash of its tokens, and only equal texts meet.
-	// 0 means 50; a negative number means that no text is Short. For how
+	// 0 means 5, with MethodSimhash 50; a negative number means that no text is Short. For how
 	// characters count in scripts without spaces see [Signature].
 	ShortWords int
+}
+
+// Method is how a set of features, or one with weights, becomes 64 bits.
+type Method int
+
+const (
+	// MethodMinHash makes MinHashes of the set of words, and of the set of windows of four words.
+	MethodMinHash Method = iota
+
+	// MethodSimhash is what the default was up to analyzers named text/3: Charikar's, as the paper uses it.
+	MethodSimhash
+)
+
+// method is the one that the options ask for.
+func (o *Options) method() Method {
+	if o.Window != 0 || o.Weight != CappedCount || o.Cap != 0 || o.Hash != Folded {
+		return MethodSimhash
+	}
+	return o.Method
 }
 
 // Weight is a rule for the weight of a feature that occurs n times.
@@ -81,6 +104,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...)
 	}
 	switch {
+	case o.Method != MethodMinHash && o.Method != MethodSimhash:
+		return bad("Method(%d) is none of the constants", int(o.Method))
 	case o.Window < 0 || o.Window > maxWindow:
 		return bad("Window is %d, want 0 to %d", o.Window, maxWindow)
 	case o.Weight < 0 || int(o.Weight) >= len(weightNames):
@@ -97,13 +122,20 @@ func (o *Options) check() error {
 	return nil
 }
 
-// version is part of every Analyzer's name. It must change with any change of
-// the tables, the tokens, the hashes or the weights that some text can show.
-const version = "text/3"
+// Version begins the name of an Analyzer that has MethodMinHash, and SimhashVersion that of
+// others. They must change with any change of the tables, the tokens, the hashes or the weights
+// that some text can show.
+const (
+	Version        = "text/4"
+	SimhashVersion = "text/3"
+)
 
 // name lists what differs from the defaults, in a fixed order.
 func (o *Options) name() string {
-	parts := []string{version}
+	parts := []string{SimhashVersion}
+	if o.method() == MethodMinHash {
+		parts[0] = Version
+	}
 	add := func(key, value string) { parts = append(parts, key+"="+value) }
 	if o.Window > 0 {
 		add("window", strconv.Itoa(o.Window))
@@ -120,7 +152,7 @@ func (o *Options) name() string {
 	if o.Seed != 0 {
 		add("seed", strconv.FormatUint(o.Seed, 16))
 	}
-	if n := o.shortWords(); n != defaultShortWords {
+	if n := o.shortWords(); n != (&Options{Method: o.method()}).shortWords() {
 		add("short", strconv.Itoa(n))
 	}
 	return strings.Join(parts, " ")
@@ -133,10 +165,14 @@ func ParseAnalyzer(name string) (*Analyzer, error) {
 		return nil, fmt.Errorf("%w: analyzer %q: "+format, append([]any{ErrOptions, name}, args...)...)
 	}
 	parts := strings.Split(name, " ")
-	if parts[0] != version {
-		return fail("this version of the package is %q", version)
-	}
 	var o Options
+	switch parts[0] {
+	case Version:
+	case SimhashVersion:
+		o.Method = MethodSimhash
+	default:
+		return fail("this version of the package knows %q and %q", Version, SimhashVersion)
+	}
 	for _, part := range parts[1:] {
 		key, value, _ := strings.Cut(part, "=")
 		if err := o.set(key, value); err != nil {
@@ -184,9 +220,11 @@ func (o *Options) set(key, value string) (err error) {
 }
 
 const (
-	defaultCap        = 100
-	defaultWindowCap  = 16
-	defaultShortWords = 50
+	defaultCap       = 100
+	defaultWindowCap = 16
+
+	defaultShortWords        = 5
+	defaultSimhashShortWords = 50
 )
 
 func (o *Options) cap() int {
@@ -205,8 +243,11 @@ func (o *Options) pairs() bool {
 }
 
 func (o *Options) shortWords() int {
-	if o.ShortWords == 0 {
+	switch {
+	case o.ShortWords == 0 && o.method() == MethodMinHash:
 		return defaultShortWords
+	case o.ShortWords == 0:
+		return defaultSimhashShortWords
 	}
 	return max(o.ShortWords, 0)
 }

@@ -80,10 +80,14 @@ func withLength[T any](buffer *[]T, n int) []T {
 // sequenceHash is a strong hash of a token sequence: equal for equal sequences,
 // unrelated for others.
 func sequenceHash(tokens []uint64) uint64 {
-	h := uint64(prime5) + uint64(len(tokens))
+	return mix(extendSequence(prime5+uint64(len(tokens)), tokens))
+}
+
+// extendSequence takes the state of such a hash past more tokens.
+func extendSequence(h uint64, tokens []uint64) uint64 {
 	for _, t := range tokens {
 		h ^= t
 		h = (h<<27|h>>37)*prime1 + prime4
 	}
-	return mix(h)
+	return h
 }

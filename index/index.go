@@ -26,6 +26,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
@@ -36,7 +37,8 @@ type Index struct {
 	store   *store.Store
 	plan    *plan.Plan
 	opts    Options
-	ofTexts bool // the analyzer that is recorded is one of texts
+	limits  match.Rule // of its analyzer
+	ofTexts bool       // the analyzer that is recorded is one of texts
 
 	packed  *filter.Set                  // the filters of what the last compaction packed
 	live    *filter.Set                  // of what was written since
@@ -76,7 +78,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if opts != nil {
 		x.opts = *opts
 	}
-	if err := x.opts.rule(0).Check(); err != nil {
+	if err := match.For("", 0).With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio).Check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	x.shingles.limit = x.opts.shingleBytes()
@@ -123,8 +125,10 @@ func (x *Index) load() error {
 		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
 			return err
 		}
+		header = x.store.Header()
 	}
-	x.ofTexts = ofTexts(x.store.Header().Analyzer)
+	x.ofTexts = ofTexts(header.Analyzer)
+	x.limits = match.For(header.Analyzer, p.MaxDistance)
 	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)
 	return x.withView(func(v *store.View) (err error) {

@@ -54,7 +54,7 @@ type Options struct {
 	// match, where both have one, less the distance of their fingerprints: what differs
 	// in one way may not differ as much in the other. It is a rule of asking and not
 	// recorded: what is stored does not depend on it, but for what CheckAndAdd left out.
-	// 0: DefaultMaxShingleDistance. Below 0: Shingles are not compared.
+	// 0: what match.For says of the index's analyzer. Below 0: Shingles are not compared.
 	MaxShingleDistance int
 
 	// MaxLengthRatio is how many times as long as the other one of two documents that
@@ -186,24 +186,18 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 		if analyzer == "" {
 			analyzer = "(none recorded)"
 		}
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: to change over, make a new index from the documents", ErrMismatch, analyzer, o.Analyzer)
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: give the one that it has, or none; to change over, make a new index from the documents (docs/operations.md, Upgrade)", ErrMismatch, analyzer, o.Analyzer)
 	}
 	return nil
 }
 
-// Defaults of the Options that say what matches.
-const (
-	DefaultMaxShingleDistance = 16
-	DefaultMaxLengthRatio     = 1.3
-)
+// DefaultMaxLengthRatio is that of Options.MaxLengthRatio.
+const DefaultMaxLengthRatio = match.MaxLengthRatio
 
 // ErrRatio: a MaxLengthRatio is no number, or one that no two lengths are within.
 var ErrRatio = match.ErrRatio
 
 // rule of verdicts, and of queries that give a Shingle or a length.
-func (x *Index) rule() match.Rule { return x.opts.rule(x.plan.MaxDistance) }
-
-func (o *Options) rule(k int) match.Rule {
-	return match.Rule{MaxDistance: k, MaxShingleDistance: DefaultMaxShingleDistance, MaxLengthRatio: DefaultMaxLengthRatio}.
-		With(o.MaxShingleDistance, o.MaxLengthRatio)
+func (x *Index) rule() match.Rule {
+	return x.limits.With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
 }

@@ -22,6 +22,12 @@ func TestJoinRule(t *testing.T) {
 			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
 		}
 	}
+	for _, analyzer := range []string{"visible/3 text/4", "visible/3 text/3"} {
+		x = openMem(t, Options{MaxDistance: 5, Analyzer: analyzer})
+		if got, err := x.joinRule(join.Options{}); got != match.For(analyzer, 5) || err != nil {
+			t.Errorf("%s: %+v, %v", analyzer, got, err)
+		}
+	}
 }
 
 func TestPairsAndClustersOfAnIndex(t *testing.T) {

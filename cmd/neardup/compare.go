@@ -94,7 +94,11 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	result := compare(sides[0], sides[1], match.Rule{MaxDistance: *k, MaxShingleDistance: indexes.match.shingle, MaxLengthRatio: indexes.match.ratio})
+	name := ""
+	if a.Signer != nil {
+		name = a.Name()
+	}
+	result := compare(sides[0], sides[1], match.For(name, *k).With(indexes.match.shingle, indexes.match.ratio))
 	if n := len(result.Differences) - *most; n > 0 {
 		result.Differences, result.Left = result.Differences[:*most], n
 	}
@@ -106,9 +110,10 @@ func runCompare(ctx context.Context, c *call) (err error) {
 
 // compare finds out how far two documents are from each other, and which limits that is beyond.
 func compare(a, b *side, rule match.Rule) *comparison {
+	limit := rule.Limit(max(a.Tokens, b.Tokens))
 	r := &comparison{
 		A: *a, B: *b, Distance: a.Fingerprint.Distance(b.Fingerprint),
-		MaxDistance: rule.MaxDistance, MaxShingle: rule.MaxShingleDistance, MaxLengthRatio: rule.MaxLengthRatio,
+		MaxDistance: rule.MaxDistance, MaxShingle: limit, MaxLengthRatio: rule.MaxLengthRatio,
 	}
 	beyond := func(limit string, yes bool) {
 		if yes {
@@ -119,7 +124,7 @@ func compare(a, b *side, rule match.Rule) *comparison {
 	if a.Shingle != 0 && b.Shingle != 0 {
 		both := r.Distance + a.Shingle.Distance(b.Shingle)
 		r.ShingleDistance = &both
-		beyond("second fingerprint", rule.MaxShingleDistance >= 0 && both > rule.MaxShingleDistance)
+		beyond("second fingerprint", rule.MaxShingleDistance >= 0 && both > limit)
 	}
 	if shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens); shorter > 0 {
 		r.LengthRatio = float64(longer) / float64(shorter)

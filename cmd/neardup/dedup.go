@@ -17,7 +17,7 @@ import (
 
 var dedupCommand = command{
 	name:    "dedup",
-	args:    "[-index DIR] [-k 6] [-max-shingle-distance 16] [-text main] [-scope host] INPUT...",
+	args:    "[-index DIR] [-k 6] [-max-shingle-distance 13] [-text main] [-scope host] INPUT...",
 	summary: "check each document against those stored, store it if it is new, and print the verdict",
 	run:     runDedup,
 }

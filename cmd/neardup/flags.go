@@ -75,10 +75,10 @@ type inputFlags struct {
 	maxDocument mebibytes
 	fields      corpus.Fields
 
-	scope            *string
-	text, weight     *string
-	urls             *bool
-	window, max, min *int
+	scope                *string
+	text, method, weight *string
+	urls                 *bool
+	window, max, min     *int
 }
 
 func (c *call) inputFlags() *inputFlags {
@@ -104,10 +104,11 @@ func (f *inputFlags) analyzerFlags() *inputFlags {
 	c := f.call
 	f.text = c.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
 	f.urls = c.flags.Bool("urls", false, "take link targets and URLs in plain text and Markdown for words")
-	f.window = c.flags.Int("window", 0, "`words` a feature: 1, or more for shingles of so many (default single words, and the first two of each new row of four)")
-	f.weight = c.choiceFlag("weight", "`weight` of a feature, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
+	f.method = c.choiceFlag("method", "`method` that makes fingerprints: minhash, of the words and of rows of four, or simhash, which older indexes have, and which -window, -weight and -cap are for", "minhash", "simhash")
+	f.window = c.flags.Int("window", 0, "`words` a feature of simhash: 1, or more for shingles of so many (default single words, and the first two of each new row of four)")
+	f.weight = c.choiceFlag("weight", "`weight` of a feature of simhash, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
 	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 100, or 16 with -window)")
-	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (-1: no text is too short; default 50)")
+	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (-1: no text is too short; default 5, with simhash 50)")
 	return f
 }
 
@@ -148,8 +149,12 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if *f.urls {
 		text |= page.URLs
 	}
+	method := fingerprint.MethodMinHash
+	if *f.method == "simhash" {
+		method = fingerprint.MethodSimhash
+	}
 	signer, err := page.NewSigner(text, fingerprint.Options{
-		Window: *f.window, Weight: weights[*f.weight], Cap: *f.max, ShortWords: *f.min, Seed: seed,
+		Method: method, Window: *f.window, Weight: weights[*f.weight], Cap: *f.max, ShortWords: *f.min, Seed: seed,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)
@@ -158,7 +163,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if f.scope != nil {
 		a.scope = *f.scope
 	}
-	if !a.bare && slices.ContainsFunc([]string{"text", "urls", "window", "weight", "cap", "min-words"}, f.call.given) {
+	if !a.bare && slices.ContainsFunc([]string{"text", "urls", "method", "window", "weight", "cap", "min-words"}, f.call.given) {
 		a.asked = signer.Name()
 	}
 	return a, nil
@@ -364,12 +369,12 @@ type matchFlags struct {
 
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "max-shingle-distance", index.DefaultMaxShingleDistance, "maximum `sum` of the distances of the two fingerprints of near-duplicates (-1: only the first are compared)")
+	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, "maximum `sum` of the distances of the two fingerprints of near-duplicates (0: as the analyzer needs, 13 and more for short texts, or 16 with simhash; -1: only the first are compared)")
 	c.flags.Float64Var(&f.ratio, "max-length-ratio", index.DefaultMaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
 	c.check(func() error {
 		switch {
-		case f.shingle != -1 && (f.shingle < 1 || f.shingle > 128):
-			return usagef("-max-shingle-distance is %d, want 1 to 128, or -1 for any", f.shingle)
+		case f.shingle < -1 || f.shingle > 128:
+			return usagef("-max-shingle-distance is %d, want 1 to 128, 0 for the default, or -1 for any", f.shingle)
 		case f.ratio != -1 && !(f.ratio >= 1):
 			return usagef("-max-length-ratio is %v, want 1 or more, or -1 for any", f.ratio)
 		}

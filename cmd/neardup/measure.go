@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/plan"
 )
 
@@ -124,7 +125,7 @@ var evalCommand = command{
 }
 
 func runEval(ctx context.Context, c *call) error {
-	inputs, match := c.inputFlags().analyzerFlags(), c.matchFlags()
+	inputs, limits := c.inputFlags().analyzerFlags(), c.matchFlags()
 	docs := c.flags.String("docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
 	pairs := c.flags.String("pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
 	c.flags.StringVar(&inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
@@ -162,7 +163,7 @@ func runEval(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	rule := eval.Rule{K: *k, MaxShingleDistance: match.shingle, MaxLengthRatio: match.ratio}
+	rule := eval.RuleOf(match.For(analyzers[0].Name(), *k).With(limits.shingle, limits.ratio))
 	report := labelled.Measure(rule)
 	if !analyzers[0].bare {
 		report.Analyzer = analyzers[0].Name()

@@ -3,6 +3,8 @@ package match
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/neardup/neardup/fingerprint"
 )
@@ -22,12 +24,39 @@ type Rule struct {
 	MaxDistance        int
 	MaxShingleDistance int     // below 0: Shingles do not count
 	MaxLengthRatio     float64 // below 0: lengths do not count
+
+	// ShortAllowance is how much further apart texts may be the shorter they are: one word
+	// that is another changes few windows of a long text, and most of a short one. It is for a
+	// text of no token, and falls to none where the longer text has ShortTokens.
+	ShortAllowance int
 }
 
-// With returns the rule under other limits, where they are not 0.
+// ShortTokens is from how many tokens on a text is allowed nothing more.
+const ShortTokens = 200
+
+// Defaults of fingerprints by MinHash, and of all others.
+const (
+	MinHashShingleDistance = 13
+	MinHashShortAllowance  = 22
+	OtherShingleDistance   = 16
+	MaxLengthRatio         = 1.3
+)
+
+// For returns the rule within k bits by the limits that were measured for the fingerprints of
+// the analyzer of that name.
+func For(analyzer string, k int) Rule {
+	r := Rule{MaxDistance: k, MaxShingleDistance: OtherShingleDistance, MaxLengthRatio: MaxLengthRatio}
+	if slices.Contains(strings.Fields(analyzer), fingerprint.Version) {
+		r.MaxShingleDistance, r.ShortAllowance = MinHashShingleDistance, MinHashShortAllowance
+	}
+	return r
+}
+
+// With returns the rule under other limits, where they are not 0: short texts are allowed no more
+// than a limit that is given.
 func (r Rule) With(maxShingleDistance int, maxLengthRatio float64) Rule {
 	if maxShingleDistance != 0 {
-		r.MaxShingleDistance = maxShingleDistance
+		r.MaxShingleDistance, r.ShortAllowance = maxShingleDistance, 0
 	}
 	if maxLengthRatio != 0 {
 		r.MaxLengthRatio = maxLengthRatio
@@ -52,11 +81,20 @@ func (r Rule) Matches(a, b *Document) bool {
 // Allows reports whether the Shingles and lengths of two documents, whose fingerprints are
 // that distance apart, let them match. What is 0 is not known, and so allowed.
 func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
-	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > r.MaxShingleDistance {
+	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
+	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > r.Limit(longer) {
 		return false
 	}
-	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 	return r.MaxLengthRatio < 0 || shorter == 0 || float64(longer) <= r.MaxLengthRatio*float64(shorter)
+}
+
+// Limit is that of the sum of distances where the longer text has so many tokens. With one
+// length unknown it is no stricter than with both.
+func (r Rule) Limit(longer int) int {
+	if longer == 0 || r.MaxShingleDistance < 0 {
+		return r.MaxShingleDistance
+	}
+	return r.MaxShingleDistance + r.ShortAllowance*max(0, ShortTokens-longer)/ShortTokens
 }
 
 // Relevant returns a signature without what the rule does not look at: documents of one
@@ -65,7 +103,7 @@ func (r Rule) Relevant(s fingerprint.Signature) fingerprint.Signature {
 	if r.MaxShingleDistance < 0 {
 		s.Shingle = 0
 	}
-	if r.MaxLengthRatio < 0 {
+	if r.MaxLengthRatio < 0 && (r.ShortAllowance == 0 || r.MaxShingleDistance < 0) {
 		s.Tokens = 0
 	}
 	return s

@@ -3,6 +3,7 @@ package match
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -11,6 +12,8 @@ import (
 func TestRule(t *testing.T) {
 	const far = ^fingerprint.Fingerprint(0)
 	rule := Rule{MaxDistance: 3, MaxShingleDistance: 5, MaxLengthRatio: 1.5}
+	short := rule
+	short.ShortAllowance = 2
 	for _, c := range []struct {
 		what string
 		rule Rule
@@ -32,6 +35,11 @@ func TestRule(t *testing.T) {
 		{"lengths beyond it", rule, Document{Tokens: 151}, Document{Tokens: 100}, false},
 		{"lengths that do not count", rule.With(0, -1), Document{Tokens: 151}, Document{Tokens: 100}, true},
 		{"lengths of a larger limit", rule.With(0, 1.6), Document{Tokens: 151}, Document{Tokens: 100}, true},
+		{"short texts may be further apart", short, Document{Shingle: 0b1111111, Tokens: 100}, Document{Shingle: 1, Tokens: 90}, true},
+		{"but no more than that", short, Document{Shingle: 0b11111111, Tokens: 100}, Document{Shingle: 1, Tokens: 90}, false},
+		{"the longer counts", short, Document{Shingle: 0b1111111, Tokens: 101}, Document{Shingle: 1, Tokens: 90}, false},
+		{"texts of no known length are long", short, Document{Shingle: 0b1111111}, Document{Shingle: 1}, false},
+		{"short ones, whatever the ratio", short.With(0, -1), Document{Shingle: 0b1111111, Tokens: 1}, Document{Shingle: 1, Tokens: 100}, true},
 	} {
 		if got, back := c.rule.Matches(&c.a, &c.b), c.rule.Matches(&c.b, &c.a); got != c.want || back != c.want {
 			t.Errorf("%s: %v, and %v the other way round", c.what, got, back)
@@ -55,5 +63,35 @@ func TestRatioIsChecked(t *testing.T) {
 	}
 	if err := (Rule{MaxLengthRatio: math.NaN()}).Check(); !errors.Is(err, ErrRatio) {
 		t.Errorf("no number: %v", err)
+	}
+}
+
+// TestLimitsOfAnalyzers: fingerprints are asked with what they need, and those of no known analyzer
+// as those before MinHash.
+func TestLimitsOfAnalyzers(t *testing.T) {
+	for analyzer, want := range map[string]Rule{
+		"visible text/4":       {6, 13, 1.3, 22},
+		"text/4 seed=7":        {6, 13, 1.3, 22},
+		"visible text/3":       {6, 16, 1.3, 0},
+		"visible text/3 cap=2": {6, 16, 1.3, 0},
+		"":                     {6, 16, 1.3, 0},
+		"text/40":              {6, 16, 1.3, 0},
+	} {
+		if got := For(analyzer, 6); got != want {
+			t.Errorf("%q: %+v, want %+v", analyzer, got, want)
+		}
+	}
+}
+
+// TestUnknownLengthIsNoStricter: a Shingle may be ruled out before the length that goes with it is read.
+func TestUnknownLengthIsNoStricter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		rule := Rule{MaxShingleDistance: rng.IntN(40), MaxLengthRatio: -1, ShortAllowance: rng.IntN(40)}
+		a := fingerprint.Signature{Shingle: 1, Tokens: 1 + rng.IntN(300)}
+		b := fingerprint.Signature{Shingle: fingerprint.Fingerprint(rng.Uint64() & rng.Uint64() & rng.Uint64()), Tokens: 1 + rng.IntN(300)}
+		if distance := rng.IntN(9); rule.Allows(distance, a, b) && !rule.Allows(distance, a, fingerprint.Signature{Shingle: b.Shingle}) {
+			t.Fatalf("%+v, %d bits: %+v and %+v match only once both lengths are known", rule, distance, a, b)
+		}
 	}
 }

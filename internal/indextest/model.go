@@ -9,6 +9,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/verify"
 )
 
@@ -25,7 +26,7 @@ type Rule struct {
 func RuleOf(o index.Options, maxDistance int) Rule {
 	r := Rule{maxDistance, o.MaxShingleDistance, o.MaxLengthRatio, o.KeepDuplicates}
 	if r.MaxShingleDistance == 0 {
-		r.MaxShingleDistance = index.DefaultMaxShingleDistance
+		r.MaxShingleDistance = match.OtherShingleDistance
 	}
 	if r.MaxLengthRatio == 0 {
 		r.MaxLengthRatio = index.DefaultMaxLengthRatio

@@ -14,6 +14,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	visible "github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index/match"
 )
 
 func largeArchive(t *testing.T, form string, pages int) []byte {
@@ -55,11 +56,11 @@ func TestLargeArchivePages(t *testing.T) {
 		t.Errorf("a start tag every %d bytes", each)
 	}
 	t.Logf("%.3f of %d bytes a page is text, a start tag every %d bytes", float64(text)/float64(size), size/pages, size/tags)
-	copies := 0
+	copies, rule := 0, match.For(analyzer.Name(), maxDistance)
 	for i := range sigs {
 		for j := range i {
-			d, s := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint), sigs[i].Shingle.Distance(sigs[j].Shingle)
-			if d <= maxDistance && d+s <= maxSum {
+			d := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint)
+			if d <= maxDistance && rule.Allows(d, sigs[i], sigs[j]) {
 				copies++
 				break
 			}

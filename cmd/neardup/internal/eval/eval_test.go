@@ -65,11 +65,12 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 			}
 			u, v := x.Signatures[seed], y.Signatures[seed]
 			match := u.Fingerprint.Distance(v.Fingerprint) <= r.K && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
+			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
+			limit := r.MaxShingleDistance + int(float64(r.ShortAllowance)*max(0, 1-float64(longer)/200))
 			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 &&
-				u.Shingle.Distance(v.Shingle)+u.Fingerprint.Distance(v.Fingerprint) > r.MaxShingleDistance {
+				u.Shingle.Distance(v.Shingle)+u.Fingerprint.Distance(v.Fingerprint) > limit {
 				match = false
 			}
-			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
 			if r.MaxLengthRatio >= 0 && u.Shingle != 0 && v.Shingle != 0 && float64(longer) > r.MaxLengthRatio*float64(shorter) {
 				match = false
 			}
@@ -113,7 +114,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(30) - 40*rng.IntN(2)*rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
+		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(30) - 40*rng.IntN(2)*rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)], 30 * rng.IntN(2)}
 		report := labelled.Measure(rule)
 		points := []Point{report.Default}
 		for _, c := range report.Curves {
@@ -170,7 +171,7 @@ func TestBestHasTheWantedPrecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if best := l.Measure(Rule{3, 14, -1}).Best; best != nil && best.Precision < WantedPrecision {
+	if best := l.Measure(Rule{3, 14, -1, 0}).Best; best != nil && best.Precision < WantedPrecision {
 		t.Errorf("%+v", best)
 	}
 }

@@ -151,6 +151,7 @@ type apart struct {
 	distance int
 	shingle  int     // -1: one of them has none
 	ratio    float64 // of their lengths; 0: one is not known
+	longer   int     // in tokens; 0: one is not known
 }
 
 func (l *Labelled) apart(seed, a, b int) apart {
@@ -158,17 +159,10 @@ func (l *Labelled) apart(seed, a, b int) apart {
 	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
 	if x.Shingle != 0 && y.Shingle != 0 { // else one is a ready fingerprint
 		d.shingle = x.Shingle.Distance(y.Shingle)
-		d.ratio = float64(max(x.Tokens, y.Tokens)) / float64(max(1, min(x.Tokens, y.Tokens)))
+		d.longer = max(x.Tokens, y.Tokens)
+		d.ratio = float64(d.longer) / float64(max(1, min(x.Tokens, y.Tokens)))
 	}
 	return d
-}
-
-// total is what MaxShingleDistance bounds.
-func (a *apart) total() int {
-	if a.shingle < 0 {
-		return 0
-	}
-	return a.distance + a.shingle
 }
 
 // Mistake is a negative pair that matches, or a positive one that does not.

@@ -4,22 +4,36 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+
+	"github.com/neardup/neardup/index/match"
 )
 
 // MaxDistance is the largest k that is measured.
 const MaxDistance = 16
 
-// Rule says which pairs match: those within K bits whose Shingles differ in at most
-// MaxShingleDistance bits less those, and of which one is at most MaxLengthRatio times as
-// long as the other one. What is negative is not looked at.
+// Rule is a match.Rule.
 type Rule struct {
 	K                  int     `json:"k"`
 	MaxShingleDistance int     `json:"maxShingleDistance"`
 	MaxLengthRatio     float64 `json:"maxLengthRatio"`
+	ShortAllowance     int     `json:"shortAllowance,omitempty"`
+}
+
+// RuleOf has the limits of an index.
+func RuleOf(r match.Rule) Rule {
+	return Rule{r.MaxDistance, r.MaxShingleDistance, r.MaxLengthRatio, r.ShortAllowance}
 }
 
 func (r Rule) matches(a *apart) bool {
-	return a.distance <= r.K && (r.MaxShingleDistance < 0 || a.total() <= r.MaxShingleDistance) && r.near(a)
+	return a.distance <= r.K && (r.MaxShingleDistance < 0 || r.total(a) <= r.MaxShingleDistance) && r.near(a)
+}
+
+// total is what MaxShingleDistance bounds: without what a short text is allowed.
+func (r Rule) total(a *apart) int {
+	if a.shingle < 0 {
+		return 0
+	}
+	return max(0, a.distance+a.shingle-match.Rule{ShortAllowance: r.ShortAllowance}.Limit(a.longer))
 }
 
 // near reports whether the lengths let a pair match.
@@ -39,7 +53,7 @@ func (l *Labelled) counts(seed int, r Rule) *counts {
 		if r.near(&apart) {
 			lengths = near
 		}
-		switch n := &workers[worker][lengths][apart.distance][apart.total()]; l.labels[ordered(a, b)].class {
+		switch n := &workers[worker][lengths][apart.distance][r.total(&apart)]; l.labels[ordered(a, b)].class {
 		case positive:
 			n.positive++
 		case between:
@@ -184,7 +198,7 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
-	r.Best = m.best(rule.MaxLengthRatio)
+	r.Best = m.best(rule)
 	return r
 }
 
@@ -192,6 +206,9 @@ func (l *Labelled) Measure(rule Rule) *Report {
 func (r Rule) Conditions() (text string) {
 	if r.MaxShingleDistance >= 0 {
 		text = fmt.Sprintf(", with the shingle <=%d", r.MaxShingleDistance)
+		if r.ShortAllowance > 0 {
+			text += fmt.Sprintf(" and up to %d more for short texts", r.ShortAllowance)
+		}
 	}
 	if r.MaxLengthRatio >= 0 {
 		text += fmt.Sprintf(", length <=%g times", r.MaxLengthRatio)
@@ -226,12 +243,13 @@ func (m *measure) curve(name string, r Rule) Curve {
 	return c
 }
 
-// best goes through all rules of one MaxLengthRatio, the strictest first.
-func (m *measure) best(ratio float64) *Point {
+// best goes through all rules that differ in k and MaxShingleDistance, the strictest first.
+func (m *measure) best(r Rule) *Point {
 	var best *Point
 	for k := range MaxDistance + 1 {
 		for limit := range maxShingleTried + 1 {
-			p := m.point(Rule{k, limit, ratio})
+			r.K, r.MaxShingleDistance = k, limit
+			p := m.point(r)
 			if p.Precision >= WantedPrecision && (best == nil || p.F1 > best.F1) {
 				best = &p
 			}

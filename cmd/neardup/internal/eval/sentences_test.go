@@ -9,7 +9,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/testgen"
 )
 
@@ -80,7 +80,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := labelled.Measure(Rule{k, index.DefaultMaxShingleDistance, index.DefaultMaxLengthRatio})
+	report := labelled.Measure(RuleOf(match.For(analyzers[0].Name(), k)))
 	got := report.Default
 	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
 		len(bank), report.Negative, seeds, got.FalsePairsPerBillion, got.Deviation.FalsePairsPerBillion,

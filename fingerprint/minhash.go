@@ -1,0 +1,110 @@
+package fingerprint
+
+import "math"
+
+// minHash makes 64 bits of a set of hashes, such that two sets of Jaccard similarity J differ
+// in 32(1-J) bits on average. It is MinHash with one permutation (Li, Owen and Zhang 2012) and
+// one bit (Li and König 2010): the upper six bits of a hash say in which bin it is, and of the
+// least hash of each bin one bit is kept. A hash that comes again changes nothing.
+//
+// A small set leaves bins empty. Such a bin takes the least of another hash, its own, of what
+// the others have, so that it differs as often as they do (densification: Shrivastava and Li 2014).
+type minHash [64]uint64
+
+// emptyBin is what no hash is less than.
+const emptyBin = math.MaxUint64
+
+func (m *minHash) reset() {
+	for i := range m {
+		m[i] = emptyBin
+	}
+}
+
+func (m *minHash) add(hash uint64) {
+	bin := &m[hash>>58]
+	*bin = min(*bin, hash)
+}
+
+func (m *minHash) addAll(hashes []uint64) {
+	for _, h := range hashes {
+		m.add(h)
+	}
+}
+
+// addWindows adds the hash of every window of four tokens.
+func (m *minHash) addWindows(tokens []uint64) {
+	if len(tokens) < shingleSize {
+		return
+	}
+	sum1, sum2, third := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2], tokens[2]
+	for _, fourth := range tokens[shingleSize-1:] {
+		sum3 := third*prime1 + fourth
+		m.add(sum1*squared1 + sum3)
+		sum1, sum2, third = sum2, sum3, fourth
+	}
+}
+
+// others are odd numbers by which hashes are multiplied for another order of them, one for each bin.
+var others = func() (odd [64]uint64) {
+	for i := range odd {
+		odd[i] = mix(uint64(i+1)*prime1) | 1
+	}
+	return odd
+}()
+
+// fingerprint gives the bits of what was added, which must be something.
+func (m *minHash) fingerprint() (f Fingerprint) {
+	var buffer [len(m)]uint64
+	kept := buffer[:0]
+	for _, least := range m {
+		if least != emptyBin {
+			kept = append(kept, least)
+		}
+	}
+	for i, least := range m {
+		if least == emptyBin {
+			for _, h := range kept {
+				least = min(least, h*others[i])
+			}
+		}
+		// Which hash is the least says much of its upper bits, and nothing of those of its mix.
+		f |= Fingerprint(mix(least)&1) << i
+	}
+	return f
+}
+
+// minHashes gives the Signature by MinHash. It holds a batch of tokens at a time.
+func (a *Analyzer) minHashes(sc *scratch) Signature {
+	words, windows4 := &sc.wordBins, &sc.windowBins
+	words.reset()
+	windows4.reset()
+	t := &sc.tokenizer
+	total, sequence := 0, uint64(prime5)
+	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
+		sc.batch = t.next(sc.batch[:carried], batchSize)
+		batch := sc.batch
+		tokens := batch[carried:]
+		a.options.seedAll(tokens)
+		total += len(tokens)
+		words.addAll(tokens)
+		windows4.addWindows(batch)
+		if t.words() < a.options.shortWords() { // else it is not needed
+			sequence = extendSequence(sequence, tokens)
+		}
+		if t.done() {
+			break
+		}
+		carried = copy(sc.batch, batch[max(0, len(batch)-shingleSize+1):])
+	}
+	if total == 0 {
+		return Signature{Short: true}
+	}
+	if total < shingleSize { // the one window that there is
+		windows4.add(windows(sc.batch, shingleSize)[0])
+	}
+	s := Signature{words.fingerprint(), windows4.fingerprint(), total, t.words() < a.options.shortWords()}
+	if s.Short {
+		s.Fingerprint = Fingerprint(mix(sequence + uint64(total)))
+	}
+	return s
+}

@@ -1,0 +1,192 @@
+package testgen
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"testing"
+	"text/template"
+)
+
+//go:embed labelled
+var labelledTexts embed.FS
+
+// Text is a document for measuring how well near-duplicates are found.
+type Text struct{ ID, Text string }
+
+// Label is the similarity of two Texts, 2·LCS/(a+b) of their tokens.
+type Label struct {
+	Similarity float64
+	A, B       int // places among the texts
+}
+
+// labelFrom is the least similarity that is listed.
+const labelFrom = 0.6
+
+// Labels gives the similarity of all pairs of texts that have 0.6 or more. tokens is
+// fingerprint.Tokens, whose package is tested with this one.
+func Labels(texts []Text, tokens func(string) []string) (labels []Label) {
+	numbers := make(map[string]int)
+	sequences := make([][]int, len(texts))
+	for i, text := range texts {
+		for _, token := range tokens(text.Text) {
+			number, known := numbers[token]
+			if !known {
+				number = len(numbers)
+				numbers[token] = number
+			}
+			sequences[i] = append(sequences[i], number)
+		}
+	}
+	for b, y := range sequences {
+		places := make(map[int][]int)
+		for i, token := range y {
+			places[token] = append(places[token], i)
+		}
+		for a, x := range sequences[:b] {
+			total := float64(len(x) + len(y))
+			if 2*float64(min(len(x), len(y))) < labelFrom*total {
+				continue
+			}
+			if s := 2 * float64(commonSubsequence(x, places, len(y))) / total; s >= labelFrom {
+				labels = append(labels, Label{s, a, b})
+			}
+		}
+	}
+	return labels
+}
+
+// commonSubsequence is the length of the longest one of x and a sequence of n tokens, of which
+// it has the places: the bit-parallel form of Hyyrö (2004), in which a cleared bit is a place
+// where the length grows.
+func commonSubsequence(x []int, places map[int][]int, n int) int {
+	row := make([]uint64, n/64+1)
+	for i := range row {
+		row[i] = ^uint64(0)
+	}
+	match := make([]uint64, len(row))
+	for _, token := range x {
+		at := places[token]
+		if len(at) == 0 {
+			continue
+		}
+		for _, i := range at {
+			match[i/64] |= 1 << (i % 64)
+		}
+		carry := uint64(0)
+		for w, v := range row {
+			u := v & match[w]
+			sum := v + u
+			over := sum < v
+			sum += carry
+			carry = 0
+			if over || sum < v {
+				carry = 1
+			}
+			row[w] = sum | v&^u
+			match[w] = 0
+		}
+	}
+	length := 0
+	for i := range n {
+		length += int(^row[i/64] >> (i % 64) & 1)
+	}
+	return length
+}
+
+// Scripts in which ShortTexts come.
+var Scripts = []string{"english", "russian", "arabic", "chinese", "japanese"}
+
+// ShortTexts makes questions, posts of a forum, product cards and steps of tutorials, of 10 to 60
+// words in five scripts: so many of each kind and script that have nothing to do with each other
+// but a small bank of sentences, and three edited forms of each, the last of which differ in up to a third of the words.
+func ShortTexts(t testing.TB, seed uint64, families int) (texts []Text) {
+	t.Helper()
+	for _, script := range Scripts {
+		b := readBank(t, labelledTexts, "labelled/"+script+".txt")
+		for _, kind := range []string{"question", "post", "card", "tutorial"} {
+			for family := range families {
+				id := fmt.Sprintf("%s/%s/%d", script, kind, family)
+				r := newRNG(seed, id)
+				f := b.filler(r, nil)
+				text := f.paragraph(kind, r.between(1, 5))
+				texts = append(texts, Text{id, text})
+				for version, percent := range []int{6, 14, 30} {
+					edited := edit(f, r, text, kind, script == "chinese" || script == "japanese", percent)
+					texts = append(texts, Text{fmt.Sprintf("%s/%d", id, version+1), edited})
+				}
+			}
+		}
+	}
+	return texts
+}
+
+// edit changes words of a text: up to so many in a hundred, and one at least.
+func edit(f *filler, r *rng, text, kind string, unspaced bool, percent int) string {
+	words, space := strings.Fields(text), " "
+	if unspaced {
+		words, space = strings.Split(text, ""), ""
+	}
+	other := strings.Fields(f.paragraph(kind, 2))
+	if unspaced {
+		other = strings.Split(strings.Join(other, ""), "")
+	}
+	for range 1 + r.intn(max(1, len(words)*percent/100)) {
+		i := r.intn(len(words))
+		switch word := other[r.intn(len(other))]; r.intn(4) {
+		case 0:
+			words = append(words[:i:i], words[i+1:]...)
+		case 1:
+			words = append(words[:i:i], append([]string{word}, words[i:]...)...)
+		default:
+			words[i] = word
+		}
+		if len(words) == 0 {
+			words = []string{"-"}
+		}
+	}
+	return strings.Join(words, space)
+}
+
+// References makes pages of one template, the reference of a made-up library: so many classes,
+// and two later releases of each, in which some sentences are others. The names of the class and
+// from one sentence to half of the page are a class's own.
+func References(t testing.TB, seed uint64, classes int) (texts []Text) {
+	t.Helper()
+	layout := template.Must(template.ParseFS(labelledTexts, "labelled/reference.tmpl"))
+	b := readBank(t, labelledTexts, "labelled/reference.txt")
+	for i := range classes {
+		id := fmt.Sprintf("class %d", i)
+		r := newRNG(seed, id)
+		f := b.filler(r, nil)
+		name := f.word("stem") + f.word("stem") + f.word("role")
+		remarks := r.intn(4)
+		page := referencePage{
+			Name: name, Package: f.word("package"), Since: fmt.Sprintf("%d.%d", r.between(1, 4), r.intn(9)), Version: "4.2",
+			Body: f.paragraph("summary", 1) + " " + f.paragraph("remark", remarks), Constructor: f.paragraph("constructor", 1),
+		}
+		for range r.intn(9) {
+			page.Methods = append(page.Methods, f.paragraph("method", 1))
+		}
+		for release, version := range []string{"4.2", "4.3", "5.0"} {
+			if release > 0 {
+				page.Version = version
+				page.Body += " " + f.paragraph("remark", r.intn(2))
+				if n := len(page.Methods); n > 0 {
+					page.Methods[r.intn(n)] = f.paragraph("method", 1)
+				}
+			}
+			var text strings.Builder
+			if err := layout.Execute(&text, page); err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, Text{fmt.Sprintf("%s %s", id, version), text.String()})
+		}
+	}
+	return texts
+}
+
+type referencePage struct {
+	Name, Package, Version, Since, Body, Constructor string
+	Methods                                          []string
+}
