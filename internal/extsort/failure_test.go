@@ -33,8 +33,13 @@ func addAndRead[R Record](ctx context.Context, s *Sorter[R], records []R) ([]R, 
 	return got, errors.Join(err, s.Close())
 }
 
-// Each operation on the file system fails once, from the first to the last.
+// Operations on the file system fail once, from the first to the last: with -short, which
+// is for the race detector, fewer.
 func TestFileSystemErrors(t *testing.T) {
+	rare, least := int32(10), 20
+	if testing.Short() {
+		rare, least = 2, 6
+	}
 	for _, name := range []string{"random", "nested", "equal"} {
 		t.Run(name, func(t *testing.T) {
 			k := testgen.Keys[slices.IndexFunc(testgen.Keys, func(k testgen.Key) bool { return k.Name == name })]
@@ -42,7 +47,7 @@ func TestFileSystemErrors(t *testing.T) {
 			want := testgen.StableSorted(records)
 			before := runtime.NumGoroutine()
 			failures := 0
-			for at := int32(0); ; at += 1 + at/10 {
+			for at := int32(0); ; at += 1 + at/rare {
 				var operations atomic.Int32
 				fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error {
 					if operations.Add(1)-1 == at {
@@ -66,7 +71,7 @@ func TestFileSystemErrors(t *testing.T) {
 					t.Fatalf("operation %d: %v", at, err)
 				}
 			}
-			if failures < 20 {
+			if failures < least {
 				t.Errorf("only %d operations failed", failures)
 			}
 			expectGoroutines(t, before)
