@@ -1,8 +1,8 @@
-// Package fingerprint turns text into a 64-bit simhash: Charikar's similarity
-// hash ("Similarity estimation techniques from rounding algorithms", STOC 2002)
-// as Manku, Jain and Das Sarma use it in section 2 of "Detecting
-// Near-Duplicates for Web Crawling" (WWW 2007). Texts that share most of their
-// weighted features get fingerprints that differ in few bits.
+// Package fingerprint turns text into 64 bits, such that texts which share most of
+// their words get fingerprints that differ in few bits: by MinHash of one bit a bin (Li
+// and König 2010), or as a simhash, Charikar's similarity hash ("Similarity estimation
+// techniques from rounding algorithms", STOC 2002), as Manku, Jain and Das Sarma use it
+// in section 2 of "Detecting Near-Duplicates for Web Crawling" (WWW 2007).
 //
 // The guarantee: a fingerprint depends on the text and the [Options] alone, not
 // on the machine, the Go release or the run. Texts that differ only in case,
@@ -23,7 +23,7 @@ import (
 	"strconv"
 )
 
-// Fingerprint is a 64-bit simhash. Any 64-bit hash that is compared by Hamming
+// Fingerprint is 64 bits of a text. Any 64-bit hash that is compared by Hamming
 // distance may be held in one. In JSON it is a string of 16 hex digits.
 type Fingerprint uint64
 
