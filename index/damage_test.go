@@ -204,6 +204,7 @@ func TestPlantedDamage(t *testing.T) {
 	packed := packedIndex(t, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
 		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}), documents(firstLive, liveDocuments))
+		d.loadFilters()
 		for line := range strings.Lines(c.Input) {
 			d.plant(strings.Fields(line))
 		}
