@@ -65,7 +65,7 @@ func (l *lines) encode(v any) []byte {
 // escapeControls escapes the control characters that the encoder leaves as they are: DEL and
 // U+0080 to U+009F, which some terminals act on. They stand in strings only.
 func escapeControls(line []byte) []byte {
-	if bytes.IndexFunc(line, isDelOrC1) < 0 {
+	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
 		return line
 	}
 	escaped := make([]byte, 0, len(line)+64)
