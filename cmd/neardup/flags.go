@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -74,6 +75,7 @@ type inputFlags struct {
 	format      corpus.Format
 	maxDocument mebibytes
 	fields      corpus.Fields
+	opened      map[string]io.Reader // pipes that were looked into
 
 	scope                *string
 	text, method, weight *string
@@ -121,6 +123,7 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 		MaxDocument: f.maxDocument.bytes(),
 		Fields:      f.fields,
 		Stdin:       f.call.in,
+		Opened:      f.opened,
 	})
 }
 

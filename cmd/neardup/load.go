@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"time"
 	"unicode/utf8"
 
@@ -127,7 +128,7 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	docs := c.exportedDocuments(exports)
+	docs := c.exportedDocuments(exports, inputs.opened)
 	switch {
 	case len(exports) == 0:
 		reader, err := inputs.listReader(c.args)
@@ -300,17 +301,11 @@ func (f *inputFlags) exportsAmong(ctx context.Context) (exports []exportedIndex,
 	if f.format != corpus.Detect && f.format != corpus.JSONL {
 		return nil, nil
 	}
-	stdin := bufio.NewReader(cancelable(ctx, c.in))
-	c.in = stdin // whoever reads it has what was looked at here
+	f.opened = make(map[string]io.Reader)
 	for n, name := range c.args {
-		var e exportedIndex
-		found := false
-		if name == "-" {
-			head, _ := stdin.Peek(4 << 10)
-			e, found = exportBegins(bytes.NewReader(head))
-		} else if in, err := corpus.Open(name, nil); err == nil { // else its reader says why
-			e, found = exportBegins(in)
-			in.Close()
+		e, found, err := f.exportAt(ctx, name)
+		if err != nil {
+			return nil, err
 		}
 		if found != (len(exports) == n) && n > 0 {
 			return nil, usagef("%s and %s are of different kinds: import them one after the other", c.args[0], name)
@@ -327,6 +322,41 @@ func (f *inputFlags) exportsAmong(ctx context.Context) (exports []exportedIndex,
 	return exports, nil
 }
 
+// beginBytes is enough of a compressed file to decompress its first bytes: bzip2 has the largest
+// blocks.
+const beginBytes = 1 << 20
+
+// exportAt looks at how an input begins. A pipe stays open, with what was looked at.
+func (f *inputFlags) exportAt(ctx context.Context, name string) (e exportedIndex, found bool, err error) {
+	info, err := os.Stat(name)
+	if name != "-" && (err != nil || info.IsDir()) || f.opened[name] != nil {
+		return e, false, nil // its reader says why
+	}
+	in := f.call.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return e, false, fmt.Errorf("input: %w", err)
+		}
+		if in = file; info.Mode().IsRegular() {
+			defer file.Close()
+		}
+	}
+	if name == "-" || !info.Mode().IsRegular() {
+		pipe := bufio.NewReaderSize(cancelable(ctx, in), beginBytes)
+		if f.opened[name] = pipe; name == "-" {
+			f.call.in = pipe
+		}
+		head, _ := pipe.Peek(beginBytes)
+		in = bytes.NewReader(head)
+	}
+	begin, err := corpus.Open("-", in)
+	if err == nil {
+		e, found = exportBegins(begin)
+	}
+	return e, found, err
+}
+
 func exportBegins(in io.Reader) (e exportedIndex, found bool) {
 	var line indexLine
 	r := bufio.NewReader(in)
@@ -338,10 +368,10 @@ func exportBegins(in io.Reader) (e exportedIndex, found bool) {
 }
 
 // exportedDocuments yields the documents of exports. It ends at the first line that is none.
-func (c *call) exportedDocuments(exports []exportedIndex) iter.Seq2[index.Document, error] {
+func (c *call) exportedDocuments(exports []exportedIndex, opened map[string]io.Reader) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		for n, name := range c.args {
-			for d, err := range documentsOf(name, c.in, exports[n].Documents) {
+			for d, err := range documentsOf(name, opened, exports[n].Documents) {
 				if !yield(d, err) || err != nil {
 					return
 				}
@@ -350,9 +380,13 @@ func (c *call) exportedDocuments(exports []exportedIndex) iter.Seq2[index.Docume
 	}
 }
 
-func documentsOf(name string, stdin io.Reader, want uint64) iter.Seq2[index.Document, error] {
+func documentsOf(name string, opened map[string]io.Reader, want uint64) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
-		in, err := corpus.Open(name, stdin)
+		path, pipe := name, opened[name]
+		if pipe != nil {
+			path = "-"
+		}
+		in, err := corpus.Open(path, pipe)
 		if err != nil {
 			yield(index.Document{}, err)
 			return

@@ -201,3 +201,48 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestImportPipes: import looks at how its inputs begin, and all that a pipe gives is there
+// afterwards: a pipe cannot be opened again. What is compressed is known as what it is.
+func TestImportPipes(t *testing.T) {
+	dir := t.TempDir()
+	made, docs := filepath.Join(dir, "made"), filepath.Join(dir, "docs.jsonl")
+	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testseed.Of(t), 3)))
+	mustRun(t, "dedup", "-index", made, docs)
+	export := mustRun(t, "export", "-index", made, "-format", "jsonl")
+	list := mustRun(t, "export", "-index", made)
+	inputs := map[string]string{
+		"list": list + strings.Repeat("\n", 70<<10), "export": export,
+		"gzip": string(gzipped(t, export)), "zstd": string(zstandard(t, export)),
+	}
+	for name, input := range inputs {
+		for _, argument := range []string{"-", "/dev/fd/3"} {
+			index := filepath.Join(dir, name+filepath.Base(argument))
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := process("import", "-index", index, argument)
+			cmd.Stdin, cmd.ExtraFiles = r, []*os.File{r}
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			io.WriteString(w, input)
+			w.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%s from %s: %v\n%s", name, argument, err, &stderr)
+				continue
+			}
+			want, got := export, mustRun(t, "export", "-index", index, "-format", "jsonl")
+			if name == "list" {
+				want, got = list, mustRun(t, "export", "-index", index)
+			}
+			if got != want {
+				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument, len(got), len(want), &stderr)
+			}
+		}
+	}
+}

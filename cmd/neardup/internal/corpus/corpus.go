@@ -103,6 +103,8 @@ type Options struct {
 	Fields Fields
 	// Stdin is read for the input "-". Default os.Stdin.
 	Stdin io.Reader
+	// Opened are inputs that are open already, by name: what was read of a pipe is gone from it.
+	Opened map[string]io.Reader
 
 	names *fieldNames // of Fields
 }

@@ -240,6 +240,9 @@ func (r *run) readInput(input string) error {
 	if input == "-" {
 		return r.readFile(input, r.opts.Stdin, -1)
 	}
+	if in, ok := r.opts.Opened[input]; ok {
+		return r.readFile(input, in, -1)
+	}
 	info, err := os.Stat(input)
 	switch {
 	case err != nil:
