@@ -22,6 +22,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -29,7 +30,7 @@ import (
 type task struct {
 	name string
 	step
-	disk *vfs.MemFS
+	disk *crashfs.FS
 	history
 }
 
@@ -46,7 +47,7 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	t.Helper()
 	d := newDrawer(seed, 1)
 	task := func(name string, last step, steps ...step) {
-		disk := vfs.NewCrashableMem()
+		disk := crashfs.New()
 		k := &task{name: name, step: last, disk: disk, history: *newHistory(disk)}
 		k.must(t, steps...)
 		if strings.HasSuffix(name, "after a kill") {
@@ -85,7 +86,7 @@ func (k *task) kill(t *testing.T, d *drawer) {
 	}
 	var synced, written *state
 	for deadline := time.Now().Add(patience); synced == written; time.Sleep(time.Millisecond) {
-		k.disk = kill(t, k.fs.(*vfs.MemFS))
+		k.disk = kill(t, k.fs.(*crashfs.FS))
 		var err error
 		if synced, err = which(k.disk.CrashClone(vfs.CrashCloneCfg{}), states, k.r, index.Options{}, true); err != nil {
 			t.Fatal(err)
@@ -121,7 +122,7 @@ type crashing struct {
 	flushed  int              // tables that may be left besides those of a packed index
 }
 
-func newCrashing(t *testing.T, h *history, disk *vfs.MemFS, r *rand.Rand, every int) *crashing {
+func newCrashing(t *testing.T, h *history, disk *crashfs.FS, r *rand.Rand, every int) *crashing {
 	c := &crashing{t: t, history: h, found: make(map[uint64]state), crashes: &crashes{disk: disk, r: r, every: every}, going: 40, deeply: 4, readOnly: 8, flushed: 3}
 	h.fs = errorfs.Wrap(disk, c.crashes)
 	return c
@@ -217,7 +218,7 @@ func (c *crashing) lookAtCopy(fsys vfs.FS) error {
 
 // goOn compacts what a crash left, or loads into it where there is nothing. That is cut
 // short by a second crash, of which a copy is left.
-func (c *crashing) goOn(fsys *vfs.MemFS, found state) error {
+func (c *crashing) goOn(fsys *crashfs.FS, found state) error {
 	s := step{what: "compact"}
 	if found.none || found.NextID == 1 {
 		s = step{what: "load", docs: newDrawer(1, 1).documents(20)}
@@ -225,7 +226,7 @@ func (c *crashing) goOn(fsys *vfs.MemFS, found state) error {
 	h := newHistory(nil)
 	h.states, h.now = []state{found}, c.now
 	at, operations := c.history.r.IntN(100), 0
-	var copied *vfs.MemFS
+	var copied *crashfs.FS
 	var mu sync.Mutex
 	h.fs = errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		mu.Lock()
@@ -326,7 +327,7 @@ func TestCrashHistories(t *testing.T) {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()
 				for n := worker; moments.Load() < want; n += side {
-					disk := vfs.NewCrashableMem()
+					disk := crashfs.New()
 					c := newCrashing(t, newHistory(nil), disk, rand.New(rand.NewPCG(seed, ^n)), 3)
 					c.run(newDrawer(seed, n), want-moments.Load())
 					moments.Add(c.moments)
@@ -399,7 +400,7 @@ func (c *crashing) crash() {
 // loadBeyondMemory is a load that sorts on disk.
 func loadBeyondMemory(t *testing.T, seed uint64) *task {
 	r := rand.New(rand.NewPCG(seed, 1))
-	disk := vfs.NewCrashableMem()
+	disk := crashfs.New()
 	k := &task{name: "load beyond memory", disk: disk, history: *newHistory(disk)}
 	k.step = step{what: "load", docs: make([]index.Document, 100_000), work: compaction.Options{MemoryBytes: 1}}
 	for i := range k.docs {

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -24,13 +25,13 @@ import (
 type failing struct {
 	*history
 	*fault
-	disk    *vfs.MemFS
+	disk    *crashfs.FS
 	stopped bool   // the index takes no more writes
 	told    int    // errors
 	outcome string // of the last step
 }
 
-func newFailing(h *history, disk *vfs.MemFS, f *fault) *failing {
+func newFailing(h *history, disk *crashfs.FS, f *fault) *failing {
 	h.fs = &shortFS{errorfs.Wrap(disk, f)}
 	return &failing{history: h, fault: f, disk: disk}
 }
@@ -280,7 +281,7 @@ func (f *failing) run(steps []step) error {
 		}
 	}
 	f.over()
-	for _, left := range []*vfs.MemFS{f.disk, crashed} {
+	for _, left := range []*crashfs.FS{f.disk, crashed} {
 		opts := index.Options{FS: left, MustExist: true, CacheBytes: 1 << 18, FilterBytes: -1}
 		found, err := which(left, f.states, f.history.r, opts, false)
 		if err != nil {
@@ -315,7 +316,7 @@ func TestEveryOperationFails(t *testing.T) {
 			t.Parallel()
 			tried, told := 0, 0
 			for n := seed % every; ; n += every {
-				f := newFailing(newHistory(nil), vfs.NewCrashableMem(), newFault(operation{n: int(n)}, how))
+				f := newFailing(newHistory(nil), crashfs.New(), newFault(operation{n: int(n)}, how))
 				if err := inTime(func() error { return f.run(steps) }); err != nil {
 					t.Errorf("operation %d, %s (%s): %v", n, how, f.hit(), err)
 				}

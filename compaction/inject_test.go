@@ -15,13 +15,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/crashfs"
 )
 
 // crashes is an injector that lets the machine stop before operations that change the file
 // system, while it is on: it keeps what would be left then.
 type crashes struct {
 	mu    sync.Mutex
-	disk  *vfs.MemFS
+	disk  *crashfs.FS
 	r     *rand.Rand // Pebble's goroutines draw from it too
 	every int        // one in so many operations
 	on    bool
@@ -32,7 +33,7 @@ type crashes struct {
 type left struct {
 	before string // the operation
 	synced bool   // nothing else is there
-	fsys   *vfs.MemFS
+	fsys   *crashfs.FS
 }
 
 func (c *crashes) String() string { return "crashes" }
@@ -90,9 +91,9 @@ func (c *crashes) during(do func()) (meanwhile, after []left) {
 
 // kill returns the files as a process leaves them that ends now: all that it wrote is
 // there, and what it did not sync can still be lost with the machine.
-func kill(t *testing.T, fsys *vfs.MemFS) *vfs.MemFS {
+func kill(t *testing.T, fsys *crashfs.FS) *crashfs.FS {
 	t.Helper()
-	left := vfs.NewCrashableMem()
+	left := crashfs.New()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -141,7 +142,7 @@ func kill(t *testing.T, fsys *vfs.MemFS) *vfs.MemFS {
 	return left
 }
 
-func copyOf(fsys *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
+func copyOf(fsys *crashfs.FS, r *rand.Rand) *crashfs.FS {
 	return fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r})
 }
 

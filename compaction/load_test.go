@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -304,9 +305,9 @@ func (c *countdown) Err() error {
 }
 
 // usedIndex is one that is packed in part, of which some is deleted since.
-func usedIndex(t *testing.T, d *drawer) (*vfs.MemFS, state) {
+func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	t.Helper()
-	disk := vfs.NewCrashableMem()
+	disk := crashfs.New()
 	h := newHistory(disk)
 	h.must(t, d.used()...)
 	return disk, *h.newest()

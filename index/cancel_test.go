@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/crashfs"
 )
 
 // cancelAt is a context that is cancelled when it is asked for the n-th time.
@@ -152,7 +153,7 @@ func TestCancelledAnywhere(t *testing.T) {
 			t.Errorf("%s is not tried", m.Name)
 		}
 	}
-	made := vfs.NewCrashableMem()
+	made := crashfs.New()
 	x, err := Open("index", &Options{FS: made})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/crashfs"
 )
 
 func documentsOf(t testing.TB, x *Index) map[string]Document {
@@ -38,7 +39,7 @@ func TestCheckpointWhileWritesGoOn(t *testing.T) {
 	const writers, checkpoints = 3, 3
 	for _, durability := range []Durability{Sync, NoSync} {
 		ctx := context.Background()
-		fsys := vfs.NewCrashableMem()
+		fsys := crashfs.New()
 		x := openMem(t, Options{FS: fsys, Durability: durability})
 		var acknowledged [writers]atomic.Int64
 		stop := make(chan struct{})
@@ -250,8 +251,8 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 // some and all of what was not synced. What is left is no index, or all of it.
 func TestCheckpointCutShort(t *testing.T) {
 	ctx := context.Background()
-	mem := vfs.NewCrashableMem()
-	var crashed []*vfs.MemFS
+	mem := crashfs.New()
+	var crashed []*crashfs.FS
 	rng := rand.New(rand.NewPCG(1, 1))
 	fsys := errorfs.Wrap(mem, underCopies(func() error {
 		for _, percent := range []int{0, 50, 100} {

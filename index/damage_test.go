@@ -25,6 +25,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/testhook"
 )
 
@@ -94,9 +95,9 @@ func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document) *damaged {
 }
 
 // packedIndex returns an index of these documents that was compacted and closed.
-func packedIndex(t *testing.T, docs []index.Document) *vfs.MemFS {
+func packedIndex(t *testing.T, docs []index.Document) *crashfs.FS {
 	t.Helper()
-	fsys := vfs.NewCrashableMem()
+	fsys := crashfs.New()
 	x, err := index.Open("ix", damagedOptions(t, fsys))
 	if err == nil {
 		err = errors.Join(x.Add(context.Background(), docs...), x.Close())

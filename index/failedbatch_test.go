@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/indextest"
 )
 
@@ -25,7 +26,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 	}
 	lengths := map[int]bool{}
 	for fails := int64(1); fails <= 6; fails++ {
-		disk := vfs.NewCrashableMem()
+		disk := crashfs.New()
 		var armed atomic.Bool
 		var syncs atomic.Int64
 		x, err := index.Open("ix", &index.Options{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {

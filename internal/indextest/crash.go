@@ -12,11 +12,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/crashfs"
 )
 
 // crashes takes what crashes would leave of a file system while calls go on.
 type crashes struct {
-	disk *vfs.MemFS
+	disk *crashfs.FS
 	fs   vfs.FS // disk, slow to sync
 
 	mu      sync.Mutex
@@ -32,14 +33,14 @@ type crashes struct {
 type moment struct {
 	before, after int64 // calls that ended before, or began after, are known to have
 	percent       int   // of what was not synced is left
-	left          *vfs.MemFS
+	left          *crashfs.FS
 }
 
 // mostMoments bounds those of a round, which are all in memory.
 const mostMoments = 16
 
 func newCrashes(rng *rand.Rand) *crashes {
-	c := &crashes{disk: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
+	c := &crashes{disk: crashfs.New(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
 	c.fs = errorfs.Wrap(c.disk, c)
 	return c
 }

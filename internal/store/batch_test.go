@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/crashfs"
 )
 
 // fatal is what *testing.T, *testing.B and *rapid.T have.
@@ -145,7 +146,7 @@ func TestFailedLog(t *testing.T) {
 			return nil
 		},
 	} {
-		mem := vfs.NewCrashableMem()
+		mem := crashfs.New()
 		var broken atomic.Bool
 		s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {

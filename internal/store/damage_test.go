@@ -15,17 +15,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
 // logOf returns the files of a store that was written to by commits of different sizes:
 // as a crash leaves them, or closed.
-func logOf(t testing.TB, closed bool) *vfs.MemFS { return logWith(t, closed, 40<<10) } // over two blocks
+func logOf(t testing.TB, closed bool) *crashfs.FS { return logWith(t, closed, 40<<10) } // over two blocks
 
-func logWith(t testing.TB, closed bool, largest int) *vfs.MemFS {
+func logWith(t testing.TB, closed bool, largest int) *crashfs.FS {
 	t.Helper()
-	fsys := vfs.NewCrashableMem()
+	fsys := crashfs.New()
 	s := openIn(t, fsys)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range uint64(12) {
@@ -144,9 +145,9 @@ func TestDigestIsNoHarm(t *testing.T) {
 
 // severalLogs returns what a crash leaves of a store that cannot write tables: several logs with all
 // that was written since it was opened, or since the last table. It returns how many records it had.
-func severalLogs(t *testing.T, tableBefore bool) (*vfs.MemFS, uint64) {
+func severalLogs(t *testing.T, tableBefore bool) (*crashfs.FS, uint64) {
 	t.Helper()
-	mem := vfs.NewCrashableMem()
+	mem := crashfs.New()
 	var waits atomic.Bool
 	goOn := make(chan struct{})
 	fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {

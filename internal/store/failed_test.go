@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/crashfs"
 )
 
 // soon fails the test where a call does not end.
@@ -32,7 +33,7 @@ func soon[T any](t *testing.T, what string, call func() T) T {
 
 // breakable is a file system of which some operations fail while it is broken.
 type breakable struct {
-	mem    *vfs.MemFS
+	mem    *crashfs.FS
 	broken atomic.Bool
 	hits   atomic.Int64
 	fails  func(kind errorfs.OpKind, base string) bool
@@ -90,7 +91,7 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 			if testing.Short() && (strings.HasPrefix(what, "tables can not be made") || strings.HasSuffix(what, "be synced")) {
 				t.Skip("much like another one")
 			}
-			disk := &breakable{mem: vfs.NewCrashableMem(), fails: func(kind errorfs.OpKind, base string) bool {
+			disk := &breakable{mem: crashfs.New(), fails: func(kind errorfs.OpKind, base string) bool {
 				return slices.Contains(c.kinds, kind) && (strings.HasPrefix(base, c.file) || strings.HasSuffix(base, c.file))
 			}}
 			fsys := disk.fs()
@@ -170,9 +171,9 @@ func TestFlushThatFailsOnceIsTriedAgain(t *testing.T) {
 }
 
 // crashedAfter returns what a crash leaves of a store with documents, and how many.
-func crashedAfter(t *testing.T, documents uint64) (crashed *vfs.MemFS, acknowledged uint64) {
+func crashedAfter(t *testing.T, documents uint64) (crashed *crashfs.FS, acknowledged uint64) {
 	t.Helper()
-	mem := vfs.NewCrashableMem()
+	mem := crashfs.New()
 	s := openIn(t, mem)
 	acknowledged, _, err := fillUp(t, s, 1, documents)
 	must(t, err)
@@ -223,9 +224,9 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 func TestOpenWithEveryOperationFailing(t *testing.T) {
 	crashed, acknowledged := crashedAfter(t, 20)
 	for _, c := range []struct {
-		left         *vfs.MemFS
+		left         *crashfs.FS
 		acknowledged uint64
-	}{{vfs.NewCrashableMem(), 0}, {crashed, acknowledged}} {
+	}{{crashfs.New(), 0}, {crashed, acknowledged}} {
 		refused, tried, step := 0, 0, int64(1)
 		if testing.Short() {
 			step = 7

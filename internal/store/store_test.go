@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/surgeon"
 )
 
@@ -199,7 +200,7 @@ func TestLockedByThisProcess(t *testing.T) {
 // Open has returned, it is there.
 func TestCreationInterrupted(t *testing.T) {
 	for _, dir := range []string{"store", "a/b/store"} {
-		whole := func(what string, clone *vfs.MemFS, opts Options) {
+		whole := func(what string, clone *crashfs.FS, opts Options) {
 			t.Helper()
 			opts.FS = clone
 			s, err := Open(dir, opts)
@@ -212,9 +213,9 @@ func TestCreationInterrupted(t *testing.T) {
 			}
 			must(t, s.Close())
 		}
-		mem := vfs.NewCrashableMem()
+		mem := crashfs.New()
 		var mu sync.Mutex
-		var clones []*vfs.MemFS
+		var clones []*crashfs.FS
 		create := Options{Create: &Header{Plan: "plan"}}
 		opts := create
 		opts.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {

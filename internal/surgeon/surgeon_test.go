@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -23,9 +24,9 @@ func must(t testing.TB, errs ...error) {
 
 // database returns the files of a database that was written to by commits of different sizes, over two blocks of
 // the log: as a crash leaves them, or closed. With tables there are some between.
-func database(t testing.TB, closed, tables bool) *vfs.MemFS {
+func database(t testing.TB, closed, tables bool) *crashfs.FS {
 	t.Helper()
-	fsys := vfs.NewCrashableMem()
+	fsys := crashfs.New()
 	open := func() *pebble.DB {
 		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, FormatMajorVersion: pebble.FormatValueSeparation})
 		must(t, err)

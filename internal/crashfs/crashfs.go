@@ -1,0 +1,33 @@
+// Package crashfs is a file system in memory, for tests, of which a copy can be taken as a crash
+// would leave it, at any moment and from any goroutine.
+package crashfs
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// FS is Pebble's, but that Link and CrashClone keep apart: MemFS.Link takes a read lock twice,
+// and blocks for ever when CrashClone asks for the lock in between (Pebble 2.1.7).
+type FS struct {
+	*vfs.MemFS
+	links sync.RWMutex
+}
+
+// New makes an empty file system.
+func New() *FS { return &FS{MemFS: vfs.NewCrashableMem()} }
+
+// Link is for vfs.FS.
+func (f *FS) Link(oldname, newname string) error {
+	f.links.RLock()
+	defer f.links.RUnlock()
+	return f.MemFS.Link(oldname, newname)
+}
+
+// CrashClone copies what is synced, and of the rest what c says. The caller is not in Link.
+func (f *FS) CrashClone(c vfs.CrashCloneCfg) *FS {
+	f.links.Lock()
+	defer f.links.Unlock()
+	return &FS{MemFS: f.MemFS.CrashClone(c)}
+}
