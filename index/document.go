@@ -79,7 +79,7 @@ func ofTexts(analyzer string) bool {
 // read before, a Shingle that is too far is known without it.
 func (r *reader) matching(c candidate, scope string, s fingerprint.Signature) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(), int(c.hit.distance)
-	if shingle, known := r.x.shingles.get(c.id); known && !rule.Allows(distance, fingerprint.Signature{Shingle: shingle}, s) {
+	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, s) {
 		return Document{}, false, nil
 	}
 	if d, err = r.document(c.id, c.hit.stored); err != nil {

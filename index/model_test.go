@@ -111,6 +111,7 @@ func drawDocument(t *rapid.T) index.Document {
 func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := openModelled(t, index.Options{
+			Analyzer:           rapid.SampledFrom([]string{"", fingerprint.Version}).Draw(t, "analyzer"),
 			MaxDistance:        rapid.SampledFrom([]int{index.Exact, 1, 3, 5}).Draw(t, "k"),
 			MaxShingleDistance: rapid.SampledFrom([]int{0, 0, 13, 15, 18, -1}).Draw(t, "shingle limit"),
 			MaxLengthRatio:     rapid.SampledFrom([]float64{0, 0, 1, 1.5, -1}).Draw(t, "length ratio"),
@@ -121,6 +122,9 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 			docs := make([]index.Document, rapid.IntRange(0, 12).Draw(t, "documents"))
 			for i := range docs {
 				docs[i] = drawDocument(t)
+				if docs[i].Signature() == (fingerprint.Signature{}) {
+					docs[i].Tokens = 1 // else it has no text
+				}
 			}
 			if err := m.check(docs); err != nil {
 				t.Fatal(err)

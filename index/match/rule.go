@@ -88,6 +88,13 @@ func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
 	return r.MaxLengthRatio < 0 || shorter == 0 || float64(longer) <= r.MaxLengthRatio*float64(shorter)
 }
 
+// RulesOut reports whether a document that has that Shingle cannot match a signature, whatever
+// its length is. Of a text of unknown length too: one token makes the limit no stricter than any length.
+func (r Rule) RulesOut(distance int, shingle fingerprint.Fingerprint, s fingerprint.Signature) bool {
+	s.Tokens = max(s.Tokens, 1)
+	return !r.Allows(distance, fingerprint.Signature{Shingle: shingle}, s)
+}
+
 // Limit is that of the sum of distances where the longer text has so many tokens. With one
 // length unknown it is no stricter than with both.
 func (r Rule) Limit(longer int) int {

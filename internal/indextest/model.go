@@ -20,13 +20,15 @@ type Rule struct {
 	MaxShingleDistance int     // below 0: Shingles are not compared
 	MaxLengthRatio     float64 // below 0: lengths are not compared
 	KeepDuplicates     bool
+	ShortAllowance     int // of MaxShingleDistance
 }
 
 // RuleOf returns the rule of an index with these options and this MaxDistance.
 func RuleOf(o index.Options, maxDistance int) Rule {
-	r := Rule{maxDistance, o.MaxShingleDistance, o.MaxLengthRatio, o.KeepDuplicates}
+	r := Rule{maxDistance, o.MaxShingleDistance, o.MaxLengthRatio, o.KeepDuplicates, 0}
 	if r.MaxShingleDistance == 0 {
-		r.MaxShingleDistance = match.OtherShingleDistance
+		limits := match.For(o.Analyzer, maxDistance)
+		r.MaxShingleDistance, r.ShortAllowance = limits.MaxShingleDistance, limits.ShortAllowance
 	}
 	if r.MaxLengthRatio == 0 {
 		r.MaxLengthRatio = index.DefaultMaxLengthRatio
@@ -40,7 +42,11 @@ func (r Rule) Match(a, b *index.Document) (distance int, matches bool) {
 	if distance > r.MaxDistance || a.Scope != b.Scope {
 		return distance, false
 	}
-	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > r.MaxShingleDistance {
+	limit, tokens := r.MaxShingleDistance, max(a.Tokens, b.Tokens)
+	if 0 < tokens && tokens < match.ShortTokens {
+		limit += r.ShortAllowance * (match.ShortTokens - tokens) / match.ShortTokens
+	}
+	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > limit {
 		return distance, false
 	}
 	shorter, longer := float64(min(a.Tokens, b.Tokens)), float64(max(a.Tokens, b.Tokens))
