@@ -40,7 +40,7 @@ var apiLines = []apiLine{
 	{"stats", statsLine{}, []string{"stats -index IX", "stats -index IX -plot PLOT"}},
 	{"export, the first line", indexLine{}, nil},
 	{"export, other lines", documentLine{}, nil},
-	{"eval", eval.Report{}, []string{"eval -json -seeds 2 -docs EVAL/docs.jsonl -pairs EVAL/pairs.tsv -field text"}},
+	{"eval", eval.Report{}, []string{"eval -json -compare -seeds 2 -docs EVAL/docs.jsonl -pairs EVAL/pairs.tsv -field text"}},
 }
 
 // The tables of docs/api.md are the fields of what is printed.

@@ -119,7 +119,7 @@ func distributionFiles(path string) (leading, buckets string, err error) {
 
 var evalCommand = command{
 	name:    "eval",
-	args:    "-docs FILE -pairs FILE [-field main|html|text] [-plot FILE.svg] [-json]",
+	args:    "-docs FILE -pairs FILE [-field main|html|text] [-compare] [-plot FILE.svg] [-json]",
 	summary: "print precision and recall against the distance k, from labelled pairs of documents",
 	run:     runEval,
 }
@@ -133,6 +133,7 @@ func runEval(ctx context.Context, c *call) error {
 	seeds := c.intFlag("seeds", 5, 1, 1000, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
 	mistakes := c.flags.String("mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of the second fingerprints, ratio of lengths, similarity, id and id, with tabs between them")
+	compare := c.flags.Bool("compare", false, "measure other methods as well: exact digests, MinHash with LSH, super-shingles, samples of shingles, I-Match and classic simhash; takes memory for all texts")
 	asJSON := c.flags.Bool("json", false, "print one JSON object instead of a table")
 	if err := c.parse(); err != nil {
 		return err
@@ -159,7 +160,7 @@ func runEval(ctx context.Context, c *call) error {
 			return err
 		}
 	}
-	labelled, err := readLabelled(ctx, inputs, *docs, *pairs, analyzers)
+	labelled, err := readLabelled(ctx, inputs, *docs, *pairs, *compare, analyzers)
 	if err != nil {
 		return err
 	}
@@ -167,6 +168,15 @@ func runEval(ctx context.Context, c *call) error {
 	report := labelled.Measure(rule)
 	if !analyzers[0].bare {
 		report.Analyzer = analyzers[0].Name()
+	}
+	if *compare {
+		var ours []*fingerprint.Analyzer
+		for _, a := range analyzers {
+			ours = append(ours, a.Analyzer())
+		}
+		if report.Methods, err = labelled.Compare(ctx, report, ours); err != nil {
+			return fmt.Errorf("-compare: %w", err)
+		}
 	}
 	if *plot != "" {
 		if err := plotCurves(report, *plot); err != nil {
@@ -186,7 +196,7 @@ func runEval(ctx context.Context, c *call) error {
 }
 
 // readLabelled reads pairs and documents.
-func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, analyzers []*analyzer) (*eval.Labelled, error) {
+func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, keepTexts bool, analyzers []*analyzer) (*eval.Labelled, error) {
 	c := inputs.call
 	in, err := corpus.Open(pairsFile, c.in)
 	if err != nil {
@@ -202,7 +212,7 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 		return nil, err
 	}
 	stop := c.startProgress(ctx, reader)
-	docs, err := eval.ReadDocuments(ctx, reader, signer(analyzers))
+	docs, err := eval.ReadDocuments(ctx, reader, keepTexts, signer(analyzers))
 	stop()
 	c.account(reader)
 	if err != nil {
@@ -217,19 +227,19 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 
 // signer makes a record's text once, and its signatures with all analyzers.
 func signer(analyzers []*analyzer) eval.Sign {
-	return func(r *corpus.Record) ([]fingerprint.Signature, error) {
+	return func(r *corpus.Record) (string, []fingerprint.Signature, error) {
 		sigs := make([]fingerprint.Signature, len(analyzers))
 		if r.Kind == corpus.Fingerprint {
 			for i := range sigs {
 				sigs[i] = fingerprint.Signature{Fingerprint: r.Fingerprint, Tokens: 1}
 			}
-			return sigs, nil
+			return "", sigs, nil
 		}
 		text := analyzers[0].Text(kindOf(r), r.ContentType, r.Content)
 		for i, a := range analyzers {
 			sigs[i] = a.Analyzer().Text(text)
 		}
-		return sigs, nil
+		return text, sigs, nil
 	}
 }
 
@@ -252,7 +262,7 @@ func writeMistakes(w io.Writer, mistakes []eval.Mistake) error {
 // writeEvalTable prints a report for people.
 func writeEvalTable(w io.Writer, r *eval.Report) error {
 	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n", r.Documents, r.Positive, r.Negative)
-	fmt.Fprintf(w, "left out: %d pairs in between, %d of identical texts\n", r.Between, r.Identical)
+	fmt.Fprintf(w, "left out: %d pairs in between, %d of equal tokens\n", r.Between, r.Identical)
 	fmt.Fprintf(w, "%s; mean ± standard deviation of %d seeds\n", r.Analyzer, r.Seeds)
 	for _, c := range r.Curves {
 		fmt.Fprintf(w, "\n%s\n\n", c.Name)
@@ -263,7 +273,7 @@ func writeEvalTable(w io.Writer, r *eval.Report) error {
 			if p.K == c.BestK {
 				best = " best"
 			}
-			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.K, scoreCells(p), p.FalsePairs, p.FalsePairsPerBillion, best)
+			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.K, scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -273,13 +283,28 @@ func writeEvalTable(w io.Writer, r *eval.Report) error {
 	if r.Best != nil {
 		fmt.Fprintf(w, "the best  %s\n", ruleLine(r.Best))
 	}
-	_, err := fmt.Fprintf(w, "(of the rules with precision %.2f or more, the one with the best F1)\n", eval.WantedPrecision)
+	fmt.Fprintf(w, "(of the rules with precision %.2f or more, the one with the best F1)\n", eval.WantedPrecision)
+	_, err := fmt.Fprintf(w, "\na crawler with the rule would drop %.1f of %d distinct documents and store %.1f of %d near-duplicates of earlier ones\n",
+		r.Crawl.Dropped, r.Crawl.Distinct, r.Crawl.Stored, r.Crawl.Duplicates)
+	if len(r.Methods) > 0 {
+		err = writeMethods(w, r.Methods)
+	}
 	return err
 }
 
-func scoreCells(p eval.Point) string {
+func writeMethods(w io.Writer, methods []eval.Method) error {
+	fmt.Fprintf(w, "\nbeside other methods; MB/s of text on one core, with tokens\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "method\tbytes\tMB/s\tprecision\t\trecall\t\tF1\t\tper billion")
+	for _, m := range methods {
+		fmt.Fprintf(t, "%s\t%.0f\t%.1f\t%s%.0f\n", m.Name, m.BytesPerDocument, m.MBPerSecond, scoreCells(m.Score, m.Deviation), m.FalsePairsPerBillion)
+	}
+	return t.Flush()
+}
+
+func scoreCells(s, deviation eval.Score) string {
 	return fmt.Sprintf("%.3f\t±%.3f\t%.3f\t±%.3f\t%.3f\t±%.3f\t",
-		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1)
+		s.Precision, deviation.Precision, s.Recall, deviation.Recall, s.F1, deviation.F1)
 }
 
 func ruleLine(p *eval.Point) string {

@@ -5,7 +5,7 @@
 // A pair of documents is positive, a near-duplicate, when its similarity is at
 // least PositiveAt; it is negative when the similarity is below NegativeBelow, and
 // so is every pair without a label; what lies between counts as neither. Precision
-// and recall are over all pairs of documents. Pairs whose texts are identical are
+// and recall are over all pairs of documents. Pairs whose texts have equal tokens are
 // left out: any hash finds them.
 //
 // What one hash function makes of some thousand pairs is partly luck, so everything
@@ -19,28 +19,41 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"golang.org/x/sync/errgroup"
 )
 
-// Document is what is kept of a document: not its text.
+// Document is what is kept of a document.
 type Document struct {
 	ID         string
 	Signatures []fingerprint.Signature // one for each seed
-	content    [16]byte                // a hash of what was read
+	Text       string                  // only if it was asked for
+	tokens     digest
+}
+
+// digest tells sequences of tokens apart.
+type digest [16]byte
+
+func digestOf(tokens []string) (d digest) {
+	sum := sha256.Sum256([]byte(strings.Join(tokens, " ")))
+	copy(d[:], sum[:])
+	return d
 }
 
 // empty documents are compared with nothing.
 func (d *Document) empty() bool { return d.Signatures[0].Tokens == 0 }
 
-// Sign makes the signatures of a record, one for each seed.
-type Sign func(*corpus.Record) ([]fingerprint.Signature, error)
+// Sign finds the text of a record, unless it is a ready fingerprint, and makes its signatures,
+// one for each seed.
+type Sign func(*corpus.Record) (text string, signatures []fingerprint.Signature, err error)
 
-// ReadDocuments reads all documents and has them signed on all cores. Records that are
-// skipped are the reader's to account for.
-func ReadDocuments(ctx context.Context, r *corpus.Reader, sign Sign) ([]*Document, error) {
+// ReadDocuments reads all documents and has them signed on all cores; keepTexts is for
+// [Labelled.Compare], and takes the memory of all texts. Records that are skipped are the
+// reader's to account for.
+func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, sign Sign) ([]*Document, error) {
 	var places []*Document
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -50,7 +63,7 @@ func ReadDocuments(ctx context.Context, r *corpus.Reader, sign Sign) ([]*Documen
 		}
 		d := new(Document)
 		places = append(places, d)
-		group.Go(func() error { return d.read(raw, sign) })
+		group.Go(func() error { return d.read(raw, keepTexts, sign) })
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -59,20 +72,23 @@ func ReadDocuments(ctx context.Context, r *corpus.Reader, sign Sign) ([]*Documen
 }
 
 // read makes the document of a record, unless that is skipped.
-func (d *Document) read(raw *corpus.RawRecord, sign Sign) (err error) {
+func (d *Document) read(raw *corpus.RawRecord, keepText bool, sign Sign) (err error) {
 	record := raw.Parse()
 	if record.Skip != nil {
 		return nil
 	}
 	d.ID = record.Key
-	if d.Signatures, err = sign(&record); err != nil {
+	var text string
+	if text, d.Signatures, err = sign(&record); err != nil {
 		return fmt.Errorf("%s record %d: %w", record.Source, record.Number, err)
 	}
-	content := record.Content
-	if content == nil { // a ready fingerprint: nobody knows what it was made of
-		content = []byte(record.Key)
+	if record.Kind == corpus.Fingerprint { // nobody knows what it was made of
+		d.tokens = digestOf([]string{"", record.Key})
+		return nil
 	}
-	sum := sha256.Sum256(content)
-	copy(d.content[:], sum[:])
+	d.tokens = digestOf(fingerprint.Tokens(text))
+	if keepText {
+		d.Text = text
+	}
 	return nil
 }

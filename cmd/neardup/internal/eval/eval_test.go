@@ -36,7 +36,7 @@ func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 		if rng.IntN(30) == 0 {
 			d.Signatures[0].Tokens = 0
 		}
-		binary.LittleEndian.PutUint64(d.content[:], uint64(rng.IntN(3*n))) // some are identical
+		binary.LittleEndian.PutUint64(d.tokens[:], uint64(rng.IntN(3*n))) // some are identical
 		docs = append(docs, d)
 	}
 	for range n {
@@ -60,7 +60,7 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 	for a := range docs {
 		for b := a + 1; b < len(docs); b++ {
 			x, y := docs[a], docs[b]
-			if x.content == y.content {
+			if x.tokens == y.tokens {
 				continue
 			}
 			u, v := x.Signatures[seed], y.Signatures[seed]

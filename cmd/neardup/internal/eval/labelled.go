@@ -41,7 +41,7 @@ type Labelled struct {
 	Positive  int   // pairs
 	Negative  int64 // pairs, listed or not
 	Between   int   // listed pairs that count as neither
-	Identical int64 // pairs that are left out: their texts are identical
+	Identical int64 // pairs that are left out: their texts have equal tokens
 	Unknown   int   // listed pairs with a document that was not read
 
 	docs   []*Document
@@ -96,9 +96,9 @@ func classOf(similarity float64) class {
 	return between
 }
 
-// identical reports whether two documents were read with the same content.
+// identical reports whether the texts of two documents have equal tokens.
 func (l *Labelled) identical(a, b int) bool {
-	return l.docs[a].content == l.docs[b].content
+	return l.docs[a].tokens == l.docs[b].tokens
 }
 
 func (l *Labelled) count() {
@@ -113,10 +113,10 @@ func (l *Labelled) count() {
 			l.Between++
 		}
 	}
-	copies := make(map[[16]byte]int64)
+	copies := make(map[digest]int64)
 	for _, d := range l.docs {
-		l.Identical += copies[d.content]
-		copies[d.content]++
+		l.Identical += copies[d.tokens]
+		copies[d.tokens]++
 	}
 	l.Negative = n*(n-1)/2 - l.Identical - int64(l.Positive) - int64(l.Between)
 }
@@ -130,20 +130,32 @@ func (l *Labelled) eachNear(seed int, found func(worker, a, b int, apart apart))
 	for i, d := range l.docs {
 		fps[i] = d.Signatures[seed].Fingerprint
 	}
+	l.eachRow(func(worker, a int) {
+		for b, other := range fps[:a] {
+			if other.Distance(fps[a]) <= MaxDistance && l.compared(a, b) {
+				found(worker, a, b, l.apart(seed, a, b))
+			}
+		}
+	})
+}
+
+// eachRow calls row for each document, from several workers at once.
+func (l *Labelled) eachRow(row func(worker, a int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for worker := range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for a := int(next.Add(1)) - 1; a < len(fps); a = int(next.Add(1)) - 1 {
-				for b, other := range fps[:a] {
-					if other.Distance(fps[a]) <= MaxDistance && !l.docs[a].empty() && !l.docs[b].empty() && !l.identical(a, b) {
-						found(worker, a, b, l.apart(seed, a, b))
-					}
-				}
+			for a := int(next.Add(1)) - 1; a < len(l.docs); a = int(next.Add(1)) - 1 {
+				row(worker, a)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// compared reports whether a pair counts.
+func (l *Labelled) compared(a, b int) bool {
+	return !l.docs[a].empty() && !l.docs[b].empty() && !l.identical(a, b)
 }
 
 // apart is how far the documents of a pair are from each other.

@@ -106,8 +106,8 @@ type Score struct {
 	FalsePairsPerBillion float64 `json:"falsePairsPerBillion"`
 }
 
-func (l *Labelled) score(c *counts, r Rule) Score {
-	found, wrong := c.matching(r)
+// score is that of a method which finds so many positive pairs and so many negative ones.
+func (l *Labelled) score(found, wrong int64) Score {
 	s := Score{Precision: 1, Recall: 1, FalsePairs: float64(wrong)}
 	if found+wrong > 0 {
 		s.Precision = float64(found) / float64(found+wrong)
@@ -150,16 +150,18 @@ func meanOf(scores []Score) (mean, deviation Score) {
 
 // Report is what was measured. Its JSON form is that of "neardup eval -json".
 type Report struct {
-	Documents int     `json:"documents"`
-	Positive  int     `json:"positive"` // pairs
-	Negative  int64   `json:"negative"`
-	Between   int     `json:"between"`   // pairs that count as neither
-	Identical int64   `json:"identical"` // pairs that are left out
-	Seeds     int     `json:"seeds"`
-	Analyzer  string  `json:"analyzer"`
-	Curves    []Curve `json:"curves"`
-	Default   Point   `json:"default"`
-	Best      *Point  `json:"best,omitempty"` // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
+	Documents int      `json:"documents"`
+	Positive  int      `json:"positive"` // pairs
+	Negative  int64    `json:"negative"`
+	Between   int      `json:"between"`   // pairs that count as neither
+	Identical int64    `json:"identical"` // pairs that are left out
+	Seeds     int      `json:"seeds"`
+	Analyzer  string   `json:"analyzer"`
+	Curves    []Curve  `json:"curves"`
+	Default   Point    `json:"default"`
+	Crawl     Crawl    `json:"crawl"`             // by Default
+	Best      *Point   `json:"best,omitempty"`    // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
+	Methods   []Method `json:"methods,omitempty"` // of Compare
 }
 
 // Curve is a score for each k.
@@ -198,6 +200,7 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
+	r.Crawl = l.crawl(rule)
 	r.Best = m.best(rule)
 	return r
 }
@@ -224,7 +227,7 @@ type measure struct {
 func (m *measure) point(r Rule) Point {
 	scores := make([]Score, len(m.seeds))
 	for i, c := range m.seeds {
-		scores[i] = m.score(c, r)
+		scores[i] = m.score(c.matching(r))
 	}
 	p := Point{Rule: r}
 	p.Score, p.Deviation = meanOf(scores)

@@ -70,7 +70,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 			text.WriteString(s + ". ")
 		}
 		d := &Document{ID: strconv.Itoa(i)}
-		d.content[0], d.content[1], d.content[2] = byte(i), byte(i>>8), byte(i>>16)
+		d.tokens[0], d.tokens[1], d.tokens[2] = byte(i), byte(i>>8), byte(i>>16)
 		for _, a := range analyzers {
 			d.Signatures = append(d.Signatures, a.Text(text.String()))
 		}

@@ -1,0 +1,273 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/neardup/neardup/fingerprint"
+)
+
+func TestShinglesAndCharacters(t *testing.T) {
+	for _, c := range []struct {
+		features func([]string) []string
+		tokens   string
+		want     []string
+	}{
+		{shingles, "a", []string{"a"}},
+		{shingles, "a b c d", []string{"a b c d"}},
+		{shingles, "a b c d e f", []string{"a b c d", "b c d e", "c d e f"}},
+		{characters, "abc", []string{"abc"}},
+		{characters, "ab cd e", []string{"abcd", "bcde"}},
+		{characters, "été là", []string{"étél", "télà"}},
+	} {
+		if got := c.features(strings.Fields(c.tokens)); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.tokens, got, c.want)
+		}
+	}
+}
+
+func TestTokenDigest(t *testing.T) {
+	if !equal(tokenDigest([]string{"a", "b"}, 0), tokenDigest([]string{"a", "b"}, 1)) {
+		t.Error("equal tokens, other digests")
+	}
+	if equal(tokenDigest([]string{"a", "b"}, 0), tokenDigest([]string{"b", "a"}, 0)) {
+		t.Error("another order, one digest")
+	}
+}
+
+// The bandings are those that datasketch computes; 9 of 13 and 25 of 10 are in the pipelines of
+// public data sets.
+func TestBanding(t *testing.T) {
+	for _, c := range []struct {
+		threshold                 float64
+		permutations, bands, rows int
+	}{{.5, 128, 25, 5}, {.6, 128, 18, 7}, {.7, 128, 14, 9}, {.8, 128, 9, 13}, {.7, 256, 25, 10}} {
+		if bands, rows := banding(c.threshold, c.permutations); bands != c.bands || rows != c.rows {
+			t.Errorf("%v of %d: %d bands of %d rows, want %d of %d", c.threshold, c.permutations, bands, rows, c.bands, c.rows)
+		}
+	}
+}
+
+func TestShareBand(t *testing.T) {
+	a := sketch{1, 2, 3, 4, 5, 6, 7}
+	for _, c := range []struct {
+		b    sketch
+		want bool
+	}{
+		{sketch{1, 2, 0, 0, 0, 0, 0}, true},
+		{sketch{0, 0, 0, 0, 5, 6, 0}, true},
+		{sketch{0, 2, 3, 0, 5, 0, 7}, false}, // a row is equal in each band, and what is in none
+	} {
+		if got := shareBand(a, c.b, 3, 2); got != c.want {
+			t.Errorf("%v: %v", c.b, got)
+		}
+	}
+	if n := agreeing(a, sketch{1, 0, 3, 0, 5, 0, 0}); n != 3 {
+		t.Errorf("%d agree", n)
+	}
+}
+
+// The part of equal min-hashes is the Jaccard similarity, 10 of 30 here, but for five standard
+// deviations.
+func TestMinHash(t *testing.T) {
+	features := hashes(strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4"), 0)
+	const n = 4000
+	a, b := minHash(features[:20], n, 1), minHash(features[10:], n, 1)
+	if got, want := float64(agreeing(a, b))/n, 1./3; math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/n) {
+		t.Errorf("%v of the min-hashes are equal, want %v", got, want)
+	}
+	reversed := slices.Clone(features[:20])
+	slices.Reverse(reversed)
+	if !equal(a, minHash(append(reversed, features[3]), n, 1)) {
+		t.Error("the min-hashes of a set depend on order or repetition")
+	}
+	if equal(a, minHash(features[:20], n, 2)) {
+		t.Error("two seeds have the same permutations")
+	}
+}
+
+// A super-shingle is all of its 14 min-hashes: texts of Jaccard similarity J share one in J^14.
+func TestSuperShingles(t *testing.T) {
+	text := func(words string) []string { return strings.Fields(words) }
+	a := superShingles(text("a b c d e f g"), 3)
+	if len(a) != 6 || agreeing(a, superShingles(text("a b c d e f g"), 3)) != 6 {
+		t.Errorf("%v of equal tokens", a)
+	}
+	if n := agreeing(a, superShingles(text("g f e d c b a"), 3)); n != 0 {
+		t.Errorf("%d of 6 agree of other shingles", n)
+	}
+	// Of 1,000 pairs with 20 of 21 shingles in both, 6·(20/21)^14 = 3.03 agree on average.
+	sum := 0
+	words := make([]string, 24)
+	for i := range 1000 {
+		for j := range words {
+			words[j] = string(rune('a'+j)) + string(rune('0'+i))
+		}
+		sum += agreeing(superShingles(words[:23], uint64(i)), superShingles(words, uint64(i)))
+	}
+	if sum < 2700 || sum > 3350 {
+		t.Errorf("%d super-shingles of 1000 pairs agree, want 3030", sum)
+	}
+}
+
+func TestSample(t *testing.T) {
+	tokens := strings.Fields(strings.Repeat("a b c d e f g h i j k l m n o p q r s t u v w x y z ", 40))
+	var want sketch
+	for _, s := range shingles(tokens[:29]) { // each of them once
+		if h := xxhash.Sum64String(s); h%25 == 0 {
+			want = append(want, h)
+		}
+	}
+	slices.Sort(want)
+	if got := sample(tokens, 0); !equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	kept := 0
+	for seed := range uint64(1000) {
+		kept += len(sample(tokens, seed))
+	}
+	if kept < 880 || kept > 1200 { // 26 shingles, of which one in 25
+		t.Errorf("%d of 26,000 shingles are kept", kept)
+	}
+	for _, c := range []struct {
+		a, b sketch
+		want float64
+	}{{sketch{1, 2, 3}, sketch{2, 3, 4}, .5}, {sketch{1, 2}, sketch{1, 2}, 1}, {sketch{1}, sketch{2, 3}, 0}, {sketch{2, 4, 6, 8}, sketch{8}, .25}} {
+		if got := jaccard(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// Of four documents, a word in all has idf 0, in two 1/2, in one 1.
+func TestIMatch(t *testing.T) {
+	var docs []*Document
+	for _, text := range []string{"the cat sat, the cat", "the cat", "the dog", "the"} {
+		docs = append(docs, &Document{Text: text})
+	}
+	counts := wordCounts(docs)
+	if counts["the"] != 4 || counts["cat"] != 2 || counts["dog"] != 1 {
+		t.Fatal(counts)
+	}
+	middle, high := iMatch(counts, 4, .2, .8), iMatch(counts, 4, .1, 1)
+	cat := middle([]string{"the", "cat"}, 0)
+	for _, text := range []string{"cat the cat", "sat cat", "dog cat the"} {
+		if got := middle(strings.Fields(text), 0); !equal(got, cat) {
+			t.Errorf("%q is not about the cat", text)
+		}
+	}
+	if equal(high([]string{"sat", "cat"}, 0), high([]string{"cat"}, 0)) || !equal(high([]string{"the", "cat"}, 0), high([]string{"cat"}, 0)) {
+		t.Error("idf .1 to 1 keeps the rare words, and not those of all documents")
+	}
+	if got := middle([]string{"the", "dog"}, 0); got != nil {
+		t.Errorf("%v of no words that count", got)
+	}
+}
+
+func TestSimhash(t *testing.T) {
+	words := simhash(slices.Clone[[]string])
+	if got, want := words(strings.Fields("x y x"), 0), (sketch{xxhash.Sum64String("x")}); !equal(got, want) {
+		t.Errorf("%x, want %x: x has the majority", got, want)
+	}
+	want := fingerprint.Simhash(func(yield func(string, int) bool) {
+		_ = yield("abcd", 2) && yield("bcda", 1) && yield("cdab", 1) && yield("dabc", 1)
+	})
+	if got := simhash(characters)(strings.Fields("abcd abcd"), 0); got[0] != uint64(want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+	if !withinThree(sketch{0}, sketch{7}) || withinThree(sketch{0}, sketch{15}) {
+		t.Error("k is not 3")
+	}
+}
+
+// Scores are over the pairs that Measure counts.
+func TestCompare(t *testing.T) {
+	long := strings.Fields("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen")
+	texts := []string{
+		strings.Join(long, " "),
+		strings.Join(long[1:], " "),    // positive with the first
+		strings.Join(long, ", ") + ".", // equal tokens
+		"another text of quite other words",
+		strings.Join(long[2:], " "), // negative with the first, between with the second
+		"",
+	}
+	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []*Document
+	for i, text := range texts {
+		docs = append(docs, &Document{
+			ID: string(rune('a' + i)), Text: text, tokens: digestOf(fingerprint.Tokens(text)), Signatures: []fingerprint.Signature{analyzer.Text(text)},
+		})
+	}
+	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "b", "c"}, {.7, "a", "e"}, {.7, "c", "e"}, {.85, "b", "e"}, {1, "a", "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func(a, b sketch) bool { return true }
+	sketches := l.sketches(t.Context(), tokenDigest, 0)
+	// Of 10 pairs of documents with a text one has equal tokens, one is between, two are positive.
+	if got := l.scoreSketches(t.Context(), sketches, all); got.Recall != 1 || got.FalsePairs != 6 || got.Precision != .25 {
+		t.Errorf("all pairs: %+v", got)
+	}
+	if got := l.scoreSketches(t.Context(), sketches, equal); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
+		t.Errorf("digests: %+v", got)
+	}
+	report := l.Measure(Rule{K: 64, MaxShingleDistance: -1, MaxLengthRatio: -1})
+	methods, err := l.Compare(t.Context(), report, []*fingerprint.Analyzer{analyzer})
+	if err != nil || len(methods) != 16 {
+		t.Fatalf("%d methods, %v", len(methods), err)
+	}
+	for name, want := range map[string]float64{"neardup, k=64": 20, "digest of all tokens": 16 * 5. / 6, "MinHash LSH 0.8, 9 bands of 13": 512 * 5. / 6, "super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
+		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
+		if i < 0 || !approx(methods[i].BytesPerDocument, want) || methods[i].MBPerSecond <= 0 {
+			t.Errorf("%q: want %v bytes of a document in %+v", name, want, methods)
+		}
+	}
+	if methods[0].Score != report.Default.Score {
+		t.Errorf("%+v is not ours", methods[0])
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Compare(canceled, report, []*fingerprint.Analyzer{analyzer}); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	docs[0].Text = ""
+	if _, err := l.Compare(t.Context(), report, nil); !errors.Is(err, ErrDocuments) {
+		t.Errorf("a ready fingerprint: %v", err)
+	}
+}
+
+// What a crawler loses and keeps: of the fingerprints 0, 1, ff, 2 and ff00 the first two and the
+// fourth are near.
+func TestCrawl(t *testing.T) {
+	var docs []*Document
+	for i, f := range []fingerprint.Fingerprint{0, 1, 0xff, 2, 0xff00, 3, 4, 0} {
+		docs = append(docs, &Document{
+			ID: string(rune('a' + i)), Signatures: []fingerprint.Signature{{Fingerprint: f, Tokens: 9}}, tokens: digest{byte(i)},
+		})
+	}
+	docs[5].tokens = docs[0].tokens
+	docs[7].Signatures[0].Tokens = 0
+	l, err := Label(docs, []Pair{
+		{.95, "a", "b"},                  // found
+		{.95, "a", "c"},                  // missed
+		{.85, "e", "a"},                  // neither
+		{.95, "f", "b"},                  // f has the tokens of a
+		{.95, "b", "g"}, {.85, "a", "g"}, // found
+		{.95, "h", "a"}, // nothing to compare
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := Rule{K: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	if got, want := l.Measure(rule).Crawl, (Crawl{Distinct: 2, Dropped: 1, Duplicates: 3, Stored: 1}); got != want { // d is dropped
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
