@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,12 +21,27 @@ const (
 	Known                       // its key was known, and it is a duplicate of no other
 )
 
+var statusNames = [...]string{"no verdict", "new", "duplicate", "known"}
+
 // String returns new, duplicate or known.
 func (s Status) String() string {
-	if names := [...]string{"no verdict", "new", "duplicate", "known"}; int(s) < len(names) {
-		return names[s]
+	if s >= 0 && int(s) < len(statusNames) {
+		return statusNames[s]
 	}
 	return "status " + strconv.Itoa(int(s))
+}
+
+// MarshalText gives what String does.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText undoes MarshalText.
+func (s *Status) UnmarshalText(text []byte) error {
+	n := slices.Index(statusNames[:], string(text))
+	if n < 0 {
+		return fmt.Errorf("%.40q is no status", text)
+	}
+	*s = Status(n)
+	return nil
 }
 
 // Verdict is the outcome of CheckAndAdd.

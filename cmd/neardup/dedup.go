@@ -49,7 +49,7 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	docs.analyzer.Signer = x.Signer()
+	docs.analyzer.Signer, docs.pages = x.Signer(), x.Plan()
 	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), summary: newSummary()}
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	next := ""

@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -41,5 +44,33 @@ func TestLargestGroups(t *testing.T) {
 		fmt.Sprintf("a (at least %d)", g.n["a"]), fmt.Sprintf("b (at least %d)", g.n["b"]), fmt.Sprintf("c (at least %d)", g.n["c"]),
 	}; !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
+// TestReadyFingerprints: one whose key is too long is a skip of its own, and that they are compared
+// by less than pages is told, once.
+func TestReadyFingerprints(t *testing.T) {
+	list := writeFile(t, "list.jsonl", `{"key":"a","fingerprint":"00000000000000ff"}
+{"key":"`+strings.Repeat("x", index.MaxKeyBytes+1)+`","fingerprint":"00000000ffff00ff"}
+{"key":"b","fingerprint":"ff000000000000ff"}
+`)
+	for _, command := range []string{"dedup", "add"} {
+		dir := filepath.Join(t.TempDir(), "ix")
+		code, _, errs := runHere("", command, "-index", dir, list)
+		if code != exitDone || strings.Count(errs, "compared by k = 6 alone; -format fingerprints") != 1 {
+			t.Errorf("%s: %d, %s", command, code, errs)
+		}
+		if stored := exported(t, dir); len(stored) != 2 {
+			t.Errorf("%s: %q are stored", command, stored)
+		}
+		code, _, errs = runHere("00000000000000ff\ta\n", command, "-index", dir+"2", "-format", "fingerprints", "-")
+		if code != exitDone || strings.Contains(errs, "alone") {
+			t.Errorf("%s: %d, %s", command, code, errs)
+		}
+	}
+	long := writeFile(t, "list", "00000000000000ff\ta\n00000000000000ff\t"+strings.Repeat("x", index.MaxKeyBytes+1)+"\n")
+	code, _, errs := runHere("", "import", "-index", filepath.Join(t.TempDir(), "ix"), long)
+	if code != exitFailed || !strings.Contains(errs, long+" line 2: ") {
+		t.Errorf("import: %d, %s", code, errs)
 	}
 }

@@ -181,7 +181,11 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
 		return d, neardup.NoText, nil // among fingerprints of texts
 	case r.Kind == corpus.Fingerprint:
-		return index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}, "", nil
+		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
+		if index.Validate(&d) != nil {
+			reason = fmt.Sprintf("too large: key of %d bytes, scope of %d", len(d.Key), len(d.Scope))
+		}
+		return d, reason, nil
 	case a.Signer == nil:
 		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no analyzer that this version knows, so documents cannot be compared with them: make a new index from the documents", key, index.ErrMismatch)
 	}

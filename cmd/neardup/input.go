@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/ordered"
 	"golang.org/x/sync/semaphore"
 )
@@ -106,6 +107,7 @@ type documentReader struct {
 	*corpus.Reader
 	call     *call
 	analyzer *analyzer
+	pages    *plan.Plan // of the index that they go into, until it is told that there are bare fingerprints among them
 }
 
 // openInputs opens the inputs that are the arguments. That comes before an index is opened: a
@@ -116,7 +118,7 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 		return nil, err
 	}
 	reader, err := f.readerOf(f.call.args...)
-	return &documentReader{reader, f.call, a}, err
+	return &documentReader{Reader: reader, call: f.call, analyzer: a}, err
 }
 
 // forEachBatch reads the inputs and gives their records to work, in order: as many at once,
@@ -139,6 +141,7 @@ func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait tim
 	pipe := r.analyzed(ctx)
 	var batch []*input
 	flush := func() error {
+		r.tellBare(batch)
 		err := work(batch)
 		if err == nil {
 			done += int64(len(batch))
@@ -160,6 +163,17 @@ func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait tim
 			begun = time.Now()
 		}
 	}
+}
+
+// tellBare says, once, that bare fingerprints go into an index of pages, where they have less to be
+// told apart by.
+func (r *documentReader) tellBare(batch []*input) {
+	isBare := func(i *input) bool { return i.compared && i.record.Kind == corpus.Fingerprint }
+	if r.pages == nil || r.analyzer.Signer == nil || !slices.ContainsFunc(batch, isBare) {
+		return
+	}
+	r.call.logf("ready fingerprints have no second one and no length: in this index of pages they are compared by k = %d alone; -format fingerprints makes a new index for them, with k = %d", r.pages.MaxDistance, importK)
+	r.pages = nil
 }
 
 // What is under way between reading and use, at the most: the number of records,

@@ -52,7 +52,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	docs.analyzer.Signer = x.Signer()
+	docs.analyzer.Signer, docs.pages = x.Signer(), x.Plan()
 	out := newLines(c.out)
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
 		inputs := compared(batch)
@@ -172,7 +172,12 @@ func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq
 			}
 			for i, fp := range chunk.Fingerprints {
 				// A fingerprint without a key stays bare: it takes a few bytes, not a record.
-				if !yield(index.Document{Key: chunk.Key(i), Fingerprint: fp}, nil) {
+				d := index.Document{Key: chunk.Key(i), Fingerprint: fp}
+				err := index.Validate(&d)
+				if err != nil {
+					err = fmt.Errorf("%s line %d: %w", chunk.Source, chunk.Number(i), err)
+				}
+				if !yield(d, err) || err != nil {
 					return
 				}
 			}
