@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -87,6 +88,10 @@ func (s *source) zip() {
 	directory.left = -1
 	stored, wacz := uint64(0), false
 	for _, f := range z.File {
+		if f.Name == "[Content_Types].xml" || f.Name == "mimetype" { // its parts are no documents each
+			s.skip(0, s.name, &Skip{Reason: "not supported: office document", Detail: "take the text out of it: pandoc -t plain -o FILE.txt FILE", Document: true})
+			return
+		}
 		wacz = wacz || f.Name == "datapackage.json"
 		if stored += min(f.CompressedSize64, uint64(size)+1); stored > uint64(size) {
 			s.skip(0, s.name, badEntry("bad zip", errors.New("its entries are larger than the file: they overlap")))
@@ -135,8 +140,18 @@ func (l *limitedReaderAt) ReadAt(p []byte, offset int64) (int, error) {
 		}
 		l.left -= int64(len(p))
 	}
-	return l.r.ReadAt(p, offset)
+	n, err := l.r.ReadAt(p, offset)
+	// archive/zip makes room for as many entries as the end of the directory says.
+	if l.left >= 0 && len(p) == zip64EndBytes && bytes.HasPrefix(p, []byte("PK\x06\x06")) && binary.LittleEndian.Uint64(p[32:]) > maxDirectory/minEntry {
+		return 0, errors.New("its directory is too large: unpack it and name the folder")
+	}
+	return n, err
 }
+
+const (
+	zip64EndBytes = 56 // of the record with the number of entries in its bytes from 32 on
+	minEntry      = 46
+)
 
 // tar reads the files in a tar file.
 func (s *source) tar() {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,6 +68,8 @@ func TestContainers(t *testing.T) {
 		"h.tar":     tarred("a.html", page) + "rubbish",
 		"i.tar.gz":  gzipped(tarred("a.html", page, "b.html", strings.Repeat(page, 1000)))[:150],
 		"j/x.u64le": zipped("12345678", "")[:96],
+		"l.docx":    zipped("[Content_Types].xml", "<Types/>", "word/document.xml", "<w:document><w:t>some words</w:t></w:document>"),
+		"m.odt":     zipped("mimetype", "application/vnd.oasis.opendocument.text", "content.xml", "<office:body>some words</office:body>"),
 		"k.tar":     "a.html" + tarred("a.html", page)[6:600] + strings.Repeat("x", 3000),
 	})
 	at := func(name string) string { return filepath.ToSlash(filepath.Join(folder, name)) }
@@ -77,6 +80,8 @@ func TestContainers(t *testing.T) {
 		"d.tar":    {at("d.tar") + "/a.html html " + page, at("d.tar") + "/b.html lost read error", " lost bad tar"},
 		"e.zip.gz": {at("e.zip.gz") + " lost zip that is no file"},
 		"f.zip":    {at("f.zip") + "/a.html lost read error"},
+		"l.docx":   {at("l.docx") + " lost not supported: office document"},
+		"m.odt":    {at("m.odt") + " lost not supported: office document"},
 	} {
 		check(t, readFiles(t, Options{}, at(name)), want...)
 	}
@@ -133,6 +138,34 @@ func TestContainerBombs(t *testing.T) {
 		return true
 	}}, name: "x.tar", w: newLookahead(newDecompressor(&countedFile{ctx: t.Context(), r: strings.NewReader(""), size: 0}, true))}
 	s.tarEntry(h, strings.NewReader(""))
+}
+
+// TestZipOfManyEntries: memory is not made for as many entries as a large file says that it has.
+func TestZipOfManyEntries(t *testing.T) {
+	path, size, entries := filepath.Join(t.TempDir(), "x.zip"), int64(8<<30), uint64(256<<20)
+	le := binary.LittleEndian
+	end := le.AppendUint64([]byte("PK\x06\x06"), 44)
+	end = append(end, make([]byte, 12)...)
+	end = le.AppendUint64(le.AppendUint64(end, entries), entries)
+	end = append(end, make([]byte, 16)...)
+	end = le.AppendUint64(append(end, "PK\x06\x07\x00\x00\x00\x00"...), uint64(size))
+	end = append(end, "\x01\x00\x00\x00PK\x05\x06\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"...)
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	file.WriteString("PK\x03\x04")
+	if _, err := file.WriteAt(end, size); err != nil { // all before it is a hole
+		t.Skip(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	check(t, readFiles(t, Options{}, path), filepath.ToSlash(path)+" lost bad zip")
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; made > 64<<20 {
+		t.Errorf("%d bytes were allocated", made)
+	}
 }
 
 func flipped(s string, at int) string { return s[:at] + string(s[at]^0x10) + s[at+1:] }
