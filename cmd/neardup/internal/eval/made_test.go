@@ -1,0 +1,77 @@
+package eval
+
+import (
+	"os"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/testgen"
+)
+
+// TestMadeTexts: what the rule of dedup finds of short texts in five scripts, and what it takes for
+// copies among pages of one template. Of each there are two sets. With NEARDUP_LONG and -v it logs the
+// rows of docs/quality.md, those of simhash among them.
+func TestMadeTexts(t *testing.T) {
+	const k = 6
+	families, classes, seeds := 6, 150, 5
+	methods := []fingerprint.Method{fingerprint.MethodMinHash}
+	if os.Getenv("NEARDUP_LONG") != "" {
+		families, classes, seeds = 15, 400, 20
+		methods = append(methods, fingerprint.MethodSimhash)
+	}
+	for _, made := range []struct {
+		name                  string
+		texts                 func(seed uint64) []testgen.Text
+		precision, recall, f1 float64 // at least
+		falsePairsPerBillion  float64 // at most
+	}{
+		{"short texts", func(seed uint64) []testgen.Text { return testgen.ShortTexts(t, seed, families) }, 0.97, 0.8, 0.88, 60_000},
+		{"one template", func(seed uint64) []testgen.Text { return testgen.References(t, seed, classes) }, 0.8, 0.55, 0.65, 900_000},
+	} {
+		for set := uint64(1); set <= 2; set++ {
+			texts := made.texts(set)
+			labels := testgen.Labels(texts, fingerprint.Tokens)
+			for _, method := range methods {
+				name, report := measureTexts(t, texts, labels, method, seeds, k)
+				got := report.Default
+				t.Logf("%s, set %d, %s: %d texts, %d positive pairs: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f false pairs per billion", made.name, set, name,
+					report.Documents, report.Positive, got.Precision, got.Deviation.Precision, got.Recall, got.Deviation.Recall, got.F1, got.Deviation.F1, got.FalsePairsPerBillion)
+				if method == fingerprint.MethodMinHash &&
+					(got.Precision < made.precision || got.Recall < made.recall || got.F1 < made.f1 || got.FalsePairsPerBillion > made.falsePairsPerBillion) {
+					t.Errorf("%s, set %d: want at least precision %v, recall %v and F1 %v, at most %v false pairs per billion", made.name, set, made.precision, made.recall, made.f1, made.falsePairsPerBillion)
+				}
+			}
+		}
+	}
+}
+
+// measureTexts scores the rule that an index of the method's fingerprints has.
+func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, method fingerprint.Method, seeds, k int) (analyzer string, _ *Report) {
+	t.Helper()
+	docs := make([]*Document, len(texts))
+	for i, text := range texts {
+		docs[i] = &Document{ID: text.ID, tokens: digestOf(fingerprint.Tokens(text.Text))}
+	}
+	for seed := range seeds {
+		a, err := fingerprint.NewAnalyzer(fingerprint.Options{Method: method, Seed: uint64(seed)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed == 0 {
+			analyzer = a.Name()
+		}
+		for i, text := range texts {
+			docs[i].Signatures = append(docs[i].Signatures, a.Text(text.Text))
+		}
+	}
+	pairs := make([]Pair, len(labels))
+	for i, l := range labels {
+		pairs[i] = Pair{l.Similarity, texts[l.A].ID, texts[l.B].ID}
+	}
+	labelled, err := Label(docs, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return analyzer, labelled.Measure(RuleOf(match.For(analyzer, k)))
+}
