@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -145,10 +146,30 @@ func differences(a, b []string) (places []string) {
 	for hunk := range strings.SplitSeq(hunks, "\n@@") {
 		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // behind its head
 		if hunk != "" {
-			places = append(places, marked(strings.Split(hunk, "\n")))
+			places = append(places, marked(shortened(strings.Split(hunk, "\n"))))
 		}
 	}
 	return places
+}
+
+// maxRun is how many words that follow each other are shown whole.
+const maxRun = 50
+
+// shortened leaves out the middle of long runs of one mark: two documents may differ in all words.
+func shortened(hunk []string) (short []string) {
+	for len(hunk) > 0 {
+		n := 1
+		for n < len(hunk) && hunk[n][0] == hunk[0][0] {
+			n++
+		}
+		run := hunk[:n]
+		if n > maxRun {
+			left := fmt.Sprintf("%c...(%d words)...", run[0][0], n-maxRun)
+			run = slices.Concat(run[:maxRun/2], []string{left}, run[n-maxRun/2:])
+		}
+		short, hunk = append(short, run...), hunk[n:]
+	}
+	return short
 }
 
 // marked is the words of a hunk in a line, marked as wdiff does. Each has a space, a minus or a plus

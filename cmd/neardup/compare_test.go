@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -105,5 +106,17 @@ func TestDifferences(t *testing.T) {
 		if !slices.Equal(minus, gone) || !slices.Equal(plus, come) {
 			t.Fatalf("%v and %v:\n%q", a, b, differences(a, b))
 		}
+	}
+}
+
+// TestLongDifferences: documents that have no word in common are not printed whole.
+func TestLongDifferences(t *testing.T) {
+	var a, b []string
+	for i := range 10_000 {
+		a, b = append(a, fmt.Sprint("a", i)), append(b, fmt.Sprint("b", i))
+	}
+	places := differences(a, b)
+	if len(places) != 1 || len(places[0]) > 1000 || strings.Count(places[0], "...(9950 words)...") != 2 || !strings.HasSuffix(places[0], "b9999+}") {
+		t.Errorf("%.2000q", places)
 	}
 }
