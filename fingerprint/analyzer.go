@@ -79,12 +79,12 @@ func (a *Analyzer) Text(s string) Signature {
 func (a *Analyzer) Bytes(text []byte) Signature {
 	sc := a.pool.Get().(*scratch)
 	defer a.release(sc)
-	sc.textSum.Reset()
-	sc.shingleSum.Reset()
 	sc.tokenizer.begin(text, a.options.Hash)
 	if a.options.method() == MethodMinHash {
 		return a.minHashes(sc)
 	}
+	sc.textSum.Reset()
+	sc.shingleSum.Reset()
 	if a.streaming {
 		return a.stream(sc, len(text))
 	}

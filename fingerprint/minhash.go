@@ -54,23 +54,46 @@ var others = func() (odd [64]uint64) {
 
 // fingerprint gives the bits of what was added, which must be something.
 func (m *minHash) fingerprint() (f Fingerprint) {
-	var buffer [len(m)]uint64
-	kept := buffer[:0]
+	var kept [len(m) + 1]uint64
+	n := 0
 	for _, least := range m {
-		if least != emptyBin {
-			kept = append(kept, least)
+		kept[n] = least
+		if least != emptyBin { // no jump: which bins are empty cannot be predicted
+			n++
 		}
 	}
-	for i, least := range m {
-		if least == emptyBin {
-			for _, h := range kept {
-				least = min(least, h*others[i])
-			}
-		}
+	if n < len(m) {
+		m.densify(kept[:n])
+	}
+	for _, least := range m {
 		// Which hash is the least says much of its upper bits, and nothing of those of its mix.
-		f |= Fingerprint(mix(least)&1) << i
+		f = f>>1 | Fingerprint(mix(least))<<63
 	}
 	return f
+}
+
+// densify fills the empty bins from what the others have, two at a time: the multiplications
+// of a single one would wait for each other's comparisons.
+func (m *minHash) densify(kept []uint64) {
+	var empty [len(m) + 1]uint8
+	n := 0
+	for i, least := range m {
+		empty[n] = uint8(i)
+		if least == emptyBin {
+			n++
+		}
+	}
+	empty[n] = empty[n-1] // twice, if need be
+	for i := 0; i < n; i += 2 {
+		first, second := empty[i]%uint8(len(m)), empty[i+1]%uint8(len(m))
+		other1, other2 := others[first], others[second]
+		least1, least2 := uint64(emptyBin), uint64(emptyBin)
+		for _, h := range kept {
+			least1 = min(least1, h*other1)
+			least2 = min(least2, h*other2)
+		}
+		m[first], m[second] = least1, least2
+	}
 }
 
 // minHashes gives the Signature by MinHash. It holds a batch of tokens at a time.
