@@ -34,7 +34,7 @@ import (
 // DefaultMaxDistance is k, the number of bits of 64 in which the fingerprints of two pages may
 // differ, of an index that Open makes. Pages have a second fingerprint and a length, which must
 // be near as well; so 6 bits find more than the 3 of fingerprints alone, and are not wrong
-// more often (docs/quality.md).
+// more often (docs/quality.md). The limits of these are match.For's.
 const DefaultMaxDistance = 6
 
 // DefaultMaxBody is the default of Options.MaxBody: 16 MiB.
