@@ -20,9 +20,9 @@ type Options struct {
 	// for k-shingles taken by a window that moves one token at a time. A text of fewer
 	// than k tokens has one feature, all of them.
 	//
-	// 0, the default of MethodSimhash, is for single tokens and, with CappedCount, pairs: wherever four
-	// tokens stand that have not stood in a row before, the first two are a feature of weight 1. The tokens say what a page is about, the pairs tell
-	// pages about the same thing apart.
+	// 0, the default of MethodSimhash, is for single tokens and, with CappedCount, pairs: wherever
+	// four tokens stand that have not stood in a row before, the first two are a feature of
+	// weight 1. The tokens say what a page is about, the pairs tell pages about the same thing apart.
 	Window int
 
 	// Weight says what a feature weighs, given how often it occurs. The default
