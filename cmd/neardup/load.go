@@ -327,10 +327,6 @@ func (f *inputFlags) exportsAmong(ctx context.Context) (exports []exportedIndex,
 	return exports, nil
 }
 
-// beginBytes is enough of a compressed file to decompress its first bytes: bzip2 has the largest
-// blocks.
-const beginBytes = 1 << 20
-
 // exportAt looks at how an input begins. A pipe stays open, with what was looked at.
 func (f *inputFlags) exportAt(ctx context.Context, name string) (e exportedIndex, found bool, err error) {
 	info, err := os.Stat(name)
@@ -348,12 +344,14 @@ func (f *inputFlags) exportAt(ctx context.Context, name string) (e exportedIndex
 		}
 	}
 	if name == "-" || !info.Mode().IsRegular() {
-		pipe := bufio.NewReaderSize(cancelable(ctx, in), beginBytes)
-		if f.opened[name] = pipe; name == "-" {
-			f.call.in = pipe
-		}
-		head, _ := pipe.Peek(beginBytes)
-		in = bytes.NewReader(head)
+		var read bytes.Buffer // no more than it takes to tell: the rest may come much later
+		pipe := cancelable(ctx, in)
+		in = io.TeeReader(pipe, &read)
+		defer func() {
+			if f.opened[name] = io.MultiReader(&read, pipe); name == "-" {
+				f.call.in = f.opened[name]
+			}
+		}()
 	}
 	begin, err := corpus.Open("-", in)
 	if err == nil {
