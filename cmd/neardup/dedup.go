@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,22 +14,27 @@ import (
 	"strings"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/original"
 	"github.com/neardup/neardup/index"
 )
 
 var dedupCommand = command{
 	name:    "dedup",
-	args:    "[-index DIR] [-k 6] [-max-shingle-distance 13] [-text main] [-scope host] INPUT...",
+	args:    "[-index DIR] [-k 6] [-max-shingle-distance 13] [-text main] [-scope host] [-emit new [-o FILE]] INPUT...",
 	summary: "check each document against those stored, store it if it is new, and print the verdict",
-	run:     runDedup,
+	more: `With -emit new, the records of documents that are new or changed come out as they went in: JSON
+lines (not compressed) or those of web archives, of one kind in all inputs. Of an archive warcinfo
+records are passed too, and nothing else that is no document: no requests, metadata, images,
+redirects or errors. Each record is compressed by itself if the first one written came from a
+compressed file. A record is written once its verdict is durable.`,
+	run: runDedup,
 }
 
-func runDedup(ctx context.Context, c *call) (err error) {
+func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
-	indexes := c.indexFlags().makingFlags(defaultK)
-	match := c.matchFlags()
-	references := c.againstFlag()
-	keep := c.flags.Bool("keep-duplicates", false, "store duplicates too")
+	d := &dedup{indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(), references: c.againstFlag(), emission: c.emitFlags(inputs), summary: newSummary()}
+	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -35,37 +42,46 @@ func runDedup(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, references.close()) }()
+	return d.emission.open(ctx, docs.Reader, func() error { return d.run(ctx, docs) })
+}
+
+type dedup struct {
+	indexes    *indexFlags
+	match      *matchFlags
+	references *references
+	emission   *emission
+	keep       bool // duplicates are stored too
+	summary    *summary
+
+	index *neardup.Index
+	lines *lines
+}
+
+func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
+	defer func() { err = errors.Join(err, d.references.close()) }()
+	indexes, match := d.indexes, d.match
 	indexes.match = match
-	if err := references.open(indexes, docs.analyzer); err != nil {
+	if err := d.references.open(indexes, docs.analyzer); err != nil {
 		return err
 	}
 	o, err := indexes.options(docs.analyzer.asked, docs.analyzer.bare)
 	if err != nil {
 		return err
 	}
-	o.Index.KeepDuplicates, o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = *keep, match.shingle, match.ratio
-	x, remove, err := indexes.openOrTemporary(o, references.check)
+	o.Index.KeepDuplicates, o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = d.keep, match.shingle, match.ratio
+	x, remove, err := indexes.openOrTemporary(o, d.references.check)
 	if err != nil {
 		return err
 	}
 	docs.analyzer.Signer, docs.pages = x.Signer(), x.Plan()
-	d := &dedup{index: x, references: references, keep: *keep, lines: newLines(c.out), summary: newSummary()}
+	d.index, d.lines = x, newLines(d.emission.verdicts())
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	next := ""
 	if err == nil {
 		next = indexes.next(x.Stats())
 	}
-	d.summary.write(c, next)
+	d.summary.write(docs.call, next)
 	return errors.Join(err, x.Close(), remove())
-}
-
-type dedup struct {
-	index      *neardup.Index
-	references *references
-	keep       bool // duplicates are stored too
-	lines      *lines
-	summary    *summary
 }
 
 // check comes to the verdicts on a batch and prints them. When it fails part of the
@@ -96,6 +112,9 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		}
 	}
 	rest := d.lines.writeReady(batch) // if there is one, err says why
+	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
+		return errors.Join(err, unwritten)
+	}
 	if unwritten := d.lines.flush(); unwritten != nil {
 		return errors.Join(err, unwritten)
 	}
@@ -108,6 +127,98 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 func (i *input) decide(status neardup.Status, of *referenceLine) {
 	i.verdict, i.of = status.String(), of
 	i.line = &verdictLine{Key: i.document.Key, Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
+}
+
+// emission is the records of what is kept, as they stand in the inputs, where they are asked for.
+type emission struct {
+	call     *call
+	what     *string
+	file     *string
+	revisits *bool
+	formats  []corpus.Format  // of the inputs that it can be
+	records  *original.Writer // nil: not asked for
+}
+
+func (c *call) emitFlags(inputs *inputFlags) *emission {
+	e := &emission{
+		call:     c,
+		what:     c.choiceFlag("emit", "print the records of what is `new` or changed, as they stand in the inputs, and no verdicts", "", "new"),
+		file:     c.flags.String("o", "-", "`file` for the records of -emit; the verdicts are printed then"),
+		revisits: c.flags.Bool("revisits", false, "with -emit, and web archives: a revisit record in place of each page that is not kept"),
+	}
+	c.check(func() error {
+		if *e.what == "" {
+			if c.given("o") || c.given("revisits") {
+				return usagef("-o and -revisits are of use with -emit new only")
+			}
+			return nil
+		}
+		e.formats = []corpus.Format{corpus.WARC, corpus.WET}
+		if !*e.revisits {
+			e.formats = append(e.formats, corpus.JSONL)
+		}
+		inputs.originals = e.formats
+		if f := inputs.format; f != corpus.Detect && !slices.Contains(inputs.originals, f) {
+			return usagef("-format is %s; the records that -emit passes through are those of %s", f, orList(inputs.originals))
+		}
+		return nil
+	})
+	return e
+}
+
+// open opens what records are written to while do runs. No input may be that too, and no file
+// have a format that cannot be passed through.
+func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() error) error {
+	if *e.what == "" {
+		return do()
+	}
+	return e.call.writeTo(*e.file, func(out *bufio.Writer) error {
+		err := inputs.CheckOriginals(ctx, e.output())
+		if err == nil {
+			e.records = original.NewWriter(out)
+			err = do()
+		}
+		if errors.Is(err, corpus.ErrNoOriginals) {
+			err = fmt.Errorf("%w; name inputs of one kind: %s", err, orList(e.formats))
+		}
+		return err
+	})
+}
+
+// output is the file that records are written to, nil for none.
+func (e *emission) output() os.FileInfo {
+	var info os.FileInfo
+	if file, ok := e.call.out.(*os.File); ok && *e.file == "-" {
+		info, _ = file.Stat()
+	} else {
+		info, _ = os.Stat(*e.file)
+	}
+	return info
+}
+
+// verdicts is where the lines about verdicts go.
+func (e *emission) verdicts() io.Writer {
+	if e.records != nil && *e.file == "-" {
+		return io.Discard
+	}
+	return e.call.out
+}
+
+// write writes the records of a batch.
+func (e *emission) write(batch []*input) error {
+	if e.records == nil {
+		return nil
+	}
+	for _, i := range batch {
+		switch o := i.record.Original; {
+		case o == nil || !i.compared && i.record.Skip == nil: // a document without text, for one
+		case !i.compared || i.verdict == neardup.New.String() || i.verdict == neardup.Changed.String():
+			e.records.Write(o)
+		case *e.revisits:
+			e.records.WriteRevisit(o, i.of.Key)
+		}
+	}
+	return e.records.Flush()
 }
 
 // next says what to do after dedup.

@@ -32,12 +32,16 @@ func (c *call) choiceFlag(name, usage string, values ...string) *string {
 	return value
 }
 
-func orList(names []string) string {
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
+func orList[S ~string](names []S) string {
+	list := string(names[0])
+	for n, name := range names[1:] {
+		separator := ", "
+		if n == len(names)-2 {
+			separator = " or "
+		}
+		list += separator + string(name)
 	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return list
 }
 
 // intFlag is a flag that takes a number from low to high.
@@ -76,6 +80,7 @@ type inputFlags struct {
 	maxDocument mebibytes
 	fields      corpus.Fields
 	opened      map[string]io.Reader // pipes that were looked into
+	originals   []corpus.Format      // of which records are wanted as they stand in their files
 
 	scope                *string
 	text, method, weight *string
@@ -122,6 +127,7 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 		Format:      f.format,
 		MaxDocument: f.maxDocument.bytes(),
 		Fields:      f.fields,
+		Originals:   f.originals,
 		Stdin:       f.call.in,
 		Opened:      f.opened,
 	})

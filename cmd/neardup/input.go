@@ -31,6 +31,7 @@ type input struct {
 	verdict string         // of dedup, and on what is skipped
 	of      *referenceLine // the match of dedup -against, if there is one
 	line    any            // what is printed; nil: nothing, or it is not known yet
+	release func()         // gives back the memory of the record as it stood in its file; nil: there is none
 }
 
 // verdictLine is what is printed of a document by dedup, and by all of one that is skipped.
@@ -146,6 +147,12 @@ func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait tim
 		if err == nil {
 			done += int64(len(batch))
 			c.documents += int64(len(compared(batch)))
+			for _, i := range batch {
+				if i.release != nil {
+					i.release()
+				}
+			}
+			clear(batch)
 			batch = batch[:0]
 		}
 		return err
@@ -200,9 +207,13 @@ func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 				return err
 			}
 			err := p.Go(func(int) (*input, error) {
-				defer bytes.Release(size)
 				i := &input{record: raw.Parse()}
 				raw = nil // its memory is free while the text is looked at
+				if release := func() { bytes.Release(size) }; i.record.Original == nil {
+					defer release()
+				} else {
+					i.release = release // a batch does not wait for more than is read, so the reader goes on
+				}
 				err := i.analyze(r.analyzer)
 				if size >= largeDocument {
 					runtime.GC()

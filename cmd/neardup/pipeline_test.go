@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
@@ -48,5 +49,42 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 	}
 	if records-ahead != done || ahead < 1 {
 		t.Errorf("%d records were done, and it says\n%s", done, &diagnostics)
+	}
+}
+
+// TestRecordsWaitWithinBounds: records that are to be passed through wait for their verdicts in
+// bounded memory, and the reader goes on once they have been given back.
+func TestRecordsWaitWithinBounds(t *testing.T) {
+	const size, records = 1 << 20, 100
+	c := newCall(dedupCommand, []string{"-"}, &streams{strings.NewReader(""), io.Discard, io.Discard})
+	flags := c.inputFlags().analyzerFlags()
+	if err := c.parse(); err != nil {
+		t.Fatal(err)
+	}
+	line := `{"text":"a few words","more":"` + strings.Repeat("x", size) + "\"}\n"
+	flags.originals, c.in = []corpus.Format{corpus.JSONL}, strings.NewReader(strings.Repeat(line, records))
+	docs, err := flags.openInputs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen := 0
+	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
+		if seen == 0 {
+			time.Sleep(300 * time.Millisecond) // the reader goes as far ahead as it may
+		}
+		held := 0
+		for _, i := range batch {
+			held += len(i.record.Original.Body)
+		}
+		if held > maxAheadBytes {
+			t.Errorf("%d records of %d bytes wait", len(batch), held)
+		}
+		seen += len(batch)
+		return nil
+	})
+	if err != nil || seen != records {
+		t.Errorf("%d records: %v", seen, err)
 	}
 }

@@ -55,7 +55,32 @@ type Record struct {
 	Content     []byte // belongs to the receiver; never empty where Kind is HTML or Text
 	Fingerprint fingerprint.Fingerprint
 
+	// Original is the record as it stands in its file. It is set with Options.Originals, where the
+	// record is a document or a warcinfo.
+	Original *Original
+
 	Skip *Skip
+}
+
+// Original is a record as it stands in its file, from which nothing is decoded but what the file
+// as a whole is compressed with.
+type Original struct {
+	Format     Format
+	Compressed bool   // the file is
+	Header     []byte // of a record of a web archive, with the empty line behind it
+	Body       []byte // the block of such a record; of JSON lines a line, with what ends it
+}
+
+// Field is the value of a field of the header, "" where it has none.
+func (o *Original) Field(name string) string {
+	return append(headerFields(o.Header, name)[name], "")[0]
+}
+
+func (o *Original) bytes() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Header) + len(o.Body)
 }
 
 // Skip says why a record is no document.
@@ -101,6 +126,10 @@ type Options struct {
 	MaxDocument int64
 	// Fields names the fields of JSON lines.
 	Fields Fields
+	// Originals are the formats of the files whose records are wanted as they stand there, none by
+	// default. A file of another one, or of another kind than the file before, ends the run with
+	// ErrNoOriginals. Each record then holds some MaxDocument bytes more, or a line of JSON.
+	Originals []Format
 	// Stdin is read for the input "-". Default os.Stdin.
 	Stdin io.Reader
 	// Opened are inputs that are open already, by name: what was read of a pipe is gone from it.

@@ -52,8 +52,12 @@ func reuse(buf []byte) []byte {
 func (s *source) sendJSON(offset int64, object []byte) bool {
 	object = bytes.Clone(object)
 	opts := &s.opts
+	rec := Record{Offset: offset}
+	if s.opts.Originals != nil {
+		rec.Original = &Original{Format: JSONL, Compressed: s.w.compressed(), Body: object}
+	}
 	parse := func(rec *Record) { rec.setJSON(object, opts, false) }
-	return s.sendRaw(&RawRecord{record: Record{Offset: offset}, bytes: cap(object), parse: parse})
+	return s.sendRaw(&RawRecord{record: rec, bytes: cap(object), parse: parse})
 }
 
 // jsonValues reads a JSON array of objects, or objects that stand behind each other, over

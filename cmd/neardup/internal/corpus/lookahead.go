@@ -77,9 +77,12 @@ func (l *lookahead) offset() int64 {
 	return l.pos
 }
 
+// compressed says whether the file is.
+func (l *lookahead) compressed() bool { return l.src.z != nil }
+
 // remaining is how many bytes follow, at most.
 func (l *lookahead) remaining() int64 {
-	if l.src.z != nil || l.src.file.size < 0 {
+	if l.compressed() || l.src.file.size < 0 {
 		return math.MaxInt64 // only reading on can tell
 	}
 	return l.src.file.size - l.pos

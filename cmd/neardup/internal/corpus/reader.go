@@ -183,7 +183,9 @@ type RawRecord struct {
 // goroutine; it takes memory as Options.MaxDocument says, each time that it runs.
 func (u *RawRecord) Parse() Record {
 	if u.parse != nil {
-		u.parse(&u.record)
+		if u.parse(&u.record); u.record.Skip != nil {
+			u.record.Original = nil
+		}
 	}
 	if u.record.Skip == nil {
 		u.reader.count(u.input, 1)
@@ -193,11 +195,11 @@ func (u *RawRecord) Parse() Record {
 	return u.record
 }
 
-// Bytes is the memory that the record holds until it is parsed.
+// Bytes is the memory that the record holds until it is parsed, its Original among it.
 func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
 
-// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, or
-// ctx. Everything else that goes wrong is a record with a Skip. What takes the most time is
+// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, ctx,
+// or ErrNoOriginals. Everything else that goes wrong is a record with a Skip. What takes the most time is
 // left to RawRecord.Parse, which may run on several goroutines: finding where a record ends
 // must be done in order, undoing its encoding need not.
 func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
@@ -218,6 +220,8 @@ type run struct {
 	read    func(*source)         // reads a file
 	give    func(*RawRecord) bool // hands a record over; false: no more is wanted
 	stopped bool                  // no more is wanted
+	first   Format                // of the files so far, with Options.Originals
+	refused error                 // what ended the run
 }
 
 // errStopped ends a run when no more is wanted.
@@ -228,7 +232,7 @@ func (r *run) readAll() error {
 	for i, input := range r.inputs {
 		r.input = i
 		if err := r.readInput(input); r.stopped {
-			return nil
+			return r.refused
 		} else if err != nil {
 			return err
 		}

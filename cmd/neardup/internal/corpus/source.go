@@ -1,6 +1,12 @@
 package corpus
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
 
 // source is one file that is being read.
 type source struct {
@@ -31,23 +37,85 @@ func (s *source) skip(offset int64, key string, skip *Skip) bool {
 
 // records reads the file as records.
 func (s *source) records() {
-	format := s.opts.Format
 	if unpack := s.container(); unpack != nil {
 		unpack(s)
 		return
 	}
-	if format == Detect {
-		var problem *Skip
-		if format, problem = s.detect(); problem != nil {
-			s.skip(0, s.name, problem)
-			return
-		}
+	format, problem := s.format()
+	if problem != nil {
+		s.skip(0, s.name, problem)
+		return
+	}
+	if !s.accept(format) {
+		return
 	}
 	for _, f := range formats {
 		if f.name == format {
 			f.read(s) // archive, jsonLines, wholeFile or a list
 		}
 	}
+}
+
+// format is that which is forced, or found.
+func (s *source) format() (Format, *Skip) {
+	if s.opts.Format != Detect {
+		return s.opts.Format, nil
+	}
+	return s.detect()
+}
+
+// ErrNoOriginals is matched by the error about a file of which Options.Originals has no use.
+var ErrNoOriginals = errors.New("its records cannot be passed through")
+
+// CheckOriginals is the error that the formats of files will end the run with, as far as can be
+// known before: not of standard input, pipes and what is within an archive of files. It is one
+// too if a file is the output, by what os.SameFile says: it would never end.
+func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
+	ahead := &Reader{opts: r.opts}
+	for _, input := range r.inputs {
+		if info, err := os.Stat(input); err == nil && input != "-" && (info.IsDir() || info.Mode().IsRegular()) {
+			ahead.inputs = append(ahead.inputs, input)
+		}
+	}
+	ahead.totals = make([]Totals, len(ahead.inputs))
+	run := &run{Reader: ahead, ctx: ctx, give: func(*RawRecord) bool { return true }}
+	run.read = func(s *source) {
+		if file, ok := s.w.src.file.r.(*os.File); ok && output != nil {
+			if info, err := file.Stat(); err == nil && os.SameFile(info, output) {
+				s.refuse(fmt.Errorf("input: %s: the output is the same file", s.name))
+				return
+			}
+		}
+		if s.container() == nil {
+			if format, problem := s.format(); problem == nil {
+				s.accept(format)
+			}
+		}
+	}
+	return run.readAll()
+}
+
+// refuse ends the run with an error.
+func (r *run) refuse(err error) { r.refused, r.stopped = err, true }
+
+// accept ends the run, and is false, where records are asked for as they stand in their files
+// and this file has none such.
+func (s *source) accept(format Format) bool {
+	if s.opts.Originals == nil {
+		return true
+	}
+	if format == WET {
+		format = WARC
+	}
+	switch {
+	case !slices.Contains(s.opts.Originals, format):
+		s.refuse(fmt.Errorf("input: %s: %w: its format is %s", s.name, ErrNoOriginals, format))
+	case s.first != "" && s.first != format:
+		s.refuse(fmt.Errorf("input: %s: %w: its format is %s, that of the inputs before it is %s", s.name, ErrNoOriginals, format, s.first))
+	default:
+		s.first = format
+	}
+	return !s.stopped
 }
 
 // wholeFile reads a file that is one document.

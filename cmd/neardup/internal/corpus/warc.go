@@ -210,6 +210,11 @@ func isNonDocument(kind string) bool {
 func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	skip := func(s *Skip) *RawRecord { return &RawRecord{record: Record{Skip: s}} }
 	switch {
+	case h.kind == "warcinfo":
+		u := skip(&Skip{Reason: h.kind})
+		u.record.Original = a.original(size)
+		u.bytes = u.record.Original.bytes()
+		return u
 	case isNonDocument(h.kind):
 		return skip(&Skip{Reason: h.kind})
 	case h.kind == "":
@@ -240,13 +245,26 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	if size > int64(len(a.content)) {
 		return skip(tooLarge(size, a.opts.MaxDocument))
 	}
+	original := a.original(size)
 	if len(a.content) < largeBlock {
 		p.body = bytes.Clone(p.body)
 	} else {
 		a.content = nil // handed over: another copy of it would be the most memory that the record takes
 	}
 	limit := a.opts.MaxDocument
-	return &RawRecord{bytes: cap(p.body), parse: func(rec *Record) { rec.decodePayload(p, limit) }}
+	return &RawRecord{
+		record: Record{Original: original},
+		bytes:  cap(p.body) + original.bytes(),
+		parse:  func(rec *Record) { rec.decodePayload(p, limit) },
+	}
+}
+
+// original is the record that was read, of a block of so many bytes, where it is asked for.
+func (a *archive) original(size int64) *Original {
+	if a.opts.Originals == nil || size > int64(len(a.content)) {
+		return nil
+	}
+	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: bytes.Clone(a.header), Body: bytes.Clone(a.content)}
 }
 
 // decodePayload decodes the payload of a web archive's record and tells what it is.

@@ -1,0 +1,207 @@
+package original
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+)
+
+var both = []corpus.Format{corpus.WARC, corpus.JSONL}
+
+// readAll reads the records of a file, all at once.
+func readAll(t *testing.T, content string) (records []corpus.Record) {
+	t.Helper()
+	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: both, Stdin: strings.NewReader(content)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, err := range r.RawRecords(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := raw.Bytes()
+		rec := raw.Parse()
+		if o := rec.Original; o != nil && held < len(o.Header)+len(o.Body) {
+			t.Errorf("record %d says that it holds %d bytes", rec.Number, held)
+		}
+		records = append(records, rec)
+	}
+	return records
+}
+
+// written is what a writer makes of the originals of records.
+func written(t *testing.T, records []corpus.Record) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := NewWriter(bufio.NewWriterSize(&out, 16))
+	for _, rec := range records {
+		if rec.Original != nil {
+			w.Write(rec.Original)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func warcRecord(kind, newline, fields, block string) string {
+	lines := []string{"WARC/1.0", "warc-type:  " + kind, "Content-Type: application/http; msgtype=response", "X-Own: \xff a", fmt.Sprint("Content-Length: ", len(block)), fields, ""}
+	return strings.Join(lines, newline) + block + "\r\n\r\n"
+}
+
+const message = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+var (
+	info  = warcRecord("warcinfo", "\r\n", "", "software: a crawler")
+	small = warcRecord("response", "\n", "WARC-Target-URI: <http://a.example/>\n", message+"8\r\n<p>small\r\n0\r\n\r\n")
+	large = warcRecord("response", "\r\n", "WARC-Target-URI: http://a.example/large\r\nFolded: a\r\n  b\r\n", message+"200000\r\n"+strings.Repeat("<p>large", 1<<18)+"\r\n0\r\n\r\n")
+	other = warcRecord("request", "\r\n", "", "GET / HTTP/1.1\r\n\r\n") +
+		warcRecord("response", "\r\n", "", "HTTP/1.1 404 Not Found\r\n\r\n<p>nothing") +
+		warcRecord("response", "\r\n", "", message+"0\r\n\r\n") +
+		warcRecord("response", "\r\n", "", "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n\x89PNG")
+)
+
+func gzipped(parts ...string) string {
+	var out bytes.Buffer
+	for _, part := range parts {
+		z := gzip.NewWriter(&out)
+		io.WriteString(z, part)
+		z.Close()
+	}
+	return out.String()
+}
+
+func TestBytesAsTheyWere(t *testing.T) {
+	zstded := func(s string) string {
+		z, _ := zstd.NewWriter(nil)
+		return string(z.EncodeAll([]byte(s), nil))
+	}
+	const lines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} \n\n\nno object\n{\"id\":3,\"text\":\"c\"}"
+	const keptLines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} \n{\"id\":3,\"text\":\"c\"}\n"
+	archive := info + small + other + large
+	kept := info + small + large
+	for name, test := range map[string]struct {
+		input, output string
+		members       int // of the output: 0 where it is not compressed
+	}{
+		"lines":                 {lines, keptLines, 0},
+		"lines of a mark":       {"\xef\xbb\xbf" + lines, keptLines, 0},
+		"lines gzipped":         {gzipped(lines), keptLines, 0},
+		"archive":               {archive, kept, 0},
+		"archive of members":    {gzipped(info, small, other, large), kept, 3},
+		"archive of one member": {gzipped(archive), kept, 3},
+		"archive in Zstandard":  {zstded(archive), kept, 3},
+		"archive cut off":       {info + small + large[:len(large)-100], info + small, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, members := written(t, readAll(t, test.input)), 0
+			if test.members > 0 {
+				output, members = gunzipped(t, output)
+			}
+			if output != test.output || members != test.members {
+				t.Errorf("%d members of %d bytes, want %d of %d:\n%.1200q", members, len(output), test.members, len(test.output), output)
+			}
+		})
+	}
+}
+
+// gunzipped is what gzip members hold, and how many they are; each begins with a record.
+func gunzipped(t *testing.T, s string) (content string, members int) {
+	t.Helper()
+	in := bufio.NewReader(strings.NewReader(s))
+	for z := new(gzip.Reader); z.Reset(in) == nil; members++ {
+		z.Multistream(false)
+		part, err := io.ReadAll(z)
+		if err != nil || !bytes.HasPrefix(part, []byte("WARC/1.")) {
+			t.Fatalf("%v: %.40q", err, part)
+		}
+		content += string(part)
+	}
+	return content, members
+}
+
+func TestRevisit(t *testing.T) {
+	records := readAll(t, small)
+	revisit := func(of string) string {
+		var out bytes.Buffer
+		w := NewWriter(bufio.NewWriter(&out))
+		w.WriteRevisit(records[0].Original, of)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const of = "WARC-Refers-To-Target-URI: http://a.example/first\r\n"
+	got := revisit("http://a.example/first")
+	if want := []string{"WARC-Type: revisit\r\n", "WARC-Profile: " + RevisitProfile + "\r\n", "WARC-Target-URI: http://a.example/\r\n", of,
+		fmt.Sprint("Content-Length: ", len(message)), "\r\n\r\n" + message + "\r\n\r\n"}; slices.ContainsFunc(want, func(s string) bool { return !strings.Contains(got, s) }) {
+		t.Errorf("%s\nis without one of %q", got, want)
+	}
+	for _, key := range []string{"archive.warc#3", "http://a.example/\r\nX: y", "<http://a.example/first>", "http://a.example/a b", ""} {
+		if got := revisit(key); got != strings.Replace(revisit("http://a.example/first"), of, "", 1) {
+			t.Errorf("%q: %s", key, got)
+		}
+	}
+	again := readAll(t, got)
+	if len(again) != 1 || again[0].Skip == nil || again[0].Skip.Reason != "revisit" {
+		t.Errorf("%+v", again)
+	}
+}
+
+// Formats of which records cannot be passed through end the reading, also within archives of files.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	lines, archive := write("a.jsonl", `{"id":1,"text":"a"}`), write("b.warc", small)
+	page, array, arc := write("c.html", "<p>page"), write("d.json", "[{\"id\":1,\n\"text\":\"a\"}]"), write("e.arc", "filedesc://a 0.0.0.0 20200101000000 text/plain 0\n\n")
+	for _, test := range []struct {
+		inputs  []string
+		formats []corpus.Format
+		refused bool
+	}{
+		{[]string{lines, lines}, both, false},
+		{[]string{archive, archive}, both, false},
+		{[]string{archive}, both[:1], false},
+		{[]string{lines}, both[:1], true},
+		{[]string{lines, archive}, both, true},
+		{[]string{archive, lines}, both, true},
+		{[]string{dir}, both, true},
+		{[]string{page}, both, true},
+		{[]string{array}, both, true},
+		{[]string{arc}, both, true},
+		{[]string{page, array, arc}, nil, false},
+	} {
+		r, err := corpus.New(test.inputs, corpus.Options{Originals: test.formats})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, found := r.CheckOriginals(context.Background(), nil), error(nil)
+		for raw, err := range r.RawRecords(context.Background()) {
+			if found = err; err == nil {
+				raw.Parse()
+			}
+		}
+		if errors.Is(before, corpus.ErrNoOriginals) != test.refused || errors.Is(found, corpus.ErrNoOriginals) != test.refused {
+			t.Errorf("%q: %v before, then %v", test.inputs, before, found)
+		}
+	}
+}
