@@ -90,8 +90,8 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 	writeFile(t, path, out.String())
 }
 
-// What dedup has printed survives kill -9, and a rerun ends with the same set of
-// documents as one clean run.
+// What dedup has printed or passed through survives kill -9, and a rerun ends with the same
+// set of documents as one clean run.
 func TestKillAndRerun(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
@@ -106,18 +106,19 @@ func TestKillAndRerun(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "docs.jsonl")
 	writeCopies(t, input, pages, 4, r)
-	clean := filepath.Join(dir, "clean")
-	mustRun(t, "dedup", "-index", clean, input)
-	want := exported(t, clean)
+	clean, records := filepath.Join(dir, "clean"), filepath.Join(dir, "records")
+	mustRun(t, "dedup", "-index", clean, "-emit", "new", "-o", records, input)
+	want, whole := exported(t, clean), readFile(t, records)
 
 	for n := range kills {
 		killed := filepath.Join(dir, fmt.Sprint("killed", n))
-		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "-index", killed, input)
+		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "-index", killed, "-emit", "new", "-o", records, input)
 		stored := make(map[string]bool)
 		for _, line := range exported(t, killed) {
 			_, key, _ := strings.Cut(line, "\t")
 			stored[key] = true
 		}
+		checkPassed(t, readFile(t, records), whole, printed, stored)
 		for _, line := range printed {
 			if (line.Verdict == "new" || line.Verdict == "unchanged") && !stored[line.Key] {
 				t.Fatalf("%s was printed as %s and is lost", line.Key, line.Verdict)
@@ -130,6 +131,45 @@ func TestKillAndRerun(t *testing.T) {
 		if got := exported(t, killed); !slices.Equal(got, want) {
 			t.Fatalf("after a kill behind line %d: %d documents, a clean run has %d", len(printed), len(got), len(want))
 		}
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// checkPassed checks the records that a killed dedup has passed through: they are the first ones of
+// all, and stored; those of verdicts that were printed are among them, and all that are stored but
+// those of one batch.
+func checkPassed(t *testing.T, passed, whole string, printed []verdictLine, stored map[string]bool) {
+	t.Helper()
+	if !strings.HasPrefix(whole, passed) {
+		t.Fatal("the records are not the first ones of all")
+	}
+	keys := make(map[string]bool)
+	for line := range strings.Lines(passed) {
+		var record struct{ URL string }
+		if json.Unmarshal([]byte(line), &record) == nil { // else it is cut off
+			keys[record.URL] = true
+		}
+	}
+	for key := range keys {
+		if !stored[key] {
+			t.Fatalf("%s was passed through and is lost", key)
+		}
+	}
+	for _, line := range printed {
+		if line.Verdict == "new" && !keys[line.Key] {
+			t.Fatalf("%s was printed as new and not passed through", line.Key)
+		}
+	}
+	if missing := len(stored) - len(keys); missing > maxBatch {
+		t.Fatalf("%d records are stored and were not passed through", missing)
 	}
 }
 
