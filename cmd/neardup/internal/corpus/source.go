@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 )
@@ -73,6 +74,9 @@ var ErrNoOriginals = errors.New("its records cannot be passed through")
 func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 	ahead := &Reader{opts: r.opts}
 	for _, input := range r.inputs {
+		if input == "-" && isFile(r.opts.Stdin, output) {
+			return fmt.Errorf("input: %s: %w", input, errIsOutput)
+		}
 		if info, err := os.Stat(input); err == nil && input != "-" && (info.IsDir() || info.Mode().IsRegular()) {
 			ahead.inputs = append(ahead.inputs, input)
 		}
@@ -80,19 +84,27 @@ func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 	ahead.totals = make([]Totals, len(ahead.inputs))
 	run := &run{Reader: ahead, ctx: ctx, give: func(*RawRecord) bool { return true }}
 	run.read = func(s *source) {
-		if file, ok := s.w.src.file.r.(*os.File); ok && output != nil {
-			if info, err := file.Stat(); err == nil && os.SameFile(info, output) {
-				s.refuse(fmt.Errorf("input: %s: the output is the same file", s.name))
-				return
-			}
-		}
-		if s.container() == nil {
+		if isFile(s.w.src.file.r, output) {
+			s.refuse(fmt.Errorf("input: %s: %w", s.name, errIsOutput))
+		} else if s.container() == nil {
 			if format, problem := s.format(); problem == nil {
 				s.accept(format)
 			}
 		}
 	}
 	return run.readAll()
+}
+
+var errIsOutput = errors.New("the output is the same file")
+
+// isFile says whether r reads a file of which info is.
+func isFile(r io.Reader, info os.FileInfo) bool {
+	file, ok := r.(*os.File)
+	if !ok || info == nil {
+		return false
+	}
+	its, err := file.Stat()
+	return err == nil && its.Mode().IsRegular() && os.SameFile(its, info)
 }
 
 // refuse ends the run with an error.
