@@ -3,8 +3,8 @@ module github.com/neardup/neardup
 go 1.26.0
 
 require (
-	github.com/andybalholm/brotli v1.2.8
 	github.com/RoaringBitmap/roaring/v2 v2.30.0
+	github.com/andybalholm/brotli v1.2.8
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/cespare/xxhash/v2 v2.3.0

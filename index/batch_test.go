@@ -17,14 +17,6 @@ func nearTo(fp fingerprint.Fingerprint) Query {
 	return Query{Signature: fingerprint.Signature{Fingerprint: fp}}
 }
 
-// within asks for what is within k bits.
-func within(k int, q Query) Query {
-	if q.MaxDistance = k; k == 0 {
-		q.MaxDistance = Exact
-	}
-	return q
-}
-
 // TestBatchesAreSorted: few queries are answered one by one, and many table by table.
 func TestBatchesAreSorted(t *testing.T) {
 	p := mustPlan(t, "2", 3)

@@ -92,13 +92,12 @@ func splitList(text string, format Format) (all []listed, bad int) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		digits, _, _ := strings.Cut(line, "\t")
 		if !l.known {
 			l, _ = layoutOf(line)
 		}
 		fp, key, err := l.parse(line)
 		if format == Decimal {
-			digits, _, _ = strings.Cut(strings.TrimSpace(line), " ")
+			digits, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			digits, _, _ = strings.Cut(digits, "\t")
 			var n uint64
 			n, err = strconv.ParseUint(digits, 10, 64)
