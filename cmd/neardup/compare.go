@@ -42,6 +42,10 @@ type side struct {
 	words []string // nil: not known
 }
 
+func (s *side) signature() fingerprint.Signature {
+	return fingerprint.Signature{Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}
+}
+
 // comparison is the output.
 type comparison struct {
 	A               side     `json:"a"`
@@ -111,10 +115,17 @@ func runCompare(ctx context.Context, c *call) (err error) {
 
 // compare finds out how far two documents are from each other, and which limits that is beyond.
 func compare(a, b *side, rule match.Rule) *comparison {
-	limit := rule.Limit(max(a.Tokens, b.Tokens))
+	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 	r := &comparison{
 		A: *a, B: *b, Distance: a.Fingerprint.Distance(b.Fingerprint),
-		MaxDistance: rule.MaxDistance, MaxShingle: limit, MaxLengthRatio: rule.MaxLengthRatio,
+		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer), MaxLengthRatio: rule.MaxLengthRatio,
+	}
+	if a.Shingle != 0 && b.Shingle != 0 {
+		both := r.Distance + a.Shingle.Distance(b.Shingle)
+		r.ShingleDistance = &both
+	}
+	if shorter > 0 {
+		r.LengthRatio = float64(longer) / float64(shorter)
 	}
 	beyond := func(limit string, yes bool) {
 		if yes {
@@ -122,15 +133,8 @@ func compare(a, b *side, rule match.Rule) *comparison {
 		}
 	}
 	beyond("distance", r.Distance > rule.MaxDistance)
-	if a.Shingle != 0 && b.Shingle != 0 {
-		both := r.Distance + a.Shingle.Distance(b.Shingle)
-		r.ShingleDistance = &both
-		beyond("second fingerprint", rule.MaxShingleDistance >= 0 && both > limit)
-	}
-	if shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens); shorter > 0 {
-		r.LengthRatio = float64(longer) / float64(shorter)
-		beyond("length", rule.MaxLengthRatio >= 0 && float64(longer) > rule.MaxLengthRatio*float64(shorter))
-	}
+	beyond("second fingerprint", !rule.With(0, -1).Allows(r.Distance, a.signature(), b.signature()))
+	beyond("length", !rule.With(-1, 0).Allows(r.Distance, a.signature(), b.signature()))
 	beyond("scope", a.Scope != b.Scope)
 	r.Match, r.Differences = len(r.Decided) == 0, differences(a.words, b.words)
 	return r
@@ -366,18 +370,14 @@ func (f *finder) fetch(ctx context.Context, url string) (*side, error) {
 		return nil, errors.New(response.Status)
 	case int64(len(body)) > limit:
 		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	case f.analyzer.Signer == nil:
-		return nil, fmt.Errorf("%w: its fingerprints are of no known analyzer", index.ErrMismatch)
 	}
-	p := neardup.Page{URL: url, ContentType: response.Header.Get("Content-Type"), Body: body}
-	if p.Kind, err = page.KindOf(p.ContentType, body); err != nil {
+	r := corpus.Record{Key: url, Kind: corpus.Text, ContentType: response.Header.Get("Content-Type"), Content: body}
+	kind, err := page.KindOf(r.ContentType, body)
+	if err != nil {
 		return nil, err
 	}
-	d, reason := neardup.Analyze(f.analyzer.Signer, p)
-	if reason != "" {
-		return nil, errors.New(reason)
+	if kind == page.HTML {
+		r.Kind = corpus.HTML
 	}
-	s := sideOf(&d)
-	s.words = strings.Fields(f.analyzer.Text(p.Kind, p.ContentType, body))
-	return s, nil
+	return f.analyze(url, &r)
 }
