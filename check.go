@@ -103,7 +103,8 @@ type Verdict struct {
 // Duplicate of another page, the earlier self is gone; where it is Skipped, that stays.
 //
 // Two pages match as index.CheckAndAdd says: their fingerprints are within k bits, both
-// fingerprints together within 16, and neither has 1.3 times as many words as the other.
+// fingerprints together within 13 (more for texts of fewer than 200 words), and neither has more
+// than 1.3 times as many words as the other. An index of an older analyzer has limits of its own.
 func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 	verdicts, err := x.CheckBatch(ctx, []Page{p})
 	if err != nil {

@@ -293,7 +293,7 @@ func exportDocuments(ctx context.Context, x *index.Index, out io.Writer) error {
 		if err != nil {
 			return errors.Join(err, lines.flush())
 		}
-		if lines.write(documentLineOf(&d)); lines.err != nil {
+		if lines.write(documentLineOf(&d)) != nil {
 			break
 		}
 	}

@@ -34,8 +34,8 @@ const (
 	// scripts, but for navigation. Left out are script, style, noscript, template,
 	// svg, iframe, canvas, audio, video and nav, and elements with a hidden
 	// attribute, an inline display:none or the role of navigation (except html
-	// and body, which pages hide only until a script shows them). Where more
-	// than ten times the text is hidden so than is not, it is taken as well. Style
+	// and body, which pages hide only until a script shows them). What a page hides
+	// so is taken as well where it is more than ten times what the page shows. Style
 	// sheets are not read.
 	Visible TextMode = iota
 
