@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index/verify"
@@ -31,7 +32,7 @@ var apiLines = []apiLine{
 	{"query", queryLine{}, []string{"query -index IX -format fingerprints LIST", "query -scan LIST LIST"}},
 	{"pairs", pairLine{}, []string{"pairs LIST", "pairs -index IX"}},
 	{"clusters", clusterLine{}, []string{"clusters LIST", "clusters -index IX"}},
-	{"compare", comparison{}, []string{"compare -output-format json ONE ONE"}},
+	{"compare", compare.Result{}, []string{"compare -output-format json ONE ONE"}},
 	{"delete", deleteLine{}, []string{"delete -index IX c"}},
 	{"checkpoint", checkpointLine{}, []string{"checkpoint -index IX IX.copy"}},
 	{"compact", compaction.Report{}, []string{"compact -index IX"}},

@@ -7,18 +7,15 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
-	"github.com/rogpeppe/go-internal/diff"
 )
 
 var compareCommand = command{
@@ -29,37 +26,6 @@ var compareCommand = command{
 there, such as the URLs of a web archive. Of a key in an index there are no words.
 [-these words are in A only-] {+these in B only+}`,
 	run: runCompare,
-}
-
-// side is one of the two.
-type side struct {
-	Key         string                  `json:"key"`
-	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
-	Shingle     fingerprint.Fingerprint `json:"shingle"`
-	Tokens      int                     `json:"tokens"`
-	Scope       string                  `json:"scope,omitempty"`
-
-	words []string // nil: not known
-}
-
-func (s *side) signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}
-}
-
-// comparison is the output.
-type comparison struct {
-	A               side     `json:"a"`
-	B               side     `json:"b"`
-	Distance        int      `json:"distance"`
-	MaxDistance     int      `json:"maxDistance"`
-	ShingleDistance *int     `json:"shingleDistance,omitempty"` // of both fingerprints together
-	MaxShingle      int      `json:"maxShingleDistance"`
-	LengthRatio     float64  `json:"lengthRatio,omitempty"`
-	MaxLengthRatio  float64  `json:"maxLengthRatio"`
-	Match           bool     `json:"match"`
-	Decided         []string `json:"decided,omitempty"`     // the limits that do not let them match
-	Differences     []string `json:"differences,omitempty"` // words with some around them
-	Left            int      `json:"differencesLeftOut,omitempty"`
 }
 
 func runCompare(ctx context.Context, c *call) (err error) {
@@ -103,104 +69,15 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	if a.Signer != nil {
 		name = a.Name()
 	}
-	result := compare(sides[0], sides[1], match.For(name, *k).With(indexes.match.shingle, indexes.match.ratio))
-	if n := len(result.Differences) - *most; n > 0 {
-		result.Differences, result.Left = result.Differences[:*most], n
-	}
+	result := compare.Documents(sides[0], sides[1], match.For(name, *k).With(indexes.match.shingle, indexes.match.ratio), *most)
 	if *form == "json" {
 		return c.printJSON(result)
 	}
-	return result.describe(c.out)
+	return describeComparison(result, c.out)
 }
 
-// compare finds out how far two documents are from each other, and which limits that is beyond.
-func compare(a, b *side, rule match.Rule) *comparison {
-	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
-	r := &comparison{
-		A: *a, B: *b, Distance: a.Fingerprint.Distance(b.Fingerprint),
-		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer), MaxLengthRatio: rule.MaxLengthRatio,
-	}
-	if a.Shingle != 0 && b.Shingle != 0 {
-		both := r.Distance + a.Shingle.Distance(b.Shingle)
-		r.ShingleDistance = &both
-	}
-	if shorter > 0 {
-		r.LengthRatio = float64(longer) / float64(shorter)
-	}
-	beyond := func(limit string, yes bool) {
-		if yes {
-			r.Decided = append(r.Decided, limit)
-		}
-	}
-	beyond("distance", r.Distance > rule.MaxDistance)
-	beyond("second fingerprint", !rule.With(0, -1).Allows(r.Distance, a.signature(), b.signature()))
-	beyond("length", !rule.With(-1, 0).Allows(r.Distance, a.signature(), b.signature()))
-	beyond("scope", a.Scope != b.Scope)
-	r.Match, r.Differences = len(r.Decided) == 0, differences(a.words, b.words)
-	return r
-}
-
-// differences are the places where words differ, each with up to three words around it.
-func differences(a, b []string) (places []string) {
-	if a == nil || b == nil {
-		return nil
-	}
-	lines := func(words []string) []byte { return []byte(strings.Join(words, "\n") + "\n") }
-	_, hunks, _ := strings.Cut(string(diff.Diff("a", lines(a), "b", lines(b))), "\n@@")
-	for hunk := range strings.SplitSeq(hunks, "\n@@") {
-		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // behind its head
-		if hunk != "" {
-			places = append(places, marked(shortened(strings.Split(hunk, "\n"))))
-		}
-	}
-	return places
-}
-
-// maxRun is how many words that follow each other are shown whole.
-const maxRun = 50
-
-// shortened leaves out the middle of long runs of one mark: two documents may differ in all words.
-func shortened(hunk []string) (short []string) {
-	for len(hunk) > 0 {
-		n := 1
-		for n < len(hunk) && hunk[n][0] == hunk[0][0] {
-			n++
-		}
-		run := hunk[:n]
-		if n > maxRun {
-			left := fmt.Sprintf("%c...(%d words)...", run[0][0], n-maxRun)
-			run = slices.Concat(run[:maxRun/2], []string{left}, run[n-maxRun/2:])
-		}
-		short, hunk = append(short, run...), hunk[n:]
-	}
-	return short
-}
-
-// marked is the words of a hunk in a line, marked as wdiff does. Each has a space, a minus or a plus
-// in front.
-func marked(hunk []string) string {
-	marks := map[byte][2]string{' ': {}, '-': {"[-", "-]"}, '+': {"{+", "+}"}}
-	var out strings.Builder
-	last := byte(' ')
-	for n, word := range hunk {
-		if word[0] != last {
-			out.WriteString(marks[last][1])
-		}
-		if n > 0 {
-			out.WriteByte(' ')
-		}
-		if word[0] != last {
-			out.WriteString(marks[word[0]][0])
-		}
-		out.WriteString(word[1:])
-		last = word[0]
-	}
-	out.WriteString(marks[last][1])
-	return out.String()
-}
-
-// describe writes the comparison for people.
-func (r *comparison) describe(out io.Writer) error {
+// describeComparison writes a comparison for people.
+func describeComparison(r *compare.Result, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\tA\tB\n")
 	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
@@ -224,7 +101,7 @@ func (r *comparison) describe(out io.Writer) error {
 		fmt.Fprintf(out, "\nwords that differ:\n")
 	}
 	for _, d := range r.Differences {
-		fmt.Fprintf(out, "  %s\n", corpus.Escape(d))
+		fmt.Fprintf(out, "  %s\n", corpus.Escape(d.String()))
 	}
 	if r.Left > 0 {
 		fmt.Fprintf(out, "  and at %d further places\n", r.Left)
@@ -240,7 +117,7 @@ type finder struct {
 	index    *neardup.Index // or nil
 }
 
-func (f *finder) find(ctx context.Context, in string) (sides [2]*side, err error) {
+func (f *finder) find(ctx context.Context, in string) (sides [2]*compare.Document, err error) {
 	if in != "" {
 		return f.findIn(ctx, in)
 	}
@@ -253,7 +130,7 @@ func (f *finder) find(ctx context.Context, in string) (sides [2]*side, err error
 }
 
 // findIn reads an input until it has given both.
-func (f *finder) findIn(ctx context.Context, in string) (sides [2]*side, err error) {
+func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Document, err error) {
 	err = f.records(ctx, in, func(r *corpus.Record) (more bool, err error) {
 		key := (&input{record: *r}).key()
 		for n, name := range f.call.args {
@@ -274,7 +151,7 @@ func (f *finder) findIn(ctx context.Context, in string) (sides [2]*side, err err
 	return sides, err
 }
 
-func (f *finder) named(ctx context.Context, name string) (s *side, err error) {
+func (f *finder) named(ctx context.Context, name string) (s *compare.Document, err error) {
 	_, missing := os.Stat(name)
 	switch {
 	case missing == nil || name == "-":
@@ -292,7 +169,7 @@ func (f *finder) named(ctx context.Context, name string) (s *side, err error) {
 	case f.index != nil:
 		d, found, err := f.index.Get(ctx, name)
 		if found || err != nil {
-			return sideOf(&d), err
+			return compare.Of(&d), err
 		}
 	}
 	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
@@ -325,7 +202,7 @@ func (f *finder) records(ctx context.Context, in string, do func(*corpus.Record)
 	return reader.Broken()
 }
 
-func (f *finder) analyze(key string, r *corpus.Record) (*side, error) {
+func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error) {
 	if r.Skip != nil {
 		return nil, errors.New(r.Skip.String())
 	}
@@ -337,19 +214,15 @@ func (f *finder) analyze(key string, r *corpus.Record) (*side, error) {
 	if reason != "" {
 		err = errors.New(reason)
 	}
-	s := sideOf(&d)
-	s.words = words
+	s := compare.Of(&d)
+	s.Words = words
 	return s, err
-}
-
-func sideOf(d *index.Document) *side {
-	return &side{Key: d.Key, Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens, Scope: d.Scope}
 }
 
 // fetchTimeout is for a page that is compared.
 const fetchTimeout = 30 * time.Second
 
-func (f *finder) fetch(ctx context.Context, url string) (*side, error) {
+func (f *finder) fetch(ctx context.Context, url string) (*compare.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

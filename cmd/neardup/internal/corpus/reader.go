@@ -195,6 +195,9 @@ func (u *RawRecord) Parse() Record {
 	return u.record
 }
 
+// Place says where the record stands, as Record.Source and Number do.
+func (u *RawRecord) Place() (source string, number int64) { return u.record.Source, u.record.Number }
+
 // Bytes is the memory that the record holds until it is parsed, its Original among it.
 func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
 

@@ -1,0 +1,104 @@
+// Package compare says why two documents match or do not: how far apart they are, which limit
+// decides, and which words differ.
+package compare
+
+import (
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+)
+
+// Document is one of the two.
+type Document struct {
+	Key         string                  `json:"key"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Shingle     fingerprint.Fingerprint `json:"shingle"`
+	Tokens      int                     `json:"tokens"`
+	Scope       string                  `json:"scope,omitempty"`
+
+	Words []string `json:"-"` // of its text; nil: not known
+}
+
+// Of is a document of an index, whose words are not known.
+func Of(d *index.Document) *Document {
+	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens, Scope: d.Scope}
+}
+
+func (d *Document) signature() fingerprint.Signature {
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+}
+
+// The limits that may keep two documents from matching.
+const (
+	ByDistance = "distance"
+	ByShingle  = "second fingerprint"
+	ByLength   = "length"
+	ByScope    = "scope"
+)
+
+// Result is what there is to say of two documents.
+type Result struct {
+	A               Document `json:"a"`
+	B               Document `json:"b"`
+	Distance        int      `json:"distance"`
+	MaxDistance     int      `json:"maxDistance"`
+	ShingleDistance *int     `json:"shingleDistance,omitempty"` // of both fingerprints together
+	MaxShingle      int      `json:"maxShingleDistance"`
+	LengthRatio     float64  `json:"lengthRatio,omitempty"`
+	MaxLengthRatio  float64  `json:"maxLengthRatio"`
+	Match           bool     `json:"match"`
+	Decided         []string `json:"decided,omitempty"`     // the limits that do not let them match
+	Differences     []Place  `json:"differences,omitempty"` // words with some around them
+	Left            int      `json:"differencesLeftOut,omitempty"`
+}
+
+// Documents finds out how far two documents are from each other, and which limits of a rule that
+// is beyond. Of the places where their words differ it names so many, the first ones.
+func Documents(a, b *Document, rule match.Rule, most int) *Result {
+	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
+	r := &Result{
+		A: *a, B: *b, Distance: a.Fingerprint.Distance(b.Fingerprint),
+		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer), MaxLengthRatio: rule.MaxLengthRatio,
+	}
+	if a.Shingle != 0 && b.Shingle != 0 {
+		both := r.Distance + a.Shingle.Distance(b.Shingle)
+		r.ShingleDistance = &both
+	}
+	if shorter > 0 {
+		r.LengthRatio = float64(longer) / float64(shorter)
+	}
+	beyond := func(limit string, yes bool) {
+		if yes {
+			r.Decided = append(r.Decided, limit)
+		}
+	}
+	beyond(ByDistance, r.Distance > rule.MaxDistance)
+	beyond(ByShingle, !rule.With(0, -1).Allows(r.Distance, a.signature(), b.signature()))
+	beyond(ByLength, !rule.With(-1, 0).Allows(r.Distance, a.signature(), b.signature()))
+	beyond(ByScope, a.Scope != b.Scope)
+	r.Match, r.Differences = len(r.Decided) == 0, differences(a.Words, b.Words)
+	if n := len(r.Differences) - most; n > 0 {
+		r.Differences, r.Left = r.Differences[:most], n
+	}
+	return r
+}
+
+// Nearness says how much of the limits two documents use up, and which of them the most: 1 is on a
+// limit, and what is above it is no match. Scopes do not count.
+func (r *Result) Nearness() (share float64, limit string) {
+	share, limit = float64(r.Distance)/float64(max(r.MaxDistance, 1)), ByDistance
+	if r.MaxDistance == 0 && r.Distance > 0 {
+		share++
+	}
+	if r.ShingleDistance != nil && r.MaxShingle >= 0 {
+		if s := float64(*r.ShingleDistance) / float64(max(r.MaxShingle, 1)); s > share {
+			share, limit = s, ByShingle
+		}
+	}
+	if r.LengthRatio > 0 && r.MaxLengthRatio > 1 {
+		if s := (r.LengthRatio - 1) / (r.MaxLengthRatio - 1); s > share {
+			share, limit = s, ByLength
+		}
+	}
+	return share, limit
+}

@@ -1,0 +1,82 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+// Place is where the words of two documents differ, with up to three words around it.
+type Place []Run
+
+// Run is words that follow each other and are in both documents, or in one of them only.
+type Run struct {
+	In    Side
+	Words string
+}
+
+// Side says which of the two documents has words.
+type Side byte
+
+const (
+	Both  Side = ' '
+	OnlyA Side = '-'
+	OnlyB Side = '+'
+)
+
+// Mark is the HTML element that marks the words of a side; "" for none.
+func (s Side) Mark() string { return map[Side]string{OnlyA: "del", OnlyB: "ins"}[s] }
+
+// differences are the places where words differ.
+func differences(a, b []string) (places []Place) {
+	if a == nil || b == nil {
+		return nil
+	}
+	lines := func(words []string) []byte { return []byte(strings.Join(words, "\n") + "\n") }
+	_, hunks, _ := strings.Cut(string(diff.Diff("a", lines(a), "b", lines(b))), "\n@@")
+	for hunk := range strings.SplitSeq(hunks, "\n@@") {
+		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // behind its head
+		if hunk != "" {
+			places = append(places, placeOf(strings.Split(hunk, "\n")))
+		}
+	}
+	return places
+}
+
+// maxRun is how many words that follow each other are shown whole: two documents may differ in all.
+const maxRun = 50
+
+// placeOf makes runs of the words of a hunk. Each has a space, a minus or a plus in front.
+func placeOf(hunk []string) (place Place) {
+	for len(hunk) > 0 {
+		n := 1
+		for n < len(hunk) && hunk[n][0] == hunk[0][0] {
+			n++
+		}
+		words := make([]string, n)
+		for i, word := range hunk[:n] {
+			words[i] = word[1:]
+		}
+		if n > maxRun {
+			left := fmt.Sprintf("...(%d words)...", n-maxRun)
+			words = slices.Concat(words[:maxRun/2], []string{left}, words[n-maxRun/2:])
+		}
+		place, hunk = append(place, Run{In: Side(hunk[0][0]), Words: strings.Join(words, " ")}), hunk[n:]
+	}
+	return place
+}
+
+// String marks the words as wdiff does: [-in A only-] {+in B only+}.
+func (p Place) String() string {
+	marks := map[Side][2]string{Both: {}, OnlyA: {"[-", "-]"}, OnlyB: {"{+", "+}"}}
+	parts := make([]string, len(p))
+	for i, r := range p {
+		parts[i] = marks[r.In][0] + r.Words + marks[r.In][1]
+	}
+	return strings.Join(parts, " ")
+}
+
+// MarshalText gives what String does.
+func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
