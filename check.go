@@ -4,32 +4,17 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"strconv"
 
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/wire"
 	"golang.org/x/sync/errgroup"
 )
 
-// Page is what a crawler has fetched.
-type Page struct {
-	// URL is the name under which the page is stored; it may be any other name. A page
-	// without one is only ever New, a Duplicate or Skipped.
-	URL string
-
-	// ContentType is the value of the HTTP header. It says whether Body is HTML or plain text,
-	// and its charset; where it is empty or says nothing, Body does.
-	ContentType string
-
-	// Body is the page as it came, but without a Content-Encoding.
-	Body []byte
-
-	// Scope sets pages apart: only those of one scope are compared. A host, for instance.
-	Scope string
-
-	// Kind is HTML or PlainText where that is known. 0: ContentType and Body say it.
-	Kind page.Kind
-}
+// Page is what a crawler has fetched: its URL (or any other name), ContentType (the value of the
+// HTTP header) and Body, without a Content-Encoding; the Scope that alone it is compared in, a host
+// for instance; and its Kind where that is known.
+type Page = wire.Page
 
 // Analyze makes of a page what an index stores of it and compares. The reason, where it is not
 // empty, says why there is nothing to compare; it is that of a Skipped Verdict.
@@ -54,49 +39,28 @@ func Analyze(s *page.Signer, p Page) (d index.Document, reason string) {
 }
 
 // NoText is the reason why a page without a word is Skipped, as one whose text a script makes.
-const NoText = "no text"
+const NoText = wire.NoText
 
 // Status is what Check found out about a page. The zero Status is no verdict.
-type Status uint8
+type Status = wire.Status
 
 const (
-	New       Status = iota + 1 // nothing like it was stored; it is now
-	Duplicate                   // another page that matches is stored; this one is not
-	Unchanged                   // this URL was stored, with the same text
-	Changed                     // this URL was stored, with another text, which this one replaces
-	Skipped                     // there is nothing to compare
+	New       = wire.New       // nothing like it was stored; it is now
+	Duplicate = wire.Duplicate // another page that matches is stored; this one is not
+	Unchanged = wire.Unchanged // this URL was stored, with the same text
+	Changed   = wire.Changed   // this URL was stored, with another text, which this one replaces
+	Skipped   = wire.Skipped   // there is nothing to compare
 )
 
-var statusNames = [...]string{"no verdict", "new", "duplicate", "unchanged", "changed", "skipped"}
+// Verdict is what Check says of a page: its Status; Of, the nearest stored page of a Duplicate or
+// the earlier self of one that is Unchanged or Changed; whether that is Near; and the Reason
+// why it is Skipped.
+type Verdict = wire.Verdict
 
-// String returns the name of the status: new, duplicate, unchanged, changed or skipped.
-func (s Status) String() string {
-	if int(s) < len(statusNames) {
-		return statusNames[s]
-	}
-	return "status " + strconv.Itoa(int(s))
-}
+// Checker is what a crawler asks of an index: an [Index] here, or one that is served, through package client.
+type Checker = wire.Checker
 
-// MarshalText gives the name.
-func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Verdict is what Check says of a page.
-type Verdict struct {
-	Status Status
-
-	// Of is the nearest stored page of a Duplicate, with its Key and the Distance of the
-	// fingerprints, and the earlier self of a page that is Unchanged or Changed.
-	Of index.Match
-
-	// Near tells a page that Changed a little from one that is another page now: whether Of
-	// is near enough for a Duplicate. It is true of each that is a Duplicate or Unchanged.
-	// What a page is compared with is its last visit; many small changes are none that is not Near.
-	Near bool
-
-	// Reason is why a page is Skipped: "no text", "not text: image/png",
-	// "too large: 20971520 bytes, limit 16777216".
-	Reason string
-}
+var _ Checker = (*Index)(nil)
 
 // Check stores a page unless another page that matches it is stored, or there is nothing to
 // compare. A page of a known URL replaces its earlier self; where it has become a

@@ -269,7 +269,7 @@ func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batc
 	b := &batch{x: readers[0].x, ctx: ctx, targets: make([]target, len(queries))}
 	for i := range queries {
 		k, _ := b.x.within(&queries[i])
-		b.targets[i] = target{queries[i].stored(), k}
+		b.targets[i] = target{storedOfQuery(&queries[i]), k}
 	}
 	for _, r := range readers {
 		b.workers = append(b.workers, &batchWorker{batch: b, reader: r})

@@ -273,7 +273,7 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 	case found:
 		verdict.Status = Duplicate
 	case known:
-		verdict.Status, verdict.Of = Known, Match{old, old.Fingerprint.Distance(verdict.Document.Fingerprint)}
+		verdict.Status, verdict.Of = Known, Match{Document: old, Distance: old.Fingerprint.Distance(verdict.Document.Fingerprint)}
 	default:
 		verdict.Status = New
 	}
@@ -298,7 +298,7 @@ func (w *checkWindow) nearest(r *reader, i int) (Match, bool, error) {
 		}
 		d, matches, err := r.matching(c, w.docs[i].Scope, w.docs[i].Signature())
 		if err != nil || matches {
-			return Match{d, int(c.hit.distance)}, matches, err
+			return Match{Document: d, Distance: int(c.hit.distance)}, matches, err
 		}
 	}
 	return Match{}, false, nil

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -14,19 +13,16 @@ import (
 
 // Limits of what is stored with a document.
 const (
-	MaxKeyBytes   = 64 << 10
-	MaxScopeBytes = 64 << 10
-	MaxTokens     = math.MaxInt32
+	MaxKeyBytes   = match.MaxKeyBytes
+	MaxScopeBytes = match.MaxScopeBytes
+	MaxTokens     = match.MaxTokens
 )
 
 // Document is what the index knows of a page.
 type Document = match.Document
 
 // Match is a stored document near to what was asked for.
-type Match struct {
-	Document
-	Distance int // Hamming distance of the fingerprints
-}
+type Match = match.Match
 
 // storedOf returns the fingerprint by which a document is stored and searched for: XOR a hash
 // of its scope (docs/format.md), so that scopes do not meet.
@@ -37,18 +33,7 @@ func recordOf(d *Document) store.Record {
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.
-func Validate(d *Document) error {
-	if d.Tokens < 0 || d.Tokens > MaxTokens {
-		return fmt.Errorf("%w: %d tokens, want 0 to %d", ErrTooLarge, d.Tokens, MaxTokens)
-	}
-	if len(d.Key) > MaxKeyBytes {
-		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
-	}
-	if len(d.Scope) > MaxScopeBytes {
-		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are kept", ErrTooLarge, d.Scope, len(d.Scope), MaxScopeBytes)
-	}
-	return nil
-}
+func Validate(d *Document) error { return match.Validate(d) }
 
 // validate checks documents before any is stored.
 func (x *Index) validate(docs []Document) error {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -215,37 +216,49 @@ func (x *Index) Sync(ctx context.Context) error {
 // Plan returns the plan that the index was made with. It must not be changed.
 func (x *Index) Plan() *plan.Plan { return x.plan }
 
-// Errors of the store that a caller can act on; match them with errors.Is. An
-// index that is not there is fs.ErrNotExist.
+// Errors that a caller can act on; match them with errors.Is. An index that is not there is
+// fs.ErrNotExist.
 var (
+	// ErrNotIndex: the directory holds something, but not an index.
 	ErrNotIndex = store.ErrNotIndex
-	ErrVersion  = store.ErrVersion
-	ErrLocked   = store.ErrLocked
-	ErrCorrupt  = store.ErrCorrupt
-	ErrReadOnly = store.ErrReadOnly
-	ErrFailed   = store.ErrFailed
+
+	// ErrVersion: the index was written in a format that this version does not know.
+	ErrVersion = store.ErrVersion
+
+	// ErrLocked: another process, or another Open in this one, has the index open.
+	ErrLocked = store.ErrLocked
+
+	// ErrClosed: the index was closed.
+	ErrClosed = fault.ErrClosed
+
+	// ErrMismatch: the index was made with another k, plan or analyzer than it is
+	// opened with.
+	ErrMismatch = fault.ErrMismatch
+
+	// ErrDistance: a query asks for a larger distance than the index was made for.
+	ErrDistance = fault.ErrDistance
+
+	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all
+	// others of that kind: fingerprint, Shingle and Tokens are 0. An index that has no
+	// fingerprint.Analyzer recorded takes it for a fingerprint of 0 like any other.
+	ErrNoText = fault.ErrNoText
+
+	// ErrTooLarge: a key, a scope or a batch is over its limit.
+	ErrTooLarge = fault.ErrTooLarge
+
+	// ErrCorrupt: bytes in the index do not follow docs/format.md.
+	ErrCorrupt = fault.ErrCorrupt
+
+	// ErrReadOnly: a write to an index that was opened for reading only.
+	ErrReadOnly = fault.ErrReadOnly
+
+	// ErrFailed: a write could not be made durable, or the work behind writes fails
+	// again and again, so no further write is taken; the error says why. What is stored
+	// can be read. Close the index and open it again, in this process or another: all
+	// that was acknowledged is there, and what met the failure may be, whole.
+	ErrFailed = fault.ErrFailed
 )
 
 // ErrPlan: no plan is as was asked for: k is too large, the limits are too tight, or its
 // tables would miss matches.
 var ErrPlan = plan.ErrUnusable
-
-var (
-	// ErrClosed: the index was closed.
-	ErrClosed = errors.New("index is closed")
-
-	// ErrMismatch: the index was made with another k, plan or analyzer than it is
-	// opened with.
-	ErrMismatch = errors.New("index was made with other options")
-
-	// ErrDistance: a query asks for a larger distance than the index was made for.
-	ErrDistance = errors.New("distance beyond that of the index")
-
-	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all
-	// others of that kind: fingerprint, Shingle and Tokens are 0. An index that has no
-	// fingerprint.Analyzer recorded takes it for a fingerprint of 0 like any other.
-	ErrNoText = errors.New("document without text")
-
-	// ErrTooLarge: a key, a scope or a batch is over its limit.
-	ErrTooLarge = errors.New("over the limit")
-)

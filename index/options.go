@@ -86,7 +86,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Exact as Options.MaxDistance makes an index with k = 0.
+// Exact as Options.MaxDistance makes an index with k = 0; as that of a Query, it asks for equal fingerprints.
 const Exact = -1
 
 const (

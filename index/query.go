@@ -7,27 +7,12 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/store"
 )
 
 // Query asks for the stored documents near to a fingerprint.
-type Query struct {
-	// Signature is what documents are compared with. A match is what CheckAndAdd would call
-	// one, by Options.MaxShingleDistance and MaxLengthRatio; a Shingle or Tokens of 0 is not
-	// compared.
-	fingerprint.Signature
-
-	// Scope is that of the documents asked for.
-	Scope string
-
-	// MaxDistance is the largest Hamming distance of a match. 0: that of the index, beyond
-	// which it is ErrDistance. Exact: only equal fingerprints match.
-	MaxDistance int
-
-	// Limit is how many matches are asked for, the nearest ones. 0: all.
-	Limit int
-}
+type Query = match.Query
 
 // within returns how far a query looks.
 func (x *Index) within(q *Query) (k int, err error) {
@@ -44,7 +29,7 @@ func (x *Index) within(q *Query) (k int, err error) {
 	return q.MaxDistance, nil
 }
 
-func (q *Query) stored() uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
+func storedOfQuery(q *Query) uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
 
 // Query returns the stored documents that match q, by (Distance, ID). It costs one range
 // scan a probe of the plan, one read a distinct matching fingerprint and two a match.
@@ -65,7 +50,7 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 
 // query looks within k bits.
 func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
-	hits, err := r.search(ctx, q.stored(), k)
+	hits, err := r.search(ctx, storedOfQuery(q), k)
 	if err == nil {
 		matches, err = r.matches(ctx, q, hits)
 	}
@@ -95,7 +80,7 @@ func (r *reader) matches(ctx context.Context, q *Query, hits []hit) ([]Match, er
 		if !ok {
 			continue
 		}
-		matches = append(matches, Match{d, int(c.hit.distance)})
+		matches = append(matches, Match{Document: d, Distance: int(c.hit.distance)})
 		if len(matches) == q.Limit {
 			break
 		}

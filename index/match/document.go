@@ -1,11 +1,22 @@
-// Package match says what an index knows of a page, and which of its documents match. It
-// stores nothing, so what is above and below the index can share it.
+// Package match says what an index knows of a page, which of its documents match, and what it
+// can be asked. It stores nothing, so what is above and below the index, and a client far from it, can
+// share it.
 package match
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/fault"
+)
+
+// Limits of what is stored with a document.
+const (
+	MaxKeyBytes   = 64 << 10
+	MaxScopeBytes = 64 << 10
+	MaxTokens     = math.MaxInt32
 )
 
 // Document is what the index knows of a page.
@@ -38,4 +49,18 @@ type Document struct {
 // Signature returns what an Analyzer has said of the page.
 func (d *Document) Signature() fingerprint.Signature {
 	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+}
+
+// Validate checks a document as every call that stores one does. Error: ErrTooLarge.
+func Validate(d *Document) error {
+	if d.Tokens < 0 || d.Tokens > MaxTokens {
+		return fmt.Errorf("%w: %d tokens, want 0 to %d", fault.ErrTooLarge, d.Tokens, MaxTokens)
+	}
+	if len(d.Key) > MaxKeyBytes {
+		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
+	}
+	if len(d.Scope) > MaxScopeBytes {
+		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge, d.Scope, len(d.Scope), MaxScopeBytes)
+	}
+	return nil
 }

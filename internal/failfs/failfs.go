@@ -23,13 +23,11 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
-// ErrFailed: a write could not be made durable, or the work behind writes fails
-// again and again, so no further write is taken; the error says why. What is stored
-// can be read. Close the index and open it again, in this process or another: all
-// that was acknowledged is there, and what met the failure may be, whole.
-var ErrFailed = errors.New("index takes no more writes after a failed one")
+// ErrFailed is what Do returns once the database has stopped.
+var ErrFailed = fault.ErrFailed
 
 // FS is the file system of one Pebble database.
 type FS struct {

@@ -24,6 +24,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/failfs"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"
 )
@@ -42,7 +43,7 @@ var (
 	ErrCorrupt = block.ErrCorrupt
 
 	// ErrReadOnly: a write to an index that was opened for reading only.
-	ErrReadOnly = errors.New("index is open for reading only")
+	ErrReadOnly = fault.ErrReadOnly
 
 	// ErrFailed: a write could not be made durable, or the work behind writes fails
 	// again and again, so no further write is taken.

@@ -9,10 +9,12 @@ package block
 import (
 	"errors"
 	"fmt"
+
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // ErrCorrupt: bytes do not follow the format.
-var ErrCorrupt = errors.New("corrupt index")
+var ErrCorrupt = fault.ErrCorrupt
 
 const (
 	// eliasFano is the codec byte of a block. 1 was that of the paper's Huffman code, which no index was

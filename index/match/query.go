@@ -1,0 +1,54 @@
+package match
+
+import "github.com/neardup/neardup/fingerprint"
+
+// Match is a stored document near to what was asked for.
+type Match struct {
+	Document
+	Distance int // Hamming distance of the fingerprints
+}
+
+// Query asks for the stored documents near to a fingerprint.
+type Query struct {
+	// Signature is what documents are compared with. A match is what CheckAndAdd would call
+	// one, by Options.MaxShingleDistance and MaxLengthRatio; a Shingle or Tokens of 0 is not
+	// compared.
+	fingerprint.Signature
+
+	// Scope is that of the documents asked for.
+	Scope string
+
+	// MaxDistance is the largest Hamming distance of a match. 0: that of the index, beyond
+	// which it is ErrDistance. Exact: only equal fingerprints match.
+	MaxDistance int
+
+	// Limit is how many matches are asked for, the nearest ones. 0: all.
+	Limit int
+}
+
+// Stats describe an index. All figures are of the moment of the call.
+type Stats struct {
+	MaxDistance int    `json:"maxDistance"`
+	Plan        string `json:"plan"`
+	Tables      int    `json:"tables"`
+	Probes      int    `json:"probes"` // range scans a query
+	Analyzer    string `json:"analyzer,omitempty"`
+	Format      int    `json:"format"`
+	Documents   uint64 `json:"documents"` // live ones
+	Bare        uint64 `json:"bare"`      // of those, the ones with nothing but a fingerprint
+	NextID      uint64 `json:"nextID"`    // what the next document gets; NextID-1 have ever been added
+	DiskBytes   uint64 `json:"diskBytes"` // with the write-ahead log
+
+	Generation     uint64 `json:"generation"`     // how often the tables were packed
+	Packed         uint64 `json:"packed"`         // fingerprints that the last time packed
+	Live           uint64 `json:"live"`           // changes of fingerprints since, about
+	FilterBytes    uint64 `json:"filterBytes"`    // of memory that filters take
+	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
+	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory
+
+	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of what else the store has in memory
+
+	// Outgrown, if there are too many documents for the plan, says so and what would
+	// be better. Compaction can put the index under another plan.
+	Outgrown string `json:"outgrown,omitempty"`
+}
