@@ -7,6 +7,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/wire"
 	"golang.org/x/sync/errgroup"
 )
@@ -57,7 +58,8 @@ const (
 // why it is Skipped.
 type Verdict = wire.Verdict
 
-// Checker is what a crawler asks of an index: an [Index] here, or one that is served, through package client.
+// Checker is what a crawler asks of an index: an [Index] here, one that is
+// served, through package client, or one on a Redis Cluster, through distributed/redis.
 type Checker = wire.Checker
 
 var _ Checker = (*Index)(nil)
@@ -84,12 +86,25 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 	if x.signer == nil {
 		return nil, x.recordedSigner()
 	}
+	return CheckPages(ctx, x.signer, x.maxBody, pages, x.CheckDocuments)
+}
+
+// CheckPages is CheckBatch by any Checker's CheckDocuments: it analyzes pages on all cores, and says of those
+// that cannot be compared why they are Skipped. maxBody 0: DefaultMaxBody.
+func CheckPages(ctx context.Context, s *page.Signer, maxBody int, pages []Page, check func(context.Context, []index.Document) ([]Verdict, error)) ([]Verdict, error) {
+	if maxBody <= 0 {
+		maxBody = DefaultMaxBody
+	}
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
 	var analysis errgroup.Group
 	analysis.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range pages {
 		analysis.Go(func() error {
-			docs[i], reasons[i] = x.analyze(&pages[i])
+			if n := len(pages[i].Body); n > maxBody {
+				reasons[i] = fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
+			} else {
+				docs[i], reasons[i] = Analyze(s, pages[i])
+			}
 			return ctx.Err()
 		})
 	}
@@ -102,7 +117,7 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 			compared = append(compared, docs[i])
 		}
 	}
-	found, err := x.CheckDocuments(ctx, compared) // also where there are none: the index may be closed
+	found, err := check(ctx, compared) // also where there are none: the index may be closed
 	verdicts := make([]Verdict, 0, len(pages))
 	for _, reason := range reasons {
 		switch {
@@ -117,24 +132,18 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 	return verdicts, err
 }
 
-func (x *Index) analyze(p *Page) (d index.Document, reason string) {
-	if len(p.Body) > x.maxBody {
-		return d, fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), x.maxBody)
-	}
-	return Analyze(x.signer, *p)
-}
-
 // CheckDocuments is CheckBatch of pages that are analyzed already.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]Verdict, error) {
 	found, err := x.CheckAndAddBatch(ctx, docs)
 	verdicts := make([]Verdict, len(found))
 	for i := range found {
-		verdicts[i] = x.verdict(&found[i])
+		verdicts[i] = VerdictOf(x.rule, &found[i])
 	}
 	return verdicts, err
 }
 
-func (x *Index) verdict(found *index.Verdict) Verdict {
+// VerdictOf says of a page what an index has found out about its document; rule is that of the index.
+func VerdictOf(rule match.Rule, found *index.Verdict) Verdict {
 	now, of := &found.Document, &found.Of
 	switch {
 	case found.Status == index.New:
@@ -144,5 +153,5 @@ func (x *Index) verdict(found *index.Verdict) Verdict {
 	case now.Signature() == of.Signature():
 		return Verdict{Status: Unchanged, Of: *of, Near: true}
 	}
-	return Verdict{Status: Changed, Of: *of, Near: x.rule.Matches(now, &of.Document)}
+	return Verdict{Status: Changed, Of: *of, Near: rule.Matches(now, &of.Document)}
 }

@@ -1,0 +1,153 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/neardup/neardup/index"
+)
+
+// Query returns the stored documents that match q, by (Distance, ID). It shows
+// what is stored now, which a failover in this moment may still undo. Errors: index.ErrDistance, ErrUnavailable, ctx's.
+func (x *Index) Query(ctx context.Context, q index.Query) ([]index.Match, error) {
+	answers, err := x.QueryBatch(ctx, []index.Query{q})
+	if err != nil {
+		return nil, err
+	}
+	return answers[0], nil
+}
+
+// QueryBatch answers queries in two round trips for every 1,024 of them.
+func (x *Index) QueryBatch(ctx context.Context, queries []index.Query) (answers [][]index.Match, err error) {
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer x.end()
+	for part := range slices.Chunk(queries, queryChunk) {
+		found, err := x.query(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, found...)
+	}
+	return answers, nil
+}
+
+const queryChunk = 1024
+
+func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Match, error) {
+	places, within := make([]*place, len(queries)), make([]int, len(queries))
+	for i := range queries {
+		q := &queries[i]
+		var err error
+		if within[i], err = x.within(q); err != nil {
+			return nil, err
+		}
+		p := x.placeOf(&index.Document{Fingerprint: q.Fingerprint, Scope: q.Scope})
+		places[i] = &p
+	}
+	found, err := x.candidates(ctx, false, places)
+	if err != nil {
+		return nil, err
+	}
+	cells := newCells(x)
+	for i := range found {
+		for _, n := range found[i] {
+			if n.distance <= within[i] {
+				cells.want(n.id)
+			}
+		}
+	}
+	if err := cells.read(ctx, false); err != nil {
+		return nil, err
+	}
+	answers := make([][]index.Match, len(queries))
+	for i := range found {
+		q := &queries[i]
+		for _, n := range found[i] {
+			if n.distance > within[i] {
+				continue
+			}
+			if d := cells.record(n.id); d != nil && d.Scope == q.Scope && x.rule.Allows(n.distance, d.Signature(), q.Signature) {
+				answers[i] = append(answers[i], index.Match{Document: *d, Distance: n.distance})
+			}
+		}
+		slices.SortFunc(answers[i], func(a, b index.Match) int {
+			return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.ID, b.ID))
+		})
+		if q.Limit > 0 {
+			answers[i] = answers[i][:min(q.Limit, len(answers[i]))]
+		}
+	}
+	return answers, cells.err
+}
+
+// within returns how far a query looks.
+func (x *Index) within(q *index.Query) (int, error) {
+	switch k := x.plan.MaxDistance; {
+	case q.Limit < 0:
+		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
+	case q.MaxDistance == 0:
+		return k, nil
+	case q.MaxDistance == index.Exact:
+		return 0, nil
+	case q.MaxDistance < 0 || q.MaxDistance > k:
+		return 0, fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, q.MaxDistance, k)
+	default:
+		return q.MaxDistance, nil
+	}
+}
+
+// Get returns the document that has a key.
+func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bool, err error) {
+	if err := x.begin(ctx); err != nil {
+		return index.Document{}, false, err
+	}
+	defer x.end()
+	if key == "" {
+		return index.Document{}, false, nil
+	}
+	for {
+		docs, err := x.byKey(ctx, []string{key})
+		if err != nil || len(docs) == 0 {
+			return index.Document{}, false, err
+		}
+		if docs[0].ID != 0 {
+			return docs[0], true, nil
+		}
+		if err := x.pause(ctx); err != nil { // replaced between the two reads
+			return index.Document{}, false, err
+		}
+	}
+}
+
+// byKey returns the documents of keys, without those that have none. ID 0: it was replaced
+// or removed meanwhile.
+func (x *Index) byKey(ctx context.Context, keys []string) ([]index.Document, error) {
+	reads := make([]*command, len(keys))
+	for i, key := range keys {
+		reads[i] = &command{verb: get, keys: []string{x.name.key(hashOf(key))}}
+	}
+	if err := x.run.run(ctx, true, reads); err != nil {
+		return nil, err
+	}
+	cells, ids := newCells(x), []id(nil)
+	for i, key := range keys {
+		if seq := reads[i].value; seq != "" {
+			ids = append(ids, idOfSeq(seq, tagOf(&index.Document{Key: key})))
+			cells.want(ids[len(ids)-1])
+		}
+	}
+	if err := cells.read(ctx, true); err != nil {
+		return nil, err
+	}
+	docs := make([]index.Document, len(ids))
+	for i, of := range ids {
+		if d := cells.record(of); d != nil {
+			docs[i] = *d
+		}
+	}
+	return docs, cells.err
+}

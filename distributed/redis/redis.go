@@ -1,0 +1,321 @@
+// Package redis is an index of near-duplicates on a Redis Cluster, for crawlers on many machines
+// that share what they have seen, and go on when one of them, or a master, dies.
+//
+//	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses})
+//	x, err := redis.Open(ctx, client, redis.Options{Name: "pages"})
+//	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
+//
+// The calls, their verdicts and their errors are those of package neardup's Index; neardup.Checker is what
+// both are. One index on one machine is faster and cheaper while that is enough.
+//
+// What it guarantees: of near-duplicates that are checked at once, by any number of
+// processes, one is New; what was answered survives that a master dies; an index is
+// never opened under another k, plan, format or analyzer than it was made with. docs/distributed.md has the
+// bytes, the protocol, why that holds, and what Redis must be like for it.
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/index/plan"
+)
+
+var (
+	// ErrUnavailable: nodes did not answer, or not with as many replicas as there have to be,
+	// for as long as Options.Patience. It passes; repeat the call.
+	ErrUnavailable = errors.New("redis is not available")
+	// ErrFull: a node's maxmemory is used up.
+	ErrFull = errors.New("redis is full")
+	// ErrUnsafe: Redis is configured so that it may lose what was acknowledged. Open says how.
+	ErrUnsafe = errors.New("redis may lose documents")
+	// ErrNotIndex: keys under the name are of another use.
+	ErrNotIndex = index.ErrNotIndex
+)
+
+// LoseAtFailover as Options.Replicas waits for no replica: a failover loses what was answered just before,
+// and two near-duplicates can both be New.
+const LoseAtFailover = -1
+
+// Options of Open.
+type Options struct {
+	// Name is what the keys of the index begin with: 1 to 64 letters, digits, dots, underscores
+	// and hyphens.
+	Name string
+
+	// MaxDistance is k, recorded when the index is made. 0: what it was made with; for a new one
+	// neardup.DefaultMaxDistance with a Signer, else 3. index.Exact: only equal fingerprints match.
+	MaxDistance int
+
+	// Expected is how many documents a new index is for: it chooses the number of tables. 0: a million.
+	Expected int64
+
+	// Plan is that of a new index; one with a radius is refused. nil: the one that suits Expected.
+	Plan *plan.Plan
+
+	// Signer takes the text of pages and makes their fingerprints; its name is recorded. nil: the one
+	// that the index was made with; for a new one neardup.DefaultSigner.
+	Signer *page.Signer
+
+	// Bare is neardup.Options.Bare: no Signer is needed, or recorded. Check fails then, CheckDocuments
+	// compares fingerprints of any kind.
+	Bare bool
+
+	// MaxShingleDistance and MaxLengthRatio are those of index.Options.
+	MaxShingleDistance int
+	MaxLengthRatio     float64
+
+	// Replicas is how many replicas must have a write, and be there for a read, before it counts; give the
+	// number that each master has. 0: 1; of a single server, none. See LoseAtFailover.
+	Replicas int
+
+	// Lease is how long a document that came first is waited for when its process is slow or
+	// dead. It is a matter of speed only. 0: 1 s.
+	Lease time.Duration
+
+	// Patience is how long a call tries to get an answer through a failover. 0: 30 s.
+	Patience time.Duration
+
+	// NoRestart says that nothing restarts a node by itself, so that no AOF is needed.
+	NoRestart bool
+}
+
+// Index is an open index. Its methods may be called from any goroutine of any number of processes.
+type Index struct {
+	run      runner
+	name     names
+	plan     *plan.Plan
+	analyzer string
+	signer   *page.Signer
+	texts    bool // documents without text are refused
+	rule     match.Rule
+	lease    time.Duration
+	grace    time.Duration // how old what was announced must be for a sweep
+	nodes    *nodes
+
+	now   func() time.Time
+	pause func(context.Context) error
+	token func() string
+
+	sequence sequence
+	gather   gather
+	mu       sync.RWMutex // held for reading by calls
+	closed   bool
+}
+
+var _ neardup.Checker = (*Index)(nil)
+
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// Open opens the index of a name, and makes it where there is none. client is a
+// *redis.ClusterClient, or a *redis.Client of a server that is no cluster; it stays the caller's.
+//
+// Errors: ErrUnsafe, ErrUnavailable, ErrNotIndex, index.ErrMismatch, index.ErrVersion, index.ErrPlan, index.ErrRatio, those of Redis, ctx's.
+func Open(ctx context.Context, client goredis.UniversalClient, o Options) (*Index, error) {
+	x, err := open(ctx, client, &o)
+	if err != nil {
+		return nil, fmt.Errorf("open index %q in redis: %w", o.Name, err)
+	}
+	return x, nil
+}
+
+func open(ctx context.Context, client goredis.UniversalClient, o *Options) (*Index, error) {
+	if !nameRule.MatchString(o.Name) {
+		return nil, errors.New("a name has 1 to 64 letters, digits, dots, underscores and hyphens")
+	}
+	n, err := inspect(ctx, client, o)
+	if err != nil {
+		return nil, err
+	}
+	x := newIndex(&cluster{
+		client: client, name: names(o.Name), replicas: n.replicas,
+		patience: orDefault(o.Patience, 30*time.Second), scratch: make(map[*goredis.Client]string),
+	}, o)
+	x.nodes = n
+	if err := x.meta(ctx, o); err != nil {
+		return nil, err
+	}
+	return x, x.rule.Check()
+}
+
+func newIndex(run runner, o *Options) *Index {
+	x := &Index{run: run, name: names(o.Name), signer: o.Signer, lease: orDefault(o.Lease, time.Second), now: time.Now, token: newToken}
+	x.grace = max(time.Minute, 10*x.lease)
+	x.pause = func(ctx context.Context) error {
+		select {
+		case <-time.After(firstPause):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return x
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// meta reads what is recorded, or records it.
+func (x *Index) meta(ctx context.Context, o *Options) error {
+	record := &command{verb: get, keys: []string{x.name.meta()}}
+	if err := x.run.run(ctx, true, []*command{record}); err != nil {
+		return err
+	}
+	if record.value == "" {
+		made, err := o.meta()
+		if err != nil {
+			return err
+		}
+		// the reply of a create that was repeated, or came second, is what is there
+		record = &command{verb: create, keys: []string{x.name.meta()}, args: []any{made}}
+		if err := x.run.run(ctx, true, []*command{record}); err != nil {
+			return err
+		}
+	}
+	return x.accept(o, record.value)
+}
+
+// meta of a new index.
+func (o *Options) meta() (string, error) {
+	signer := o.Signer
+	if signer == nil && !o.Bare {
+		signer = neardup.DefaultSigner()
+	}
+	name, k := "", 3
+	if signer != nil {
+		name, k = signer.Name(), neardup.DefaultMaxDistance
+	}
+	p := o.Plan
+	switch {
+	case o.MaxDistance == index.Exact:
+		k = 0
+	case o.MaxDistance != 0:
+		k = o.MaxDistance
+	case p != nil:
+		k = p.MaxDistance
+	}
+	if p == nil {
+		var err error
+		if p, err = planFor(k, o.Expected); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join([]string{formatLine, p.String(), name}, "\n"), nil
+}
+
+// bucketEntries is how many entries a bucket should have at most, about: its reading is what a table costs.
+const bucketEntries = 460
+
+// planFor returns the plan with the fewest tables whose buckets stay small. More tables, not more
+// probes: each bucket is a command.
+func planFor(k int, expected int64) (best *plan.Plan, err error) {
+	if expected <= 0 {
+		expected = 1_000_000
+	}
+	for _, design := range []string{"4", "10", "20"} {
+		p, e := plan.Named(design, k)
+		if e != nil {
+			err = e
+			continue
+		}
+		best = p
+		if float64(expected) <= bucketEntries*float64(uint64(1)<<min(shortest(p), 63)) {
+			break
+		}
+	}
+	if best == nil {
+		return nil, err
+	}
+	return best, nil
+}
+
+func shortest(p *plan.Plan) int {
+	prefix := 64
+	for _, t := range p.Tables {
+		prefix = min(prefix, t.Prefix)
+	}
+	return prefix
+}
+
+// accept checks what is recorded against the options.
+func (x *Index) accept(o *Options, meta string) error {
+	lines := strings.Split(meta, "\n")
+	kind, version, _ := strings.Cut(lines[0], " ")
+	if kind != "neardup-redis" || len(lines) != 3 {
+		return fmt.Errorf("%w: key %q holds %.40q", ErrNotIndex, x.name.meta(), meta)
+	}
+	if lines[0] != formatLine {
+		return fmt.Errorf("%w: its format is %.20q, this version knows %d", index.ErrVersion, version, format)
+	}
+	var err error
+	if x.plan, err = plan.Parse(lines[1]); err != nil {
+		return fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
+	}
+	if x.plan.Probes() != len(x.plan.Tables) {
+		return fmt.Errorf("%w: a plan in redis has tables without a radius", index.ErrPlan)
+	}
+	if k := max(o.MaxDistance, 0); o.MaxDistance != 0 && k != x.plan.MaxDistance {
+		return fmt.Errorf("%w: it has k = %d, not %d", index.ErrMismatch, x.plan.MaxDistance, k)
+	}
+	if o.Plan != nil && o.Plan.String() != x.plan.String() {
+		return fmt.Errorf("%w: its plan is %q, not %q", index.ErrMismatch, x.plan, o.Plan)
+	}
+	x.analyzer = lines[2]
+	if o.Signer != nil && o.Signer.Name() != x.analyzer {
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", index.ErrMismatch, x.analyzer, o.Signer.Name())
+	}
+	if x.signer == nil && x.analyzer != "" {
+		x.signer, err = page.ParseSigner(x.analyzer)
+	}
+	if x.signer == nil && !o.Bare {
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, by which pages cannot be compared; Bare opens it: %w", index.ErrMismatch, x.analyzer, err)
+	}
+	x.texts = x.signer != nil
+	x.rule = match.For(x.analyzer, x.plan.MaxDistance).With(o.MaxShingleDistance, o.MaxLengthRatio)
+	return nil
+}
+
+// begin lets Close wait for a call.
+func (x *Index) begin(ctx context.Context) error {
+	x.mu.RLock()
+	if x.closed {
+		x.mu.RUnlock()
+		return index.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		x.mu.RUnlock()
+		return err
+	}
+	return nil
+}
+
+func (x *Index) end() { x.mu.RUnlock() }
+
+// Close waits for the calls under way. The client stays open.
+func (x *Index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return index.ErrClosed
+	}
+	x.closed = true
+	return nil
+}
+
+// Plan returns the plan that the index was made with. It must not be changed.
+func (x *Index) Plan() *plan.Plan { return x.plan }
