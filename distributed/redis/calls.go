@@ -156,12 +156,15 @@ const (
 
 // draw returns the first of n numbers that are nobody else's.
 func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
+	if n == 0 {
+		return 0, nil
+	}
 	s := &x.sequence
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last+1 < s.next+n || x.now().After(s.until) {
 		size, until := max(n, blockSize), x.now().Add(blockTime)
-		last, err := x.number(ctx, &command{verb: reserve, keys: []string{x.name.sequence()}, args: []any{size}})
+		last, err := x.sequenceNumber(ctx, &command{verb: reserve, keys: []string{x.name.sequence()}, args: []any{size}})
 		if err != nil {
 			return 0, err
 		}
@@ -171,7 +174,7 @@ func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 	return s.next - n, nil
 }
 
-func (x *Index) number(ctx context.Context, cmd *command) (uint64, error) {
+func (x *Index) sequenceNumber(ctx context.Context, cmd *command) (uint64, error) {
 	if err := x.run.run(ctx, true, []*command{cmd}); err != nil {
 		return 0, err
 	}

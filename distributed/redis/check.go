@@ -18,6 +18,7 @@ type checked struct {
 	of      index.Match    // the nearest record that matches; ID 0: none
 	blocked bool           // what comes before it in the batch decides first
 
+	seq     uint64    // for the next attempt; 0: one is to be drawn
 	id      id        // of this attempt
 	since   time.Time // when it began to wait for smaller ones
 	open    []candidate
@@ -79,6 +80,9 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 		}
 	}
 	if err := x.dropEarlier(ctx, recrawled); err != nil || len(announced) == 0 {
+		return err
+	}
+	if err := x.number(ctx, left); err != nil {
 		return err
 	}
 	if err := x.announce(ctx, announced); err != nil {
@@ -198,16 +202,28 @@ func (x *Index) dropEarlier(ctx context.Context, recrawled []*checked) error {
 	return x.run.run(ctx, false, gone)
 }
 
+// number gives sequence numbers to those that have none, in the order of the batch, by which one of two
+// documents that are equally near is taken.
+func (x *Index) number(ctx context.Context, left []*checked) error {
+	var without []*checked
+	for _, c := range left {
+		if !c.done() && c.seq == 0 {
+			without = append(without, c)
+		}
+	}
+	first, err := x.draw(ctx, uint64(len(without)))
+	for i, c := range without {
+		c.seq = first + uint64(i)
+	}
+	return err
+}
+
 // announce writes the entries of documents under new IDs, and then reads what else is there.
 func (x *Index) announce(ctx context.Context, announced []*checked) error {
-	first, err := x.draw(ctx, uint64(len(announced)))
-	if err != nil {
-		return err
-	}
 	var entries []*command
 	places := make([]*place, len(announced))
 	for i, c := range announced {
-		c.id, places[i] = idOf(first+uint64(i), tagOf(&c.doc)), &c.place
+		c.id, c.seq, places[i] = idOf(c.seq, tagOf(&c.doc)), 0, &c.place
 		for t, bucket := range c.buckets {
 			entry := string(appendEntry(nil, &x.plan.Tables[t], c.stored, c.id))
 			entries = append(entries, &command{verb: announce, keys: []string{bucket}, args: []any{entry}})

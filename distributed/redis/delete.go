@@ -108,7 +108,7 @@ func (x *Index) Sweep(ctx context.Context) (s Swept, err error) {
 // sweepFloor is the number that was next the grace ago: what is older is none that a process still works at, or
 // will be refused its commit.
 func (x *Index) sweepFloor(ctx context.Context) (uint64, error) {
-	last, err := x.number(ctx, &command{verb: elapsed, keys: []string{x.name.sequence()}})
+	last, err := x.sequenceNumber(ctx, &command{verb: elapsed, keys: []string{x.name.sequence()}})
 	return last - min(last, uint64(x.grace.Seconds()*ticksSecond)), err
 }
 

@@ -1,0 +1,253 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Clusters of redis-server on this machine, in folders of their own.
+
+type server struct {
+	cmd     *exec.Cmd
+	dir     string
+	args    []string
+	address string
+	client  *goredis.Client
+	id      string // in the cluster
+}
+
+type servers struct {
+	all     []*server
+	masters int
+}
+
+// redisServer returns the path of redis-server, without which the test is skipped; not under NEARDUP_CI.
+func redisServer(t testing.TB) string {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("NEARDUP_CI") != "" {
+			t.Fatal("no redis-server: install it (Debian: redis-server)")
+		}
+		t.Skip("no redis-server on this machine")
+	}
+	return path
+}
+
+// freePorts are n that nothing listens on.
+func freePorts(t testing.TB, n int) (ports []string) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// startServer starts one with these settings besides.
+func startServer(t testing.TB, dir string, settings ...string) *server {
+	ports := freePorts(t, 2)
+	s := &server{dir: dir, address: "127.0.0.1:" + ports[0]}
+	s.args = append([]string{redisServer(t), "--port", ports[0], "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
+		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, settings...)
+	for i, arg := range s.args {
+		if arg == "--cluster-enabled" && s.args[i+1] == "yes" {
+			s.args = append(s.args, "--cluster-port", ports[1])
+			break
+		}
+	}
+	s.client = goredis.NewClient(&goredis.Options{Addr: s.address, ReadTimeout: 10 * time.Second})
+	s.start(t)
+	return s
+}
+
+func (s *server) start(t testing.TB) {
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "redis-server at "+s.address, func() bool {
+		err := s.client.Ping(context.Background()).Err()
+		return err == nil || strings.HasPrefix(err.Error(), "NOAUTH")
+	})
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_, _ = s.cmd.Process.Wait()
+}
+
+func waitFor(t testing.TB, what string, done func() bool) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute for %s", what)
+		}
+	}
+}
+
+// startCluster starts masters with replicas each.
+func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout time.Duration, settings ...string) *servers {
+	c := &servers{masters: masters}
+	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
+		"--cluster-replica-validity-factor", "0", "--appendonly", "yes"}, settings...)
+	for i := range masters * (1 + replicas) {
+		folder := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c.all = append(c.all, startServer(t, folder, settings...))
+	}
+	t.Cleanup(c.stop)
+	c.join(t)
+	return c
+}
+
+func (c *servers) join(t testing.TB) {
+	ctx := context.Background()
+	for i, s := range c.all {
+		s.id = s.client.ClusterMyID(ctx).Val()
+		must(t, s.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
+		if i < c.masters {
+			must(t, s.client.ClusterAddSlotsRange(ctx, i*16384/c.masters, (i+1)*16384/c.masters-1).Err())
+		}
+		if i > 0 {
+			bus := s.args[len(s.args)-1]
+			_, port, _ := net.SplitHostPort(s.address)
+			must(t, c.all[0].client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port, bus).Err())
+		}
+	}
+	waitFor(t, "all nodes to know each other", func() bool {
+		for _, s := range c.all {
+			if len(strings.Split(strings.TrimSpace(s.client.ClusterNodes(ctx).Val()), "\n")) != len(c.all) {
+				return false
+			}
+		}
+		return true
+	})
+	for i := c.masters; i < len(c.all); i++ {
+		waitFor(t, "a replica", func() bool {
+			return c.all[i].client.ClusterReplicate(ctx, c.all[i%c.masters].id).Err() == nil
+		})
+	}
+	c.healthy(t)
+}
+
+// healthy waits until every slot is served and every master has all its replicas.
+func (c *servers) healthy(t testing.TB) {
+	ctx := context.Background()
+	replicas := len(c.all)/c.masters - 1
+	waitFor(t, "the cluster to be whole", func() bool {
+		masters := 0
+		for _, s := range c.all {
+			if fields(s.client.ClusterInfo(ctx).Val())["cluster_state"] != "ok" {
+				return false
+			}
+			info := fields(s.client.Info(ctx, "replication").Val())
+			if info["role"] == "master" && s.slots(ctx) > 0 {
+				masters++
+				if info["connected_slaves"] != strconv.Itoa(replicas) || replicas > 0 && !strings.Contains(info["slave0"], "online") {
+					return false
+				}
+			} else if info["master_link_status"] != "up" {
+				return false
+			}
+		}
+		return masters == c.masters
+	})
+}
+
+// slots is how many a node serves, by its own account.
+func (s *server) slots(ctx context.Context) (n int) {
+	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
+		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "myself") && strings.Contains(f[2], "master") {
+			return len(f) - 8
+		}
+	}
+	return 0
+}
+
+func (c *servers) stop() {
+	for _, s := range c.all {
+		_ = s.cmd.Process.Signal(syscall.SIGCONT)
+		s.kill()
+	}
+}
+
+func (c *servers) client() *goredis.ClusterClient {
+	var addresses []string
+	for _, s := range c.all {
+		addresses = append(addresses, s.address)
+	}
+	return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, DialTimeout: time.Second, PoolSize: 32})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shared is a cluster for tests that do it no harm.
+var shared struct {
+	sync.Once
+	dir     string
+	cluster *servers
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.cluster != nil {
+		shared.cluster.stop()
+	}
+	if shared.dir != "" {
+		os.RemoveAll(shared.dir)
+	}
+	os.Exit(code)
+}
+
+// never is a test whose cleanup TestMain does.
+type never struct{ testing.TB }
+
+func (never) Cleanup(func()) {}
+
+func sharedCluster(t testing.TB) *servers {
+	redisServer(t)
+	shared.Do(func() {
+		dir, err := os.MkdirTemp("", "neardup-redis")
+		must(t, err)
+		shared.dir, shared.cluster = dir, startCluster(never{t}, dir, 3, 1, 2*time.Second)
+	})
+	if shared.cluster == nil {
+		t.Fatal("the shared cluster did not start")
+	}
+	return shared.cluster
+}
+
+// openShared opens an index of a name of its own.
+func openShared(t testing.TB, o Options) *Index {
+	client := sharedCluster(t).client()
+	t.Cleanup(func() { client.Close() })
+	if o.Name == "" {
+		o.Name = fmt.Sprintf("%.30s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+	}
+	x, err := Open(t.Context(), client, o)
+	must(t, err)
+	return x
+}

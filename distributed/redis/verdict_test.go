@@ -1,0 +1,152 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testgen"
+)
+
+// documents are near each other in all ways that the rule tells apart, with scopes, and keys that come again.
+func documents(r *rand.Rand, n int) (docs []index.Document) {
+	for i := range n {
+		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingle: fingerprint.Fingerprint(r.Uint64())}
+		if i > 0 && r.IntN(4) > 0 {
+			d = docs[r.IntN(i)]
+			d.Fingerprint = fingerprint.Fingerprint(testgen.Flip(r, uint64(d.Fingerprint), ^uint64(0), r.IntN(6)))
+			d.Shingle = fingerprint.Fingerprint(testgen.Flip(r, uint64(d.Shingle), ^uint64(0), r.IntN(14)))
+		}
+		if r.IntN(6) == 0 {
+			d.Shingle = 0
+		}
+		d.Tokens, d.Key = []int{0, 50, 100, 120, 140, 400}[r.IntN(6)], ""
+		d.Scope = []string{"", "", "a", "b"}[r.IntN(4)]
+		if r.IntN(3) > 0 {
+			d.Key = fmt.Sprintf("https://example.org/%d", r.IntN(n/3+1))
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
+
+// One client's verdicts, one by one and in batches, are those of the model that the embedded index is held to.
+func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
+	for seed := range uint64(3) {
+		for _, k := range []int{3, 6} {
+			t.Run(fmt.Sprintf("seed=%d,k=%d", seed, k), func(t *testing.T) {
+				x := openShared(t, Options{MaxDistance: k, Signer: neardup.DefaultSigner(), Expected: 1 + 29_000_000*int64(seed%2)})
+				m := indextest.NewModel(indextest.RuleOf(index.Options{Analyzer: x.analyzer}, k))
+				r := rand.New(rand.NewPCG(seed, uint64(k)))
+				sameHistory(t, x, m, r, documents(r, 600))
+			})
+		}
+	}
+}
+
+// sameHistory does the same to both.
+func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs []index.Document) {
+	ctx, ids := t.Context(), make(map[uint64]uint64) // of the model's, ours
+	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m.Now = clock
+	x.now = func() time.Time { return m.Now }
+	translate := func(d index.Document) index.Document { d.ID = ids[d.ID]; return d }
+	for len(docs) > 0 {
+		m.Now = m.Now.Add(time.Duration(r.IntN(3)) * time.Second)
+		part := docs[:min(len(docs), []int{1, 1, 2, 7, 40, 300}[r.IntN(6)])]
+		docs = docs[len(part):]
+		got, err := x.CheckAndAddBatch(ctx, part)
+		must(t, err)
+		for i := range part {
+			want := m.CheckAndAdd(part[i])
+			if want.Document.ID != 0 {
+				ids[want.Document.ID] = got[i].Document.ID
+			}
+			want.Document, want.Of.Document = translate(want.Document), translate(want.Of.Document)
+			if got[i] != want {
+				t.Fatalf("document %d of a batch of %d: %+v\ngot  %+v\nwant %+v", i, len(part), part[i], got[i], want)
+			}
+		}
+		switch r.IntN(8) {
+		case 0:
+			keys := []string{part[0].Key, "", "unknown", part[len(part)-1].Key}
+			n, err := x.Delete(ctx, keys...)
+			must(t, err)
+			if want := m.Delete(keys...); n != want {
+				t.Fatalf("Delete: %d, want %d", n, want)
+			}
+		case 1:
+			before := m.Now.Add(-4 * time.Second)
+			n, err := x.DeleteBefore(ctx, before)
+			must(t, err)
+			if want := m.DeleteBefore(before); n != want {
+				t.Fatalf("DeleteBefore: %d, want %d", n, want)
+			}
+		case 2:
+			x.grace = 0
+			_, err := x.Sweep(ctx)
+			must(t, err)
+		}
+		q := part[r.IntN(len(part))]
+		matches, err := x.Query(ctx, index.Query{Signature: q.Signature(), Scope: q.Scope, Limit: 5})
+		must(t, err)
+		want := m.Docs.Near(m.Rule, &q, 5)
+		for i := range want {
+			want[i].Document = translate(want[i].Document)
+		}
+		if !reflect.DeepEqual(matches, want) {
+			t.Fatalf("Query: %v, want %v", matches, want)
+		}
+		d, found, err := x.Get(ctx, q.Key)
+		must(t, err)
+		if want, there := m.Docs.Key(q.Key); found != there || d != translate(want) {
+			t.Fatalf("Get: %v %t, want %v %t", d, found, want, there)
+		}
+	}
+	if stray := strays(t, x, m); stray != "" {
+		t.Fatal(stray)
+	}
+}
+
+// strays returns what is left in Redis of documents that are not there, after a sweep.
+func strays(t *testing.T, x *Index, m *indextest.Model) string {
+	ctx := context.Background()
+	x.grace = 0
+	_, err := x.Sweep(ctx)
+	must(t, err)
+	entries, cells, keys, keyed := 0, 0, 0, 0
+	must(t, x.nodes.scan(ctx, string(x.name)+":*", func(names []string) error {
+		for _, name := range names {
+			rest := name[len(x.name)+1:]
+			switch {
+			case rest[0] == 'b':
+				table, _, err := x.name.parseBucket(x.plan, name)
+				must(t, err)
+				v, err := x.nodes.client.Get(ctx, name).Result()
+				must(t, err)
+				entries += len(v) / entryBytes(&x.plan.Tables[table])
+			case rest[0] == '{' && rest[5] == 'd':
+				cells++
+			case rest[0] == '{' && rest[5] == 'k':
+				keys++
+			}
+		}
+		return nil
+	}))
+	for _, d := range m.Docs {
+		if d.Key != "" {
+			keyed++
+		}
+	}
+	if n := len(m.Docs); cells != n || entries != n*len(x.plan.Tables) || keys != keyed {
+		return fmt.Sprintf("%d documents, %d with keys, have %d cells, %d entries in %d tables, %d keys", n, keyed, cells, entries, len(x.plan.Tables), keys)
+	}
+	return ""
+}
