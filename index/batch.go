@@ -104,7 +104,8 @@ func (x *Index) sorts(ctx context.Context, queries int) bool {
 	if sorted, set := testhook.SortedBatches(ctx); set {
 		return sorted
 	}
-	return sortsBatch(x.plan, queries, int64(x.store.PackedEntries()), 1-x.store.PackedCached())
+	tables := x.state.Load().tables
+	return sortsBatch(x.plan, queries, int64(tables.PackedEntries()), 1-tables.PackedCached())
 }
 
 // sortsBatch estimates with so many packed fingerprints, a part of which must be read.
@@ -188,6 +189,7 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 // batch finds the hits of a window of queries, with each table read in order.
 type batch struct {
 	x       *Index
+	s       *state // of all readers
 	ctx     context.Context
 	targets []target
 	kept    atomic.Int64 // hits
@@ -266,7 +268,7 @@ var (
 // searchBatch returns the hits of the queries. Error: errManyHits, if they are too many
 // to be kept.
 func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batchHits, error) {
-	b := &batch{x: readers[0].x, ctx: ctx, targets: make([]target, len(queries))}
+	b := &batch{x: readers[0].x, s: readers[0].s, ctx: ctx, targets: make([]target, len(queries))}
 	for i := range queries {
 		k, _ := b.x.within(&queries[i])
 		b.targets[i] = target{storedOfQuery(&queries[i]), k}
@@ -274,7 +276,7 @@ func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batc
 	for _, r := range readers {
 		b.workers = append(b.workers, &batchWorker{batch: b, reader: r})
 	}
-	if err := b.x.packed.Wait(ctx); err != nil {
+	if err := b.s.packed.Wait(ctx); err != nil {
 		return nil, err
 	}
 	// Table 0 comes last: on the way through it, postings are read for what the others found.
@@ -328,7 +330,7 @@ func (b *batch) searchTable(table int) (err error) {
 		}
 	}()
 	for _, w := range b.workers {
-		if b.x.store.Packed(table) == nil {
+		if b.s.tables.Packed(table) == nil {
 			break
 		}
 		if w.table, err = w.reader.v.PackedInOrder(table); err != nil {
@@ -350,9 +352,11 @@ func (b *batch) collect(table int) error {
 		r := w.reader
 		for q := i * queriesTogether; q < min((i+1)*queriesTogether, len(b.targets)) && n <= maxBatchProbes; q++ {
 			permuted := t.Permute(b.targets[q].stored)
-			r.flips = b.x.packed.AppendCandidates(r.flips[:0], table, permuted)
+			r.flips = b.s.packed.AppendCandidates(r.flips[:0], table, permuted)
 			packed := len(r.flips)
-			r.flips = b.x.live.AppendCandidates(r.flips, table, permuted)
+			for _, live := range b.s.live {
+				r.flips = live.AppendCandidates(r.flips, table, permuted)
+			}
 			for j, flips := range r.flips {
 				first, _ := t.PrefixRange(permuted ^ flips)
 				w.probes[first>>56] = append(w.probes[first>>56], batchProbe{first, uint32(q), j >= packed})
@@ -467,7 +471,7 @@ func (w *batchWorker) locate(h hit) error {
 // readPacked reads the posting of a hit in packed table 0, if that says it all and is
 // of one document. Others are read when they are asked for: they may be large.
 func (w *batchWorker) readPacked(h *hit) error {
-	if w.x.live.MayContain(h.stored) {
+	if w.s.mayBeLive(h.stored) {
 		return nil
 	}
 	ids, err := w.table.PostingAt(int(h.block), int(h.at))

@@ -59,8 +59,8 @@ func TestQueryBatchStopsInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	x = openMem(t, o)
-	x.packed.Wait(ctx)
-	x.live.Wait(ctx)
+	x.state.Load().packed.Wait(ctx)
+	x.state.Load().written().Wait(ctx)
 	for i := range queries {
 		queries[i] = nearTo(docs[3*i].Fingerprint)
 	}

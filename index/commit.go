@@ -121,7 +121,7 @@ func (c *change) noteKey(x *Index, key string) error {
 		return nil
 	}
 	var ids store.IDs
-	if x.keys.MayContain(hash) {
+	if x.state.Load().keys.MayContain(hash) {
 		var err error
 		if ids, err = x.store.KeyIDs(hash); err != nil {
 			return err
@@ -205,10 +205,11 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 
 // announce tells readers of a change before it is visible.
 func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters store.Counters) {
-	x.live.Add(slices.Collect(maps.Keys(postings))...)
+	s := x.state.Load()
+	s.written().Add(slices.Collect(maps.Keys(postings))...)
 	for hash, key := range c.keys {
 		if key.changed {
-			x.keys.Add(hash)
+			s.keys.Add(hash)
 		}
 	}
 	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
@@ -275,17 +276,17 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		if err != nil {
 			return err
 		}
-		packed, err := x.isPacked(stored)
+		settled, err := x.isSettled(stored)
 		if err != nil {
 			return err
 		}
-		if gone && !packed {
+		if gone && !settled {
 			batch.DeleteEntry(0, stored)
 			delete(x.rewrites, stored)
 			vanish = append(vanish, stored)
 			continue
 		}
-		there := packed || len(p.removed) > 0
+		there := settled || len(p.removed) > 0
 		if !there {
 			if there, err = x.isLive(stored); err != nil {
 				return err
@@ -294,7 +295,7 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		if !there {
 			appear = append(appear, stored)
 		}
-		if err := x.writePosting(batch, stored, p, there, packed); err != nil {
+		if err := x.writePosting(batch, stored, p, there, settled); err != nil {
 			return err
 		}
 	}
@@ -319,19 +320,30 @@ func (x *Index) leavesNone(stored uint64, p *postingChange) (bool, error) {
 	return ids.Without(store.NewIDs(slices.Clone(p.removed)...)).Len() == 0, err
 }
 
-// isPacked reports whether a fingerprint has an entry in every packed table.
-func (x *Index) isPacked(stored uint64) (bool, error) {
-	p := x.store.Packed(0)
-	if p == nil || !x.packed.MayContain(stored) {
+// isSettled reports whether a fingerprint needs no live entry but its posting: it has documents in what is
+// packed and in the epoch that is frozen, and so an entry in every table there. A compaction, which leaves out
+// what has none, changes nothing about that.
+func (x *Index) isSettled(stored uint64) (bool, error) {
+	s := x.state.Load()
+	packed := s.packed.MayContain(stored)
+	if !s.tables.Frozen() {
+		p := s.tables.Packed(0)
+		if p == nil || !packed {
+			return false, nil
+		}
+		return p.Contains(stored)
+	}
+	if !packed && !s.live[0].MayContain(stored) {
 		return false, nil
 	}
-	return p.Contains(stored)
+	ids, err := s.tables.SettledPosting(stored)
+	return !ids.Empty(), err
 }
 
 // isLive reports whether a fingerprint has a live entry in the tables from 1 on. They
 // are asked rather than table 0, whose posting may take long to merge.
 func (x *Index) isLive(stored uint64) (bool, error) {
-	if may := x.live.MayContain(stored); !may || len(x.plan.Tables) == 1 {
+	if may := x.state.Load().written().MayContain(stored); !may || len(x.plan.Tables) == 1 {
 		return may, nil
 	}
 	return x.store.ContainsLive(1, x.plan.Tables[1].Permute(stored))
@@ -378,8 +390,8 @@ func (r rewrites) due(stored uint64, ids int) bool {
 }
 
 // writePosting writes a change of a posting. there says that the fingerprint had one, live
-// or packed.
-func (x *Index) writePosting(batch *store.Batch, stored uint64, p *postingChange, there, packed bool) error {
+// or settled.
+func (x *Index) writePosting(batch *store.Batch, stored uint64, p *postingChange, there, settled bool) error {
 	added, removed := store.NewIDs(p.added...), store.NewIDs(p.removed...)
 	if !there || !x.rewrites.due(stored, len(p.added)+len(p.removed)) {
 		batch.ChangePosting(stored, added, removed)
@@ -390,8 +402,8 @@ func (x *Index) writePosting(batch *store.Batch, stored uint64, p *postingChange
 		return err
 	}
 	added, removed = liveAdded.Union(added).Without(removed), liveRemoved.Union(removed)
-	if packed {
-		was, err := x.store.PackedPosting(stored)
+	if settled {
+		was, err := x.store.SettledPosting(stored)
 		if err != nil {
 			return err
 		}

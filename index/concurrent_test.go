@@ -148,7 +148,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		x.plan = p
 		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
 		everything.Add(0)
-		x.live = everything
+		x.state.Load().live[0] = everything
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()

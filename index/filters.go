@@ -14,47 +14,88 @@ import (
 // of the packed and of the live entries of each table, and of the keys. It must be called
 // before the first change: the views that it opens then show all that was stored before
 // anything was added.
-func (x *Index) startFilters() error {
-	packed, live, keys := filter.Shares(x.opts.FilterBytes)
-	var tables []filter.Table
+func (x *Index) startFilters() (err error) {
+	s := &state{tables: x.store.Tables()}
+	x.state.Store(s)
+	n, packed := x.counters.Documents, s.tables.PackedEntries()
+	s.packed, err = x.newFilters("packed entries", x.packedOptions(), packed, func(v *store.View) filter.Source {
+		return filter.Source{Saved: v.FilterChunks, All: packedStored(v)}
+	})
+	if err != nil {
+		return err
+	}
+	var hasLive []bool
+	if err := x.withView(func(v *store.View) error {
+		hasLive, err = epochsWithEntries(v)
+		return err
+	}); err != nil {
+		return err
+	}
+	for epoch, any := range hasLive {
+		expected := uint64(0)
+		if any {
+			expected = max(n, packed+1) - packed
+		}
+		live, err := x.newFilters("live entries", x.liveOptions(), expected,
+			func(v *store.View) filter.Source { return filter.Source{All: v.LiveOf(epoch, 0)} })
+		if err != nil {
+			return err
+		}
+		s.live = append(s.live, live)
+	}
+	s.keys, err = x.keyFilters(s.tables.PackedBefore())
+	return err
+}
+
+// epochsWithEntries tells which live epochs have any entry.
+func epochsWithEntries(v *store.View) ([]bool, error) {
+	has := make([]bool, v.Epochs())
+	for epoch := range has {
+		for _, err := range v.LiveOf(epoch, 0) {
+			if err != nil {
+				return nil, err
+			}
+			has[epoch] = true
+			break
+		}
+	}
+	return has, nil
+}
+
+func (x *Index) packedOptions() filter.Options {
+	packed, _, _ := filter.Shares(x.opts.FilterBytes)
+	return filter.Options{Tables: x.filterTables(), Budget: packed}
+}
+
+func (x *Index) liveOptions() filter.Options {
+	_, live, _ := filter.Shares(x.opts.FilterBytes)
+	return filter.Options{Tables: x.filterTables(), Budget: live, Near: wantsNear(x.plan)}
+}
+
+func (x *Index) filterTables() (tables []filter.Table) {
 	for i := range x.plan.Tables {
 		t := &x.plan.Tables[i]
 		tables = append(tables, filter.Table{Prefix: t.Prefix, Radius: t.Radius, Permute: t.Permute})
 	}
-	hasLive, err := x.store.HasLive()
-	if err != nil {
-		return err
-	}
-	n := x.counters.Documents
-	x.packed, err = x.newFilters("packed entries", filter.Options{Tables: tables, Budget: packed}, x.store.PackedEntries(),
-		func(v *store.View) filter.Source {
-			return filter.Source{Saved: func(table int) iter.Seq2[[]byte, error] { return x.store.FilterChunks(table) }, All: packedStored(v)}
-		})
-	if err != nil {
-		return err
-	}
-	expected := uint64(0)
-	if hasLive {
-		expected = max(n, x.store.PackedEntries()+1) - x.store.PackedEntries()
-	}
-	x.live, err = x.newFilters("live entries", filter.Options{Tables: tables, Budget: live, Near: wantsNear(x.plan)}, expected,
-		func(v *store.View) filter.Source { return filter.Source{All: v.Live(0)} })
-	if err != nil {
-		return err
-	}
-	if expected = n - x.counters.Bare; x.opts.ReadOnly {
+	return tables
+}
+
+// keyFilters returns those of all keys; what is saved is that of the documents before an ID.
+func (x *Index) keyFilters(saved uint64) (*filter.Set, error) {
+	_, _, budget := filter.Shares(x.opts.FilterBytes)
+	expected := x.counters.Documents - x.counters.Bare
+	if x.opts.ReadOnly {
 		expected = 0 // they are for writers
 	}
 	hash := filter.Table{Prefix: filter.KeyPrefix, Permute: func(hash uint64) uint64 { return hash }}
-	x.keys, err = x.newFilters("keys", filter.Options{Tables: []filter.Table{hash}, Budget: keys}, expected,
+	return x.newFilters("keys", filter.Options{Tables: []filter.Table{hash}, Budget: budget}, expected,
 		func(v *store.View) filter.Source {
 			return filter.Source{
-				Saved: func(int) iter.Seq2[[]byte, error] { return x.store.FilterChunks(store.KeyFilterTable) },
+				Saved: func(int) iter.Seq2[[]byte, error] { return v.FilterChunks(store.KeyFilterTable) },
 				All:   v.KeyHashes(),
-				Since: keysSince(v, x.store.Meta().NextID),
+				Since: keysSince(v, saved),
 			}
 		})
-	return err
 }
 
 // newFilters returns filters that begin with what a view of this moment has.
@@ -80,11 +121,16 @@ func (x *Index) newFilters(of string, o filter.Options, expected uint64, source 
 }
 
 func (x *Index) closeFilters() {
-	for _, s := range []*filter.Set{x.packed, x.live, x.keys} {
-		if s != nil {
-			s.Close()
+	s := x.state.Load()
+	if s == nil {
+		return
+	}
+	for _, set := range s.sets() {
+		if set != nil {
+			set.Close()
 		}
 	}
+	s.tables.Release()
 }
 
 // wantsNear reports whether a plan's probes of a million live fingerprints would meet too

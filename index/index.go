@@ -29,7 +29,6 @@ import (
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -41,9 +40,7 @@ type Index struct {
 	limits  match.Rule // of its analyzer
 	ofTexts bool       // the analyzer that is recorded is one of texts
 
-	packed  *filter.Set                  // the filters of what the last compaction packed
-	live    *filter.Set                  // of what was written since
-	keys    *filter.Set                  // of the hashes of keys
+	state   atomic.Pointer[state]        // changes under commitMu
 	readers sync.Pool                    // of *reader
 	clock   atomic.Pointer[[]clockRange] // sorted; never changed
 
@@ -62,6 +59,10 @@ type Index struct {
 	firstRecord atomic.Uint64 // the documents before it are bare
 	nextID      atomic.Uint64
 
+	rewriting chan struct{}           // has one while a compaction goes on
+	stopping  context.Context         // done when Close begins
+	stop      context.CancelCauseFunc // with ErrClosed
+
 	closing sync.RWMutex // held to set closed
 	closed  bool
 	calls   sync.WaitGroup // under way
@@ -75,7 +76,8 @@ type Index struct {
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrRatio, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
-	x := &Index{rewrites: make(rewrites)}
+	x := &Index{rewrites: make(rewrites), rewriting: make(chan struct{}, 1)}
+	x.stopping, x.stop = context.WithCancelCause(context.Background())
 	if opts != nil {
 		x.opts = *opts
 	}
@@ -198,6 +200,7 @@ func (x *Index) Close() error {
 	if closed {
 		return ErrClosed
 	}
+	x.stop(ErrClosed)
 	x.calls.Wait()
 	x.closeFilters()
 	return x.store.Close()

@@ -211,14 +211,18 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 		return err
 	}
 	defer x.end()
-	view, counters, err := x.snapshot()
+	x.commitMu.Lock()
+	s, counters := x.hold(), x.counters
+	view, err := s.tables.View()
+	x.commitMu.Unlock()
+	defer s.tables.Release()
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: x.plan, Packed: x.packed, Live: x.live}
+	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: x.plan, Packed: s.packed, Live: s.live}
 	if !x.opts.ReadOnly {
-		source.Keys = x.keys
+		source.Keys = s.keys
 	}
 	return verify.Run(ctx, source, o, report)
 }

@@ -15,7 +15,8 @@ import (
 // is not safe for concurrent use.
 type reader struct {
 	x      *Index
-	v      *store.View // nil until it is needed
+	s      *state      // that it holds
+	v      *store.View // of s; nil until it is needed
 	nextID uint64      // documents before it have all that belongs to them in v
 
 	forgotten uint64 // the index's when a search began without a view
@@ -50,11 +51,16 @@ type hit struct {
 }
 
 // reader returns one of this moment or a later one. close must follow.
-func (x *Index) reader() *reader {
-	if r, ok := x.readers.Get().(*reader); ok {
-		return r
+func (x *Index) reader() *reader { return x.readerOf(x.hold()) }
+
+// readerOf returns one of a state. It takes over the hold of it.
+func (x *Index) readerOf(s *state) *reader {
+	r, ok := x.readers.Get().(*reader)
+	if !ok {
+		r = &reader{x: x}
 	}
-	return &reader{x: x}
+	r.s = s
+	return r
 }
 
 // take opens the reader's view.
@@ -63,7 +69,10 @@ func (r *reader) take() (err error) {
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
-	r.v, err = r.x.store.View()
+	r.v, err = r.s.tables.View()
+	if last := r.s.nextID.Load(); last != 0 { // the view is of that moment
+		r.nextID = min(r.nextID, last)
+	}
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
@@ -76,7 +85,8 @@ func (r *reader) close() error {
 		err = r.v.Close()
 		r.v = nil
 	}
-	r.ctx = nil
+	err = errors.Join(err, r.s.tables.Release())
+	r.ctx, r.s = nil, nil
 	r.x.readers.Put(r)
 	return err
 }
@@ -89,7 +99,8 @@ func (x *Index) sameReaders(n int) ([]*reader, error) {
 		return nil, errors.Join(err, closeAll(readers))
 	}
 	for len(readers) < n {
-		r := x.reader()
+		first.s.tables.Hold()
+		r := x.readerOf(first.s)
 		readers = append(readers, r)
 		var err error
 		if r.v, err = first.v.Clone(); err != nil {
@@ -156,13 +167,13 @@ func (r *reader) goOn(steps int) error {
 // searchPacked probes what the last compaction left.
 func (r *reader) searchPacked() error {
 	for i := range r.x.plan.Tables {
-		p := r.x.store.Packed(i)
+		p := r.s.tables.Packed(i)
 		if p == nil {
 			return nil
 		}
 		t := &r.x.plan.Tables[i]
 		permuted := t.Permute(r.stored)
-		r.flips = r.x.packed.AppendCandidates(r.flips[:0], i, permuted)
+		r.flips = r.s.packed.AppendCandidates(r.flips[:0], i, permuted)
 		for _, flips := range r.flips {
 			first, last := t.PrefixRange(permuted ^ flips)
 			if err := r.probePacked(i, p, permuted, first, last); err != nil {
@@ -256,22 +267,24 @@ func (r *reader) searchLive() error {
 // of packed fingerprints, or for records.
 func (r *reader) findLive() (needed bool) {
 	r.probes, r.near = r.probes[:0], r.near[:0]
-	live := r.x.live
-	records := len(r.hits) > 0 && r.x.firstRecord.Load() != noRecord
-	if live.Empty() {
-		return records
-	}
-	known := false
-	if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
-		for i := range r.x.plan.Tables {
-			r.flips = live.AppendCandidates(r.flips[:0], i, r.x.plan.Tables[i].Permute(r.stored))
-			for _, flips := range r.flips {
-				r.probes = append(r.probes, liveProbe{i, flips})
+	needed = len(r.hits) > 0 && r.x.firstRecord.Load() != noRecord
+	for _, live := range r.s.live {
+		if live.Empty() {
+			continue
+		}
+		known := false
+		if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
+			for i := range r.x.plan.Tables {
+				r.flips = live.AppendCandidates(r.flips[:0], i, r.x.plan.Tables[i].Permute(r.stored))
+				for _, flips := range r.flips {
+					r.probes = append(r.probes, liveProbe{i, flips})
+				}
 			}
 		}
+		needed = needed || len(r.near)+len(r.probes) > 0 ||
+			slices.ContainsFunc(r.hits, func(h hit) bool { return live.MayContain(h.stored) })
 	}
-	return records || len(r.near)+len(r.probes) > 0 ||
-		slices.ContainsFunc(r.hits, func(h hit) bool { return live.MayContain(h.stored) })
+	return needed
 }
 
 // probeLive takes what findLive noted. What the view does not have yet, or no more, has no
@@ -297,7 +310,7 @@ func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	err := r.v.Scan(table, first, last, func(candidate uint64) bool {
 		n := len(r.hits)
 		r.candidate(table, permuted, candidate, -1, 0)
-		if table == 0 && len(r.hits) > n {
+		if table == 0 && len(r.hits) > n && len(r.s.live) == 1 {
 			var ids store.IDs
 			ids, failed = r.v.ScannedPosting(r.hits[n].stored)
 			r.hits[n].posting = &ids
@@ -315,10 +328,10 @@ func (r *reader) posting(h *hit) (store.IDs, error) {
 		return *h.posting, nil
 	case h.id != 0:
 		return store.NewIDs(h.id), nil
-	case r.v != nil && r.x.live.MayContain(h.stored):
+	case r.v != nil && r.s.mayBeLive(h.stored):
 		return r.v.Posting(h.stored)
 	case h.block >= 0:
-		return r.x.store.Packed(0).PostingAt(int(h.block), int(h.at))
+		return r.s.tables.Packed(0).PostingAt(int(h.block), int(h.at))
 	}
-	return r.x.store.PackedPosting(h.stored)
+	return r.s.tables.PackedPosting(h.stored)
 }

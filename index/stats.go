@@ -18,10 +18,18 @@ func (x *Index) Stats() Stats {
 	}
 	defer x.end()
 	x.commitMu.Lock()
-	counters := x.counters
+	counters, state := x.counters, x.hold()
 	x.commitMu.Unlock()
+	defer state.tables.Release()
 	header := x.store.Header()
-	directory, cached := x.store.PackedMemory()
+	directory, cached := state.tables.PackedMemory()
+	filters, live := int64(0), int64(0)
+	for _, set := range state.sets() {
+		filters += set.Bytes()
+	}
+	for _, set := range state.live {
+		live += set.Count()
+	}
 	s := Stats{
 		MaxDistance: x.plan.MaxDistance,
 		Plan:        header.Plan,
@@ -34,10 +42,10 @@ func (x *Index) Stats() Stats {
 		NextID:      counters.NextID,
 		DiskBytes:   x.store.DiskBytes(),
 
-		Generation:     x.store.Generation(),
-		Packed:         x.store.PackedEntries(),
-		Live:           uint64(x.live.Count()),
-		FilterBytes:    uint64(x.packed.Bytes() + x.live.Bytes() + x.keys.Bytes()),
+		Generation:     state.tables.Generation(),
+		Packed:         state.tables.PackedEntries(),
+		Live:           uint64(live),
+		FilterBytes:    uint64(filters),
 		DirectoryBytes: uint64(directory),
 		CachedBytes:    uint64(cached),
 

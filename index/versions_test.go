@@ -199,7 +199,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"nothing":           {func(*testing.T, string) {}, fs.ErrNotExist},
 		"an empty folder":   {func(t *testing.T, dir string) { os.Mkdir(dir, 0o755) }, fs.ErrNotExist},
 		"a file":            {func(t *testing.T, dir string) { os.WriteFile(dir, nil, 0o644) }, index.ErrNotIndex},
-		"a newer format":    {meta("format", []byte("neardup\n\x00\x00\x00\x05")), index.ErrVersion},
+		"a newer format":    {meta("format", []byte("neardup\n\x00\x00\x00\x06")), index.ErrVersion},
 		"half a format":     {meta("format", []byte("neardup\n\x00")), index.ErrCorrupt},
 		"other magic":       {meta("format", []byte("leveldb\n\x00\x00\x00\x03")), index.ErrNotIndex},
 		"half a plan":       {meta("plan", []byte("k=3 0-63/16 16-")), index.ErrCorrupt},

@@ -1,7 +1,10 @@
 package verify
 
 import (
+	"slices"
+
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -94,10 +97,11 @@ func (v *verifier) checkPostings() {
 		if p.Packed {
 			v.packed.add(p.Stored, 0)
 			v.checkPackedFilters(saved, 0, p.Stored)
-		} else {
+		}
+		if p.Spread {
 			v.live.add(p.Stored, 0)
 		}
-		if p.Live && !v.Live.MayContain(p.Stored) {
+		if p.Live && !slices.ContainsFunc(v.Live, func(s *filter.Set) bool { return s.MayContain(p.Stored) }) {
 			v.problem(FalseNegative, "filter", key, "the filters of live entries say no to one")
 		}
 		for id := range p.IDs.All() {

@@ -47,12 +47,13 @@ const defaultMemory = 256 << 20
 
 // Source is an index at one moment.
 type Source struct {
-	Store        *store.Store
-	View         *store.View
-	Counters     store.Counters // that the index works with
-	Plan         *plan.Plan
-	Packed, Live *filter.Set // that queries use
-	Keys         *filter.Set // that writes use; nil: there are none
+	Store    *store.Store
+	View     *store.View
+	Counters store.Counters // that the index works with
+	Plan     *plan.Plan
+	Packed   *filter.Set   // that queries use
+	Live     []*filter.Set // that they use, by epoch
+	Keys     *filter.Set   // that writes use; nil: there are none
 }
 
 // Run reports every problem, in no particular order, until report returns false. An error
@@ -121,8 +122,8 @@ type verifier struct {
 	bare       uint64            // documents in a posting without a record
 	records    tally             // (ID, stored fingerprint) of the records
 	recordKeys tally             // (hash of the key, ID) of the records
-	live       tally             // fingerprints of table 0 that have a live entry and no packed one
-	packed     tally             // and those that have a packed one
+	live       tally             // fingerprints of table 0 that have live entries in all tables
+	packed     tally             // and those that have packed ones
 }
 
 // values yields what a scan does. An error ends it and the Run.
@@ -186,8 +187,8 @@ func (v *verifier) checkMeta() {
 	if v.meta.NextID > v.Counters.NextID {
 		v.problem(Miscounted, "meta", "", "packed when the next ID was %d, and that is %d", v.meta.NextID, v.Counters.NextID)
 	}
-	if v.meta.Generation != v.Store.Generation() {
-		v.problem(Malformed, "meta", "", "generation %d, and the index works with %d", v.meta.Generation, v.Store.Generation())
+	if works := v.View.Generation(); v.meta.Generation != works {
+		v.problem(Malformed, "meta", "", "generation %d, and the index works with %d", v.meta.Generation, works)
 	}
 	v.fail(v.view.UnknownKeys(len(v.Plan.Tables), v.meta.Generation > 0))
 	any := false

@@ -15,17 +15,19 @@ const (
 	documentKeyspace = 'd'
 	keyKeyspace      = 'k'
 
-	// These four are neighbours: a Rewrite replaces all of them in one span of keys.
-	tableKeyspace     = 't'
+	// These five are neighbours: a Rewrite replaces what is packed, and the live entries on the one side of
+	// it, in one span of keys, while what is written goes to the other side.
+	evenKeyspace      = 't' // live entries of even epochs
 	packedKeyspace    = 'u'
 	directoryKeyspace = 'v'
 	filterKeyspace    = 'w'
-	afterTables       = 'x'
+	oddKeyspace       = 'x' // live entries of odd epochs
+	afterTables       = 'y'
 )
 
 var keyspaceNames = map[byte]string{
 	metaKeyspace: "meta", clockKeyspace: "clock", documentKeyspace: "document", keyKeyspace: "key",
-	tableKeyspace: "table", packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter",
+	evenKeyspace: "table", packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "table",
 }
 
 const (
@@ -94,7 +96,7 @@ func keyLayout(keyspace byte) (length, number int) {
 	switch keyspace {
 	case clockKeyspace, documentKeyspace, keyKeyspace:
 		return uint64KeyLen, 8
-	case tableKeyspace, packedKeyspace:
+	case evenKeyspace, oddKeyspace, packedKeyspace:
 		return tableKeyLen, 8
 	case directoryKeyspace, filterKeyspace:
 		return chunkKeyLen, 4

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -17,14 +16,14 @@ import (
 // Format is the number of the format that this version writes, FormatOldest
 // the oldest that it reads (docs/format.md).
 const (
-	Format       = 4
+	Format       = 5
 	FormatOldest = 1
 )
 
 const magic = "neardup\n"
 
 // metaNames are the entries of meta, in the order in which they are written and read.
-var metaNames = [...]string{"format", "plan", "analyzer", "counters", "packed"}
+var metaNames = [...]string{"format", "plan", "analyzer", "counters", "packed", "epochs"}
 
 // Header is what an index was made with.
 type Header struct {
@@ -154,6 +153,8 @@ type Meta struct {
 	Generation uint64            // of the packed tables; 0: none, or not known
 	NextID     uint64            // when they were packed
 	Packed     []PackedTableInfo // by table
+
+	epochs epochs
 }
 
 // PackedTableInfo says what compaction left of a table.
@@ -181,6 +182,8 @@ func (m *Meta) set(name string, value []byte) (err error) {
 		}
 	case "packed":
 		m.Generation, m.NextID, m.Packed, err = decodePacked(value)
+	case "epochs":
+		m.epochs, err = decodeEpochs(value)
 	}
 	return err
 }
@@ -202,7 +205,7 @@ func (v *View) Meta() (m Meta, err error) {
 			err = m.set(name, value)
 		case name == "format":
 			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", ErrNotIndex)
-		case name != "packed":
+		case name != "packed" && name != "epochs":
 			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, name)
 		}
 		if err != nil && v.policy == nil {
@@ -237,8 +240,14 @@ func (s *Store) create(h Header) error {
 	return s.fail(s.guard(s.db.Flush))
 }
 
-// Meta returns what meta said when the store was opened, or what it was made with.
-func (s *Store) Meta() Meta { return s.meta }
+// Meta returns what meta said when the store was opened, or what it was made with, and of packed tables what
+// there is now.
+func (s *Store) Meta() Meta {
+	t := s.tables.Load()
+	m := s.meta
+	m.Generation, m.NextID, m.Packed, m.epochs = t.packing.generation, t.packing.nextID, t.packing.tables, t.epochs
+	return m
+}
 
 // Header returns what the store was made with.
 func (s *Store) Header() Header { return *s.meta.Header }
@@ -265,7 +274,7 @@ func (s *Store) metrics() *pebble.Metrics {
 }
 
 // Generation counts how many times the tables were packed.
-func (s *Store) Generation() uint64 { return s.meta.Generation }
+func (s *Store) Generation() uint64 { return s.tables.Load().Generation() }
 
 // packedCacheBytes returns how much of the memory for caches is for packed blocks: what
 // they take with their overhead, but leave a quarter to Pebble.
@@ -277,58 +286,8 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
 	return int64(min(want, float64(total/4*3)))
 }
 
-// PackedMemory returns the memory that the directories and the blocks in memory take.
-func (s *Store) PackedMemory() (directory, cached int64) {
-	for _, p := range s.packed {
-		directory += p.RAMBytes()
-	}
-	if s.cache != nil {
-		cached = s.cache.Bytes()
-	}
-	return directory, cached
-}
-
-// Packed returns the packed part of a table, nil if there is none.
-func (s *Store) Packed(table int) *PackedTable {
-	if table >= len(s.packed) {
-		return nil
-	}
-	return s.packed[table]
-}
-
 // PackedEntries returns the number of fingerprints that are packed.
-func (s *Store) PackedEntries() uint64 {
-	if len(s.meta.Packed) == 0 {
-		return 0
-	}
-	return s.meta.Packed[0].Entries
-}
-
-// FilterChunks yields the saved prefix filter of a table, or of KeyFilterTable, chunk
-// by chunk, each good until the next.
-func (s *Store) FilterChunks(table int) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		v, err := s.View()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer v.Close()
-		v.FilterChunks(table)(yield)
-	}
-}
-
-// PackedCached returns which part of the bytes of all packed tables is in memory, 0 to 1.
-func (s *Store) PackedCached() float64 {
-	total := uint64(0)
-	for _, info := range s.meta.Packed {
-		total += info.Bytes
-	}
-	if total == 0 || s.cache == nil {
-		return 1
-	}
-	return min(1, float64(s.cache.Bytes())/float64(total))
-}
+func (s *Store) PackedEntries() uint64 { return s.tables.Load().PackedEntries() }
 
 // CompactRecords rewrites everything but the tables: it drops what was deleted or
 // replaced, and leaves every key on Pebble's lowest level. It needs up to as much free
@@ -337,7 +296,7 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{tableKeyspace}, true) }))
+	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
 }
 
 // HasLive reports whether there is any live entry.
@@ -353,7 +312,7 @@ func (s *Store) HasLive() (live bool, err error) {
 // TableBytes returns what the entries of a table take on disk, about, live and packed,
 // with the directory.
 func (s *Store) TableBytes(table int) (bytes uint64, err error) {
-	for _, keyspace := range [...]byte{tableKeyspace, packedKeyspace, directoryKeyspace} {
+	for _, keyspace := range [...]byte{evenKeyspace, packedKeyspace, directoryKeyspace, oddKeyspace} {
 		n, err := s.rangeBytes(keyspace, table)
 		if err != nil {
 			return 0, err

@@ -106,7 +106,7 @@ func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read fu
 	}
 	it, err := db.NewIter(nil)
 	must(t, err)
-	read(newView(it, packed))
+	read(newView(it, packed, []byte{evenKeyspace}))
 	must(t, it.Close(), db.Close())
 }
 

@@ -105,6 +105,10 @@ type Posting struct {
 	Stored       uint64
 	IDs          IDs
 	Live, Packed bool // where it has an entry
+
+	// Spread: it has live entries in all tables, since nothing that was settled before them has it; see
+	// SettledPosting.
+	Spread bool
 }
 
 // Postings yields the entries of table 0 from first on with their documents, in ascending order: those of
@@ -118,7 +122,7 @@ func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
 		// liveUpTo yields the live entries that come before a packed one, and reports whether to go on.
 		liveUpTo := func(end uint64, all bool) bool {
 			for more && err == nil && (all || l.stored < end) {
-				if !yield(Posting{l.stored, l.change.apply(IDs{}), true, false}, nil) {
+				if !yield(Posting{l.stored, l.apply(IDs{}), true, false, true}, nil) {
 					return false
 				}
 				l, err, more = pull()
@@ -134,7 +138,8 @@ func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
 				return
 			}
 			if p.Live = more && l.stored == p.Stored; p.Live {
-				p.IDs = l.change.apply(p.IDs)
+				p.Spread = l.spreads(p.IDs)
+				p.IDs = l.apply(p.IDs)
 				l, err, more = pull()
 			}
 			if !yield(p, nil) {
@@ -145,14 +150,63 @@ func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
 	}
 }
 
-// livePosting is a live entry of table 0.
+// livePosting is a live entry of table 0, of up to two epochs.
 type livePosting struct {
-	stored uint64
-	change change
+	stored         uint64
+	frozen, change change
+	newest         bool // the epoch that takes writes has an entry
 }
 
+// apply returns the documents of the fingerprint with this packed posting.
+func (l *livePosting) apply(packed IDs) IDs { return l.change.apply(l.frozen.apply(packed)) }
+
+// spreads reports whether a fingerprint with this packed posting, which is not empty, has live entries in all
+// tables: where the frozen epoch had removed all of it.
+func (l *livePosting) spreads(packed IDs) bool {
+	return l.newest && l.frozen.apply(packed).Empty()
+}
+
+// livePostings yields those of all epochs, merged.
 func (v *View) livePostings(first uint64) iter.Seq2[livePosting, error] {
-	return scan(v, tableKey(tableKeyspace, 0, first), tableEnd(tableKeyspace, 0), func(key, value []byte) (l livePosting, err error) {
+	newest := v.epochPostings(v.newest(), first)
+	if len(v.live) == 1 {
+		return newest
+	}
+	return func(yield func(livePosting, error) bool) {
+		pull, stop := iter.Pull2(newest)
+		defer stop()
+		l, err, more := pull()
+		for f, frozenErr := range v.epochPostings(v.live[0], first) {
+			if frozenErr != nil {
+				yield(f, frozenErr)
+				return
+			}
+			for more && (err != nil || l.stored < f.stored) {
+				if !yield(l, err) || err != nil {
+					return
+				}
+				l, err, more = pull()
+			}
+			both := livePosting{stored: f.stored, frozen: f.change}
+			if more && l.stored == f.stored {
+				both.change, both.newest = l.change, true
+				l, err, more = pull()
+			}
+			if !yield(both, nil) {
+				return
+			}
+		}
+		for ; more; l, err, more = pull() {
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (v *View) epochPostings(keyspace byte, first uint64) iter.Seq2[livePosting, error] {
+	return scan(v, tableKey(keyspace, 0, first), tableEnd(keyspace, 0), func(key, value []byte) (l livePosting, err error) {
+		l.newest = true
 		if l.stored, err = keyNumber(key); err == nil {
 			l.change, err = decodeChange(value)
 		}
@@ -175,7 +229,7 @@ func (v *View) packedPostings(first uint64) iter.Seq2[Posting, error] {
 					continue
 				}
 				var ids IDs
-				if ids, err = postings.IDs(i); err == nil && !yield(Posting{fps[i], ids, false, true}, nil) {
+				if ids, err = postings.IDs(i); err == nil && !yield(Posting{fps[i], ids, false, true, false}, nil) {
 					return
 				}
 			}

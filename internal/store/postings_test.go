@@ -301,7 +301,7 @@ func TestEmptyPostingIsNone(t *testing.T) {
 // TestDamagedPostingIsReported writes what no commit would.
 func TestDamagedPostingIsReported(t *testing.T) {
 	s := openMem(t)
-	must(t, s.db.Set(tableKey(tableKeyspace, 0, 5), []byte{0x01, 0}, pebble.NoSync))
+	must(t, s.db.Set(tableKey(evenKeyspace, 0, 5), []byte{0x01, 0}, pebble.NoSync))
 	_, newest := s.Posting(5)
 	inView(t, s, func(v *View) {
 		_, err := v.Posting(5)

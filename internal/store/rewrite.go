@@ -37,14 +37,16 @@ type Rewrite struct {
 	paths []string
 
 	tables  []PackedTableInfo
+	nextID  uint64 // of meta
 	clocks  sstWriter
 	records sstWriter
 	keys    sstWriter
 	filters sstWriter
 }
 
-// NewRewrite begins the replacement of the tables by a number of new ones. No one
-// may write to the store until it is committed or closed.
+// NewRewrite begins the replacement of the tables by a number of new ones; there may be one at a time. Until it
+// is committed or closed, no one may write to the store, unless an epoch was frozen before and Take
+// ends it.
 func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
@@ -167,11 +169,22 @@ func (w *TableWriter) Close() error {
 	return errors.Join(err, w.blocks.close(), w.directory.close())
 }
 
-// Commit puts the new tables in the place of the old ones, together with everything
+// Commit puts the new tables in the place of the old ones and of all live entries, together with everything
 // else that was added, durably and in one step: after a crash either all of it is
 // there or none. Every table must be closed. The store must be opened again to read
 // them.
 func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) error {
+	if err := r.Prepare(plan, counters.NextID, &counters); err != nil {
+		return err
+	}
+	all := pebble.KeyRange{Start: []byte{evenKeyspace}, End: []byte{afterTables}}
+	return translateError(r.store.guard(func() error { return r.store.excise(ctx, r.paths, all) }))
+}
+
+// Prepare makes everything ready for Take, and durable, while others write. nextID is that of the documents that are packed.
+// Counters are left as they are where none are given.
+func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
+	r.nextID = nextID
 	err := errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close())
 	if err == nil {
 		err = r.addMeta(plan, counters)
@@ -182,19 +195,22 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 	if err != nil {
 		return err
 	}
-	return translateError(r.store.guard(func() error {
-		if err := r.store.db.Flush(); err != nil {
-			return err
-		}
-		return r.store.excise(ctx, r.paths)
-	}))
+	// Nothing that is replaced may be in memory still: Pebble would excise it later, where no error is told.
+	return translateError(r.store.guard(r.store.db.Flush))
+}
+
+// exciseSpan are the keys of what is packed and of the epoch that is frozen.
+func exciseSpan(e epochs) pebble.KeyRange {
+	if keyspaceOf(e.first) == evenKeyspace {
+		return pebble.KeyRange{Start: []byte{evenKeyspace}, End: []byte{oddKeyspace}}
+	}
+	return pebble.KeyRange{Start: []byte{packedKeyspace}, End: []byte{afterTables}}
 }
 
 // excise puts files in the place of the tables. What Pebble can not read of a file of
 // which only the middle goes, it takes for nothing, and forgets; so the edges are read
 // before, where an error is told, and no read may fail meanwhile.
-func (s *Store) excise(ctx context.Context, paths []string) error {
-	span := pebble.KeyRange{Start: []byte{tableKeyspace}, End: []byte{afterTables}}
+func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange) error {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
 		return err
@@ -213,13 +229,16 @@ func (s *Store) excise(ctx context.Context, paths []string) error {
 	})
 }
 
-func (r *Rewrite) addMeta(plan string, counters Counters) error {
-	meta := r.newWriter()
+func (r *Rewrite) addMeta(plan string, counters *Counters) error {
+	meta, t := r.newWriter(), r.store.tables.Load()
 	values := map[string][]byte{
-		"counters": counters.encode(),
-		"format":   encodeFormat(),
-		"packed":   encodePacked(r.store.meta.Generation+1, counters.NextID, r.tables),
-		"plan":     []byte(plan),
+		"epochs": epochs{t.epochs.last, t.epochs.last}.encode(),
+		"format": encodeFormat(),
+		"packed": encodePacked(t.packing.generation+1, r.nextID, r.tables),
+		"plan":   []byte(plan),
+	}
+	if counters != nil {
+		values["counters"] = counters.encode()
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if err := meta.set(metaKey(name), values[name]); err != nil {

@@ -38,7 +38,7 @@ type policy struct {
 // What its methods yield follows the format by itself; their only error is that of ctx. It is good until v is
 // closed, and need not be closed.
 func (v *View) Lenient(ctx context.Context, report func(Corruption), tell func()) *View {
-	lenient := newView(v.it, v.packed)
+	lenient := newView(v.it, v.packed, v.live)
 	lenient.policy = &policy{ctx: ctx, report: report, tell: tell, lost: map[byte]bool{}, seen: map[int]PackedTableInfo{}}
 	return lenient
 }
@@ -131,7 +131,7 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 
 // View returns a lenient view of what was saved.
 func (s *Salvage) View(ctx context.Context, report func(Corruption), tell func()) *View {
-	return newView(s.it, nil).Lenient(ctx, report, tell)
+	return newView(s.it, nil, []byte{evenKeyspace, oddKeyspace}).Lenient(ctx, report, tell)
 }
 
 // Close lets go of the store and removes the folder for work.
@@ -177,7 +177,7 @@ func nextReadable(at []byte, readable func(key []byte) bool) []byte {
 	}
 	for keyspace := int(at[0]); keyspace <= afterTables; keyspace++ {
 		keys := [][]byte{{byte(keyspace)}}
-		for table := 0; keyspace >= tableKeyspace && table < 64; table++ {
+		for table := 0; keyspace >= evenKeyspace && table < 64; table++ {
 			keys = append(keys, tableStart(byte(keyspace), table))
 		}
 		for _, key := range keys {
@@ -288,13 +288,19 @@ func (v *View) UnknownKeys(tables int, packed bool) error {
 	for _, keyspace := range []byte{clockKeyspace, documentKeyspace, keyKeyspace, metaKeyspace} {
 		allowed = append(allowed, [2][]byte{{keyspace}, keyspaceEnd(keyspace)})
 	}
-	allowed = append(allowed, [2][]byte{{tableKeyspace}, tableEnd(tableKeyspace, tables-1)})
+	live := func(keyspace byte) {
+		if bytes.IndexByte(v.live, keyspace) >= 0 {
+			allowed = append(allowed, [2][]byte{{keyspace}, tableEnd(keyspace, tables-1)})
+		}
+	}
+	live(evenKeyspace)
 	if packed {
 		for _, keyspace := range []byte{packedKeyspace, directoryKeyspace, filterKeyspace} {
 			allowed = append(allowed, [2][]byte{{keyspace}, tableEnd(keyspace, tables-1)})
 		}
 		allowed = append(allowed, [2][]byte{tableStart(filterKeyspace, KeyFilterTable), tableEnd(filterKeyspace, KeyFilterTable)})
 	}
+	live(oddKeyspace)
 	allowed = append(allowed, [2][]byte{bytes.Repeat([]byte{0xff}, tableKeyLen+1), nil})
 	var first []byte
 	for _, span := range allowed {

@@ -77,7 +77,7 @@ const (
 
 // Store is an open index directory.
 type Store struct {
-	reader
+	documents
 	db       *pebble.DB
 	dir      string
 	fs       vfs.FS     // for what is not Pebble's
@@ -88,8 +88,10 @@ type Store struct {
 	readOnly bool
 
 	checkpoints chan struct{} // has one while one is made
-	cache       *blockCache
-	unreserve   func() // gives back to Pebble's cache what cache took of it
+
+	tables     atomic.Pointer[Tables] // of now
+	cacheBytes int64
+	unreserve  func() // gives back to Pebble's cache what that of packed blocks took of it
 
 	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -146,7 +148,9 @@ func open(dir string, opts Options) (*Store, error) {
 
 // load reads what there is, or makes it, and clears away what was cut short.
 func (s *Store) load(opts Options) error {
-	s.reader.from = s.db
+	s.documents.from = s.db
+	s.cacheBytes = cacheBytes(opts)
+	s.tables.Store(s.newTables(packing{}, epochs{}))
 	found, err := s.loadMeta()
 	switch {
 	case err != nil:
@@ -162,10 +166,14 @@ func (s *Store) load(opts Options) error {
 	if err == nil && !s.readOnly {
 		err = errors.Join(s.raiseFormat(), sweepIncoming(s.dir, s.fs))
 	}
-	if err == nil {
-		err = s.loadPacked(opts)
+	if err != nil {
+		return err
 	}
-	return err
+	t, err := s.openTables(packing{s.meta.Generation, s.meta.NextID, s.meta.Packed}, s.meta.epochs)
+	if err != nil {
+		return err
+	}
+	return s.replace(t)
 }
 
 // loadMeta reads what meta says. It reports false for a database that has no entry at all: one that was
@@ -182,18 +190,23 @@ func (s *Store) loadMeta() (found bool, err error) {
 	return found, errors.Join(err, v.Close())
 }
 
-// loadPacked opens the packed tables, if there are any.
-func (s *Store) loadPacked(opts Options) error {
-	limit := packedCacheBytes(s.meta.Packed, cacheBytes(opts))
-	s.cache, s.unreserve = newBlockCache(limit), s.options.Cache.Reserve(int(limit))
-	for i, info := range s.meta.Packed {
-		p, err := openPackedTable(i, info.Entries, info.Blocks, s.cache, s.db)
+// openTables opens the packed tables, if there are any, with a cache of their own.
+func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
+	t := s.newTables(packed, live)
+	limit := packedCacheBytes(packed.tables, s.cacheBytes)
+	t.cache = newBlockCache(limit)
+	for i, info := range packed.tables {
+		p, err := openPackedTable(i, info.Entries, info.Blocks, t.cache, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		s.packed = append(s.packed, p)
+		t.packed = append(t.packed, p)
 	}
-	return nil
+	if s.unreserve != nil {
+		s.unreserve()
+	}
+	s.unreserve = s.options.Cache.Reserve(int(limit))
+	return t, nil
 }
 
 func cacheBytes(opts Options) int64 {
@@ -286,7 +299,11 @@ func (s *Store) closeDB() error {
 	if s.unreserve != nil {
 		s.unreserve()
 	}
-	err := translateError(s.guarded.CloseDB(s.db))
+	var err error
+	if t := s.tables.Load(); t != nil {
+		err = t.Release()
+	}
+	err = errors.Join(err, translateError(s.guarded.CloseDB(s.db)))
 	if err == nil && !s.readOnly {
 		// Everything is durable as it is; a digest that cannot be written tells of no loss.
 		if err := surgeon.WriteDigest(s.dir, s.fs); err != nil {

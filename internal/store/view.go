@@ -20,28 +20,37 @@ import (
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
+	tables *Tables          // that it holds; nil: none
 	policy *policy          // nil: the first corruption is an error
 	key    [tableKeyLen]byte
 	limit  [tableKeyLen + 1]byte // a key and a zero byte: the next key after it
 }
 
-func newView(it *pebble.Iterator, packed []*PackedTable) *View {
+func newView(it *pebble.Iterator, packed []*PackedTable, live []byte) *View {
 	v := &View{it: it}
-	v.reader = reader{from: v, packed: packed}
+	v.reader = reader{documents: documents{v}, packed: packed, live: live}
 	return v
 }
 
 // View opens a view of this moment.
 func (s *Store) View() (*View, error) {
-	it, err := s.db.NewIter(nil)
-	if err != nil {
-		return nil, translateError(err)
-	}
-	return newView(it, s.packed), nil
+	t := s.Tables()
+	v, err := t.View()
+	return v, errors.Join(err, t.Release())
 }
 
 // Close lets go of the view.
-func (v *View) Close() error { return translateError(v.it.Close()) }
+func (v *View) Close() error {
+	err := translateError(v.it.Close())
+	if v.tables != nil {
+		err = errors.Join(err, v.tables.Release())
+	}
+	return err
+}
+
+// Frozen returns what a view has of the packed entries and of the epoch that is frozen. It is good until v is
+// closed, and need not be closed.
+func (v *View) Frozen() *View { return newView(v.it, v.packed, v.live[:len(v.live)-1]) }
 
 // Clone opens another view of the same moment.
 func (v *View) Clone() (*View, error) {
@@ -49,7 +58,11 @@ func (v *View) Clone() (*View, error) {
 	if err != nil {
 		return nil, translateError(err)
 	}
-	return newView(it, v.packed), nil
+	clone := newView(it, v.packed, v.live)
+	if clone.tables = v.tables; clone.tables != nil {
+		clone.tables.Hold()
+	}
+	return clone, nil
 }
 
 // Get returns the value of a key, until the next call; pebble.ErrNotFound if there is none.
@@ -71,28 +84,42 @@ type noCloser struct{}
 func (noCloser) Close() error { return nil }
 
 // Scan yields the live entries of a table from first to last, both included, in
-// ascending order, until yield returns false. This is the probe of the live part: the
+// ascending order within each epoch, until yield returns false. This is the probe of the live part: the
 // paper's (section 3.1), with a range scan in place of its binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
+	for _, keyspace := range v.live {
+		if more, err := v.scanEpoch(keyspace, table, first, last, yield); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanEpoch scans the entries of one epoch, and reports whether more are wanted.
+func (v *View) scanEpoch(keyspace byte, table int, first, last uint64, yield func(permuted uint64) bool) (bool, error) {
 	// Without a limit the iterator would leave a range only at the next live key,
 	// past everything that was deleted since the last compaction.
-	putTableKey(v.limit[:], tableKeyspace, table, last)
+	putTableKey(v.limit[:], keyspace, table, last)
 	v.limit[tableKeyLen] = 0
-	state := v.it.SeekGEWithLimit(putTableKey(v.key[:], tableKeyspace, table, first), v.limit[:])
+	state := v.it.SeekGEWithLimit(putTableKey(v.key[:], keyspace, table, first), v.limit[:])
 	for ; state == pebble.IterValid; state = v.it.NextWithLimit(v.limit[:]) {
 		key := v.it.Key()
 		if len(key) != tableKeyLen || !bytes.Equal(key[:3], v.key[:3]) {
 			break
 		}
 		permuted := binary.BigEndian.Uint64(key[3:])
-		if permuted > last || !yield(permuted) {
+		if permuted > last {
 			break
 		}
+		if !yield(permuted) {
+			return false, nil
+		}
 	}
-	return translateError(v.it.Error())
+	return true, translateError(v.it.Error())
 }
 
-// ScannedPosting returns the documents of the fingerprint that a Scan of table 0 is at.
+// ScannedPosting returns the documents of the fingerprint that a Scan of table 0 is at. No epoch may be frozen:
+// another one would have a part of them.
 func (v *View) ScannedPosting(stored uint64) (IDs, error) {
 	packed, err := v.PackedPosting(stored)
 	if err != nil {
@@ -152,10 +179,30 @@ func (v *View) KeyHashes() iter.Seq2[uint64, error] {
 	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, _ []byte) (uint64, error) { return keyNumber(key) })
 }
 
-// Live yields the live entries of a table, in ascending order. Those of table 0 are the stored fingerprints
-// of which Postings tells what the entry says.
+// Live yields the live entries of a table, in ascending order, those of a frozen epoch first. Those of table 0
+// are the stored fingerprints of which Postings tells what the entry says.
 func (v *View) Live(table int) iter.Seq2[uint64, error] {
-	return scan(v, tableStart(tableKeyspace, table), tableEnd(tableKeyspace, table), func(key, value []byte) (permuted uint64, err error) {
+	return func(yield func(uint64, error) bool) {
+		for i := range v.live {
+			for permuted, err := range v.LiveOf(i, table) {
+				if !yield(permuted, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Generation returns which generation of packed tables the view has.
+func (v *View) Generation() uint64 { return v.tables.Generation() }
+
+// Epochs returns how many epochs are live: 1, or 2 where one is frozen.
+func (v *View) Epochs() int { return len(v.live) }
+
+// LiveOf is Live for one epoch: the frozen one, where there is one, is 0.
+func (v *View) LiveOf(epoch, table int) iter.Seq2[uint64, error] {
+	keyspace := v.live[epoch]
+	return scan(v, tableStart(keyspace, table), tableEnd(keyspace, table), func(key, value []byte) (permuted uint64, err error) {
 		if permuted, err = keyNumber(key); err == nil && table > 0 && len(value) > 0 {
 			err = fmt.Errorf("%w: a value of %d bytes", ErrCorrupt, len(value))
 		}
@@ -269,40 +316,75 @@ func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (
 	return entry, err == nil, err
 }
 
-// reader looks up single entries: of a View those of its moment, of a Store those of the newest commit
-// that was applied. For an absent key a Store mostly gets by with a Bloom filter, where a View has to seek.
-type reader struct {
-	from   getter
-	packed []*PackedTable // by table; none if there is no packed part
+// documents looks up what belongs to documents: of a View that of its moment, of a Store that of the newest
+// commit that was applied. For an absent key a Store mostly gets by with a Bloom filter, where a View has to seek.
+type documents struct{ from getter }
+
+// Record returns the record of a document, and whether it has one.
+func (d documents) Record(id uint64) (record Record, found bool, err error) {
+	if record, found, err = get(d.from, uint64Key(documentKeyspace, id), DecodeRecord); err != nil {
+		err = fmt.Errorf("document %d: %w", id, err)
+	}
+	return record, found, err
 }
 
-// ContainsLive reports whether a table has a live entry of a permuted fingerprint.
+// KeyIDs returns the documents whose key has this hash.
+func (d documents) KeyIDs(hash uint64) (IDs, error) {
+	ids, _, err := get(d.from, uint64Key(keyKeyspace, hash), block.DecodeIDs)
+	if err != nil {
+		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
+	}
+	return ids, nil
+}
+
+// reader looks up single entries of the tables as well.
+type reader struct {
+	documents
+	packed []*PackedTable // by table; none if there is no packed part
+	live   []byte         // the keyspaces of the live epochs; the last is that of the one that takes writes
+}
+
+func (r *reader) newest() byte { return r.live[len(r.live)-1] }
+
+// ContainsLive reports whether a table has an entry of a permuted fingerprint in the epoch that takes writes.
 func (r *reader) ContainsLive(table int, permuted uint64) (found bool, err error) {
-	_, found, err = get(r.from, tableKey(tableKeyspace, table, permuted), func([]byte) (none struct{}, err error) { return })
+	_, found, err = get(r.from, tableKey(r.newest(), table, permuted), func([]byte) (none struct{}, err error) { return })
 	return found, err
 }
 
 // Posting returns the documents of a stored fingerprint; none if it is not stored.
-func (r *reader) Posting(stored uint64) (IDs, error) {
-	packed, err := r.PackedPosting(stored)
-	if err != nil {
-		return IDs{}, err
-	}
-	added, removed, err := r.LivePosting(stored)
-	if err != nil {
-		return IDs{}, err
-	}
-	return change{added, removed}.apply(packed), nil
+func (r *reader) Posting(stored uint64) (IDs, error) { return r.posting(stored, r.live) }
+
+// SettledPosting returns what there is in Posting without the epoch that takes writes: of what is packed and,
+// where one is frozen, of that epoch. It changes only when an epoch is frozen.
+func (r *reader) SettledPosting(stored uint64) (IDs, error) {
+	return r.posting(stored, r.live[:len(r.live)-1])
 }
 
-// LivePosting returns what was added to the posting of a stored fingerprint since the last
-// compaction, and removed from it.
-func (r *reader) LivePosting(stored uint64) (added, removed IDs, err error) {
-	c, _, err := get(r.from, tableKey(tableKeyspace, 0, stored), decodeChange)
-	if err != nil {
-		return IDs{}, IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
+func (r *reader) posting(stored uint64, epochs []byte) (IDs, error) {
+	ids, err := r.PackedPosting(stored)
+	for _, keyspace := range epochs {
+		if err == nil {
+			var c change
+			c, err = r.livePosting(keyspace, stored)
+			ids = c.apply(ids)
+		}
 	}
-	return c.added.Without(c.removed), c.removed, nil
+	return ids, err
+}
+
+// LivePosting returns what was added to the posting of a stored fingerprint in the epoch that takes writes,
+// and removed from it.
+func (r *reader) LivePosting(stored uint64) (added, removed IDs, err error) {
+	c, err := r.livePosting(r.newest(), stored)
+	return c.added.Without(c.removed), c.removed, err
+}
+
+func (r *reader) livePosting(keyspace byte, stored uint64) (c change, err error) {
+	if c, _, err = get(r.from, tableKey(keyspace, 0, stored), decodeChange); err != nil {
+		return change{}, fmt.Errorf("posting of %016x: %w", stored, err)
+	}
+	return c, nil
 }
 
 // PackedPosting returns what the last compaction knew of the documents of a stored
@@ -312,21 +394,4 @@ func (r *reader) PackedPosting(stored uint64) (IDs, error) {
 		return IDs{}, nil
 	}
 	return r.packed[0].Posting(stored)
-}
-
-// Record returns the record of a document, and whether it has one.
-func (r *reader) Record(id uint64) (record Record, found bool, err error) {
-	if record, found, err = get(r.from, uint64Key(documentKeyspace, id), DecodeRecord); err != nil {
-		err = fmt.Errorf("document %d: %w", id, err)
-	}
-	return record, found, err
-}
-
-// KeyIDs returns the documents whose key has this hash.
-func (r *reader) KeyIDs(hash uint64) (IDs, error) {
-	ids, _, err := get(r.from, uint64Key(keyKeyspace, hash), block.DecodeIDs)
-	if err != nil {
-		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
-	}
-	return ids, nil
 }

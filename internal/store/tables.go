@@ -1,0 +1,321 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// epochs are the live ones of an index: last takes what is written; first is last or, while what was
+// written in it waits to be packed, the one before, which is frozen then.
+type epochs struct{ first, last uint64 }
+
+// keyspaceOf returns where the live entries of an epoch are: two that follow each other stand on either side of
+// what is packed, so that what a Rewrite replaces is one span, whichever of them is frozen.
+func keyspaceOf(epoch uint64) byte {
+	if epoch%2 == 0 {
+		return evenKeyspace
+	}
+	return oddKeyspace
+}
+
+func (e epochs) keyspaces() []byte {
+	if e.first == e.last {
+		return []byte{keyspaceOf(e.last)}
+	}
+	return []byte{keyspaceOf(e.first), keyspaceOf(e.last)}
+}
+
+const epochsLen = 2 * 8
+
+func (e epochs) encode() []byte { return appendUint64s(nil, e.first, e.last) }
+
+func decodeEpochs(value []byte) (e epochs, err error) {
+	if len(value) != epochsLen {
+		return e, fmt.Errorf("%w: epochs have %d bytes, not %d", ErrCorrupt, len(value), epochsLen)
+	}
+	e = epochs{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}
+	if e.last < e.first || e.last-e.first > 1 {
+		return epochs{}, fmt.Errorf("%w: epochs %d to %d", ErrCorrupt, e.first, e.last)
+	}
+	return e, nil
+}
+
+// packing is what a compaction left.
+type packing struct {
+	generation uint64            // 0: nothing was packed yet
+	nextID     uint64            // when it was
+	tables     []PackedTableInfo // by table
+}
+
+// Tables are the tables of a store between two steps of a compaction: what is packed, and which epochs are
+// live. They read the newest state for as long as they are the store's. From then on, until the last who holds
+// them lets go, they read what there was at their last moment; so what is packed never changes for
+// those who hold them, and live entries stay where they look for them.
+type Tables struct {
+	reader
+	db      *pebble.DB
+	packing packing
+	epochs  epochs
+	cache   *blockCache // nil: nothing is packed
+
+	holders atomic.Int64 // the store is one
+	pin     atomic.Pointer[pin]
+}
+
+// newTables returns tables that the store may take for its own.
+func (s *Store) newTables(p packing, e epochs) *Tables {
+	t := &Tables{db: s.db, packing: p, epochs: e}
+	t.reader = reader{documents: documents{t}, live: e.keyspaces()}
+	t.holders.Store(1)
+	return t
+}
+
+// with returns tables with the same packed part and other epochs.
+func (s *Store) with(t *Tables, e epochs) *Tables {
+	next := s.newTables(t.packing, e)
+	next.cache = t.cache
+	for _, p := range t.packed {
+		q := *p
+		q.from = next
+		next.packed = append(next.packed, &q)
+	}
+	return next
+}
+
+// Tables returns those of this moment. Release must follow.
+func (s *Store) Tables() *Tables {
+	for {
+		t := s.tables.Load()
+		t.Hold()
+		if s.tables.Load() == t {
+			return t
+		}
+		t.Release() // the store may have been the last holder
+	}
+}
+
+// Hold adds a holder. Whoever calls it must be one, or find out before use that the tables are still those of
+// the store.
+func (t *Tables) Hold() { t.holders.Add(1) }
+
+// Release lets go of tables.
+func (t *Tables) Release() error {
+	if t.holders.Add(-1) > 0 {
+		return nil
+	}
+	if p := t.pin.Swap(nil); p != nil {
+		return translateError(p.it.Close())
+	}
+	return nil
+}
+
+// pinTo makes tables read this moment from now on. No one may write meanwhile.
+func (t *Tables) pinTo(db *pebble.DB) error {
+	it, err := db.NewIter(nil)
+	if err != nil {
+		return translateError(err)
+	}
+	t.pin.Store(&pin{it: it})
+	return nil
+}
+
+// replace makes next the store's tables; those before have a pin.
+func (s *Store) replace(next *Tables) error { return s.tables.Swap(next).Release() }
+
+// Get returns the value of a key in the moment of the tables.
+func (t *Tables) Get(key []byte) ([]byte, io.Closer, error) {
+	if p := t.pin.Load(); p != nil {
+		return p.Get(key)
+	}
+	value, closer, err := t.db.Get(key)
+	p := t.pin.Load()
+	if p == nil {
+		return value, closer, err
+	}
+	if err == nil { // it may be what came after the pin
+		err = closer.Close()
+	}
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil, err
+	}
+	return p.Get(key)
+}
+
+// pin keeps a moment of the database.
+type pin struct {
+	mu sync.Mutex
+	it *pebble.Iterator // only cloned
+}
+
+func (p *pin) clone() (*pebble.Iterator, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.it.Clone(pebble.CloneOptions{})
+}
+
+// Get returns the value of a key in the moment of the pin.
+func (p *pin) Get(key []byte) ([]byte, io.Closer, error) {
+	it, err := p.clone()
+	if err != nil {
+		return nil, nil, err
+	}
+	if it.SeekGE(key) && bytes.Equal(it.Key(), key) {
+		if value, err := it.ValueAndErr(); err == nil {
+			return value, it, nil
+		}
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return nil, nil, err
+	}
+	return nil, nil, pebble.ErrNotFound
+}
+
+// View opens a view of the tables: of this moment while they are the store's, of their last one after that. It
+// holds them.
+func (t *Tables) View() (*View, error) {
+	it, err := t.db.NewIter(nil)
+	if p := t.pin.Load(); p != nil && err == nil { // the iterator may show what came after it
+		if err = it.Close(); err == nil {
+			it, err = p.clone()
+		}
+	}
+	if err != nil {
+		return nil, translateError(err)
+	}
+	t.Hold()
+	v := newView(it, t.packed, t.live)
+	v.tables = t
+	return v, nil
+}
+
+// Packed returns the packed part of a table, nil if there is none.
+func (t *Tables) Packed(table int) *PackedTable {
+	if table >= len(t.packed) {
+		return nil
+	}
+	return t.packed[table]
+}
+
+// PackedEntries returns the number of fingerprints that are packed.
+func (t *Tables) PackedEntries() uint64 {
+	if len(t.packing.tables) == 0 {
+		return 0
+	}
+	return t.packing.tables[0].Entries
+}
+
+// PackedCached returns which part of the bytes of all packed tables is in memory, 0 to 1.
+func (t *Tables) PackedCached() float64 {
+	total := uint64(0)
+	for _, info := range t.packing.tables {
+		total += info.Bytes
+	}
+	if total == 0 || t.cache == nil {
+		return 1
+	}
+	return min(1, float64(t.cache.Bytes())/float64(total))
+}
+
+// PackedMemory returns the memory that the directories and the blocks in memory take.
+func (t *Tables) PackedMemory() (directory, cached int64) {
+	for _, p := range t.packed {
+		directory += p.RAMBytes()
+	}
+	if t.cache != nil {
+		cached = t.cache.Bytes()
+	}
+	return directory, cached
+}
+
+// Generation counts how many times the tables were packed.
+func (t *Tables) Generation() uint64 { return t.packing.generation }
+
+// PackedBefore returns what the next ID was when the tables were packed.
+func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
+
+// Frozen reports whether an epoch waits to be packed.
+func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
+
+// Freeze begins a new epoch: what is live is frozen, and what is written from now on goes to the new
+// one. No one may write meanwhile, and no epoch be frozen already. What was frozen before a crash is
+// frozen after it, or the crash lost all that was written since.
+func (s *Store) Freeze() error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	t := s.tables.Load()
+	if t.Frozen() {
+		return errors.New("an epoch is frozen already")
+	}
+	e := epochs{t.epochs.last, t.epochs.last + 1}
+	if err := t.pinTo(s.db); err != nil {
+		return err
+	}
+	b := s.NewBatch()
+	b.keep(b.batch.Set(metaKey("epochs"), e.encode(), nil))
+	finish, err := s.Apply(b, false)
+	if err == nil {
+		err = finish()
+	}
+	if err != nil {
+		// Nothing can be written any more; all that was is in the pinned tables.
+		return err
+	}
+	return s.replace(s.with(t, e))
+}
+
+// Take makes the tables of a Rewrite the store's, in one step and durably: what it packed, in the place of
+// what was packed and frozen before. No one may write meanwhile. Prepare must have been called before it; what was
+// written since is not touched. An error that is not ErrFailed leaves everything as it was.
+func (s *Store) Take(ctx context.Context, r *Rewrite) error {
+	before := s.tables.Load()
+	e := epochs{before.epochs.last, before.epochs.last}
+	if err := before.pinTo(s.db); err != nil {
+		return err
+	}
+	span := exciseSpan(before.epochs)
+	err := translateError(s.guard(func() error { return s.excise(ctx, r.paths, span) }))
+	var next *Tables
+	if err == nil {
+		next, err = s.openTables(packing{before.packing.generation + 1, r.nextID, r.tables}, e)
+		if err != nil {
+			err = s.fail(err) // what is on the disk is right, and cannot be read
+		}
+	}
+	if s.writable() != nil {
+		// The tables before go on with their pin: whatever has come to be on the disk, nothing is
+		// written any more.
+		return err
+	}
+	if err != nil {
+		return errors.Join(err, s.replace(s.with(before, before.epochs)))
+	}
+	return s.replace(next)
+}
+
+// Posting, SettledPosting, LivePosting and ContainsLive are those of the newest tables. Neither Freeze nor Take may
+// go on meanwhile, so they are for those who write.
+func (s *Store) Posting(stored uint64) (IDs, error) { return s.tables.Load().Posting(stored) }
+
+// SettledPosting is as Posting says.
+func (s *Store) SettledPosting(stored uint64) (IDs, error) {
+	return s.tables.Load().SettledPosting(stored)
+}
+
+// LivePosting is as Posting says.
+func (s *Store) LivePosting(stored uint64) (added, removed IDs, err error) {
+	return s.tables.Load().LivePosting(stored)
+}
+
+// ContainsLive is as Posting says.
+func (s *Store) ContainsLive(table int, permuted uint64) (bool, error) {
+	return s.tables.Load().ContainsLive(table, permuted)
+}
