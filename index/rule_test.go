@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // TestRuleOfTheOptions: what of package match an index goes by, and what it refuses. That
@@ -49,6 +51,40 @@ func TestRuleOfTheOptions(t *testing.T) {
 		if distance, both := v.ShingleDistance(); distance != c.distance || both != c.both || err != nil {
 			t.Errorf("%+v: distance %d, %v: %v", v, distance, both, err)
 		}
+	}
+}
+
+// TestQueryIsCheckAndAdd: what is asked with a Signature is answered as CheckAndAdd would, whatever is not known of it.
+func TestQueryIsCheckAndAdd(t *testing.T) {
+	ctx, rng := t.Context(), rand.New(rand.NewPCG(testseed.Of(t), 9))
+	x := openMem(t, Options{MaxShingleDistance: 4})
+	bits := func(n int) fingerprint.Fingerprint { // at most n of them
+		var f fingerprint.Fingerprint
+		for range rng.IntN(n + 1) {
+			f ^= 1 << rng.IntN(64)
+		}
+		return f
+	}
+	seen := make(map[Status]int)
+	for i := range 500 {
+		d := Document{Fingerprint: bits(4), Tokens: rng.IntN(3) * (100 + rng.IntN(60))}
+		if rng.IntN(3) > 0 {
+			d.Shingle = 1<<40 ^ bits(4)
+		}
+		matches, err := x.Query(ctx, Query{Signature: d.Signature()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := x.CheckAndAdd(ctx, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[v.Status]++; (v.Status == Duplicate) != (len(matches) > 0) || len(matches) > 0 && matches[0].Document != v.Of.Document {
+			t.Fatalf("%d, %+v: %+v, and %+v", i, d, matches, v)
+		}
+	}
+	if seen[New] < 20 || seen[Duplicate] < 20 {
+		t.Error(seen)
 	}
 }
 
