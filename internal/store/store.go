@@ -12,6 +12,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,9 +71,11 @@ type Options struct {
 
 const (
 	DefaultCacheBytes = 512 << 20
-	memTableBytes     = 16 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
-	indexBlockBytes   = 1 << 20  // so that the index of a file is one block
-	bloomBitsPerKey   = 10       // about 1 % of look-ups of absent keys read a block
+	maxMemTableBytes  = 32 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
+	minMemTableBytes  = 16 << 20
+	indexBlockBytes   = 1 << 20 // so that the index of a file is one block
+	l0Runs            = 16      // memtables on the disk that are merged together; a look-up may ask the Bloom filter of each
+	bloomBitsPerKey   = 10      // about 1 % of look-ups of absent keys read a block
 )
 
 // Store is an open index directory.
@@ -225,17 +228,39 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
 		Logger:             pebbleLogger{opts.Logger},
-		MemTableSize:       memTableBytes,
-		Merger:             postingMerger,
-		ReadOnly:           opts.ReadOnly,
+		MemTableSize:       memTableBytes(cacheBytes(opts)),
+
+		L0CompactionThreshold: l0Runs,
+		L0StopWritesThreshold: 4 * l0Runs,
+		Merger:                postingMerger,
+		ReadOnly:              opts.ReadOnly,
 	}
 	for i := range o.Levels {
 		o.Levels[i].IndexBlockSize = indexBlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // a Get does not ask those of the lowest level
+	o.Experimental.SpanPolicyFunc = recordsApart
 	o.EnsureDefaults()
 	return o
+}
+
+// memTableBytes is a sixteenth of the memory for caches: the larger, the less often what is written is merged.
+func memTableBytes(cache int64) uint64 {
+	return uint64(min(max(cache/16, minMemTableBytes), maxMemTableBytes))
+}
+
+// recordsApart lets Pebble put the records in files of their own. They are most of the bytes and come in the
+// order of their keys, so that no file of them overlaps with another, and none has to be merged; with keys and
+// tables in the same files they would be written again with each of theirs.
+func recordsApart(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
+	switch {
+	case bytes.Compare(start, []byte{documentKeyspace}) < 0:
+		end = []byte{documentKeyspace}
+	case start[0] == documentKeyspace:
+		end = keyspaceEnd(documentKeyspace)
+	}
+	return policy, end, nil
 }
 
 // pebbleLogger hands Pebble's messages to the caller's logger.
