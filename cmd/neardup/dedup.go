@@ -21,7 +21,7 @@ import (
 
 var dedupCommand = command{
 	name:    "dedup",
-	args:    "[-index DIR] [-k 6] [-max-shingle-distance 13] [-text main] [-scope host] [-emit new [-o FILE]] INPUT...",
+	args:    "[-index DIR] [-k 6] [-max-shingle-distance 13] [-text main] [-scope host] [-emit new [-o FILE]] [-report FILE] INPUT...",
 	summary: "check each document against those stored, store it if it is new, and print the verdict",
 	more: `With -emit new, the records of documents that are new or changed come out as they went in: JSON
 lines (not compressed) or those of web archives, of one kind in all inputs. Of an archive warcinfo
@@ -34,12 +34,16 @@ compressed file. A record is written once its verdict is durable.`,
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	d := &dedup{indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(), references: c.againstFlag(), emission: c.emitFlags(inputs), summary: newSummary()}
+	d.report = c.reportFlag(inputs)
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
 	}
 	docs, err := inputs.openInputs()
 	if err != nil {
+		return err
+	}
+	if err := d.report.open(); err != nil {
 		return err
 	}
 	return d.emission.open(ctx, docs.Reader, func() error { return d.run(ctx, docs) })
@@ -52,6 +56,7 @@ type dedup struct {
 	emission   *emission
 	keep       bool // duplicates are stored too
 	summary    *summary
+	report     *report
 
 	index *neardup.Index
 	lines *lines
@@ -81,6 +86,9 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		next = indexes.next(x.Stats())
 	}
 	d.summary.write(docs.call, next)
+	if err == nil {
+		err = d.report.write(ctx, d, docs.analyzer)
+	}
 	return errors.Join(err, x.Close(), remove())
 }
 
@@ -120,6 +128,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {
 		d.summary.add(i)
+		d.report.add(i)
 	}
 	return err
 }

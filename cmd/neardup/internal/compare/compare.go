@@ -55,9 +55,19 @@ type Result struct {
 // Documents finds out how far two documents are from each other, and which limits of a rule that
 // is beyond. Of the places where their words differ it names so many, the first ones.
 func Documents(a, b *Document, rule match.Rule, most int) *Result {
+	r := measured(a, b, rule)
+	r.A, r.B, r.Differences = *a, *b, differences(a.Words, b.Words)
+	if n := len(r.Differences) - most; n > 0 {
+		r.Differences, r.Left = r.Differences[:most], n
+	}
+	return &r
+}
+
+// measured is what there is to say without the words.
+func measured(a, b *Document, rule match.Rule) Result {
 	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
-	r := &Result{
-		A: *a, B: *b, Distance: a.Fingerprint.Distance(b.Fingerprint),
+	r := Result{
+		Distance:    a.Fingerprint.Distance(b.Fingerprint),
 		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer), MaxLengthRatio: rule.MaxLengthRatio,
 	}
 	if a.Shingle != 0 && b.Shingle != 0 {
@@ -76,10 +86,7 @@ func Documents(a, b *Document, rule match.Rule, most int) *Result {
 	beyond(ByShingle, !rule.With(0, -1).Allows(r.Distance, a.signature(), b.signature()))
 	beyond(ByLength, !rule.With(-1, 0).Allows(r.Distance, a.signature(), b.signature()))
 	beyond(ByScope, a.Scope != b.Scope)
-	r.Match, r.Differences = len(r.Decided) == 0, differences(a.Words, b.Words)
-	if n := len(r.Differences) - most; n > 0 {
-		r.Differences, r.Left = r.Differences[:most], n
-	}
+	r.Match = len(r.Decided) == 0
 	return r
 }
 

@@ -1,0 +1,88 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/index/match"
+)
+
+var reportTemplate = parsed("report.html")
+
+// Report is what a run of dedup came to.
+type Report struct {
+	Inputs   []string
+	Index    string // folder; "" for a temporary one
+	Analyzer string // "" for fingerprints of any kind
+	Rule     match.Rule
+	Begun    time.Time
+	Took     time.Duration
+
+	Records, Compared, Duplicates int64
+	Verdicts                      []Count
+	Skips                         []Count
+	Groups                        []Count // duplicates of a document
+	GroupsLow                     bool    // there may be more in each
+	Distances                     []int64 // duplicates by distance
+
+	Sample          *compare.Pairs
+	Inside, Outside []*compare.Result // pairs of the sample
+	Notes           []string          // what keeps it from being whole
+}
+
+// reportPage is what the template shows.
+type reportPage struct {
+	*Report
+	Title, Policy, Nav, Current string
+	Summary                     string
+	Stack                       []Bar
+	Charts                      []*Chart
+}
+
+var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": "c", "unchanged": "d", "skipped": "e"}
+
+func (r *Report) page() *reportPage {
+	p := &reportPage{Report: r, Title: "Near-duplicates", Policy: policy("'none'")}
+	p.Summary = fmt.Sprintf("%s, %s, in %s", shownKey(strings.Join(r.Inputs, " ")), r.Begun.Format("2 January 2006 15:04"), durationText(r.Took))
+	withShares(r.Skips)
+	withShares(r.Groups)
+	at := 0.0
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		v.Colour = verdictColours[v.Name]
+		width := 100 * float64(v.N) / float64(max(r.Records, 1))
+		p.Stack = append(p.Stack, Bar{X: at, W: width, Colour: v.Colour})
+		at += width
+	}
+	withShares(r.Verdicts)
+	k := r.Rule.MaxDistance
+	p.Charts = append(p.Charts, newChart("Duplicates by distance",
+		"From each duplicate to the nearest document that was kept: all of this run. The nearer to k they crowd, the more a larger k would find.",
+		"bits that differ", "duplicates").bars(-1, "", Series{"duplicates", "b", floats(r.Distances)}))
+	if s := r.Sample; s != nil {
+		p.Charts = append(p.Charts, newChart("Pairs on both sides of the limit", sampleNote(s), "bits that differ", "pairs").
+			bars(k, fmt.Sprintf("k = %d", k), Series{"match", "b", floats(s.Match)}, Series{"do not match", "d", floats(s.Miss)}))
+	}
+	return p
+}
+
+func sampleNote(s *compare.Pairs) string {
+	of := "All pairs of different documents of this run"
+	if s.Seen > compare.MaxSample {
+		of = fmt.Sprintf("Pairs among %s different documents, taken by chance from %s", count(s.Documents), count(s.Seen))
+	}
+	if s.Cut {
+		of = fmt.Sprintf("Some %s of the pairs", count(compare.MaxPairs)) + strings.TrimPrefix(strings.TrimPrefix(of, "All pairs"), "Pairs")
+	}
+	return fmt.Sprintf("%s, up to %d bits beyond k. Within k, what does not match is too far apart in word order or length.", of, compare.Reach)
+}
+
+func floats(counts []int64) []float64 {
+	values := make([]float64, len(counts))
+	for i, n := range counts {
+		values[i] = float64(n)
+	}
+	return values
+}

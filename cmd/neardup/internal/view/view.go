@@ -1,0 +1,179 @@
+// Package view makes what people look at: the report of a run, one file that needs no network, and
+// the pages of a server. They are HTML without scripts and without anything from elsewhere, and say
+// so in a Content-Security-Policy; every URL and text in them is taken to be hostile.
+package view
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+//go:embed style.css
+var style string
+
+// styleHash is what a policy lets the style in by.
+var styleHash = func() string {
+	sum := sha256.Sum256([]byte(style))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}()
+
+// policy lets the style in, and forms where a page has them, and nothing else.
+func policy(forms string) string {
+	return "default-src 'none'; style-src " + styleHash + "; img-src data:; base-uri 'none'; form-action " + forms
+}
+
+var functions = template.FuncMap{
+	"style":   func() template.CSS { return template.CSS(style) },
+	"count":   count[int64],
+	"percent": percent,
+	"key":     shownKey,
+	"text":    corpus.Escape,
+	"limits":  limits,
+	"bits":    newBits,
+	"bytes":   bytesText,
+	"ratio":   func(r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) },
+}
+
+func parsed(name string) *template.Template {
+	return template.Must(template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))
+}
+
+// count is a number with its thousands set apart.
+func count[N int | int64 | uint64](n N) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:]
+	}
+	return digits
+}
+
+// shortCount is a number in few characters.
+func shortCount(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	for _, unit := range []struct {
+		of   float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
+		if v >= unit.of {
+			if unit.name == "k" {
+				unit.of = 1e3
+			}
+			return strconv.FormatFloat(v/unit.of, 'g', 3, 64) + unit.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+func bytesText(n uint64) string {
+	units, v := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}, float64(n)
+	unit := 0
+	for ; v >= 1024 && unit < len(units)-1; unit++ {
+		v /= 1024
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + " " + units[unit]
+}
+
+func percent(part, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(of), 'f', 1, 64) + " %"
+}
+
+func durationText(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// shownKey is a key as it is shown: long ones without their middle, and what is not printable escaped.
+func shownKey(key string) string {
+	const most = 300
+	if len(key) > most {
+		key = strings.ToValidUTF8(key[:most*2/3], "") + " ... " + strings.ToValidUTF8(key[len(key)-most/3:], "")
+	}
+	return corpus.Escape(key)
+}
+
+// Count is how often something was.
+type Count struct {
+	Name   string
+	N      int64
+	Share  float64 // of the largest, for a bar
+	Colour string
+}
+
+// WithShares gives each its share of the largest.
+func withShares(counts []Count) []Count {
+	most := int64(1)
+	for _, c := range counts {
+		most = max(most, c.N)
+	}
+	for i := range counts {
+		counts[i].Share = 100 * float64(counts[i].N) / float64(most)
+	}
+	return counts
+}
+
+// limitRow is a limit of two documents that are beside each other.
+type limitRow struct {
+	Name, Value, Most string
+	Share             float64 // of the limit, at most 100
+	Beyond            bool
+	Decides           bool
+	Colour            string
+}
+
+// limits are those of a comparison.
+func limits(r *compare.Result) (rows []limitRow) {
+	_, decides := r.Nearness()
+	add := func(name, limit, value, most string, share float64) {
+		row := limitRow{Name: name, Value: value, Most: most, Share: min(100, 100*share), Colour: "a"}
+		for _, by := range r.Decided {
+			row.Beyond = row.Beyond || by == limit
+		}
+		if row.Beyond {
+			row.Colour = "b"
+		}
+		row.Decides = row.Beyond || r.Match && limit == decides
+		rows = append(rows, row)
+	}
+	add("Bits that differ", compare.ByDistance, fmt.Sprint(r.Distance), fmt.Sprint(r.MaxDistance), float64(r.Distance)/float64(max(r.MaxDistance, 1)))
+	if r.ShingleDistance != nil && r.MaxShingle >= 0 {
+		add("In both fingerprints together", compare.ByShingle, fmt.Sprint(*r.ShingleDistance), fmt.Sprint(r.MaxShingle), float64(*r.ShingleDistance)/float64(max(r.MaxShingle, 1)))
+	}
+	if r.LengthRatio > 0 && r.MaxLengthRatio >= 1 {
+		share := 0.0
+		if r.MaxLengthRatio > 1 {
+			share = (r.LengthRatio - 1) / (r.MaxLengthRatio - 1)
+		}
+		add("Times as long", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), fmt.Sprint(r.MaxLengthRatio), share)
+	}
+	return rows
+}
+
+// Write writes one file.
+func (r *Report) Write(w io.Writer) error { return reportTemplate.Execute(w, r.page()) }
