@@ -6,14 +6,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/checktest"
 )
 
 // FuzzCheck: whatever a page is, it is New or Skipped; the same again is Unchanged or Skipped for
 // the same reason; and under another URL a Duplicate.
 func FuzzCheck(f *testing.F) {
-	for _, s := range crawl() {
-		if len(s.page.Body) < 1<<20 {
-			f.Add(s.page.ContentType, s.page.Body)
+	for _, s := range checktest.Crawl() {
+		if len(s.Page.Body) < 1<<20 {
+			f.Add(s.Page.ContentType, s.Page.Body)
 		}
 	}
 	x, err := neardup.Open("pages", &neardup.Options{MaxBody: 1 << 20, Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})

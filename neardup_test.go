@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,141 +19,11 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/checktest"
 )
 
-// text is n words of a subject; another subject shares none.
-func text(subject string, n int) string {
-	rng := rand.New(rand.NewPCG(uint64(len(subject)), uint64(subject[0])))
-	var b strings.Builder
-	for range n {
-		fmt.Fprintf(&b, "%s%d ", subject, rng.IntN(10*n))
-	}
-	return b.String()
-}
-
-const shell = "<!doctype html><title>App</title><div id=root></div><script src=/app.js></script>"
-
-// step is a page and what is to be said of it.
-type step struct {
-	page   neardup.Page
-	status neardup.Status
-	of     string
-	near   bool
-	reason string
-}
-
-// crawl has every status and every reason.
-func crawl() []step {
-	html := func(s string) []byte { return []byte("<html><body><p>" + s + "</p></body></html>") }
-	const utf8 = "text/html; charset=utf-8"
-	ferry, museum := text("ferry", 400), text("museum", 300)
-	return []step{
-		{neardup.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, neardup.Skipped, "", false, "no text"},
-		{neardup.Page{URL: "shell 2", Body: []byte(shell)}, neardup.Skipped, "", false, "no text"},
-		{neardup.Page{URL: "empty"}, neardup.Skipped, "", false, "no text"},
-		{neardup.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")}, neardup.Skipped, "", false, "not text: image/png"},
-		{neardup.Page{URL: "image that lies", ContentType: utf8, Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, neardup.Skipped, "", false, "not text: image/png"},
-		{neardup.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, neardup.Skipped, "", false, "not text: image/png"},
-		{neardup.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)}, neardup.Skipped, "", false, "not text: application/json"},
-		{neardup.Page{URL: "large", Body: make([]byte, 16<<20+1)}, neardup.Skipped, "", false, "too large: 16777217 bytes, limit 16777216"},
-		{neardup.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, neardup.Skipped, "", false, "too large: URL of 70000 bytes, scope of 0"},
-
-		{neardup.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, neardup.New, "", false, ""},
-		{neardup.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, neardup.Unchanged, "ferry", true, ""},
-		{neardup.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, neardup.Duplicate, "ferry", true, ""},
-		{neardup.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, neardup.Duplicate, "ferry", true, ""},
-		{neardup.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, neardup.New, "", false, ""},
-		{neardup.Page{URL: "ferry", Body: html(ferry + " and a word more")}, neardup.Changed, "ferry", true, ""},
-		{neardup.Page{URL: "ferry", Body: html(ferry + " and a word more")}, neardup.Unchanged, "ferry", true, ""},
-		{neardup.Page{URL: "ferry", Body: html(museum)}, neardup.Changed, "ferry", false, ""},
-		{neardup.Page{URL: "museum", Body: html(museum)}, neardup.Duplicate, "ferry", true, ""},
-		{neardup.Page{URL: "ferry again", Body: html(ferry)}, neardup.New, "", false, ""}, // its earlier self is gone
-		{neardup.Page{URL: "ferry", Body: []byte(shell)}, neardup.Skipped, "", false, "no text"},
-		{neardup.Page{URL: "ferry", Body: html(museum)}, neardup.Unchanged, "ferry", true, ""}, // and stays
-		{neardup.Page{URL: "ferry", Body: html(ferry)}, neardup.Duplicate, "ferry again", true, ""},
-		{neardup.Page{URL: "museum", Body: html(museum)}, neardup.New, "", false, ""}, // the page that had it is gone
-		{neardup.Page{Body: html(museum)}, neardup.Duplicate, "museum", true, ""},
-	}
-}
-
-func (s *step) check(t *testing.T, v neardup.Verdict) {
-	t.Helper()
-	if v.Status != s.status || v.Of.Key != s.of || v.Near != s.near || v.Reason != s.reason {
-		t.Errorf("%.30s: %v of %q, near %v, %q; want %v of %q, near %v, %q",
-			s.page.URL, v.Status, v.Of.Key, v.Near, v.Reason, s.status, s.of, s.near, s.reason)
-	}
-	switch far := v.Of.Distance > neardup.DefaultMaxDistance; {
-	case s.status == neardup.Unchanged && v.Of.Distance != 0, far == v.Near && s.of != "", v.Of.Added.IsZero() != (s.of == ""):
-		t.Errorf("%s: %+v", s.page.URL, v)
-	}
-}
-
-func TestCheck(t *testing.T) {
-	x := open(t, t.TempDir(), nil)
-	for _, s := range crawl() {
-		v, err := x.Check(t.Context(), s.page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.check(t, v)
-	}
-}
-
-func TestCheckBatch(t *testing.T) {
-	x := open(t, t.TempDir(), nil)
-	var pages []neardup.Page
-	for _, s := range crawl() {
-		pages = append(pages, s.page)
-	}
-	verdicts, err := x.CheckBatch(t.Context(), pages)
-	if err != nil || len(verdicts) != len(pages) {
-		t.Fatalf("%d of %d verdicts, %v", len(verdicts), len(pages), err)
-	}
-	for i, s := range crawl() {
-		s.check(t, verdicts[i])
-	}
-}
-
-// Unchanged is what both fingerprints and the length say.
-func TestUnchangedIsTheWholeSignature(t *testing.T) {
-	x := open(t, t.TempDir(), nil)
-	d := index.Document{Key: "page", Fingerprint: 1 << 40, Shingle: 1 << 41, Tokens: 100}
-	for i, change := range []struct {
-		do   func()
-		want neardup.Status
-		near bool
-	}{
-		{func() {}, neardup.New, false},
-		{func() {}, neardup.Unchanged, true},
-		{func() { d.Tokens = 130 }, neardup.Changed, true},
-		{func() { d.Tokens = 100 }, neardup.Changed, true},
-		{func() { d.Tokens = 200 }, neardup.Changed, false},
-		{func() { d.Shingle = 1 << 42 }, neardup.Changed, true},
-		{func() { d.Shingle = ^d.Shingle }, neardup.Changed, false},
-		{func() { d.Fingerprint ^= 1 }, neardup.Changed, true},
-		{func() {}, neardup.Unchanged, true},
-	} {
-		change.do()
-		verdicts, err := x.CheckDocuments(t.Context(), []index.Document{d})
-		if err != nil || verdicts[0].Status != change.want || verdicts[0].Near != change.near {
-			t.Errorf("%d: %+v, %v", i, verdicts, err)
-		}
-	}
-}
-
-// A page that a crawler could not save is deleted, and its next copy is New.
-func TestDelete(t *testing.T) {
-	x, ctx := open(t, t.TempDir(), nil), t.Context()
-	for i, want := range []neardup.Status{neardup.New, neardup.Duplicate, neardup.New} {
-		if i == 2 {
-			if n, err := x.Delete(ctx, "page 0"); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
-		}
-		if v, err := x.Check(ctx, neardup.Page{URL: fmt.Sprint("page ", i), Body: []byte("the same words")}); v.Status != want || err != nil {
-			t.Errorf("%d: %v, %v", i, v.Status, err)
-		}
-	}
+func TestSuite(t *testing.T) {
+	checktest.Run(t, func(t *testing.T) neardup.Checker { return open(t, t.TempDir(), nil) })
 }
 
 // The README's first snippet is compiled, and saves what is to be saved.
@@ -172,17 +41,17 @@ func TestREADME(t *testing.T) {
 		t.Errorf("not as in example_test.go:\n%s", snippet)
 	}
 	t.Chdir(t.TempDir())
-	for _, s := range crawl() {
-		if s.page.Scope != "" {
+	for _, s := range checktest.Crawl() {
+		if s.Page.Scope != "" {
 			continue // which the snippet does not have
 		}
 		saved := false
-		err := checkAndSave(t.Context(), s.page.URL, s.page.ContentType, s.page.Body, func(string, []byte) error {
+		err := checkAndSave(t.Context(), s.Page.URL, s.Page.ContentType, s.Page.Body, func(string, []byte) error {
 			saved = true
 			return nil
 		})
-		if want := s.status == neardup.New || s.status == neardup.Changed; err != nil || saved != want {
-			t.Errorf("%.30s: saved %v, want %v, %v", s.page.URL, saved, want, err)
+		if want := s.Status == neardup.New || s.Status == neardup.Changed; err != nil || saved != want {
+			t.Errorf("%.30s: saved %v, want %v, %v", s.Page.URL, saved, want, err)
 		}
 	}
 }
@@ -199,7 +68,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ferry, museum := neardup.Page{URL: "ferry", Body: []byte(text("ferry", 100))}, neardup.Page{URL: "museum", Body: []byte(text("museum", 100))}
+	ferry, museum := neardup.Page{URL: "ferry", Body: []byte(checktest.Text("ferry", 100))}, neardup.Page{URL: "museum", Body: []byte(checktest.Text("museum", 100))}
 	image := neardup.Page{URL: "image", ContentType: "image/png"}
 	if v, err := x.Check(t.Context(), ferry); v.Status != neardup.New || err != nil {
 		t.Fatal(v, err)
@@ -232,32 +101,6 @@ func TestNoVerdictWithAnError(t *testing.T) {
 		v, err := x.Check(t.Context(), p)
 		if want := map[string]neardup.Status{"ferry": neardup.Unchanged, "museum": neardup.New}[p.URL]; err != nil || v.Status != want {
 			t.Errorf("%s, after the disk was full: %v, %v", p.URL, v.Status, err)
-		}
-	}
-}
-
-// Of near-duplicates that are checked at once, exactly one is New.
-func TestRacingPages(t *testing.T) {
-	x := open(t, t.TempDir(), &neardup.Options{Index: index.Options{Durability: index.NoSync}})
-	for round := range 20 {
-		var wg sync.WaitGroup
-		var news, duplicates atomic.Int64
-		body := text(fmt.Sprintf("round%dx", round), 300)
-		for i := range 16 {
-			wg.Go(func() {
-				v, err := x.Check(t.Context(), neardup.Page{URL: fmt.Sprint(round, "/", i), Body: fmt.Appendf(nil, "%s visitor%d", body, i)})
-				switch {
-				case err != nil:
-					t.Error(err)
-				case v.Status == neardup.New:
-					news.Add(1)
-				case v.Status == neardup.Duplicate:
-					duplicates.Add(1)
-				}
-			})
-		}
-		if wg.Wait(); news.Load() != 1 || duplicates.Load() != 15 {
-			t.Errorf("round %d: %d new, %d duplicates", round, news.Load(), duplicates.Load())
 		}
 	}
 }

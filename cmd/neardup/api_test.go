@@ -15,8 +15,10 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
+	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/wire"
 )
 
 // apiLine is a section of docs/api.md: what a line is, and command lines that print some.
@@ -41,6 +43,11 @@ var apiLines = []apiLine{
 	{"stats", statsLine{}, []string{"stats -index IX", "stats -index IX -plot PLOT"}},
 	{"export, the first line", indexLine{}, nil},
 	{"export, other lines", documentLine{}, nil},
+	{"A line in", wire.Line{}, nil},
+	{"A line out of check", wire.Checked{}, nil},
+	{"A line out of query, and pairs", wire.Found{}, nil},
+	{"What is deleted", server.Deleted{}, nil},
+	{"Why a call failed", wire.Failure{}, nil},
 	{"eval", eval.Report{}, []string{"eval -json -compare -seeds 2 -docs EVAL/docs.jsonl -pairs EVAL/pairs.tsv -field text"}},
 }
 
@@ -48,12 +55,12 @@ var apiLines = []apiLine{
 func TestAPIFields(t *testing.T) {
 	page := apiPage(t)
 	for _, a := range apiLines {
-		_, section, found := strings.Cut(page, "\n## "+a.section+"\n")
+		_, section, found := strings.Cut(page, "# "+a.section+"\n")
 		if !found {
 			t.Errorf("docs/api.md has no section %q", a.section)
 			continue
 		}
-		section, _, _ = strings.Cut(section, "\n## ")
+		section = regexp.MustCompile("\n##+ ").Split(section, 2)[0]
 		var got []string
 		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(section, -1) {
 			got = append(got, row[1]+": "+row[2])
@@ -165,4 +172,15 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 		return "array of " + element, within
 	}
 	return "integer", nil
+}
+
+// A line out of check is that of dedup, but for what is of the inputs of a command, and it has no other type.
+func TestServedLineIsThatOfDedup(t *testing.T) {
+	served := fieldsOf(reflect.TypeFor[wire.Checked](), "", make(map[reflect.Type]bool))
+	for _, field := range fieldsOf(reflect.TypeFor[verdictLine](), "", make(map[reflect.Type]bool)) {
+		ofInputs := field == "at: string, or absent" || field == "of.index: string, or absent"
+		if slices.Contains(served, field) == ofInputs {
+			t.Errorf("%s: served: %v", field, !ofInputs)
+		}
+	}
 }

@@ -64,6 +64,7 @@ var commands = []command{
 	dedupCommand,
 	addCommand,
 	queryCommand,
+	serveCommand,
 	compareCommand,
 	fingerprintCommand,
 	importCommand,

@@ -1,0 +1,199 @@
+// Package client asks an index that "neardup serve" serves, as package neardup asks one of its own.
+//
+//	x, err := client.Open("http://127.0.0.1:7490", nil) // where neardup.Open("pages.neardup", nil) stood
+//
+// Pages, verdicts, documents and queries are the same types, and errors the same values: errors.Is(err,
+// index.ErrFailed) is true of a failed index on another machine. It links no store.
+//
+// A call that fails on its way, or because the server is busy or about to start again, is tried again
+// until Options.RetryFor is over. What it did is not done twice: a page that an earlier try has stored
+// without an answer is New in the answer to the next one, and the Verdict says that it was Retried; it may
+// be said so to two callers who check one URL in the same moment, so a page is saved twice at worst, and never
+// lost. A Delete that is tried again may return 0 of what an earlier try has deleted.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/wire"
+)
+
+// What an index is asked and says; package neardup and package index have the same types.
+type (
+	Page     = wire.Page
+	Verdict  = wire.Verdict
+	Status   = wire.Status
+	Document = match.Document
+	Match    = match.Match
+	Query    = match.Query
+	Stats    = match.Stats
+)
+
+// What Check found out about a page, as in package neardup.
+const (
+	New       = wire.New
+	Duplicate = wire.Duplicate
+	Unchanged = wire.Unchanged
+	Changed   = wire.Changed
+	Skipped   = wire.Skipped
+)
+
+// Errors; but for the first two they are those of package index.
+var (
+	// ErrBusy: the server had too much to do until RetryFor was over. Nothing was done.
+	ErrBusy = wire.ErrBusy
+
+	// ErrUnauthorized: the server wants another token.
+	ErrUnauthorized = wire.ErrUnauthorized
+
+	ErrClosed   = fault.ErrClosed
+	ErrCorrupt  = fault.ErrCorrupt
+	ErrDistance = fault.ErrDistance
+	ErrFailed   = fault.ErrFailed
+	ErrMismatch = fault.ErrMismatch
+	ErrNoText   = fault.ErrNoText
+	ErrReadOnly = fault.ErrReadOnly
+	ErrTooLarge = fault.ErrTooLarge
+)
+
+// Options of Open. The zero value is ready to use.
+type Options struct {
+	// Token is that of the server's -token-file. "": it has none.
+	Token string
+
+	// TLS is how an https server is known. nil: by the machine's certificates.
+	TLS *tls.Config
+
+	// RetryFor is how long a call is tried again, if its context does not end before. 0: 30 s.
+	// Below 0: it is tried once.
+	RetryFor time.Duration
+
+	// Connections is how many there are at most; further calls wait. 0: 64.
+	Connections int
+
+	// MaxBody is the size in bytes from which on a page is Skipped, without sending it. 0: 16 MiB, as
+	// the server has it.
+	MaxBody int
+}
+
+// Client asks a served index. Its methods may be called from any goroutine.
+type Client struct {
+	base   *url.URL
+	opts   Options
+	http   *http.Client
+	nextID atomic.Uint64 // the last that the server told
+	closed atomic.Bool
+}
+
+var _ wire.Checker = (*Client)(nil)
+
+// Open finds the server at an address such as http://127.0.0.1:7490. It waits for one that is about to start, as
+// calls do. Errors: ErrUnauthorized, ErrBusy, those of the network.
+func Open(address string, o *Options) (*Client, error) {
+	c := new(Client)
+	if o != nil {
+		c.opts = *o
+	}
+	setDefault(&c.opts.RetryFor, 30*time.Second)
+	setDefault(&c.opts.Connections, 64)
+	setDefault(&c.opts.MaxBody, 16<<20)
+	var err error
+	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
+		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
+	}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: c.opts.Connections, MaxIdleConnsPerHost: c.opts.Connections,
+			IdleConnTimeout: 2 * time.Minute, DisableCompression: true, ResponseHeaderTimeout: 5 * time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if _, err := c.Stats(context.Background()); err != nil {
+		return nil, fmt.Errorf("open %s: %w", address, err)
+	}
+	return c, nil
+}
+
+func setDefault[T ~int | ~int64](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Close ends the connections. The index stays open at the server. Calls made after it return ErrClosed.
+func (c *Client) Close() error {
+	if c.closed.Swap(true) {
+		return ErrClosed
+	}
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Error is what the server said of a call that failed. errors.Is finds what its Code stands for.
+type Error struct {
+	Status int    // of HTTP; 200: it failed on its way
+	Code   string // as docs/api.md lists them
+	Text   string
+}
+
+func (e *Error) Error() string { return "server: " + e.Text }
+
+// Unwrap returns the error that the code stands for.
+func (e *Error) Unwrap() error { return wire.OfCode(e.Code) }
+
+// again reports whether a call that failed so may succeed a little later.
+func again(err error) bool {
+	var said *Error
+	if errors.As(err, &said) {
+		return said.Code == "busy" || said.Code == "closed" || said.Code == wire.Timeout || said.Status == http.StatusBadGateway ||
+			said.Status == http.StatusServiceUnavailable || said.Status == http.StatusGatewayTimeout
+	}
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal)
+}
+
+// errFinal is of what is not tried again.
+var errFinal = errors.New("it is not tried again")
+
+// retry calls do until it succeeds, or fails for good, or time is up. since is nil the first time.
+func (c *Client) retry(ctx context.Context, do func(since *uint64) error) error {
+	begun := time.Now()
+	known := c.nextID.Load()
+	var since *uint64
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if c.closed.Load() {
+			return ErrClosed
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := do(since)
+		if err == nil || !again(err) || time.Since(begun) > c.opts.RetryFor {
+			return err
+		}
+		since = &known
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// noteNextID keeps what an answer tells.
+func (c *Client) noteNextID(h http.Header) {
+	if id, err := strconv.ParseUint(h.Get(wire.NextID), 10, 64); err == nil {
+		c.nextID.Store(id)
+	}
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/wire"
+)
+
+// check answers POST /v1/check: lines, or one page where the URL has its key.
+func (s *Server) check(a *answer, r *http.Request) error {
+	since, err := sinceOf(r)
+	if err != nil {
+		return err
+	}
+	a.Header().Set(wire.NextID, strconv.FormatUint(s.lowerNextID(), 10))
+	parameters, err := parametersOf(r, "key", "scope", "kind")
+	if err != nil {
+		return err
+	}
+	if parameters == nil {
+		return s.forEachWindow(a, r, true, func(items []*item) error { return s.checkItems(a, items, since) })
+	}
+	c := &claim{server: s}
+	defer c.release()
+	i, err := s.readPage(r, parameters, c)
+	if err != nil {
+		return err
+	}
+	var verdicts []neardup.Verdict
+	if i.reason == "" {
+		if verdicts, err = s.gather.check([]index.Document{i.document}); err != nil {
+			return err
+		}
+	}
+	a.documents++
+	return a.json(s.checked(i, verdicts, since))
+}
+
+// checkItems checks lines and answers them. Where it fails part of the way, those before are answered.
+func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
+	docs := make([]index.Document, 0, len(items))
+	for _, i := range items {
+		if i.reason == "" {
+			docs = append(docs, i.document)
+		}
+	}
+	var verdicts []neardup.Verdict
+	var failed error
+	if len(docs) > 0 {
+		verdicts, failed = s.gather.check(docs)
+	}
+	out := a.lines()
+	for _, i := range items {
+		if i.reason == "" && len(verdicts) == 0 {
+			break
+		}
+		if err := out.add(s.checked(i, verdicts, since)); err != nil {
+			return err
+		}
+		if i.reason == "" {
+			verdicts = verdicts[1:]
+		}
+		a.documents++
+	}
+	if out.out.Len() == 0 { // it failed
+		return failed
+	}
+	if unread := out.flush(); unread != nil {
+		return unread
+	}
+	return failed
+}
+
+// checked is the answer to an item: that of the first verdict, unless it is skipped.
+func (s *Server) checked(i *item, verdicts []neardup.Verdict, since uint64) wire.Checked {
+	v := neardup.Verdict{Status: neardup.Skipped, Reason: i.reason}
+	if i.reason == "" {
+		v = verdicts[0]
+	}
+	if v.Status == neardup.Unchanged && v.Of.ID >= since {
+		// It was stored after the first try had begun, perhaps by it, and then nobody has heard so.
+		v = neardup.Verdict{Status: neardup.New, Retried: true}
+	}
+	s.metrics.verdicts.WithLabelValues(v.Status.String()).Inc()
+	return wire.CheckedOf(i.key, &i.document.Fingerprint, &v)
+}
+
+// noSince is above every ID.
+const noSince = 1<<64 - 1
+
+// sinceOf reads what a call says that is tried again.
+func sinceOf(r *http.Request) (uint64, error) {
+	text := r.Header.Get(wire.Since)
+	if text == "" {
+		return noSince, nil
+	}
+	since, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, badCall("%s: %.40q is no ID", wire.Since, text)
+	}
+	return since, nil
+}
+
+// parametersOf reads those of a URL, of which there may be no others; nil: there are none.
+func parametersOf(r *http.Request, known ...string) (url.Values, error) {
+	if r.URL.RawQuery == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badCall("the URL is malformed: %v", err)
+	}
+	for name, given := range values {
+		found := false
+		for _, k := range known {
+			found = found || k == name
+		}
+		if !found {
+			return nil, badCall("there is no parameter %.40q", name)
+		}
+		if len(given) > 1 {
+			return nil, badCall("the parameter %s is given %d times", name, len(given))
+		}
+	}
+	return values, nil
+}
+
+// readPage reads the page that is the body of a call.
+func (s *Server) readPage(r *http.Request, parameters url.Values, c *claim) (*item, error) {
+	if !parameters.Has("key") {
+		return nil, badCall("the parameter key is missing; it may be empty")
+	}
+	kind, err := wire.ParseKind(parameters.Get("kind"))
+	if err != nil {
+		return nil, badCall("%v", err)
+	}
+	i := &item{key: parameters.Get("key"), claim: c}
+	body, err := readBody(r, c, int64(s.limits.PageBytes))
+	if errors.Is(err, errOver) {
+		size := "more"
+		if r.ContentLength > 0 {
+			size = fmt.Sprint(r.ContentLength, " bytes")
+		}
+		i.reason = fmt.Sprintf("too large: %s, limit %d", size, s.limits.PageBytes)
+		return i, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := neardup.Page{URL: i.key, Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Kind: kind, Body: body}
+	i.document, i.reason = s.analyze(p)
+	return i, nil
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/wire"
+)
+
+// named returns the document whose key a parameter is.
+func (s *Server) named(r *http.Request, parameter string, known ...string) (d index.Document, err error) {
+	parameters, err := parametersOf(r, append(known, parameter)...)
+	if err != nil {
+		return d, err
+	}
+	if !parameters.Has(parameter) {
+		return d, badCall("the parameter %s is missing", parameter)
+	}
+	d, found, err := s.index.Get(r.Context(), parameters.Get(parameter))
+	if err == nil && !found {
+		err = &callError{wire.NotFound, http.StatusNotFound, fmt.Sprintf("no document has the key %.80q", parameters.Get(parameter))}
+	}
+	return d, err
+}
+
+// get answers GET /v1/documents.
+func (s *Server) get(a *answer, r *http.Request) error {
+	d, err := s.named(r, "key")
+	if err != nil {
+		return err
+	}
+	a.documents++
+	return a.json(wire.StoredOf(&index.Match{Document: d}))
+}
+
+// Deleted is the answer to DELETE /v1/documents.
+type Deleted struct {
+	Deleted int `json:"deleted"`
+}
+
+// delete answers DELETE /v1/documents. That there is no such document is no error: it may be tried again.
+func (s *Server) delete(a *answer, r *http.Request) error {
+	parameters, err := parametersOf(r, "key")
+	if err != nil {
+		return err
+	}
+	if !parameters.Has("key") {
+		return badCall("the parameter key is missing")
+	}
+	n, err := s.index.Delete(r.Context(), parameters.Get("key"))
+	if err != nil {
+		return err
+	}
+	a.documents += n
+	return a.json(Deleted{n})
+}
+
+// pairs answers GET /v1/pairs: the documents that match one that is stored, nearest first.
+func (s *Server) pairs(a *answer, r *http.Request) error {
+	d, err := s.named(r, "of", "limit")
+	if err != nil {
+		return err
+	}
+	limit := maxMatches
+	if text := r.URL.Query().Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxMatches {
+			return badCall("limit is %.40q, want 1 to %d", text, maxMatches)
+		}
+	}
+	matches, err := s.index.Query(r.Context(), index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: limit + 2})
+	if err != nil {
+		return err
+	}
+	others := make([]index.Match, 0, len(matches))
+	for _, m := range matches {
+		if m.ID != d.ID {
+			others = append(others, m)
+		}
+	}
+	found := wire.FoundOf(d.Key, &d.Fingerprint, others[:min(limit, len(others))])
+	found.More = len(others) > limit
+	a.documents++
+	return a.json(found)
+}
+
+// compare answers GET /v1/compare.
+func (s *Server) compare(a *answer, r *http.Request) error {
+	first, err := s.named(r, "a", "b")
+	if err != nil {
+		return err
+	}
+	second, err := s.named(r, "b", "a")
+	if err != nil {
+		return err
+	}
+	a.documents += 2
+	return a.json(compare.Documents(compare.Of(&first), compare.Of(&second), s.rule(), 0))
+}
+
+func (s *Server) rule() match.Rule {
+	if s.opts.Rule != (match.Rule{}) {
+		return s.opts.Rule
+	}
+	return match.For(s.index.Stats().Analyzer, s.index.Plan().MaxDistance)
+}
+
+// stats answers GET /v1/stats.
+func (s *Server) stats(a *answer, r *http.Request) error {
+	stats := s.index.Stats()
+	if stats.Tables == 0 {
+		return index.ErrClosed
+	}
+	a.Header().Set(wire.NextID, strconv.FormatUint(stats.NextID, 10))
+	return a.json(stats)
+}
+
+// Checkpointed is the answer to POST /v1/checkpoint.
+type Checkpointed struct {
+	Checkpoint string `json:"checkpoint"`
+	Documents  uint64 `json:"documents"`
+	DiskBytes  uint64 `json:"diskBytes"` // of the index; linked files are counted
+}
+
+// checkpoint answers POST /v1/checkpoint?name=: it makes a folder of that name in that of all checkpoints.
+func (s *Server) checkpoint(a *answer, r *http.Request) error {
+	if s.opts.Checkpoints == "" {
+		return &callError{wire.Forbidden, http.StatusForbidden, "serve was started without -checkpoints DIR, the folder to make them in"}
+	}
+	parameters, err := parametersOf(r, "name")
+	if err != nil {
+		return err
+	}
+	name := parameters.Get("name")
+	if !validName(name) {
+		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, 100 at most, and not a dot first", name)
+	}
+	dir := filepath.Join(s.opts.Checkpoints, name)
+	err = s.index.Checkpoint(r.Context(), dir)
+	if errors.Is(err, fs.ErrExist) {
+		return &callError{wire.Exists, http.StatusConflict, err.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	stats := s.index.Stats()
+	return a.json(Checkpointed{dir, stats.Documents, stats.DiskBytes})
+}
+
+func validName(name string) bool {
+	for i, c := range name {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= 100
+}

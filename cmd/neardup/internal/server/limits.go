@@ -1,0 +1,276 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/wire"
+)
+
+// Limits are what clients may take. A limit of 0 is its default.
+type Limits struct {
+	Connections int   // open at once; default 4096
+	Calls       int   // under way at once; default 1024
+	Bytes       int64 // read and not answered yet; default 256 MiB
+	HeaderBytes int   // of a call's head; default 256 KiB, which a key of 64 KiB in a URL takes
+	PageBytes   int   // of a page; larger ones are skipped; default neardup.DefaultMaxBody
+
+	HeaderTime time.Duration // to send a head; default 10 s
+	BodyTime   time.Duration // to send a body that is a page, and a line from its first byte to its last; default 60 s
+	WriteTime  time.Duration // to take an answer; default 30 s
+	IdleTime   time.Duration // between two calls, or two lines; default 5 min
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.Connections, 4096)
+	setDefault(&l.Calls, 1024)
+	setDefault(&l.Bytes, 256<<20)
+	setDefault(&l.HeaderBytes, 256<<10)
+	setDefault(&l.PageBytes, neardup.DefaultMaxBody)
+	setDefault(&l.HeaderTime, 10*time.Second)
+	setDefault(&l.BodyTime, time.Minute)
+	setDefault(&l.WriteTime, 30*time.Second)
+	setDefault(&l.IdleTime, 5*time.Minute)
+	return l
+}
+
+func setDefault[T ~int | ~int64](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// lineBytes is what a line may have: a page in base64, and the longest key and scope.
+func (l *Limits) lineBytes() int {
+	return l.PageBytes/3*4 + 4*(match.MaxKeyBytes+match.MaxScopeBytes)
+}
+
+// boundedListener refuses connections over the bound at once: one that waited would look like a server
+// that hangs.
+type boundedListener struct {
+	net.Listener
+	server *Server
+	room   chan struct{}
+}
+
+const refusedBody = `{"error":"server is busy: too many connections","code":"busy"}` + "\n"
+
+var refusal = fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+	len(refusedBody), refusedBody)
+
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.room <- struct{}{}:
+			return &boundedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+		default:
+		}
+		l.server.metrics.refused.WithLabelValues("connections").Inc()
+		if _, encrypted := conn.(*tls.Conn); !encrypted {
+			conn.SetWriteDeadline(time.Now().Add(time.Millisecond)) // it fits into the socket's buffer
+			io.WriteString(conn, refusal)
+		}
+		conn.Close()
+	}
+}
+
+type boundedConn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *boundedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// claim is what a call has of the bytes that may be in memory.
+type claim struct {
+	server *Server
+	n      int64
+}
+
+// take claims n bytes more, or fails where there is no room.
+func (c *claim) take(n int64) error {
+	if !c.server.bytes.TryAcquire(n) {
+		c.server.metrics.refused.WithLabelValues("bytes").Inc()
+		return fmt.Errorf("%w: too much is being read", wire.ErrBusy)
+	}
+	c.n += n
+	return nil
+}
+
+func (c *claim) release() {
+	c.server.bytes.Release(c.n)
+	c.n = 0
+}
+
+// errOver is of a body or a line that is longer than its bound.
+var errOver = errors.New("over the bound")
+
+// readBody reads a body of at most limit bytes, which a Content-Length that lies does not make larger.
+func readBody(r *http.Request, c *claim, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, errOver
+	}
+	size := int64(32 << 10)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	if err := c.take(size + 1); err != nil {
+		return nil, err
+	}
+	body := make([]byte, 0, size+1)
+	for {
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return nil, errOver
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, readError(err)
+		case len(body) < cap(body):
+			continue
+		}
+		larger := min(2*int64(cap(body)), limit+1)
+		if r.ContentLength >= 0 {
+			larger = min(larger, r.ContentLength+1)
+		}
+		if err := c.take(larger - int64(cap(body))); err != nil {
+			return nil, err
+		}
+		body = append(make([]byte, 0, larger), body...)
+	}
+}
+
+// callError is an error with a code of its own.
+type callError struct {
+	code   string
+	status int
+	text   string
+}
+
+func (e *callError) Error() string { return e.text }
+
+func badCall(format string, args ...any) error {
+	return &callError{wire.BadRequest, http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// readError says why a body could not be read.
+func readError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &callError{wire.Timeout, http.StatusRequestTimeout, "the body came too slowly"}
+	}
+	return &callError{wire.BadRequest, http.StatusBadRequest, "the body ends early or is malformed: " + err.Error()}
+}
+
+// lineReader reads lines, each within its time.
+type lineReader struct {
+	server *Server
+	conn   *http.ResponseController
+	buffer *bufio.Reader
+	ended  bool
+}
+
+// freeLine is how long a line may be that takes no more than its connection does.
+const freeLine = 4 << 10
+
+func (s *Server) newLineReader(w http.ResponseWriter, r *http.Request) *lineReader {
+	l := &lineReader{server: s, conn: http.NewResponseController(w)}
+	l.buffer = bufio.NewReaderSize(r.Body, freeLine)
+	return l
+}
+
+// next reads a line, without its end, and claims what it takes. It is errOver for one that is too long, of which
+// nothing is kept, and io.EOF at the end.
+func (l *lineReader) next(ctx context.Context) (line []byte, c *claim, err error) {
+	if l.ended {
+		return nil, nil, io.EOF
+	}
+	if l.buffer.Buffered() == 0 {
+		l.conn.SetReadDeadline(time.Now().Add(l.server.limits.IdleTime))
+		if l.server.isStopping() { // Shutdown may have come before the deadline was set
+			l.conn.SetReadDeadline(time.Now())
+		}
+		if _, err := l.buffer.Peek(1); err != nil {
+			return nil, nil, l.end(err)
+		}
+	}
+	l.conn.SetReadDeadline(time.Now().Add(l.server.limits.BodyTime))
+	c = &claim{server: l.server}
+	over := false
+	for {
+		part, err := l.buffer.ReadSlice('\n')
+		if n := len(line) + len(part); n > l.server.limits.lineBytes() && !over {
+			over, line = true, nil
+			c.release()
+		}
+		if !over {
+			if grown := cap(line); len(line)+len(part) > grown {
+				size := max(2*grown, len(line)+len(part))
+				if err := l.claim(ctx, c, int64(size-grown)); err != nil {
+					c.release()
+					return nil, nil, err
+				}
+				line = append(make([]byte, 0, size), line...)
+			}
+			line = append(line, part...)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == nil || err == io.EOF && (over || len(bytes.TrimSpace(line)) > 0):
+			if err == io.EOF {
+				l.end(err)
+			}
+			if over {
+				return nil, c, errOver
+			}
+			return bytes.TrimRight(line, "\r\n"), c, nil
+		}
+		c.release()
+		return nil, nil, l.end(err)
+	}
+}
+
+// claim claims memory: a short line waits for it, since it holds nothing that others could wait for.
+func (l *lineReader) claim(ctx context.Context, c *claim, n int64) error {
+	if c.n > 0 || n > freeLine {
+		return c.take(n)
+	}
+	if err := l.server.bytes.Acquire(ctx, n); err != nil {
+		return err
+	}
+	c.n += n
+	return nil
+}
+
+func (l *lineReader) end(err error) error {
+	l.ended = true
+	if err != io.EOF && l.server.isStopping() {
+		return errStopping
+	}
+	if err == io.EOF {
+		l.conn.SetReadDeadline(time.Time{}) // net/http reads on, to see whether the caller goes away
+		return err
+	}
+	return readError(err)
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/wire"
+)
+
+// item is a line on its way to its answer.
+type item struct {
+	line     *wire.Line // nil: it could not be parsed
+	key      string
+	document index.Document
+	reason   string // why it is skipped
+	claim    *claim
+}
+
+// fill makes an item of a line. What is stored must have text, where the index is of texts.
+func (s *Server) fill(i *item, raw []byte, stores bool) {
+	var err error
+	if i.line, err = wire.ParseLine(raw); err != nil {
+		i.reason = err.Error()
+		return
+	}
+	i.key = i.line.Name()
+	if i.line.Fingerprint != nil {
+		i.document = i.line.Document()
+		if err := index.Validate(&i.document); err != nil {
+			i.reason = err.Error()
+		} else if stores && s.index.Signer() != nil && i.document.Signature() == (index.Query{}).Signature {
+			i.reason = neardup.NoText
+		}
+		return
+	}
+	p, err := i.line.Page()
+	if err != nil {
+		i.reason = err.Error()
+		return
+	}
+	i.line.HTML, i.line.Text, i.line.Body = nil, nil, nil
+	i.document, i.reason = s.analyze(p)
+}
+
+// analyze makes a document of a page. As many are made at once as there are processors, since a page
+// takes several times its size meanwhile.
+func (s *Server) analyze(p neardup.Page) (d index.Document, reason string) {
+	if len(p.Body) > s.limits.PageBytes {
+		return d, fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), s.limits.PageBytes)
+	}
+	signer := s.index.Signer()
+	if signer == nil {
+		return d, "the index is of fingerprints, and takes no pages"
+	}
+	s.analysis.Acquire(context.Background(), 1)
+	defer s.analysis.Release(1)
+	return neardup.Analyze(signer, p)
+}
+
+const (
+	// window is how many lines are answered together, and windowBytes how much they may have.
+	window      = 256
+	windowBytes = 4 << 20
+)
+
+// forEachWindow reads the lines of a call and gives them to work, in order, as many at once as are there.
+func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
+	if d := http.NewResponseController(a.ResponseWriter); r.ProtoMajor == 1 {
+		d.EnableFullDuplex() // else the first line out would end what comes in
+	}
+	lines := s.newLineReader(a.ResponseWriter, r)
+	a.Header().Set("Content-Type", wire.JSONLines)
+	pipe := ordered.New(r.Context(), runtime.GOMAXPROCS(0), window, func(p *ordered.Pipe[*item]) error {
+		for {
+			raw, claim, err := lines.next(p.Context())
+			if err == io.EOF {
+				return nil
+			}
+			i := &item{claim: claim}
+			switch {
+			case errors.Is(err, errOver):
+				i.reason = fmt.Sprintf("too large: a line of more than %d bytes", s.limits.lineBytes())
+				err = p.Send(i)
+			case err == nil && len(bytes.TrimSpace(raw)) == 0:
+				claim.release()
+			case err == nil:
+				err = p.Go(func(int) (*item, error) {
+					s.fill(i, raw, stores)
+					return i, nil
+				})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	var held []*item
+	whole := false
+	defer func() {
+		if !whole {
+			lines.conn.SetReadDeadline(time.Now()) // whoever reads ends
+		}
+		pipe.Stop(errUnread)
+		for _, i := range held {
+			i.claim.release()
+		}
+	}()
+	for {
+		i, ok, err := pipe.Next()
+		if ok {
+			held = append(held, i)
+		}
+		if len(held) > 0 && (!ok || len(held) == window || heldBytes(held) > windowBytes || !pipe.Ready()) {
+			if failed := work(held); failed != nil {
+				return failed
+			}
+			for _, i := range held {
+				i.claim.release()
+			}
+			held = held[:0]
+		}
+		if !ok {
+			whole = err == nil
+			return err
+		}
+	}
+}
+
+func heldBytes(held []*item) (n int64) {
+	for _, i := range held {
+		n += i.claim.n
+	}
+	return n
+}
+
+// lineWriter writes lines of an answer.
+type lineWriter struct {
+	*answer
+	out *bytes.Buffer
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func (a *answer) lines() *lineWriter {
+	out := buffers.Get().(*bytes.Buffer)
+	out.Reset()
+	return &lineWriter{a, out}
+}
+
+func (l *lineWriter) add(v any) error {
+	line, err := encode(v)
+	l.out.Write(line)
+	return err
+}
+
+// flush sends what was added, the last time.
+func (l *lineWriter) flush() error {
+	defer buffers.Put(l.out)
+	return l.send()
+}
+
+// send sends what was added. A caller who does not take it in time ends the call.
+func (l *lineWriter) send() error {
+	defer l.out.Reset()
+	conn := http.NewResponseController(l.ResponseWriter)
+	conn.SetWriteDeadline(time.Now().Add(l.server.limits.WriteTime))
+	if _, err := l.Write(l.out.Bytes()); err != nil {
+		return unread(err)
+	}
+	return unread(conn.Flush())
+}
+
+// encode returns a value as a line of JSON that is safe on a terminal.
+func encode(v any) ([]byte, error) {
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return escapeControls(line.Bytes()), nil
+}
+
+// escapeControls escapes the control characters that the encoder leaves as they are: DEL and
+// U+0080 to U+009F, which some terminals act on. They stand in strings only.
+func escapeControls(line []byte) []byte {
+	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
+		return line
+	}
+	escaped := make([]byte, 0, len(line)+64)
+	for _, r := range string(line) {
+		if r >= 0x7f && r <= 0x9f {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/neardup/neardup/index"
+	indexmetrics "github.com/neardup/neardup/metrics"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are those of the server, and of its index.
+type metrics struct {
+	registry    *prometheus.Registry
+	verdicts    *prometheus.CounterVec   // by status
+	answers     *prometheus.CounterVec   // by call and status of HTTP
+	seconds     *prometheus.HistogramVec // by call
+	refused     *prometheus.CounterVec   // by what there was too much of, or wrong
+	connections *prometheus.GaugeVec     // by state
+
+	mu     sync.Mutex
+	states map[net.Conn]http.ConnState
+}
+
+func newMetrics(x *index.Index) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total", Help: "Verdicts given, by verdict."}, []string{"verdict"}),
+		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_calls_total", Help: "Calls answered, by call and HTTP status."}, []string{"call", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "neardup_call_seconds", Help: "Time to answer a call, by call; of a stream of lines, until its end.",
+			Buckets: []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .25, 1, 5, 30},
+		}, []string{"call"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "neardup_refused_total", Help: "What was refused or given up: connections, calls and bytes over their bounds, wrong tokens, answers not taken.",
+		}, []string{"reason"}),
+		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "neardup_connections", Help: "Open connections, by state."}, []string{"state"}),
+		states:      make(map[net.Conn]http.ConnState),
+	}
+	m.registry.MustRegister(m.verdicts, m.answers, m.seconds, m.refused, m.connections,
+		indexmetrics.NewCollector(x), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+// connState counts connections by their state, which net/http tells.
+func (m *metrics) connState(c net.Conn, now http.ConnState) {
+	m.mu.Lock()
+	before, known := m.states[c]
+	ended := now == http.StateClosed || now == http.StateHijacked
+	if ended {
+		delete(m.states, c)
+	} else {
+		m.states[c] = now
+	}
+	m.mu.Unlock()
+	if known {
+		m.connections.WithLabelValues(before.String()).Dec()
+	}
+	if !ended {
+		m.connections.WithLabelValues(now.String()).Inc()
+	}
+}

@@ -1,0 +1,150 @@
+// Package server serves an index over HTTP to crawlers on other processes and machines (docs/api.md,
+// "serve").
+//
+// It guarantees that what was answered holds as Check's verdicts do: a line comes out once what it says is
+// durable, in the order of the lines that came in. Whatever clients do, what they take is bounded:
+// connections, calls, and the bytes that are read and not answered, and each has its time; what is over a bound
+// is refused at once, counted, and nothing of it is done. Nothing waits in a queue without a bound.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+	"golang.org/x/sync/semaphore"
+)
+
+// Options of a Server. The zero value serves without a token, with the default limits.
+type Options struct {
+	Limits
+
+	// Token is what callers must know. "": whoever can connect may call; serve it on loopback only.
+	Token string
+
+	// Checkpoints is the folder that checkpoints are made in. "": none are.
+	Checkpoints string
+
+	// Rule is by what compare compares. The zero Rule: that of the index's analyzer and k.
+	Rule match.Rule
+
+	// Page shows the index to people, at "/". nil: there is nothing there.
+	Page http.Handler
+
+	// AccessLog gets a line for each call. nil: none.
+	AccessLog *slog.Logger
+}
+
+// Server serves one index.
+type Server struct {
+	index   *neardup.Index
+	opts    Options
+	limits  Limits
+	handler http.Handler
+	http    *http.Server
+	metrics *metrics
+	gather  *gatherer
+
+	calls    *semaphore.Weighted // calls under way
+	bytes    *semaphore.Weighted // read and not answered yet
+	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
+
+	stopping chan struct{} // closed when no more is to be begun
+	stopOnce sync.Once
+	failed   atomic.Bool // a write has failed, and so will all later ones
+	nextID   atomic.Uint64
+	sampled  atomic.Int64 // when nextID was, in nanoseconds since the Server was made
+	made     time.Time
+}
+
+// New makes a Server of an index, which must stay open until Close has returned.
+func New(x *neardup.Index, o Options) *Server {
+	l := o.Limits.withDefaults()
+	s := &Server{
+		index: x, opts: o, limits: l, metrics: newMetrics(x.Index),
+		calls:    semaphore.NewWeighted(int64(l.Calls)),
+		bytes:    semaphore.NewWeighted(l.Bytes),
+		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
+		stopping: make(chan struct{}),
+		made:     time.Now(),
+	}
+	s.sampled.Store(-int64(time.Hour))
+	s.gather = newGatherer(x)
+	s.handler = s.routes()
+	s.http = &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: l.HeaderTime,
+		ReadTimeout:       l.BodyTime,
+		WriteTimeout:      l.BodyTime + l.WriteTime,
+		IdleTimeout:       l.IdleTime,
+		MaxHeaderBytes:    l.HeaderBytes,
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what clients do wrong is counted
+	}
+	return s
+}
+
+// Handler returns what answers calls. It leaves the bounds of connections and their times to its server.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Serve answers on a listener until Shutdown, and returns nil then.
+func (s *Server) Serve(l net.Listener) error {
+	s.http.ConnState = s.metrics.connState
+	err := s.http.Serve(&boundedListener{Listener: l, server: s, room: make(chan struct{}, s.limits.Connections)})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown takes no more calls, and ends when those under way are answered, or ctx does.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopOnce.Do(func() { close(s.stopping) })
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	return err
+}
+
+// Close must follow Shutdown. It ends when nothing uses the index any more.
+func (s *Server) Close() {
+	s.stopOnce.Do(func() { close(s.stopping) })
+	s.http.Close()
+	s.calls.Acquire(context.Background(), int64(s.limits.Calls)) // until each handler has returned
+	s.gather.close()
+}
+
+func (s *Server) isStopping() bool {
+	select {
+	case <-s.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// lowerNextID is an ID that was not given at most a tenth of a second ago, and so is not above the next one.
+func (s *Server) lowerNextID() uint64 {
+	const fresh = int64(100 * time.Millisecond)
+	now, then := int64(time.Since(s.made)), s.sampled.Load()
+	if now-then > fresh && s.sampled.CompareAndSwap(then, now) {
+		s.nextID.Store(s.index.Stats().NextID)
+	}
+	return s.nextID.Load()
+}
+
+// noteError remembers that the index takes no more writes.
+func (s *Server) noteError(err error) {
+	if errors.Is(err, index.ErrFailed) {
+		s.failed.Store(true)
+	}
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/checktest"
+)
+
+// serve serves an index on loopback until the test ends, and returns its address.
+func serve(t *testing.T, x *neardup.Index, o Options) (s *Server, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = New(x, o)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error("shutdown:", err)
+		}
+		s.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, "http://" + l.Addr().String()
+}
+
+// open opens an index that is closed when the test ends.
+func open(t *testing.T, o *neardup.Options) *neardup.Index {
+	t.Helper()
+	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+func dial(t *testing.T, address string, o *client.Options) *client.Client {
+	t.Helper()
+	c, err := client.Open(address, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// A client says what the front door says, to the same in the same order.
+func TestSuite(t *testing.T) {
+	checktest.Run(t, func(t *testing.T) neardup.Checker {
+		_, address := serve(t, open(t, nil), Options{})
+		return dial(t, address, nil)
+	})
+}
+
+// Whole verdicts are the same, with all that there is to know of the other document.
+func TestVerdictsAreThoseOfTheIndex(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0).UTC()
+	options := &neardup.Options{Index: index.Options{Now: func() time.Time { return now }}}
+	var pages []neardup.Page
+	for _, s := range checktest.Crawl() {
+		pages = append(pages, s.Page)
+	}
+	want, err := open(t, options).CheckBatch(t.Context(), pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address := serve(t, open(t, options), Options{})
+	got, err := dial(t, address, nil).CheckBatch(t.Context(), pages)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// Calls that come together are put into common commits, and each gets its own verdicts.
+func TestGather(t *testing.T) {
+	_, address := serve(t, open(t, nil), Options{})
+	c := dial(t, address, nil)
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			for n := range 20 {
+				d := index.Document{Key: string(rune('a'+i)) + "/" + string(rune('a'+n)), Fingerprint: 1 + checkFingerprint(i, n), Tokens: 100}
+				verdicts, err := c.CheckDocuments(t.Context(), []index.Document{d, d})
+				if err != nil || verdicts[1].Status == neardup.New || verdicts[0].Status == neardup.New != (verdicts[1].Status == neardup.Unchanged) {
+					t.Errorf("%d, %d: %v, %v", i, n, verdicts, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func checkFingerprint(i, n int) fingerprint.Fingerprint {
+	return fingerprint.Fingerprint(uint64(i*20+n) * 0x9e3779b97f4a7c15)
+}
+
+func TestErrorsCrossTheWire(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ix")
+	x, err := neardup.Open(dir, nil)
+	if err == nil {
+		err = x.Close()
+	}
+	if err == nil {
+		x, err = neardup.Open(dir, &neardup.Options{Index: index.Options{ReadOnly: true}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	_, address := serve(t, x, Options{})
+	c := dial(t, address, &client.Options{RetryFor: -1})
+	page := neardup.Page{URL: "a", Body: []byte("some words")}
+	if v, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrReadOnly) || v.Status != 0 {
+		t.Error(v, err)
+	}
+	if v, err := c.CheckBatch(t.Context(), []neardup.Page{page}); !errors.Is(err, index.ErrReadOnly) || len(v) != 0 {
+		t.Error(v, err)
+	}
+	if n, err := c.Delete(t.Context(), "a"); !errors.Is(err, index.ErrReadOnly) || n != 0 {
+		t.Error(n, err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+	x.Close()
+	if v, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrReadOnly) && !errors.Is(err, index.ErrClosed) || v.Status != 0 {
+		t.Error(v, err)
+	}
+	if m, err := c.Query(t.Context(), index.Query{}); !errors.Is(err, index.ErrClosed) {
+		t.Error(m, err)
+	}
+	c.Close()
+	if _, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := client.Open("http://127.0.0.1:1", &client.Options{RetryFor: -1}); err == nil {
+		t.Error("a server that is not there was opened")
+	}
+}

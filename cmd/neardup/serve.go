@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/server"
+	"github.com/neardup/neardup/index/match"
+)
+
+var serveCommand = command{
+	name:    "serve",
+	args:    "-index DIR [-listen 127.0.0.1:7490] [-token-file FILE] [-tls-cert FILE -tls-key FILE]",
+	summary: "share an index with crawlers in other processes, over HTTP",
+	more: `The calls are those of docs/api.md. Without -token-file it listens on loopback only. SIGTERM and
+SIGINT end it once the calls under way are answered; what was answered is stored.`,
+	interrupted: "what was answered is stored",
+	run:         runServe,
+}
+
+// serving is what the flags of serve say.
+type serving struct {
+	call    *call
+	indexes *indexFlags
+	match   *matchFlags
+	opts    server.Options
+
+	listen, tokenFile, cert, key, pprof *string
+	accessLog                           *bool
+	body, bytes                         mebibytes
+	grace                               *time.Duration
+}
+
+func runServe(ctx context.Context, c *call) error {
+	s := &serving{call: c, indexes: c.requiredIndexFlags().makingFlags(defaultK), match: c.matchFlags()}
+	s.listen = c.flags.String("listen", "127.0.0.1:7490", "`address` to listen on")
+	s.tokenFile = c.flags.String("token-file", "", "`file` with the token that callers must know, in its first line")
+	s.cert = c.flags.String("tls-cert", "", "`file` with the certificate for TLS, and those that it rests on")
+	s.key = c.flags.String("tls-key", "", "`file` with the key of -tls-cert")
+	s.pprof = c.flags.String("pprof", "", "loopback `address` for Go's profiles, a port of its own")
+	s.accessLog = c.flags.Bool("access-log", false, "write a line of JSON on standard error for each call")
+	s.body = c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")
+	s.bytes = c.mebibytesFlag("max-bytes", 256, "`MiB` that are read and not answered at once; more is refused")
+	c.flags.IntVar(&s.opts.Connections, "max-connections", 4096, "open `connections` at once; more are refused")
+	c.flags.IntVar(&s.opts.Calls, "max-calls", 1024, "`calls` under way at once; more are refused")
+	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
+	c.flags.StringVar(&s.opts.Checkpoints, "checkpoints", "", "`folder` in which callers may make checkpoints")
+	c.check(s.check)
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+func (s *serving) check() error {
+	switch {
+	case (*s.cert == "") != (*s.key == ""):
+		return usagef("-tls-cert and -tls-key go together")
+	case *s.tokenFile == "" && !isLoopback(*s.listen):
+		return usagef("-listen %s can be reached from elsewhere: give -token-file, or an address such as 127.0.0.1:7490", *s.listen)
+	case *s.pprof != "" && !isLoopback(*s.pprof):
+		return usagef("-pprof %s can be reached from elsewhere: give an address such as 127.0.0.1:7491", *s.pprof)
+	}
+	return nil
+}
+
+// isLoopback reports whether an address can be reached from this machine only.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// readToken reads the first line of the file of the token.
+func readToken(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("-token-file: %w", err)
+	}
+	token, _, _ := strings.Cut(string(text), "\n")
+	if token = strings.TrimSpace(token); len(token) < 16 {
+		return "", fmt.Errorf("-token-file %s: the token has %d characters, want 16 or more (such as of \"openssl rand -hex 32\")", file, len(token))
+	}
+	return token, nil
+}
+
+func (s *serving) run(ctx context.Context) (err error) {
+	if s.opts.Token, err = readToken(*s.tokenFile); err != nil {
+		return err
+	}
+	listener, err := s.listener()
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	o, err := s.indexes.options("", false)
+	if err != nil {
+		return err
+	}
+	o.MaxBody = int(s.body.bytes())
+	o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = s.match.shingle, s.match.ratio
+	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
+	x, err := s.indexes.openOrMake(o, func(int) error { return nil })
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
+	s.opts.PageBytes, s.opts.Bytes = o.MaxBody, s.bytes.bytes()
+	s.opts.Rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(s.match.shingle, s.match.ratio)
+	if *s.accessLog {
+		s.opts.AccessLog = log
+	}
+	serve := server.New(x, s.opts)
+	ended := make(chan error, 2)
+	stopProfiles, err := s.profiles(ended)
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	defer stopProfiles()
+	go func() { ended <- serve.Serve(listener) }()
+	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", *s.cert != "", "token", s.opts.Token != "")
+	select {
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		log.Info("stopping", "why", err.Error())
+	case err = <-ended:
+	}
+	grace, cancel := context.WithTimeout(context.Background(), *s.grace)
+	defer cancel()
+	if cut := serve.Shutdown(grace); cut != nil {
+		log.Warn("calls were cut off", "error", cut.Error())
+	}
+	serve.Close()
+	if closed := x.Close(); closed != nil {
+		return errors.Join(err, closed)
+	}
+	if _, ok := err.(signalled); ok {
+		return nil // that is how it is ended
+	}
+	return err
+}
+
+func (s *serving) listener() (net.Listener, error) {
+	l, err := net.Listen("tcp", *s.listen)
+	if err != nil || *s.cert == "" {
+		return l, err
+	}
+	pair, err := tls.LoadX509KeyPair(*s.cert, *s.key)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("-tls-cert: %w", err), l.Close())
+	}
+	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}), nil
+}
+
+// profiles serves those of Go, if they are asked for.
+func (s *serving) profiles(ended chan<- error) (stop func(), err error) {
+	if *s.pprof == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", *s.pprof)
+	if err != nil {
+		return nil, fmt.Errorf("-pprof: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	profiles := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := profiles.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			ended <- err
+		}
+	}()
+	return func() { profiles.Close() }, nil
+}

@@ -1,0 +1,253 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index/match"
+)
+
+// Line is one document that is checked or asked for: a page as html, text or body, or a fingerprint.
+type Line struct {
+	Key      string `json:"key,omitempty"`
+	KeyBytes []byte `json:"keyBytes,omitempty"` // instead of Key, if it is not UTF-8
+
+	HTML        *string `json:"html,omitempty"`
+	Text        *string `json:"text,omitempty"`
+	Body        []byte  `json:"body,omitzero"` // of a page in any charset
+	ContentType string  `json:"contentType,omitempty"`
+	Kind        string  `json:"kind,omitempty"` // of Body: html or text; empty: what ContentType and Body say
+
+	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
+	Shingle     fingerprint.Fingerprint  `json:"shingle,omitzero"`
+	Tokens      int                      `json:"tokens,omitempty"`
+
+	Scope      string `json:"scope,omitempty"`
+	ScopeBytes []byte `json:"scopeBytes,omitempty"`
+
+	MaxDistance *int `json:"maxDistance,omitempty"` // of a query: nil: that of the index
+	Limit       int  `json:"limit,omitempty"`       // of a query: 0: all
+}
+
+// errNoContent is of a line that has no document in it.
+var errNoContent = errors.New("no document: want html, text, body or fingerprint")
+
+// ParseLine reads a line. The error is why it is skipped.
+func ParseLine(raw []byte) (*Line, error) {
+	if !utf8.Valid(raw) {
+		return nil, errors.New("not UTF-8: give keyBytes and body in base64")
+	}
+	l := new(Line)
+	if err := json.Unmarshal(raw, l); err != nil {
+		return nil, fmt.Errorf("not a line of JSON: %w", err)
+	}
+	return l, nil
+}
+
+// Name is the key.
+func (l *Line) Name() string { return either(l.Key, l.KeyBytes) }
+
+// InScope is the scope.
+func (l *Line) InScope() string { return either(l.Scope, l.ScopeBytes) }
+
+func either(text string, bytes []byte) string {
+	if text == "" {
+		return string(bytes)
+	}
+	return text
+}
+
+// split undoes either.
+func split(s string) (text string, bytes []byte) {
+	if utf8.ValidString(s) {
+		return s, nil
+	}
+	return "", []byte(s)
+}
+
+// Document is that of a line with a fingerprint.
+func (l *Line) Document() match.Document {
+	return match.Document{Key: l.Name(), Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Tokens: l.Tokens, Scope: l.InScope()}
+}
+
+var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
+
+// ParseKind reads the name of a kind of page.
+func ParseKind(name string) (page.Kind, error) {
+	kind, known := kinds[name]
+	if !known {
+		return 0, fmt.Errorf("kind is %.40q, want html or text", name)
+	}
+	return kind, nil
+}
+
+// KindName undoes ParseKind.
+func KindName(kind page.Kind) string {
+	for name, k := range kinds {
+		if k == kind {
+			return name
+		}
+	}
+	return ""
+}
+
+// Page is that of a line without a fingerprint.
+func (l *Line) Page() (p Page, err error) {
+	p = Page{URL: l.Name(), Scope: l.InScope(), ContentType: l.ContentType, Body: l.Body}
+	switch {
+	case l.HTML != nil:
+		p.Body, p.Kind, p.ContentType = []byte(*l.HTML), page.HTML, "text/html; charset=utf-8"
+	case l.Text != nil:
+		p.Body, p.Kind, p.ContentType = []byte(*l.Text), page.PlainText, "text/plain; charset=utf-8"
+	case l.Body == nil:
+		return p, errNoContent
+	default:
+		p.Kind, err = ParseKind(l.Kind)
+	}
+	return p, err
+}
+
+// PageLine is the line of a page.
+func PageLine(p *Page) *Line {
+	l := &Line{ContentType: p.ContentType, Kind: KindName(p.Kind), Body: p.Body}
+	l.Key, l.KeyBytes = split(p.URL)
+	l.Scope, l.ScopeBytes = split(p.Scope)
+	if l.Body == nil {
+		l.Body = []byte{}
+	}
+	return l
+}
+
+// DocumentLine is the line of a document that is analyzed already.
+func DocumentLine(d *match.Document) *Line {
+	l := &Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+	l.Key, l.KeyBytes = split(d.Key)
+	l.Scope, l.ScopeBytes = split(d.Scope)
+	return l
+}
+
+// QueryLine is the line of a query.
+func QueryLine(q *match.Query) *Line {
+	l := &Line{Fingerprint: &q.Fingerprint, Shingle: q.Shingle, Tokens: q.Tokens, Limit: q.Limit}
+	l.Scope, l.ScopeBytes = split(q.Scope)
+	switch {
+	case q.MaxDistance < 0:
+		l.MaxDistance = new(int)
+	case q.MaxDistance > 0:
+		l.MaxDistance = &q.MaxDistance
+	}
+	return l
+}
+
+// Stored is a document of the index, in what is answered.
+type Stored struct {
+	Key         string                  `json:"key"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
+	Distance    int                     `json:"distance"`
+	ID          uint64                  `json:"id,omitempty"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Shingle     fingerprint.Fingerprint `json:"shingle,omitzero"`
+	Tokens      int                     `json:"tokens,omitempty"`
+	Scope       string                  `json:"scope,omitempty"`
+	ScopeBytes  []byte                  `json:"scopeBytes,omitempty"`
+	Added       time.Time               `json:"added,omitzero"`
+}
+
+// StoredOf is a match in an answer.
+func StoredOf(m *match.Match) Stored {
+	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingle: m.Shingle, Tokens: m.Tokens, Added: m.Added}
+	s.Key, s.KeyBytes = split(m.Key)
+	s.Scope, s.ScopeBytes = split(m.Scope)
+	return s
+}
+
+// Match undoes StoredOf.
+func (s *Stored) Match() match.Match {
+	return match.Match{Distance: s.Distance, Document: match.Document{
+		ID: s.ID, Key: either(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens,
+		Scope: either(s.Scope, s.ScopeBytes), Added: s.Added,
+	}}
+}
+
+// Checked is the answer to a line that is checked.
+type Checked struct {
+	Key         string                   `json:"key"`
+	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
+	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
+	Verdict     Status                   `json:"verdict"`
+	Of          *Stored                  `json:"of,omitempty"`
+	Near        bool                     `json:"near,omitempty"`
+	Retried     bool                     `json:"retried,omitempty"`
+	Reason      string                   `json:"reason,omitempty"`
+}
+
+// CheckedOf is the answer that a verdict on a document is.
+func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
+	c := Checked{Verdict: v.Status, Near: v.Near, Retried: v.Retried, Reason: v.Reason}
+	c.Key, c.KeyBytes = split(key)
+	if v.Status != Skipped {
+		c.Fingerprint = fp
+	}
+	if v.Of.ID != 0 {
+		of := StoredOf(&v.Of)
+		c.Of = &of
+	}
+	return c
+}
+
+// AsVerdict undoes CheckedOf.
+func (c *Checked) AsVerdict() Verdict {
+	v := Verdict{Status: c.Verdict, Near: c.Near, Retried: c.Retried, Reason: c.Reason}
+	if c.Of != nil {
+		v.Of = c.Of.Match()
+	}
+	return v
+}
+
+// Found is the answer to a line that is asked for.
+type Found struct {
+	Key         string                   `json:"key"`
+	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
+	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
+	Matches     []Stored                 `json:"matches"`
+	More        bool                     `json:"more,omitempty"`   // matches were left out
+	Reason      string                   `json:"reason,omitempty"` // why it is skipped
+}
+
+// FoundOf is the answer to a query for a document.
+func FoundOf(key string, fp *fingerprint.Fingerprint, matches []match.Match) Found {
+	f := Found{Fingerprint: fp, Matches: make([]Stored, len(matches))}
+	f.Key, f.KeyBytes = split(key)
+	for i := range matches {
+		f.Matches[i] = StoredOf(&matches[i])
+	}
+	return f
+}
+
+// AsMatches undoes FoundOf.
+func (f *Found) AsMatches() []match.Match {
+	var matches []match.Match
+	for i := range f.Matches {
+		matches = append(matches, f.Matches[i].Match())
+	}
+	return matches
+}
+
+// Headers of HTTP that are of this protocol.
+const (
+	// NextID of an answer is an ID that no document had when the call was answered, unless it
+	// was stored shortly before.
+	NextID = "Neardup-Next-Id"
+
+	// Since of a call says that it is tried again, and that the first try was begun when NextID was
+	// this: an earlier self with this ID or a later one may be of that try.
+	Since = "Neardup-Since"
+)
+
+// JSONLines is the media type of lines.
+const JSONLines = "application/x-ndjson"
