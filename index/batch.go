@@ -395,7 +395,8 @@ func (w *batchWorker) searchPart(table, part int) error {
 		if probe.live {
 			err = r.probeLiveRange(table, permuted, first, last)
 		} else {
-			err = r.probePacked(table, w.table, permuted, first, last)
+			r.ranges = append(r.ranges[:0], store.Range{First: first, Last: last})
+			err = r.probePacked(table, w.table, permuted, r.ranges)
 		}
 		if err == nil {
 			err = w.keepHits(table, &probe)

@@ -29,6 +29,11 @@ type reader struct {
 	steps  int
 
 	flips, fps []uint64 // for use again
+	ranges     []store.Range
+	blocks     []store.Visit
+	visits     []visit
+	places     []int
+	fetched    uint64 // of what was fetched ahead; of no use but that it is used
 	probes     []liveProbe
 	near       []uint64 // live fingerprints within k bits, where they are known without probes
 }
@@ -174,9 +179,13 @@ func (r *reader) searchPacked() error {
 		t := &r.x.plan.Tables[i]
 		permuted := t.Permute(r.stored)
 		r.flips = r.s.packed.AppendCandidates(r.flips[:0], i, permuted)
-		for _, flips := range r.flips {
-			first, last := t.PrefixRange(permuted ^ flips)
-			if err := r.probePacked(i, p, permuted, first, last); err != nil {
+		for flips := range slices.Chunk(r.flips, probesTogether) {
+			r.ranges = r.ranges[:0]
+			for _, flips := range flips {
+				first, last := t.PrefixRange(permuted ^ flips)
+				r.ranges = append(r.ranges, store.Range{First: first, Last: last})
+			}
+			if err := r.probePacked(i, p, permuted, r.ranges); err != nil {
 				return err
 			}
 		}
@@ -184,44 +193,79 @@ func (r *reader) searchPacked() error {
 	return nil
 }
 
-// probePacked looks at the packed fingerprints of a table from first to last, which share a
-// prefix. permuted is what is searched for, as the table has it.
-func (r *reader) probePacked(table int, p *store.PackedTable, permuted, first, last uint64) error {
-	for b := p.Find(first); b < p.Blocks(); b++ {
-		block, err := p.Block(b)
-		if err != nil {
-			return err
+const (
+	// probesTogether is how many probes of a table are made at once, and visitsTogether how many
+	// blocks are: waiting for the memory of one overlaps with waiting for that of the others.
+	probesTogether = 64
+	visitsTogether = 32
+)
+
+// visit is a look at a packed block for the fingerprints of a range.
+type visit struct {
+	store.Visit
+	block    store.Block
+	lows     store.LowBits
+	from, to int  // positions
+	compare  bool // the low bits tell
+}
+
+// probePacked looks at the packed fingerprints of a table in some ranges, each of one prefix.
+// permuted is what is searched for, as the table has it.
+func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, ranges []store.Range) error {
+	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
+	if r.visits == nil {
+		r.visits = make([]visit, visitsTogether)
+	}
+	for blocks := range slices.Chunk(r.blocks, visitsTogether) {
+		visits := r.visits[:len(blocks)]
+		for i, v := range blocks {
+			visits[i].Visit = v
+			r.fetched ^= p.Fetch(v.Block)
 		}
-		n := 0
-		if lows, from, to, ok := block.LowBits(first, last); ok {
-			q, k := permuted&lows.Mask(), r.k
-			for at := from; at < to; at++ {
-				// Low bits first: hardly any candidate is a match.
-				if bits.OnesCount64(lows.At(at)^q) > k {
-					continue
-				}
-				// The positions may overshoot the range; another probe returns those.
-				if fp := block.At(at); fp >= first && fp <= last {
-					r.candidate(table, permuted, fp, b, at)
-				}
+		for i := range visits {
+			if err := r.open(p, &visits[i]); err != nil {
+				return err
 			}
-			n = to - from
-		} else {
-			var at int
-			r.fps, at = block.AppendRange(r.fps[:0], first, last)
-			for i, fp := range r.fps {
-				r.candidate(table, permuted, fp, b, at+i)
+		}
+		for i := range visits {
+			if err := r.goOn(1 + r.compare(table, permuted, &visits[i])); err != nil {
+				return err
 			}
-			n = len(r.fps)
-		}
-		if err := r.goOn(1 + n); err != nil {
-			return err
-		}
-		if p.Last(b) >= last {
-			break
 		}
 	}
 	return nil
+}
+
+// open opens the block of a visit, and finds the positions in it.
+func (r *reader) open(p *store.PackedTable, v *visit) (err error) {
+	if v.block, err = p.Block(v.Block); err != nil {
+		return err
+	}
+	if v.lows, v.from, v.to, v.compare = v.block.LowBits(v.First, v.Last); v.compare {
+		r.fetched ^= v.lows.Fetch(v.from, v.to)
+	}
+	return nil
+}
+
+// compare takes the candidates of a visit that are matches, and returns how many there were.
+func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) {
+	if !v.compare {
+		var at int
+		r.fps, at = v.block.AppendRange(r.fps[:0], v.First, v.Last)
+		for i, fp := range r.fps {
+			r.candidate(table, permuted, fp, v.Block, at+i)
+		}
+		return len(r.fps)
+	}
+	// Low bits first: hardly any candidate is a match.
+	r.places = v.lows.AppendNear(r.places[:0], v.from, v.to, permuted, r.k)
+	for _, at := range r.places {
+		// The positions may overshoot the range; another probe returns those.
+		if fp := v.block.At(at); fp >= v.First && fp <= v.Last {
+			r.candidate(table, permuted, fp, v.Block, at)
+		}
+	}
+	return v.to - v.from
 }
 
 // candidate takes a candidate that is a match, from the first table that has it. A

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -16,6 +17,18 @@ import (
 
 // Block is a packed block, as PackedTable gives it.
 type Block = block.Block
+
+// LowBits are those of the fingerprints of a block.
+type LowBits = block.LowBits
+
+// Range is the permuted fingerprints from First to Last.
+type Range struct{ First, Last uint64 }
+
+// Visit is a block that may hold fingerprints of a range.
+type Visit struct {
+	Range
+	Block int
+}
 
 // PackedTable reads the blocks that the last compaction wrote for one table. Their
 // keys are in RAM; the blocks are fetched when they are first asked for, and cached.
@@ -164,6 +177,47 @@ func (d *directory) Find(fp uint64) int {
 	return i
 }
 
+// AppendVisits appends the blocks that may hold what is in some ranges, each range in its order.
+// It asks for all memory that it needs of one kind before it looks at any of it, so waiting for
+// one overlaps with waiting for the others.
+func (d *directory) AppendVisits(dst []Visit, ranges []Range) []Visit {
+	n := len(dst)
+	for _, r := range ranges {
+		dst = append(dst, Visit{r, int(d.starts[r.First>>d.shift])})
+	}
+	var fetched uint64
+	for _, v := range dst[n:] {
+		if v.Block < len(d.slots) {
+			fetched ^= d.slots[v.Block].last
+		}
+	}
+	d.fetched(fetched)
+	single := true
+	for i := range dst[n:] {
+		v := &dst[n+i]
+		v.Block = d.Find(v.First)
+		single = single && v.Block < len(d.slots) && d.slots[v.Block].last >= v.Last
+	}
+	if single {
+		return dst
+	}
+	firsts := len(dst) - n
+	for i := range firsts {
+		v := dst[n+i]
+		for ; v.Block < len(d.slots); v.Block++ {
+			if dst = append(dst, v); d.slots[v.Block].last >= v.Last {
+				break
+			}
+		}
+	}
+	return slices.Delete(dst, n, n+firsts)
+}
+
+// fetched uses a value that was only read to have it in the cache of the processor.
+//
+//go:noinline
+func (*directory) fetched(uint64) {}
+
 // RAMBytes returns what the table takes in RAM without cached blocks.
 func (d *directory) RAMBytes() int64 {
 	const slot, start = 16, 4
@@ -201,6 +255,15 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 	}
 	p.cache.add(slot, fetched, true)
 	return b, nil
+}
+
+// Fetch begins to bring block i, if it is cached, into the cache of the processor, and waits
+// for nothing. The caller must use the value, which says nothing.
+func (p *PackedTable) Fetch(i int) uint64 {
+	if cached := p.slots[i].block.Load(); cached != nil {
+		return uint64(cached.length)
+	}
+	return 0
 }
 
 // read gets block i, and opens b over it.

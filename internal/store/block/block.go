@@ -9,6 +9,8 @@ package block
 import (
 	"errors"
 	"fmt"
+	"math/bits"
+	"unsafe"
 
 	"github.com/neardup/neardup/internal/fault"
 )
@@ -151,6 +153,64 @@ func (b *Block) LowBits(first, last uint64) (lows LowBits, from, to int, ok bool
 
 // minTellingLows is the width from which on low bits are worth a look of their own.
 const minTellingLows = 16
+
+// AppendNear appends the positions, from the one at from to the one before to, whose low bits
+// differ in at most k from those of a fingerprint.
+func (l LowBits) AppendNear(dst []int, from, to int, fp uint64, k int) []int {
+	if to-from < manyLows {
+		query := fp & l.Mask()
+		for i := from; i < to; i++ {
+			if bits.OnesCount64(l.At(i)^query) <= k {
+				dst = append(dst, i)
+			}
+		}
+		return dst
+	}
+	// A field may end at each of the 8 bits of a byte, so there are 8 ways in which the word around
+	// it is compared, and none has to be shifted.
+	var queries, masks [8]uint64
+	for i := range queries {
+		up := (64 - l.width) & 63
+		queries[i], masks[i] = fp<<up>>i, l.Mask()<<up>>i
+	}
+	// Positions are below Len, so openEliasFano has seen to it that the words are there.
+	first := unsafe.Pointer(unsafe.SliceData(l.bytes))
+	beyond := func(end uint) int {
+		word := *(*uint64)(unsafe.Add(first, end>>3))
+		return bits.OnesCount64((word^queries[^end&7])&masks[^end&7]) - k - 1
+	}
+	end, i := uint(from+1)*l.width-1, from
+	for ; i+4 <= to; i += 4 {
+		if beyond(end)|beyond(end+l.width)|beyond(end+2*l.width)|beyond(end+3*l.width) < 0 {
+			for j := range 4 {
+				if beyond(end+uint(j)*l.width) < 0 {
+					dst = append(dst, i+j)
+				}
+			}
+		}
+		end += 4 * l.width
+	}
+	for ; i < to; i++ {
+		if beyond(end) < 0 {
+			dst = append(dst, i)
+		}
+		end += l.width
+	}
+	return dst
+}
+
+// manyLows is from how many fingerprints on it is worth making ready to compare them.
+const manyLows = 16
+
+// Fetch begins to bring the low bits of these positions into the cache of the processor, and
+// waits for nothing. The caller must use the value, which says nothing.
+func (l LowBits) Fetch(from, to int) (value uint64) {
+	const line = 64
+	for at := uint(from) * l.width >> 3; at < uint(to)*l.width>>3; at += line {
+		value ^= uint64(l.bytes[at])
+	}
+	return value
+}
 
 // Mask has the bits set that At returns.
 func (l LowBits) Mask() uint64 { return 1<<(l.width&63) - 1 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -72,6 +73,26 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 		if fps[i] < first&^lows.Mask() || fps[i] > last|lows.Mask() {
 			t.Fatalf("low bits of %016x..%016x: position %d is %016x", first, last, i, fps[i])
 		}
+	}
+	for _, k := range []int{0, 3, 16, 24} {
+		checkNear(t, lows, from, to, first^1<<k, k)
+		checkNear(t, lows, from, to, last, k)
+		if from < to {
+			checkNear(t, lows, from, to, lows.At((from+to)/2)^5, k)
+		}
+	}
+}
+
+// checkNear compares AppendNear with At.
+func checkNear(t interface{ Fatalf(string, ...any) }, lows LowBits, from, to int, fp uint64, k int) {
+	var want []int
+	for i := from; i < to; i++ {
+		if bits.OnesCount64(lows.At(i)^fp&lows.Mask()) <= k {
+			want = append(want, i)
+		}
+	}
+	if got := lows.AppendNear([]int{-1}, from, to, fp, k); !slices.Equal(got[1:], want) {
+		t.Fatalf("within %d bits of %016x from %d to %d of %d low bits: positions %v, want %v", k, fp, from, to, lows.width, got[1:], want)
 	}
 }
 

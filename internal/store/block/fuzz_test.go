@@ -78,6 +78,7 @@ func FuzzBlock(f *testing.F) {
 					t.Fatalf("low bits at %d: %x of %016x", i, low, fps[i])
 				}
 			}
+			checkNear(t, lows, from, to, r[0], 6)
 		}
 	})
 }
