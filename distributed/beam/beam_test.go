@@ -1,0 +1,376 @@
+package beam
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/neardup/neardup/internal/selfjoin"
+	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+// pipeline is run on Prism in this process; what its transforms give is compared as lines.
+type pipeline struct {
+	*testing.T
+	*beam.Pipeline
+	root  beam.Scope
+	dir   string
+	wants []want
+}
+
+type want struct {
+	name  string
+	lines []string
+}
+
+func newPipeline(t *testing.T) *pipeline {
+	p, s := beam.NewPipelineWithRoot()
+	return &pipeline{T: t, Pipeline: p, root: s, dir: t.TempDir()}
+}
+
+// batches is fingerprints as a PCollection<Batch>, of some at a time.
+func (p *pipeline) batches(fps []fp, n int) beam.PCollection {
+	var batches []Batch
+	for part := range slices.Chunk(fps, n) {
+		batches = append(batches, Batch{part})
+	}
+	return beam.CreateList(p.root, batches)
+}
+
+// want compares a collection with lines once the pipeline is through.
+func (p *pipeline) want(name string, got beam.PCollection, lines []string) {
+	slices.Sort(lines)
+	Write(p.root, p.file(len(p.wants)), 1, JSON(p.root, got))
+	p.wants = append(p.wants, want{name, lines})
+}
+
+func (p *pipeline) file(i int) string { return filepath.Join(p.dir, fmt.Sprint(i)) }
+
+func (p *pipeline) run() {
+	p.Helper()
+	if _, err := prism.Execute(context.Background(), p.Pipeline); err != nil {
+		p.Fatal(err)
+	}
+	for i, w := range p.wants {
+		got := linesOf(p.T, p.file(i))
+		if !slices.Equal(got, w.lines) {
+			p.Errorf("%s: %d lines, want %d: differing from line %d", w.name, len(got), len(w.lines), firstDifference(got, w.lines))
+		}
+	}
+}
+
+func linesOf(t *testing.T, files ...string) []string {
+	t.Helper()
+	var all []byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	lines := strings.Split(string(bytes.TrimSuffix(all, []byte("\n"))), "\n")
+	if len(all) == 0 {
+		lines = nil
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func firstDifference(a, b []string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// keysOf is n fingerprints of a shape of testgen.
+func keysOf(shape testgen.Key, r *rand.Rand, n int) []fp {
+	fps := make([]fp, n)
+	for i := range fps {
+		fps[i] = fp(shape.Next(r, i))
+	}
+	return fps
+}
+
+func distinct(fps []fp) []fp {
+	fps = slices.Clone(fps)
+	slices.Sort(fps)
+	return slices.Compact(fps)
+}
+
+// brutePairs compares all with all.
+func brutePairs(fps []fp, k int) (pairs []Pair) {
+	fps = distinct(fps)
+	for i, f := range fps {
+		for _, g := range fps[:i] {
+			if f.Distance(g) <= k {
+				pairs = append(pairs, Pair{g, f})
+			}
+		}
+	}
+	return pairs
+}
+
+func pairLines(pairs []Pair) (lines []string) {
+	for _, p := range pairs {
+		lines = append(lines, fmt.Sprintf(`{"first":{"fingerprint":"%016x"},"second":{"fingerprint":"%016x"},"distance":%d}`,
+			uint64(p.First), uint64(p.Second), p.First.Distance(p.Second)))
+	}
+	return lines
+}
+
+// componentLines follows pairs until nothing changes.
+func componentLines(pairs []Pair) (lines []string) {
+	least := map[fp]fp{}
+	for _, p := range pairs {
+		least[p.First], least[p.Second] = p.First, p.Second
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, p := range pairs {
+			if m := min(least[p.First], least[p.Second]); least[p.First] != m || least[p.Second] != m {
+				least[p.First], least[p.Second], changed = m, m, true
+			}
+		}
+	}
+	for node, of := range least {
+		lines = append(lines, fmt.Sprintf(`{"cluster":"%016x","fingerprint":"%016x"}`, uint64(of), uint64(node)))
+	}
+	return lines
+}
+
+func TestPairsAndClustersAreThoseOfComparingAll(t *testing.T) {
+	seed := testseed.Of(t)
+	for i, shape := range testgen.Keys {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		p := newPipeline(t)
+		fps := keysOf(shape, r, 300)
+		for _, o := range []Options{{MaxDistance: 0, Groups: 32}, {MaxDistance: 1, Groups: 1}, {MaxDistance: 3}, {MaxDistance: 6, Groups: 1 << 16},
+			{MaxDistance: 20, Groups: 4}, {MaxDistance: 64, Groups: 32}} {
+			o.rounds = 1 // all fits
+			pairs := brutePairs(fps, o.MaxDistance)
+			name := fmt.Sprintf("seed %d, %s, %+v", seed, shape.Name, o)
+			all := p.batches(fps, 1+r.IntN(len(fps)))
+			p.want(name+", pairs", Pairs(p.root, o, all), pairLines(pairs))
+			if o.Groups < 16 {
+				p.want(name+", clusters", Clusters(p.root, o, all), componentLines(pairs))
+			}
+		}
+		p.run()
+	}
+}
+
+func TestScanIsComparingAll(t *testing.T) {
+	seed := testseed.Of(t)
+	for i, shape := range testgen.Keys {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		p := newPipeline(t)
+		queries, collection := keysOf(shape, r, 100), keysOf(shape, r, 400)
+		for _, k := range []int{0, 3, 16} {
+			var lines []string
+			for _, f := range collection {
+				for _, q := range distinct(queries) {
+					if q.Distance(f) <= k {
+						lines = append(lines, fmt.Sprintf(`{"query":"%016x","found":"%016x","distance":%d}`, uint64(q), uint64(f), q.Distance(f)))
+					}
+				}
+			}
+			p.want(fmt.Sprintf("seed %d, %s, k = %d", seed, shape.Name, k), Scan(p.root, Options{MaxDistance: k}, p.batches(queries, 30), p.batches(collection, 90)), lines)
+		}
+		p.run()
+	}
+}
+
+// blobsOfGroups is what distribute emits for fingerprints.
+func blobsOfGroups(t *testing.T, d *distribute, fps []fp) map[int][][]byte {
+	t.Helper()
+	ctx := context.Background()
+	blobs := map[int][][]byte{}
+	emit := func(key int, blob []byte) { blobs[key] = append(blobs[key], blob) }
+	err := errors.Join(d.StartBundle(ctx, emit), d.ProcessElement(ctx, Batch{fps}, emit), d.FinishBundle(ctx, emit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blobs
+}
+
+// eachOf is how a runner hands over values.
+func eachOf[T any](values []T) func(*T) bool {
+	return func(to *T) bool {
+		if len(values) == 0 {
+			return false
+		}
+		*to, values = values[0], values[1:]
+		return true
+	}
+}
+
+// TestShuffleIsAsEstimated holds what is shuffled, at two sizes, to 25 bytes a fingerprint and to the model.
+func TestShuffleIsAsEstimated(t *testing.T) {
+	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	for _, n := range []int{100_000, 1_000_000} {
+		fps := make([]fp, n)
+		for i := range fps {
+			fps[i] = fp(r.Uint64())
+		}
+		got := 0
+		for _, blobs := range blobsOfGroups(t, &distribute{Tables: tablesFor(3, 16)}, fps) {
+			got += len(slices.Concat(blobs...))
+		}
+		e := EstimateOf(int64(n), Options{MaxDistance: 3, Groups: 16})
+		if off := float64(got)/e.Shuffled - 1; math.Abs(off) > 0.02 {
+			t.Errorf("%d bytes for %d fingerprints, the model says %.0f: %.1f %% off", got, n, e.Shuffled, 100*off)
+		}
+		if n == 1_000_000 && got > 25*n {
+			t.Errorf("%d bytes for %d fingerprints", got, n)
+		}
+	}
+}
+
+// TestGroupsLargerThanMemory: what a group does not hold goes through files, and gives the same.
+func TestGroupsLargerThanMemory(t *testing.T) {
+	seed := testseed.Of(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	fps := make([]fp, 20_000)
+	for i := range fps {
+		if fps[i] = fp(r.Uint64()); i > 0 && r.IntN(3) == 0 {
+			fps[i] = fps[r.IntN(i)] ^ 1<<r.IntN(64) ^ 1<<r.IntN(64)
+		}
+	}
+	d := &distribute{Tables: tablesFor(3, 4)}
+	half := len(fps) / 2
+	first, second := blobsOfGroups(t, d, fps[:half]), blobsOfGroups(t, d, fps[half:])
+	for _, memory := range []int64{1 << 30, 1000, 100_000} {
+		var got []Pair
+		j := &joinGroup{Tables: d.Tables, Options: Options{MaxDistance: 3, MemoryBytes: memory}}
+		for key := range first {
+			if err := j.ProcessElement(context.Background(), key, eachOf(append(first[key], second[key]...)), func(p Pair) { got = append(got, p) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lines, want := pairLines(got), wantPairs(t, fps, 3)
+		slices.Sort(lines)
+		if !slices.Equal(lines, want) {
+			t.Errorf("seed %d, memory %d: %d pairs, want %d", seed, memory, len(lines), len(want))
+		}
+	}
+}
+
+// wantPairs are the sorted lines of pairs of many fingerprints.
+func wantPairs(t *testing.T, fps []fp, k int) []string {
+	set, err := selfjoin.NewSet(slices.Clone(fps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs []Pair
+	for p, err := range set.Pairs(context.Background(), selfjoin.Options{MaxDistance: k}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, Pair{p.First, p.Second})
+	}
+	lines := pairLines(pairs)
+	slices.Sort(lines)
+	return lines
+}
+
+// TestBrokenBlobs: of what a runner broke there is an error, and never a panic.
+func TestBrokenBlobs(t *testing.T) {
+	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	blob := blobsOfGroups(t, &distribute{Tables: tablesFor(3, 1)}, []fp{1, 2, 3, 1 << 40, 1 << 63})[0][0]
+	if got, err := appendFingerprints(nil, blob); err != nil || !slices.Equal(got, []fp{1, 2, 3, 1 << 40, 1 << 63}) {
+		t.Fatalf("a whole blob gives %v, %v", got, err)
+	}
+	for n := 1; n < 4; n++ {
+		if _, err := appendFingerprints(nil, blob[:n]); !errors.Is(err, errData) {
+			t.Errorf("%d bytes of a blob: %v", n, err)
+		}
+	}
+	if _, err := appendFingerprints(nil, blob[:len(blob)-1]); !errors.Is(err, errData) {
+		t.Errorf("a blob without its end: %v", err)
+	}
+	for range 10_000 {
+		broken := slices.Clone(blob)
+		for range 1 + r.IntN(4) {
+			broken[r.IntN(len(broken))] ^= byte(1 << r.IntN(8))
+		}
+		appendFingerprints(nil, broken[:r.IntN(len(broken)+1)])
+	}
+	for _, n := range []int{1, 8, 15, 17} {
+		if _, err := twoOf(make([]byte, n)); !errors.Is(err, errData) {
+			t.Errorf("two fingerprints of %d bytes: %v", n, err)
+		}
+		if _, err := appendEdges(nil, make([]byte, n)); !errors.Is(err, errData) {
+			t.Errorf("edges of %d bytes: %v", n, err)
+		}
+	}
+	if _, err := unpacked(make([]byte, 9)); !errors.Is(err, errData) {
+		t.Errorf("9 bytes of fingerprints: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		most int
+	}{{Options{MaxDistance: -1}, 64}, {Options{MaxDistance: 65}, 64}, {Options{MaxDistance: 17}, 16}, {Options{Groups: 3}, 64},
+		{Options{Groups: -1}, 64}, {Options{Groups: maxGroups * 2}, 64}, {Options{MemoryBytes: 1}, 64}} {
+		if err := c.o.check(c.most); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+}
+
+// TestTables: two fingerprints within the distance share a group of some table, and exactly one
+// of these is the first.
+func TestTables(t *testing.T) {
+	seed := testseed.Of(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for k := range 65 {
+		for _, groups := range []int{1, 2, 16, 1 << 16} {
+			tb := tablesFor(k, groups)
+			for range 200 {
+				f := fp(r.Uint64())
+				g := f
+				for range k {
+					g ^= 1 << r.IntN(64)
+				}
+				firsts := 0
+				for table := range tb.N {
+					a, b := tb.turned(table, f), tb.turned(table, g)
+					if tb.back(table, a) != f || tb.tableOf(tb.key(table, tb.group(a))) != table {
+						t.Fatalf("k = %d, %d groups: table %d turns %v so that it is lost", k, groups, table, f)
+					}
+					if tb.group(a) == tb.group(b) && tb.first(table, f, g) {
+						firsts++
+					}
+				}
+				if firsts != 1 {
+					t.Fatalf("seed %d, k = %d, %d groups: %v and %v are found %d times", seed, k, groups, f, g, firsts)
+				}
+			}
+		}
+	}
+}

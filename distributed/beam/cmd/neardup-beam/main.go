@@ -1,0 +1,165 @@
+// Command neardup-beam finds pairs, clusters and matches of queries in files of
+// fingerprints, on a runner of Apache Beam.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/spark"
+
+	neardup "github.com/neardup/neardup/distributed/beam"
+)
+
+const usage = `usage: neardup-beam pairs    [-k 3] -o FILE [flags] FILES...
+       neardup-beam clusters [-k 3] -o FILE [flags] FILES...
+       neardup-beam scan     [-k 3] -o FILE [flags] -queries FILES FILES...
+       neardup-beam plan     [-k 3] NUMBER
+
+It reads fingerprints from FILES, which are names and patterns that the workers can open, and
+writes lines of JSON: pairs as "neardup pairs -memory" does, members of clusters with the
+smallest fingerprint of each, and matches of queries; or what pairs of so many fingerprints
+take. -runner is prism, which is in this
+process, flink, spark or universal, with -endpoint. docs/distributed.md says more. Flags
+of Beam, and these:
+
+`
+
+func main() {
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "-") {
+		flag.Parse() // a worker, whom a runner started; or -h
+		beam.Init()
+	}
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "neardup-beam: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// job is what the flags ask for.
+type job struct {
+	neardup.Options
+	format, queries, output string
+	files                   int
+}
+
+var asked job
+
+func init() {
+	flag.IntVar(&asked.MaxDistance, "k", 3, "largest Hamming `distance`")
+	flag.IntVar(&asked.Groups, "groups", 16, "`number` of groups of a table, a power of two: one for each million fingerprints is good")
+	flag.Func("memory", "`MiB` that a worker may take for a group or a graph (default 1024)", func(text string) error {
+		_, err := fmt.Sscanf(text, "%d", &asked.MemoryBytes)
+		asked.MemoryBytes <<= 20
+		return err
+	})
+	flag.StringVar(&asked.format, "format", string(neardup.U64LE), "`format` of the files: u64le, fingerprints or jsonl")
+	flag.StringVar(&asked.queries, "queries", "", "for scan: `files` of the queries, of the same format")
+	flag.StringVar(&asked.output, "o", "", "`file` to write, or what the names of some begin with")
+	flag.IntVar(&asked.files, "files", 1, "`number` of files to write: FILE-00000-of-00004 and so on")
+	flag.Usage = func() {
+		fmt.Fprint(os.Stderr, usage)
+		flag.PrintDefaults()
+	}
+}
+
+// errUsage: the arguments are wrong.
+var errUsage = errors.New("see neardup-beam -h")
+
+func run(args []string) error {
+	if len(args) == 0 {
+		flag.Usage()
+		return errUsage
+	}
+	if err := flag.CommandLine.Parse(args[1:]); err != nil {
+		return err
+	}
+	if args[0] == "plan" && flag.NArg() == 1 {
+		return plan(flag.Arg(0))
+	}
+	if flag.NArg() == 0 || asked.output == "" {
+		return fmt.Errorf("want -o FILE, and files to read: %w", errUsage)
+	}
+	if *runners.Runner == "" {
+		*runners.Runner = "prism"
+	}
+	if *runners.Runner == "prism" && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(15) // Prism has all that is shuffled in memory, in large pieces
+	}
+	if *runners.Runner == "prism" {
+		log.SetupLogging("warn", log.LogKind)
+	}
+	beam.Init()
+	p, err := pipeline(args[0], flag.Args())
+	if err != nil {
+		return err
+	}
+	result, err := beam.Run(context.Background(), *runners.Runner, p)
+	if err != nil {
+		return err
+	}
+	report(result)
+	return nil
+}
+
+// pipeline builds what a job wants. The transforms panic where an option is wrong.
+func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
+	defer func() {
+		if wrong, ok := recover().(error); ok {
+			p, err = nil, wrong
+		}
+	}()
+	p, s := beam.NewPipelineWithRoot()
+	read := func(files ...string) beam.PCollection { return neardup.Read(s, neardup.Format(asked.format), files...) }
+	var found beam.PCollection
+	switch name {
+	case "pairs":
+		found = neardup.Pairs(s, asked.Options, read(files...))
+	case "clusters":
+		found = neardup.Clusters(s, asked.Options, read(files...))
+	case "scan":
+		if asked.queries == "" {
+			return nil, fmt.Errorf("scan wants -queries: %w", errUsage)
+		}
+		found = neardup.Scan(s, asked.Options, read(asked.queries), read(files...))
+	default:
+		return nil, fmt.Errorf("%q is neither pairs, clusters nor scan: %w", name, errUsage)
+	}
+	neardup.Write(s, asked.output, asked.files, neardup.JSON(s, found))
+	return p, nil
+}
+
+// plan prints what pairs of so many fingerprints take, in bundles that are as large as they get.
+func plan(number string) error {
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n >= 1 && n <= 1e15) || asked.MaxDistance < 0 || asked.MaxDistance > 64 {
+		return fmt.Errorf("plan wants a number of fingerprints, 1 to 1e15, and a distance, 0 to 64: %w", errUsage)
+	}
+	e := neardup.EstimateOf(int64(n), neardup.Options{MaxDistance: asked.MaxDistance})
+	fmt.Printf("%g fingerprints, k = %d: -groups %d, %.4g blobs\n", n, asked.MaxDistance, e.Groups, e.Blobs)
+	fmt.Printf("%.4g GB shuffled, %.3g bytes a fingerprint\n", e.Shuffled/1e9, e.Shuffled/n)
+	fmt.Printf("%.4g MB of memory for a group under way\n", e.GroupBytes/1e6)
+	fmt.Printf("%.4g s of processor\n", e.Processor)
+	return nil
+}
+
+// report says what was shuffled, where the runner counts.
+func report(result beam.PipelineResult) {
+	if result == nil {
+		return
+	}
+	for _, c := range result.Metrics().Query(func(r beam.MetricResult) bool { return r.Name() == neardup.ShuffledBytes }).Counters() {
+		fmt.Fprintf(os.Stderr, "neardup-beam: %d bytes of fingerprints shuffled\n", c.Committed)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	neardup "github.com/neardup/neardup/distributed/beam"
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+// TestPairsAreThoseOfNeardup: sorted, the lines are byte for byte those of the command of one machine.
+func TestPairsAreThoseOfNeardup(t *testing.T) {
+	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	var data []byte
+	var fps []uint64
+	for i := range 50_000 {
+		f := r.Uint64()
+		if i > 0 && r.IntN(5) == 0 {
+			f = fps[r.IntN(i)]
+			for range r.IntN(5) {
+				f ^= 1 << r.IntN(64)
+			}
+		}
+		fps = append(fps, f)
+		data = binary.LittleEndian.AppendUint64(data, f)
+	}
+	dir := t.TempDir()
+	list, output := filepath.Join(dir, "list.u64le"), filepath.Join(dir, "out")
+	if err := os.WriteFile(list, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"pairs", "-k", "4", "-memory", "64", "-o", output, list}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := exec.Command("go", "run", "./cmd/neardup", "pairs", "-k", "4", "-memory", "64", list)
+	one.Dir = "../../../.."
+	one.Stderr = os.Stderr
+	want, err := one.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(sorted(got), sorted(want)) {
+		t.Errorf("%d bytes of pairs, want %d", len(got), len(want))
+	}
+	if len(want) < 1000 {
+		t.Errorf("there are no pairs: %s", want)
+	}
+}
+
+func sorted(lines []byte) []byte {
+	split := bytes.Split(lines, []byte("\n"))
+	slices.SortFunc(split, bytes.Compare)
+	return bytes.Join(split, []byte("\n"))
+}
+
+func TestBadArguments(t *testing.T) {
+	output := filepath.Join(t.TempDir(), "out")
+	for _, c := range []struct {
+		args []string
+		want error
+	}{
+		{nil, errUsage},
+		{[]string{"pairs", "-o", output}, errUsage},
+		{[]string{"pears", "-o", output, "x"}, errUsage},
+		{[]string{"plan", "many"}, errUsage},
+		{[]string{"scan", "-k", "3", "-o", output, "x"}, errUsage},
+		{[]string{"pairs", "-k", "65", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-k", "3", "-groups", "3", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-groups", "4", "-format", "parquet", "-o", output, "x"}, neardup.ErrFormat},
+	} {
+		if err := run(c.args); !errors.Is(err, c.want) {
+			t.Errorf("%q: %v, want %v", c.args, err, c.want)
+		}
+	}
+	if _, err := os.Stat(output); err == nil {
+		t.Error("there is an output")
+	}
+}

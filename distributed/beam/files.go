@@ -1,0 +1,319 @@
+package beam
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local" // files without a scheme
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, string, func(shard), error](&divide{})
+	register.DoFn3x1[context.Context, shard, func(Batch), error](&read{})
+	register.DoFn3x1[context.Context, string, func(int, []byte), error](&gatherLines{})
+	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&writeFile{})
+	register.Function2x0(everyFile)
+	register.Function1x1(pairLine)
+	register.Function1x1(memberLine)
+	register.Function1x1(matchLine)
+	register.Emitter1[shard]()
+}
+
+// Format is how a file has fingerprints.
+type Format string
+
+const (
+	U64LE Format = "u64le"        // 8 bytes each, the lowest first
+	Lines Format = "fingerprints" // a line each: what fingerprint.Parse reads, and behind a tab what is not looked at
+	JSONL Format = "jsonl"        // a line each: an object with "fingerprint", a string
+)
+
+var (
+	// ErrFormat: a format is none, or what a file has is not of its format.
+	ErrFormat = errors.New("beam: not of the format")
+	// ErrNoFile: a pattern stands for no file.
+	ErrNoFile = errors.New("beam: no such file")
+)
+
+// Read gives the fingerprints of files, as a PCollection<Batch>. A name may be a pattern, and may
+// have a scheme whose package of beam/io/filesystem is linked. Files are read in parts of 32 MiB
+// where their system can start anywhere, else whole. They are not decompressed. What is no fingerprint ends the
+// pipeline, with the file and the place.
+func Read(s beam.Scope, format Format, files ...string) beam.PCollection {
+	switch format {
+	case U64LE, Lines, JSONL:
+	default:
+		panic(fmt.Errorf("%w: %q is neither %s, %s nor %s", ErrFormat, format, U64LE, Lines, JSONL))
+	}
+	s = s.Scope("neardup.Read")
+	shards := beam.ParDo(s, &divide{Format: format, Length: 32 << 20}, beam.CreateList(s, files))
+	return beam.ParDo(s, &read{}, beam.Reshuffle(s, shards))
+}
+
+// shard is a part of a file: the records that begin in it.
+type shard struct {
+	File          string
+	Format        Format
+	Offset, Limit int64
+}
+
+// divide gives the parts of the files that a pattern stands for.
+type divide struct {
+	Format Format
+	Length int64 // of a part; a multiple of 8
+}
+
+func (d *divide) ProcessElement(ctx context.Context, pattern string, emit func(shard)) error {
+	fs, err := filesystem.New(ctx, pattern)
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	files, err := fs.List(ctx, pattern)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%w: %s", ErrNoFile, pattern)
+	}
+	for _, file := range files {
+		size, err := fs.Size(ctx, file)
+		if err != nil {
+			return err
+		}
+		if d.Format == U64LE && size%8 != 0 {
+			return fmt.Errorf("%w: %s has %d bytes, which is no multiple of 8", ErrFormat, file, size)
+		}
+		length := d.Length
+		if in, err := fs.OpenRead(ctx, file); err != nil {
+			return err
+		} else if _, seeks := in.(io.Seeker); !seeks {
+			length = max(size, 1)
+			in.Close()
+		} else {
+			in.Close()
+		}
+		for offset := int64(0); offset < size; offset += length {
+			emit(shard{file, d.Format, offset, min(offset+length, size)})
+		}
+	}
+	return nil
+}
+
+// read reads parts of files.
+type read struct{}
+
+func (*read) ProcessElement(ctx context.Context, part shard, emit func(Batch)) error {
+	fs, err := filesystem.New(ctx, part.File)
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	file, err := fs.OpenRead(ctx, part.File)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	start := part.Offset
+	if part.Format != U64LE && start > 0 {
+		start-- // the end of the line before
+	}
+	if start > 0 {
+		if _, err := file.(io.Seeker).Seek(start, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	in := bufio.NewReaderSize(file, maxLine)
+	if part.Format == U64LE {
+		err = readNumbers(in, part, emit)
+	} else {
+		err = readLines(in, start, part, emit)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", part.File, err)
+	}
+	return nil
+}
+
+func readNumbers(in io.Reader, part shard, emit func(Batch)) error {
+	data := make([]byte, 8*batchLen)
+	for at := part.Offset; at < part.Limit; {
+		data = data[:min(int64(len(data)), part.Limit-at)]
+		if _, err := io.ReadFull(in, data); err != nil {
+			return fmt.Errorf("at %d: %w", at, err)
+		}
+		fps := make([]fp, len(data)/8)
+		for i := range fps {
+			fps[i] = fp(binary.LittleEndian.Uint64(data[8*i:]))
+		}
+		emit(Batch{fps})
+		at += int64(len(data))
+	}
+	return nil
+}
+
+// maxLine is the longest line that is read.
+const maxLine = 1 << 20
+
+// readLines reads the lines that begin in a part.
+func readLines(in *bufio.Reader, at int64, part shard, emit func(Batch)) error {
+	var fps []fp
+	for at < part.Limit {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("%w: the line at %d has more than %d bytes", ErrFormat, at, maxLine)
+		}
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("at %d: %w", at, err)
+		}
+		if text := bytes.TrimRight(line, "\r\n"); at >= part.Offset && len(text) > 0 {
+			f, err := parseLine(text, part.Format)
+			if err != nil {
+				return fmt.Errorf("%w: the line at %d: %w", ErrFormat, at, err)
+			}
+			if fps = append(fps, f); len(fps) == batchLen {
+				emit(Batch{fps})
+				fps = nil
+			}
+		}
+		if at += int64(len(line)); err == io.EOF {
+			break
+		}
+	}
+	if len(fps) > 0 {
+		emit(Batch{fps})
+	}
+	return nil
+}
+
+func parseLine(line []byte, format Format) (fp, error) {
+	if format == JSONL {
+		var object struct{ Fingerprint *fp }
+		if err := json.Unmarshal(line, &object); err != nil {
+			return 0, err
+		}
+		if object.Fingerprint == nil {
+			return 0, errors.New(`no "fingerprint"`)
+		}
+		return *object.Fingerprint, nil
+	}
+	text, _, _ := bytes.Cut(line, []byte{'\t'})
+	return fingerprint.Parse(string(text))
+}
+
+// JSON gives a line of JSON for each Pair, Member or Match of a PCollection, as
+// `neardup pairs -memory` has pairs: a PCollection<string>.
+func JSON(s beam.Scope, found beam.PCollection) beam.PCollection {
+	switch found.Type().Type() {
+	case reflect.TypeFor[Pair]():
+		return beam.ParDo(s, pairLine, found)
+	case reflect.TypeFor[Member]():
+		return beam.ParDo(s, memberLine, found)
+	}
+	return beam.ParDo(s, matchLine, found)
+}
+
+func pairLine(p Pair) string {
+	return fmt.Sprintf(`{"first":{"fingerprint":"%v"},"second":{"fingerprint":"%v"},"distance":%d}`, p.First, p.Second, p.Distance())
+}
+
+func memberLine(m Member) string {
+	return fmt.Sprintf(`{"cluster":"%v","fingerprint":"%v"}`, m.Cluster, m.Fingerprint)
+}
+
+func matchLine(m Match) string {
+	return fmt.Sprintf(`{"query":"%v","found":"%v","distance":%d}`, m.Query, m.Found, m.Query.Distance(m.Found))
+}
+
+// Write writes a PCollection<string> to files, a line each, in no order: to one of that name, or
+// to files that end in -00000-of-00004 and so on. All are there at the end, and what was
+// there is overwritten.
+func Write(s beam.Scope, name string, files int, lines beam.PCollection) {
+	if files < 1 {
+		panic(fmt.Errorf("%w: %d files", ErrOptions, files))
+	}
+	s = s.Scope("neardup.Write")
+	blobs := beam.ParDo(s, &gatherLines{Files: files}, lines)
+	empty := beam.ParDo(s, everyFile, beam.Create(s, files))
+	beam.ParDo0(s, &writeFile{Name: name, Files: files}, beam.GroupByKey(s, beam.Flatten(s, blobs, empty)))
+}
+
+// everyFile makes files that have no lines.
+func everyFile(files int, emit func(int, []byte)) {
+	for file := range files {
+		emit(file, nil)
+	}
+}
+
+// gatherLines gives each file the lines of a bundle by some.
+type gatherLines struct {
+	Files int
+	lines []byte
+}
+
+func (g *gatherLines) StartBundle(context.Context, func(int, []byte)) error {
+	g.lines = nil
+	return nil
+}
+
+func (g *gatherLines) ProcessElement(_ context.Context, line string, emit func(int, []byte)) error {
+	if g.lines = append(append(g.lines, line...), '\n'); len(g.lines) >= 1<<20 {
+		g.flush(emit)
+	}
+	return nil
+}
+
+func (g *gatherLines) FinishBundle(_ context.Context, emit func(int, []byte)) error {
+	g.flush(emit)
+	return nil
+}
+
+func (g *gatherLines) flush(emit func(int, []byte)) {
+	if len(g.lines) > 0 {
+		emit(int(crc32.ChecksumIEEE(g.lines)%uint32(g.Files)), g.lines)
+	}
+	g.lines = nil
+}
+
+// writeFile writes one file whole, so that it may be done again.
+type writeFile struct {
+	Name  string
+	Files int
+}
+
+func (w *writeFile) ProcessElement(ctx context.Context, number int, blobs func(*[]byte) bool) (err error) {
+	name := w.Name
+	if w.Files > 1 {
+		name = fmt.Sprintf("%s-%05d-of-%05d", name, number, w.Files)
+	}
+	fs, err := filesystem.New(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	file, err := fs.OpenWrite(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	var blob []byte
+	for blobs(&blob) {
+		if _, err := file.Write(blob); err != nil {
+			return err
+		}
+	}
+	return nil
+}

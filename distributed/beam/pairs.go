@@ -1,0 +1,207 @@
+package beam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sort"
+	"sync"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/neardup/neardup/internal/selfjoin"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, uint64, func(Batch), error](&gather{})
+	register.DoFn3x1[context.Context, Batch, func(int, []byte), error](&distribute{})
+	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Pair), error](&joinGroup{})
+	register.Emitter1[Batch]()
+	register.Emitter1[Pair]()
+	register.Emitter2[int, []byte]()
+	register.Iter1[[]byte]()
+}
+
+// ShuffledBytes is the name of the counter of the bytes that Pairs has the runner shuffle.
+const ShuffledBytes = "shuffled_bytes"
+
+var shuffled = beam.NewCounter("neardup", ShuffledBytes)
+
+// Pairs gives every pair of different fingerprints of a PCollection<Batch> within
+// MaxDistance bits, once: a PCollection<Pair>, in no order.
+func Pairs(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PCollection {
+	o.must(64)
+	s = s.Scope("neardup.Pairs")
+	t := tablesFor(o.MaxDistance, o.Groups)
+	blobs := beam.ParDo(s, &distribute{Tables: t}, fingerprints)
+	return beam.ParDo(s, &joinGroup{Tables: t, Options: o}, beam.GroupByKey(s, blobs))
+}
+
+// Batches makes a PCollection<Batch> of a PCollection<uint64>. Read makes one of files.
+func Batches(s beam.Scope, fingerprints beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("neardup.Batches"), &gather{}, fingerprints)
+}
+
+// gather puts the fingerprints of a bundle together.
+type gather struct{ batch []fp }
+
+const batchLen = 1 << 16
+
+func (g *gather) StartBundle(context.Context, func(Batch)) error {
+	g.batch = nil
+	return nil
+}
+
+func (g *gather) ProcessElement(_ context.Context, f uint64, emit func(Batch)) error {
+	if g.batch = append(g.batch, fp(f)); len(g.batch) >= batchLen {
+		emit(Batch{g.batch})
+		g.batch = nil
+	}
+	return nil
+}
+
+func (g *gather) FinishBundle(_ context.Context, emit func(Batch)) error {
+	if len(g.batch) > 0 {
+		emit(Batch{g.batch})
+	}
+	g.batch = nil
+	return nil
+}
+
+// distribute packs the fingerprints of a bundle for each group.
+type distribute struct {
+	Tables  tables
+	pending []fp
+}
+
+// mostPending is how many fingerprints a bundle has in memory: some 100 MB, with what it
+// takes to sort them. More of them in one blob are packed in fewer bits each.
+const mostPending = 1 << 22
+
+func (d *distribute) StartBundle(context.Context, func(int, []byte)) error {
+	d.pending = nil
+	return nil
+}
+
+func (d *distribute) ProcessElement(ctx context.Context, b Batch, emit func(int, []byte)) error {
+	d.pending = append(d.pending, b.Fingerprints...)
+	if len(d.pending) < mostPending {
+		return nil
+	}
+	return d.flush(ctx, emit)
+}
+
+func (d *distribute) FinishBundle(ctx context.Context, emit func(int, []byte)) error {
+	err := d.flush(ctx, emit)
+	d.pending = nil
+	return err
+}
+
+// flush emits a blob for each group of each table, of what is different.
+func (d *distribute) flush(ctx context.Context, emit func(int, []byte)) error {
+	t := &d.Tables
+	for table := range t.N {
+		turned := make([]fp, len(d.pending))
+		for i, f := range d.pending {
+			turned[i] = t.turned(table, f)
+		}
+		set, err := selfjoin.NewSet(turned)
+		if err != nil {
+			return err
+		}
+		blobs, err := packGroups(t, set)
+		if err != nil {
+			return err
+		}
+		for group, blob := range blobs {
+			if len(blob) > 0 {
+				shuffled.Inc(ctx, int64(len(blob)))
+				emit(t.key(table, group), blob)
+			}
+		}
+	}
+	d.pending = d.pending[:0]
+	return nil
+}
+
+// packGroups packs each group of one table, on all cores.
+func packGroups(t *tables, set *selfjoin.Set) ([][]byte, error) {
+	blobs := make([][]byte, 1<<t.Bits)
+	errs := make([]error, len(blobs))
+	var groups sync.WaitGroup
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for from := 0; from < set.Len(); {
+		group := t.group(set.Fingerprint(selfjoin.Node(from)))
+		n := sort.Search(set.Len()-from, func(i int) bool { return t.group(set.Fingerprint(selfjoin.Node(from+i))) > group })
+		first, end := selfjoin.Node(from), selfjoin.Node(from+n)
+		from += n
+		places <- struct{}{}
+		groups.Go(func() {
+			blobs[group], errs[group] = appendBlob(nil, set, first, end)
+			<-places
+		})
+	}
+	groups.Wait()
+	return blobs, errors.Join(errs...)
+}
+
+// joinGroup finds the pairs of a group that no table before has in one.
+type joinGroup struct {
+	Tables  tables
+	Options Options
+}
+
+// groupBytes is what a fingerprint of a group takes: the fingerprint, and twice as much
+// where it is sorted and joined.
+const groupBytes = 24
+
+func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Pair)) error {
+	t, table := &j.Tables, j.Tables.tableOf(key)
+	var emitting sync.Mutex
+	found := func(_ int, pairs []selfjoin.Pair) error {
+		emitting.Lock()
+		defer emitting.Unlock()
+		for _, p := range pairs {
+			if f, g := t.back(table, p.First), t.back(table, p.Second); t.first(table, f, g) {
+				emit(Pair{min(f, g), max(f, g)})
+			}
+		}
+		return nil
+	}
+	o := selfjoin.Options{MaxDistance: j.Options.MaxDistance, MemoryBytes: j.Options.MemoryBytes}
+	var group []fp
+	var blob []byte
+	for blobs(&blob) {
+		var err error
+		if group, err = appendFingerprints(group, blob); err != nil {
+			return fmt.Errorf("group %d: %w", key, err)
+		}
+		if int64(len(group))*groupBytes > o.MemoryBytes {
+			return selfjoin.ExternalPairs(ctx, restOf(group, blobs), o, found)
+		}
+	}
+	set, err := selfjoin.NewSet(group)
+	if err != nil {
+		return err
+	}
+	return set.Each(ctx, o, found)
+}
+
+// restOf yields the part of a group that was read, and what is still to come.
+func restOf(group []fp, blobs func(*[]byte) bool) func(func([]fp, error) bool) {
+	return func(yield func([]fp, error) bool) {
+		if !yield(group, nil) {
+			return
+		}
+		group = nil
+		var blob []byte
+		for blobs(&blob) {
+			fps, err := appendFingerprints(nil, blob)
+			if !yield(fps, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package beam
+
+import (
+	"context"
+	"crypto/sha256"
+	"runtime"
+	"slices"
+	"sync"
+	"weak"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/neardup/neardup/internal/scan"
+)
+
+func init() {
+	register.DoFn5x1[context.Context, beam.Window, Batch, func(*Batch) bool, func(Match), error](&scanBatch{})
+	register.Iter1[Batch]()
+	register.Emitter1[Match]()
+}
+
+// Scan compares a collection with queries, each a PCollection<Batch>: section 3.3 of the
+// paper, with the queries in the memory of every worker, some 100 bytes each and filters besides, and one pass
+// over the collection. It gives a PCollection<Match>: for each fingerprint of the
+// collection, as often as it is there, all different queries within MaxDistance bits of it.
+func Scan(s beam.Scope, o Options, queries, collection beam.PCollection) beam.PCollection {
+	o.must(scan.MaxDistance)
+	return beam.ParDo(s.Scope("neardup.Scan"), &scanBatch{MaxDistance: o.MaxDistance}, collection, beam.SideInput{Input: queries})
+}
+
+// scanBatch compares a batch with all queries of its window.
+type scanBatch struct {
+	MaxDistance int
+	window      beam.Window
+	queries     *queries
+}
+
+func (s *scanBatch) ProcessElement(_ context.Context, w beam.Window, b Batch, batches func(*Batch) bool, emit func(Match)) error {
+	if s.window == nil || !w.Equals(s.window) {
+		var fps []fp
+		var batch Batch
+		for batches(&batch) {
+			fps = append(fps, batch.Fingerprints...)
+		}
+		var err error
+		if s.queries, err = prepare(fps, s.MaxDistance); err != nil {
+			return err
+		}
+		s.window = w
+	}
+	words := make([]uint64, len(b.Fingerprints))
+	for i, f := range b.Fingerprints {
+		words[i] = uint64(f)
+	}
+	var emitting sync.Mutex
+	var workers sync.WaitGroup
+	for part := range slices.Chunk(words, max(len(words)/runtime.GOMAXPROCS(0)+1, 1)) {
+		workers.Go(func() {
+			s.queries.Scan(part, func(m scan.Match) {
+				emitting.Lock()
+				defer emitting.Unlock()
+				emit(Match{s.queries.distinct[m.Query], fp(part[m.At])})
+			})
+		})
+	}
+	workers.Wait()
+	return nil
+}
+
+// queries are ready to be compared with.
+type queries struct {
+	*scan.Queries
+	distinct []fp
+	sum      [sha256.Size]byte
+}
+
+// lately has the queries that were prepared last, as long as one of the bundles of this
+// process has them: they share the memory.
+var lately struct {
+	sync.Mutex
+	queries weak.Pointer[queries]
+}
+
+// prepare sorts the fingerprints, and keeps them.
+func prepare(fps []fp, k int) (*queries, error) {
+	slices.Sort(fps)
+	fps = slices.Compact(fps)
+	sum := sha256.Sum256(append(packed(fps), byte(k)))
+	lately.Lock()
+	defer lately.Unlock()
+	if q := lately.queries.Value(); q != nil && q.sum == sum {
+		return q, nil
+	}
+	prepared, err := scan.New(fps, k, 0)
+	if err != nil {
+		return nil, err
+	}
+	q := &queries{prepared, fps, sum}
+	lately.queries = weak.Make(q)
+	return q, nil
+}
