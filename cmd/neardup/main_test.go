@@ -17,6 +17,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv("NEARDUP_TEST_RACE") != "" {
+		raceMain()
+		return
+	}
 	testscript.Main(m, map[string]func(){"neardup": main})
 }
 

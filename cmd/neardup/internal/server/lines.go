@@ -36,6 +36,10 @@ func (s *Server) fill(i *item, raw []byte, stores bool) {
 		return
 	}
 	i.key = i.line.Name()
+	if i.line.Limit < 0 {
+		i.reason = fmt.Sprintf("limit is %d, want 0 or more", i.line.Limit)
+		return
+	}
 	if i.line.Fingerprint != nil {
 		i.document = i.line.Document()
 		if err := index.Validate(&i.document); err != nil {
@@ -82,7 +86,8 @@ func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work fun
 	}
 	lines := s.newLineReader(a.ResponseWriter, r)
 	a.Header().Set("Content-Type", wire.JSONLines)
-	pipe := ordered.New(r.Context(), runtime.GOMAXPROCS(0), window, func(p *ordered.Pipe[*item]) error {
+	// A read that fails, as at the end of its time, ends the context of the call; what was read before is answered.
+	pipe := ordered.New(context.WithoutCancel(r.Context()), runtime.GOMAXPROCS(0), window, func(p *ordered.Pipe[*item]) error {
 		for {
 			raw, claim, err := lines.next(p.Context())
 			if err == io.EOF {
@@ -106,6 +111,8 @@ func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work fun
 			}
 		}
 	})
+	awake := context.AfterFunc(s.stopping, func() { lines.conn.SetReadDeadline(time.Now()) })
+	defer awake()
 	var held []*item
 	whole := false
 	defer func() {

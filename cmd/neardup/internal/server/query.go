@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/neardup/neardup/index"
@@ -60,7 +61,7 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 		return nil
 	}
 	var failed error
-	for answered, err := range s.index.QueryBatch(r.Context(), queries) {
+	for answered, err := range s.index.QueryBatch(context.WithoutCancel(r.Context()), queries) {
 		if failed = err; failed == nil {
 			failed = skip()
 		}

@@ -189,6 +189,7 @@ func (a *answer) fail(err error) {
 	}
 	failure, _ := failureOf(err)
 	if line, err := encode(failure); err == nil {
+		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.server.limits.WriteTime))
 		a.Write(line)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,8 +57,8 @@ type Server struct {
 	bytes    *semaphore.Weighted // read and not answered yet
 	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
 
-	stopping chan struct{} // closed when no more is to be begun
-	stopOnce sync.Once
+	stopping context.Context // done when no more is to be begun
+	stop     context.CancelFunc
 	failed   atomic.Bool // a write has failed, and so will all later ones
 	nextID   atomic.Uint64
 	sampled  atomic.Int64 // when nextID was, in nanoseconds since the Server was made
@@ -74,9 +73,9 @@ func New(x *neardup.Index, o Options) *Server {
 		calls:    semaphore.NewWeighted(int64(l.Calls)),
 		bytes:    semaphore.NewWeighted(l.Bytes),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
-		stopping: make(chan struct{}),
 		made:     time.Now(),
 	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.sampled.Store(-int64(time.Hour))
 	s.gather = newGatherer(x)
 	s.handler = s.routes()
@@ -107,7 +106,7 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Shutdown takes no more calls, and ends when those under way are answered, or ctx does.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopOnce.Do(func() { close(s.stopping) })
+	s.stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
@@ -117,20 +116,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close must follow Shutdown. It ends when nothing uses the index any more.
 func (s *Server) Close() {
-	s.stopOnce.Do(func() { close(s.stopping) })
+	s.stop()
 	s.http.Close()
 	s.calls.Acquire(context.Background(), int64(s.limits.Calls)) // until each handler has returned
 	s.gather.close()
 }
 
-func (s *Server) isStopping() bool {
-	select {
-	case <-s.stopping:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
 
 // lowerNextID is an ID that was not given at most a tenth of a second ago, and so is not above the next one.
 func (s *Server) lowerNextID() uint64 {

@@ -1,0 +1,419 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/index"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// impatient are limits that a test can wait for.
+var impatient = Limits{
+	Connections: 20, Calls: 8, Bytes: 1 << 20, PageBytes: 64 << 10,
+	HeaderTime: 300 * time.Millisecond, BodyTime: 300 * time.Millisecond, WriteTime: 300 * time.Millisecond, IdleTime: time.Second,
+}
+
+// talk sends text to a server, in parts with pauses between them, and returns all that it says before it ends the
+// connection. It must do so by itself.
+func talk(t *testing.T, address string, parts ...string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	go func() {
+		for _, part := range parts {
+			if _, err := io.WriteString(conn, part); err != nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	said, err := io.ReadAll(conn)
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Errorf("%.60q: the connection stays open", parts[0])
+	}
+	return string(said)
+}
+
+// Whatever comes over a connection, it ends by itself, with the answer that it should have, and what was sent whole
+// is done and nothing else.
+func TestHostileConnections(t *testing.T) {
+	const check = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
+	slowly := make([]string, 20) // a byte a tenth of a second
+	for i := range slowly {
+		slowly[i] = "x"
+	}
+	line := func(key string) string { return `{"key":"` + key + `","text":"words of ` + key + `"}` + "\n" }
+	chunk := func(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+	for _, c := range []struct {
+		what  string
+		parts []string
+		want  []string // in what is said
+		keys  []string // of documents that are stored then
+	}{
+		{"half a head", []string{"POST /v1/ch"}, nil, nil},
+		{"nothing", []string{""}, nil, nil},
+		{"a slow head", append([]string{check}, slowly...), nil, nil},
+		{"no HTTP", []string{"\x16\x03\x01\x00\xa5\r\n\r\n"}, []string{"400"}, nil},
+		{"a large head", []string{check + "X: " + strings.Repeat("x", 300<<10) + "\r\n\r\n"}, []string{"431"}, nil},
+		{"a slow page", append([]string{"POST /v1/check?key=slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"}, slowly...), []string{"408", `"timeout"`}, nil},
+		{"a page that is cut off", []string{"POST /v1/check?key=cut HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nsome words"}, []string{"408"}, nil},
+		{"a page that is larger than the bound", []string{"POST /v1/check?key=large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\nsome"}, []string{"200", `"skipped"`, "too large"}, nil},
+		{"a length that is none", []string{check + "Content-Length: -1\r\n\r\n"}, []string{"400"}, nil},
+		{"two lengths", []string{check + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"}, []string{"400"}, nil},
+		{"a length and chunks", []string{check + "Connection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(line("both")) + "0\r\n\r\n"}, nil, nil},
+		{"chunks that are none", []string{check + "Transfer-Encoding: chunked\r\n\r\nzzzz\r\n"}, []string{`"bad_request"`}, nil},
+		{"a chunk that never ends", []string{check + "Transfer-Encoding: chunked\r\n\r\nfffffff\r\n" + line("first") + `{"key":`}, []string{`"first"`, `"new"`, `"timeout"`}, []string{"first"}},
+		{"chunks that are cut off", []string{check + "Transfer-Encoding: chunked\r\n\r\n" + chunk(line("whole")+`{"key":"half","te`)}, []string{`"whole"`, `"timeout"`}, []string{"whole"}},
+		{"a slow line", append([]string{check + "Content-Length: 1000\r\n\r\n" + line("before")}, slowly...), []string{`"before"`, `"timeout"`}, []string{"before"}},
+		{"a line without an end", []string{check + "Connection: close\r\nContent-Length: 43\r\n\r\n" + strings.TrimSpace(line("unended"))}, []string{`"new"`}, []string{"unended"}},
+		{"a line over the bound", []string{check + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(`{"text":"`+strings.Repeat("x", 700<<10)+"\"}\n"+line("behind")) + "0\r\n\r\n"},
+			[]string{"too large", `"behind"`}, []string{"behind"}},
+		{"HTTP/1.0", []string{"POST /v1/check HTTP/1.0\r\nContent-Length: 42\r\n\r\n" + line("old")}, []string{"HTTP/1.0 200", `"new"`}, []string{"old"}},
+		{"HTTP/1.0 without a length", []string{"POST /v1/check HTTP/1.0\r\n\r\n" + line("none")}, []string{"HTTP/1.0 200"}, nil},
+		{"another site", []string{check + "Origin: http://example.com\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"403"}, nil},
+		{"another host", []string{"GET /v1/stats HTTP/1.1\r\nHost: example.com:7490\r\nConnection: close\r\n\r\n"}, []string{"403"}, nil},
+		{"a parameter that there is not", []string{"POST /v1/check?url=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"}, []string{"400", "no parameter"}, nil},
+		{"a key twice", []string{"POST /v1/check?key=a&key=b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"}, []string{"400"}, nil},
+		{"a path that leads out", []string{"POST /v1/checkpoint?name=../x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"40"}, nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+			_, address := serve(t, x, Options{Limits: impatient, Checkpoints: t.TempDir()})
+			said := talk(t, address, c.parts...)
+			for _, want := range c.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q is not in %.2000q", want, said)
+				}
+			}
+			var keys []string
+			for d, err := range x.Documents(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys = append(keys, d.Key)
+			}
+			if fmt.Sprint(keys) != fmt.Sprint(c.keys) && c.what != "a length and chunks" {
+				t.Errorf("%q are stored, want %q; it said %.300q", keys, c.keys, said)
+			}
+		})
+	}
+}
+
+// A caller who does not read is cut off, and takes no more than the sockets have room for.
+func TestCallerWhoDoesNotRead(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	s, address := serve(t, x, Options{Limits: impatient})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+	line := `{"key":"a","text":"words"}` + "\n"
+	lines := strings.Repeat(line, 100)
+	conn.SetWriteDeadline(time.Now().Add(30 * time.Second))
+	sent := 0
+	for err == nil {
+		_, err = fmt.Fprintf(conn, "%x\r\n%s\r\n", len(lines), lines)
+		sent++
+	}
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Fatalf("it is not cut off: %v", err)
+	}
+	waitFor(t, func() bool { return testutil.ToFloat64(s.metrics.refused.WithLabelValues("unread")) == 1 })
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 200 {
+		if ok() {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Error("it does not come to that")
+}
+
+// Thousands of connections take what their bound allows; those over it are told so and counted, and the
+// server goes on.
+func TestConnectionsAreBounded(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	limits := impatient
+	limits.HeaderTime = 5 * time.Second
+	s, address := serve(t, x, Options{Limits: limits})
+	const connections = 10_000
+	host := strings.TrimPrefix(address, "http://")
+	refused := 0
+	var held []net.Conn
+	for range connections {
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(held) < limits.Connections {
+			held = append(held, conn)
+			continue
+		}
+		conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if said, _ := io.ReadAll(conn); strings.HasPrefix(string(said), "HTTP/1.1 503") && strings.Contains(string(said), "Retry-After") {
+			refused++
+		}
+		conn.Close()
+	}
+	if counted := int(testutil.ToFloat64(s.metrics.refused.WithLabelValues("connections"))); refused < connections/2 || counted < refused {
+		t.Errorf("%d of %d were refused, %d counted", refused, connections, counted)
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	waitFor(t, func() bool {
+		r, err := http.Get(address + "/healthz")
+		if err == nil {
+			r.Body.Close()
+		}
+		return err == nil && r.StatusCode == http.StatusOK
+	})
+}
+
+// Calls and bytes over their bounds are refused at once, and a client tries again until there is room.
+func TestBusy(t *testing.T) {
+	x := open(t, nil)
+	limits := impatient
+	limits.IdleTime, limits.BodyTime = 10*time.Second, 10*time.Second
+	s, address := serve(t, x, Options{Limits: limits})
+	var streams []*io.PipeWriter
+	for range limits.Calls {
+		in, out := io.Pipe()
+		streams = append(streams, out)
+		go http.Post(address+"/v1/check", "", in)
+		io.WriteString(out, "\n")
+	}
+	waitFor(t, func() bool {
+		r, err := http.Get(address + "/v1/stats")
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		return r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != ""
+	})
+	time.AfterFunc(300*time.Millisecond, func() {
+		for _, out := range streams {
+			out.Close()
+		}
+	})
+	c := dial(t, address, nil) // which waits
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "a", Body: []byte("some words")}); err != nil || v.Status != neardup.New {
+		t.Error(v, err)
+	}
+	if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues("calls")); n == 0 {
+		t.Error("nothing was counted")
+	}
+	if !s.bytes.TryAcquire(limits.Bytes) {
+		t.Fatal("bytes are claimed, and no call is under way")
+	}
+	one := dial(t, address, &client.Options{RetryFor: -1})
+	if v, err := one.Check(t.Context(), neardup.Page{URL: "b", Body: []byte("other words")}); err == nil || v.Status != 0 {
+		t.Error(v, err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { s.bytes.Release(limits.Bytes) })
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "b", Body: []byte("other words")}); err != nil || v.Status != neardup.New || v.Retried {
+		t.Error(v, err)
+	}
+}
+
+func TestToken(t *testing.T) {
+	const token = "correct horse battery staple"
+	s, address := serve(t, open(t, nil), Options{Token: token})
+	for name, header := range map[string]string{"none": "", "another": "Bearer correct horse battery stapl", "longer": "Bearer " + token + "x", "empty": "Bearer ", "no bearer": token} {
+		for _, path := range []string{"/v1/stats", "/metrics", "/", "/v1/check"} {
+			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
+			r.Header.Set("Authorization", header)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil || answer.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s, %s: %v, %v", name, path, answer, err)
+			}
+		}
+	}
+	if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues("token")); n != 20 {
+		t.Errorf("%v were counted", n)
+	}
+	if _, err := client.Open(address, &client.Options{Token: "wrong"}); err == nil || !strings.Contains(err.Error(), client.ErrUnauthorized.Error()) {
+		t.Error(err)
+	}
+	dial(t, address, &client.Options{Token: token})
+	r, _ := http.NewRequest(http.MethodGet, address+"/v1/stats", nil)
+	r.SetBasicAuth("anyone", token)
+	if answer, err := http.DefaultClient.Do(r); err != nil || answer.StatusCode != http.StatusOK {
+		t.Error(answer, err)
+	}
+	if answer, err := http.Get(address + "/readyz"); err != nil || answer.StatusCode != http.StatusOK {
+		t.Error(answer, err)
+	}
+}
+
+// An answer that was lost is given again: the page is New, and says that it was tried twice.
+func TestRetriedPageIsNew(t *testing.T) {
+	x := open(t, nil)
+	lost := 0
+	s := New(x, Options{})
+	inner := s.Handler()
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/check" && lost > 0 {
+			lost--
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			inner.ServeHTTP(httptest.NewRecorder(), r) // it is done, and nobody hears of it
+			panic(http.ErrAbortHandler)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	defer between.Close()
+	defer s.Close()
+	c := dial(t, between.URL, nil)
+	ferry, museum := neardup.Page{URL: "ferry", Body: []byte("about the ferry")}, neardup.Page{URL: "museum", Body: []byte("a museum, rather")}
+	for _, step := range []struct {
+		page    neardup.Page
+		lost    int
+		want    neardup.Status
+		retried bool
+	}{
+		{ferry, 2, neardup.New, true},
+		{ferry, 0, neardup.Unchanged, false},
+		{ferry, 0, neardup.Unchanged, false},
+		{museum, 1, neardup.New, true},
+		{neardup.Page{URL: "copy", Body: ferry.Body}, 1, neardup.Duplicate, false},
+	} {
+		time.Sleep(150 * time.Millisecond) // so that the next ID is known
+		lost = step.lost
+		v, err := c.Check(t.Context(), step.page)
+		if err != nil || v.Status != step.want || v.Retried != step.retried || lost != 0 {
+			t.Errorf("%s: %+v, %v", step.page.URL, v, err)
+		}
+	}
+	lost = 1
+	v, err := c.CheckBatch(t.Context(), []neardup.Page{{URL: "batch", Body: []byte("words of a batch")}, {URL: "batch copy", Body: []byte("words of a batch")}})
+	if err != nil || v[0].Status != neardup.New || !v[0].Retried || v[1].Status != neardup.Duplicate {
+		t.Error(v, err)
+	}
+}
+
+// A stream is answered line by line, while it goes on.
+func TestStreamIsAnsweredAtOnce(t *testing.T) {
+	_, address := serve(t, open(t, nil), Options{})
+	in, out := io.Pipe()
+	go io.WriteString(out, `{"key":"0","text":"words of 0"}`+"\n")
+	r, err := http.Post(address+"/v1/check", "", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	answers := bufio.NewReader(r.Body)
+	for n := range 20 {
+		line, err := answers.ReadString('\n')
+		if want := fmt.Sprintf(`{"key":"%d",`, n); err != nil || !strings.HasPrefix(line, want) {
+			t.Fatal(line, err)
+		}
+		fmt.Fprintf(out, `{"key":"%d","text":"words of %d"}`+"\n", n+1, n+1)
+	}
+	out.Close()
+}
+
+// A long stream of many lines takes no memory that grows with it, and gives all claims back.
+func TestStreamIsBounded(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	s, address := serve(t, x, Options{Limits: Limits{Bytes: 4 << 20}})
+	in, out := io.Pipe()
+	line := `{"key":"a","text":"` + strings.Repeat("word ", 2000) + `"}` + "\n"
+	const lines = 5_000 // 50 MB
+	go func() {
+		for range lines {
+			io.WriteString(out, line)
+		}
+		out.Close()
+	}()
+	r, err := http.Post(address+"/v1/check", "", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	n, most := 0, uint64(0)
+	for answers := bufio.NewScanner(r.Body); answers.Scan(); n++ {
+		if n%500 == 0 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+		}
+	}
+	if n != lines || most > 100<<20 {
+		t.Errorf("%d answers, %d MiB", n, most>>20)
+	}
+	waitFor(t, func() bool {
+		whole := s.bytes.TryAcquire(4 << 20)
+		if whole {
+			s.bytes.Release(4 << 20)
+		}
+		return whole
+	})
+}
+
+// FuzzCalls: whatever is sent, there is an answer with a status and a body that this package has for it, and
+// all that was claimed is given back.
+func FuzzCalls(f *testing.F) {
+	x, err := neardup.Open("pages", &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := New(x, Options{Limits: Limits{PageBytes: 4 << 10, Bytes: 1 << 20}})
+	f.Cleanup(func() { s.Close(); x.Close() })
+	for _, seed := range []struct{ method, target, contentType, body string }{
+		{"POST", "/v1/check", "", `{"key":"a","text":"some words"}` + "\n\n" + `{"keyBytes":"/w==","body":"AAEC"}`},
+		{"POST", "/v1/check", "", `{"key":"a","fingerprint":"0123456789abcdef","shingle":"1","tokens":-1}` + "\nnull\n[]\n{"},
+		{"POST", "/v1/check?key=a&scope=b&kind=html", "text/html", "<p>some words"},
+		{"POST", "/v1/query", "", `{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
+		{"POST", "/v1/query?key=", "text/plain; charset=utf-16", "w\x00o\x00"},
+		{"GET", "/v1/documents?key=a", "", ""}, {"DELETE", "/v1/documents?key=%ff", "", ""}, {"GET", "/v1/pairs?of=a&limit=1", "", ""},
+		{"GET", "/v1/compare?a=a&b=a", "", ""}, {"GET", "/v1/stats", "", ""}, {"POST", "/v1/checkpoint?name=..", "", ""}, {"GET", "/metrics", "", ""}, {"PUT", "/%zz", "", ""},
+	} {
+		f.Add(seed.method, seed.target, seed.contentType, []byte(seed.body))
+	}
+	f.Fuzz(func(t *testing.T, method, target, contentType string, body []byte) {
+		r, err := http.NewRequest(method, "http://localhost/", bytes.NewReader(body))
+		if err != nil {
+			t.Skip()
+		}
+		if r.URL, err = r.URL.Parse(target); err != nil {
+			t.Skip()
+		}
+		r.Host, r.RequestURI, r.RemoteAddr = "localhost", target, "127.0.0.1:1"
+		r.Header.Set("Content-Type", contentType)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r.WithContext(context.Background()))
+		answer := w.Result()
+		if answer.StatusCode >= 500 || answer.StatusCode < 200 {
+			t.Errorf("%s %s: %s, %s", method, target, answer.Status, w.Body)
+		}
+		if !s.bytes.TryAcquire(1 << 20) {
+			t.Fatal("bytes are claimed, and no call is under way")
+		}
+		s.bytes.Release(1 << 20)
+	})
+}
