@@ -282,4 +282,3 @@ func TestServeUsage(t *testing.T) {
 		}
 	}
 }
-

@@ -128,8 +128,8 @@ func TestCallerWhoDoesNotRead(t *testing.T) {
 	}
 	defer conn.Close()
 	io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
-	line := `{"key":"a","text":"words"}` + "\n"
-	lines := strings.Repeat(line, 100)
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	lines := strings.Repeat(`{"key":"`+strings.Repeat("k", 10_000)+`"}`+"\n", 10) // the answers are as long
 	conn.SetWriteDeadline(time.Now().Add(30 * time.Second))
 	sent := 0
 	for err == nil {
