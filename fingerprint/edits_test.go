@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +52,52 @@ func TestDeclarationsWithManyEdits(t *testing.T) {
 			if every >= 100 && share(atSix) < 0.8 {
 				t.Errorf("%s: %.2f of texts with one token in %d changed match", d.key, share(atSix), every)
 			}
+		}
+	}
+}
+
+// TestScatteredEdits: what part of texts of 400 words matches itself by the rule of dedup after one
+// word in so many was replaced by another of the text.
+func TestScatteredEdits(t *testing.T) {
+	const seed, texts, words = 31, 40, 400
+	analyzers := make([]*Analyzer, 5)
+	for i := range analyzers {
+		analyzers[i] = newAnalyzer(t, Options{Seed: uint64(i)})
+	}
+	if testing.Short() {
+		analyzers = analyzers[:1]
+	}
+	for _, every := range []int{100, 50, 40, 25, 20} {
+		rng := rand.New(rand.NewPCG(seed, uint64(every)))
+		var total, byFirst, found int
+		for _, d := range declarations(t) {
+			if !slices.Contains([]string{"eng", "fra", "rus", "ell_monotonic", "arb"}, d.key) {
+				continue
+			}
+			all := strings.Fields(d.text)
+			for range texts {
+				at := rng.IntN(len(all) - words)
+				text := strings.Join(all[at:at+words], " ")
+				changed := text
+				for range words / every {
+					changed = editWord(rng, changed)
+				}
+				for _, a := range analyzers {
+					x, y := a.Text(text), a.Text(changed)
+					distance := x.Fingerprint.Distance(y.Fingerprint)
+					if total++; distance <= 6 {
+						byFirst++
+						if distance+x.Shingle.Distance(y.Shingle) <= 13 {
+							found++
+						}
+					}
+				}
+			}
+		}
+		share := func(n int) float64 { return float64(n) / float64(total) }
+		t.Logf("one word in %3d: %.2f match, %.2f by the first fingerprint alone", every, share(found), share(byFirst))
+		if every >= 50 && share(found) < 0.85 {
+			t.Errorf("%.2f of texts with one word in %d changed match", share(found), every)
 		}
 	}
 }

@@ -284,7 +284,11 @@ func writeEvalTable(w io.Writer, r *eval.Report) error {
 		fmt.Fprintf(w, "the best  %s\n", ruleLine(r.Best))
 	}
 	fmt.Fprintf(w, "(of the rules with precision %.2f or more, the one with the best F1)\n", eval.WantedPrecision)
-	_, err := fmt.Fprintf(w, "\na crawler with the rule would drop %.1f of %d distinct documents and store %.1f of %d near-duplicates of earlier ones\n",
+	short, alike := &r.Parts.Short, &r.Parts.Alike
+	fmt.Fprintf(w, "\nshort texts, both of at most %d tokens: the rule finds %.1f of %d pairs of near-duplicates, and %.1f of %d pairs of different documents match\n",
+		eval.ShortTokens, short.Found, short.Positive, short.Wrong, short.Negative)
+	fmt.Fprintf(w, "different but listed, below %.2f, as pages of one template are: %.1f of %d pairs match\n", eval.NegativeBelow, alike.Wrong, alike.Negative)
+	_, err := fmt.Fprintf(w, "a crawler with the rule would drop %.1f of %d distinct documents and store %.1f of %d near-duplicates of earlier ones\n",
 		r.Crawl.Dropped, r.Crawl.Distinct, r.Crawl.Stored, r.Crawl.Duplicates)
 	if len(r.Methods) > 0 {
 		err = writeMethods(w, r.Methods)

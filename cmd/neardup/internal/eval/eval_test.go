@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // world makes documents with fingerprints in clusters, and labels, of all kinds.
@@ -185,6 +186,59 @@ func TestReadPairs(t *testing.T) {
 		if _, err := ReadPairs(strings.NewReader("0.9\ta\tb\n" + bad + "\n")); !errors.Is(err, ErrLabels) || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%.40q: %v", bad, err)
 		}
+	}
+}
+
+// TestParts: pairs of short texts, and those that are listed and different, counted one by one.
+func TestParts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 4))
+	const n, seeds = 150, 3
+	docs, pairs := world(rng, n, seeds)
+	for _, d := range docs {
+		if rng.IntN(2) == 0 {
+			for i := range d.Signatures {
+				d.Signatures[i].Tokens = min(d.Signatures[i].Tokens, 1+rng.IntN(2*ShortTokens))
+			}
+		}
+	}
+	l, err := Label(docs, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := Rule{K: 6, MaxShingleDistance: 20, MaxLengthRatio: 3}
+	var want Parts
+	for b := range docs {
+		for a := range b {
+			if !l.compared(a, b) {
+				continue
+			}
+			matches := 0.0
+			for seed := range seeds {
+				if apart := l.apart(seed, a, b); rule.matches(&apart) {
+					matches++
+				}
+			}
+			class := l.labels[pair{int32(a), int32(b)}].class
+			if class == negative {
+				want.Alike.Negative++
+				want.Alike.Wrong += matches
+			}
+			switch {
+			case !l.short(a) || !l.short(b) || class == between:
+			case class == positive:
+				want.Short.Positive++
+				want.Short.Found += matches
+			default:
+				want.Short.Negative++
+				want.Short.Wrong += matches
+			}
+		}
+	}
+	for _, mean := range []*float64{&want.Alike.Wrong, &want.Short.Found, &want.Short.Wrong} {
+		*mean /= seeds
+	}
+	if got := l.Measure(rule).Parts; got != want || want.Short.Wrong == 0 || want.Alike.Negative == 0 {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -159,6 +159,7 @@ type Report struct {
 	Analyzer  string   `json:"analyzer"`
 	Curves    []Curve  `json:"curves"`
 	Default   Point    `json:"default"`
+	Parts     Parts    `json:"parts"`             // by Default
 	Crawl     Crawl    `json:"crawl"`             // by Default
 	Best      *Point   `json:"best,omitempty"`    // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
 	Methods   []Method `json:"methods,omitempty"` // of Compare
@@ -200,6 +201,7 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
+	r.Parts = l.parts(rule)
 	r.Crawl = l.crawl(rule)
 	r.Best = m.best(rule)
 	return r
