@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/neardup/neardup"
@@ -187,7 +188,15 @@ type lineReader struct {
 	server *Server
 	conn   *http.ResponseController
 	buffer *bufio.Reader
-	ended  bool
+	ended  atomic.Bool
+}
+
+// interrupt ends a read that is under way. At the end of a body it would end the connection instead, of which
+// net/http is reading already.
+func (l *lineReader) interrupt() {
+	if !l.ended.Load() {
+		l.conn.SetReadDeadline(time.Now())
+	}
 }
 
 // freeLine is how long a line may be that takes no more than its connection does.
@@ -202,7 +211,7 @@ func (s *Server) newLineReader(w http.ResponseWriter, r *http.Request) *lineRead
 // next reads a line, without its end, and claims what it takes. It is errOver for one that is too long, of which
 // nothing is kept, and io.EOF at the end.
 func (l *lineReader) next(ctx context.Context) (line []byte, c *claim, err error) {
-	if l.ended {
+	if l.ended.Load() {
 		return nil, nil, io.EOF
 	}
 	if l.buffer.Buffered() == 0 {
@@ -264,7 +273,7 @@ func (l *lineReader) claim(ctx context.Context, c *claim, n int64) error {
 }
 
 func (l *lineReader) end(err error) error {
-	l.ended = true
+	l.ended.Store(true)
 	if err != io.EOF && l.server.isStopping() {
 		return errStopping
 	}

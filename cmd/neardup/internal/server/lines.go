@@ -111,14 +111,11 @@ func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work fun
 			}
 		}
 	})
-	awake := context.AfterFunc(s.stopping, func() { lines.conn.SetReadDeadline(time.Now()) })
+	awake := context.AfterFunc(s.stopping, lines.interrupt)
 	defer awake()
 	var held []*item
-	whole := false
 	defer func() {
-		if !whole {
-			lines.conn.SetReadDeadline(time.Now()) // whoever reads ends
-		}
+		lines.interrupt() // whoever reads ends
 		pipe.Stop(errUnread)
 		for _, i := range held {
 			i.claim.release()
@@ -139,7 +136,6 @@ func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work fun
 			held = held[:0]
 		}
 		if !ok {
-			whole = err == nil
 			return err
 		}
 	}

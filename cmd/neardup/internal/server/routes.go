@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -103,6 +104,9 @@ func (s *Server) counted(c call) http.Handler {
 		begun := time.Now()
 		a := &answer{ResponseWriter: w, server: s}
 		err := s.bounded(c, a, r)
+		if errors.Is(err, context.Canceled) { // the caller is gone, or a read before this call has failed
+			err = errGivenUp
+		}
 		if err != nil {
 			s.noteError(err)
 			a.fail(err)
@@ -139,6 +143,9 @@ type stopping struct{}
 
 func (stopping) Error() string { return "the server is stopping" }
 func (stopping) Unwrap() error { return index.ErrClosed }
+
+// errGivenUp is of a connection on which no more can be read.
+var errGivenUp = &callError{"busy", http.StatusServiceUnavailable, "the connection was given up"}
 
 // answer is what a call writes.
 type answer struct {
@@ -225,7 +232,7 @@ func writeFailure(w http.ResponseWriter, err error) int {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	if status == http.StatusRequestTimeout || errors.Is(err, errStopping) {
+	if status == http.StatusRequestTimeout || errors.Is(err, errStopping) || err == errGivenUp {
 		w.Header().Set("Connection", "close")
 	}
 	w.WriteHeader(status)
