@@ -14,10 +14,17 @@ type growing struct {
 	Table
 	budget int64 // bytes
 
-	mu          sync.Mutex                // held to change generations
-	generations atomic.Pointer[[]*Prefix] // what is added goes into the last one; nil in it says yes to everything
-	room        atomic.Int64              // how many fingerprints the last one is still for
-	next        int64                     // how many the next one is for, with mu
+	mu          sync.Mutex // held to change generations
+	generations atomic.Pointer[generations]
+	room        atomic.Int64 // how many fingerprints the last one is still for
+	next        int64        // how many the next one is for, with mu
+	kept        []uint64     // what was added to a small generation, permuted, with mu
+}
+
+// generations are those of a moment. What is added goes into the last one. nil says yes to everything.
+type generations struct {
+	all   []*Prefix
+	small bool // the next one takes in what was added to the last one, and takes its place
 }
 
 const (
@@ -25,32 +32,62 @@ const (
 	// timesLarger is by how much each generation is larger than the one before. A look-up
 	// asks all of them.
 	timesLarger = 4
+	// smallGeneration is the largest that another one takes the place of.
+	smallGeneration = firstGeneration * timesLarger
 )
 
 func newGrowing(t Table, budget, first int64) *growing {
 	g := &growing{Table: t, budget: budget, next: first}
-	g.generations.Store(new([]*Prefix))
+	g.generations.Store(&generations{})
 	return g
 }
 
 // add adds what is not there yet, as far as one can tell, and reports whether that took a
 // new generation. It takes permuted fingerprints.
 func (g *growing) add(permuted []uint64) (grown bool) {
-	for _, p := range *g.generations.Load() {
+	for _, p := range g.generations.Load().all {
 		if p != nil {
 			p.fetch(permuted)
 		}
 	}
 	for _, fp := range permuted {
-		if g.mayContain(fp) {
-			continue
+		now := g.generations.Load()
+		if !now.small {
+			if now.mayContain(fp) {
+				continue
+			}
+			if g.room.Add(-1) < 0 {
+				grown = g.grow() || grown
+			}
+			now = g.generations.Load()
 		}
+		if now.small {
+			grown = g.addSmall(fp) || grown
+		} else {
+			now.add(fp)
+		}
+	}
+	return grown
+}
+
+// addSmall is add to a small generation, unless a larger one has just taken its place. What it says yes to
+// already is kept as well: the next one may not.
+func (g *growing) addSmall(fp uint64) (grown bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.generations.Load()
+	if !now.mayContain(fp) {
 		if g.room.Add(-1) < 0 {
-			grown = g.grow() || grown
+			g.extend(g.next)
+			g.next *= timesLarger
+			grown, now = true, g.generations.Load()
 		}
-		all := *g.generations.Load()
-		if last := all[len(all)-1]; last != nil {
-			last.Add(fp)
+		now.add(fp)
+	}
+	if now.small {
+		if g.kept = append(g.kept, fp); len(g.kept) > 2*smallGeneration {
+			slices.Sort(g.kept)
+			g.kept = slices.Compact(g.kept)
 		}
 	}
 	return grown
@@ -79,18 +116,29 @@ func (g *growing) reserve(n int64) {
 // extend adds a generation, as large as the budget allows. Where that would be smaller than
 // the last one, the last one takes all that comes, and becomes less selective.
 func (g *growing) extend(n int64) {
-	all := *g.generations.Load()
+	before := g.generations.Load()
+	all := slices.Clone(before.all)
 	p := fit(g.Prefix, n, g.budget-g.bytes())
 	if len(all) > 0 && (p == nil || p.Bytes() < all[len(all)-1].Bytes()) {
+		g.kept = nil
+		g.generations.Store(&generations{all, false})
 		g.room.Store(math.MaxInt64)
 		return
 	}
-	if p == nil || p.exact() {
-		n = math.MaxInt64
+	room := n
+	if before.small {
+		p.AddAll(g.kept)
+		all, room = all[:len(all)-1], n-int64(len(g.kept))
 	}
-	all = append(slices.Clone(all), p)
-	g.generations.Store(&all)
-	g.room.Store(n) // last: who sees room finds the generation
+	small := len(all) == 0 && n <= smallGeneration
+	if p == nil || p.exact() {
+		small, room = false, math.MaxInt64
+	}
+	if !small {
+		g.kept = nil
+	}
+	g.generations.Store(&generations{append(all, p), small})
+	g.room.Store(room) // last: who sees room finds the generation
 }
 
 // include adds the filter that was saved as the first generation; nil: none is of use.
@@ -98,12 +146,14 @@ func (g *growing) include(saved *Prefix, n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.next = max(g.next, n)
-	all := append([]*Prefix{saved}, *g.generations.Load()...)
-	g.generations.Store(&all)
+	now := g.generations.Load()
+	g.generations.Store(&generations{append([]*Prefix{saved}, now.all...), now.small})
 }
 
-func (g *growing) mayContain(permuted uint64) bool {
-	for _, p := range *g.generations.Load() {
+func (g *growing) mayContain(permuted uint64) bool { return g.generations.Load().mayContain(permuted) }
+
+func (now *generations) mayContain(permuted uint64) bool {
+	for _, p := range now.all {
 		if p == nil || p.MayContain(permuted) {
 			return true
 		}
@@ -111,8 +161,14 @@ func (g *growing) mayContain(permuted uint64) bool {
 	return false
 }
 
+func (now *generations) add(permuted uint64) {
+	if last := now.all[len(now.all)-1]; last != nil {
+		last.Add(permuted)
+	}
+}
+
 func (g *growing) appendCandidates(dst []uint64, permuted uint64) []uint64 {
-	all := *g.generations.Load()
+	all := g.generations.Load().all
 	if slices.Contains(all, nil) {
 		return AppendAll(dst, g.Prefix, g.Radius)
 	}
@@ -123,7 +179,7 @@ func (g *growing) appendCandidates(dst []uint64, permuted uint64) []uint64 {
 }
 
 func (g *growing) bytes() (n int64) {
-	for _, p := range *g.generations.Load() {
+	for _, p := range g.generations.Load().all {
 		if p != nil {
 			n += p.Bytes()
 		}

@@ -450,3 +450,28 @@ func TestSavedFilterGrows(t *testing.T) {
 		t.Errorf("%d of 100,000 strangers pass with eight times as many as were saved", wrong)
 	}
 }
+
+// What a small generation says yes to by chance is in the one that takes its place, and what is added again and
+// again is kept once.
+func TestSmallGenerationsGiveWay(t *testing.T) {
+	g := newGrowing(Table{Prefix: 32}, 1<<30, 1<<10)
+	fps := testgen.Uniform(rand.New(rand.NewPCG(58, 0)), smallGeneration+100_000)
+	for chunk := range slices.Chunk(fps, 1000) {
+		g.add(chunk)
+	}
+	for _, fp := range fps {
+		if !g.mayContain(fp) {
+			t.Fatalf("%x was added and is not there", fp)
+		}
+	}
+	if n := len(g.generations.Load().all); n != 1 {
+		t.Errorf("%d generations", n)
+	}
+	g = newGrowing(Table{Prefix: 32}, 1<<30, 1<<10)
+	for range 1000 {
+		g.add(fps[:1000])
+	}
+	if len(g.kept) > 2*smallGeneration {
+		t.Errorf("%d are kept of 1000", len(g.kept))
+	}
+}
