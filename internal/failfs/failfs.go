@@ -51,6 +51,8 @@ type FS struct {
 	copied atomic.Pointer[copied] // the copy under way, if any
 	writes sync.RWMutex           // read-locked by each operation that changes the disk
 
+	callers callers // of Do
+
 	mu   sync.Mutex
 	open map[*file]struct{} // nil once Pebble is abandoned
 }
@@ -65,26 +67,83 @@ func New(fsys vfs.FS, dir string, failed func(error)) *FS {
 // Do calls Pebble. Where the database has stopped, or stops meanwhile, it returns ErrFailed: the call may
 // never end. A call under way gets patience to end before that.
 func (f *FS) Do(patience time.Duration, call func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- call() }()
+	c := f.callers.take()
+	c.calls <- call
 	select {
-	case err := <-done:
+	case err := <-c.done:
+		f.callers.give(c)
 		return err
 	case <-f.stopped:
 	}
+	close(c.calls) // nothing more for it, should the call end
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case err := <-done:
+	case err := <-c.done:
 		return err
 	case <-timer.C:
 	}
 	select { // with no patience both may be ready
-	case err := <-done:
+	case err := <-c.done:
 		return err
 	default:
 		return f.Err()
 	}
+}
+
+// caller is a goroutine that calls Pebble. A new one for every call would have its stack grow each time, which
+// costs a short commit a twentieth.
+type caller struct {
+	calls chan func() error
+	done  chan error
+}
+
+// callers are those that wait for the next call.
+type callers struct {
+	mu    sync.Mutex
+	idle  []*caller
+	ended bool
+}
+
+const maxIdleCallers = 8
+
+func (cs *callers) take() *caller {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if last := len(cs.idle) - 1; last >= 0 {
+		c := cs.idle[last]
+		cs.idle = cs.idle[:last]
+		return c
+	}
+	c := &caller{make(chan func() error), make(chan error, 1)}
+	go func() {
+		for call := range c.calls {
+			c.done <- call()
+		}
+	}()
+	return c
+}
+
+// give takes back one whose call has ended.
+func (cs *callers) give(c *caller) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.ended || len(cs.idle) == maxIdleCallers {
+		close(c.calls)
+		return
+	}
+	cs.idle = append(cs.idle, c)
+}
+
+// end keeps no one waiting any more.
+func (cs *callers) end() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.ended = true
+	for _, c := range cs.idle {
+		close(c.calls)
+	}
+	cs.idle = nil
 }
 
 // Err returns ErrFailed with the cause, if the database has stopped.
@@ -137,7 +196,12 @@ func (f *FS) hasStopped() bool {
 }
 
 // end lets nothing wait for its time any more.
-func (f *FS) end() { f.endOnce.Do(func() { close(f.ending) }) }
+func (f *FS) end() {
+	f.endOnce.Do(func() {
+		close(f.ending)
+		f.callers.end()
+	})
+}
 
 // change runs what changes the disk. An error that Pebble would not survive stops the
 // database, and change then never returns, nor does any call after it.

@@ -100,7 +100,7 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 			must(t, err)
 			disk.broken.Store(true)
 			err = soon(t, "writing", func() (err error) {
-				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 3000)
+				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
 				return err
 			})
 			if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) || disk.hits.Load() == 0 {
