@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/neardup/neardup/fingerprint"
 )
 
 // Status is what CheckAndAdd found out about a document. The zero Status is no verdict.
@@ -141,11 +143,12 @@ type checkWindow struct {
 	docs     []Document
 	verdicts []Verdict
 
-	hits    [][]hit         // of each document, what is stored within the distance
-	pending []int           // documents of the window that are to be stored, so far
-	origin  []int           // of each verdict, the document of the window that it is a duplicate of, or -1
-	removed map[uint64]bool // IDs that the window takes out
-	change  change
+	hits                [][]hit                   // of each document, what is stored within the distance
+	pending             []int                     // documents of the window that are to be stored, so far
+	pendingFingerprints []fingerprint.Fingerprint // theirs, side by side, since each document is compared with all before
+	origin              []int                     // of each verdict, the document of the window that it is a duplicate of, or -1
+	removed             map[uint64]bool           // IDs that the window takes out
+	change              change
 }
 
 // run comes to the verdicts and applies what follows from them. finish waits until
@@ -279,6 +282,7 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 	}
 	if verdict.Status != Duplicate || w.index.opts.KeepDuplicates {
 		w.pending = append(w.pending, i)
+		w.pendingFingerprints = append(w.pendingFingerprints, w.docs[i].Fingerprint)
 		w.change.add = append(w.change.add, &verdict.Document)
 	} else {
 		verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
@@ -309,13 +313,12 @@ func (w *checkWindow) nearest(r *reader, i int) (Match, bool, error) {
 // smaller ID wins: the index over the window, the earlier over the later.
 func (w *checkWindow) nearestPending(i int, of *Match, found *bool) int {
 	best, rule, doc := -1, w.index.rule(), &w.docs[i]
-	for _, j := range w.pending {
-		other := &w.docs[j]
-		distance := doc.Fingerprint.Distance(other.Fingerprint)
-		if !rule.Matches(doc, other) {
+	for n, fp := range w.pendingFingerprints {
+		distance := doc.Fingerprint.Distance(fp)
+		if distance > rule.MaxDistance || *found && distance >= of.Distance {
 			continue
 		}
-		if !*found || distance < of.Distance {
+		if j := w.pending[n]; rule.Matches(doc, &w.docs[j]) {
 			*found, *of, best = true, Match{Distance: distance}, j
 		}
 	}
