@@ -211,7 +211,13 @@ var shared struct {
 	cluster *servers
 }
 
+// silent takes what go-redis says of connections that fail, which they are made to do here.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 func TestMain(m *testing.M) {
+	goredis.SetLogger(silent{})
 	code := m.Run()
 	if shared.cluster != nil {
 		shared.cluster.stop()
@@ -251,3 +257,5 @@ func openShared(t testing.TB, o Options) *Index {
 	must(t, err)
 	return x
 }
+
+type clusterClient = *goredis.ClusterClient

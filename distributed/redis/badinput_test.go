@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/plan"
+)
+
+func refused(t *testing.T, client goredis.UniversalClient, o Options, want error, says string) {
+	t.Helper()
+	if o.Name == "" {
+		o.Name = "n"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := Open(ctx, client, o)
+	if err == nil || want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
+		t.Errorf("Open(%+v): %v; want %v and %q", o, err, want, says)
+	}
+}
+
+func TestOpenRefusesOtherOptions(t *testing.T) {
+	client := sharedCluster(t).client()
+	defer client.Close()
+	ctx := t.Context()
+	name := fmt.Sprint("refused", time.Now().UnixNano())
+	x, err := Open(ctx, client, Options{Name: name})
+	must(t, err)
+	if x.plan.MaxDistance != neardup.DefaultMaxDistance || x.analyzer != neardup.DefaultSigner().Name() {
+		t.Errorf("a new index has k = %d, analyzer %q", x.plan.MaxDistance, x.analyzer)
+	}
+	other, err := plan.Named("10", 6)
+	must(t, err)
+	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 6, not 3")
+	if x.plan.String() != other.String() {
+		refused(t, client, Options{Name: name, Plan: other}, index.ErrMismatch, "its plan is")
+	}
+	probing, err := plan.Named("2", 3)
+	must(t, err)
+	refused(t, client, Options{Name: name + "r", Plan: probing}, index.ErrPlan, "without a radius")
+	refused(t, client, Options{Name: name, MaxLengthRatio: 0.5}, index.ErrRatio, "")
+	refused(t, client, Options{Name: "a{b}"}, nil, "letters")
+
+	for suffix, c := range map[string]struct {
+		value string
+		want  error
+	}{"a": {"something", ErrNotIndex}, "b": {"neardup-redis 2\nk=0 0-63/64\n", index.ErrVersion}, "c": {formatLine + "\nk=9\n", index.ErrCorrupt}, "d": {formatLine + "\nk=0 0-63/64\nother", index.ErrMismatch}} {
+		must(t, client.Set(ctx, name+suffix+":m", c.value, 0).Err())
+		refused(t, client, Options{Name: name + suffix}, c.want, "")
+	}
+	must(t, client.HSet(ctx, name+"h:m", "a", "b").Err())
+	refused(t, client, Options{Name: name + "h"}, ErrNotIndex, "another use")
+
+	// a key of another use where a bucket would be: no verdict
+	bare, err := Open(ctx, client, Options{Name: name + "k", Bare: true})
+	must(t, err)
+	d := index.Document{Fingerprint: 5}
+	must(t, client.LPush(ctx, bare.placeOf(&d).buckets[0], "a").Err())
+	if v, err := bare.CheckAndAdd(ctx, d); !errors.Is(err, ErrNotIndex) {
+		t.Errorf("a bucket of another use: %v, %v", v, err)
+	}
+	if _, err := bare.Check(ctx, neardup.Page{Body: []byte("words")}); !errors.Is(err, index.ErrMismatch) {
+		t.Errorf("a page in a bare index: %v", err)
+	}
+	if _, err := x.CheckAndAdd(ctx, index.Document{}); !errors.Is(err, index.ErrNoText) {
+		t.Errorf("a document without text: %v", err)
+	}
+	if _, err := x.Query(ctx, index.Query{MaxDistance: 7}); !errors.Is(err, index.ErrDistance) {
+		t.Errorf("a distance beyond k: %v", err)
+	}
+	must(t, x.Close())
+	if _, err := x.CheckAndAdd(ctx, d); !errors.Is(err, index.ErrClosed) {
+		t.Errorf("a closed index: %v", err)
+	}
+}
+
+func TestPagesOnTheCluster(t *testing.T) {
+	x, ctx := openShared(t, Options{}), t.Context()
+	text := strings.Repeat("some words of a page that is long enough to be told from others ", 5)
+	check := func(url, body string) neardup.Verdict {
+		v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: "text/plain", Body: []byte(body)})
+		must(t, err)
+		return v
+	}
+	for _, c := range []struct {
+		url, body string
+		want      neardup.Status
+	}{{"a", text, neardup.New}, {"b", text, neardup.Duplicate}, {"a", text, neardup.Unchanged}, {"a", strings.Repeat("another text altogether, of other words ", 9), neardup.Changed}, {"c", "", neardup.Skipped}} {
+		if v := check(c.url, c.body); v.Status != c.want {
+			t.Errorf("%s: %v, want %v", c.url, v.Status, c.want)
+		}
+	}
+}
+
+func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
+	redisServer(t)
+	single := func(settings ...string) *server {
+		s := startServer(t, t.TempDir(), settings...)
+		t.Cleanup(s.kill)
+		return s
+	}
+	refused(t, single("--appendonly", "no").client, Options{}, ErrUnsafe, "no AOF")
+	evicts := single("--appendonly", "yes", "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru")
+	refused(t, evicts.client, Options{}, ErrUnsafe, "allkeys-lru")
+	refused(t, single("--appendonly", "yes").client, Options{Replicas: 1}, ErrUnsafe, "has 0 replicas")
+
+	locked := single("--appendonly", "yes", "--requirepass", "secret")
+	refused(t, goredis.NewClient(&goredis.Options{Addr: locked.address, Password: "wrong"}), Options{}, nil, "WRONGPASS")
+	refused(t, locked.client, Options{}, nil, "NOAUTH")
+
+	node := single("--appendonly", "yes", "--cluster-enabled", "yes")
+	refused(t, node.client, Options{}, nil, "NewClusterClient")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, nil, "slots")
+	must(t, node.client.ClusterAddSlotsRange(t.Context(), 0, 100).Err())
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, ErrUnavailable, "101 of 16384")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{evicts.address}}), Options{}, nil, "NewClient")
+	refused(t, goredis.NewRing(&goredis.RingOptions{}), Options{}, nil, "cannot be used")
+}
+
+// A single server works, says what it lacks, and when its memory is used up fails without leaving a document half there;
+// deletions and sweeps make room.
+func TestSingleServerAndFullMemory(t *testing.T) {
+	redisServer(t)
+	s := startServer(t, t.TempDir(), "--appendonly", "yes", "--maxmemory", "20mb")
+	t.Cleanup(s.kill)
+	ctx := t.Context()
+	x, err := Open(ctx, s.client, Options{Name: "n", Bare: true})
+	must(t, err)
+	stats, err := x.Stats(ctx)
+	must(t, err)
+	if len(stats.Lacks) != 2 || stats.Masters != 1 || stats.UsedBytes == 0 || stats.MaxDistance != 3 {
+		t.Errorf("Stats: %+v", stats)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	var stored []string
+	for err == nil {
+		docs := make([]index.Document, window)
+		for i := range docs {
+			docs[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d", len(stored)+i), Fingerprint: fingerprint.Fingerprint(r.Uint64())}
+		}
+		var verdicts []index.Verdict
+		verdicts, err = x.CheckAndAddBatch(ctx, docs)
+		for i := range verdicts {
+			stored = append(stored, docs[i].Key)
+		}
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatalf("with memory used up: %v", err)
+	}
+	t.Logf("full after %d documents: %v", len(stored), err)
+	for _, key := range []string{stored[0], stored[len(stored)-1]} {
+		if _, found, err := x.Get(ctx, key); err != nil || !found {
+			t.Errorf("document %s, which was acknowledged: %t, %v", key, found, err)
+		}
+	}
+	n, err := x.Delete(ctx, stored[:len(stored)/2]...)
+	if err != nil || n != len(stored)/2 {
+		t.Fatalf("Delete: %d, %v", n, err)
+	}
+	x.grace = 0
+	swept, err := x.Sweep(ctx)
+	if err != nil || swept.Cells < n {
+		t.Fatalf("Sweep: %+v, %v", swept, err)
+	}
+	if v, err := x.CheckAndAdd(ctx, index.Document{Key: "new", Fingerprint: 1}); err != nil || v.Status != index.New {
+		t.Errorf("after the sweep: %v, %v", v, err)
+	}
+}
+
+// The store of the model check does what Redis does.
+func TestFakeIsRedis(t *testing.T) {
+	x := openShared(t, Options{Bare: true})
+	f := &fake{keys: map[string]string{}}
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	seq := func() id { return idOf(uint64(1+r.IntN(4)), 7) }
+	table := &x.plan.Tables[0]
+	bucket := x.name.bucket(0, table, 42)
+	for range 3000 {
+		of, other := seq(), seq()
+		key, raw := x.name.key([16]byte{0, 7}), string([]byte{0, 0, 0, 0, 0, byte(of.seq()), 0, 7})
+		cell, floor := x.name.cell(of), x.name.floor(7)
+		all := []*command{
+			{verb: get, keys: []string{[]string{cell, key, bucket, floor}[r.IntN(4)]}},
+			{verb: announce, keys: []string{bucket}, args: []any{string(appendEntry(nil, table, uint64(42+r.IntN(3)), of))}},
+			{verb: kill, keys: []string{cell}},
+			{verb: commit, keys: []string{cell, floor}, args: []any{of.seq(), of.seqBytes(), "\x01" + raw}},
+			{verb: commit, keys: []string{cell, floor, key, x.name.cell(other)}, args: []any{of.seq(), of.seqBytes(), "\x01" + raw, other.seqBytes()}},
+			{verb: commit, keys: []string{cell, floor, key, cell}, args: []any{of.seq(), of.seqBytes(), "\x01" + raw, ""}},
+			{verb: drop, keys: []string{cell, key}, args: []any{of.seqBytes(), []string{"a", "b"}[r.IntN(2)]}},
+			{verb: drop, keys: []string{cell}, args: []any{of.seqBytes(), "a"}},
+			{verb: remove, keys: []string{bucket}, args: []any{entryBytes(table), raw}},
+			{verb: forget, keys: []string{cell, floor}, args: []any{uint64(r.IntN(2))}},
+			{verb: create, keys: []string{key + "c"}, args: []any{raw}},
+		}
+		c := all[r.IntN(len(all))]
+		must(t, x.run.run(t.Context(), false, []*command{c}))
+		if want := f.do(c); c.value != want {
+			t.Fatalf("%d %q %q: %q, the fake says %q", c.verb, c.keys, c.args, c.value, want)
+		}
+		for _, name := range []string{cell, key, bucket, floor} {
+			read := &command{verb: get, keys: []string{name}}
+			must(t, x.run.run(t.Context(), false, []*command{read}))
+			if read.value != f.keys[name] {
+				t.Fatalf("after %d %q %q: %q is %q, the fake has %q", c.verb, c.keys, c.args, name, read.value, f.keys[name])
+			}
+		}
+		if r.IntN(20) == 0 { // begin with other cells
+			for _, n := range []string{x.name.cell(idOf(1, 7)), x.name.cell(idOf(2, 7)), x.name.cell(idOf(3, 7)), x.name.cell(idOf(4, 7)), key} {
+				delete(f.keys, n)
+				must(t, x.nodes.client.Del(t.Context(), n).Err())
+			}
+		}
+	}
+}

@@ -1,0 +1,326 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// chaos is a run of many clients against a cluster that is being hurt.
+type chaos struct {
+	t       *testing.T
+	c       *servers
+	o       Options
+	clients int
+	cliques [][]index.Document // of near-duplicates, which match each other and nothing else
+
+	mu       sync.Mutex
+	verdicts map[string]index.Verdict // that were acknowledged, by key
+	failed   atomic.Int64
+	deaths   atomic.Int64
+}
+
+// dying is a runner whose process dies at a command: that one and those behind it are never sent.
+type dying struct {
+	runner
+	left int
+}
+
+func (d *dying) run(ctx context.Context, durable bool, commands []*command) error {
+	if d.left -= len(commands); d.left >= 0 {
+		return d.runner.run(ctx, durable, commands)
+	}
+	if n := len(commands) + d.left; n > 0 {
+		_ = d.runner.run(ctx, false, commands[:n])
+	}
+	d.left = -1 << 40
+	return errDied
+}
+
+// cliquesOf makes documents in cliques; bits of one byte of a random fingerprint tell the members apart, three at most.
+func cliquesOf(r *rand.Rand, documents, size int) (cliques [][]index.Document) {
+	for n := 0; n < documents; n += size {
+		center := r.Uint64()
+		clique := make([]index.Document, size)
+		for i := range clique {
+			fp := center ^ 1<<r.IntN(64) // within 2 of each other
+			clique[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d/%d", n/size, i), Fingerprint: fingerprint.Fingerprint(fp)}
+		}
+		cliques = append(cliques, clique)
+	}
+	return cliques
+}
+
+// work lets clients check all documents, each in batches of its own, in an order of its own. One of dieEvery batches is cut
+// short by the death of its client, at each command in turn; its documents are checked again later.
+func (h *chaos) work(r *rand.Rand, dieEvery int) {
+	var docs []index.Document
+	for _, clique := range h.cliques {
+		docs = append(docs, clique...)
+	}
+	h.verdicts = make(map[string]index.Verdict, len(docs))
+	// neighbours are of one clique, and go to different clients at about the same time
+	parts := make([][]index.Document, h.clients)
+	for i, d := range docs {
+		parts[i%h.clients] = append(parts[i%h.clients], d)
+	}
+	client := h.c.client()
+	defer client.Close()
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		rng := rand.New(rand.NewPCG(r.Uint64(), uint64(i)))
+		x := h.open(client)
+		wg.Go(func() { h.client(client, x, rng, part, dieEvery) })
+	}
+	wg.Wait()
+}
+
+func (h *chaos) open(client clusterClient) *Index {
+	var x *Index
+	var err error
+	waitFor(h.t, "Open", func() bool {
+		x, err = Open(context.Background(), client, h.o)
+		return err == nil
+	})
+	return x
+}
+
+func (h *chaos) client(client clusterClient, x *Index, r *rand.Rand, docs []index.Document, dieEvery int) {
+	cut := 1
+	for len(docs) > 0 {
+		batch := docs[:min(len(docs), 1+r.IntN(20))]
+		var verdicts []index.Verdict
+		var err error
+		if dieEvery > 0 && r.IntN(dieEvery) == 0 {
+			dead := *newIndex(&dying{x.run, cut}, &h.o)
+			dead.plan, dead.rule = x.plan, x.rule
+			cut = 1 + (cut+r.IntN(7))%(12*len(batch))
+			if verdicts, err = dead.check(context.Background(), batch); err != nil {
+				h.deaths.Add(1)
+				verdicts = nil // nobody heard of them
+			}
+		} else if verdicts, err = x.CheckAndAddBatch(context.Background(), batch); err != nil {
+			h.failed.Add(1)
+			if !errors.Is(err, ErrUnavailable) {
+				h.t.Errorf("a call failed: %v", err)
+				return
+			}
+		}
+		h.mu.Lock()
+		for i, v := range verdicts {
+			h.verdicts[batch[i].Key] = v
+		}
+		h.mu.Unlock()
+		docs = docs[len(verdicts):]
+	}
+}
+
+// outcome counts cliques by how many of their documents are stored, by what is in the cells.
+func (h *chaos) outcome() (alive map[string]index.Document, one, none, several int) {
+	client := h.c.client()
+	defer client.Close()
+	x := h.open(client)
+	alive = make(map[string]index.Document)
+	must(h.t, x.eachCell(context.Background(), func(ids []id, cells *cells) error {
+		for _, of := range ids {
+			if d := cells.record(of); d != nil {
+				alive[d.Key] = *d
+			}
+		}
+		return nil
+	}))
+	for _, clique := range h.cliques {
+		n := 0
+		for _, d := range clique {
+			if _, there := alive[d.Key]; there {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+			none++
+		case 1:
+			one++
+		default:
+			several++
+		}
+	}
+	return alive, one, none, several
+}
+
+// verify holds the end to what was promised.
+func (h *chaos) verify() {
+	h.t.Helper()
+	alive, one, none, several := h.outcome()
+	h.t.Logf("%d cliques: %d with one, %d with none, %d with several; %d calls failed, %d clients died", len(h.cliques), one, none, several, h.failed.Load(), h.deaths.Load())
+	if none > 0 || several > 0 {
+		h.t.Errorf("%d cliques with none, %d with several", none, several)
+	}
+	lost := 0
+	for key, v := range h.verdicts {
+		if v.Status == index.Duplicate {
+			key = v.Of.Key
+		}
+		if _, there := alive[key]; !there {
+			lost++
+		}
+	}
+	if lost > 0 {
+		h.t.Errorf("%d of %d verdicts rest on documents that are not there", lost, len(h.verdicts))
+	}
+}
+
+// rounds says how long a test is: short by default, all that is promised with NEARDUP_LONG.
+func rounds(short, long int) int {
+	if os.Getenv("NEARDUP_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+func seeds(n int) (all []uint64) {
+	first := uint64(time.Now().UnixNano())
+	for i := range n {
+		all = append(all, first+uint64(i))
+	}
+	return all
+}
+
+// hurt does harm over and over until work is done, and heals all at the end.
+func hurt(t *testing.T, c *servers, r *rand.Rand, work func(), harms ...func(*rand.Rand)) {
+	done := make(chan struct{})
+	go func() { work(); close(done) }()
+	for {
+		select {
+		case <-done:
+			c.healthy(t)
+			return
+		case <-time.After(time.Duration(200+r.IntN(500)) * time.Millisecond):
+			harms[r.IntN(len(harms))](r)
+		}
+	}
+}
+
+// master is one that serves slots.
+func (c *servers) master(r *rand.Rand) *server {
+	for _, i := range r.Perm(len(c.all)) {
+		if c.all[i].slots(context.Background()) > 0 {
+			return c.all[i]
+		}
+	}
+	return nil
+}
+
+// killMaster kills one with -9 and starts it again once its replica has taken over.
+func (c *servers) killMaster(t *testing.T) func(*rand.Rand) {
+	return func(r *rand.Rand) {
+		c.healthy(t)
+		s := c.master(r)
+		s.kill()
+		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+		s.start(t)
+		c.healthy(t)
+	}
+}
+
+// pause stops a node for a while, master or replica, so that it comes back with what it held.
+func (c *servers) pause(*testing.T) func(*rand.Rand) {
+	return func(r *rand.Rand) {
+		s := c.all[r.IntN(len(c.all))]
+		_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+		_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	}
+}
+
+// cutReplica lets a replica lose its master for a while.
+func (c *servers) cutReplica(t *testing.T) func(*rand.Rand) {
+	return func(r *rand.Rand) {
+		ctx := context.Background()
+		s := c.master(r)
+		if s == nil {
+			return
+		}
+		for range 20 {
+			s.client.Do(ctx, "CLIENT", "KILL", "TYPE", "replica")
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+// moveSlots moves some from one master to another, keys and all, as redis-cli does.
+func (c *servers) moveSlots(t *testing.T, slots int) func(*rand.Rand) {
+	return func(r *rand.Rand) {
+		c.healthy(t)
+		ctx := context.Background()
+		for range slots {
+			from, to := c.master(r), c.master(r)
+			if from == to || from == nil || to == nil {
+				continue
+			}
+			slot := from.anySlot(ctx, r)
+			fromID, toID := from.client.ClusterMyID(ctx).Val(), to.client.ClusterMyID(ctx).Val()
+			must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID).Err())
+			must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID).Err())
+			host, port, _ := strings.Cut(to.address, ":")
+			for {
+				keys := from.client.ClusterGetKeysInSlot(ctx, slot, 100).Val()
+				if len(keys) == 0 {
+					break
+				}
+				args := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
+				for _, key := range keys {
+					args = append(args, key)
+				}
+				must(t, from.client.Do(ctx, args...).Err())
+			}
+			must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", toID).Err())
+			must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", toID).Err())
+		}
+	}
+}
+
+// anySlot is one that a node serves.
+func (s *server) anySlot(ctx context.Context, r *rand.Rand) int {
+	var ranges [][2]int
+	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
+		f := strings.Fields(line)
+		if len(f) < 9 || !strings.Contains(f[2], "myself") {
+			continue
+		}
+		for _, served := range f[8:] {
+			var a, b int
+			if n, _ := fmt.Sscanf(served, "%d-%d", &a, &b); n == 1 {
+				b = a
+			}
+			ranges = append(ranges, [2]int{a, b})
+		}
+	}
+	one := ranges[r.IntN(len(ranges))]
+	return one[0] + r.IntN(one[1]-one[0]+1)
+}
+
+func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
+	redisServer(t)
+	for _, seed := range seeds(rounds(1, 10)) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			c := startCluster(t, t.TempDir(), 3, 1, 500*time.Millisecond)
+			h := &chaos{t: t, c: c, clients: 64, cliques: cliquesOf(r, rounds(8_000, 100_000), 4),
+				o: Options{Name: "chaos", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
+			hurt(t, c, r, func() { h.work(r, 20) }, c.killMaster(t), c.killMaster(t), c.pause(t), c.cutReplica(t), c.moveSlots(t, 100))
+			h.verify()
+		})
+	}
+}
