@@ -121,7 +121,7 @@ func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
 
 	node := single("--appendonly", "yes", "--cluster-enabled", "yes")
 	refused(t, node.client, Options{}, nil, "NewClusterClient")
-	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, nil, "slots")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, nil, "no nodes")
 	must(t, node.client.ClusterAddSlotsRange(t.Context(), 0, 100).Err())
 	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, ErrUnavailable, "101 of 16384")
 	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{evicts.address}}), Options{}, nil, "NewClient")

@@ -25,6 +25,8 @@ type chaos struct {
 	clients int
 	cliques [][]index.Document // of near-duplicates, which match each other and nothing else
 
+	opened *Index // that all clients use; nil: each opens its own
+
 	mu       sync.Mutex
 	verdicts map[string]index.Verdict // that were acknowledged, by key
 	failed   atomic.Int64
@@ -87,6 +89,9 @@ func (h *chaos) work(r *rand.Rand, dieEvery int) {
 }
 
 func (h *chaos) open(client clusterClient) *Index {
+	if h.opened != nil {
+		return h.opened
+	}
 	var x *Index
 	var err error
 	waitFor(h.t, "Open", func() bool {
@@ -323,4 +328,135 @@ func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
 			h.verify()
 		})
 	}
+}
+
+// Without waiting for replicas, a failover loses what was acknowledged: the tests above can fail.
+func TestLoseAtFailoverLoses(t *testing.T) {
+	redisServer(t)
+	c := startCluster(t, t.TempDir(), 3, 1, 500*time.Millisecond)
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3))
+	h := &chaos{t: t, c: c, clients: 8, cliques: cliquesOf(r, 4_000, 2),
+		o: Options{Name: "lose", Bare: true, MaxDistance: 3, Replicas: LoseAtFailover, Lease: 300 * time.Millisecond, Patience: time.Minute}}
+	// while its replicas do not answer, a master acknowledges; then it dies, and they take over
+	halves := [2][][]index.Document{}
+	for _, clique := range h.cliques {
+		halves[0], halves[1] = append(halves[0], clique[:1]), append(halves[1], clique[1:])
+	}
+	whole, client := h.cliques, c.client()
+	defer client.Close()
+	h.opened = h.open(client) // before there are nodes that do not answer
+	for _, s := range c.all[c.masters:] {
+		must(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	}
+	h.cliques = halves[0]
+	h.work(r, 0)
+	for _, s := range c.all[:1] {
+		s.kill()
+	}
+	for _, s := range c.all[c.masters:] {
+		must(t, s.cmd.Process.Signal(syscall.SIGCONT))
+	}
+	waitFor(t, "a failover", func() bool { return c.all[c.masters].slots(t.Context()) > 0 })
+	c.all[0].start(t)
+	c.healthy(t)
+	h.cliques = halves[1]
+	h.work(r, 0)
+	h.cliques = whole
+	_, one, none, several := h.outcome()
+	t.Logf("%d cliques: %d with one, %d with none, %d with two", len(whole), one, none, several)
+	if none+several == 0 {
+		t.Error("nothing was lost, so what is tested with replicas may not be needed")
+	}
+}
+
+// Recrawls that swap contents, deletions and sweeps, while masters die: at the end no two match, and after every page was
+// crawled once more each content is there.
+func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
+	redisServer(t)
+	for _, seed := range seeds(rounds(1, 10)) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			c := startCluster(t, t.TempDir(), 3, 1, 500*time.Millisecond)
+			client := c.client()
+			defer client.Close()
+			h := &chaos{t: t, c: c, o: Options{Name: "recrawls", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
+			contents, sites := make([]fingerprint.Fingerprint, 40), rounds(30, 100)
+			for i := range contents {
+				contents[i] = fingerprint.Fingerprint(r.Uint64())
+			}
+			key := func(site, n int) string { return fmt.Sprintf("https://%d.example.org/%d", site, n) }
+			// crawl visits the pages of each site, whose contents rotate: every visit finds what another page had
+			crawl := func(visits int, others bool) {
+				var wg sync.WaitGroup
+				for site := range sites {
+					rng, x := rand.New(rand.NewPCG(r.Uint64(), uint64(site))), h.open(client)
+					x.grace = 3 * time.Second
+					wg.Go(func() {
+						scope := fmt.Sprint(site / 3) // three clients to a scope
+						for visit := range visits {
+							n := rng.IntN(len(contents))
+							d := index.Document{Key: key(site/3, n), Scope: scope, Fingerprint: contents[(n+visit)%len(contents)] ^ fingerprint.Fingerprint(1<<rng.IntN(64))}
+							var err error
+							switch {
+							case others && rng.IntN(20) == 0:
+								_, err = x.Delete(context.Background(), d.Key)
+							case others && rng.IntN(200) == 0:
+								_, err = x.Sweep(context.Background())
+							default:
+								_, err = x.CheckAndAdd(context.Background(), d)
+							}
+							if err != nil && !errors.Is(err, ErrUnavailable) {
+								t.Errorf("a call failed: %v", err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+			}
+			hurt(t, c, r, func() { crawl(rounds(150, 2000), true) }, c.killMaster(t), c.pause(t), c.moveSlots(t, 30))
+			noTwoMatch(t, h)
+			x := h.open(client)
+			for site := range (sites + 2) / 3 {
+				for n := range contents {
+					d := index.Document{Key: key(site, n), Scope: fmt.Sprint(site), Fingerprint: contents[n]}
+					v, err := x.CheckAndAdd(t.Context(), d)
+					must(t, err)
+					if matches, err := x.Query(t.Context(), index.Query{Signature: d.Signature(), Scope: d.Scope}); err != nil || len(matches) == 0 {
+						t.Fatalf("%v was said of %s, and nothing is stored that is like it: %v", v, d.Key, err)
+					}
+				}
+			}
+			noTwoMatch(t, h)
+		})
+	}
+}
+
+// noTwoMatch holds what is stored to what it never may be.
+func noTwoMatch(t *testing.T, h *chaos) {
+	t.Helper()
+	client := h.c.client()
+	defer client.Close()
+	x := h.open(client)
+	byScope, keys := make(map[string][]index.Document), make(map[string]uint64)
+	must(t, x.eachCell(t.Context(), func(ids []id, cells *cells) error {
+		for _, of := range ids {
+			d := cells.record(of)
+			if d == nil || keys[d.Key] == d.ID { // a scan may come by twice
+				continue
+			}
+			if keys[d.Key] != 0 {
+				t.Errorf("two documents have the key %s", d.Key)
+			}
+			keys[d.Key] = d.ID
+			for _, other := range byScope[d.Scope] {
+				if x.rule.Matches(d, &other) {
+					t.Errorf("two that match are stored: %+v, %+v", d, other)
+				}
+			}
+			byScope[d.Scope] = append(byScope[d.Scope], *d)
+		}
+		return nil
+	}))
+	t.Logf("%d documents in %d scopes", len(keys), len(byScope))
 }

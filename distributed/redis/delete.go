@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"time"
 
@@ -139,7 +140,7 @@ func (x *Index) sweepBuckets(ctx context.Context, floor uint64, buckets []string
 		return err
 	}
 	var kills []*command
-	for of := range cells.reads {
+	for _, of := range slices.Sorted(maps.Keys(cells.reads)) {
 		if cells.pending(of) {
 			kills = append(kills, x.kill(of))
 		}

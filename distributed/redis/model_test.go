@@ -46,6 +46,7 @@ func (f *fake) do(c *command) string {
 	case kill:
 		if f.keys[key] == "" {
 			f.keys[key] = dead
+			return "OK"
 		}
 	case create:
 		if f.keys[key] == "" {
@@ -72,7 +73,7 @@ func (f *fake) do(c *command) string {
 		if isDead(f.keys[key]) {
 			delete(f.keys, key)
 		}
-		if f.bug != "no floor" && number(f.keys[c.keys[1]]) < number(arg(0)) {
+		if floor := f.keys[c.keys[1]]; f.bug != "no floor" && (floor == "" || number(floor) < number(arg(0))) {
 			f.keys[c.keys[1]] = arg(0)
 		}
 	case reserve:
@@ -167,8 +168,10 @@ type scenario struct {
 	clients []func(*Index) ([]index.Verdict, error)
 	deaths  int // of clients, at most
 	leases  int // that end although who is waited for lives, at most
-	bug     string
-	holds   func(w *world) error
+	// preemptions bounds how often another client goes on while one could; 0: any number of times.
+	preemptions int
+	bug         string
+	holds       func(w *world) error
 }
 
 // world is a schedule that is being run.
@@ -179,7 +182,8 @@ type world struct {
 	begun  map[string]string // the store before
 	ever   map[uint64]bool   // IDs that were ever records
 
-	died, expired int
+	died, expired, preempted int
+	last                     int // that moved
 }
 
 // oneTable is the plan of the model: two that match meet in some bucket, and what is proved is that this is enough.
@@ -279,6 +283,10 @@ type choice struct {
 
 func (w *world) move(c choice) {
 	a := w.actors[c.client]
+	if c.client != w.last && w.ready(w.last) {
+		w.preempted++
+	}
+	w.last = c.client
 	if c.die {
 		w.died++
 	}
@@ -291,12 +299,19 @@ func (w *world) move(c choice) {
 	w.note()
 }
 
+// ready reports whether a client can go on without waiting for another.
+func (w *world) ready(client int) bool {
+	a := w.actors[client]
+	return !a.finished && (!a.waits || a.since != w.store.writes)
+}
+
 func (w *world) choices() (all []choice) {
 	var last []choice
+	bound := w.preemptions > 0 && w.preempted >= w.preemptions && w.ready(w.last)
 	for i, a := range w.actors {
 		switch {
-		case a.finished:
-		case !a.waits || a.since != w.store.writes:
+		case a.finished || bound && i != w.last:
+		case w.ready(i):
 			all = append(all, choice{client: i})
 		case w.expired < w.leases:
 			all = append(all, choice{client: i, expire: true})
@@ -322,6 +337,9 @@ func (w *world) hash() uint64 {
 		finished, failed, waits bool
 	}
 	h := maphash.Comparable(hashSeed, [2]int{w.died, w.expired})
+	if w.preemptions > 0 {
+		h = maphash.Comparable(hashSeed, [4]int{w.died, w.expired, w.preempted, w.last})
+	}
 	for key, value := range w.store.keys { // in no order
 		h += maphash.Comparable(hashSeed, [2]string{key, value})
 	}
@@ -463,14 +481,14 @@ func scenarios() []*scenario {
 	type calls = []func(*Index) ([]index.Verdict, error)
 	return []*scenario{
 		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, holds: lastsOne},
+		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, preemptions: rounds(3, 6), holds: lastsOne},
 		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1, leases: 1, holds: lastsOne},
 		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1, leases: 1, holds: lastsOne},
 		{name: "a recrawl and a copy", before: []index.Document{at("a", y)}, clients: calls{checks(at("a", x)), checks(at("b", x))}, deaths: 1, leases: 1, holds: lastsOne},
 		{name: "two pages swap", before: []index.Document{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, holds: lastsOne},
 		{name: "a deletion and a copy", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("b", x))}, deaths: 1},
 		{name: "a deletion and a recrawl", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("a", y))}, deaths: 1},
-		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweep}, holds: lastsOne},
+		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweep}, preemptions: rounds(3, 6), holds: lastsOne},
 	}
 }
 

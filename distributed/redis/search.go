@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -81,20 +82,10 @@ func (c *cells) want(of id) {
 
 func (c *cells) read(ctx context.Context, durable bool) error {
 	reads := make([]*command, 0, len(c.reads))
-	for _, of := range slices.Sorted(keysOf(c.reads)) {
+	for _, of := range slices.Sorted(maps.Keys(c.reads)) {
 		reads = append(reads, c.reads[of])
 	}
 	return c.index.run.run(ctx, durable, reads)
-}
-
-func keysOf(m map[id]*command) func(func(id) bool) {
-	return func(yield func(id) bool) {
-		for of := range m {
-			if !yield(of) {
-				return
-			}
-		}
-	}
 }
 
 func (c *cells) pending(of id) bool { return c.reads[of].value == "" }

@@ -1,0 +1,206 @@
+// Command neardup-redis checks documents against an index on a Redis Cluster, from JSON lines, and
+// looks after it.
+//
+//	neardup fingerprint -format jsonl pages.warc.gz | neardup-redis dedup -redis 10.0.0.1:6379,10.0.0.2:6379 -name pages
+//
+// Run it without arguments for its usage.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/distributed/redis"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+const usage = `usage: neardup-redis COMMAND -redis ADDRESS[,ADDRESS...] -name NAME [flags] [arguments]
+
+  dedup            read documents as JSON lines, write what each is:
+                   {"key":..,"fingerprint":"16 hex digits","shingle":..,"tokens":..,"scope":..}, {"key":..,"text":..} or {"key":..,"html":..}
+  delete KEY...    remove documents
+  expire -before D remove what was added longer ago than the duration D
+  sweep            give back the memory of what is dead
+  stats            what the index and its Redis are
+
+The password comes from the environment: REDISCLI_AUTH.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "neardup-redis:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags.
+type settings struct {
+	addresses, user string
+	single          bool
+	options         redis.Options
+	before          time.Duration
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	var s settings
+	flags := flag.NewFlagSet("neardup-redis "+args[0], flag.ContinueOnError)
+	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379", "`addresses` of some nodes, with commas between")
+	flags.BoolVar(&s.single, "single", false, "the server is no cluster")
+	flags.StringVar(&s.user, "user", "", "`name` of the user of Redis")
+	flags.StringVar(&s.options.Name, "name", "", "`name` of the index: what its keys begin with")
+	flags.IntVar(&s.options.MaxDistance, "k", 0, "largest `distance` of near-duplicates, of a new index (default 6; with -bare 3)")
+	flags.Int64Var(&s.options.Expected, "expected", 0, "`number` of documents that a new index is for (default 1,000,000)")
+	flags.IntVar(&s.options.Replicas, "replicas", 0, "`number` of replicas that must have each write (default 1; below 0: none, see docs/distributed.md)")
+	flags.BoolVar(&s.options.Bare, "bare", false, "fingerprints of any kind; no pages")
+	flags.BoolVar(&s.options.NoRestart, "no-restart", false, "nothing restarts nodes by itself, so they need no AOF")
+	flags.DurationVar(&s.before, "before", 0, "of expire: the `age`")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	client := s.client()
+	defer client.Close()
+	x, err := redis.Open(ctx, client, s.options)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	switch args[0] {
+	case "dedup":
+		return dedup(ctx, x, in, out)
+	case "delete":
+		n, err := x.Delete(ctx, flags.Args()...)
+		return report(out, map[string]int{"deleted": n}, err)
+	case "expire":
+		if s.before <= 0 {
+			return errors.New("expire needs -before, a duration above 0")
+		}
+		n, err := x.DeleteBefore(ctx, time.Now().Add(-s.before))
+		return report(out, map[string]int{"deleted": n}, err)
+	case "sweep":
+		swept, err := x.Sweep(ctx)
+		return report(out, swept, err)
+	case "stats":
+		stats, err := x.Stats(ctx)
+		return report(out, stats, err)
+	}
+	return fmt.Errorf("no command %q\n%s", args[0], usage)
+}
+
+func (s *settings) client() goredis.UniversalClient {
+	addresses, password := strings.Split(s.addresses, ","), os.Getenv("REDISCLI_AUTH")
+	if s.single {
+		return goredis.NewClient(&goredis.Options{Addr: addresses[0], Username: s.user, Password: password})
+	}
+	return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Username: s.user, Password: password})
+}
+
+func report(out io.Writer, v any, err error) error {
+	return errors.Join(json.NewEncoder(out).Encode(v), err)
+}
+
+// line is a document that is read.
+type line struct {
+	Key         string                   `json:"key"`
+	Fingerprint *fingerprint.Fingerprint `json:"fingerprint"`
+	Shingle     fingerprint.Fingerprint  `json:"shingle"`
+	Tokens      int                      `json:"tokens"`
+	Scope       string                   `json:"scope"`
+	Text        string                   `json:"text"`
+	HTML        string                   `json:"html"`
+}
+
+// answer is what is written of it.
+type answer struct {
+	Key      string         `json:"key,omitempty"`
+	Status   neardup.Status `json:"status"`
+	Of       string         `json:"of,omitempty"`
+	Distance *int           `json:"distance,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+}
+
+const batchLines = 256
+
+// dedup checks documents, 256 at a time, and writes a line for each once it is durable.
+func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
+	w := bufio.NewWriter(out)
+	decoder, read := json.NewDecoder(in), 0
+	for end := false; !end; {
+		var lines []line
+		for len(lines) < batchLines {
+			var l line
+			err := decoder.Decode(&l)
+			if end = errors.Is(err, io.EOF); end {
+				break
+			}
+			if read++; err != nil {
+				return errors.Join(fmt.Errorf("document %d: %w", read, err), w.Flush())
+			}
+			lines = append(lines, l)
+		}
+		answers, err := check(ctx, x, lines)
+		for i := range answers {
+			if err := json.NewEncoder(w).Encode(&answers[i]); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(err, w.Flush()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check comes to the answers of lines: of pages and of fingerprints, each kind in its order, in runs of one kind.
+func check(ctx context.Context, x *redis.Index, lines []line) (answers []answer, err error) {
+	for len(lines) > 0 && err == nil {
+		n := 1
+		for n < len(lines) && (lines[n].Fingerprint == nil) == (lines[0].Fingerprint == nil) {
+			n++
+		}
+		var verdicts []neardup.Verdict
+		if lines[0].Fingerprint != nil {
+			docs := make([]index.Document, n)
+			for i, l := range lines[:n] {
+				docs[i] = index.Document{Key: l.Key, Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Tokens: l.Tokens, Scope: l.Scope}
+			}
+			verdicts, err = x.CheckDocuments(ctx, docs)
+		} else {
+			pages := make([]neardup.Page, n)
+			for i, l := range lines[:n] {
+				pages[i] = neardup.Page{URL: l.Key, Scope: l.Scope, ContentType: "text/plain; charset=utf-8", Body: []byte(l.Text)}
+				if l.HTML != "" {
+					pages[i].ContentType, pages[i].Body = "text/html; charset=utf-8", []byte(l.HTML)
+				}
+			}
+			verdicts, err = x.CheckBatch(ctx, pages)
+		}
+		for i, v := range verdicts {
+			a := answer{Key: lines[i].Key, Status: v.Status, Of: v.Of.Key, Reason: v.Reason}
+			if v.Of.ID != 0 {
+				a.Distance = &v.Of.Distance
+			}
+			answers = append(answers, a)
+		}
+		lines = lines[n:]
+	}
+	return answers, err
+}
