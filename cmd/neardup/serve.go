@@ -13,7 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/archive"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/server"
+	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/index/match"
 )
 
@@ -38,6 +42,7 @@ type serving struct {
 	accessLog                           *bool
 	body, bytes                         mebibytes
 	grace                               *time.Duration
+	archives                            []string
 }
 
 func runServe(ctx context.Context, c *call) error {
@@ -54,6 +59,10 @@ func runServe(ctx context.Context, c *call) error {
 	c.flags.IntVar(&s.opts.Calls, "max-calls", 1024, "`calls` under way at once; more are refused")
 	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
 	c.flags.StringVar(&s.opts.Checkpoints, "checkpoints", "", "`folder` in which callers may make checkpoints")
+	c.flags.Func("archive", "`file` with documents, a web archive or JSON lines, for the words on the pages; may be given several times", func(file string) error {
+		s.archives = append(s.archives, file)
+		return nil
+	})
 	c.check(s.check)
 	if err := c.parseFlags(); err != nil {
 		return err
@@ -122,7 +131,15 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if *s.accessLog {
 		s.opts.AccessLog = log
 	}
-	serve := server.New(x, s.opts)
+	var serve *server.Server
+	pages, archives, err := s.pages(ctx, x, func() view.Counts { return serve.Counts() })
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	defer archives.Close()
+	s.opts.Page = pages
+	serve = server.New(x, s.opts)
+	go samplePages(ctx, pages)
 	ended := make(chan error, 2)
 	stopProfiles, err := s.profiles(ended)
 	if err != nil {
@@ -150,6 +167,39 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return nil // that is how it is ended
 	}
 	return err
+}
+
+// pages are what people look at, with the texts of the archives.
+func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() view.Counts) (*view.Pages, *archive.Archive, error) {
+	o := view.Options{Rule: s.opts.Rule, Counts: counts}
+	if len(s.archives) > 0 && x.Signer() == nil {
+		return nil, nil, usagef("-archive is of use with an index of pages only")
+	}
+	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: s.body.bytes()}, x.Signer())
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(s.archives) > 0 {
+		o.Texts = texts
+	}
+	if left := texts.Left(); left > 0 {
+		s.call.logf("-archive: of %d documents the words are not shown: %d are the most", left, archive.MaxDocuments)
+	}
+	return view.New(x, o), texts, nil
+}
+
+// samplePages has the pages remember how things were.
+func samplePages(ctx context.Context, pages *view.Pages) {
+	tick := time.NewTicker(view.SampleTime)
+	defer tick.Stop()
+	for pages.Sample(time.Now()); ; {
+		select {
+		case now := <-tick.C:
+			pages.Sample(now)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (s *serving) listener() (net.Listener, error) {

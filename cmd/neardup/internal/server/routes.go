@@ -52,7 +52,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	if s.opts.Page != nil {
-		mux.Handle("GET /", s.guarded(s.opts.Page))
+		mux.Handle("/", s.guarded(s.opts.Page))
 	} else {
 		mux.Handle("/", s.guarded(failing(&callError{wire.NotFound, http.StatusNotFound, "there is no such call"})))
 	}

@@ -49,7 +49,7 @@ type Legend struct{ Colour, Name string }
 const (
 	chartWidth, chartHeight = 460, 230
 	chartTop, chartBottom   = 24, 40
-	chartLeft, chartRight   = 44, 8
+	chartLeft, chartRight   = 54, 8
 )
 
 func newChart(title, note, x, y string) *Chart {
@@ -160,7 +160,9 @@ func (c *Chart) lines(times []time.Time, format func(float64) string, series ...
 				most = max(most, v)
 			}
 		}
-		c.Legend = append(c.Legend, Legend{s.Colour, s.Name})
+		if len(series) > 1 {
+			c.Legend = append(c.Legend, Legend{s.Colour, s.Name})
+		}
 	}
 	at := c.scale(most, format)
 	if len(times) < 2 {

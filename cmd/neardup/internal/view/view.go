@@ -39,6 +39,8 @@ func policy(forms string) string {
 var functions = template.FuncMap{
 	"style":   func() template.CSS { return template.CSS(style) },
 	"count":   count[int64],
+	"countU":  count[uint64],
+	"countI":  count[int],
 	"percent": percent,
 	"key":     shownKey,
 	"text":    corpus.Escape,
@@ -48,8 +50,13 @@ var functions = template.FuncMap{
 	"ratio":   func(r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) },
 }
 
-func parsed(name string) *template.Template {
-	return template.Must(template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))
+// parsed is the template of a page, with the parts that it is made of.
+func parsed(names ...string) *template.Template {
+	t := template.New("layout.html").Funcs(functions)
+	for _, name := range append([]string{"layout.html", "parts.html"}, names...) {
+		t = template.Must(t.ParseFS(files, "templates/"+name))
+	}
+	return t
 }
 
 // count is a number with its thousands set apart.

@@ -1,0 +1,188 @@
+// Package archive finds the texts of documents in web archives and files of JSON lines, which are not
+// read into memory: of each document its place is kept, 24 bytes, of MaxDocuments at most.
+//
+// A text is given only where it has the signature of the document, so that it is the one that
+// was stored, whatever has become of the files.
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
+)
+
+const (
+	// MaxDocuments is how many documents the places are kept of.
+	MaxDocuments = 8_000_000
+	// MaxText is how many bytes of a text are given.
+	MaxText = 256 << 10
+)
+
+// ErrNotSeekable: the records of a file cannot be found by their place.
+var ErrNotSeekable = errors.New("its records cannot be read one by one")
+
+// Archive is open files, and where documents are in them. It is safe for concurrent use.
+type Archive struct {
+	signer *page.Signer
+	opts   corpus.Options
+	files  []*os.File
+	seed   maphash.Seed
+	places []place // by hash; of one hash the latest first
+	left   int64
+}
+
+type place struct {
+	hash   uint64
+	offset int64
+	file   int
+}
+
+// Open reads the files once, for the places of their documents. Each is a web archive, compressed record by
+// record or not at all, or JSON lines that are not compressed.
+func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Signer) (*Archive, error) {
+	a := &Archive{signer: signer, opts: o, seed: maphash.MakeSeed()}
+	for _, name := range files {
+		if err := a.add(ctx, name); err != nil {
+			return nil, errors.Join(fmt.Errorf("archive %s: %w", name, err), a.Close())
+		}
+	}
+	slices.Reverse(a.places)
+	slices.SortStableFunc(a.places, func(a, b place) int { return cmp.Compare(a.hash, b.hash) })
+	a.places = slices.Clip(a.places)
+	return a, nil
+}
+
+func (a *Archive) add(ctx context.Context, name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	a.files = append(a.files, file)
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return cmp.Or(err, fmt.Errorf("%w: it is no regular file", ErrNotSeekable))
+	}
+	o := a.opts
+	o.Originals = []corpus.Format{corpus.WARC, corpus.WET, corpus.JSONL}
+	reader, err := corpus.New([]string{name}, o)
+	if err != nil {
+		return err
+	}
+	last, key := place{offset: -1}, ""
+	for raw, err := range reader.RawRecords(ctx) {
+		if err != nil {
+			return err
+		}
+		r := raw.Parse()
+		if r.Skip != nil || r.Key == "" || r.Kind != corpus.HTML && r.Kind != corpus.Text {
+			continue
+		}
+		if last.offset >= 0 && r.Offset <= last.offset {
+			return fmt.Errorf("%w: it is compressed as a whole", ErrNotSeekable)
+		}
+		last, key = place{a.hash(r.Key), r.Offset, len(a.files) - 1}, r.Key
+		if len(a.places) == MaxDocuments {
+			a.left++
+			continue
+		}
+		a.places = append(a.places, last)
+	}
+	if last.offset < 0 {
+		return nil
+	}
+	if r, err := a.read(ctx, last); err != nil || r == nil || r.Key != key {
+		return fmt.Errorf("%w: it is compressed as a whole; give it uncompressed, or a web archive compressed record by record", ErrNotSeekable)
+	}
+	return reader.Broken()
+}
+
+func (a *Archive) hash(key string) uint64 { return maphash.String(a.seed, key) }
+
+// read reads the record at a place; nil if there is none.
+func (a *Archive) read(ctx context.Context, at place) (*corpus.Record, error) {
+	file := a.files[at.file]
+	o := a.opts
+	o.Opened = map[string]io.Reader{file.Name(): io.NewSectionReader(file, at.offset, 1<<62)}
+	if o.Format == corpus.Detect {
+		first := make([]byte, 16)
+		n, _ := file.ReadAt(first, at.offset)
+		if first = bytes.TrimLeft(first[:n], " \t\r\n"); bytes.HasPrefix(first, []byte("{")) {
+			o.Format = corpus.JSONL
+		}
+	}
+	reader, err := corpus.New([]string{file.Name()}, o)
+	if err != nil {
+		return nil, err
+	}
+	for raw, err := range reader.RawRecords(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		r := raw.Parse()
+		if r.Skip != nil {
+			return nil, nil
+		}
+		return &r, nil
+	}
+	return nil, ctx.Err()
+}
+
+// Documents is how many documents the places are known of.
+func (a *Archive) Documents() int { return len(a.places) }
+
+// Left is how many documents were left out, since there were too many.
+func (a *Archive) Left() int64 { return a.left }
+
+// Words gives those of the text of a document, the first MaxText bytes; nil where it is not there as it was
+// when it was stored.
+func (a *Archive) Words(ctx context.Context, d *index.Document) ([]string, error) {
+	hash := a.hash(d.Key)
+	at, _ := slices.BinarySearchFunc(a.places, hash, func(p place, hash uint64) int { return cmp.Compare(p.hash, hash) })
+	for tries := 0; at < len(a.places) && a.places[at].hash == hash && tries < 8; at, tries = at+1, tries+1 {
+		r, err := a.read(ctx, a.places[at])
+		if err != nil {
+			return nil, err
+		}
+		if r == nil || r.Key != d.Key {
+			continue
+		}
+		if words := a.words(r, d); words != nil {
+			return words, nil
+		}
+	}
+	return nil, nil
+}
+
+func (a *Archive) words(r *corpus.Record, d *index.Document) []string {
+	kind := page.PlainText
+	if r.Kind == corpus.HTML {
+		kind = page.HTML
+	}
+	if a.signer.SignKind(kind, r.ContentType, r.Content) != d.Signature() {
+		return nil
+	}
+	text := a.signer.Text(kind, r.ContentType, r.Content)
+	if len(text) > MaxText {
+		text = strings.ToValidUTF8(text[:MaxText], "")
+	}
+	return strings.Fields(strings.Clone(text))
+}
+
+// Close closes the files.
+func (a *Archive) Close() error {
+	var errs []error
+	for _, f := range a.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

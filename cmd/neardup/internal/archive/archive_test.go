@@ -1,0 +1,115 @@
+package archive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/index"
+)
+
+func text(i int) string { return fmt.Sprintf("the ferry number %d leaves the harbour at nine", i) }
+
+func warc(i int) string {
+	message := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>" + text(i)
+	return fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%d\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", i, len(message), message)
+}
+
+func line(i int) string {
+	return fmt.Sprintf(`{"url":"http://a.example/%d","text":%q}`+"\n", i, text(i))
+}
+
+func gz(parts ...string) string {
+	var out bytes.Buffer
+	for _, p := range parts {
+		z := gzip.NewWriter(&out)
+		z.Write([]byte(p))
+		z.Close()
+	}
+	return out.String()
+}
+
+func document(i int) *index.Document {
+	d, _ := neardup.Analyze(neardup.DefaultSigner(), neardup.Page{URL: fmt.Sprintf("http://a.example/%d", i), Body: []byte(text(i))})
+	return &d
+}
+
+// Each document is found in each kind of file, and only with the text that it was stored with.
+func TestWords(t *testing.T) {
+	ctx := context.Background()
+	other := strings.ReplaceAll(line(1), "ferry", "train")
+	for name, content := range map[string]string{
+		"a.warc":             warc(0) + warc(1) + warc(2),
+		"b.warc.gz":          gz(warc(0), warc(1), warc(2)),
+		"c.jsonl":            line(0) + other + "\n  " + line(1) + "no object\n" + line(2),
+		"later version last": line(0) + line(1) + other + line(2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			a, err := Open(ctx, []string{file}, corpus.Options{}, neardup.DefaultSigner())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			for i := range 3 {
+				if words, err := a.Words(ctx, document(i)); err != nil || strings.Join(words, " ") != text(i) {
+					t.Errorf("%d: %q, %v", i, words, err)
+				}
+			}
+			changed := document(1)
+			changed.Fingerprint++
+			for _, d := range []*index.Document{document(3), changed} {
+				if words, err := a.Words(ctx, d); words != nil || err != nil {
+					t.Errorf("%s: %q, %v", d.Key, words, err)
+				}
+			}
+			if a.Documents() < 3 {
+				t.Errorf("%d documents", a.Documents())
+			}
+			if err := os.WriteFile(file, []byte("{}"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if words, err := a.Words(ctx, document(2)); words != nil || err != nil {
+				t.Errorf("of a file that was written over: %q, %v", words, err)
+			}
+		})
+	}
+}
+
+// A file whose records cannot be found again is refused when it is opened.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"lines.jsonl.gz": gz(line(0) + line(1)),
+		"whole.warc.gz":  gz(warc(0) + warc(1)),
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(context.Background(), []string{file}, corpus.Options{}, neardup.DefaultSigner()); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Open(context.Background(), []string{dir}, corpus.Options{}, neardup.DefaultSigner()); !errors.Is(err, ErrNotSeekable) {
+		t.Errorf("a folder: %v", err)
+	}
+	page := filepath.Join(dir, "page.html")
+	if err := os.WriteFile(page, []byte("<p>a page"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, neardup.DefaultSigner()); !errors.Is(err, corpus.ErrNoOriginals) {
+		t.Errorf("a page: %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+package view
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/index"
+)
+
+// groupsPage is the documents of a host that match another one.
+type groupsPage struct {
+	Host      string
+	Looked    int64 // documents of the index that were looked at
+	Cut       bool  // there are more
+	Documents int   // of the host
+	Full      bool  // there may be more
+	Groups    []group
+	Left      int // groups that are not shown
+}
+
+type group struct {
+	First   string
+	Members []member
+	Left    int // members that are not shown
+	N       int
+}
+
+type member struct {
+	Key      string
+	Distance int
+	Path     string
+	Words    int
+}
+
+// What a page of groups looks at and shows, at the most.
+const (
+	maxLooked  = 2_000_000
+	maxOfHost  = 5_000
+	maxGroups  = 50
+	maxMembers = 20
+)
+
+func (p *Pages) groups(r *http.Request) (any, error) {
+	g := &groupsPage{Host: strings.ToLower(strings.TrimSpace(r.Form.Get("host")))}
+	if g.Host == "" {
+		return g, nil
+	}
+	if host := corpus.Host(g.Host); host != "" { // a URL
+		g.Host = host
+	}
+	select {
+	case p.scan <- struct{}{}:
+		defer func() { <-p.scan }()
+	default:
+		return nil, &problem{http.StatusServiceUnavailable, "Another one is looking at the groups of a host. Try again in a moment."}
+	}
+	docs, err := p.ofHost(r.Context(), g)
+	if err != nil {
+		return nil, err
+	}
+	return g, p.group(r.Context(), g, docs)
+}
+
+// ofHost reads the documents until there are enough of the host.
+func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Document, err error) {
+	for d, err := range p.source.Documents(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if g.Looked++; g.Looked > maxLooked {
+			g.Looked, g.Cut = maxLooked, true
+			break
+		}
+		if corpus.Host(d.Key) == g.Host {
+			if len(docs) == maxOfHost {
+				g.Full = true
+				break
+			}
+			docs = append(docs, d)
+		}
+	}
+	g.Documents = len(docs)
+	return docs, nil
+}
+
+// group asks for each document what matches it, on any host, unless it is in a group already.
+func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document) error {
+	queries := make([]index.Query, len(docs))
+	for i, d := range docs {
+		queries[i] = index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: 200}
+	}
+	taken := make(map[uint64]bool)
+	for a, err := range p.source.QueryBatch(ctx, queries) {
+		if err != nil {
+			return err
+		}
+		first := &docs[a.Query]
+		if taken[first.ID] || len(a.Matches) < 2 {
+			continue
+		}
+		one := group{First: first.Key, N: len(a.Matches)}
+		for _, m := range a.Matches {
+			taken[m.ID] = true
+			if m.ID == first.ID {
+				continue
+			}
+			if len(one.Members) == maxMembers {
+				one.Left++
+				continue
+			}
+			one.Members = append(one.Members, member{m.Key, m.Distance, pathTo("/compare", "a", first.Key, "b", m.Key), m.Tokens})
+		}
+		if len(one.Members) > 0 {
+			g.Groups = append(g.Groups, one)
+		}
+	}
+	slices.SortStableFunc(g.Groups, func(a, b group) int { return b.N - a.N })
+	if len(g.Groups) > maxGroups {
+		g.Left = len(g.Groups) - maxGroups
+		g.Groups = g.Groups[:maxGroups]
+	}
+	return nil
+}

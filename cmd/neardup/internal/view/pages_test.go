@@ -1,0 +1,201 @@
+package view
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/index/match"
+)
+
+// testTexts has the words of each document whose key does not end in "lost".
+type testTexts map[string]string
+
+func (t testTexts) Words(_ context.Context, d *index.Document) ([]string, error) {
+	if strings.HasSuffix(d.Key, "lost") {
+		return nil, nil
+	}
+	return strings.Fields(t[d.Key]), nil
+}
+
+func (t testTexts) Documents() int { return len(t) }
+
+const ferry = "the ferry leaves the harbour at nine in the morning and comes back late on each day of the week but one "
+
+// testPages are those of an index of documents that are near each other, hostile ones among them.
+func testPages(t *testing.T) *Pages {
+	t.Helper()
+	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	texts := testTexts{
+		"http://a.example/1": strings.Repeat(ferry, 10), "http://b.example/2": strings.Repeat(ferry, 9) + "and nothing more",
+		"http://a.example/lost": strings.Repeat(ferry, 10), "http://c.example/twice": strings.Repeat(ferry, 20),
+		hostile: strings.Repeat(ferry, 10) + hostile, "http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
+	}
+	for key, text := range texts {
+		d, reason := neardup.Analyze(x.Signer(), neardup.Page{URL: key, Body: []byte(text), ContentType: "text/plain"})
+		if reason != "" {
+			t.Fatal(reason)
+		}
+		if err := x.Add(context.Background(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := uint64(0)
+	counts := func() Counts {
+		n += 10
+		l := Latency{N: n, Within: []Bucket{{.001, n / 2}, {.01, n}}}
+		return Counts{Verdicts: map[string]uint64{"new": n, "duplicate": n / 2}, Calls: map[string]Latency{"check": l}}
+	}
+	p := New(x, Options{Rule: match.For(x.Stats().Analyzer, 6), Counts: counts, Texts: texts})
+	for i := range 3 {
+		p.Sample(time.Now().Add(time.Duration(i-3) * time.Minute))
+	}
+	return p
+}
+
+func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	if form != nil {
+		r = httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
+// Each page says what there is, and is safe whatever keys and texts hold.
+func TestPages(t *testing.T) {
+	p := testPages(t)
+	q := url.QueryEscape
+	for _, c := range []struct {
+		path   string
+		form   url.Values
+		status int
+		has    []string
+	}{
+		{"/", nil, 200, []string{"documents stored</dt><dd>6<", "duplicate", "66.7 %", "p99", "Packed and live", "polyline"}},
+		{"/search", nil, 200, []string{`name="q"`}},
+		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2", "/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
+		{"/search?q=0123456789abcdef", nil, 200, []string{"The fingerprint", "Nothing else"}},
+		{"/search?q=nothing", nil, 200, []string{"No document has this key"}},
+		{"/search?q=" + q(hostile), nil, 200, []string{"The document", "&lt;script&gt;"}},
+		{"/search", url.Values{"text": {strings.Repeat(ferry, 10)}}, 200, []string{"The text", "http://a.example/1"}},
+		{"/search", url.Values{"text": {"<html><body></body></html>"}}, 200, []string{"nothing to compare: no text"}},
+		{"/search", url.Values{"text": {hostile}}, 200, []string{"&lt;script&gt;"}},
+		{"/search", url.Values{"text": {strings.Repeat("x", maxPasted+1)}}, 413, []string{"too large"}},
+		{"/search", url.Values{"text": {strings.Repeat("x", 3*maxPasted+1<<20)}}, 413, []string{"too large"}},
+		{"/compare", nil, 200, []string{`name="a"`}},
+		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200, []string{"They match", "<ins>", "differ in"}},
+		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200, []string{"They do not match", "beyond", "length"}},
+		{"/compare?a=http://a.example/1&b=http://a.example/lost", nil, 200, []string{"They match", "do not have the text"}},
+		{"/compare?a=http://a.example/1&b=" + q(hostile), nil, 200, []string{"&lt;script&gt;"}},
+		{"/compare?a=http://a.example/1&b=%3Cscript%3E", nil, 200, []string{"No document has the key &lt;script&gt;"}},
+		{"/groups", nil, 200, []string{`name="host"`}},
+		{"/groups?host=A.example", nil, 200, []string{"2 documents of this host", "http://b.example/2"}},
+		{"/groups?host=http://evil.example/x", nil, 200, []string{"1 documents of this host", "&lt;script&gt;"}},
+		{"/groups?host=" + q(hostile), nil, 200, []string{"0 documents"}},
+		{"/nothing", nil, 404, []string{"no such page"}},
+		{"/compare?a=%zz", nil, 400, []string{"cannot be read"}},
+	} {
+		w := get(p, c.path, c.form)
+		if w.Code != c.status {
+			t.Errorf("%.80s: %d, want %d", c.path, w.Code, c.status)
+		}
+		for _, part := range c.has {
+			if !strings.Contains(w.Body.String(), part) {
+				t.Errorf("%.80s does not have %q:\n%s", c.path, part, w.Body.String()[strings.Index(w.Body.String(), "<main"):])
+			}
+		}
+		checkSafe(t, w.Body.String())
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%.80s: the policy is %s", c.path, csp)
+		}
+	}
+}
+
+// More at once than there is room for are told to come again.
+func TestRoom(t *testing.T) {
+	p := testPages(t)
+	p.scan <- struct{}{}
+	if w := get(p, "/groups?host=a.example", nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	for range maxRequests {
+		p.room <- struct{}{}
+	}
+	if w := get(p, "/", nil); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d", w.Code)
+	}
+	<-p.room
+	if w := get(p, "/", nil); w.Code != http.StatusOK {
+		t.Errorf("%d", w.Code)
+	}
+}
+
+// A closed index is told of.
+func TestClosedIndex(t *testing.T) {
+	p := testPages(t)
+	p.source.(*neardup.Index).Close()
+	for path, status := range map[string]int{"/": 503, "/search?q=a": 500, "/compare?a=a&b=b": 500, "/groups?host=a": 500} {
+		if w := get(p, path, nil); w.Code != status {
+			t.Errorf("%s: %d, want %d", path, w.Code, status)
+		}
+	}
+}
+
+// The history is of the whole time, evenly, and does not grow.
+func TestHistory(t *testing.T) {
+	p := testPages(t)
+	p.history = history{}
+	start := time.Now()
+	const days = 30
+	for at := time.Duration(0); at < days*24*time.Hour; at += 30 * time.Second {
+		p.Sample(start.Add(at))
+	}
+	moments := p.history.moments
+	if len(moments) > maxMoments || len(moments) < maxMoments/2 || !moments[0].at.Equal(start) || moments[len(moments)-1].at.Before(start.Add((days-1)*24*time.Hour)) {
+		t.Fatalf("%d moments from %v to %v", len(moments), moments[0].at, moments[len(moments)-1].at)
+	}
+	least, most := time.Duration(math.MaxInt64), time.Duration(0)
+	for i := 1; i < len(moments); i++ {
+		gap := moments[i].at.Sub(moments[i-1].at)
+		least, most = min(least, gap), max(most, gap)
+	}
+	if most > 2*least {
+		t.Errorf("gaps from %v to %v", least, most)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	l := Latency{N: 100, Within: []Bucket{{.001, 50}, {.01, 90}, {.1, 100}}}
+	for q, want := range map[float64]float64{.25: .0005, .5: .001, .7: .0055, .9: .01, .95: .055, 1: .1} {
+		if got := l.quantile(q); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+	later := Latency{N: 110, Within: []Bucket{{.001, 50}, {.01, 90}, {.1, 110}}}
+	if got := later.since(l).quantile(.5); got < .01 || got > .1 {
+		t.Errorf("of the last ten: %v", got)
+	}
+	if !math.IsNaN(new(Latency).quantile(.5)) {
+		t.Error("there is a quantile of nothing")
+	}
+	for s, want := range map[float64]string{0: "0", 2e-6: "2 us", .0123: "12.3 ms", 2.5: "2.5 s", math.NaN(): "-"} {
+		if got := seconds(s); got != want {
+			t.Errorf("%v: %s, want %s", s, got, want)
+		}
+	}
+}
