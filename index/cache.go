@@ -90,6 +90,8 @@ const (
 // shingleShare is what part of Options.CacheBytes is for Shingles, on top.
 const shingleShare = 16
 
+const defaultShingleBytes = 8 << 20
+
 func (c *shingleCache) get(id uint64) (fingerprint.Fingerprint, bool) {
 	slots := c.slots.Load()
 	if slots == nil {

@@ -128,7 +128,7 @@ func (o *Options) shingleBytes() int64 {
 	if o.CacheBytes > 0 {
 		return o.CacheBytes / shingleShare
 	}
-	return store.DefaultCacheBytes / shingleShare
+	return defaultShingleBytes
 }
 
 // second is what the clock says, in Unix seconds.

@@ -33,7 +33,8 @@ type reader struct {
 	blocks     []store.Visit
 	visits     []visit
 	places     []int
-	fetched    uint64 // of what was fetched ahead; of no use but that it is used
+	reading    *store.Reading // of the blocks
+	fetched    uint64         // of what was fetched ahead; of no use but that it is used
 	probes     []liveProbe
 	near       []uint64 // live fingerprints within k bits, where they are known without probes
 }
@@ -179,15 +180,17 @@ func (r *reader) searchPacked() error {
 		t := &r.x.plan.Tables[i]
 		permuted := t.Permute(r.stored)
 		r.flips = r.s.packed.AppendCandidates(r.flips[:0], i, permuted)
-		for flips := range slices.Chunk(r.flips, probesTogether) {
+		for flips := r.flips; len(flips) > 0; {
+			n := min(len(flips), probesTogether)
 			r.ranges = r.ranges[:0]
-			for _, flips := range flips {
+			for _, flips := range flips[:n] {
 				first, last := t.PrefixRange(permuted ^ flips)
 				r.ranges = append(r.ranges, store.Range{First: first, Last: last})
 			}
 			if err := r.probePacked(i, p, permuted, r.ranges); err != nil {
 				return err
 			}
+			flips = flips[n:]
 		}
 	}
 	return nil
@@ -212,25 +215,37 @@ type visit struct {
 // probePacked looks at the packed fingerprints of a table in some ranges, each of one prefix.
 // permuted is what is searched for, as the table has it.
 func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, ranges []store.Range) error {
+	r.reading = p.Read(r.reading)
+	defer r.reading.Done()
 	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
 	if r.visits == nil {
 		r.visits = make([]visit, visitsTogether)
 	}
-	for blocks := range slices.Chunk(r.blocks, visitsTogether) {
-		visits := r.visits[:len(blocks)]
-		for i, v := range blocks {
-			visits[i].Visit = v
-			r.fetched ^= p.Fetch(v.Block)
+	for blocks := r.blocks; len(blocks) > 0; {
+		n := min(len(blocks), visitsTogether)
+		if err := r.visit(table, p, permuted, blocks[:n]); err != nil {
+			return err
 		}
-		for i := range visits {
-			if err := r.open(p, &visits[i]); err != nil {
-				return err
-			}
+		blocks = blocks[n:]
+	}
+	return nil
+}
+
+// visit looks at some packed blocks.
+func (r *reader) visit(table int, p *store.PackedTable, permuted uint64, blocks []store.Visit) error {
+	visits := r.visits[:len(blocks)]
+	for i := range blocks {
+		visits[i].Visit = blocks[i]
+		r.fetched ^= p.Fetch(blocks[i].Block)
+	}
+	for i := range visits {
+		if err := r.open(p, &visits[i]); err != nil {
+			return err
 		}
-		for i := range visits {
-			if err := r.goOn(1 + r.compare(table, permuted, &visits[i])); err != nil {
-				return err
-			}
+	}
+	for i := range visits {
+		if err := r.goOn(1 + r.compare(table, permuted, &visits[i])); err != nil {
+			return err
 		}
 	}
 	return nil

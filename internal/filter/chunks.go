@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -34,6 +35,7 @@ func (f *Prefix) AppendChunk(dst []byte, i int) []byte {
 			dst = binary.BigEndian.AppendUint64(dst, atomic.LoadUint64(&lines[l][j]))
 		}
 	}
+	runtime.KeepAlive(f)
 	return dst
 }
 
@@ -130,5 +132,6 @@ func (f *Prefix) loadChunk(i int, data []byte) error {
 			data = data[8:]
 		}
 	}
+	runtime.KeepAlive(f)
 	return nil
 }

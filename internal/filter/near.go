@@ -2,6 +2,7 @@ package filter
 
 import (
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -87,6 +88,7 @@ func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []
 			dst = f.appendMembers(dst, found, flips|flip, low)
 		}
 	}
+	runtime.KeepAlive(f)
 	return dst
 }
 
@@ -98,6 +100,7 @@ func (f *Prefix) appendStarBits(dst []uint64, group, flips uint64, from, low int
 		g := group ^ 1<<(bit&63)
 		found |= atomic.LoadUint64(&f.lines[g>>3][g&7]) >> (low & 63) & 1 << (bit & 63)
 	}
+	runtime.KeepAlive(f)
 	dst = f.appendMembers(dst, f.members(group, balls[1][low]), flips, low)
 	for ; found != 0; found &= found - 1 {
 		dst = f.appendMembers(dst, 1<<(low&63), flips|found&-found, low)

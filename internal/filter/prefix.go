@@ -10,10 +10,11 @@ package filter
 import (
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/internal/hugepages"
+	"github.com/neardup/neardup/internal/offheap"
 )
 
 // Prefix tells in memory whether a table may hold a fingerprint with some
@@ -139,9 +140,19 @@ func lineFull(mean float64) float64 {
 	return min(max(sum, 0), 1)
 }
 
+// leastOffHeap is how large lines are that are kept from the garbage collector. They go with their
+// filter, so whoever looks at them keeps it alive for as long.
+const leastOffHeap = 1 << 20
+
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {
-	f := &Prefix{prefix: prefix, form: form, lineBits: lineBits, lines: make([]line, lines)}
-	hugepages.Prefer(f.lines)
+	f := &Prefix{prefix: prefix, form: form, lineBits: lineBits}
+	if lines*lineBytes < leastOffHeap {
+		f.lines = make([]line, lines)
+	} else {
+		var free func()
+		f.lines, free = offheap.Make[line](int(lines))
+		runtime.AddCleanup(f, func(free func()) { free() }, free)
+	}
 	if form == filterBlocked {
 		f.chooser = newChooser(prefix, lineBits, len(f.lines))
 	}
@@ -210,6 +221,7 @@ func rotations(group uint64) uint64 {
 // Add makes the filter answer yes for the prefix of a permuted fingerprint.
 func (f *Prefix) Add(permuted uint64) {
 	group, low := f.split(permuted)
+	defer runtime.KeepAlive(f)
 	if f.form == filterBits {
 		setBits(&f.lines[group>>3][group&7], 1<<low)
 		return
@@ -243,6 +255,7 @@ func (f *Prefix) AddAll(permuted []uint64) {
 
 // fetch asks for the cache lines of some fingerprints. Nothing waits for them.
 func (f *Prefix) fetch(permuted []uint64) {
+	defer runtime.KeepAlive(f)
 	for _, fp := range permuted {
 		group, _ := f.split(fp)
 		if f.form == filterBits {
@@ -262,11 +275,14 @@ func (f *Prefix) MayContain(permuted uint64) bool {
 
 // members returns those of the wanted prefixes of a group that may be there, as
 // bits: bit i is the one with the low bits i.
-func (f *Prefix) members(group, wanted uint64) uint64 {
+func (f *Prefix) members(group, wanted uint64) (members uint64) {
 	if f.form == filterBits {
-		return wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])
+		members = wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])
+	} else {
+		members = f.lines[f.chooser.lineOf(group)].members(rotations(group), wanted)
 	}
-	return f.lines[f.chooser.lineOf(group)].members(rotations(group), wanted)
+	runtime.KeepAlive(f)
+	return members
 }
 
 // members returns those of the wanted prefixes of a group that the line may hold.

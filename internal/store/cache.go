@@ -1,135 +1,212 @@
 package store
 
 import (
-	"slices"
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
-	"unsafe"
+
+	"github.com/neardup/neardup/internal/offheap"
 )
 
-// cachedBlock is the header of an allocation that holds the bytes of a block right
-// behind it: a probe that finds the one has the beginning of the other in the same
-// cache line. It has no pointers, so the garbage collector does not look inside.
-type cachedBlock struct {
-	length     uint32 // of the block
-	allocated  uint32
-	referenced atomic.Uint32 // 1 if it was read since the clock hand passed
-	_          uint32
+// blockCache keeps packed blocks in memory of its own, which the garbage collector does not see. The
+// slots of the directories say where. Reading a block takes no lock, but a Reading.
+//
+// The memory is pages that are filled one after the other, and around again. The page behind the one
+// that is filled is emptied ahead: what was read since it was put there moves on, as far as there is
+// room for it in half a page, and the rest goes. It is written to once nobody can have found
+// a block there that was taken out. Until then nothing more is cached, so a reader that takes
+// long costs time and no memory. A block that is larger than half a page is not cached.
+type blockCache struct {
+	readings
+	limit   int64        // bytes that it may take
+	holders atomic.Int64 // Tables
+
+	mu      sync.Mutex
+	memory  []byte // of all pages; nil before the first block
+	free    func()
+	closed  bool
+	page    int    // the size of one
+	at      int    // where the next block goes
+	end     int    // of the page that is filled
+	emptied uint64 // the epoch at which the next page was
+	used    []int  // of each page, the bytes that are filled
+	tables  []*directory
+	bytes   atomic.Int64 // of the blocks that slots say are here, with their headers
 }
 
-const cachedBlockHeader = int(unsafe.Sizeof(cachedBlock{}))
+// A block is behind a header: its length, the number of its directory, and its slot there.
+const (
+	cachedHeader = 16
+	cachedAlign  = 8
+)
 
-// maxCachedBlock is far above what a posting of all documents takes, and leaves room
-// for the header.
-const maxCachedBlock = 1 << 30
+const (
+	minCachePage = 4 << 10
+	maxCachePage = 256 << 10
+	cachePages   = 16 // there are so many at least, where they would not be too small
+)
 
-// newCachedBlock copies a block of at most maxCachedBlock bytes.
-func newCachedBlock(block []byte) *cachedBlock {
-	// Words, so that the header is aligned; a byte more than needed at least, so that
-	// no pointer is behind the allocation. Grow takes all of what the allocator gives
-	// for this size.
-	words := slices.Grow([]uint64(nil), (cachedBlockHeader+len(block))/8+1)
-	words = words[:cap(words)]
-	c := (*cachedBlock)(unsafe.Pointer(unsafe.SliceData(words)))
-	c.length, c.allocated = uint32(len(block)), uint32(len(words)*8)
-	copy(c.data(), block)
+// place is where a block is: its place in memory / cachedAlign, and, in the low bit, whether it was
+// read since it was put there. 0: it is not cached.
+type place = atomic.Uint64
+
+// newBlockCache returns a cache that takes at most this many bytes. It may be too few
+// for any block.
+func newBlockCache(limit int64) *blockCache {
+	c := &blockCache{limit: limit, page: int(min(max(limit/cachePages, minCachePage), maxCachePage)) &^ (cachedAlign - 1)}
+	c.readings.init()
+	c.holders.Store(1)
 	return c
 }
 
-// data returns the bytes of the block, which no one may change.
-func (c *cachedBlock) data() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(c), cachedBlockHeader)), c.length)
-}
-
-// touch keeps the block for another round of the clock. It writes once a round only,
-// so that goroutines that read the same block do not take the line from each other.
-func (c *cachedBlock) touch() {
-	if c.referenced.Load() == 0 {
-		c.referenced.Store(1)
-	}
-}
-
-// blockCache bounds the bytes of the blocks that tables keep in their slots. Reading
-// one takes no lock. When a new one needs room, a clock hand goes around and drops
-// the first that was not read since it last came by. What is dropped is left to the
-// garbage collector, so whoever still reads it may go on.
-type blockCache struct {
-	limit int64
-
-	mu    sync.Mutex
-	bytes int64
-	clock []cacheEntry
-	hand  int
-	free  []int // of clock
-}
-
-type cacheEntry struct {
-	slot  *blockSlot // nil: free
-	block *cachedBlock
-}
-
-const cacheEntryBytes = int64(unsafe.Sizeof(cacheEntry{}))
-
-// newBlockCache returns a cache that holds at most this many bytes. It may be too few
-// for any block.
-func newBlockCache(bytes int64) *blockCache { return &blockCache{limit: bytes} }
-
 // Bytes returns what the cache holds, never more than its limit.
-func (c *blockCache) Bytes() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.bytes
+func (c *blockCache) Bytes() int64 { return c.bytes.Load() }
+
+// cost is what a block takes.
+func cost(length int) int { return (cachedHeader + length + cachedAlign - 1) &^ (cachedAlign - 1) }
+
+// cacheFor returns the limit of a cache that holds blocks of so many bytes in all.
+func cacheFor(bytes, blocks uint64) int64 {
+	const header = cachedHeader + cachedAlign
+	all := int64(bytes + blocks*header)
+	return all + all/128 + 3*maxCachePage // ends of pages, and the one that is emptied ahead
 }
 
-func cost(block *cachedBlock) int64 { return int64(block.allocated) + cacheEntryBytes }
+// register makes a directory one whose blocks the cache takes.
+func (c *blockCache) register(d *directory) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.number = uint32(len(c.tables))
+	c.tables = append(c.tables, d)
+}
 
-// add puts a block into its slot, unless another goroutine has done so meanwhile or the block is larger than the
-// whole cache. With evict other blocks make room for it; without, it is left out where there is no room.
-func (c *blockCache) add(slot *blockSlot, block *cachedBlock, evict bool) {
-	size := cost(block)
-	if size > c.limit {
+// block returns the block at a place, which the caller found in a slot with a reading, and marks it as
+// read.
+func (c *blockCache) block(slot *blockSlot, at uint64) []byte {
+	if at&1 == 0 {
+		slot.place.CompareAndSwap(at, at|1) // else it has gone, or moved
+	}
+	return c.data(at)
+}
+
+// first returns what is in front of a block.
+func (c *blockCache) first(at uint64) uint64 {
+	return binary.LittleEndian.Uint64(c.memory[at>>1*cachedAlign:])
+}
+
+func (c *blockCache) data(at uint64) []byte {
+	begin := at >> 1 * cachedAlign
+	length := uint64(binary.LittleEndian.Uint32(c.memory[begin:]))
+	begin += cachedHeader
+	return c.memory[begin : begin+length : begin+length]
+}
+
+// add keeps a copy of a block, unless another goroutine has done so meanwhile. With evict others make room
+// for it; without, it is left out where there is no room.
+func (c *blockCache) add(d *directory, slot int, block []byte, evict bool) {
+	size := cost(len(block))
+	if size > c.page/2 || int64(3*c.page) > c.limit {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slot.block.Load() != nil || !evict && c.bytes+size > c.limit {
+	if c.closed || d.slots[slot].place.Load() != 0 || !c.room(size, evict) {
 		return
 	}
-	for c.bytes+size > c.limit {
-		c.evict()
-	}
-	entry := cacheEntry{slot, block}
-	if n := len(c.free); n > 0 {
-		c.clock[c.free[n-1]] = entry
-		c.free = c.free[:n-1]
-	} else {
-		c.clock = append(c.clock, entry)
-	}
-	c.bytes += size
-	slot.block.Store(block)
+	c.put(d, slot, block, 0)
 }
 
-// evict drops one block; there must be one.
-func (c *blockCache) evict() {
-	// Readers may set the bits again behind the hand, so it stops after a round.
-	for passed := 0; ; c.hand++ {
-		if c.hand >= len(c.clock) {
-			c.hand = 0
-		}
-		entry := &c.clock[c.hand]
-		if entry.slot == nil {
-			continue
-		}
-		if passed < len(c.clock) && entry.block.referenced.Load() != 0 {
-			entry.block.referenced.Store(0)
-			passed++
-			continue
-		}
-		c.bytes -= cost(entry.block)
-		entry.slot.block.Store(nil)
-		*entry = cacheEntry{}
-		c.free = append(c.free, c.hand)
-		c.hand++
+// put writes a block where there is room for it.
+func (c *blockCache) put(d *directory, slot int, block []byte, read uint64) {
+	header := c.memory[c.at:]
+	binary.LittleEndian.PutUint32(header, uint32(len(block)))
+	binary.LittleEndian.PutUint32(header[4:], d.number)
+	binary.LittleEndian.PutUint64(header[8:], uint64(slot))
+	copy(header[cachedHeader:], block)
+	d.slots[slot].place.Store(uint64(c.at)/cachedAlign<<1 | read)
+	size := cost(len(block))
+	page := c.at / c.page
+	c.at += size
+	c.used[page] = c.at - page*c.page
+	c.bytes.Add(int64(size))
+}
+
+// room sees to it that so many bytes, at most half a page, can be put where the next block goes.
+func (c *blockCache) room(size int, evict bool) bool {
+	if c.memory == nil {
+		pages := int(c.limit) / c.page
+		c.memory, c.free = offheap.Make[byte](pages * c.page)
+		c.used = make([]int, pages)
+		c.at, c.end = cachedAlign, c.page // 0 is no place
+	}
+	if c.at+size <= c.end {
+		return true
+	}
+	next := c.end / c.page % len(c.used)
+	behind := (next + 1) % len(c.used)
+	if !evict && c.used[next]+c.used[behind] > 0 || c.oldest() < c.emptied {
+		return false
+	}
+	c.at, c.end = next*c.page, (next+1)*c.page
+	if next == 0 {
+		c.at = cachedAlign
+	}
+	c.used[next] = 0
+	c.empty(behind)
+	return true
+}
+
+// empty takes the blocks of a page out of their slots. Those that were read move to the page that is
+// filled, which is empty, but to no more than half of it.
+func (c *blockCache) empty(page int) {
+	at, end := page*c.page, page*c.page+c.used[page]
+	if page == 0 {
+		at = cachedAlign
+	}
+	if at >= end {
 		return
 	}
+	half := c.end - c.page/2
+	for at < end {
+		header := c.memory[at:]
+		length := int(binary.LittleEndian.Uint32(header))
+		d, slot := c.tables[binary.LittleEndian.Uint32(header[4:])], int(binary.LittleEndian.Uint64(header[8:]))
+		place := &d.slots[slot].place
+		if old := place.Load(); old>>1 == uint64(at)/cachedAlign {
+			read := place.Swap(0)&1 != 0
+			c.bytes.Add(-int64(cost(length)))
+			if read && c.at+cost(length) <= half {
+				c.put(d, slot, header[cachedHeader:cachedHeader+length], 0)
+			}
+		}
+		at += cost(length)
+	}
+	c.emptied = c.readings.next()
+}
+
+// release lets go of the cache; the last holder closes it.
+func (c *blockCache) release() {
+	if c.holders.Add(-1) == 0 {
+		c.close()
+	}
+}
+
+// close gives the memory back, once nobody reads a block. What is asked for after that is not
+// cached.
+func (c *blockCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, d := range c.tables {
+		for i := range d.slots {
+			d.slots[i].place.Store(0)
+		}
+	}
+	c.bytes.Store(0)
+	if c.memory == nil {
+		return
+	}
+	c.wait(c.readings.next())
+	c.free()
+	c.memory = nil
 }

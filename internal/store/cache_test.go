@@ -3,51 +3,127 @@ package store
 import (
 	"bytes"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // checkCache compares the account of a cache with what the slots of its tables hold.
 func checkCache(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) {
 	c := tables[0].cache
-	var bytes int64
-	blocks := 0
+	sum := 0
 	for _, p := range tables {
 		for i := range p.slots {
-			if block := p.slots[i].block.Load(); block != nil {
-				bytes += cost(block)
-				blocks++
+			if at := p.slots[i].place.Load(); at != 0 {
+				sum += cost(len(c.data(at)))
 			}
 		}
 	}
-	if c.Bytes() != bytes || bytes > c.limit || len(c.clock)-len(c.free) != blocks {
-		t.Fatalf("%d blocks of %d bytes are cached; the cache reckons with %d of %d, limit %d",
-			blocks, bytes, len(c.clock)-len(c.free), c.Bytes(), c.limit)
+	if c.Bytes() != int64(sum) || c.Bytes() > c.limit || int64(len(c.memory)) > c.limit {
+		t.Fatalf("%d bytes are cached; the cache reckons with %d in %d, limit %d", sum, c.Bytes(), len(c.memory), c.limit)
 	}
 }
 
-// The bytes of a block are right behind its header and go nowhere else.
-func TestCachedBlock(t *testing.T) {
+// Blocks of all lengths up to half a page come back as they were, also where they have moved.
+func TestCachedBlocks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
-	var cached []*cachedBlock
+	c := newBlockCache(64 << 10)
+	d := &directory{slots: make([]blockSlot, c.page+100)}
+	c.register(d)
 	var want [][]byte
-	for length := range 3000 {
+	for length := range d.slots {
 		data := make([]byte, length)
 		for i := range data {
 			data[i] = byte(random.Uint32())
 		}
-		cached = append(cached, newCachedBlock(data))
 		want = append(want, data)
+		c.add(d, length, data, true)
+		for _, i := range []int{length, 5, 77} { // those are read all the time
+			at := d.slots[min(i, length)].place.Load()
+			if tooLarge := cost(len(want[min(i, length)])) > c.page/2; at == 0 && !tooLarge {
+				t.Fatalf("block of %d bytes is not cached", i)
+			} else if at != 0 && !bytes.Equal(c.block(&d.slots[min(i, length)], at), want[min(i, length)]) {
+				t.Fatalf("block of %d bytes came back otherwise", i)
+			}
+		}
 	}
-	for i, c := range cached {
-		c.touch()
-		if !bytes.Equal(c.data(), want[i]) || cap(c.data()) != len(want[i]) {
-			t.Fatalf("block of %d bytes came back otherwise", len(want[i]))
+	for i := range d.slots {
+		if at := d.slots[i].place.Load(); at != 0 && !bytes.Equal(c.data(at), want[i]) {
+			t.Fatalf("block of %d bytes came back otherwise", i)
 		}
-		if used := cachedBlockHeader + len(want[i]); int(c.allocated) < used || int(c.allocated) > used+used/4+16 {
-			t.Errorf("block of %d bytes takes %d", len(want[i]), c.allocated)
+	}
+	c.close()
+	if c.Bytes() != 0 || d.slots[5].place.Load() != 0 {
+		t.Errorf("a closed cache has %d bytes", c.Bytes())
+	}
+	if c.add(d, 5, want[5], true); d.slots[5].place.Load() != 0 {
+		t.Error("a closed cache takes a block")
+	}
+}
+
+// What a reading may have found is not written over, however much comes by, and goes on when it
+// is done. Closing waits for it.
+func TestCacheWaitsForReadings(t *testing.T) {
+	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)
+	p := s.open(t, newBlockCache(64<<10))
+	read := func(i int) Block {
+		b, err := p.Block(i)
+		must(t, err)
+		return b
+	}
+	read(0)
+	reading := p.Read(nil)
+	held := read(0)
+	want := held.AppendTo(nil)
+	for range 3 {
+		for i := range p.Blocks() {
+			read(i)
 		}
+	}
+	if !slices.Equal(held.AppendTo(nil), want) {
+		t.Fatal("a block has changed while it was read")
+	}
+	cached := func() (n int) {
+		for i := range p.slots {
+			if p.slots[i].place.Load() != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	before := p.slots[p.Blocks()-2].place.Load()
+	if before != 0 {
+		t.Errorf("the last but one of %d blocks was cached, %d of them are, while memory could not be written to again", p.Blocks(), cached())
+	}
+	other := p.Read(reading)
+	if other == reading {
+		t.Fatal("a reading was had twice")
+	}
+	other.Done()
+	reading.Done()
+	if again := p.Read(reading); again != reading {
+		t.Error("a reading that is free was not had again")
+	} else {
+		closed := make(chan struct{})
+		held := read(p.Blocks() - 2)
+		want := held.AppendTo(nil)
+		go func() { p.cache.close(); close(closed) }()
+		time.Sleep(5 * time.Millisecond)
+		select {
+		case <-closed:
+			t.Error("the cache was closed under a reading")
+		default:
+		}
+		if !slices.Equal(held.AppendTo(nil), want) {
+			t.Fatal("a block has changed while the cache was closed")
+		}
+		again.Done()
+		<-closed
+	}
+	if b := read(3); b.Last() != s.lasts[3] || cached() != 0 {
+		t.Errorf("after closing block 3 ends with %x, and %d blocks are cached", b.Last(), cached())
 	}
 }
 
@@ -66,8 +142,8 @@ func (s *storedTable) openCounting(t fatal, limit int64) (p *PackedTable, counts
 
 // What is read all the time stays, whatever else comes by once.
 func TestBlockCacheKeepsWhatIsRead(t *testing.T) {
-	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)
-	p, counts := s.openCounting(t, 20<<10)
+	s := storeTable(t, 1, randomFingerprints(100_000, 1), nil, 0)
+	p, counts := s.openCounting(t, 256<<10)
 	hot := []int{5, 50, 90}
 	for range 3 {
 		for i := range p.Blocks() {
@@ -87,21 +163,21 @@ func TestBlockCacheKeepsWhatIsRead(t *testing.T) {
 		}
 	}
 	checkCache(t, p)
-	if p.cache.Bytes() < 18<<10 {
-		t.Errorf("%d of 20480 bytes are used", p.cache.Bytes())
+	if p.cache.Bytes() < 200<<10 {
+		t.Errorf("%d of 262144 bytes are used", p.cache.Bytes())
 	}
 }
 
 // Every block was read since the hand passed, and yet one has to go.
 func TestBlockCacheEvictsWhatIsRead(t *testing.T) {
 	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)
-	p := s.open(t, newBlockCache(10<<10))
+	p := s.open(t, newBlockCache(16<<10))
 	for i := range p.Blocks() {
 		for range 2 { // the second sets the bit
 			_, err := p.Block(i)
 			must(t, err)
 		}
-		if p.slots[i].block.Load() == nil {
+		if p.slots[i].place.Load() == 0 {
 			t.Fatalf("block %d is not cached", i)
 		}
 		checkCache(t, p)
@@ -111,7 +187,7 @@ func TestBlockCacheEvictsWhatIsRead(t *testing.T) {
 // Readers of two tables share a cache of a few blocks, or of none. What they have
 // opened stays as it is when it is dropped.
 func TestBlockCacheConcurrently(t *testing.T) {
-	for _, limit := range []int64{0, 100, 2 << 10, 10 << 10, 1 << 20} {
+	for _, limit := range []int64{0, 100, 8 << 10, 16 << 10, 64 << 10, 1 << 20} {
 		cache := newBlockCache(limit)
 		var tables []*PackedTable
 		var stored []*storedTable
@@ -125,19 +201,14 @@ func TestBlockCacheConcurrently(t *testing.T) {
 		for reader := range 8 {
 			readers.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(reader), 0))
-				var held [4]Block
-				var want [4][]uint64
-				for n := range 2000 {
+				var last [2]*Reading
+				for range 2000 {
 					table := random.IntN(len(tables))
 					p, s := tables[table], stored[table]
+					last[table] = p.Read(last[table])
 					i := random.IntN(p.Blocks())
-					slot := n % len(held)
-					if n >= len(held) && !slices.Equal(held[slot].AppendTo(nil), want[slot]) {
-						t.Errorf("a block has changed while it was used")
-						return
-					}
-					var err error
-					if held[slot], err = p.Block(i); err != nil {
+					held, err := p.Block(i)
+					if err != nil {
 						t.Error(err)
 						return
 					}
@@ -146,7 +217,18 @@ func TestBlockCacheConcurrently(t *testing.T) {
 						begin, _ = slices.BinarySearch(s.fps, s.lasts[i-1]+1)
 					}
 					end, _ := slices.BinarySearch(s.fps, s.lasts[i])
-					want[slot] = s.fps[begin : end+1]
+					for range 1 + random.IntN(3) {
+						if _, err := p.Block(random.IntN(p.Blocks())); err != nil {
+							t.Error(err)
+							return
+						}
+						runtime.Gosched()
+						if !slices.Equal(held.AppendTo(nil), s.fps[begin:end+1]) {
+							t.Errorf("a block has changed while it was used")
+							return
+						}
+					}
+					last[table].Done()
 					if bytes := cache.Bytes(); bytes > limit {
 						t.Errorf("%d bytes are cached, limit %d", bytes, limit)
 						return

@@ -276,16 +276,6 @@ func (s *Store) metrics() *pebble.Metrics {
 // Generation counts how many times the tables were packed.
 func (s *Store) Generation() uint64 { return s.tables.Load().Generation() }
 
-// packedCacheBytes returns how much of the memory for caches is for packed blocks: what
-// they take with their overhead, but leave a quarter to Pebble.
-func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
-	want := 0.0
-	for _, t := range tables {
-		want += 1.25*float64(t.Bytes) + 64*float64(t.Blocks)
-	}
-	return int64(min(want, float64(total/4*3)))
-}
-
 // PackedEntries returns the number of fingerprints that are packed.
 func (s *Store) PackedEntries() uint64 { return s.tables.Load().PackedEntries() }
 

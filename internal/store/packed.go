@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/store/block"
@@ -48,7 +47,8 @@ type PackedTable struct {
 // block itself while that is cached, so that a probe finds both in one place. It
 // takes 18 to 20 bytes a block.
 type directory struct {
-	slots []blockSlot
+	slots  []blockSlot
+	number uint32 // by which the cache knows it
 
 	// starts has for each value of the leading bits of a fingerprint the first block
 	// that ends with that value or a later one, and one more at its end. There are 1
@@ -61,7 +61,7 @@ type directory struct {
 // blockSlot belongs to one block. last never changes.
 type blockSlot struct {
 	last  uint64
-	block atomic.Pointer[cachedBlock] // nil: not cached
+	place place // of the block in the cache
 }
 
 const (
@@ -106,6 +106,9 @@ func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from 
 		}
 	}
 	d.makeStarts()
+	if cache != nil {
+		cache.register(d)
+	}
 	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, from: from}, nil
 }
 
@@ -234,16 +237,20 @@ func (d *directory) Last(i int) uint64 { return d.slots[i].last }
 // Entries returns the number of fingerprints.
 func (p *PackedTable) Entries() uint64 { return p.entries }
 
-// Block returns block i, 0 to Blocks()-1, which stays as it is for as long as it is
-// used. That takes no lock and allocates nothing if the block is cached; otherwise it
+// Read begins a reading: the one that the caller had last, if it can be had again. Done must follow.
+func (p *PackedTable) Read(last *Reading) *Reading { return p.cache.begin(last) }
+
+// Block returns block i, 0 to Blocks()-1, which stays as it is until the end of the Reading that
+// the caller has. That takes no lock and allocates nothing if the block is cached; otherwise it
 // is read from disk, and checked.
 func (p *PackedTable) Block(i int) (b Block, err error) {
 	slot := &p.slots[i]
-	if cached := slot.block.Load(); cached != nil {
-		if p.inOrder == nil {
-			cached.touch()
+	if at := slot.place.Load(); at != 0 {
+		if p.inOrder != nil {
+			err = b.Open(p.cache.data(at))
+		} else {
+			err = b.Open(p.cache.block(slot, at))
 		}
-		err = b.Open(cached.data())
 		return b, err
 	}
 	if p.inOrder != nil {
@@ -253,26 +260,23 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
-	p.cache.add(slot, fetched, true)
+	p.cache.add(p.directory, i, fetched, true)
 	return b, nil
 }
 
 // Fetch begins to bring block i, if it is cached, into the cache of the processor, and waits
 // for nothing. The caller must use the value, which says nothing.
 func (p *PackedTable) Fetch(i int) uint64 {
-	if cached := p.slots[i].block.Load(); cached != nil {
-		return uint64(cached.length)
+	if at := p.slots[i].place.Load(); at != 0 {
+		return p.cache.first(at)
 	}
 	return 0
 }
 
 // read gets block i, and opens b over it.
-func (p *PackedTable) read(from getter, i int, b *Block) (*cachedBlock, error) {
-	fetched, found, err := get(from, tableKey(packedKeyspace, p.table, p.Last(i)), func(value []byte) (*cachedBlock, error) {
-		if len(value) > maxCachedBlock {
-			return nil, fmt.Errorf("%w: it has %d bytes", ErrCorrupt, len(value))
-		}
-		return newCachedBlock(value), nil
+func (p *PackedTable) read(from getter, i int, b *Block) ([]byte, error) {
+	fetched, found, err := get(from, tableKey(packedKeyspace, p.table, p.Last(i)), func(value []byte) ([]byte, error) {
+		return bytes.Clone(value), nil
 	})
 	if err == nil && !found {
 		err = errMissing
@@ -282,7 +286,7 @@ func (p *PackedTable) read(from getter, i int, b *Block) (*cachedBlock, error) {
 		if i > 0 {
 			before = followed{p.Last(i - 1), true}
 		}
-		err = openBlock(b, fetched.data(), p.table, p.Last(i), before, false)
+		err = openBlock(b, fetched, p.table, p.Last(i), before, false)
 	}
 	return fetched, err
 }
@@ -340,6 +344,7 @@ func (p *PackedTable) Posting(stored uint64) (IDs, error) {
 // PostingAt returns the documents of the fingerprint at a position of block i, for
 // table 0.
 func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
+	defer p.Read(nil).Done()
 	b, err := p.Block(i)
 	if err != nil {
 		return IDs{}, err
@@ -356,6 +361,7 @@ func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
 	if i = p.Find(fp); i == len(p.slots) {
 		return 0, 0, false, nil
 	}
+	defer p.Read(nil).Done()
 	b, err := p.Block(i)
 	if err != nil {
 		return 0, 0, false, err
@@ -402,7 +408,7 @@ func (s *sequence) next(p *PackedTable, i int) (Block, error) {
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
-	p.cache.add(&p.slots[i], fetched, false)
+	p.cache.add(p.directory, i, fetched, false)
 	s.last = i
 	return s.block, nil
 }

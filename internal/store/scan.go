@@ -107,7 +107,7 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 		}
 	}()
 	s.close = []func() error{func() error { return opts.FS.RemoveAll(work) }, lock.own.Close}
-	cache := pebble.NewCache(cacheBytes(opts))
+	cache := pebble.NewCache(pebbleCacheBytes(opts.CacheBytes))
 	defer cache.Unref()
 	if err := opts.FS.RemoveAll(work); err != nil { // of a salvage that was cut short
 		return s, err

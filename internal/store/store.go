@@ -64,18 +64,17 @@ type Options struct {
 	// with an error it is not opened.
 	Accept func(Header, Counters) error
 
-	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: 512 MiB
+	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see memory.go
 	FS         vfs.FS       // nil: the file system of the machine, files 0600, folders 0700
 	Logger     *slog.Logger // nil: none
 }
 
 const (
-	DefaultCacheBytes = 512 << 20
-	maxMemTableBytes  = 32 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
-	minMemTableBytes  = 16 << 20
-	indexBlockBytes   = 1 << 20 // so that the index of a file is one block
-	l0Runs            = 16      // memtables on the disk that are merged together; a look-up may ask the Bloom filter of each
-	bloomBitsPerKey   = 10      // about 1 % of look-ups of absent keys read a block
+	maxMemTableBytes = 32 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
+	minMemTableBytes = 16 << 20
+	indexBlockBytes  = 1 << 20 // so that the index of a file is one block
+	l0Runs           = 16      // memtables on the disk that are merged together; a look-up may ask the Bloom filter of each
+	bloomBitsPerKey  = 10      // about 1 % of look-ups of absent keys read a block
 )
 
 // Store is an open index directory.
@@ -95,6 +94,7 @@ type Store struct {
 	tables     atomic.Pointer[Tables] // of now
 	cacheBytes int64
 	unreserve  func() // gives back to Pebble's cache what that of packed blocks took of it
+	writes     func() // gives to it, once, what its memtables will take of it
 
 	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -133,14 +133,16 @@ func open(dir string, opts Options) (*Store, error) {
 	if err := surgeon.Check(dir, opts.FS); err != nil {
 		return nil, errors.Join(err, lock.own.Close())
 	}
-	cache := pebble.NewCache(cacheBytes(opts))
+	cache := pebble.NewCache(pebbleCacheBytes(opts.CacheBytes) + writeBytes(opts.CacheBytes))
 	defer cache.Unref()
 	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
 	opts.FS = s.guarded
+	s.writes = sync.OnceFunc(cache.Reserve(int(writeBytes(opts.CacheBytes))))
 	s.options = pebbleOptions(opts, cache)
 	s.options.Lock = lock.own
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
+		s.writes()
 		return nil, errors.Join(translateError(surgeon.OpenError(dir, s.fs, err)), s.unlock())
 	}
 	if err = s.load(opts); err != nil {
@@ -152,7 +154,7 @@ func open(dir string, opts Options) (*Store, error) {
 // load reads what there is, or makes it, and clears away what was cut short.
 func (s *Store) load(opts Options) error {
 	s.documents.from = s.db
-	s.cacheBytes = cacheBytes(opts)
+	s.cacheBytes = opts.CacheBytes
 	s.tables.Store(s.newTables(packing{}, epochs{}))
 	found, err := s.loadMeta()
 	switch {
@@ -196,7 +198,7 @@ func (s *Store) loadMeta() (found bool, err error) {
 // openTables opens the packed tables, if there are any, with a cache of their own.
 func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	t := s.newTables(packed, live)
-	limit := packedCacheBytes(packed.tables, s.cacheBytes)
+	limit, pebble := packedCacheBytes(packed.tables, s.cacheBytes)
 	t.cache = newBlockCache(limit)
 	for i, info := range packed.tables {
 		p, err := openPackedTable(i, info.Entries, info.Blocks, t.cache, t)
@@ -208,15 +210,8 @@ func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	if s.unreserve != nil {
 		s.unreserve()
 	}
-	s.unreserve = s.options.Cache.Reserve(int(limit))
+	s.unreserve = s.options.Cache.Reserve(int(pebbleCacheBytes(s.cacheBytes) - pebble))
 	return t, nil
-}
-
-func cacheBytes(opts Options) int64 {
-	if opts.CacheBytes > 0 {
-		return opts.CacheBytes
-	}
-	return DefaultCacheBytes
 }
 
 func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
@@ -228,7 +223,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
 		Logger:             pebbleLogger{opts.Logger},
-		MemTableSize:       memTableBytes(cacheBytes(opts)),
+		MemTableSize:       memTableBytes(pebbleCacheBytes(opts.CacheBytes)),
 
 		L0CompactionThreshold: l0Runs,
 		L0StopWritesThreshold: 4 * l0Runs,
@@ -321,6 +316,7 @@ func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
 
 func (s *Store) closeDB() error {
+	s.writes()
 	if s.unreserve != nil {
 		s.unreserve()
 	}

@@ -66,8 +66,9 @@ type Tables struct {
 	epochs  epochs
 	cache   *blockCache // nil: nothing is packed
 
-	holders atomic.Int64 // the store is one
-	pin     atomic.Pointer[pin]
+	holders  atomic.Int64 // the store is one
+	released atomic.Bool  // once nobody held them
+	pin      atomic.Pointer[pin]
 }
 
 // newTables returns tables that the store may take for its own.
@@ -81,7 +82,9 @@ func (s *Store) newTables(p packing, e epochs) *Tables {
 // with returns tables with the same packed part and other epochs.
 func (s *Store) with(t *Tables, e epochs) *Tables {
 	next := s.newTables(t.packing, e)
-	next.cache = t.cache
+	if next.cache = t.cache; next.cache != nil {
+		next.cache.holders.Add(1)
+	}
 	for _, p := range t.packed {
 		q := *p
 		q.from = next
@@ -110,6 +113,9 @@ func (t *Tables) Hold() { t.holders.Add(1) }
 func (t *Tables) Release() error {
 	if t.holders.Add(-1) > 0 {
 		return nil
+	}
+	if t.cache != nil && !t.released.Swap(true) {
+		t.cache.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
 		return translateError(p.it.Close())
