@@ -3,8 +3,6 @@ package index
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/match"
@@ -46,17 +44,6 @@ func (x *Index) validate(docs []Document) error {
 		}
 	}
 	return nil
-}
-
-// ofTexts reports whether the fingerprints of an analyzer are those of texts: whether its name
-// is that of a fingerprint.Analyzer, by itself or, in that of a page.Signer, behind what
-// text it takes.
-func ofTexts(analyzer string) bool {
-	_, behind, _ := strings.Cut(analyzer, " ")
-	return slices.ContainsFunc([]string{analyzer, behind}, func(name string) bool {
-		_, err := fingerprint.ParseAnalyzer(name)
-		return err == nil
-	})
 }
 
 // matching loads a candidate, and reports whether it is of a scope and the rule lets it match

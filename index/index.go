@@ -130,7 +130,7 @@ func (x *Index) load() error {
 		}
 		header = x.store.Header()
 	}
-	x.ofTexts = ofTexts(header.Analyzer)
+	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
 	x.limits = match.For(header.Analyzer, p.MaxDistance)
 	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)

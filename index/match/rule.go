@@ -3,7 +3,6 @@ package match
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -46,10 +45,22 @@ const (
 // the analyzer of that name.
 func For(analyzer string, k int) Rule {
 	r := Rule{MaxDistance: k, MaxShingleDistance: OtherShingleDistance, MaxLengthRatio: MaxLengthRatio}
-	if slices.Contains(strings.Fields(analyzer), fingerprint.Version) {
+	if a := TextAnalyzer(analyzer); a != nil && strings.Fields(a.Name())[0] == fingerprint.Version {
 		r.MaxShingleDistance, r.ShortAllowance = MinHashShingleDistance, MinHashShortAllowance
 	}
 	return r
+}
+
+// TextAnalyzer is the fingerprint.Analyzer of a recorded name: the name is its own or, as that of a
+// page.Signer, has it behind what text is taken. nil: the fingerprints are not those of texts.
+func TextAnalyzer(name string) *fingerprint.Analyzer {
+	_, behind, _ := strings.Cut(name, " ")
+	for _, n := range []string{name, behind} {
+		if a, err := fingerprint.ParseAnalyzer(n); err == nil {
+			return a
+		}
+	}
+	return nil
 }
 
 // With returns the rule under other limits, where they are not 0: short texts are allowed no more

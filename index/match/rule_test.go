@@ -71,7 +71,10 @@ func TestRatioIsChecked(t *testing.T) {
 func TestLimitsOfAnalyzers(t *testing.T) {
 	for analyzer, want := range map[string]Rule{
 		"visible text/4":       {6, 13, 1.3, 22},
+		"visible/3 text/4":     {6, 13, 1.3, 22},
 		"text/4 seed=7":        {6, 13, 1.3, 22},
+		"image text/4 of mine": {6, 16, 1.3, 0}, // text/4 stands in it, and it is no name of one
+		"my own text/4":        {6, 16, 1.3, 0},
 		"visible text/3":       {6, 16, 1.3, 0},
 		"visible text/3 cap=2": {6, 16, 1.3, 0},
 		"":                     {6, 16, 1.3, 0},
