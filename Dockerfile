@@ -2,6 +2,11 @@
 #
 #   docker build -t neardup .
 #   docker run --rm -i -v pages:/data neardup dedup -index pages.neardup - < crawl.warc.gz
+#
+# Without arguments after the name it serves an index; the file of the token must be given:
+#
+#   openssl rand -hex 32 > token
+#   docker run -d -p 7490:7490 -v pages:/data -v "$PWD/token:/token:ro" --stop-timeout 60 neardup
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -14,4 +19,6 @@ COPY --from=build --chown=65532:65532 /image /
 USER 65532:65532
 WORKDIR /data
 VOLUME /data
+EXPOSE 7490
 ENTRYPOINT ["/neardup"]
+CMD ["serve", "-index", "pages.neardup", "-listen", ":7490", "-token-file", "/token"]

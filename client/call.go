@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -86,10 +87,16 @@ func linesOf[T any](ctx context.Context, c *Client, path string, lines []*wire.L
 			return err
 		}
 		defer response.Body.Close()
-		answers := json.NewDecoder(response.Body)
+		answers := bufio.NewReaderSize(response.Body, 16<<10)
 		for len(encoded) > 0 {
-			var raw json.RawMessage
-			if err := answers.Decode(&raw); err != nil {
+			raw, err := answers.ReadSlice('\n')
+			if err == bufio.ErrBufferFull {
+				var rest []byte
+				head := bytes.Clone(raw)
+				rest, err = answers.ReadBytes('\n')
+				raw = append(head, rest...)
+			}
+			if err != nil {
 				return fmt.Errorf("an answer breaks off: %w", unexpected(err))
 			}
 			var failure wire.Failure

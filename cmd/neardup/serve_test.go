@@ -282,3 +282,36 @@ func TestServeUsage(t *testing.T) {
 		}
 	}
 }
+
+// The example in Python, and what it does when the server is gone for a while.
+func TestServePython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if os.Getenv("NEARDUP_CI") != "" {
+			t.Fatal("there is no python3")
+		}
+		t.Skip("there is no python3")
+	}
+	var pages strings.Builder
+	want := ""
+	for n := range 600 {
+		fmt.Fprintf(&pages, `{"key":"%d","text":"page %d of many pages, that has number %d"}`+"\n", n, n/2, n/2*7919)
+		if n%2 == 0 {
+			want += fmt.Sprintln(n)
+		}
+	}
+	file, token := writeFile(t, "pages.jsonl", pages.String()), writeFile(t, "token", "0123456789abcdef\n")
+	listen, ix := freeAddress(t), filepath.Join(t.TempDir(), "ix")
+	startServe(t, listen, "-index", ix, "-k", "0", "-token-file", token)
+	out, err := exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file, "0123456789abcdef").CombinedOutput()
+	if err != nil || string(out) != want {
+		t.Errorf("%v, %d lines: %.300s", err, bytes.Count(out, []byte("\n")), out)
+	}
+	out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file, "0123456789abcdef").CombinedOutput()
+	if err != nil || string(out) != "" {
+		t.Errorf("again: %v, %.300s", err, out)
+	}
+	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file).CombinedOutput(); err == nil {
+		t.Errorf("without the token: %s", out)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -79,13 +80,60 @@ const (
 	windowBytes = 4 << 20
 )
 
+// smallBody is how long a body may be that is read before its lines are looked at.
+const smallBody = 256 << 10
+
 // forEachWindow reads the lines of a call and gives them to work, in order, as many at once as are there.
 func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
+	a.Header().Set("Content-Type", wire.JSONLines)
+	if 0 <= r.ContentLength && r.ContentLength <= smallBody {
+		return s.forEachOf(r, stores, work)
+	}
+	return s.forEachStreamed(a, r, stores, work)
+}
+
+// forEachOf is forEachWindow of a body that is short.
+func (s *Server) forEachOf(r *http.Request, stores bool, work func([]*item) error) error {
+	c := &claim{server: s}
+	defer c.release()
+	body, err := readBody(r, c, smallBody)
+	if err != nil {
+		return err
+	}
+	var raw [][]byte
+	for line := range bytes.Lines(body) {
+		if len(bytes.TrimSpace(line)) > 0 {
+			raw = append(raw, line)
+		}
+	}
+	for part := range slices.Chunk(raw, window) {
+		items := make([]*item, len(part))
+		fill := func(from, to int) {
+			for n := from; n < to; n++ {
+				items[n] = &item{claim: c}
+				s.fill(items[n], part[n], stores)
+			}
+		}
+		const share = 16 // lines that are worth a goroutine
+		var others sync.WaitGroup
+		for from := share; from < len(part); from += share {
+			others.Go(func() { fill(from, min(from+share, len(part))) })
+		}
+		fill(0, min(share, len(part)))
+		others.Wait()
+		if err := work(items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forEachStreamed is forEachWindow of a body that may go on for ever.
+func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
 	if d := http.NewResponseController(a.ResponseWriter); r.ProtoMajor == 1 {
 		d.EnableFullDuplex() // else the first line out would end what comes in
 	}
 	lines := s.newLineReader(a.ResponseWriter, r)
-	a.Header().Set("Content-Type", wire.JSONLines)
 	// A read that fails, as at the end of its time, ends the context of the call; what was read before is answered.
 	pipe := ordered.New(context.WithoutCancel(r.Context()), runtime.GOMAXPROCS(0), window, func(p *ordered.Pipe[*item]) error {
 		for {
@@ -151,7 +199,8 @@ func heldBytes(held []*item) (n int64) {
 // lineWriter writes lines of an answer.
 type lineWriter struct {
 	*answer
-	out *bytes.Buffer
+	out     *bytes.Buffer
+	encoder *json.Encoder // into out
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -159,12 +208,19 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 func (a *answer) lines() *lineWriter {
 	out := buffers.Get().(*bytes.Buffer)
 	out.Reset()
-	return &lineWriter{a, out}
+	l := &lineWriter{a, out, json.NewEncoder(out)}
+	l.encoder.SetEscapeHTML(false)
+	return l
 }
 
 func (l *lineWriter) add(v any) error {
-	line, err := encode(v)
-	l.out.Write(line)
+	start := l.out.Len()
+	err := l.encoder.Encode(v)
+	if line := l.out.Bytes()[start:]; hasControls(line) {
+		escaped := escapeControls(line)
+		l.out.Truncate(start)
+		l.out.Write(escaped)
+	}
 	return err
 }
 
@@ -196,10 +252,15 @@ func encode(v any) ([]byte, error) {
 	return escapeControls(line.Bytes()), nil
 }
 
+// hasControls may be wrong about U+00A0 to U+00BF.
+func hasControls(line []byte) bool {
+	return bytes.IndexByte(line, 0x7f) >= 0 || bytes.IndexByte(line, 0xc2) >= 0 // U+0080 to U+009F begin with it
+}
+
 // escapeControls escapes the control characters that the encoder leaves as they are: DEL and
 // U+0080 to U+009F, which some terminals act on. They stand in strings only.
 func escapeControls(line []byte) []byte {
-	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
+	if !hasControls(line) {
 		return line
 	}
 	escaped := make([]byte, 0, len(line)+64)

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/wire"
+)
+
+// docs/openapi.json has the calls that there are, and objects with the fields that are sent and read.
+func TestOpenAPI(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths      map[string]map[string]struct{ OperationID string }
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Type string }
+				Required   []string
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for path, methods := range doc.Paths {
+		for method, operation := range methods {
+			got = append(got, strings.ToUpper(method)+" "+path+" "+operation.OperationID)
+		}
+	}
+	for _, c := range (&Server{}).table() {
+		want = append(want, c.method+" "+c.path+" "+c.name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("it has\n%s\nand there are\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	objects := map[string]any{
+		"Line": wire.Line{}, "Checked": wire.Checked{}, "Found": wire.Found{}, "Stored": wire.Stored{}, "Failure": wire.Failure{},
+		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "Stats": index.Stats{}, "Compared": compare.Result{},
+	}
+	if len(objects) != len(doc.Components.Schemas) {
+		t.Errorf("it has %v", slices.Collect(maps.Keys(doc.Components.Schemas)))
+	}
+	for name, object := range objects {
+		schema := doc.Components.Schemas[name]
+		var fields, described []string
+		for i := range reflect.TypeOf(object).NumField() {
+			tag := reflect.TypeOf(object).Field(i).Tag.Get("json")
+			field, options, _ := strings.Cut(tag, ",")
+			if name == "Compared" && strings.HasPrefix(field, "differences") {
+				continue // of texts, which an index does not have
+			}
+			fields = append(fields, fmt.Sprint(field, " ", !strings.HasPrefix(options, "omit")))
+		}
+		for field := range schema.Properties {
+			described = append(described, fmt.Sprint(field, " ", slices.Contains(schema.Required, field)))
+		}
+		slices.Sort(fields)
+		slices.Sort(described)
+		if !slices.Equal(fields, described) {
+			t.Errorf("%s has\n%s\nand is\n%s", name, strings.Join(described, "\n"), strings.Join(fields, "\n"))
+		}
+	}
+}
+
+// Every figure of the dashboard is one that /metrics has.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/serve/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	s, address := serve(t, open(t, nil), Options{})
+	s.metrics.refused.WithLabelValues("calls")
+	dial(t, address, nil).Check(t.Context(), neardup.Page{Body: []byte("a word")})
+	families, err := s.metrics.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := make(map[string]bool)
+	for _, f := range families {
+		has[f.GetName()], has[f.GetName()+"_bucket"] = true, true
+	}
+	checked := 0
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			for _, word := range strings.FieldsFunc(target.Expr, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+				if strings.HasPrefix(word, "neardup_") || strings.HasPrefix(word, "process_") {
+					if checked++; !has[word] {
+						t.Errorf("there is no %s", word)
+					}
+				}
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("%d figures", checked)
+	}
+}

@@ -1,0 +1,41 @@
+"""Drops items of pages that are near-duplicates of one that any of the crawlers has kept.
+
+In settings.py, beside check.py and this file:
+
+    ITEM_PIPELINES = {"scrapy_pipeline.NeardupPipeline": 100}
+    NEARDUP_URL = "http://127.0.0.1:7490"
+
+Items have "url" and "html".
+"""
+
+from check import Neardup
+from scrapy.exceptions import DropItem
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+from twisted.internet import reactor
+
+
+class NeardupPipeline:
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler.settings["NEARDUP_URL"], crawler.settings.get("NEARDUP_TOKEN"))
+
+    def __init__(self, url, token):
+        self.url, self.token = url, token
+        self.threads = ThreadPool(1, 1)  # a connection is for one thread
+
+    def open_spider(self, spider):
+        self.index = Neardup(self.url, self.token)
+        self.threads.start()
+
+    def close_spider(self, spider):
+        self.threads.stop()
+
+    def process_item(self, item, spider):
+        checked = deferToThreadPool(reactor, self.threads, self.index.check, [{"key": item["url"], "html": item["html"]}])
+        return checked.addCallback(lambda verdicts: self.decide(item, verdicts[0]))
+
+    def decide(self, item, verdict):
+        if verdict["verdict"] in ("new", "changed"):
+            return item
+        raise DropItem("%s: %s" % (verdict["verdict"], verdict.get("of", {}).get("key") or verdict.get("reason")))
