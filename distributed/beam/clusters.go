@@ -13,7 +13,7 @@ import (
 
 func init() {
 	register.DoFn4x1[context.Context, Pair, func([]byte), func(status), error](&contract{})
-	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Member), error](&unite{})
+	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Member), error](&finish{})
 	register.Emitter1[Member]()
 	register.Emitter1[[]byte]()
 	register.Emitter1[status]()
@@ -45,10 +45,7 @@ func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollectio
 
 // membersOf gives the members of all components, of the edges of a graph and what is told of them.
 func membersOf(s beam.Scope, o *Options, edges, states beam.PCollection) beam.PCollection {
-	fitting, stars := reduced(s, o, edges, states)
-	return beam.Flatten(s,
-		beam.ParDo(s, &unite{}, beam.GroupByKey(s, fitting)),
-		beam.ParDo(s, &centers{o.MemoryBytes}, beam.GroupByKey(s, stars)))
+	return beam.ParDo(s, &finish{o.MemoryBytes}, beam.GroupByKey(s, reduced(s, o, edges, states)))
 }
 
 // edge is a node, and one that it is connected with.
@@ -157,10 +154,17 @@ func (c *contract) flush(emit func([]byte), tell func(status)) error {
 	return nil
 }
 
-// unite finds the components of all edges there are.
-type unite struct{}
+// all is the key of the edges of a graph that fits; groups have theirs from 0.
+const all = -1
 
-func (*unite) ProcessElement(_ context.Context, _ int, blobs func(*[]byte) bool, emit func(Member)) error {
+// finish gives the members of components: of a graph that fits, or else of each node of a group
+// of stars.
+type finish struct{ Memory int64 }
+
+func (f *finish) ProcessElement(ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Member)) error {
+	if key != all {
+		return centers(ctx, f.Memory, blobs, emit)
+	}
 	var edges []edge
 	var blob []byte
 	for blobs(&blob) {

@@ -14,10 +14,9 @@ import (
 )
 
 func init() {
-	register.DoFn6x1[context.Context, []byte, func(*status) bool, func(int, []byte), func(int, []byte), func(int, []byte), error](&route{})
+	register.DoFn5x1[context.Context, []byte, func(*status) bool, func(int, []byte), func(int, []byte), error](&route{})
 	register.DoFn5x1[context.Context, int, func(*[]byte) bool, func(int, []byte), func(status), error](&largeStar{})
 	register.DoFn5x1[context.Context, int, func(*[]byte) bool, func([]byte), func(status), error](&smallStar{})
-	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Member), error](&centers{})
 	register.Iter1[status]()
 }
 
@@ -26,13 +25,13 @@ func init() {
 const maxRounds = 16
 
 // reduced gives the edges of a graph that fits, all with one key, or else the edges of stars by
-// node, in both directions.
-func reduced(s beam.Scope, o *Options, edges, states beam.PCollection) (fitting, stars beam.PCollection) {
-	var fit, done []beam.PCollection
+// group, in both directions.
+func reduced(s beam.Scope, o *Options, edges, states beam.PCollection) beam.PCollection {
+	var reduced []beam.PCollection
 	for round := range o.rounds + 1 {
 		to := &route{Limit: o.edges, Groups: o.Groups, Last: round == o.rounds}
-		now, star, next := beam.ParDo3(s, to, edges, beam.SideInput{Input: states})
-		fit, done = append(fit, now), append(done, star)
+		done, next := beam.ParDo2(s, to, edges, beam.SideInput{Input: states})
+		reduced = append(reduced, done)
 		if to.Last {
 			break
 		}
@@ -40,7 +39,7 @@ func reduced(s beam.Scope, o *Options, edges, states beam.PCollection) (fitting,
 		small, after := beam.ParDo2(s, &smallStar{o.MemoryBytes}, beam.GroupByKey(s, large))
 		edges, states = small, beam.Flatten(s, before, after)
 	}
-	return beam.Flatten(s, fit...), beam.Flatten(s, done...)
+	return beam.Flatten(s, reduced...)
 }
 
 // route sends edges where all that is told of the graph wants them.
@@ -50,19 +49,19 @@ type route struct {
 	Last   bool
 }
 
-func (r *route) ProcessElement(_ context.Context, blob []byte, states func(*status) bool, fit, done, next func(int, []byte)) error {
-	var all, s status
-	for states(&s) {
-		all.Edges += s.Edges
-		all.Changed += s.Changed
+func (r *route) ProcessElement(_ context.Context, blob []byte, states func(*status) bool, done, next func(int, []byte)) error {
+	var graph, part status
+	for states(&part) {
+		graph.Edges += part.Edges
+		graph.Changed += part.Changed
 	}
 	switch {
-	case all.Edges <= r.Limit:
-		fit(0, blob)
+	case graph.Edges <= r.Limit:
+		done(all, blob)
 		return nil
-	case r.Last && all.Changed > 0:
-		return fmt.Errorf("%w: the graph still has %d edges, and memory is for %d: give more MemoryBytes", ErrRounds, all.Edges, r.Limit)
-	case all.Changed == 0:
+	case r.Last && graph.Changed > 0:
+		return fmt.Errorf("%w: the graph still has %d edges, and memory is for %d: give more MemoryBytes", ErrRounds, graph.Edges, r.Limit)
+	case graph.Changed == 0:
 		next = done
 	}
 	edges, err := appendEdges(nil, blob)
@@ -237,12 +236,10 @@ func (l *smallStar) ProcessElement(ctx context.Context, _ int, blobs func(*[]byt
 	return err
 }
 
-// centers gives the members of stars, from the edges of each node.
-type centers struct{ Memory int64 }
-
-func (c *centers) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) bool, emit func(Member)) error {
+// centers gives the members of stars, from the edges of each node of a group.
+func centers(ctx context.Context, memory int64, blobs func(*[]byte) bool, emit func(Member)) error {
 	at := smallest{}
-	return ascending(ctx, c.Memory, blobs, func(e edge) {
+	return ascending(ctx, memory, blobs, func(e edge) {
 		if at.next(e) {
 			emit(Member{at.least, e[0]})
 		}
