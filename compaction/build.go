@@ -18,11 +18,13 @@ import (
 type builder struct {
 	ctx    context.Context
 	s      *store.Store
+	from   *store.View // what is packed; nil: all that the store has, and no one writes
 	r      *store.Rewrite
 	plan   *plan.Plan
 	opts   *Options
 	report *Report
 
+	before   store.Counters // of the index
 	first    uint64         // ID: documents below it were in the index before
 	counters store.Counters // of the next state
 	added    *batches[added]
@@ -32,7 +34,8 @@ type builder struct {
 
 	second *uint64 // of the last entry of the clock; nil: not known yet
 
-	keyFilter filling // of all keys of the next state
+	keyFilter filling    // of all keys of the next state
+	filters   []*filling // of each table
 }
 
 // added is a stored fingerprint and the ID of a document that is added with it.
@@ -46,7 +49,7 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 	counters := s.Counters()
 	return &builder{
 		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
-		first: counters.NextID, counters: counters,
+		before: counters, first: counters.NextID, counters: counters,
 		added:    newBatches[added](opts.sorting(r, 1)),
 		records:  recordFile{path: opts.fs().PathJoin(r.Dir(), "records"), fs: opts.fs()},
 		keys:     newBatches[addedKey](opts.sorting(r, 1)),
@@ -88,6 +91,14 @@ func (b *builder) replan(plan *plan.Plan) {
 
 // finish writes the next state and makes it that of the index.
 func (b *builder) finish() error {
+	if err := b.write(); err != nil {
+		return err
+	}
+	return b.r.Commit(b.ctx, b.plan.String(), b.counters)
+}
+
+// write writes the next state.
+func (b *builder) write() error {
 	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx)); err != nil {
 		return err
 	}
@@ -96,7 +107,19 @@ func (b *builder) finish() error {
 			return err
 		}
 	}
-	return b.r.Commit(b.ctx, b.plan.String(), b.counters)
+	return nil
+}
+
+// withView runs do on a view of what is packed.
+func (b *builder) withView(do func(*store.View) error) error {
+	if b.from != nil {
+		return do(b.from)
+	}
+	v, err := b.s.View()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(v), v.Close())
 }
 
 // close frees what the builder holds; what finish has not made part of the index is
@@ -129,15 +152,14 @@ func (b *builder) writeRecords() error {
 
 // writeTables writes all tables from the entries of table 0: those that the index has,
 // merged with the added ones, in ascending order.
-func (b *builder) writeTables() (err error) {
+func (b *builder) writeTables() error {
 	t := b.newTables()
-	defer func() { err = errors.Join(err, t.close()) }()
-	v, err := b.s.View()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, v.Close()) }()
+	err := b.withView(func(v *store.View) error { return b.writeTablesOf(v, t) })
+	b.filters = t.filters
+	return errors.Join(err, t.close())
+}
 
+func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 	runs, stop := iter.Pull2(b.added.Sorted(b.ctx))
 	defer stop()
 	next := addedEntries{runs: runs}

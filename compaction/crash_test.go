@@ -62,6 +62,9 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	}
 	task("compact", compact, d.used()...)
 	task("compact under another plan", step{what: "compact", work: compaction.Options{Plan: another}}, d.used()...)
+	open, packed := step{what: "open"}, step{what: "compact open"}
+	task("compact while open", packed, append(d.used(), open)...)
+	task("compact while open what was frozen", packed, append(d.used(), open, step{what: "freeze"}, step{what: "add", docs: d.documents(60)}, step{what: "delete", keys: d.someKeys(20)})...)
 	task("compact after a kill", compact, d.used()...)
 	task("load after a kill", load, d.used()...)
 	task("load", load, append(d.used(), compact)...)

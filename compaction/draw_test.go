@@ -108,7 +108,11 @@ func (d *drawer) open() step {
 
 // write draws a step of an open index that changes it, or asks for what is there.
 func (d *drawer) write() step {
-	switch d.IntN(11) {
+	switch d.IntN(14) {
+	case 11, 12:
+		return step{what: "compact open", work: compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}}
+	case 13:
+		return step{what: "freeze"}
 	case 0, 1:
 		return step{what: "add", docs: d.some()}
 	case 2:

@@ -57,6 +57,7 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 	// Of an open one.
 	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete, "delete IDs": (*history).doDeleteIDs,
 	"expire": (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs, "close": (*history).doClose,
+	"compact open": (*history).doCompactOpen, "freeze": (*history).doFreeze,
 	"sync": func(h *history, _ *step, _ *state) ([]state, error) { return nil, h.x.Sync(context.Background()) },
 	"checkpoint": func(h *history, s *step, _ *state) ([]state, error) {
 		return nil, h.x.Checkpoint(context.Background(), s.dir)
@@ -403,6 +404,34 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 		err = next.reported(&report)
 	}
 	return []state{*next}, err
+}
+
+func (h *history) doCompactOpen(s *step, next *state) (through []state, err error) {
+	works := next.live() || next.generation == 0
+	report, err := compaction.Compact(context.Background(), h.x, s.work)
+	// Where an epoch was frozen before, that is packed first.
+	for range max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation)) {
+		if works {
+			*next = next.repacked(next.plan)
+			through = append(through, *next)
+		}
+	}
+	if err == nil {
+		err = wrongly(nil, [2]any{report.Documents, report.Plan}, [2]any{uint64(len(next.Docs)), h.x.Plan().String()})
+	}
+	return through, err
+}
+
+// errCut ends a compaction before anything is packed.
+var errCut = errors.New("cut short")
+
+// doFreeze leaves an epoch frozen.
+func (h *history) doFreeze(*step, *state) ([]state, error) {
+	err := h.x.Rewrite(context.Background(), func(context.Context, index.Frozen) (index.Packed, error) { return index.Packed{}, errCut })
+	if errors.Is(err, errCut) {
+		err = nil
+	}
+	return nil, err
 }
 
 func (h *history) doLoad(s *step, next *state) ([]state, error) {

@@ -3,7 +3,6 @@ package compaction
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/neardup/neardup/index"
@@ -32,7 +31,7 @@ func (b *builder) addKey(id uint64, key string) error {
 // writeKeys writes the keys that are added, puts them into their filter, and finds out
 // which documents are replaced by a later one with their key.
 func (b *builder) writeKeys() error {
-	if n := int64(b.s.Counters().Documents-b.s.Counters().Bare) + b.keys.Len(); n > 0 {
+	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
 	}
 	hash := uint64(0)
@@ -78,7 +77,7 @@ func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
 // oldOfHash returns the documents of the index with a key of this hash that none of the
 // newest has.
 func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uint64, err error) {
-	if b.s.Counters().Documents == 0 {
+	if b.before.Documents == 0 {
 		return nil, nil
 	}
 	old, err := b.s.KeyIDs(hash)
@@ -104,17 +103,16 @@ func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uin
 
 // saveKeyFilter adds the keys that the index has and writes the filter.
 func (b *builder) saveKeyFilter() error {
-	v, err := b.s.View()
-	if err != nil {
-		return err
-	}
-	for hash, err := range v.KeyHashes() {
-		if err != nil {
-			return errors.Join(err, v.Close())
+	err := b.withView(func(v *store.View) error {
+		for hash, err := range v.KeyHashes() {
+			if err != nil {
+				return err
+			}
+			b.keyFilter.add(hash)
 		}
-		b.keyFilter.add(hash)
-	}
-	if err := errors.Join(v.Close(), b.ctx.Err()); err != nil {
+		return b.ctx.Err()
+	})
+	if err != nil {
 		return err
 	}
 	return b.keyFilter.save(b.r, store.KeyFilterTable)

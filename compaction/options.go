@@ -27,6 +27,8 @@ type Options struct {
 	// Progress, if set, is called now and then, from several goroutines.
 	Progress func(Progress)
 
+	gently bool // on one core
+
 	FS     vfs.FS       // nil: the machine's file system
 	Logger *slog.Logger // nil: none
 }
@@ -57,6 +59,14 @@ const (
 // sorting are the options of one of several sorters that share half of the memory.
 func (o *Options) sorting(r *store.Rewrite, among int) extsort.Options {
 	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among), Dir: r.Dir(), FS: o.fs()}
+}
+
+// packers is how many tables are packed side by side. Sorting goes on beside each.
+func (o *Options) packers() int {
+	if o.gently {
+		return 1
+	}
+	return 2
 }
 
 func (o *Options) memoryBytes() int64 {

@@ -3,6 +3,7 @@ package compaction
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync/atomic"
 
@@ -30,7 +31,7 @@ type entry = [1]uint64
 func (b *builder) newTables() *tables {
 	n := len(b.plan.Tables)
 	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n), sorters: make([]*batches[entry], n)}
-	fingerprints := b.s.Counters().Documents + b.report.Loaded // or fewer
+	fingerprints := b.before.Documents + b.report.Loaded // or fewer
 	t.total = fingerprints * uint64(n)
 	t.filters[0] = t.newFilter(0, fingerprints)
 	for i := 1; i < n; i++ {
@@ -83,7 +84,7 @@ func (t *tables) finish() error {
 	}
 	t.writer = nil
 	group, ctx := errgroup.WithContext(t.ctx)
-	group.SetLimit(2) // sorting goes on beside each
+	group.SetLimit(t.opts.packers())
 	for i := 1; i < len(t.sorters); i++ {
 		group.Go(func() error { return t.pack(ctx, i) })
 	}
@@ -167,12 +168,27 @@ func (f *filling) save(r *store.Rewrite, table int) error {
 		return nil
 	}
 	f.flush()
-	var chunk []byte
-	for c := range f.Chunks() {
-		chunk = f.AppendChunk(chunk[:0], c)
-		if err := r.AddFilterChunk(table, c, chunk); err != nil {
+	n := 0
+	for chunk := range f.chunks() {
+		if err := r.AddFilterChunk(table, n, chunk); err != nil {
 			return err
 		}
+		n++
 	}
 	return nil
+}
+
+// chunks yields those of a filter that is saved, each good until the next.
+func (f *filling) chunks() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if f.Prefix == nil {
+			return
+		}
+		var chunk []byte
+		for c := range f.Chunks() {
+			if chunk = f.AppendChunk(chunk[:0], c); !yield(chunk, nil) {
+				return
+			}
+		}
+	}
 }

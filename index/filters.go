@@ -109,15 +109,23 @@ func (x *Index) newFilters(of string, o filter.Options, expected uint64, source 
 	}
 	o.Source = source(v)
 	o.Expected = int64(expected)
+	warn := x.warn(of)
 	o.Done = func(err error) {
 		if closing := v.Close(); err == nil {
 			err = closing
 		}
+		warn(err)
+	}
+	return filter.NewSet(o), nil
+}
+
+// warn returns what tells of filters that could not be made.
+func (x *Index) warn(of string) func(error) {
+	return func(err error) {
 		if err != nil && x.opts.Logger != nil {
 			x.opts.Logger.Warn(fmt.Sprintf("filters of %s could not be made: queries are slower, and right", of), "error", err)
 		}
 	}
-	return filter.NewSet(o), nil
 }
 
 func (x *Index) closeFilters() {

@@ -64,6 +64,12 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 		if err != nil {
 			t.Fatal(err)
 		}
+		if rng.IntN(3) > 0 {
+			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
+				_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
+				return err
+			}
+		}
 		for range 1 + rng.IntN(4) {
 			if err = w.Round(indextest.Plans[rng.IntN(len(indextest.Plans))]); err == nil {
 				err = between(t.Context(), w, rng.IntN(4))

@@ -194,6 +194,9 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	}
 	s.mu.Unlock()
 	deleted, err := k.w.Index.DeleteIDs(ctx, id)
+	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
+		err = nil // what is counted is gone
+	}
 	return []*call{removal(n, deleted, func(docs Documents) Documents {
 		return docs.Without(func(d *index.Document) bool { return d.ID == id })
 	}, "DeleteIDs", id)}, err

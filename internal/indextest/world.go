@@ -41,6 +41,10 @@ type World struct {
 	Calls   int64 // so far; what a batch holds counts as one each
 	Moments int64 // crashes looked at
 
+	// Meanwhile, if set, is called again and again while calls go on. It may change what is on the
+	// disk, but not what is stored.
+	Meanwhile func(ctx context.Context, x *index.Index) error
+
 	dir   string
 	rng   *rand.Rand
 	rule  Rule
@@ -153,13 +157,17 @@ func (w *World) Round(p Plan) error {
 			sites = append(sites, n)
 		}
 	}
-	errs := make([]error, Workers+1)
+	errs := make([]error, Workers+2)
 	if w.Options.Durability == index.NoSync { // or a crash may go back further than this
 		if err := w.Index.Sync(context.Background()); err != nil {
 			return err
 		}
 	}
 	w.crashes.start(w)
+	over, end := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	meanwhile := rand.New(rand.NewPCG(w.rng.Uint64(), 1))
+	background.Go(func() { errs[Workers+1] = w.meanwhile(over, meanwhile) })
 	var wg sync.WaitGroup
 	fill := rand.New(rand.NewPCG(w.rng.Uint64(), 0))
 	wg.Go(func() { errs[Workers] = w.fill(fill, p.Fill) })
@@ -174,11 +182,31 @@ func (w *World) Round(p Plan) error {
 		})
 	}
 	wg.Wait()
+	end()
+	background.Wait()
 	w.crashes.stop()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	return w.settle()
+}
+
+// meanwhile calls Meanwhile until it is over. Now and then its context ends at any moment.
+func (w *World) meanwhile(over context.Context, rng *rand.Rand) error {
+	for w.Meanwhile != nil && over.Err() == nil {
+		ctx, cancel := over, context.CancelFunc(func() {})
+		if rng.IntN(3) == 0 {
+			ctx, cancel = context.WithTimeout(over, time.Duration(rng.IntN(8000))*time.Microsecond)
+		}
+		err := w.Meanwhile(ctx, w.Index)
+		if err != nil && ctx.Err() == nil {
+			cancel()
+			return err
+		}
+		cancel()
+		time.Sleep(time.Duration(rng.IntN(1000)) * time.Microsecond)
+	}
+	return nil
 }
 
 const fillScope = "fill"

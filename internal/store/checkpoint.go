@@ -24,21 +24,29 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	if err := s.Sync(); err != nil { // with Pebble's own, a log that fails ends the process
 		return err
 	}
-	select {
-	case s.checkpoints <- struct{}{}:
-		defer func() { <-s.checkpoints }()
-	case <-ctx.Done():
-		return ctx.Err()
+	release, err := s.HoldCheckpoints(ctx)
+	if err != nil {
+		return err
 	}
+	defer release()
 	c := checkpoint{ctx: ctx, s: s, dir: dir, staging: s.fs.PathJoin(dir, incomingDir)}
-	err := c.begin()
-	if err == nil {
+	if err = c.begin(); err == nil {
 		err = c.make()
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("checkpoint to %s: %w", dir, err), c.undo())
 	}
 	return nil
+}
+
+// HoldCheckpoints waits until none is made, and lets none begin before release is called.
+func (s *Store) HoldCheckpoints(ctx context.Context) (release func(), err error) {
+	select {
+	case s.checkpoints <- struct{}{}:
+		return func() { <-s.checkpoints }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // checkpoint is one being made. Pebble writes it into a folder in its own, from which

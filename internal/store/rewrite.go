@@ -62,6 +62,9 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 // SetTables changes the number of tables, before the first is written.
 func (r *Rewrite) SetTables(tables int) { r.tables = make([]PackedTableInfo, tables) }
 
+// Packed says what the tables that were closed hold.
+func (r *Rewrite) Packed() []PackedTableInfo { return r.tables }
+
 // Dir is a folder for files that are needed until the Rewrite is done. It goes
 // with it.
 func (r *Rewrite) Dir() string { return r.dir }

@@ -342,3 +342,6 @@ func (s *Store) unlock() error {
 	s.options.Cache.Reserve(int(s.options.Cache.MaxSize())) // Pebble is abandoned, and this can be given back
 	return s.lock.Close()
 }
+
+// FS is the file system of the store.
+func (s *Store) FS() vfs.FS { return s.fs }

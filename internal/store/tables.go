@@ -251,8 +251,11 @@ func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
 // Freeze begins a new epoch: what is live is frozen, and what is written from now on goes to the new
-// one. No one may write meanwhile, and no epoch be frozen already. What was frozen before a crash is
-// frozen after it, or the crash lost all that was written since.
+// one. No one may write meanwhile, no epoch be frozen already, and no checkpoint be made (HoldCheckpoints). What was
+// frozen before a crash is frozen after it, or the crash lost all that was written since.
+//
+// A checkpoint has the files of one moment and the log of a later one. So there must not lie both the Take of
+// an epoch between the two and the beginning of the next but one, which has the same keys.
 func (s *Store) Freeze() error {
 	if err := s.writable(); err != nil {
 		return err
@@ -282,13 +285,19 @@ func (s *Store) Freeze() error {
 // what was packed and frozen before. No one may write meanwhile. Prepare must have been called before it; what was
 // written since is not touched. An error that is not ErrFailed leaves everything as it was.
 func (s *Store) Take(ctx context.Context, r *Rewrite) error {
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
 	before := s.tables.Load()
+	if !before.Frozen() {
+		return errors.New("no epoch is frozen")
+	}
 	e := epochs{before.epochs.last, before.epochs.last}
 	if err := before.pinTo(s.db); err != nil {
 		return err
 	}
 	span := exciseSpan(before.epochs)
-	err := translateError(s.guard(func() error { return s.excise(ctx, r.paths, span) }))
+	err := translateError(s.guard(func() error { return s.excise(context.WithoutCancel(ctx), r.paths, span) }))
 	var next *Tables
 	if err == nil {
 		next, err = s.openTables(packing{before.packing.generation + 1, r.nextID, r.tables}, e)

@@ -1,0 +1,73 @@
+package compaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/neardup/neardup/index"
+)
+
+// Compact packs an index that is open, while others write to it, query it, delete from it and make checkpoints
+// of it: what is live when it begins, in the place of what was packed before and together with it. What is
+// written meanwhile stays live. Writes wait while the new tables take their place, some
+// milliseconds; queries never do. The space of records that were deleted or replaced comes back as the
+// store's own compactions come to them; Run does that as well.
+//
+// Of Options it takes MemoryBytes and Progress; all others are those of the index. It takes time, memory and
+// disk as Run does. One compaction of an index goes on at a time; a second call waits.
+//
+// Errors: index.ErrClosed when the index is closed meanwhile, ctx's, those of the file system, ErrFailed. Whatever
+// it is, no document is lost, and the next Compact or Run goes on from there.
+func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
+	defer report.timed(time.Now())
+	report.BytesBefore = x.Stats().DiskBytes
+	for again := true; again && err == nil; {
+		again = false
+		err = x.Rewrite(ctx, func(ctx context.Context, f index.Frozen) (index.Packed, error) {
+			again = f.Found // what was written since is still live
+			return pack(ctx, f, &opts, &report)
+		})
+	}
+	after := x.Stats()
+	report.Documents, report.Plan, report.BytesAfter = after.Documents, after.Plan, after.DiskBytes
+	if err != nil {
+		return report, fmt.Errorf("compact the open index: %w", err)
+	}
+	return report, nil
+}
+
+// pack makes new tables of what is frozen.
+func pack(ctx context.Context, f index.Frozen, opts *Options, report *Report) (p index.Packed, err error) {
+	opts.FilterBytes, opts.FS = f.FilterBytes, f.Store.FS()
+	if err := report.measureBefore(f.Store, len(f.Plan.Tables)); err != nil {
+		return p, err
+	}
+	b, err := newBuilder(ctx, f.Store, f.Plan, opts, report)
+	if err != nil {
+		return p, err
+	}
+	b.from, b.before, b.counters = f.View, f.Counters, f.Counters
+	if err = b.write(); err == nil {
+		err = b.r.Prepare(f.Plan.String(), f.Counters.NextID, nil)
+	}
+	if err != nil {
+		return p, errors.Join(err, b.close())
+	}
+	packed := b.r.Packed()
+	for i, info := range packed {
+		t := &report.Tables[i]
+		t.EntriesAfter, t.BytesAfter = info.Entries, info.Bytes
+		for chunk := range b.filters[i].chunks() {
+			t.FilterBytes += uint64(len(chunk))
+		}
+	}
+	return index.Packed{
+		Rewrite: b.r,
+		Entries: packed[0].Entries,
+		Filter:  func(table int) iter.Seq2[[]byte, error] { return b.filters[table].chunks() },
+		Close:   b.close,
+	}, nil
+}
