@@ -17,7 +17,8 @@ import (
 
 // reference is what the index is compared with: the paper's k+1 tables in memory, a
 // sorted array each. A table leads with one of k+1 blocks of bits; a query finds its
-// prefix by binary search and compares with every fingerprint that has it.
+// prefix by a directory of up to 16 bits, without a search, and compares with every fingerprint
+// that has it.
 type reference struct {
 	k      int
 	tables []referenceTable
@@ -29,6 +30,22 @@ type referenceTable struct {
 	prefix int
 	mask   uint64 // the block, in the fingerprint as it is
 	sorted []uint64
+
+	directoryBits int
+	directory     []int // of each leading bits, where the fingerprints begin that have them or come later
+}
+
+// findBlocks makes the directory.
+func (t *referenceTable) findBlocks() {
+	t.directoryBits = min(t.prefix, 16)
+	t.directory = make([]int, 1<<t.directoryBits)
+	at := 0
+	for lead := range t.directory {
+		for at < len(t.sorted) && t.sorted[at]>>(64-t.directoryBits) < uint64(lead) {
+			at++
+		}
+		t.directory[lead] = at
+	}
 }
 
 func newReference(ctx context.Context, c collection, k int) (*reference, error) {
@@ -50,7 +67,8 @@ func newReference(ctx context.Context, c collection, k int) (*reference, error) 
 		if &sorted[0][0] == &spare[0] {
 			rotated, spare = spare, rotated
 		}
-		r.tables = append(r.tables, referenceTable{first, width, bits.RotateLeft64(^uint64(0)<<(64-width), -first), rotated})
+		r.tables = append(r.tables, referenceTable{first, width, bits.RotateLeft64(^uint64(0)<<(64-width), -first), rotated, 0, nil})
+		r.tables[i].findBlocks()
 		first += width
 	}
 	return r, nil
@@ -63,9 +81,11 @@ func (r *reference) query(fp uint64, found []uint64) []uint64 {
 		t := &r.tables[i]
 		v := bits.RotateLeft64(fp, t.rotate)
 		drop := 64 - t.prefix
-		first, _ := slices.BinarySearch(t.sorted, v>>drop<<drop)
-		for _, candidate := range t.sorted[first:] {
+		for _, candidate := range t.sorted[t.directory[v>>(64-t.directoryBits)]:] {
 			flips := candidate ^ v
+			if t.prefix > t.directoryBits && candidate < v>>drop<<drop {
+				continue // the directory leads to what comes before
+			}
 			if flips>>drop != 0 {
 				break
 			}
@@ -88,7 +108,11 @@ func (r *reference) foundBefore(table int, flips uint64) bool {
 
 // bytes returns the memory of the arrays.
 func (r *reference) bytes() int64 {
-	return 8 * int64(len(r.tables)) * int64(len(r.tables[0].sorted))
+	n := int64(0)
+	for i := range r.tables {
+		n += 8*int64(len(r.tables[i].sorted)) + 8*int64(len(r.tables[i].directory))
+	}
+	return n
 }
 
 // ErrWrongAnswer: the index did not return exactly the stored documents within the
