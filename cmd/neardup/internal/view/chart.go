@@ -160,7 +160,7 @@ func (c *Chart) lines(times []time.Time, format func(float64) string, series ...
 				most = max(most, v)
 			}
 		}
-		if len(series) > 1 {
+		if s.Name != c.Y {
 			c.Legend = append(c.Legend, Legend{s.Colour, s.Name})
 		}
 	}

@@ -1,0 +1,416 @@
+// Package browser tests what people look at in a real Chromium: the pages of serve, and the report of
+// dedup. It is a module of its own for the sake of chromedp. With NEARDUP_SCREENSHOTS=DIR it leaves a
+// picture of each view there.
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	browserlog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// chromium is the browser to test in.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("NEARDUP_CI") != "" {
+		t.Fatal("there is no chromium")
+	}
+	t.Skip("there is no chromium: what people look at is not tested")
+	return ""
+}
+
+// command builds neardup.
+var command = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "neardup-browser-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "neardup"), "./cmd/neardup")
+	build.Dir = "../../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return filepath.Join(dir, "neardup"), nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := command(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+func neardup(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command(path, args...)
+}
+
+// tab is a tab of a browser, and what went on in it that should not.
+type tab struct {
+	*testing.T
+	context.Context
+	allowed string // what all addresses begin with
+
+	mu    sync.Mutex
+	wrong []string
+	asked int // requests
+}
+
+func newTab(t *testing.T, allowed string) *tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	watchdog := time.AfterFunc(3*time.Minute, cancel)
+	t.Cleanup(func() { watchdog.Stop() })
+	b := &tab{T: t, Context: ctx, allowed: allowed}
+	b.run(chromedp.Navigate("about:blank")) // starts the browser
+	if err := chromedp.Listen(ctx, b.note); err != nil {
+		t.Fatal(err)
+	}
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// note takes down scripts that run, errors, violations of the policy and requests to elsewhere.
+func (b *tab) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.wrong = append(b.wrong, "exception: "+e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		b.wrong = append(b.wrong, fmt.Sprintf("console: %s", e.Args[0].Value))
+	case *browserlog.EventEntryAdded:
+		b.wrong = append(b.wrong, "log: "+e.Entry.Text)
+	case *page.EventJavascriptDialogOpening:
+		b.wrong = append(b.wrong, "a script runs: "+e.Message)
+		go chromedp.Call(b.Context, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+	case *network.EventRequestWillBeSent:
+		b.asked++
+		if url := e.Request.URL; !strings.HasPrefix(url, b.allowed) && !strings.HasPrefix(url, "data:image/svg+xml,") {
+			b.wrong = append(b.wrong, "request: "+url)
+		}
+	}
+}
+
+func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.Context, actions...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// value runs an action for its value.
+func value[T any](b *tab, action chromedp.Action[T]) T {
+	b.Helper()
+	v, err := chromedp.Run(b.Context, action)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+func (b *tab) has(parts ...string) {
+	b.Helper()
+	text := value(b, chromedp.Text(css("main")))
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			b.Errorf("the page does not say %q:\n%.1500s", part, text)
+		}
+	}
+}
+
+// faults are what a page should not have for anyone: what has no label, text of too little contrast.
+const faults = `(() => {
+  const wrong = [];
+  const all = s => [...document.querySelectorAll(s)];
+  if (all('h1').length !== 1) wrong.push(all('h1').length + ' h1');
+  let level = 1;
+  for (const h of all('h2,h3,h4')) { const n = +h.tagName[1]; if (n > level + 1) wrong.push('heading jumps: ' + h.textContent); level = n; }
+  for (const t of all('table')) if (!t.caption || !t.caption.textContent.trim()) wrong.push('table without a caption');
+  for (const i of all('input,textarea')) if (!i.labels.length) wrong.push('field without a label: ' + i.name);
+  for (const s of all('svg')) if (s.getAttribute('aria-hidden') !== 'true' && !s.getAttribute('aria-label')) wrong.push('picture without words');
+  for (const s of all('script,img,iframe,object,embed')) wrong.push('element ' + s.tagName);
+  if (!document.title || !document.documentElement.lang) wrong.push('no title or language');
+  const rgb = c => { const m = c.match(/[\d.]+/g).map(Number); return m.length > 3 ? m : [...m, 1]; };
+  const light = ([r, g, b]) => [r, g, b].map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }).reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
+  const seen = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || seen.has(e) || !e.checkVisibility()) continue;
+    seen.add(e);
+    const style = getComputedStyle(e);
+    let back = [255, 255, 255, 1];
+    for (let p = e; p; p = p.parentElement) { const c = rgb(getComputedStyle(p).backgroundColor); if (c[3] > 0) { back = c; break; } }
+    const a = light(rgb(e.closest('svg') ? style.fill : style.color)), b = light(back);
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) wrong.push('contrast ' + ratio.toFixed(2) + ': ' + e.textContent.slice(0, 40));
+  }
+  return wrong;
+})()`
+
+// check looks at a page as it is shown: on a desk and on a phone, light and dark, and in each way what
+// goes for all. A picture of each is left.
+func (b *tab) check(name string) {
+	b.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1100, 360} {
+			b.shown(width, scheme)
+			wrong := value(b, chromedp.Evaluate[[]string](faults))
+			wide := value(b, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+			background := value(b, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`))
+			for _, w := range wrong {
+				b.Errorf("%s, %s, %d wide: %s", name, scheme, width, w)
+			}
+			if wide > width {
+				b.Errorf("%s, %s: %d wide, the screen has %d", name, scheme, wide, width)
+			}
+			if dark := strings.HasPrefix(background, "rgb(21,"); dark != (scheme == "dark") {
+				b.Errorf("%s, %s: the background is %s", name, scheme, background)
+			}
+			b.picture(fmt.Sprintf("%s-%s-%d.png", name, scheme, width))
+		}
+	}
+	b.shown(1100, "light")
+	b.clean(name)
+}
+
+// shown makes the screen so wide, and the scheme what someone prefers.
+func (b *tab) shown(width int64, scheme string) {
+	b.Helper()
+	var mobile []chromedp.EmulateViewportOption
+	if width < 500 {
+		mobile = append(mobile, chromedp.EmulateMobile)
+	}
+	b.run(chromedp.EmulateViewport(width, 900, mobile...))
+	_, err := chromedp.Call(b.Context, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// clean fails if anything was wrong until now.
+func (b *tab) clean(name string) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.wrong {
+		b.Errorf("%s: %s", name, w)
+	}
+	if b.wrong = nil; b.asked == 0 {
+		b.Errorf("%s: no request was seen at all", name)
+	}
+}
+
+func (b *tab) picture(name string) {
+	b.Helper()
+	dir := os.Getenv("NEARDUP_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png := value(b, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(dir, name), png, 0o666); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func css(s string) chromedp.CSS { return chromedp.CSS(s) }
+
+// hostile is a key and a text that would run, break out, load something or turn lines round.
+const hostile = `http://evil.example/"><script>alert('key')</script><img src=http://evil.example/x onerror=alert(1)>javascript:alert(1)</style>` + "\u202e"
+
+// documents writes JSON lines: every third document is a copy of the one before with a few words changed.
+func documents(t *testing.T, name string, n int) (path string) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	words := make([]string, 5000)
+	for i := range words {
+		words[i] = fmt.Sprintf("%c%c%s", 'a'+rng.IntN(26), 'a'+rng.IntN(26), []string{"er", "and", "on", "ing", "ur", "is"}[rng.IntN(6)]+fmt.Sprint(i%37))
+	}
+	path = filepath.Join(t.TempDir(), name)
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	out := bufio.NewWriter(file)
+	defer out.Flush()
+	encode := json.NewEncoder(out)
+	var text []string
+	for i := range n {
+		if i%3 != 1 {
+			text = make([]string, 90)
+			for j := range text {
+				text[j] = words[rng.IntN(len(words))]
+			}
+		} else {
+			text[rng.IntN(len(text))] = "changed"
+		}
+		url := fmt.Sprintf("http://site%d.example/articles/%d", i/3%50, i)
+		if i < 3 {
+			url, text[5] = fmt.Sprint(hostile, i), hostile
+		}
+		encode.Encode(map[string]string{"url": url, "text": strings.Join(text, " ")})
+	}
+	return path
+}
+
+// serve starts the server and returns its address.
+func serve(t *testing.T, args ...string) (address string) {
+	t.Helper()
+	s := neardup(t, append([]string{"serve", "-listen", "127.0.0.1:0"}, args...)...)
+	stderr, err := s.StderrPipe()
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Process.Signal(os.Interrupt)
+		if err := s.Wait(); err != nil {
+			t.Error("serve:", err)
+		}
+	})
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		var line struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return "http://" + line.Address
+		}
+		t.Log(lines.Text())
+	}
+	t.Fatal("serve has not begun")
+	return ""
+}
+
+// The pages of a server with 100,000 documents, view after view, as someone clicks through them.
+func TestPages(t *testing.T) {
+	chromium(t)
+	n := 100_000
+	if testing.Short() {
+		n = 3_000
+	}
+	file, dir := documents(t, "docs.jsonl", n), filepath.Join(t.TempDir(), "ix")
+	if out, err := neardup(t, "add", "-nosync", "-index", dir, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %.2000s", err, out)
+	}
+	address := serve(t, "-index", dir, "-archive", file)
+	for i := range 40 {
+		body := fmt.Sprintf(`{"key":"http://new.example/%d","text":"a text with the number %d of some words that follow each other"}`, i%30, i/2)
+		answer, err := http.Post(address+"/v1/check", "application/x-ndjson", strings.NewReader(body))
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%v: %v", err, answer)
+		}
+		answer.Body.Close()
+	}
+	time.Sleep(11 * time.Second) // for two moments of the charts
+	b := newTab(t, address)
+
+	b.run(chromedp.Navigate(address))
+	b.has("documents stored", "Verdicts", "Latency", "Packed and live", "check", "documents, by -archive")
+	b.check("overview")
+
+	// By keyboard alone: the first stop leads to the content; then to the search, a key, and Enter.
+	b.run(chromedp.KeyEvent(kb.Tab))
+	if focused := value(b, chromedp.Evaluate[string](`document.activeElement.textContent`)); focused != "To the content" {
+		t.Errorf("the first stop of the keyboard is %q", focused)
+	}
+	b.run(chromedp.Click(css(`nav a[href="/search"]`)), chromedp.WaitVisible(css("#q")), chromedp.Focus(css("#q")), chromedp.KeyEvent("http://site5.example/articles/15"+kb.Enter), chromedp.WaitVisible(css(".hex")))
+	b.has("http://site5.example/articles/16", "match", "90")
+	b.check("search")
+	b.run(chromedp.Click(css(`th a[href^="/compare"]`)), chromedp.WaitVisible(css(".diff")))
+	b.has("They match", "changed", "Second fingerprint")
+	b.check("compare")
+
+	b.run(chromedp.Navigate(address+"/search"), chromedp.Click(css("summary")), chromedp.SendKeys(css("#text"), "a text with the number 7 of some words that follow each other"), chromedp.Click(css("form[method=post] button")), chromedp.WaitVisible(css(".hex")))
+	b.has("The text", "http://new.example/", "match")
+	b.check("pasted")
+
+	b.run(chromedp.Click(css(`nav a[href="/groups"]`)), chromedp.SendKeys(css("#host"), "site7.example"+kb.Enter), chromedp.WaitVisible(css(".pair")))
+	b.has("site7.example", "documents of this host", "near to it")
+	b.check("groups")
+
+	// Hostile keys and texts, in every place where one can be.
+	b.run(chromedp.Navigate(address+"/search"), chromedp.SetValue(css("#q"), hostile+"0"), chromedp.Submit(css("#q")), chromedp.WaitVisible(css(".hex")))
+	b.has("<script>alert('key')</script>")
+	b.check("hostile-search")
+	b.run(chromedp.Click(css(`th a[href^="/compare"]`)), chromedp.WaitVisible(css(".diff")))
+	b.has("<script>alert('key')</script>", "changed")
+	b.check("hostile-compare")
+	b.run(chromedp.Navigate(address+"/groups?host=evil.example"), chromedp.WaitVisible(css(".pair")))
+	b.check("hostile-groups")
+	b.run(chromedp.Navigate(address+"/groups?host=%3Cscript%3Ealert(1)%3C/script%3E"), chromedp.WaitVisible(css("h2")))
+	b.check("hostile-host")
+
+	b.run(chromedp.Navigate(address + "/compare?a=nothere&b=nothere"))
+	b.has("No document has the key nothere")
+	b.check("compare-none")
+}
+
+// The report of a run opens from a file.
+func TestReport(t *testing.T) {
+	chromium(t)
+	report := filepath.Join(t.TempDir(), "report.html")
+	for name, args := range map[string][]string{
+		"report":         {"dedup", "-report", report, "testdata/crawl"},
+		"report-hostile": {"dedup", "-report", report, documents(t, "docs.jsonl", 3000)},
+		"report-empty":   {"dedup", "-allow-empty", "-report", report, os.DevNull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := neardup(t, args...)
+			run.Dir = "../../.."
+			if out, err := run.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %.2000s", err, out)
+			}
+			b := newTab(t, "file://")
+			b.run(chromedp.Navigate("file://" + report))
+			b.has("What became of the records", "Distances", "Just inside the limits")
+			b.check(name)
+			if info, err := os.Stat(report); err != nil || info.Size() > 1<<20 {
+				t.Errorf("%d bytes, %v", info.Size(), err)
+			}
+		})
+	}
+}
