@@ -116,7 +116,7 @@ func Open(address string, o *Options) (*Client, error) {
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: c.opts.Connections, MaxIdleConnsPerHost: c.opts.Connections,
-			IdleConnTimeout: 2 * time.Minute, DisableCompression: true, ResponseHeaderTimeout: 5 * time.Minute,
+			IdleConnTimeout: 2 * time.Minute, DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -57,6 +57,13 @@ func (c *Client) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
+// Compact packs the index, while calls go on, and returns when it is done. It is tried again where another
+// compaction is under way.
+func (c *Client) Compact(ctx context.Context) error {
+	var report struct{}
+	return c.object(ctx, http.MethodPost, "/v1/compact", nil, "", nil, &report)
+}
+
 // Checkpoint makes a copy of the index, of that name in the folder that the server has for checkpoints,
 // and returns where it is there.
 func (c *Client) Checkpoint(ctx context.Context, name string) (dir string, err error) {

@@ -40,7 +40,7 @@ type serving struct {
 
 	listen, tokenFile, cert, key, pprof *string
 	accessLog                           *bool
-	body, bytes                         mebibytes
+	body, bytes, compaction             mebibytes
 	grace                               *time.Duration
 	archives                            []string
 }
@@ -55,6 +55,7 @@ func runServe(ctx context.Context, c *call) error {
 	s.accessLog = c.flags.Bool("access-log", false, "write a line of JSON on standard error for each call")
 	s.body = c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")
 	s.bytes = c.mebibytesFlag("max-bytes", 256, "`MiB` that are read and not answered at once; more is refused")
+	s.compaction = c.mebibytesFlag("memory", 256, "memory for sorting in a compaction, in `MiB`")
 	c.flags.IntVar(&s.opts.Connections, "max-connections", 4096, "open `connections` at once; more are refused")
 	c.flags.IntVar(&s.opts.Calls, "max-calls", 1024, "`calls` under way at once; more are refused")
 	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
@@ -126,6 +127,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
+	s.opts.CompactionBytes = s.compaction.bytes()
 	s.opts.PageBytes, s.opts.Bytes = o.MaxBody, s.bytes.bytes()
 	s.opts.Rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(s.match.shingle, s.match.ratio)
 	if *s.accessLog {

@@ -1,14 +1,17 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/wire"
@@ -121,6 +124,13 @@ func (s *Server) stats(a *answer, r *http.Request) error {
 	return a.json(stats)
 }
 
+// unhurried is for calls that may take long: they end when they are done, or the caller goes away.
+func (a *answer) unhurried() {
+	conn := http.NewResponseController(a.ResponseWriter)
+	conn.SetReadDeadline(time.Time{}) // at its end net/http would end the context of the call
+	conn.SetWriteDeadline(time.Time{})
+}
+
 // Checkpointed is the answer to POST /v1/checkpoint.
 type Checkpointed struct {
 	Checkpoint string `json:"checkpoint"`
@@ -141,6 +151,7 @@ func (s *Server) checkpoint(a *answer, r *http.Request) error {
 	if !validName(name) {
 		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, 100 at most, and not a dot first", name)
 	}
+	a.unhurried()
 	dir := filepath.Join(s.opts.Checkpoints, name)
 	err = s.index.Checkpoint(r.Context(), dir)
 	if errors.Is(err, fs.ErrExist) {
@@ -162,4 +173,29 @@ func validName(name string) bool {
 		}
 	}
 	return name != "" && len(name) <= 100
+}
+
+// compact answers POST /v1/compact, once the index is packed. Calls go on meanwhile; one compaction goes on at a
+// time, and a caller who goes away, or SIGTERM, ends it.
+func (s *Server) compact(a *answer, r *http.Request) error {
+	if _, err := parametersOf(r); err != nil {
+		return err
+	}
+	if !s.compacting.CompareAndSwap(false, true) {
+		s.metrics.refused.WithLabelValues("compactions").Inc()
+		return fmt.Errorf("%w: a compaction is under way", wire.ErrBusy)
+	}
+	defer s.compacting.Store(false)
+	a.unhurried()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: s.opts.CompactionBytes})
+	if s.isStopping() && errors.Is(err, context.Canceled) {
+		return errStopping
+	}
+	if err != nil {
+		return err
+	}
+	return a.json(report)
 }

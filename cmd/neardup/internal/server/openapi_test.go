@@ -12,6 +12,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/wire"
 )
@@ -50,7 +51,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	objects := map[string]any{
 		"Line": wire.Line{}, "Checked": wire.Checked{}, "Found": wire.Found{}, "Stored": wire.Stored{}, "Failure": wire.Failure{},
-		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "Stats": index.Stats{}, "Compared": compare.Result{},
+		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "Stats": index.Stats{}, "Compared": compare.Result{}, "Compacted": compaction.Report{},
 	}
 	if len(objects) != len(doc.Components.Schemas) {
 		t.Errorf("it has %v", slices.Collect(maps.Keys(doc.Components.Schemas)))

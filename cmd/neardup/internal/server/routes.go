@@ -28,6 +28,7 @@ func (s *Server) table() []call {
 		{"GET", "/v1/compare", "compare", s.compare},
 		{"GET", "/v1/stats", "stats", s.stats},
 		{"POST", "/v1/checkpoint", "checkpoint", s.checkpoint},
+		{"POST", "/v1/compact", "compact", s.compact},
 	}
 }
 

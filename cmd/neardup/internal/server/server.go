@@ -33,6 +33,9 @@ type Options struct {
 	// Checkpoints is the folder that checkpoints are made in. "": none are.
 	Checkpoints string
 
+	// CompactionBytes is the memory for sorting that a compaction takes. 0: 1 GiB.
+	CompactionBytes int64
+
 	// Rule is by what compare compares. The zero Rule: that of the index's analyzer and k.
 	Rule match.Rule
 
@@ -57,12 +60,13 @@ type Server struct {
 	bytes    *semaphore.Weighted // read and not answered yet
 	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
 
-	stopping context.Context // done when no more is to be begun
-	stop     context.CancelFunc
-	failed   atomic.Bool // a write has failed, and so will all later ones
-	nextID   atomic.Uint64
-	sampled  atomic.Int64 // when nextID was, in nanoseconds since the Server was made
-	made     time.Time
+	stopping   context.Context // done when no more is to be begun
+	stop       context.CancelFunc
+	compacting atomic.Bool
+	failed     atomic.Bool // a write has failed, and so will all later ones
+	nextID     atomic.Uint64
+	sampled    atomic.Int64 // when nextID was, in nanoseconds since the Server was made
+	made       time.Time
 }
 
 // New makes a Server of an index, which must stay open until Close has returned.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -158,5 +159,58 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	}
 	if _, err := client.Open("http://127.0.0.1:1", &client.Options{RetryFor: -1}); err == nil {
 		t.Error("a server that is not there was opened")
+	}
+}
+
+// An index is packed, and copied, while documents come; what was checked before and meanwhile is in both.
+func TestCompactAndCheckpoint(t *testing.T) {
+	x := open(t, nil)
+	folder := t.TempDir()
+	_, address := serve(t, x, Options{Checkpoints: folder})
+	c := dial(t, address, nil)
+	document := func(n int) index.Document {
+		return index.Document{Key: fmt.Sprint(n), Fingerprint: 1 + checkFingerprint(n, 0), Tokens: 100}
+	}
+	checked := 0
+	check := func(n int) {
+		for range n {
+			verdicts, err := c.CheckDocuments(t.Context(), []index.Document{document(checked)})
+			if err != nil || verdicts[0].Status != neardup.New {
+				t.Fatal(verdicts, err)
+			}
+			checked++
+		}
+	}
+	check(200)
+	done := make(chan error, 1)
+	go func() { done <- c.Compact(t.Context()) }()
+	check(100)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.Stats(t.Context()); err != nil || s.Generation != 1 || s.Packed < 200 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	dir, err := c.Checkpoint(t.Context(), "copy")
+	if err != nil || dir != filepath.Join(folder, "copy") {
+		t.Fatal(dir, err)
+	}
+	copied, err := neardup.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	for n := range checked {
+		for _, from := range []neardup.Checker{c, copied} {
+			if d, found, err := from.Get(t.Context(), fmt.Sprint(n)); !found || err != nil || d.Fingerprint != document(n).Fingerprint {
+				t.Errorf("%d: %+v, %v", n, d, err)
+			}
+		}
+	}
+	if dir, err := c.Checkpoint(t.Context(), "copy"); err == nil {
+		t.Error(dir)
+	}
+	if matches, found, err := c.Pairs(t.Context(), "7"); !found || err != nil || len(matches) != 0 {
+		t.Error(matches, found, err)
 	}
 }
