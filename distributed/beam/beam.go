@@ -1,11 +1,11 @@
-// Package beam finds near-duplicates among fingerprints with Apache Beam: all pairs of a collection,
-// its clusters, and the matches of many queries, on the machines of Flink, Spark or
-// Dataflow, or on one with Prism. For what fits on one machine, `neardup pairs` is many
-// times faster: see docs/distributed.md.
+// Package beam finds near-duplicates among fingerprints with Apache Beam: all pairs of a
+// collection, its clusters, and the matches of many queries, on the machines of Flink, Spark
+// or Dataflow, or on one with Prism. For what fits on one machine, `neardup pairs` takes less:
+// see docs/distributed.md.
 //
-// Pairs and Scan are exact: every pair of different fingerprints within the distance is there once,
-// whatever the collection looks like and however the runner bundles and retries. Nothing
-// is sampled, and no bucket is cut off.
+// Pairs and Scan are exact: every pair of different fingerprints within the distance is there
+// once, whatever the collection looks like and however the runner bundles and retries.
+// Nothing is sampled, and no bucket is cut off.
 //
 // Of two fingerprints that differ in at most k bits, at least one of k+1 blocks of bits is
 // equal (Manku, Jain and Das Sarma, WWW 2007, section 3.1). So each fingerprint goes to a
@@ -35,12 +35,12 @@ type Options struct {
 	// MaxDistance is k: 0 to 64, for Scan to 16. There is no default.
 	MaxDistance int
 
-	// Groups is into how many groups each table is divided, at most: a power of two, and no more
-	// than a block of bits has values. Default 16; one for each million fingerprints is good.
+	// Groups is into how many groups each table is divided, a power of two; fewer if a block
+	// of bits has fewer values. Default 16; one for each million fingerprints is good.
 	Groups int
 
-	// MemoryBytes is what a worker may take for one group, or for the nodes of a
-	// graph. A group that needs more goes through temporary files. Default 1 GiB, at least 16 MiB.
+	// MemoryBytes is what a worker may take for one group, or for the edges of a graph. A
+	// group that needs more goes through temporary files. Default 1 GiB, at least 16 MiB.
 	MemoryBytes int64
 
 	edges  int64 // that one worker unites, for tests; 0: what fits in MemoryBytes
@@ -153,8 +153,8 @@ func twoOf(data []byte) (fps [2]fp, err error) {
 	return [2]fp{fp(binary.LittleEndian.Uint64(data)), fp(binary.LittleEndian.Uint64(data[8:]))}, nil
 }
 
-// tables are blocks of bits, none of which overlap: two fingerprints within the distance are in one
-// group of at least one table.
+// tables are blocks of bits, none of which overlap: two fingerprints within the distance are
+// in one group of at least one table.
 type tables struct {
 	N    int // tables
 	Step int // bits from one block to the next

@@ -31,11 +31,11 @@ func Clusters(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PColl
 // Components gives, for each fingerprint of a PCollection<Pair>, the smallest one that a chain
 // of pairs leads to: a PCollection<Member>, with the smallest ones too, each once.
 //
-// Each bundle keeps no more pairs than connect what it has. Where all that is
-// kept fits in MemoryBytes, 64 bytes each, one worker unites it. Else rounds of
-// large and small stars (Kiveris et al., SoCC 2014) have all workers join nodes to the smallest
-// one near them until it fits or nothing changes. Chains that are not done after
-// maxRounds end the pipeline with ErrRounds.
+// Each bundle keeps no more pairs than connect what it has. Where all that is kept fits in
+// MemoryBytes, 64 bytes each, one worker unites it. Else rounds of large and small stars
+// (Kiveris et al., SoCC 2014) have all workers join nodes to the smallest one near them until
+// it fits or nothing changes. Chains that are not done after 16 of them, of some ten
+// thousand, end the pipeline with ErrRounds.
 func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Components")
@@ -58,8 +58,8 @@ type status struct{ Edges, Changed int64 }
 // with room for that, and a forest.
 const uniteBytes = 64
 
-// united calls found with an edge to the root for each other node of a graph, and then with each
-// root and itself if roots is true.
+// united calls found with an edge to the root for each node of a graph, for the roots
+// themselves only if roots is true.
 func united(edges []edge, roots bool, found func(edge)) error {
 	ends := make([]fp, 0, 2*len(edges))
 	for _, e := range edges {

@@ -48,10 +48,10 @@ var (
 	ErrNoFile = errors.New("beam: no such file")
 )
 
-// Read gives the fingerprints of files, as a PCollection<Batch>. A name may be a pattern, and may
-// have a scheme whose package of beam/io/filesystem is linked. Files are read in parts of 32 MiB
-// where their system can start anywhere, else whole. They are not decompressed. What is no fingerprint ends the
-// pipeline, with the file and the place.
+// Read gives the fingerprints of files, as a PCollection<Batch>. A name may be a pattern, and
+// may have a scheme whose package of beam/io/filesystem is linked. Files are read in parts of
+// 32 MiB where their system can start anywhere, else whole. They are not decompressed. What
+// is no fingerprint ends the pipeline, with the file and the place.
 func Read(s beam.Scope, format Format, files ...string) beam.PCollection {
 	switch format {
 	case U64LE, Lines, JSONL:

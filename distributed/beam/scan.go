@@ -21,9 +21,10 @@ func init() {
 }
 
 // Scan compares a collection with queries, each a PCollection<Batch>: section 3.3 of the
-// paper, with the queries in the memory of every worker, some 100 bytes each and filters besides, and one pass
-// over the collection. It gives a PCollection<Match>: for each fingerprint of the
-// collection, as often as it is there, all different queries within MaxDistance bits of it.
+// paper, with the queries in the memory of every worker, some 100 bytes each and filters
+// besides, and one pass over the collection. It gives a PCollection<Match>: for each
+// fingerprint of the collection, as often as it is there, all different queries within
+// MaxDistance bits of it.
 func Scan(s beam.Scope, o Options, queries, collection beam.PCollection) beam.PCollection {
 	o.must(scan.MaxDistance)
 	return beam.ParDo(s.Scope("neardup.Scan"), &scanBatch{MaxDistance: o.MaxDistance}, collection, beam.SideInput{Input: queries})

@@ -20,8 +20,8 @@ func init() {
 	register.Iter1[status]()
 }
 
-// maxRounds is enough for chains of some ten thousand, each round halving them. One that is not needed costs a
-// pipeline a few empty stages.
+// maxRounds is enough for chains of some ten thousand, each round halving them. One that is
+// not needed costs a pipeline a few empty stages.
 const maxRounds = 16
 
 // reduced gives the edges of a graph that fits, all with one key, or else the edges of stars by
@@ -178,7 +178,8 @@ func turnedRecords(edges []edge) [][2]uint64 {
 	return records
 }
 
-// smallest follows edges that come in order, and knows the smallest of a node and those near it.
+// smallest follows edges that come in order, and knows the smallest of a node and those
+// near it.
 type smallest struct {
 	node, least fp
 	begun       bool
@@ -193,8 +194,8 @@ func (s *smallest) next(e edge) bool {
 	return true
 }
 
-// largeStar connects all that is near a node and larger with the smallest one near it. It has each
-// edge from both ends.
+// largeStar connects all that is near a node and larger with the smallest one near it. It
+// has each edge from both ends.
 type largeStar struct {
 	Groups int
 	Memory int64
@@ -216,8 +217,8 @@ func (l *largeStar) ProcessElement(ctx context.Context, _ int, blobs func(*[]byt
 	return err
 }
 
-// smallStar connects a node, and all that is near it and smaller, with the smallest of these. It has
-// each edge at its larger end.
+// smallStar connects a node, and all that is near it and smaller, with the smallest of
+// these. It has each edge at its larger end.
 type smallStar struct{ Memory int64 }
 
 func (l *smallStar) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) bool, emit func([]byte), tell func(status)) error {
