@@ -481,14 +481,14 @@ func scenarios() []*scenario {
 	type calls = []func(*Index) ([]index.Verdict, error)
 	return []*scenario{
 		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, preemptions: rounds(3, 6), holds: lastsOne},
+		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, preemptions: rounds(3, 9), holds: lastsOne},
 		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1, leases: 1, holds: lastsOne},
 		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1, leases: 1, holds: lastsOne},
 		{name: "a recrawl and a copy", before: []index.Document{at("a", y)}, clients: calls{checks(at("a", x)), checks(at("b", x))}, deaths: 1, leases: 1, holds: lastsOne},
 		{name: "two pages swap", before: []index.Document{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, holds: lastsOne},
 		{name: "a deletion and a copy", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("b", x))}, deaths: 1},
 		{name: "a deletion and a recrawl", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("a", y))}, deaths: 1},
-		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweep}, preemptions: rounds(3, 6), holds: lastsOne},
+		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweep}, preemptions: rounds(3, 9), holds: lastsOne},
 	}
 }
 
@@ -504,12 +504,14 @@ func TestEveryInterleaving(t *testing.T) {
 	}
 }
 
-// With a bug planted in the store, some order of some scenario shows it.
+// With a bug planted in the store, some order shows it.
 func TestInterleavingsFindBugs(t *testing.T) {
-	for _, bug := range []string{"commits what is dead", "no floor", "any earlier self"} {
+	for bug, in := range map[string]string{"commits what is dead": "two of one content", "no floor": "two and a sweep", "any earlier self": "two of one key"} {
 		t.Run(bug, func(t *testing.T) {
 			for _, s := range scenarios() {
-				s.bug = bug
+				if s.bug = bug; s.name != in {
+					continue
+				}
 				if _, err := s.explore(); err != nil {
 					t.Log(err)
 					return

@@ -76,8 +76,9 @@ type Options struct {
 	MaxShingleDistance int
 	MaxLengthRatio     float64
 
-	// Replicas is how many replicas must have a write, and be there for a read, before it counts; give the
-	// number that each master has. 0: 1; of a single server, none. See LoseAtFailover.
+	// Replicas is how many replicas must have a write, and be there for a read, before it counts.
+	// Where a master's only replica has taken over, calls wait until that has a replica again: for calls to go
+	// on at once, give each master two. 0: 1; of a single server, none. See LoseAtFailover and docs/distributed.md.
 	Replicas int
 
 	// Lease is how long a document that came first is waited for when its process is slow or

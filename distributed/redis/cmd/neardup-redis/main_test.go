@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A crawl from a shell, on a single server.
+func TestCommands(t *testing.T) {
+	server, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("NEARDUP_CI") != "" {
+			t.Fatal("no redis-server: install it (Debian: redis-server)")
+		}
+		t.Skip("no redis-server on this machine")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	cmd := exec.Command(server, "--port", address[strings.LastIndex(address, ":")+1:], "--appendonly", "yes", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+
+	call := func(in string, args ...string) (string, error) {
+		var out bytes.Buffer
+		err := run(t.Context(), append([]string{args[0], "-redis", address, "-single", "-name", "crawl"}, args[1:]...), strings.NewReader(in), &out)
+		return out.String(), err
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err = call("", "stats"); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	text := strings.Repeat("the words of a page that is long enough ", 4)
+	for _, c := range []struct {
+		in   string
+		args []string
+		want []string // parts of the lines
+		err  string
+	}{
+		{"", []string{"stats"}, []string{`"maxDistance":6`, `it is one server`}, ""},
+		{`{"key":"a","text":"` + text + `"} {"key":"b","html":"<p>` + text + `"} {"key":"c","fingerprint":"00000000000000ff","shingle":"00000000000000ff","tokens":9} {"key":"d","text":""}`, []string{"dedup"},
+			[]string{`{"key":"a","status":"new"}`, `{"key":"b","status":"duplicate","of":"a","distance":0}`, `{"key":"c","status":"new"}`, `"status":"skipped","reason":"no text"`}, ""},
+		{`{"key":"a","text":"` + text + `"} {"key":`, []string{"dedup"}, nil, "document 2"},
+		{"", []string{"delete", "c", "unknown"}, []string{`{"deleted":1}`}, ""},
+		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
+		{"", []string{"expire"}, nil, "-before"},
+		{"", []string{"expire", "-before", "1h"}, []string{`{"deleted":0}`}, ""},
+		{"", []string{"frobnicate"}, nil, "no command"},
+		{"", []string{"stats", "-k", "3"}, nil, "k = 6, not 3"},
+	} {
+		out, err := call(c.in, c.args...)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%v: error %v, want %q", c.args, err, c.err)
+		}
+		for _, part := range c.want {
+			if !strings.Contains(out, part) {
+				t.Errorf("%v printed %s\nwithout %s", c.args, out, part)
+			}
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// With a node timeout of 2 s, the longest call during a failover takes no more than the detection, the election and a
+// few tries; with two replicas, as the new master needs one. 5 s, and twice that where the machine is shared.
+func TestPauseAtFailover(t *testing.T) {
+	redisServer(t)
+	c := startCluster(t, t.TempDir(), 3, 2, 2*time.Second)
+	client := c.client()
+	defer client.Close()
+	x, err := Open(t.Context(), client, Options{Name: "pause", Bare: true})
+	must(t, err)
+	r, longest := rand.New(rand.NewPCG(1, 1)), time.Duration(0)
+	c.master(r).kill()
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		start := time.Now()
+		docs := make([]index.Document, 16) // of all nodes
+		for i := range docs {
+			docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
+		}
+		_, err := x.CheckAndAddBatch(context.Background(), docs)
+		must(t, err)
+		longest = max(longest, time.Since(start))
+	}
+	t.Logf("the longest call took %v", longest)
+	if longest > 10*time.Second {
+		t.Errorf("a call took %v", longest)
+	}
+}
