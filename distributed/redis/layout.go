@@ -29,9 +29,6 @@ const (
 	ticksSecond = 100_000
 )
 
-// epoch is where sequence numbers begin.
-var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // b64 keeps braces out of keys, which Redis looks for a hash tag in.
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 

@@ -59,7 +59,7 @@ type settings struct {
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New(usage)
+		return fmt.Errorf("no command\n%s", usage)
 	}
 	var s settings
 	flags := flag.NewFlagSet("neardup-redis "+args[0], flag.ContinueOnError)
