@@ -40,7 +40,9 @@ type Options struct {
 	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up
 	// to three quarters are for packed blocks, as far as there are so many. A sixteenth
 	// comes on top, 8 bytes each for the Shingles of documents that were candidates. It is
-	// taken as it fills. 0: 512 MiB.
+	// taken as it fills. 0: what holds all packed blocks, in half of the machine's memory at
+	// most, and little besides, up to 64 MiB more while it is written to; 512 MiB where nothing is
+	// packed. Stats says where it is too small (CacheShort).
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for

@@ -50,6 +50,7 @@ func (x *Index) Stats() Stats {
 		CachedBytes:    uint64(cached),
 
 		StoreCachedBytes: uint64(x.store.CachedBytes()),
+		CacheShort:       state.tables.CacheShort(),
 	}
 	if advice, found := x.plan.ReplanAdvice(int64(counters.Documents), x.opts.Limits, plan.Costs{}); found {
 		s.Outgrown = advice.String()

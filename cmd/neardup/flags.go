@@ -232,7 +232,7 @@ type indexFlags struct {
 }
 
 func (c *call) indexFlags() *indexFlags {
-	f := &indexFlags{call: c, cache: c.mebibytesFlag("cache", 512, "memory for the index in `MiB`")}
+	f := &indexFlags{call: c, cache: mebibytes{c.intFlag("cache", 0, 0, 1<<20, "memory for the index in `MiB`; 0: what holds all that is compacted, in half of the machine's at most")}}
 	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
 	return f
 }

@@ -1,0 +1,80 @@
+package compaction_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+)
+
+// residentBytes returns what the process has in memory that is not of a file.
+func residentBytes(t *testing.T) (bytes int64) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(status), "RssAnon:")
+	if _, err := fmt.Sscan(rest, &bytes); !found || err != nil {
+		t.Skip("this system does not tell how much memory a process has")
+	}
+	return bytes << 10
+}
+
+// TestMemoryIsBounded: an index that is asked for all that it has takes what CacheBytes and its filters say
+// within a fifth, beside the little that Go's heap has in any case, where the cache holds all packed blocks; where it does
+// not, Stats says so.
+func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("the race detector takes memory of its own")
+	}
+	const n, mib = 3_000_000, 1 << 20
+	dir, ctx := t.TempDir(), context.Background()
+	random := rand.New(rand.NewPCG(1, 2))
+	_, err := compaction.Load(ctx, dir, func(yield func(index.Document, error) bool) {
+		for range n {
+			if !yield(index.Document{Fingerprint: fingerprint.Fingerprint(random.Uint64())}, nil) {
+				return
+			}
+		}
+	}, compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: n}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cache := range []int64{48 * mib, 160 * mib, 0} {
+		debug.FreeOSMemory()
+		before := residentBytes(t)
+		x, err := index.Open(dir, &index.Options{CacheBytes: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50_000 {
+			if _, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(random.Uint64())}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		taken, s := residentBytes(t)-before, x.Stats()
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		bound := cache
+		if cache == 0 {
+			bound = int64(s.CachedBytes)*33/32 + 16*mib
+		}
+		bound += int64(s.FilterBytes)
+		t.Logf("cache %d MiB: %d MiB resident, %d of packed blocks, bound %d", cache/mib, taken/mib, s.CachedBytes/mib, bound/mib)
+		const ofGo = 16 * mib // what its heap has by then, however small the index is
+		if s.CacheShort == "" && taken > bound*6/5+ofGo {
+			t.Errorf("cache %d MiB: %d MiB resident, more than %d and a fifth and 16", cache/mib, taken/mib, bound/mib)
+		}
+		if short := cache == 48*mib; short != (s.CacheShort != "") || !short && s.CachedBytes < 54*mib {
+			t.Errorf("cache %d MiB, %d MiB of packed blocks in it: %q", cache/mib, s.CachedBytes/mib, s.CacheShort)
+		}
+	}
+}
