@@ -21,10 +21,12 @@
 package neardup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
@@ -57,11 +59,16 @@ type Options struct {
 	// Index is what else there is to choose: k (here, 0 makes an index with
 	// DefaultMaxDistance), memory, durability. Its Analyzer is the Signer's name.
 	Index index.Options
+
+	// Compaction says when the index is compacted while it is open, in the background. The zero Policy does so
+	// when a quarter of it, and a million documents, came since the last time.
+	Compaction compaction.Policy
 }
 
 // Index is an open index of pages. Its methods may be called from any goroutine.
 type Index struct {
 	*index.Index
+	watcher *compaction.Watcher // nil: the index is open for reading only
 	signer  *page.Signer
 	maxBody int
 	rule    match.Rule
@@ -103,8 +110,28 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if err := x.recordedSigner(); err != nil && !o.Bare {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 	}
+	if !o.Index.ReadOnly {
+		x.watcher = compaction.Background(context.Background(), x.Index, o.Compaction)
+	}
 	x.rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
 	return x, nil
+}
+
+// Close ends the compaction in the background and closes the index, see [index.Index.Close].
+func (x *Index) Close() error {
+	err := x.Index.Close()
+	if x.watcher != nil {
+		x.watcher.Close()
+	}
+	return err
+}
+
+// Compaction returns what the compaction in the background has done and does.
+func (x *Index) Compaction() compaction.BackgroundStats {
+	if x.watcher == nil {
+		return compaction.BackgroundStats{}
+	}
+	return x.watcher.Stats()
 }
 
 // open opens the index, with the analyzer and the k that it has, or makes it with the defaults.

@@ -1,5 +1,5 @@
-// Package compaction works over an index that no one writes to: it packs its tables, puts
-// it under another plan, loads documents in bulk, and repairs what is damaged.
+// Package compaction works over a whole index: it packs its tables, also while others use it (Compact,
+// Background), puts it under another plan, loads documents in bulk, and repairs what is damaged.
 //
 // It guarantees that the documents of an index, and the answers to every query, are
 // those of before or those of after, wherever the work is cut short: it switches over

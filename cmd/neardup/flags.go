@@ -219,13 +219,14 @@ func (a *analyzer) scopeOf(r *corpus.Record) string {
 
 // indexFlags say which index to open and, where it is made, how.
 type indexFlags struct {
-	call   *call
-	dir    string
-	cache  mebibytes
-	k      *int
-	design string
-	expect float64
-	noSync bool
+	call         *call
+	dir          string
+	cache        mebibytes
+	k            *int
+	design       string
+	expect       float64
+	noSync       bool
+	noCompaction bool
 
 	temporary bool        // without -index, once it is made
 	match     *matchFlags // nil: the index's own rule
@@ -264,6 +265,9 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	f.k = f.call.distanceFlag(k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
 	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default by -expected-documents)")
 	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
+	if f.call.command.name != "import" {
+		flags.BoolVar(&f.noCompaction, "no-compaction", false, "do not compact the index while it is written to")
+	}
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
 }
@@ -277,6 +281,7 @@ func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, er
 	} else if bare || f.design != "" {
 		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many; most designs are for 3
 	}
+	o.Compaction.Off = f.noCompaction
 	if f.noSync {
 		o.Index.Durability = index.NoSync
 	}

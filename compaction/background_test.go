@@ -1,0 +1,108 @@
+package compaction_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/indextest"
+)
+
+func randomDocuments(rng *rand.Rand, n int) []index.Document {
+	docs := make([]index.Document, n)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
+	}
+	return docs
+}
+
+// TestBackground: an index is compacted when as much was written as the policy says, and not before; what
+// was written meanwhile is there.
+func TestBackground(t *testing.T) {
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 1))
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	var failed atomic.Pointer[error]
+	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond, Done: func(_ compaction.Report, err error) {
+		if err != nil {
+			failed.Store(&err)
+		}
+	}})
+	defer w.Close()
+	docs := randomDocuments(rng, 12_000)
+	if err := x.Add(ctx, docs[:900]...); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if s := w.Stats(); s.Runs > 0 || s.Running {
+		t.Errorf("compacted before that was due: %+v", s)
+	}
+	for i := 900; i < len(docs); i += 100 {
+		if err := x.Add(ctx, docs[i:i+100]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if s := x.Stats(); s.Live < 1000 || float64(s.Live) < .25*float64(s.Packed) {
+			break
+		} else if time.Now().After(end) || failed.Load() != nil {
+			t.Fatalf("not compacted: %+v, %+v", s, w.Stats())
+		}
+	}
+	w.Close()
+	if s := w.Stats(); s.Runs == 0 || s.Running || s.Last.Documents == 0 || s.Failure != "" || uint64(len(docs)) != x.Stats().Documents {
+		t.Errorf("%+v, and the index has %+v", s, x.Stats())
+	}
+	if err := indextest.Problems(x); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseEndsBackground: neither the watch nor a compaction under way keeps an index from being closed,
+// and nothing is lost by that.
+func TestCloseEndsBackground(t *testing.T) {
+	ctx, rng, fs := context.Background(), rand.New(rand.NewPCG(1, 2)), vfs.NewMem()
+	opts := &index.Options{FS: fs, Durability: index.NoSync}
+	stored := 0
+	for round := range 4 {
+		x, err := index.Open("ix", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
+		for range 20 {
+			docs := randomDocuments(rng, 500)
+			if err := x.Add(ctx, docs...); err != nil {
+				t.Fatal(err)
+			}
+			stored += len(docs)
+		}
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		x, err = index.Open("ix", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := x.Stats(); s.Documents != uint64(stored) {
+			t.Errorf("round %d: %d documents, not %d", round, s.Documents, stored)
+		}
+		if err := indextest.Problems(x); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
