@@ -52,10 +52,12 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
+	none := s.guarded(failing(&callError{wire.NotFound, http.StatusNotFound, "there is no such call"}))
+	mux.Handle("/v1/", none)
 	if s.opts.Page != nil {
 		mux.Handle("/", s.guarded(s.opts.Page))
 	} else {
-		mux.Handle("/", s.guarded(failing(&callError{wire.NotFound, http.StatusNotFound, "there is no such call"})))
+		mux.Handle("/", none)
 	}
 	return mux
 }
