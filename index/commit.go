@@ -199,6 +199,10 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 	if err == nil {
 		x.counters, x.lastSecond = counters, second
 		x.nextID.Store(counters.NextID)
+		if x.deletions.due {
+			x.deletions = deletions{}
+			x.store.FlushSoon()
+		}
 	}
 	return finish, err
 }
@@ -283,6 +287,7 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		if gone && !settled {
 			batch.DeleteEntry(0, stored)
 			delete(x.rewrites, stored)
+			x.deletions.count(stored)
 			vanish = append(vanish, stored)
 			continue
 		}
@@ -387,6 +392,27 @@ func (r rewrites) due(stored uint64, ids int) bool {
 	g.since += changeBytes + idBytes*ids
 	r[stored] = g
 	return g.since >= max(leastRewrite, g.size)
+}
+
+// deletions counts how often each fingerprint has lost its last document. A reader steps over every deleted version
+// of an entry that is still in Pebble's memtable, so one that comes and goes thousands of times would take longer
+// each time; a flush leaves one version. It is used under the commit lock.
+type deletions struct {
+	of  map[uint64]int
+	due bool // a flush
+}
+
+const (
+	maxDeletions = 256     // of one fingerprint
+	maxDeleted   = 1 << 14 // fingerprints that are counted; beyond, all counts begin anew
+)
+
+func (d *deletions) count(stored uint64) {
+	if d.of == nil || len(d.of) >= maxDeleted {
+		d.of = make(map[uint64]int)
+	}
+	d.of[stored]++
+	d.due = d.due || d.of[stored] >= maxDeletions
 }
 
 // writePosting writes a change of a posting. there says that the fingerprint had one, live

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,5 +257,43 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 		for p := range x.Verify(ctx, verify.Options{}) {
 			t.Fatalf("try %d: %v", try, p)
 		}
+	}
+}
+
+// TestAgainAndAgain: a page that is added and deleted thousands of times leaves few versions of its entries in
+// memory, which every look-up of it would step over.
+func TestAgainAndAgain(t *testing.T) {
+	ctx := context.Background()
+	disk := vfs.NewMem()
+	x, err := Open("index", &Options{FS: disk, Durability: NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 4 * maxDeletions {
+		v, err := x.CheckAndAdd(ctx, Document{Key: "a", Fingerprint: 4711})
+		if err != nil || v.Status != New {
+			t.Fatal(n, v.Status, err)
+		}
+		if deleted, err := x.Delete(ctx, "a"); err != nil || deleted != 1 {
+			t.Fatal(n, deleted, err)
+		}
+	}
+	for _, n := range x.deletions.of {
+		if n >= maxDeletions {
+			t.Errorf("%d deletions without a flush", n)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logs := 0
+	names, err := disk.List("index")
+	for _, name := range names {
+		if number, isLog := strings.CutSuffix(name, ".log"); isLog {
+			logs, _ = strconv.Atoi(number)
+		}
+	}
+	if err != nil || logs < 10 { // a flush takes two numbers
+		t.Errorf("the newest log is %d: %v, %v", logs, names, err)
 	}
 }

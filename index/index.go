@@ -49,6 +49,7 @@ type Index struct {
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
 	rewrites   rewrites
+	deletions  deletions
 	counters   store.Counters
 	lastSecond uint64 // of the newest entry of the clock
 

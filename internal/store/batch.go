@@ -201,6 +201,15 @@ func (s *Store) commit(b *pebble.Batch) error {
 	return b.Close()
 }
 
+// FlushSoon lets Pebble write out in the background what is in its memtable: of a key that was written
+// again and again only the newest version is left then. A store that fails over it says so at the next write.
+func (s *Store) FlushSoon() {
+	s.fail(s.guard(func() error {
+		_, err := s.db.AsyncFlush()
+		return err
+	}))
+}
+
 func (s *Store) writable() error {
 	if s.readOnly {
 		return ErrReadOnly
