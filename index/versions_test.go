@@ -53,7 +53,7 @@ func releasedTime(id uint64) time.Time {
 	return added
 }
 
-// writeReleased makes one in which everything is both packed and live: most
+// writeReleased makes one in which everything is packed, frozen and live: most
 // documents are packed, and some were added and deleted since.
 func writeReleased(t *testing.T, dir string) {
 	t.Helper()
@@ -83,6 +83,14 @@ func writeReleased(t *testing.T, dir string) {
 	change(func(x *index.Index) error { return x.Add(ctx, docs[40:len(docs)-1]...) })
 	compact()
 	change(func(x *index.Index) error { return x.Add(ctx, docs[len(docs)-1]) })
+	cut := errors.New("cut short")
+	change(func(x *index.Index) error { // the document before comes to be frozen
+		err := x.Rewrite(ctx, func(context.Context, index.Frozen) (index.Packed, error) { return index.Packed{}, cut })
+		if errors.Is(err, cut) {
+			err = nil
+		}
+		return err
+	})
 	change(func(x *index.Index) error { _, err := x.Delete(ctx, "gone", "gone too"); return err })
 }
 
