@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/internal/surgeon"
 )
 
@@ -221,8 +222,8 @@ func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 	case !errors.As(err, new(syscall.Errno)): // Pebble's own list of what it has locked
 		return nil, fmt.Errorf("%w: by this process, %d", ErrLocked, os.Getpid())
 	}
-	if pid := lockHolder(fsys.PathJoin(dir, "LOCK")); pid > 0 {
-		return nil, fmt.Errorf("%w: by process %d%s", ErrLocked, pid, processName(pid))
+	if pid := process.LockHolder(fsys.PathJoin(dir, "LOCK")); pid > 0 {
+		return nil, fmt.Errorf("%w: by process %d%s", ErrLocked, pid, process.Name(pid))
 	}
 	return nil, fmt.Errorf("%w: by another process: %w", ErrLocked, err)
 }
@@ -252,7 +253,7 @@ func openTables(limit uint64) int {
 }
 
 func newFileCache() *pebble.FileCache {
-	size := openTables(openFilesLimit())
+	size := openTables(process.OpenFilesLimit())
 	return pebble.NewFileCache(min(runtime.GOMAXPROCS(0), size), size)
 }
 
@@ -263,5 +264,5 @@ func explainOpenFiles(err error) error {
 	if !errors.Is(err, syscall.EMFILE) || errors.Is(err, errOpenFiles) {
 		return err
 	}
-	return fmt.Errorf("%w: this process may have %d open; %w", err, openFilesLimit(), errOpenFiles)
+	return fmt.Errorf("%w: this process may have %d open; %w", err, process.OpenFilesLimit(), errOpenFiles)
 }

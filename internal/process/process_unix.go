@@ -1,6 +1,8 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd || solaris
 
-package store
+// Package process says what the system tells of processes: who holds a lock, what a process is called, how many files
+// it may have open. Where the system tells nothing there is nobody, no name and no limit.
+package process
 
 import (
 	"io"
@@ -13,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockHolder returns the process that holds the lock on a file, 0 if none does or the
+// LockHolder returns the process that holds the lock on a file, 0 if none does or the
 // system does not tell. This process must not hold one on it.
-func lockHolder(path string) int {
+func LockHolder(path string) int {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return 0
@@ -28,8 +30,8 @@ func lockHolder(path string) int {
 	return int(lock.Pid)
 }
 
-// processName is the command of a process in parentheses, where /proc tells it.
-func processName(pid int) string {
+// Name is the command of a process in parentheses, where /proc tells it.
+func Name(pid int) string {
 	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	if err != nil {
 		return ""
@@ -37,8 +39,8 @@ func processName(pid int) string {
 	return " (" + strings.TrimSpace(string(name)) + ")"
 }
 
-// openFilesLimit returns how many files the process may have open.
-func openFilesLimit() uint64 {
+// OpenFilesLimit returns how many files the process may have open.
+func OpenFilesLimit() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return math.MaxInt32
