@@ -71,6 +71,8 @@ type state struct {
 	none       bool // there is no index
 	generation uint64
 	packed     indextest.Documents // those that there were when the tables were packed
+	frozen     bool                // an epoch is
+	frozenDocs indextest.Documents // those that there were then
 	plan       string              // "": any
 }
 
@@ -87,13 +89,13 @@ func (s state) clone() state {
 // repacked is what becomes of a state if its tables are written anew.
 func (s state) repacked(plan string) state {
 	s = s.clone()
-	s.generation, s.packed, s.plan = s.generation+1, s.Docs, plan
+	s.generation, s.packed, s.plan, s.frozen = s.generation+1, s.Docs, plan, false
 	return s
 }
 
-// live reports whether there is anything live.
+// live reports whether there is anything live. What is frozen stays so, also where it was undone since.
 func (s *state) live() bool {
-	return !slices.EqualFunc(s.Docs, s.packed, func(a, b index.Document) bool { return a.ID == b.ID })
+	return s.frozen || !slices.EqualFunc(s.Docs, s.packed, func(a, b index.Document) bool { return a.ID == b.ID })
 }
 
 // entries returns the number of different fingerprints that are stored.
@@ -412,8 +414,8 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 	// Where an epoch was frozen before, that is packed first.
 	for range max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation)) {
 		if works {
-			*next = next.repacked(next.plan)
-			through = append(through, *next)
+			through = append(through, next.freeze(), next.repackedFrozen())
+			*next = through[len(through)-1]
 		}
 	}
 	if err == nil {
@@ -422,16 +424,35 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 	return through, err
 }
 
+// freeze is what becomes of a state if an epoch is frozen, where none is yet.
+func (s state) freeze() state {
+	s = s.clone()
+	if !s.frozen {
+		s.frozen, s.frozenDocs = true, s.Docs
+	}
+	return s
+}
+
+// repackedFrozen is what becomes of a state if what is frozen is packed, and no more.
+func (s state) repackedFrozen() state {
+	s = s.freeze().repacked(s.plan)
+	s.packed = s.frozenDocs
+	return s
+}
+
 // errCut ends a compaction before anything is packed.
 var errCut = errors.New("cut short")
 
 // doFreeze leaves an epoch frozen.
-func (h *history) doFreeze(*step, *state) ([]state, error) {
-	err := h.x.Rewrite(context.Background(), func(context.Context, index.Frozen) (index.Packed, error) { return index.Packed{}, errCut })
+func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
+	if next.live() || next.generation == 0 {
+		through = []state{next.freeze()}
+	}
+	err = h.x.Rewrite(context.Background(), func(context.Context, index.Frozen) (index.Packed, error) { return index.Packed{}, errCut })
 	if errors.Is(err, errCut) {
 		err = nil
 	}
-	return nil, err
+	return through, err
 }
 
 func (h *history) doLoad(s *step, next *state) ([]state, error) {
