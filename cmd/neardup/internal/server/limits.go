@@ -104,6 +104,7 @@ func (c *boundedConn) Close() error {
 // claim is what a call has of the bytes that may be in memory.
 type claim struct {
 	server *Server
+	lines  *lineReader // that it is a line of; nil: of none
 	n      int64
 }
 
@@ -113,13 +114,27 @@ func (c *claim) take(n int64) error {
 		c.server.metrics.refused.WithLabelValues("bytes").Inc()
 		return fmt.Errorf("%w: too much is being read", wire.ErrBusy)
 	}
-	c.n += n
+	c.add(n)
 	return nil
+}
+
+func (c *claim) add(n int64) {
+	c.n += n
+	if c.lines != nil {
+		c.lines.claimed.Add(n)
+	}
 }
 
 func (c *claim) release() {
 	c.server.bytes.Release(c.n)
-	c.n = 0
+	n := c.n
+	c.add(-n)
+	if n > 0 && c.lines != nil {
+		select {
+		case c.lines.released <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // errOver is of a body or a line that is longer than its bound.
@@ -185,25 +200,57 @@ func readError(err error) error {
 
 // lineReader reads lines, each within its time.
 type lineReader struct {
-	server *Server
-	conn   *http.ResponseController
-	buffer *bufio.Reader
-	ended  atomic.Bool
+	server  *Server
+	conn    *http.ResponseController
+	buffer  *bufio.Reader
+	ended   atomic.Bool
+	stopped atomic.Bool
+
+	claimed  atomic.Int64  // of lines that are not answered
+	released chan struct{} // has room for one
 }
 
-// interrupt ends a read that is under way. At the end of a body it would end the connection instead, of which
-// net/http is reading already.
+// interrupt ends a read that is under way, and all that follow. At the end of a body it would end the connection
+// instead, of which net/http is reading already.
 func (l *lineReader) interrupt() {
+	l.stopped.Store(true)
 	if !l.ended.Load() {
 		l.conn.SetReadDeadline(time.Now())
 	}
+}
+
+// within gives the reads that follow their time, unless interrupt was called.
+func (l *lineReader) within(d time.Duration) {
+	l.conn.SetReadDeadline(time.Now().Add(d))
+	if l.stopped.Load() {
+		l.conn.SetReadDeadline(time.Now())
+	}
+}
+
+// close gives back what was claimed and never answered, once nobody reads any more.
+func (l *lineReader) close() { l.server.bytes.Release(l.claimed.Swap(0)) }
+
+// aheadBytes is how much of a call is read ahead of its answers, and a line more: one call alone does not
+// come to the bound of all.
+const aheadBytes = 2 * windowBytes
+
+// wait waits until there is room ahead of the answers.
+func (l *lineReader) wait(ctx context.Context) error {
+	for l.claimed.Load() > aheadBytes {
+		select {
+		case <-l.released:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // freeLine is how long a line may be that takes no more than its connection does.
 const freeLine = 4 << 10
 
 func (s *Server) newLineReader(w http.ResponseWriter, r *http.Request) *lineReader {
-	l := &lineReader{server: s, conn: http.NewResponseController(w)}
+	l := &lineReader{server: s, conn: http.NewResponseController(w), released: make(chan struct{}, 1)}
 	l.buffer = bufio.NewReaderSize(r.Body, freeLine)
 	return l
 }
@@ -214,17 +261,17 @@ func (l *lineReader) next(ctx context.Context) (line []byte, c *claim, err error
 	if l.ended.Load() {
 		return nil, nil, io.EOF
 	}
+	if err := l.wait(ctx); err != nil {
+		return nil, nil, err
+	}
 	if l.buffer.Buffered() == 0 {
-		l.conn.SetReadDeadline(time.Now().Add(l.server.limits.IdleTime))
-		if l.server.isStopping() { // Shutdown may have come before the deadline was set
-			l.conn.SetReadDeadline(time.Now())
-		}
+		l.within(l.server.limits.IdleTime)
 		if _, err := l.buffer.Peek(1); err != nil {
 			return nil, nil, l.end(err)
 		}
 	}
-	l.conn.SetReadDeadline(time.Now().Add(l.server.limits.BodyTime))
-	c = &claim{server: l.server}
+	l.within(l.server.limits.BodyTime)
+	c = &claim{server: l.server, lines: l}
 	over := false
 	for {
 		part, err := l.buffer.ReadSlice('\n')
@@ -268,7 +315,7 @@ func (l *lineReader) claim(ctx context.Context, c *claim, n int64) error {
 	if err := l.server.bytes.Acquire(ctx, n); err != nil {
 		return err
 	}
-	c.n += n
+	c.add(n)
 	return nil
 }
 

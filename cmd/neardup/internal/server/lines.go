@@ -165,9 +165,7 @@ func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work f
 	defer func() {
 		lines.interrupt() // whoever reads ends
 		pipe.Stop(errUnread)
-		for _, i := range held {
-			i.claim.release()
-		}
+		lines.close()
 	}()
 	for {
 		i, ok, err := pipe.Next()

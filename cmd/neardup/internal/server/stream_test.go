@@ -1,0 +1,83 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/index"
+)
+
+// nothingIsClaimed waits until all bytes that calls claimed are given back.
+func nothingIsClaimed(t *testing.T, s *Server) {
+	t.Helper()
+	waitFor(t, func() bool {
+		whole := s.bytes.TryAcquire(s.limits.Bytes)
+		if whole {
+			s.bytes.Release(s.limits.Bytes)
+		}
+		return whole
+	})
+}
+
+// A caller who goes away in the midst of a stream gives back what was read of it and not answered.
+func TestStreamThatIsCutGivesBack(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	limits := impatient
+	limits.Bytes, limits.IdleTime = 64<<20, time.Minute
+	s, address := serve(t, x, Options{Limits: limits})
+	for range 2 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+		lines := strings.Repeat(`{"key":"`+strings.Repeat("k", 20_000)+`"}`+"\n", 10)
+		conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
+		for err == nil { // until it is cut off, since nobody reads
+			_, err = fmt.Fprintf(conn, "%x\r\n%s\r\n", len(lines), lines)
+		}
+		conn.Close()
+	}
+	nothingIsClaimed(t, s)
+}
+
+// A caller who does not read leaves room for others.
+func TestStreamWaitsForItsAnswers(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	limits := Limits{Bytes: 48 << 20, WriteTime: 2 * time.Second}
+	s, address := serve(t, x, Options{Limits: limits})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	sent := make(chan bool)
+	go func() {
+		defer close(sent)
+		io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+		line := `{"key":"` + strings.Repeat("k", 50_000) + `","more":"` + strings.Repeat("m", 400_000) + `"}` + "\n"
+		for err := error(nil); err == nil; {
+			_, err = fmt.Fprintf(conn, "%x\r\n%s\r\n", len(line), line)
+		}
+	}()
+	for rest := limits.Bytes - aheadBytes - 2<<20; ; {
+		select {
+		case <-sent:
+			nothingIsClaimed(t, s)
+			return
+		case <-time.After(20 * time.Millisecond):
+			if !s.bytes.TryAcquire(rest) {
+				t.Fatal("it has claimed more")
+			}
+			s.bytes.Release(rest)
+		}
+	}
+}
