@@ -110,11 +110,14 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if s.opts.Token, err = readToken(*s.tokenFile); err != nil {
 		return err
 	}
-	listener, err := s.listener()
+	listener, err := net.Listen("tcp", *s.listen)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
+	if s.opts.TLS, err = s.tls(); err != nil {
+		return err
+	}
 	o, err := s.indexes.options("", false)
 	if err != nil {
 		return err
@@ -204,16 +207,15 @@ func samplePages(ctx context.Context, pages *view.Pages) {
 	}
 }
 
-func (s *serving) listener() (net.Listener, error) {
-	l, err := net.Listen("tcp", *s.listen)
-	if err != nil || *s.cert == "" {
-		return l, err
+func (s *serving) tls() (*tls.Config, error) {
+	if *s.cert == "" {
+		return nil, nil
 	}
 	pair, err := tls.LoadX509KeyPair(*s.cert, *s.key)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("-tls-cert: %w", err), l.Close())
+		return nil, fmt.Errorf("-tls-cert: %w", err)
 	}
-	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}), nil
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // profiles serves those of Go, if they are asked for.

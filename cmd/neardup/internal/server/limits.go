@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -83,7 +82,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		default:
 		}
 		l.server.metrics.refused.WithLabelValues("connections").Inc()
-		if _, encrypted := conn.(*tls.Conn); !encrypted {
+		if l.server.opts.TLS == nil {
 			conn.SetWriteDeadline(time.Now().Add(time.Millisecond)) // it fits into the socket's buffer
 			io.WriteString(conn, refusal)
 		}
@@ -205,6 +204,7 @@ type lineReader struct {
 	buffer  *bufio.Reader
 	ended   atomic.Bool
 	stopped atomic.Bool
+	paused  bool // no time runs between two lines: that of HTTP/2 would end the stream for good
 
 	claimed  atomic.Int64  // of lines that are not answered
 	released chan struct{} // has room for one
@@ -219,9 +219,13 @@ func (l *lineReader) interrupt() {
 	}
 }
 
-// within gives the reads that follow their time, unless interrupt was called.
+// within gives the reads that follow their time, 0 for any, unless interrupt was called.
 func (l *lineReader) within(d time.Duration) {
-	l.conn.SetReadDeadline(time.Now().Add(d))
+	var end time.Time
+	if d > 0 {
+		end = time.Now().Add(d)
+	}
+	l.conn.SetReadDeadline(end)
 	if l.stopped.Load() {
 		l.conn.SetReadDeadline(time.Now())
 	}
@@ -250,7 +254,7 @@ func (l *lineReader) wait(ctx context.Context) error {
 const freeLine = 4 << 10
 
 func (s *Server) newLineReader(w http.ResponseWriter, r *http.Request) *lineReader {
-	l := &lineReader{server: s, conn: http.NewResponseController(w), released: make(chan struct{}, 1)}
+	l := &lineReader{server: s, conn: http.NewResponseController(w), paused: r.ProtoMajor > 1, released: make(chan struct{}, 1)}
 	l.buffer = bufio.NewReaderSize(r.Body, freeLine)
 	return l
 }
@@ -299,6 +303,9 @@ func (l *lineReader) next(ctx context.Context) (line []byte, c *claim, err error
 			}
 			if over {
 				return nil, c, errOver
+			}
+			if l.paused {
+				l.within(0)
 			}
 			return bytes.TrimRight(line, "\r\n"), c, nil
 		}

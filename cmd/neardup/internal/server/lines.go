@@ -130,8 +130,11 @@ func (s *Server) forEachOf(r *http.Request, stores bool, work func([]*item) erro
 
 // forEachStreamed is forEachWindow of a body that may go on for ever.
 func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
-	if d := http.NewResponseController(a.ResponseWriter); r.ProtoMajor == 1 {
-		d.EnableFullDuplex() // else the first line out would end what comes in
+	if conn := http.NewResponseController(a.ResponseWriter); r.ProtoMajor == 1 {
+		conn.EnableFullDuplex() // else the first line out would end what comes in
+	} else {
+		a.multiplexed = true
+		conn.SetWriteDeadline(time.Time{})
 	}
 	lines := s.newLineReader(a.ResponseWriter, r)
 	// A read that fails, as at the end of its time, ends the context of the call; what was read before is answered.
@@ -236,7 +239,11 @@ func (l *lineWriter) send() error {
 	if _, err := l.Write(l.out.Bytes()); err != nil {
 		return unread(err)
 	}
-	return unread(conn.Flush())
+	err := conn.Flush()
+	if l.multiplexed {
+		conn.SetWriteDeadline(time.Time{})
+	}
+	return unread(err)
 }
 
 // encode returns a value as a line of JSON that is safe on a terminal.

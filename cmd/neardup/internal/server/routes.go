@@ -157,6 +157,8 @@ type answer struct {
 	status    int // 0: nothing was written
 	written   int64
 	documents int
+
+	multiplexed bool // a stream of HTTP/2, which its write deadline ends though nothing is being written
 }
 
 func (a *answer) WriteHeader(status int) {

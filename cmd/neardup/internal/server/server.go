@@ -9,6 +9,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -29,6 +30,9 @@ type Options struct {
 
 	// Token is what callers must know. "": whoever can connect may call; serve it on loopback only.
 	Token string
+
+	// TLS is how callers know the server. nil: connections are not encrypted.
+	TLS *tls.Config
 
 	// Checkpoints is the folder that checkpoints are made in. "": none are.
 	Checkpoints string
@@ -101,7 +105,12 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // Serve answers on a listener until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
 	s.http.ConnState = s.metrics.connState
-	err := s.http.Serve(&boundedListener{Listener: l, server: s, room: make(chan struct{}, s.limits.Connections)})
+	serve := s.http.Serve
+	if s.opts.TLS != nil {
+		s.http.TLSConfig = s.opts.TLS.Clone()
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	err := serve(&boundedListener{Listener: l, server: s, room: make(chan struct{}, s.limits.Connections)})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

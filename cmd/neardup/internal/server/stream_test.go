@@ -1,15 +1,20 @@
 package server
 
 import (
+	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/index"
 )
 
@@ -80,4 +85,51 @@ func TestStreamWaitsForItsAnswers(t *testing.T) {
 			s.bytes.Release(rest)
 		}
 	}
+}
+
+// secured serves with TLS, and returns how a caller knows it.
+func secured(t *testing.T, x *neardup.Index, o Options) (s *Server, address string, known *tls.Config) {
+	t.Helper()
+	made := httptest.NewTLSServer(http.NotFoundHandler())
+	defer made.Close()
+	o.TLS = &tls.Config{Certificates: made.TLS.Certificates, MinVersion: tls.VersionTLS12}
+	s, address = serve(t, x, o)
+	return s, strings.Replace(address, "http:", "https:", 1), made.Client().Transport.(*http.Transport).TLSClientConfig
+}
+
+// With TLS there is HTTP/2, and its streams outlast pauses that are longer than the time to take an answer.
+func TestTLS(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	limits := impatient
+	limits.IdleTime = 10 * time.Second
+	s, address, known := secured(t, x, Options{Limits: limits})
+	for _, two := range []bool{true, false} {
+		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: two}}
+		in, out := io.Pipe()
+		go fmt.Fprintf(out, `{"key":"a %v","text":"words of a %v"}`+"\n", two, two)
+		r, err := caller.Post(address+"/v1/check", "", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if two != (r.ProtoMajor == 2) {
+			t.Errorf("it is %s", r.Proto)
+		}
+		answers := bufio.NewReader(r.Body)
+		for n := range 3 {
+			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, `"verdict"`) {
+				t.Fatalf("%s, line %d: %q, %v", r.Proto, n, line, err)
+			}
+			time.Sleep(800 * time.Millisecond)
+			fmt.Fprintf(out, `{"key":"b","text":"words of b %d"}`+"\n", n)
+		}
+		out.Close()
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		caller.CloseIdleConnections()
+	}
+	c := dial(t, address, &client.Options{TLS: known})
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "c", Body: []byte("c")}); err != nil || v.Status != neardup.New {
+		t.Error(v, err)
+	}
+	nothingIsClaimed(t, s)
 }
