@@ -22,7 +22,9 @@ class Neardup:
         self.connection = kind(url.hostname, url.port, timeout=60)
         self.headers = {"Authorization": "Bearer " + token} if token else {}
         self.retry_for = retry_for
-        self.next_id = self._call("GET", "/v1/stats", None, {})[1]["nextID"]
+        status, answer = self._call("GET", "/v1/stats", None, {})
+        if status != 200:
+            raise RuntimeError(answer["error"])
 
     def check_page(self, key, body, content_type):
         """The verdict on a page: its URL, its bytes and its Content-Type."""
@@ -37,8 +39,10 @@ class Neardup:
             rest = lines[len(verdicts):]
             got = self._safely("/v1/check", b"".join(rest), {"Content-Type": "application/x-ndjson"})
             verdicts += [v for v in got if "verdict" in v]
-            if got and "error" in got[-1] and got[-1]["code"] not in ("busy", "closed"):
-                raise RuntimeError(got[-1]["error"])
+            if got and "error" in got[-1]:
+                if got[-1]["code"] not in ("busy", "closed", "timeout"):
+                    raise RuntimeError(got[-1]["error"])
+                time.sleep(0.2)
         return verdicts
 
     def _safely(self, path, body, headers):

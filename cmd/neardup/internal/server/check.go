@@ -18,7 +18,7 @@ func (s *Server) check(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.Header().Set(wire.NextID, strconv.FormatUint(s.lowerNextID(), 10))
+	a.Header().Set(wire.NextID, s.gather.nextID())
 	parameters, err := parametersOf(r, "key", "scope", "kind")
 	if err != nil {
 		return err
@@ -83,12 +83,17 @@ func (s *Server) checked(i *item, verdicts []neardup.Verdict, since uint64) wire
 	if i.reason == "" {
 		v = verdicts[0]
 	}
-	if v.Status == neardup.Unchanged && v.Of.ID >= since {
+	if v.Of.ID >= since && (v.Status == neardup.Unchanged || v.Status == neardup.Duplicate && isItself(&i.document, &v.Of)) {
 		// It was stored after the first try had begun, perhaps by it, and then nobody has heard so.
 		v = neardup.Verdict{Status: neardup.New, Retried: true}
 	}
 	s.metrics.verdicts.WithLabelValues(v.Status.String()).Inc()
 	return wire.CheckedOf(i.key, &i.document.Fingerprint, &v)
+}
+
+// isItself reports whether a document without a key may be the stored one.
+func isItself(d *index.Document, of *index.Match) bool {
+	return d.Key == "" && of.Key == "" && d.Signature() == of.Signature()
 }
 
 // noSince is above every ID.

@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
@@ -14,6 +17,11 @@ type gatherer struct {
 	index   *neardup.Index
 	queue   chan *job // it holds no more than there may be calls under way
 	workers sync.WaitGroup
+
+	mu      sync.Mutex
+	next    uint64 // ID, when it was sampled
+	sampled time.Time
+	durable uint64 // an earlier next, of which all below is stored for good
 }
 
 // job is the documents of a call, in their order.
@@ -33,7 +41,7 @@ const (
 )
 
 func newGatherer(x *neardup.Index) *gatherer {
-	g := &gatherer{index: x, queue: make(chan *job)}
+	g := &gatherer{index: x, queue: make(chan *job), durable: x.Stats().NextID}
 	for range committing {
 		g.workers.Go(g.work)
 	}
@@ -81,7 +89,13 @@ func (g *gatherer) commit(jobs []*job) {
 			docs = append(docs, j.docs...)
 		}
 	}
+	next := g.sample()
 	verdicts, err := g.index.CheckDocuments(context.Background(), docs)
+	if err == nil && slices.ContainsFunc(verdicts, stores) {
+		g.mu.Lock()
+		g.durable = max(g.durable, next) // what is durable now was written after all that had an ID then
+		g.mu.Unlock()
+	}
 	for _, j := range jobs {
 		n := min(len(verdicts), len(j.docs))
 		j.verdicts, verdicts = verdicts[:n:n], verdicts[n:]
@@ -95,4 +109,25 @@ func (g *gatherer) commit(jobs []*job) {
 		}
 		close(j.done)
 	}
+}
+
+// stores reports whether a document was written for a verdict: one that is unchanged is, too.
+func stores(v neardup.Verdict) bool { return v.Status != neardup.Duplicate }
+
+// sample returns what the next ID of the index was a tenth of a second ago or later.
+func (g *gatherer) sample() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := time.Now(); now.Sub(g.sampled) > 100*time.Millisecond {
+		g.sampled, g.next = now, g.index.Stats().NextID
+	}
+	return g.next
+}
+
+// nextID is what answers tell: an ID that will not be given again even if the machine fails now, for then a page
+// that is tried again would be taken for one that was there before.
+func (g *gatherer) nextID() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return strconv.FormatUint(g.durable, 10)
 }

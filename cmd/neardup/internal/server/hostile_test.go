@@ -301,6 +301,8 @@ func TestRetriedPageIsNew(t *testing.T) {
 		{ferry, 0, neardup.Unchanged, false},
 		{museum, 1, neardup.New, true},
 		{neardup.Page{URL: "copy", Body: ferry.Body}, 1, neardup.Duplicate, false},
+		{neardup.Page{Body: []byte("it has no name")}, 1, neardup.New, true},
+		{neardup.Page{Body: museum.Body}, 1, neardup.Duplicate, false},
 	} {
 		time.Sleep(150 * time.Millisecond) // so that the next ID is known
 		lost = step.lost

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
@@ -68,9 +67,6 @@ type Server struct {
 	stop       context.CancelFunc
 	compacting atomic.Bool
 	failed     atomic.Bool // a write has failed, and so will all later ones
-	nextID     atomic.Uint64
-	sampled    atomic.Int64 // when nextID was, in nanoseconds since the Server was made
-	made       time.Time
 }
 
 // New makes a Server of an index, which must stay open until Close has returned.
@@ -81,10 +77,8 @@ func New(x *neardup.Index, o Options) *Server {
 		calls:    semaphore.NewWeighted(int64(l.Calls)),
 		bytes:    semaphore.NewWeighted(l.Bytes),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
-		made:     time.Now(),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.sampled.Store(-int64(time.Hour))
 	s.gather = newGatherer(x)
 	s.handler = s.routes()
 	s.http = &http.Server{
@@ -136,16 +130,6 @@ func (s *Server) Close() {
 }
 
 func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
-
-// lowerNextID is an ID that was not given at most a tenth of a second ago, and so is not above the next one.
-func (s *Server) lowerNextID() uint64 {
-	const fresh = int64(100 * time.Millisecond)
-	now, then := int64(time.Since(s.made)), s.sampled.Load()
-	if now-then > fresh && s.sampled.CompareAndSwap(then, now) {
-		s.nextID.Store(s.index.Stats().NextID)
-	}
-	return s.nextID.Load()
-}
 
 // noteError remembers that the index takes no more writes.
 func (s *Server) noteError(err error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
+	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/wire"
 )
 
 // serve serves an index on loopback until the test ends, and returns its address.
@@ -212,5 +217,35 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	}
 	if matches, found, err := c.Pairs(t.Context(), "7"); !found || err != nil || len(matches) != 0 {
 		t.Error(matches, found, err)
+	}
+}
+
+// What answers tell is no ID that is given again after the machine has failed: a page that is tried again then would
+// pass for one that was there before.
+func TestNextIDOutlastsCrash(t *testing.T) {
+	disk := crashfs.New()
+	x, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk, Durability: index.NoSync}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	s := New(x, Options{})
+	defer s.Close()
+	for n := range 3 { // it is written, and not durable yet
+		if _, err := x.Check(t.Context(), neardup.Page{URL: fmt.Sprint(n), Body: fmt.Appendf(nil, "words of page %d", n*7919)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "http://localhost/v1/stats", nil)
+	s.Handler().ServeHTTP(w, r)
+	told := w.Header().Get(wire.NextID)
+	again, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if next := again.Stats().NextID; told != fmt.Sprint(next) || x.Stats().NextID != 4 {
+		t.Errorf("the next ID is %d, told was %s", next, told)
 	}
 }
