@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
@@ -64,27 +63,8 @@ func (l *lines) encode(v any) []byte {
 	if err := l.encoder.Encode(v); l.err == nil {
 		l.err = err
 	}
-	return escapeControls(bytes.TrimSuffix(l.line.Bytes(), []byte{'\n'}))
+	return corpus.EscapeControls(bytes.TrimSuffix(l.line.Bytes(), []byte{'\n'}))
 }
-
-// escapeControls escapes the control characters that the encoder leaves as they are: DEL and
-// U+0080 to U+009F, which some terminals act on. They stand in strings only.
-func escapeControls(line []byte) []byte {
-	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
-		return line
-	}
-	escaped := make([]byte, 0, len(line)+64)
-	for _, r := range string(line) {
-		if isDelOrC1(r) {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		} else {
-			escaped = utf8.AppendRune(escaped, r)
-		}
-	}
-	return escaped
-}
-
-func isDelOrC1(r rune) bool { return r >= 0x7f && r <= 0x9f }
 
 // flush hands on what was written. It must follow each batch: a reader of the
 // output should see a line as soon as it holds.

@@ -12,9 +12,9 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/wire"
@@ -217,8 +217,8 @@ func (a *answer) lines() *lineWriter {
 func (l *lineWriter) add(v any) error {
 	start := l.out.Len()
 	err := l.encoder.Encode(v)
-	if line := l.out.Bytes()[start:]; hasControls(line) {
-		escaped := escapeControls(line)
+	line := l.out.Bytes()[start:]
+	if escaped := corpus.EscapeControls(line); len(escaped) != len(line) {
 		l.out.Truncate(start)
 		l.out.Write(escaped)
 	}
@@ -254,27 +254,5 @@ func encode(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	return escapeControls(line.Bytes()), nil
-}
-
-// hasControls may be wrong about U+00A0 to U+00BF.
-func hasControls(line []byte) bool {
-	return bytes.IndexByte(line, 0x7f) >= 0 || bytes.IndexByte(line, 0xc2) >= 0 // U+0080 to U+009F begin with it
-}
-
-// escapeControls escapes the control characters that the encoder leaves as they are: DEL and
-// U+0080 to U+009F, which some terminals act on. They stand in strings only.
-func escapeControls(line []byte) []byte {
-	if !hasControls(line) {
-		return line
-	}
-	escaped := make([]byte, 0, len(line)+64)
-	for _, r := range string(line) {
-		if r >= 0x7f && r <= 0x9f {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		} else {
-			escaped = utf8.AppendRune(escaped, r)
-		}
-	}
-	return escaped
+	return corpus.EscapeControls(line.Bytes()), nil
 }
