@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -46,7 +49,38 @@ func ParseLine(raw []byte) (*Line, error) {
 	if err := json.Unmarshal(raw, l); err != nil {
 		return nil, fmt.Errorf("not a line of JSON: %w", err)
 	}
+	if strings.ContainsRune(l.Key, utf8.RuneError) || strings.ContainsRune(l.Scope, utf8.RuneError) {
+		var names struct{ Key, Scope json.RawMessage }
+		if err := json.Unmarshal(raw, &names); err != nil || hasSurrogate(names.Key) || hasSurrogate(names.Scope) {
+			return nil, errors.New("key or scope has a surrogate alone, which is no character: give keyBytes or scopeBytes in base64")
+		}
+	}
 	return l, nil
+}
+
+// hasSurrogate reports whether a string of JSON has half of a pair of surrogates, of which encoding/json makes
+// U+FFFD: keys that differ in it would be one.
+func hasSurrogate(quoted []byte) bool {
+	unit := func(at int) rune {
+		if at+6 > len(quoted) || quoted[at] != '\\' || quoted[at+1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(quoted[at+2:at+6]), 16, 16)
+		return rune(n)
+	}
+	for at := 0; at < len(quoted); at++ {
+		if quoted[at] != '\\' {
+			continue
+		}
+		if u := unit(at); utf16.IsSurrogate(u) {
+			if utf16.DecodeRune(u, unit(at+6)) == utf8.RuneError {
+				return true
+			}
+			at += 10
+		}
+		at++ // what is escaped may be a backslash
+	}
+	return false
 }
 
 // Name is the key.
