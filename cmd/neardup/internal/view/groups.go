@@ -39,7 +39,9 @@ type member struct {
 const (
 	maxLooked  = 2_000_000
 	maxOfHost  = 5_000
+	maxKeys    = 8 << 20 // bytes of their keys
 	maxGroups  = 50
+	maxLinked  = 16 << 10 // bytes of two keys in a link
 	maxMembers = 20
 )
 
@@ -66,6 +68,7 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 
 // ofHost reads the documents until there are enough of the host.
 func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Document, err error) {
+	keys := 0
 	for d, err := range p.source.Documents(ctx) {
 		if err != nil {
 			return nil, err
@@ -75,7 +78,7 @@ func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Documen
 			break
 		}
 		if corpus.Host(d.Key) == g.Host {
-			if len(docs) == maxOfHost {
+			if keys += len(d.Key); len(docs) == maxOfHost || keys > maxKeys {
 				g.Full = true
 				break
 			}
@@ -111,16 +114,31 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 				one.Left++
 				continue
 			}
-			one.Members = append(one.Members, member{m.Key, m.Distance, pathTo("/compare", "a", first.Key, "b", m.Key), m.Tokens})
+			one.Members = append(one.Members, member{Key: m.Key, Distance: m.Distance, Words: m.Tokens})
 		}
 		if len(one.Members) > 0 {
 			g.Groups = append(g.Groups, one)
 		}
+		if len(g.Groups) == 2*maxGroups {
+			g.keepLargest()
+		}
 	}
-	slices.SortStableFunc(g.Groups, func(a, b group) int { return b.N - a.N })
-	if len(g.Groups) > maxGroups {
-		g.Left = len(g.Groups) - maxGroups
-		g.Groups = g.Groups[:maxGroups]
+	g.keepLargest()
+	for _, one := range g.Groups {
+		for i := range one.Members {
+			if m := &one.Members[i]; len(one.First)+len(m.Key) <= maxLinked {
+				m.Path = pathTo("/compare", "a", one.First, "b", m.Key)
+			}
+		}
 	}
 	return nil
+}
+
+// keepLargest keeps the groups that are shown: keys may be long.
+func (g *groupsPage) keepLargest() {
+	slices.SortStableFunc(g.Groups, func(a, b group) int { return b.N - a.N })
+	if more := len(g.Groups) - maxGroups; more > 0 {
+		clear(g.Groups[maxGroups:])
+		g.Left, g.Groups = g.Left+more, g.Groups[:maxGroups]
+	}
 }

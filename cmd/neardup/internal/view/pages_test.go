@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -197,5 +198,20 @@ func TestQuantile(t *testing.T) {
 		if got := seconds(s); got != want {
 			t.Errorf("%v: %s, want %s", s, got, want)
 		}
+	}
+}
+
+// Of many groups the largest are kept, at one size the first ones, and no more meanwhile.
+func TestLargestGroups(t *testing.T) {
+	g := new(groupsPage)
+	for n := range 1000 {
+		g.Groups = append(g.Groups, group{First: fmt.Sprint(n), N: 2 + n%3})
+		if len(g.Groups) == 2*maxGroups {
+			g.keepLargest()
+		}
+	}
+	g.keepLargest()
+	if len(g.Groups) != maxGroups || g.Left != 1000-maxGroups || g.Groups[0].First != "2" || g.Groups[maxGroups-1].First != fmt.Sprint(2+3*(maxGroups-1)) {
+		t.Errorf("%d groups, %d left: %+v", len(g.Groups), g.Left, g.Groups)
 	}
 }
