@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/neardup/neardup/internal/selfjoin"
@@ -372,5 +373,31 @@ func TestTables(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What comes behind an emitter may fail, and the emitter then panics: in a goroutine that would end the process.
+func TestEmittersThatPanic(t *testing.T) {
+	fps := []fp{0, 1, 2, 3}
+	failing := errors.New("behind")
+	tables := tablesFor(1, 1)
+	set, err := selfjoin.NewSet(slices.Clone(fps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := appendBlob(nil, set, 0, selfjoin.Node(set.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := func(blobs *[]byte) bool { more := blob != nil; *blobs, blob = blob, nil; return more }
+	j := joinGroup{tables, Options{MaxDistance: 1, MemoryBytes: 16 << 20}}
+	if err := j.ProcessElement(t.Context(), 0, once, func(Pair) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "behind") {
+		t.Errorf("joinGroup: %v", err)
+	}
+	queries := false
+	once2 := func(b *Batch) bool { b.Fingerprints, queries = slices.Clone(fps), !queries; return queries }
+	s := scanBatch{MaxDistance: 1}
+	if err := s.ProcessElement(t.Context(), window.GlobalWindow{}, Batch{fps}, once2, func(Match) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "behind") {
+		t.Errorf("scanBatch: %v", err)
 	}
 }

@@ -159,16 +159,15 @@ const groupBytes = 24
 
 func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Pair)) error {
 	t, table := &j.Tables, j.Tables.tableOf(key)
-	var emitting sync.Mutex
+	var out emitting
 	found := func(_ int, pairs []selfjoin.Pair) error {
-		emitting.Lock()
-		defer emitting.Unlock()
-		for _, p := range pairs {
-			if f, g := t.back(table, p.First), t.back(table, p.Second); t.first(table, f, g) {
-				emit(Pair{min(f, g), max(f, g)})
+		return out.do(func() {
+			for _, p := range pairs {
+				if f, g := t.back(table, p.First), t.back(table, p.Second); t.first(table, f, g) {
+					emit(Pair{min(f, g), max(f, g)})
+				}
 			}
-		}
-		return nil
+		})
 	}
 	o := selfjoin.Options{MaxDistance: j.Options.MaxDistance, MemoryBytes: j.Options.MemoryBytes}
 	var group []fp
@@ -187,6 +186,28 @@ func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]b
 		return err
 	}
 	return set.Each(ctx, o, found)
+}
+
+// emitting lets goroutines emit, one at a time. Beam's emitters panic where what comes behind them
+// fails, and in a goroutine that would end the process and not the bundle: after the first, nothing is emitted.
+type emitting struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (e *emitting) do(emit func()) (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			e.err = fmt.Errorf("beam: emitting: %v", r)
+			err = e.err
+		}
+	}()
+	if e.err == nil {
+		emit()
+	}
+	return e.err
 }
 
 // restOf yields the part of a group that was read, and what is still to come.

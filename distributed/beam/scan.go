@@ -54,19 +54,17 @@ func (s *scanBatch) ProcessElement(_ context.Context, w beam.Window, b Batch, ba
 	for i, f := range b.Fingerprints {
 		words[i] = uint64(f)
 	}
-	var emitting sync.Mutex
+	var out emitting
 	var workers sync.WaitGroup
 	for part := range slices.Chunk(words, max(len(words)/runtime.GOMAXPROCS(0)+1, 1)) {
 		workers.Go(func() {
 			s.queries.Scan(part, func(m scan.Match) {
-				emitting.Lock()
-				defer emitting.Unlock()
-				emit(Match{s.queries.distinct[m.Query], fp(part[m.At])})
+				_ = out.do(func() { emit(Match{s.queries.distinct[m.Query], fp(part[m.At])}) })
 			})
 		})
 	}
 	workers.Wait()
-	return nil
+	return out.err
 }
 
 // queries are ready to be compared with.
