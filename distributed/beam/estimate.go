@@ -21,7 +21,7 @@ const (
 // EstimateOf reckons what Pairs takes for n fingerprints in bundles that are as large as they
 // get, and with Groups of 0 in as many groups as are good for them.
 func EstimateOf(n int64, o Options) Estimate {
-	groups := max(o.Groups, 1)
+	groups := min(max(o.Groups, 1), maxGroups)
 	for o.Groups == 0 && int64(groups)*1_000_000 < n && groups < maxGroups {
 		groups *= 2
 	}

@@ -25,7 +25,7 @@ import (
 const usage = `usage: neardup-beam pairs    [-k 3] -o FILE [flags] FILES...
        neardup-beam clusters [-k 3] -o FILE [flags] FILES...
        neardup-beam scan     [-k 3] -o FILE [flags] -queries FILES FILES...
-       neardup-beam plan     [-k 3] NUMBER
+       neardup-beam plan     [-k 3] [-groups N] NUMBER
 
 It reads fingerprints from FILES, which are names and patterns that the workers can open, and
 writes lines of JSON: pairs as "neardup pairs -memory" does, members of clusters with the
@@ -61,10 +61,10 @@ var asked job
 
 func init() {
 	flag.IntVar(&asked.MaxDistance, "k", 3, "largest Hamming `distance`")
-	flag.IntVar(&asked.Groups, "groups", 16, "`number` of groups of a table, a power of two: one for each million fingerprints is good")
+	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one for each million fingerprints is good (default 16; for plan, as many as are good)")
 	flag.Func("memory", "`MiB` that a worker may take for a group or a graph (default 1024)", func(text string) error {
-		_, err := fmt.Sscanf(text, "%d", &asked.MemoryBytes)
-		asked.MemoryBytes <<= 20
+		n, err := strconv.ParseInt(text, 10, 64-20)
+		asked.MemoryBytes = n << 20
 		return err
 	})
 	flag.StringVar(&asked.format, "format", string(neardup.U64LE), "`format` of the files: u64le, fingerprints or jsonl")
@@ -119,8 +119,12 @@ func run(args []string) error {
 // pipeline builds what a job wants. The transforms panic where an option is wrong.
 func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 	defer func() {
-		if wrong, ok := recover().(error); ok {
+		switch wrong := recover().(type) {
+		case nil:
+		case error:
 			p, err = nil, wrong
+		default:
+			p, err = nil, fmt.Errorf("%v", wrong)
 		}
 	}()
 	p, s := beam.NewPipelineWithRoot()
@@ -149,7 +153,10 @@ func plan(number string) error {
 	if err != nil || !(n >= 1 && n <= 1e15) || asked.MaxDistance < 0 || asked.MaxDistance > 64 {
 		return fmt.Errorf("plan wants a number of fingerprints, 1 to 1e15, and a distance, 0 to 64: %w", errUsage)
 	}
-	e := neardup.EstimateOf(int64(n), neardup.Options{MaxDistance: asked.MaxDistance})
+	if asked.Groups < 0 || asked.Groups&(asked.Groups-1) != 0 {
+		return fmt.Errorf("-groups is a power of two: %w", errUsage)
+	}
+	e := neardup.EstimateOf(int64(n), neardup.Options{MaxDistance: asked.MaxDistance, Groups: asked.Groups})
 	fmt.Printf("%g fingerprints, k = %d: -groups %d, %.4g blobs\n", n, asked.MaxDistance, e.Groups, e.Blobs)
 	fmt.Printf("%.4g GB shuffled, %.3g bytes a fingerprint\n", e.Shuffled/1e9, e.Shuffled/n)
 	fmt.Printf("%.4g MB of memory for a group under way\n", e.GroupBytes/1e6)
