@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -84,6 +85,7 @@ type gather struct {
 	mu      sync.Mutex
 	waiting []*single
 	flights int
+	flying  sync.WaitGroup
 }
 
 const maxFlights = 3
@@ -101,14 +103,19 @@ func (g *gather) check(ctx context.Context, x *Index, doc index.Document) ([]ind
 	g.waiting = append(g.waiting, s)
 	if g.flights < maxFlights {
 		g.flights++
-		go g.fly(x)
+		g.flying.Go(func() { g.fly(x) })
 	}
 	g.mu.Unlock()
 	select {
 	case <-s.done:
 		return []index.Verdict{s.verdict}, s.err
 	case <-ctx.Done():
-		return nil, ctx.Err() // the flight goes on for the others in it, and ends by Patience
+		g.mu.Lock()
+		if at := slices.Index(g.waiting, s); at >= 0 { // or else callers that give up would leave more and more
+			g.waiting = slices.Delete(g.waiting, at, at+1)
+		}
+		g.mu.Unlock()
+		return nil, ctx.Err() // a flight goes on for the others in it
 	}
 }
 
@@ -142,7 +149,6 @@ func (g *gather) fly(x *Index) {
 
 // sequence is the numbers that were reserved and not used yet.
 type sequence struct {
-	mu         sync.Mutex
 	next, last uint64
 	until      time.Time
 }
@@ -159,9 +165,13 @@ func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, nil
 	}
+	select {
+	case x.drawing <- struct{}{}:
+		defer func() { <-x.drawing }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	s := &x.sequence
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.last+1 < s.next+n || x.now().After(s.until) {
 		size, until := max(n, blockSize), x.now().Add(blockTime)
 		last, err := x.sequenceNumber(ctx, &command{verb: reserve, keys: []string{x.name.sequence()}, args: []any{size}})

@@ -110,6 +110,7 @@ type Index struct {
 	token func() string
 
 	sequence sequence
+	drawing  chan struct{} // holds a token while numbers are drawn
 	gather   gather
 	mu       sync.RWMutex // held for reading by calls
 	closed   bool
@@ -151,7 +152,7 @@ func open(ctx context.Context, client goredis.UniversalClient, o *Options) (*Ind
 }
 
 func newIndex(run runner, o *Options) *Index {
-	x := &Index{run: run, name: names(o.Name), signer: o.Signer, lease: orDefault(o.Lease, time.Second), now: time.Now, token: newToken}
+	x := &Index{run: run, name: names(o.Name), signer: o.Signer, lease: orDefault(o.Lease, time.Second), now: time.Now, token: newToken, drawing: make(chan struct{}, 1)}
 	x.grace = max(time.Minute, 10*x.lease)
 	x.pause = func(ctx context.Context) error {
 		select {
@@ -307,7 +308,7 @@ func (x *Index) begin(ctx context.Context) error {
 
 func (x *Index) end() { x.mu.RUnlock() }
 
-// Close waits for the calls under way. The client stays open.
+// Close waits for the calls under way, and for what calls that their context ended have left. The client stays open.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -315,6 +316,7 @@ func (x *Index) Close() error {
 		return index.ErrClosed
 	}
 	x.closed = true
+	x.gather.flying.Wait()
 	return nil
 }
 

@@ -1,0 +1,67 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/neardup/neardup/index"
+)
+
+// stuck is a Redis that does not answer for a while.
+type stuck struct {
+	runner
+	until chan struct{}
+}
+
+func (s stuck) run(ctx context.Context, durable bool, commands []*command) error {
+	<-s.until
+	return s.runner.run(ctx, durable, commands)
+}
+
+// While Redis is away, calls that give up leave nothing behind that grows; Close waits for what is under way.
+func TestCallsThatGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := stuck{&fake{keys: map[string]string{}, time: 10_000}, make(chan struct{})}
+		x := testIndex(away)
+		for i := range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 7}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			cancel()
+		}
+		if n := len(x.gather.waiting); n > 0 {
+			t.Errorf("%d documents are kept of calls that have returned", n)
+		}
+		closed := make(chan struct{})
+		go func() { x.Close(); close(closed) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed with calls under way")
+		default:
+		}
+		close(away.until)
+		<-closed
+	})
+}
+
+// A call that waits for another one's numbers returns when its context ends.
+func TestDrawHonoursContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := stuck{&fake{keys: map[string]string{}, time: 10_000}, make(chan struct{})}
+		x := testIndex(away)
+		go x.draw(context.Background(), 1)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if _, err := x.draw(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		close(away.until)
+	})
+}
