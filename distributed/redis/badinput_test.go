@@ -178,6 +178,44 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	}
 }
 
+// Where replicas are waited for, too, deletions and sweeps go on when memory is used up.
+func TestFullMemoryWithReplicas(t *testing.T) {
+	redisServer(t)
+	s := startServer(t, t.TempDir(), "--appendonly", "yes")
+	t.Cleanup(s.kill)
+	host, port, _ := strings.Cut(s.address, ":")
+	replica := startServer(t, t.TempDir(), "--appendonly", "yes", "--replicaof", host+" "+port)
+	t.Cleanup(replica.kill)
+	ctx := t.Context()
+	waitFor(t, "the replica", func() bool {
+		return strings.Contains(s.client.Info(ctx, "replication").Val(), "state=online")
+	})
+	x, err := Open(ctx, s.client, Options{Name: "n", Bare: true, Replicas: 1, Patience: 5 * time.Second})
+	must(t, err)
+	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 7}); err != nil {
+		t.Fatal(err)
+	}
+	pending := &command{verb: announce, keys: []string{x.placeOf(&index.Document{Fingerprint: 7}).buckets[0]}, args: []any{string(appendEntry(nil, &x.plan.Tables[0], 7, idOf(1, 7)))}}
+	must(t, x.run.run(ctx, true, []*command{pending}))
+	must(t, s.client.ConfigSet(ctx, "maxmemory", "100kb").Err())
+	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
+		t.Errorf("with memory used up: %v", err)
+	}
+	if _, found, err := x.Get(ctx, "a"); err != nil || !found {
+		t.Errorf("Get: %t, %v", found, err)
+	}
+	x.grace = 0
+	if swept, err := x.Sweep(ctx); err != nil || swept.Buckets == 0 {
+		t.Errorf("Sweep, with what was never committed: %+v, %v", swept, err)
+	}
+	if n, err := x.Delete(ctx, "a"); err != nil || n != 1 {
+		t.Errorf("Delete: %d, %v", n, err)
+	}
+	if swept, err := x.Sweep(ctx); err != nil || swept.Cells == 0 {
+		t.Errorf("Sweep: %+v, %v", swept, err)
+	}
+}
+
 // The store of the model check does what Redis does.
 func TestFakeIsRedis(t *testing.T) {
 	x := openShared(t, Options{Bare: true})

@@ -133,6 +133,12 @@ func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client,
 	return node, false, err
 }
 
+// barrierLua always writes, also where memory is used up: what is read and what makes room needs a barrier, too.
+const barrierLua = `
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[1], '', 'EX', 60)
+return ''`
+
 // send does a group, and returns what of it has to be done again.
 func (c *cluster) send(ctx context.Context, g *group, durable, whole bool) (failed []*command) {
 	pipe := g.node.Pipeline()
@@ -145,7 +151,7 @@ func (c *cluster) send(ctx context.Context, g *group, durable, whole bool) (fail
 	}
 	var written, waited *goredis.Cmd
 	if durable {
-		written = pipe.Do(ctx, "SET", c.scratchKey(g), "", "EX", 60)
+		written = pipe.Do(ctx, "EVAL", barrierLua, 1, c.scratchKey(g))
 		waited = pipe.Do(ctx, "WAIT", c.replicas, waitTime.Milliseconds())
 	}
 	_, _ = pipe.Exec(ctx) // each command has its error
@@ -156,10 +162,7 @@ func (c *cluster) send(ctx context.Context, g *group, durable, whole bool) (fail
 	for i, cmd := range g.commands {
 		value, err := replies[i].Result()
 		cmd.value = ""
-		switch v := value.(type) {
-		case string:
-			cmd.value = v
-		}
+		cmd.value, _ = value.(string)
 		if errors.Is(err, goredis.Nil) {
 			err = nil
 		}

@@ -57,6 +57,11 @@ const (
 // scripts are Lua of Redis 5 and later. Where memory is used up, a script may write if
 // its first write frees some, so those that only make room begin with DEL.
 var scripts = map[verb]script{
+	kill: newScript(`
+if redis.call('EXISTS', KEYS[1]) == 1 then return '' end
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[1], 'x')
+return 'OK'`),
 	commit: newScript(`
 local cell = redis.call('GET', KEYS[1])
 if cell then
@@ -128,8 +133,6 @@ func (c *command) arguments(whole bool) []any {
 		return []any{"GET", c.keys[0]}
 	case announce:
 		return []any{"APPEND", c.keys[0], c.args[0]}
-	case kill:
-		return []any{"SET", c.keys[0], dead, "NX"}
 	}
 	s, sent := scripts[c.verb], []any{"EVALSHA", nil, len(c.keys)}
 	if sent[1] = s.hash; whole {
