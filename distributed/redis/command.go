@@ -33,6 +33,7 @@ const (
 	commit
 	// drop makes a record dead and takes its key from it: keys cell and, with a key, its entry; args
 	// the bytes of seq, and a token by which a repeated drop knows its own. Replies committed if this drop did it.
+	// A key whose record was lost goes as well.
 	drop
 	// remove takes the entries of documents out of a bucket, and those that are there twice, and
 	// rewrites it without room to grow: key bucket; args the bytes of an entry, then IDs.
@@ -82,12 +83,11 @@ end
 return 'committed'`),
 	drop: newScript(`
 local cell = redis.call('GET', KEYS[1])
-if not cell then return 'killed' end
 if cell == 'x' .. ARGV[2] then return 'committed' end
-if string.sub(cell, 1, 1) == 'x' then return 'killed' end
+if KEYS[2] and redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
+if not cell or string.sub(cell, 1, 1) == 'x' then return 'killed' end
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[1], 'x' .. ARGV[2])
-if KEYS[2] and redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
 return 'committed'`),
 	remove: newScript(`
 local bucket = redis.call('GET', KEYS[1])

@@ -21,11 +21,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	defer x.end()
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for part := range slices.Chunk(slices.DeleteFunc(keys, func(key string) bool { return key == "" }), window) {
-		docs, err := x.byKey(ctx, part)
-		if err != nil {
-			return deleted, err
-		}
-		n, err := x.dropAll(ctx, docs)
+		n, err := x.deleteKeys(ctx, part)
 		if deleted += n; err != nil {
 			return deleted, err
 		}
@@ -33,10 +29,24 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	return deleted, nil
 }
 
+// deleteKeys goes on while documents are replaced between being found and being dropped.
+func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err error) {
+	for before := []index.Document(nil); ; {
+		docs, err := x.byKey(ctx, keys)
+		if err != nil || len(docs) == 0 || slices.Equal(docs, before) {
+			return deleted, err
+		}
+		n, err := x.dropAll(ctx, docs)
+		if deleted += n; err != nil || n == len(docs) {
+			return deleted, err
+		}
+		before = docs
+	}
+}
+
 // dropAll makes documents dead and removes their entries. One that is dead already is not counted.
 func (x *Index) dropAll(ctx context.Context, docs []index.Document) (dropped int, err error) {
 	var drops, gone []*command
-	docs = slices.DeleteFunc(docs, func(d index.Document) bool { return d.ID == 0 })
 	for i := range docs {
 		drops = append(drops, x.drop(id(docs[i].ID), docs[i].Key))
 	}

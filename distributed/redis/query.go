@@ -109,22 +109,23 @@ func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bo
 	if key == "" {
 		return index.Document{}, false, nil
 	}
-	for {
+	for last := uint64(0); ; {
 		docs, err := x.byKey(ctx, []string{key})
 		if err != nil || len(docs) == 0 {
 			return index.Document{}, false, err
 		}
-		if docs[0].ID != 0 {
+		if docs[0].Key != "" {
 			return docs[0], true, nil
 		}
-		if err := x.pause(ctx); err != nil { // replaced between the two reads
-			return index.Document{}, false, err
+		if docs[0].ID == last { // its cell was lost: nothing is there
+			return index.Document{}, false, nil
 		}
+		last = docs[0].ID // replaced between the two reads
 	}
 }
 
-// byKey returns the documents of keys, without those that have none. ID 0: it was replaced
-// or removed meanwhile.
+// byKey returns the documents of keys, without those that have none. One that was replaced or
+// removed meanwhile has its ID alone.
 func (x *Index) byKey(ctx context.Context, keys []string) ([]index.Document, error) {
 	reads := make([]*command, len(keys))
 	for i, key := range keys {
@@ -145,6 +146,7 @@ func (x *Index) byKey(ctx context.Context, keys []string) ([]index.Document, err
 	}
 	docs := make([]index.Document, len(ids))
 	for i, of := range ids {
+		docs[i].ID = uint64(of)
 		if d := cells.record(of); d != nil {
 			docs[i] = *d
 		}
