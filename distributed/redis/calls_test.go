@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/neardup/neardup/index"
 )
 
@@ -89,5 +91,19 @@ func TestKeyWithoutItsRecord(t *testing.T) {
 		if err != nil || again[0].Status != index.Duplicate {
 			t.Errorf("a page like another one: %+v, %v", again, err)
 		}
+	}
+}
+
+// A slot that is on its way refuses the write of a barrier; others of the group are tried.
+func TestBarriersOfAllSlotsOfAGroup(t *testing.T) {
+	c := &cluster{name: "n", scratch: make(map[*goredis.Client]string)}
+	g := &group{commands: []*command{{keys: []string{"n:ba"}}, {keys: []string{"n:{b}d"}}}}
+	tried := make(map[string]bool)
+	for range 100 {
+		tried[c.scratchKey(g)] = true
+		delete(c.scratch, g.node)
+	}
+	if !tried["n:w{n:ba}"] || !tried["n:w{b}"] || len(tried) != 2 {
+		t.Errorf("tried %v", tried)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -202,7 +203,7 @@ func (c *cluster) scratchKey(g *group) string {
 		return g.commands[0].keys[0] + "?" // is refused, and so the command repeated until the slot has arrived
 	}
 	if !known {
-		key = g.commands[0].keys[0]
+		key = g.commands[rand.IntN(len(g.commands))].keys[0] // another one when it is tried again: this slot may be on its way
 		if _, tag, tagged := strings.Cut(key, "{"); tagged {
 			key, _, _ = strings.Cut(tag, "}")
 		}
