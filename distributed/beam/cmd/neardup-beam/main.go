@@ -43,7 +43,7 @@ func main() {
 	}
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "neardup-beam: %v\n", err)
-		if errors.Is(err, errUsage) {
+		if errors.Is(err, errUsage) || errors.Is(err, neardup.ErrOptions) {
 			os.Exit(2)
 		}
 		os.Exit(1)

@@ -1,7 +1,7 @@
 // Command neardup-redis checks documents against an index on a Redis Cluster, from JSON lines, and
 // looks after it.
 //
-//	neardup fingerprint -format jsonl pages.warc.gz | neardup-redis dedup -redis 10.0.0.1:6379,10.0.0.2:6379 -name pages
+//	neardup-redis dedup -redis 10.0.0.1:6379,10.0.0.2:6379 -name pages < pages.jsonl
 //
 // Run it without arguments for its usage.
 package main
@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,9 +46,15 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "neardup-redis:", err)
+		if errors.Is(err, errUsage) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
+
+// errUsage: the arguments are wrong.
+var errUsage = errors.New("see the usage")
 
 // settings are the flags.
 type settings struct {
@@ -59,7 +66,7 @@ type settings struct {
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return fmt.Errorf("no command\n%s", usage)
+		return fmt.Errorf("no command: %w\n%s", errUsage, usage)
 	}
 	var s settings
 	flags := flag.NewFlagSet("neardup-redis "+args[0], flag.ContinueOnError)
@@ -74,7 +81,15 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	flags.BoolVar(&s.options.NoRestart, "no-restart", false, "nothing restarts nodes by itself, so they need no AOF")
 	flags.DurationVar(&s.before, "before", 0, "of expire: the `age`")
 	if err := flags.Parse(args[1:]); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	switch {
+	case !slices.Contains([]string{"dedup", "delete", "expire", "sweep", "stats"}, args[0]):
+		return fmt.Errorf("no command %q: %w\n%s", args[0], errUsage, usage)
+	case args[0] == "expire" && s.before <= 0:
+		return fmt.Errorf("expire needs -before, a duration above 0: %w", errUsage)
+	case args[0] != "delete" && flags.NArg() > 0:
+		return fmt.Errorf("%s takes no %q: %w", args[0], flags.Arg(0), errUsage)
 	}
 	client := s.client()
 	defer client.Close()
@@ -90,19 +105,15 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		n, err := x.Delete(ctx, flags.Args()...)
 		return report(out, map[string]int{"deleted": n}, err)
 	case "expire":
-		if s.before <= 0 {
-			return errors.New("expire needs -before, a duration above 0")
-		}
 		n, err := x.DeleteBefore(ctx, time.Now().Add(-s.before))
 		return report(out, map[string]int{"deleted": n}, err)
 	case "sweep":
 		swept, err := x.Sweep(ctx)
 		return report(out, swept, err)
-	case "stats":
+	default:
 		stats, err := x.Stats(ctx)
 		return report(out, stats, err)
 	}
-	return fmt.Errorf("no command %q\n%s", args[0], usage)
 }
 
 func (s *settings) client() goredis.UniversalClient {

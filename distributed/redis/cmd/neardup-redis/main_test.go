@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -68,6 +70,15 @@ func TestCommands(t *testing.T) {
 			if !strings.Contains(out, part) {
 				t.Errorf("%v printed %s\nwithout %s", c.args, out, part)
 			}
+		}
+	}
+}
+
+// Wrong arguments are told before anything is opened, or made.
+func TestWrongArguments(t *testing.T) {
+	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"}, {"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"}} {
+		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); !errors.Is(err, errUsage) {
+			t.Errorf("%q: %v", args, err)
 		}
 	}
 }
