@@ -93,6 +93,11 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	client := s.client()
 	defer client.Close()
+	if args[0] != "dedup" { // which alone makes one
+		if n, err := client.Exists(ctx, s.options.Name+":m").Result(); err == nil && n == 0 {
+			return fmt.Errorf("there is no index %q", s.options.Name)
+		}
+	}
 	x, err := redis.Open(ctx, client, s.options)
 	if err != nil {
 		return err

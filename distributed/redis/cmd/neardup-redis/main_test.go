@@ -40,7 +40,7 @@ func TestCommands(t *testing.T) {
 		return out.String(), err
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if _, err = call("", "stats"); err == nil || time.Now().After(deadline) {
+		if _, err = call("", "dedup"); err == nil || time.Now().After(deadline) {
 			break
 		}
 	}
@@ -61,6 +61,7 @@ func TestCommands(t *testing.T) {
 		{"", []string{"expire", "-before", "1h"}, []string{`{"deleted":0}`}, ""},
 		{"", []string{"frobnicate"}, nil, "no command"},
 		{"", []string{"stats", "-k", "3"}, nil, "k = 6, not 3"},
+		{"", []string{"delete", "-name", "crawk", "c"}, nil, `no index "crawk"`},
 	} {
 		out, err := call(c.in, c.args...)
 		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
