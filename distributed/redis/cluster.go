@@ -162,7 +162,6 @@ func (c *cluster) send(ctx context.Context, g *group, durable, whole bool) (fail
 	}
 	for i, cmd := range g.commands {
 		value, err := replies[i].Result()
-		cmd.value = ""
 		cmd.value, _ = value.(string)
 		if errors.Is(err, goredis.Nil) {
 			err = nil
