@@ -71,12 +71,16 @@ func (g *growing) add(permuted []uint64) (grown bool) {
 }
 
 // addSmall is add to a small generation, unless a larger one has just taken its place. What it says yes to
-// already is kept as well: the next one may not.
+// already is kept as well: the next one may not. Those before it stay.
 func (g *growing) addSmall(fp uint64) (grown bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.generations.Load()
-	if !now.mayContain(fp) {
+	last := len(now.all) - 1
+	if mayContain(now.all[:last], fp) {
+		return false
+	}
+	if !mayContain(now.all[last:], fp) {
 		if g.room.Add(-1) < 0 {
 			g.extend(g.next)
 			g.next *= timesLarger
@@ -86,11 +90,15 @@ func (g *growing) addSmall(fp uint64) (grown bool) {
 	}
 	if now.small {
 		if g.kept = append(g.kept, fp); len(g.kept) > 2*smallGeneration {
-			slices.Sort(g.kept)
-			g.kept = slices.Compact(g.kept)
+			g.compactKept()
 		}
 	}
 	return grown
+}
+
+func (g *growing) compactKept() {
+	slices.Sort(g.kept)
+	g.kept = slices.Compact(g.kept)
 }
 
 // grow adds a generation, unless someone else has.
@@ -127,6 +135,7 @@ func (g *growing) extend(n int64) {
 	}
 	room := n
 	if before.small {
+		g.compactKept() // what came again takes no room
 		p.AddAll(g.kept)
 		all, room = all[:len(all)-1], n-int64(len(g.kept))
 	}
@@ -152,8 +161,10 @@ func (g *growing) include(saved *Prefix, n int64) {
 
 func (g *growing) mayContain(permuted uint64) bool { return g.generations.Load().mayContain(permuted) }
 
-func (now *generations) mayContain(permuted uint64) bool {
-	for _, p := range now.all {
+func (now *generations) mayContain(permuted uint64) bool { return mayContain(now.all, permuted) }
+
+func mayContain(filters []*Prefix, permuted uint64) bool {
+	for _, p := range filters {
 		if p == nil || p.MayContain(permuted) {
 			return true
 		}

@@ -475,3 +475,32 @@ func TestSmallGenerationsGiveWay(t *testing.T) {
 		t.Errorf("%d are kept of 1000", len(g.kept))
 	}
 }
+
+// What a filter that was saved says yes to is not kept, though a small generation is there already: a write came
+// before the saved one was loaded.
+func TestSavedOnesAreNotKept(t *testing.T) {
+	skipUnderRace(t)
+	const n = 2*smallGeneration + 10
+	fps := testgen.Uniform(rand.New(rand.NewPCG(59, 0)), n+1)
+	g, saved := newGrowing(Table{Prefix: 64}, 1<<30, firstGeneration), New(64, n, 1<<30)
+	g.add(fps[n:])
+	saved.AddAll(fps[:n])
+	g.include(saved, n)
+	g.add(fps[:n])
+	if len(g.kept) > 1 {
+		t.Errorf("%d are kept of 1", len(g.kept))
+	}
+}
+
+// What comes again and again takes no room in the generation that follows.
+func TestCopiesTakeNoRoom(t *testing.T) {
+	g := newGrowing(Table{Prefix: 64}, 1<<30, firstGeneration)
+	fps := testgen.Uniform(rand.New(rand.NewPCG(60, 0)), firstGeneration+2000)
+	for range 400 {
+		g.add(fps[:1000])
+	}
+	g.add(fps)
+	if most, _ := Size(64, smallGeneration, 1<<30); g.bytes() > most {
+		t.Errorf("%d bytes for %d fingerprints, not %d", g.bytes(), len(fps), most)
+	}
+}
