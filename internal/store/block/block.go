@@ -7,6 +7,7 @@
 package block
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -176,7 +177,7 @@ func (l LowBits) AppendNear(dst []int, from, to int, fp uint64, k int) []int {
 	// Positions are below Len, so openEliasFano has seen to it that the words are there.
 	first := unsafe.Pointer(unsafe.SliceData(l.bytes))
 	beyond := func(end uint) int {
-		word := *(*uint64)(unsafe.Add(first, end>>3))
+		word := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(first, end>>3))[:])
 		return bits.OnesCount64((word^queries[^end&7])&masks[^end&7]) - k - 1
 	}
 	end, i := uint(from+1)*l.width-1, from
