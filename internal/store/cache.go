@@ -3,8 +3,11 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,7 +327,7 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) (packed, pebble int
 	if packed == 0 {
 		return 0, defaultPebbleBytes
 	}
-	packed = min(packed, machineMemory()/2)
+	packed = min(packed, machineMemory(os.DirFS("/"))/2)
 	return packed, min(besidePacked+packed/32, defaultPebbleBytes)
 }
 
@@ -352,21 +355,40 @@ func (t *Tables) CacheShort() string {
 		t.cache.limit/mib, wanted/mib, (wanted/3*4+mib-1)/mib)
 }
 
-// machineMemory returns the memory of the machine, or what a cgroup allows of it; without bound where
-// the system does not tell.
-func machineMemory() int64 {
+// machineMemory returns the memory of the machine, or what its cgroups allow this process of it; without
+// bound where the system does not tell. root is that of its file system.
+func machineMemory(root fs.FS) int64 {
 	memory := int64(math.MaxInt64)
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		var kib int64
-		if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err == nil && kib > 0 {
-			memory = kib << 10
+	allow := func(name, format string, unit int64) {
+		var n int64
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return
+		}
+		if _, err := fmt.Sscanf(string(text), format, &n); err == nil && n > 0 && n <= math.MaxInt64/unit {
+			memory = min(memory, n*unit)
 		}
 	}
-	for _, name := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if text, err := os.ReadFile(name); err == nil {
-			var bytes int64
-			if _, err := fmt.Sscan(strings.TrimSpace(string(text)), &bytes); err == nil && bytes > 0 {
-				memory = min(memory, bytes)
+	allow("proc/meminfo", "MemTotal: %d kB", 1<<10)
+	const v1, v2 = "sys/fs/cgroup/memory", "sys/fs/cgroup"
+	groups := map[string]string{v1: "/", v2: "/"}
+	text, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(text)) {
+		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
+		controllers, group, found := strings.Cut(line, ":")
+		switch {
+		case !found:
+		case controllers == "":
+			groups[v2] = path.Clean("/" + group)
+		case slices.Contains(strings.Split(controllers, ","), "memory"):
+			groups[v1] = path.Clean("/" + group)
+		}
+	}
+	// Those above a group bound it as well. In a container its path may be that outside, where nothing is.
+	for mount, name := range map[string]string{v1: "memory.limit_in_bytes", v2: "memory.max"} {
+		for group := groups[mount]; ; group = path.Dir(group) {
+			if allow(path.Join(mount, group, name), "%d", 1); group == "/" {
+				break
 			}
 		}
 	}
