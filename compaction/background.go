@@ -21,7 +21,8 @@ type Policy struct {
 
 	Off bool // never compact
 
-	// Done, if set, is called after each compaction, by one goroutine.
+	// Done, if set, is called after each compaction, by one goroutine. It must not close the Watcher or what has it:
+	// that waits for it. Where closing ends a compaction it is called with index.ErrClosed or the context's error.
 	Done func(Report, error)
 }
 
@@ -31,7 +32,8 @@ const (
 	defaultEvery            = 10 * time.Second
 	defaultBackgroundMemory = 256 << 20
 
-	// retryAfter is how many looks are left out after a compaction that failed.
+	// retryAfter is how many looks are left out after a compaction that failed, or found nothing to pack: what was
+	// written since was deleted since.
 	retryAfter = 60
 )
 
@@ -125,7 +127,7 @@ func (w *Watcher) run(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
 			return
 		}
-		if err != nil {
+		if err != nil || w.x.Stats().Generation == s.Generation {
 			leaveOut = retryAfter
 		}
 	}

@@ -106,3 +106,34 @@ func TestCloseEndsBackground(t *testing.T) {
 		}
 	}
 }
+
+// TestBackgroundFindsNothing: where all that was written since was deleted as well, there is nothing to pack, and that
+// is not tried at each look.
+func TestBackgroundFindsNothing(t *testing.T) {
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 3))
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if _, err := compaction.Compact(ctx, x, compaction.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Add(ctx, randomDocuments(rng, 500)...); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); n != 500 || err != nil {
+		t.Fatal(n, err)
+	}
+	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 100, Every: time.Millisecond})
+	defer w.Close()
+	for end := time.Now().Add(patience); w.Stats().Runs == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it was not looked at")
+		}
+	}
+	time.Sleep(30 * time.Millisecond)
+	if s := w.Stats(); s.Runs > 1 {
+		t.Errorf("compacted %d times with nothing to pack", s.Runs)
+	}
+}
