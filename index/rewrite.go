@@ -110,7 +110,7 @@ func (x *Index) take(ctx context.Context, p Packed, frozen *store.View) (err err
 		return err
 	}
 	replaced, err := x.switchTo(ctx, next, p.Rewrite)
-	if err != nil {
+	if len(replaced) == 0 {
 		replaced = []*filter.Set{next.packed}
 	}
 	for _, set := range replaced {
@@ -120,7 +120,7 @@ func (x *Index) take(ctx context.Context, p Packed, frozen *store.View) (err err
 }
 
 // switchTo makes a state with the tables of a Rewrite that of the index, and returns the filters that nobody needs any
-// more.
+// more: none if it could not. An error may come all the same.
 func (x *Index) switchTo(ctx context.Context, next *state, r *store.Rewrite) (replaced []*filter.Set, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
