@@ -95,6 +95,14 @@ func (v *verifier) savedFilter(table, prefix int) *filter.Prefix {
 		v.fail(err)
 		return nil
 	}
+	if v.Store.Generation() != v.View.Generation() { // it was packed again meanwhile: that is the size of another one
+		for chunk, err := range v.View.FilterChunks(table) {
+			if err != nil {
+				break // it is told below
+			}
+			size += uint64(len(chunk))
+		}
+	}
 	chunks := 0
 	saved, err := filter.LoadPrefix(prefix, int64(2*size+1<<20), func(yield func([]byte, error) bool) {
 		for chunk := range values(v, v.view.FilterChunks(table)) {
