@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -75,6 +76,16 @@ func TestRewritesAreBounded(t *testing.T) {
 	}
 	if g := r[1]; g.since < 1<<20 {
 		t.Errorf("a large posting is written whole after %d bytes", g.since)
+	}
+}
+
+// TestReadersLetGoOfBlocks: a reader that waits for the next call refers to no packed block: the memory of a block
+// goes with its tables, or would be kept for it.
+func TestReadersLetGoOfBlocks(t *testing.T) {
+	r := openMem(t, Options{}).reader()
+	r.visits = []visit{{Visit: store.Visit{Block: 7}}}
+	if err := r.close(); err != nil || r.visits[0].Visit != (store.Visit{}) {
+		t.Errorf("%+v: %v", r.visits, err)
 	}
 }
 

@@ -91,6 +91,7 @@ func (r *reader) close() error {
 		err = r.v.Close()
 		r.v = nil
 	}
+	clear(r.visits) // their blocks go with the tables
 	err = errors.Join(err, r.s.tables.Release())
 	r.ctx, r.s = nil, nil
 	r.x.readers.Put(r)
