@@ -202,6 +202,18 @@ func (c *blockCache) release() {
 // close gives the memory back, once nobody reads a block. What is asked for after that is not
 // cached.
 func (c *blockCache) close() {
+	free := c.empties()
+	if free == nil {
+		return
+	}
+	// Without the lock: who reads may be about to add.
+	c.wait(c.readings.next())
+	free()
+	c.memory = nil // nobody looks at it any more
+}
+
+// empties takes all blocks out of their slots for good, and returns what gives the memory back, once.
+func (c *blockCache) empties() (free func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -211,12 +223,8 @@ func (c *blockCache) close() {
 		}
 	}
 	c.bytes.Store(0)
-	if c.memory == nil {
-		return
-	}
-	c.wait(c.readings.next())
-	c.free()
-	c.memory = nil
+	free, c.free = c.free, nil
+	return free
 }
 
 // readings are of a cache: who reads blocks of it, so that memory is not written to again while

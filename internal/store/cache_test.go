@@ -121,6 +121,7 @@ func TestCacheWaitsForReadings(t *testing.T) {
 		if !slices.Equal(held.AppendTo(nil), want) {
 			t.Fatal("a block has changed while the cache was closed")
 		}
+		read(5) // whoever reads asks for another block, and does not wait for the one who closes
 		again.Done()
 		<-closed
 	}

@@ -115,3 +115,40 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeFreesTheCacheBefore: two generations of packed blocks are never in memory at once; whoever holds the tables
+// before reads what they had.
+func TestTakeFreesTheCacheBefore(t *testing.T) {
+	s := openIn(t, vfs.NewMem())
+	pack := func(id uint64) {
+		apply(t, s, true, func(b *Batch) { b.ChangePosting(7, NewIDs(id), IDs{}) })
+		must(t, s.Freeze())
+		r, err := s.NewRewrite(1)
+		must(t, err)
+		w := r.Table(0)
+		must(t, w.AddPosting(7, NewIDs(id)), w.Close(), r.Prepare("plan", id+1, nil), s.Take(t.Context(), r), r.Close())
+	}
+	read := func(tables *Tables, want uint64) (cached int64) {
+		t.Helper()
+		ids, err := tables.Packed(0).Posting(7)
+		if must(t, err); !slices.Equal(slices.Collect(ids.All()), []uint64{want}) {
+			t.Errorf("%v, not %d", ids, want)
+		}
+		_, cached = tables.PackedMemory()
+		return cached
+	}
+	pack(1)
+	before := s.Tables()
+	if read(before, 1) == 0 {
+		t.Error("nothing is cached")
+	}
+	pack(2)
+	if cached := read(before, 1); cached > 0 {
+		t.Errorf("%d bytes of what was packed before are still cached", cached)
+	}
+	now := s.Tables()
+	if read(now, 2) == 0 {
+		t.Error("nothing is cached any more")
+	}
+	must(t, before.Release(), now.Release(), s.Close())
+}

@@ -313,7 +313,11 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err != nil {
 		return errors.Join(err, s.replace(s.with(before, before.epochs)))
 	}
-	return s.replace(next)
+	err = s.replace(next)
+	if before.cache != nil {
+		before.cache.close() // there is memory for one: whoever holds the tables before reads files
+	}
+	return err
 }
 
 // Posting, SettledPosting, LivePosting and ContainsLive are those of the newest tables. Neither Freeze nor Take may
