@@ -204,7 +204,7 @@ func (w *World) meanwhile(over context.Context, rng *rand.Rand) error {
 			return err
 		}
 		cancel()
-		time.Sleep(time.Duration(rng.IntN(1000)) * time.Microsecond)
+		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // most of the time is for calls
 	}
 	return nil
 }
