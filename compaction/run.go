@@ -1,5 +1,6 @@
-// Package compaction works over a whole index: it packs its tables, also while others use it (Compact,
-// Background), puts it under another plan, loads documents in bulk, and repairs what is damaged.
+// Package compaction packs the tables of an index, which may be open and in use meanwhile (Compact,
+// Background) or closed (Run). On a closed one it also puts it under another plan, loads documents in
+// bulk, and repairs what is damaged.
 //
 // It guarantees that the documents of an index, and the answers to every query, are
 // those of before or those of after, wherever the work is cut short: it switches over
