@@ -8,7 +8,7 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 	"golang.org/x/sync/errgroup"
 )
 

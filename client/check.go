@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 	"golang.org/x/net/http/httpguts"
 )
 

@@ -27,7 +27,7 @@ import (
 
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // What an index is asked and says; package neardup and package index have the same types.

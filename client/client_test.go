@@ -12,7 +12,7 @@ func TestLinksNoStore(t *testing.T) {
 	if err != nil {
 		t.Skip("go list does not run here:", err)
 	}
-	if !strings.Contains(string(out), "github.com/neardup/neardup/wire\n") {
+	if !strings.Contains(string(out), "github.com/neardup/neardup/internal/wire\n") {
 		t.Fatalf("%s", out)
 	}
 	for _, other := range []string{"cockroachdb/pebble", "neardup/internal/store", "neardup/index\n", "prometheus/client_golang"} {

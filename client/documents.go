@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // Get returns the document that has a key.

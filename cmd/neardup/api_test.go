@@ -18,7 +18,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index/verify"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // apiLine is a section of docs/api.md: what a line is, and command lines that print some.

@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // defaultMaxDistance is k of an index that package neardup makes.

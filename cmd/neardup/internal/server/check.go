@@ -9,7 +9,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // check answers POST /v1/check: lines, or one page where the URL has its key.

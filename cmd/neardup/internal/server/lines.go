@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/ordered"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // item is a line on its way to its answer.

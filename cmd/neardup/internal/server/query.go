@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // query answers POST /v1/query, which has the shapes of check and stores nothing.

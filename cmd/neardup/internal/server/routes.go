@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // calls are those of docs/openapi.json.

@@ -21,7 +21,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/wire"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // serve serves an index on loopback until the test ends, and returns its address.
