@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +65,28 @@ func zstded(s string, options ...zstd.EOption) string {
 	}
 	defer z.Close()
 	return string(z.EncodeAll([]byte(s), nil))
+}
+
+// xzed is one stream of xz with a check, the content stored. Decoding takes a dictionary of
+// (2 | dictionary&1) << (dictionary/2 + 11) bytes.
+func xzed(s string, dictionary byte) string {
+	checked := func(b string) string { // with its CRC32 behind it
+		return string(binary.LittleEndian.AppendUint32([]byte(b), crc32.ChecksumIEEE([]byte(b))))
+	}
+	padded := func(b string) string { return b + strings.Repeat("\x00", -len(b)&3) }
+	var chunks []byte
+	for i := 0; i < len(s); i += 1 << 16 {
+		chunk := s[i:min(len(s), i+1<<16)]
+		chunks = append(append(chunks, 1), byte((len(chunk)-1)>>8), byte(len(chunk)-1))
+		chunks = append(chunks, chunk...)
+	}
+	chunks = append(chunks, 0)
+	header := checked("\x02\x00\x21\x01" + string([]byte{dictionary}) + "\x00\x00\x00")
+	unpadded := binary.AppendUvarint([]byte("\x00\x01"), uint64(len(header)+len(chunks)+4))
+	index := checked(padded(string(binary.AppendUvarint(unpadded, uint64(len(s))))))
+	backward := string(binary.LittleEndian.AppendUint32(nil, uint32(len(index)/4-1))) + "\x00\x01"
+	return string(xzMagic) + checked("\x00\x01")[:6] + header + padded(string(chunks)) + checked(s)[len(s):] + index +
+		checked(backward)[6:] + backward + "YZ"
 }
 
 // brotlied is one Brotli stream.

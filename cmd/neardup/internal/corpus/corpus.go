@@ -1,6 +1,6 @@
 // Package corpus reads the inputs of the command: web archives, JSON, HTML and
 // text files, folders, zip and tar files of them, and lists of fingerprints,
-// plain or compressed with gzip, bzip2 or Zstandard. What it does not read it
+// plain or compressed with gzip, bzip2, xz or Zstandard. What it does not read it
 // knows by name.
 //
 // It gives a stream of records. Each record is a document or a skip with a

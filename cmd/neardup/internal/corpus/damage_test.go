@@ -83,7 +83,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 	a, b := response("a", page), response("b", page)
 	lines := `{"url":"u","text":"t"}` + "\n" + `{"url":"v","text":"\u00e9 t"}` + "\n"
 	for name, whole := range map[string]string{
-		"archive": a + b, "gzip": gzipped(a) + gzipped(b), "zstd": zstded(a) + zstded(b), "lines": lines, "lines in gzip": gzipped(lines),
+		"archive": a + b, "gzip": gzipped(a) + gzipped(b), "zstd": zstded(a) + zstded(b), "xz": xzed(a, 0) + xzed(b, 0), "lines": lines, "lines in gzip": gzipped(lines),
 	} {
 		step := 1
 		if testing.Short() {
@@ -108,5 +108,46 @@ func TestBzip2(t *testing.T) {
 	r := newReader(t, Options{}, folder)
 	if records := readAll(t, r); len(records) < 2 || records[0].Key != "u" || records[1].Kind != Fingerprint {
 		t.Errorf("%s", brief(records))
+	}
+}
+
+// The xz of six JSON lines as xz -9 makes it, and of lines stored: streams behind each other with
+// padding between them, cut off, damaged, with rubbish behind.
+func TestXZ(t *testing.T) {
+	const six = "\xfd\x37\x7a\x58\x5a\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x1c\x00\x00\x00\x10\xcf\x58\xcc\xe0\x00\x89\x00\x1c\x5d\x00\x3d\x88\x8a\xa7\x63\xe0\x76\x07\xc5\xb7\x8f\x6a\x54\x39\xa0\x98\xe6\x65\xdf\x65\x77\x98\xa4\x8a\x05\xb3\xc0\x00\x00\xc5\xf4\xb7\x96\x0d\x6b\x01\x0f\x00\x01\x38\x8a\x01\x00\x00\x00\x4b\x9e\x96\x68\xb1\xc4\x67\xfb\x02\x00\x00\x00\x00\x04\x59\x5a"
+	check(t, readString(t, Options{}, six), slices.Repeat([]string{"u text t"}, 6)...)
+	line := xzed(`{"url":"u","text":"t"}`+"\n", 0)
+	check(t, readString(t, Options{}, line+"\x00\x00\x00\x00"+line), "u text t", "u text t")
+	check(t, readString(t, Options{}, line+line[:len(line)-20]), "u text t", "u text t", " lost truncated xz")
+	check(t, readString(t, Options{}, line+flipped(line, len(line)-9)), "u text t", "u text t", " lost bad xz")
+	check(t, readString(t, Options{}, line+"rubbish, more than a header has"), "u text t", " lost bad xz")
+	check(t, readString(t, Options{}, string(xzMagic)), "- lost truncated xz")
+	folder := writeFiles(t, map[string]string{"x.jsonl.xz": line, "y.tar.xz": xzed(tarred("x.html", page), 0), "y.u64le.xz": line})
+	if records := readFiles(t, Options{}, folder); len(records) < 3 || records[0].Key != "u" || string(records[1].Content) != page || records[2].Kind != Fingerprint {
+		t.Errorf("%s", brief(records))
+	}
+
+	a, b := response("a", page), response("b", page)
+	archive := xzed(a, 0) + flipped(xzed(a, 0), len(xzed(a, 0))-1) + strings.Repeat("x", 8<<10) + xzed(b, 0)
+	check(t, readString(t, Options{}, archive), "a html "+page, "a lost bad xz", "b html "+page)
+}
+
+// Wherever a bit of xz is another one, the text is the same, or the file is told to be broken; and
+// where its end is missing.
+func TestXZDamagedAnywhere(t *testing.T) {
+	const text = "<html>A page, of which each byte counts."
+	whole := xzed(text, 0)
+	intact := "- html " + text + "\n"
+	for i := range len(whole) {
+		if got := brief(readString(t, Options{Format: HTMLFile}, whole[:i])); i > 0 && got == intact {
+			t.Errorf("cut at %d: %s", i, got)
+		}
+		for bit := range 8 {
+			damaged := []byte(whole)
+			damaged[i] ^= 1 << bit
+			if got := brief(readString(t, Options{Format: HTMLFile}, string(damaged))); got == intact {
+				t.Errorf("bit %d of byte %d: %s", bit, i, got)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/mikelolasagasti/xz"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 	// of it holds a Zstandard block, which has 128 KiB at most.
 	fileBuffer = 512 << 10
 	// maxWindow bounds the memory of a Zstandard decoder: what the zstd command allows
-	// without being told to.
+	// without being told to. It bounds the dictionary of xz too, of which xz -9 takes half.
 	maxWindow = 128 << 20
 	// maxDictionary bounds the dictionary that a .warc.zst file begins with.
 	maxDictionary = 16 << 20
@@ -33,6 +34,7 @@ const (
 var (
 	bzip2Magic      = []byte("BZh")
 	gzipMagic       = []byte{0x1f, 0x8b, 8}
+	xzMagic         = []byte("\xfd7zXZ\x00")
 	zstdMagic       = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
 )
@@ -88,7 +90,7 @@ type decompressor struct {
 	z    decoder       // nil until the file is opened, and where it is not compressed
 	err  error         // behind what was given: io.EOF or *corruption
 
-	format string // "gzip", "bzip2", "zstd"; "" for none
+	format string // "gzip", "bzip2", "xz", "zstd"; "" for none
 	magic  []byte
 	inside bool  // inside a member
 	began  int64 // file offset of the last member
@@ -115,6 +117,26 @@ func (b *bzip2Reader) Reset(r io.Reader) error {
 	return nil
 }
 
+// xzReader reads all streams of a file as one. It reads ahead of what it gives by 8 KiB at most.
+type xzReader struct{ *xz.Reader }
+
+func (x *xzReader) Reset(r io.Reader) error { return xzError(x.Reader.Reset(r)) }
+
+func (x *xzReader) Read(p []byte) (int, error) {
+	n, err := x.Reader.Read(p)
+	return n, xzError(err)
+}
+
+func xzError(err error) error {
+	switch err {
+	case xz.ErrBuf: // the input ended
+		return io.ErrUnexpectedEOF
+	case xz.ErrMemlimit:
+		return fmt.Errorf("its dictionary is over %d MiB: decompress it, xz -dc FILE | neardup dedup -", maxWindow>>20)
+	}
+	return err
+}
+
 // newDecompressor looks at the first bytes of a file, unless it is plain whatever they are.
 func newDecompressor(f *countedFile, plain bool) *decompressor {
 	size := fileBuffer
@@ -130,6 +152,9 @@ func newDecompressor(f *countedFile, plain bool) *decompressor {
 
 func (d *decompressor) open() error {
 	head, err := d.in.Peek(len(zstdMagic))
+	if bytes.HasPrefix(xzMagic, head) {
+		head, err = d.in.Peek(len(xzMagic))
+	}
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
 		d.format, d.magic, d.z = "gzip", gzipMagic, new(gzip.Reader)
@@ -137,6 +162,11 @@ func (d *decompressor) open() error {
 	case len(head) == 4 && bytes.HasPrefix(head, bzip2Magic) && '1' <= head[3] && head[3] <= '9':
 		d.format, d.magic, d.z = "bzip2", bzip2Magic, new(bzip2Reader)
 		return nil
+	case bytes.Equal(head, xzMagic):
+		d.format, d.magic = "xz", xzMagic
+		z, err := xz.NewReader(nil, maxWindow)
+		d.z = &xzReader{z}
+		return err
 	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
 		return d.openZstd(head)
 	case err == io.EOF: // a short file

@@ -17,7 +17,7 @@ type Format string
 
 const (
 	// Detect, the zero value, finds the format of each file by its content and its name. What
-	// formats says of a beginning decides, then the extension (before .gz, .bz2 or .zst), then
+	// formats says of a beginning decides, then the extension (before .gz, .bz2, .xz or .zst), then
 	// what foreign says, then the form of the first lines; other text is text. What is none
 	// of these is one skip, and so is what foreign lists.
 	Detect       Format = ""
@@ -30,7 +30,7 @@ const (
 	TextFile     Format = "text"         // one text a file
 	Fingerprints Format = "fingerprints" // a fingerprint a line, with or without a key: fingerprint TAB key, or as layout finds it
 	Decimal      Format = "decimal"      // a decimal number a line, also of 16 digits; what follows it does not count
-	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz, .bz2 or .zst
+	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz, .bz2, .xz or .zst
 )
 
 // formats are all there are. begins is of those that are known by their first bytes, white
@@ -162,7 +162,7 @@ func withoutSpace(b []byte) []byte {
 }
 
 // compressions are the extensions of compressed files.
-var compressions = []string{".gz", ".bz2", ".zst"}
+var compressions = []string{".gz", ".bz2", ".xz", ".zst"}
 
 // extension is that of a name, without one of a compression behind it.
 func extension(name string) string {
@@ -215,7 +215,6 @@ var foreign = []foreignFormat{
 	{"Arrow", `make JSON lines of it, with duckdb or pyarrow`, "ARROW1", nil, nil},
 	{"Avro", `make JSON lines of it: avro-tools tojson FILE | neardup dedup -format jsonl -`, "Obj\x01", nil, nil},
 	{"SQLite", `print its pages: sqlite3 -json FILE 'SELECT url, html FROM pages' | neardup dedup -format json -`, "SQLite format 3\x00", nil, nil},
-	{"xz", "decompress it: xz -dc FILE | neardup dedup -", "\xfd7zXZ\x00", nil, nil},
 	{"lz4", "decompress it: lz4 -dc FILE | neardup dedup -", "\x04\x22\x4d\x18", nil, nil},
 	{"7z", "unpack it and name the folder", "7z\xbc\xaf\x27\x1c", nil, nil},
 	{"RAR", "unpack it and name the folder", "Rar!\x1a\x07", nil, nil},

@@ -52,7 +52,7 @@ func TestDetect(t *testing.T) {
 		{"-", gzipped("x"), Detect, "not text: application/x-gzip"},
 		{"x.jsonl", "PAR1\x15\x04", Detect, "not supported: Parquet"},
 		{"x.txt", "%PDF-1.4", Detect, "not supported: PDF"},
-		{"x.warc", "\xfd7zXZ\x00", Detect, "not supported: xz"},
+		{"x.html", "\x04\x22\x4d\x18", Detect, "not supported: lz4"},
 		{"x.csv", "words", Detect, "not supported: CSV"},
 		{"-", "url,title,text\na,b,\"c, d\ne\"\nf,g,h\n", Detect, "not supported: CSV"},
 		{"x.txt", "id;text\r\n1;a\r\n2;b\r\n", Detect, "not supported: CSV"},

@@ -224,6 +224,25 @@ func TestZstdWindows(t *testing.T) {
 	}
 }
 
+// A stream of xz may ask for a dictionary of 128 MiB, which is then taken, and no more.
+func TestXZDictionaries(t *testing.T) {
+	for size, readable := range map[byte]bool{0: true, 28: true, 30: true, 31: false, 40: false, 41: false} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			got, peak := readMeasured(t, Detect, strings.NewReader(xzed(page, size)))
+			if want := map[bool]string{true: "- html " + page + "\n", false: "- lost bad xz\n"}[readable]; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if limit := uint64(16<<20 + 1<<min(size/2+12, 27)); peak > limit {
+				t.Errorf("%d bytes", peak)
+			}
+		})
+	}
+	c := readString(t, Options{}, xzed(page, 40))[0].Skip
+	if want := "at byte 0: its dictionary is over 128 MiB: decompress it, xz -dc FILE | neardup dedup -"; !strings.HasPrefix(c.Detail, want) {
+		t.Errorf("%s, want %s", c.Detail, want)
+	}
+}
+
 // measureHeap is how much the heap grows at most while f runs, looked at from
 // time to time.
 func measureHeap(f func()) (peak uint64) {
