@@ -25,6 +25,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/index/plan"
@@ -315,6 +316,43 @@ func (x *Index) Stats() Stats {
 	if advice, found := x.plan.ReplanAdvice(int64(counters.Documents), x.opts.Limits, plan.Costs{}); found {
 		s.Outgrown = advice.String()
 	}
+	return s
+}
+
+// StoreStats describe the Pebble database that an index is in, for alarms. What is counted is counted since Open.
+type StoreStats struct {
+	CompactionDebtBytes uint64 // that compactions of Pebble's have to rewrite, about
+	CompactionsFailed   uint64
+	L0Tables            uint64 // that were written last, and are not merged
+	L0Sublevels         uint64 // how many of them a read may have to look into; from some number on writes stall
+	MemTableBytes       uint64 // of memory for what is in no table yet
+	WALBytes            uint64 // of the write-ahead log, which Open after a crash reads
+	WALBytesWritten     uint64
+	CacheHits           uint64 // blocks that were in the cache, of what is not packed
+	CacheMisses         uint64
+	WriteStalls         uint64 // how often writes waited for the work in the background
+	WriteStallTime      time.Duration
+}
+
+// StoreStats returns what there is to say of the store. After Close it is zero.
+func (x *Index) StoreStats() StoreStats {
+	if x.begin(context.Background()) != nil {
+		return StoreStats{}
+	}
+	defer x.end()
+	m := x.store.Metrics()
+	s := StoreStats{
+		CompactionDebtBytes: m.Compact.EstimatedDebt,
+		CompactionsFailed:   uint64(m.Compact.FailedCount),
+		L0Tables:            uint64(m.Levels[0].TablesCount),
+		L0Sublevels:         uint64(m.Levels[0].Sublevels),
+		MemTableBytes:       m.MemTable.Size,
+		WALBytes:            m.WAL.Size,
+		WALBytesWritten:     m.WAL.BytesWritten,
+		CacheHits:           uint64(m.BlockCache.Hits),
+		CacheMisses:         uint64(m.BlockCache.Misses),
+	}
+	s.WriteStalls, s.WriteStallTime = x.store.Stalls()
 	return s
 }
 

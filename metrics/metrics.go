@@ -2,7 +2,7 @@
 //
 //	prometheus.MustRegister(metrics.NewCollector(x))
 //
-// It is an adapter: package index has the same figures as plain numbers, in Stats.
+// It is an adapter: package index has the same figures as plain numbers, in Stats and StoreStats.
 package metrics
 
 import (
@@ -10,29 +10,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figure is one of an index's.
-type figure struct {
+// figure is one of those that S has.
+type figure[S any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	of   func(*index.Stats) float64
+	of   func(*S) float64
 }
 
-func newFigure(name, help string, kind prometheus.ValueType, of func(*index.Stats) float64) figure {
-	return figure{prometheus.NewDesc("neardup_"+name, help, nil, nil), kind, of}
+func gauge[S any](name, help string, of func(*S) float64) figure[S] {
+	return figure[S]{prometheus.NewDesc("neardup_"+name, help, nil, nil), prometheus.GaugeValue, of}
 }
 
-var figures = []figure{
-	newFigure("documents", "Documents stored.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.Documents) }),
-	newFigure("documents_added_total", "Documents ever stored.", prometheus.CounterValue, func(s *index.Stats) float64 { return float64(max(s.NextID, 1) - 1) }),
-	newFigure("packed_fingerprints", "Fingerprints that the last compaction packed.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.Packed) }),
-	newFigure("live_changes", "Changes of fingerprints since then, about.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.Live) }),
-	newFigure("compactions_total", "How often the tables were packed.", prometheus.CounterValue, func(s *index.Stats) float64 { return float64(s.Generation) }),
-	newFigure("disk_bytes", "Bytes on disk, with the log.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.DiskBytes) }),
-	newFigure("filter_bytes", "Memory of filters.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.FilterBytes) }),
-	newFigure("directory_bytes", "Memory for finding packed blocks.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.DirectoryBytes) }),
-	newFigure("cached_bytes", "Memory of packed blocks.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.CachedBytes) }),
-	newFigure("store_cached_bytes", "Memory of what else the store has cached.", prometheus.GaugeValue, func(s *index.Stats) float64 { return float64(s.StoreCachedBytes) }),
-	newFigure("outgrown", "1 where there are too many documents for the plan.", prometheus.GaugeValue, func(s *index.Stats) float64 {
+func counter[S any](name, help string, of func(*S) float64) figure[S] {
+	return figure[S]{prometheus.NewDesc("neardup_"+name, help, nil, nil), prometheus.CounterValue, of}
+}
+
+var figures = []figure[index.Stats]{
+	gauge("documents", "Documents stored.", func(s *index.Stats) float64 { return float64(s.Documents) }),
+	counter("documents_added_total", "Documents ever stored.", func(s *index.Stats) float64 { return float64(max(s.NextID, 1) - 1) }),
+	gauge("packed_fingerprints", "Fingerprints that the last compaction packed.", func(s *index.Stats) float64 { return float64(s.Packed) }),
+	gauge("live_changes", "Changes of fingerprints since then, about.", func(s *index.Stats) float64 { return float64(s.Live) }),
+	counter("compactions_total", "How often the tables were packed.", func(s *index.Stats) float64 { return float64(s.Generation) }),
+	gauge("disk_bytes", "Bytes on disk, with the log.", func(s *index.Stats) float64 { return float64(s.DiskBytes) }),
+	gauge("filter_bytes", "Memory of filters.", func(s *index.Stats) float64 { return float64(s.FilterBytes) }),
+	gauge("directory_bytes", "Memory for finding packed blocks.", func(s *index.Stats) float64 { return float64(s.DirectoryBytes) }),
+	gauge("cached_bytes", "Memory of packed blocks.", func(s *index.Stats) float64 { return float64(s.CachedBytes) }),
+	gauge("store_cached_bytes", "Memory of what else the store has cached.", func(s *index.Stats) float64 { return float64(s.StoreCachedBytes) }),
+	gauge("outgrown", "1 where there are too many documents for the plan.", func(s *index.Stats) float64 {
 		if s.Outgrown != "" {
 			return 1
 		}
@@ -40,24 +44,49 @@ var figures = []figure{
 	}),
 }
 
-type collector struct{ stats func() index.Stats }
+// storeFigures are those of the Pebble database that the index is in.
+var storeFigures = []figure[index.StoreStats]{
+	gauge("store_compaction_debt_bytes", "Bytes that compactions of the store have yet to rewrite, about.", func(s *index.StoreStats) float64 { return float64(s.CompactionDebtBytes) }),
+	counter("store_compactions_failed_total", "Compactions of the store that failed.", func(s *index.StoreStats) float64 { return float64(s.CompactionsFailed) }),
+	gauge("store_l0_tables", "Tables of the store's level 0.", func(s *index.StoreStats) float64 { return float64(s.L0Tables) }),
+	gauge("store_l0_sublevels", "Sublevels of the store's level 0; at 64 writes stall.", func(s *index.StoreStats) float64 { return float64(s.L0Sublevels) }),
+	gauge("store_memtable_bytes", "Memory of what was written and is in no table of the store yet.", func(s *index.StoreStats) float64 { return float64(s.MemTableBytes) }),
+	gauge("store_wal_bytes", "Bytes of the write-ahead log that Open after a crash would read.", func(s *index.StoreStats) float64 { return float64(s.WALBytes) }),
+	counter("store_wal_written_bytes_total", "Bytes written to the write-ahead log.", func(s *index.StoreStats) float64 { return float64(s.WALBytesWritten) }),
+	counter("store_cache_hits_total", "Blocks of the store that were in its cache.", func(s *index.StoreStats) float64 { return float64(s.CacheHits) }),
+	counter("store_cache_misses_total", "Blocks of the store that were read from the disk.", func(s *index.StoreStats) float64 { return float64(s.CacheMisses) }),
+	counter("store_write_stalls_total", "How often writes waited for flushes or compactions of the store.", func(s *index.StoreStats) float64 { return float64(s.WriteStalls) }),
+	counter("store_write_stall_seconds_total", "How long they waited.", func(s *index.StoreStats) float64 { return s.WriteStallTime.Seconds() }),
+}
+
+type collector struct{ index *index.Index }
 
 // NewCollector collects the figures of an index, whenever they are asked for. Of one that is closed there
 // are none.
-func NewCollector(x *index.Index) prometheus.Collector { return collector{x.Stats} }
+func NewCollector(x *index.Index) prometheus.Collector { return collector{x} }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
+	describe(out, figures)
+	describe(out, storeFigures)
+}
+
+func describe[S any](out chan<- *prometheus.Desc, figures []figure[S]) {
 	for _, f := range figures {
 		out <- f.desc
 	}
 }
 
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	stats := c.stats()
+	stats, store := c.index.Stats(), c.index.StoreStats()
 	if stats.Tables == 0 {
 		return
 	}
+	collect(out, figures, &stats)
+	collect(out, storeFigures, &store)
+}
+
+func collect[S any](out chan<- prometheus.Metric, figures []figure[S], stats *S) {
 	for _, f := range figures {
-		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.of(&stats))
+		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.of(stats))
 	}
 }

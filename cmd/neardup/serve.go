@@ -124,6 +124,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	}
 	o.MaxBody = int(s.body.bytes())
 	o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = s.match.shingle, s.match.ratio
+	o.Compaction.MemoryBytes = s.compaction.bytes()
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
 	x, err := s.indexes.openOrMake(o, func(int) error { return nil })
 	if err != nil {

@@ -69,7 +69,6 @@ type keepsNoLogs struct{ pebble.ArchiveCleaner } // deeper than DeleteCleaner, w
 // "fails" too.
 func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
 	var flush atomic.Pointer[error]
-	var stalled bool
 	statistics := statisticsRetry{pause: firstPause}
 	return &pebble.EventListener{
 		FlushEnd: func(info pebble.FlushInfo) {
@@ -93,13 +92,40 @@ func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
 			case info.Err == nil:
 				f.retry.succeeded()
 			case !errors.Is(info.Err, pebble.ErrCancelledCompaction):
-				f.backgroundFailed(info.Err, stalled)
+				f.backgroundFailed(info.Err, f.stalls.begun.Load() != 0)
 			}
 		},
 		DataCorruption:  CorruptionIsReturned,
-		WriteStallBegin: func(pebble.WriteStallBeginInfo) { stalled = true },
-		WriteStallEnd:   func() { stalled = false },
+		WriteStallBegin: func(pebble.WriteStallBeginInfo) { f.stalls.begin(time.Now()) },
+		WriteStallEnd:   func() { f.stalls.end(time.Now()) },
 	}
+}
+
+// stalls counts the times that Pebble let writes wait for its work in the background.
+type stalls struct {
+	count atomic.Uint64
+	begun atomic.Int64 // in Unix nanoseconds; 0: no write waits
+	took  atomic.Int64 // those that have ended
+}
+
+func (s *stalls) begin(now time.Time) {
+	s.count.Add(1)
+	s.begun.Store(now.UnixNano())
+}
+
+func (s *stalls) end(now time.Time) {
+	if begun := s.begun.Swap(0); begun != 0 {
+		s.took.Add(now.UnixNano() - begun)
+	}
+}
+
+// Stalls returns how often writes waited for Pebble's work in the background since Open, and how long in all.
+func (f *FS) Stalls() (count uint64, took time.Duration) {
+	count, took = f.stalls.count.Load(), time.Duration(f.stalls.took.Load())
+	if begun := f.stalls.begun.Load(); begun != 0 {
+		took += time.Since(time.Unix(0, begun))
+	}
+	return count, max(took, 0)
 }
 
 // Work in the background that fails waits longer and longer before it is tried again. Where others wait for

@@ -48,6 +48,7 @@ type FS struct {
 	readFail atomic.Pointer[error] // the first failed read of Open
 
 	retry  retry
+	stalls stalls
 	copied atomic.Pointer[copied] // the copy under way, if any
 	writes sync.RWMutex           // read-locked by each operation that changes the disk
 

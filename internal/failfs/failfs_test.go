@@ -217,3 +217,22 @@ func running(function string) int {
 	stacks := make([]byte, 16<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(function))
 }
+
+// The time that writes wait is counted while they do, and afterwards.
+func TestStalls(t *testing.T) {
+	f := New(vfs.NewMem(), "", func(error) {})
+	listener := f.eventListener(pebble.DefaultLogger)
+	for n := range uint64(2) {
+		listener.WriteStallBegin(pebble.WriteStallBeginInfo{})
+		time.Sleep(5 * time.Millisecond)
+		if count, took := f.Stalls(); count != n+1 || took < time.Duration(n+1)*5*time.Millisecond {
+			t.Errorf("%d stalls of %v while the %d. goes on", count, took, n+1)
+		}
+		listener.WriteStallEnd()
+	}
+	_, took := f.Stalls()
+	time.Sleep(5 * time.Millisecond)
+	if count, later := f.Stalls(); count != 2 || later != took {
+		t.Errorf("%d stalls of %v and later %v", count, took, later)
+	}
+}

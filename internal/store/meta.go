@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -256,13 +257,13 @@ func (s *Store) Header() Header { return *s.meta.Header }
 func (s *Store) Counters() Counters { return *s.meta.Counters }
 
 // DiskBytes returns the bytes that the store takes on disk, its log included.
-func (s *Store) DiskBytes() uint64 { return s.metrics().DiskSpaceUsage() }
+func (s *Store) DiskBytes() uint64 { return s.Metrics().DiskSpaceUsage() }
 
 // CachedBytes returns what Pebble's cache holds.
-func (s *Store) CachedBytes() int64 { return s.metrics().BlockCache.Size }
+func (s *Store) CachedBytes() int64 { return s.Metrics().BlockCache.Size }
 
-// metrics are Pebble's, as they were last when the store has failed.
-func (s *Store) metrics() *pebble.Metrics {
+// Metrics are Pebble's, as they were last when the store has failed.
+func (s *Store) Metrics() *pebble.Metrics {
 	s.guard(func() error {
 		s.lastMetrics.Store(s.db.Metrics())
 		return nil
@@ -272,6 +273,9 @@ func (s *Store) metrics() *pebble.Metrics {
 	}
 	return &pebble.Metrics{}
 }
+
+// Stalls returns how often writes waited for Pebble's work in the background, and how long in all.
+func (s *Store) Stalls() (count uint64, took time.Duration) { return s.guarded.Stalls() }
 
 // Generation counts how many times the tables were packed.
 func (s *Store) Generation() uint64 { return s.tables.Load().Generation() }

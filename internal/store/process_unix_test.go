@@ -158,7 +158,7 @@ func TestDiskIsWhatItHolds(t *testing.T) {
 	s, err = Open(dir, Options{}) // which removes all that is of no use
 	must(t, err)
 	defer s.Close()
-	used := int64(s.metrics().DiskSpaceUsage())
+	used := int64(s.Metrics().DiskSpaceUsage())
 	if bytes, _ := allocated(); bytes > used+256<<10 {
 		t.Errorf("%d bytes on disk for %d", bytes, used)
 	}

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
-	"github.com/neardup/neardup/index"
 	indexmetrics "github.com/neardup/neardup/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -27,7 +27,7 @@ type metrics struct {
 	states map[net.Conn]http.ConnState
 }
 
-func newMetrics(x *index.Index) *metrics {
+func newMetrics(x *neardup.Index) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total", Help: "Verdicts given, by verdict."}, []string{"verdict"}),
@@ -43,8 +43,20 @@ func newMetrics(x *index.Index) *metrics {
 		states:      make(map[net.Conn]http.ConnState),
 	}
 	m.registry.MustRegister(m.verdicts, m.answers, m.seconds, m.refused, m.connections,
-		indexmetrics.NewCollector(x), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		truth("neardup_compaction_running", "1 while the index is packed in the background.", func() bool { return x.Compaction().Running }),
+		truth("neardup_compaction_failed", "1 where the last compaction in the background failed.", func() bool { return x.Compaction().Failure != "" }),
+		indexmetrics.NewCollector(x.Index), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// truth is a figure that is 0 or 1.
+func truth(name, help string, holds func() bool) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		if holds() {
+			return 1
+		}
+		return 0
+	})
 }
 
 func (m *metrics) handler() http.Handler {

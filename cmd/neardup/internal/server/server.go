@@ -73,7 +73,7 @@ type Server struct {
 func New(x *neardup.Index, o Options) *Server {
 	l := o.Limits.withDefaults()
 	s := &Server{
-		index: x, opts: o, limits: l, metrics: newMetrics(x.Index),
+		index: x, opts: o, limits: l, metrics: newMetrics(x),
 		calls:    semaphore.NewWeighted(int64(l.Calls)),
 		bytes:    semaphore.NewWeighted(l.Bytes),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
