@@ -43,8 +43,12 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 	defer response.Body.Close()
 	said := &Error{Status: response.StatusCode, Text: response.Status}
 	var failure wire.Failure
-	if text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10)); err == nil && json.Unmarshal(text, &failure) == nil && failure.Error != "" {
+	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	switch {
+	case err == nil && json.Unmarshal(text, &failure) == nil && failure.Error != "":
 		said.Code, said.Text = failure.Code, failure.Error
+	case len(text) > 0: // of something between, or that is no neardup
+		said.Text += fmt.Sprintf(": %.200q", text)
 	}
 	return nil, said
 }

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,6 +29,7 @@ import (
 	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/wire"
+	"golang.org/x/net/http/httpguts"
 )
 
 // What an index is asked and says; package neardup and package index have the same types.
@@ -100,7 +102,8 @@ type Client struct {
 var _ wire.Checker = (*Client)(nil)
 
 // Open finds the server at an address such as http://127.0.0.1:7490. It waits for one that is about to start, as
-// calls do. Errors: ErrUnauthorized, ErrBusy, those of the network.
+// calls do, and not for one whose certificate does not hold, or that is something else. Errors: ErrUnauthorized,
+// ErrBusy, those of the network.
 func Open(address string, o *Options) (*Client, error) {
 	c := new(Client)
 	if o != nil {
@@ -113,10 +116,15 @@ func Open(address string, o *Options) (*Client, error) {
 	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
 	}
+	if !httpguts.ValidHeaderFieldValue(c.opts.Token) {
+		return nil, fmt.Errorf("open %s: the token has characters that no header can have", address)
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // a call a connection, so that Connections is what it says
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: c.opts.Connections, MaxIdleConnsPerHost: c.opts.Connections,
-			IdleConnTimeout: 2 * time.Minute, DisableCompression: true,
+			IdleConnTimeout: 2 * time.Minute, DisableCompression: true, Protocols: protocols,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -160,7 +168,17 @@ func again(err error) bool {
 		return said.Code == "busy" || said.Code == "closed" || said.Code == wire.Timeout || said.Status == http.StatusBadGateway ||
 			said.Status == http.StatusServiceUnavailable || said.Status == http.StatusGatewayTimeout
 	}
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal)
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal) && !isStranger(err)
+}
+
+// isStranger reports whether who answers is not the server that is meant, or speaks no HTTP.
+func isStranger(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var network *net.OpError
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &network) && network.Op == "remote error" || // an alert of TLS
+		strings.Contains(err.Error(), "malformed HTTP response") // which has no type
 }
 
 // errFinal is of what is not tried again.

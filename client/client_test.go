@@ -28,4 +28,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v, %v", address, c, err)
 		}
 	}
+	if c, err := Open("http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "no header") {
+		t.Error(c, err)
+	}
 }

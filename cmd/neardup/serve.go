@@ -216,6 +216,9 @@ func (s *serving) tls() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-tls-cert: %w", err)
 	}
+	if now := time.Now(); now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter) {
+		s.call.logf("-tls-cert %s: clients will refuse it: it holds from %v to %v", *s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
+	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
