@@ -3,9 +3,7 @@ package index
 import (
 	"fmt"
 	"iter"
-	"math"
 
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -69,7 +67,7 @@ func (x *Index) packedOptions() filter.Options {
 
 func (x *Index) liveOptions() filter.Options {
 	_, live, _ := filter.Shares(x.opts.FilterBytes)
-	return filter.Options{Tables: x.filterTables(), Budget: live, Near: wantsNear(x.plan)}
+	return filter.Options{Tables: x.filterTables(), Budget: live, Near: x.plan.MaxDistance > 0}
 }
 
 func (x *Index) filterTables() (tables []filter.Table) {
@@ -139,17 +137,6 @@ func (x *Index) closeFilters() {
 		}
 	}
 	s.tables.Release()
-}
-
-// wantsNear reports whether a plan's probes of a million live fingerprints would meet too
-// many prefixes that are there.
-func wantsNear(p *plan.Plan) bool {
-	const live, most = 1 << 20, 8
-	passing := 0.0
-	for _, t := range p.Tables {
-		passing += float64(t.Probes()) * min(1, math.Ldexp(live, -t.Prefix))
-	}
-	return passing > most
 }
 
 // packedStored yields the fingerprints that are packed.

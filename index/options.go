@@ -47,7 +47,8 @@ type Options struct {
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for
 	// on disk. Half is for what is compacted, 2.5 bytes a fingerprint and table; a quarter
-	// for what was written since, and a quarter for keys, 2.5 bytes each, and room for up
+	// for what was written since, to be searched in memory as long as it has some 40 bytes
+	// a fingerprint; and a quarter for keys, 2.5 bytes each, and room for up
 	// to four times as many to come. It is taken as it is needed. 0: 2 GiB. Below 0: none;
 	// the index then looks everywhere.
 	FilterBytes int64

@@ -14,10 +14,8 @@ import (
 // differs in k/4 bits at most, so a search looks at the buckets within that radius
 // in every table.
 //
-// What is live is searched here where the prefixes of a plan are too short, or its
-// radii too large, for prefix filters to spare most of the seeks in Pebble: each of
-// those takes as long as some thousand comparisons. Its methods may be called from any
-// goroutine.
+// What is live is searched here, since each seek in Pebble takes as long as some thousand
+// comparisons, and more the more files there are. Its methods may be called from any goroutine.
 type multiIndex struct {
 	limit int64 // of bytes; what would take more is given up, all of it
 
@@ -138,37 +136,43 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 		}
 		return dst, true
 	}
+	var some buckets
 	for i := range h.tables {
-		for flips := range slices.Chunk(hashFlips[k/hashBlocks], hashAhead) {
-			dst = h.appendNearIn(dst, i, flips, fp, k)
+		table, block := &h.tables[i], hashBlock(fp, i)
+		for _, f := range hashFlips[k/hashBlocks] {
+			if some.n == len(some.of) {
+				dst = some.appendNear(dst, fp, k)
+			}
+			some.of[some.n], some.table[some.n] = table[block^f], uint8(i)
+			some.n++
 		}
 	}
-	return dst, true
+	return some.appendNear(dst, fp, k), true
 }
 
-// hashAhead is the number of buckets that a search fetches together, so that waiting for
-// one overlaps with waiting for the others.
-const hashAhead = 32
+// buckets are what a search fetches together, so that waiting for one overlaps with waiting for
+// the others.
+type buckets struct {
+	of    [32][]uint64
+	table [32]uint8
+	n     int
+}
 
-// appendNearIn appends what is near in some buckets of table i and in no table before it.
-func (h *multiIndex) appendNearIn(dst []uint64, i int, flips []uint16, fp uint64, k int) []uint64 {
-	var buckets [hashAhead][]uint64
-	table, block := &h.tables[i], hashBlock(fp, i)
-	for j, f := range flips {
-		buckets[j%hashAhead] = table[block^f]
-	}
-	for _, b := range buckets[:len(flips)] {
+// appendNear appends what is near in the buckets, each from the first table that has it, and empties them.
+func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
+	for _, b := range s.of[:s.n] {
 		if len(b) > 0 {
 			atomic.LoadUint64(&b[0]) // for the cache: nothing waits for it
 		}
 	}
-	for _, b := range buckets[:len(flips)] {
+	for i, b := range s.of[:s.n] {
 		for _, other := range b {
-			if bits.OnesCount64(other^fp) <= k && !foundBefore(i, other^fp, k) {
+			if bits.OnesCount64(other^fp) <= k && !foundBefore(int(s.table[i]), other^fp, k) {
 				dst = append(dst, other)
 			}
 		}
 	}
+	s.n = 0
 	return dst
 }
 

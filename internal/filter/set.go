@@ -237,12 +237,15 @@ func (s *Set) MayContain(stored uint64) bool {
 	if !s.loaded.Load() {
 		return true
 	}
+	if s.near != nil && !s.near.MayContain(stored) {
+		return false
+	}
 	for _, t := range s.tables {
 		if !t.mayContain(t.Permute(stored)) {
 			return false
 		}
 	}
-	return s.near == nil || s.near.MayContain(stored)
+	return true
 }
 
 // MayHave is MayContain for the filter of one table, and a permuted fingerprint.
