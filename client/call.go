@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -73,26 +74,39 @@ func (c *Client) object(ctx context.Context, method, path string, parameters url
 	})
 }
 
-// linesOf makes a call with lines whose answer has a line for each, and appends those to answers. When it
+// lines are the body of a call.
+type lines struct {
+	body   []byte
+	starts []int // where each of them begins
+}
+
+func (l *lines) add(line wire.Line) {
+	l.starts = append(l.starts, len(l.body))
+	l.body = line.Append(l.body)
+}
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
+
+// linesOf makes a call with lines whose answer has a line for each, and gives those to got, which keeps none. When it
 // fails on its way, those that were read hold, and the others are asked for again.
-func linesOf[T any](ctx context.Context, c *Client, path string, lines []*wire.Line, got func(*T)) error {
-	encoded := make([][]byte, len(lines))
-	for i, l := range lines {
-		line, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
-		encoded[i] = append(line, '\n')
-	}
+func linesOf[T any, P interface {
+	*T
+	Parse([]byte) error
+}](ctx context.Context, c *Client, path string, l lines, got func(P)) error {
+	answer := P(new(T))
 	return c.retry(ctx, func(since *uint64) error {
-		body := bytes.Join(encoded, nil)
-		response, err := c.send(ctx, http.MethodPost, path, nil, since, wire.JSONLines, body)
+		if len(l.starts) == 0 {
+			return nil
+		}
+		response, err := c.send(ctx, http.MethodPost, path, nil, since, wire.JSONLines, l.body[l.starts[0]:])
 		if err != nil {
 			return err
 		}
 		defer response.Body.Close()
-		answers := bufio.NewReaderSize(response.Body, 16<<10)
-		for len(encoded) > 0 {
+		answers := readers.Get().(*bufio.Reader)
+		defer readers.Put(answers)
+		answers.Reset(response.Body)
+		for len(l.starts) > 0 {
 			raw, err := answers.ReadSlice('\n')
 			if err == bufio.ErrBufferFull {
 				var rest []byte
@@ -110,12 +124,11 @@ func linesOf[T any](ctx context.Context, c *Client, path string, lines []*wire.L
 				}
 				return &Error{Status: http.StatusOK, Code: failure.Code, Text: failure.Error}
 			}
-			var answer T
-			if err := json.Unmarshal(raw, &answer); err != nil {
+			if err := answer.Parse(raw); err != nil {
 				return fmt.Errorf("%w: a line of the answer: %w", errFinal, err)
 			}
-			got(&answer)
-			encoded = encoded[1:]
+			got(answer)
+			l.starts = l.starts[1:]
 		}
 		c.noteNextID(response.Header)
 		_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again

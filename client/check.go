@@ -66,21 +66,21 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 		return verdicts, err
 	}
 	for len(verdicts) < len(pages) {
-		var lines []*wire.Line
+		var l lines
 		size := 0
-		for i := len(verdicts); i < len(pages) && len(lines) < maxLines && size < maxBytes; i++ {
+		for i := len(verdicts); i < len(pages) && len(l.starts) < maxLines && size < maxBytes; i++ {
 			p := &pages[i]
 			if reason := c.skip(p); reason != "" {
-				if len(lines) > 0 {
+				if len(l.starts) > 0 {
 					break
 				}
 				verdicts = append(verdicts, Verdict{Status: Skipped, Reason: reason})
 				continue
 			}
-			lines = append(lines, wire.PageLine(p))
+			l.add(wire.PageLine(p))
 			size += len(p.Body)
 		}
-		err := linesOf(ctx, c, "/v1/check", lines, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
+		err := linesOf(ctx, c, "/v1/check", l, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
 		if err != nil {
 			return verdicts, err
 		}
@@ -110,11 +110,11 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 	}
 	for len(verdicts) < len(docs) {
 		part := docs[len(verdicts):min(len(verdicts)+maxLines, len(docs))]
-		lines := make([]*wire.Line, len(part))
+		var l lines
 		for i := range part {
-			lines[i] = wire.DocumentLine(&part[i])
+			l.add(wire.DocumentLine(&part[i]))
 		}
-		err := linesOf(ctx, c, "/v1/check", lines, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
+		err := linesOf(ctx, c, "/v1/check", l, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
 		for i, v := range verdicts {
 			if v.Status == Skipped {
 				return verdicts[:i], fmt.Errorf("%w: document %d of %d, key %.80q: %s", ErrNoText, i+1, len(docs), docs[i].Key, v.Reason)
@@ -145,15 +145,15 @@ func (c *Client) QueryBatch(ctx context.Context, queries []Query) ([][]Match, er
 	}
 	for len(answers) < len(queries) {
 		part := queries[len(answers):min(len(answers)+maxLines, len(queries))]
-		lines := make([]*wire.Line, len(part))
+		var l lines
 		for i := range part {
 			if part[i].Limit < 0 {
 				return nil, fmt.Errorf("query limit %d is negative", part[i].Limit)
 			}
-			lines[i] = wire.QueryLine(&part[i])
+			l.add(wire.QueryLine(&part[i]))
 		}
 		more := false
-		err := linesOf(ctx, c, "/v1/query", lines, func(answer *wire.Found) {
+		err := linesOf(ctx, c, "/v1/query", l, func(answer *wire.Found) {
 			more = more || answer.More
 			answers = append(answers, answer.AsMatches())
 		})

@@ -24,6 +24,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/wire"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
@@ -63,7 +64,7 @@ func (l *lines) encode(v any) []byte {
 	if err := l.encoder.Encode(v); l.err == nil {
 		l.err = err
 	}
-	return corpus.EscapeControls(bytes.TrimSuffix(l.line.Bytes(), []byte{'\n'}))
+	return wire.EscapeControls(bytes.TrimSuffix(l.line.Bytes(), []byte{'\n'}))
 }
 
 // flush hands on what was written. It must follow each batch: a reader of the

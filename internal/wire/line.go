@@ -40,22 +40,29 @@ type Line struct {
 // errNoContent is of a line that has no document in it.
 var errNoContent = errors.New("no document: want html, text, body or fingerprint")
 
-// ParseLine reads a line. The error is why it is skipped.
-func ParseLine(raw []byte) (*Line, error) {
-	if !utf8.Valid(raw) {
-		return nil, errors.New("not UTF-8: give keyBytes and body in base64")
+// Parse reads a line. The error is why it is skipped.
+func (l *Line) Parse(raw []byte) error {
+	if !parse(raw, l) {
+		return l.parseAny(raw)
 	}
-	l := new(Line)
+	return nil
+}
+
+// parseAny is Parse by encoding/json alone.
+func (l *Line) parseAny(raw []byte) error {
+	if !utf8.Valid(raw) {
+		return errors.New("not UTF-8: give keyBytes and body in base64")
+	}
 	if err := json.Unmarshal(raw, l); err != nil {
-		return nil, fmt.Errorf("not a line of JSON: %w", err)
+		return fmt.Errorf("not a line of JSON: %w", err)
 	}
 	if strings.ContainsRune(l.Key, utf8.RuneError) || strings.ContainsRune(l.Scope, utf8.RuneError) {
 		var names struct{ Key, Scope json.RawMessage }
 		if err := json.Unmarshal(raw, &names); err != nil || hasSurrogate(names.Key) || hasSurrogate(names.Scope) {
-			return nil, errors.New("key or scope has a surrogate alone, which is no character: give keyBytes or scopeBytes in base64")
+			return errors.New("key or scope has a surrogate alone, which is no character: give keyBytes or scopeBytes in base64")
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // hasSurrogate reports whether a string of JSON has half of a pair of surrogates, of which encoding/json makes
@@ -147,8 +154,8 @@ func (l *Line) Page() (p Page, err error) {
 }
 
 // PageLine is the line of a page.
-func PageLine(p *Page) *Line {
-	l := &Line{ContentType: p.ContentType, Kind: KindName(p.Kind), Body: p.Body}
+func PageLine(p *Page) Line {
+	l := Line{ContentType: p.ContentType, Kind: KindName(p.Kind), Body: p.Body}
 	l.Key, l.KeyBytes = split(p.URL)
 	l.Scope, l.ScopeBytes = split(p.Scope)
 	if l.Body == nil {
@@ -158,16 +165,16 @@ func PageLine(p *Page) *Line {
 }
 
 // DocumentLine is the line of a document that is analyzed already.
-func DocumentLine(d *match.Document) *Line {
-	l := &Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+func DocumentLine(d *match.Document) Line {
+	l := Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
 	l.Key, l.KeyBytes = split(d.Key)
 	l.Scope, l.ScopeBytes = split(d.Scope)
 	return l
 }
 
 // QueryLine is the line of a query.
-func QueryLine(q *match.Query) *Line {
-	l := &Line{Fingerprint: &q.Fingerprint, Shingle: q.Shingle, Tokens: q.Tokens, Limit: q.Limit}
+func QueryLine(q *match.Query) Line {
+	l := Line{Fingerprint: &q.Fingerprint, Shingle: q.Shingle, Tokens: q.Tokens, Limit: q.Limit}
 	l.Scope, l.ScopeBytes = split(q.Scope)
 	switch {
 	case q.MaxDistance < 0:
@@ -234,6 +241,14 @@ func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
 	return c
 }
 
+// Parse reads an answer.
+func (c *Checked) Parse(raw []byte) error {
+	if !parse(raw, c) {
+		return json.Unmarshal(raw, c)
+	}
+	return nil
+}
+
 // AsVerdict undoes CheckedOf.
 func (c *Checked) AsVerdict() Verdict {
 	v := Verdict{Status: c.Verdict, Near: c.Near, Retried: c.Retried, Reason: c.Reason}
@@ -261,6 +276,14 @@ func FoundOf(key string, fp *fingerprint.Fingerprint, matches []match.Match) Fou
 		f.Matches[i] = StoredOf(&matches[i])
 	}
 	return f
+}
+
+// Parse reads an answer.
+func (f *Found) Parse(raw []byte) error {
+	if !parse(raw, f) {
+		return json.Unmarshal(raw, f)
+	}
+	return nil
 }
 
 // AsMatches undoes FoundOf.

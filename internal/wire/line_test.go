@@ -9,12 +9,13 @@ func TestParseLineKeys(t *testing.T) {
 		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd", `{"key":"\\ud800\ufffd"}`: `\ud800` + "\ufffd",
 		`{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","text":"\ud800"}`: "b",
 	} {
-		l, err := ParseLine([]byte(line))
+		var l Line
+		err := l.Parse([]byte(line))
 		if (err != nil) != (want == "") || err == nil && l.Name() != want {
 			t.Errorf("%s: %+v, %v, want %q", line, l, err, want)
 		}
 	}
-	if _, err := ParseLine([]byte("{\"key\":\"a\xff\"}")); err == nil {
+	if err := new(Line).Parse([]byte("{\"key\":\"a\xff\"}")); err == nil {
 		t.Error("a key that is not UTF-8 is read")
 	}
 }

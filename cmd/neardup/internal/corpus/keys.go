@@ -1,8 +1,6 @@
 package corpus
 
 import (
-	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -48,23 +46,6 @@ func Escape(message string) string {
 	}
 	quoted := strconv.Quote(message)
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
-}
-
-// EscapeControls escapes, in a line of JSON, the control characters that encoding/json leaves as they are: DEL
-// and U+0080 to U+009F, which some terminals act on. They stand in strings only.
-func EscapeControls(line []byte) []byte {
-	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
-		return line
-	}
-	escaped := make([]byte, 0, len(line)+64)
-	for _, r := range string(line) {
-		if r >= 0x7f && r <= 0x9f {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		} else {
-			escaped = utf8.AppendRune(escaped, r)
-		}
-	}
-	return escaped
 }
 
 func isPrintable(s string) bool {

@@ -56,11 +56,13 @@ func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 		verdicts, failed = s.gather.check(docs)
 	}
 	out := a.lines()
+	var line wire.Checked
 	for _, i := range items {
 		if i.reason == "" && len(verdicts) == 0 {
 			break
 		}
-		if err := out.add(s.checked(i, verdicts, since)); err != nil {
+		line = s.checked(i, verdicts, since)
+		if err := out.add(&line); err != nil {
 			return err
 		}
 		if i.reason == "" {

@@ -3,18 +3,15 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/neardup/neardup"
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
@@ -22,7 +19,7 @@ import (
 
 // item is a line on its way to its answer.
 type item struct {
-	line     *wire.Line // nil: it could not be parsed
+	line     wire.Line
 	key      string
 	document index.Document
 	reason   string // why it is skipped
@@ -31,8 +28,7 @@ type item struct {
 
 // fill makes an item of a line. What is stored must have text, where the index is of texts.
 func (s *Server) fill(i *item, raw []byte, stores bool) {
-	var err error
-	if i.line, err = wire.ParseLine(raw); err != nil {
+	if err := i.line.Parse(raw); err != nil {
 		i.reason = err.Error()
 		return
 	}
@@ -87,45 +83,60 @@ const smallBody = 256 << 10
 func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
 	a.Header().Set("Content-Type", wire.JSONLines)
 	if 0 <= r.ContentLength && r.ContentLength <= smallBody {
-		return s.forEachOf(r, stores, work)
+		return s.forEachOf(a, r, stores, work)
 	}
 	return s.forEachStreamed(a, r, stores, work)
 }
 
 // forEachOf is forEachWindow of a body that is short.
-func (s *Server) forEachOf(r *http.Request, stores bool, work func([]*item) error) error {
+func (s *Server) forEachOf(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
 	c := &claim{server: s}
 	defer c.release()
 	body, err := readBody(r, c, smallBody)
 	if err != nil {
 		return err
 	}
-	var raw [][]byte
+	raw := make([][]byte, 0, bytes.Count(body, []byte{'\n'})+1)
 	for line := range bytes.Lines(body) {
 		if len(bytes.TrimSpace(line)) > 0 {
 			raw = append(raw, line)
 		}
 	}
-	for part := range slices.Chunk(raw, window) {
-		items := make([]*item, len(part))
-		fill := func(from, to int) {
-			for n := from; n < to; n++ {
-				items[n] = &item{claim: c}
-				s.fill(items[n], part[n], stores)
-			}
-		}
-		const share = 16 // lines that are worth a goroutine
-		var others sync.WaitGroup
-		for from := share; from < len(part); from += share {
-			others.Go(func() { fill(from, min(from+share, len(part))) })
-		}
-		fill(0, min(share, len(part)))
-		others.Wait()
-		if err := work(items); err != nil {
+	for len(raw) > 0 {
+		part := raw[:min(window, len(raw))]
+		raw = raw[len(part):]
+		a.last = len(raw) == 0
+		if err := work(s.fillAll(part, c, stores)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fillAll makes items of lines.
+func (s *Server) fillAll(raw [][]byte, c *claim, stores bool) []*item {
+	items := make([]*item, len(raw))
+	all := make([]item, len(raw))
+	fill := func(from, to int) {
+		for n := from; n < to; n++ {
+			items[n] = &all[n]
+			items[n].claim = c
+			s.fill(items[n], raw[n], stores)
+		}
+	}
+	const share = 32 << 10 // bytes that are worth a goroutine
+	var others sync.WaitGroup
+	from, size := 0, 0
+	for n, line := range raw {
+		if size += len(line); size >= share {
+			first := from
+			others.Go(func() { fill(first, n+1) })
+			from, size = n+1, 0
+		}
+	}
+	fill(from, len(raw))
+	others.Wait()
+	return items
 }
 
 // forEachStreamed is forEachWindow of a body that may go on for ever.
@@ -200,8 +211,7 @@ func heldBytes(held []*item) (n int64) {
 // lineWriter writes lines of an answer.
 type lineWriter struct {
 	*answer
-	out     *bytes.Buffer
-	encoder *json.Encoder // into out
+	out *bytes.Buffer
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -209,19 +219,12 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 func (a *answer) lines() *lineWriter {
 	out := buffers.Get().(*bytes.Buffer)
 	out.Reset()
-	l := &lineWriter{a, out, json.NewEncoder(out)}
-	l.encoder.SetEscapeHTML(false)
-	return l
+	return &lineWriter{a, out}
 }
 
-func (l *lineWriter) add(v any) error {
-	start := l.out.Len()
-	err := l.encoder.Encode(v)
-	line := l.out.Bytes()[start:]
-	if escaped := corpus.EscapeControls(line); len(escaped) != len(line) {
-		l.out.Truncate(start)
-		l.out.Write(escaped)
-	}
+func (l *lineWriter) add(line interface{ Append([]byte) ([]byte, error) }) error {
+	text, err := line.Append(l.out.AvailableBuffer())
+	l.out.Write(text)
 	return err
 }
 
@@ -236,23 +239,12 @@ func (l *lineWriter) send() error {
 	defer l.out.Reset()
 	conn := http.NewResponseController(l.ResponseWriter)
 	conn.SetWriteDeadline(time.Now().Add(l.server.limits.WriteTime))
-	if _, err := l.Write(l.out.Bytes()); err != nil {
-		return unread(err)
+	_, err := l.Write(l.out.Bytes())
+	if err == nil && !l.last {
+		err = conn.Flush()
 	}
-	err := conn.Flush()
 	if l.multiplexed {
 		conn.SetWriteDeadline(time.Time{})
 	}
 	return unread(err)
-}
-
-// encode returns a value as a line of JSON that is safe on a terminal.
-func encode(v any) ([]byte, error) {
-	var line bytes.Buffer
-	e := json.NewEncoder(&line)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return corpus.EscapeControls(line.Bytes()), nil
 }

@@ -27,7 +27,6 @@ func (s *Server) query(a *answer, r *http.Request) error {
 	if i.reason != "" {
 		return a.json(skippedQuery(i))
 	}
-	i.line = new(wire.Line)
 	matches, err := s.index.Query(r.Context(), queryOf(i))
 	if err != nil {
 		return err
@@ -52,7 +51,7 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 	out, rest := a.lines(), items
 	skip := func() error {
 		for len(rest) > 0 && rest[0].reason != "" {
-			if err := out.add(skippedQuery(rest[0])); err != nil {
+			if err := out.add(new(skippedQuery(rest[0]))); err != nil {
 				return err
 			}
 			a.documents++
@@ -66,7 +65,7 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 			failed = skip()
 		}
 		if failed == nil {
-			failed = out.add(found(rest[0], answered.Matches))
+			failed = out.add(new(found(rest[0], answered.Matches)))
 		}
 		if failed != nil {
 			break

@@ -158,6 +158,7 @@ type answer struct {
 	written   int64
 	documents int
 
+	last        bool // what is written now ends the answer, and goes out with it
 	multiplexed bool // a stream of HTTP/2, which its write deadline ends though nothing is being written
 }
 
@@ -179,7 +180,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // json answers with one object.
 func (a *answer) json(v any) error {
-	line, err := encode(v)
+	line, err := wire.Encode(v)
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (a *answer) fail(err error) {
 		return
 	}
 	failure, _ := failureOf(err)
-	if line, err := encode(failure); err == nil {
+	if line, err := wire.Encode(failure); err == nil {
 		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.server.limits.WriteTime))
 		a.Write(line)
 	}
