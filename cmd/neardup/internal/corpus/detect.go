@@ -211,7 +211,7 @@ func (f *foreignFormat) skip() *Skip {
 // bytes, its extension or its first lines, and what to do. Without it the text among them would
 // each be taken for one document.
 var foreign = []foreignFormat{
-	{"Parquet", `make JSON lines of it: duckdb -c "COPY (FROM 'FILE') TO '/dev/stdout' (FORMAT json)" | neardup dedup -format jsonl -`, "PAR1", nil, nil},
+	{"Parquet", `make JSON lines of it: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; neardup-parquet FILE | neardup dedup -format jsonl -`, "PAR1", nil, nil},
 	{"Arrow", `make JSON lines of it, with duckdb or pyarrow`, "ARROW1", nil, nil},
 	{"Avro", `make JSON lines of it: avro-tools tojson FILE | neardup dedup -format jsonl -`, "Obj\x01", nil, nil},
 	{"SQLite", `print its pages: sqlite3 -json FILE 'SELECT url, html FROM pages' | neardup dedup -format json -`, "SQLite format 3\x00", nil, nil},
@@ -224,7 +224,7 @@ var foreign = []foreignFormat{
 	}},
 	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
 	{"a list of hashes", "equal hashes are equal files, and tell nothing of near ones; fingerprints have 64 bits" + orOneText, "", nil, func(lines []string) bool { return all(lines, hashLine.MatchString) }},
-	{"CSV", `make JSON lines of it: duckdb -c "COPY (FROM 'FILE') TO '/dev/stdout' (FORMAT json)" | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, isTable},
+	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, isTable},
 }
 
 const orOneText = "; if it is one text all the same, -format text"
