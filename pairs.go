@@ -22,7 +22,11 @@ type Pair struct {
 // the first error, which it yields: index.ErrDistance, ctx's. An [Index] has Pairs of its own.
 func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
-		set, err := setOf(fingerprints, k)
+		if err := checkDistance(k); err != nil {
+			yield(Pair{}, err)
+			return
+		}
+		set, err := selfjoin.NewSet(slices.Clone(fingerprints))
 		if err != nil {
 			yield(Pair{}, err)
 			return
@@ -56,12 +60,15 @@ func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) i
 
 func clusters(fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin.Set, *selfjoin.Occurrences) (*selfjoin.Clusters, error)) iter.Seq2[[]int, error] {
 	return func(yield func([]int, error) bool) {
-		set, err := setOf(fingerprints, k)
+		if err := checkDistance(k); err != nil {
+			yield(nil, err)
+			return
+		}
+		set, places, err := selfjoin.NewSetWithPlaces(slices.Clone(fingerprints))
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		places := set.Occurrences(fingerprints)
 		found, err := join(set, places)
 		if err != nil {
 			yield(nil, err)
@@ -82,9 +89,9 @@ func clusters(fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin
 	}
 }
 
-func setOf(fingerprints []fingerprint.Fingerprint, k int) (*selfjoin.Set, error) {
+func checkDistance(k int) error {
 	if k < 0 || k > 64 {
-		return nil, fmt.Errorf("%w: k = %d is not in 0..64", index.ErrDistance, k)
+		return fmt.Errorf("%w: k = %d is not in 0..64", index.ErrDistance, k)
 	}
-	return selfjoin.NewSet(slices.Clone(fingerprints))
+	return nil
 }

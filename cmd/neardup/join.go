@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strconv"
+	"sync"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -32,32 +36,35 @@ func runPairs(ctx context.Context, c *call) error {
 	if f.memoryGiven() && f.equal {
 		return usagef("-memory lists pairs of distinct fingerprints, not with -equal")
 	}
-	var w *joinWriter
-	equal := uint64(0) // pairs of documents with one fingerprint, which are not listed
-	pair := func(a, b *member, distance int) error {
-		if a.ID == b.ID && distance == 0 && a.Documents > 1 {
-			equal += uint64(a.Documents) * uint64(a.Documents-1) / 2
-			return nil
-		}
-		return w.pair(a, b, distance)
-	}
-	if f.equal {
-		pair = func(a, b *member, distance int) error { return eachPair(a, b, distance, w.pair) }
-	}
-	err := f.join(ctx, "first,second,distance", func(s joinSource, to *joinWriter) error {
-		w = to
-		return s.pairs(ctx, pair)
+	var writers []*joinWriter
+	err := f.join(ctx, "first,second,distance", func(s joinSource, of []*joinWriter) error {
+		writers = of
+		return s.pairs(ctx, func(worker int, a, b *member, distance int) error {
+			w := writers[worker]
+			switch {
+			case f.equal:
+				return eachPair(a, b, distance, w.pair)
+			case a.ID == b.ID && distance == 0 && a.Documents > 1:
+				w.equal += uint64(a.Documents) * uint64(a.Documents-1) / 2
+				return nil
+			}
+			return w.pair(a, b, distance)
+		})
 	})
 	if err != nil {
 		return err
 	}
+	n, equal := 0, uint64(0)
+	for _, w := range writers {
+		n, equal = n+w.n, equal+w.equal
+	}
 	switch {
 	case f.equal:
-		c.logf("%d pairs of documents", w.n)
+		c.logf("%d pairs of documents", n)
 	case equal > 0:
-		c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not listed (-equal lists them)", w.n, equal)
+		c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not listed (-equal lists them)", n, equal)
 	default:
-		c.logf("%d pairs of distinct fingerprints", w.n)
+		c.logf("%d pairs of distinct fingerprints", n)
 	}
 	return nil
 }
@@ -115,8 +122,8 @@ func runClusters(ctx context.Context, c *call) error {
 	}
 	var w *joinWriter
 	documents := 0
-	err := f.join(ctx, "cluster,kept,id,key,fingerprint,documents", func(s joinSource, to *joinWriter) error {
-		w = to
+	err := f.join(ctx, "cluster,kept,id,key,fingerprint,documents", func(s joinSource, of []*joinWriter) error {
+		w = of[0]
 		return s.clusters(ctx, func(found *cluster) error {
 			documents += found.documents
 			return w.cluster(found)
@@ -194,14 +201,15 @@ func (c *cluster) each(documents bool) iter.Seq2[member, error] {
 // joinSource is where pairs and clusters come from: an index, or lists of fingerprints.
 type joinSource interface {
 	// pairs calls found with each pair of members, and with each member of several
-	// documents as a pair with itself, unless there is no telling.
-	pairs(ctx context.Context, found func(a, b *member, distance int) error) error
+	// documents as a pair with itself, unless there is no telling. It may do so from as many
+	// goroutines as there are cores, each with its number.
+	pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error
 	clusters(ctx context.Context, found func(*cluster) error) error
 	close() error
 }
 
 // join has do write what it finds in what the flags name; CSV begins with the header.
-func (f *joinFlags) join(ctx context.Context, header string, do func(joinSource, *joinWriter) error) error {
+func (f *joinFlags) join(ctx context.Context, header string, do func(joinSource, []*joinWriter) error) error {
 	f.call.in = cancelable(ctx, f.call.in)
 	return f.call.writeTo(f.output, func(out *bufio.Writer) error {
 		if *f.form == "csv" {
@@ -211,7 +219,12 @@ func (f *joinFlags) join(ctx context.Context, header string, do func(joinSource,
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(source, newJoinWriter(*f.form, out)), source.close())
+		writers := newJoinWriters(*f.form, out, runtime.GOMAXPROCS(0))
+		err = do(source, writers)
+		for _, w := range writers {
+			err = cmp.Or(err, w.flush())
+		}
+		return errors.Join(err, source.close())
 	})
 }
 
@@ -355,36 +368,68 @@ type clusterLine struct {
 	Others    []memberLine `json:"others"`
 }
 
-// joinWriter writes pairs and clusters, in every form. The errors of out stick.
+// joinWriter writes pairs and clusters, in every form, for one goroutine of several.
 type joinWriter struct {
 	form    string
-	out     *bufio.Writer
-	lines   *lines      // into out
-	line    []byte      // a pair or a member
-	csv     *csv.Writer // into out
-	n       int         // pairs or clusters
-	unnamed int         // removals of documents without a key
+	text    bytes.Buffer // whole lines that are not in out yet, and the one under way
+	keys    *lines       // their JSON
+	csv     *csv.Writer  // into text
+	n       int          // pairs or clusters
+	equal   uint64       // pairs of documents with one fingerprint that were not written
+	unnamed int          // removals of documents without a key
+
+	mu  *sync.Mutex
+	out *bufio.Writer // of all writers; its errors stick
 }
 
-func newJoinWriter(form string, out *bufio.Writer) *joinWriter {
-	return &joinWriter{form: form, out: out, lines: newLines(out), csv: csv.NewWriter(out)}
+func newJoinWriters(form string, out *bufio.Writer, workers int) []*joinWriter {
+	writers, mu := make([]*joinWriter, workers), new(sync.Mutex)
+	for i := range writers {
+		w := &joinWriter{form: form, keys: newLines(nil), mu: mu, out: out}
+		w.csv = csv.NewWriter(&w.text)
+		writers[i] = w
+	}
+	return writers
+}
+
+// lineEnded hands on lines where they are many.
+func (w *joinWriter) lineEnded() error {
+	if w.text.Len() < 64<<10 {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *joinWriter) flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.text.WriteTo(w.out)
+	return err
+}
+
+func (w *joinWriter) csvLine(fields ...string) {
+	w.csv.Write(fields)
+	w.csv.Flush()
 }
 
 func (w *joinWriter) pair(a, b *member, distance int) error {
 	w.n++
+	line := w.text.AvailableBuffer()
 	switch w.form {
 	case "json":
-		line := w.appendMember(append(w.line[:0], `{"first":`...), a)
+		line = w.appendMember(append(line, `{"first":`...), a)
 		line = w.appendMember(append(line, `,"second":`...), b)
 		line = strconv.AppendInt(append(line, `,"distance":`...), int64(distance), 10)
-		w.line = append(line, "}\n"...)
-		_, err := w.out.Write(w.line)
-		return err
+		line = append(line, "}\n"...)
 	case "csv":
-		return w.csv.Write([]string{a.name(), b.name(), strconv.Itoa(distance)})
+		w.csvLine(a.name(), b.name(), strconv.Itoa(distance))
+	default:
+		line = strconv.AppendUint(append(line, '['), uint64(min(a.Fingerprint, b.Fingerprint)), 10)
+		line = strconv.AppendUint(append(line, ", "...), uint64(max(a.Fingerprint, b.Fingerprint)), 10)
+		line = append(line, "]\n"...)
 	}
-	_, err := fmt.Fprintf(w.out, "[%d, %d]\n", min(a.Fingerprint, b.Fingerprint), max(a.Fingerprint, b.Fingerprint))
-	return err
+	w.text.Write(line)
+	return w.lineEnded()
 }
 
 // cluster writes every document of a cluster, the one to be kept first; simhash-cpp knows
@@ -400,16 +445,16 @@ func (w *joinWriter) cluster(c *cluster) error {
 		case "json":
 			w.jsonMember(c, n, &m)
 		case "csv":
-			w.csv.Write([]string{strconv.Itoa(w.n), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
-				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents)})
+			w.csvLine(strconv.Itoa(w.n), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
+				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
 		case simhashCPP:
 			switch n {
 			case 0: // it may be the only one, which is no cluster there
 				first = m.Fingerprint
 			case 1:
-				fmt.Fprintf(w.out, "[%d, %d", first, m.Fingerprint)
+				fmt.Fprintf(&w.text, "[%d, %d", first, m.Fingerprint)
 			default:
-				fmt.Fprintf(w.out, ", %d", m.Fingerprint)
+				fmt.Fprintf(&w.text, ", %d", m.Fingerprint)
 			}
 		default:
 			if n > 0 {
@@ -417,15 +462,17 @@ func (w *joinWriter) cluster(c *cluster) error {
 			}
 		}
 		n++
+		if err := w.lineEnded(); err != nil {
+			return err
+		}
 	}
 	switch {
 	case w.form == "json":
-		w.out.WriteString("]}\n")
+		w.text.WriteString("]}\n")
 	case w.form == simhashCPP && n > 1:
-		w.out.WriteString("]\n")
+		w.text.WriteString("]\n")
 	}
-	_, err := w.out.Write(nil)
-	return err
+	return w.lineEnded()
 }
 
 // appendMember appends what encoding/json gives for a memberLine, which takes twice as long:
@@ -436,7 +483,7 @@ func (w *joinWriter) appendMember(line []byte, m *member) []byte {
 		line = append(strconv.AppendUint(append(line, `"id":`...), m.ID, 10), ',')
 	}
 	if m.Key != "" {
-		line = append(append(append(line, `"key":`...), w.lines.encode(m.Key)...), ',')
+		line = append(append(append(line, `"key":`...), w.keys.encode(m.Key)...), ',')
 	}
 	line, _ = m.Fingerprint.AppendText(append(line, `"fingerprint":"`...))
 	line = append(line, '"')
@@ -448,25 +495,26 @@ func (w *joinWriter) appendMember(line []byte, m *member) []byte {
 
 // jsonMember writes member n as part of a clusterLine.
 func (w *joinWriter) jsonMember(c *cluster, n int, m *member) {
+	line := w.text.AvailableBuffer()
 	switch n {
 	case 0:
-		w.line = fmt.Appendf(w.line[:0], `{"documents":%d,"kept":`, c.documents)
-		w.line = append(w.appendMember(w.line, m), `,"others":[`...)
+		line = fmt.Appendf(line, `{"documents":%d,"kept":`, c.documents)
+		line = append(w.appendMember(line, m), `,"others":[`...)
 	case 1:
-		w.line = w.appendMember(w.line[:0], m)
+		line = w.appendMember(line, m)
 	default:
-		w.line = w.appendMember(append(w.line[:0], ','), m)
+		line = w.appendMember(append(line, ','), m)
 	}
-	w.out.Write(w.line)
+	w.text.Write(line)
 }
 
 // removal writes what to delete.
 func (w *joinWriter) removal(m *member) {
 	if w.form == "removals" && m.Key != "" {
-		fmt.Fprintln(w.out, corpus.QuoteKey(m.Key))
+		fmt.Fprintln(&w.text, corpus.QuoteKey(m.Key))
 		return
 	}
-	fmt.Fprintln(w.out, m.ID)
+	fmt.Fprintln(&w.text, m.ID)
 	if w.form == "removals" {
 		w.unnamed++
 	}

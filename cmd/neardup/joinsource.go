@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -54,11 +53,11 @@ type indexSource struct {
 
 func (s *indexSource) close() error { return s.index.Close() }
 
-func (s *indexSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
+func (s *indexSource) pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error {
 	for p, err := range s.index.Pairs(ctx, s.options) {
 		if err == nil {
 			a, b := memberOf(&p.First), memberOf(&p.Second)
-			err = found(&a, &b, p.Distance)
+			err = found(0, &a, &b, p.Distance)
 		}
 		if err != nil {
 			return err
@@ -112,7 +111,8 @@ type listSource struct {
 
 func readLists(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) (*listSource, error) {
 	s := &listSource{flags: f}
-	var fps []fingerprint.Fingerprint
+	var parts [][]fingerprint.Fingerprint
+	read := 0
 	for chunk, err := range chunks {
 		if err != nil {
 			return nil, err
@@ -120,17 +120,18 @@ func readLists(f *joinFlags, chunks iter.Seq2[*corpus.Chunk, error]) (*listSourc
 		for i, fp := range chunk.Fingerprints {
 			key, err := s.score(chunk.Key(i))
 			if err != nil {
-				return nil, fmt.Errorf("fingerprint %d (%v): %w", len(fps)+1, fp, err)
+				return nil, fmt.Errorf("fingerprint %d (%v): %w", read+i+1, fp, err)
 			}
-			s.keys.add(len(fps), key)
-			fps = append(fps, fp)
+			s.keys.add(read+i, key)
 		}
+		parts = append(parts, slices.Clone(chunk.Fingerprints))
+		read += len(chunk.Fingerprints)
 	}
 	var err error
 	if *f.form == simhashCPP {
-		s.set, err = selfjoin.NewSet(fps)
-	} else if s.set, err = selfjoin.NewSet(slices.Clone(fps)); err == nil {
-		s.places = s.set.Occurrences(fps)
+		s.set, err = selfjoin.NewSet(slices.Concat(parts...))
+	} else {
+		s.set, s.places, err = selfjoin.NewSetWithPlaces(slices.Concat(parts...))
 	}
 	return s, err
 }
@@ -164,22 +165,15 @@ func (s *listSource) document(place uint32, node selfjoin.Node) index.Document {
 	return index.Document{ID: uint64(place) + 1, Key: s.keys.at(int(place)), Fingerprint: s.set.Fingerprint(node)}
 }
 
-// withFingerprint is all documents that have a fingerprint, or just that where no more is
-// printed.
-func (s *listSource) withFingerprint(f fingerprint.Fingerprint) member {
-	if s.places == nil {
-		return member{Document: index.Document{Fingerprint: f}}
-	}
-	node, _ := s.set.Node(f)
-	return s.member(node)
-}
-
 // member is all documents of a node.
 func (s *listSource) member(node selfjoin.Node) member {
 	if s.places == nil {
 		return member{Document: index.Document{Fingerprint: s.set.Fingerprint(node)}, Documents: s.set.Copies(node)}
 	}
 	places := s.places.Of(node)
+	if len(places) == 1 {
+		return member{Document: s.document(places[0], node), Documents: 1}
+	}
 	return member{s.document(s.best(node), node), len(places), func(yield func(index.Document, error) bool) {
 		for _, place := range places {
 			if !yield(s.document(place, node), nil) {
@@ -202,26 +196,35 @@ func (s *listSource) compare(a, b uint32) int {
 	return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
 }
 
-func (s *listSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
+func (s *listSource) pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error {
 	for node := range s.set.Repeated() {
 		m := s.member(node)
-		if err := found(&m, &m, 0); err != nil {
+		if err := found(0, &m, &m, 0); err != nil {
 			return err
 		}
 	}
-	for p, err := range s.set.Pairs(ctx, selfjoin.Options{MaxDistance: *s.flags.k}) {
-		if err != nil {
-			return err
+	return s.set.Each(ctx, selfjoin.Options{MaxDistance: *s.flags.k}, func(worker int, pairs []selfjoin.Pair) error {
+		var edges [][2]selfjoin.Node
+		if s.places != nil {
+			edges = s.set.Edges(pairs)
+			s.places.Fetch(edges)
 		}
-		a, b := s.withFingerprint(p.First), s.withFingerprint(p.Second)
-		if a.ID > b.ID {
-			a, b = b, a
+		var a, b member
+		for i := range pairs {
+			if s.places != nil {
+				a, b = s.member(edges[i][0]), s.member(edges[i][1])
+			} else {
+				a.Fingerprint, b.Fingerprint = pairs[i].First, pairs[i].Second
+			}
+			if a.ID > b.ID {
+				a, b = b, a
+			}
+			if err := found(worker, &a, &b, pairs[i].Distance); err != nil {
+				return err
+			}
 		}
-		if err := found(&a, &b, p.Distance); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (s *listSource) clusters(ctx context.Context, found func(*cluster) error) error {
@@ -301,15 +304,12 @@ func (s *externalSource) options() selfjoin.Options {
 	return selfjoin.Options{MaxDistance: *s.flags.k, MemoryBytes: s.flags.memory.bytes()}
 }
 
-func (s *externalSource) pairs(ctx context.Context, found func(a, b *member, distance int) error) error {
-	var mu sync.Mutex
-	return selfjoin.ExternalPairs(ctx, s.fingerprints, s.options(), func(_ int, pairs []selfjoin.Pair) error {
-		mu.Lock()
-		defer mu.Unlock()
+func (s *externalSource) pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error {
+	return selfjoin.ExternalPairs(ctx, s.fingerprints, s.options(), func(worker int, pairs []selfjoin.Pair) error {
 		var a, b member
 		for i := range pairs {
 			a.Fingerprint, b.Fingerprint = pairs[i].First, pairs[i].Second
-			if err := found(&a, &b, pairs[i].Distance); err != nil {
+			if err := found(worker, &a, &b, pairs[i].Distance); err != nil {
 				return err
 			}
 		}

@@ -67,10 +67,7 @@ func (s *Set) edgesWithin(ctx context.Context, o Options) Edges {
 	return func(found func([][2]Node) error) error {
 		var mu sync.Mutex
 		return s.Each(ctx, o, func(_ int, pairs []Pair) error {
-			edges := make([][2]Node, len(pairs))
-			for i, p := range pairs {
-				edges[i] = s.edge(p.First, p.Second)
-			}
+			edges := s.Edges(pairs)
 			mu.Lock()
 			defer mu.Unlock()
 			return found(edges)
@@ -78,11 +75,22 @@ func (s *Set) edgesWithin(ctx context.Context, o Options) Edges {
 	}
 }
 
-// edge returns the nodes of two fingerprints of the set.
-func (s *Set) edge(f, g fp) [2]Node {
-	a, _ := s.Node(f)
-	b, _ := s.Node(g)
-	return [2]Node{a, b}
+// Edges returns the nodes of pairs.
+func (s *Set) Edges(pairs []Pair) [][2]Node {
+	ends := make([]fp, 0, 2*len(pairs))
+	for _, p := range pairs {
+		ends = append(ends, p.First, p.Second)
+	}
+	return s.edges(ends)
+}
+
+// edges returns the nodes of fingerprints of the set, two by two.
+func (s *Set) edges(ends []fp) [][2]Node {
+	edges := make([][2]Node, 0, len(ends)/2)
+	for nodes := range slices.Chunk(s.nodesOf(ends), 2) {
+		edges = append(edges, [2]Node(nodes))
+	}
+	return edges
 }
 
 // gather makes clusters of nodes that have the same owner; the owner is one of them,

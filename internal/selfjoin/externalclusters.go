@@ -247,16 +247,16 @@ func (c *externalClusters) findPlaces(copies *extsort.Sorter[copyRecord]) error 
 // owners returns the node by which a node's cluster is known: the smallest, or the center.
 func (c *externalClusters) owners() (owners Forest, err error) {
 	edges := func(found func([][2]Node) error) error {
-		var edges [][2]Node
+		var ends []fp
 		for pairs, err := range c.pairs.all() {
 			if err = errors.Join(err, c.ctx.Err()); err != nil {
 				return err
 			}
-			edges = edges[:0]
+			ends = ends[:0]
 			for _, p := range pairs {
-				edges = append(edges, c.nodes.edge(fp(p[0]), fp(p[1])))
+				ends = append(ends, fp(p[0]), fp(p[1]))
 			}
-			if err := found(edges); err != nil {
+			if err := found(c.nodes.edges(ends)); err != nil {
 				return err
 			}
 		}

@@ -23,10 +23,11 @@ type wantedCluster struct {
 // inMemoryClusters are those of Set, as ExternalClusters lists them.
 func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wantedCluster {
 	t.Helper()
-	s := newSet(t, slices.Clone(fps))
-	places := s.Occurrences(fps)
+	s, places, err := NewSetWithPlaces(slices.Clone(fps))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var clusters *Clusters
-	var err error
 	if o.Stars {
 		clusters, err = s.Stars(t.Context(), o.Options, s.Ranks(func(a, b Node) bool { return places.Of(a)[0] < places.Of(b)[0] }))
 	} else {

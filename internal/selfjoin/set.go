@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+
+	"github.com/neardup/neardup/internal/hugepages"
 )
 
 // Set is the distinct fingerprints of a collection. Its nodes are numbered from 0 in
@@ -36,8 +38,28 @@ func NewSet(fps []fp) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
 	}
-	s := &Set{}
 	sortAll(fps)
+	s := &Set{}
+	s.take(fps, func(int) {})
+	return s, nil
+}
+
+// NewSetWithPlaces is NewSet, and tells where in the slice the copies of each node were. That takes
+// 8 bytes a fingerprint.
+func NewSetWithPlaces(fps []fp) (*Set, *Occurrences, error) {
+	if err := checkLen(len(fps)); err != nil {
+		return nil, nil, err
+	}
+	o := &Occurrences{places: sortPlaces(fps), starts: make([]uint32, 0, len(fps)+1)}
+	hugepages.Prefer(o.starts[:cap(o.starts)])
+	s := &Set{}
+	s.take(fps, func(start int) { o.starts = append(o.starts, uint32(start)) })
+	o.starts = append(o.starts, uint32(len(fps)))
+	return s, o, nil
+}
+
+// take makes sorted fingerprints the nodes, and says of each where its copies started.
+func (s *Set) take(fps []fp, started func(start int)) {
 	distinct := fps[:0]
 	for begin := 0; begin < len(fps); {
 		end := begin + 1
@@ -47,12 +69,12 @@ func NewSet(fps []fp) (*Set, error) {
 		if end-begin > 1 {
 			s.repeats = append(s.repeats, repeat{Node(len(distinct)), end - begin})
 		}
+		started(begin)
 		distinct = append(distinct, fps[begin])
 		begin = end
 	}
 	s.fps = distinct
 	s.makeStarts()
-	return s, nil
 }
 
 // SortedSet makes a set of fingerprints that are ascending and distinct already, and
@@ -86,6 +108,7 @@ func (s *Set) makeStarts() {
 	leading := max(bits.Len(uint(len(s.fps)))-3, 0)
 	s.shift = 64 - leading
 	s.starts = make([]uint32, 1<<leading+1)
+	hugepages.Prefer(s.starts)
 	next := uint64(0)
 	for node, f := range s.fps {
 		for ; next <= uint64(f)>>s.shift; next++ {
@@ -137,39 +160,44 @@ func (s *Set) Node(f fp) (node Node, found bool) {
 	return Node(begin), begin < len(s.fps) && s.fps[begin] == f
 }
 
+// nodesOf returns the nodes of fingerprints that are in the set. Their reads of memory wait together.
+func (s *Set) nodesOf(fps []fp) []Node {
+	nodes := make([]Node, len(fps))
+	for i, f := range fps {
+		nodes[i] = s.starts[uint64(f)>>s.shift]
+	}
+	for i, f := range fps {
+		if s.fps[nodes[i]] < f {
+			nodes[i]++
+		}
+	}
+	for i, f := range fps {
+		for steps := 16; s.fps[nodes[i]] < f; nodes[i]++ {
+			if steps--; steps == 0 { // many begin alike
+				nodes[i], _ = s.Node(f)
+				break
+			}
+		}
+	}
+	return nodes
+}
+
 // Occurrences tells where in a collection the copies of each node are.
 type Occurrences struct {
 	places []uint32
 	starts []uint32 // where those of each node start in places
 }
 
-// Occurrences looks up every fingerprint of the collection that the set was made of, in its
-// own order (NewSet sorts the slice: keep a copy). It takes 12 bytes a fingerprint, 4 of
-// them only while it works.
-func (s *Set) Occurrences(fps []fp) *Occurrences {
-	nodes := make([]Node, len(fps))
-	workers := runtime.GOMAXPROCS(0)
-	parallel(workers, func(i int) {
-		for place, end := share(len(fps), i, workers); place < end; place++ {
-			nodes[place], _ = s.Node(fps[place])
-		}
-	})
-	o := &Occurrences{places: make([]uint32, len(fps)), starts: make([]uint32, len(s.fps)+2)}
-	next := o.starts[1:] // of each node; filling makes it where the following one starts
-	for _, node := range nodes {
-		next[node+1]++
-	}
-	for i := 1; i < len(next); i++ {
-		next[i] += next[i-1]
-	}
-	for place, node := range nodes {
-		o.places[next[node]] = uint32(place)
-		next[node]++
-	}
-	return o
-}
-
 // Of returns the places of a node, ascending.
 func (o *Occurrences) Of(node Node) []uint32 {
 	return o.places[o.starts[node]:o.starts[node+1]:o.starts[node+1]]
+}
+
+// Fetch reads the memory that Of reads, of many edges together.
+func (o *Occurrences) Fetch(edges [][2]Node) {
+	var fetched uint32
+	for _, e := range edges {
+		fetched |= o.places[o.starts[e[0]]] | o.places[o.starts[e[1]]]
+	}
+	runtime.KeepAlive(fetched)
 }

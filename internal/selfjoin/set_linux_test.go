@@ -27,6 +27,9 @@ func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
 	if _, err := NewSet(fps); !errors.Is(err, ErrTooMany) {
 		t.Errorf("NewSet of %d: %v", len(fps), err)
 	}
+	if _, _, err := NewSetWithPlaces(fps); !errors.Is(err, ErrTooMany) {
+		t.Errorf("NewSetWithPlaces of %d: %v", len(fps), err)
+	}
 	if _, err := SortedSet(fps, nil); !errors.Is(err, ErrTooMany) {
 		t.Errorf("SortedSet of %d: %v", len(fps), err)
 	}

@@ -20,14 +20,21 @@ func newSet(t testing.TB, fps []fp) *Set {
 func TestOccurrencesAreWhereTheCopiesAre(t *testing.T) {
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 3))
-	for _, n := range []int{0, 1, 2, 100, 20_000} {
+	for _, n := range []int{0, 1, 2, 100, 20_000, 200_000} {
 		fps := fill(n, func(int, []fp) fp { return fp(r.IntN(1+n/2)) << (r.IntN(2) * 40) })
 		want := map[fp][]uint32{}
 		for i, f := range fps {
 			want[f] = append(want[f], uint32(i))
 		}
-		s := newSet(t, slices.Clone(fps))
-		occurrences := s.Occurrences(fps)
+		s, occurrences, err := NewSetWithPlaces(slices.Clone(fps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for node, got := range s.nodesOf(s.fps) {
+			if got != Node(node) {
+				t.Fatalf("seed %d, n = %d: nodesOf has %d for %d", seed, n, got, node)
+			}
+		}
 		if s.Len() != len(want) {
 			t.Fatalf("seed %d, n = %d: %d nodes, want %d", seed, n, s.Len(), len(want))
 		}

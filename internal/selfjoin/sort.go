@@ -3,10 +3,10 @@ package selfjoin
 import (
 	"math/bits"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/internal/hugepages"
 	"github.com/neardup/neardup/internal/radix"
 )
 
@@ -70,7 +70,21 @@ func (k *key) of(f fp) uint { return uint(f & k.block * k.multiply >> (k.shift &
 // partition sorts fingerprints into room by their key. Those of key i are from bounds[i]
 // to bounds[i+1].
 func partition(workers int, fps, room []fp, k key) (bounds []int) {
-	next := make([][]int, workers) // for each worker and key, where the next one goes
+	next, bounds := partitionStarts(workers, fps, k)
+	parallel(workers, func(i int) {
+		next := next[i]
+		for _, f := range shareOf(fps, i, workers) {
+			place := &next[k.of(f)]
+			room[*place] = f
+			*place++
+		}
+	})
+	return bounds
+}
+
+// partitionStarts tells where the first fingerprint of each worker's share goes, for each key.
+func partitionStarts(workers int, fps []fp, k key) (next [][]int, bounds []int) {
+	next = make([][]int, workers)
 	parallel(workers, func(i int) {
 		counts := make([]int, 1<<k.width)
 		for _, f := range shareOf(fps, i, workers) {
@@ -86,48 +100,86 @@ func partition(workers int, fps, room []fp, k key) (bounds []int) {
 		}
 		bounds[i+1] = at
 	}
-	parallel(workers, func(i int) {
-		next := next[i]
-		for _, f := range shareOf(fps, i, workers) {
-			place := &next[k.of(f)]
-			room[*place] = f
-			*place++
-		}
-	})
-	return bounds
+	return next, bounds
 }
 
-// minParallelSort: fewer are sorted by one goroutine.
-const minParallelSort = 1 << 14
+// leading is the key of the highest of the bits in which fingerprints differ: keys are in the
+// order of the fingerprints.
+func leading(workers int, fps []fp) key {
+	high := max(bits.Len64(uint64(differingParallel(workers, fps))), 1)
+	width := min(bits.Len(uint(len(fps))), maxPartitionBits)
+	return keyOf(1<<high-1<<max(high-width, 0), width)
+}
+
+// eachPart calls do with every part that is not empty, from all workers.
+func eachPart(workers int, bounds []int, do func(worker, begin, end int)) {
+	var next atomic.Int64
+	parallel(workers, func(worker int) {
+		for i := next.Add(1); i < int64(len(bounds)); i = next.Add(1) {
+			if begin, end := bounds[i-1], bounds[i]; begin < end {
+				do(worker, begin, end)
+			}
+		}
+	})
+}
 
 // sortAll sorts fingerprints on all cores, with as much memory again.
 func sortAll(fps []fp) {
-	if len(fps) < minParallelSort {
-		sortTo(slices.Clone(fps), fps)
+	if len(fps) == 0 {
 		return
 	}
-	high := bits.Len64(uint64(differing(fps)))
-	if high == 0 {
-		return
-	}
-	room := make([]fp, len(fps))
 	workers := runtime.GOMAXPROCS(0)
-	// The highest of the bits that differ: keys are in the order of the fingerprints.
-	leading := keyOf(1<<high-1<<max(high-maxPartitionBits, 0), maxPartitionBits)
-	bounds := partition(workers, fps, room, leading)
-	var next atomic.Int64
-	parallel(workers, func(int) {
-		for i := next.Add(1); i < int64(len(bounds)); i = next.Add(1) {
-			begin, end := bounds[i-1], bounds[i]
-			sortTo(room[begin:end], fps[begin:end])
+	room := make([]fp, len(fps))
+	hugepages.Prefer(room)
+	bounds := partition(workers, fps, room, leading(workers, fps))
+	eachPart(workers, bounds, func(_, begin, end int) {
+		from, to := radix.Words(room[begin:end]), radix.Words(fps[begin:end])
+		copy(to, from)
+		if sorted := radix.Sort(to, from); &sorted[0] != &to[0] {
+			copy(to, sorted)
 		}
 	})
 }
 
-// sortTo sorts what is in from into to, of the same length.
-func sortTo(from, to []fp) {
-	copy(to, from)
-	if sorted := radix.Sort(radix.Words(to), radix.Words(from)); len(to) > 0 && &sorted[0][0] != (*uint64)(&to[0]) {
-		copy(to, from)
+// sortPlaces sorts fingerprints on all cores, stably, and returns the place that each had.
+func sortPlaces(fps []fp) (places []uint32) {
+	places = make([]uint32, len(fps))
+	if len(fps) == 0 {
+		return places
 	}
+	room := make([]fp, len(fps))
+	hugepages.Prefer(places)
+	hugepages.Prefer(room)
+	workers := runtime.GOMAXPROCS(0)
+	k := leading(workers, fps)
+	next, bounds := partitionStarts(workers, fps, k)
+	parallel(workers, func(i int) {
+		next := next[i]
+		begin, end := share(len(fps), i, workers)
+		for place := begin; place < end; place++ {
+			at := &next[k.of(fps[place])]
+			room[*at], places[*at] = fps[place], uint32(place)
+			*at++
+		}
+	})
+	type records [][2]uint64
+	rooms := make([][2]records, workers)
+	eachPart(workers, bounds, func(worker, begin, end int) {
+		n := end - begin
+		copy(fps[begin:end], room[begin:end])
+		if differing(fps[begin:end]) == 0 {
+			return
+		}
+		r := &rooms[worker]
+		if len(r[0]) < n {
+			*r = [2]records{make(records, n+n/4), make(records, n+n/4)}
+		}
+		for i := range n {
+			r[0][i] = [2]uint64{uint64(fps[begin+i]), uint64(places[begin+i])}
+		}
+		for i, s := range radix.Sort(r[0][:n], r[1][:n]) {
+			fps[begin+i], places[begin+i] = fp(s[0]), uint32(s[1])
+		}
+	})
+	return places
 }

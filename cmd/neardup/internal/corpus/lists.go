@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/ordered"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -49,6 +50,7 @@ type Chunk struct {
 	places []place  // of the fingerprints in lines
 	keys   []string // the same
 	skips  []Record
+	err    error  // a document in the list
 	buffer []byte // that text is in
 }
 
@@ -75,13 +77,13 @@ func (c *Chunk) Key(i int) string {
 // Skips are what is no fingerprint, in order.
 func (c *Chunk) Skips() []Record { return c.skips }
 
-// parse finds the fingerprints in the text.
-func (c *Chunk) parse() error {
+// parse finds the fingerprints in the text. What ends it is in err.
+func (c *Chunk) parse() {
 	if c.format == U64LE {
 		for text := c.text; len(text) >= 8; text = text[8:] {
 			c.Fingerprints = append(c.Fingerprints, fingerprint.Fingerprint(binary.LittleEndian.Uint64(text)))
 		}
-		return nil
+		return
 	}
 	var at place
 	for line := range strings.SplitSeq(string(c.text), "\n") { // keys are parts of this string
@@ -102,13 +104,13 @@ func (c *Chunk) parse() error {
 		case skip == nil:
 			c.Fingerprints, c.places, c.keys = append(c.Fingerprints, fp), append(c.places, at), append(c.keys, key)
 		case skip.Err == ErrNotFingerprint:
-			return fmt.Errorf("%w: %s line %d byte %d is a text; add and dedup read it", ErrNotFingerprint, c.Source, c.first+uint64(at.number), c.offset+int64(at.offset))
+			c.err = fmt.Errorf("%w: %s line %d byte %d is a text; add and dedup read it", ErrNotFingerprint, c.Source, c.first+uint64(at.number), c.offset+int64(at.offset))
+			return
 		default:
 			c.skips = append(c.skips, Record{Source: c.Source, Number: int64(c.first) + int64(at.number), Offset: c.offset + int64(at.offset), Key: UnquoteKey(key), Skip: skip})
 		}
 		at = next
 	}
-	return nil
 }
 
 // parseLine takes a line apart; its key is quoted. Or it says why the line is no fingerprint.
@@ -147,16 +149,23 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 // ErrNotFingerprint.
 func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
-		c, stopped := new(Chunk), false
-		var failed error
-		err := r.readLists(ctx, func() *Chunk { return c }, func(c *Chunk) bool {
-			if failed = r.parse(c); failed == nil {
-				stopped = !yield(c, nil)
+		free := sync.Pool{New: func() any { return new(Chunk) }}
+		workers := runtime.GOMAXPROCS(0)
+		for c, err := range ordered.All(ctx, workers, workers, func(p *ordered.Pipe[*Chunk]) error {
+			return r.readLists(p.Context(), func() *Chunk { return free.Get().(*Chunk) }, func(c *Chunk) bool {
+				return p.Go(func(int) (*Chunk, error) {
+					c.parse()
+					return c, nil
+				}) == nil
+			})
+		}) {
+			if err == nil {
+				err = r.counted(c)
 			}
-			return failed == nil && !stopped
-		})
-		if err = cmp.Or(failed, err); err != nil && !stopped {
-			yield(nil, err)
+			if !yield(c, err) || err != nil {
+				return
+			}
+			free.Put(c)
 		}
 	}
 }
@@ -182,7 +191,8 @@ func (r *Reader) EachChunk(ctx context.Context, do func(*Chunk) error) error {
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() error {
 			for c := range read {
-				err := r.parse(c)
+				c.parse()
+				err := r.counted(c)
 				if err == nil {
 					err = do(c)
 				}
@@ -197,11 +207,10 @@ func (r *Reader) EachChunk(ctx context.Context, do func(*Chunk) error) error {
 	return group.Wait()
 }
 
-// parse parses a chunk and counts what is in it.
-func (r *Reader) parse(c *Chunk) error {
-	err := c.parse()
+// counted counts what is in a chunk, and returns its error.
+func (r *Reader) counted(c *Chunk) error {
 	r.count(c.input, len(c.Fingerprints), c.skips...)
-	return err
+	return c.err
 }
 
 // readLists reads all inputs as lists, into chunks that it gets from fresh and hands over
@@ -312,24 +321,24 @@ type listCutter struct {
 func (l *listCutter) next(c *Chunk) bool {
 	c.reset(l.source, l.format)
 	c.first, c.offset = l.number, l.offset
-	if c.buffer == nil {
-		c.buffer = make([]byte, maxListLine+chunkBytes)
-	}
-	n := copy(c.buffer, l.rest)
+	c.buffer = append(c.buffer[:0], l.rest...)
 	whole := 0 // bytes of whole lines or words
-	for whole == 0 && n <= maxListLine+len("\r\n") {
-		got := l.w.read(c.buffer[n:min(max(n+1, chunkBytes), len(c.buffer))])
+	for whole == 0 && len(c.buffer) <= maxListLine+len("\r\n") {
+		n := len(c.buffer)
+		c.buffer = slices.Grow(c.buffer, max(chunkBytes-n, 1))
+		got := l.w.read(c.buffer[n:max(chunkBytes, n+1)])
 		if got == 0 {
 			return l.last(c, n)
 		}
+		c.buffer = c.buffer[:n+got]
 		if l.format == U64LE {
-			whole = (n + got) &^ 7
-		} else if end := bytes.LastIndexByte(c.buffer[n:n+got], '\n'); end >= 0 {
+			whole = len(c.buffer) &^ 7
+		} else if end := bytes.LastIndexByte(c.buffer[n:], '\n'); end >= 0 {
 			whole = n + end + 1
 		}
-		n += got
 	}
-	l.rest = append(l.rest[:0], c.buffer[whole:n]...)
+	n := len(c.buffer)
+	l.rest = append(l.rest[:0], c.buffer[whole:]...)
 	if whole == 0 { // the line is too long
 		_, size, _ := l.w.line(nil, 0)
 		l.rest = l.rest[:0]
