@@ -232,7 +232,8 @@ func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, r
 	return nil
 }
 
-// visit looks at some packed blocks.
+// visit looks at some packed blocks. What asks for memory does nothing else: the processor waits for as much at a
+// time as it can look ahead, which is a few hundred instructions.
 func (r *reader) visit(table int, p *store.PackedTable, permuted uint64, blocks []store.Visit) error {
 	visits := r.visits[:len(blocks)]
 	for i := range blocks {
@@ -240,9 +241,12 @@ func (r *reader) visit(table int, p *store.PackedTable, permuted uint64, blocks 
 		r.fetched ^= p.Fetch(blocks[i].Block)
 	}
 	for i := range visits {
-		if err := r.open(p, &visits[i]); err != nil {
+		if err := visits[i].open(p); err != nil {
 			return err
 		}
+	}
+	for i := range visits {
+		r.fetched ^= visits[i].lows.Fetch(visits[i].from, visits[i].to)
 	}
 	for i := range visits {
 		if err := r.goOn(1 + r.compare(table, permuted, &visits[i])); err != nil {
@@ -253,13 +257,11 @@ func (r *reader) visit(table int, p *store.PackedTable, permuted uint64, blocks 
 }
 
 // open opens the block of a visit, and finds the positions in it.
-func (r *reader) open(p *store.PackedTable, v *visit) (err error) {
+func (v *visit) open(p *store.PackedTable) (err error) {
 	if v.block, err = p.Block(v.Block); err != nil {
 		return err
 	}
-	if v.lows, v.from, v.to, v.compare = v.block.LowBits(v.First, v.Last); v.compare {
-		r.fetched ^= v.lows.Fetch(v.from, v.to)
-	}
+	v.lows, v.from, v.to, v.compare = v.block.LowBits(v.First, v.Last)
 	return nil
 }
 
