@@ -10,14 +10,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 
 	"github.com/neardup/neardup/internal/wire"
 )
 
 // send sends a call and returns its answer, or the error that it says.
-func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, since *uint64, contentType string, body []byte) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, since string, contentType string, body []byte) (*http.Response, error) {
 	to := *c.base
 	to.Path += path
 	to.RawQuery = parameters.Encode()
@@ -31,8 +30,8 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 	if c.opts.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
-	if since != nil {
-		r.Header.Set(wire.Since, strconv.FormatUint(*since, 10))
+	if since != "" {
+		r.Header.Set(wire.Since, since)
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
@@ -56,7 +55,7 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 
 // object makes a call whose answer is one object.
 func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, answer any) error {
-	return c.retry(ctx, func(since *uint64) error {
+	return c.retry(ctx, func(since string) error {
 		response, err := c.send(ctx, method, path, parameters, since, contentType, body)
 		if err != nil {
 			return err
@@ -94,7 +93,7 @@ func linesOf[T any, P interface {
 	Parse([]byte) error
 }](ctx context.Context, c *Client, path string, l lines, got func(P)) error {
 	answer := P(new(T))
-	return c.retry(ctx, func(since *uint64) error {
+	return c.retry(ctx, func(since string) error {
 		if len(l.starts) == 0 {
 			return nil
 		}

@@ -21,7 +21,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -95,7 +94,7 @@ type Client struct {
 	base   *url.URL
 	opts   Options
 	http   *http.Client
-	nextID atomic.Uint64 // the last that the server told
+	nextID atomic.Value // the last that the server told, a string
 	closed atomic.Bool
 }
 
@@ -184,11 +183,14 @@ func isStranger(err error) bool {
 // errFinal is of what is not tried again.
 var errFinal = errors.New("it is not tried again")
 
-// retry calls do until it succeeds, or fails for good, or time is up. since is nil the first time.
-func (c *Client) retry(ctx context.Context, do func(since *uint64) error) error {
+// retry calls do until it succeeds, or fails for good, or time is up. since is empty the first time.
+func (c *Client) retry(ctx context.Context, do func(since string) error) error {
 	begun := time.Now()
-	known := c.nextID.Load()
-	var since *uint64
+	known, told := c.nextID.Load().(string)
+	if !told {
+		known = "0."
+	}
+	since := ""
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if c.closed.Load() {
 			return ErrClosed
@@ -200,7 +202,7 @@ func (c *Client) retry(ctx context.Context, do func(since *uint64) error) error 
 		if err == nil || !again(err) || time.Since(begun) > c.opts.RetryFor {
 			return err
 		}
-		since = &known
+		since = known
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
@@ -211,7 +213,7 @@ func (c *Client) retry(ctx context.Context, do func(since *uint64) error) error 
 
 // noteNextID keeps what an answer tells.
 func (c *Client) noteNextID(h http.Header) {
-	if id, err := strconv.ParseUint(h.Get(wire.NextID), 10, 64); err == nil {
+	if id := h.Get(wire.NextID); id != "" {
 		c.nextID.Store(id)
 	}
 }

@@ -72,11 +72,15 @@ func runServe(ctx context.Context, c *call) error {
 }
 
 func (s *serving) check() error {
+	s.opts.PageBytes, s.opts.Bytes = int(s.body.bytes()), s.bytes.bytes()
+	least := s.opts.LeastBytes()
 	switch {
 	case (*s.cert == "") != (*s.key == ""):
 		return usagef("-tls-cert and -tls-key go together")
 	case *s.tokenFile == "" && !isLoopback(*s.listen):
 		return usagef("-listen %s can be reached from elsewhere: give -token-file, or an address such as 127.0.0.1:7490", *s.listen)
+	case s.opts.Bytes < least:
+		return usagef("-max-bytes %d has no room for one document of -max-document %d: give %d or more", *s.bytes.n, *s.body.n, (least-1)>>20+1)
 	case *s.pprof != "" && !isLoopback(*s.pprof):
 		return usagef("-pprof %s can be reached from elsewhere: give an address such as 127.0.0.1:7491", *s.pprof)
 	}
@@ -122,7 +126,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	o.MaxBody = int(s.body.bytes())
+	o.MaxBody = s.opts.PageBytes
 	o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = s.match.shingle, s.match.ratio
 	o.Compaction.MemoryBytes = s.compaction.bytes()
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
@@ -132,7 +136,6 @@ func (s *serving) run(ctx context.Context) (err error) {
 	}
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	s.opts.CompactionBytes = s.compaction.bytes()
-	s.opts.PageBytes, s.opts.Bytes = o.MaxBody, s.bytes.bytes()
 	s.opts.Rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(s.match.shingle, s.match.ratio)
 	if *s.accessLog {
 		s.opts.AccessLog = log

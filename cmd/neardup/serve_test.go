@@ -269,6 +269,8 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"serve", "-index", "IX", "-listen", "example.com:1"}, exitUsage, "give -token-file"},
 		{[]string{"serve", "-index", "IX", "-pprof", ":6060"}, exitUsage, "-pprof"},
 		{[]string{"serve", "-index", "IX", "-tls-cert", "c"}, exitUsage, "go together"},
+		{[]string{"serve", "-index", "IX", "-max-bytes", "21"}, exitUsage, "give 22 or more"},
+		{[]string{"serve", "-index", "IX", "-max-document", "256"}, exitUsage, "give 342 or more"},
 		{[]string{"serve", "-index", "IX", "-token-file", short}, exitFailed, "want 16 or more"},
 		{[]string{"serve", "-index", "IX", "-listen", "127.0.0.1:0", "-tls-cert", short, "-tls-key", short}, exitFailed, "-tls-cert"},
 	} {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -289,7 +288,7 @@ func (s *soak) watch() (quarters [4][]float64, err error) {
 	}
 }
 
-// What a crawler of 100 pages a second sends in four hours, to a server with the defaults, among people who look, broken
+// What a crawler of 100 pages a second sends in four hours, to a server with a cache of 64 MiB, among people who look, broken
 // requests and clients that go away: each verdict is right, and the server takes no more in the last quarter than in
 // the second. The index has as many documents then as before, its caches are full, and it is packed three times
 // in each quarter; so nothing has a reason to grow.
@@ -343,21 +342,12 @@ func TestServeSoak(t *testing.T) {
 	}
 	for i, name := range soakFigures {
 		t.Logf("%-30s %12.0f %12.0f %12.0f %12.0f", name, quarters[0][i], quarters[1][i], quarters[2][i], quarters[3][i])
-		if margin, judged := more[name]; judged && quarters[3][i] > quarters[1][i]*1.1+margin {
+		if margin, judged := more[name]; judged && !raceEnabled && quarters[3][i] > quarters[1][i]*1.1+margin {
 			t.Errorf("%s grows", name)
 		}
 	}
 	if code := s.server.end(syscall.SIGTERM); code != exitDone {
 		t.Errorf("exit code %d: %s", code, s.server.said)
 	}
-	s.ended(dir + "/ix")
-}
-
-// ended compares what is stored in the end with what the last scrape said, and looks for problems.
-func (s *soak) ended(dir string) {
-	var stats struct{ Documents uint64 }
-	if err := json.Unmarshal([]byte(mustRun(s.T, "stats", "-index", dir)), &stats); err != nil || stats.Documents == 0 {
-		s.Error(stats, err)
-	}
-	mustRun(s.T, "verify", "-index", dir)
+	mustRun(t, "verify", "-index", dir+"/ix")
 }

@@ -61,14 +61,14 @@ class Neardup:
                 problem = err
             if time.monotonic() - begun > self.retry_for:
                 raise RuntimeError("no answer: %s" % problem)
-            headers["Neardup-Since"] = str(known)
+            headers["Neardup-Since"] = known
             time.sleep(0.2)
 
     def _call(self, method, path, body, headers):
         self.connection.request(method, path, body, {**self.headers, **headers})
         response = self.connection.getresponse()
         text = response.read()
-        self.next_id = int(response.headers.get("Neardup-Next-Id") or getattr(self, "next_id", 0))
+        self.next_id = response.headers.get("Neardup-Next-Id") or getattr(self, "next_id", "0.")
         if response.headers.get("Content-Type") == "application/x-ndjson":
             return response.status, [json.loads(line) for line in text.splitlines()]
         return response.status, json.loads(text)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
@@ -14,7 +13,7 @@ import (
 
 // check answers POST /v1/check: lines, or one page where the URL has its key.
 func (s *Server) check(a *answer, r *http.Request) error {
-	since, err := sinceOf(r)
+	since, err := s.sinceOf(r)
 	if err != nil {
 		return err
 	}
@@ -102,14 +101,14 @@ func isItself(d *index.Document, of *index.Match) bool {
 const noSince = 1<<64 - 1
 
 // sinceOf reads what a call says that is tried again.
-func sinceOf(r *http.Request) (uint64, error) {
+func (s *Server) sinceOf(r *http.Request) (uint64, error) {
 	text := r.Header.Get(wire.Since)
 	if text == "" {
 		return noSince, nil
 	}
-	since, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, badCall("%s: %.40q is no ID", wire.Since, text)
+	since, ok := s.gather.since(text)
+	if !ok {
+		return 0, badCall("%s: %.40q is nothing that %s has said", wire.Since, text, wire.NextID)
 	}
 	return since, nil
 }

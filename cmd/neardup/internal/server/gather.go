@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +19,9 @@ type gatherer struct {
 	index   *neardup.Index
 	queue   chan *job // it holds no more than there may be calls under way
 	workers sync.WaitGroup
+
+	process string // of the processes that have served the index, this one
+	first   uint64 // the next ID when it began
 
 	mu      sync.Mutex
 	next    uint64 // ID, when it was sampled
@@ -41,7 +46,8 @@ const (
 )
 
 func newGatherer(x *neardup.Index) *gatherer {
-	g := &gatherer{index: x, queue: make(chan *job), durable: x.Stats().NextID}
+	next := x.Stats().NextID
+	g := &gatherer{index: x, queue: make(chan *job), process: strconv.FormatUint(rand.Uint64(), 36), first: next, durable: next}
 	for range committing {
 		g.workers.Go(g.work)
 	}
@@ -125,9 +131,20 @@ func (g *gatherer) sample() uint64 {
 }
 
 // nextID is what answers tell: an ID that will not be given again even if the machine fails now, for then a page
-// that is tried again would be taken for one that was there before.
+// that is tried again would be taken for one that was there before; and which process says so.
 func (g *gatherer) nextID() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return strconv.FormatUint(g.durable, 10)
+	return strconv.FormatUint(g.durable, 10) + "." + g.process
+}
+
+// since is from which ID on documents are newer than what nextID said. What another process said may be of
+// an index that was put back since, and IDs below it given again.
+func (g *gatherer) since(said string) (id uint64, ok bool) {
+	number, process, ok := strings.Cut(said, ".")
+	id, err := strconv.ParseUint(number, 10, 64)
+	if process != g.process {
+		id = min(id, g.first)
+	}
+	return id, ok && err == nil
 }

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -314,6 +316,58 @@ func TestRetriedPageIsNew(t *testing.T) {
 	lost = 1
 	v, err := c.CheckBatch(t.Context(), []neardup.Page{{URL: "batch", Body: []byte("words of a batch")}, {URL: "batch copy", Body: []byte("words of a batch")}})
 	if err != nil || v[0].Status != neardup.New || !v[0].Retried || v[1].Status != neardup.Duplicate {
+		t.Error(v, err)
+	}
+}
+
+// An index is put back as a checkpoint has it while a client tries again: what the restored one has stored for a try
+// that was not answered is New, though its ID was given before.
+func TestRetryAtRestoredIndex(t *testing.T) {
+	x, copied := open(t, nil), filepath.Join(t.TempDir(), "copy")
+	page := func(n int) neardup.Page {
+		return neardup.Page{URL: fmt.Sprint(n), Body: fmt.Appendf(nil, "words of page %d", n*7919)}
+	}
+	check := func(to neardup.Checker, from, n int) {
+		for i := from; i < from+n; i++ {
+			if v, err := to.Check(t.Context(), page(i)); err != nil || v.Status != neardup.New {
+				t.Fatal(v, err)
+			}
+		}
+	}
+	check(x, 0, 10)
+	if err := x.Checkpoint(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	restored, err := neardup.Open(copied, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer restored.Close()
+	servers := []*Server{New(x, Options{}), New(restored, Options{})}
+	defer servers[0].Close()
+	defer servers[1].Close()
+	var now atomic.Int64 // which of them serves; -1: the second, and its answer is lost
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if now.CompareAndSwap(-1, 1) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			servers[1].Handler().ServeHTTP(httptest.NewRecorder(), r)
+			check(restored, 1000, 100) // others go on, beyond what IDs there were
+			panic(http.ErrAbortHandler)
+		}
+		servers[now.Load()].Handler().ServeHTTP(w, r)
+	}))
+	defer between.Close()
+	c := dial(t, between.URL, nil)
+	check(c, 10, 20)
+	time.Sleep(150 * time.Millisecond)
+	check(c, 30, 2) // the next ID is known
+	now.Store(-1)
+	if v, err := c.Check(t.Context(), page(40)); err != nil || v.Status != neardup.New || !v.Retried {
+		t.Error(v, err)
+	}
+	check(c, 20, 1) // it was forgotten
+	if v, err := c.Check(t.Context(), page(5)); err != nil || v.Status != neardup.Unchanged {
 		t.Error(v, err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 type Limits struct {
 	Connections int   // open at once; default 4096
 	Calls       int   // under way at once; default 1024
-	Bytes       int64 // read and not answered yet; default 256 MiB
+	Bytes       int64 // read and not answered yet; at least LeastBytes; default 256 MiB
 	HeaderBytes int   // of a call's head; default 256 KiB, which a key of 64 KiB in a URL takes
 	PageBytes   int   // of a page; larger ones are skipped; default neardup.DefaultMaxBody
 
@@ -55,6 +55,12 @@ func setDefault[T ~int | ~int64](v *T, d T) {
 // lineBytes is what a line may have: a page in base64, and the longest key and scope.
 func (l *Limits) lineBytes() int {
 	return l.PageBytes/3*4 + 4*(match.MaxKeyBytes+match.MaxScopeBytes)
+}
+
+// LeastBytes is what Bytes must be so that one document has room, if no other call is under way.
+func (l Limits) LeastBytes() int64 {
+	l = l.withDefaults()
+	return int64(max(l.PageBytes+1, l.lineBytes()))
 }
 
 // boundedListener refuses connections over the bound at once: one that waited would look like a server
@@ -285,7 +291,7 @@ func (l *lineReader) next(ctx context.Context) (line []byte, c *claim, err error
 		}
 		if !over {
 			if grown := cap(line); len(line)+len(part) > grown {
-				size := max(2*grown, len(line)+len(part))
+				size := max(min(2*grown, l.server.limits.lineBytes()), len(line)+len(part))
 				if err := l.claim(ctx, c, int64(size-grown)); err != nil {
 					c.release()
 					return nil, nil, err

@@ -87,6 +87,29 @@ func TestStreamWaitsForItsAnswers(t *testing.T) {
 	}
 }
 
+// Where there is room for one document, the largest one is answered, as a page and as a line.
+func TestLargestDocument(t *testing.T) {
+	limits := Limits{PageBytes: 200 << 10}
+	limits.Bytes = limits.LeastBytes()
+	s, address := serve(t, open(t, nil), Options{Limits: limits})
+	body := strings.Repeat("a word ", limits.PageBytes/7+1)[:limits.PageBytes]
+	c := dial(t, address, &client.Options{RetryFor: -1})
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "page", Body: []byte(body)}); err != nil || v.Status != neardup.New {
+		t.Error(v, err)
+	}
+	line := `{"key":"line","text":"` + body + `","more":"`
+	line += strings.Repeat("x", s.limits.lineBytes()-len(line)-len(`"}`+"\n")) + `"}` + "\n"
+	r, err := http.Post(address+"/v1/check", "", io.MultiReader(strings.NewReader(line))) // of no known length
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if said, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(said), `"verdict":"duplicate"`) {
+		t.Errorf("%d bytes: %s, %v", len(line), said, err)
+	}
+	nothingIsClaimed(t, s)
+}
+
 // secured serves with TLS, and returns how a caller knows it.
 func secured(t *testing.T, x *neardup.Index, o Options) (s *Server, address string, known *tls.Config) {
 	t.Helper()
