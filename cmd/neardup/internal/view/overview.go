@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 )
 
@@ -21,6 +22,8 @@ type overviewPage struct {
 	Charts   []*Chart
 	LivePart string
 	Texts    int
+
+	Compaction, Failure string
 }
 
 type callRow struct {
@@ -49,9 +52,27 @@ func (p *Pages) overview(*http.Request) (any, error) {
 		}
 	}
 	withShares(o.Verdicts)
+	c := p.source.Compaction()
+	o.Compaction, o.Failure = compactionText(&c), c.Failure
 	o.calls(moments)
 	o.charts(moments)
 	return o, nil
+}
+
+// compactionText says what is packed in the background, and was.
+func compactionText(c *compaction.BackgroundStats) string {
+	text := "none in the background since the start"
+	if c.Runs > 0 {
+		took := time.Duration(c.Last.Seconds * float64(time.Second))
+		text = fmt.Sprintf("%s in the background since the start; the last one took %s, until %s", count(c.Runs), durationText(took), c.LastEnd.Format("2 January 15:04"))
+	}
+	switch {
+	case c.Running && c.Progress.Total > 0:
+		text = fmt.Sprintf("one goes on (%s: %s); ", c.Progress.Stage, percent(int64(c.Progress.Done), int64(c.Progress.Total))) + text
+	case c.Running:
+		text = "one goes on; " + text
+	}
+	return text
 }
 
 func (o *overviewPage) calls(moments []moment) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
@@ -23,6 +24,7 @@ type Source interface {
 	QueryBatch(ctx context.Context, queries []index.Query) iter.Seq2[index.Answer, error]
 	Documents(ctx context.Context) iter.Seq2[index.Document, error]
 	Signer() *page.Signer // nil: the index is of fingerprints
+	Compaction() compaction.BackgroundStats
 }
 
 // Texts gives the words of documents, nil of those that it does not have.

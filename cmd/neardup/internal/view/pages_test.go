@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
 )
@@ -87,7 +88,7 @@ func TestPages(t *testing.T) {
 		status int
 		has    []string
 	}{
-		{"/", nil, 200, []string{"documents stored</dt><dd>6<", "duplicate", "66.7 %", "p99", "Packed and live", "polyline"}},
+		{"/", nil, 200, []string{"documents stored</dt><dd>6<", "duplicate", "66.7 %", "p99", "Packed and live", "polyline", "compaction</th><td>none in the background"}},
 		{"/search", nil, 200, []string{`name="q"`}},
 		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2", "/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
 		{"/search?q=0123456789abcdef", nil, 200, []string{"The fingerprint", "Nothing else"}},
@@ -155,6 +156,31 @@ func TestClosedIndex(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, w.Code, status)
 		}
 	}
+}
+
+// What is packed in the background is told while it goes on, afterwards, and where it fails.
+func TestCompactionIsTold(t *testing.T) {
+	for want, c := range map[string]compaction.BackgroundStats{
+		"none in the background since the start":                                         {},
+		"one goes on; none in the background since the start":                            {Running: true},
+		"one goes on (tables: 25.0 %); none in the background since the start":           {Running: true, Progress: compaction.Progress{Stage: "tables", Done: 1, Total: 4}},
+		"2 in the background since the start; the last one took 1.5s, until 2 May 03:04": {Runs: 2, Last: compaction.Report{Seconds: 1.5}, LastEnd: time.Date(2026, 5, 2, 3, 4, 0, 0, time.UTC)},
+	} {
+		if got := compactionText(&c); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+	p := testPages(t)
+	p.source = failing{p.source}
+	if text := get(p, "/", nil).Body.String(); !strings.Contains(text, "failed, and will be tried again: no room on &lt;disk&gt;") {
+		t.Error(text)
+	}
+}
+
+type failing struct{ Source }
+
+func (failing) Compaction() compaction.BackgroundStats {
+	return compaction.BackgroundStats{Failure: "no room on <disk>"}
 }
 
 // The history is of the whole time, evenly, and does not grow.
