@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -99,11 +100,56 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 type boundedConn struct {
 	net.Conn
 	leave func()
+	ended atomic.Bool // nothing more is read
 }
 
 func (c *boundedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.ended.Load() {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(p)
+}
+
+// connKey is that of a connection in the context of its calls.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connOf returns the connection of a call that may be the last one on it; nil: it may not.
+func connOf(r *http.Request) *boundedConn {
+	c, _ := r.Context().Value(connKey{}).(*boundedConn)
+	if r.ProtoMajor > 1 {
+		return nil
+	}
+	return c
+}
+
+// lastOf makes a call the last one on its connection: its body was not read to its end, so what comes after it is no
+// head of another one. net/http sees to that itself, but not of a call that is answered while its body is read.
+func lastOf(r *http.Request) {
+	if c := connOf(r); c != nil {
+		c.ended.Store(true)
+	}
+}
+
+// untilLast ends a connection with its last call, whatever of the body was read ahead.
+func untilLast(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := connOf(r); c != nil && c.ended.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // claim is what a call has of the bytes that may be in memory.
@@ -209,6 +255,7 @@ type lineReader struct {
 	conn    *http.ResponseController
 	buffer  *bufio.Reader
 	ended   atomic.Bool
+	whole   atomic.Bool // it was read to its end
 	stopped atomic.Bool
 	paused  bool // no time runs between two lines: that of HTTP/2 would end the stream for good
 
@@ -338,6 +385,7 @@ func (l *lineReader) end(err error) error {
 		return errStopping
 	}
 	if err == io.EOF {
+		l.whole.Store(true)
 		l.conn.SetReadDeadline(time.Time{}) // net/http reads on, to see whether the caller goes away
 		return err
 	}

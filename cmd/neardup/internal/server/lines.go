@@ -180,6 +180,9 @@ func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work f
 		lines.interrupt() // whoever reads ends
 		pipe.Stop(errUnread)
 		lines.close()
+		if !lines.whole.Load() {
+			lastOf(r)
+		}
 	}()
 	for {
 		i, ok, err := pipe.Next()

@@ -47,7 +47,11 @@ func (s *Server) routes() http.Handler {
 		paths[c.path] = append(paths[c.path], c.method)
 	}
 	for path, methods := range paths {
-		mux.Handle(path, s.guarded(failing(&callError{wire.NotAllowed, http.StatusMethodNotAllowed, "want " + strings.Join(methods, " or ")})))
+		refuse := failing(&callError{wire.NotAllowed, http.StatusMethodNotAllowed, "want " + strings.Join(methods, " or ")})
+		mux.Handle(path, s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			refuse.ServeHTTP(w, r)
+		})))
 	}
 	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
 	mux.HandleFunc("GET /healthz", s.healthz)

@@ -80,9 +80,10 @@ func New(x *neardup.Index, o Options) *Server {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.gather = newGatherer(x)
-	s.handler = s.routes()
+	s.handler = untilLast(s.routes())
 	s.http = &http.Server{
 		Handler:           s.handler,
+		ConnContext:       withConn,
 		ReadHeaderTimeout: l.HeaderTime,
 		ReadTimeout:       l.BodyTime,
 		WriteTimeout:      l.BodyTime + l.WriteTime,

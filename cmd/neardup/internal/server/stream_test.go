@@ -110,6 +110,40 @@ func TestLargestDocument(t *testing.T) {
 	nothingIsClaimed(t, s)
 }
 
+// What comes behind a body that is broken, or is not read to its end, is no call, whether the body was answered before or not.
+func TestNothingBehindBrokenBody(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	limits := impatient
+	limits.IdleTime = time.Minute // the connection ends by itself, and sooner
+	s, address := serve(t, x, Options{Limits: limits})
+	if _, err := x.Check(t.Context(), neardup.Page{URL: "kept", Body: []byte("some words")}); err != nil {
+		t.Fatal(err)
+	}
+	const head, behind = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", "zzz\r\nDELETE /v1/documents?key=kept HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	line := `{"key":"a","text":"words of a"}` + "\n"
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(line), line)
+	for what, parts := range map[string][]string{
+		"at once":                      {head + behind},
+		"behind a line":                {head + chunk + behind},
+		"behind an answer":             {head + chunk, "", "", behind},
+		"behind a time that has ended": {head + chunk + "1\r\n{\r\n", "", "", "", "", "", behind},
+	} {
+		if said := talk(t, address, parts...); !strings.Contains(said, `"error"`) || strings.Contains(said, "deleted") || strings.Count(said, "HTTP/1.1") != 1 {
+			t.Errorf("%s: %s", what, said)
+		}
+	}
+	if _, found, err := x.Get(t.Context(), "kept"); err != nil || !found {
+		t.Error("it was deleted", err)
+	}
+	nothingIsClaimed(t, s)
+
+	// Of one that is whole the connection is used again.
+	whole := head + chunk + "0\r\n\r\n"
+	if said := talk(t, address, whole, "GET /v1/stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); strings.Count(said, "HTTP/1.1 200") != 2 {
+		t.Error(said)
+	}
+}
+
 // secured serves with TLS, and returns how a caller knows it.
 func secured(t *testing.T, x *neardup.Index, o Options) (s *Server, address string, known *tls.Config) {
 	t.Helper()
