@@ -285,8 +285,116 @@ func TestServeUsage(t *testing.T) {
 	}
 }
 
-// The example in Python, and what it does when the server is gone for a while.
-func TestServePython(t *testing.T) {
+// The unit of systemd and the Docker image start a server.
+func TestServeAsDeployed(t *testing.T) {
+	unit, err := os.ReadFile("../../docs/serve/neardup.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docker, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, command, _ := strings.Cut(string(unit), "\nExecStart=/usr/local/bin/neardup ")
+	command, _, _ = strings.Cut(command, "\n")
+	var image []string
+	_, cmd, _ := strings.Cut(string(docker), "\nCMD ")
+	if err := json.Unmarshal([]byte(cmd), &image); err != nil {
+		t.Fatal(err)
+	}
+	for what, args := range map[string][]string{"unit": strings.Fields(command), "image": image} {
+		dir, token, listen := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n"), freeAddress(t)
+		in := strings.NewReplacer("${CREDENTIALS_DIRECTORY}/token", token, "/token", token, "/var/lib/neardup/pages.neardup", dir+"/pages.neardup", "/var/lib/neardup", dir, "pages.neardup", dir+"/pages.neardup", ":7490", listen)
+		for i := range args {
+			args[i] = in.Replace(args[i])
+		}
+		if args[0] != "serve" {
+			t.Fatalf("%s: %q", what, args)
+		}
+		server := startServe(t, listen, args[1:]...)
+		c, err := client.Open(server.address, &client.Options{Token: "0123456789abcdef"})
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if v, err := c.Check(t.Context(), client.Page{URL: "a", Body: []byte("some words")}); err != nil || v.Status != client.New {
+			t.Error(what, v, err)
+		}
+		c.Close()
+		if code := server.end(syscall.SIGTERM); code != exitDone {
+			t.Errorf("%s: exit code %d: %s", what, code, server.said)
+		}
+		if _, err := os.Stat(dir + "/pages.neardup"); err != nil {
+			t.Error(what, err)
+		}
+	}
+}
+
+// scrapyStandIn is as much of Scrapy and Twisted as a pipeline meets, by name of the file.
+var scrapyStandIn = map[string]string{
+	"scrapy/__init__.py":           "",
+	"scrapy/exceptions.py":         "class DropItem(Exception): pass\n",
+	"twisted/__init__.py":          "",
+	"twisted/internet/__init__.py": "reactor = object()\n",
+	"twisted/internet/threads.py": `
+class Deferred:
+    def __init__(self, result):
+        self.result = result
+    def addCallback(self, f):
+        return Deferred(f(self.result))
+def deferToThreadPool(reactor, pool, f, *args):
+    return Deferred(pool.executor.submit(f, *args).result())
+`,
+	"twisted/python/__init__.py": "",
+	"twisted/python/threadpool.py": `
+from concurrent.futures import ThreadPoolExecutor
+class ThreadPool:
+    def __init__(self, least, most):
+        self.most = most
+    def start(self):
+        self.executor = ThreadPoolExecutor(self.most)
+    def stop(self):
+        self.executor.shutdown()
+`,
+	"crawl.py": `
+import sys, types
+from scrapy.exceptions import DropItem
+from scrapy_pipeline import NeardupPipeline
+p = NeardupPipeline.from_crawler(types.SimpleNamespace(settings={"NEARDUP_URL": sys.argv[1], "NEARDUP_TOKEN": sys.argv[2]}))
+p.open_spider(None)
+text = "<p>the ferry leaves the harbour at nine in the morning and comes back late on each day of the week but one"
+for url, html in [("a", text), ("b", text + "<br>"), ("a", text), ("a", "<p>closed for the winter"), ("c", "<br>")]:
+    item = {"url": url, "html": html}
+    try:
+        assert p.process_item(item, None).result is item
+        print("kept", url)
+    except DropItem as dropped:
+        print("dropped", dropped)
+p.close_spider(None)
+`,
+}
+
+// The pipeline for Scrapy keeps and drops what it should, with a real server and a stand-in for Scrapy.
+func TestServeScrapy(t *testing.T) {
+	python := python3(t)
+	dir, token := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n")
+	for name, text := range scrapyStandIn {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, name), text)
+	}
+	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-token-file", token)
+	crawl := exec.Command(python, filepath.Join(dir, "crawl.py"), server.address, "0123456789abcdef")
+	crawl.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
+	out, err := crawl.CombinedOutput()
+	if want := "kept a\ndropped duplicate: a\ndropped unchanged: a\nkept a\ndropped skipped: no text\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// python3 is the interpreter that clients in Python are tried with.
+func python3(t *testing.T) string {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("NEARDUP_CI") != "" {
@@ -294,6 +402,12 @@ func TestServePython(t *testing.T) {
 		}
 		t.Skip("there is no python3")
 	}
+	return python
+}
+
+// The example in Python, and what it does when the server is gone for a while.
+func TestServePython(t *testing.T) {
+	python := python3(t)
 	var pages strings.Builder
 	want := ""
 	for n := range 600 {
