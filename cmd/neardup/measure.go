@@ -344,7 +344,7 @@ func plotCurves(r *eval.Report, name string) error {
 
 var benchCommand = command{
 	name:    "bench",
-	args:    "[-n 10e6] [-k 3] [-only SECTION,...]",
+	args:    "[-n 10e6] [-bare] [-k 6] [-only SECTION,...]",
 	summary: "measure the index on this machine, against sorted arrays in memory",
 	run:     runBench,
 }
@@ -359,11 +359,10 @@ func runBench(ctx context.Context, c *call) error {
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
 	only := c.flags.String("only", "", sections)
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
-	cache := c.mebibytesFlag("cache", 1024, "memory for the cache of an index in `MiB`; what is to be warm must fit in half of it")
-	filter := c.flags.Int64("filter", 0, "memory for the prefix filters of an index in `MiB`; below 0: none (default that of an index)")
-	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint")
-	c.flags.IntVar(&o.MaxDistance, "k", 3, "largest Hamming `distance`")
-	c.flags.BoolVar(&o.Shingles, "shingles", false, "give the documents second fingerprints, as dedup does; its k is 6")
+	cache := mebibytes{c.intFlag("cache", 0, 0, 1<<20, "memory for the cache of an index in `MiB` (0: that of an index)")}
+	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint; without, the resident memory is that of the index")
+	c.flags.IntVar(&o.MaxDistance, "k", defaultK, "largest Hamming `distance` (3 with -bare)")
+	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them, and not as pages have one")
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
 	if err := c.parseFlags(); err != nil {
@@ -373,7 +372,10 @@ func runBench(ctx context.Context, c *call) error {
 		return usagef("-n and -seconds must be positive")
 	}
 	o.Documents, o.Time = int(min(*n, 1e15)), time.Duration(*seconds*float64(time.Second))
-	o.CacheBytes, o.FilterBytes, o.NoReference = cache.bytes(), *filter<<20, !*reference
+	o.CacheBytes, o.NoReference = cache.bytes(), !*reference
+	if o.Bare && !c.given("k") {
+		o.MaxDistance = importK
+	}
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")
 	}

@@ -26,12 +26,11 @@ import (
 type Options struct {
 	Documents   int
 	MaxDistance int
-	Shingles    bool          // documents have a second fingerprint, as those of the subcommand dedup
+	Bare        bool          // documents have no second fingerprint, which pages have
 	Only        []string      // names of sections; none: all of them
 	Dir         string        // where the temporary folder is made; "": os.TempDir
 	Time        time.Duration // about how long each comparison takes
 	CacheBytes  int64         // as index.Options has it
-	FilterBytes int64         // as index.Options has it
 	NoReference bool          // leave out what takes 8 (k+1) bytes a document of memory
 	Seed        uint64
 
@@ -48,7 +47,6 @@ type section struct {
 
 // sections are in an order in which each finds what the ones before made.
 var sections = []section{
-	{"reference", "the paper's tables in memory", (*run).reference},
 	{"load", "bulk load: speed, memory, disk", (*run).load},
 	{"query", "queries of a compacted index, warm", (*run).query},
 	{"live", "adding one by one, queries before compaction, compacting", (*run).live},
@@ -86,9 +84,8 @@ type run struct {
 	dir    string
 	stored collection
 
-	compared *reference    // nil until it is needed
-	sorting  time.Duration // of its tables
-	packed   *loaded       // the compacted index that several sections look at; nil: it is not there
+	compared *reference // nil until it is needed
+	packed   *loaded    // the compacted index that several sections look at; nil: it is not there
 }
 
 // Run measures. Its files lie in a folder of its own, which is gone when it returns,
@@ -103,7 +100,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents, shingles: o.Shingles}}
+	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents, shingles: !o.Bare}}
 	for _, s := range sections {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
 			continue
@@ -130,7 +127,6 @@ func (r *run) options() *index.Options {
 		MaxDistance:       r.MaxDistance,
 		ExpectedDocuments: int64(r.Documents),
 		CacheBytes:        r.CacheBytes,
-		FilterBytes:       r.FilterBytes,
 		Durability:        index.NoSync,
 	}
 	if r.MaxDistance == 0 {

@@ -19,7 +19,7 @@ func TestRunAll(t *testing.T) {
 			t.Errorf("%v is negative", f)
 		}
 	}
-	err := Run(t.Context(), Options{Documents: 3000, MaxDistance: 3, Shingles: true, Dir: dir, Time: time.Millisecond, CacheBytes: 64 << 20, Seed: 7, Emit: count, Logf: t.Logf})
+	err := Run(t.Context(), Options{Documents: 3000, MaxDistance: 3, Dir: dir, Time: time.Millisecond, CacheBytes: 64 << 20, Seed: 7, Emit: count, Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRunCanceled(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
 		err := Run(ctx, Options{
-			Documents: 500, MaxDistance: 3, Dir: dir, Time: time.Millisecond, CacheBytes: 32 << 20, Logf: t.Logf,
+			Documents: 500, MaxDistance: 3, Bare: true, Dir: dir, Time: time.Millisecond, CacheBytes: 32 << 20, Logf: t.Logf,
 			Emit: func(f Figure) {
 				if f.Section == last {
 					cancel()

@@ -146,7 +146,7 @@ func (r *run) copied(i int) index.Document {
 // stored document has this Shingle, or one near to it, so the record of every document
 // within k is read and none is a match.
 func (r *run) farQueries(ctx context.Context) error {
-	if !r.Shingles {
+	if r.Bare {
 		return nil
 	}
 	far := fingerprint.Fingerprint(collection{seed: r.Seed}.at(r.Documents))

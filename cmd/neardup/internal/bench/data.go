@@ -72,7 +72,6 @@ const (
 	streamReference
 	streamWarm
 	streamTimed
-	streamBatch
 )
 
 // queries are what an index is asked: uniform fingerprints, and stored ones with 0 to k

@@ -134,7 +134,7 @@ func (r *run) live(ctx context.Context) error {
 	r.Logf("compacting %d documents", r.Documents)
 	var l loaded
 	l.memory = peakDuring(func() {
-		l.report, err = compaction.Run(ctx, dir, compaction.Options{CacheBytes: r.CacheBytes, FilterBytes: r.FilterBytes})
+		l.report, err = compaction.Run(ctx, dir, compaction.Options{CacheBytes: r.CacheBytes})
 	})
 	if err != nil {
 		return err

@@ -20,26 +20,14 @@ func (r *run) builtReference(ctx context.Context) (*reference, error) {
 	}
 	r.Logf("sorting %d tables of %d fingerprints in memory", r.MaxDistance+1, r.Documents)
 	begun := time.Now()
-	var err error
-	r.compared, err = newReference(ctx, r.stored, r.MaxDistance)
-	r.sorting = time.Since(begun)
-	return r.compared, err
-}
-
-func (r *run) reference(ctx context.Context) error {
-	ref, err := r.builtReference(ctx)
-	if ref == nil || err != nil {
-		return err
+	ref, err := newReference(ctx, r.stored, r.MaxDistance)
+	if err != nil {
+		return nil, err
 	}
-	r.figure("reference", "sorting the tables", r.sorting.Seconds(), "s")
+	r.figure("reference", "sorting the tables", time.Since(begun).Seconds(), "s")
 	r.figure("reference", "memory", mib(ref.bytes()), "MiB")
-	var times []float64
-	one, timed := &candidate{run: ref.answer().each}, &candidate{run: ref.answer().timed(&times).each}
-	if err := interleave(ctx, r.stored.queries(r.MaxDistance, streamReference), r.Time, one, timed); err != nil {
-		return err
-	}
-	r.times("reference", one, nil, times)
-	return nil
+	r.compared = ref
+	return ref, nil
 }
 
 func (r *reference) answer() answer {
@@ -50,30 +38,11 @@ func (r *reference) answer() answer {
 	}
 }
 
-// times gives the figures of one thread: of rounds, and of queries timed one by one.
-func (r *run) times(section string, c, ref *candidate, one []float64) {
-	overMean, overMedian := 0.0, 0.0
-	if ref != nil {
-		overMean, overMedian = c.mean()/ref.mean(), c.over(ref)
-	}
-	r.Emit(Figure{section, "mean", c.mean(), "us", overMean})
-	r.Emit(Figure{section, "median round", c.median(), "us", overMedian})
-	p99 := quantile(one, 0.99)
-	r.figure(section, "p50", quantile(one, 0.5), "us")
-	r.figure(section, "p99", p99, "us")
-	r.figure(section, "p99 over the mean", p99/c.mean(), "times")
-}
-
 func (r *run) query(ctx context.Context) error {
 	if err := r.compacted(ctx); err != nil {
 		return err
 	}
-	return withIndex(r.path("compacted"), r.options(), func(x *index.Index) error {
-		stats := x.Stats()
-		r.figure("query", "tables", float64(stats.Tables), "")
-		r.figure("query", "probes a query", float64(stats.Probes), "")
-		return r.queries(ctx, "query", x)
-	})
+	return withIndex(r.path("compacted"), r.options(), func(x *index.Index) error { return r.queries(ctx, "query", x) })
 }
 
 // queries verifies an open index, warms it up and gives the times of its queries.
@@ -104,45 +73,26 @@ func (r *run) queries(ctx context.Context, section string, x *index.Index) error
 	if err := interleave(ctx, r.stored.queries(r.MaxDistance, streamTimed), time.Duration(len(candidates))*r.Time, candidates...); err != nil {
 		return err
 	}
-	r.times(section, one, compared, times)
+	overMean, overMedian := 0.0, 0.0
 	if compared != nil {
+		overMean, overMedian = one.mean()/compared.mean(), one.over(compared)
 		r.figure(section, "the reference in the same rounds, mean", compared.mean(), "us")
 	}
+	r.Emit(Figure{section, "mean", one.mean(), "us", overMean})
+	r.Emit(Figure{section, "median round", one.median(), "us", overMedian})
+	r.figure(section, "p99", quantile(times, 0.99), "us")
 	stats, n := x.Stats(), float64(r.Documents)
-	r.cached(section, stats)
+	if r.figure(section, "packed blocks in memory", mib(int64(stats.CachedBytes)), "MiB"); stats.CacheShort != "" {
+		r.Logf("%s: %s", section, stats.CacheShort)
+	}
+	if resident := statusBytes("VmRSS"); resident > 0 && ref == nil {
+		r.figure(section, "resident memory of the process, no collection forced", mib(resident), "MiB")
+	}
 	r.figure(section, "memory of filters, a fingerprint", float64(stats.FilterBytes)/n, "B")
 	r.figure(section, "memory of directories, a fingerprint", float64(stats.DirectoryBytes)/n, "B")
 	r.figure(section, fmt.Sprintf("%d threads", threads), 1/parallel.median(), "M/s")
-	r.figure(section, fmt.Sprintf("%d threads over one", threads), 1/parallel.over(one), "times")
 	r.figure(section, fmt.Sprintf("QueryBatch on %d cores", threads), 1/batch.median(), "M/s")
-	return r.largeBatch(ctx, section, x, batch.median())
-}
-
-// largeBatch times a million queries that are asked at once, or ten times as many as there are
-// fingerprints. It does not where that would take half a minute, at so many microseconds each.
-func (r *run) largeBatch(ctx context.Context, section string, x *index.Index, us float64) error {
-	n := min(1_000_000, 10*r.Documents)
-	if us*float64(n) > 30e6 {
-		return nil
-	}
-	asked := r.stored.queries(r.MaxDistance, streamBatch).next(n)
-	begun := time.Now()
-	if err := queryBatch(ctx, x, asked); err != nil {
-		return err
-	}
-	r.figure(section, fmt.Sprintf("%d queries in one QueryBatch", n), time.Since(begun).Seconds(), "s")
 	return nil
-}
-
-// cached gives how much of the tables was in memory, and warns if that was not all.
-func (r *run) cached(section string, s index.Stats) {
-	if s.Generation == 0 {
-		return
-	}
-	r.figure(section, "packed blocks in memory", mib(int64(s.CachedBytes)), "MiB")
-	if int64(s.CachedBytes) > r.CacheBytes*3/4*98/100 {
-		r.Logf("%s: a cache of %d MiB does not hold all that was asked for: the times contain reads of files", section, r.CacheBytes>>20)
-	}
 }
 
 // queryOf asks for fingerprints with a Shingle; 0: without.

@@ -13,7 +13,7 @@ type Figure struct {
 	Section, Name string
 	Value         float64
 	Unit          string
-	// Ratio is to the reference in the same run, round by round. 0: there is none.
+	// Ratio is to the reference in the same rounds. 0: there is none.
 	Ratio float64
 }
 
@@ -31,8 +31,15 @@ func field(file []byte, name string) string {
 // to get them again, and the names of the columns of Figure.String.
 func Title(o Options) string {
 	cpus, _ := os.ReadFile("/proc/cpuinfo")
-	return fmt.Sprintf("%d cores of %s, %s/%s, %s\n%d fingerprints, k = %d, seed %d, cache %d MiB\n\n%s", runtime.GOMAXPROCS(0), field(cpus, "model name"),
-		runtime.GOOS, runtime.GOARCH, runtime.Version(), o.Documents, o.MaxDistance, o.Seed, o.CacheBytes>>20, tableLine("figure", "value", "unit", "ratio"))
+	of, cache := "with a second fingerprint", "that of an index"
+	if o.Bare {
+		of = "without a second fingerprint"
+	}
+	if o.CacheBytes > 0 {
+		cache = fmt.Sprintf("%d MiB", o.CacheBytes>>20)
+	}
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s\n%d documents %s, k = %d, seed %d, cache: %s\n\n%s", runtime.GOMAXPROCS(0), field(cpus, "model name"),
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), o.Documents, of, o.MaxDistance, o.Seed, cache, tableLine("figure", "value", "unit", "ratio"))
 }
 
 // String returns the figure as a line of the table.
