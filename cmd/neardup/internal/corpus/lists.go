@@ -151,18 +151,21 @@ func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		free := sync.Pool{New: func() any { return new(Chunk) }}
 		workers := runtime.GOMAXPROCS(0)
-		for c, err := range ordered.All(ctx, workers, workers, func(p *ordered.Pipe[*Chunk]) error {
+		p := ordered.New(ctx, workers, workers, func(p *ordered.Pipe[*Chunk]) error {
 			return r.readLists(p.Context(), func() *Chunk { return free.Get().(*Chunk) }, func(c *Chunk) bool {
 				return p.Go(func(int) (*Chunk, error) {
 					c.parse()
 					return c, nil
 				}) == nil
 			})
-		}) {
-			if err == nil {
+		})
+		defer func() { go p.Stop(errStopped) }() // a read of a pipe on which nothing comes does not end
+		for {
+			c, ok, err := p.Next()
+			if ok {
 				err = r.counted(c)
 			}
-			if !yield(c, err) || err != nil {
+			if !ok && err == nil || !yield(c, err) || err != nil {
 				return
 			}
 			free.Put(c)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 )
@@ -351,4 +352,30 @@ func FuzzWords(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whoever stops is not kept waiting by a pipe on which nothing more comes.
+func TestChunksStopBesideAPipe(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	go out.Write([]byte("00000000000000ff\n"))
+	r, err := New([]string{"-"}, Options{Stdin: in, Format: Fingerprints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan int)
+	go func() {
+		for c, err := range r.Chunks(t.Context()) {
+			if err != nil || len(c.Fingerprints) != 1 {
+				t.Errorf("%v, %v", c, err)
+			}
+			break
+		}
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for what comes next")
+	}
 }
