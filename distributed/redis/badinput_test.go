@@ -40,22 +40,20 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	if x.plan.MaxDistance != neardup.DefaultMaxDistance || x.analyzer != neardup.DefaultSigner().Name() {
 		t.Errorf("a new index has k = %d, analyzer %q", x.plan.MaxDistance, x.analyzer)
 	}
-	other, err := plan.Named("10", 6)
-	must(t, err)
 	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 6, not 3")
-	if x.plan.String() != other.String() {
-		refused(t, client, Options{Name: name, Plan: other}, index.ErrMismatch, "its plan is")
-	}
 	probing, err := plan.Named("2", 3)
 	must(t, err)
-	refused(t, client, Options{Name: name + "r", Plan: probing}, index.ErrPlan, "without a radius")
 	refused(t, client, Options{Name: name, MaxLengthRatio: 0.5}, index.ErrRatio, "")
 	refused(t, client, Options{Name: "a{b}"}, nil, "letters")
 
 	for suffix, c := range map[string]struct {
 		value string
 		want  error
-	}{"a": {"something", ErrNotIndex}, "b": {"neardup-redis 2\nk=0 0-63/64\n", index.ErrVersion}, "c": {formatLine + "\nk=9\n", index.ErrCorrupt}, "d": {formatLine + "\nk=0 0-63/64\nother", index.ErrMismatch}} {
+	}{
+		"a": {"something", ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n", index.ErrVersion}, "c": {"neardup-redis 2\nk=9\n4\n", index.ErrCorrupt},
+		"d": {"neardup-redis 2\nk=0 0-63/64\n4\nother", index.ErrMismatch}, "e": {"neardup-redis 2\n" + probing.String() + "\n4\n", index.ErrCorrupt},
+		"f": {"neardup-redis 2\nk=0 0-63/64\n25\n", index.ErrCorrupt}, "g": {"neardup-redis 2\nk=0 0-63/64", index.ErrCorrupt},
+	} {
 		must(t, client.Set(ctx, name+suffix+":m", c.value, 0).Err())
 		refused(t, client, Options{Name: name + suffix}, c.want, "")
 	}
@@ -170,7 +168,7 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	}
 	x.grace = 0
 	swept, err := x.Sweep(ctx)
-	if err != nil || swept.Cells < n {
+	if err != nil || swept.Documents < n {
 		t.Fatalf("Sweep: %+v, %v", swept, err)
 	}
 	if v, err := x.CheckAndAdd(ctx, index.Document{Key: "new", Fingerprint: 1}); err != nil || v.Status != index.New {
@@ -195,7 +193,7 @@ func TestFullMemoryWithReplicas(t *testing.T) {
 	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 7}); err != nil {
 		t.Fatal(err)
 	}
-	pending := &command{verb: announce, keys: []string{x.placeOf(&index.Document{Fingerprint: 7}).buckets[0]}, args: []any{string(appendEntry(nil, &x.plan.Tables[0], 7, idOf(1, 7)))}}
+	pending := &command{verb: say, key: x.placeOf(&index.Document{Fingerprint: 7}).buckets[0], args: []any{entryOf(&x.plan.Tables[0], 7, id{1, 7})}}
 	must(t, x.run.run(ctx, true, []*command{pending}))
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "100kb").Err())
 	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
@@ -211,7 +209,7 @@ func TestFullMemoryWithReplicas(t *testing.T) {
 	if n, err := x.Delete(ctx, "a"); err != nil || n != 1 {
 		t.Errorf("Delete: %d, %v", n, err)
 	}
-	if swept, err := x.Sweep(ctx); err != nil || swept.Cells == 0 {
+	if swept, err := x.Sweep(ctx); err != nil || swept.Documents == 0 {
 		t.Errorf("Sweep: %+v, %v", swept, err)
 	}
 }
@@ -221,43 +219,17 @@ func TestFakeIsRedis(t *testing.T) {
 	x := openShared(t, Options{Bare: true})
 	f := &fake{keys: map[string]string{}}
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	seq := func() id { return idOf(uint64(1+r.IntN(4)), 7) }
-	table := &x.plan.Tables[0]
-	bucket := x.name.bucket(0, table, 42)
+	some := func() string { return "abab"[:1+r.IntN(4)] } // nobody writes nothing
 	for range 3000 {
-		of, other := seq(), seq()
-		key, raw := x.name.key([16]byte{0, 7}), string([]byte{0, 0, 0, 0, 0, byte(of.seq()), 0, 7})
-		cell, floor := x.name.cell(of), x.name.floor(7)
+		key := x.name.group(uint32(r.IntN(3)))
 		all := []*command{
-			{verb: get, keys: []string{[]string{cell, key, bucket, floor}[r.IntN(4)]}},
-			{verb: announce, keys: []string{bucket}, args: []any{string(appendEntry(nil, table, uint64(42+r.IntN(3)), of))}},
-			{verb: kill, keys: []string{cell}},
-			{verb: commit, keys: []string{cell, floor}, args: []any{of.seq(), of.seqBytes(), "\x01" + raw}},
-			{verb: commit, keys: []string{cell, floor, key, x.name.cell(other)}, args: []any{of.seq(), of.seqBytes(), "\x01" + raw, other.seqBytes()}},
-			{verb: commit, keys: []string{cell, floor, key, cell}, args: []any{of.seq(), of.seqBytes(), "\x01" + raw, ""}},
-			{verb: drop, keys: []string{cell, key}, args: []any{of.seqBytes(), []string{"a", "b"}[r.IntN(2)]}},
-			{verb: drop, keys: []string{cell}, args: []any{of.seqBytes(), "a"}},
-			{verb: remove, keys: []string{bucket}, args: []any{entryBytes(table), raw}},
-			{verb: forget, keys: []string{cell, floor}, args: []any{uint64(r.IntN(2))}},
-			{verb: create, keys: []string{key + "c"}, args: []any{raw}},
+			{verb: get, key: key}, {verb: say, key: key, args: []any{some()}}, {verb: create, key: key, args: []any{some() + "c"}},
+			{verb: amend, key: key, args: []any{some(), some(), some()}}, {verb: amend, key: key, args: []any{f.keys[key], "", ""}},
 		}
 		c := all[r.IntN(len(all))]
 		must(t, x.run.run(t.Context(), false, []*command{c}))
 		if want := f.do(c); c.value != want {
-			t.Fatalf("%d %q %q: %q, the fake says %q", c.verb, c.keys, c.args, c.value, want)
-		}
-		for _, name := range []string{cell, key, bucket, floor} {
-			read := &command{verb: get, keys: []string{name}}
-			must(t, x.run.run(t.Context(), false, []*command{read}))
-			if read.value != f.keys[name] {
-				t.Fatalf("after %d %q %q: %q is %q, the fake has %q", c.verb, c.keys, c.args, name, read.value, f.keys[name])
-			}
-		}
-		if r.IntN(20) == 0 { // begin with other cells
-			for _, n := range []string{x.name.cell(idOf(1, 7)), x.name.cell(idOf(2, 7)), x.name.cell(idOf(3, 7)), x.name.cell(idOf(4, 7)), key} {
-				delete(f.keys, n)
-				must(t, x.nodes.client.Del(t.Context(), n).Err())
-			}
+			t.Fatalf("%d %q %q: %q, the fake says %q", c.verb, c.key, c.args, c.value, want)
 		}
 	}
 }

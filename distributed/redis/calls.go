@@ -149,14 +149,15 @@ func (g *gather) fly(x *Index) {
 
 // sequence is the numbers that were reserved and not used yet.
 type sequence struct {
-	next, last uint64
-	until      time.Time
+	next, last, size uint64
+	until            time.Time
 }
 
-// Numbers are reserved blockSize at a time, and used within blockTime: an ID tells about when it
-// was drawn.
+// Numbers are reserved some at a time, more where they are soon used up, and used within blockTime: an ID
+// tells about when it was drawn.
 const (
-	blockSize = 256
+	minBlock  = 256
+	maxBlock  = 4096
 	blockTime = time.Second
 )
 
@@ -172,25 +173,30 @@ func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 		return 0, ctx.Err()
 	}
 	s := &x.sequence
-	if s.last+1 < s.next+n || x.now().After(s.until) {
-		size, until := max(n, blockSize), x.now().Add(blockTime)
-		last, err := x.sequenceNumber(ctx, &command{verb: reserve, keys: []string{x.name.sequence()}, args: []any{size}})
+	if now := x.now(); s.last+1 < s.next+n || now.After(s.until) {
+		if s.size = min(2*s.size, maxBlock); now.After(s.until) {
+			s.size = 0
+		}
+		s.size = max(s.size, n, minBlock)
+		last, err := x.reserve(ctx, s.size)
 		if err != nil {
 			return 0, err
 		}
-		s.next, s.last, s.until = last-size+1, last, until
+		s.next, s.last, s.until = last-s.size+1, last, now.Add(blockTime)
 	}
 	s.next += n
 	return s.next - n, nil
 }
 
-func (x *Index) sequenceNumber(ctx context.Context, cmd *command) (uint64, error) {
+// reserve returns the last of n numbers that are given out by this.
+func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
+	cmd := &command{verb: reserve, key: x.name.sequence(), args: []any{n}}
 	if err := x.run.run(ctx, true, []*command{cmd}); err != nil {
 		return 0, err
 	}
 	last, err := strconv.ParseUint(cmd.value, 10, 64)
 	if err != nil || last > maxSeq {
-		return 0, fmt.Errorf("%w: key %q holds %.40q, which is no sequence number", ErrNotIndex, x.name.sequence(), cmd.value)
+		return 0, fmt.Errorf("%w: key %q holds %.40q, which is no sequence number", ErrNotIndex, cmd.key, cmd.value)
 	}
 	return last, nil
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/neardup/neardup/index"
@@ -10,10 +11,7 @@ import (
 // checked is a document on its way to its verdict.
 type checked struct {
 	place
-	keyed   bool
-	hash    [16]byte
 	old     index.Document // the earlier self; ID 0: none
-	oldSeq  string         // what the key map says
 	near    []candidate    // within k bits, but for itself and its earlier self
 	of      index.Match    // the nearest record that matches; ID 0: none
 	blocked bool           // what comes before it in the batch decides first
@@ -32,11 +30,7 @@ func (c *checked) done() bool { return c.verdict.Status != 0 }
 func (x *Index) check(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
 	all := make([]*checked, len(docs))
 	for i := range docs {
-		c := &checked{place: x.placeOf(&docs[i])}
-		if c.keyed = docs[i].Key != ""; c.keyed {
-			c.hash = hashOf(docs[i].Key)
-		}
-		all[i] = c
+		all[i] = &checked{place: x.placeOf(&docs[i])}
 	}
 	for left := all; len(left) > 0 && err == nil; left = undone(left) {
 		if err = ctx.Err(); err == nil {
@@ -73,7 +67,7 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 		case c.blocked:
 		case c.of.ID == 0:
 			announced = append(announced, c)
-		case c.oldSeq == "":
+		case c.old.ID == 0:
 			c.duplicate()
 		default:
 			recrawled = append(recrawled, c)
@@ -102,10 +96,10 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 		if e.done() {
 			continue // a duplicate that changes nothing
 		}
-		if c.keyed && e.hash == c.hash || x.rule.Matches(&e.doc, &c.doc) {
+		if c.doc.Key != "" && e.doc.Key == c.doc.Key || x.rule.Matches(&e.doc, &c.doc) {
 			return true
 		}
-		if e.old.ID != 0 && has(c.near, id(e.old.ID)) || c.old.ID != 0 && e.of.ID == c.old.ID {
+		if e.old.ID != 0 && has(c.near, x.idOf(&e.old)) || c.old.ID != 0 && e.of.ID == c.old.ID {
 			return true
 		}
 	}
@@ -114,59 +108,57 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 
 // look reads what is stored near to each, and its earlier self. Nothing is written.
 func (x *Index) look(ctx context.Context, left []*checked) error {
-	places, keys := make([]*place, len(left)), make([]*command, len(left))
-	var more []*command
+	places, own, near := make([]*place, len(left)), x.newLogs(), x.newLogs()
 	for i, c := range left {
-		places[i] = &c.place
-		if c.keyed {
-			keys[i] = &command{verb: get, keys: []string{x.name.key(c.hash)}}
-			more = append(more, keys[i])
+		if places[i] = &c.place; c.doc.Key != "" {
+			own.want(c.group)
 		}
 	}
-	found, err := x.candidates(ctx, false, places, more...)
-	if err != nil {
+	reads := x.lookup(places)
+	if err := own.read(ctx, false, reads...); err != nil {
 		return err
 	}
-	cells := newCells(x)
-	for i, c := range left {
-		c.oldSeq = ""
-		if c.keyed {
-			c.oldSeq = keys[i].value
-		}
-		for _, n := range found[i] {
-			cells.want(n.id)
-		}
-		if c.oldSeq != "" {
-			cells.want(c.oldID())
-		}
-	}
-	if err := cells.read(ctx, true); err != nil {
+	found, err := x.candidates(places, reads)
+	if err != nil {
 		return err
 	}
 	for i, c := range left {
 		c.old, c.of, c.near = index.Document{}, index.Match{}, found[i]
-		if c.oldSeq != "" {
-			if d := cells.record(c.oldID()); d != nil && d.Key == c.doc.Key {
-				c.old = *d
+		if c.doc.Key != "" {
+			if s := own.state[c.group].byKey[c.doc.Key]; s != nil {
+				c.old = ownCopy(&s.doc)
 			}
 		}
 		for _, n := range c.near {
-			x.consider(c, n, cells.record(n.id))
+			near.want(n.id.group)
 		}
 	}
-	return cells.err
+	if err := near.read(ctx, true); err != nil {
+		return err
+	}
+	for _, c := range left {
+		for _, n := range c.near {
+			x.consider(c, n, near.record(n.id))
+		}
+	}
+	return nil
 }
-
-func (c *checked) oldID() id { return idOfSeq(c.oldSeq, tagOf(&c.doc)) }
 
 // consider takes a record as what c is a duplicate of, if it matches and is the nearest so far.
 func (x *Index) consider(c *checked, n candidate, d *index.Document) {
-	if d == nil || c.keyed && d.Key == c.doc.Key || d.Scope != c.doc.Scope || !x.rule.Allows(n.distance, d.Signature(), c.doc.Signature()) {
+	if d == nil || d.Key != "" && d.Key == c.doc.Key || d.Scope != c.doc.Scope || !x.rule.Allows(n.distance, d.Signature(), c.doc.Signature()) {
 		return
 	}
 	if c.of.ID == 0 || n.distance < c.of.Distance || n.distance == c.of.Distance && d.ID < c.of.ID {
-		c.of = index.Match{Document: *d, Distance: n.distance}
+		c.of = index.Match{Document: ownCopy(d), Distance: n.distance}
 	}
+}
+
+// ownCopy does not keep the log in memory of which the strings of a document are parts.
+func ownCopy(d *index.Document) index.Document {
+	own := *d
+	own.Key, own.Scope = strings.Clone(d.Key), strings.Clone(d.Scope)
+	return own
 }
 
 // dropEarlier makes duplicates of recrawled documents: the earlier self goes, and then what they
@@ -176,30 +168,28 @@ func (x *Index) dropEarlier(ctx context.Context, recrawled []*checked) error {
 	if len(recrawled) == 0 {
 		return nil
 	}
-	var drops []*command
-	for _, c := range recrawled {
-		drops = append(drops, x.drop(c.oldID(), c.doc.Key))
+	olds, of := make([]id, len(recrawled)), x.newLogs()
+	for i, c := range recrawled {
+		olds[i] = x.idOf(&c.old)
+		of.want(x.groupOf(&c.of.Document))
 	}
-	if err := x.run.run(ctx, true, drops); err != nil {
+	dropped, err := x.drop(ctx, olds)
+	if err != nil {
 		return err
 	}
-	cells := newCells(x)
-	var gone []*command
+	if err := of.read(ctx, true); err != nil {
+		return err
+	}
+	var gone []posting
 	for i, c := range recrawled {
-		if drops[i].value == committed {
-			gone = append(gone, x.removal(&c.old)...)
+		if !dropped[i] {
+			continue
 		}
-		cells.want(id(c.of.ID))
-	}
-	if err := cells.read(ctx, true); err != nil {
-		return err
-	}
-	for i, c := range recrawled {
-		if drops[i].value == committed && cells.record(id(c.of.ID)) != nil {
+		if gone = append(gone, x.postingOf(&c.old)); of.record(x.idOf(&c.of.Document)) != nil {
 			c.duplicate()
 		}
 	}
-	return x.run.run(ctx, false, gone)
+	return x.remove(ctx, gone)
 }
 
 // number gives sequence numbers to those that have none, in the order of the batch, by which one of two
@@ -218,28 +208,27 @@ func (x *Index) number(ctx context.Context, left []*checked) error {
 	return err
 }
 
-// announce writes the entries of documents under new IDs, and then reads what else is there.
+// announce writes the entries of documents under new IDs, and reads what else is there by then.
 func (x *Index) announce(ctx context.Context, announced []*checked) error {
-	var entries []*command
+	var says []*command
 	places := make([]*place, len(announced))
 	for i, c := range announced {
-		c.id, c.seq, places[i] = idOf(c.seq, tagOf(&c.doc)), 0, &c.place
+		c.id, c.seq, places[i] = id{c.seq, c.group}, 0, &c.place
 		for t, bucket := range c.buckets {
-			entry := string(appendEntry(nil, &x.plan.Tables[t], c.stored, c.id))
-			entries = append(entries, &command{verb: announce, keys: []string{bucket}, args: []any{entry}})
+			says = append(says, &command{verb: say, key: bucket, args: []any{entryOf(&x.plan.Tables[t], c.stored, c.id)}})
 		}
 	}
-	if err := x.run.run(ctx, true, entries); err != nil {
+	if err := x.run.run(ctx, true, says); err != nil {
 		return err
 	}
-	found, err := x.candidates(ctx, true, places)
+	found, err := x.candidates(places, says)
 	if err != nil {
 		return err
 	}
 	for i, c := range announced {
 		c.open, c.since, c.of = nil, x.now(), index.Match{}
 		for _, n := range found[i] {
-			if n.id != c.id && (c.oldSeq == "" || n.id != c.oldID()) {
+			if n.id != c.id && (c.old.ID == 0 || n.id != x.idOf(&c.old)) {
 				c.open = append(c.open, n)
 			}
 		}
@@ -251,19 +240,19 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 // duplicate; who was killed stays undone.
 func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	for waiting := announced; len(waiting) > 0; {
-		cells := newCells(x)
+		near := x.newLogs()
 		for _, c := range waiting {
 			for _, n := range c.open {
-				cells.want(n.id)
+				near.want(n.id.group)
 			}
 		}
-		if err := cells.read(ctx, true); err != nil {
+		if err := near.read(ctx, true); err != nil {
 			return err
 		}
 		var ready, lost, still []*checked
 		var kills []*command
 		for _, c := range waiting {
-			kills = append(kills, x.sift(c, cells)...)
+			kills = append(kills, x.sift(c, near)...)
 			switch {
 			case c.of.ID != 0:
 				lost = append(lost, c)
@@ -272,9 +261,6 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 			default:
 				still = append(still, c)
 			}
-		}
-		if cells.err != nil {
-			return cells.err
 		}
 		if err := x.run.run(ctx, true, kills); err != nil {
 			return err
@@ -295,15 +281,15 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 }
 
 // sift leaves open what is pending, and returns what kills of these those that are not waited for.
-func (x *Index) sift(c *checked, cells *cells) (kills []*command) {
+func (x *Index) sift(c *checked, near *logs) (kills []*command) {
 	var open []candidate
 	for _, n := range c.open {
-		if !cells.pending(n.id) {
-			x.consider(c, n, cells.record(n.id))
+		if !near.pending(n.id) {
+			x.consider(c, n, near.record(n.id))
 			continue
 		}
 		open = append(open, n)
-		if n.id > c.id || x.now().Sub(c.since) >= x.lease {
+		if n.id.seq > c.id.seq || x.now().Sub(c.since) >= x.lease {
 			kills = append(kills, x.kill(n.id))
 		}
 	}
@@ -317,7 +303,7 @@ func (x *Index) sift(c *checked, cells *cells) (kills []*command) {
 func (x *Index) lose(ctx context.Context, lost []*checked) error {
 	var recrawled []*checked
 	for _, c := range lost {
-		if c.oldSeq == "" {
+		if c.old.ID == 0 {
 			c.duplicate()
 		} else {
 			recrawled = append(recrawled, c)
@@ -330,31 +316,36 @@ func (x *Index) lose(ctx context.Context, lost []*checked) error {
 }
 
 func (x *Index) takeBack(ctx context.Context, lost []*checked) error {
-	var kills, gone []*command
+	var kills []*command
+	var gone []posting
 	for _, c := range lost {
 		kills = append(kills, x.kill(c.id))
-		gone = append(gone, x.removeEntries(&c.place, c.id)...)
+		gone = append(gone, posting{c.buckets, c.id})
 	}
 	if err := x.run.run(ctx, false, kills); err != nil {
 		return err
 	}
-	return x.run.run(ctx, false, gone)
+	return x.remove(ctx, gone)
 }
 
-// commit makes documents records, unless they were killed.
+// commit makes documents records, unless they were killed, or their keys have other earlier selves by now.
 func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	commits := make([]*command, len(ready))
 	for i, c := range ready {
-		c.doc.ID, c.doc.Added = uint64(c.id), x.now().UTC().Truncate(time.Second)
-		commits[i] = x.commitOf(c)
+		c.doc.ID, c.doc.Added = c.id.seq, x.now().UTC().Truncate(time.Second)
+		commits[i] = &command{verb: say, key: x.name.group(c.group), args: []any{commitEntry(&c.doc, c.old.ID)}}
 	}
 	if err := x.run.run(ctx, true, commits); err != nil {
 		return err
 	}
 	var again []*checked
-	var gone []*command
+	var gone []posting
 	for i, c := range ready {
-		if commits[i].value != committed {
+		log, err := replay(commits[i].value)
+		if err != nil {
+			return err
+		}
+		if s := log.state(c.id.seq); s == nil || !s.committed {
 			again = append(again, c)
 			continue
 		}
@@ -362,24 +353,11 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 		if c.old.ID != 0 {
 			c.verdict.Status = index.Known
 			c.verdict.Of = index.Match{Document: c.old, Distance: c.old.Fingerprint.Distance(c.doc.Fingerprint)}
-			gone = append(gone, x.removal(&c.old)...)
+			gone = append(gone, x.postingOf(&c.old))
 		}
 	}
-	if err := x.run.run(ctx, false, gone); err != nil {
+	if err := x.remove(ctx, gone); err != nil {
 		return err
 	}
 	return x.takeBack(ctx, again)
-}
-
-func (x *Index) commitOf(c *checked) *command {
-	tag := tagOf(&c.doc)
-	cmd := &command{verb: commit, keys: []string{x.name.cell(c.id), x.name.floor(tag)}, args: []any{c.id.seq(), c.id.seqBytes(), record(&c.doc)}}
-	if c.keyed {
-		earlier := x.name.cell(c.id)
-		if c.oldSeq != "" {
-			earlier = x.name.cell(c.oldID())
-		}
-		cmd.keys, cmd.args = append(cmd.keys, x.name.key(c.hash), earlier), append(cmd.args, c.oldSeq)
-	}
-	return cmd
 }

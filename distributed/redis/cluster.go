@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,43 +130,48 @@ func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client,
 			return node, true, nil
 		}
 	}
-	node, err = multi.MasterForKey(ctx, cmd.keys[0])
+	node, err = multi.MasterForKey(ctx, cmd.key)
 	return node, false, err
 }
 
 // barrierLua always writes, also where memory is used up: what is read and what makes room needs a barrier, too.
 const barrierLua = `
-redis.call('DEL', KEYS[1])
+redis.call('PERSIST', KEYS[1])
 redis.call('SET', KEYS[1], '', 'EX', 60)
 return ''`
 
 // send does a group, and returns what of it has to be done again.
 func (c *cluster) send(ctx context.Context, g *group, durable, whole bool) (failed []*command) {
 	pipe := g.node.Pipeline()
-	replies := make([]*goredis.Cmd, len(g.commands))
+	written, read := make([]goredis.Cmder, len(g.commands)), make([]*goredis.StringCmd, len(g.commands))
+	writes := false
 	for i, cmd := range g.commands {
-		if g.asking {
-			pipe.Do(ctx, "ASKING")
-		}
-		replies[i] = pipe.Do(ctx, cmd.arguments(whole)...)
+		written[i], read[i] = cmd.queue(ctx, pipe, g.asking, whole)
+		writes = writes || cmd.verb == say
 	}
-	var written, waited *goredis.Cmd
+	var scratch, waited *goredis.Cmd
 	if durable {
-		written = pipe.Do(ctx, "EVAL", barrierLua, 1, c.scratchKey(g))
+		if !writes { // an amend or a create may have found nothing to do
+			scratch = pipe.Do(ctx, "EVAL", barrierLua, 1, c.scratchKey(g))
+		}
 		waited = pipe.Do(ctx, "WAIT", c.replicas, waitTime.Milliseconds())
 	}
 	_, _ = pipe.Exec(ctx) // each command has its error
 	var barrier error
 	if durable {
-		barrier = c.reached(g.node, written, waited)
+		barrier = c.reached(g.node, scratch, waited)
+	}
+	if durable && writes && !slices.ContainsFunc(written, func(w goredis.Cmder) bool { return w != nil && w.Err() == nil }) {
+		barrier = fmt.Errorf("%w: nothing was written to wait for", errReplicas)
 	}
 	for i, cmd := range g.commands {
-		value, err := replies[i].Result()
-		cmd.value, _ = value.(string)
-		if errors.Is(err, goredis.Nil) {
-			err = nil
+		if cmd.value, cmd.err = read[i].Result(); errors.Is(cmd.err, goredis.Nil) {
+			cmd.err = nil
 		}
-		if cmd.err = err; err == nil {
+		if written[i] != nil && written[i].Err() != nil {
+			cmd.err = written[i].Err()
+		}
+		if cmd.err == nil {
 			cmd.err = barrier
 		}
 		if cmd.err != nil {
@@ -177,12 +182,12 @@ func (c *cluster) send(ctx context.Context, g *group, durable, whole bool) (fail
 }
 
 // reached reports why replicas do not have all that their master had when the group was done.
-func (c *cluster) reached(node *goredis.Client, written, waited *goredis.Cmd) error {
-	if err := written.Err(); err != nil {
+func (c *cluster) reached(node *goredis.Client, scratch, waited *goredis.Cmd) error {
+	if scratch != nil && scratch.Err() != nil {
 		c.mu.Lock()
 		delete(c.scratch, node) // its slot may have moved
 		c.mu.Unlock()
-		return err
+		return scratch.Err()
 	}
 	n, err := waited.Int()
 	if err == nil && n < c.replicas {
@@ -199,14 +204,11 @@ func (c *cluster) scratchKey(g *group) string {
 	defer c.mu.Unlock()
 	key, known := c.scratch[g.node]
 	if !known && g.asking {
-		return g.commands[0].keys[0] + "?" // is refused, and so the command repeated until the slot has arrived
+		return g.commands[0].key + "?" // is refused, and so the command repeated until the slot has arrived
 	}
 	if !known {
-		key = g.commands[rand.IntN(len(g.commands))].keys[0] // another one when it is tried again: this slot may be on its way
-		if _, tag, tagged := strings.Cut(key, "{"); tagged {
-			key, _, _ = strings.Cut(tag, "}")
-		}
-		key = string(c.name) + ":w{" + key + "}"
+		// another one when it is tried again: this slot may be on its way
+		key = string(c.name) + ":w{" + g.commands[rand.IntN(len(g.commands))].key + "}"
 		c.scratch[g.node] = key
 	}
 	return key
@@ -242,7 +244,7 @@ func (c *cluster) explain(cmd *command) error {
 	case goredis.HasErrorPrefix(err, "OOM"):
 		return fmt.Errorf("%w: %w; nothing was stored: raise maxmemory, add nodes, or Delete and Sweep", ErrFull, err)
 	case goredis.HasErrorPrefix(err, "WRONGTYPE"):
-		return fmt.Errorf("%w: key %q is of another use: %w", ErrNotIndex, cmd.keys[0], err)
+		return fmt.Errorf("%w: key %q is of another use: %w", ErrNotIndex, cmd.key, err)
 	default:
 		return fmt.Errorf("redis: %w", err)
 	}

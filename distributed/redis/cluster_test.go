@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type server struct {
 type servers struct {
 	all     []*server
 	masters int
+
+	killed, moved int // masters, and slots
 }
 
 // redisServer returns the path of redis-server, without which the test is skipped; not under NEARDUP_CI.
@@ -114,6 +117,13 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 		c.all = append(c.all, startServer(t, folder, settings...))
 	}
 	t.Cleanup(c.stop)
+	t.Cleanup(func() {
+		for _, s := range c.all {
+			if t.Failed() {
+				t.Logf("%s sees:\n%s", s.address, s.client.ClusterNodes(context.Background()).Val())
+			}
+		}
+	})
 	c.join(t)
 	return c
 }
@@ -148,13 +158,16 @@ func (c *servers) join(t testing.TB) {
 	c.healthy(t)
 }
 
-// healthy waits until every slot is served and every master has all its replicas.
+// healthy waits until every slot is served, by whom all nodes know, and every master has all its replicas.
 func (c *servers) healthy(t testing.TB) {
 	ctx := context.Background()
 	replicas := len(c.all)/c.masters - 1
 	waitFor(t, "the cluster to be whole", func() bool {
-		masters := 0
+		masters, slots := 0, c.all[0].owners(ctx)
 		for _, s := range c.all {
+			if s.owners(ctx) != slots {
+				return false
+			}
 			if fields(s.client.ClusterInfo(ctx).Val())["cluster_state"] != "ok" {
 				return false
 			}
@@ -170,6 +183,18 @@ func (c *servers) healthy(t testing.TB) {
 		}
 		return masters == c.masters
 	})
+}
+
+// owners is who serves which slots, as a node knows it.
+func (s *server) owners(ctx context.Context) string {
+	var masters []string
+	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
+		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "master") {
+			masters = append(masters, f[0]+" "+strings.Join(f[8:], " "))
+		}
+	}
+	slices.Sort(masters)
+	return strings.Join(masters, "\n")
 }
 
 // slots is how many a node serves, by its own account.

@@ -2,8 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/binary"
-	"maps"
 	"slices"
 	"time"
 
@@ -46,20 +44,21 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err
 
 // dropAll makes documents dead and removes their entries. One that is dead already is not counted.
 func (x *Index) dropAll(ctx context.Context, docs []index.Document) (dropped int, err error) {
-	var drops, gone []*command
+	ids := make([]id, len(docs))
 	for i := range docs {
-		drops = append(drops, x.drop(id(docs[i].ID), docs[i].Key))
+		ids[i] = x.idOf(&docs[i])
 	}
-	if err := x.run.run(ctx, true, drops); err != nil {
+	did, err := x.drop(ctx, ids)
+	if err != nil {
 		return 0, err
 	}
+	var gone []posting
 	for i := range docs {
-		if drops[i].value == committed {
-			dropped++
-			gone = append(gone, x.removal(&docs[i])...)
+		if did[i] {
+			dropped, gone = dropped+1, append(gone, x.postingOf(&docs[i]))
 		}
 	}
-	return dropped, x.run.run(ctx, false, gone)
+	return dropped, x.remove(ctx, gone)
 }
 
 // DeleteBefore removes every document that was added before t, to the second, and returns how many
@@ -70,11 +69,13 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 		return 0, err
 	}
 	defer x.end()
-	err = x.eachCell(ctx, func(ids []id, cells *cells) error {
+	err = x.eachLog(ctx, func(reads []*command, logs []*groupLog) error {
 		var docs []index.Document
-		for _, of := range ids {
-			if d := cells.record(of); d != nil && d.Added.Before(t) {
-				docs = append(docs, *d)
+		for _, l := range logs {
+			for _, s := range l.states {
+				if !s.dead && s.doc.Added.Before(t) {
+					docs = append(docs, s.doc)
+				}
 			}
 		}
 		n, err := x.dropAll(ctx, docs)
@@ -86,124 +87,118 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 
 // Swept is what a sweep has done.
 type Swept struct {
-	Buckets int `json:"buckets"` // rewritten
-	Entries int `json:"entries"` // removed, of documents that are dead or were never committed
-	Cells   int `json:"cells"`   // removed, of dead documents
+	Buckets   int `json:"buckets"`   // rewritten
+	Entries   int `json:"entries"`   // removed, of documents that are dead or were never committed
+	Documents int `json:"documents"` // removed, that are dead
 }
 
-// Sweep kills what was announced a minute ago or more and never committed, rewrites the buckets
-// without what is dead and without room to grow, and removes dead cells. It may run at any time, but one at a time is
+// Sweep kills what was announced a minute ago or more and never committed, and rewrites all that is stored
+// without what is dead and without room to grow. It may run at any time, but one at a time is
 // enough; after many recrawls or deletions, or once a day, it gives their memory back.
 func (x *Index) Sweep(ctx context.Context) (s Swept, err error) {
 	if err := x.begin(ctx); err != nil {
 		return s, err
 	}
 	defer x.end()
-	floor, err := x.sweepFloor(ctx)
+	last, err := x.reserve(ctx, 0)
 	if err != nil {
 		return s, err
 	}
+	// what is older is none that a process still works at, or will be refused its commit
+	floor := last - min(last, uint64(x.grace.Seconds()*ticksSecond))
 	err = x.nodes.scan(ctx, string(x.name)+":b*", func(buckets []string) error {
 		return x.sweepBuckets(ctx, floor, buckets, &s)
 	})
 	if err != nil {
 		return s, err
 	}
-	return s, x.eachCell(ctx, func(ids []id, cells *cells) error {
-		n, err := x.forget(ctx, floor, ids, cells)
-		s.Cells += n
-		return err
+	return s, x.eachLog(ctx, func(reads []*command, logs []*groupLog) error {
+		return x.sweepLogs(ctx, floor, reads, logs, &s)
 	})
 }
 
-// sweepFloor is the number that was next the grace ago: what is older is none that a process still works at, or
-// will be refused its commit.
-func (x *Index) sweepFloor(ctx context.Context) (uint64, error) {
-	last, err := x.sequenceNumber(ctx, &command{verb: elapsed, keys: []string{x.name.sequence()}})
-	return last - min(last, uint64(x.grace.Seconds()*ticksSecond)), err
-}
-
+// sweepBuckets kills what is pending in buckets, and removes what is dead by then.
 func (x *Index) sweepBuckets(ctx context.Context, floor uint64, buckets []string, s *Swept) error {
-	var reads []*command
-	for _, b := range buckets {
-		reads = append(reads, &command{verb: get, keys: []string{b}})
+	reads, of := make([]*command, len(buckets)), x.newLogs()
+	for i, b := range buckets {
+		reads[i] = &command{verb: get, key: b}
 	}
 	if err := x.run.run(ctx, false, reads); err != nil {
 		return err
 	}
-	cells, in := newCells(x), make([][]id, len(buckets))
-	for i, b := range buckets {
-		table, prefix, err := x.name.parseBucket(x.plan, b)
-		if err == nil {
-			err = entries(&x.plan.Tables[table], prefix, reads[i].value, func(_ uint64, of id) {
-				if of.seq() <= floor {
-					in[i] = append(in[i], of)
-					cells.want(of)
-				}
-			})
+	var old []id
+	for _, r := range reads {
+		table, prefix, err := x.name.parseBucket(x.plan, r.key)
+		if err != nil {
+			return err
 		}
+		err = entries(table, prefix, r.value, func(_ string, _ uint64, entry id) {
+			if entry.seq <= floor {
+				old = append(old, entry)
+				of.want(entry.group)
+			}
+		})
 		if err != nil {
 			return err
 		}
 	}
-	if err := cells.read(ctx, true); err != nil {
+	if err := of.read(ctx, true); err != nil {
 		return err
 	}
 	var kills []*command
-	for _, of := range slices.Sorted(maps.Keys(cells.reads)) {
-		if cells.pending(of) {
-			kills = append(kills, x.kill(of))
+	for _, entry := range old {
+		if of.pending(entry) { // is left for the next sweep: it may have been quicker than this
+			kills = append(kills, x.kill(entry))
 		}
 	}
 	if err := x.run.run(ctx, true, kills); err != nil {
 		return err
 	}
-	var rewrites []*command
-	for i, b := range buckets {
-		table, _, _ := x.name.parseBucket(x.plan, b)
-		rewrite := &command{verb: remove, keys: []string{b}, args: []any{entryBytes(&x.plan.Tables[table])}}
-		for _, of := range in[i] {
-			if isDead(cells.reads[of].value) { // what was killed just now may have been quicker: the next sweep
-				rewrite.args = append(rewrite.args, string(binary.BigEndian.AppendUint64(nil, uint64(of))))
-				s.Entries++
-			}
+	s.Buckets += len(reads)
+	return x.rewrite(ctx, reads, func(_ string, entry id) bool {
+		gone := entry.seq <= floor && !of.pending(entry) && of.record(entry) == nil
+		if gone {
+			s.Entries++
 		}
-		rewrites = append(rewrites, rewrite)
-	}
-	s.Buckets += len(rewrites)
-	return x.run.run(ctx, false, rewrites)
+		return gone
+	})
 }
 
-// forget removes dead cells, and lets nothing as old commit under their tags any more.
-func (x *Index) forget(ctx context.Context, floor uint64, ids []id, cells *cells) (int, error) {
-	var forgets []*command
-	for _, of := range ids {
-		if of.seq() <= floor && isDead(cells.reads[of].value) {
-			forgets = append(forgets, &command{verb: forget, keys: []string{x.name.cell(of), x.name.floor(uint16(of))}, args: []any{floor}})
+// sweepLogs removes what is dead, and lets nothing as old commit any more. That it is dead stands there until the sweep
+// after this one, since what is said in between comes before the new floor.
+func (x *Index) sweepLogs(ctx context.Context, floor uint64, reads []*command, logs []*groupLog, s *Swept) error {
+	for i, l := range logs {
+		raised := ""
+		for seq, state := range l.bySeq {
+			if state.dead && state.doc.ID != 0 {
+				s.Documents++
+			}
+			if state.dead && seq <= floor {
+				raised = floorEntry(floor)
+			}
 		}
+		reads[i].verb, reads[i].args = amend, []any{reads[i].value, l.rewritten(), raised}
 	}
-	return len(forgets), x.run.run(ctx, true, forgets)
+	return x.run.run(ctx, true, reads)
 }
 
-// eachCell calls f with the cells of all documents, some at a time.
-func (x *Index) eachCell(ctx context.Context, f func([]id, *cells) error) error {
-	return x.nodes.scan(ctx, string(x.name)+":{*}d*", func(keys []string) error {
-		cells, ids := newCells(x), make([]id, 0, len(keys))
-		for _, key := range keys {
-			of, err := x.name.parseCell(key)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, of)
-			cells.want(of)
+// eachLog calls f with the logs of all groups, some at a time.
+func (x *Index) eachLog(ctx context.Context, f func(reads []*command, logs []*groupLog) error) error {
+	return x.nodes.scan(ctx, string(x.name)+":g*", func(keys []string) error {
+		reads, logs := make([]*command, len(keys)), make([]*groupLog, len(keys))
+		for i, key := range keys {
+			reads[i] = &command{verb: get, key: key}
 		}
-		if err := cells.read(ctx, true); err != nil {
+		if err := x.run.run(ctx, true, reads); err != nil {
 			return err
 		}
-		if cells.err != nil {
-			return cells.err
+		for i, r := range reads {
+			var err error
+			if logs[i], err = replay(r.value); err != nil {
+				return err
+			}
 		}
-		return f(ids, cells)
+		return f(reads, logs)
 	})
 }
 

@@ -48,30 +48,30 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 		p := x.placeOf(&index.Document{Fingerprint: q.Fingerprint, Scope: q.Scope})
 		places[i] = &p
 	}
-	found, err := x.candidates(ctx, false, places)
+	reads := x.lookup(places)
+	if err := x.run.run(ctx, false, reads); err != nil {
+		return nil, err
+	}
+	found, err := x.candidates(places, reads)
 	if err != nil {
 		return nil, err
 	}
-	cells := newCells(x)
+	near := x.newLogs()
 	for i := range found {
+		found[i] = slices.DeleteFunc(found[i], func(n candidate) bool { return n.distance > within[i] })
 		for _, n := range found[i] {
-			if n.distance <= within[i] {
-				cells.want(n.id)
-			}
+			near.want(n.id.group)
 		}
 	}
-	if err := cells.read(ctx, false); err != nil {
+	if err := near.read(ctx, false); err != nil {
 		return nil, err
 	}
 	answers := make([][]index.Match, len(queries))
 	for i := range found {
 		q := &queries[i]
 		for _, n := range found[i] {
-			if n.distance > within[i] {
-				continue
-			}
-			if d := cells.record(n.id); d != nil && d.Scope == q.Scope && x.rule.Allows(n.distance, d.Signature(), q.Signature) {
-				answers[i] = append(answers[i], index.Match{Document: *d, Distance: n.distance})
+			if d := near.record(n.id); d != nil && d.Scope == q.Scope && x.rule.Allows(n.distance, d.Signature(), q.Signature) {
+				answers[i] = append(answers[i], index.Match{Document: ownCopy(d), Distance: n.distance})
 			}
 		}
 		slices.SortFunc(answers[i], func(a, b index.Match) int {
@@ -81,7 +81,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 			answers[i] = answers[i][:min(q.Limit, len(answers[i]))]
 		}
 	}
-	return answers, cells.err
+	return answers, nil
 }
 
 // within returns how far a query looks.
@@ -109,47 +109,26 @@ func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bo
 	if key == "" {
 		return index.Document{}, false, nil
 	}
-	for last := uint64(0); ; {
-		docs, err := x.byKey(ctx, []string{key})
-		if err != nil || len(docs) == 0 {
-			return index.Document{}, false, err
-		}
-		if docs[0].Key != "" {
-			return docs[0], true, nil
-		}
-		if docs[0].ID == last { // its cell was lost: nothing is there
-			return index.Document{}, false, nil
-		}
-		last = docs[0].ID // replaced between the two reads
+	docs, err := x.byKey(ctx, []string{key})
+	if err != nil || len(docs) == 0 {
+		return index.Document{}, false, err
 	}
+	return docs[0], true, nil
 }
 
-// byKey returns the documents of keys, without those that have none. One that was replaced or
-// removed meanwhile has its ID alone.
-func (x *Index) byKey(ctx context.Context, keys []string) ([]index.Document, error) {
-	reads := make([]*command, len(keys))
-	for i, key := range keys {
-		reads[i] = &command{verb: get, keys: []string{x.name.key(hashOf(key))}}
+// byKey returns the documents of keys, without those that have none.
+func (x *Index) byKey(ctx context.Context, keys []string) (docs []index.Document, err error) {
+	own := x.newLogs()
+	for _, key := range keys {
+		own.want(x.groupOf(&index.Document{Key: key}))
 	}
-	if err := x.run.run(ctx, true, reads); err != nil {
+	if err := own.read(ctx, true); err != nil {
 		return nil, err
 	}
-	cells, ids := newCells(x), []id(nil)
-	for i, key := range keys {
-		if seq := reads[i].value; seq != "" {
-			ids = append(ids, idOfSeq(seq, tagOf(&index.Document{Key: key})))
-			cells.want(ids[len(ids)-1])
+	for _, key := range keys {
+		if s := own.state[x.groupOf(&index.Document{Key: key})].byKey[key]; s != nil {
+			docs = append(docs, ownCopy(&s.doc))
 		}
 	}
-	if err := cells.read(ctx, true); err != nil {
-		return nil, err
-	}
-	docs := make([]index.Document, len(ids))
-	for i, of := range ids {
-		docs[i].ID = uint64(of)
-		if d := cells.record(of); d != nil {
-			docs[i] = *d
-		}
-	}
-	return docs, cells.err
+	return docs, nil
 }

@@ -18,7 +18,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -58,11 +60,8 @@ type Options struct {
 	// neardup.DefaultMaxDistance with a Signer, else 3. index.Exact: only equal fingerprints match.
 	MaxDistance int
 
-	// Expected is how many documents a new index is for: it chooses the number of tables. 0: a million.
+	// Expected is how many documents a new index is for: it chooses the number of tables and of logs. 0: a million.
 	Expected int64
-
-	// Plan is that of a new index; one with a radius is refused. nil: the one that suits Expected.
-	Plan *plan.Plan
 
 	// Signer takes the text of pages and makes their fingerprints; its name is recorded. nil: the one
 	// that the index was made with; for a new one neardup.DefaultSigner.
@@ -94,16 +93,17 @@ type Options struct {
 
 // Index is an open index. Its methods may be called from any goroutine of any number of processes.
 type Index struct {
-	run      runner
-	name     names
-	plan     *plan.Plan
-	analyzer string
-	signer   *page.Signer
-	texts    bool // documents without text are refused
-	rule     match.Rule
-	lease    time.Duration
-	grace    time.Duration // how old what was announced must be for a sweep
-	nodes    *nodes
+	run       runner
+	name      names
+	plan      *plan.Plan
+	groupBits int
+	analyzer  string
+	signer    *page.Signer
+	texts     bool // documents without text are refused
+	rule      match.Rule
+	lease     time.Duration
+	grace     time.Duration // how old what was announced must be for a sweep
+	nodes     *nodes
 
 	now   func() time.Time
 	pause func(context.Context) error
@@ -174,7 +174,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 // meta reads what is recorded, or records it.
 func (x *Index) meta(ctx context.Context, o *Options) error {
-	record := &command{verb: get, keys: []string{x.name.meta()}}
+	record := &command{verb: get, key: x.name.meta()}
 	if err := x.run.run(ctx, true, []*command{record}); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (x *Index) meta(ctx context.Context, o *Options) error {
 			return err
 		}
 		// the reply of a create that was repeated, or came second, is what is there
-		record = &command{verb: create, keys: []string{x.name.meta()}, args: []any{made}}
+		record = &command{verb: create, key: x.name.meta(), args: []any{made}}
 		if err := x.run.run(ctx, true, []*command{record}); err != nil {
 			return err
 		}
@@ -202,23 +202,23 @@ func (o *Options) meta() (string, error) {
 	if signer != nil {
 		name, k = signer.Name(), neardup.DefaultMaxDistance
 	}
-	p := o.Plan
-	switch {
-	case o.MaxDistance == index.Exact:
-		k = 0
-	case o.MaxDistance != 0:
-		k = o.MaxDistance
-	case p != nil:
-		k = p.MaxDistance
+	if o.MaxDistance != 0 {
+		k = max(o.MaxDistance, 0) // below it is index.Exact
 	}
-	if p == nil {
-		var err error
-		if p, err = planFor(k, o.Expected); err != nil {
-			return "", err
-		}
+	expected := o.Expected
+	if expected <= 0 {
+		expected = 1_000_000
 	}
-	return strings.Join([]string{formatLine, p.String(), name}, "\n"), nil
+	p, err := planFor(k, expected)
+	if err != nil {
+		return "", err
+	}
+	groups := min(bits.Len64(uint64(expected/logRecords)), maxBits)
+	return fmt.Sprintf("%s %d\n%s\n%d\n%s", kind, format, p, groups, name), nil
 }
+
+// logRecords is how many records a log has, up to twice as many.
+const logRecords = 8
 
 // bucketEntries is how many entries a bucket should have at most, about: its reading is what a table costs.
 const bucketEntries = 460
@@ -226,9 +226,6 @@ const bucketEntries = 460
 // planFor returns the plan with the fewest tables whose buckets stay small. More tables, not more
 // probes: each bucket is a command.
 func planFor(k int, expected int64) (best *plan.Plan, err error) {
-	if expected <= 0 {
-		expected = 1_000_000
-	}
 	for _, design := range []string{"4", "10", "20"} {
 		p, e := plan.Named(design, k)
 		if e != nil {
@@ -257,27 +254,25 @@ func shortest(p *plan.Plan) int {
 // accept checks what is recorded against the options.
 func (x *Index) accept(o *Options, meta string) error {
 	lines := strings.Split(meta, "\n")
-	kind, version, _ := strings.Cut(lines[0], " ")
-	if kind != "neardup-redis" || len(lines) != 3 {
+	what, version, _ := strings.Cut(lines[0], " ")
+	if what != kind {
 		return fmt.Errorf("%w: key %q holds %.40q", ErrNotIndex, x.name.meta(), meta)
 	}
-	if lines[0] != formatLine {
+	if version != strconv.Itoa(format) {
 		return fmt.Errorf("%w: its format is %.20q, this version knows %d", index.ErrVersion, version, format)
 	}
-	var err error
-	if x.plan, err = plan.Parse(lines[1]); err != nil {
-		return fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
+	if len(lines) != 4 {
+		return fmt.Errorf("%w: key %q has %d lines, not 4", index.ErrCorrupt, x.name.meta(), len(lines))
 	}
-	if x.plan.Probes() != len(x.plan.Tables) {
-		return fmt.Errorf("%w: a plan in redis has tables without a radius", index.ErrPlan)
+	var err, badPlan error
+	x.plan, badPlan = plan.Parse(lines[1])
+	if x.groupBits, err = strconv.Atoi(lines[2]); badPlan != nil || err != nil || x.groupBits < 0 || x.groupBits > maxBits || x.plan.Probes() != len(x.plan.Tables) {
+		return fmt.Errorf("%w: recorded plan %q, %q bits of groups: %w", index.ErrCorrupt, lines[1], lines[2], errors.Join(badPlan, err))
 	}
 	if k := max(o.MaxDistance, 0); o.MaxDistance != 0 && k != x.plan.MaxDistance {
 		return fmt.Errorf("%w: it has k = %d, not %d", index.ErrMismatch, x.plan.MaxDistance, k)
 	}
-	if o.Plan != nil && o.Plan.String() != x.plan.String() {
-		return fmt.Errorf("%w: its plan is %q, not %q", index.ErrMismatch, x.plan, o.Plan)
-	}
-	x.analyzer = lines[2]
+	x.analyzer = lines[3]
 	if o.Signer != nil && o.Signer.Name() != x.analyzer {
 		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", index.ErrMismatch, x.analyzer, o.Signer.Name())
 	}

@@ -1,8 +1,8 @@
 package redis
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"maps"
 	"math/bits"
 	"slices"
@@ -13,12 +13,13 @@ import (
 // place is where a document is found.
 type place struct {
 	doc     index.Document
+	group   uint32
 	stored  uint64
 	buckets []string // of each table
 }
 
 func (x *Index) placeOf(d *index.Document) place {
-	p := place{doc: *d, stored: storedOf(d.Fingerprint, d.Scope)}
+	p := place{doc: *d, group: x.groupOf(d), stored: storedOf(d)}
 	for t := range x.plan.Tables {
 		p.buckets = append(p.buckets, x.name.bucket(t, &x.plan.Tables[t], p.stored))
 	}
@@ -35,24 +36,25 @@ func has(near []candidate, of id) bool {
 	return slices.ContainsFunc(near, func(n candidate) bool { return n.id == of })
 }
 
-// candidates reads the buckets of places, and does what else goes with it.
-func (x *Index) candidates(ctx context.Context, durable bool, places []*place, more ...*command) ([][]candidate, error) {
-	reads := make([]*command, 0, len(places)*len(x.plan.Tables)+len(more))
+// lookup reads the buckets of places.
+func (x *Index) lookup(places []*place) (reads []*command) {
 	for _, p := range places {
 		for _, bucket := range p.buckets {
-			reads = append(reads, &command{verb: get, keys: []string{bucket}})
+			reads = append(reads, &command{verb: get, key: bucket})
 		}
 	}
-	if err := x.run.run(ctx, durable, append(reads, more...)); err != nil {
-		return nil, err
-	}
+	return reads
+}
+
+// candidates finds in buckets that were read what is near to each place.
+func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, error) {
 	found := make([][]candidate, len(places))
 	for i, p := range places {
 		for t := range x.plan.Tables {
 			table := &x.plan.Tables[t]
 			permuted := table.Permute(p.stored)
 			prefix, _ := table.PrefixRange(permuted)
-			err := entries(table, prefix, reads[i*len(p.buckets)+t].value, func(other uint64, of id) {
+			err := entries(table, prefix, reads[i*len(p.buckets)+t].value, func(_ string, other uint64, of id) {
 				if d := bits.OnesCount64(other ^ permuted); d <= x.plan.MaxDistance && !has(found[i], of) {
 					found[i] = append(found[i], candidate{of, d})
 				}
@@ -65,82 +67,124 @@ func (x *Index) candidates(ctx context.Context, durable bool, places []*place, m
 	return found, nil
 }
 
-// cells reads the cells of documents, each once.
-type cells struct {
-	index *Index
-	reads map[id]*command
-	err   error // the first record that cannot be read
+// logs reads the logs of groups, each once.
+type logs struct {
+	x     *Index
+	reads map[uint32]*command
+	state map[uint32]*groupLog
 }
 
-func newCells(x *Index) *cells { return &cells{index: x, reads: make(map[id]*command)} }
+func (x *Index) newLogs() *logs {
+	return &logs{x, make(map[uint32]*command), make(map[uint32]*groupLog)}
+}
 
-func (c *cells) want(of id) {
-	if c.reads[of] == nil {
-		c.reads[of] = &command{verb: get, keys: []string{c.index.name.cell(of)}}
+// want has a group read, and returns the command for it.
+func (l *logs) want(group uint32) *command {
+	if l.reads[group] == nil {
+		l.reads[group] = &command{verb: get, key: l.x.name.group(group)}
 	}
+	return l.reads[group]
 }
 
-func (c *cells) read(ctx context.Context, durable bool) error {
-	reads := make([]*command, 0, len(c.reads))
-	for _, of := range slices.Sorted(maps.Keys(c.reads)) {
-		reads = append(reads, c.reads[of])
+func (l *logs) read(ctx context.Context, durable bool, more ...*command) error {
+	for _, group := range sortedKeys(l.reads) {
+		more = append(more, l.reads[group])
 	}
-	return c.index.run.run(ctx, durable, reads)
+	if err := l.x.run.run(ctx, durable, more); err != nil {
+		return err
+	}
+	for group, read := range l.reads {
+		var err error
+		if l.state[group], err = replay(read.value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (c *cells) pending(of id) bool { return c.reads[of].value == "" }
+func (l *logs) pending(of id) bool { return l.state[of.group].state(of.seq) == nil }
 
 // record is nil for a document that is pending, or dead.
-func (c *cells) record(of id) *index.Document {
-	cell := c.reads[of].value
-	if cell == "" || isDead(cell) {
+func (l *logs) record(of id) *index.Document { return l.state[of.group].record(of.seq) }
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// remove takes entries out of buckets: of each, a table's bucket and an ID. Where others change a bucket meanwhile, its
+// entries are left for a sweep.
+func (x *Index) remove(ctx context.Context, gone []posting) error {
+	if len(gone) == 0 {
 		return nil
 	}
-	d, err := parseRecord(of, cell)
-	if err != nil {
-		if c.err == nil {
-			c.err = err
+	ids, reads := make(map[string][]id), []*command(nil)
+	for _, g := range gone {
+		for _, bucket := range g.buckets {
+			if ids[bucket] == nil {
+				reads = append(reads, &command{verb: get, key: bucket})
+			}
+			ids[bucket] = append(ids[bucket], g.id)
 		}
-		return nil
 	}
-	return &d
+	if err := x.run.run(ctx, false, reads); err != nil {
+		return err
+	}
+	return x.rewrite(ctx, reads, func(bucket string, of id) bool { return slices.Contains(ids[bucket], of) })
 }
 
-func isDead(cell string) bool { return cell != "" && cell[0] == dead[0] }
+// posting is what a document has in buckets.
+type posting struct {
+	buckets []string
+	id      id
+}
 
-func idOfSeq(seq string, tag uint16) id {
-	var b [8]byte
-	copy(b[:], seq)
-	binary.BigEndian.PutUint16(b[seqBytes:], tag)
-	return id(binary.BigEndian.Uint64(b[:]))
+func (x *Index) postingOf(d *index.Document) posting {
+	p := x.placeOf(d)
+	return posting{p.buckets, x.idOf(d)}
+}
+
+// rewrite writes buckets that were read anew: without what is gone, and without what is there twice.
+func (x *Index) rewrite(ctx context.Context, reads []*command, gone func(bucket string, of id) bool) error {
+	var amends []*command
+	for _, r := range reads {
+		table, prefix, err := x.name.parseBucket(x.plan, r.key)
+		if err != nil {
+			return err
+		}
+		kept, seen := make([]byte, 0, len(r.value)), make(map[id]bool)
+		err = entries(table, prefix, r.value, func(entry string, _ uint64, of id) {
+			if !seen[of] && !gone(r.key, of) {
+				seen[of], kept = true, append(kept, entry...)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		amends = append(amends, &command{verb: amend, key: r.key, args: []any{r.value, string(kept), ""}})
+	}
+	return x.run.run(ctx, false, amends)
+}
+
+// drop makes records dead, and reports which of them this call has.
+func (x *Index) drop(ctx context.Context, ids []id) ([]bool, error) {
+	drops, tokens := make([]*command, len(ids)), make([]string, len(ids))
+	for i, of := range ids {
+		tokens[i] = x.token()
+		drops[i] = &command{verb: amend, key: x.name.group(of.group), args: []any{"", "", dropEntry(of.seq, tokens[i])}}
+	}
+	if err := x.run.run(ctx, true, drops); err != nil {
+		return nil, err
+	}
+	did := make([]bool, len(ids))
+	for i, of := range ids {
+		l, err := replay(drops[i].value)
+		if err != nil {
+			return nil, err
+		}
+		s := l.state(of.seq)
+		did[i] = s != nil && s.token == tokens[i]
+	}
+	return did, nil
 }
 
 func (x *Index) kill(of id) *command {
-	return &command{verb: kill, keys: []string{x.name.cell(of)}}
-}
-
-// drop is what makes a record dead, with its key.
-func (x *Index) drop(of id, key string) *command {
-	cmd := &command{verb: drop, keys: []string{x.name.cell(of)}, args: []any{of.seqBytes(), x.token()}}
-	if key != "" {
-		cmd.keys = append(cmd.keys, x.name.key(hashOf(key)))
-	}
-	return cmd
-}
-
-// removal is what takes the entries of a document out of its buckets, if there is one.
-func (x *Index) removal(d *index.Document) []*command {
-	if d.ID == 0 {
-		return nil
-	}
-	p := x.placeOf(d)
-	return x.removeEntries(&p, id(d.ID))
-}
-
-func (x *Index) removeEntries(p *place, of id) (gone []*command) {
-	raw := string(binary.BigEndian.AppendUint64(nil, uint64(of)))
-	for t, bucket := range p.buckets {
-		gone = append(gone, &command{verb: remove, keys: []string{bucket}, args: []any{entryBytes(&x.plan.Tables[t]), raw}})
-	}
-	return gone
+	return &command{verb: amend, key: x.name.group(of.group), args: []any{"", "", killEntry(of.seq)}}
 }
