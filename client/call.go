@@ -79,6 +79,11 @@ type lines struct {
 	starts []int // where each of them begins
 }
 
+// newLines makes room for n lines of documents.
+func newLines(n int) lines {
+	return lines{make([]byte, 0, 160*n), make([]int, 0, n)}
+}
+
 func (l *lines) add(line wire.Line) {
 	l.starts = append(l.starts, len(l.body))
 	l.body = line.Append(l.body)

@@ -110,7 +110,7 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 	}
 	for len(verdicts) < len(docs) {
 		part := docs[len(verdicts):min(len(verdicts)+maxLines, len(docs))]
-		var l lines
+		l := newLines(len(part))
 		for i := range part {
 			l.add(wire.DocumentLine(&part[i]))
 		}
@@ -145,7 +145,7 @@ func (c *Client) QueryBatch(ctx context.Context, queries []Query) ([][]Match, er
 	}
 	for len(answers) < len(queries) {
 		part := queries[len(answers):min(len(answers)+maxLines, len(queries))]
-		var l lines
+		l := newLines(len(part))
 		for i := range part {
 			if part[i].Limit < 0 {
 				return nil, fmt.Errorf("query limit %d is negative", part[i].Limit)

@@ -17,6 +17,8 @@
 package fingerprint
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -42,11 +44,9 @@ func (f Fingerprint) String() string {
 }
 
 func (f Fingerprint) appendHex(b []byte) []byte {
-	const digits = "0123456789abcdef"
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digits[f>>shift&15])
-	}
-	return b
+	var whole [8]byte
+	binary.BigEndian.PutUint64(whole[:], uint64(f))
+	return hex.AppendEncode(b, whole[:])
 }
 
 // AppendText appends what String gives to b. The error is always nil.

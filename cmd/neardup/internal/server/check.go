@@ -88,7 +88,7 @@ func (s *Server) checked(i *item, verdicts []neardup.Verdict, since uint64) wire
 		// It was stored after the first try had begun, perhaps by it, and then nobody has heard so.
 		v = neardup.Verdict{Status: neardup.New, Retried: true}
 	}
-	s.metrics.verdicts.WithLabelValues(v.Status.String()).Inc()
+	s.metrics.verdicts[v.Status].Inc()
 	return wire.CheckedOf(i.key, &i.document.Fingerprint, &v)
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // gatherer puts the documents of many calls into few commits. It waits for nothing: a call that comes alone
-// is begun at once, and those that come while commits are under way make up the next one.
+// is begun at once, and those that come while commits are under way make up the next one. A call that is a batch is one.
 type gatherer struct {
 	index   *neardup.Index
 	queue   chan *job // it holds no more than there may be calls under way
@@ -41,7 +41,7 @@ const (
 	// gathered is how many documents make up a commit, as in a batch of the index.
 	gathered = 256
 
-	// committing is how many commits are under way: one searches while another waits for the disk.
+	// committing is how many of these are under way: one searches while another waits for the disk.
 	committing = 3
 )
 
@@ -57,8 +57,12 @@ func newGatherer(x *neardup.Index) *gatherer {
 // check comes to the verdicts on documents. Those that come with an error hold.
 func (g *gatherer) check(docs []index.Document) ([]neardup.Verdict, error) {
 	j := &job{docs: docs, done: make(chan struct{})}
-	g.queue <- j
-	<-j.done
+	if len(docs) >= gathered/2 { // it is a batch; the index has those of many callers share what they wait for
+		g.commit([]*job{j})
+	} else {
+		g.queue <- j
+		<-j.done
+	}
 	return j.verdicts, j.err
 }
 

@@ -19,26 +19,28 @@ import (
 
 // item is a line on its way to its answer.
 type item struct {
-	line     wire.Line
 	key      string
 	document index.Document
 	reason   string // why it is skipped
 	claim    *claim
+
+	maxDistance *int // of a query
+	limit       int
 }
 
-// fill makes an item of a line. What is stored must have text, where the index is of texts.
-func (s *Server) fill(i *item, raw []byte, stores bool) {
-	if err := i.line.Parse(raw); err != nil {
+// fill makes an item of a line, which is read into l. What is stored must have text, where the index is of texts.
+func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
+	if err := l.Parse(raw); err != nil {
 		i.reason = err.Error()
 		return
 	}
-	i.key = i.line.Name()
-	if i.line.Limit < 0 {
-		i.reason = fmt.Sprintf("limit is %d, want 0 or more", i.line.Limit)
+	i.key, i.maxDistance, i.limit = l.Name(), l.MaxDistance, l.Limit
+	if l.Limit < 0 {
+		i.reason = fmt.Sprintf("limit is %d, want 0 or more", l.Limit)
 		return
 	}
-	if i.line.Fingerprint != nil {
-		i.document = i.line.Document()
+	if l.Fingerprint != nil {
+		i.document = l.Document()
 		if err := index.Validate(&i.document); err != nil {
 			i.reason = err.Error()
 		} else if stores && s.index.Signer() != nil && i.document.Signature() == (index.Query{}).Signature {
@@ -46,12 +48,11 @@ func (s *Server) fill(i *item, raw []byte, stores bool) {
 		}
 		return
 	}
-	p, err := i.line.Page()
+	p, err := l.Page()
 	if err != nil {
 		i.reason = err.Error()
 		return
 	}
-	i.line.HTML, i.line.Text, i.line.Body = nil, nil, nil
 	i.document, i.reason = s.analyze(p)
 }
 
@@ -118,10 +119,11 @@ func (s *Server) fillAll(raw [][]byte, c *claim, stores bool) []*item {
 	items := make([]*item, len(raw))
 	all := make([]item, len(raw))
 	fill := func(from, to int) {
+		var line wire.Line
 		for n := from; n < to; n++ {
 			items[n] = &all[n]
 			items[n].claim = c
-			s.fill(items[n], raw[n], stores)
+			s.fill(items[n], &line, raw[n], stores)
 		}
 	}
 	const share = 32 << 10 // bytes that are worth a goroutine
@@ -164,7 +166,7 @@ func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work f
 				claim.release()
 			case err == nil:
 				err = p.Go(func(int) (*item, error) {
-					s.fill(i, raw, stores)
+					s.fill(i, new(wire.Line), raw, stores)
 					return i, nil
 				})
 			}

@@ -17,7 +17,7 @@ import (
 // metrics are those of the server, and of its index.
 type metrics struct {
 	registry    *prometheus.Registry
-	verdicts    *prometheus.CounterVec   // by status
+	verdicts    [neardup.Skipped + 1]prometheus.Counter
 	answers     *prometheus.CounterVec   // by call and status of HTTP
 	seconds     *prometheus.HistogramVec // by call
 	refused     *prometheus.CounterVec   // by what there was too much of, or wrong
@@ -30,7 +30,6 @@ type metrics struct {
 func newMetrics(x *neardup.Index) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total", Help: "Verdicts given, by verdict."}, []string{"verdict"}),
 		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_calls_total", Help: "Calls answered, by call and HTTP status."}, []string{"call", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "neardup_call_seconds", Help: "Time to answer a call, by call; of a stream of lines, until its end.",
@@ -42,7 +41,11 @@ func newMetrics(x *neardup.Index) *metrics {
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "neardup_connections", Help: "Open connections, by state."}, []string{"state"}),
 		states:      make(map[net.Conn]http.ConnState),
 	}
-	m.registry.MustRegister(m.verdicts, m.answers, m.seconds, m.refused, m.connections,
+	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total", Help: "Verdicts given, by verdict."}, []string{"verdict"})
+	for status := neardup.New; status <= neardup.Skipped; status++ {
+		m.verdicts[status] = verdicts.WithLabelValues(status.String())
+	}
+	m.registry.MustRegister(verdicts, m.answers, m.seconds, m.refused, m.connections,
 		truth("neardup_compaction_running", "1 while the index is packed in the background.", func() bool { return x.Compaction().Running }),
 		truth("neardup_compaction_failed", "1 where the last compaction in the background failed.", func() bool { return x.Compaction().Failure != "" }),
 		indexmetrics.NewCollector(x.Index), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

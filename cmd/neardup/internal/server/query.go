@@ -101,11 +101,11 @@ func found(i *item, matches []index.Match) wire.Found {
 }
 
 func queryOf(i *item) index.Query {
-	q := index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, Limit: i.line.Limit}
+	q := index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, Limit: i.limit}
 	if q.Limit == 0 || q.Limit > maxMatches {
 		q.Limit = maxMatches + 1
 	}
-	if k := i.line.MaxDistance; k != nil {
+	if k := i.maxDistance; k != nil {
 		if q.MaxDistance = *k; *k == 0 {
 			q.MaxDistance = index.Exact
 		}
