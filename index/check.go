@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -31,19 +30,6 @@ func (s Status) String() string {
 		return statusNames[s]
 	}
 	return "status " + strconv.Itoa(int(s))
-}
-
-// MarshalText gives what String does.
-func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText undoes MarshalText.
-func (s *Status) UnmarshalText(text []byte) error {
-	n := slices.Index(statusNames[:], string(text))
-	if n < 0 {
-		return fmt.Errorf("%.40q is no status", text)
-	}
-	*s = Status(n)
-	return nil
 }
 
 // Verdict is the outcome of CheckAndAdd.
