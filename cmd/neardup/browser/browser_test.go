@@ -395,7 +395,7 @@ func TestReport(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.html")
 	for name, args := range map[string][]string{
 		"report":         {"dedup", "-report", report, "testdata/crawl"},
-		"report-hostile": {"dedup", "-report", report, documents(t, "docs.jsonl", 3000)},
+		"report-hostile": {"dedup", "-report", report, documents(t, "a-name-"+strings.Repeat("without-a-space-", 5)+".jsonl", 3000)},
 		"report-empty":   {"dedup", "-allow-empty", "-report", report, os.DevNull},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -207,6 +208,9 @@ func (c *Chart) lines(times []time.Time, format func(float64) string, series ...
 }
 
 func (c *Chart) line(points *string, colour string) {
+	if strings.Count(*points, " ") == 1 { // it is shown as a dot
+		*points += *points
+	}
 	if *points != "" {
 		c.Lines = append(c.Lines, Line{*points, colour})
 		*points = ""

@@ -206,6 +206,22 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// A moment with calls between two without is a dot.
+func TestPointAlone(t *testing.T) {
+	none, start := math.NaN(), time.Now()
+	times := []time.Time{start, start.Add(time.Second), start.Add(2 * time.Second), start.Add(3 * time.Second), start.Add(4 * time.Second)}
+	c := newChart("", "", "", "time").lines(times, seconds, Series{Values: []float64{none, 1, none, 2, 3}})
+	if len(c.Lines) != 2 {
+		t.Fatalf("%+v", c.Lines)
+	}
+	if dot := strings.Fields(c.Lines[0].Points); len(dot) != 2 || dot[0] != dot[1] {
+		t.Errorf("%q", dot)
+	}
+	if line := strings.Fields(c.Lines[1].Points); len(line) != 2 || line[0] == line[1] {
+		t.Errorf("%q", line)
+	}
+}
+
 func TestQuantile(t *testing.T) {
 	l := Latency{N: 100, Within: []Bucket{{.001, 50}, {.01, 90}, {.1, 100}}}
 	for q, want := range map[float64]float64{.25: .0005, .5: .001, .7: .0055, .9: .01, .95: .055, 1: .1} {
