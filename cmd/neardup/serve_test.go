@@ -285,6 +285,53 @@ func TestServeUsage(t *testing.T) {
 	}
 }
 
+// The access log has a line a call, and profiles are at their own port only.
+func TestServeLogAndProfiles(t *testing.T) {
+	profiles := "http://" + freeAddress(t)
+	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-access-log", "-pprof", strings.TrimPrefix(profiles, "http://"))
+	for address, status := range map[string]int{
+		profiles + "/debug/pprof/": 200, profiles + "/debug/pprof/heap": 200, profiles + "/debug/pprof/profile?seconds=1": 200,
+		server.address + "/debug/pprof/": 404, profiles + "/v1/stats": 404, server.address + "/v1/documents?key=none": 404,
+	} {
+		r, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != status {
+			t.Errorf("%s: %s", address, r.Status)
+		}
+	}
+	r, err := http.Post(server.address+"/v1/check", "", strings.NewReader(`{"key":"a","text":"some words"}`+"\n"+`{"key":"b","text":""}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if code := server.end(syscall.SIGTERM); code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	var calls []string
+	for line := range strings.Lines(server.said.String()) {
+		var call struct {
+			Msg, Call, From, Error string
+			Status, Documents      int
+			Took                   int64
+		}
+		if err := json.Unmarshal([]byte(line), &call); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		if call.Msg == "call" {
+			if !strings.HasPrefix(call.From, "127.0.0.1:") || call.Took <= 0 {
+				t.Error(line)
+			}
+			calls = append(calls, fmt.Sprint(call.Call, " ", call.Status, " ", call.Documents, " ", call.Error))
+		}
+	}
+	if want := []string{`get 404 0 no document has the key "none"`, "check 200 2 "}; !slices.Equal(calls, want) {
+		t.Errorf("%q, want %q", calls, want)
+	}
+}
+
 // The unit of systemd and the Docker image start a server.
 func TestServeAsDeployed(t *testing.T) {
 	unit, err := os.ReadFile("../../docs/serve/neardup.service")
