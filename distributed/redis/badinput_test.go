@@ -176,6 +176,21 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	}
 }
 
+// A node that dies in the middle of a sweep or of Stats is away, not broken.
+func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
+	redisServer(t)
+	s := startServer(t, t.TempDir(), "--appendonly", "yes")
+	x, err := Open(t.Context(), s.client, Options{Name: "n", Bare: true})
+	must(t, err)
+	s.kill()
+	if err := x.eachLog(t.Context(), func([]*command, []*groupLog) error { return nil }); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a scan: %v", err)
+	}
+	if _, err := x.Stats(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Stats: %v", err)
+	}
+}
+
 // Where replicas are waited for, too, deletions and sweeps go on when memory is used up.
 func TestFullMemoryWithReplicas(t *testing.T) {
 	redisServer(t)

@@ -211,7 +211,10 @@ func (n *nodes) scan(ctx context.Context, pattern string, f func(keys []string) 
 	return n.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, pattern, scanCount).Result()
-			if err == nil && len(keys) > 0 {
+			if err != nil {
+				return awayIfPasses(node, err)
+			}
+			if len(keys) > 0 {
 				err = f(keys)
 			}
 			if cursor = next; err != nil || cursor == 0 {

@@ -113,6 +113,14 @@ func (n *nodes) look(ctx context.Context, node *goredis.Client, o *Options) erro
 	return nil
 }
 
+// awayIfPasses makes an error ErrUnavailable where the call may be repeated.
+func awayIfPasses(node *goredis.Client, err error) error {
+	if err == nil || !passes(err) {
+		return err
+	}
+	return fmt.Errorf("%w: node %s: %w", ErrUnavailable, node.Options().Addr, err)
+}
+
 // fields reads lines of name:value.
 func fields(text string) map[string]string {
 	m := make(map[string]string)
@@ -148,7 +156,7 @@ func (x *Index) Stats(ctx context.Context) (Stats, error) {
 		text, err := node.Info(ctx, "memory").Result()
 		used, _ := strconv.ParseUint(fields(text)["used_memory"], 10, 64)
 		s.Masters, s.UsedBytes = s.Masters+1, s.UsedBytes+used
-		return err
+		return awayIfPasses(node, err)
 	})
 	return s, err
 }
