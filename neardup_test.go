@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -290,5 +291,13 @@ func TestPairsOfAList(t *testing.T) {
 	}
 	if !slices.Equal(list, given) {
 		t.Error("the list was changed")
+	}
+}
+
+// What go doc says of the package fits a screen.
+func TestOneScreen(t *testing.T) {
+	out, err := exec.Command("go", "doc", "github.com/neardup/neardup").Output()
+	if lines := strings.Count(string(out), "\n"); err != nil || lines > 50 {
+		t.Errorf("%d lines, at most 50 (%v)", lines, err)
 	}
 }

@@ -365,9 +365,13 @@ func (s *summary) write(c *call, next string) {
 	}
 	counts := make([]string, 0, len(s.verdicts))
 	for _, verdict := range slices.SortedFunc(maps.Keys(s.verdicts), byCount(s.verdicts)) {
-		counts = append(counts, fmt.Sprintf("%d %s", s.verdicts[verdict], verdict))
+		count := fmt.Sprintf("%d %s", s.verdicts[verdict], verdict)
+		if verdict == skipped {
+			count += reasons(s.skips)
+		}
+		counts = append(counts, count)
 	}
-	c.logf("%d records: %s%s", s.records, strings.Join(counts, ", "), reasons(s.skips))
+	c.logf("%d records: %s", s.records, strings.Join(counts, ", "))
 	if duplicates := s.verdicts[neardup.Duplicate.String()]; duplicates > 0 {
 		c.logf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(duplicates)/float64(s.compared), s.compared)
 		for _, line := range s.groups.largest() {

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,6 +268,22 @@ func TestLayoutsOfLists(t *testing.T) {
 				t.Errorf("%d fingerprints in pieces of one byte, want %d", len(all), lines)
 			}
 		})
+	}
+}
+
+// Each spelling in docs/inputs.md is one of the same fingerprint.
+func TestSpellingsOfTheDocuments(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/inputs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Lists of fingerprints\n")
+	rows := regexp.MustCompile("(?m)^\\| .* \\| `(.*)` \\|$").FindAllStringSubmatch(section, -1)
+	if len(rows) != 5 {
+		t.Errorf("%d rows, want 5", len(rows))
+	}
+	for _, row := range rows {
+		check(t, readString(t, Options{Format: Fingerprints}, row[1]), " 8f373714acfcf4d0")
 	}
 }
 
