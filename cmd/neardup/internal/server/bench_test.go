@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkCheck checks random fingerprints, durably, by 64 goroutines: in an index of this process, and through
-// a server in it, some in a call. Processor time is that of both sides.
+// a server in it, some in a call. Processor time is that of both sides, and of making the documents, some 0.3 us each.
 func BenchmarkCheck(b *testing.B) {
 	for _, size := range []int{1, 256} {
 		for _, served := range []bool{false, true} {
