@@ -291,6 +291,12 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 			vanish = append(vanish, stored)
 			continue
 		}
+		if !settled && len(p.removed) == 0 && !x.state.Load().written().MayContain(stored) {
+			// The first of its epoch is written whole: Pebble reads on below what is to be merged.
+			appear = append(appear, stored)
+			batch.SetPosting(stored, store.NewIDs(p.added...), store.IDs{})
+			continue
+		}
 		there := settled || len(p.removed) > 0
 		if !there {
 			if there, err = x.isLive(stored); err != nil {
@@ -345,11 +351,11 @@ func (x *Index) isSettled(stored uint64) (bool, error) {
 	return !ids.Empty(), err
 }
 
-// isLive reports whether a fingerprint has a live entry in the tables from 1 on. They
+// isLive reports whether a fingerprint that may be live has an entry in the tables from 1 on. They
 // are asked rather than table 0, whose posting may take long to merge.
 func (x *Index) isLive(stored uint64) (bool, error) {
-	if may := x.state.Load().written().MayContain(stored); !may || len(x.plan.Tables) == 1 {
-		return may, nil
+	if len(x.plan.Tables) == 1 {
+		return true, nil
 	}
 	return x.store.ContainsLive(1, x.plan.Tables[1].Permute(stored))
 }
