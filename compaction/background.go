@@ -2,15 +2,17 @@ package compaction
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/neardup/neardup/index"
 )
 
-// Policy says when Background compacts. The zero value is the default.
+// Policy says what Background does, and when. The zero value is the default.
 type Policy struct {
+	// Expiry is what documents Background removes, see index.Expire. The zero value: none. Off does not turn it off.
+	index.Expiry
+
 	// Share is how many live changes there are, for each fingerprint that is packed, when the index is
 	// compacted, and AtLeast how many there are then at least. 0: a quarter, and one million.
 	Share   float64
@@ -24,6 +26,10 @@ type Policy struct {
 	// Done, if set, is called after each compaction, by one goroutine. It must not close the Watcher or what has it:
 	// that waits for it. Where closing ends a compaction it is called with index.ErrClosed or the context's error.
 	Done func(Report, error)
+
+	// Expired, if set, is called after each removal of documents, and where that fails, as Done is. The rest of them goes
+	// later.
+	Expired func(documents int, err error)
 }
 
 const (
@@ -32,8 +38,8 @@ const (
 	defaultEvery            = 10 * time.Second
 	defaultBackgroundMemory = 256 << 20
 
-	// retryAfter is how many looks are left out after a compaction that failed, or found nothing to pack: what was
-	// written since was deleted since.
+	// retryAfter is how many looks are left out after a compaction that found nothing to pack (what was
+	// written since was deleted since), and after anything that failed.
 	retryAfter = 60
 )
 
@@ -66,30 +72,34 @@ type BackgroundStats struct {
 	Last     Report    `json:"last"`     // of these
 	LastEnd  time.Time `json:"lastEnd"`
 	Failure  string    `json:"failure,omitempty"` // of the last one, if it failed
+
+	Expired       uint64 `json:"expired"` // documents
+	ExpiryFailure string `json:"expiryFailure,omitempty"`
 }
 
-// Watcher compacts an index when that is due.
+// Watcher compacts an index when that is due, and removes documents that expire.
 type Watcher struct {
 	x      *index.Index
 	policy Policy
 	cancel context.CancelFunc
-	done   chan struct{}
+	work   sync.WaitGroup
 
 	mu    sync.Mutex
 	stats BackgroundStats
 }
 
-// Background compacts an open index whenever that is due, by Compact, packing one table at a time. It ends
-// with Close, with ctx, and when the index is closed; what is under way then is given up, and nothing is lost.
-// A compaction that fails is tried again after some time.
+// Background looks at an open index, at once and again and again. It compacts it whenever that is due, by Compact, packing one table at a time, and removes
+// what expires, also while it compacts. It ends with Close, with ctx, and when the index is closed; what is under
+// way then is given up, and nothing is lost. What fails is tried again after some time.
 func Background(ctx context.Context, x *index.Index, p Policy) *Watcher {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &Watcher{x: x, policy: p.withDefaults(), cancel: cancel, done: make(chan struct{})}
-	if p.Off {
-		close(w.done)
-		return w
+	w := &Watcher{x: x, policy: p.withDefaults(), cancel: cancel}
+	if !p.Off {
+		w.work.Go(func() { w.watch(ctx, w.compactIfDue) })
 	}
-	go w.run(ctx)
+	if p.Expiry != (index.Expiry{}) {
+		w.work.Go(func() { w.watch(ctx, w.expire) })
+	}
 	return w
 }
 
@@ -103,34 +113,33 @@ func (w *Watcher) Stats() BackgroundStats {
 // Close ends the watch, and what it does, and waits for that. It may be called again.
 func (w *Watcher) Close() {
 	w.cancel()
-	<-w.done
+	w.work.Wait()
 }
 
-func (w *Watcher) run(ctx context.Context) {
-	defer close(w.done)
+// watch looks at the index again and again. A look reports whether the next one is worth it.
+func (w *Watcher) watch(ctx context.Context, look func(context.Context, *index.Stats) bool) {
 	tick := time.NewTicker(w.policy.Every)
 	defer tick.Stop()
 	for leaveOut := 0; ; leaveOut-- {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 		s := w.x.Stats()
 		if s.Format == 0 { // it is closed
 			return
 		}
-		if leaveOut > 0 || !w.policy.due(&s) {
-			continue
-		}
-		err := w.compact(ctx)
-		if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
-			return
-		}
-		if err != nil || w.x.Stats().Generation == s.Generation {
+		if leaveOut <= 0 && !look(ctx, &s) {
 			leaveOut = retryAfter
 		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+		if ctx.Err() != nil {
+			return
+		}
 	}
+}
+
+func (w *Watcher) compactIfDue(ctx context.Context, s *index.Stats) bool {
+	return !w.policy.due(s) || w.compact(ctx) == nil && w.x.Stats().Generation != s.Generation
 }
 
 func (w *Watcher) compact(ctx context.Context) error {
@@ -150,6 +159,20 @@ func (w *Watcher) compact(ctx context.Context) error {
 		w.policy.Done(report, err)
 	}
 	return err
+}
+
+func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
+	n, err := w.x.Expire(ctx, w.policy.Expiry)
+	w.note(func(s *BackgroundStats) {
+		s.Expired, s.ExpiryFailure = s.Expired+uint64(n), ""
+		if err != nil {
+			s.ExpiryFailure = err.Error()
+		}
+	})
+	if w.policy.Expired != nil && (n > 0 || err != nil) {
+		w.policy.Expired(n, err)
+	}
+	return err == nil
 }
 
 func (w *Watcher) note(change func(*BackgroundStats)) {

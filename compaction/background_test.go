@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,5 +136,58 @@ func TestBackgroundFindsNothing(t *testing.T) {
 	time.Sleep(30 * time.Millisecond)
 	if s := w.Stats(); s.Runs > 1 {
 		t.Errorf("compacted %d times with nothing to pack", s.Runs)
+	}
+}
+
+// TestBackgroundExpires: documents go by age and by number while others write, also where the index is never compacted.
+func TestBackgroundExpires(t *testing.T) {
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 4))
+	var now atomic.Int64
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	var expired atomic.Int64
+	w := compaction.Background(ctx, x, compaction.Policy{
+		Off: true, Every: time.Millisecond, Expiry: index.Expiry{MaxAge: time.Hour, MaxDocuments: 1000},
+		Expired: func(n int, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			expired.Add(int64(n))
+		},
+	})
+	defer w.Close()
+	wait := func(least, most uint64) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			if s := x.Stats(); least <= s.Documents && s.Documents <= most {
+				return
+			} else if time.Now().After(end) {
+				t.Fatalf("%d documents, want %d to %d: %+v", s.Documents, least, most, w.Stats())
+			}
+		}
+	}
+	now.Store(1_000_000)
+	docs := randomDocuments(rng, 5000)
+	for chunk := range slices.Chunk(docs, 100) {
+		if err := x.Add(ctx, chunk...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(990, 1000)
+	now.Add(3000)
+	if err := x.Add(ctx, randomDocuments(rng, 5)...); err != nil {
+		t.Fatal(err)
+	}
+	now.Add(1000)
+	wait(5, 5)
+	w.Close()
+	if s := w.Stats(); s.Expired != 5000 || x.Stats().Expired != 5000 || expired.Load() != 5000 || s.Runs > 0 || s.ExpiryFailure != "" {
+		t.Errorf("%+v, %+v, %d", s, x.Stats(), expired.Load())
+	}
+	if err := indextest.Problems(x); err != nil {
+		t.Error(err)
 	}
 }

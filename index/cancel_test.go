@@ -84,6 +84,10 @@ var cancelledCalls = []struct {
 		n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour))
 		return effect{err, -n}
 	}},
+	{"Expire", true, func(ctx context.Context, x *Index) effect {
+		n, err := x.Expire(ctx, Expiry{MaxDocuments: 7})
+		return effect{err, -n}
+	}},
 	{"Query", false, func(ctx context.Context, x *Index) effect {
 		_, err := x.Query(ctx, nearTo(5))
 		return effect{err: err}

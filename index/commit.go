@@ -198,6 +198,9 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 	finish, err = x.store.Apply(batch, x.opts.Durability == Sync)
 	if err == nil {
 		x.counters, x.lastSecond = counters, second
+		if len(c.add) > 0 {
+			x.oldest = min(x.oldest, second)
+		}
 		x.nextID.Store(counters.NextID)
 		if x.deletions.due {
 			x.deletions = deletions{}

@@ -22,7 +22,6 @@ type pendingWrites struct {
 type pendingWrite struct {
 	signatures []fingerprint.Signature // of documents to be stored; the fingerprints as the tables hold them
 	keys       []uint64                // hashes of the keys that are looked up or changed
-	exclusive  bool                    // conflicts with all others
 	done       chan struct{}           // closed when it is applied, or given up
 }
 
@@ -31,10 +30,18 @@ type pendingWrite struct {
 const maxCompared = 4096
 
 func newPendingWrite(docs []Document) *pendingWrite {
-	w := &pendingWrite{done: make(chan struct{}), signatures: make([]fingerprint.Signature, len(docs))}
+	w := newPendingRemoval(docs)
+	w.signatures = make([]fingerprint.Signature, len(docs))
 	for i := range docs {
 		w.signatures[i] = docs[i].Signature()
 		w.signatures[i].Fingerprint = fingerprint.Fingerprint(storedOf(&docs[i]))
+	}
+	return w
+}
+
+func newPendingRemoval(docs []Document) *pendingWrite {
+	w := &pendingWrite{done: make(chan struct{})}
+	for i := range docs {
 		if docs[i].Key != "" {
 			w.keys = append(w.keys, store.KeyHash(docs[i].Key))
 		}
@@ -43,7 +50,7 @@ func newPendingWrite(docs []Document) *pendingWrite {
 }
 
 func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
-	if w.exclusive || v.exclusive || len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxCompared {
+	if len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxCompared {
 		return true
 	}
 	for _, key := range w.keys {

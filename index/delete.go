@@ -9,11 +9,10 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// deleteChunk is the number of documents that one commit removes, and scanChunk that
-// of IDs in postings that are looked through while everyone else waits.
 const (
-	deleteChunk = 1024
-	scanChunk   = 1 << 15
+	deleteChunk = 1024    // documents that one commit removes
+	expireChunk = 64      // fewer, where no one waits for it
+	scanChunk   = 1 << 15 // IDs in postings that are looked through between two looks at the context
 )
 
 // Delete removes the documents that have these keys and returns how many there
@@ -41,7 +40,7 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 	for _, key := range keys {
 		w.keys = append(w.keys, store.KeyHash(key))
 	}
-	return x.remove(ctx, w, func(_ *store.View, c *change) error {
+	return x.remove(ctx, w, func(c *change) error {
 		for _, key := range keys {
 			if key == "" {
 				continue
@@ -55,15 +54,14 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 }
 
 // remove commits the removals that choose picks and waits until they are durable.
-func (x *Index) remove(ctx context.Context, w *pendingWrite, choose func(*store.View, *change) error) (int, error) {
+func (x *Index) remove(ctx context.Context, w *pendingWrite, choose func(*change) error) (int, error) {
 	var c change
 	finish, err := func() (func() error, error) {
 		if err := x.pending.enter(ctx, w, x.rule()); err != nil {
 			return nil, err
 		}
 		defer x.pending.leave(w)
-		err := x.withView(func(v *store.View) error { return choose(v, &c) })
-		if err != nil || c.empty() {
+		if err := choose(&c); err != nil || c.empty() {
 			return x.store.Last().Wait, err
 		}
 		return x.apply(&c)
@@ -98,7 +96,7 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 			ranges = append(ranges, idRange{id, id + 1})
 		}
 	}
-	return x.deleteRanges(ctx, ranges, bare)
+	return x.deleteRanges(ctx, ranges, bare, deleteChunk)
 }
 
 // DeleteBefore removes every document that was added before t, to the second, and
@@ -110,35 +108,149 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 		return 0, err
 	}
 	defer x.end()
+	return x.deleteBefore(ctx, t, deleteChunk)
+}
+
+// Expiry bounds what an index keeps. 0: no bound.
+type Expiry struct {
+	// MaxAge is how long ago, by the clock of the index, a document may have been stored. A recrawl stores
+	// it anew, also where nothing changed, so this is the time since its page was last seen.
+	MaxAge time.Duration
+
+	// MaxDocuments is how many there may be. Those that were stored first go first.
+	MaxDocuments uint64
+}
+
+// expirySlack is what part of a bound Expire goes below it, so that it has something to do only once
+// that much has come, and not at each call.
+const expirySlack = 100
+
+// Expire removes documents until the rest is within bounds: where any is over MaxAge, all that are over 99 hundredths
+// of it; where there are more than MaxDocuments, the oldest, down to 99 hundredths of that. Where all
+// is within bounds a call costs nothing. It commits 64 documents at a time, and others read and write
+// all the while; cut short, it can be called again. What it reads besides is as DeleteBefore says.
+func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
+	if err := x.beginWrite(ctx); err != nil {
+		return 0, err
+	}
+	defer x.end()
+	defer func() { x.expired.Add(uint64(expired)) }()
+	if before, may := x.overdue(e.MaxAge); e.MaxAge > 0 && may {
+		if expired, err = x.deleteBefore(ctx, before, expireChunk); err != nil {
+			return expired, err
+		}
+	}
+	if e.MaxDocuments == 0 {
+		return expired, nil
+	}
+	first, bare, err := x.overfull(ctx, e.MaxDocuments)
+	if err != nil {
+		return expired, err
+	}
+	n, err := x.deleteExpired(ctx, first, bare, expireChunk)
+	return expired + n, err
+}
+
+// overfull returns the documents that came first, if there are more than most.
+func (x *Index) overfull(ctx context.Context, most uint64) (e expired, bare bool, err error) {
+	v, counters, err := x.snapshot()
+	if err != nil {
+		return expired{}, false, err
+	}
+	defer v.Close()
+	if counters.Documents <= most {
+		return expired{}, false, nil
+	}
+	excess, bare := counters.Documents-most+most/expirySlack, counters.Bare > 0
+	of := idOfRecord
+	if bare {
+		of = idOfPosting
+	}
+	end, err := of(ctx, v, excess, counters.NextID)
+	if err != nil {
+		return expired{}, false, err
+	}
+	clock, _, err := v.ClockAt(end) // what comes next may be of that second
+	e.add(idRange{1, end}, clock.First, true)
+	return e, bare, err
+}
+
+// idOfRecord returns the ID before which there are n documents with a record, and idOfPosting that before which there
+// are n with or without one; next, where there are not so many.
+func idOfRecord(ctx context.Context, v *store.View, n, next uint64) (uint64, error) {
+	for r, err := range v.Records(1) {
+		if err := cmp.Or(err, ctx.Err()); err != nil || n == 0 {
+			return r.ID, err
+		}
+		n--
+	}
+	return next, nil
+}
+
+// idBuckets is the number of ranges of IDs in which idOfPosting counts. With four billion IDs it looks through all
+// postings twice.
+const idBuckets = 1 << 16
+
+// idOfPosting is explained at idOfRecord.
+func idOfPosting(ctx context.Context, v *store.View, n, next uint64) (uint64, error) {
+	counts := make([]uint64, idBuckets)
+	for first, width := uint64(0), next; width > 1; {
+		width = (width + idBuckets - 1) / idBuckets
+		clear(counts)
+		for p, err := range v.Postings(0) {
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return 0, err
+			}
+			for id := range p.IDs.From(first) {
+				bucket := (id - first) / width
+				if bucket >= idBuckets {
+					break
+				}
+				counts[bucket]++
+			}
+		}
+		bucket := 0
+		for ; bucket < idBuckets-1 && counts[bucket] <= n; bucket++ {
+			n -= counts[bucket]
+		}
+		if first += uint64(bucket) * width; width == 1 {
+			return first, nil
+		}
+	}
+	return next, nil
+}
+
+func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (deleted int, err error) {
 	e, bare, err := x.expiredBefore(t)
 	if err != nil {
 		return 0, err
 	}
-	if deleted, err = x.deleteRanges(ctx, e.ids, bare); err != nil {
+	return x.deleteExpired(ctx, e, bare, chunk)
+}
+
+func (x *Index) deleteExpired(ctx context.Context, e expired, bare bool, chunk int) (deleted int, err error) {
+	if deleted, err = x.deleteRanges(ctx, e.ids, bare, chunk); err != nil {
 		return deleted, err
 	}
 	return deleted, x.forgetClock(e)
 }
 
-// deleteRanges removes the documents in ranges of IDs, of which some may be bare.
-func (x *Index) deleteRanges(ctx context.Context, ranges idRanges, bare bool) (deleted int, err error) {
-	part := func(pick func(*store.View, *change) error) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := x.remove(ctx, &pendingWrite{exclusive: true, done: make(chan struct{})}, pick)
+// deleteRanges removes the documents in ranges of IDs, of which some may be bare, some of them a commit.
+func (x *Index) deleteRanges(ctx context.Context, ranges idRanges, bare bool, chunk int) (deleted int, err error) {
+	part := func(pick func(*store.View) ([]Document, error)) error {
+		n, err := x.removePicked(ctx, pick)
 		deleted += n
 		return err
 	}
 	for left := slices.Clone(ranges); len(left) > 0; {
-		if err := part(pickRecords(x, &left)); err != nil {
+		if err := part(func(v *store.View) ([]Document, error) { return pickRecords(v, &left, chunk) }); err != nil {
 			return deleted, err
 		}
 	}
 	if !bare || uint64(deleted) == ranges.count() {
 		return deleted, nil
 	}
-	for s := (bareScan{ranges: ranges}); !s.done; {
+	for s := (bareScan{ranges: ranges, chunk: chunk}); !s.done; {
 		if err := part(s.pick); err != nil {
 			return deleted, err
 		}
@@ -146,56 +258,81 @@ func (x *Index) deleteRanges(ctx context.Context, ranges idRanges, bare bool) (d
 	return deleted, nil
 }
 
-// pickRecords picks the next documents with a record in ranges of IDs, and leaves the
-// ranges that are still to be looked through.
-func pickRecords(x *Index, left *idRanges) func(*store.View, *change) error {
-	return func(v *store.View, c *change) error {
-		for n := 0; n < deleteChunk && len(*left) > 0; n, *left = n+1, (*left)[1:] {
-			for r, err := range v.Records((*left)[0].first) {
-				if err != nil {
-					return err
-				}
-				if r.ID >= (*left)[0].end {
-					break
-				}
-				if len(c.remove) == deleteChunk {
-					(*left)[0].first = r.ID
-					return c.noteKeys(x)
-				}
-				c.remove = append(c.remove, documentOf(r.ID, r.Record))
+// removePicked removes the documents that pick finds in a view, but for those that a recrawl or Delete takes meanwhile,
+// which go by their keys. Others go here only, one call at a time.
+func (x *Index) removePicked(ctx context.Context, pick func(*store.View) ([]Document, error)) (deleted int, err error) {
+	select {
+	case x.removing <- struct{}{}:
+		defer func() { <-x.removing }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	var docs []Document
+	err = x.withView(func(v *store.View) error {
+		docs, err = pick(v)
+		return err
+	})
+	if err := cmp.Or(err, ctx.Err()); err != nil {
+		return 0, err
+	}
+	return x.remove(ctx, newPendingRemoval(docs), func(c *change) error {
+		for i := range docs {
+			if there, err := c.has(x, &docs[i]); err != nil {
+				return err
+			} else if there {
+				c.remove = append(c.remove, docs[i])
 			}
 		}
-		return c.noteKeys(x)
-	}
+		return nil
+	})
 }
 
-// noteKeys is noteKey of what is removed.
-func (c *change) noteKeys(x *Index) error {
-	for i := range c.remove {
-		if key := c.remove[i].Key; key != "" {
-			if err := c.noteKey(x, key); err != nil {
-				return err
+// has reports whether a document is still that of its key, if it has one.
+func (c *change) has(x *Index, d *Document) (bool, error) {
+	if d.Key == "" {
+		return true, nil
+	}
+	err := c.noteKey(x, d.Key)
+	return c.keys[store.KeyHash(d.Key)].ids.Contains(d.ID), err
+}
+
+// pickRecords returns the next documents with a record in ranges of IDs, and leaves the
+// ranges that are still to be looked through.
+func pickRecords(v *store.View, left *idRanges, most int) (docs []Document, err error) {
+	for n := 0; n < deleteChunk && len(*left) > 0; n, *left = n+1, (*left)[1:] {
+		for r, err := range v.Records((*left)[0].first) {
+			if err != nil {
+				return nil, err
 			}
+			if r.ID >= (*left)[0].end {
+				break
+			}
+			if len(docs) == most {
+				(*left)[0].first = r.ID
+				return docs, nil
+			}
+			docs = append(docs, documentOf(r.ID, r.Record))
 		}
 	}
-	return nil
+	return docs, nil
 }
 
 // bareScan goes through all postings for bare documents. Those with a record are gone by
 // then, so every ID of the ranges that a posting still has is of a bare one.
 type bareScan struct {
 	ranges idRanges
+	chunk  int // documents that are picked at a time
 
 	stored, first uint64 // where to go on: the fingerprint, and the first of its IDs
 	done          bool
 }
 
 // pick picks the next documents, and looks at a bounded number of IDs.
-func (s *bareScan) pick(v *store.View, c *change) error {
+func (s *bareScan) pick(v *store.View) (docs []Document, err error) {
 	scanned := 0
 	for p, err := range v.Postings(s.stored) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if p.Stored != s.stored {
 			s.stored, s.first = p.Stored, 0
@@ -204,17 +341,17 @@ func (s *bareScan) pick(v *store.View, c *change) error {
 			if id >= s.ranges[len(s.ranges)-1].end {
 				break
 			}
-			if scanned++; scanned > scanChunk || len(c.remove) == deleteChunk {
+			if scanned++; scanned > scanChunk || len(docs) == s.chunk {
 				s.first = id
-				return nil
+				return docs, nil
 			}
 			if s.ranges.has(id) {
-				c.remove = append(c.remove, bareDocument(id, p.Stored))
+				docs = append(docs, bareDocument(id, p.Stored))
 			}
 		}
 	}
 	s.done = true
-	return nil
+	return docs, nil
 }
 
 // idRange is the IDs from first to the one before end.
@@ -250,8 +387,28 @@ type expired struct {
 	clocks idRanges // of the clock's entries in each of them, those that may go
 }
 
-// expiredBefore returns what was added before a time, and whether any document is bare.
+// overdue reports whether there may be a document that is over an age, and before when documents go then.
+func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	now := x.opts.now()
+	return now.Add(age/expirySlack - age), x.oldest < uint64(max(now.Add(-age).Unix(), 0))
+}
+
+// expiredBefore returns what was added before a time, and whether any document is bare. It notes the oldest of the others.
 func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
+	oldest := uint64(noSecond)
+	x.commitMu.Lock()
+	x.oldest = noSecond // what is added meanwhile makes it less
+	x.commitMu.Unlock()
+	defer func() {
+		if err != nil {
+			oldest = 0
+		}
+		x.commitMu.Lock()
+		x.oldest = min(x.oldest, oldest)
+		x.commitMu.Unlock()
+	}()
 	v, counters, err := x.snapshot()
 	if err != nil {
 		return expired{}, false, err
@@ -264,12 +421,15 @@ func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
 		if err != nil {
 			return expired{}, false, err
 		}
-		if before := c.Added().Before(t); before != old {
+		before := c.Added().Before(t)
+		if before != old {
 			at.end = c.First
 			e.add(at, at.end, old)
 			at.first, old = c.First, before
 		}
-		newest = c.First
+		if newest = c.First; !before {
+			oldest = min(oldest, c.Seconds)
+		}
 	}
 	at.end = counters.NextID
 	e.add(at, newest, old)

@@ -1,16 +1,19 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testseed"
+	"golang.org/x/sync/errgroup"
 )
 
 // TestWrongClock: what came while the clock was ahead has that time, and nothing else. It
@@ -119,6 +122,143 @@ func TestExpiryUnderAnyClock(t *testing.T) {
 			docs = kept
 			checkTimes(t, x, docs)
 		}
+		checkVerified(t, x)
+	}
+}
+
+// TestExpire draws clocks, documents with and without keys and records, recrawls and bounds, and looks at every
+// document: what is over its bounds goes, and so does what is within the last hundredth, if anything goes.
+func TestExpire(t *testing.T) {
+	ctx, seed := context.Background(), testseed.Of(t)
+	expired, idle := 0, 0
+	for round := range 60 {
+		rng := rand.New(rand.NewPCG(seed, uint64(round)))
+		x := openMem(t, Options{Durability: NoSync})
+		var docs []Document
+		now, total := int64(100_000), 0
+		for range 40 {
+			if now += rng.Int64N(40); rng.IntN(10) == 0 {
+				now -= rng.Int64N(400) // the clock is read back, or was ahead
+			}
+			if rng.IntN(3) > 0 {
+				some := make([]Document, 1+rng.IntN(30))
+				for i := range some {
+					some[i].Fingerprint = fingerprint.Fingerprint(rng.IntN(50)) << 30
+					if round%3 > 0 && (round%3 == 1 || rng.IntN(2) == 0) {
+						some[i].Scope = []string{"", "a"}[rng.IntN(2)]
+						some[i].Key = []string{"", fmt.Sprint("page ", rng.IntN(200))}[rng.IntN(2)]
+					}
+				}
+				some = lastOfKeys(some)
+				addAt(t, x, some, time.Unix(now, 0).UTC())
+				docs = append(slices.DeleteFunc(docs, func(d Document) bool {
+					return d.Key != "" && slices.ContainsFunc(some, func(s Document) bool { return s.Key == d.Key })
+				}), some...)
+				continue
+			}
+			x.opts.Now = func() time.Time { return time.Unix(now, 0).UTC() }
+			e := Expiry{MaxAge: time.Duration(rng.IntN(4)*200) * time.Second, MaxDocuments: uint64(rng.IntN(3) * (1 + rng.IntN(200)))}
+			_, overdue := x.overdue(e.MaxAge)
+			n, err := x.Expire(ctx, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := len(docs)
+			docs = expiredModel(docs, e, now, overdue)
+			if n != before-len(docs) {
+				t.Fatalf("seed %d, round %d: %+v: %d of %d expired, not %d", seed, round, e, n, before, before-len(docs))
+			}
+			checkTimes(t, x, docs)
+			if again, err := x.Expire(ctx, e); again != 0 || err != nil {
+				t.Fatalf("seed %d, round %d: %+v: %d expired at once after that: %v", seed, round, e, again, err)
+			}
+			if total += n; x.Stats().Expired != uint64(total) {
+				t.Fatalf("seed %d, round %d: %d expired, and %+v", seed, round, total, x.Stats())
+			}
+			if n == 0 {
+				idle++
+			}
+		}
+		expired += total
+		checkVerified(t, x)
+	}
+	if expired < 1000 || idle < 20 {
+		t.Errorf("%d documents expired, and nothing %d times", expired, idle)
+	}
+}
+
+// lastOfKeys leaves the last of the documents with one key.
+func lastOfKeys(docs []Document) (last []Document) {
+	for i, d := range docs {
+		if d.Key == "" || !slices.ContainsFunc(docs[i+1:], func(l Document) bool { return l.Key == d.Key }) {
+			last = append(last, d)
+		}
+	}
+	return last
+}
+
+// expiredModel returns what Expire leaves. overdue says that it takes the last hundredth of MaxAge too, as it must where
+// anything is over that, and may where something was: it does not know of each document that was replaced.
+func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document {
+	age := e.MaxAge
+	if overdue {
+		age = age * 99 / 100
+	}
+	before := time.Unix(now, 0).Add(-age)
+	left := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return age > 0 && d.Added.Before(before) })
+	slices.SortFunc(left, func(a, b Document) int { return cmp.Compare(a.ID, b.ID) })
+	if most := int(e.MaxDocuments); most > 0 && len(left) > most {
+		left = left[len(left)-(most-most/100):]
+	}
+	return left
+}
+
+// TestDeletionsAtOnce: of calls at the same time that remove the same documents by age, ID and number, while they are recrawled, each document
+// is removed by one.
+func TestDeletionsAtOnce(t *testing.T) {
+	ctx := context.Background()
+	for round := range 5 {
+		x := openMem(t, Options{Durability: NoSync})
+		docs := make([]Document, 600)
+		ids := make([]uint64, len(docs))
+		for i := range docs {
+			docs[i], ids[i] = Document{Fingerprint: fingerprint.Fingerprint(i%100) << 30}, uint64(i+1)
+			if i%3 > 0 {
+				docs[i].Scope, docs[i].Key = "a", []string{"", fmt.Sprint("page ", i)}[i%3-1]
+			}
+		}
+		addAt(t, x, docs, time.Unix(1000, 0))
+		recrawled := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return d.Key == "" || d.ID%2 == 0 })
+		x.opts.Now = func() time.Time { return time.Unix(3000, 0) }
+		var removed atomic.Int64
+		group := new(errgroup.Group)
+		remove := func(do func() (int, error)) {
+			group.Go(func() error {
+				n, err := do()
+				removed.Add(int64(n))
+				return err
+			})
+		}
+		group.Go(func() error {
+			for i := range recrawled {
+				if err := x.Add(ctx, recrawled[i:i+1]...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for range 2 {
+			remove(func() (int, error) { return x.DeleteIDs(ctx, ids...) })
+			remove(func() (int, error) { return x.DeleteBefore(ctx, time.Unix(2000, 0)) })
+			remove(func() (int, error) { return x.Expire(ctx, Expiry{MaxAge: 1500 * time.Second}) })
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if least := len(docs) - len(recrawled); removed.Load() < int64(least) || removed.Load() > int64(len(docs)) {
+			t.Errorf("round %d: %d documents removed, not %d to %d", round, removed.Load(), least, len(docs))
+		}
+		checkTimes(t, x, recrawled)
 		checkVerified(t, x)
 	}
 }

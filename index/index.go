@@ -53,6 +53,7 @@ type Index struct {
 	deletions  deletions
 	counters   store.Counters
 	lastSecond uint64 // of the newest entry of the clock
+	oldest     uint64 // no document was added before this second; 0: not known
 
 	// For readers. The first three are set before what they tell of becomes visible, the
 	// last one after that.
@@ -62,6 +63,8 @@ type Index struct {
 	nextID      atomic.Uint64
 
 	rewriting chan struct{}           // has one while a compaction goes on
+	removing  chan struct{}           // has one while documents are deleted that no key tells
+	expired   atomic.Uint64           // documents that Expire removed
 	stopping  context.Context         // done when Close begins
 	stop      context.CancelCauseFunc // with ErrClosed
 
@@ -78,7 +81,7 @@ type Index struct {
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrRatio, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
-	x := &Index{rewrites: make(rewrites), rewriting: make(chan struct{}, 1)}
+	x := &Index{rewrites: make(rewrites), rewriting: make(chan struct{}, 1), removing: make(chan struct{}, 1)}
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
 	if opts != nil {
 		x.opts = *opts
@@ -312,6 +315,8 @@ func (x *Index) Stats() Stats {
 
 		StoreCachedBytes: uint64(x.store.CachedBytes()),
 		CacheShort:       state.tables.CacheShort(),
+
+		Expired: x.expired.Load(),
 	}
 	if advice, found := x.plan.ReplanAdvice(int64(counters.Documents), x.opts.Limits, plan.Costs{}); found {
 		s.Outgrown = advice.String()

@@ -134,14 +134,16 @@ func (o *Options) shingleBytes() int64 {
 	return defaultShingleBytes
 }
 
-// second is what the clock says, in Unix seconds.
-func (o *Options) second() uint64 {
-	now := time.Now
+// now is what the clock says.
+func (o *Options) now() time.Time {
 	if o.Now != nil {
-		now = o.Now
+		return o.Now()
 	}
-	return uint64(max(now().Unix(), 0))
+	return time.Now()
 }
+
+// second is that in Unix seconds.
+func (o *Options) second() uint64 { return uint64(max(o.now().Unix(), 0)) }
 
 func (o *Options) maxDistance() int {
 	switch o.MaxDistance {

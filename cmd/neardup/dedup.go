@@ -81,6 +81,9 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	docs.analyzer.Signer, docs.pages = x.Signer(), x.Plan()
 	d.index, d.lines = x, newLines(d.emission.verdicts())
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
+	if err == nil {
+		err = indexes.expire(ctx, x)
+	}
 	next := ""
 	if err == nil {
 		next = indexes.next(x.Stats())

@@ -227,6 +227,7 @@ type indexFlags struct {
 	expect       float64
 	noSync       bool
 	noCompaction bool
+	expiry       index.Expiry
 
 	temporary bool        // without -index, once it is made
 	match     *matchFlags // nil: the index's own rule
@@ -267,9 +268,28 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
 	if f.call.command.name != "import" {
 		flags.BoolVar(&f.noCompaction, "no-compaction", false, "do not compact the index while it is written to")
+		f.expiryFlags()
 	}
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	return f
+}
+
+func (f *indexFlags) expiryFlags() {
+	flags := f.call.flags
+	flags.DurationVar(&f.expiry.MaxAge, "max-age", 0, "remove documents whose page was last seen longer ago than this `time`, such as 720h (0: none)")
+	flags.Uint64Var(&f.expiry.MaxDocuments, "max-documents", 0, "`number` of documents that are kept: where there are more, those that were seen longest ago are removed (0: all)")
+	f.call.check(func() error {
+		if f.expiry.MaxAge < 0 {
+			return usagef("-max-age is %v, want a time such as 720h", f.expiry.MaxAge)
+		}
+		return nil
+	})
+}
+
+// expire removes what is over its bounds at the end of a run, which may have been too short for the background.
+func (f *indexFlags) expire(ctx context.Context, x *neardup.Index) error {
+	_, err := x.Expire(ctx, f.expiry)
+	return err
 }
 
 // options are those of an index that is opened, or made. Where -k is not given, one that is made gets
@@ -281,7 +301,7 @@ func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, er
 	} else if bare || f.design != "" {
 		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many; most designs are for 3
 	}
-	o.Compaction.Off = f.noCompaction
+	o.Compaction.Off, o.Compaction.Expiry = f.noCompaction, f.expiry
 	if f.noSync {
 		o.Index.Durability = index.NoSync
 	}

@@ -66,6 +66,9 @@ func runAdd(ctx context.Context, c *call) error {
 		out.writeReady(batch)
 		return out.flush()
 	})
+	if err == nil {
+		err = indexes.expire(ctx, x)
+	}
 	return errors.Join(err, x.Close())
 }
 

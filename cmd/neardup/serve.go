@@ -18,6 +18,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
 )
 
@@ -130,11 +132,13 @@ func (s *serving) run(ctx context.Context) (err error) {
 	o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = s.match.shingle, s.match.ratio
 	o.Compaction.MemoryBytes = s.compaction.bytes()
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
+	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
+	o.Compaction.Done = func(_ compaction.Report, err error) { logFailure(log, "compaction", err) }
+	o.Compaction.Expired = func(_ int, err error) { logFailure(log, "expiry", err) }
 	x, err := s.indexes.openOrMake(o, func(int) error { return nil })
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	s.opts.CompactionBytes = s.compaction.bytes()
 	s.opts.Rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(s.match.shingle, s.match.ratio)
 	if *s.accessLog {
@@ -176,6 +180,13 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return nil // that is how it is ended
 	}
 	return err
+}
+
+// logFailure tells of what failed in the background, and goes on later.
+func logFailure(log *slog.Logger, what string, err error) {
+	if err != nil && !errors.Is(err, index.ErrClosed) && !errors.Is(err, context.Canceled) {
+		log.Warn(what+" failed", "error", err.Error())
+	}
 }
 
 // pages are what people look at, with the texts of the archives.

@@ -48,6 +48,8 @@ type Stats struct {
 
 	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of what else the store has in memory
 
+	Expired uint64 `json:"expired,omitempty"` // documents that were removed as Expiry says, since the index was opened
+
 	// CacheShort, if the cache is too small for what is packed, so that queries read files, says so
 	// and what would be enough.
 	CacheShort string `json:"cacheShort,omitempty"`
