@@ -119,7 +119,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		case v.Status == neardup.New:
 			i.decide(v.Status, nil)
 		default:
-			i.decide(v.Status, &referenceLine{Key: v.Of.Key, Distance: v.Of.Distance})
+			i.decide(v.Status, &referenceLine{Key: v.Of.Key, KeyBytes: keyBytes(v.Of.Key), Distance: v.Of.Distance})
 		}
 	}
 	rest := d.lines.writeReady(batch) // if there is one, err says why
@@ -138,7 +138,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 
 func (i *input) decide(status neardup.Status, of *referenceLine) {
 	i.verdict, i.of = status.String(), of
-	i.line = &verdictLine{Key: i.document.Key, Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
+	i.line = &verdictLine{Key: i.document.Key, KeyBytes: keyBytes(i.document.Key), Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
 }
 
 // emission is the records of what is kept, as they stand in the inputs, where they are asked for.
@@ -315,7 +315,7 @@ func (r *references) find(ctx context.Context, inputs []*input, k int) error {
 	for n, x := range r.indexes {
 		err := query(ctx, x.Index, inputs, k, 1, func(i *input, matches []index.Match) {
 			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
-				i.of = &referenceLine{Key: matches[0].Key, Distance: matches[0].Distance, Index: r.dirs[n]}
+				i.of = &referenceLine{Key: matches[0].Key, KeyBytes: keyBytes(matches[0].Key), Distance: matches[0].Distance, Index: r.dirs[n]}
 			}
 		})
 		if err != nil {

@@ -37,6 +37,7 @@ type input struct {
 // verdictLine is what is printed of a document by dedup, and by all of one that is skipped.
 type verdictLine struct {
 	Key         string                   `json:"key"`
+	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
 	Verdict     string                   `json:"verdict"`
 	Of          *referenceLine           `json:"of,omitempty"`
@@ -47,6 +48,7 @@ type verdictLine struct {
 // referenceLine is the nearest document that a duplicate is near to.
 type referenceLine struct {
 	Key      string `json:"key"`
+	KeyBytes []byte `json:"keyBytes,omitempty"`
 	Distance int    `json:"distance"`
 	Index    string `json:"index,omitempty"` // folder of the reference that has it
 }
@@ -83,7 +85,7 @@ func (i *input) analyze(a *analyzer) error {
 
 func (i *input) skip(reason string) {
 	i.verdict = skipped
-	i.line = &verdictLine{Key: i.key(), Verdict: skipped, Reason: reason, At: position(&i.record)}
+	i.line = &verdictLine{Key: i.key(), KeyBytes: keyBytes(i.key()), Verdict: skipped, Reason: reason, At: position(&i.record)}
 }
 
 // compared returns the inputs of a batch that are documents to be compared.

@@ -350,6 +350,7 @@ func (f *joinFlags) numbered() bool { return *f.keep == "longest" || *f.keep == 
 type memberLine struct {
 	ID          uint64                  `json:"id,omitempty"`
 	Key         string                  `json:"key,omitempty"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Documents   int                     `json:"documents,omitempty"`
 }
@@ -484,6 +485,9 @@ func (w *joinWriter) appendMember(line []byte, m *member) []byte {
 	}
 	if m.Key != "" {
 		line = append(append(append(line, `"key":`...), w.keys.encode(m.Key)...), ',')
+	}
+	if b := keyBytes(m.Key); b != nil {
+		line = append(append(append(line, `"keyBytes":`...), w.keys.encode(b)...), ',')
 	}
 	line, _ = m.Fingerprint.AppendText(append(line, `"fingerprint":"`...))
 	line = append(line, '"')

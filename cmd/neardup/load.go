@@ -30,6 +30,7 @@ var addCommand = command{
 // addLine is printed for each document once it is durable.
 type addLine struct {
 	Key         string                  `json:"key"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	ID          uint64                  `json:"id"`
 }
@@ -61,7 +62,7 @@ func runAdd(ctx context.Context, c *call) error {
 			return err
 		}
 		for n, i := range inputs {
-			i.line = addLine{stored[n].Key, stored[n].Fingerprint, stored[n].ID}
+			i.line = addLine{stored[n].Key, keyBytes(stored[n].Key), stored[n].Fingerprint, stored[n].ID}
 		}
 		out.writeReady(batch)
 		return out.flush()

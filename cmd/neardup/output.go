@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
@@ -33,6 +34,14 @@ import (
 const quotedKeys = `A key that begins with a double quote, or has a line break, a tab or anything else that is
 not printable, is written in double quotes with the escapes of Go and C: \n \t \" \\ \xHH.
 `
+
+// keyBytes is a key that is not UTF-8, of which JSON has U+FFFD for the rest; nil for all others.
+func keyBytes(key string) []byte {
+	if utf8.ValidString(key) {
+		return nil
+	}
+	return []byte(key)
+}
 
 // lines writes JSON objects, one a line. The first error sticks and comes back
 // from flush.

@@ -28,6 +28,7 @@ var queryCommand = command{
 // queryLine is printed for each document.
 type queryLine struct {
 	Key         string                  `json:"key"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Matches     []matchLine             `json:"matches"`
 }
@@ -36,6 +37,7 @@ type queryLine struct {
 type matchLine struct {
 	ID          uint64                  `json:"id"`
 	Key         string                  `json:"key"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Distance    int                     `json:"distance"`
 }
@@ -43,7 +45,7 @@ type matchLine struct {
 func matchLines(matches []index.Match) []matchLine {
 	out := make([]matchLine, len(matches))
 	for i, m := range matches {
-		out[i] = matchLine{m.ID, m.Key, m.Fingerprint, m.Distance}
+		out[i] = matchLine{m.ID, m.Key, keyBytes(m.Key), m.Fingerprint, m.Distance}
 	}
 	return out
 }
@@ -121,7 +123,7 @@ const (
 
 // answer gives an input its line, writes what is ready of a batch, and returns the rest.
 func (l *lines) answer(batch []*input, i *input, matches []matchLine) (rest []*input) {
-	i.line = queryLine{i.document.Key, i.document.Fingerprint, matches}
+	i.line = queryLine{i.document.Key, keyBytes(i.document.Key), i.document.Fingerprint, matches}
 	return l.writeReady(batch)
 }
 
@@ -273,7 +275,8 @@ func (l *foundList) each(ctx context.Context, queries, limit int, yield func(que
 			}
 			matches := make([]matchLine, len(records))
 			for i, r := range records {
-				matches[i] = matchLine{ID: r[1], Key: l.keys.at(int(r[3])), Fingerprint: fingerprint.Fingerprint(r[2]), Distance: int(r[0] & 0xff)}
+				key := l.keys.at(int(r[3]))
+				matches[i] = matchLine{ID: r[1], Key: key, KeyBytes: keyBytes(key), Fingerprint: fingerprint.Fingerprint(r[2]), Distance: int(r[0] & 0xff)}
 			}
 			yield(next, matches)
 			records = records[:0]

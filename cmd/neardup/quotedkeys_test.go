@@ -131,3 +131,29 @@ func TestHostileKeysAreMoved(t *testing.T) {
 		}
 	}
 }
+
+// Keys that are not UTF-8, as of files with names in Latin-1, are in each line as they are.
+func TestKeyBytes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ix")
+	list := writeFile(t, filepath.Join(t.TempDir(), "list.txt"), "0000000000000001\ta\xe9\n0000000000000001\ta\xe8\n")
+	mustRun(t, "import", "-index", dir, list)
+	const first, second = `"key":"a\ufffd","keyBytes":"Yek="`, `"key":"a\ufffd","keyBytes":"Yeg="`
+	for command, want := range map[string][]string{
+		"dedup -format fingerprints":   {"{" + first + `,"fingerprint"`, "{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0}`},
+		"add -index " + dir + ".added": {"{" + first, "{" + second},
+		"query -index " + dir:          {"{" + first + `,"fingerprint"`, `"matches":[{"id":1,` + first},
+		"query -scan " + list:          {"{" + first, `"matches":[{"id":1,` + first},
+		"clusters":                     {`"kept":{"id":1,` + first, second},
+	} {
+		out := mustRun(t, append(strings.Fields(command), list)...)
+		for _, part := range want {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s: no %s in\n%s", command, part, out)
+			}
+		}
+	}
+	out := mustRun(t, "compare", "-output-format", "json", "-in", list, "a\xe9", "a\xe8")
+	if !strings.Contains(out, `"a":{`+first) || !strings.Contains(out, `"b":{`+second) {
+		t.Error(out)
+	}
+}

@@ -3,6 +3,8 @@
 package compare
 
 import (
+	"unicode/utf8"
+
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/index/match"
@@ -11,6 +13,7 @@ import (
 // Document is one of the two.
 type Document struct {
 	Key         string                  `json:"key"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"` // of Result: Key, if it is not UTF-8
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Shingle     fingerprint.Fingerprint `json:"shingle"`
 	Tokens      int                     `json:"tokens"`
@@ -57,6 +60,11 @@ type Result struct {
 func Documents(a, b *Document, rule match.Rule, most int) *Result {
 	r := measured(a, b, rule)
 	r.A, r.B, r.Differences = *a, *b, differences(a.Words, b.Words)
+	for _, d := range []*Document{&r.A, &r.B} {
+		if !utf8.ValidString(d.Key) {
+			d.KeyBytes = []byte(d.Key)
+		}
+	}
 	if n := len(r.Differences) - most; n > 0 {
 		r.Differences, r.Left = r.Differences[:most], n
 	}
