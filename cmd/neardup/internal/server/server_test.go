@@ -110,7 +110,11 @@ func TestGather(t *testing.T) {
 		wg.Go(func() {
 			for n := range 20 {
 				d := index.Document{Key: string(rune('a'+i)) + "/" + string(rune('a'+n)), Fingerprint: 1 + checkFingerprint(i, n), Tokens: 100}
-				verdicts, err := c.CheckDocuments(t.Context(), []index.Document{d, d})
+				docs := []index.Document{d, d}
+				if i%8 == 0 {
+					docs = slices.Repeat(docs, gathered/4) // it is not gathered
+				}
+				verdicts, err := c.CheckDocuments(t.Context(), docs)
 				if err != nil || verdicts[1].Status == neardup.New || verdicts[0].Status == neardup.New != (verdicts[1].Status == neardup.Unchanged) {
 					t.Errorf("%d, %d: %v, %v", i, n, verdicts, err)
 				}
