@@ -164,12 +164,15 @@ func (r *run) farQueries(ctx context.Context) error {
 			{"queries, near to one, Shingles not looked at", 1, queryOf(ctx, x, 0)},
 		} {
 			var times []float64
-			timed := &candidate{run: c.answer.timed(&times).each}
+			timed, begun := &candidate{run: c.answer.timed(&times).each}, processorTime()
 			if err := interleave(ctx, r.stored.queriesEvery(c.every, r.MaxDistance, streamTimed), r.Time, timed); err != nil {
 				return err
 			}
 			r.figure("check", c.name+": mean", timed.mean(), "us")
 			r.figure("check", c.name+": p99", quantile(times, 0.99), "us")
+			if worked := processorTime() - begun; worked > 0 {
+				r.figure("check", c.name+": processor time", microseconds(worked)/float64(len(times)), "us")
+			}
 		}
 		return nil
 	})
