@@ -33,6 +33,7 @@ type reader struct {
 	blocks     []store.Visit
 	visits     []visit
 	places     []int
+	comparison store.Comparison
 	reading    *store.Reading // of the blocks
 	fetched    uint64         // of what was fetched ahead; of no use but that it is used
 	probes     []liveProbe
@@ -219,6 +220,7 @@ func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, r
 	r.reading = p.Read(r.reading)
 	defer r.reading.Done()
 	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
+	r.comparison.Begin(permuted, r.k)
 	if r.visits == nil {
 		r.visits = make([]visit, visitsTogether)
 	}
@@ -276,7 +278,7 @@ func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) 
 		return len(r.fps)
 	}
 	// Low bits first: hardly any candidate is a match.
-	r.places = v.lows.AppendNear(r.places[:0], v.from, v.to, permuted, r.k)
+	r.places = v.lows.AppendNear(r.places[:0], v.from, v.to, &r.comparison)
 	for _, at := range r.places {
 		// The positions may overshoot the range; another probe returns those.
 		if fp := v.block.At(at); fp >= v.First && fp <= v.Last {

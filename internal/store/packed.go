@@ -20,6 +20,9 @@ type Block = block.Block
 // LowBits are those of the fingerprints of a block.
 type LowBits = block.LowBits
 
+// Comparison compares LowBits with those of a fingerprint.
+type Comparison = block.Comparison
+
 // Range is the permuted fingerprints from First to Last.
 type Range struct{ First, Last uint64 }
 

@@ -155,52 +155,108 @@ func (b *Block) LowBits(first, last uint64) (lows LowBits, from, to int, ok bool
 // minTellingLows is the width from which on low bits are worth a look of their own.
 const minTellingLows = 16
 
+// Comparison compares low bits with those of a fingerprint. It is for one goroutine.
+type Comparison struct {
+	fp     uint64
+	k      int
+	width  uint // of the low bits that fields is for; 0: none
+	fields [8]field
+}
+
+// field is how one of eight fields, which take width bytes together, lies in these. It lies the same way in
+// every eight, and so none has to be shifted.
+type field struct {
+	place       uintptr // of the word around it
+	query, mask uint64  // as they lie in that
+}
+
+// Begin begins a comparison: what differs in at most k bits from fp is near.
+func (c *Comparison) Begin(fp uint64, k int) {
+	if c.fp != fp || c.k != k {
+		c.fp, c.k, c.width = fp, k, 0
+	}
+}
+
+// prepare makes it ready for low bits of a width.
+func (c *Comparison) prepare(width uint) {
+	c.width = width
+	up := (64 - width) & 63
+	for i := range c.fields {
+		last := uint(i+1)*width - 1 // highest bit of the field
+		down := ^last & 7
+		c.fields[i] = field{uintptr(last >> 3), c.fp << up >> down, ^uint64(0) << up >> down}
+	}
+}
+
 // AppendNear appends the positions, from the one at from to the one before to, whose low bits
-// differ in at most k from those of a fingerprint.
-func (l LowBits) AppendNear(dst []int, from, to int, fp uint64, k int) []int {
-	if to-from < manyLows {
-		query := fp & l.Mask()
-		for i := from; i < to; i++ {
-			if bits.OnesCount64(l.At(i)^query) <= k {
-				dst = append(dst, i)
-			}
-		}
-		return dst
+// are near.
+func (l LowBits) AppendNear(dst []int, from, to int, c *Comparison) []int {
+	i := from
+	if to-from >= manyLows {
+		dst, i = l.appendNearEights(dst, from, to, c)
 	}
-	// A field may end at each of the 8 bits of a byte, so there are 8 ways in which the word around
-	// it is compared, and none has to be shifted.
-	var queries, masks [8]uint64
-	for i := range queries {
-		up := (64 - l.width) & 63
-		queries[i], masks[i] = fp<<up>>i, l.Mask()<<up>>i
-	}
-	// Positions are below Len, so openEliasFano has seen to it that the words are there.
-	first := unsafe.Pointer(unsafe.SliceData(l.bytes))
-	beyond := func(end uint) int {
-		word := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(first, end>>3))[:])
-		return bits.OnesCount64((word^queries[^end&7])&masks[^end&7]) - k - 1
-	}
-	end, i := uint(from+1)*l.width-1, from
-	for ; i+4 <= to; i += 4 {
-		if beyond(end)|beyond(end+l.width)|beyond(end+2*l.width)|beyond(end+3*l.width) < 0 {
-			for j := range 4 {
-				if beyond(end+uint(j)*l.width) < 0 {
-					dst = append(dst, i+j)
-				}
-			}
-		}
-		end += 4 * l.width
-	}
-	for ; i < to; i++ {
-		if beyond(end) < 0 {
+	for query := c.fp & l.Mask(); i < to; i++ {
+		if bits.OnesCount64(l.At(i)^query) <= c.k {
 			dst = append(dst, i)
 		}
-		end += l.width
 	}
 	return dst
 }
 
-// manyLows is from how many fingerprints on it is worth making ready to compare them.
+// appendNearEights is AppendNear up to the end of the last eight that are there whole, or to the end of those that
+// to is in. It returns that end.
+func (l LowBits) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
+	if c.width != l.width {
+		c.prepare(l.width)
+	}
+	k := c.k
+	end = min((to+7)/8, (len(l.bytes)-7)/int(l.width)) * 8
+	// The words are there: openEliasFano has seen to it for all positions below Len, and end for all eight.
+	eight := unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.bytes)), from/8*int(l.width))
+	for i := from &^ 7; i < end; i += 8 {
+		found := uint(0) // without a loop: that would take a fifth longer
+		if c.distance(eight, 0) <= k {
+			found |= 1 << 0
+		}
+		if c.distance(eight, 1) <= k {
+			found |= 1 << 1
+		}
+		if c.distance(eight, 2) <= k {
+			found |= 1 << 2
+		}
+		if c.distance(eight, 3) <= k {
+			found |= 1 << 3
+		}
+		if c.distance(eight, 4) <= k {
+			found |= 1 << 4
+		}
+		if c.distance(eight, 5) <= k {
+			found |= 1 << 5
+		}
+		if c.distance(eight, 6) <= k {
+			found |= 1 << 6
+		}
+		if c.distance(eight, 7) <= k {
+			found |= 1 << 7
+		}
+		for ; found != 0; found &= found - 1 {
+			if at := i + bits.TrailingZeros(found); at >= from && at < to {
+				dst = append(dst, at)
+			}
+		}
+		eight = unsafe.Add(eight, l.width)
+	}
+	return dst, end
+}
+
+func (c *Comparison) distance(eight unsafe.Pointer, i int) int {
+	f := &c.fields[i]
+	word := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(eight, f.place))[:])
+	return bits.OnesCount64((word ^ f.query) & f.mask)
+}
+
+// manyLows is from how many fingerprints on it is worth making ready to compare them. It is above 8, so that the
+// last eight that are whole end behind the first of them.
 const manyLows = 16
 
 // Fetch begins to bring the low bits of these positions into the cache of the processor, and

@@ -91,7 +91,9 @@ func checkNear(t interface{ Fatalf(string, ...any) }, lows LowBits, from, to int
 			want = append(want, i)
 		}
 	}
-	if got := lows.AppendNear([]int{-1}, from, to, fp, k); !slices.Equal(got[1:], want) {
+	var c Comparison
+	c.Begin(fp, k)
+	if got := lows.AppendNear([]int{-1}, from, to, &c); !slices.Equal(got[1:], want) {
 		t.Fatalf("within %d bits of %016x from %d to %d of %d low bits: positions %v, want %v", k, fp, from, to, lows.width, got[1:], want)
 	}
 }
