@@ -30,6 +30,7 @@ func init() {
 	register.Function1x1(memberLine)
 	register.Function1x1(matchLine)
 	register.Emitter1[shard]()
+	register.Emitter1[Batch]()
 }
 
 // Format is how a file has fingerprints.
@@ -147,6 +148,9 @@ func (*read) ProcessElement(ctx context.Context, part shard, emit func(Batch)) e
 	}
 	return nil
 }
+
+// batchLen is how many fingerprints are handed on together.
+const batchLen = 1 << 16
 
 func readNumbers(in io.Reader, part shard, emit func(Batch)) error {
 	data := make([]byte, 8*batchLen)

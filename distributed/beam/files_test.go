@@ -137,18 +137,3 @@ func TestFilesThroughAPipeline(t *testing.T) {
 		}
 	}
 }
-
-// TestBatches makes batches of numbers as a user's pipeline has them.
-func TestBatches(t *testing.T) {
-	var got []fp
-	emit := func(b Batch) { got = append(got, b.Fingerprints...) }
-	g, ctx, want := &gather{}, context.Background(), []fp{}
-	g.StartBundle(ctx, emit)
-	for i := range uint64(batchLen + 10) {
-		want = append(want, fp(i))
-		g.ProcessElement(ctx, i, emit)
-	}
-	if g.FinishBundle(ctx, emit); !slices.Equal(got, want) {
-		t.Errorf("%d numbers came out as %d", len(want), len(got))
-	}
-}

@@ -15,10 +15,8 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, uint64, func(Batch), error](&gather{})
 	register.DoFn3x1[context.Context, Batch, func(int, []byte), error](&distribute{})
 	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Pair), error](&joinGroup{})
-	register.Emitter1[Batch]()
 	register.Emitter1[Pair]()
 	register.Emitter2[int, []byte]()
 	register.Iter1[[]byte]()
@@ -37,37 +35,6 @@ func Pairs(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PCollect
 	t := tablesFor(o.MaxDistance, o.Groups)
 	blobs := beam.ParDo(s, &distribute{Tables: t}, fingerprints)
 	return beam.ParDo(s, &joinGroup{Tables: t, Options: o}, beam.GroupByKey(s, blobs))
-}
-
-// Batches makes a PCollection<Batch> of a PCollection<uint64>. Read makes one of files.
-func Batches(s beam.Scope, fingerprints beam.PCollection) beam.PCollection {
-	return beam.ParDo(s.Scope("neardup.Batches"), &gather{}, fingerprints)
-}
-
-// gather puts the fingerprints of a bundle together.
-type gather struct{ batch []fp }
-
-const batchLen = 1 << 16
-
-func (g *gather) StartBundle(context.Context, func(Batch)) error {
-	g.batch = nil
-	return nil
-}
-
-func (g *gather) ProcessElement(_ context.Context, f uint64, emit func(Batch)) error {
-	if g.batch = append(g.batch, fp(f)); len(g.batch) >= batchLen {
-		emit(Batch{g.batch})
-		g.batch = nil
-	}
-	return nil
-}
-
-func (g *gather) FinishBundle(_ context.Context, emit func(Batch)) error {
-	if len(g.batch) > 0 {
-		emit(Batch{g.batch})
-	}
-	g.batch = nil
-	return nil
 }
 
 // distribute packs the fingerprints of a bundle for each group.

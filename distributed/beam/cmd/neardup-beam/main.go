@@ -25,12 +25,10 @@ import (
 const usage = `usage: neardup-beam pairs    [-k 3] -o FILE [flags] FILES...
        neardup-beam clusters [-k 3] -o FILE [flags] FILES...
        neardup-beam scan     [-k 3] -o FILE [flags] -queries FILES FILES...
-       neardup-beam plan     [-k 3] [-groups N] NUMBER
 
 It reads fingerprints from FILES, which are names and patterns that the workers can open, and
 writes lines of JSON: pairs as "neardup pairs -memory" does, members of clusters with the
-smallest fingerprint of each, and matches of queries; or what pairs of so many fingerprints
-take. -runner is prism, which is in this
+smallest fingerprint of each, and matches of queries. -runner is prism, which is in this
 process, flink, spark or universal, with -endpoint. docs/distributed.md says more. Flags
 of Beam, and these:
 
@@ -61,7 +59,7 @@ var asked job
 
 func init() {
 	flag.IntVar(&asked.MaxDistance, "k", 3, "largest Hamming `distance`")
-	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one for each million fingerprints is good (default 16; for plan, as many as are good)")
+	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one for each million fingerprints is good (default 16)")
 	flag.Func("memory", "`MiB` that a worker may take for a group or a graph (default 1024)", func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 64-20)
 		asked.MemoryBytes = n << 20
@@ -88,20 +86,17 @@ func run(args []string) error {
 	if err := flag.CommandLine.Parse(args[1:]); err != nil {
 		return err
 	}
-	if args[0] == "plan" && flag.NArg() == 1 {
-		return plan(flag.Arg(0))
-	}
 	if flag.NArg() == 0 || asked.output == "" {
 		return fmt.Errorf("want -o FILE, and files to read: %w", errUsage)
 	}
 	if *runners.Runner == "" {
 		*runners.Runner = "prism"
 	}
-	if *runners.Runner == "prism" && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(15) // Prism has all that is shuffled in memory, in large pieces
-	}
 	if *runners.Runner == "prism" {
 		log.SetupLogging("warn", log.LogKind)
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(15) // Prism has all that is shuffled in memory, in large pieces
+		}
 	}
 	beam.Init()
 	p, err := pipeline(args[0], flag.Args())
@@ -145,23 +140,6 @@ func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 	}
 	neardup.Write(s, asked.output, asked.files, neardup.JSON(s, found))
 	return p, nil
-}
-
-// plan prints what pairs of so many fingerprints take, in bundles that are as large as they get.
-func plan(number string) error {
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(n >= 1 && n <= 1e15) || asked.MaxDistance < 0 || asked.MaxDistance > 64 {
-		return fmt.Errorf("plan wants a number of fingerprints, 1 to 1e15, and a distance, 0 to 64: %w", errUsage)
-	}
-	if asked.Groups < 0 || asked.Groups&(asked.Groups-1) != 0 {
-		return fmt.Errorf("-groups is a power of two: %w", errUsage)
-	}
-	e := neardup.EstimateOf(int64(n), neardup.Options{MaxDistance: asked.MaxDistance, Groups: asked.Groups})
-	fmt.Printf("%g fingerprints, k = %d: -groups %d, %.4g blobs\n", n, asked.MaxDistance, e.Groups, e.Blobs)
-	fmt.Printf("%.4g GB shuffled, %.3g bytes a fingerprint\n", e.Shuffled/1e9, e.Shuffled/n)
-	fmt.Printf("%.4g MB of memory for a group under way\n", e.GroupBytes/1e6)
-	fmt.Printf("%.4g s of processor\n", e.Processor)
-	return nil
 }
 
 // report says what was shuffled, where the runner counts.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -83,8 +82,6 @@ func TestBadArguments(t *testing.T) {
 		{nil, errUsage},
 		{[]string{"pairs", "-o", output}, errUsage},
 		{[]string{"pears", "-o", output, "x"}, errUsage},
-		{[]string{"plan", "many"}, errUsage},
-		{[]string{"plan", "-groups", "3", "1e6"}, errUsage},
 		{[]string{"scan", "-k", "3", "-o", output, "x"}, errUsage},
 		{[]string{"pairs", "-k", "65", "-o", output, "x"}, neardup.ErrOptions},
 		{[]string{"pairs", "-k", "3", "-groups", "3", "-o", output, "x"}, neardup.ErrOptions},
@@ -99,20 +96,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-func TestPlanIsOfTheGroups(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout := os.Stdout
-	os.Stdout = w
-	err = run([]string{"plan", "-k", "3", "-groups", "64", "1e6"})
-	os.Stdout = stdout
-	w.Close()
-	printed, _ := io.ReadAll(r)
-	if err != nil || !bytes.Contains(printed, []byte("-groups 64, 256 blobs")) {
-		t.Errorf("%s, %v", printed, err)
-	}
+func TestMemoryIsANumber(t *testing.T) {
 	if err := flag.Set("memory", "12abc"); err == nil {
 		t.Error("12abc is a memory")
 	}
