@@ -188,7 +188,7 @@ func (c *Client) retry(ctx context.Context, do func(since string) error) error {
 	begun := time.Now()
 	known, told := c.nextID.Load().(string)
 	if !told {
-		known = "0."
+		known = "0"
 	}
 	since := ""
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {

@@ -68,7 +68,7 @@ class Neardup:
         self.connection.request(method, path, body, {**self.headers, **headers})
         response = self.connection.getresponse()
         text = response.read()
-        self.next_id = response.headers.get("Neardup-Next-Id") or getattr(self, "next_id", "0.")
+        self.next_id = response.headers.get("Neardup-Next-Id") or getattr(self, "next_id", "0")
         if response.headers.get("Content-Type") == "application/x-ndjson":
             return response.status, [json.loads(line) for line in text.splitlines()]
         return response.status, json.loads(text)

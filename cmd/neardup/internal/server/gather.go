@@ -58,11 +58,11 @@ func newGatherer(x *neardup.Index) *gatherer {
 func (g *gatherer) check(docs []index.Document) ([]neardup.Verdict, error) {
 	j := &job{docs: docs, done: make(chan struct{})}
 	if len(docs) >= gathered/2 { // it is a batch; the index has those of many callers share what they wait for
-		g.commit([]*job{j})
+		go g.commit([]*job{j}) // a panic in the index ends the process, as in a worker; net/http would go on
 	} else {
 		g.queue <- j
-		<-j.done
 	}
+	<-j.done
 	return j.verdicts, j.err
 }
 
@@ -142,13 +142,13 @@ func (g *gatherer) nextID() string {
 	return strconv.FormatUint(g.durable, 10) + "." + g.process
 }
 
-// since is from which ID on documents are newer than what nextID said. What another process said may be of
-// an index that was put back since, and IDs below it given again.
+// since is from which ID on documents are newer than what nextID said. Where another process said more than this one
+// began with, the index was put back, and any ID may have been given since.
 func (g *gatherer) since(said string) (id uint64, ok bool) {
-	number, process, ok := strings.Cut(said, ".")
+	number, process, _ := strings.Cut(said, ".")
 	id, err := strconv.ParseUint(number, 10, 64)
-	if process != g.process {
-		id = min(id, g.first)
+	if process != g.process && id > g.first {
+		id = 0
 	}
-	return id, ok && err == nil
+	return id, err == nil
 }

@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -344,15 +346,19 @@ func TestRetryAtRestoredIndex(t *testing.T) {
 	}
 	defer restored.Close()
 	servers := []*Server{New(x, Options{}), New(restored, Options{})}
-	defer servers[0].Close()
-	defer servers[1].Close()
+	defer func() {
+		for _, s := range servers {
+			s.Close()
+		}
+	}()
 	var now atomic.Int64 // which of them serves; -1: the second, and its answer is lost
+	var meanwhile func() // what comes to pass before the call is tried again
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if now.CompareAndSwap(-1, 1) {
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			servers[1].Handler().ServeHTTP(httptest.NewRecorder(), r)
-			check(restored, 1000, 100) // others go on, beyond what IDs there were
+			meanwhile()
 			panic(http.ErrAbortHandler)
 		}
 		servers[now.Load()].Handler().ServeHTTP(w, r)
@@ -362,6 +368,13 @@ func TestRetryAtRestoredIndex(t *testing.T) {
 	check(c, 10, 20)
 	time.Sleep(150 * time.Millisecond)
 	check(c, 30, 2) // the next ID is known
+	idle := dial(t, between.URL, nil)
+	meanwhile = func() { servers[1] = restart(servers[1]) }
+	now.Store(-1)
+	if v, err := idle.Check(t.Context(), page(50)); err != nil || v.Status != neardup.New || !v.Retried {
+		t.Error("of one that was restored long ago:", v, err)
+	}
+	meanwhile = func() { check(restored, 1000, 100) } // others go on, beyond what IDs there were
 	now.Store(-1)
 	if v, err := c.Check(t.Context(), page(40)); err != nil || v.Status != neardup.New || !v.Retried {
 		t.Error(v, err)
@@ -369,6 +382,50 @@ func TestRetryAtRestoredIndex(t *testing.T) {
 	check(c, 20, 1) // it was forgotten
 	if v, err := c.Check(t.Context(), page(5)); err != nil || v.Status != neardup.Unchanged {
 		t.Error(v, err)
+	}
+}
+
+// restart is what the next process makes of an index.
+func restart(s *Server) *Server {
+	s.Close()
+	return New(s.index, s.opts)
+}
+
+// A call that panics ends alone, and its trace is told; a connection that is aborted is not.
+func TestPanicIsTold(t *testing.T) {
+	var told bytes.Buffer
+	log.SetOutput(&told)
+	defer log.SetOutput(os.Stderr)
+	_, address := serve(t, open(t, nil), Options{Page: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/aborted" {
+			panic(http.ErrAbortHandler)
+		}
+		panic("an error of ours")
+	})})
+	for _, path := range []string{"/aborted", "/wrong"} {
+		if r, err := http.Get(address + path); err == nil {
+			t.Error(path, r.Status)
+		}
+	}
+	dial(t, address, nil)
+	log.SetOutput(os.Stderr)
+	if said := told.String(); strings.Count(said, "panic serving") != 1 || !strings.Contains(said, "an error of ours") || !strings.Contains(said, "hostile_test.go") {
+		t.Error(said)
+	}
+}
+
+// What another process has said holds, unless the index was put back since, as does what has no name of one.
+func TestSince(t *testing.T) {
+	g := &gatherer{process: "b", first: 100}
+	for said, want := range map[string]uint64{"150.b": 150, "90.a": 90, "100.a": 100, "101.a": 0, "0": 0, "90": 90, "18446744073709551615.b": noSince} {
+		if id, ok := g.since(said); id != want || !ok {
+			t.Errorf("%q: %d, %v, want %d", said, id, ok, want)
+		}
+	}
+	for _, said := range []string{"", ".b", "-1.b", "a.1", "18446744073709551616"} {
+		if id, ok := g.since(said); ok {
+			t.Errorf("%q: %d", said, id)
+		}
 	}
 }
 

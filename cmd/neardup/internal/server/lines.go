@@ -83,6 +83,10 @@ const smallBody = 256 << 10
 // forEachWindow reads the lines of a call and gives them to work, in order, as many at once as are there.
 func (s *Server) forEachWindow(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
 	a.Header().Set("Content-Type", wire.JSONLines)
+	if r.ProtoMajor > 1 {
+		a.multiplexed = true
+		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Time{})
+	}
 	if 0 <= r.ContentLength && r.ContentLength <= smallBody {
 		return s.forEachOf(a, r, stores, work)
 	}
@@ -143,11 +147,8 @@ func (s *Server) fillAll(raw [][]byte, c *claim, stores bool) []*item {
 
 // forEachStreamed is forEachWindow of a body that may go on for ever.
 func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
-	if conn := http.NewResponseController(a.ResponseWriter); r.ProtoMajor == 1 {
-		conn.EnableFullDuplex() // else the first line out would end what comes in
-	} else {
-		a.multiplexed = true
-		conn.SetWriteDeadline(time.Time{})
+	if !a.multiplexed {
+		http.NewResponseController(a.ResponseWriter).EnableFullDuplex() // else the first line out would end what comes in
 	}
 	lines := s.newLineReader(a.ResponseWriter, r)
 	// A read that fails, as at the end of its time, ends the context of the call; what was read before is answered.
@@ -248,7 +249,7 @@ func (l *lineWriter) send() error {
 	if err == nil && !l.last {
 		err = conn.Flush()
 	}
-	if l.multiplexed {
+	if l.multiplexed && !l.last {
 		conn.SetWriteDeadline(time.Time{})
 	}
 	return unread(err)

@@ -8,9 +8,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -47,6 +49,16 @@ type Options struct {
 
 	// AccessLog gets a line for each call. nil: none.
 	AccessLog *slog.Logger
+}
+
+// panics is what net/http logs to. Calls that panicked are told with their traces; what clients do wrong is counted.
+type panics struct{}
+
+func (panics) Write(text []byte) (int, error) {
+	if bytes.Contains(text, []byte("panic serving")) {
+		log.Print(string(text))
+	}
+	return len(text), nil
 }
 
 // Server serves one index.
@@ -89,7 +101,7 @@ func New(x *neardup.Index, o Options) *Server {
 		WriteTimeout:      l.BodyTime + l.WriteTime,
 		IdleTimeout:       l.IdleTime,
 		MaxHeaderBytes:    l.HeaderBytes,
-		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what clients do wrong is counted
+		ErrorLog:          log.New(panics{}, "", 0),
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -9,10 +10,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/index"
@@ -189,4 +192,34 @@ func TestTLS(t *testing.T) {
 		t.Error(v, err)
 	}
 	nothingIsClaimed(t, s)
+}
+
+// Over HTTP/2 a short body is answered as well if the disk takes longer than a caller may for an answer.
+func TestSlowDiskOverHTTP2(t *testing.T) {
+	var slow atomic.Bool
+	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if slow.Load() && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
+			time.Sleep(500 * time.Millisecond)
+		}
+		return nil
+	}))
+	x := open(t, &neardup.Options{Index: index.Options{FS: disk}})
+	_, address, known := secured(t, x, Options{Limits: impatient})
+	slow.Store(true)
+	defer slow.Store(false)
+	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: true}}
+	defer caller.CloseIdleConnections()
+	var body strings.Builder
+	for n := range 3 * window {
+		fmt.Fprintf(&body, `{"key":"%d","fingerprint":"%016x","tokens":100}`+"\n", n, uint64(n)*0x9e3779b97f4a7c15)
+	}
+	r, err := caller.Post(address+"/v1/check", "", strings.NewReader(body.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	said, err := io.ReadAll(r.Body)
+	if lines := bytes.Count(said, []byte("\n")); err != nil || lines != 3*window || r.ProtoMajor != 2 {
+		t.Errorf("%s, %d lines, %v", r.Proto, lines, err)
+	}
 }
