@@ -178,8 +178,8 @@ func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
 func (r *Reader) EachChunk(ctx context.Context, do func(*Chunk) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := sync.Pool{New: func() any { return new(Chunk) }}
-	read := make(chan *Chunk)
-	group.Go(func() error {
+	read, ended := make(chan *Chunk), make(chan error, 1)
+	go func() { // a read of a pipe on which nothing comes does not end
 		defer close(read)
 		err := r.readLists(ctx, func() *Chunk { return free.Get().(*Chunk) }, func(c *Chunk) bool {
 			select {
@@ -189,25 +189,35 @@ func (r *Reader) EachChunk(ctx context.Context, do func(*Chunk) error) error {
 				return false
 			}
 		})
-		return cmp.Or(err, ctx.Err())
-	})
+		ended <- cmp.Or(err, ctx.Err())
+	}()
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() error {
-			for c := range read {
-				c.parse()
-				err := r.counted(c)
-				if err == nil {
-					err = do(c)
+			for {
+				select {
+				case c, ok := <-read:
+					if !ok {
+						return nil
+					}
+					c.parse()
+					err := r.counted(c)
+					if err == nil {
+						err = do(c)
+					}
+					if err != nil {
+						return err
+					}
+					free.Put(c)
+				case <-ctx.Done():
+					return ctx.Err()
 				}
-				if err != nil {
-					return err
-				}
-				free.Put(c)
 			}
-			return nil
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return <-ended
 }
 
 // counted counts what is in a chunk, and returns its error.

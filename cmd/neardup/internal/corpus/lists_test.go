@@ -373,26 +373,39 @@ func FuzzWords(f *testing.F) {
 
 // Whoever stops is not kept waiting by a pipe on which nothing more comes.
 func TestChunksStopBesideAPipe(t *testing.T) {
-	in, out := io.Pipe()
-	defer out.Close()
-	go out.Write([]byte("00000000000000ff\n"))
-	r, err := New([]string{"-"}, Options{Stdin: in, Format: Fingerprints})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := make(chan int)
-	go func() {
-		for c, err := range r.Chunks(t.Context()) {
-			if err != nil || len(c.Fingerprints) != 1 {
-				t.Errorf("%v, %v", c, err)
+	enough := errors.New("enough")
+	for name, read := range map[string]func(*Reader, func(*Chunk) error) error{
+		"Chunks": func(r *Reader, do func(*Chunk) error) error {
+			for c, err := range r.Chunks(t.Context()) {
+				return cmp.Or(err, do(c))
 			}
-			break
+			return nil
+		},
+		"EachChunk": func(r *Reader, do func(*Chunk) error) error { return r.EachChunk(t.Context(), do) },
+	} {
+		in, out := io.Pipe()
+		defer out.Close()
+		go out.Write([]byte("00000000000000ff\n"))
+		r, err := New([]string{"-"}, Options{Stdin: in, Format: Fingerprints})
+		if err != nil {
+			t.Fatal(err)
 		}
-		close(stopped)
-	}()
-	select {
-	case <-stopped:
-	case <-time.After(10 * time.Second):
-		t.Error("it waits for what comes next")
+		stopped := make(chan error)
+		go func() {
+			stopped <- read(r, func(c *Chunk) error {
+				if len(c.Fingerprints) != 1 {
+					t.Errorf("%s: %v", name, c)
+				}
+				return enough
+			})
+		}()
+		select {
+		case err := <-stopped:
+			if err != enough {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s waits for what comes next", name)
+		}
 	}
 }
