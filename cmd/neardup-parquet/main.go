@@ -147,9 +147,11 @@ func writeRows(out io.Writer, root *node, group parquet.RowGroup) error {
 	}
 	rows := make([][]parquet.Value, len(root.leaves))
 	var line []byte
-	for range group.NumRows() {
+	for n := range group.NumRows() {
 		for i, l := range root.leaves {
-			if err := l.read(); err != nil {
+			if err := l.read(); err == io.EOF {
+				return fmt.Errorf("column %s ends after %d of the %d rows of its group", l.name(), n, group.NumRows())
+			} else if err != nil {
 				return fmt.Errorf("column %s: %w", l.name(), err)
 			}
 			rows[i] = l.row
@@ -163,8 +165,10 @@ func writeRows(out io.Writer, root *node, group parquet.RowGroup) error {
 		}
 	}
 	for _, l := range root.leaves {
-		if err := l.read(); err != io.EOF {
-			return fmt.Errorf("column %s has more than the %d rows of its group: %w", l.name(), group.NumRows(), err)
+		if err := l.read(); err == nil {
+			return fmt.Errorf("column %s has more than the %d rows of its group", l.name(), group.NumRows())
+		} else if err != io.EOF {
+			return fmt.Errorf("column %s, behind its rows: %w", l.name(), err)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -353,6 +355,34 @@ func TestDamaged(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of 300 are broken", name, broken)
+	}
+}
+
+// A footer whose number of rows is not that of its columns.
+func TestRowsThatAreNotThere(t *testing.T) {
+	for rows, want := range map[int64]string{
+		2: "row group 0: column text has more than the 2 rows of its group", 4: "row group 0: column text ends after 3 of the 4 rows of its group",
+	} {
+		path, _ := write(t, &parquet.Uncompressed, fineWebRows(3))
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Metadata().RowGroups[0].NumRows = rows
+		footer, err := thrift.Marshal(new(thrift.CompactProtocol), f.Metadata())
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := binary.LittleEndian.Uint32(file[len(file)-8:])
+		file = append(file[:len(file)-8-int(size)], footer...)
+		os.WriteFile(path, append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...), 0o600)
+		if out, problem, code := command(t, path); code != 1 || problem != "neardup-parquet: "+path+": broken: "+want+"\n" || strings.Count(out, "\n") != int(min(rows, 3)) {
+			t.Errorf("exit code %d, %d lines, %s; want %s", code, strings.Count(out, "\n"), problem, want)
+		}
 	}
 }
 
