@@ -81,3 +81,30 @@ func TestBarriersOfAllSlotsOfAGroup(t *testing.T) {
 		t.Errorf("tried %v", tried)
 	}
 }
+
+// most is a runner that knows how many commands it got at once at most.
+type most struct {
+	runner
+	commands int
+}
+
+func (m *most) run(ctx context.Context, durable bool, commands []*command) error {
+	m.commands = max(m.commands, len(commands))
+	return m.runner.run(ctx, durable, commands)
+}
+
+// What a deletion by age reads at once is bounded, however many documents a step of the scan finds.
+func TestDeleteBeforeInParts(t *testing.T) {
+	x := openShared(t, Options{Bare: true, MaxDistance: 3, Expected: 1})
+	if _, err := x.CheckAndAddBatch(t.Context(), made(0, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	m := &most{runner: x.run}
+	x.run = m
+	if n, err := x.DeleteBefore(t.Context(), time.Now().Add(time.Hour)); err != nil || n != 1000 {
+		t.Fatalf("%d documents, %v", n, err)
+	}
+	if m.commands > window*len(x.plan.Tables) {
+		t.Errorf("%d commands at once", m.commands)
+	}
+}

@@ -78,9 +78,13 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 				}
 			}
 		}
-		n, err := x.dropAll(ctx, docs)
-		deleted += n
-		return err
+		for part := range slices.Chunk(docs, window) { // their buckets are all in memory
+			n, err := x.dropAll(ctx, part)
+			if deleted += n; err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return deleted, err
 }

@@ -217,7 +217,7 @@ func (o *Options) meta() (string, error) {
 	return fmt.Sprintf("%s %d\n%s\n%d\n%s", kind, format, p, groups, name), nil
 }
 
-// logRecords is how many records a log has, up to twice as many.
+// logRecords is how many records of the expected documents a log has at most, about, and at least half as many.
 const logRecords = 8
 
 // bucketEntries is how many entries a bucket should have at most, about: its reading is what a table costs.
