@@ -128,12 +128,14 @@ const expirySlack = 100
 // Expire removes documents until the rest is within bounds: where any is over MaxAge, all that are over 99 hundredths
 // of it; where there are more than MaxDocuments, the oldest, down to 99 hundredths of that. Where all
 // is within bounds a call costs nothing. It commits 64 documents at a time, and others read and write
-// all the while; cut short, it can be called again. What it reads besides is as DeleteBefore says.
+// all the while; cut short, also by Close (ErrClosed), it can be called again. What it reads besides is as DeleteBefore says.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
 	}
 	defer x.end()
+	ctx, ended := x.whileOpen(ctx)
+	defer ended(&err)
 	defer func() { x.expired.Add(uint64(expired)) }()
 	if before, may := x.overdue(e.MaxAge); e.MaxAge > 0 && may {
 		if expired, err = x.deleteBefore(ctx, before, expireChunk); err != nil {
@@ -222,10 +224,13 @@ func idOfPosting(ctx context.Context, v *store.View, n, next uint64) (uint64, er
 
 func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (deleted int, err error) {
 	e, bare, err := x.expiredBefore(t)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		deleted, err = x.deleteExpired(ctx, e, bare, chunk)
 	}
-	return x.deleteExpired(ctx, e, bare, chunk)
+	if err != nil {
+		x.noteOldest(0) // the rest of them is there still
+	}
+	return deleted, err
 }
 
 func (x *Index) deleteExpired(ctx context.Context, e expired, bare bool, chunk int) (deleted int, err error) {
@@ -401,14 +406,6 @@ func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
 	x.commitMu.Lock()
 	x.oldest = noSecond // what is added meanwhile makes it less
 	x.commitMu.Unlock()
-	defer func() {
-		if err != nil {
-			oldest = 0
-		}
-		x.commitMu.Lock()
-		x.oldest = min(x.oldest, oldest)
-		x.commitMu.Unlock()
-	}()
 	v, counters, err := x.snapshot()
 	if err != nil {
 		return expired{}, false, err
@@ -433,7 +430,15 @@ func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
 	}
 	at.end = counters.NextID
 	e.add(at, newest, old)
+	x.noteOldest(oldest)
 	return e, counters.Bare > 0, nil
+}
+
+// noteOldest notes that there may be documents of a second.
+func (x *Index) noteOldest(oldest uint64) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	x.oldest = min(x.oldest, oldest)
 }
 
 // add takes a range of IDs if it is old. The first entry of the clock in it stays, so that

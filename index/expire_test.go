@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -261,4 +262,46 @@ func TestDeletionsAtOnce(t *testing.T) {
 		checkTimes(t, x, recrawled)
 		checkVerified(t, x)
 	}
+}
+
+// TestExpireAgain: what an Expire or DeleteBefore that was cut short has left goes with the next Expire, also where
+// nothing came meanwhile.
+func TestExpireAgain(t *testing.T) {
+	for round := range 20 {
+		x := openMem(t, Options{Durability: NoSync})
+		addAt(t, x, bareDocuments(make([]uint64, 300)), time.Unix(1000, 0))
+		addAt(t, x, strangers(300), time.Unix(1001, 0))
+		x.opts.Now = func() time.Time { return time.Unix(5000, 0) }
+		cut := newCancelAt(int64(round + 3))
+		first, err := x.deleteBefore(cut, time.Unix(4000, 0), expireChunk)
+		if first < 600 && err == nil {
+			t.Fatalf("%d documents expired, and the rest did not, without an error", first)
+		}
+		rest, err := x.Expire(context.Background(), Expiry{MaxAge: 1000 * time.Second})
+		if err != nil || first+rest != 600 {
+			t.Errorf("cut short after %d documents: %d more, %v", first, rest, err)
+		}
+	}
+}
+
+// TestCloseEndsExpire: Close does not wait until all is removed.
+func TestCloseEndsExpire(t *testing.T) {
+	fs := vfs.NewMem()
+	x := openMem(t, Options{FS: fs, Durability: NoSync})
+	addAt(t, x, strangers(300), time.Unix(1000, 0))
+	x.removing <- struct{}{} // so that Expire has not removed all by then
+	release := time.AfterFunc(20*time.Second, func() { <-x.removing })
+	expired := make(chan error)
+	x.opts.Now = func() time.Time {
+		go x.Close()
+		return time.Unix(5000, 0)
+	}
+	go func() {
+		_, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second})
+		expired <- err
+	}()
+	if err := <-expired; !errors.Is(err, ErrClosed) {
+		t.Errorf("Expire ended with %v", err)
+	}
+	release.Stop()
 }

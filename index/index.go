@@ -195,6 +195,20 @@ func (x *Index) beginWrite(ctx context.Context) error {
 
 func (x *Index) end() { x.calls.Done() }
 
+// whileOpen returns a context that also ends when Close begins. ended must be called, and makes the error of that
+// ErrClosed.
+func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*error)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(x.stopping, func() { cancel(ErrClosed) })
+	return ctx, func(err *error) {
+		if *err != nil && context.Cause(ctx) == ErrClosed {
+			*err = errors.Join(ErrClosed, *err)
+		}
+		stop()
+		cancel(nil)
+	}
+}
+
 // Close waits for the calls under way, makes everything durable and closes the
 // index. Calls made after it return ErrClosed, a second Close too.
 func (x *Index) Close() error {

@@ -42,14 +42,8 @@ func (x *Index) Rewrite(ctx context.Context, pack func(context.Context, Frozen) 
 		return err
 	}
 	defer x.end()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(x.stopping, func() { cancel(ErrClosed) })()
-	defer func() {
-		if err != nil && context.Cause(ctx) == ErrClosed {
-			err = errors.Join(ErrClosed, err)
-		}
-	}()
+	ctx, ended := x.whileOpen(ctx)
+	defer ended(&err)
 	select {
 	case x.rewriting <- struct{}{}:
 		defer func() { <-x.rewriting }()
