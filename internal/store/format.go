@@ -66,6 +66,11 @@ func putTableKey(key []byte, keyspace byte, table int, permuted uint64) []byte {
 	return key
 }
 
+// isLivePosting reports whether a key is that of a live posting. Each of its values adds and removes IDs.
+func isLivePosting(key []byte) bool {
+	return len(key) == tableKeyLen && (key[0] == evenKeyspace || key[0] == oddKeyspace) && key[1] == 0 && key[2] == 0
+}
+
 // chunkKey returns a key of the directory or filter keyspace.
 func chunkKey(keyspace byte, table, chunk int) []byte {
 	key := make([]byte, chunkKeyLen)

@@ -112,7 +112,7 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 	if err := opts.FS.RemoveAll(work); err != nil { // of a salvage that was cut short
 		return s, err
 	}
-	patient := surgeon.Patient{Dir: dir, Work: work, FS: opts.FS, Report: ofFiles(report), Next: nextReadable, Skip: notPebbles,
+	patient := surgeon.Patient{Dir: dir, Work: work, FS: opts.FS, Report: ofFiles(report), Next: nextReadable, Merged: isLivePosting, Skip: notPebbles,
 		Options: func() *pebble.Options {
 			o := pebbleOptions(opts, cache)
 			s.close = append(s.close, func() error { o.FileCache.Unref(); return nil })

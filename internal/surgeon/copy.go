@@ -91,7 +91,7 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 		}
 		value, _, err := kv.Value(nil)
 		if err == nil {
-			err = w.add(kv.K.UserKey, version{kv.K.Kind(), bytes.Clone(value)})
+			err = w.add(kv.K.UserKey, version{p.kindOf(kv.K, table), bytes.Clone(value)})
 		}
 		if err != nil {
 			return err
@@ -99,6 +99,16 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 		at = append(append(at[:0], kv.K.UserKey...), 0)
 		kv = it.Next()
 	}
+}
+
+// kindOf returns the kind of an entry as it is to be written. What is set in a file must not take the place of what another one
+// merges, where nothing tells which of the two is older.
+func (p *Patient) kindOf(key pebble.InternalKey, table readableTable) pebble.InternalKeyKind {
+	kind := key.Kind()
+	if set := kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindSetWithDelete; set && table.numbered && p.Merged(key.UserKey) {
+		return pebble.InternalKeyKindMerge
+	}
+	return kind
 }
 
 // skip finds the first key behind what cannot be read from a key on; nil if there is none.

@@ -132,6 +132,9 @@ type Patient struct {
 
 	// Next returns where reading goes on behind a key from which on nothing can be read; nil if nowhere.
 	Next func(at []byte, readable func(key []byte) bool) []byte
+
+	// Merged reports whether what is set for a key may as well be merged with what is there.
+	Merged func(key []byte) bool
 }
 
 // Open opens what can be saved: links of the tables and copies of the rest,
@@ -285,6 +288,7 @@ type readableTable struct {
 	name        string
 	first, last []byte // nil: all
 	age         uint64 // larger is newer
+	numbered    bool   // the age is the file's number: a compaction gives what is old a larger one
 }
 
 // tables lists the files to copy, the oldest first. db, nil if it cannot be opened, tells which count;
@@ -295,7 +299,7 @@ func (p *Patient) tables(db *pebble.DB, whole string) (tables []readableTable, e
 		names, err := p.FS.List(whole)
 		for _, name := range names {
 			if strings.HasSuffix(name, ".sst") {
-				tables = append(tables, readableTable{name: name, age: fileNumber(name, "")})
+				tables = append(tables, readableTable{name: name, age: fileNumber(name, ""), numbered: true})
 			}
 		}
 		slices.SortFunc(tables, byAge)
@@ -308,7 +312,7 @@ func (p *Patient) tables(db *pebble.DB, whole string) (tables []readableTable, e
 	for _, level := range slices.Backward(levels) {
 		of := []readableTable{}
 		for _, t := range level {
-			of = append(of, readableTable{fmt.Sprintf("%s.sst", t.BackingSSTNum), bytes.Clone(t.Smallest.UserKey), bytes.Clone(t.Largest.UserKey), uint64(t.LargestSeqNum)})
+			of = append(of, readableTable{fmt.Sprintf("%s.sst", t.BackingSSTNum), bytes.Clone(t.Smallest.UserKey), bytes.Clone(t.Largest.UserKey), uint64(t.LargestSeqNum), false})
 		}
 		slices.SortStableFunc(of, byAge)
 		tables = append(tables, of...)
