@@ -39,7 +39,7 @@ func runPairs(ctx context.Context, c *call) error {
 	var writers []*joinWriter
 	err := f.join(ctx, "first,second,distance", func(s joinSource, of []*joinWriter) error {
 		writers = of
-		return s.pairs(ctx, func(worker int, a, b *member, distance int) error {
+		return s.pairs(ctx, len(writers), func(worker int, a, b *member, distance int) error {
 			w := writers[worker]
 			switch {
 			case f.equal:
@@ -202,8 +202,8 @@ func (c *cluster) each(documents bool) iter.Seq2[member, error] {
 type joinSource interface {
 	// pairs calls found with each pair of members, and with each member of several
 	// documents as a pair with itself, unless there is no telling. It may do so from as many
-	// goroutines as there are cores, each with its number.
-	pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error
+	// goroutines as there are workers, each with its number.
+	pairs(ctx context.Context, workers int, found func(worker int, a, b *member, distance int) error) error
 	clusters(ctx context.Context, found func(*cluster) error) error
 	close() error
 }

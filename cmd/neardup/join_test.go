@@ -6,12 +6,17 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"math/rand/v2"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 // FuzzMemberOutput holds what is written of a member to encoding/csv and encoding/json.
@@ -59,4 +64,33 @@ func FuzzMemberOutput(f *testing.F) {
 			t.Errorf("%q in JSON is %s", key, line)
 		}
 	})
+}
+
+// TestPairsOfAsManyWorkers: there are as many goroutines as there are writers, also where the runtime has come to use more
+// processors since these were made.
+func TestPairsOfAsManyWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	rng := rand.New(rand.NewPCG(1, 1))
+	fps := make([]fingerprint.Fingerprint, 100_000)
+	for i := range fps {
+		if fps[i] = fingerprint.Fingerprint(rng.Uint64()); i%2 == 1 {
+			fps[i] = fps[i-1] ^ 1<<rng.IntN(64)
+		}
+	}
+	set, err := selfjoin.NewSet(fps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := 3
+	s := &listSource{flags: &joinFlags{k: &k}, set: set}
+	var pairs, others atomic.Int64
+	err = s.pairs(t.Context(), 1, func(worker int, _, _ *member, _ int) error {
+		if pairs.Add(1); worker > 0 {
+			others.Add(1)
+		}
+		return nil
+	})
+	if err != nil || pairs.Load() < 50_000 || others.Load() > 0 {
+		t.Errorf("%d pairs, %d of them from other goroutines than the first: %v", pairs.Load(), others.Load(), err)
+	}
 }

@@ -53,7 +53,7 @@ type indexSource struct {
 
 func (s *indexSource) close() error { return s.index.Close() }
 
-func (s *indexSource) pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error {
+func (s *indexSource) pairs(ctx context.Context, _ int, found func(worker int, a, b *member, distance int) error) error {
 	for p, err := range s.index.Pairs(ctx, s.options) {
 		if err == nil {
 			a, b := memberOf(&p.First), memberOf(&p.Second)
@@ -196,14 +196,14 @@ func (s *listSource) compare(a, b uint32) int {
 	return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
 }
 
-func (s *listSource) pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error {
+func (s *listSource) pairs(ctx context.Context, workers int, found func(worker int, a, b *member, distance int) error) error {
 	for node := range s.set.Repeated() {
 		m := s.member(node)
 		if err := found(0, &m, &m, 0); err != nil {
 			return err
 		}
 	}
-	return s.set.Each(ctx, selfjoin.Options{MaxDistance: *s.flags.k}, func(worker int, pairs []selfjoin.Pair) error {
+	return s.set.Each(ctx, selfjoin.Options{MaxDistance: *s.flags.k, Workers: workers}, func(worker int, pairs []selfjoin.Pair) error {
 		var edges [][2]selfjoin.Node
 		if s.places != nil {
 			edges = s.set.Edges(pairs)
@@ -304,8 +304,10 @@ func (s *externalSource) options() selfjoin.Options {
 	return selfjoin.Options{MaxDistance: *s.flags.k, MemoryBytes: s.flags.memory.bytes()}
 }
 
-func (s *externalSource) pairs(ctx context.Context, found func(worker int, a, b *member, distance int) error) error {
-	return selfjoin.ExternalPairs(ctx, s.fingerprints, s.options(), func(worker int, pairs []selfjoin.Pair) error {
+func (s *externalSource) pairs(ctx context.Context, workers int, found func(worker int, a, b *member, distance int) error) error {
+	o := s.options()
+	o.Workers = workers
+	return selfjoin.ExternalPairs(ctx, s.fingerprints, o, func(worker int, pairs []selfjoin.Pair) error {
 		var a, b member
 		for i := range pairs {
 			a.Fingerprint, b.Fingerprint = pairs[i].First, pairs[i].Second
