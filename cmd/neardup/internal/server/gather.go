@@ -11,6 +11,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
+	"golang.org/x/sync/semaphore"
 )
 
 // gatherer puts the documents of many calls into few commits. It waits for nothing: a call that comes alone
@@ -19,6 +20,7 @@ type gatherer struct {
 	index   *neardup.Index
 	queue   chan *job // it holds no more than there may be calls under way
 	workers sync.WaitGroup
+	batches *semaphore.Weighted
 
 	process string // of the processes that have served the index, this one
 	first   uint64 // the next ID when it began
@@ -43,11 +45,14 @@ const (
 
 	// committing is how many of these are under way: one searches while another waits for the disk.
 	committing = 3
+
+	// batching is how many calls that are batches are in the index: there, each has room for its verdicts.
+	batching = 32
 )
 
 func newGatherer(x *neardup.Index) *gatherer {
 	next := x.Stats().NextID
-	g := &gatherer{index: x, queue: make(chan *job), process: strconv.FormatUint(rand.Uint64(), 36), first: next, durable: next}
+	g := &gatherer{index: x, queue: make(chan *job), batches: semaphore.NewWeighted(batching), process: strconv.FormatUint(rand.Uint64(), 36), first: next, durable: next}
 	for range committing {
 		g.workers.Go(g.work)
 	}
@@ -58,6 +63,8 @@ func newGatherer(x *neardup.Index) *gatherer {
 func (g *gatherer) check(docs []index.Document) ([]neardup.Verdict, error) {
 	j := &job{docs: docs, done: make(chan struct{})}
 	if len(docs) >= gathered/2 { // it is a batch; the index has those of many callers share what they wait for
+		g.batches.Acquire(context.Background(), 1)
+		defer g.batches.Release(1)
 		go g.commit([]*job{j}) // a panic in the index ends the process, as in a worker; net/http would go on
 	} else {
 		g.queue <- j

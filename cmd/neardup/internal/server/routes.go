@@ -200,13 +200,13 @@ func (a *answer) fail(err error) {
 		a.server.metrics.refused.WithLabelValues("unread").Inc()
 		return
 	}
+	http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.server.limits.WriteTime))
 	if a.status == 0 {
 		a.status = writeFailure(a.ResponseWriter, err)
 		return
 	}
 	failure, _ := failureOf(err)
 	if line, err := wire.Encode(failure); err == nil {
-		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.server.limits.WriteTime))
 		a.Write(line)
 	}
 }

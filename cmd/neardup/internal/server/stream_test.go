@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
@@ -222,4 +225,41 @@ func TestSlowDiskOverHTTP2(t *testing.T) {
 	if lines := bytes.Count(said, []byte("\n")); err != nil || lines != 3*window || r.ProtoMajor != 2 {
 		t.Errorf("%s, %d lines, %v", r.Proto, lines, err)
 	}
+}
+
+// Batches of however many callers wait outside of the index, where each takes some 100 KB.
+func TestBatchesWait(t *testing.T) {
+	var stuck atomic.Bool
+	free := make(chan struct{})
+	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if stuck.Load() && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
+			<-free
+		}
+		return nil
+	}))
+	s, _ := serve(t, open(t, &neardup.Options{Index: index.Options{FS: disk}}), Options{})
+	stuck.Store(true)
+	var calls sync.WaitGroup
+	for call := range uint64(3 * batching) {
+		calls.Go(func() {
+			docs := make([]index.Document, gathered/2)
+			for i := range docs {
+				docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint((call<<16 + uint64(i)) * 0x9e3779b97f4a7c15), Tokens: 100}
+			}
+			if verdicts, err := s.gather.check(docs); err != nil || len(verdicts) != len(docs) {
+				t.Error(len(verdicts), err)
+			}
+		})
+	}
+	inside := func() int {
+		stacks := make([]byte, 4<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ").CheckAndAddBatch(")
+	}
+	waitFor(t, func() bool { return inside() >= batching })
+	time.Sleep(100 * time.Millisecond)
+	if n := inside(); n != batching {
+		t.Errorf("%d are in the index", n)
+	}
+	close(free)
+	calls.Wait()
 }
