@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -340,13 +341,16 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	}
 	var again []*checked
 	var gone []posting
+	ahead := uint64(0) // a floor that refused a commit
 	for i, c := range ready {
-		log, err := replay(commits[i].value)
+		log, err := commits[i].log()
 		if err != nil {
 			return err
 		}
 		if s := log.state(c.id.seq); s == nil || !s.committed {
-			again = append(again, c)
+			if again = append(again, c); c.id.seq <= log.floor {
+				ahead = max(ahead, log.floor)
+			}
 			continue
 		}
 		c.verdict = index.Verdict{Status: index.New, Document: c.doc}
@@ -359,5 +363,11 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	if err := x.remove(ctx, gone); err != nil {
 		return err
 	}
-	return x.takeBack(ctx, again)
+	if err := x.takeBack(ctx, again); err != nil || ahead == 0 {
+		return err
+	}
+	if last, err := x.reserve(ctx, 0); err != nil || ahead <= last {
+		return err
+	}
+	return fmt.Errorf("%w: a log has floor %d, which no number of key %q has reached: was that key lost?", index.ErrCorrupt, ahead, x.name.sequence())
 }

@@ -198,7 +198,7 @@ func (x *Index) eachLog(ctx context.Context, f func(reads []*command, logs []*gr
 		}
 		for i, r := range reads {
 			var err error
-			if logs[i], err = replay(r.value); err != nil {
+			if logs[i], err = r.log(); err != nil {
 				return err
 			}
 		}

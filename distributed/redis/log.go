@@ -68,11 +68,21 @@ func (l *groupLog) earlier(key string) uint64 {
 func replay(log string) (*groupLog, error) {
 	l := &groupLog{bySeq: make(map[uint64]*state), byKey: make(map[string]*state)}
 	for r := (reader{rest: log}); r.rest != ""; {
+		at := len(log) - len(r.rest)
 		entry := reader{rest: r.bytes(r.uvarint())}
 		l.apply(&entry)
 		if r.bad || entry.bad {
-			return nil, fmt.Errorf("%w: entry %d bytes before the end of a log of %d is cut short, or of another format", index.ErrCorrupt, len(r.rest), len(log))
+			return nil, fmt.Errorf("%w: the entry at byte %d of a log of %d is cut short, or of another format", index.ErrCorrupt, at, len(log))
 		}
+	}
+	return l, nil
+}
+
+// log replays what a command has read.
+func (c *command) log() (*groupLog, error) {
+	l, err := replay(c.value)
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", c.key, err)
 	}
 	return l, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,24 @@ func TestRecords(t *testing.T) {
 		must(t, err)
 		if got := l.record(d.ID); got == nil || *got != d {
 			t.Fatalf("%+v came back as %+v", d, got)
+		}
+	}
+}
+
+// A log of another use, and a floor that no number has reached, are errors that name a key; nothing is tried for ever.
+func TestBadLogs(t *testing.T) {
+	for log, says := range map[string]string{
+		"hello world":         `key "m:gU4RU": corrupt index: the entry at byte 0 of a log of `,
+		killEntry(1) + "\x07": `: the entry at byte 8 of a log of `,
+		floorEntry(1 << 47):   `a log has floor 140737488355328, which no number of key "m:s" has reached`,
+	} {
+		d := index.Document{Fingerprint: 7}
+		f := &fake{keys: map[string]string{}, time: 10_000}
+		x := testIndex(f)
+		f.keys[x.name.group(x.groupOf(&d))] = log
+		verdicts, err := x.check(t.Context(), []index.Document{d})
+		if !errors.Is(err, index.ErrCorrupt) || !strings.Contains(err.Error(), says) || len(verdicts) > 0 {
+			t.Errorf("%q: %v, %v; want %q", log, verdicts, err, says)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (l *logs) read(ctx context.Context, durable bool, more ...*command) error {
 	}
 	for group, read := range l.reads {
 		var err error
-		if l.state[group], err = replay(read.value); err != nil {
+		if l.state[group], err = read.log(); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (x *Index) drop(ctx context.Context, ids []id) ([]bool, error) {
 	}
 	did := make([]bool, len(ids))
 	for i, of := range ids {
-		l, err := replay(drops[i].value)
+		l, err := drops[i].log()
 		if err != nil {
 			return nil, err
 		}
