@@ -25,9 +25,12 @@ type pendingWrite struct {
 	done       chan struct{}           // closed when it is applied, or given up
 }
 
-// maxCompared bounds the comparisons between two writes; larger ones wait for each other
-// without a look.
-const maxCompared = 4096
+// maxCompared bounds the comparisons of signatures between two writes, and maxComparedKeys those of keys; larger ones
+// wait for each other without a look. What Expire removes at a time is compared with every window of a batch.
+const (
+	maxCompared     = 4096
+	maxComparedKeys = expireChunk * windowLimit
+)
 
 func newPendingWrite(docs []Document) *pendingWrite {
 	w := newPendingRemoval(docs)
@@ -50,7 +53,7 @@ func newPendingRemoval(docs []Document) *pendingWrite {
 }
 
 func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
-	if len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxCompared {
+	if len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxComparedKeys {
 		return true
 	}
 	for _, key := range w.keys {

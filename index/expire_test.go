@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )
@@ -304,4 +305,16 @@ func TestCloseEndsExpire(t *testing.T) {
 		t.Errorf("Expire ended with %v", err)
 	}
 	release.Stop()
+}
+
+// TestExpireWaitsForItsDocuments: a window of a batch and what Expire removes wait for each other only where they share a key.
+func TestExpireWaitsForItsDocuments(t *testing.T) {
+	window, others := newPendingWrite(strangers(windowLimit)), strangers(windowLimit + expireChunk)[windowLimit:]
+	if newPendingRemoval(others).conflictsWith(window, match.Rule{MaxDistance: 3}) {
+		t.Error("the removal of other documents waits")
+	}
+	others[expireChunk-1].Key = strangers(windowLimit)[windowLimit-1].Key
+	if !newPendingRemoval(others).conflictsWith(window, match.Rule{MaxDistance: 3}) {
+		t.Error("the removal of a document does not wait for its recrawl")
+	}
 }
