@@ -36,6 +36,10 @@ const (
 	maxFew = 4096
 
 	hashTablesBytes = hashBlocks << hashBits * 24 // of the empty tables
+
+	// maxCompared is how many more fingerprints than in four times as many evenly filled buckets a search compares. Where nearly all share
+	// a block, the tables of the plan have fewer candidates.
+	maxCompared = 64 << 10
 )
 
 // newMultiIndex returns an empty one that takes at most so many bytes.
@@ -121,7 +125,7 @@ func (h *multiIndex) MayContain(fp uint64) bool {
 }
 
 // AppendNear appends what was added within k bits of a fingerprint, each once, in no
-// order. It is false where there was too much to be held.
+// order. It is false where there was too much to be held, or to be compared.
 func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -136,18 +140,22 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 		}
 		return dst, true
 	}
-	var some buckets
+	near, flips := dst, hashFlips[k/hashBlocks]
+	some := buckets{left: maxCompared + h.size/2*int64(len(flips))>>hashBits}
 	for i := range h.tables {
 		table, block := &h.tables[i], hashBlock(fp, i)
-		for _, f := range hashFlips[k/hashBlocks] {
+		for _, f := range flips {
 			if some.n == len(some.of) {
-				dst = some.appendNear(dst, fp, k)
+				near = some.appendNear(near, fp, k)
 			}
 			some.of[some.n], some.table[some.n] = table[block^f], uint8(i)
 			some.n++
 		}
 	}
-	return some.appendNear(dst, fp, k), true
+	if near = some.appendNear(near, fp, k); some.left < 0 {
+		return dst, false
+	}
+	return near, true
 }
 
 // buckets are what a search fetches together, so that waiting for one overlaps with waiting for
@@ -156,14 +164,19 @@ type buckets struct {
 	of    [32][]uint64
 	table [32]uint8
 	n     int
+	left  int64 // how many more fingerprints may be compared; below 0: it was given up
 }
 
 // appendNear appends what is near in the buckets, each from the first table that has it, and empties them.
 func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	for _, b := range s.of[:s.n] {
-		if len(b) > 0 {
+		if s.left -= int64(len(b)); len(b) > 0 {
 			atomic.LoadUint64(&b[0]) // for the cache: nothing waits for it
 		}
+	}
+	if s.left < 0 {
+		s.n = 0
+		return dst
 	}
 	for i, b := range s.of[:s.n] {
 		for _, other := range b {

@@ -121,3 +121,23 @@ func BenchmarkMultiIndex(b *testing.B) {
 		}
 	})
 }
+
+// TestMultiIndexOfOneBlock: where nearly all have one block alike, a search does not compare them all, and says so. Searches
+// that meet few of them go on.
+func TestMultiIndexOfOneBlock(t *testing.T) {
+	h := newMultiIndex(1 << 40)
+	fps := testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 2*maxCompared)
+	for i := range fps {
+		fps[i] &^= 0xffff
+	}
+	h.Add(fps)
+	if near, known := h.AppendNear([]uint64{7}, fps[0], 3); known || !slices.Equal(near, []uint64{7}) {
+		t.Errorf("in the block of all: %x, %v", near, known)
+	}
+	if near, known := h.AppendNear(nil, fps[0]|1, 3); !known || !slices.Contains(near, fps[0]) {
+		t.Errorf("in another block: %x, %v", near, known)
+	}
+	if !h.MayContain(fps[1]) || h.MayContain(fps[1]|1) {
+		t.Error("what is there is not, or the other way round")
+	}
+}
