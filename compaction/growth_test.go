@@ -269,7 +269,7 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 		fmt.Sprint("NEARDUP_GROWTH_AT_LEAST=", g.atLeast), "MALLOC_ARENA_MAX=1")
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
-	var complaint bytes.Buffer
+	var complaint, other bytes.Buffer // what it prints on standard error, and else
 	cmd.Stderr = &complaint
 	if err := errors.Join(err, outErr, cmd.Start()); err != nil {
 		g.t.Fatal(err)
@@ -311,11 +311,11 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 				g.now.compactions++
 			}
 		default:
-			fmt.Fprintln(&complaint, line)
+			fmt.Fprintln(&other, line)
 		}
 	}
 	if err := cmd.Wait(); !kill && err != nil || cmd.ProcessState.Exited() && !cmd.ProcessState.Success() {
-		g.t.Fatalf("%v: %s", err, complaint.String())
+		g.t.Fatalf("%v: %s%s", err, complaint.String(), other.String())
 	}
 	if g.now != nil && !opened.IsZero() {
 		g.now.documents += g.total() - before
