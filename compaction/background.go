@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -27,8 +28,8 @@ type Policy struct {
 	// that waits for it. Where closing ends a compaction it is called with index.ErrClosed or the context's error.
 	Done func(Report, error)
 
-	// Expired, if set, is called after each removal of documents, and where that fails, as Done is. The rest of them goes
-	// later.
+	// Expired, if set, is called after each removal of documents, by one goroutine, and where that fails. The rest of them goes
+	// later. It must not close the Watcher either. That closing ends a removal is no failure.
 	Expired func(documents int, err error)
 }
 
@@ -71,7 +72,7 @@ type BackgroundStats struct {
 	Runs     uint64    `json:"runs"`     // that went well
 	Last     Report    `json:"last"`     // of these
 	LastEnd  time.Time `json:"lastEnd"`
-	Failure  string    `json:"failure,omitempty"` // of the last one, if it failed
+	Failure  string    `json:"failure,omitempty"` // of the last one, if it failed; closing is no failure
 
 	Expired       uint64 `json:"expired"` // documents
 	ExpiryFailure string `json:"expiryFailure,omitempty"`
@@ -148,12 +149,10 @@ func (w *Watcher) compact(ctx context.Context) error {
 		w.note(func(s *BackgroundStats) { s.Progress = p })
 	}})
 	w.note(func(s *BackgroundStats) {
-		s.Running, s.Failure = false, ""
-		if err != nil {
-			s.Failure = err.Error()
-			return
+		s.Running, s.Failure = false, failure(ctx, err)
+		if err == nil {
+			s.Runs, s.Last, s.LastEnd = s.Runs+1, report, time.Now()
 		}
-		s.Runs, s.Last, s.LastEnd = s.Runs+1, report, time.Now()
 	})
 	if w.policy.Done != nil {
 		w.policy.Done(report, err)
@@ -163,16 +162,26 @@ func (w *Watcher) compact(ctx context.Context) error {
 
 func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
 	n, err := w.x.Expire(ctx, w.policy.Expiry)
-	w.note(func(s *BackgroundStats) {
-		s.Expired, s.ExpiryFailure = s.Expired+uint64(n), ""
-		if err != nil {
-			s.ExpiryFailure = err.Error()
-		}
-	})
+	if ended(ctx, err) {
+		err = nil
+	}
+	w.note(func(s *BackgroundStats) { s.Expired, s.ExpiryFailure = s.Expired+uint64(n), failure(ctx, err) })
 	if w.policy.Expired != nil && (n > 0 || err != nil) {
 		w.policy.Expired(n, err)
 	}
 	return err == nil
+}
+
+// ended reports whether an error says no more than that the Watcher or the index is closed.
+func ended(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil || errors.Is(err, index.ErrClosed)
+}
+
+func failure(ctx context.Context, err error) string {
+	if err == nil || ended(ctx, err) {
+		return ""
+	}
+	return err.Error()
 }
 
 func (w *Watcher) note(change func(*BackgroundStats)) {

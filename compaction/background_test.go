@@ -140,6 +140,35 @@ func TestBackgroundFindsNothing(t *testing.T) {
 }
 
 // TestBackgroundExpires: documents go by age and by number while others write, also where the index is never compacted.
+// A removal that Close ends is no failure.
+func TestCloseEndsExpiry(t *testing.T) {
+	ctx := context.Background()
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if err := x.Add(ctx, randomDocuments(rand.New(rand.NewPCG(2, 4)), 20_000)...); err != nil {
+		t.Fatal(err)
+	}
+	var expired atomic.Uint64
+	w := compaction.Background(ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1}, Expired: func(n int, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		expired.Add(uint64(n))
+	}})
+	for end := time.Now().Add(patience); x.Stats().Documents == 20_000; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", w.Stats())
+		}
+	}
+	w.Close()
+	if s := w.Stats(); x.Stats().Documents == 1 || s.ExpiryFailure != "" || s.Expired != expired.Load() || s.Expired != 20_000-x.Stats().Documents {
+		t.Errorf("%+v, %d documents, %d expired", s, x.Stats().Documents, expired.Load())
+	}
+}
+
 func TestBackgroundExpires(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 4))
 	var now atomic.Int64
