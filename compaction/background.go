@@ -149,7 +149,7 @@ func (w *Watcher) compact(ctx context.Context) error {
 		w.note(func(s *BackgroundStats) { s.Progress = p })
 	}})
 	w.note(func(s *BackgroundStats) {
-		s.Running, s.Failure = false, failure(ctx, err)
+		s.Running, s.Failure = false, message(failure(ctx, err))
 		if err == nil {
 			s.Runs, s.Last, s.LastEnd = s.Runs+1, report, time.Now()
 		}
@@ -162,23 +162,24 @@ func (w *Watcher) compact(ctx context.Context) error {
 
 func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
 	n, err := w.x.Expire(ctx, w.policy.Expiry)
-	if ended(ctx, err) {
-		err = nil
-	}
-	w.note(func(s *BackgroundStats) { s.Expired, s.ExpiryFailure = s.Expired+uint64(n), failure(ctx, err) })
+	err = failure(ctx, err)
+	w.note(func(s *BackgroundStats) { s.Expired, s.ExpiryFailure = s.Expired+uint64(n), message(err) })
 	if w.policy.Expired != nil && (n > 0 || err != nil) {
 		w.policy.Expired(n, err)
 	}
 	return err == nil
 }
 
-// ended reports whether an error says no more than that the Watcher or the index is closed.
-func ended(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() != nil || errors.Is(err, index.ErrClosed)
+// failure returns an error, unless it says no more than that the Watcher or the index is closed.
+func failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
-func failure(ctx context.Context, err error) string {
-	if err == nil || ended(ctx, err) {
+func message(err error) string {
+	if err == nil {
 		return ""
 	}
 	return err.Error()
