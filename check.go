@@ -7,7 +7,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 	"golang.org/x/sync/errgroup"
 )

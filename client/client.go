@@ -25,8 +25,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 	"golang.org/x/net/http/httpguts"
 )

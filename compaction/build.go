@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

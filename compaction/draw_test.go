@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"pgregory.net/rapid"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/join"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
 )

@@ -17,11 +17,11 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
-	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // someDocuments draws documents of few keys and scopes.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // RepairOptions of Repair. The zero value is ready to use.

@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )

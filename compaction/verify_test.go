@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // TestVerifyOverCompaction: an index that shrinks much and is packed while it is verified is as sound as it was.

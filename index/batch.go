@@ -10,8 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
 )

@@ -13,9 +13,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/join"
-	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // cancelAt is a context that is cancelled when it is asked for the n-th time.

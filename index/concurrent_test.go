@@ -14,8 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/filter"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
 )
 

@@ -24,10 +24,10 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
-	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // damaged is an open index whose bytes a test changes. Some of what it writes Open would

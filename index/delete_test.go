@@ -13,8 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // TestDeleteBeforeBySeconds expires documents of several seconds, step by step, bare

@@ -27,9 +27,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

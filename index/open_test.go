@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

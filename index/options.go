@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/join"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // TestJoinRule: what a join is not told is as the index has it.

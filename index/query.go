@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/store"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/testseed"
 )

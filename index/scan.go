@@ -9,10 +9,10 @@ import (
 	"runtime"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-	"github.com/neardup/neardup/index/join"
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // snapshot opens a view and returns the counters of the same moment.

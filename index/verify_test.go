@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/index/verify"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // checkVerified sees to it that Verify finds nothing.

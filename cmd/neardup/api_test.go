@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/verify"
 	"github.com/neardup/neardup/internal/wire"
 )
 

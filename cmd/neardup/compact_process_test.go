@@ -16,7 +16,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testseed"
 )
 

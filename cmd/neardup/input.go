@@ -16,8 +16,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/internal/plan"
 	"golang.org/x/sync/semaphore"
 )
 

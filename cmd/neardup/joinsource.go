@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/join"
+	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 

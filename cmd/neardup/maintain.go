@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 var compactCommand = command{

@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 var statsCommand = command{

@@ -24,7 +24,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"

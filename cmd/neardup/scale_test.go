@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 // TestScaleAgreesWithMeasurements pins the model to what was measured: at 1e7, 1e8 and

@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 func refused(t *testing.T, client goredis.UniversalClient, o Options, want error, says string) {

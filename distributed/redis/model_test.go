@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 // A model check: clients run the code of the protocol on a store in memory, whose every command is a step. Two clients: in

@@ -30,8 +30,8 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 var (

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/match"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // Rule says which documents match, and what becomes of duplicates. Its fields are those

@@ -11,7 +11,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/verify"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 // worker is one of the goroutines that call the index.

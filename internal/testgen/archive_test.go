@@ -14,7 +14,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	visible "github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 func largeArchive(t *testing.T, form string, pages int) []byte {

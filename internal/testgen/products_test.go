@@ -11,7 +11,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	visible "github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // The k of the default pipeline.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	visible "github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // reference is the page of one class in the manual of a library: its name, a sentence, and a list of

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // BenchmarkLine writes and reads the line of a document, and encoding/json does.

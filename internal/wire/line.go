@@ -12,7 +12,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // Line is one document that is checked or asked for: a page as html, text or body, or a fingerprint.

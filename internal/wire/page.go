@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"github.com/neardup/neardup/fingerprint/page"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // Page is what a crawler has fetched.

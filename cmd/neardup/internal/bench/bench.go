@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/plan"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 // Options of Run.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // Sample keeps documents of a stream, each with the same chance, and finds the pairs among them

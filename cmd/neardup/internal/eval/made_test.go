@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testgen"
 )
 

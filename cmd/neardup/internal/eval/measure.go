@@ -5,7 +5,7 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // MaxDistance is the largest k that is measured.

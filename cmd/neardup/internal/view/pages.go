@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // Source is the index that pages show; *neardup.Index is one.

@@ -15,7 +15,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // testTexts has the words of each document whose key does not end in "lost".

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 )
 
 var reportTemplate = parsed("report.html")

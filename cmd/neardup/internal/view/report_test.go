@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"golang.org/x/net/html"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testseed"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 

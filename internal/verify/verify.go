@@ -26,8 +26,8 @@ import (
 	"math"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
-	"github.com/neardup/neardup/index/plan"
 	"github.com/neardup/neardup/internal/filter"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 

@@ -11,7 +11,7 @@ package join
 import (
 	"iter"
 
-	"github.com/neardup/neardup/index/match"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/store"
 )
 
