@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 )
 
@@ -43,7 +44,7 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 6, not 3")
 	probing, err := plan.Named("2", 3)
 	must(t, err)
-	refused(t, client, Options{Name: name, MaxLengthRatio: 0.5}, index.ErrRatio, "")
+	refused(t, client, Options{Name: name, MaxLengthRatio: 0.5}, match.ErrRatio, "")
 	refused(t, client, Options{Name: "a{b}"}, nil, "letters")
 
 	for suffix, c := range map[string]struct {
@@ -71,33 +72,9 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	if _, err := bare.Check(ctx, neardup.Page{Body: []byte("words")}); !errors.Is(err, index.ErrMismatch) {
 		t.Errorf("a page in a bare index: %v", err)
 	}
-	if _, err := x.CheckAndAdd(ctx, index.Document{}); !errors.Is(err, index.ErrNoText) {
-		t.Errorf("a document without text: %v", err)
-	}
-	if _, err := x.Query(ctx, index.Query{MaxDistance: 7}); !errors.Is(err, index.ErrDistance) {
-		t.Errorf("a distance beyond k: %v", err)
-	}
 	must(t, x.Close())
 	if _, err := x.CheckAndAdd(ctx, d); !errors.Is(err, index.ErrClosed) {
 		t.Errorf("a closed index: %v", err)
-	}
-}
-
-func TestPagesOnTheCluster(t *testing.T) {
-	x, ctx := openShared(t, Options{}), t.Context()
-	text := strings.Repeat("some words of a page that is long enough to be told from others ", 5)
-	check := func(url, body string) neardup.Verdict {
-		v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: "text/plain", Body: []byte(body)})
-		must(t, err)
-		return v
-	}
-	for _, c := range []struct {
-		url, body string
-		want      neardup.Status
-	}{{"a", text, neardup.New}, {"b", text, neardup.Duplicate}, {"a", text, neardup.Unchanged}, {"a", strings.Repeat("another text altogether, of other words ", 9), neardup.Changed}, {"c", "", neardup.Skipped}} {
-		if v := check(c.url, c.body); v.Status != c.want {
-			t.Errorf("%s: %v, want %v", c.url, v.Status, c.want)
-		}
 	}
 }
 
@@ -183,7 +160,7 @@ func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
 	x, err := Open(t.Context(), s.client, Options{Name: "n", Bare: true})
 	must(t, err)
 	s.kill()
-	if err := x.eachLog(t.Context(), func([]*command, []*groupLog) error { return nil }); !errors.Is(err, ErrUnavailable) {
+	if err := x.eachLog(t.Context(), func([]*groupLog) error { return nil }); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a scan: %v", err)
 	}
 	if _, err := x.Stats(t.Context()); !errors.Is(err, ErrUnavailable) {
@@ -208,7 +185,7 @@ func TestFullMemoryWithReplicas(t *testing.T) {
 	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 7}); err != nil {
 		t.Fatal(err)
 	}
-	pending := &command{verb: say, key: x.placeOf(&index.Document{Fingerprint: 7}).buckets[0], args: []any{entryOf(&x.plan.Tables[0], 7, id{1, 7})}}
+	pending := newCommand(say, x.placeOf(&index.Document{Fingerprint: 7}).buckets[0], entryOf(&x.plan.Tables[0], 7, id{1, 7}))
 	must(t, x.run.run(ctx, true, []*command{pending}))
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "100kb").Err())
 	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
@@ -238,8 +215,8 @@ func TestFakeIsRedis(t *testing.T) {
 	for range 3000 {
 		key := x.name.group(uint32(r.IntN(3)))
 		all := []*command{
-			{verb: get, key: key}, {verb: say, key: key, args: []any{some()}}, {verb: create, key: key, args: []any{some() + "c"}},
-			{verb: amend, key: key, args: []any{some(), some(), some()}}, {verb: amend, key: key, args: []any{f.keys[key], "", ""}},
+			newCommand(get, key), newCommand(say, key, some()), newCommand(create, key, some()+"c"),
+			newCommand(amend, key, some(), some(), some()), newCommand(amend, key, f.keys[key], "", ""),
 		}
 		c := all[r.IntN(len(all))]
 		must(t, x.run.run(t.Context(), false, []*command{c}))

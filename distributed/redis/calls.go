@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // window is how many documents go through the protocol together.
@@ -61,89 +61,82 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []index.Document) (ve
 	}
 	defer x.end()
 	for i := range docs {
-		if err := index.Validate(&docs[i]); err != nil {
+		if err := match.Validate(&docs[i]); err != nil {
 			return nil, err
 		}
-		if x.texts && docs[i].Signature() == (fingerprint.Signature{}) {
+		if x.signer != nil && docs[i].Signature() == (fingerprint.Signature{}) {
 			return nil, fmt.Errorf("%w: document %d of %d, key %.80q: skip what has 0 Tokens", index.ErrNoText, i+1, len(docs), docs[i].Key)
 		}
 	}
 	if len(docs) == 1 {
-		return x.gather.check(ctx, x, docs[0])
+		return x.checkOne(ctx, docs[0])
 	}
-	for start := 0; start < len(docs); start += window {
-		part, err := x.check(ctx, docs[start:min(start+window, len(docs))])
-		if verdicts = append(verdicts, part...); err != nil {
+	for part := range slices.Chunk(docs, window) {
+		found, err := x.check(ctx, part)
+		if verdicts = append(verdicts, found...); err != nil {
 			return verdicts, err
 		}
 	}
 	return verdicts, nil
 }
 
-// gather makes batches of single calls: while as many as may be are under way, others wait to go together.
-type gather struct {
-	mu      sync.Mutex
-	waiting []*single
-	flights int
-	flying  sync.WaitGroup
-}
-
+// maxFlights is how many batches of single calls are under way at most; others wait to go together in the next.
 const maxFlights = 3
 
+// single is a call of one document.
 type single struct {
-	doc     index.Document
-	done    chan struct{}
-	verdict index.Verdict
-	err     error
+	doc      index.Document
+	done     chan struct{}
+	verdicts []index.Verdict
+	err      error // where there is no verdict
 }
 
-func (g *gather) check(ctx context.Context, x *Index, doc index.Document) ([]index.Verdict, error) {
+func (x *Index) checkOne(ctx context.Context, doc index.Document) ([]index.Verdict, error) {
 	s := &single{doc: doc, done: make(chan struct{})}
-	g.mu.Lock()
-	g.waiting = append(g.waiting, s)
-	if g.flights < maxFlights {
-		g.flights++
-		g.flying.Go(func() { g.fly(x) })
+	select {
+	case x.singles <- s:
+	case x.flights <- struct{}{}:
+		go x.fly(s)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	g.mu.Unlock()
 	select {
 	case <-s.done:
-		return []index.Verdict{s.verdict}, s.err
+		return s.verdicts, s.err
 	case <-ctx.Done():
-		g.mu.Lock()
-		if at := slices.Index(g.waiting, s); at >= 0 { // or else callers that give up would leave more and more
-			g.waiting = slices.Delete(g.waiting, at, at+1)
-		}
-		g.mu.Unlock()
 		return nil, ctx.Err() // a flight goes on for the others in it
 	}
 }
 
-func (g *gather) fly(x *Index) {
-	for {
-		g.mu.Lock()
-		n := min(window, len(g.waiting))
-		flight := g.waiting[:n:n]
-		if g.waiting = g.waiting[n:]; n == 0 {
-			g.flights--
-		}
-		g.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		docs := make([]index.Document, n)
-		for i, s := range flight {
-			docs[i] = s.doc
+// fly checks documents as long as there are any.
+func (x *Index) fly(s *single) {
+	for ; s != nil; s = x.waiting() {
+		flight, docs := []*single(nil), []index.Document(nil)
+		for ; s != nil; s = x.waiting() {
+			if flight, docs = append(flight, s), append(docs, s.doc); len(docs) == window {
+				break
+			}
 		}
 		verdicts, err := x.check(context.Background(), docs)
 		for i, s := range flight {
 			if i < len(verdicts) {
-				s.verdict = verdicts[i]
+				s.verdicts = verdicts[i : i+1]
 			} else {
 				s.err = err
 			}
 			close(s.done)
 		}
+	}
+	<-x.flights
+}
+
+// waiting takes one of the calls that wait, if there are any.
+func (x *Index) waiting() *single {
+	select {
+	case s := <-x.singles:
+		return s
+	default:
+		return nil
 	}
 }
 
@@ -190,7 +183,7 @@ func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 
 // reserve returns the last of n numbers that are given out by this.
 func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
-	cmd := &command{verb: reserve, key: x.name.sequence(), args: []any{n}}
+	cmd := newCommand(reserve, x.name.sequence(), n)
 	if err := x.run.run(ctx, true, []*command{cmd}); err != nil {
 		return 0, err
 	}

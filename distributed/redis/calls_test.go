@@ -3,12 +3,15 @@ package redis
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
@@ -16,27 +19,27 @@ import (
 type stuck struct {
 	runner
 	until chan struct{}
+	mu    sync.Mutex // a fake takes one call at a time
 }
 
-func (s stuck) run(ctx context.Context, durable bool, commands []*command) error {
+func (s *stuck) run(ctx context.Context, durable bool, commands []*command) error {
 	<-s.until
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.runner.run(ctx, durable, commands)
 }
 
 // While Redis is away, calls that give up leave nothing behind that grows; Close waits for what is under way.
 func TestCallsThatGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := stuck{&fake{keys: map[string]string{}, time: 10_000}, make(chan struct{})}
+		away := &stuck{runner: &fake{keys: map[string]string{}, time: 10_000}, until: make(chan struct{})}
 		x := testIndex(away)
 		for i := range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 7}); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: fingerprint.Fingerprint(i)}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("call %d: %v", i, err)
 			}
 			cancel()
-		}
-		if n := len(x.gather.waiting); n > 0 {
-			t.Errorf("%d documents are kept of calls that have returned", n)
 		}
 		closed := make(chan struct{})
 		go func() { x.Close(); close(closed) }()
@@ -48,13 +51,22 @@ func TestCallsThatGiveUp(t *testing.T) {
 		}
 		close(away.until)
 		<-closed
+		logs := 0
+		for key := range away.runner.(*fake).keys {
+			if strings.HasPrefix(key, "m:g") {
+				logs++
+			}
+		}
+		if logs != maxFlights {
+			t.Errorf("%d documents were kept of calls that had returned", logs)
+		}
 	})
 }
 
 // A call that waits for another one's numbers returns when its context ends.
 func TestDrawHonoursContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := stuck{&fake{keys: map[string]string{}, time: 10_000}, make(chan struct{})}
+		away := &stuck{runner: &fake{keys: map[string]string{}, time: 10_000}, until: make(chan struct{})}
 		x := testIndex(away)
 		go x.draw(context.Background(), 1)
 		synctest.Wait()
@@ -71,26 +83,50 @@ func TestDrawHonoursContext(t *testing.T) {
 // A slot that is on its way refuses the write of a barrier; others of the group are tried.
 func TestBarriersOfAllSlotsOfAGroup(t *testing.T) {
 	c := &cluster{name: "n", scratch: make(map[*goredis.Client]string)}
-	g := &group{commands: []*command{{key: "n:ba"}, {key: "n:gb"}}}
+	commands := []*command{{key: "n:ba"}, {key: "n:gb"}}
 	tried := make(map[string]bool)
 	for range 100 {
-		tried[c.scratchKey(g)] = true
-		delete(c.scratch, g.node)
+		tried[c.scratchKey(nil, commands, false)] = true
+		clear(c.scratch)
 	}
 	if !tried["n:w{n:ba}"] || !tried["n:w{n:gb}"] || len(tried) != 2 {
 		t.Errorf("tried %v", tried)
 	}
 }
 
-// most is a runner that knows how many commands it got at once at most.
-type most struct {
+// counted is a runner that knows how many commands it got at once at most, and how many read each key.
+type counted struct {
 	runner
-	commands int
+	most  int
+	reads map[string]int
 }
 
-func (m *most) run(ctx context.Context, durable bool, commands []*command) error {
-	m.commands = max(m.commands, len(commands))
-	return m.runner.run(ctx, durable, commands)
+func (c *counted) run(ctx context.Context, durable bool, commands []*command) error {
+	c.most = max(c.most, len(commands))
+	for _, cmd := range commands {
+		if cmd.verb == get {
+			c.reads[cmd.key]++
+		}
+	}
+	return c.runner.run(ctx, durable, commands)
+}
+
+// However many entries a document has, and documents a log, a sweep reads it once.
+func TestSweepReadsOnce(t *testing.T) {
+	x := openShared(t, Options{Bare: true, MaxDistance: 3})
+	if _, err := x.CheckAndAddBatch(t.Context(), made(60, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	c := &counted{runner: x.run, reads: make(map[string]int)}
+	x.run, x.grace = c, 0
+	if s, err := x.Sweep(t.Context()); err != nil || s.Entries > 0 || s.Documents > 0 || s.Buckets == 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for key, n := range c.reads {
+		if n > 1 {
+			t.Errorf("%s was read %d times", key, n)
+		}
+	}
 }
 
 // What a deletion by age reads at once is bounded, however many documents a step of the scan finds.
@@ -99,12 +135,51 @@ func TestDeleteBeforeInParts(t *testing.T) {
 	if _, err := x.CheckAndAddBatch(t.Context(), made(0, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	m := &most{runner: x.run}
-	x.run = m
+	c := &counted{runner: x.run, reads: make(map[string]int)}
+	x.run = c
 	if n, err := x.DeleteBefore(t.Context(), time.Now().Add(time.Hour)); err != nil || n != 1000 {
 		t.Fatalf("%d documents, %v", n, err)
 	}
-	if m.commands > window*len(x.plan.Tables) {
-		t.Errorf("%d commands at once", m.commands)
+	if c.most > window*len(x.plan.Tables) {
+		t.Errorf("%d commands at once", c.most)
+	}
+}
+
+// repeated is a runner that loses the reply of a commit, and does it again later.
+type repeated struct {
+	runner
+	meanwhile func()
+}
+
+func (r *repeated) run(ctx context.Context, durable bool, commands []*command) error {
+	err := r.runner.run(ctx, durable, commands)
+	if meanwhile := r.meanwhile; meanwhile != nil && len(commands) > 0 && commands[0].verb == say && strings.HasPrefix(commands[0].key, "m:g") {
+		r.meanwhile = nil
+		meanwhile()
+		err = r.runner.run(ctx, durable, commands)
+	}
+	return err
+}
+
+// A commit that is repeated within Patience is known to have been done, however often its page is seen meanwhile: else nobody says that it was New.
+func TestCommitsThatAreRepeated(t *testing.T) {
+	f := &fake{keys: map[string]string{}, time: 1 << 40}
+	slow := &repeated{runner: f}
+	x, y, clock := testIndex(slow), testIndex(f), time.Unix(1_800_000_000, 0)
+	for _, x := range []*Index{x, y} {
+		x.grace, x.longLog, x.now = time.Minute, longLog, func() time.Time { return clock }
+	}
+	d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
+	slow.meanwhile = func() {
+		for range 2000 {
+			f.time, clock = f.time+ticksSecond/100, clock.Add(time.Second/100)
+			d.Fingerprint++
+			if v, err := y.CheckAndAdd(t.Context(), d); err != nil || v.Status != index.Known {
+				t.Fatal(v, err)
+			}
+		}
+	}
+	if v, err := x.CheckAndAdd(t.Context(), d); err != nil || v.Status != index.New {
+		t.Errorf("%v, %v", v.Status, err)
 	}
 }

@@ -64,9 +64,9 @@ func cliquesOf(r *rand.Rand, documents, size int) (cliques [][]index.Document) {
 	return cliques
 }
 
-// work lets clients check all documents, each in batches of its own, in an order of its own. One of dieEvery batches is cut
-// short by the death of its client, at each command in turn; its documents are checked again later.
-func (h *chaos) work(r *rand.Rand, dieEvery int) {
+// work lets clients check all documents, each in batches of its own, in an order of its own, and all over again until that is
+// enough. One of dieEvery batches is cut short by the death of its client, at each command in turn; its documents are checked again later.
+func (h *chaos) work(r *rand.Rand, dieEvery int, enough func() bool) {
 	var docs []index.Document
 	for _, clique := range h.cliques {
 		docs = append(docs, clique...)
@@ -83,7 +83,11 @@ func (h *chaos) work(r *rand.Rand, dieEvery int) {
 	for i, part := range parts {
 		rng := rand.New(rand.NewPCG(r.Uint64(), uint64(i)))
 		x := h.open(client)
-		wg.Go(func() { h.client(client, x, rng, part, dieEvery) })
+		wg.Go(func() {
+			for again := true; again; again = !h.t.Failed() && !enough() {
+				h.client(client, x, rng, part, dieEvery)
+			}
+		})
 	}
 	wg.Wait()
 }
@@ -137,7 +141,7 @@ func (h *chaos) outcome() (alive map[string]index.Document, one, none, several i
 	defer client.Close()
 	x := h.open(client)
 	alive = make(map[string]index.Document)
-	must(h.t, x.eachLog(context.Background(), func(_ []*command, logs []*groupLog) error {
+	must(h.t, x.eachLog(context.Background(), func(logs []*groupLog) error {
 		for _, l := range logs {
 			for _, s := range l.byKey {
 				alive[s.doc.Key] = s.doc
@@ -169,7 +173,7 @@ func (h *chaos) verify() {
 	h.t.Helper()
 	alive, one, none, several := h.outcome()
 	h.t.Logf("%d documents in %d cliques: %d with one, %d with none, %d with several; %d calls failed, %d clients died, %d masters were killed, %d slots moved",
-		len(h.verdicts), len(h.cliques), one, none, several, h.failed.Load(), h.deaths.Load(), h.c.killed, h.c.moved)
+		len(h.verdicts), len(h.cliques), one, none, several, h.failed.Load(), h.deaths.Load(), h.c.killed, h.c.moved.Load())
 	if none > 0 || several > 0 {
 		h.t.Errorf("%d cliques with none, %d with several", none, several)
 	}
@@ -203,19 +207,31 @@ func seeds(n int) (all []uint64) {
 	return all
 }
 
-// hurt does harm over and over until work is done, and heals all at the end.
-func hurt(t *testing.T, c *servers, r *rand.Rand, work func(), harms ...func(*rand.Rand)) {
+func always() bool { return true }
+
+// hurt moves slots one after the other until work is done, with harm now and then, and heals all at the end. Work may go on until
+// so many slots have moved.
+func hurt(t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved func() bool), harms ...func(*rand.Rand)) {
 	done := make(chan struct{})
-	go func() { work(); close(done) }()
-	for {
-		select {
-		case <-done:
-			c.healthy(t)
-			return
-		case <-time.After(time.Duration(200+r.IntN(500)) * time.Millisecond):
+	go func() {
+		defer close(done)
+		work(func() bool { return c.moved.Load() >= moves })
+	}()
+	for working := true; working; {
+		c.healthy(t) // a master that dies while it gives a slot away may take it with it
+		for slots := r.IntN(60); slots > 0 && working; slots-- {
+			c.moveSlot(t, r)
+			select {
+			case <-done:
+				working = false
+			default:
+			}
+		}
+		if working {
 			harms[r.IntN(len(harms))](r)
 		}
 	}
+	c.healthy(t)
 }
 
 // master is one that serves slots.
@@ -235,7 +251,7 @@ func (c *servers) killMaster(t *testing.T) func(*rand.Rand) {
 		s := c.master(r)
 		s.kill()
 		c.killed++
-		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+		time.Sleep(rand.N(3 * c.nodeTimeout))
 		s.start(t)
 		c.healthy(t)
 	}
@@ -246,7 +262,7 @@ func (c *servers) pause(*testing.T) func(*rand.Rand) {
 	return func(r *rand.Rand) {
 		s := c.all[r.IntN(len(c.all))]
 		_ = s.cmd.Process.Signal(syscall.SIGSTOP)
-		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+		time.Sleep(rand.N(3 * c.nodeTimeout))
 		_ = s.cmd.Process.Signal(syscall.SIGCONT)
 	}
 }
@@ -266,39 +282,42 @@ func (c *servers) cutReplica(t *testing.T) func(*rand.Rand) {
 	}
 }
 
-// moveSlots moves some from one master to another, keys and all, as redis-cli does.
-func (c *servers) moveSlots(t *testing.T, slots int) func(*rand.Rand) {
-	return func(r *rand.Rand) {
-		c.healthy(t)
-		ctx := context.Background()
-		for range slots {
-			from, to := c.master(r), c.master(r)
-			if from == to || from == nil || to == nil {
-				continue
+// moveSlot moves one from a master to another, keys and all, as redis-cli does, and returns when all nodes know of it: a master that
+// dies or gives away another before takes it with it.
+func (c *servers) moveSlot(t *testing.T, r *rand.Rand) {
+	ctx := context.Background()
+	from, to := c.master(r), c.master(r)
+	if from == to || from == nil || to == nil {
+		return
+	}
+	slot := from.anySlot(ctx, r)
+	must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id).Err())
+	must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id).Err())
+	host, port, _ := strings.Cut(to.address, ":")
+	waitFor(t, "all keys of a slot to move", func() bool {
+		for {
+			args := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
+			for _, key := range from.client.ClusterGetKeysInSlot(ctx, slot, 100).Val() {
+				args = append(args, key)
 			}
-			slot := from.anySlot(ctx, r)
-			fromID, toID := from.client.ClusterMyID(ctx).Val(), to.client.ClusterMyID(ctx).Val()
-			must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID).Err())
-			must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID).Err())
-			host, port, _ := strings.Cut(to.address, ":")
-			for {
-				keys := from.client.ClusterGetKeysInSlot(ctx, slot, 100).Val()
-				if len(keys) == 0 {
-					break
-				}
-				args := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
-				for _, key := range keys {
-					args = append(args, key)
-				}
-				must(t, from.client.Do(ctx, args...).Err())
+			if len(args) == 7 {
+				return true
 			}
-			must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", toID).Err())
-			must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", toID).Err())
-			for _, s := range c.all {
-				s.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", toID) // replicas do not listen
+			if err := from.client.Do(ctx, args...).Err(); err != nil {
+				t.Logf("slot %d: %v", slot, err) // a busy machine may take a node for dead
+				return false
 			}
-			c.moved++
-			c.healthy(t) // a master that dies or gives away another before all know of this one takes it with it
+		}
+	})
+	must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to.id).Err())
+	must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to.id).Err())
+	for _, s := range c.all {
+		s.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to.id) // replicas do not listen
+	}
+	c.moved.Add(1)
+	for deadline := time.Now().Add(time.Minute); !c.agree(ctx); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute for all to know who serves slot %d", slot)
 		}
 	}
 }
@@ -328,10 +347,11 @@ func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			c := startCluster(t, t.TempDir(), 3, 1, 500*time.Millisecond)
+			c := startCluster(t, t.TempDir(), 3, 1, time.Duration(rounds(500, 2000))*time.Millisecond)
 			h := &chaos{t: t, c: c, clients: 64, cliques: cliquesOf(r, rounds(8_000, 100_000), 4),
 				o: Options{Name: "chaos", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
-			hurt(t, c, r, func() { h.work(r, 20) }, c.killMaster(t), c.killMaster(t), c.pause(t), c.cutReplica(t), c.moveSlots(t, 50))
+			moves := int64(rounds(50, 1000))
+			hurt(t, c, r, moves, func(moved func() bool) { h.work(r, 20, moved) }, c.killMaster(t), c.killMaster(t), c.pause(t), c.cutReplica(t))
 			h.verify()
 		})
 	}
@@ -356,14 +376,14 @@ func TestLoseAtFailoverLoses(t *testing.T) {
 	must(t, replica.ConfigSet(t.Context(), "masterauth", "wrong").Err())
 	must(t, c.all[0].client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
 	h.cliques = halves[0]
-	h.work(r, 0)
+	h.work(r, 0, always)
 	c.all[0].kill()
 	waitFor(t, "a failover", func() bool { return c.all[c.masters].slots(t.Context()) > 0 })
 	must(t, replica.ConfigSet(t.Context(), "masterauth", "").Err())
 	c.all[0].start(t)
 	c.healthy(t)
 	h.cliques = halves[1]
-	h.work(r, 0)
+	h.work(r, 0, always)
 	h.cliques = whole
 	_, one, none, several := h.outcome()
 	t.Logf("%d cliques: %d with one, %d with none, %d with two", len(whole), one, none, several)
@@ -379,7 +399,7 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
-			c := startCluster(t, t.TempDir(), 3, 1, 500*time.Millisecond)
+			c := startCluster(t, t.TempDir(), 3, 1, time.Duration(rounds(500, 2000))*time.Millisecond)
 			client := c.client()
 			defer client.Close()
 			h := &chaos{t: t, c: c, o: Options{Name: "recrawls", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
@@ -393,7 +413,7 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 				var wg sync.WaitGroup
 				for site := range sites {
 					rng, x := rand.New(rand.NewPCG(r.Uint64(), uint64(site))), h.open(client)
-					x.grace = 3 * time.Second
+					x.grace, x.longLog = 3*time.Second, 500 // so that logs are rewritten all the time
 					wg.Go(func() {
 						scope := fmt.Sprint(site / 3) // three clients to a scope
 						for visit := range visits {
@@ -417,7 +437,8 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 				}
 				wg.Wait()
 			}
-			hurt(t, c, r, func() { crawl(rounds(150, 2000), true) }, c.killMaster(t), c.pause(t), c.moveSlots(t, 30))
+			hurt(t, c, r, 0, func(func() bool) { crawl(rounds(150, 2000), true) }, c.killMaster(t), c.pause(t))
+			t.Logf("%d masters were killed, %d slots moved", c.killed, c.moved.Load())
 			noTwoMatch(t, h)
 			x := h.open(client)
 			for site := range (sites + 2) / 3 {
@@ -442,7 +463,7 @@ func noTwoMatch(t *testing.T, h *chaos) {
 	defer client.Close()
 	x := h.open(client)
 	byScope, keys := make(map[string][]index.Document), make(map[string]uint64)
-	must(t, x.eachLog(t.Context(), func(_ []*command, logs []*groupLog) error {
+	must(t, x.eachLog(t.Context(), func(logs []*groupLog) error {
 		for _, l := range logs {
 			for _, s := range l.states {
 				d := &s.doc

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,10 +13,9 @@ import (
 // checked is a document on its way to its verdict.
 type checked struct {
 	place
-	old     index.Document // the earlier self; ID 0: none
-	near    []candidate    // within k bits, but for itself and its earlier self
-	of      index.Match    // the nearest record that matches; ID 0: none
-	blocked bool           // what comes before it in the batch decides first
+	old  index.Document // the earlier self; ID 0: none
+	near []candidate    // within k bits
+	of   index.Match    // the nearest record that matches; ID 0: none
 
 	seq     uint64    // for the next attempt; 0: one is to be drawn
 	id      id        // of this attempt
@@ -33,10 +33,8 @@ func (x *Index) check(ctx context.Context, docs []index.Document) (verdicts []in
 	for i := range docs {
 		all[i] = &checked{place: x.placeOf(&docs[i])}
 	}
-	for left := all; len(left) > 0 && err == nil; left = undone(left) {
-		if err = ctx.Err(); err == nil {
-			err = x.round(ctx, left)
-		}
+	for left := slices.Clone(all); len(left) > 0 && err == nil; left = slices.DeleteFunc(left, (*checked).done) {
+		err = x.round(ctx, left)
 	}
 	for _, c := range all {
 		if !c.done() {
@@ -47,25 +45,18 @@ func (x *Index) check(ctx context.Context, docs []index.Document) (verdicts []in
 	return verdicts, err
 }
 
-func undone(all []*checked) (left []*checked) {
-	for _, c := range all {
-		if !c.done() {
-			left = append(left, c)
-		}
-	}
-	return left
-}
-
 // round looks for what all match, and goes on with those that depend on no earlier one.
 func (x *Index) round(ctx context.Context, left []*checked) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := x.look(ctx, left); err != nil {
 		return err
 	}
 	var recrawled, announced []*checked
 	for i, c := range left {
-		c.blocked = x.dependsOn(c, left[:i])
 		switch {
-		case c.blocked:
+		case x.dependsOn(c, left[:i]):
 		case c.of.ID == 0:
 			announced = append(announced, c)
 		case c.old.ID == 0:
@@ -107,37 +98,30 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 	return false
 }
 
-// look reads what is stored near to each, and its earlier self. Nothing is written.
+// look reads what is stored near to each, and the logs that will have their records. Nothing is written.
 func (x *Index) look(ctx context.Context, left []*checked) error {
-	places, own, near := make([]*place, len(left)), x.newLogs(), x.newLogs()
+	places, groups := make([]*place, len(left)), make([]uint32, len(left))
 	for i, c := range left {
-		if places[i] = &c.place; c.doc.Key != "" {
-			own.want(c.group)
-		}
+		places[i], groups[i] = &c.place, c.group
 	}
-	reads := x.lookup(places)
-	if err := own.read(ctx, false, reads...); err != nil {
+	reads := lookup(places)
+	own, err := x.readLogs(ctx, false, groups, reads...)
+	if err != nil {
 		return err
 	}
 	found, err := x.candidates(places, reads)
 	if err != nil {
 		return err
 	}
-	for i, c := range left {
-		c.old, c.of, c.near = index.Document{}, index.Match{}, found[i]
-		if c.doc.Key != "" {
-			if s := own.state[c.group].byKey[c.doc.Key]; s != nil {
-				c.old = ownCopy(&s.doc)
-			}
-		}
-		for _, n := range c.near {
-			near.want(n.id.group)
-		}
-	}
-	if err := near.read(ctx, true); err != nil {
+	near, err := x.readLogs(ctx, true, groupsOf(slices.Concat(found...)))
+	if err != nil {
 		return err
 	}
-	for _, c := range left {
+	for i, c := range left {
+		c.old, c.of, c.near = index.Document{}, index.Match{}, found[i]
+		if s := own[c.group].byKey[c.doc.Key]; s != nil {
+			c.old = ownCopy(&s.doc)
+		}
 		for _, n := range c.near {
 			x.consider(c, n, near.record(n.id))
 		}
@@ -169,28 +153,24 @@ func (x *Index) dropEarlier(ctx context.Context, recrawled []*checked) error {
 	if len(recrawled) == 0 {
 		return nil
 	}
-	olds, of := make([]id, len(recrawled)), x.newLogs()
+	olds, groups := make([]index.Document, len(recrawled)), make([]uint32, len(recrawled))
 	for i, c := range recrawled {
-		olds[i] = x.idOf(&c.old)
-		of.want(x.groupOf(&c.of.Document))
+		olds[i], groups[i] = c.old, x.groupOf(&c.of.Document)
 	}
 	dropped, err := x.drop(ctx, olds)
 	if err != nil {
 		return err
 	}
-	if err := of.read(ctx, true); err != nil {
+	of, err := x.readLogs(ctx, true, groups)
+	if err != nil {
 		return err
 	}
-	var gone []posting
-	for i, c := range recrawled {
-		if !dropped[i] {
-			continue
-		}
-		if gone = append(gone, x.postingOf(&c.old)); of.record(x.idOf(&c.of.Document)) != nil {
+	for _, c := range recrawled {
+		if dropped[c.old.ID] && of.record(x.idOf(&c.of.Document)) != nil {
 			c.duplicate()
 		}
 	}
-	return x.remove(ctx, gone)
+	return nil
 }
 
 // number gives sequence numbers to those that have none, in the order of the batch, by which one of two
@@ -216,7 +196,7 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	for i, c := range announced {
 		c.id, c.seq, places[i] = id{c.seq, c.group}, 0, &c.place
 		for t, bucket := range c.buckets {
-			says = append(says, &command{verb: say, key: bucket, args: []any{entryOf(&x.plan.Tables[t], c.stored, c.id)}})
+			says = append(says, newCommand(say, bucket, entryOf(&x.plan.Tables[t], c.stored, c.id)))
 		}
 	}
 	if err := x.run.run(ctx, true, says); err != nil {
@@ -241,13 +221,12 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 // duplicate; who was killed stays undone.
 func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	for waiting := announced; len(waiting) > 0; {
-		near := x.newLogs()
+		var open []candidate
 		for _, c := range waiting {
-			for _, n := range c.open {
-				near.want(n.id.group)
-			}
+			open = append(open, c.open...)
 		}
-		if err := near.read(ctx, true); err != nil {
+		near, err := x.readLogs(ctx, true, groupsOf(open))
+		if err != nil {
 			return err
 		}
 		var ready, lost, still []*checked
@@ -282,7 +261,7 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 }
 
 // sift leaves open what is pending, and returns what kills of these those that are not waited for.
-func (x *Index) sift(c *checked, near *logs) (kills []*command) {
+func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	var open []candidate
 	for _, n := range c.open {
 		if !near.pending(n.id) {
@@ -313,15 +292,14 @@ func (x *Index) lose(ctx context.Context, lost []*checked) error {
 	if err := x.dropEarlier(ctx, recrawled); err != nil {
 		return err
 	}
-	return x.takeBack(ctx, lost)
+	return x.takeBack(ctx, lost, strays{})
 }
 
-func (x *Index) takeBack(ctx context.Context, lost []*checked) error {
+// takeBack kills what was announced, and removes its entries and those that are gone besides.
+func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) error {
 	var kills []*command
-	var gone []posting
 	for _, c := range lost {
-		kills = append(kills, x.kill(c.id))
-		gone = append(gone, posting{c.buckets, c.id})
+		kills, gone[c.id] = append(kills, x.kill(c.id)), c.buckets
 	}
 	if err := x.run.run(ctx, false, kills); err != nil {
 		return err
@@ -334,13 +312,14 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	commits := make([]*command, len(ready))
 	for i, c := range ready {
 		c.doc.ID, c.doc.Added = c.id.seq, x.now().UTC().Truncate(time.Second)
-		commits[i] = &command{verb: say, key: x.name.group(c.group), args: []any{commitEntry(&c.doc, c.old.ID)}}
+		commits[i] = newCommand(say, x.name.group(c.group), commitEntry(&c.doc, c.old.ID))
 	}
 	if err := x.run.run(ctx, true, commits); err != nil {
 		return err
 	}
 	var again []*checked
-	var gone []posting
+	var olds []index.Document
+	var rewrites []*command
 	ahead := uint64(0) // a floor that refused a commit
 	for i, c := range ready {
 		log, err := commits[i].log()
@@ -357,17 +336,27 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 		if c.old.ID != 0 {
 			c.verdict.Status = index.Known
 			c.verdict.Of = index.Match{Document: c.old, Distance: c.old.Fingerprint.Distance(c.doc.Fingerprint)}
-			gone = append(gone, x.postingOf(&c.old))
+			olds = append(olds, c.old)
+		}
+		floor := max(x.floorAt(c.id.seq), log.floor)
+		if len(log.value) > x.longLog && 2*len(log.rewritten(floor)) < len(log.value) { // now, or by the next commit
+			rewrites = append(rewrites, log.rewrite(floor))
 		}
 	}
-	if err := x.remove(ctx, gone); err != nil {
+	if err := x.run.run(ctx, false, rewrites); err != nil {
 		return err
 	}
-	if err := x.takeBack(ctx, again); err != nil || ahead == 0 {
+	if err := x.takeBack(ctx, again, x.strays(olds)); err != nil || ahead == 0 {
 		return err
 	}
 	if last, err := x.reserve(ctx, 0); err != nil || ahead <= last {
 		return err
 	}
 	return fmt.Errorf("%w: a log has floor %d, which no number of key %q has reached: was that key lost?", index.ErrCorrupt, ahead, x.name.sequence())
+}
+
+// floorAt is below what any process still works at when this number is given out, or else is refused its commit. Not one that
+// repeats a commit which was done: it would find that its document was never there, and nobody say that it was New.
+func (x *Index) floorAt(seq uint64) uint64 {
+	return seq - min(seq, uint64(x.grace.Seconds()*ticksSecond))
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,10 +31,12 @@ type server struct {
 }
 
 type servers struct {
-	all     []*server
-	masters int
+	all         []*server
+	masters     int
+	nodeTimeout time.Duration
 
-	killed, moved int // masters, and slots
+	killed int          // masters
+	moved  atomic.Int64 // slots
 }
 
 // redisServer returns the path of redis-server, without which the test is skipped; not under NEARDUP_CI.
@@ -106,7 +109,7 @@ func waitFor(t testing.TB, what string, done func() bool) {
 
 // startCluster starts masters with replicas each.
 func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout time.Duration, settings ...string) *servers {
-	c := &servers{masters: masters}
+	c := &servers{masters: masters, nodeTimeout: nodeTimeout}
 	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-replica-validity-factor", "0", "--appendonly", "yes"}, settings...)
 	for i := range masters * (1 + replicas) {
@@ -163,11 +166,11 @@ func (c *servers) healthy(t testing.TB) {
 	ctx := context.Background()
 	replicas := len(c.all)/c.masters - 1
 	waitFor(t, "the cluster to be whole", func() bool {
-		masters, slots := 0, c.all[0].owners(ctx)
+		masters := 0
+		if !c.agree(ctx) {
+			return false
+		}
 		for _, s := range c.all {
-			if s.owners(ctx) != slots {
-				return false
-			}
 			if fields(s.client.ClusterInfo(ctx).Val())["cluster_state"] != "ok" {
 				return false
 			}
@@ -183,6 +186,12 @@ func (c *servers) healthy(t testing.TB) {
 		}
 		return masters == c.masters
 	})
+}
+
+// agree reports whether all nodes know the same masters of all slots.
+func (c *servers) agree(ctx context.Context) bool {
+	slots := c.all[0].owners(ctx)
+	return !slices.ContainsFunc(c.all, func(s *server) bool { return s.owners(ctx) != slots })
 }
 
 // owners is who serves which slots, as a node knows it.

@@ -2,9 +2,16 @@ package redis
 
 import (
 	"context"
+	"errors"
 
 	goredis "github.com/redis/go-redis/v9"
 )
+
+// runner does commands, those of one key in their order. With durable, what they wrote and
+// what they read outlives a failover when it returns. A reply counts only without an error.
+type runner interface {
+	run(ctx context.Context, durable bool, commands []*command) error
+}
 
 // command is one step of the protocol on one key. Each may be repeated: a command that was done, and whose
 // reply was lost, can be done again without harm.
@@ -15,6 +22,10 @@ type command struct {
 
 	value string // of the key when the command was done; "" where there is nothing
 	err   error
+}
+
+func newCommand(v verb, key string, args ...any) *command {
+	return &command{verb: v, key: key, args: args}
 }
 
 // verb is what a command does.
@@ -36,59 +47,54 @@ const (
 
 // scripts are Lua of Redis 5 and later. Where memory is used up a script may write if its first write is of a kind that takes
 // no memory: PERSIST is, and does nothing. Not DEL: while a slot moves, a key that is gone cannot be made again.
-var scripts = map[verb]script{
-	amend: newScript(`
+var scripts = map[verb]string{
+	amend: `
 local value = redis.call('GET', KEYS[1]) or ''
 if string.sub(value, 1, #ARGV[1]) ~= ARGV[1] then return value end
 value = ARGV[2] .. string.sub(value, #ARGV[1] + 1) .. ARGV[3]
 redis.call('PERSIST', KEYS[1])
 if value == '' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], value) end
-return value`),
+return value`,
 	// A number is at least the time since the epoch of IDs in ticks of 10 us.
-	reserve: newScript(`
+	reserve: `
 local time = redis.call('TIME')
 local last = (tonumber(time[1]) - 1704067200) * 100000 + math.floor(tonumber(time[2]) / 10)
 last = math.max(last, tonumber(redis.call('GET', KEYS[1]) or '0')) + tonumber(ARGV[1])
 redis.call('PERSIST', KEYS[1])
 redis.call('SET', KEYS[1], string.format('%.0f', last))
-return string.format('%.0f', last)`),
+return string.format('%.0f', last)`,
 }
 
-// script is Lua with the hash by which Redis knows it.
-type script struct{ source, hash string }
-
-func newScript(source string) script { return script{source, goredis.NewScript(source).Hash()} }
-
-// queue puts a command into a pipeline. A script goes by its hash, or whole.
-func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking, whole bool) (written goredis.Cmder, read *goredis.StringCmd) {
-	ask := func() {
+// queue puts a command into a pipeline, and returns its replies, of which the last is the value.
+func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking bool) (replies []*goredis.Cmd) {
+	do := func(args ...any) {
 		if asking {
 			pipe.Do(ctx, "ASKING")
 		}
+		replies = append(replies, pipe.Do(ctx, args...))
 	}
-	ask()
 	switch c.verb {
-	case say:
-		written = pipe.Do(ctx, "APPEND", c.key, c.args[0])
-		ask()
-	case create:
-		written = pipe.Do(ctx, "SETNX", c.key, c.args[0])
-		ask()
 	case amend, reserve:
-		s := scripts[c.verb]
-		sent := []any{"EVALSHA", s.hash, 1, c.key}
-		if whole {
-			sent[0], sent[1] = "EVAL", s.source
-		}
-		read = goredis.NewStringCmd(ctx, append(sent, c.args...)...)
-		_ = pipe.Process(ctx, read)
-		return nil, read
+		do(append([]any{"EVAL", scripts[c.verb], 1, c.key}, c.args...)...)
+		return replies
+	case say:
+		do("APPEND", c.key, c.args[0])
+	case create:
+		do("SETNX", c.key, c.args[0])
 	}
-	return written, pipe.Get(ctx, c.key)
+	do("GET", c.key)
+	return replies
 }
 
-// runner does commands, those of one key in their order. With durable, what they wrote and
-// what they read outlives a failover when it returns. A reply counts only without an error.
-type runner interface {
-	run(ctx context.Context, durable bool, commands []*command) error
+// take keeps what was replied.
+func (c *command) take(replies []*goredis.Cmd) {
+	for _, reply := range replies {
+		if c.err = reply.Err(); errors.Is(c.err, goredis.Nil) {
+			c.err = nil
+		}
+		if c.err != nil {
+			return
+		}
+	}
+	c.value, _ = replies[len(replies)-1].Text()
 }

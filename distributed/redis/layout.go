@@ -20,6 +20,7 @@ const (
 	idBytes     = seqBytes + 3
 	maxSeq      = 1<<(8*seqBytes) - 1
 	maxBits     = 24
+	maxTables   = 256 // a key has a byte for its table
 	ticksSecond = 100_000
 )
 
@@ -64,15 +65,6 @@ func (n names) bucket(table int, t *plan.Table, stored uint64) string {
 	return string(n) + ":b" + base64.RawURLEncoding.EncodeToString(b[:1+(t.Prefix+7)/8])
 }
 
-// parseBucket undoes bucket: the table, and the prefix that its entries share.
-func (n names) parseBucket(p *plan.Plan, key string) (t *plan.Table, prefix uint64, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(key[min(len(key), len(n)+len(":b")):])
-	if err != nil || len(b) == 0 || int(b[0]) >= len(p.Tables) || len(b) != 1+(p.Tables[b[0]].Prefix+7)/8 {
-		return nil, 0, fmt.Errorf("%w: %.80q is no bucket of the plan", index.ErrCorrupt, key)
-	}
-	return &p.Tables[b[0]], binary.BigEndian.Uint64(append(b[1:], make([]byte, 8)...)[:8]), nil
-}
-
 // idOf is a stored document.
 func (x *Index) idOf(d *index.Document) id { return id{d.ID, x.groupOf(d)} }
 
@@ -98,14 +90,18 @@ func entryOf(t *plan.Table, stored uint64, of id) string {
 	return string(appendID(rest[:restBytes(t)], of))
 }
 
-// entries calls yield with each entry of a bucket, and the bits that it stands for in the table's order.
-// prefix is that of the bucket.
-func entries(t *plan.Table, prefix uint64, bucket string, yield func(entry string, permuted uint64, of id)) error {
-	width, rest := entryBytes(t), restBytes(t)
-	if len(bucket)%width != 0 {
-		return fmt.Errorf("%w: a bucket of %d bytes has entries of %d", index.ErrCorrupt, len(bucket), width)
+// entries calls yield with each entry of a bucket that was read, and with the bits that it stands for in the table's order.
+func (x *Index) entries(read *command, yield func(entry string, permuted uint64, of id)) error {
+	b, err := base64.RawURLEncoding.DecodeString(read.key[min(len(read.key), len(x.name)+len(":b")):])
+	if err != nil || len(b) == 0 || int(b[0]) >= len(x.plan.Tables) || len(b) != 1+(x.plan.Tables[b[0]].Prefix+7)/8 {
+		return fmt.Errorf("%w: %.80q is no bucket of the plan", index.ErrCorrupt, read.key)
 	}
-	for ; len(bucket) > 0; bucket = bucket[width:] {
+	t, prefix := &x.plan.Tables[b[0]], bigEndian(string(b[1:]))<<(64-8*(len(b)-1))
+	width, rest := entryBytes(t), restBytes(t)
+	if len(read.value)%width != 0 {
+		return fmt.Errorf("%w: bucket %q of %d bytes has entries of %d", index.ErrCorrupt, read.key, len(read.value), width)
+	}
+	for bucket := read.value; len(bucket) > 0; bucket = bucket[width:] {
 		low := bigEndian(bucket[:rest]) << (64 - 8*rest) >> t.Prefix
 		at := bucket[rest:width]
 		yield(bucket[:width], prefix|low, id{bigEndian(at[:seqBytes]), uint32(bigEndian(at[seqBytes:]))})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // What docs/distributed.md says of the log of a group.
@@ -34,6 +35,8 @@ type state struct {
 
 // groupLog is what the entries of a group come to. What is said first of a document counts.
 type groupLog struct {
+	key, value string // in Redis
+
 	states []*state // that have a record, or had
 	bySeq  map[uint64]*state
 	byKey  map[string]*state // of records that are not dead
@@ -58,34 +61,28 @@ func (l *groupLog) record(seq uint64) *index.Document {
 
 // earlier is the sequence number of a key's record; 0: there is none.
 func (l *groupLog) earlier(key string) uint64 {
-	if s := l.byKey[key]; s != nil && key != "" {
+	if s := l.byKey[key]; s != nil {
 		return s.doc.ID
 	}
 	return 0
 }
 
 // replay reads a log from its beginning.
-func replay(log string) (*groupLog, error) {
-	l := &groupLog{bySeq: make(map[uint64]*state), byKey: make(map[string]*state)}
+func replay(key, log string) (*groupLog, error) {
+	l := &groupLog{key: key, value: log, bySeq: make(map[uint64]*state), byKey: make(map[string]*state)}
 	for r := (reader{rest: log}); r.rest != ""; {
 		at := len(log) - len(r.rest)
 		entry := reader{rest: r.bytes(r.uvarint())}
 		l.apply(&entry)
 		if r.bad || entry.bad {
-			return nil, fmt.Errorf("%w: the entry at byte %d of a log of %d is cut short, or of another format", index.ErrCorrupt, at, len(log))
+			return nil, fmt.Errorf("%w: key %q: the entry at byte %d of a log of %d is cut short, or of another format", index.ErrCorrupt, key, at, len(log))
 		}
 	}
 	return l, nil
 }
 
 // log replays what a command has read.
-func (c *command) log() (*groupLog, error) {
-	l, err := replay(c.value)
-	if err != nil {
-		return nil, fmt.Errorf("key %q: %w", c.key, err)
-	}
-	return l, nil
-}
+func (c *command) log() (*groupLog, error) { return replay(c.key, c.value) }
 
 func (l *groupLog) apply(r *reader) {
 	what, seq := byte(r.number(1)), r.number(seqBytes)
@@ -93,16 +90,12 @@ func (l *groupLog) apply(r *reader) {
 	switch {
 	case what == isFloor:
 		l.floor = max(l.floor, seq)
-	case what == isKilled && said == nil:
-		l.bySeq[seq] = &state{dead: true}
-	case what == isKilled:
-	case what == isDropped:
-		if l.bySeq[seq] == nil { // by what a sweep has left of it
-			l.bySeq[seq] = &state{dead: true, committed: true}
-		} else if said.committed && !said.dead {
-			said.dead, said.token = true, r.rest
-			delete(l.byKey, said.doc.Key)
-		}
+	case what <= isDropped && said == nil: // of a drop, this is what a rewriting has left
+		l.bySeq[seq] = &state{dead: true, committed: what == isDropped, token: r.rest}
+	case what == isDropped && said.committed && !said.dead:
+		said.dead, said.token = true, r.rest
+		delete(l.byKey, said.doc.Key)
+	case what <= isDropped:
 	case what >= isRecord:
 		d, earlier := r.record(what, seq)
 		if said == nil && !r.bad {
@@ -121,15 +114,15 @@ func (l *groupLog) commit(d index.Document, earlier uint64) {
 		return
 	}
 	if l.states, s.committed = append(l.states, s), true; d.Key != "" {
-		if earlier != 0 {
-			l.byKey[d.Key].dead = true
+		if old := l.byKey[d.Key]; old != nil {
+			old.dead = true
 		}
 		l.byKey[d.Key] = s
 	}
 }
 
-// rewritten is the log without what is dead; of that above the floor it says so.
-func (l *groupLog) rewritten() string {
+// rewritten is the log without what is dead; of that above a floor it says so.
+func (l *groupLog) rewritten(floor uint64) string {
 	var b, tombstones []byte
 	for _, s := range l.states {
 		if !s.dead {
@@ -137,32 +130,39 @@ func (l *groupLog) rewritten() string {
 		}
 	}
 	for _, seq := range sortedKeys(l.bySeq) {
-		if s := l.bySeq[seq]; s.dead && seq > l.floor {
+		if s := l.bySeq[seq]; s.dead && seq > floor {
 			what := byte(isKilled)
 			if s.committed {
 				what = isDropped
 			}
-			tombstones = appendEntry(tombstones, appendSeq([]byte{what}, seq))
+			tombstones = append(tombstones, logEntry(what, seq, s.token)...)
 		}
 	}
 	if b = append(b, tombstones...); l.floor > 0 {
-		b = append(b, floorEntry(l.floor)...)
+		b = append(b, logEntry(isFloor, l.floor, "")...)
 	}
 	return string(b)
+}
+
+// rewrite writes a log anew without what is dead, and lets nothing up to the floor commit any more. That it is dead stands
+// there until the next time, since what is said in between comes before this floor.
+func (l *groupLog) rewrite(floor uint64) *command {
+	raised := ""
+	for seq, s := range l.bySeq {
+		if s.dead && seq <= floor {
+			raised = logEntry(isFloor, floor, "")
+		}
+	}
+	return newCommand(amend, l.key, l.value, l.rewritten(l.floor), raised)
 }
 
 func appendEntry(b, entry []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(entry))), entry...)
 }
 
-func killEntry(seq uint64) string { return string(appendEntry(nil, appendSeq([]byte{isKilled}, seq))) }
-
-func floorEntry(seq uint64) string {
-	return string(appendEntry(nil, appendSeq([]byte{isFloor}, seq)))
-}
-
-func dropEntry(seq uint64, token string) string {
-	return string(appendEntry(nil, append(appendSeq([]byte{isDropped}, seq), token...)))
+// logEntry is one that is no record.
+func logEntry(what byte, seq uint64, token string) string {
+	return string(appendEntry(nil, append(appendSeq([]byte{what}, seq), token...)))
 }
 
 // commitEntry makes a document a record if what its key has is still the earlier one.
@@ -216,7 +216,7 @@ func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint6
 		earlier = r.number(seqBytes)
 	}
 	d.Key, r.rest = r.rest, ""
-	if flags > isRecord|hasShingle|hasScope|hasLength|hasEarlier || index.Validate(&d) != nil {
+	if flags > isRecord|hasShingle|hasScope|hasLength|hasEarlier || match.Validate(&d) != nil {
 		r.bad = true
 	}
 	return d, earlier

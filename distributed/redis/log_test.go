@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
@@ -19,19 +20,19 @@ func TestRewrittenLogs(t *testing.T) {
 		for range r.IntN(30) {
 			log += someEntry(r)
 		}
-		before, err := replay(log)
+		before, err := replay("key", log)
 		must(t, err)
-		rewritten := before.rewritten()
+		rewritten, floor := before.rewritten(before.floor), before.floor
 		for range 10 {
 			said := someEntry(r)
 			log, rewritten = log+said, rewritten+said
-			a, err := replay(log)
+			a, err := replay("key", log)
 			must(t, err)
-			b, err := replay(rewritten)
+			b, err := replay("key", rewritten)
 			must(t, err)
 			for seq := range uint64(9) {
 				x, y := a.state(seq), b.state(seq)
-				if (x == nil) != (y == nil) || x != nil && x.dead != y.dead || !reflect.DeepEqual(a.record(seq), b.record(seq)) {
+				if (x == nil) != (y == nil) || x != nil && (x.dead != y.dead || x.token != y.token && seq > floor) || !reflect.DeepEqual(a.record(seq), b.record(seq)) {
 					t.Fatalf("seed %d, document %d: %+v, rewritten %+v", seed, seq, x, y)
 				}
 			}
@@ -46,11 +47,11 @@ func someEntry(r *rand.Rand) string {
 	seq := 1 + r.Uint64N(8)
 	switch r.IntN(10) {
 	case 0:
-		return floorEntry(seq / 2)
+		return logEntry(isFloor, seq/2, "")
 	case 1, 2:
-		return killEntry(seq)
+		return logEntry(isKilled, seq, "")
 	case 3:
-		return dropEntry(seq, "token")
+		return logEntry(isDropped, seq, "token")
 	}
 	d := someDocument(r)
 	d.ID = seq
@@ -68,17 +69,17 @@ func FuzzReplay(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1))
 	d := someDocument(r)
 	d.ID, d.Scope, d.Shingle, d.Tokens = 5, "scope", 3, 400
-	f.Add(commitEntry(&d, 0)+dropEntry(5, "token")+killEntry(6)+floorEntry(7), uint64(5))
+	f.Add(commitEntry(&d, 0)+logEntry(isDropped, 5, "token")+logEntry(isKilled, 6, "")+logEntry(isFloor, 7, ""), uint64(5))
 	f.Add("\x00", uint64(1))
 	f.Fuzz(func(t *testing.T, log string, seq uint64) {
-		l, err := replay(log)
+		l, err := replay("key", log)
 		if err != nil {
 			if !errors.Is(err, index.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
 		}
-		if again, err := replay(l.rewritten()); err != nil || !reflect.DeepEqual(again.record(seq), l.record(seq)) {
+		if again, err := replay("key", l.rewritten(l.floor)); err != nil || !reflect.DeepEqual(again.record(seq), l.record(seq)) {
 			t.Fatalf("%v, rewritten %v: %v", l.record(seq), again.record(seq), err)
 		}
 	})
@@ -89,7 +90,7 @@ func TestRecords(t *testing.T) {
 	for i := range uint64(1000) {
 		d := someDocument(r)
 		d.ID = i + 1
-		l, err := replay(commitEntry(&d, 0))
+		l, err := replay("key", commitEntry(&d, 0))
 		must(t, err)
 		if got := l.record(d.ID); got == nil || *got != d {
 			t.Fatalf("%+v came back as %+v", d, got)
@@ -97,20 +98,49 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// A page that is crawled again and again has a log that stays short: what is dead goes, and a minute later what says so.
+func TestLogsOfRecrawls(t *testing.T) {
+	const recrawls = 1000
+	for pace, inMinute := range map[time.Duration]int{time.Second / 100: recrawls, time.Second: 61} {
+		f := &fake{keys: map[string]string{}, time: 1 << 40}
+		x, clock := testIndex(f), time.Unix(1_800_000_000, 0)
+		x.grace, x.longLog, x.now = time.Minute, 4<<10, func() time.Time { return clock }
+		d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
+		key := x.name.group(x.groupOf(&d))
+		for d.Fingerprint = range fingerprint.Fingerprint(recrawls + 2) {
+			if d.Fingerprint == recrawls { // much later: one that raises the floor, and one that uses it
+				f.time, clock = f.time+120*ticksSecond, clock.Add(2*time.Minute)
+			}
+			v, err := x.CheckAndAdd(t.Context(), d)
+			if err != nil || v.Status == index.Duplicate || d.Fingerprint > 0 && v.Of.Fingerprint != d.Fingerprint-1 {
+				t.Fatalf("recrawl %d: %+v, %v", d.Fingerprint, v, err)
+			}
+			f.time, clock = f.time+uint64(pace.Seconds()*ticksSecond), clock.Add(pace)
+			if n := len(f.keys[key]); n > x.longLog+16*inMinute+100 || d.Fingerprint > recrawls && n > x.longLog+100 {
+				t.Fatalf("one in %v, recrawl %d: a log of %d bytes", pace, d.Fingerprint, n)
+			}
+		}
+	}
+}
+
 // A log of another use, and a floor that no number has reached, are errors that name a key; nothing is tried for ever.
 func TestBadLogs(t *testing.T) {
 	for log, says := range map[string]string{
-		"hello world":         `key "m:gU4RU": corrupt index: the entry at byte 0 of a log of `,
-		killEntry(1) + "\x07": `: the entry at byte 8 of a log of `,
-		floorEntry(1 << 47):   `a log has floor 140737488355328, which no number of key "m:s" has reached`,
+		"hello world":                      `corrupt index: key "m:gU4RU": the entry at byte 0 of a log of `,
+		logEntry(isKilled, 1, "") + "\x07": `: the entry at byte 8 of a log of `,
+		logEntry(isFloor, 1<<47, ""):       `a log has floor 140737488355328, which no number of key "m:s" has reached`,
 	} {
 		d := index.Document{Fingerprint: 7}
 		f := &fake{keys: map[string]string{}, time: 10_000}
 		x := testIndex(f)
-		f.keys[x.name.group(x.groupOf(&d))] = log
-		verdicts, err := x.check(t.Context(), []index.Document{d})
+		key := x.name.group(x.groupOf(&d))
+		f.keys[key] = log
+		verdicts, err := x.CheckDocuments(t.Context(), []index.Document{d})
 		if !errors.Is(err, index.ErrCorrupt) || !strings.Contains(err.Error(), says) || len(verdicts) > 0 {
 			t.Errorf("%q: %v, %v; want %q", log, verdicts, err, says)
+		}
+		if bad := strings.Contains(says, "entry"); bad && f.keys[key] != log {
+			t.Errorf("%q is now %q", log, f.keys[key])
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (f *fake) write(c *command) {
 			value = arg(1) + rest + arg(2)
 		}
 		if f.bug == "no floor" && arg(0) != "" { // and what is dead forgotten
-			value = strings.NewReplacer(floorEntry(3000), "", killEntry(1000), "", killEntry(2000), "").Replace(value)
+			value = strings.NewReplacer(logEntry(isFloor, 3000, ""), "", logEntry(isKilled, 1000, ""), "", logEntry(isKilled, 2000, ""), "").Replace(value)
 		}
 	case create:
 		if value == "" {
@@ -173,7 +173,7 @@ func testIndex(run runner) *Index {
 	x.now = func() time.Time { return clock }
 	x.pause = func(context.Context) error { clock = clock.Add(x.lease); return nil }
 	x.token = func() string { return "token" }
-	x.grace = 0
+	x.grace, x.longLog = 0, 0
 	return x
 }
 
@@ -236,7 +236,7 @@ func (w *world) alive() (docs []index.Document) {
 		if !strings.HasPrefix(key, "m:g") {
 			continue
 		}
-		l, err := replay(w.store.keys[key])
+		l, err := replay(key, w.store.keys[key])
 		if err != nil {
 			panic(err)
 		}
@@ -316,7 +316,7 @@ func meaning(key, value string) (h uint64) {
 		}
 		return h
 	case "m:g":
-		if l, err := replay(value); err == nil {
+		if l, err := replay(key, value); err == nil {
 			for seq, s := range l.bySeq {
 				h += maphash.Comparable(hashSeed, struct {
 					seq             uint64
@@ -449,24 +449,21 @@ func lastsOne(w *world) error {
 }
 
 func scenarios() []*scenario {
-	x, y := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9}
+	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9}, index.Document{Fingerprint: 11}
+	long := strings.Repeat("long", 20) // so that the third record of a log has it rewritten
 	at := func(key string, d index.Document) index.Document { d.Key = key; return d }
-	sweep := func(x *Index) ([]index.Verdict, error) {
-		ctx := context.Background()
-		keys := []string{x.placeOf(&index.Document{Fingerprint: 7}).buckets[0]}
-		if err := x.sweepBuckets(ctx, 3000, keys, &Swept{}); err != nil {
-			return nil, err
-		}
-		for range 2 { // the second forgets
-			group := &command{verb: get, key: x.name.group(x.groupOf(&index.Document{Fingerprint: 7}))}
-			if err := x.run.run(ctx, true, []*command{group}); err != nil {
-				return nil, err
-			}
-			l, err := replay(group.value)
+	sweeps := func(x *Index) ([]index.Verdict, error) {
+		ctx, s, p := context.Background(), &sweep{Index: x, floor: 3000}, x.placeOf(&index.Document{Fingerprint: 7})
+		logs := func() error {
+			of, err := x.readLogs(ctx, true, []uint32{p.group})
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if err := x.sweepLogs(ctx, 3000, []*command{group}, []*groupLog{l}, &Swept{}); err != nil {
+			return s.logs(ctx, []*groupLog{of[p.group]})
+		}
+		buckets := func() error { return s.buckets(ctx, p.buckets) }
+		for _, pass := range []func() error{logs, buckets, logs, logs} { // the third forgets
+			if err := pass(); err != nil {
 				return nil, err
 			}
 		}
@@ -491,7 +488,9 @@ func scenarios() []*scenario {
 		{name: "two pages swap", before: []index.Document{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, holds: lastsOne},
 		{name: "a deletion and a copy", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("b", x))}, deaths: 1},
 		{name: "a deletion and a recrawl", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("a", y))}, deaths: 1},
-		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweep}, preemptions: rounds(3, 9), holds: lastsOne},
+		{name: "two recrawls that rewrite", before: []index.Document{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), checks(at(long, x))}, deaths: 1, leases: 1, holds: lastsOne},
+		{name: "a recrawl that rewrites and a deletion", before: []index.Document{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), remove(long)}, deaths: 1},
+		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweeps}, preemptions: rounds(3, 9), holds: lastsOne},
 	}
 }
 

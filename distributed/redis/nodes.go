@@ -10,19 +10,75 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// nodes is what Redis is like.
-type nodes struct {
-	client   goredis.UniversalClient
-	cluster  bool
-	replicas int // that are waited for
-	lacks    []string
+// connect refuses a Redis that cannot keep what the package promises.
+func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*cluster, error) {
+	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: orDefault(o.Patience, defaultPatience), scratch: make(map[*goredis.Client]string)}
+	switch client := client.(type) {
+	case *goredis.ClusterClient:
+		if c.multi = client; o.Replicas == 0 {
+			c.replicas = 1
+		}
+	case *goredis.Client:
+		c.single = client
+		c.lacks = append(c.lacks, "it is one server: when it is away, so is the index")
+	default:
+		return nil, fmt.Errorf("a %T cannot be used: give a *redis.ClusterClient or a *redis.Client", client)
+	}
+	if c.replicas == 0 {
+		c.lacks = append(c.lacks, "no replica is waited for: a failover loses what was answered just before it, and near-duplicates can both be New")
+	}
+	if o.NoRestart {
+		c.lacks = append(c.lacks, "AOF is not asked for: a master that is restarted empty empties the index")
+	}
+	if err := c.coverage(ctx, client); err != nil {
+		return nil, err
+	}
+	return c, c.each(ctx, false, func(ctx context.Context, node *goredis.Client) error { return c.look(ctx, node, o) })
+}
+
+// coverage refuses a cluster of whose slots some have no node.
+func (c *cluster) coverage(ctx context.Context, client goredis.UniversalClient) error {
+	text, err := client.ClusterInfo(ctx).Result()
+	switch {
+	case c.multi != nil && goredis.HasErrorPrefix(err, "This instance has cluster support disabled"):
+		return fmt.Errorf("this is no cluster: open it with redis.NewClient")
+	case c.single != nil && err != nil && strings.HasPrefix(err.Error(), "ERR "): // or a server that knows no clusters
+		return nil
+	case err != nil:
+		return err
+	case c.single != nil:
+		return fmt.Errorf("this is a node of a cluster: open it with redis.NewClusterClient")
+	}
+	if info := fields(text); info["cluster_state"] != "ok" || info["cluster_slots_assigned"] != "16384" {
+		return fmt.Errorf("%w: cluster state is %q, %s of 16384 slots have a node, %s are served: see redis-cli --cluster check",
+			ErrUnavailable, info["cluster_state"], info["cluster_slots_assigned"], info["cluster_slots_ok"])
+	}
+	return nil
+}
+
+// look refuses a node that may drop or lose keys.
+func (c *cluster) look(ctx context.Context, node *goredis.Client, o *Options) error {
+	text, err := node.Info(ctx).Result()
+	if err != nil {
+		return awayIfPasses(node, err)
+	}
+	address, info := node.Options().Addr, fields(text)
+	if policy := info["maxmemory_policy"]; policy != "noeviction" {
+		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which drops keys: set noeviction", ErrUnsafe, address, policy)
+	}
+	if info["aof_enabled"] != "1" && !o.NoRestart {
+		return fmt.Errorf("%w: %s has no AOF: a master that is restarted before its replica takes over comes back empty. Set appendonly yes, or NoRestart if nothing restarts nodes by itself", ErrUnsafe, address)
+	}
+	if has, _ := strconv.Atoi(info["connected_slaves"]); info["role"] == "master" && has < c.replicas {
+		return fmt.Errorf("%w: master %s has %d replicas, and %d are to have each write: add some, or set Replicas", ErrUnsafe, address, has, c.replicas)
+	}
+	return nil
 }
 
 // each calls f for every node, one at a time.
-func (n *nodes) each(ctx context.Context, masters bool, f func(ctx context.Context, node *goredis.Client) error) error {
-	multi, ok := n.client.(*goredis.ClusterClient)
-	if !ok {
-		return f(ctx, n.client.(*goredis.Client))
+func (c *cluster) each(ctx context.Context, masters bool, f func(ctx context.Context, node *goredis.Client) error) error {
+	if c.multi == nil {
+		return f(ctx, c.single)
 	}
 	var mu sync.Mutex
 	one := func(ctx context.Context, node *goredis.Client) error {
@@ -31,89 +87,34 @@ func (n *nodes) each(ctx context.Context, masters bool, f func(ctx context.Conte
 		return f(ctx, node)
 	}
 	if masters {
-		return multi.ForEachMaster(ctx, one)
+		return c.multi.ForEachMaster(ctx, one)
 	}
-	return multi.ForEachShard(ctx, one)
+	return c.multi.ForEachShard(ctx, one)
 }
 
-// inspect refuses a Redis that cannot keep what the package promises.
-func inspect(ctx context.Context, client goredis.UniversalClient, o *Options) (*nodes, error) {
-	n := &nodes{client: client, replicas: max(o.Replicas, 0)}
-	switch client.(type) {
-	case *goredis.ClusterClient:
-		n.cluster = true
-	case *goredis.Client:
-	default:
-		return nil, fmt.Errorf("a %T cannot be used: give a *redis.ClusterClient or a *redis.Client", client)
-	}
-	if o.Replicas == 0 && n.cluster {
-		n.replicas = 1
-	}
-	if err := n.coverage(ctx); err != nil {
-		return nil, err
-	}
-	if err := n.each(ctx, false, func(ctx context.Context, node *goredis.Client) error { return n.look(ctx, node, o) }); err != nil {
-		return nil, err
-	}
-	if !n.cluster {
-		n.lacks = append(n.lacks, "it is one server: when it is away, so is the index")
-	}
-	if n.replicas == 0 {
-		n.lacks = append(n.lacks, "no replica is waited for: a failover loses what was answered just before it, and near-duplicates can both be New")
-	}
-	if o.NoRestart {
-		n.lacks = append(n.lacks, "AOF is not asked for: a master that is restarted empty empties the index")
-	}
-	return n, nil
-}
+// scanCount is how many keys Redis looks at in a step of a scan.
+const scanCount = 1000
 
-// coverage refuses a cluster of whose slots some have no node.
-func (n *nodes) coverage(ctx context.Context) error {
-	text, err := n.client.ClusterInfo(ctx).Result()
-	off := err != nil && strings.Contains(err.Error(), "cluster support disabled")
-	switch {
-	case n.cluster && off:
-		return fmt.Errorf("this is no cluster: open it with redis.NewClient")
-	case !n.cluster && off:
-		return nil
-	case !n.cluster && goredis.HasErrorPrefix(err, "ERR"): // of a server that knows no clusters
-		return nil
-	case err != nil:
-		return err
-	case !n.cluster:
-		return fmt.Errorf("this is a node of a cluster: open it with redis.NewClusterClient")
-	}
-	info := fields(text)
-	if info["cluster_state"] != "ok" || info["cluster_slots_assigned"] != "16384" {
-		return fmt.Errorf("%w: cluster state is %q, %s of 16384 slots have a node, %s are served: see redis-cli --cluster check",
-			ErrUnavailable, info["cluster_state"], info["cluster_slots_assigned"], info["cluster_slots_ok"])
-	}
-	return nil
-}
-
-// look refuses a node that may drop or lose keys.
-func (n *nodes) look(ctx context.Context, node *goredis.Client, o *Options) error {
-	text, err := node.Info(ctx).Result()
-	address := node.Options().Addr
-	if err != nil {
-		return fmt.Errorf("%w: INFO of node %s: %w", ErrUnavailable, address, err)
-	}
-	info := fields(text)
-	if policy := info["maxmemory_policy"]; policy != "noeviction" {
-		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which drops keys: set noeviction", ErrUnsafe, address, policy)
-	}
-	if info["aof_enabled"] != "1" && !o.NoRestart {
-		return fmt.Errorf("%w: %s has no AOF: a master that is restarted before its replica takes over comes back empty. Set appendonly yes, or NoRestart if nothing restarts nodes by itself", ErrUnsafe, address)
-	}
-	if info["role"] == "master" {
-		if has, _ := strconv.Atoi(info["connected_slaves"]); has < n.replicas {
-			return fmt.Errorf("%w: master %s has %d replicas, and %d are to have each write: add some, or set Replicas", ErrUnsafe, address, has, n.replicas)
+// scan calls f with the keys of all masters that begin with this, behind the name of the index. A key may come twice; one
+// that moves meanwhile, not at all.
+func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string) error) error {
+	return c.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, string(c.name)+prefix+"*", scanCount).Result()
+			if err != nil {
+				return awayIfPasses(node, err)
+			}
+			if len(keys) > 0 {
+				err = f(keys)
+			}
+			if cursor = next; err != nil || cursor == 0 {
+				return err
+			}
 		}
-	}
-	return nil
+	})
 }
 
-// awayIfPasses makes an error ErrUnavailable where the call may be repeated.
+// awayIfPasses makes an error of a node ErrUnavailable where the call may be repeated.
 func awayIfPasses(node *goredis.Client, err error) error {
 	if err == nil || !passes(err) {
 		return err
@@ -151,8 +152,9 @@ func (x *Index) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	defer x.end()
-	s := Stats{MaxDistance: x.plan.MaxDistance, Plan: x.plan.String(), Tables: len(x.plan.Tables), Analyzer: x.analyzer, Format: format, Replicas: x.nodes.replicas, Lacks: x.nodes.lacks}
-	err := x.nodes.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
+	c := x.cluster
+	s := Stats{MaxDistance: x.plan.MaxDistance, Plan: x.plan.String(), Tables: len(x.plan.Tables), Analyzer: x.analyzer, Format: format, Replicas: c.replicas, Lacks: c.lacks}
+	err := c.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
 		text, err := node.Info(ctx, "memory").Result()
 		used, _ := strconv.ParseUint(fields(text)["used_memory"], 10, 64)
 		s.Masters, s.UsedBytes = s.Masters+1, s.UsedBytes+used

@@ -48,7 +48,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 		p := x.placeOf(&index.Document{Fingerprint: q.Fingerprint, Scope: q.Scope})
 		places[i] = &p
 	}
-	reads := x.lookup(places)
+	reads := lookup(places)
 	if err := x.run.run(ctx, false, reads); err != nil {
 		return nil, err
 	}
@@ -56,14 +56,11 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 	if err != nil {
 		return nil, err
 	}
-	near := x.newLogs()
 	for i := range found {
 		found[i] = slices.DeleteFunc(found[i], func(n candidate) bool { return n.distance > within[i] })
-		for _, n := range found[i] {
-			near.want(n.id.group)
-		}
 	}
-	if err := near.read(ctx, false); err != nil {
+	near, err := x.readLogs(ctx, false, groupsOf(slices.Concat(found...)))
+	if err != nil {
 		return nil, err
 	}
 	answers := make([][]index.Match, len(queries))
@@ -106,9 +103,6 @@ func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bo
 		return index.Document{}, false, err
 	}
 	defer x.end()
-	if key == "" {
-		return index.Document{}, false, nil
-	}
 	docs, err := x.byKey(ctx, []string{key})
 	if err != nil || len(docs) == 0 {
 		return index.Document{}, false, err
@@ -118,15 +112,16 @@ func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bo
 
 // byKey returns the documents of keys, without those that have none.
 func (x *Index) byKey(ctx context.Context, keys []string) (docs []index.Document, err error) {
-	own := x.newLogs()
-	for _, key := range keys {
-		own.want(x.groupOf(&index.Document{Key: key}))
+	groups := make([]uint32, len(keys))
+	for i, key := range keys {
+		groups[i] = x.groupOf(&index.Document{Key: key})
 	}
-	if err := own.read(ctx, true); err != nil {
+	own, err := x.readLogs(ctx, true, groups)
+	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
-		if s := own.state[x.groupOf(&index.Document{Key: key})].byKey[key]; s != nil {
+	for i, key := range keys {
+		if s := own[groups[i]].byKey[key]; s != nil {
 			docs = append(docs, ownCopy(&s.doc))
 		}
 	}

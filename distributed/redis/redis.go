@@ -15,11 +15,14 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -94,16 +97,16 @@ type Options struct {
 // Index is an open index. Its methods may be called from any goroutine of any number of processes.
 type Index struct {
 	run       runner
+	cluster   *cluster
 	name      names
 	plan      *plan.Plan
 	groupBits int
 	analyzer  string
-	signer    *page.Signer
-	texts     bool // documents without text are refused
+	signer    *page.Signer // nil: documents need no text
 	rule      match.Rule
 	lease     time.Duration
-	grace     time.Duration // how old what was announced must be for a sweep
-	nodes     *nodes
+	grace     time.Duration // how old what was announced must be to be given up
+	longLog   int           // bytes from which on a commit rewrites a log that is mostly dead
 
 	now   func() time.Time
 	pause func(context.Context) error
@@ -111,8 +114,9 @@ type Index struct {
 
 	sequence sequence
 	drawing  chan struct{} // holds a token while numbers are drawn
-	gather   gather
-	mu       sync.RWMutex // held for reading by calls
+	singles  chan *single
+	flights  chan struct{} // holds a token for each that is under way
+	mu       sync.RWMutex  // held for reading by calls
 	closed   bool
 }
 
@@ -123,7 +127,7 @@ var nameRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // Open opens the index of a name, and makes it where there is none. client is a
 // *redis.ClusterClient, or a *redis.Client of a server that is no cluster; it stays the caller's.
 //
-// Errors: ErrUnsafe, ErrUnavailable, ErrNotIndex, index.ErrMismatch, index.ErrVersion, index.ErrPlan, index.ErrRatio, those of Redis, ctx's.
+// Errors: ErrUnsafe, ErrUnavailable, ErrNotIndex, index.ErrMismatch, index.ErrVersion, index.ErrPlan, those of Redis, ctx's.
 func Open(ctx context.Context, client goredis.UniversalClient, o Options) (*Index, error) {
 	x, err := open(ctx, client, &o)
 	if err != nil {
@@ -136,60 +140,50 @@ func open(ctx context.Context, client goredis.UniversalClient, o *Options) (*Ind
 	if !nameRule.MatchString(o.Name) {
 		return nil, errors.New("a name has 1 to 64 letters, digits, dots, underscores and hyphens")
 	}
-	n, err := inspect(ctx, client, o)
+	c, err := connect(ctx, client, o)
 	if err != nil {
 		return nil, err
 	}
-	x := newIndex(&cluster{
-		client: client, name: names(o.Name), replicas: n.replicas,
-		patience: orDefault(o.Patience, 30*time.Second), scratch: make(map[*goredis.Client]string),
-	}, o)
-	x.nodes = n
-	if err := x.meta(ctx, o); err != nil {
+	x := newIndex(c, o)
+	x.cluster = c
+	meta, err := x.meta(ctx, o)
+	if err != nil {
 		return nil, err
 	}
-	return x, x.rule.Check()
+	return x, x.accept(o, meta)
 }
 
+const (
+	defaultPatience = 30 * time.Second
+	longLog         = 16 << 10
+)
+
 func newIndex(run runner, o *Options) *Index {
-	x := &Index{run: run, name: names(o.Name), signer: o.Signer, lease: orDefault(o.Lease, time.Second), now: time.Now, token: newToken, drawing: make(chan struct{}, 1)}
-	x.grace = max(time.Minute, 10*x.lease)
-	x.pause = func(ctx context.Context) error {
-		select {
-		case <-time.After(firstPause):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	x := &Index{
+		run: run, name: names(o.Name), signer: o.Signer, lease: orDefault(o.Lease, time.Second), longLog: longLog, now: time.Now, token: newToken,
+		drawing: make(chan struct{}, 1), singles: make(chan *single), flights: make(chan struct{}, maxFlights),
 	}
+	x.grace = max(time.Minute, 10*x.lease, 2*o.Patience)
+	x.pause = func(ctx context.Context) error { return sleep(ctx, firstPause) }
 	return x
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
+func orDefault(d, otherwise time.Duration) time.Duration { return cmp.Or(max(d, 0), otherwise) }
 
 // meta reads what is recorded, or records it.
-func (x *Index) meta(ctx context.Context, o *Options) error {
-	record := &command{verb: get, key: x.name.meta()}
-	if err := x.run.run(ctx, true, []*command{record}); err != nil {
-		return err
+func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
+	record := newCommand(get, x.name.meta())
+	if err := x.run.run(ctx, true, []*command{record}); err != nil || record.value != "" {
+		return record.value, err
 	}
-	if record.value == "" {
-		made, err := o.meta()
-		if err != nil {
-			return err
-		}
-		// the reply of a create that was repeated, or came second, is what is there
-		record = &command{verb: create, key: x.name.meta(), args: []any{made}}
-		if err := x.run.run(ctx, true, []*command{record}); err != nil {
-			return err
-		}
+	made, err := o.meta()
+	if err != nil {
+		return "", err
 	}
-	return x.accept(o, record.value)
+	// the reply of a create that was repeated, or came second, is what is there
+	record = newCommand(create, x.name.meta(), made)
+	err = x.run.run(ctx, true, []*command{record})
+	return record.value, err
 }
 
 // meta of a new index.
@@ -227,28 +221,20 @@ const bucketEntries = 460
 // probes: each bucket is a command.
 func planFor(k int, expected int64) (best *plan.Plan, err error) {
 	for _, design := range []string{"4", "10", "20"} {
-		p, e := plan.Named(design, k)
-		if e != nil {
-			err = e
-			continue
+		p, err := plan.Named(design, k)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Tables) > maxTables {
+			break
 		}
 		best = p
-		if float64(expected) <= bucketEntries*float64(uint64(1)<<min(shortest(p), 63)) {
+		shortest := slices.MinFunc(p.Tables, func(a, b plan.Table) int { return a.Prefix - b.Prefix }).Prefix
+		if float64(expected) <= bucketEntries*math.Exp2(float64(shortest)) {
 			break
 		}
 	}
-	if best == nil {
-		return nil, err
-	}
 	return best, nil
-}
-
-func shortest(p *plan.Plan) int {
-	prefix := 64
-	for _, t := range p.Tables {
-		prefix = min(prefix, t.Prefix)
-	}
-	return prefix
 }
 
 // accept checks what is recorded against the options.
@@ -264,10 +250,15 @@ func (x *Index) accept(o *Options, meta string) error {
 	if len(lines) != 4 {
 		return fmt.Errorf("%w: key %q has %d lines, not 4", index.ErrCorrupt, x.name.meta(), len(lines))
 	}
-	var err, badPlan error
-	x.plan, badPlan = plan.Parse(lines[1])
-	if x.groupBits, err = strconv.Atoi(lines[2]); badPlan != nil || err != nil || x.groupBits < 0 || x.groupBits > maxBits || x.plan.Probes() != len(x.plan.Tables) {
-		return fmt.Errorf("%w: recorded plan %q, %q bits of groups: %w", index.ErrCorrupt, lines[1], lines[2], errors.Join(badPlan, err))
+	var err error
+	if x.plan, err = plan.Parse(lines[1]); err != nil {
+		return fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
+	}
+	if n := len(x.plan.Tables); n > maxTables || n != x.plan.Probes() {
+		return fmt.Errorf("%w: the recorded plan has %d tables and %d probes, want as many, and at most %d", index.ErrCorrupt, n, x.plan.Probes(), maxTables)
+	}
+	if x.groupBits, err = strconv.Atoi(lines[2]); err != nil || x.groupBits < 0 || x.groupBits > maxBits {
+		return fmt.Errorf("%w: %.20q bits of groups are recorded, want 0 to %d", index.ErrCorrupt, lines[2], maxBits)
 	}
 	if k := max(o.MaxDistance, 0); o.MaxDistance != 0 && k != x.plan.MaxDistance {
 		return fmt.Errorf("%w: it has k = %d, not %d", index.ErrMismatch, x.plan.MaxDistance, k)
@@ -282,23 +273,21 @@ func (x *Index) accept(o *Options, meta string) error {
 	if x.signer == nil && !o.Bare {
 		return fmt.Errorf("%w: its fingerprints are of analyzer %q, by which pages cannot be compared; Bare opens it: %w", index.ErrMismatch, x.analyzer, err)
 	}
-	x.texts = x.signer != nil
 	x.rule = match.For(x.analyzer, x.plan.MaxDistance).With(o.MaxShingleDistance, o.MaxLengthRatio)
-	return nil
+	return x.rule.Check()
 }
 
 // begin lets Close wait for a call.
 func (x *Index) begin(ctx context.Context) error {
 	x.mu.RLock()
+	err := ctx.Err()
 	if x.closed {
-		x.mu.RUnlock()
-		return index.ErrClosed
+		err = index.ErrClosed
 	}
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		x.mu.RUnlock()
-		return err
 	}
-	return nil
+	return err
 }
 
 func (x *Index) end() { x.mu.RUnlock() }
@@ -311,7 +300,9 @@ func (x *Index) Close() error {
 		return index.ErrClosed
 	}
 	x.closed = true
-	x.gather.flying.Wait()
+	for range maxFlights {
+		x.flights <- struct{}{}
+	}
 	return nil
 }
 

@@ -36,12 +36,24 @@ func has(near []candidate, of id) bool {
 	return slices.ContainsFunc(near, func(n candidate) bool { return n.id == of })
 }
 
+func groupsOf(near []candidate) (groups []uint32) {
+	for _, n := range near {
+		groups = append(groups, n.id.group)
+	}
+	return groups
+}
+
+func gets(keys []string) (reads []*command) {
+	for _, key := range keys {
+		reads = append(reads, newCommand(get, key))
+	}
+	return reads
+}
+
 // lookup reads the buckets of places.
-func (x *Index) lookup(places []*place) (reads []*command) {
+func lookup(places []*place) (reads []*command) {
 	for _, p := range places {
-		for _, bucket := range p.buckets {
-			reads = append(reads, &command{verb: get, key: bucket})
-		}
+		reads = append(reads, gets(p.buckets)...)
 	}
 	return reads
 }
@@ -53,8 +65,7 @@ func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, er
 		for t := range x.plan.Tables {
 			table := &x.plan.Tables[t]
 			permuted := table.Permute(p.stored)
-			prefix, _ := table.PrefixRange(permuted)
-			err := entries(table, prefix, reads[i*len(p.buckets)+t].value, func(_ string, other uint64, of id) {
+			err := x.entries(reads[i*len(p.buckets)+t], func(_ string, other uint64, of id) {
 				if d := bits.OnesCount64(other ^ permuted); d <= x.plan.MaxDistance && !has(found[i], of) {
 					found[i] = append(found[i], candidate{of, d})
 				}
@@ -67,124 +78,102 @@ func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, er
 	return found, nil
 }
 
-// logs reads the logs of groups, each once.
-type logs struct {
-	x     *Index
-	reads map[uint32]*command
-	state map[uint32]*groupLog
-}
+// logs are those of groups.
+type logs map[uint32]*groupLog
 
-func (x *Index) newLogs() *logs {
-	return &logs{x, make(map[uint32]*command), make(map[uint32]*groupLog)}
-}
-
-// want has a group read, and returns the command for it.
-func (l *logs) want(group uint32) *command {
-	if l.reads[group] == nil {
-		l.reads[group] = &command{verb: get, key: l.x.name.group(group)}
+// readLogs reads the logs of groups, each once, and does these reads besides.
+func (x *Index) readLogs(ctx context.Context, durable bool, groups []uint32, more ...*command) (logs, error) {
+	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
+	for _, group := range groups {
+		more = append(more, newCommand(get, x.name.group(group)))
 	}
-	return l.reads[group]
-}
-
-func (l *logs) read(ctx context.Context, durable bool, more ...*command) error {
-	for _, group := range sortedKeys(l.reads) {
-		more = append(more, l.reads[group])
+	if err := x.run.run(ctx, durable, more); err != nil {
+		return nil, err
 	}
-	if err := l.x.run.run(ctx, durable, more); err != nil {
-		return err
-	}
-	for group, read := range l.reads {
+	l := make(logs, len(groups))
+	for i, group := range groups {
 		var err error
-		if l.state[group], err = read.log(); err != nil {
-			return err
+		if l[group], err = more[len(more)-len(groups)+i].log(); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return l, nil
 }
 
-func (l *logs) pending(of id) bool { return l.state[of.group].state(of.seq) == nil }
+func (l logs) pending(of id) bool { return l[of.group].state(of.seq) == nil }
 
 // record is nil for a document that is pending, or dead.
-func (l *logs) record(of id) *index.Document { return l.state[of.group].record(of.seq) }
+func (l logs) record(of id) *index.Document { return l[of.group].record(of.seq) }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// remove takes entries out of buckets: of each, a table's bucket and an ID. Where others change a bucket meanwhile, its
-// entries are left for a sweep.
-func (x *Index) remove(ctx context.Context, gone []posting) error {
+// strays are documents that are dead, and the buckets that may have entries of them.
+type strays map[id][]string
+
+func (x *Index) strays(docs []index.Document) strays {
+	gone := make(strays, len(docs))
+	for i := range docs {
+		p := x.placeOf(&docs[i])
+		gone[id{docs[i].ID, p.group}] = p.buckets
+	}
+	return gone
+}
+
+// remove takes the entries of documents out of buckets. Where others change a bucket meanwhile, they are left for a sweep.
+func (x *Index) remove(ctx context.Context, gone strays) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	ids, reads := make(map[string][]id), []*command(nil)
-	for _, g := range gone {
-		for _, bucket := range g.buckets {
-			if ids[bucket] == nil {
-				reads = append(reads, &command{verb: get, key: bucket})
-			}
-			ids[bucket] = append(ids[bucket], g.id)
-		}
-	}
+	buckets := slices.Concat(slices.Collect(maps.Values(gone))...)
+	reads := gets(slices.Compact(slices.Sorted(slices.Values(buckets))))
 	if err := x.run.run(ctx, false, reads); err != nil {
 		return err
 	}
-	return x.rewrite(ctx, reads, func(bucket string, of id) bool { return slices.Contains(ids[bucket], of) })
-}
-
-// posting is what a document has in buckets.
-type posting struct {
-	buckets []string
-	id      id
-}
-
-func (x *Index) postingOf(d *index.Document) posting {
-	p := x.placeOf(d)
-	return posting{p.buckets, x.idOf(d)}
+	return x.rewrite(ctx, reads, gone)
 }
 
 // rewrite writes buckets that were read anew: without what is gone, and without what is there twice.
-func (x *Index) rewrite(ctx context.Context, reads []*command, gone func(bucket string, of id) bool) error {
+func (x *Index) rewrite(ctx context.Context, reads []*command, gone strays) error {
 	var amends []*command
 	for _, r := range reads {
-		table, prefix, err := x.name.parseBucket(x.plan, r.key)
-		if err != nil {
-			return err
-		}
 		kept, seen := make([]byte, 0, len(r.value)), make(map[id]bool)
-		err = entries(table, prefix, r.value, func(entry string, _ uint64, of id) {
-			if !seen[of] && !gone(r.key, of) {
+		err := x.entries(r, func(entry string, _ uint64, of id) {
+			if _, dead := gone[of]; !dead && !seen[of] {
 				seen[of], kept = true, append(kept, entry...)
 			}
 		})
 		if err != nil {
 			return err
 		}
-		amends = append(amends, &command{verb: amend, key: r.key, args: []any{r.value, string(kept), ""}})
+		amends = append(amends, newCommand(amend, r.key, r.value, string(kept), ""))
 	}
 	return x.run.run(ctx, false, amends)
 }
 
-// drop makes records dead, and reports which of them this call has.
-func (x *Index) drop(ctx context.Context, ids []id) ([]bool, error) {
-	drops, tokens := make([]*command, len(ids)), make([]string, len(ids))
-	for i, of := range ids {
+// drop makes records dead, removes their entries, and returns of which of them this call has made it so, by ID.
+func (x *Index) drop(ctx context.Context, docs []index.Document) (map[uint64]bool, error) {
+	drops, tokens := make([]*command, len(docs)), make([]string, len(docs))
+	for i := range docs {
 		tokens[i] = x.token()
-		drops[i] = &command{verb: amend, key: x.name.group(of.group), args: []any{"", "", dropEntry(of.seq, tokens[i])}}
+		drops[i] = newCommand(amend, x.name.group(x.groupOf(&docs[i])), "", "", logEntry(isDropped, docs[i].ID, tokens[i]))
 	}
 	if err := x.run.run(ctx, true, drops); err != nil {
 		return nil, err
 	}
-	did := make([]bool, len(ids))
-	for i, of := range ids {
+	var gone []index.Document
+	dropped := make(map[uint64]bool)
+	for i, d := range docs {
 		l, err := drops[i].log()
 		if err != nil {
 			return nil, err
 		}
-		s := l.state(of.seq)
-		did[i] = s != nil && s.token == tokens[i]
+		if s := l.state(d.ID); s.token == tokens[i] {
+			dropped[d.ID], gone = true, append(gone, d)
+		}
 	}
-	return did, nil
+	return dropped, x.remove(ctx, x.strays(gone))
 }
 
 func (x *Index) kill(of id) *command {
-	return &command{verb: amend, key: x.name.group(of.group), args: []any{"", "", killEntry(of.seq)}}
+	return newCommand(amend, x.name.group(of.group), "", "", logEntry(isKilled, of.seq, ""))
 }

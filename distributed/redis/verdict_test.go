@@ -11,6 +11,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/testgen"
 )
@@ -37,17 +38,23 @@ func documents(r *rand.Rand, n int) (docs []index.Document) {
 	return docs
 }
 
+// Redis answers as an index of this process does.
+func TestChecker(t *testing.T) {
+	checktest.Run(t, func(t *testing.T) neardup.Checker { return openShared(t, Options{}) })
+}
+
 // One client's verdicts, one by one and in batches, are those of the model that the embedded index is held to.
 func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
-	for seed := range uint64(3) {
-		for _, k := range []int{3, 6} {
-			t.Run(fmt.Sprintf("seed=%d,k=%d", seed, k), func(t *testing.T) {
-				x := openShared(t, Options{MaxDistance: k, Signer: neardup.DefaultSigner(), Expected: 1 + 29_000_000*int64(seed%2)})
-				m := indextest.NewModel(indextest.RuleOf(index.Options{Analyzer: x.analyzer}, k))
-				r := rand.New(rand.NewPCG(seed, uint64(k)))
-				sameHistory(t, x, m, r, documents(r, 600))
-			})
-		}
+	for i, o := range []Options{
+		{MaxDistance: 3}, {MaxDistance: 3, Expected: 31_000_000}, {MaxDistance: 6}, {MaxDistance: 6, Expected: 30_000_000}, {MaxDistance: 10, Expected: 1_000_000},
+		{MaxDistance: index.Exact}, {MaxDistance: 3, Bare: true},
+		{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: 3}, {MaxDistance: 6, MaxShingleDistance: 8, MaxLengthRatio: -1},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			x, r := openShared(t, o), rand.New(rand.NewPCG(uint64(i), 0))
+			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer, MaxShingleDistance: o.MaxShingleDistance, MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
+			sameHistory(t, x, indextest.NewModel(rule), r, documents(r, 600))
+		})
 	}
 }
 
@@ -110,13 +117,13 @@ func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs 
 			t.Fatalf("Get: %v %t, want %v %t", d, found, want, there)
 		}
 	}
-	if stray := strays(t, x, m); stray != "" {
+	if stray := leftBehind(t, x, m); stray != "" {
 		t.Fatal(stray)
 	}
 }
 
-// strays returns what is left in Redis of documents that are not there, after a sweep.
-func strays(t *testing.T, x *Index, m *indextest.Model) string {
+// leftBehind returns what is left in Redis of documents that are not there, after a sweep.
+func leftBehind(t *testing.T, x *Index, m *indextest.Model) string {
 	ctx := context.Background()
 	x.grace = 0
 	for range 2 { // of what is dead, the first says so
@@ -124,17 +131,15 @@ func strays(t *testing.T, x *Index, m *indextest.Model) string {
 		must(t, err)
 	}
 	stored, documents, keys, keyed := 0, 0, 0, 0
-	must(t, x.nodes.scan(ctx, string(x.name)+":*", func(names []string) error {
+	must(t, x.cluster.scan(ctx, ":", func(names []string) error {
 		for _, name := range names {
-			v, err := x.nodes.client.Get(ctx, name).Result()
+			v, err := x.cluster.multi.Get(ctx, name).Result()
 			must(t, err)
 			switch name[len(x.name)+1] {
 			case 'b':
-				table, _, err := x.name.parseBucket(x.plan, name)
-				must(t, err)
-				stored += len(v) / entryBytes(table)
+				must(t, x.entries(&command{key: name, value: v}, func(string, uint64, id) { stored++ }))
 			case 'g':
-				l, err := replay(v)
+				l, err := replay(name, v)
 				must(t, err)
 				documents, keys = documents+len(l.bySeq), keys+len(l.byKey)
 			}
