@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 )
 
@@ -188,7 +189,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 		return d, neardup.NoText, nil // among fingerprints of texts
 	case r.Kind == corpus.Fingerprint:
 		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
-		if index.Validate(&d) != nil {
+		if match.Validate(&d) != nil {
 			reason = fmt.Sprintf("too large: key of %d bytes, scope of %d", len(d.Key), len(d.Scope))
 		}
 		return d, reason, nil
@@ -408,7 +409,7 @@ type matchFlags struct {
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
 	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, "maximum `sum` of the distances of the two fingerprints of near-duplicates (0: as the analyzer needs, 13 and more for short texts, or 16 with simhash; -1: only the first are compared)")
-	c.flags.Float64Var(&f.ratio, "max-length-ratio", index.DefaultMaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
+	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
 	c.check(func() error {
 		switch {
 		case f.shingle < -1 || f.shingle > 128:

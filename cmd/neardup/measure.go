@@ -230,19 +230,19 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 
 // signer makes a record's text once, and its signatures with all analyzers.
 func signer(analyzers []*analyzer) eval.Sign {
-	return func(r *corpus.Record) (string, []fingerprint.Signature, error) {
+	return func(r *corpus.Record) (string, []fingerprint.Signature) {
 		sigs := make([]fingerprint.Signature, len(analyzers))
 		if r.Kind == corpus.Fingerprint {
 			for i := range sigs {
 				sigs[i] = fingerprint.Signature{Fingerprint: r.Fingerprint, Tokens: 1}
 			}
-			return "", sigs, nil
+			return "", sigs
 		}
 		text := analyzers[0].Text(kindOf(r), r.ContentType, r.Content)
 		for i, a := range analyzers {
 			sigs[i] = a.Analyzer().Text(text)
 		}
-		return text, sigs, nil
+		return text, sigs
 	}
 }
 
@@ -361,17 +361,17 @@ func runBench(ctx context.Context, c *call) error {
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
 	cache := mebibytes{c.intFlag("cache", 0, 0, 1<<20, "memory for the cache of an index in `MiB` (0: that of an index)")}
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint; without, the resident memory is that of the index")
-	c.flags.IntVar(&o.MaxDistance, "k", defaultK, "largest Hamming `distance` (3 with -bare)")
+	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with -bare)")
 	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them, and not as pages have one")
 	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default the system's)")
 	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	if !(*n >= 1) || !(*seconds >= 0) {
-		return usagef("-n and -seconds must be positive")
+	if !(*n >= 1) || *n > 1e10 || !(*seconds >= 0) {
+		return usagef("-n and -seconds must be positive, and -n at most 1e10")
 	}
-	o.Documents, o.Time = int(min(*n, 1e15)), time.Duration(*seconds*float64(time.Second))
+	o.Documents, o.MaxDistance, o.Time = int(*n), *k, time.Duration(*seconds*float64(time.Second))
 	o.CacheBytes, o.NoReference = cache.bytes(), !*reference
 	if o.Bare && !c.given("k") {
 		o.MaxDistance = importK
@@ -379,8 +379,10 @@ func runBench(ctx context.Context, c *call) error {
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")
 	}
-	if err := o.Check(); err != nil {
-		return usagef("%v", err)
+	for _, name := range o.Only {
+		if !slices.Contains(names, name) {
+			return usagef("no section %q; there are %s", name, strings.Join(names, ", "))
+		}
 	}
 	begun := time.Now()
 	o.Logf = func(format string, args ...any) {

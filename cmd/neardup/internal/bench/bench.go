@@ -15,11 +15,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/plan"
 )
 
 // Options of Run.
@@ -61,23 +59,6 @@ func Sections() (names, summaries []string) {
 	return names, summaries
 }
 
-// Check returns what is wrong with the options, nil if nothing is.
-func (o *Options) Check() error {
-	if o.Documents < 1 || float64(o.Documents) > 1e10 {
-		return fmt.Errorf("%d documents, want 1 to 1e10", o.Documents)
-	}
-	if o.MaxDistance < 0 || o.MaxDistance > plan.MaxDistance {
-		return fmt.Errorf("k is %d, want 0 to %d", o.MaxDistance, plan.MaxDistance)
-	}
-	names, _ := Sections()
-	for _, name := range o.Only {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("no section %q; there are %s", name, strings.Join(names, ", "))
-		}
-	}
-	return nil
-}
-
 // run is one run under way.
 type run struct {
 	Options
@@ -89,12 +70,8 @@ type run struct {
 }
 
 // Run measures. Its files lie in a folder of its own, which is gone when it returns,
-// however it comes to that. Errors: what Options.Check says, ErrWrongAnswer, ctx's
-// and those of the index and the file system.
+// however it comes to that. Errors: ErrWrongAnswer, ctx's and those of the index and the file system.
 func Run(ctx context.Context, o Options) (err error) {
-	if err := o.Check(); err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp(o.Dir, "neardup-bench-")
 	if err != nil {
 		return err

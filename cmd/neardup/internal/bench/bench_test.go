@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"testing"
 	"time"
 )
@@ -58,18 +57,5 @@ func empty(t *testing.T, dir string) {
 	t.Helper()
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v (%v)", entries, err)
-	}
-}
-
-func TestCheckOptions(t *testing.T) {
-	for want, o := range map[string]Options{
-		"0 documents":     {},
-		"k is 17":         {Documents: 1, MaxDistance: 17},
-		"k is -1":         {Documents: 1, MaxDistance: -1},
-		`no section "no"`: {Documents: 1, Only: []string{"load", "no"}},
-	} {
-		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", o, err, want)
-		}
 	}
 }

@@ -164,8 +164,9 @@ func (r *run) farQueries(ctx context.Context) error {
 			{"queries, near to one, Shingles not looked at", 1, queryOf(ctx, x, 0)},
 		} {
 			var times []float64
-			timed, begun := &candidate{run: c.answer.timed(&times).each}, processorTime()
-			if err := interleave(ctx, r.stored.queriesEvery(c.every, r.MaxDistance, streamTimed), r.Time, timed); err != nil {
+			asked, timed, begun := r.stored.queries(r.MaxDistance, streamTimed), &candidate{run: c.answer.timed(&times).each}, processorTime()
+			asked.every = c.every
+			if err := interleave(ctx, asked, r.Time, timed); err != nil {
 				return err
 			}
 			r.figure("check", c.name+": mean", timed.mean(), "us")

@@ -88,13 +88,6 @@ func (c collection) queries(k int, stream uint64) *queries {
 	return &queries{c, k, rand.New(rand.NewPCG(c.seed, stream)), 2}
 }
 
-// queriesEvery are queries of which each every-th is near to a stored one; 0: none.
-func (c collection) queriesEvery(every, k int, stream uint64) *queries {
-	q := c.queries(k, stream)
-	q.every = every
-	return q
-}
-
 func (q *queries) next(n int) []fingerprint.Fingerprint {
 	asked := make([]fingerprint.Fingerprint, n)
 	for i := range asked {

@@ -8,9 +8,9 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -111,12 +111,8 @@ func (l *Labelled) sketches(ctx context.Context, make func([]string, uint64) ske
 
 // scoreSketches compares all pairs, as Measure does.
 func (l *Labelled) scoreSketches(ctx context.Context, sketches []sketch, near func(a, b sketch) bool) Score {
-	type count struct {
-		positive, negative int64
-		_                  [48]byte // a cache line each
-	}
-	workers := make([]count, runtime.GOMAXPROCS(0))
-	l.eachRow(func(worker, a int) {
+	var found, wrong atomic.Int64
+	l.eachRow(func(a int) {
 		if len(sketches[a]) == 0 || ctx.Err() != nil {
 			return
 		}
@@ -126,19 +122,13 @@ func (l *Labelled) scoreSketches(ctx context.Context, sketches []sketch, near fu
 			}
 			switch l.labels[ordered(a, b)].class {
 			case positive:
-				workers[worker].positive++
-			case between:
-			default:
-				workers[worker].negative++
+				found.Add(1)
+			case negative, unlisted:
+				wrong.Add(1)
 			}
 		}
 	})
-	var all count
-	for _, w := range workers {
-		all.positive += w.positive
-		all.negative += w.negative
-	}
-	return l.score(all.positive, all.negative)
+	return l.score(found.Load(), wrong.Load())
 }
 
 // sketchers are the other methods.
@@ -155,8 +145,8 @@ func sketchers(docs []*Document) []sketcher {
 		{8, simhash(shingles), []sketchRule{{"simhash of shingles, k=3", withinThree}}},
 		{8, simhash(characters), []sketchRule{{"simhash of 4 characters, k=3", withinThree}}},
 	}
-	for _, t := range []float64{.5, .6, .7, .8} {
-		bands, rows := banding(t, permutations)
+	for _, banding := range bandings {
+		t, bands, rows := banding.threshold, banding.bands, banding.rows
 		all[1].rules = append(all[1].rules, sketchRule{fmt.Sprintf("MinHash LSH %.1f, %d bands of %d", t, bands, rows), func(a, b sketch) bool {
 			return shareBand(a, b, bands, rows) && float64(agreeing(a, b)) >= t*permutations
 		}})
@@ -197,6 +187,13 @@ func hashes(features []string, seed uint64) []uint64 {
 // permutations is how many min-hashes datasketch makes by default.
 const permutations = 128
 
+// bandings are what datasketch chooses for so many permutations: for a threshold, the least sum of the
+// areas of false positives below it and of false negatives above.
+var bandings = []struct {
+	threshold   float64
+	bands, rows int
+}{{.5, 25, 5}, {.6, 18, 7}, {.7, 14, 9}, {.8, 9, 13}}
+
 // minHashes are what MinHash with LSH keeps, as datasketch does.
 func minHashes(tokens []string, seed uint64) sketch {
 	return minHash(hashes(shingles(tokens), seed), permutations, seed)
@@ -234,30 +231,6 @@ func agreeing(a, b sketch) (n int) {
 		}
 	}
 	return n
-}
-
-// banding chooses bands and rows as datasketch does: the least sum of the areas of false
-// positives, below the threshold, and of false negatives above.
-func banding(threshold float64, permutations int) (bands, rows int) {
-	least := math.Inf(1)
-	for b := 1; b <= permutations; b++ {
-		for r := 1; r <= permutations/b; r++ {
-			missed := func(s float64) float64 { return math.Pow(1-math.Pow(s, float64(r)), float64(b)) }
-			area := integral(0, threshold, func(s float64) float64 { return 1 - missed(s) }) + integral(threshold, 1, missed)
-			if area < least {
-				least, bands, rows = area, b, r
-			}
-		}
-	}
-	return bands, rows
-}
-
-func integral(from, to float64, f func(float64) float64) (sum float64) {
-	const steps = 200
-	for i := range steps {
-		sum += f(from+(float64(i)+.5)/steps*(to-from)) / steps * (to - from)
-	}
-	return sum
 }
 
 // superShingles are six hashes of 14 min-hashes each (Fetterly, Manasse and Najork 2003, after

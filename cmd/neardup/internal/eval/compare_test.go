@@ -40,19 +40,6 @@ func TestTokenDigest(t *testing.T) {
 	}
 }
 
-// The bandings are those that datasketch computes; 9 of 13 and 25 of 10 are in the pipelines of
-// public data sets.
-func TestBanding(t *testing.T) {
-	for _, c := range []struct {
-		threshold                 float64
-		permutations, bands, rows int
-	}{{.5, 128, 25, 5}, {.6, 128, 18, 7}, {.7, 128, 14, 9}, {.8, 128, 9, 13}, {.7, 256, 25, 10}} {
-		if bands, rows := banding(c.threshold, c.permutations); bands != c.bands || rows != c.rows {
-			t.Errorf("%v of %d: %d bands of %d rows, want %d of %d", c.threshold, c.permutations, bands, rows, c.bands, c.rows)
-		}
-	}
-}
-
 func TestShareBand(t *testing.T) {
 	a := sketch{1, 2, 3, 4, 5, 6, 7}
 	for _, c := range []struct {

@@ -13,10 +13,8 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -48,47 +46,46 @@ func (d *Document) empty() bool { return d.Signatures[0].Tokens == 0 }
 
 // Sign finds the text of a record, unless it is a ready fingerprint, and makes its signatures,
 // one for each seed.
-type Sign func(*corpus.Record) (text string, signatures []fingerprint.Signature, err error)
+type Sign func(*corpus.Record) (text string, signatures []fingerprint.Signature)
 
 // ReadDocuments reads all documents and has them signed on all cores; keepTexts is for
 // [Labelled.Compare], and takes the memory of all texts. Records that are skipped are the
 // reader's to account for.
 func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, sign Sign) ([]*Document, error) {
-	var places []*Document
-	group, ctx := errgroup.WithContext(ctx)
+	var docs []*Document
+	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for raw, err := range r.RawRecords(ctx) {
 		if err != nil {
-			return nil, cmp.Or(group.Wait(), err)
+			group.Wait()
+			return nil, err
 		}
 		d := new(Document)
-		places = append(places, d)
-		group.Go(func() error { return d.read(raw, keepTexts, sign) })
+		docs = append(docs, d)
+		group.Go(func() error {
+			d.read(raw, keepTexts, sign)
+			return nil
+		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(places, func(d *Document) bool { return d.Signatures == nil }), nil
+	group.Wait()
+	return slices.DeleteFunc(docs, func(d *Document) bool { return d.Signatures == nil }), nil
 }
 
 // read makes the document of a record, unless that is skipped.
-func (d *Document) read(raw *corpus.RawRecord, keepText bool, sign Sign) (err error) {
+func (d *Document) read(raw *corpus.RawRecord, keepText bool, sign Sign) {
 	record := raw.Parse()
 	if record.Skip != nil {
-		return nil
+		return
 	}
-	d.ID = record.Key
 	var text string
-	if text, d.Signatures, err = sign(&record); err != nil {
-		return fmt.Errorf("%s record %d: %w", record.Source, record.Number, err)
-	}
+	d.ID = record.Key
+	text, d.Signatures = sign(&record)
 	if record.Kind == corpus.Fingerprint { // nobody knows what it was made of
 		d.tokens = digestOf([]string{"", record.Key})
-		return nil
+		return
 	}
 	d.tokens = digestOf(fingerprint.Tokens(text))
 	if keepText {
 		d.Text = text
 	}
-	return nil
 }

@@ -31,9 +31,10 @@ type label struct {
 type class uint8
 
 const (
-	positive class = iota + 1
-	negative       // listed
-	between        // neither positive nor negative
+	unlisted class = iota // a negative pair
+	positive
+	negative // listed
+	between  // neither positive nor negative
 )
 
 // Labelled are documents with labels on their pairs.
@@ -122,31 +123,31 @@ func (l *Labelled) count() {
 }
 
 // eachNear calls found for each pair of documents that are compared and whose fingerprints
-// of one seed are within MaxDistance bits, from several workers at once. It looks at all
-// pairs: a distance of 16 bits of 64 leaves tables of prefixes nothing to exclude, and a
-// comparison takes half a nanosecond.
-func (l *Labelled) eachNear(seed int, found func(worker, a, b int, apart apart)) {
+// of one seed are within MaxDistance bits, the earlier one last, from several goroutines: all pairs
+// of a later document from one. It looks at all pairs: a distance of 16 bits of 64 leaves tables of
+// prefixes nothing to exclude, and a comparison takes half a nanosecond.
+func (l *Labelled) eachNear(seed int, found func(later, earlier int, apart apart)) {
 	fps := make([]fingerprint.Fingerprint, len(l.docs))
 	for i, d := range l.docs {
 		fps[i] = d.Signatures[seed].Fingerprint
 	}
-	l.eachRow(func(worker, a int) {
+	l.eachRow(func(a int) {
 		for b, other := range fps[:a] {
 			if other.Distance(fps[a]) <= MaxDistance && l.compared(a, b) {
-				found(worker, a, b, l.apart(seed, a, b))
+				found(a, b, l.apart(seed, a, b))
 			}
 		}
 	})
 }
 
-// eachRow calls row for each document, from several workers at once.
-func (l *Labelled) eachRow(row func(worker, a int)) {
+// eachRow calls row for each document, from several goroutines.
+func (l *Labelled) eachRow(row func(a int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for worker := range runtime.GOMAXPROCS(0) {
+	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for a := int(next.Add(1)) - 1; a < len(l.docs); a = int(next.Add(1)) - 1 {
-				row(worker, a)
+				row(a)
 			}
 		})
 	}
@@ -185,50 +186,51 @@ type Mistake struct {
 	Shingle    int     // distance; -1: one of them has none
 	Ratio      float64 // of the lengths; 0: one is not known
 	Similarity float64 // -1: the pair has no label
+
+	pair pair
 }
 
 // Mistakes returns what a rule gets wrong with one seed: false pairs first, each kind
 // by distance and then in the order of the documents.
-func (l *Labelled) Mistakes(r Rule, seed int) []Mistake {
+func (l *Labelled) Mistakes(r Rule, seed int) (mistakes []Mistake) {
+	missed := make(map[pair]bool)
+	for p, label := range l.labels {
+		if label.class == positive {
+			missed[p] = true
+		}
+	}
+	add := func(p pair, isFalse bool) {
+		apart, label := l.apart(seed, int(p.a), int(p.b)), l.labels[p]
+		if label.class == unlisted {
+			label.similarity = -1
+		}
+		mistakes = append(mistakes, Mistake{
+			False: isFalse, A: l.docs[p.a].ID, B: l.docs[p.b].ID, pair: p,
+			Distance: apart.distance, Shingle: apart.shingle, Ratio: apart.ratio, Similarity: label.similarity,
+		})
+	}
 	var mu sync.Mutex
-	found := make(map[pair]bool)
-	l.eachNear(seed, func(_, a, b int, apart apart) {
-		if r.matches(&apart) {
-			mu.Lock()
-			found[ordered(a, b)] = true
-			mu.Unlock()
+	l.eachNear(seed, func(a, b int, apart apart) {
+		if !r.matches(&apart) {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch p := ordered(a, b); l.labels[p].class {
+		case positive:
+			delete(missed, p)
+		case negative, unlisted:
+			add(p, true)
 		}
 	})
-	var wrong []pair
-	for p := range found {
-		if c := l.labels[p].class; c != positive && c != between {
-			wrong = append(wrong, p)
-		}
+	isFalse := len(mistakes)
+	for p := range missed {
+		add(p, false)
 	}
-	for p, label := range l.labels {
-		if label.class == positive && !found[p] {
-			wrong = append(wrong, p)
-		}
+	for _, kind := range [][]Mistake{mistakes[:isFalse], mistakes[isFalse:]} {
+		slices.SortFunc(kind, func(m, n Mistake) int {
+			return cmp.Or(m.Distance-n.Distance, cmp.Compare(m.pair.a, n.pair.a), cmp.Compare(m.pair.b, n.pair.b))
+		})
 	}
-	slices.SortFunc(wrong, func(p, q pair) int { return cmp.Or(cmp.Compare(p.a, q.a), cmp.Compare(p.b, q.b)) })
-	var mistakes []Mistake
-	for _, p := range wrong {
-		apart := l.apart(seed, int(p.a), int(p.b))
-		m := Mistake{
-			False: found[p], A: l.docs[p.a].ID, B: l.docs[p.b].ID,
-			Distance: apart.distance, Shingle: apart.shingle, Ratio: apart.ratio, Similarity: -1,
-		}
-		if label, listed := l.labels[p]; listed {
-			m.Similarity = label.similarity
-		}
-		mistakes = append(mistakes, m)
-	}
-	kind := func(m Mistake) int {
-		if m.False {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(mistakes, func(m, n Mistake) int { return cmp.Or(kind(m)-kind(n), m.Distance-n.Distance) })
 	return mistakes
 }

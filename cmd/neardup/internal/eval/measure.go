@@ -3,7 +3,7 @@ package eval
 import (
 	"fmt"
 	"math"
-	"runtime"
+	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/match"
 )
@@ -39,52 +39,64 @@ func (r Rule) total(a *apart) int {
 // near reports whether the lengths let a pair match.
 func (r Rule) near(a *apart) bool { return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio }
 
-// counts are the near pairs of one seed, by whether their lengths let them match by some
-// rule, by the distance of their fingerprints and by their total. Rules of that rule's
-// MaxLengthRatio, or of none, need no more to be scored.
-type counts [2][MaxDistance + 1][MaxDistance + 65]struct{ positive, negative int64 }
+// counts are what one seed makes of the pairs, by some rule.
+type counts struct {
+	// near are the near pairs, by whether their lengths let them match by the rule, by the distance
+	// of their fingerprints and by their total. Rules of that rule's MaxLengthRatio, or of none, need no
+	// more to be scored.
+	near [2][MaxDistance + 1][MaxDistance + 65]struct{ positive, negative atomic.Int64 }
 
-const far, near = 0, 1 // in counts
+	shortFound, shortWrong, alikeWrong atomic.Int64 // matching pairs of Parts
+	dropped                            []bool       // documents that match an earlier one
+}
+
+const farLengths, nearLengths = 0, 1 // in counts.near
 
 func (l *Labelled) counts(seed int, r Rule) *counts {
-	workers := make([]counts, runtime.GOMAXPROCS(0))
-	l.eachNear(seed, func(worker, a, b int, apart apart) {
-		lengths := far
+	c := &counts{dropped: make([]bool, len(l.docs))}
+	l.eachNear(seed, func(later, earlier int, apart apart) {
+		class := l.labels[ordered(later, earlier)].class
+		lengths := farLengths
 		if r.near(&apart) {
-			lengths = near
+			lengths = nearLengths
 		}
-		switch n := &workers[worker][lengths][apart.distance][r.total(&apart)]; l.labels[ordered(a, b)].class {
+		switch n := &c.near[lengths][apart.distance][r.total(&apart)]; class {
 		case positive:
-			n.positive++
-		case between:
-		default:
-			n.negative++
+			n.positive.Add(1)
+		case negative, unlisted:
+			n.negative.Add(1)
+		}
+		if r.matches(&apart) {
+			c.dropped[later] = true
+			c.addPart(class, l.short(later) && l.short(earlier))
 		}
 	})
-	all := &workers[0]
-	for w := range workers[1:] {
-		for lengths := range all {
-			for d := range all[lengths] {
-				for t := range all[lengths][d] {
-					all[lengths][d][t].positive += workers[w+1][lengths][d][t].positive
-					all[lengths][d][t].negative += workers[w+1][lengths][d][t].negative
-				}
-			}
-		}
+	return c
+}
+
+// addPart counts a pair that matches.
+func (c *counts) addPart(class class, short bool) {
+	switch {
+	case short && class == positive:
+		c.shortFound.Add(1)
+	case short && class != between:
+		c.shortWrong.Add(1)
 	}
-	return all
+	if class == negative {
+		c.alikeWrong.Add(1)
+	}
 }
 
 func (c *counts) matching(r Rule) (positive, negative int64) {
-	for lengths := range c {
-		if lengths == far && r.MaxLengthRatio >= 0 {
+	for lengths := range c.near {
+		if lengths == farLengths && r.MaxLengthRatio >= 0 {
 			continue
 		}
-		for d := range c[lengths][:min(r.K, MaxDistance)+1] {
-			for t, n := range c[lengths][d] {
-				if r.MaxShingleDistance < 0 || t <= r.MaxShingleDistance {
-					positive += n.positive
-					negative += n.negative
+		for d := range min(r.K, MaxDistance) + 1 {
+			for t := range c.near[lengths][d] {
+				if n := &c.near[lengths][d][t]; r.MaxShingleDistance < 0 || t <= r.MaxShingleDistance {
+					positive += n.positive.Load()
+					negative += n.negative.Load()
 				}
 			}
 		}
@@ -201,8 +213,8 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
-	r.Parts = l.parts(rule)
-	r.Crawl = l.crawl(rule)
+	r.Parts = m.parts()
+	r.Crawl = m.crawl()
 	r.Best = m.best(rule)
 	return r
 }

@@ -1,7 +1,5 @@
 package eval
 
-import "sync/atomic"
-
 // ShortTokens is how long the longer text of a pair of short texts may be.
 const ShortTokens = 60
 
@@ -21,68 +19,95 @@ type Parts struct {
 	Alike Part `json:"alike"`
 }
 
-func (l *Labelled) parts(r Rule) (p Parts) {
-	if len(l.docs) == 0 {
-		return p
-	}
-	l.countParts(&p)
-	var found, shortWrong, alikeWrong atomic.Int64
-	seeds := len(l.docs[0].Signatures)
-	for seed := range seeds {
-		l.eachNear(seed, func(_, a, b int, apart apart) {
-			if !r.matches(&apart) {
-				return
-			}
-			class := l.labels[ordered(a, b)].class // none where it is not listed
-			switch short := l.short(a) && l.short(b); {
-			case short && class == positive:
-				found.Add(1)
-			case short && class != between:
-				shortWrong.Add(1)
-			}
-			if class == negative {
-				alikeWrong.Add(1)
-			}
-		})
-	}
-	p.Short.Found = float64(found.Load()) / float64(seeds)
-	p.Short.Wrong = float64(shortWrong.Load()) / float64(seeds)
-	p.Alike.Wrong = float64(alikeWrong.Load()) / float64(seeds)
-	return p
-}
-
-// countParts counts the pairs of each part.
-func (l *Labelled) countParts(p *Parts) {
+func (m *measure) parts() (p Parts) {
 	all, copies := int64(0), make(map[digest]int64)
-	for i, d := range l.docs {
-		if l.short(i) && !d.empty() {
+	for i, d := range m.docs {
+		if m.short(i) && !d.empty() {
 			p.Short.Negative += all - copies[d.tokens]
 			all++
 			copies[d.tokens]++
 		}
 	}
-	for pair, label := range l.labels {
-		if !l.compared(int(pair.a), int(pair.b)) {
+	for pair, label := range m.labels {
+		a, b := int(pair.a), int(pair.b)
+		if !m.compared(a, b) {
 			continue
 		}
-		if label.class == negative {
+		short := m.short(a) && m.short(b)
+		switch {
+		case label.class == negative:
 			p.Alike.Negative++
-		}
-		if !l.short(int(pair.a)) || !l.short(int(pair.b)) {
-			continue
-		}
-		switch label.class {
-		case positive:
+		case short && label.class == positive:
 			p.Short.Positive++
 			p.Short.Negative--
-		case between:
+		case short:
 			p.Short.Negative--
 		}
 	}
+	for _, c := range m.seeds {
+		p.Short.Found += float64(c.shortFound.Load()) / float64(len(m.seeds))
+		p.Short.Wrong += float64(c.shortWrong.Load()) / float64(len(m.seeds))
+		p.Alike.Wrong += float64(c.alikeWrong.Load()) / float64(len(m.seeds))
+	}
+	return p
 }
 
 // short reports whether a text is; how long a ready fingerprint's was nobody knows.
 func (l *Labelled) short(i int) bool {
 	s := &l.docs[i].Signatures[0]
 	return s.Shingle != 0 && s.Tokens <= ShortTokens
+}
+
+// Crawl is what becomes of the documents when a crawler takes them in their order and drops
+// those that match an earlier one. Documents with the tokens of an earlier one, and those that
+// are between with one, count as neither.
+type Crawl struct {
+	// Distinct documents are no near-duplicates of an earlier one; of these, Dropped match one.
+	Distinct int     `json:"distinct"`
+	Dropped  float64 `json:"dropped"` // mean over the seeds
+	// Duplicates are near-duplicates of an earlier document; of these, Stored match none.
+	Duplicates int     `json:"duplicates"`
+	Stored     float64 `json:"stored"` // mean over the seeds
+}
+
+func (m *measure) crawl() (c Crawl) {
+	for i, class := range m.asCrawled() {
+		dropped := 0
+		for _, counts := range m.seeds {
+			if counts.dropped[i] {
+				dropped++
+			}
+		}
+		switch seeds := len(m.seeds); class {
+		case positive:
+			c.Duplicates++
+			c.Stored += float64(seeds-dropped) / float64(seeds)
+		case negative:
+			c.Distinct++
+			c.Dropped += float64(dropped) / float64(seeds)
+		}
+	}
+	return c
+}
+
+// asCrawled says of each document whether it is positive with an earlier one, negative with
+// all, or between: it counts as neither.
+func (l *Labelled) asCrawled() []class {
+	classes := make([]class, len(l.docs))
+	seen := make(map[digest]bool)
+	again := make([]bool, len(l.docs))
+	for i, d := range l.docs {
+		classes[i] = negative
+		if again[i] = d.empty() || seen[d.tokens]; again[i] {
+			classes[i] = between
+		}
+		seen[d.tokens] = true
+	}
+	for p, label := range l.labels {
+		earlier, later := l.docs[p.a], &classes[p.b]
+		if !again[p.b] && !earlier.empty() && label.class != negative && *later != positive {
+			*later = label.class
+		}
+	}
+	return classes
 }
