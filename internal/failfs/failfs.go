@@ -44,6 +44,7 @@ type FS struct {
 
 	opening  atomic.Bool
 	excising atomic.Bool
+	excision sync.RWMutex          // locked while Pebble excises, for ever where that never returns
 	flushed  atomic.Bool           // since Open began
 	readFail atomic.Pointer[error] // the first failed read of Open
 
@@ -156,11 +157,26 @@ func (f *FS) Err() error {
 }
 
 // Excise calls Pebble's IngestAndExcise. What Pebble cannot read meanwhile it takes for nothing, and forgets;
-// so a read that fails stops the database.
+// so a read that fails stops the database, and Excise then never returns, with Pebble's lock held.
 func (f *FS) Excise(call func() error) error {
+	f.excision.Lock()
+	defer f.excision.Unlock()
 	f.excising.Store(true)
 	defer f.excising.Store(false)
 	return call()
+}
+
+// CloseIterator closes an iterator of Pebble. The last one of its moment needs Pebble's lock; where the database stops
+// while Pebble excises, what the iterator holds stays as it is until the process ends.
+func (f *FS) CloseIterator(it io.Closer) error {
+	if f.excision.TryRLock() {
+		defer f.excision.RUnlock()
+		return it.Close()
+	}
+	if err := f.Do(0, it.Close); !errors.Is(err, ErrFailed) {
+		return err
+	}
+	return nil
 }
 
 // Abandon waits for the operations under way and closes every file, so that the directory can be opened
@@ -254,7 +270,7 @@ func (f *FS) create(name string, do func() (vfs.File, error)) (vfs.File, error) 
 		made, err = do()
 		return err
 	})
-	return f.wrap(name, made, err)
+	return f.wrap(name, true, made, err)
 }
 
 // Create and what follows are the operations of vfs.FS that change the disk.
@@ -300,7 +316,10 @@ func (f *FS) Rename(oldname, newname string) error {
 
 func (f *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	opened, err := f.FS.Open(name, opts...)
-	return f.wrap(name, opened, f.read(err))
+	if err != nil {
+		return nil, f.read(err)
+	}
+	return f.wrap(name, false, f.withoutRoom(name, opened), nil)
 }
 
 func (f *FS) OpenDir(name string) (vfs.File, error) {

@@ -24,13 +24,15 @@ import (
 //   - vital: a failed write to such a file ends the process;
 //   - lateScheduler: Open registers before it waits for a flush, and does not unregister where it fails;
 //   - statisticsCaller: who tells, without DB.mu, of a table whose statistics cannot be read;
+//   - file.reserve: zeros behind what a log holds are its end, and Open has all logs in tables before it begins another;
+//   - FS.withoutRoom: a checkpoint opens the logs that it copies once it has its list of them, and only the last grows;
 //   - cleaner: one that needs what a file holds keeps Pebble from writing over logs;
 //   - surgeon: the chunks of logs, the tags of a MANIFEST's edits, firstSeq, sizeMismatch, and that the
 //     numbers that Open gives to MANIFEST, log and OPTIONS file ascend;
 //   - store.postingMerger: DeletableValueMerger (cockroachdb/pebble#6168);
 //
 // and then at the tests that hold it: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable,
-// MissingLogAfterCrash, MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
+// MissingLogAfterCrash, RoomBehindLog, CheckpointWhileLogGrows, MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {
@@ -152,6 +154,51 @@ func fill(t *testing.T) *vfs.MemFS {
 		t.Fatal(err)
 	}
 	return mem
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+// Whoever closes an iterator waits for Pebble's lock no longer than until the database stops.
+func TestCloseIteratorWhileExcising(t *testing.T) {
+	failure := errors.New("a failure")
+	fails := closer(func() error { return failure })
+	f := New(vfs.NewMem(), "", func(error) {})
+	closed := func(when string, it closer, want error) {
+		soon(t, "CloseIterator "+when, func() {
+			if err := f.CloseIterator(it); err != want {
+				t.Errorf("%s: %v, want %v", when, err, want)
+			}
+		})
+	}
+	closed("before", fails, failure)
+	if err := f.Excise(func() error {
+		closed("while Pebble excises", fails, failure)
+		return failure
+	}); err != failure {
+		t.Error(err)
+	}
+	closed("behind it", fails, failure)
+
+	lock, waits := make(chan struct{}), make(chan struct{})
+	go f.Excise(func() error {
+		<-waits
+		f.Stop(failure)
+		<-lock
+		return nil
+	})
+	for f.excision.TryRLock() {
+		f.excision.RUnlock()
+		runtime.Gosched()
+	}
+	needsLock := closer(func() error {
+		close(waits)
+		<-lock
+		return failure
+	})
+	closed("that needs the lock", needsLock, nil)
+	close(lock)
 }
 
 // Pebble reads the statistics of a table that it can not read again and again. It must not

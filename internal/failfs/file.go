@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -51,19 +53,24 @@ type file struct {
 	vital  bool
 	copied *copied // it is one of a copy; nil: of the database
 
-	isLog             bool
-	written, reserved int64 // of a log
+	log      string       // its name, if it is a log that is written
+	written  atomic.Int64 // of it
+	reserved int64        // of the log, with what is not written yet
+	syncs    int64        // since room was made for more
 
 	reads     sync.RWMutex // read-locked by each
 	abandoned bool
 }
 
-func (f *FS) wrap(name string, opened vfs.File, err error) (vfs.File, error) {
+func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
 	vital := f.vital(name)
-	w := &file{File: opened, f: f, vital: vital, copied: f.copied.Load().of(name), isLog: vital && strings.HasSuffix(name, ".log")}
+	w := &file{File: opened, f: f, vital: vital, copied: f.copied.Load().of(name)}
+	if writes && vital && strings.HasSuffix(name, ".log") {
+		w.log = name
+	}
 	f.mu.Lock()
 	abandoned := f.open == nil
 	if !abandoned {
@@ -96,22 +103,52 @@ func (w *file) whileOpen(do func()) {
 	do()
 }
 
-// The disk is asked for as much again as a log has, within these bounds: a flush that must
-// record new blocks takes about twice as long.
+// A log gets room for as much again as it has, within these bounds: a flush that must record new blocks, or another
+// length, takes more than twice as long.
 const (
 	minReserve = 64 << 10
-	maxReserve = 4 << 20
+	maxReserve = 1 << 20
 )
 
-// reserve makes room for n more bytes of a log. Without it a write is slower, and right.
+// reserve makes room for n more bytes of a log: of zeros where it is often flushed, else of blocks only. Without
+// it a write is slower, and right.
 func (w *file) reserve(n int) {
-	if w.written += int64(n); !w.isLog || w.written <= w.reserved {
+	written := w.written.Load() + int64(n)
+	if w.log == "" || written <= w.reserved {
 		return
 	}
-	end := w.written + min(max(w.written, minReserve), maxReserve)
-	_ = w.File.Preallocate(w.reserved, end-w.reserved)
-	w.reserved = end
+	more := min(max(written, minReserve), maxReserve)
+	if end := written + more; w.syncs*minReserve >= more {
+		_, _ = w.File.WriteAt(make([]byte, end-w.reserved), w.reserved)
+	} else {
+		_ = w.File.Preallocate(w.reserved, end-w.reserved)
+	}
+	w.reserved, w.syncs = written+more, 0
 }
+
+// withoutRoom cuts what is read of a log, if it is being written, to what is written now. Who copied the zeros behind that,
+// and then what was written over those that follow, would have a log that is damaged in the middle.
+func (f *FS) withoutRoom(name string, opened vfs.File) vfs.File {
+	if !f.vital(name) { // a table, of which many may be open
+		return opened
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.open {
+		if w.log == name {
+			return start{opened, io.LimitReader(opened, w.written.Load())}
+		}
+	}
+	return opened
+}
+
+// start is the start of a file.
+type start struct {
+	vfs.File
+	limited io.Reader
+}
+
+func (s start) Read(p []byte) (n int, err error) { return s.limited.Read(p) }
 
 // Preallocate does nothing: Pebble would make each log as large as a memtable from its first
 // byte, where reserve goes with what is written.
@@ -126,6 +163,7 @@ func (w *file) Write(p []byte) (n int, err error) {
 	err = w.change(func() (err error) {
 		w.reserve(len(p))
 		n, err = w.File.Write(p)
+		w.written.Add(int64(n))
 		return err
 	})
 	return n, err
@@ -139,8 +177,12 @@ func (w *file) WriteAt(p []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-func (w *file) Sync() error     { return w.change(w.File.Sync) }
-func (w *file) SyncData() error { return w.change(w.File.SyncData) }
+func (w *file) Sync() error { return w.change(w.File.Sync) }
+
+func (w *file) SyncData() error {
+	w.syncs++
+	return w.change(w.File.SyncData)
+}
 
 func (w *file) SyncTo(length int64) (fullSync bool, err error) {
 	err = w.change(func() (err error) {
