@@ -83,8 +83,8 @@ func (a *Analyzer) Bytes(text []byte) Signature {
 	if a.options.method() == MethodMinHash {
 		return a.minHashes(sc)
 	}
-	sc.textSum.Reset()
-	sc.shingleSum.Reset()
+	sc.textSum = Accumulator{}
+	sc.shingleSum = Accumulator{}
 	if a.streaming {
 		return a.stream(sc, len(text))
 	}

@@ -81,7 +81,7 @@ func TestGolden(t *testing.T) {
 			a := newAnalyzer(t, p.Options)
 			s, name := a.Text(string(text)), a.Name()
 			if p.name != "" {
-				s, name = p.signature(Tokens(string(text))), SimhashVersion+" "+p.name
+				s, name = p.signature(Tokens(string(text))), simhashVersion+" "+p.name
 			}
 			fmt.Fprintf(&got, "%v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Tokens, s.Short, name)
 		}

@@ -122,17 +122,17 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Version begins the name of an Analyzer that has MethodMinHash, and SimhashVersion that of
-// others. They must change with any change of the tables, the tokens, the hashes or the weights
+// Version begins the name of an Analyzer that has MethodMinHash, and simhashVersion that of
+// others. Both must change with any change of the tables, the tokens, the hashes or the weights
 // that some text can show.
 const (
 	Version        = "text/4"
-	SimhashVersion = "text/3"
+	simhashVersion = "text/3"
 )
 
 // name lists what differs from the defaults, in a fixed order.
 func (o *Options) name() string {
-	parts := []string{SimhashVersion}
+	parts := []string{simhashVersion}
 	if o.method() == MethodMinHash {
 		parts[0] = Version
 	}
@@ -168,10 +168,10 @@ func ParseAnalyzer(name string) (*Analyzer, error) {
 	var o Options
 	switch parts[0] {
 	case Version:
-	case SimhashVersion:
+	case simhashVersion:
 		o.Method = MethodSimhash
 	default:
-		return fail("this version of the package knows %q and %q", Version, SimhashVersion)
+		return fail("this version of the package knows %q and %q", Version, simhashVersion)
 	}
 	for _, part := range parts[1:] {
 		key, value, _ := strings.Cut(part, "=")

@@ -66,9 +66,6 @@ func (a *Accumulator) Fingerprint() Fingerprint {
 	return Fingerprint(above | equal)
 }
 
-// Reset makes the Accumulator empty again.
-func (a *Accumulator) Reset() { *a = Accumulator{} }
-
 // blockSize is how many hashes one carry-save adder tree takes, so that a carry runs far only
 // once in 16 additions.
 const blockSize = 16

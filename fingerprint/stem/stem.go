@@ -86,8 +86,8 @@ var languages = []language{
 	{"ta", tamilScript, tamil.Stem},
 }
 
-// Languages gives the codes that For knows (ISO 639-1), sorted.
-func Languages() []string {
+// known gives the codes that For knows (ISO 639-1), sorted.
+func known() []string {
 	codes := make([]string, len(languages))
 	for i, l := range languages {
 		codes[i] = l.code
@@ -106,7 +106,7 @@ func For(codes ...string) (*Stemmer, error) {
 	for _, code := range codes {
 		i := slices.IndexFunc(languages, func(l language) bool { return l.code == code })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: %q is none of %s", ErrLanguages, code, strings.Join(Languages(), ", "))
+			return nil, fmt.Errorf("%w: %q is none of %s", ErrLanguages, code, strings.Join(known(), ", "))
 		}
 		for _, l := range s.languages {
 			if l.script == languages[i].script {
@@ -116,7 +116,7 @@ func For(codes ...string) (*Stemmer, error) {
 		s.languages = append(s.languages, languages[i])
 	}
 	if len(s.languages) == 0 {
-		return nil, fmt.Errorf("%w: none is given, want some of %s", ErrLanguages, strings.Join(Languages(), ", "))
+		return nil, fmt.Errorf("%w: none is given, want some of %s", ErrLanguages, strings.Join(known(), ", "))
 	}
 	return s, nil
 }

@@ -29,7 +29,7 @@ func TestFor(t *testing.T) {
 			t.Errorf("For(%q): %v", codes, err)
 		}
 	}
-	for _, code := range Languages() {
+	for _, code := range known() {
 		if _, err := For(code); err != nil {
 			t.Error(err)
 		}
@@ -41,7 +41,7 @@ func FuzzStem(f *testing.F) {
 		f.Add(w)
 	}
 	all := make([]*Stemmer, 0, len(languages))
-	for _, code := range Languages() {
+	for _, code := range known() {
 		s, err := For(code)
 		if err != nil {
 			f.Fatal(err)

@@ -12,17 +12,17 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// ErrLanguage is what For and Words wrap when there is no list.
+// ErrLanguage is what For wraps when there is no list.
 var ErrLanguage = errors.New("no stop words for that language")
 
-// Languages gives the codes that there are lists for (ISO 639-1), sorted.
-func Languages() []string { return slices.Sorted(maps.Keys(lists)) }
+// languages gives the codes that there are lists for (ISO 639-1), sorted.
+func languages() []string { return slices.Sorted(maps.Keys(lists)) }
 
-// Words gives the list of a language. The error wraps [ErrLanguage].
-func Words(code string) ([]string, error) {
+// words gives the list of a language. The error wraps [ErrLanguage].
+func words(code string) ([]string, error) {
 	list, ok := lists[code]
 	if !ok {
-		return nil, fmt.Errorf("%w: %q is none of %s", ErrLanguage, code, strings.Join(Languages(), ", "))
+		return nil, fmt.Errorf("%w: %q is none of %s", ErrLanguage, code, strings.Join(languages(), ", "))
 	}
 	return strings.Fields(list), nil
 }
@@ -33,7 +33,7 @@ func Words(code string) ([]string, error) {
 func For(codes ...string) (map[string]bool, error) {
 	set := make(map[string]bool)
 	for _, code := range codes {
-		words, err := Words(code)
+		words, err := words(code)
 		if err != nil {
 			return nil, err
 		}

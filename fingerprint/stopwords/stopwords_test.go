@@ -10,11 +10,11 @@ import (
 )
 
 func TestLists(t *testing.T) {
-	if n := len(Languages()); n < 12 {
+	if n := len(languages()); n < 12 {
 		t.Errorf("%d languages", n)
 	}
-	for _, code := range Languages() {
-		words, err := Words(code)
+	for _, code := range languages() {
+		words, err := words(code)
 		if err != nil {
 			t.Fatal(err)
 		}

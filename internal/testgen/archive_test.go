@@ -30,7 +30,11 @@ func largeArchive(t *testing.T, form string, pages int) []byte {
 // many tags as real ones, and one of ten is a copy of an earlier one.
 func TestLargeArchivePages(t *testing.T) {
 	const pages = 40
-	analyzer := defaultAnalyzer(t)
+	signer, err := visible.NewSigner(visible.Visible, fingerprint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	analyzer := signer.Analyzer()
 	var sigs []fingerprint.Signature
 	size, text, tags := 0, 0, 0
 	lines := json.NewDecoder(bytes.NewReader(largeArchive(t, "jsonl", pages)))
@@ -39,12 +43,9 @@ func TestLargeArchivePages(t *testing.T) {
 		if err := lines.Decode(&line); err != nil || line.URL == "" {
 			t.Fatal(err, line.URL)
 		}
-		p, err := visible.Extract([]byte(line.HTML), htmlType, visible.Visible)
-		if err != nil {
-			t.Fatal(err)
-		}
-		size, text, tags = size+len(line.HTML), text+len(p.Text), tags+strings.Count(line.HTML, "<")-strings.Count(line.HTML, "</")
-		sigs = append(sigs, analyzer.Text(p.Text))
+		shown := signer.Text(visible.HTML, htmlType, []byte(line.HTML))
+		size, text, tags = size+len(line.HTML), text+len(shown), tags+strings.Count(line.HTML, "<")-strings.Count(line.HTML, "</")
+		sigs = append(sigs, analyzer.Text(shown))
 	}
 	if mean := size / pages; len(sigs) != pages || mean < 55_000 || mean > 65_000 {
 		t.Errorf("%d pages of %d bytes", len(sigs), mean)

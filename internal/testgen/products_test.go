@@ -17,15 +17,6 @@ import (
 // The k of the default pipeline.
 const maxDistance = 6
 
-func defaultAnalyzer(t *testing.T) *fingerprint.Analyzer {
-	t.Helper()
-	a, err := fingerprint.NewAnalyzer(fingerprint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 // shopPage is one HTML page in UTF-8.
 type shopPage struct {
 	path string
@@ -115,32 +106,13 @@ var layout = template.Must(template.New("shop").Funcs(template.FuncMap{"esc": ht
 
 // product is what the layout needs.
 type product struct {
-	Site                      site
 	Title, Slug, Price, Stock string
 	Body                      []string
 	Specs                     []spec
 }
 
-// site is what all pages have in common.
-type site struct {
-	Name   string
-	Menu   []link
-	Footer string
-}
-
-type link struct{ Slug, Text string }
-
 // spec is a row of a product's table.
 type spec struct{ Name, Value string }
-
-var nursery = site{
-	Name: "Thornbeck Nursery",
-	Menu: []link{
-		{"perennials", "Perennials"}, {"shade", "For shade"}, {"dry", "For dry ground"},
-		{"seed", "Seed"}, {"tools", "Tools"}, {"visit", "Visit us"},
-	},
-	Footer: "All plants are grown on our own ground without peat. We pack on Mondays. A plant that does not grow is replaced.",
-}
 
 // newProduct draws a page of the nursery. Only the plant's name is the same
 // throughout; everything else is drawn from the bank.
@@ -152,7 +124,6 @@ func newProduct(b *bank, r *rng) product {
 	f := b.filler(r, map[string]string{subject: name, "genus": strings.ToLower(genus)})
 
 	p := product{
-		Site:  nursery,
 		Title: name,
 		Slug:  strings.ToLower(strings.ReplaceAll(name, " ", "-")),
 		Price: fmt.Sprintf("%d.%02d", r.between(3, 19), 5*r.intn(20)),
