@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -39,6 +40,10 @@ func (l *Line) Append(to []byte) []byte {
 	}
 	o.number("tokens", l.Tokens)
 	o.texts("scope", l.Scope, "scopeBytes", l.ScopeBytes)
+	if !l.Added.IsZero() {
+		o.name("added")
+		o.quote(l.Added.Format(time.RFC3339Nano))
+	}
 	if l.MaxDistance != nil {
 		o.name("maxDistance")
 		o.to = strconv.AppendInt(o.to, int64(*l.MaxDistance), 10)

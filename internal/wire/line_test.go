@@ -7,7 +7,7 @@ func TestParseLineKeys(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "", `{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
 		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd", `{"key":"\\ud800\ufffd"}`: `\ud800` + "\ufffd",
-		`{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","text":"\ud800"}`: "b",
+		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","text":"\ud800"}`: "b",
 	} {
 		var l Line
 		err := l.Parse([]byte(line))

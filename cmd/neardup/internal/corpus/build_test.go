@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // What tests put their inputs together with.
@@ -48,24 +47,7 @@ func withLength(file, line string) string {
 	return head + line + "\r\n" + rest
 }
 
-// gzipped is one gzip member.
-func gzipped(s string) string {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	z.Write([]byte(s))
-	z.Close()
-	return b.String()
-}
-
-// zstded is one Zstandard frame.
-func zstded(s string, options ...zstd.EOption) string {
-	z, err := zstd.NewWriter(nil, options...)
-	if err != nil {
-		panic(err)
-	}
-	defer z.Close()
-	return string(z.EncodeAll([]byte(s), nil))
-}
+var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
 // xzed is one stream of xz with a check, the content stored. Decoding takes a dictionary of
 // (2 | dictionary&1) << (dictionary/2 + 11) bytes.

@@ -10,30 +10,81 @@ const lineFactor = 4
 
 // jsonLines reads an object a line.
 func (s *source) jsonLines() {
+	s.jsonParts(func() bool { return len(s.w.chunk()) > 0 }, s.w.line)
+}
+
+// jsonValues reads a JSON array of objects, or objects that stand behind each other, over
+// any number of lines. What stands between commas and is no object is a skip.
+func (s *source) jsonValues() {
+	array := false // its end is missing
+	s.jsonParts(func() bool {
+		for {
+			mark := s.betweenValues(array)
+			array = array && mark != ']' || mark == '['
+			switch mark {
+			case 0:
+				if array && s.w.corruption() == nil {
+					s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
+				}
+				return false
+			case '[', ']':
+				s.w.advance(1)
+			default:
+				return true
+			}
+		}
+	}, func(dst []byte, limit int) ([]byte, int64, bool) { return s.w.cut(dst, limit, new(valueCutter).next) })
+}
+
+// jsonParts reads an object for each time that begin finds one: what cut gives, as lookahead.line does.
+func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool)) {
+	if bytes.HasPrefix(s.w.peek(len(byteOrderMark)), []byte(byteOrderMark)) {
+		s.w.advance(len(byteOrderMark))
+	}
 	limit := s.lineLimit()
 	var buf []byte
 	for more := true; more; {
+		if !begin() {
+			if c := s.w.corruption(); c != nil {
+				s.skip(s.w.pos, "", c.skip("; what follows was not read"))
+			}
+			return
+		}
 		buf = reuse(buf)
 		offset := s.w.pos
 		var size int64
 		var whole bool
-		buf, size, whole = s.w.line(buf[:0], int(limit))
+		buf, size, whole = cut(buf, int(limit))
 		if !whole {
 			if c := s.w.corruption(); c != nil {
 				s.skip(offset, "", c.skip("; what follows was not read"))
 				return
 			}
-			more = false
-		}
-		line := buf
-		if offset == 0 {
-			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 		}
 		switch {
 		case size > limit:
-			more = s.skip(offset, "", tooLarge(size, limit)) && more
-		case len(bytes.TrimSpace(line)) > 0:
-			more = s.sendJSON(offset, line) && more
+			more = s.skip(offset, "", tooLarge(size, limit))
+		case len(bytes.TrimSpace(buf)) > 0:
+			more = s.sendJSON(offset, buf)
+		}
+	}
+}
+
+// betweenValues goes past white space and commas within an array, and gives what follows: '[' and ']' around values, 0 for the end, else the first byte of a value.
+func (s *source) betweenValues(array bool) byte {
+	for {
+		c := s.w.chunk()
+		if len(c) == 0 {
+			return 0
+		}
+		n := len(c) - len(bytes.TrimLeft(c, " \t\r\n,"))
+		s.w.advance(n)
+		switch {
+		case n == len(c):
+		case !array && c[n] == '[', array && c[n] == ']':
+			return c[n]
+		default:
+			return '{'
 		}
 	}
 }
@@ -58,90 +109,6 @@ func (s *source) sendJSON(offset int64, object []byte) bool {
 	}
 	parse := func(rec *Record) { rec.setJSON(object, opts, false) }
 	return s.sendRaw(&RawRecord{record: rec, bytes: cap(object), parse: parse})
-}
-
-// jsonValues reads a JSON array of objects, or objects that stand behind each other, over
-// any number of lines. What stands between commas and is no object is a skip.
-func (s *source) jsonValues() {
-	limit := s.lineLimit()
-	var buf []byte
-	array := false // its end is missing
-	for {
-		buf = reuse(buf)
-		mark := s.betweenValues(array)
-		array = array && mark != ']' || mark == '['
-		switch mark {
-		case 0:
-			switch c := s.w.corruption(); {
-			case c != nil:
-				s.skip(s.w.pos, "", c.skip("; what follows was not read"))
-			case array:
-				s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
-			}
-			return
-		case '[', ']':
-			s.w.advance(1)
-			continue
-		}
-		offset := s.w.pos
-		var size int64
-		var whole bool
-		buf, size, whole = s.w.value(buf[:0], int(limit))
-		more := true
-		switch c := s.w.corruption(); {
-		case !whole && c != nil:
-			more = s.skip(offset, "", c.skip("; what follows was not read")) && false
-		case size > limit:
-			more = s.skip(offset, "", tooLarge(size, limit))
-		default:
-			more = s.sendJSON(offset, buf)
-		}
-		if !more {
-			return
-		}
-	}
-}
-
-// betweenValues goes past white space, commas within an array and a byte order mark, and
-// gives what follows: '[' and ']' around values, 0 for the end, else the first byte of a value.
-func (s *source) betweenValues(array bool) byte {
-	for {
-		c := s.w.chunk()
-		if len(c) == 0 {
-			return 0
-		}
-		if s.w.pos == 0 && bytes.HasPrefix(s.w.peek(len(byteOrderMark)), []byte(byteOrderMark)) {
-			s.w.advance(len(byteOrderMark))
-			continue
-		}
-		n := len(c) - len(bytes.TrimLeft(c, " \t\r\n,"))
-		s.w.advance(n)
-		switch {
-		case n == len(c):
-		case !array && c[n] == '[', array && c[n] == ']':
-			return c[n]
-		default:
-			return '{'
-		}
-	}
-}
-
-// value appends the next JSON value to dst, but no more than limit bytes of it, and says how
-// long it is, and whether it has an end. It looks at brackets and quotes only.
-func (l *lookahead) value(dst []byte, limit int) (value []byte, size int64, whole bool) {
-	cut := valueCutter{}
-	for !whole {
-		c := l.chunk()
-		if len(c) == 0 {
-			return dst, size, false
-		}
-		n := 0
-		n, whole = cut.next(c)
-		size += int64(n)
-		dst = append(dst, c[:min(n, max(0, limit-len(dst)))]...)
-		l.advance(n)
-	}
-	return dst, size, true
 }
 
 // valueCutter finds the end of a JSON value.

@@ -3,7 +3,6 @@ package corpus
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 
@@ -107,7 +106,7 @@ func TestJSONValues(t *testing.T) {
 				check(t, records, test.want...)
 			}
 			for size := 1; size < 4 && !strings.HasPrefix(test.input, string(gzipMagic)); size++ { // wherever it is cut into reads
-				r := newReader(t, Options{Format: JSON, Stdin: &slowReader{strings.NewReader(test.input), size}}, "-")
+				r := newReader(t, Options{Format: JSON, Stdin: pieces{strings.NewReader(test.input), size}}, "-")
 				if got, want := brief(readAll(t, r)), brief(records); got != want {
 					t.Errorf("%d bytes at once: got\n%swant\n%s", size, got, want)
 				}
@@ -117,13 +116,6 @@ func TestJSONValues(t *testing.T) {
 	long := `{"url":"u","text":"` + strings.Repeat("x", 70_000) + `"}`
 	check(t, readString(t, Options{Format: JSON, MaxDocument: 1000}, "["+long+","+b+"]"), " lost too large", readB)
 }
-
-type slowReader struct {
-	io.Reader
-	size int
-}
-
-func (r *slowReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.size)]) }
 
 func TestLineSizes(t *testing.T) {
 	line := func(n int) string { return `{"url":"u","text":"` + strings.Repeat("x", n) + `"}` + "\n" }

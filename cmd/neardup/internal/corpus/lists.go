@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/ordered"
-	"golang.org/x/sync/errgroup"
 )
 
 // Lists of fingerprints are read in chunks: one goroutine reads and cuts, at the end of a
@@ -145,16 +143,19 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 // Chunks gives the fingerprints of all inputs, which are lists, in order; each chunk is good
 // until the next. Where Options.Format is Detect, the name of a file tells what it is: .u64le,
 // .jsonl, or else its first byte: { begins JSON lines, all else is lines of fingerprints. Lines that are no fingerprints are skips of their
-// chunk. An error ends the sequence: as in RawRecords, or a document in a list, which matches
-// ErrNotFingerprint.
-func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
+// chunk. Before a chunk is given, work, unless it is nil, is called with it, on any core and in no
+// order. An error ends the sequence: as in RawRecords, one of work, or a document in a list, which
+// matches ErrNotFingerprint.
+func (r *Reader) Chunks(ctx context.Context, work func(*Chunk) error) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		free := sync.Pool{New: func() any { return new(Chunk) }}
 		workers := runtime.GOMAXPROCS(0)
 		p := ordered.New(ctx, workers, workers, func(p *ordered.Pipe[*Chunk]) error {
 			return r.readLists(p.Context(), func() *Chunk { return free.Get().(*Chunk) }, func(c *Chunk) bool {
 				return p.Go(func(int) (*Chunk, error) {
-					c.parse()
+					if c.parse(); c.err == nil && work != nil {
+						return c, work(c)
+					}
 					return c, nil
 				}) == nil
 			})
@@ -163,7 +164,8 @@ func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
 		for {
 			c, ok, err := p.Next()
 			if ok {
-				err = r.counted(c)
+				r.count(c.input, len(c.Fingerprints), c.skips...)
+				err = c.err
 			}
 			if !ok && err == nil || !yield(c, err) || err != nil {
 				return
@@ -171,59 +173,6 @@ func (r *Reader) Chunks(ctx context.Context) iter.Seq2[*Chunk, error] {
 			free.Put(c)
 		}
 	}
-}
-
-// EachChunk calls do with the chunks of Chunks, from all cores and in no order. A chunk is good
-// until do returns. An error of do ends it.
-func (r *Reader) EachChunk(ctx context.Context, do func(*Chunk) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	free := sync.Pool{New: func() any { return new(Chunk) }}
-	read, ended := make(chan *Chunk), make(chan error, 1)
-	go func() { // a read of a pipe on which nothing comes does not end
-		defer close(read)
-		err := r.readLists(ctx, func() *Chunk { return free.Get().(*Chunk) }, func(c *Chunk) bool {
-			select {
-			case read <- c:
-				return true
-			case <-ctx.Done():
-				return false
-			}
-		})
-		ended <- cmp.Or(err, ctx.Err())
-	}()
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() error {
-			for {
-				select {
-				case c, ok := <-read:
-					if !ok {
-						return nil
-					}
-					c.parse()
-					err := r.counted(c)
-					if err == nil {
-						err = do(c)
-					}
-					if err != nil {
-						return err
-					}
-					free.Put(c)
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return <-ended
-}
-
-// counted counts what is in a chunk, and returns its error.
-func (r *Reader) counted(c *Chunk) error {
-	r.count(c.input, len(c.Fingerprints), c.skips...)
-	return c.err
 }
 
 // readLists reads all inputs as lists, into chunks that it gets from fresh and hands over

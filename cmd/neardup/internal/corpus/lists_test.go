@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -15,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,53 +36,31 @@ type pieces struct {
 
 func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), p.size)]) }
 
-// readChunks reads a list in order, and checks that the same comes from all cores, and the
-// totals.
-func readChunks(t testing.TB, opts Options, input func() (name string, in io.Reader)) (all []listed, skips []Record, broken error) {
+// readChunks reads a list, and checks that each chunk was worked on before it came, and the totals.
+func readChunks(t testing.TB, opts Options, name string, in io.Reader) (all []listed, skips []Record, broken error) {
 	t.Helper()
-	reader := func() *Reader {
-		name, in := input()
-		opts.Stdin = in
-		return newReader(t, opts, name)
+	opts.Stdin = in
+	r := newReader(t, opts, name)
+	var worked atomic.Int64
+	work := func(c *Chunk) error {
+		worked.Add(int64(len(c.Fingerprints) + len(c.Skips())))
+		return nil
 	}
-	r := reader()
-	for c, err := range r.Chunks(context.Background()) {
+	for c, err := range r.Chunks(context.Background(), work) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, skips = addChunk(c, all, skips)
+		for i, fp := range c.Fingerprints {
+			all = append(all, listed{c.Number(i), fp, c.Key(i)})
+		}
+		if skips = append(skips, c.Skips()...); int(worked.Load()) < len(all)+len(skips) {
+			t.Fatalf("%d of %d were worked on", worked.Load(), len(all)+len(skips))
+		}
 	}
-	if totals := totalsOf(r); totals.Documents != int64(len(all)) || totals.Skips() != int64(len(skips)) {
-		t.Fatalf("%d fingerprints and %d skips, counted are %+v", len(all), len(skips), totals)
-	}
-	var mu sync.Mutex
-	var again []listed
-	var skipsAgain []Record
-	err := reader().EachChunk(context.Background(), func(c *Chunk) error {
-		mu.Lock()
-		defer mu.Unlock()
-		again, skipsAgain = addChunk(c, again, skipsAgain)
-		return nil
-	})
-	order := func(a, b listed) int { // of several inputs, too
-		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.fp, b.fp), cmp.Compare(a.key, b.key))
-	}
-	if err != nil || !slices.Equal(slices.SortedFunc(slices.Values(all), order), slices.SortedFunc(slices.Values(again), order)) || len(skips) != len(skipsAgain) {
-		t.Fatalf("%d fingerprints and %d skips in order, %d and %d on all cores, %v", len(all), len(skips), len(again), len(skipsAgain), err)
+	if totals := totalsOf(r); totals.Documents != int64(len(all)) || totals.Skips() != int64(len(skips)) || totals.Records != worked.Load() {
+		t.Fatalf("%d fingerprints and %d skips, %d worked on, counted are %+v", len(all), len(skips), worked.Load(), totals)
 	}
 	return all, skips, r.Broken()
-}
-
-func addChunk(c *Chunk, all []listed, skips []Record) ([]listed, []Record) {
-	for i, fp := range c.Fingerprints {
-		all = append(all, listed{c.Number(i), fp, c.Key(i)})
-	}
-	return all, append(skips, c.Skips()...)
-}
-
-// inPieces is standard input that comes in pieces.
-func inPieces(text []byte, size int) func() (string, io.Reader) {
-	return func() (string, io.Reader) { return "-", pieces{bytes.NewReader(text), size} }
 }
 
 // splitList is what a list of lines has, by splitting the whole text.
@@ -139,7 +116,7 @@ func TestChunksOfLines(t *testing.T) {
 func checkList(t testing.TB, format Format, text string, size int) {
 	t.Helper()
 	want, bad := splitList(text, format)
-	got, skips, broken := readChunks(t, Options{Format: format}, inPieces([]byte(text), size))
+	got, skips, broken := readChunks(t, Options{Format: format}, "-", pieces{strings.NewReader(text), size})
 	if !slices.Equal(got, want) || len(skips) != bad || broken != nil {
 		t.Fatalf("%s in pieces of %d: %d fingerprints and %d skipped, want %d and %d; %v", format, size, len(got), len(skips), len(want), bad, broken)
 	}
@@ -188,7 +165,7 @@ func TestOneRuleForLists(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, size := range []int{1000, 1 << 30} {
 				opts := Options{Format: c.format}
-				got, skips, broken := readChunks(t, opts, inPieces([]byte(c.text), size))
+				got, skips, broken := readChunks(t, opts, "-", pieces{strings.NewReader(c.text), size})
 				skip := ""
 				for _, rec := range skips {
 					skip += fmt.Sprint(rec.Skip.Reason, " ", rec.Offset)
@@ -210,7 +187,7 @@ func TestListsByName(t *testing.T) {
 		"a.jsonl": `{"url":"k","fingerprint":"0xff"}` + "\n{\n", "b.txt": "0xfe\tk\n", "c.u64le": words, "d.u64le.gz": gzipped(words), "e.warc": "0xfd",
 		"f.jsonl.zst": zstded(`{"fingerprint":"0xfc"}`), "g.u64le": "{2345678",
 	})
-	got, skips, broken := readChunks(t, Options{}, func() (string, io.Reader) { return folder, nil })
+	got, skips, broken := readChunks(t, Options{}, folder, nil)
 	var text strings.Builder
 	for _, l := range got {
 		fmt.Fprintf(&text, "%d %v %s\n", l.number, l.fp, l.key)
@@ -263,7 +240,7 @@ func TestLayoutsOfLists(t *testing.T) {
 			if got = strings.TrimPrefix(got, " pass names of columns\n"); got != want {
 				t.Errorf("got\n%swant\n%s", got, want)
 			}
-			all, _, _ := readChunks(t, Options{}, inPieces([]byte(c.text), 1))
+			all, _, _ := readChunks(t, Options{}, "-", pieces{strings.NewReader(c.text), 1})
 			if lines := strings.Count(want, "\n") - strings.Count(want, "lost"); len(all) != lines {
 				t.Errorf("%d fingerprints in pieces of one byte, want %d", len(all), lines)
 			}
@@ -292,7 +269,7 @@ func TestDocumentInAList(t *testing.T) {
 	for _, lines := range []int{0, 1, 100_000} {
 		text := strings.Repeat(`{"fingerprint":"0x1"}`+"\n", lines) + `{"url":"u","text":"words"}` + "\n" + `{"fingerprint":"0x1"}`
 		var failed error
-		for _, err := range newReader(t, Options{Format: JSONL, Stdin: strings.NewReader(text)}, "-").Chunks(context.Background()) {
+		for _, err := range newReader(t, Options{Format: JSONL, Stdin: strings.NewReader(text)}, "-").Chunks(context.Background(), nil) {
 			failed = err
 		}
 		if !errors.Is(failed, ErrNotFingerprint) || !strings.Contains(failed.Error(), fmt.Sprintf("- line %d byte ", lines+1)) {
@@ -307,25 +284,24 @@ func TestChunksEnd(t *testing.T) {
 	reader := func() *Reader {
 		return newReader(t, Options{Format: Fingerprints, Stdin: strings.NewReader(text)}, "-", "-")
 	}
-	for range reader().Chunks(context.Background()) {
+	for range reader().Chunks(context.Background(), nil) {
 		break
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var last error
-	for _, err := range reader().Chunks(ctx) {
+	for _, err := range reader().Chunks(ctx, nil) {
 		cancel()
 		last = err
 	}
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("cancelled: %v", last)
 	}
-	if err := reader().EachChunk(ctx, func(*Chunk) error { return nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled, on all cores: %v", err)
-	}
 	stop := errors.New("stop")
-	if err := reader().EachChunk(context.Background(), func(*Chunk) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("an error of the loop: %v", err)
+	for _, last = range reader().Chunks(context.Background(), func(*Chunk) error { return stop }) {
+	}
+	if !errors.Is(last, stop) {
+		t.Errorf("an error of the work: %v", last)
 	}
 	if _, err := New([]string{"-"}, Options{Format: "lines"}); err == nil {
 		t.Error("no error of an unknown format")
@@ -359,7 +335,7 @@ func FuzzWords(f *testing.F) {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, skips, broken := readChunks(t, Options{}, func() (string, io.Reader) { return name, nil })
+		got, skips, broken := readChunks(t, Options{}, name, nil)
 		if (broken != nil) != (len(data)%8 != 0) || len(skips) != min(1, len(data)%8) || len(got) != len(data)/8 {
 			t.Fatalf("%d bytes: %d fingerprints, %d skips, %v", len(data), len(got), len(skips), broken)
 		}
@@ -374,30 +350,20 @@ func FuzzWords(f *testing.F) {
 // Whoever stops is not kept waiting by a pipe on which nothing more comes.
 func TestChunksStopBesideAPipe(t *testing.T) {
 	enough := errors.New("enough")
-	for name, read := range map[string]func(*Reader, func(*Chunk) error) error{
-		"Chunks": func(r *Reader, do func(*Chunk) error) error {
-			for c, err := range r.Chunks(t.Context()) {
-				return cmp.Or(err, do(c))
-			}
-			return nil
-		},
-		"EachChunk": func(r *Reader, do func(*Chunk) error) error { return r.EachChunk(t.Context(), do) },
-	} {
+	for name, work := range map[string]func(*Chunk) error{"the loop": nil, "the work": func(*Chunk) error { return enough }} {
 		in, out := io.Pipe()
 		defer out.Close()
 		go out.Write([]byte("00000000000000ff\n"))
-		r, err := New([]string{"-"}, Options{Stdin: in, Format: Fingerprints})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newReader(t, Options{Stdin: in, Format: Fingerprints}, "-")
 		stopped := make(chan error)
 		go func() {
-			stopped <- read(r, func(c *Chunk) error {
-				if len(c.Fingerprints) != 1 {
+			for c, err := range r.Chunks(t.Context(), work) {
+				if err == nil && len(c.Fingerprints) != 1 {
 					t.Errorf("%s: %v", name, c)
 				}
-				return enough
-			})
+				stopped <- cmp.Or(err, enough)
+				break
+			}
 		}()
 		select {
 		case err := <-stopped:

@@ -103,20 +103,27 @@ func (l *lookahead) ended() bool { return len(l.peek(1)) == 0 && l.src.err == io
 // of it, and says how long it is, and whether it has a line feed. Size 0 is the end, or
 // corruption.
 func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole bool) {
-	for {
+	return l.cut(dst, limit, func(c []byte) (int, bool) {
+		if end := bytes.IndexByte(c, '\n'); end >= 0 {
+			return end + 1, true
+		}
+		return len(c), false
+	})
+}
+
+// cut is line for what next finds the end of: how many of some bytes belong to it, and whether it
+// ends there.
+func (l *lookahead) cut(dst []byte, limit int, next func([]byte) (n int, ended bool)) (part []byte, size int64, whole bool) {
+	for !whole {
 		c := l.chunk()
 		if len(c) == 0 {
 			return dst, size, false
 		}
-		end := bytes.IndexByte(c, '\n') + 1
-		if end > 0 {
-			c = c[:end]
-		}
-		size += int64(len(c))
-		dst = append(dst, c[:min(len(c), max(0, limit-len(dst)))]...)
-		l.advance(len(c))
-		if end > 0 {
-			return dst, size, true
-		}
+		n := 0
+		n, whole = next(c)
+		size += int64(n)
+		dst = append(dst, c[:min(n, max(0, limit-len(dst)))]...)
+		l.advance(n)
 	}
+	return dst, size, true
 }

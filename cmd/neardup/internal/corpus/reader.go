@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// Reader reads inputs one after the other. RawRecords, Chunks and EachChunk read them:
-// one of these is to be called, once. The other methods may be called from any goroutine,
+// Reader reads inputs one after the other. RawRecords and Chunks read them: one of these is to
+// be called, once. The other methods may be called from any goroutine,
 // at any time.
 type Reader struct {
 	inputs []string

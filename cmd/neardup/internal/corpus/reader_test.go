@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 )
 
 // inFolder is records in short, with paths below folder.
@@ -234,17 +235,8 @@ func TestBreak(t *testing.T) {
 }
 
 // failing gives some bytes and then an error.
-type failing struct {
-	io.Reader
-	err error
-}
-
-func (f failing) Read(p []byte) (int, error) {
-	n, err := f.Reader.Read(p)
-	if err == io.EOF {
-		err = f.err
-	}
-	return n, err
+func failing(input string, err error) io.Reader {
+	return io.MultiReader(strings.NewReader(input), iotest.ErrReader(err))
 }
 
 func TestReadErrors(t *testing.T) {
@@ -254,7 +246,7 @@ func TestReadErrors(t *testing.T) {
 		Fingerprints: "1\n2", Detect: "",
 	} {
 		for _, input := range []string{input, gzipped(input)[:max(1, len(gzipped(input))-12)]} {
-			records := readFiles(t, Options{Format: format, Stdin: failing{strings.NewReader(input), broken}}, "-")
+			records := readFiles(t, Options{Format: format, Stdin: failing(input, broken)}, "-")
 			last := records[len(records)-1]
 			if last.Skip == nil || last.Skip.Reason != "read error" || !errors.Is(last.Skip.Err, broken) || !last.Skip.Document {
 				t.Errorf("%q: %v", format, brief(records))
@@ -279,7 +271,7 @@ func TestReasonsAreBounded(t *testing.T) {
 // Broken tells of the first broken place of all inputs, and wraps what is wrong there.
 func TestBroken(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"a.html": page, "b.warc": response("u", page)})
-	r := newReader(t, Options{Stdin: failing{strings.NewReader(response("v", page)[:100]), fs.ErrInvalid}}, folder, "-")
+	r := newReader(t, Options{Stdin: failing(response("v", page)[:100], fs.ErrInvalid)}, folder, "-")
 	if err := r.Broken(); err != nil {
 		t.Errorf("before reading: %v", err)
 	}

@@ -120,6 +120,9 @@ func TestJSONLinesOfPages(t *testing.T) {
 		kind Kind
 	}{{"testdata/pages.jsonl.gz", HTML}, {"testdata/texts.jsonl.gz", Text}, {"pages/docs.jsonl.gz", HTML}, {"recrawls/docs.jsonl.gz", HTML}, {"revisions/docs.jsonl.gz", Text}} {
 		t.Run(test.name, func(t *testing.T) {
+			if testing.Short() && !strings.HasPrefix(test.name, "testdata/") {
+				t.Skip("with -short, the two that are smaller")
+			}
 			path := inputPath(t, test.name)
 			f, err := os.Open(path)
 			if err != nil {

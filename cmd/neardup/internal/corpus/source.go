@@ -135,27 +135,20 @@ func (s *source) accept(format Format) bool {
 
 // wholeFile reads a file that is one document.
 func (s *source) wholeFile(kind Kind) {
-	rec := Record{Key: s.name, Kind: kind}
-	limit := s.opts.MaxDocument
-	for {
-		c := s.w.chunk()
-		if len(c) == 0 {
-			break
-		}
-		if int64(len(rec.Content)+len(c)) > limit {
-			s.skip(0, s.name, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
-			return
-		}
-		rec.Content = append(rec.Content, c...)
-		s.w.advance(len(c))
-	}
+	limit, size := s.opts.MaxDocument, int64(0)
+	content, _, over := s.w.cut(nil, int(limit), func(c []byte) (int, bool) {
+		size += int64(len(c))
+		return len(c), size > limit
+	})
 	switch c := s.w.corruption(); {
+	case over:
+		s.skip(0, s.name, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
 	case c != nil:
 		s.skip(0, s.name, c.skip(""))
-	case len(rec.Content) == 0:
+	case size == 0:
 		s.skip(0, s.name, &Skip{Reason: "empty", Document: true})
 	default:
-		s.send(&rec)
+		s.send(&Record{Key: s.name, Kind: kind, Content: content})
 	}
 }
 
