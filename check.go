@@ -21,7 +21,7 @@ type Page = wire.Page
 // empty, says why there is nothing to compare; it is that of a Skipped Verdict.
 func Analyze(s *page.Signer, p Page) (d index.Document, reason string) {
 	d = index.Document{Key: p.URL, Scope: p.Scope}
-	if err := index.Validate(&d); err != nil {
+	if err := match.Validate(&d); err != nil {
 		return index.Document{}, fmt.Sprintf("too large: URL of %d bytes, scope of %d", len(p.URL), len(p.Scope))
 	}
 	kind := p.Kind

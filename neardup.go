@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
@@ -124,6 +125,12 @@ func (x *Index) Close() error {
 		x.watcher.Close()
 	}
 	return err
+}
+
+// Load stores many documents in one step, by sorting, and gives no verdicts; see [compaction.LoadInto]. Those of pages are
+// made by Analyze.
+func (x *Index) Load(ctx context.Context, docs iter.Seq2[index.Document, error], opts compaction.LoadOptions) (compaction.Report, error) {
+	return compaction.LoadInto(ctx, x.Index, docs, opts)
 }
 
 // Compaction returns what the compaction in the background has done and does.

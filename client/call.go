@@ -16,11 +16,11 @@ import (
 )
 
 // send sends a call and returns its answer, or the error that it says.
-func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, since string, contentType string, body []byte) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, since string, contentType string, body io.Reader) (*http.Response, error) {
 	to := *c.base
 	to.Path += path
 	to.RawQuery = parameters.Encode()
-	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), body)
 	if err != nil {
 		return nil, errors.Join(errFinal, err)
 	}
@@ -56,7 +56,7 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 // object makes a call whose answer is one object.
 func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, answer any) error {
 	return c.retry(ctx, func(since string) error {
-		response, err := c.send(ctx, method, path, parameters, since, contentType, body)
+		response, err := c.send(ctx, method, path, parameters, since, contentType, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -93,16 +93,13 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10
 
 // linesOf makes a call with lines whose answer has a line for each, and gives those to got, which keeps none. When it
 // fails on its way, those that were read hold, and the others are asked for again.
-func linesOf[T any, P interface {
-	*T
-	Parse([]byte) error
-}](ctx context.Context, c *Client, path string, l lines, got func(P)) error {
-	answer := P(new(T))
+func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got func(*T)) error {
+	answer := new(T)
 	return c.retry(ctx, func(since string) error {
 		if len(l.starts) == 0 {
 			return nil
 		}
-		response, err := c.send(ctx, http.MethodPost, path, nil, since, wire.JSONLines, l.body[l.starts[0]:])
+		response, err := c.send(ctx, http.MethodPost, path, nil, since, wire.JSONLines, bytes.NewReader(l.body[l.starts[0]:]))
 		if err != nil {
 			return err
 		}
@@ -111,15 +108,12 @@ func linesOf[T any, P interface {
 		defer readers.Put(answers)
 		answers.Reset(response.Body)
 		for len(l.starts) > 0 {
-			raw, err := answers.ReadSlice('\n')
-			if err == bufio.ErrBufferFull {
-				var rest []byte
-				head := bytes.Clone(raw)
-				rest, err = answers.ReadBytes('\n')
-				raw = append(head, rest...)
+			raw, err := answers.ReadBytes('\n')
+			if err == io.EOF { // which a caller may take for an end
+				err = io.ErrUnexpectedEOF
 			}
 			if err != nil {
-				return fmt.Errorf("an answer breaks off: %w", unexpected(err))
+				return fmt.Errorf("an answer breaks off: %w", err)
 			}
 			var failure wire.Failure
 			if bytes.HasPrefix(raw, []byte(`{"error":`)) {
@@ -128,7 +122,8 @@ func linesOf[T any, P interface {
 				}
 				return &Error{Status: http.StatusOK, Code: failure.Code, Text: failure.Error}
 			}
-			if err := answer.Parse(raw); err != nil {
+			*answer = *new(T)
+			if err := wire.Decode(raw, answer); err != nil {
 				return fmt.Errorf("%w: a line of the answer: %w", errFinal, err)
 			}
 			got(answer)
@@ -138,11 +133,4 @@ func linesOf[T any, P interface {
 		_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
 		return err
 	})
-}
-
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

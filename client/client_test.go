@@ -1,9 +1,14 @@
 package client
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A crawler that asks a served index links neither the index nor its store.
@@ -30,5 +35,58 @@ func TestAddresses(t *testing.T) {
 	}
 	if c, err := Open("http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "no header") {
 		t.Error(c, err)
+	}
+}
+
+// An answer with fewer lines than the call is no end of anything.
+func TestAnswerBreaksOff(t *testing.T) {
+	short := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, "{}")
+		}
+	}))
+	defer short.Close()
+	c, err := Open(short.URL, &Options{RetryFor: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+// A load whose documents panic breaks off, and is not waited for by the server.
+func TestLoadPanics(t *testing.T) {
+	read := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, err := io.Copy(io.Discard, r.Body)
+			read <- err
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	defer server.CloseClientConnections()
+	c, err := Open(server.URL, &Options{RetryFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	func() {
+		defer func() { _ = recover() }()
+		_, _, err := c.Load(t.Context(), func(yield func(Document, error) bool) {
+			yield(Document{Key: "a", Fingerprint: 1}, nil)
+			panic("of the documents")
+		})
+		t.Errorf("no panic: %v", err)
+	}()
+	select {
+	case err := <-read:
+		if err == nil {
+			t.Error("the load has an end")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the load goes on")
 	}
 }

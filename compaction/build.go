@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -26,16 +27,22 @@ type builder struct {
 
 	before   store.Counters // of the index
 	first    uint64         // ID: documents below it were in the index before
+	shift    uint64         // what the IDs of added documents are less than they come to be
 	counters store.Counters // of the next state
 	added    *batches[added]
 	records  recordFile // of those that are added
 	keys     *batches[addedKey]
 	replaced *roaring64.Bitmap // documents that a later one with their key replaces
 
-	second *uint64 // of the last entry of the clock; nil: not known yet
+	clock  *batches[clockEntry]
+	second uint64 // of the last of them
+	now    uint64 // the second of those that do not say when they came
+	oldest uint64 // second of all
 
-	keyFilter filling    // of all keys of the next state
-	filters   []*filling // of each table
+	keyFilter   filling                          // of all keys of the next state
+	addedFilter filling                          // of those that are added
+	loads       func(may func(hash uint64) bool) // is told of it; nil: nobody asks
+	filters     []*filling                       // of each table
 }
 
 // added is a stored fingerprint and the ID of a document that is added with it.
@@ -53,6 +60,8 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 		added:    newBatches[added](opts.sorting(r, 1)),
 		records:  recordFile{path: opts.fs().PathJoin(r.Dir(), "records"), fs: opts.fs()},
 		keys:     newBatches[addedKey](opts.sorting(r, 1)),
+		clock:    newBatches[clockEntry](opts.sorting(r, clockShare)),
+		oldest:   math.MaxUint64,
 		replaced: roaring64.New(),
 	}, nil
 }
@@ -99,10 +108,10 @@ func (b *builder) finish() error {
 
 // write writes the next state.
 func (b *builder) write() error {
-	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx)); err != nil {
+	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.clock.flush(b.ctx)); err != nil {
 		return err
 	}
-	for _, write := range []func() error{b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
+	for _, write := range []func() error{b.writeClock, b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
 		if err := write(); err != nil {
 			return err
 		}
@@ -125,7 +134,7 @@ func (b *builder) withView(do func(*store.View) error) error {
 // close frees what the builder holds; what finish has not made part of the index is
 // gone. A second close does nothing.
 func (b *builder) close() error {
-	return errors.Join(b.added.Close(), b.keys.Close(), b.records.close(), b.r.Close())
+	return errors.Join(b.added.Close(), b.keys.Close(), b.clock.Close(), b.records.close(), b.r.Close())
 }
 
 // writeRecords deletes the records of old documents that are replaced, and writes those
@@ -143,6 +152,7 @@ func (b *builder) writeRecords() error {
 		}
 	}
 	return b.records.each(b.ctx, func(id uint64, record store.Record) error {
+		id += b.shift
 		if b.replaced.Contains(id) {
 			return nil
 		}
@@ -162,7 +172,7 @@ func (b *builder) writeTables() error {
 func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 	runs, stop := iter.Pull2(b.added.Sorted(b.ctx))
 	defer stop()
-	next := addedEntries{runs: runs}
+	next := addedEntries{runs: runs, shift: b.shift}
 	if err := next.advance(); err != nil {
 		return err
 	}
@@ -227,6 +237,7 @@ func (b *builder) writeEntry(t *tables, p store.Posting) error {
 // with its documents.
 type addedEntries struct {
 	runs   func() ([]added, error, bool)
+	shift  uint64
 	run    []added // what is left of it
 	ok     bool    // there is one at hand
 	stored uint64
@@ -242,7 +253,7 @@ func (a *addedEntries) advance() error {
 				return nil
 			}
 			a.ok, a.stored = true, e[0]
-			a.ids = append(a.ids, e[1])
+			a.ids = append(a.ids, e[1]+a.shift)
 		}
 		run, err, more := a.runs()
 		a.run = run

@@ -26,12 +26,25 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-// task is the last step of a history, and what it finds.
+// task is the last step of a history, and what it finds once the history is made.
 type task struct {
 	name string
 	step
-	disk *crashfs.FS
+	before, opening []step // those of opening are taken on the file system of the last one
+	seed            uint64
+	disk            *crashfs.FS
 	history
+}
+
+// make takes the steps before the last one.
+func (k *task) make(t *testing.T) {
+	t.Helper()
+	k.disk = crashfs.New()
+	k.history = *newHistory(k.disk)
+	k.must(t, k.before...)
+	if strings.HasSuffix(k.name, "after a kill") {
+		k.kill(t, newDrawer(k.seed, 3))
+	}
 }
 
 // on returns the history on another file system, in the same state.
@@ -42,18 +55,14 @@ func (k *task) on(fsys vfs.FS) *history {
 	return &h
 }
 
-// tasks are all that this package does to an index.
+// tasks are all that this package does to an index. They are yet to be made.
 func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	t.Helper()
 	d := newDrawer(seed, 1)
-	task := func(name string, last step, steps ...step) {
-		disk := crashfs.New()
-		k := &task{name: name, step: last, disk: disk, history: *newHistory(disk)}
-		k.must(t, steps...)
-		if strings.HasSuffix(name, "after a kill") {
-			k.kill(t, d)
-		}
+	task := func(name string, last step, steps ...step) *task {
+		k := &task{name: name, step: last, before: steps, seed: seed}
 		tasks = append(tasks, k)
+		return k
 	}
 	compact, load := step{what: "compact"}, step{what: "load", docs: d.documents(200)}
 	another, err := plan.Named("3", 5)
@@ -63,8 +72,13 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	task("compact", compact, d.used()...)
 	task("compact under another plan", step{what: "compact", work: compaction.Options{Plan: another}}, d.used()...)
 	open, packed := step{what: "open"}, step{what: "compact open"}
-	task("compact while open", packed, append(d.used(), open)...)
-	task("compact while open what was frozen", packed, append(d.used(), open, step{what: "freeze"}, step{what: "add", docs: d.documents(60)}, step{what: "delete", keys: d.someKeys(20)})...)
+	task("compact while open", packed, d.used()...).opening = []step{open}
+	task("compact while open what was frozen", packed, d.used()...).opening =
+		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}}
+	task("load while open", step{what: "load open", docs: d.documents(200)}, d.used()...).opening = []step{open}
+	meanwhile := []step{{what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}, {what: "check", docs: d.documents(30)}}
+	task("load while open and written to", step{what: "load open", docs: d.documents(200), meanwhile: meanwhile, at: 1}, d.used()...).opening =
+		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}}
 	task("compact after a kill", compact, d.used()...)
 	task("load after a kill", load, d.used()...)
 	task("load", load, append(d.used(), compact)...)
@@ -174,6 +188,10 @@ func (c *crashing) look(l *left, states []state) *state {
 	}
 	opts := index.Options{CacheBytes: 1 << 18, FilterBytes: pick[int64](c.history.r, -1, 1<<10), ReadOnly: c.history.r.IntN(c.readOnly) == 0}
 	found, err := which(l.fsys, states, c.history.r, opts, c.history.r.IntN(c.deeply) == 0)
+	if opts.ReadOnly && errors.Is(err, index.ErrReadOnly) { // loaded, and not settled yet
+		opts.ReadOnly = false
+		found, err = which(l.fsys, states, c.history.r, opts, true)
+	}
 	if err == nil && c.copy != "" {
 		err = c.lookAtCopy(l.fsys)
 	}
@@ -285,19 +303,27 @@ func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 // it was or as it is to be, and goes on from there.
 func TestCrash(t *testing.T) {
 	seed, every := testseed.Of(t), 1
-	if raceEnabled {
-		every = 8
+	if raceEnabled { // most of it is one goroutine, that looks at what is left
+		every = 64
 	}
 	for round := range uint64(number(1, 1, 1, 4)) {
 		for _, k := range tasks(t, seed+round) {
 			t.Run(k.name, func(t *testing.T) {
 				t.Parallel()
+				k.make(t)
 				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), every)
 				c.going, c.deeply, c.readOnly, c.flushed = number(8, 8, 8, 1), 1, 4, 0
 				if c.newest().none { // Load makes it first
 					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})
 				}
+				if len(k.opening) > 0 { // what is written meanwhile is flushed
+					c.flushed = 3
+					c.must(t, k.opening...)
+				}
 				c.take(k.step)
+				if c.x != nil {
+					c.take(step{what: "close"})
+				}
 				t.Logf("%d crashes, %d of which left what another did", c.moments, c.again)
 			})
 		}
@@ -401,10 +427,9 @@ func (c *crashing) crash() {
 }
 
 // loadBeyondMemory is a load that sorts on disk.
-func loadBeyondMemory(t *testing.T, seed uint64) *task {
+func loadBeyondMemory(seed uint64) *task {
 	r := rand.New(rand.NewPCG(seed, 1))
-	disk := crashfs.New()
-	k := &task{name: "load beyond memory", disk: disk, history: *newHistory(disk)}
+	k := &task{name: "load beyond memory", before: newDrawer(seed, 1).used(), seed: seed}
 	k.step = step{what: "load", docs: make([]index.Document, 100_000), work: compaction.Options{MemoryBytes: 1}}
 	for i := range k.docs {
 		k.docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
@@ -412,6 +437,5 @@ func loadBeyondMemory(t *testing.T, seed uint64) *task {
 			k.docs[i].Key = fmt.Sprint(i)
 		}
 	}
-	k.must(t, newDrawer(seed, 1).used()...)
 	return k
 }

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
 )
@@ -41,6 +43,9 @@ type step struct {
 	k, limit int    // of query, at most that of the index; k of pairs
 	method   string // of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
 	work     compaction.Options
+
+	meanwhile []step // while documents are loaded into an open index, when its at-th file is begun
+	at        int
 }
 
 const oneByOne = "one by one"
@@ -64,6 +69,8 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 	},
 }
 
+func init() { actions["load open"] = (*history).doLoadOpen } // it takes steps itself
+
 // state is all that can be seen of an index.
 type state struct {
 	*indextest.Model
@@ -74,6 +81,7 @@ type state struct {
 	frozen     bool                // an epoch is
 	frozenDocs indextest.Documents // those that there were then
 	plan       string              // "": any
+	unsure     bool                // it was written to during a load: more may be live than needs to be
 }
 
 var noIndex = state{Model: indextest.NewModel(indextest.Rule{}), name: "no index", none: true}
@@ -89,7 +97,7 @@ func (s state) clone() state {
 // repacked is what becomes of a state if its tables are written anew.
 func (s state) repacked(plan string) state {
 	s = s.clone()
-	s.generation, s.packed, s.plan, s.frozen = s.generation+1, s.Docs, plan, false
+	s.generation, s.packed, s.plan, s.frozen, s.unsure = s.generation+1, s.Docs, plan, false, false
 	return s
 }
 
@@ -127,6 +135,8 @@ type history struct {
 	states []state    // in which a crash may leave it; of the last it is
 	r      *rand.Rand // of what is asked
 	report *compaction.Report
+
+	hook func() // is called when the index begins a file of a compaction or a load
 }
 
 // epoch is when histories begin.
@@ -240,7 +250,12 @@ func (h *history) doOpen(s *step, next *state) (through []state, err error) {
 		through = []state{*next}
 	}
 	h.opts = s.open
-	h.opts.FS, h.opts.Now = h.fs, func() time.Time { return h.now }
+	h.opts.FS, h.opts.Now = errorfs.Wrap(h.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "ix/incoming/") && h.hook != nil {
+			h.hook()
+		}
+		return nil
+	})), func() time.Time { return h.now }
 	x, err := index.Open("ix", &h.opts)
 	if err == nil {
 		h.x = x
@@ -320,16 +335,16 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 		return nil, nil
 	}
 	var queries []index.Query
-	for i := range s.docs {
-		queries = append(queries, indextest.QueryOf(&s.docs[i], k, s.limit))
+	for i := range s.docs { // every other one within a bit less, and with another limit
+		queries = append(queries, indextest.QueryOf(&s.docs[i], max(0, k-i%2), s.limit+i%2))
 	}
 	rule, n := next.Rule, 0
-	rule.MaxDistance = k
 	for a, err := range h.x.QueryBatch(by(context.Background(), s.method), queries) {
 		if err != nil {
 			return nil, err
 		}
-		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &s.docs[n], s.limit)); diff != "" || a.Query != n {
+		rule.MaxDistance = max(0, k-n%2)
+		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &s.docs[n], s.limit+n%2)); diff != "" || a.Query != n {
 			return nil, fmt.Errorf("%w: query %d, %+v, by %q: %d: %s", errWrong, n, s.docs[n], s.method, a.Query, diff)
 		}
 		n++
@@ -395,12 +410,16 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	if s.work.Plan != nil {
 		plan = s.work.Plan.String()
 	}
-	if next.live() || next.generation == 0 || plan != next.plan {
-		*next = next.repacked(plan)
-	}
+	works := next.live() || next.generation == 0 || plan != next.plan
 	opts := s.work
 	opts.FS = h.fs
 	report, err := compaction.Run(context.Background(), "ix", opts)
+	if next.unsure && !works {
+		works = err != nil || generationOf(h.fs) > next.generation
+	}
+	if works {
+		*next = next.repacked(plan)
+	}
 	if err == nil {
 		h.report = &report
 		err = next.reported(&report)
@@ -409,10 +428,15 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 }
 
 func (h *history) doCompactOpen(s *step, next *state) (through []state, err error) {
-	works := next.live() || next.generation == 0
+	works, before := next.live() || next.generation == 0, h.x.Stats().Generation
 	report, err := compaction.Compact(context.Background(), h.x, s.work)
+	works = works || next.unsure && h.x.Stats().Generation > before
 	// Where an epoch was frozen before, that is packed first.
-	for range max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation)) {
+	rounds := max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation))
+	if err != nil && next.frozen { // how far it came, what stopped does not say
+		rounds = 2
+	}
+	for range rounds {
 		if works {
 			through = append(through, next.freeze(), next.repackedFrozen())
 			*next = through[len(through)-1]
@@ -422,6 +446,16 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 		err = wrongly(nil, [2]any{report.Documents, report.Plan}, [2]any{uint64(len(next.Docs)), h.x.Plan().String()})
 	}
 	return through, err
+}
+
+// generationOf returns that of a closed index, 0 if it cannot be opened.
+func generationOf(fsys vfs.FS) uint64 {
+	s, err := store.Open("ix", store.Options{FS: fsys, ReadOnly: true})
+	if err != nil {
+		return 0
+	}
+	defer s.Close()
+	return s.Generation()
 }
 
 // freeze is what becomes of a state if an epoch is frozen, where none is yet.
@@ -435,8 +469,9 @@ func (s state) freeze() state {
 
 // repackedFrozen is what becomes of a state if what is frozen is packed, and no more.
 func (s state) repackedFrozen() state {
+	unsure := s.frozen && s.unsure
 	s = s.freeze().repacked(s.plan)
-	s.packed = s.frozenDocs
+	s.packed, s.unsure = s.frozenDocs, unsure
 	return s
 }
 
@@ -445,14 +480,77 @@ var errCut = errors.New("cut short")
 
 // doFreeze leaves an epoch frozen.
 func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
+	if next.unsure {
+		return nil, nil
+	}
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
 	}
-	err = h.x.Rewrite(context.Background(), func(context.Context, index.Frozen) (index.Packed, error) { return index.Packed{}, errCut })
+	err = h.x.Rewrite(context.Background(), nil, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
 	if errors.Is(err, errCut) {
 		err = nil
 	}
 	return through, err
+}
+
+// doLoadOpen takes other steps while documents are loaded.
+func (h *history) doLoadOpen(s *step, next *state) (through []state, err error) {
+	before := h.states
+	defer func() { through, h.states, h.hook = h.states[len(before):], before, nil }()
+	h.states = slices.Clip(before)
+	reach := func(s state) {
+		s.name = "load open"
+		h.states = append(h.states, s)
+	}
+	if next.frozen && len(s.docs) > 0 {
+		reach(next.repackedFrozen())
+	}
+	var first uint64
+	begin := func() {
+		reserved := h.newest().freeze()
+		first, reserved.unsure = reserved.Reserve(len(s.docs)), true
+		reach(reserved)
+	}
+	files, went := 0, error(nil)
+	begun, stepsDone := false, false
+	h.hook = func() {
+		if stepsDone || h.x.Stats().NextID < h.newest().NextID+uint64(len(s.docs)) && !begun {
+			return
+		}
+		if !begun {
+			begun = true
+			begin()
+		}
+		if files++; files <= s.at {
+			return
+		}
+		stepsDone = true
+		for i := range s.meanwhile {
+			steps, err := h.do(&s.meanwhile[i])
+			h.states = append(h.states, steps...)
+			if went = errors.Join(went, err); err != nil {
+				return
+			}
+		}
+	}
+	report, err := compaction.LoadInto(context.Background(), h.x, seqOf(s.docs, nil), compaction.LoadOptions{MemoryBytes: s.work.MemoryBytes, Progress: s.work.Progress})
+	if err = errors.Join(err, went); len(s.docs) == 0 {
+		return nil, err
+	}
+	if !begun {
+		begin()
+	}
+	loaded := h.newest().clone()
+	loaded.LoadReserved(first, h.now, s.docs...)
+	packed := indextest.Model{Docs: loaded.frozenDocs}
+	packed.LoadReserved(first, h.now, s.docs...)
+	loaded = loaded.repacked(loaded.plan)
+	loaded.packed, loaded.unsure = packed.Docs, true
+	reach(loaded)
+	if err == nil {
+		err = wrongly(nil, [2]uint64{report.Loaded, report.Documents}, [2]uint64{uint64(len(s.docs)), uint64(len(loaded.Docs))})
+	}
+	return nil, err
 }
 
 func (h *history) doLoad(s *step, next *state) ([]state, error) {

@@ -240,11 +240,11 @@ func (f *fault) hit() string {
 	return f.failed
 }
 
-// over ends the faults.
-func (f *fault) over() {
+// set turns the faults on, or off.
+func (f *fault) set(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.off = true
+	f.off = !on
 }
 
 const injected = "injected"

@@ -34,6 +34,9 @@ func (b *builder) writeKeys() error {
 	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
 	}
+	if b.loads != nil && b.keys.Len() > 0 {
+		b.addedFilter.Prefix = filter.NewKeys(b.keys.Len(), b.opts.FilterBytes)
+	}
 	hash := uint64(0)
 	newest := map[digest]uint64{} // of each key of that hash, the last document
 	for run, err := range b.keys.Sorted(b.ctx) {
@@ -48,22 +51,38 @@ func (b *builder) writeKeys() error {
 				clear(newest)
 			}
 			hash = k[0]
-			d := digest{k[1], k[2]}
-			if id, again := newest[d]; again {
-				b.replaced.Add(id)
+			d, id := digest{k[1], k[2]}, k[3]+b.shift
+			if earlier, again := newest[d]; again {
+				b.replaced.Add(earlier)
 			}
-			newest[d] = k[3]
+			newest[d] = id
 		}
 	}
-	if len(newest) == 0 {
-		return nil
+	if len(newest) > 0 {
+		if err := b.writeKey(hash, newest); err != nil {
+			return err
+		}
 	}
-	return b.writeKey(hash, newest)
+	b.tellKeys()
+	return nil
+}
+
+// tellKeys tells whoever asks which keys are added.
+func (b *builder) tellKeys() {
+	if b.loads == nil {
+		return
+	}
+	any, of := b.keys.Len() > 0, &b.addedFilter
+	if of.Prefix != nil {
+		of.flush()
+	}
+	b.loads(func(hash uint64) bool { return any && (of.Prefix == nil || of.MayContain(hash)) })
 }
 
 // writeKey writes the documents of one hash, nearly always of one key.
 func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
 	b.keyFilter.add(hash)
+	b.addedFilter.add(hash)
 	ids, err := b.oldOfHash(hash, newest)
 	if err != nil {
 		return err
@@ -80,12 +99,19 @@ func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uin
 	if b.before.Documents == 0 {
 		return nil, nil
 	}
-	old, err := b.s.KeyIDs(hash)
+	var documents interface {
+		KeyIDs(hash uint64) (store.IDs, error)
+		Record(id uint64) (store.Record, bool, error)
+	} = b.s
+	if b.from != nil {
+		documents = b.from
+	}
+	old, err := documents.KeyIDs(hash)
 	if err != nil {
 		return nil, err
 	}
 	for id := range old.All() {
-		record, found, err := b.s.Record(id)
+		record, found, err := documents.Record(id)
 		if err != nil {
 			return nil, err
 		}

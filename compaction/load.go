@@ -8,8 +8,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -38,7 +41,7 @@ type LoadOptions struct {
 // to both, memory as MemoryBytes says, and free disk as Run does, and 32 bytes a
 // document for sorting, and its record once more if it has one.
 //
-// Errors: those of index.Open, of what docs yields, ctx's, those of the file system, and
+// Errors: those of index.Open, of what docs yields, ErrTooLarge and ErrNoText as of Add, ctx's, those of the file system, and
 // ErrDone, with which all documents are loaded. With any other none is: the index is as it
 // was, or there and empty if it was to be made. Only index.ErrFailed without ErrDone, of a
 // disk that failed in the very moment and still does, leaves open which of the two: see
@@ -67,7 +70,17 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 				err = errors.Join(err, b.close())
 			}
 		}()
-		if err := b.load(docs, &opts); err != nil {
+		if err := b.read(docs, opts.KeepAdded); err != nil || report.Loaded == 0 {
+			return err
+		}
+		if opts.Index.Now == nil {
+			opts.Index.Now = time.Now
+		}
+		b.now = seconds(opts.Index.Now())
+		if err := b.choosePlan(&opts.Index); err != nil {
+			return err
+		}
+		if err := b.finish(); err != nil {
 			return err
 		}
 		done = true
@@ -91,27 +104,102 @@ func makeIndex(dir string, opts *index.Options) error {
 	return x.Close()
 }
 
-// load adds all documents and finishes, unless there are none.
-func (b *builder) load(docs iter.Seq2[index.Document, error], opts *LoadOptions) error {
-	now := time.Now
-	if opts.Index.Now != nil {
-		now = opts.Index.Now
+// seconds is a time as the clock of the index has it.
+func seconds(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) }
+
+// LoadInto is Load into an index that is open, while others write to it, query it, delete from it and make checkpoints of it. IDs and
+// times are those of the moment when all documents have been read. They come to be there in one later moment, in
+// which writes wait, some milliseconds and some tens of microseconds for each key that was written meanwhile as well; queries
+// never do. Such a key keeps what was written since, and its loaded document is gone, which Replaced does not count. What is deleted
+// meanwhile is what is there then.
+//
+// Of LoadOptions it takes KeepAdded, MemoryBytes and Progress; all else is that of the index. docs may use the index, but for
+// compactions of it, which wait for each other, and Close, which waits for docs to give a document or to end.
+//
+// Errors: those of Load; index.ErrClosed when the index is closed meanwhile. With any but ErrDone and ErrFailed no document is loaded; what
+// was live may wait to be packed, for the next Compact, LoadInto or Run, and IDs may be left out.
+func LoadInto(ctx context.Context, x *index.Index, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
+	defer report.timed(time.Now())
+	report.BytesBefore = x.Stats().DiskBytes
+	l := loadInto{opts: Options{MemoryBytes: opts.MemoryBytes, Progress: opts.Progress}, report: &report}
+	err = x.Rewrite(ctx, &rewrite.Addition{
+		Read: func(ctx context.Context, s *store.Store, plan *plan.Plan) (uint64, error) {
+			return l.read(ctx, s, plan, docs, opts.KeepAdded)
+		},
+		Close: l.close,
+	}, l.pack)
+	if l.taken {
+		err = afterwards(err)
 	}
+	after := x.Stats()
+	report.Documents, report.Plan, report.BytesAfter = after.Documents, after.Plan, after.DiskBytes
+	if err != nil {
+		return report, fmt.Errorf("load into the open index: %w", err)
+	}
+	return report, nil
+}
+
+// loadInto is a LoadInto under way.
+type loadInto struct {
+	opts   Options
+	report *Report
+	b      *builder
+	taken  bool
+}
+
+func (l *loadInto) read(ctx context.Context, s *store.Store, plan *plan.Plan, docs iter.Seq2[index.Document, error], keepAdded bool) (n uint64, err error) {
+	l.opts.FS = s.FS()
+	if l.b, err = newBuilder(ctx, s, plan, &l.opts, l.report); err != nil {
+		return 0, err
+	}
+	l.b.counters = store.Counters{} // IDs are those of the index only once they are reserved
+	return l.report.Loaded, l.b.read(docs, keepAdded)
+}
+
+func (l *loadInto) pack(ctx context.Context, f rewrite.Frozen) (p rewrite.Packed, err error) {
+	if f.First == 0 { // what an earlier one has left frozen
+		opts := l.opts
+		opts.Progress = nil
+		return pack(ctx, f, &opts, &Report{})
+	}
+	l.b.first, l.b.shift, l.b.now, l.b.loads = f.First, f.First, uint64(f.Added.Unix()), f.Loads
+	p, err = l.b.pack(f)
+	p.Added = &rewrite.Added{
+		Documents: l.b.counters.Documents,
+		Bare:      l.b.counters.Bare,
+		Records:   l.b.counters.Bare < l.report.Loaded,
+		Oldest:    l.b.oldest,
+		Taken:     func() { l.taken = true },
+	}
+	return p, err
+}
+
+func (l *loadInto) close() error {
+	if l.b == nil {
+		return nil
+	}
+	return l.b.close()
+}
+
+// read adds all documents.
+func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) error {
+	ofTexts := match.TextAnalyzer(b.s.Header().Analyzer) != nil
 	for doc, err := range docs {
 		if err == nil {
-			err = index.Validate(&doc)
+			err = match.Validate(&doc)
+		}
+		if err == nil && ofTexts && doc.Signature() == (fingerprint.Signature{}) {
+			err = fmt.Errorf("%w: document %d, key %.80q: skip what has 0 Tokens", index.ErrNoText, b.report.Loaded+1, doc.Key)
 		}
 		if err != nil {
 			return err
 		}
-		id := b.counters.NextID
-		if opts.KeepAdded {
-			if doc.Added.IsZero() {
-				doc.Added = now()
-			}
-			if err := b.noteTime(id, doc.Added); err != nil {
-				return err
-			}
+		id, second := b.counters.NextID, uint64(isNow)
+		if keepAdded && !doc.Added.IsZero() {
+			second = seconds(doc.Added)
+		}
+		if err := b.noteTime(id, second); err != nil {
+			return err
 		}
 		if err := b.add(id, store.Record{
 			Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
@@ -119,18 +207,7 @@ func (b *builder) load(docs iter.Seq2[index.Document, error], opts *LoadOptions)
 			return err
 		}
 	}
-	if b.report.Loaded == 0 {
-		return nil
-	}
-	if err := b.choosePlan(&opts.Index); err != nil {
-		return err
-	}
-	if !opts.KeepAdded {
-		if err := b.noteTime(b.first, now()); err != nil {
-			return err
-		}
-	}
-	return b.finish()
+	return nil
 }
 
 // defaultDocuments is what index.Options.ExpectedDocuments stands for where it is 0.
@@ -141,11 +218,11 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil
 	}
-	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments, opts.Limits, plan.Costs{})
+	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments, plan.Limits{}, plan.Costs{})
 	if err != nil || unasked.Plan.String() != b.plan.String() {
 		return err
 	}
-	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded), opts.Limits, plan.Costs{})
+	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded), plan.Limits{}, plan.Costs{})
 	if err != nil {
 		return err
 	}
@@ -153,27 +230,38 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	return nil
 }
 
-// noteTime writes when the documents from an ID on arrived, unless the last entry of the clock
-// says so already.
-func (b *builder) noteTime(id uint64, at time.Time) error {
-	if b.second == nil {
-		b.second = new(uint64)
-		v, err := b.s.View()
+// clockEntry is an ID and the second in which it and those after it came.
+type clockEntry = [2]uint64
+
+const (
+	isNow      = math.MaxUint64 // as a second, that of the load
+	clockShare = 16             // of the memory of a sorter
+)
+
+// noteTime notes when the documents from an ID on arrived, unless the one before came then.
+func (b *builder) noteTime(id, second uint64) error {
+	if b.report.Loaded > 0 && second == b.second {
+		return nil
+	}
+	b.second = second
+	return b.clock.add(b.ctx, clockEntry{id, second})
+}
+
+// writeClock writes when the added documents arrived.
+func (b *builder) writeClock() error {
+	for run, err := range b.clock.Sorted(b.ctx) {
 		if err != nil {
 			return err
 		}
-		last, found, err := v.LastSecond()
-		if *b.second = last; !found {
-			*b.second = math.MaxUint64
-		}
-		if err := errors.Join(err, v.Close()); err != nil {
-			return err
+		for _, e := range run {
+			if e[1] == isNow {
+				e[1] = b.now
+			}
+			b.oldest = min(b.oldest, e[1])
+			if err := b.r.AddClock(e[0]+b.shift, e[1]); err != nil {
+				return err
+			}
 		}
 	}
-	second := uint64(max(at.Unix(), 0))
-	if second == *b.second {
-		return nil
-	}
-	*b.second = second
-	return b.r.AddClock(id, second)
+	return nil
 }

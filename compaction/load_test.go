@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -14,10 +16,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
@@ -67,7 +71,7 @@ func TestLoadIsAdd(t *testing.T) {
 	s := testseed.Of(t)
 	sizes := []int{10, 300, 3000, 60_000} // most of the last one is more than fits in the least memory
 	if raceEnabled {
-		sizes = sizes[:3]
+		sizes = sizes[:2]
 	}
 	for i, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -159,25 +163,86 @@ func TestShortHistories(t *testing.T) {
 		many[i].Key = fmt.Sprint(i)
 	}
 	load := func(docs ...index.Document) step { return step{what: "load", docs: docs} }
-	open := func(steps ...step) []step {
-		return slices.Concat([]step{{what: "open"}}, steps, []step{{what: "close"}})
-	}
 	var key, clock []step
 	for i := range fingerprint.Fingerprint(3) {
-		key = append(key, open(step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: i}}})...)
+		key = append(key, opened(step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: i}}})...)
 	}
 	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
 		clock = append(clock, step{what: "wait", wait: wait}, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)}, index.Document{Key: fmt.Sprint(i)}))
 	}
-	for what, steps := range map[string][]step{
+	histories := removals(rand.New(rand.NewPCG(testseed.Of(t), 5)))
+	maps.Copy(histories, map[string][]step{
 		"live changes of bare packed documents": append(
 			[]step{load(bare([]uint64{fp, fp, ^uint64(fp)})...)},
-			open(step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})}, step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
-		"each load has its own clock":  append(clock, open()...),
+			opened(step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})}, step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
+		"each load has its own clock":  append(clock, opened()...),
 		"first key after a compaction": append([]step{load(index.Document{Key: "packed"})}, key...),
-		"expiry in several commits":    append([]step{load(many...)}, open(step{what: "expire", before: epoch.Add(time.Hour)})...),
-	} {
+		"expiry in several commits":    append([]step{load(many...)}, opened(step{what: "expire", before: epoch.Add(time.Hour)})...),
+	})
+	for what, steps := range histories {
 		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
+	}
+}
+
+// opened are steps of an open index.
+func opened(steps ...step) []step {
+	return slices.Concat([]step{{what: "open"}}, steps, []step{{what: "close"}})
+}
+
+// removals are histories of documents that go, by time, key or ID, over many commits: of bare ones and others that share
+// their fingerprints, by what never was, came twice, or is another's by now.
+func removals(rng *rand.Rand) map[string][]step {
+	docs, keys := make([]index.Document, 4500), []string{"", ""}
+	if raceEnabled { // one goroutine
+		docs = docs[:450]
+	}
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64N(2000) << 30)
+		switch i % 4 {
+		case 0:
+			docs[i].Key = fmt.Sprint("page ", rng.IntN(3000))
+		case 1:
+			docs[i].Scope = "scope"
+		}
+		if i%5 > 0 {
+			keys = append(keys, docs[i].Key, "no "+docs[i].Key)
+		}
+	}
+	var bySecond, byID, clockAhead []step
+	for some := range slices.Chunk(docs, len(docs)/2) {
+		bySecond = append(bySecond, opened(step{what: "add", docs: some})...)
+		bySecond = append(bySecond, step{what: "wait", wait: time.Second})
+	}
+	added := slices.Clip(bySecond)
+	for second := range time.Duration(3) {
+		expire := step{what: "expire", before: epoch.Add(second * time.Second)}
+		bySecond = append(bySecond, opened(expire, expire)...)
+	}
+	for _, share := range []float64{0, .01, .5, 1} {
+		ids := []uint64{math.MaxUint64}
+		for id := range uint64(len(docs) + 10) {
+			if rng.Float64() < share {
+				ids = append(ids, id, id)
+			}
+		}
+		rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		byID = append(byID, opened(step{what: "delete IDs", ids: ids})...)
+	}
+	at := time.Duration(0)
+	for i, next := range []time.Duration{0, day, 5000 * day, 2 * day, day, 5000 * day, 4 * day} {
+		some := []index.Document{{Key: fmt.Sprint(i), Fingerprint: docs[i].Fingerprint}, {Fingerprint: 7}, {Fingerprint: docs[i].Fingerprint}}
+		clockAhead = append(clockAhead, step{what: "wait", wait: next - at})
+		clockAhead = append(clockAhead, opened(step{what: "add", docs: some}, step{what: "add", docs: some[1:2]})...)
+		at = next
+	}
+	for _, before := range []time.Duration{0, day, 2 * day, 4 * day, 30 * day, 5000 * day, 5000*day + time.Second} {
+		clockAhead = append(clockAhead, opened(step{what: "expire", before: epoch.Add(before)})...)
+	}
+	return map[string][]step{
+		"expiry second by second":    append(bySecond, opened(step{what: "add", docs: docs[:1]})...),
+		"deletion of keys":           append(added, opened(step{what: "delete", keys: keys})...),
+		"deletion of IDs":            append(added, byID...),
+		"the clock was ahead a time": append(clockAhead, opened(step{what: "add", docs: docs[:1]})...),
 	}
 }
 
@@ -190,8 +255,31 @@ func TestReportOfARefusedDocument(t *testing.T) {
 	}
 }
 
-// TestLoadChoosesThePlan: that of a new index is for what is loaded, within the limits;
-// one that was asked for stays.
+// TestLoadOfDocumentsWithoutText: an index of texts takes none in bulk either, and nothing that comes with one.
+func TestLoadOfDocumentsWithoutText(t *testing.T) {
+	docs := []index.Document{{Key: "other", Fingerprint: 1}, {Key: "empty"}}
+	for name, want := range map[string]error{neardup.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
+		for _, into := range []bool{false, true} {
+			opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
+			if err := loadEither(t.Context(), into, docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {
+				t.Errorf("analyzer %q, open %v: %v", name, into, err)
+			}
+			x, err := index.Open("ix", &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := x.Stats().Documents; (n == 0) != (want != nil) {
+				t.Errorf("analyzer %q, open %v: %d documents", name, into, n)
+			}
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestLoadChoosesThePlan: that of a new index is for what is loaded; one
+// that was asked for stays.
 func TestLoadChoosesThePlan(t *testing.T) {
 	named := func(name string) *plan.Plan {
 		p, err := plan.Named(name, 3)
@@ -200,29 +288,27 @@ func TestLoadChoosesThePlan(t *testing.T) {
 		}
 		return p
 	}
-	chosen := func(k int, n int64, limits plan.Limits) string {
-		c, err := plan.Choose(k, n, limits, plan.Costs{})
+	chosen := func(k int, n int64) string {
+		c, err := plan.Choose(k, n, plan.Limits{}, plan.Costs{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Plan.String()
 	}
-	one := plan.Limits{Tables: 1}
 	for _, c := range []struct {
 		name string
 		made *index.Options // before
 		load index.Options
 		want string
 	}{
-		{"new", nil, index.Options{}, chosen(3, 1000, plan.Limits{})},
-		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000, plan.Limits{})},
-		{"new, within limits", nil, index.Options{Limits: one}, chosen(3, 1000, one)},
-		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10, plan.Limits{})},
+		{"new", nil, index.Options{}, chosen(3, 1000)},
+		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000)},
+		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10)},
 		{"new, with a plan", nil, index.Options{Plan: named("4")}, named("4").String()},
-		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000, plan.Limits{})},
+		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000)},
 		{"made with design 4", &index.Options{Plan: named("4")}, index.Options{}, named("4").String()},
 		{"made with design 3", &index.Options{Plan: named("3")}, index.Options{}, named("3").String()},
-		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11, plan.Limits{})},
+		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHistory(vfs.NewMem())
@@ -333,8 +419,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}{
 		{"Load", loaded.repacked(before.plan), false, func(ctx context.Context, fsys vfs.FS) error {
 			opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
-			_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), compaction.LoadOptions{Index: opts, MemoryBytes: 1})
-			return err
+			return loadEither(ctx, false, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
 		}},
 		{"Run", before.repacked(before.plan), true, func(ctx context.Context, fsys vfs.FS) error {
 			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, MemoryBytes: 1})
@@ -392,7 +477,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	d := newDrawer(testseed.Of(t), 4)
 	used, before := usedIndex(t, d)
 	unreadable := errors.New("unreadable")
-	tooLarge := string(make([]byte, index.MaxKeyBytes+1))
+	tooLarge := string(make([]byte, match.MaxKeyBytes+1))
 	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around a batch, and spilled
 	if raceEnabled {
 		sizes = []int{0, 4096}
@@ -435,7 +520,8 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 // the index has; a document that brings none is of now, as all are without KeepAdded.
 func TestLoadKeepsAdded(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
-	for _, keep := range []bool{true, false} {
+	for n := range 4 {
+		keep, into := n&1 == 1, n&2 == 2
 		opts := compaction.LoadOptions{KeepAdded: keep, Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
 		want := make(map[fingerprint.Fingerprint]time.Time)
 		for load, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
@@ -454,7 +540,7 @@ func TestLoadKeepsAdded(t *testing.T) {
 				}
 				docs = append(docs, d)
 			}
-			if _, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts); err != nil {
+			if err := loadEither(ctx, into, docs, opts); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -522,4 +608,18 @@ func TestRunGivesSpaceBack(t *testing.T) {
 		t.Errorf("%d bytes of %d: nine in ten of the documents were deleted", after, before)
 	}
 	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:2000]})
+}
+
+// loadEither is Load, or LoadInto of an index that is opened for it.
+func loadEither(ctx context.Context, into bool, docs []index.Document, opts compaction.LoadOptions) error {
+	if !into {
+		_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts)
+		return err
+	}
+	x, err := index.Open("ix", &opts.Index)
+	if err != nil {
+		return err
+	}
+	_, err = compaction.LoadInto(ctx, x, seqOf(docs, nil), opts)
+	return errors.Join(err, x.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/rewrite"
 )
 
 // Compact packs an index that is open, while others write to it, query it, delete from it and make checkpoints
@@ -24,13 +25,9 @@ import (
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
-	for again := true; again && err == nil; {
-		again = false
-		err = x.Rewrite(ctx, func(ctx context.Context, f index.Frozen) (index.Packed, error) {
-			again = f.Found // what was written since is still live
-			return pack(ctx, f, &opts, &report)
-		})
-	}
+	err = x.Rewrite(ctx, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+		return pack(ctx, f, &opts, &report)
+	})
 	after := x.Stats()
 	report.Documents, report.Plan, report.BytesAfter = after.Documents, after.Plan, after.DiskBytes
 	if err != nil {
@@ -40,17 +37,22 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 }
 
 // pack makes new tables of what is frozen.
-func pack(ctx context.Context, f index.Frozen, opts *Options, report *Report) (p index.Packed, err error) {
-	opts.FilterBytes, opts.FS = f.FilterBytes, f.Store.FS()
-	if err := report.measureBefore(f.Store, len(f.Plan.Tables)); err != nil {
-		return p, err
-	}
+func pack(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) (p rewrite.Packed, err error) {
+	opts.FS = f.Store.FS()
 	b, err := newBuilder(ctx, f.Store, f.Plan, opts, report)
 	if err != nil {
 		return p, err
 	}
-	b.from, b.before, b.counters = f.View, f.Counters, f.Counters
-	if err = b.write(); err == nil {
+	return b.pack(f)
+}
+
+// pack makes new tables of what is frozen and what was added.
+func (b *builder) pack(f rewrite.Frozen) (p rewrite.Packed, err error) {
+	b.from, b.before, b.opts.FilterBytes = f.View, f.Counters, f.FilterBytes
+	if err = b.report.measureBefore(f.Store, len(f.Plan.Tables)); err == nil {
+		err = b.write()
+	}
+	if err == nil {
 		err = b.r.Prepare(f.Plan.String(), f.Counters.NextID, nil)
 	}
 	if err != nil {
@@ -58,13 +60,13 @@ func pack(ctx context.Context, f index.Frozen, opts *Options, report *Report) (p
 	}
 	packed := b.r.Packed()
 	for i, info := range packed {
-		t := &report.Tables[i]
+		t := &b.report.Tables[i]
 		t.EntriesAfter, t.BytesAfter = info.Entries, info.Bytes
 		for chunk := range b.filters[i].chunks() {
 			t.FilterBytes += uint64(len(chunk))
 		}
 	}
-	return index.Packed{
+	return rewrite.Packed{
 		Rewrite: b.r,
 		Entries: packed[0].Entries,
 		Filter:  func(table int) iter.Seq2[[]byte, error] { return b.filters[table].chunks() },

@@ -92,5 +92,7 @@ func (f *recordFile) close() error {
 	if f.file == nil {
 		return nil
 	}
-	return f.file.Close()
+	err := f.file.Close()
+	f.file = nil
+	return err
 }

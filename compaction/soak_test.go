@@ -65,7 +65,7 @@ func newSoak(t *testing.T, long, interval time.Duration, documents, workers int)
 	return s
 }
 
-// TestSoak runs for 2 seconds; with NEARDUP_CI for 20, with NEARDUP_LONG for 15 minutes.
+// TestSoak runs for 2 seconds; with NEARDUP_CI for 10, with NEARDUP_LONG for 15 minutes.
 func TestSoak(t *testing.T) {
 	s := newSoak(t, 2*time.Second, 200*time.Millisecond, 400, 4)
 	switch {
@@ -73,9 +73,10 @@ func TestSoak(t *testing.T) {
 		s = newSoak(t, 15*time.Minute, 15*time.Second, 200_000, 8)
 		s.options.Durability = index.Sync
 	case os.Getenv("NEARDUP_CI") != "" && !testing.Short():
-		s = newSoak(t, 20*time.Second, time.Second, 20_000, 8)
+		s = newSoak(t, 10*time.Second, 500*time.Millisecond, 20_000, 8)
+		fallthrough
 	default:
-		t.Parallel() // it is too short to judge memory
+		t.Parallel() // it has too few samples to judge memory
 	}
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -422,7 +423,7 @@ func (w *soakWorker) document() index.Document {
 	if near := w.some(); near != nil && w.r.IntN(2) == 0 {
 		d.Fingerprint = near.Fingerprint ^ w.flips(w.r.IntN(w.model.Rule.MaxDistance+3))
 		if d.Shingle != 0 && w.r.IntN(2) == 0 {
-			d.Shingle = near.Shingle ^ w.flips(w.r.IntN(2*match.OtherShingleDistance))
+			d.Shingle = near.Shingle ^ w.flips(w.r.IntN(2*match.For("", 3).MaxShingleDistance))
 		}
 	}
 	if w.scope == "" && w.r.IntN(2) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -131,7 +132,9 @@ var cancelledCalls = []struct {
 	}},
 	{"Rewrite", false, func(ctx context.Context, x *Index) effect { // as far as freezing; histories compact to the end
 		gaveUp := errors.New("gave up")
-		err := x.Rewrite(ctx, func(ctx context.Context, _ Frozen) (Packed, error) { return Packed{}, errors.Join(gaveUp, ctx.Err()) })
+		err := x.Rewrite(ctx, nil, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
+			return rewrite.Packed{}, errors.Join(gaveUp, ctx.Err())
+		})
 		if errors.Is(err, gaveUp) && !errors.Is(err, context.Canceled) {
 			err = nil
 		}

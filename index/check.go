@@ -39,16 +39,6 @@ type Verdict struct {
 	Of       Match    // for a Duplicate, the nearest document: by distance, then ID; for a Known, its earlier self
 }
 
-// ShingleDistance returns the distance of the Shingles of a Duplicate and the document
-// that it matches; false if one of the two has none.
-func (v *Verdict) ShingleDistance() (distance int, both bool) {
-	a, b := v.Document.Shingle, v.Of.Shingle
-	if v.Status != Duplicate || a == 0 || b == 0 {
-		return 0, false
-	}
-	return a.Distance(b), true
-}
-
 // CheckAndAdd stores a document unless another one of its scope is stored that
 // matches: within the index's MaxDistance and, where both have a Shingle, with
 // Shingles within Options.MaxShingleDistance. A document whose Key is known is a recrawl: it is compared

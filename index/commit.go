@@ -217,6 +217,9 @@ func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters
 	for hash, key := range c.keys {
 		if key.changed {
 			s.keys.Add(hash)
+			if x.loading != nil {
+				x.loading.touch(hash)
+			}
 		}
 	}
 	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
@@ -294,13 +297,15 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 			vanish = append(vanish, stored)
 			continue
 		}
-		if !settled && len(p.removed) == 0 && !x.state.Load().written().MayContain(stored) {
+		// What is loaded may replace all documents that a settled one has.
+		spread := !settled || x.loading != nil
+		if spread && len(p.removed) == 0 && !x.state.Load().written().MayContain(stored) {
 			// The first of its epoch is written whole: Pebble reads on below what is to be merged.
 			appear = append(appear, stored)
 			batch.SetPosting(stored, store.NewIDs(p.added...), store.IDs{})
 			continue
 		}
-		there := settled || len(p.removed) > 0
+		there := !spread || len(p.removed) > 0 && !settled || len(p.added) == 0
 		if !there {
 			if there, err = x.isLive(stored); err != nil {
 				return err

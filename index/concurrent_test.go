@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -80,60 +79,6 @@ func TestCloseDuringWork(t *testing.T) {
 		if s := x.Stats(); s.Documents != uint64(added.Load()) {
 			t.Errorf("%d documents of %d", s.Documents, added.Load())
 		}
-	}
-}
-
-// TestContextsThatEnd at any moment, among writers that wait for each other: an Add does all
-// or nothing.
-func TestContextsThatEnd(t *testing.T) {
-	x := openMem(t, Options{Durability: NoSync})
-	rng := rand.New(rand.NewPCG(3, 3))
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	stored := map[string]bool{}
-	for w := range 8 {
-		seed := rng.Uint64()
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, 0))
-			for i := range 200 {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rng.IntN(300))*time.Microsecond)
-				docs := make([]Document, 1+rng.IntN(3))
-				for j := range docs { // all near each other
-					docs[j] = Document{Key: fmt.Sprint(w, i, j), Fingerprint: fingerprint.Fingerprint(rng.IntN(4))}
-				}
-				err := x.Add(ctx, docs...)
-				cancel()
-				mu.Lock()
-				for _, d := range docs {
-					stored[d.Key] = err == nil
-				}
-				mu.Unlock()
-				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	var docs []Document
-	for d, err := range x.Documents(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, d)
-		if !stored[d.Key] {
-			t.Errorf("%+v is there, though its Add failed", d)
-		}
-		delete(stored, d.Key)
-	}
-	for key, acknowledged := range stored {
-		if acknowledged {
-			t.Errorf("%q is not there", key)
-		}
-	}
-	checkInvariants(t, x, docs, x.Stats().NextID-1)
-	if len(x.pending.open) != 0 {
-		t.Errorf("%d writes are still pending", len(x.pending.open))
 	}
 }
 

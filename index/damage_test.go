@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -95,8 +94,9 @@ func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document) *damaged {
 	return d
 }
 
-// packedIndex returns an index of these documents that was compacted and closed.
-func packedIndex(t *testing.T, docs []index.Document) *crashfs.FS {
+// packedIndex returns an index of these documents that was compacted, with so much memory for
+// filters, and closed.
+func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashfs.FS {
 	t.Helper()
 	fsys := crashfs.New()
 	x, err := index.Open("ix", damagedOptions(t, fsys))
@@ -104,7 +104,7 @@ func packedIndex(t *testing.T, docs []index.Document) *crashfs.FS {
 		err = errors.Join(x.Add(context.Background(), docs...), x.Close())
 	}
 	if err == nil {
-		_, err = compaction.Run(context.Background(), "ix", compaction.Options{FS: fsys, FilterBytes: 1 << 20})
+		_, err = compaction.Run(context.Background(), "ix", compaction.Options{FS: fsys, FilterBytes: filterBytes})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func chunkKey(keyspace string, table uint16, chunk uint32) string {
 // compaction writes it, and its key.
 func blockOf(t *testing.T, table uint16, docs ...index.Document) (key string, block []byte) {
 	t.Helper()
-	d := openDamaged(t, packedIndex(t, docs), nil)
+	d := openDamaged(t, packedIndex(t, 1<<20, docs), nil)
 	keys := d.keys(string(binary.BigEndian.AppendUint16([]byte("u"), table)))
 	if len(keys) != 1 {
 		t.Fatalf("%d blocks", len(keys))
@@ -203,7 +203,7 @@ func denseBlock(n int, lows byte) []byte {
 // TestPlantedDamage: each thing that Verify looks at is found when it is wrong, and
 // nothing else is told. testdata/damage has the damage and the problems.
 func TestPlantedDamage(t *testing.T) {
-	packed := packedIndex(t, documents(1, packedDocuments))
+	packed := packedIndex(t, 1<<20, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
 		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}), documents(firstLive, liveDocuments))
 		d.loadFilters()
@@ -367,7 +367,7 @@ func (d *damaged) value(text string) []byte {
 // TestPlantedPackedEntries: an entry that a packed table has and table 0 has not, or the
 // other way round, is found by comparing them, and by the filters.
 func TestPlantedPackedEntries(t *testing.T) {
-	fsys := packedIndex(t, documents(1, 6))
+	fsys := packedIndex(t, 1<<20, documents(1, 6))
 	for _, c := range []struct {
 		what  string
 		table uint16
@@ -421,9 +421,9 @@ func (d *damaged) loadFilters() {
 
 // TestDamagedFiles: a wrong byte anywhere in Pebble's tables is found, also where no iterator
 // reads it, and what can be read no more has its place. For a block that is damaged Pebble tries each of its
-// bits, which is slow: without CI one part of each file, in turn.
+// bits, which takes the square of its length: they are small here.
 func TestDamagedFiles(t *testing.T) {
-	fsys := packedIndex(t, documents(1, packedDocuments))
+	fsys := packedIndex(t, 1<<10, documents(1, 60))
 	files, err := fsys.List("ix")
 	if err != nil {
 		t.Fatal(err)
@@ -434,10 +434,8 @@ func TestDamagedFiles(t *testing.T) {
 			continue
 		}
 		for part := range 3 {
-			if os.Getenv("NEARDUP_CI") == "" || testing.Short() {
-				if part != i%3 {
-					continue
-				}
+			if testing.Short() && part != i%3 {
+				continue
 			}
 			clone := fsys.CrashClone(vfs.CrashCloneCfg{})
 			d := openDamaged(t, clone, nil)

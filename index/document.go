@@ -9,13 +9,6 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// Limits of what is stored with a document.
-const (
-	MaxKeyBytes   = match.MaxKeyBytes
-	MaxScopeBytes = match.MaxScopeBytes
-	MaxTokens     = match.MaxTokens
-)
-
 // Document is what the index knows of a page.
 type Document = match.Document
 
@@ -30,13 +23,10 @@ func recordOf(d *Document) store.Record {
 	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key}
 }
 
-// Validate checks a document as every call that stores one does. Error: ErrTooLarge.
-func Validate(d *Document) error { return match.Validate(d) }
-
 // validate checks documents before any is stored.
 func (x *Index) validate(docs []Document) error {
 	for i := range docs {
-		if err := Validate(&docs[i]); err != nil {
+		if err := match.Validate(&docs[i]); err != nil {
 			return err
 		}
 		if x.ofTexts && docs[i].Signature() == (fingerprint.Signature{}) {

@@ -54,6 +54,7 @@ type Index struct {
 	counters   store.Counters
 	lastSecond uint64 // of the newest entry of the clock
 	oldest     uint64 // no document was added before this second; 0: not known
+	loading    *loading
 
 	// For readers. The first three are set before what they tell of becomes visible, the
 	// last one after that.
@@ -79,7 +80,7 @@ type Index struct {
 // opts.ReadOnly or opts.MustExist is set.
 //
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
-// ErrPlan, ErrRatio, ErrCorrupt, and those of the file system.
+// ErrPlan, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{rewrites: make(rewrites), rewriting: make(chan struct{}, 1), removing: make(chan struct{}, 1)}
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
@@ -137,6 +138,9 @@ func (x *Index) load() error {
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
 	x.limits = match.For(header.Analyzer, p.MaxDistance)
+	if err := x.settleLate(); err != nil {
+		return err
+	}
 	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)
 	return x.withView(func(v *store.View) (err error) {
@@ -153,6 +157,27 @@ func (x *Index) load() error {
 		}
 		return err
 	})
+}
+
+// settleLate settles what a crash has left between a step that loaded documents and what follows it.
+func (x *Index) settleLate() error {
+	var late []store.LateKey
+	err := x.withView(func(v *store.View) error {
+		for key, err := range v.Late() {
+			if err != nil {
+				return err
+			}
+			late = append(late, key)
+		}
+		return nil
+	})
+	if err != nil || len(late) == 0 {
+		return err
+	}
+	if x.opts.ReadOnly {
+		return fmt.Errorf("%w: a crash has cut short the step that loads documents: open it for writing once", ErrReadOnly)
+	}
+	return x.settle(late, x.counters)
 }
 
 // noRecord as firstRecord says that all documents are bare, and noSecond as lastSecond that
@@ -236,7 +261,7 @@ func (x *Index) Sync(ctx context.Context) error {
 }
 
 // Plan returns the plan that the index was made with. It must not be changed.
-func (x *Index) Plan() *plan.Plan { return x.plan }
+func (x *Index) Plan() *Plan { return x.plan }
 
 // Errors that a caller can act on; match them with errors.Is. An index that is not there is
 // fs.ErrNotExist.
@@ -281,8 +306,8 @@ var (
 	ErrFailed = fault.ErrFailed
 )
 
-// ErrPlan: no plan is as was asked for: k is too large, the limits are too tight, or its
-// tables would miss matches.
+// ErrPlan: no plan is as was asked for: k is too large, or its tables would
+// miss matches.
 var ErrPlan = plan.ErrUnusable
 
 // Stats describe an index. All figures are of the moment of the call.
@@ -332,9 +357,7 @@ func (x *Index) Stats() Stats {
 
 		Expired: x.expired.Load(),
 	}
-	if advice, found := x.plan.ReplanAdvice(int64(counters.Documents), x.opts.Limits, plan.Costs{}); found {
-		s.Outgrown = advice.String()
-	}
+	s.Outgrown = x.plan.Outgrown(int64(counters.Documents), plan.Limits{}, plan.Costs{})
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
@@ -21,7 +22,7 @@ import (
 func TestLargestKeys(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})
-	for i, n := range []int{1, 127, 128, 4095, 16384, MaxKeyBytes - 1, MaxKeyBytes} {
+	for i, n := range []int{1, 127, 128, 4095, 16384, match.MaxKeyBytes - 1, match.MaxKeyBytes} {
 		d := Document{Key: strings.Repeat("k", n), Scope: strings.Repeat("s", n), Fingerprint: fingerprint.Fingerprint(i) << 32}
 		if err := x.Add(ctx, d); err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestLargestKeys(t *testing.T) {
 		}
 	}
 	before := x.Stats().NextID
-	for _, d := range []Document{{Key: strings.Repeat("k", MaxKeyBytes+1)}, {Scope: strings.Repeat("s", MaxScopeBytes+1)}} {
+	for _, d := range []Document{{Key: strings.Repeat("k", match.MaxKeyBytes+1)}, {Scope: strings.Repeat("s", match.MaxScopeBytes+1)}} {
 		if _, err := x.CheckAndAdd(ctx, d); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "65537 bytes, at most 65536") {
 			t.Errorf("%.200v", err)
 		}

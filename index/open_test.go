@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -213,7 +214,7 @@ func TestReadOnlyIndex(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})
-	most, scope := strings.Repeat("k", MaxKeyBytes), strings.Repeat("s", MaxScopeBytes)
+	most, scope := strings.Repeat("k", match.MaxKeyBytes), strings.Repeat("s", match.MaxScopeBytes)
 	for what, d := range map[string]Document{"key": {Key: most + "k"}, "scope": {Scope: scope + "s"}} {
 		if err := x.Add(ctx, Document{Fingerprint: 9}, d); !errors.Is(err, ErrTooLarge) || len(err.Error()) > 300 {
 			t.Errorf("Add, %s: %.300v", what, err)
@@ -349,25 +350,17 @@ func TestRefusedOpenLeavesTheIndex(t *testing.T) {
 	}
 }
 
-// TestLimitsAreForNewIndexes: an index that is there opens under limits which no plan
-// keeps; a new one is not made, nor anything else.
-func TestLimitsAreForNewIndexes(t *testing.T) {
-	opts := Options{FS: vfs.NewMem(), Limits: plan.Limits{DiskBytes: 1}}
-	if _, err := Open("index", &opts); !errors.Is(err, ErrPlan) {
-		t.Errorf("a new one: %v", err)
+// TestParsePlan: a design by its name, and any plan as Stats has it; for no other k.
+func TestParsePlan(t *testing.T) {
+	four := mustPlan(t, "4", 3).String()
+	for _, s := range []string{"4", "blocks-4", four} {
+		if p, err := ParsePlan(s, 3); err != nil || p.String() != four {
+			t.Errorf("%s: %v, %v", s, p, err)
+		}
 	}
-	if _, err := opts.FS.Stat("index"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it made something: %v", err)
-	}
-	x := openMem(t, Options{FS: opts.FS})
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	x, err := Open("index", &opts)
-	if err != nil {
-		t.Fatalf("one that is there: %v", err)
-	}
-	if err := x.Close(); err != nil {
-		t.Error(err)
+	for _, s := range []string{"", "5", "blocks-5", mustPlan(t, "4", 4).String(), "k=3 0-63/16"} {
+		if p, err := ParsePlan(s, 3); !errors.Is(err, ErrPlan) {
+			t.Errorf("%s: %v, %v", s, p, err)
+		}
 	}
 }

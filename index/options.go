@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -22,14 +23,10 @@ type Options struct {
 	// ExpectedDocuments helps to choose a plan for a new index. 0: one million.
 	ExpectedDocuments int64
 
-	// Plan is fixed when the index is made. nil: what the index was made with;
-	// for a new one, what plan.Choose takes for ExpectedDocuments within Limits. plan.Named
-	// gives that of a design.
-	Plan *plan.Plan
-
-	// Limits bound what that plan may take. They are for a new index, and for what
-	// Stats says of a plan that is outgrown.
-	Limits plan.Limits
+	// Plan is fixed when the index is made. nil: what the index was made with; for a new
+	// one, the plan with the least product of query time and tables for ExpectedDocuments.
+	// ParsePlan gives another one; `neardup plan` says what each of them takes.
+	Plan *Plan
 
 	// Analyzer is the Name of the fingerprint.Analyzer (or whatever else tells
 	// fingerprints apart that must not meet) that makes the fingerprints. It is
@@ -62,8 +59,8 @@ type Options struct {
 
 	// MaxLengthRatio is how many times as long as the other one of two documents that
 	// match may be, where both lengths are known: a text and the same text three times
-	// have the same words. A rule of asking, too. 0: DefaultMaxLengthRatio. Below 0:
-	// lengths are not compared. From there to 1: ErrRatio.
+	// have the same words. A rule of asking, too. 0: 1.3. Below 0:
+	// lengths are not compared. From there to 1: an error.
 	MaxLengthRatio float64
 
 	// Now tells the time at which a document is stored, see Document.Added: whole seconds
@@ -109,6 +106,30 @@ const (
 	NoSync
 )
 
+// Plan is the tables that an index keeps, so that a few look-ups find every fingerprint
+// within k bits. It is not changed once it is made.
+type Plan = plan.Plan
+
+// ParsePlan returns the plan of a design for distance k, or reads one as Stats.Plan has it.
+// A name and a k stand for the same plan in every version.
+//
+// The design blocks-m has m tables, each of which leads with a block of its own, for any m
+// up to k+1. A number for a name is the number of tables that a design has at k = 3: 20, 16,
+// 10 and 4 are those of the paper (section 3.1.2), and 4, 3 and 2 are blocks-m with k+1, k
+// and half of k+1 tables. Fewer tables take less space, and a query probes more.
+//
+// Error: ErrPlan where there is no such design, or the tables would miss a match within k bits.
+func ParsePlan(s string, k int) (*Plan, error) {
+	if !strings.Contains(s, "=") {
+		return plan.Named(s, k)
+	}
+	p, err := plan.Parse(s)
+	if err == nil && p.MaxDistance != k {
+		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, p.MaxDistance)
+	}
+	return p, err
+}
+
 // plan returns the plan of a new index.
 func (o *Options) plan() (*plan.Plan, error) {
 	k := o.maxDistance()
@@ -117,7 +138,7 @@ func (o *Options) plan() (*plan.Plan, error) {
 		if n <= 0 {
 			n = defaultExpectedDocuments
 		}
-		c, err := plan.Choose(k, n, o.Limits, plan.Costs{})
+		c, err := plan.Choose(k, n, plan.Limits{}, plan.Costs{})
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {
@@ -195,12 +216,6 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 	}
 	return nil
 }
-
-// DefaultMaxLengthRatio is that of Options.MaxLengthRatio.
-const DefaultMaxLengthRatio = match.MaxLengthRatio
-
-// ErrRatio: a MaxLengthRatio is no number, or one that no two lengths are within.
-var ErrRatio = match.ErrRatio
 
 // rule of verdicts, and of queries that give a Shingle or a length.
 func (x *Index) rule() match.Rule {

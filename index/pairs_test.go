@@ -14,8 +14,8 @@ import (
 func TestJoinRule(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 5, MaxShingleDistance: 20})
 	for o, want := range map[*join.Options]match.Rule{
-		{}: {MaxDistance: 5, MaxShingleDistance: 20, MaxLengthRatio: DefaultMaxLengthRatio},
-		{MaxDistance: Exact, MaxShingleDistance: -1}:                  {MaxDistance: 0, MaxShingleDistance: -1, MaxLengthRatio: DefaultMaxLengthRatio},
+		{}: {MaxDistance: 5, MaxShingleDistance: 20, MaxLengthRatio: match.MaxLengthRatio},
+		{MaxDistance: Exact, MaxShingleDistance: -1}:                  {MaxDistance: 0, MaxShingleDistance: -1, MaxLengthRatio: match.MaxLengthRatio},
 		{MaxDistance: 64, MaxShingleDistance: 30, MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, MaxLengthRatio: -1},
 	} {
 		if got, err := x.joinRule(*o); got != want || err != nil {
@@ -54,7 +54,7 @@ func TestPairsAndClustersOfAnIndex(t *testing.T) {
 	for _, c := range []struct {
 		o    join.Options
 		want error
-	}{{join.Options{MaxDistance: 65}, ErrDistance}, {join.Options{MaxDistance: -2}, ErrDistance}, {join.Options{MaxLengthRatio: 0.5}, ErrRatio}} {
+	}{{join.Options{MaxDistance: 65}, ErrDistance}, {join.Options{MaxDistance: -2}, ErrDistance}, {join.Options{MaxLengthRatio: 0.5}, match.ErrRatio}} {
 		for _, err := range x.Pairs(ctx, c.o) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%+v: %v", c.o, err)

@@ -17,10 +17,19 @@ import (
 
 // snapshot opens a view and returns the counters of the same moment.
 func (x *Index) snapshot() (*store.View, store.Counters, error) {
+	v, counters, _, err := x.snapshotLoading()
+	return v, counters, err
+}
+
+// snapshotLoading also returns the IDs of what is being loaded, which the view does not have.
+func (x *Index) snapshotLoading() (v *store.View, counters store.Counters, reserved idRange, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
-	v, err := x.store.View()
-	return v, x.counters, err
+	if x.loading != nil {
+		reserved = x.loading.ids
+	}
+	v, err = x.store.View()
+	return v, x.counters, reserved, err
 }
 
 // Documents yields every document, all of one moment: first those with a record,
@@ -88,6 +97,13 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 	return nil
 }
 
+// Of Pairs and Clusters: what is asked for, and what they yield.
+type (
+	JoinOptions = join.Options
+	Pair        = join.Pair
+	Cluster     = join.Cluster
+)
+
 // Pairs yields every pair of groups of documents that match, once, in no order, all of
 // one moment. Documents with the same fingerprint are one group, so a page with a
 // million copies adds one line for each page near it, not a million. A group of several
@@ -96,9 +112,9 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 // It reads all fingerprints and IDs into memory and takes about 32 bytes a document; the
 // time is that of reading them in order, of selfjoin, and of one read of a record for
 // each document of a pair that may have one. It stops at the first error, which it
-// yields: ErrDistance, ErrRatio, ErrClosed, ErrCorrupt, ctx's. The index must not be closed
+// yields: ErrDistance, ErrClosed, ErrCorrupt, ctx's. The index must not be closed
 // from within the loop.
-func (x *Index) Pairs(ctx context.Context, o join.Options) iter.Seq2[join.Pair, error] {
+func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error] {
 	return joined(ctx, x, o, join.Pairs)
 }
 
@@ -113,7 +129,7 @@ func (x *Index) Pairs(ctx context.Context, o join.Options) iter.Seq2[join.Pair, 
 // Cost and errors are those of Pairs, and 8 bytes a fingerprint of memory besides; Stars
 // sorts the pairs of a large component, 16 bytes each, with 64 MiB of memory and a file in the
 // folder for temporary ones. The index must not be closed from within the loop.
-func (x *Index) Clusters(ctx context.Context, o join.Options) iter.Seq2[join.Cluster, error] {
+func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, error] {
 	return joined(ctx, x, o, join.Clusters)
 }
 
@@ -183,8 +199,15 @@ func (s joinReader) Document(id, stored uint64) (d Document, err error) {
 	return d, err
 }
 
-// Verify checks all of the index, as package verify says, and yields every problem that it
-// finds, in no particular order; nothing if there is none. It looks at one moment, while
+// Of Verify: how it works, and what it yields.
+type (
+	VerifyOptions = verify.Options
+	Problem       = verify.Problem
+)
+
+// Verify checks all of the index: that every byte can be read, follows docs/format.md, and
+// agrees with all others. It yields every problem that it finds, in no particular order;
+// nothing if there is none; docs/operations.md has the kinds. It looks at one moment, while
 // reads and writes go on. What is in no file yet but the log was checked when the index was
 // opened.
 //
@@ -193,7 +216,7 @@ func (s joinReader) Document(id, stored uint64) (d Document, err error) {
 //
 // If ctx ends, or the store fails, the last Problem is Unchecked with that error. After a
 // break nothing more is read.
-func (x *Index) Verify(ctx context.Context, o verify.Options) iter.Seq[verify.Problem] {
+func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(verify.Problem) bool) {
 		stopped := false
 		err := x.verify(ctx, o, func(p verify.Problem) bool {
@@ -201,7 +224,7 @@ func (x *Index) Verify(ctx context.Context, o verify.Options) iter.Seq[verify.Pr
 			return !stopped
 		})
 		if err != nil && !stopped {
-			yield(verify.Unfinished(err))
+			yield(verify.Problem{Kind: verify.Unchecked, Keyspace: "index", Message: "the rest was not looked at: " + err.Error(), Err: err})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/parquet-go/parquet-go"
@@ -202,7 +204,10 @@ func (l *leaf) appendValue(b []byte, v parquet.Value) ([]byte, error) {
 		return appendTime(b, timestamp(t, v.Int64()), t.IsAdjustedToUTC), nil
 	case *format.JsonType:
 		if value := jsontext.Value(slices.Clone(v.ByteArray())); value.Compact() == nil {
-			return append(b, value...), nil
+			if !utf8.Valid(value) {
+				l.notUTF8++
+			}
+			return append(b, bytes.ToValidUTF8(value, []byte("\ufffd"))...), nil
 		}
 	case *format.UUIDType:
 		if u := v.ByteArray(); len(u) == 16 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -11,31 +10,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/neardup/neardup/internal/testgen"
 )
-
-func gzipped(t testing.TB, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-func zstandard(t testing.TB, text string) string {
-	t.Helper()
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	return string(z.EncodeAll([]byte(text), nil))
-}
 
 // TestBrokenInput: where a file is broken, the subcommands do the work on what can be read
 // of it, say where it is broken, and fail.
@@ -44,15 +20,15 @@ func TestBrokenInput(t *testing.T) {
 	line := `{"key":"one","fingerprint":"00000000000000ff"}` + "\n"
 	// So long that some of it comes out before the end is missed.
 	long := line + `{"key":"two","fingerprint":"` + strings.Repeat("z", 1<<20) + `"}` + "\n"
-	whole := gzipped(t, line)
+	whole := testgen.Gzip(line)
 	record := "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: one\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nsome text\r\n\r\n"
 	for _, c := range []struct {
 		name, file, content string
 		reason              string
 	}{
-		{"a cut gzip", "x.jsonl.gz", gzipped(t, long)[:500], "truncated gzip"},
+		{"a cut gzip", "x.jsonl.gz", testgen.Gzip(long)[:500], "truncated gzip"},
 		{"a wrong checksum", "x.jsonl.gz", whole[:len(whole)-8] + "12345678", "bad gzip"},
-		{"a cut zstd", "x.jsonl.zst", zstandard(t, line+strings.Repeat(" ", 1<<20))[:len(zstandard(t, line+strings.Repeat(" ", 1<<20)))-20], "truncated zstd"},
+		{"a cut zstd", "x.jsonl.zst", testgen.Zstd(line + strings.Repeat(" ", 1<<20))[:len(testgen.Zstd(line+strings.Repeat(" ", 1<<20)))-20], "truncated zstd"},
 		{"rubbish behind a gzip", "x.jsonl.gz", whole + "rubbish", "bad gzip"},
 		{"a cut archive", "x.warc", record + record[:len(record)-8], "truncated record"},
 		{"a cut header of an archive", "x.warc", record + record[:40], "truncated record header"},

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -366,15 +364,15 @@ func (s *summary) write(c *call, next string) {
 	if s.records == 0 {
 		return
 	}
-	counts := make([]string, 0, len(s.verdicts))
-	for _, verdict := range slices.SortedFunc(maps.Keys(s.verdicts), byCount(s.verdicts)) {
-		count := fmt.Sprintf("%d %s", s.verdicts[verdict], verdict)
-		if verdict == skipped {
+	var verdicts []string
+	for _, v := range counts(s.verdicts, len(s.verdicts)) {
+		count := fmt.Sprintf("%d %s", v.N, v.Name)
+		if v.Name == skipped {
 			count += reasons(s.skips)
 		}
-		counts = append(counts, count)
+		verdicts = append(verdicts, count)
 	}
-	c.logf("%d records: %s", s.records, strings.Join(counts, ", "))
+	c.logf("%d records: %s", s.records, strings.Join(verdicts, ", "))
 	if duplicates := s.verdicts[neardup.Duplicate.String()]; duplicates > 0 {
 		c.logf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(duplicates)/float64(s.compared), s.compared)
 		for _, line := range s.groups.largest() {
@@ -417,16 +415,8 @@ func (g *groups) largest() (lines []string) {
 	if g.lowered {
 		atLeast = "at least "
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(g.n), byCount(g.n)) {
-		if len(lines) == groupsShown {
-			break
-		}
-		lines = append(lines, fmt.Sprintf("%s (%s%d)", key, atLeast, g.n[key]))
+	for _, group := range counts(g.n, groupsShown) {
+		lines = append(lines, fmt.Sprintf("%s (%s%d)", group.Name, atLeast, group.N))
 	}
 	return lines
-}
-
-// byCount orders names, the most frequent first.
-func byCount(counts map[string]int64) func(a, b string) int {
-	return func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b)) }
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -51,7 +51,7 @@ func TestLargestGroups(t *testing.T) {
 // by less than pages is told, once.
 func TestReadyFingerprints(t *testing.T) {
 	list := writeFile(t, "list.jsonl", `{"key":"a","fingerprint":"00000000000000ff"}
-{"key":"`+strings.Repeat("x", index.MaxKeyBytes+1)+`","fingerprint":"00000000ffff00ff"}
+{"key":"`+strings.Repeat("x", match.MaxKeyBytes+1)+`","fingerprint":"00000000ffff00ff"}
 {"key":"b","fingerprint":"ff000000000000ff"}
 `)
 	for _, command := range []string{"dedup", "add"} {
@@ -68,7 +68,7 @@ func TestReadyFingerprints(t *testing.T) {
 			t.Errorf("%s: %d, %s", command, code, errs)
 		}
 	}
-	long := writeFile(t, "list", "00000000000000ff\ta\n00000000000000ff\t"+strings.Repeat("x", index.MaxKeyBytes+1)+"\n")
+	long := writeFile(t, "list", "00000000000000ff\ta\n00000000000000ff\t"+strings.Repeat("x", match.MaxKeyBytes+1)+"\n")
 	code, _, errs := runHere("", "import", "-index", filepath.Join(t.TempDir(), "ix"), long)
 	if code != exitFailed || !strings.Contains(errs, long+" line 2: ") {
 		t.Errorf("import: %d, %s", code, errs)

@@ -247,7 +247,7 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) i
 		defer c.account(reader)
 		defer stop()
 		log := &skipLog{call: c, strict: strict}
-		for chunk, err := range reader.Chunks(ctx) {
+		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {
 				c.documents += int64(len(chunk.Fingerprints))
 				c.inputs = c.inputs || len(chunk.Skips()) > 0 // an empty list has no pairs, and that is an answer
@@ -266,17 +266,14 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) i
 // maxSkipLines bounds the lines about single skips: a file of another kind has millions.
 const maxSkipLines = 10
 
-// skipLog says what was skipped in lists. It is safe for concurrent use.
+// skipLog says what was skipped in lists.
 type skipLog struct {
 	call   *call
 	strict bool // the first skip of a line is an error
-	mu     sync.Mutex
-	n      int // skips so far, maxSkipLines at most
+	n      int  // skips so far, maxSkipLines at most
 }
 
 func (l *skipLog) write(chunk *corpus.Chunk) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, rec := range chunk.Skips() {
 		switch {
 		case l.strict && !rec.Skip.Broken:

@@ -3,7 +3,6 @@ package main
 import (
 	"debug/elf"
 	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"path"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // What the documents say to install is a command of a module that go install takes: its path is
@@ -112,24 +110,9 @@ func TestDockerfile(t *testing.T) {
 	}
 	serve := exec.Command(image+"/neardup", args...)
 	serve.Dir, serve.Env = image+line(`WORKDIR (/data)`), []string{"TMPDIR=" + image + "/tmp"} // as in an image that has nothing else
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer serve.Process.Kill()
-	for n := 0; ; n++ {
-		r, err := http.Get("http://" + address + "/readyz")
-		if err == nil {
-			r.Body.Close()
-			break
-		}
-		if n == 600 {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	serve.Process.Signal(syscall.SIGTERM) // as docker stop
-	if err := serve.Wait(); err != nil {
-		t.Error(err)
+	server := started(t, address, serve)
+	if code := server.end(syscall.SIGTERM); code != exitDone { // as docker stop
+		t.Errorf("exit code %d: %s", code, server.said)
 	}
 	if entries, err := os.ReadDir(serve.Dir); err != nil || len(entries) != 1 {
 		t.Errorf("the volume has %v (%v), want one index", entries, err)

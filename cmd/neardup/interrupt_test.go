@@ -63,6 +63,7 @@ func exitedWith(t *testing.T, cmd *exec.Cmd, code int, stderr string) {
 var signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // A signal ends dedup and add with all that was printed kept, an account and the exit code that tells the signal.
+// Meanwhile a slow input is answered line by line, and no other process can open the index.
 func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder
@@ -75,6 +76,9 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 			firstLine := func(out *bufio.Reader) {
 				if _, err := out.ReadString('\n'); err != nil {
 					t.Fatal(command, err)
+				}
+				if code, _, said := runHere("", "stats", "-index", dir); code != exitFailed || !strings.Contains(said, "open elsewhere") {
+					t.Errorf("a second process: %d, %s", code, said)
 				}
 			}
 			stdout, stderr := interrupted(t, sig, input.String(), firstLine, command, "-index", dir, "-format", "jsonl", "-")

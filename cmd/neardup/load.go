@@ -14,10 +14,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 )
 
 var addCommand = command{
@@ -105,17 +107,28 @@ func runFingerprint(ctx context.Context, c *call) error {
 
 var importCommand = command{
 	name:        "import",
-	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT...",
-	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"export -format jsonl\" prints them; the index must not be in use",
+	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT... | -server ADDRESS [-token-file FILE] INPUT...",
+	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"export -format jsonl\" prints them; the index must not be in use, but by the server that is asked to load them",
 	interrupted: "nothing was stored",
 	run:         runImport,
 }
 
+// importing is what the flags of import say.
+type importing struct {
+	call    *call
+	indexes *indexFlags
+	memory  mebibytes
+
+	analyzer, server, tokenFile string
+}
+
 func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
-	indexes := c.requiredIndexFlags().makingFlags(importK)
-	name := c.flags.String("analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
-	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
+	i := &importing{call: c, indexes: c.indexFlags().makingFlags(importK), memory: c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")}
+	c.flags.StringVar(&i.analyzer, "analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
+	c.flags.StringVar(&i.server, "server", "", "`address` of a server, such as http://127.0.0.1:7490, whose index they are loaded into while it is in use")
+	c.flags.StringVar(&i.tokenFile, "token-file", "", "`file` with the token of -server, in its first line")
+	c.check(i.check)
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -123,34 +136,58 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(exports) > 0 && *name != "" && *name != exports[0].Analyzer {
-		return usagef("-analyzer is %q, but the fingerprints are of %q", *name, exports[0].Analyzer)
+	if len(exports) > 0 && i.analyzer != "" && i.analyzer != exports[0].Analyzer {
+		return usagef("-analyzer is %q, but the fingerprints are of %q", i.analyzer, exports[0].Analyzer)
 	} else if len(exports) > 0 {
-		*name = exports[0].Analyzer
-	}
-	o, err := indexes.options(*name, *name == "")
-	if err != nil {
-		return err
+		i.analyzer = exports[0].Analyzer
 	}
 	docs := c.exportedDocuments(exports, inputs.opened)
-	switch {
-	case len(exports) == 0:
+	if len(exports) == 0 {
 		reader, err := inputs.listReader(c.args)
 		if err != nil {
 			return err
 		}
 		docs = c.fingerprints(ctx, reader)
-	case o.Index.MaxDistance == 0 && o.Index.Plan == nil && !indexes.exist():
+	}
+	if i.server != "" {
+		return i.send(ctx, docs, len(exports) > 0)
+	}
+	return i.load(ctx, docs, exports)
+}
+
+func (i *importing) check() error {
+	if i.server == "" {
+		if i.tokenFile != "" {
+			return usagef("-token-file is of -server, which is missing")
+		}
+		return i.indexes.required()
+	}
+	for _, name := range []string{"index", "cache", "k", "design", "expected-documents", "nosync", "memory"} {
+		if i.call.given(name) {
+			return usagef("-%s and -server do not go together: the server has the index", name)
+		}
+	}
+	return nil
+}
+
+// load loads documents into an index that is not in use.
+func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, error], exports []exportedIndex) error {
+	c := i.call
+	o, err := i.indexes.options(i.analyzer, i.analyzer == "")
+	if err != nil {
+		return err
+	}
+	if len(exports) > 0 && o.Index.MaxDistance == 0 && o.Index.Plan == nil && !i.indexes.exist() {
 		o.Index.MaxDistance = distanceOption(exports[0].MaxDistance)
 	}
 	if !c.given("expected-documents") {
 		o.Index.ExpectedDocuments = 0 // it will be known
 	}
 	bar := c.newProgressBar(false)
-	report, err := compaction.Load(ctx, indexes.dir, docs, compaction.LoadOptions{
+	report, err := compaction.Load(ctx, i.indexes.dir, docs, compaction.LoadOptions{
 		KeepAdded:   len(exports) > 0,
 		Index:       o.Index,
-		MemoryBytes: memory.bytes(),
+		MemoryBytes: i.memory.bytes(),
 		Progress: func(p compaction.Progress) {
 			if p.Stage != compaction.StageRead || len(exports) > 0 { // reading a list has a bar of its own
 				bar.compaction(p)
@@ -162,6 +199,33 @@ func runImport(ctx context.Context, c *call) error {
 		return err
 	}
 	c.logf("%d fingerprints stored in %.1f s; the index has %d documents", report.Loaded-min(report.Replaced, report.Loaded), report.Seconds, report.Documents)
+	return nil
+}
+
+// send has a server load documents into its index.
+func (i *importing) send(ctx context.Context, docs iter.Seq2[index.Document, error], exported bool) error {
+	token, err := readToken(i.tokenFile)
+	if err != nil {
+		return err
+	}
+	x, err := client.Open(i.server, &client.Options{Token: token})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	stats, err := x.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if (exported || i.analyzer != "") && i.analyzer != stats.Analyzer {
+		return fmt.Errorf("%w: the index of %s has fingerprints of analyzer %q, not %q", index.ErrMismatch, i.server, stats.Analyzer, i.analyzer)
+	}
+	begun := time.Now()
+	loaded, replaced, err := x.Load(ctx, docs)
+	if err != nil {
+		return err
+	}
+	i.call.logf("%d fingerprints stored in %.1f s", loaded-min(replaced, loaded), time.Since(begun).Seconds())
 	return nil
 }
 
@@ -177,7 +241,7 @@ func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq
 			for i, fp := range chunk.Fingerprints {
 				// A fingerprint without a key stays bare: it takes a few bytes, not a record.
 				d := index.Document{Key: chunk.Key(i), Fingerprint: fp}
-				err := index.Validate(&d)
+				err := match.Validate(&d)
 				if err != nil {
 					err = fmt.Errorf("%s line %d: %w", chunk.Source, chunk.Number(i), err)
 				}

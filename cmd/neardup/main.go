@@ -356,18 +356,11 @@ func runCompletion(_ context.Context, c *call) error {
 	if len(c.args) != 1 {
 		return usagef("want one shell: bash, zsh or fish")
 	}
-	var script string
-	switch c.args[0] {
-	case "bash":
-		script = bashCompletion()
-	case "zsh":
-		script = zshCompletion()
-	case "fish":
-		script = fishCompletion()
-	default:
+	script, ok := map[string]func() string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[c.args[0]]
+	if !ok {
 		return usagef("there is no completion for %q, only for bash, zsh and fish", c.args[0])
 	}
-	_, err := io.WriteString(c.out, script)
+	_, err := io.WriteString(c.out, script())
 	return err
 }
 
@@ -401,9 +394,7 @@ func bashCompletion() string {
 	}
 	return `_neardup() {
   local words='' cur=${COMP_WORDS[COMP_CWORD]}
-  if ((COMP_CWORD == 1)); then
-    words='` + strings.Join(names, " ") + `'
-  elif [[ ${COMP_WORDS[1]} == help ]]; then
+  if ((COMP_CWORD == 1)) || [[ ${COMP_WORDS[1]} == help ]]; then
     words='` + strings.Join(names, " ") + `'
   elif [[ $cur == -* ]]; then
     case ${COMP_WORDS[1]} in

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"net"
 	"os"
 	"testing"
 
@@ -39,7 +40,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CRAWL", crawl+"/../../testdata/crawl")
 			env.Setenv("GORACE", os.Getenv("GORACE"))                                 // of a command with the race detector in it
 			env.Setenv("NEARDUP_PLANTED_MUTANT", os.Getenv("NEARDUP_PLANTED_MUTANT")) // of .ci/mutants
-			return nil
+			l, err := net.Listen("tcp", "127.0.0.1:0")                                // free then
+			if err != nil {
+				return err
+			}
+			env.Setenv("LISTEN", l.Addr().String())
+			return l.Close()
 		},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/verify"
 )
@@ -199,7 +200,7 @@ func (c *call) eachName(do func([]string) error) error {
 			continue
 		}
 		lines := bufio.NewScanner(c.in)
-		lines.Buffer(nil, 4*index.MaxKeyBytes+len("\"\"\r\n"))
+		lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
 		for lines.Scan() {
 			if err := add(corpus.UnquoteKey(lines.Text())); err != nil {
 				return err

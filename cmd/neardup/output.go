@@ -262,15 +262,15 @@ func (c *call) account(r *corpus.Reader) (records int64) {
 }
 
 // reasons lists counts by reason, the most frequent first.
-func reasons(counts map[string]int64) string {
-	if len(counts) == 0 {
+func reasons(of map[string]int64) string {
+	if len(of) == 0 {
 		return ""
 	}
-	names := slices.SortedFunc(maps.Keys(counts), byCount(counts))
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", name, counts[name])
+	var list []string
+	for _, reason := range counts(of, len(of)) {
+		list = append(list, fmt.Sprintf("%s %d", reason.Name, reason.N))
 	}
-	return " (" + strings.Join(names, ", ") + ")"
+	return " (" + strings.Join(list, ", ") + ")"
 }
 
 // report is the file that dedup -report writes; without a name there is none.
@@ -319,12 +319,7 @@ func (r *report) writeWhole(content *view.Report) error {
 		return errors.Join(file.Close(), os.Remove(name))
 	}
 	out := bufio.NewWriterSize(file, 64<<10)
-	if err = cmp.Or(content.Write(out), out.Flush(), file.Sync()); err == nil {
-		err = file.Close()
-	} else {
-		file.Close()
-	}
-	if err == nil {
+	if err = cmp.Or(content.Write(out), out.Flush(), file.Sync(), file.Close()); err == nil {
 		err = os.Rename(name, r.name)
 	}
 	if err != nil {
@@ -474,13 +469,11 @@ func (a *analyzer) words(i *input, was *compare.Sampled) ([]string, error) {
 	return strings.Fields(strings.Clone(text)), nil
 }
 
-// counts are the largest of counts by name.
+// counts are the largest of counts by name, the largest first.
 func counts(of map[string]int64, most int) (list []view.Count) {
-	for _, name := range slices.SortedFunc(maps.Keys(of), byCount(of)) {
-		if len(list) == most {
-			break
-		}
-		list = append(list, view.Count{Name: name, N: of[name]})
+	for name, n := range of {
+		list = append(list, view.Count{Name: name, N: n})
 	}
-	return list
+	slices.SortFunc(list, func(a, b view.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), strings.Compare(a.Name, b.Name)) })
+	return list[:min(most, len(list))]
 }

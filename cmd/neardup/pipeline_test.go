@@ -13,23 +13,29 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
-// TestAccountAddsUpAfterFailure: what was read ahead of the work that failed is told
-// apart, so that the counts add up.
-func TestAccountAddsUpAfterFailure(t *testing.T) {
-	var diagnostics bytes.Buffer
-	c := newCall(dedupCommand, []string{"-"}, &streams{strings.NewReader(""), io.Discard, &diagnostics})
+// readLines reads JSON lines as dedup does, with the records as they stand.
+func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *bytes.Buffer) {
+	t.Helper()
+	diagnostics = new(bytes.Buffer)
+	c := newCall(dedupCommand, []string{"-format", "jsonl", "-"}, &streams{in, io.Discard, diagnostics})
 	flags := c.inputFlags().analyzerFlags()
-	if err := c.parse(); err != nil {
-		t.Fatal(err)
+	err := c.parse()
+	if err == nil {
+		flags.originals = []corpus.Format{corpus.JSONL}
+		docs, err = flags.openInputs()
 	}
-	lines := strings.Repeat(`{"text":"a few words"}`+"\n", 5000)
-	flags.format, c.in = corpus.JSONL, strings.NewReader(lines)
-	docs, err := flags.openInputs()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return docs, diagnostics
+}
+
+// TestAccountAddsUpAfterFailure: what was read ahead of the work that failed is told
+// apart, so that the counts add up.
+func TestAccountAddsUpAfterFailure(t *testing.T) {
+	docs, diagnostics := readLines(t, strings.NewReader(strings.Repeat(`{"text":"a few words"}`+"\n", 5000)))
 	failure, done := errors.New("no more"), int64(0)
-	err = docs.forEachBatch(context.Background(), maxBatch, 0, func(batch []*input) error {
+	err := docs.forEachBatch(context.Background(), maxBatch, 0, func(batch []*input) error {
 		if done > 300 {
 			return failure
 		}
@@ -40,15 +46,15 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var records, ahead int64
-	if _, err := fmt.Sscanf(diagnostics.String(), "-: %d records", &records); err != nil {
-		t.Fatalf("%v in %s", err, &diagnostics)
-	}
 	_, after, _ := strings.Cut(diagnostics.String(), "up to ")
+	if _, err := fmt.Sscanf(diagnostics.String(), "-: %d records", &records); err != nil {
+		t.Fatalf("%v in %s", err, diagnostics)
+	}
 	if _, err := fmt.Sscanf(after, "%d of these", &ahead); err != nil {
-		t.Fatalf("%v in %s", err, &diagnostics)
+		t.Fatalf("%v in %s", err, diagnostics)
 	}
 	if records-ahead != done || ahead < 1 {
-		t.Errorf("%d records were done, and it says\n%s", done, &diagnostics)
+		t.Errorf("%d records were done, and it says\n%s", done, diagnostics)
 	}
 }
 
@@ -56,24 +62,15 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 // bounded memory, and the reader goes on once they have been given back.
 func TestRecordsWaitWithinBounds(t *testing.T) {
 	const size, records = 1 << 20, 60
-	c := newCall(dedupCommand, []string{"-"}, &streams{strings.NewReader(""), io.Discard, io.Discard})
-	flags := c.inputFlags().analyzerFlags()
-	if err := c.parse(); err != nil {
-		t.Fatal(err)
-	}
 	line, lines := `{"text":"a few words","more":"`+strings.Repeat("x", size)+"\"}\n", make([]io.Reader, records)
 	for n := range lines {
 		lines[n] = strings.NewReader(line) // not all in memory: it would count as that of processes that are begun later
 	}
-	flags.originals, c.in = []corpus.Format{corpus.JSONL}, io.MultiReader(lines...)
-	docs, err := flags.openInputs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs, _ := readLines(t, io.MultiReader(lines...))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := 0
-	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
+	err := docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
 		if seen == 0 {
 			time.Sleep(300 * time.Millisecond) // the reader goes as far ahead as it may
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -210,38 +211,6 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine)
 	return printed
 }
 
-func TestSecondProcess(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "ix")
-	first := process("dedup", "-index", dir, "-format", "jsonl", "-")
-	stdin, err := first.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := first.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer first.Process.Kill()
-	fmt.Fprintln(stdin, `{"url":"http://a.example/","text":"a slow input is answered line by line"}`)
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil || !strings.Contains(line, `"verdict":"new"`) {
-		t.Fatalf("first line %q, %v", line, err)
-	}
-	second := process("stats", "-index", dir)
-	out, err := second.CombinedOutput()
-	if second.ProcessState.ExitCode() != exitFailed || !strings.Contains(string(out), "open elsewhere") {
-		t.Fatalf("a second process: %v\n%s", err, out)
-	}
-	stdin.Close()
-	io.Copy(io.Discard, stdout)
-	if err := first.Wait(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestImportPipes: import looks at how its inputs begin, and all that a pipe gives is there
 // afterwards: a pipe cannot be opened again. What is compressed is known as what it is.
 func TestImportPipes(t *testing.T) {
@@ -253,7 +222,7 @@ func TestImportPipes(t *testing.T) {
 	list := mustRun(t, "export", "-index", made)
 	inputs := map[string]string{
 		"list": list + strings.Repeat("\n", 70<<10), "export": export,
-		"gzip": string(gzipped(t, export)), "zstd": string(zstandard(t, export)),
+		"gzip": testgen.Gzip(export), "zstd": testgen.Zstd(export),
 	}
 	for name, input := range inputs {
 		for _, argument := range []string{"-", "/dev/fd/3"} {

@@ -203,9 +203,14 @@ func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read
 	if err != nil {
 		return 0, fmt.Errorf("-scan: %w", err)
 	}
-	err = reader.EachChunk(ctx, func(chunk *corpus.Chunk) error {
-		return errors.Join(s.log.write(chunk), do(chunk))
-	})
+	for chunk, failed := range reader.Chunks(ctx, do) {
+		if err = failed; err == nil {
+			err = s.log.write(chunk)
+		}
+		if err != nil {
+			break
+		}
+	}
 	s.call.account(reader)
 	return reader.Totals()[0].Documents, err
 }

@@ -32,15 +32,21 @@ type served struct {
 	said    *bytes.Buffer // on standard error, once it has ended
 }
 
-// startServe starts one and waits until it answers.
+// startServe starts one.
 func startServe(t *testing.T, listen string, args ...string) *served {
 	t.Helper()
-	s := &served{cmd: process(append([]string{"serve", "-listen", listen}, args...)...), address: "http://" + listen, said: new(bytes.Buffer)}
-	s.cmd.Stderr = s.said
-	if err := s.cmd.Start(); err != nil {
+	return started(t, listen, process(append([]string{"serve", "-listen", listen}, args...)...))
+}
+
+// started starts a command that serves, and waits until it answers: over TLS, that HTTP is not enough.
+func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
+	t.Helper()
+	s := &served{cmd: cmd, address: "http://" + listen, said: new(bytes.Buffer)}
+	cmd.Stderr = s.said
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.cmd.Process.Kill() })
+	t.Cleanup(func() { cmd.Process.Kill() })
 	for range 600 {
 		if r, err := http.Get(s.address + "/readyz"); err == nil {
 			r.Body.Close()

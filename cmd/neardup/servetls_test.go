@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -74,26 +73,12 @@ func (a *authority) known() *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// startTLS starts a server with a certificate of an authority, and waits until it is there.
+// startTLS starts a server with a certificate of an authority.
 func startTLS(t *testing.T, a *authority, until time.Time) (s *served, address string) {
 	t.Helper()
 	cert, key := a.files(t, until)
-	listen := freeAddress(t)
-	s = &served{cmd: process("serve", "-listen", listen, "-index", filepath.Join(t.TempDir(), "ix"), "-tls-cert", cert, "-tls-key", key), said: new(bytes.Buffer)}
-	s.cmd.Stderr = s.said
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.cmd.Process.Kill() })
-	for range 600 {
-		if conn, err := net.Dial("tcp", listen); err == nil {
-			conn.Close()
-			return s, "https://" + listen
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("it does not answer: %s", s.said)
-	return nil, ""
+	s = startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-tls-cert", cert, "-tls-key", key)
+	return s, strings.Replace(s.address, "http:", "https:", 1)
 }
 
 // Over TLS there are HTTP/2 and HTTP/1.1. Whoever cannot know the server is told so at once, with the reason: to try

@@ -103,11 +103,11 @@ func (p *partition[R]) spill(ctx context.Context) (err error) {
 			return err
 		}
 		for _, chunk := range p.take(b) {
-			if _, err := w.Write(bytesOf(chunk)); err != nil {
+			if _, err := w.Write(radix.Memory(chunk)); err != nil {
 				return p.file.writeError(err)
 			}
 			p.buckets[b].addSpilled(p.file.size, chunk)
-			p.file.size += int64(len(chunk)) * recordBytes[R]()
+			p.file.size += int64(len(chunk)) * radix.Bytes[R]()
 			p.s.pool.put(chunk)
 		}
 	}
@@ -123,10 +123,10 @@ func (b *bucket[R]) addSpilled(offset int64, chunk []R) {
 	b.spilled += n
 	b.spread = b.spread.Join(radix.SpreadOf(chunk))
 	if last := len(b.extents) - 1; last >= 0 && b.extents[last].offset+b.extents[last].bytes == offset {
-		b.extents[last].bytes += n * recordBytes[R]()
+		b.extents[last].bytes += n * radix.Bytes[R]()
 		return
 	}
-	b.extents = append(b.extents, extent{offset, n * recordBytes[R]()})
+	b.extents = append(b.extents, extent{offset, n * radix.Bytes[R]()})
 }
 
 // records is the number of records in bucket b.
@@ -164,12 +164,12 @@ func (s *source[R]) fill(ctx context.Context, dst []R) (n int, err error) {
 			return n, err
 		}
 		e := &s.extents[0]
-		part := bytesOf(dst[n:])
+		part := radix.Memory(dst[n:])
 		part = part[:min(int64(len(part)), e.bytes)]
 		if err := s.file.readAt(part, e.offset); err != nil {
 			return n, err
 		}
-		n += len(part) / int(recordBytes[R]())
+		n += len(part) / int(radix.Bytes[R]())
 		e.offset += int64(len(part))
 		if e.bytes -= int64(len(part)); e.bytes == 0 {
 			s.extents = s.extents[1:]
@@ -201,8 +201,8 @@ const slabChunks = 16
 // newChunkPool makes a pool of so many bytes. 256 buckets have one chunk open each, which
 // has to be little of the pool; beyond 16 KiB a larger chunk is no faster, but a shorter list.
 func newChunkPool[R Record](bytes int64) *chunkPool[R] {
-	chunkLen := min(bytes/2048, max(16<<10, bytes/(64<<10))) / recordBytes[R]()
-	chunks := int(bytes / (chunkLen * recordBytes[R]()))
+	chunkLen := min(bytes/2048, max(16<<10, bytes/(64<<10))) / radix.Bytes[R]()
+	chunks := int(bytes / (chunkLen * radix.Bytes[R]()))
 	return &chunkPool[R]{free: make(chan []R, chunks), chunkLen: int(chunkLen), unmade: chunks}
 }
 

@@ -26,7 +26,6 @@ import (
 	"errors"
 	"iter"
 	"os"
-	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/ordered"
@@ -40,14 +39,6 @@ var (
 
 // Record is one to four 64-bit words, ordered by the first.
 type Record interface{ radix.Record }
-
-func recordBytes[R Record]() int64 { return radix.Bytes[R]() }
-
-// bytesOf is the memory of records, not a copy: a record is words without
-// padding, so any bytes of the right number are records.
-func bytesOf[R Record](records []R) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(records))), len(records)*int(recordBytes[R]()))
-}
 
 const (
 	defaultMemory = 1 << 30
@@ -97,7 +88,7 @@ func New[R Record](opts Options) *Sorter[R] {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
-	s := &Sorter[R]{options: opts, bufferLen: int(opts.MemoryBytes / 16 / recordBytes[R]())}
+	s := &Sorter[R]{options: opts, bufferLen: int(opts.MemoryBytes / 16 / radix.Bytes[R]())}
 	s.pool = newChunkPool[R](opts.MemoryBytes*11/16 - s.writeBuffer())
 	s.root = s.newPartition(^uint64(0))
 	return s

@@ -126,6 +126,9 @@ func testSorter[R Record](t *testing.T) {
 
 // Random records, so many that the buckets themselves are too large for a buffer.
 func TestSorterEvenBucketsTooLarge(t *testing.T) {
+	if testing.Short() { // goroutines are those of TestSorter
+		t.Skip("a million records are sorted without -short")
+	}
 	s, fs := newSpilling[[2]uint64]()
 	if s.bufferLen > 1_300_000/buckets*9/10 {
 		t.Fatalf("a bucket may fit in a buffer of %d", s.bufferLen)

@@ -45,18 +45,6 @@ func BenchmarkFilterNear(b *testing.B) {
 	}
 }
 
-// BenchmarkFilterSave saves and loads a filter of 20 MB: an op is all of it.
-func BenchmarkFilterSave(b *testing.B) {
-	const n = 10_000_000
-	f := fit(32, n, n*2)
-	b.SetBytes(f.Bytes())
-	for b.Loop() {
-		if _, err := LoadPrefix(32, n*2, chunksOf(f)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkSet adds to the filters of two tables, in batches, and asks them for the 66
 // prefixes of a query: an op is a fingerprint.
 func BenchmarkSet(b *testing.B) {

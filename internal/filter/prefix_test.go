@@ -17,21 +17,6 @@ import (
 // prefixOf clears everything behind the prefix.
 func prefixOf(fp uint64, prefix int) uint64 { return fp >> (64 - prefix) << (64 - prefix) }
 
-// flipsWithin returns all sets of at most radius flips in a prefix.
-func flipsWithin(prefix, radius int) []uint64 {
-	all := []uint64{0}
-	for last := all; radius > 0; radius-- {
-		var next []uint64
-		for _, flips := range last {
-			for bit := 64 - bits.TrailingZeros64(flips); bit < prefix; bit++ { // behind the last flip
-				next = append(next, flips|1<<(63-bit))
-			}
-		}
-		all, last = append(all, next...), next
-	}
-	return all
-}
-
 // filterBudgets are one line, a blocked filter for up to 3000 fingerprints and whatever
 // is wanted.
 var filterBudgets = []int64{64, 6000, 1 << 22}
@@ -79,7 +64,7 @@ func checkNear(t interface {
 }, name string, f *Prefix, there map[uint64]bool, q uint64, radius int) {
 	t.Helper()
 	var want []uint64
-	for _, flips := range flipsWithin(f.Prefix(), radius) {
+	for _, flips := range AppendAll(nil, f.Prefix(), radius) {
 		may := f.MayContain(q ^ flips)
 		if may {
 			want = append(want, flips)
@@ -105,9 +90,9 @@ func checkNear(t interface {
 	}
 }
 
-func TestFlipsWithin(t *testing.T) {
+func TestAppendAll(t *testing.T) {
 	for _, c := range []struct{ prefix, radius int }{{1, 0}, {1, 1}, {5, 2}, {32, 1}, {17, 3}, {64, 2}} {
-		flips := flipsWithin(c.prefix, c.radius)
+		flips := AppendAll(nil, c.prefix, c.radius)
 		want, term := 0, 1
 		for r := 0; r <= c.radius && r <= c.prefix; r++ {
 			want, term = want+term, term*(c.prefix-r)/(r+1)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/verify"
@@ -31,7 +30,7 @@ func RuleOf(o index.Options, maxDistance int) Rule {
 		r.MaxShingleDistance, r.ShortAllowance = limits.MaxShingleDistance, limits.ShortAllowance
 	}
 	if r.MaxLengthRatio == 0 {
-		r.MaxLengthRatio = index.DefaultMaxLengthRatio
+		r.MaxLengthRatio = match.MaxLengthRatio
 	}
 	return r
 }
@@ -145,6 +144,26 @@ func (m *Model) Add(docs ...index.Document) {
 			docs[i].ID, docs[i].Added = docs[last[d.Key]].ID, docs[last[d.Key]].Added
 		}
 	}
+}
+
+// Reserve gives out IDs for n documents that LoadReserved stores later.
+func (m *Model) Reserve(n int) (first uint64) {
+	first = m.NextID
+	m.NextID += uint64(n)
+	return first
+}
+
+// LoadReserved is the step of compaction.LoadInto: documents with the IDs from first on, and a time, are stored one after the
+// other, but for those with a key that has come since the IDs were reserved.
+func (m *Model) LoadReserved(first uint64, added time.Time, docs ...index.Document) {
+	for i, d := range docs {
+		if there, held := m.Docs.Key(d.Key); held && there.ID >= first+uint64(len(docs)) {
+			continue
+		}
+		d.ID, d.Added = first+uint64(i), added
+		m.Docs = append(slices.Clip(m.Docs.WithoutKeys(d.Key)), d)
+	}
+	m.Docs = slices.SortedFunc(slices.Values(m.Docs), func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // Load is compaction.Load: one document is stored after the other. It returns how many
@@ -308,14 +327,6 @@ func Problems(x *index.Index) error {
 		return fmt.Errorf("verify: %v", p)
 	}
 	return nil
-}
-
-// flipped returns a fingerprint with n random bits turned over.
-func flipped(intN func(int) int, fp fingerprint.Fingerprint, n int) fingerprint.Fingerprint {
-	for _, bit := range draw(intN, 64, n) {
-		fp ^= 1 << bit
-	}
-	return fp
 }
 
 // draw returns n different numbers below most.

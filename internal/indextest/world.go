@@ -122,7 +122,7 @@ func (w *World) newSites(n int) []int {
 			base := fingerprint.Fingerprint(w.rng.Uint64())
 			group := []fingerprint.Fingerprint{base}
 			for _, bits := range []int{1, 2, 3, 3, 5} {
-				group = append(group, flipped(w.rng.IntN, base, bits))
+				group = append(group, fingerprint.Fingerprint(testgen.Flip(w.rng, uint64(base), ^uint64(0), bits)))
 			}
 			for _, fp := range group {
 				w.at[place{s.scope, fp}] = number

@@ -26,7 +26,7 @@ type Document struct {
 	ID uint64
 
 	// Key is the caller's name for the page, a URL as a rule. It is optional.
-	// Adding a key that is known replaces the document that has it.
+	// Adding a key that is known replaces the document that has it. At most 64 KiB.
 	Key string
 
 	Fingerprint fingerprint.Fingerprint
@@ -34,11 +34,11 @@ type Document struct {
 	// Shingle is the second fingerprint of an Analyzer's Signature; 0 if there is none.
 	Shingle fingerprint.Fingerprint
 
-	// Tokens is how long the text is, a Signature's Tokens; 0 if it is not known.
+	// Tokens is how long the text is, a Signature's Tokens, up to 2^31-1; 0 if it is not known.
 	Tokens int
 
 	// Scope sets documents apart: only those of one scope are ever compared. The
-	// empty scope is one like any other.
+	// empty scope is one like any other. At most 64 KiB.
 	Scope string
 
 	// Added is when the index stored the document, in whole seconds, UTC. It is

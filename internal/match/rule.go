@@ -35,18 +35,18 @@ const ShortTokens = 200
 
 // Defaults of fingerprints by MinHash, and of all others.
 const (
-	MinHashShingleDistance = 13
-	MinHashShortAllowance  = 22
-	OtherShingleDistance   = 16
+	minHashShingleDistance = 13
+	minHashShortAllowance  = 22
+	otherShingleDistance   = 16
 	MaxLengthRatio         = 1.3
 )
 
 // For returns the rule within k bits by the limits that were measured for the fingerprints of
 // the analyzer of that name.
 func For(analyzer string, k int) Rule {
-	r := Rule{MaxDistance: k, MaxShingleDistance: OtherShingleDistance, MaxLengthRatio: MaxLengthRatio}
+	r := Rule{MaxDistance: k, MaxShingleDistance: otherShingleDistance, MaxLengthRatio: MaxLengthRatio}
 	if a := TextAnalyzer(analyzer); a != nil && strings.Fields(a.Name())[0] == fingerprint.Version {
-		r.MaxShingleDistance, r.ShortAllowance = MinHashShingleDistance, MinHashShortAllowance
+		r.MaxShingleDistance, r.ShortAllowance = minHashShingleDistance, minHashShortAllowance
 	}
 	return r
 }

@@ -149,27 +149,19 @@ func count(n int, what string) string {
 // for.
 const replanFactor = 2
 
-// mostDocuments is how far ahead ReplanAdvice looks.
+// mostDocuments is how far ahead Outgrown looks.
 const mostDocuments = 1 << 40
 
-// Advice is a plan that suits an index better than the one that it has.
-type Advice struct {
-	Documents int64
-	Now       Estimate // of the plan that it has
-	Better    Choice   // for that many documents
-	Factor    float64  // how many times faster it answers
-}
-
-// ReplanAdvice reports whether an index of n documents with this plan would answer more
-// than twice as fast with the plan that Choose gives. There is no advice while the plan is
+// Outgrown says so where an index of n documents with this plan would answer more than
+// twice as fast with the plan that Choose gives, and which that is. It is "" while the plan is
 // as fast as it ever was, or where it is good for some number of documents still to come.
 //
-// It takes microseconds, but where there is advice, or nearly so, as long as choosing
+// It takes microseconds, but where there is something to say, or nearly so, as long as choosing
 // twenty plans (BenchmarkChoose).
-func (p *Plan) ReplanAdvice(n int64, limits Limits, costs Costs) (advice Advice, found bool) {
+func (p *Plan) Outgrown(n int64, limits Limits, costs Costs) (advice string) {
 	now := p.Estimate(n, costs, limits.RAMBytes)
 	if now.Query <= replanFactor*p.Estimate(1, costs, limits.RAMBytes).Query {
-		return Advice{}, false
+		return ""
 	}
 	for later := n; later < mostDocuments; later *= 4 {
 		better, err := Choose(p.MaxDistance, later, limits, costs)
@@ -178,18 +170,12 @@ func (p *Plan) ReplanAdvice(n int64, limits Limits, costs Costs) (advice Advice,
 		}
 		factor := p.Estimate(later, costs, limits.RAMBytes).Query / better.Estimate.Query
 		if factor <= replanFactor {
-			return Advice{}, false
+			return ""
 		}
 		if later == n {
-			advice = Advice{n, now, better, factor}
+			advice = fmt.Sprintf("the plan is outgrown: among %d documents, design %s with %s would answer %.1f times faster, in %s instead of %s",
+				n, better.Design, count(len(better.Plan.Tables), "table"), factor, nanoseconds(better.Estimate.Query), nanoseconds(now.Query))
 		}
 	}
-	return advice, advice.Factor > replanFactor
-}
-
-// String says it in a sentence.
-func (a Advice) String() string {
-	return fmt.Sprintf("the plan is outgrown: among %d documents, design %s with %s would answer %.1f times faster, in %s instead of %s",
-		a.Documents, a.Better.Design, count(len(a.Better.Plan.Tables), "table"), a.Factor,
-		nanoseconds(a.Better.Estimate.Query), nanoseconds(a.Now.Query))
+	return advice
 }

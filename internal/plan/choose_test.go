@@ -60,15 +60,15 @@ func TestNoChoiceIsOutgrownBeforeItsTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := expected; n > 0; n /= 10 {
-				if a, found := c.Plan.ReplanAdvice(n, Limits{}, Costs{}); found {
-					t.Errorf("k = %d, chosen for %d: %v", k, expected, a)
+				if a := c.Plan.Outgrown(n, Limits{}, Costs{}); a != "" {
+					t.Errorf("k = %d, chosen for %d: %s", k, expected, a)
 				}
 			}
 		}
 	}
 }
 
-// BenchmarkChoose is the work of choosing, which ReplanAdvice does as well.
+// BenchmarkChoose is the work of choosing, which Outgrown does as well.
 func BenchmarkChoose(b *testing.B) {
 	for _, k := range []int{3, 10, 16} {
 		b.Run(fmt.Sprintf("k=%d", k), func(b *testing.B) {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -165,20 +164,6 @@ func TestNoTableIsSuperfluous(t *testing.T) {
 	}
 }
 
-// TestWiderPrefixIsFoundOut: one bit more in any prefix and the plan misses something,
-// where all bits are used up.
-func TestWiderPrefixIsFoundOut(t *testing.T) {
-	for design, k := range map[string]int{"2": 3, "3": 3, "blocks-3": 5} {
-		for i := range mustPlan(t, design, k).Tables {
-			p := mustPlan(t, design, k)
-			p.Tables[i].Prefix++
-			if _, found, _ := p.uncovered(); !found {
-				t.Errorf("%v covers", p)
-			}
-		}
-	}
-}
-
 // tangledPlan returns many tables that lead with bits picked at random, which the search
 // does not finish.
 func tangledPlan() *Plan {
@@ -196,20 +181,4 @@ func tangledPlan() *Plan {
 		p.Tables = append(p.Tables, leading(front))
 	}
 	return p
-}
-
-// BenchmarkCoverage proves plans of the designs.
-func BenchmarkCoverage(b *testing.B) {
-	for _, design := range numbered {
-		for _, k := range []int{3, 10, 16} {
-			p := mustPlan(b, design, k)
-			b.Run(fmt.Sprintf("design=%s/k=%d/tables=%d", design, k, len(p.Tables)), func(b *testing.B) {
-				for b.Loop() {
-					if _, found, _ := p.uncovered(); found {
-						b.Fatal("not covered")
-					}
-				}
-			})
-		}
-	}
 }

@@ -20,14 +20,9 @@ func Designs(k int) []string {
 
 func blocksName(m int) string { return "blocks-" + strconv.Itoa(m) }
 
-// Named returns the plan of a design for a distance. A name and a k stand for the same
-// plan in every version.
-//
-// The design blocks-m has m tables, each of which leads with a block of its own, for any m
-// up to k+1. A number for a name is the number of tables that a design has at k = 3. 20,
-// 16, 10 and 4 are those of the paper (section 3.1.2): in 20 and 10 a table leads with
-// three of k+3 blocks or two of k+2, in 16 with one of k+1 blocks and one of the k+1 that
-// the other bits are cut into. 4, 3 and 2 are blocks-m with k+1, k and half of k+1 tables.
+// Named returns the plan of a design for a distance; index.ParsePlan says which there are. In
+// 20 and 10 a table leads with three of k+3 blocks or two of k+2, in 16 with one of k+1
+// blocks and one of the k+1 that the other bits are cut into.
 //
 // Error: ErrUnusable where there is no such design.
 func Named(name string, k int) (*Plan, error) {

@@ -61,18 +61,3 @@ func TestPermutation(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkPermutation(b *testing.B) {
-	p := bringForward(Bits{40, 51}, Bits{13, 25})
-	fp := uint64(0x0123456789abcdef)
-	b.Run("apply", func(b *testing.B) {
-		for b.Loop() {
-			fp = p.apply(fp)
-		}
-	})
-	b.Run("invert", func(b *testing.B) {
-		for b.Loop() {
-			fp = p.invert(fp)
-		}
-	})
-}

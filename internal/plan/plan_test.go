@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -41,11 +42,7 @@ func TestData(t *testing.T) {
 				}
 				return fmt.Sprintf("%s\n%s\n", c.Plan, strings.ReplaceAll(c.Reason, ". ", ".\n"))
 			case "advice":
-				a, found := p.ReplanAdvice(int64(number(t, d, "n")), limitsOf(t, d), Costs{})
-				if !found {
-					return "none\n"
-				}
-				return a.String() + "\n"
+				return cmp.Or(p.Outgrown(int64(number(t, d, "n")), limitsOf(t, d), Costs{}), "none") + "\n"
 			default:
 				t.Fatalf("no command %q", d.Cmd)
 			}

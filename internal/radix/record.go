@@ -17,6 +17,12 @@ func Bytes[R Record]() int64 {
 	return int64(unsafe.Sizeof(r))
 }
 
+// Memory is the memory of records, not a copy: a record is words without padding, in the byte order of this
+// machine, so any bytes of the right number are records.
+func Memory[R Record](records []R) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(records))), len(records)*int(Bytes[R]()))
+}
+
 // Words is the memory of numbers as records of one word, not a copy.
 func Words[W ~uint64](words []W) [][1]uint64 {
 	return unsafe.Slice((*[1]uint64)(unsafe.Pointer(unsafe.SliceData(words))), len(words))

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"sync"
-	"unsafe"
 
 	"github.com/neardup/neardup/internal/radix"
 )
@@ -102,7 +101,7 @@ func (f *recordFile[R]) makeRoom() (err error) {
 			return err
 		}
 	}
-	if _, err := f.file.WriteAt(bytesOf(f.buffer), f.written*radix.Bytes[R]()); err != nil {
+	if _, err := f.file.WriteAt(radix.Memory(f.buffer), f.written*radix.Bytes[R]()); err != nil {
 		return err
 	}
 	f.spread = f.spread.Join(radix.SpreadOf(f.buffer))
@@ -118,7 +117,7 @@ func (f *recordFile[R]) all() iter.Seq2[[]R, error] {
 		records := make([]R, min(f.written, bufferBytes/size))
 		for at := int64(0); at < f.written; at += int64(len(records)) {
 			records = records[:min(int64(len(records)), f.written-at)]
-			part := bytesOf(records)
+			part := radix.Memory(records)
 			if n, err := f.file.ReadAt(part, at*size); n < len(part) {
 				if err == io.EOF {
 					err = io.ErrUnexpectedEOF // the file was cut short
@@ -148,10 +147,4 @@ func (f *recordFile[R]) remove() error {
 	file := f.file
 	f.file = nil
 	return f.home.remove(file)
-}
-
-// bytesOf is the memory of records, not a copy. No other process reads a temporary file,
-// so its bytes may be in the order of this machine.
-func bytesOf[R radix.Record](records []R) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(records))), len(records)*int(radix.Bytes[R]()))
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -53,14 +54,7 @@ func allPairs(t *testing.T, s *Set, o Options) []Pair {
 
 // flipped changes n bits of a mask.
 func flipped(r *rand.Rand, f fp, n int, mask fp) fp {
-	g := f
-	for d := 0; d < n; {
-		if bit := fp(1) << r.IntN(64); mask&bit != 0 && (f^g)&bit == 0 {
-			g ^= bit
-			d++
-		}
-	}
-	return g
+	return fp(testgen.Flip(r, uint64(f), uint64(mask), n))
 }
 
 // shapes are collections that are easy, and such that are not.

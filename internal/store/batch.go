@@ -86,6 +86,11 @@ func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
 	b.keep(b.batch.Set(uint64Key(keyKeyspace, hash), b.buffer, nil))
 }
 
+// Settled notes that nothing late is left.
+func (b *Batch) Settled() {
+	b.keep(b.batch.DeleteRange([]byte{lateKeyspace}, keyspaceEnd(lateKeyspace), nil))
+}
+
 // SetClock notes that the documents from id on arrived at the given Unix second.
 func (b *Batch) SetClock(id, seconds uint64) {
 	b.buffer = binary.BigEndian.AppendUint64(b.buffer[:0], seconds)

@@ -3,16 +3,12 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/neardup/neardup/internal/offheap"
 )
 
@@ -335,7 +331,7 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) (packed, pebble int
 	if packed == 0 {
 		return 0, defaultPebbleBytes
 	}
-	packed = min(packed, machineMemory(os.DirFS("/"))/2)
+	packed = min(packed, machineMemory()/2)
 	return packed, min(besidePacked+packed/32, defaultPebbleBytes)
 }
 
@@ -364,41 +360,13 @@ func (t *Tables) CacheShort() string {
 }
 
 // machineMemory returns the memory of the machine, or what its cgroups allow this process of it; without
-// bound where the system does not tell. root is that of its file system.
-func machineMemory(root fs.FS) int64 {
-	memory := int64(math.MaxInt64)
-	allow := func(name, format string, unit int64) {
-		var n int64
-		text, err := fs.ReadFile(root, name)
-		if err != nil {
-			return
-		}
-		if _, err := fmt.Sscanf(string(text), format, &n); err == nil && n > 0 && n <= math.MaxInt64/unit {
-			memory = min(memory, n*unit)
+// bound where the system does not tell.
+func machineMemory() int64 {
+	memory := uint64(math.MaxInt64)
+	for _, bound := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
+		if n, err := bound(); err == nil && n > 0 {
+			memory = min(memory, n)
 		}
 	}
-	allow("proc/meminfo", "MemTotal: %d kB", 1<<10)
-	const v1, v2 = "sys/fs/cgroup/memory", "sys/fs/cgroup"
-	groups := map[string]string{v1: "/", v2: "/"}
-	text, _ := fs.ReadFile(root, "proc/self/cgroup")
-	for line := range strings.Lines(string(text)) {
-		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
-		controllers, group, found := strings.Cut(line, ":")
-		switch {
-		case !found:
-		case controllers == "":
-			groups[v2] = path.Clean("/" + group)
-		case slices.Contains(strings.Split(controllers, ","), "memory"):
-			groups[v1] = path.Clean("/" + group)
-		}
-	}
-	// Those above a group bound it as well. In a container its path may be that outside, where nothing is.
-	for mount, name := range map[string]string{v1: "memory.limit_in_bytes", v2: "memory.max"} {
-		for group := groups[mount]; ; group = path.Dir(group) {
-			if allow(path.Join(mount, group, name), "%d", 1); group == "/" {
-				break
-			}
-		}
-	}
-	return memory
+	return int64(memory)
 }

@@ -2,13 +2,11 @@ package store
 
 import (
 	"bytes"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 )
 
@@ -241,44 +239,5 @@ func TestBlockCacheConcurrently(t *testing.T) {
 		}
 		readers.Wait()
 		checkCache(t, tables...)
-	}
-}
-
-// TestMachineMemory: what bounds a process is the least of the machine's memory and of what the cgroup that it is in,
-// and each above that, allow.
-func TestMachineMemory(t *testing.T) {
-	const gib = 1 << 30
-	machine := map[string]string{"proc/meminfo": "MemTotal:       8388608 kB\nMemFree:  1 kB\n"}
-	for _, test := range []struct {
-		name  string
-		files map[string]string
-		want  int64
-	}{
-		{"no cgroup", nil, 8 * gib},
-		{"a container", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1073741824\n"}, gib},
-		{"a service", map[string]string{"proc/self/cgroup": "0::/system.slice/crawl:1.service\n",
-			"sys/fs/cgroup/system.slice/crawl:1.service/memory.max": "2147483648\n", "sys/fs/cgroup/system.slice/memory.max": "max\n"}, 2 * gib},
-		{"a slice", map[string]string{"proc/self/cgroup": "0::/a.slice/b.service\n",
-			"sys/fs/cgroup/a.slice/b.service/memory.max": "max\n", "sys/fs/cgroup/a.slice/memory.max": "3221225472\n"}, 3 * gib},
-		{"outside", map[string]string{"proc/self/cgroup": "0::/../../b.service\n", "sys/fs/cgroup/memory.max": "1073741824\n"}, gib},
-		{"the first kind", map[string]string{"proc/self/cgroup": "9:cpu,cpuacct:/x\n4:memory:/docker/1\n0::/x\n",
-			"sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes": "1073741824\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes":          "9223372036854771712\n"}, gib},
-		{"the first kind, in a container", map[string]string{"proc/self/cgroup": "4:memory:/docker/1\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n"}, gib},
-		{"more than there is", map[string]string{"proc/self/cgroup": "0::/\nx\n:\n", "sys/fs/cgroup/memory.max": "1099511627776\n"}, 8 * gib},
-	} {
-		root := fstest.MapFS{}
-		for _, files := range []map[string]string{machine, test.files} {
-			for name, text := range files {
-				root[name] = &fstest.MapFile{Data: []byte(text)}
-			}
-		}
-		if got := machineMemory(root); got != test.want {
-			t.Errorf("%s: %d, not %d", test.name, got, test.want)
-		}
-	}
-	if got := machineMemory(fstest.MapFS{}); got != math.MaxInt64 {
-		t.Errorf("a system that does not tell: %d", got)
 	}
 }

@@ -143,6 +143,67 @@ func TestDigestIsNoHarm(t *testing.T) {
 	}
 }
 
+// TestRoomBehindLog crashes with zeros behind what the log holds, where it is often flushed, and again in the Open that
+// follows: of every log but the newest Pebble wants a clean end.
+func TestRoomBehindLog(t *testing.T) {
+	fsys := crashfs.New()
+	s := openIn(t, fsys)
+	const n = 100
+	for id := range uint64(n) {
+		addRecord(t, s, id+1, strings.Repeat("x", 1000))
+	}
+	crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.Close())
+	log := bytesOf(t, crashed, logFiles(t, crashed)[1])
+	if room := len(log) - len(bytes.TrimRight(log, "\x00")); room < 10_000 {
+		t.Fatalf("%d zeros behind a log of %d bytes", room, len(log))
+	}
+	again := crashesOf(crashed, func(fsys vfs.FS) { must(t, openIn(t, fsys).Close()) })
+	for i, crashed := range append(again, crashed) {
+		if got := recordsAfter(t, crashed); got != n {
+			t.Errorf("before operation %d: %d records of %d", i, got, n)
+		}
+	}
+}
+
+// TestCheckpointWhileLogGrows writes between any two parts of the log that a checkpoint copies, so that it comes to the
+// end, and to the room behind that, while there is more and more.
+func TestCheckpointWhileLogGrows(t *testing.T) {
+	for _, more := range []uint64{10, 20, 30, 40, 50} {
+		mem := crashfs.New()
+		var s *Store
+		last := uint64(0)
+		add := func(n uint64) {
+			for range n {
+				last++
+				addRecord(t, s, last, strings.Repeat("x", 300))
+			}
+		}
+		writing := false
+		s = openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileWrite && strings.HasPrefix(op.Path, "copy/") && strings.HasSuffix(op.Path, ".log") && !writing {
+				writing = true
+				add(more)
+				writing = false
+			}
+			return nil
+		})))
+		add(400)
+		before := last
+		must(t, s.Checkpoint(t.Context(), "copy"))
+		must(t, s.Close())
+		c, err := Open("copy", Options{FS: mem})
+		if err != nil || last == before {
+			t.Errorf("%d at a time, %d in all: %v", more, last-before, err)
+			continue
+		}
+		if got := records(t, c); got < before || got > last {
+			t.Errorf("%d at a time: %d records of %d to %d", more, got, before, last)
+		}
+		must(t, c.Close())
+	}
+}
+
 // severalLogs returns what a crash leaves of a store that cannot write tables: several logs with all
 // that was written since it was opened, or since the last table. It returns how many records it had.
 func severalLogs(t *testing.T, tableBefore bool) (*crashfs.FS, uint64) {
@@ -188,7 +249,8 @@ func TestMissingLogAfterCrash(t *testing.T) {
 			whole := bytesOf(t, fsys, name)
 			must(t, fsys.Remove("ix/"+name))
 			refused(t, fsys, "ix", fmt.Sprint("nothing, with a table before: ", tableBefore, ", of ", name, " among ", names))
-			for _, length := range []int{0, 1, len(whole) / 2, len(whole) - 20} {
+			end := len(bytes.TrimRight(whole, "\x00")) // there is room behind
+			for _, length := range []int{0, 1, end / 2, end - 20} {
 				overwrite(t, fsys, name, whole[:length])
 				if err := openAndClose(fsys); !errors.Is(err, ErrCorrupt) {
 					t.Errorf("%d of %d bytes of %s: %v", length, len(whole), name, err)

@@ -14,6 +14,7 @@ const (
 	clockKeyspace    = 'c'
 	documentKeyspace = 'd'
 	keyKeyspace      = 'k'
+	lateKeyspace     = 'l'
 
 	// These five are neighbours: a Rewrite replaces what is packed, and the live entries on the one side of
 	// it, in one span of keys, while what is written goes to the other side.
@@ -26,7 +27,7 @@ const (
 )
 
 var keyspaceNames = map[byte]string{
-	metaKeyspace: "meta", clockKeyspace: "clock", documentKeyspace: "document", keyKeyspace: "key",
+	metaKeyspace: "meta", clockKeyspace: "clock", documentKeyspace: "document", keyKeyspace: "key", lateKeyspace: "late",
 	evenKeyspace: "table", packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "table",
 }
 
@@ -99,7 +100,7 @@ func tableEnd(keyspace byte, table int) []byte {
 // that grows from key to key; 0, 0 for those of any length.
 func keyLayout(keyspace byte) (length, number int) {
 	switch keyspace {
-	case clockKeyspace, documentKeyspace, keyKeyspace:
+	case clockKeyspace, documentKeyspace, keyKeyspace, lateKeyspace:
 		return uint64KeyLen, 8
 	case evenKeyspace, oddKeyspace, packedKeyspace:
 		return tableKeyLen, 8

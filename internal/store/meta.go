@@ -17,7 +17,7 @@ import (
 // Format is the number of the format that this version writes, FormatOldest
 // the oldest that it reads (docs/format.md).
 const (
-	Format       = 5
+	Format       = 6
 	FormatOldest = 1
 )
 

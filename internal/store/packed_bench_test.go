@@ -89,18 +89,6 @@ func probePacked(p *PackedTable, query uint64) (found int, err error) {
 	return found, nil
 }
 
-// BenchmarkOpenPackedTable opens a table; an operation is a block.
-func BenchmarkOpenPackedTable(b *testing.B) {
-	const blocks = 1_000_000
-	stored := storeDirectory(b, 1, randomFingerprints(blocks, 1))
-	b.ResetTimer()
-	for n := 0; n < b.N; n += blocks {
-		if _, err := openPackedTable(1, blocks, blocks, newBlockCache(0), stored); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func randomFingerprints(n int, seed uint64) []uint64 {
 	random := rand.New(rand.NewPCG(seed, 0))
 	fps := make([]uint64, n)

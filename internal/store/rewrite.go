@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -200,6 +201,45 @@ func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error 
 	}
 	// Nothing that is replaced may be in memory still: Pebble would excise it later, where no error is told.
 	return translateError(r.store.guard(r.store.db.Flush))
+}
+
+// LateKey is the hash of a key that was written while a Rewrite that has documents of the same hash was made: which
+// documents had such a key when its tables took their place, and which had one in what it was made of, and
+// lost it since.
+type LateKey struct {
+	Hash        uint64
+	There, Gone IDs
+}
+
+// AddLate is called between Prepare and Take for a Rewrite that adds documents, with what only that moment tells: the
+// counters with them, and what has to be settled behind the step, in ascending order.
+func (r *Rewrite) AddLate(counters Counters, keys []LateKey) error {
+	w := r.newWriter()
+	for _, key := range keys {
+		value, err := change{key.There, key.Gone}.append(nil)
+		if err == nil {
+			err = w.set(uint64Key(lateKeyspace, key.Hash), value)
+		}
+		if err != nil {
+			return errors.Join(err, w.close())
+		}
+	}
+	if err := errors.Join(w.set(metaKey("counters"), counters.encode()), w.close()); err != nil {
+		return err
+	}
+	return surgeon.SyncDir(r.dir, r.store.fs)
+}
+
+// Late yields what the Take of a Rewrite left to be settled, by hash.
+func (v *View) Late() iter.Seq2[LateKey, error] {
+	return scan(v, []byte{lateKeyspace}, keyspaceEnd(lateKeyspace), func(key, value []byte) (k LateKey, err error) {
+		if k.Hash, err = keyNumber(key); err != nil {
+			return k, err
+		}
+		c, err := decodeChange(value)
+		k.There, k.Gone = c.added, c.removed
+		return k, err
+	})
 }
 
 // exciseSpan are the keys of what is packed and of the epoch that is frozen.

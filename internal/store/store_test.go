@@ -195,6 +195,20 @@ func TestLockedByThisProcess(t *testing.T) {
 	}
 }
 
+// crashesOf returns what a crash would leave before each operation of a call that changes the disk.
+func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
+	var mu sync.Mutex
+	call(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
+			clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{}))
+		}
+		return nil
+	})))
+	return clones
+}
+
 // TestCreationInterrupted cuts the making of a store short before every operation that changes the
 // disk. What is left is no store or a whole one, and the next Open makes it whole; once
 // Open has returned, it is there.
@@ -214,22 +228,15 @@ func TestCreationInterrupted(t *testing.T) {
 			must(t, s.Close())
 		}
 		mem := crashfs.New()
-		var mu sync.Mutex
-		var clones []*crashfs.FS
 		create := Options{Create: &Header{Plan: "plan"}}
 		opts := create
-		opts.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-				mu.Lock()
-				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{}))
-				mu.Unlock()
-			}
-			return nil
-		}))
-		s, err := Open(dir, opts)
-		must(t, err)
-		whole("made", mem.CrashClone(vfs.CrashCloneCfg{}), Options{})
-		must(t, s.Close())
+		clones := crashesOf(mem, func(fsys vfs.FS) {
+			opts.FS = fsys
+			s, err := Open(dir, opts)
+			must(t, err)
+			whole("made", mem.CrashClone(vfs.CrashCloneCfg{}), Options{})
+			must(t, s.Close())
+		})
 		if len(clones) < 10 {
 			t.Fatalf("%d operations", len(clones))
 		}

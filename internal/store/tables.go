@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/failfs"
 )
 
 // epochs are the live ones of an index: last takes what is written; first is last or, while what was
@@ -62,6 +63,7 @@ type packing struct {
 type Tables struct {
 	reader
 	db      *pebble.DB
+	guarded *failfs.FS
 	packing packing
 	epochs  epochs
 	cache   *blockCache // nil: nothing is packed
@@ -73,7 +75,7 @@ type Tables struct {
 
 // newTables returns tables that the store may take for its own.
 func (s *Store) newTables(p packing, e epochs) *Tables {
-	t := &Tables{db: s.db, packing: p, epochs: e}
+	t := &Tables{db: s.db, guarded: s.guarded, packing: p, epochs: e}
 	t.reader = reader{documents: documents{t}, live: e.keyspaces()}
 	t.holders.Store(1)
 	return t
@@ -118,7 +120,7 @@ func (t *Tables) Release() error {
 		t.cache.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
-		return translateError(p.it.Close())
+		return translateError(t.guarded.CloseIterator(p.it))
 	}
 	return nil
 }
@@ -189,7 +191,7 @@ func (p *pin) Get(key []byte) ([]byte, io.Closer, error) {
 func (t *Tables) View() (*View, error) {
 	it, err := t.db.NewIter(nil)
 	if p := t.pin.Load(); p != nil && err == nil { // the iterator may show what came after it
-		if err = it.Close(); err == nil {
+		if err = t.guarded.CloseIterator(it); err == nil {
 			it, err = p.clone()
 		}
 	}
@@ -252,11 +254,12 @@ func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
 // Freeze begins a new epoch: what is live is frozen, and what is written from now on goes to the new
 // one. No one may write meanwhile, no epoch be frozen already, and no checkpoint be made (HoldCheckpoints). What was
-// frozen before a crash is frozen after it, or the crash lost all that was written since.
+// frozen before a crash is frozen after it, or the crash lost all that was written since. What also writes, if it is
+// not nil, becomes visible together with that.
 //
 // A checkpoint has the files of one moment and the log of a later one. So there must not lie both the Take of
 // an epoch between the two and the beginning of the next but one, which has the same keys.
-func (s *Store) Freeze() error {
+func (s *Store) Freeze(also func(*Batch)) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
@@ -270,6 +273,9 @@ func (s *Store) Freeze() error {
 	}
 	b := s.NewBatch()
 	b.keep(b.batch.Set(metaKey("epochs"), e.encode(), nil))
+	if also != nil {
+		also(b)
+	}
 	finish, err := s.Apply(b, false)
 	if err == nil {
 		err = finish()
@@ -284,9 +290,17 @@ func (s *Store) Freeze() error {
 // Take makes the tables of a Rewrite the store's, in one step and durably: what it packed, in the place of
 // what was packed and frozen before. No one may write meanwhile. Prepare must have been called before it; what was
 // written since is not touched. An error that is not ErrFailed leaves everything as it was.
-func (s *Store) Take(ctx context.Context, r *Rewrite) error {
+//
+// Of a Rewrite that adds documents, settle writes what has to follow from AddLate, before anyone sees the new tables; no
+// checkpoint may be made meanwhile, as its log would have what follows from the step, and its files not the step.
+func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
+	}
+	if settle != nil { // as for what is replaced, see Prepare; and the counters must not outlive what they count
+		if err := translateError(s.guard(s.db.Flush)); err != nil {
+			return err
+		}
 	}
 	before := s.tables.Load()
 	if !before.Frozen() {
@@ -301,8 +315,11 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	var next *Tables
 	if err == nil {
 		next, err = s.openTables(packing{before.packing.generation + 1, r.nextID, r.tables}, e)
+		if err == nil && settle != nil {
+			err = settle()
+		}
 		if err != nil {
-			err = s.fail(err) // what is on the disk is right, and cannot be read
+			err = s.fail(err) // what is on the disk is right, or comes to be when it is opened again
 		}
 	}
 	if s.writable() != nil {

@@ -41,11 +41,10 @@ func (s *Store) View() (*View, error) {
 
 // Close lets go of the view.
 func (v *View) Close() error {
-	err := translateError(v.it.Close())
-	if v.tables != nil {
-		err = errors.Join(err, v.tables.Release())
+	if v.tables == nil {
+		return translateError(v.it.Close())
 	}
-	return err
+	return errors.Join(translateError(v.tables.guarded.CloseIterator(v.it)), v.tables.Release())
 }
 
 // Frozen returns what a view has of the packed entries and of the epoch that is frozen. It is good until v is

@@ -56,11 +56,6 @@ func ProblemOf(c store.Corruption) Problem {
 	return p
 }
 
-// Unfinished is the last problem of a Run that ended with an error.
-func Unfinished(err error) Problem {
-	return Problem{Kind: Unchecked, Keyspace: "index", Message: "the rest was not looked at: " + err.Error(), Err: err}
-}
-
 // Keys of entries, as docs/format.md has them.
 
 func clockKey(id uint64) string    { return fmt.Sprintf("%x%016x", 'c', id) }

@@ -149,19 +149,6 @@ func BenchmarkBlockProbe(b *testing.B) {
 	}
 }
 
-// BenchmarkBlockDecode decodes all blocks one after the other; an operation is a block.
-func BenchmarkBlockDecode(b *testing.B) {
-	blocks := packSideBySide(b, DefaultBytes, benchFingerprints())
-	var fps []uint64
-	at, decoded := 0, 0
-	for b.Loop() {
-		fps = openBlock(b, blocks[at%len(blocks)]).AppendTo(fps[:0])
-		at++
-		decoded += len(fps)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(decoded), "ns/fingerprint")
-}
-
 // BenchmarkBlockWrite packs a million fingerprints an operation.
 func BenchmarkBlockWrite(b *testing.B) {
 	const n = 1_000_000
@@ -183,18 +170,6 @@ func benchIDs(n int) []IDs {
 		ids[i] = NewIDs(1 + random.Uint64N(benchDensity))
 	}
 	return ids
-}
-
-// BenchmarkBlockPosting reads the posting of one fingerprint.
-func BenchmarkBlockPosting(b *testing.B) {
-	block := openBlock(b, pack(b, 0, benchFingerprints()[:1000], benchIDs(1000))[0])
-	at := 0
-	for b.Loop() {
-		if _, err := block.Posting(at % block.Len()); err != nil {
-			b.Fatal(err)
-		}
-		at++
-	}
 }
 
 // BenchmarkBlockSize packs tables and reports the bits a fingerprint, also as a

@@ -179,21 +179,3 @@ func FuzzDecodeIDs(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkDecodeIDs(b *testing.B) {
-	for name, n := range map[string]int{"1": 1, "32": 32, "1000": 1000, "100000": 100_000} {
-		b.Run("n="+name, func(b *testing.B) {
-			ids := make([]uint64, n)
-			for i := range ids {
-				ids[i] = uint64(1 + 37*i)
-			}
-			encoded := encodeIDs(b, NewIDs(ids...))
-			b.ReportMetric(float64(len(encoded))/float64(n), "bytes/id")
-			for b.Loop() {
-				if _, err := DecodeIDs(encoded); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 var both = []corpus.Format{corpus.WARC, corpus.JSONL}
@@ -74,21 +74,9 @@ var (
 		warcRecord("response", "\r\n", "", "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n\x89PNG")
 )
 
-func gzipped(parts ...string) string {
-	var out bytes.Buffer
-	for _, part := range parts {
-		z := gzip.NewWriter(&out)
-		io.WriteString(z, part)
-		z.Close()
-	}
-	return out.String()
-}
+var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
 func TestBytesAsTheyWere(t *testing.T) {
-	zstded := func(s string) string {
-		z, _ := zstd.NewWriter(nil)
-		return string(z.EncodeAll([]byte(s), nil))
-	}
 	const lines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} \n\n\nno object\n{\"id\":3,\"text\":\"c\"}"
 	const keptLines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} \n{\"id\":3,\"text\":\"c\"}\n"
 	archive := info + small + other + large
@@ -101,7 +89,7 @@ func TestBytesAsTheyWere(t *testing.T) {
 		"lines of a mark":       {"\xef\xbb\xbf" + lines, keptLines, 0},
 		"lines gzipped":         {gzipped(lines), keptLines, 0},
 		"archive":               {archive, kept, 0},
-		"archive of members":    {gzipped(info, small, other, large), kept, 3},
+		"archive of members":    {gzipped(info) + gzipped(small) + gzipped(other) + gzipped(large), kept, 3},
 		"archive of one member": {gzipped(archive), kept, 3},
 		"archive in Zstandard":  {zstded(archive), kept, 3},
 		"archive cut off":       {info + small + large[:len(large)-100], info + small, 0},

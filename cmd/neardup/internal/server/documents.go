@@ -181,21 +181,37 @@ func (s *Server) compact(a *answer, r *http.Request) error {
 	if _, err := parametersOf(r); err != nil {
 		return err
 	}
-	if !s.compacting.CompareAndSwap(false, true) {
-		s.metrics.refused.WithLabelValues("compactions").Inc()
-		return fmt.Errorf("%w: a compaction is under way", wire.ErrBusy)
-	}
-	defer s.compacting.Store(false)
-	a.unhurried()
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(s.stopping, cancel)()
-	report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: s.opts.CompactionBytes})
-	if s.isStopping() && errors.Is(err, context.Canceled) {
-		return errStopping
-	}
+	ctx, end, err := s.packing(r.Context())
 	if err != nil {
 		return err
 	}
+	defer end()
+	a.unhurried()
+	report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: s.opts.CompactionBytes})
+	if err != nil {
+		return s.packingError(err)
+	}
 	return a.json(report)
+}
+
+// packing begins a call that packs the index, of which one goes on at a time. SIGTERM ends it. end must follow.
+func (s *Server) packing(of context.Context) (ctx context.Context, end func(), err error) {
+	if !s.compacting.CompareAndSwap(false, true) {
+		s.metrics.refused.WithLabelValues("compactions").Inc()
+		return nil, nil, fmt.Errorf("%w: a compaction or a load is under way", wire.ErrBusy)
+	}
+	ctx, cancel := context.WithCancel(of)
+	goOn := context.AfterFunc(s.stopping, cancel)
+	return ctx, func() {
+		goOn()
+		cancel()
+		s.compacting.Store(false)
+	}, nil
+}
+
+func (s *Server) packingError(err error) error {
+	if s.isStopping() && errors.Is(err, context.Canceled) {
+		return errStopping
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -456,7 +457,10 @@ func TestStreamIsBounded(t *testing.T) {
 	s, address := serve(t, x, Options{Limits: Limits{Bytes: 4 << 20}})
 	in, out := io.Pipe()
 	line := `{"key":"a","text":"` + strings.Repeat("word ", 2000) + `"}` + "\n"
-	const lines = 5_000 // 50 MB
+	lines := 5_000 // 50 MB
+	if testing.Short() {
+		lines = 1_000
+	}
 	go func() {
 		for range lines {
 			io.WriteString(out, line)
@@ -529,4 +533,37 @@ func FuzzCalls(f *testing.F) {
 		}
 		s.bytes.Release(1 << 20)
 	})
+}
+
+// Who still sends hears the last answer, unless connections are cut off, one after the other: then none is waited for.
+func TestLinger(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	s := New(open(t, nil), Options{})
+	defer s.Close()
+	l := &boundedListener{Listener: inner, server: s, room: make(chan struct{}, 1)}
+	for _, cut := range []bool{false, true} {
+		caller, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer caller.Close()
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(caller, "ab")
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // one is left, which resets the connection
+			t.Fatal(err)
+		}
+		conn.(*boundedConn).ended.Store(true)
+		s.cut.Store(cut)
+		conn.Close()
+		if _, err := caller.Read(make([]byte, 1)); errors.Is(err, io.EOF) == cut {
+			t.Errorf("cut off is %v: the caller reads %v", cut, err)
+		}
+	}
 }

@@ -85,7 +85,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		select {
 		case l.room <- struct{}{}:
-			return &boundedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+			return &boundedConn{Conn: conn, server: l.server, leave: sync.OnceFunc(func() { <-l.room })}, nil
 		default:
 		}
 		l.server.metrics.refused.WithLabelValues("connections").Inc()
@@ -99,12 +99,25 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 
 type boundedConn struct {
 	net.Conn
-	leave func()
-	ended atomic.Bool // nothing more is read
+	server *Server
+	leave  func()
+	ended  atomic.Bool // nothing more is read
+	close  sync.Once
 }
+
+// lingerTime is for the last answer on a connection on which the caller still sends: what comes in after the close would reset the
+// connection, and the answer be lost.
+const lingerTime = 500 * time.Millisecond
 
 func (c *boundedConn) Close() error {
 	defer c.leave()
+	c.close.Do(func() {
+		tcp, is := c.Conn.(*net.TCPConn)
+		if is && c.ended.Load() && !c.server.cut.Load() && tcp.CloseWrite() == nil {
+			tcp.SetReadDeadline(time.Now().Add(lingerTime))
+			io.Copy(io.Discard, tcp)
+		}
+	})
 	return c.Conn.Close()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -24,6 +25,8 @@ type item struct {
 	reason   string // why it is skipped
 	claim    *claim
 
+	added wire.Moment // of a load; zero: now
+
 	maxDistance *int // of a query
 	limit       int
 }
@@ -34,14 +37,14 @@ func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
 		i.reason = err.Error()
 		return
 	}
-	i.key, i.maxDistance, i.limit = l.Name(), l.MaxDistance, l.Limit
+	i.key, i.added, i.maxDistance, i.limit = l.Name(), l.Added, l.MaxDistance, l.Limit
 	if l.Limit < 0 {
 		i.reason = fmt.Sprintf("limit is %d, want 0 or more", l.Limit)
 		return
 	}
 	if l.Fingerprint != nil {
 		i.document = l.Document()
-		if err := index.Validate(&i.document); err != nil {
+		if err := match.Validate(&i.document); err != nil {
 			i.reason = err.Error()
 		} else if stores && s.index.Signer() != nil && i.document.Signature() == (index.Query{}).Signature {
 			i.reason = neardup.NoText

@@ -25,7 +25,10 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	var doc struct {
-		Paths      map[string]map[string]struct{ OperationID string }
+		Paths map[string]map[string]struct {
+			OperationID string
+			Responses   map[string]struct{ Headers map[string]any }
+		}
 		Components struct {
 			Schemas map[string]struct {
 				Properties map[string]struct{ Type string }
@@ -40,6 +43,10 @@ func TestOpenAPI(t *testing.T) {
 	for path, methods := range doc.Paths {
 		for method, operation := range methods {
 			got = append(got, strings.ToUpper(method)+" "+path+" "+operation.OperationID)
+			_, tells := operation.Responses["200"].Headers[wire.NextID]
+			if tells != (operation.OperationID == "check" || operation.OperationID == "stats") {
+				t.Errorf("%s: that answers have %s is %v", operation.OperationID, wire.NextID, tells)
+			}
 		}
 	}
 	for _, c := range (&Server{}).table() {
@@ -52,7 +59,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	objects := map[string]any{
 		"Line": wire.Line{}, "Checked": wire.Checked{}, "Found": wire.Found{}, "Stored": wire.Stored{}, "Failure": wire.Failure{},
-		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "Stats": index.Stats{}, "Compared": compare.Result{}, "Compacted": compaction.Report{},
+		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "Stats": index.Stats{}, "Compared": compare.Result{}, "Compacted": compaction.Report{}, "Loaded": Loaded{},
 	}
 	if len(objects) != len(doc.Components.Schemas) {
 		t.Errorf("it has %v", slices.Collect(maps.Keys(doc.Components.Schemas)))

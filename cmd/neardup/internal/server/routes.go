@@ -29,6 +29,7 @@ func (s *Server) table() []call {
 		{"GET", "/v1/stats", "stats", s.stats},
 		{"POST", "/v1/checkpoint", "checkpoint", s.checkpoint},
 		{"POST", "/v1/compact", "compact", s.compact},
+		{"POST", "/v1/load", "load", s.load},
 	}
 }
 
@@ -87,6 +88,7 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 		}
 		if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			s.metrics.refused.WithLabelValues("token").Inc()
+			inMidBody(w, r)
 			w.Header().Set("WWW-Authenticate", `Basic realm="neardup, with the token as the password", charset="UTF-8"`)
 			writeFailure(w, wire.ErrUnauthorized)
 			return
@@ -133,9 +135,11 @@ func (s *Server) counted(c call) http.Handler {
 
 func (s *Server) bounded(c call, a *answer, r *http.Request) error {
 	if s.isStopping() {
+		inMidBody(a, r)
 		return errStopping
 	}
 	if !s.calls.TryAcquire(1) {
+		inMidBody(a, r)
 		s.metrics.refused.WithLabelValues("calls").Inc()
 		return wire.ErrBusy
 	}
@@ -232,6 +236,15 @@ func failureOf(err error) (wire.Failure, int) {
 
 func failing(err error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeFailure(w, err) })
+}
+
+// inMidBody has a refusal go out before a stream has ended, and be the last answer on its connection: net/http does not take
+// another call after it safely. Else it would wait for more of the body, which a caller who dawdles sends too late.
+func inMidBody(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.ContentLength < 0 {
+		http.NewResponseController(w).EnableFullDuplex()
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // writeFailure answers with an error, and returns the status. What is left of the body is not read.

@@ -77,7 +77,8 @@ type Server struct {
 
 	stopping   context.Context // done when no more is to be begun
 	stop       context.CancelFunc
-	compacting atomic.Bool
+	compacting atomic.Bool // by a call of compact or load
+	cut        atomic.Bool // connections are closed one after the other, whatever is under way
 	failed     atomic.Bool // a write has failed, and so will all later ones
 }
 
@@ -129,6 +130,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
+		s.cut.Store(true)
 		err = errors.Join(err, s.http.Close())
 	}
 	return err
@@ -137,6 +139,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close must follow Shutdown. It ends when nothing uses the index any more.
 func (s *Server) Close() {
 	s.stop()
+	s.cut.Store(true)
 	s.http.Close()
 	s.calls.Acquire(context.Background(), int64(s.limits.Calls)) // until each handler has returned
 	s.gather.close()

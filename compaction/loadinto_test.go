@@ -1,0 +1,410 @@
+package compaction_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testseed"
+	"golang.org/x/sync/errgroup"
+)
+
+// TestLoadIntoIsLoad: whatever is done to an index while documents are loaded into it, it is as if they came in one moment
+// after all that, but for the keys that came since.
+func TestLoadIntoIsLoad(t *testing.T) {
+	seed := testseed.Of(t)
+	for n := range uint64(number(20, 60, 150, 3000)) {
+		d := &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: 8, most: 20}
+		d.drawRule()
+		h := newHistory(vfs.NewMem())
+		h.must(t, d.open())
+		for range 1 + d.IntN(3) {
+			for range d.IntN(4) {
+				h.must(t, d.write())
+			}
+			h.must(t, d.loadOpen())
+			for range d.IntN(3) {
+				h.must(t, d.write())
+			}
+		}
+		h.must(t, step{what: "close"}, step{what: "compact"}, d.open(), step{what: "close"})
+	}
+}
+
+// loadOpen draws a load into an open index with steps meanwhile.
+func (d *drawer) loadOpen() step {
+	s := step{what: "load open", docs: d.some(), at: d.IntN(4), work: compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}}
+	for range d.IntN(5) {
+		w := d.write()
+		for w.what == "compact open" || w.what == "freeze" { // they wait
+			w = d.write()
+		}
+		s.meanwhile = append(s.meanwhile, w)
+	}
+	return s
+}
+
+// TestLoadIntoAmongWriters: documents are loaded while others write and delete what has their keys, expire, ask, and make checkpoints. Of
+// each key the later document is there, by its ID, and who asks finds all that was loaded or nothing.
+func TestLoadIntoAmongWriters(t *testing.T) {
+	const keys, group, writers = 400, 50, 3
+	ctx, fs := t.Context(), vfs.NewMem()
+	x, err := index.Open("ix", &index.Options{FS: fs, Durability: index.NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
+	defer w.Close()
+	newest := make([]uint64, keys) // of each key; a writer has those of its own, and no one those of the last
+	for round := range uint64(number(2, 3, 6, 60)) {
+		seed := testseed.Of(t)
+		over, stop := context.WithCancel(ctx)
+		var work errgroup.Group
+		for n := range writers {
+			r := rand.New(rand.NewPCG(seed, round<<8|uint64(n)))
+			work.Go(func() error {
+				for over.Err() == nil {
+					i := r.IntN(keys/4)*4 + n
+					docs := []index.Document{{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(r.IntN(50))}}
+					if err := x.Add(ctx, docs...); err != nil {
+						return err
+					}
+					newest[i] = docs[0].ID
+				}
+				return nil
+			})
+		}
+		like := fingerprint.Fingerprint((round + 1) * 0x9e3779b97f4a7c15)
+		work.Go(func() error {
+			r := rand.New(rand.NewPCG(seed, round<<8|writers))
+			for n := 0; over.Err() == nil; n++ {
+				matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: like}, Scope: "group"})
+				if err == nil && len(matches) > 0 && len(matches) != group {
+					err = fmt.Errorf("%d of %d documents that were loaded are there", len(matches), group)
+				}
+				if err == nil {
+					_, err = x.Delete(ctx, fmt.Sprint(r.IntN(keys/4)*4+3))
+				}
+				if err == nil {
+					_, err = x.DeleteBefore(ctx, time.Unix(1, 0))
+				}
+				if err == nil && n%50 == 0 {
+					err = x.Checkpoint(ctx, fmt.Sprint("copy ", round, n))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		var docs []index.Document
+		for range group {
+			docs = append(docs, index.Document{Fingerprint: like, Scope: "group"})
+		}
+		for i := range keys {
+			docs = append(docs, index.Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(i % 60)})
+		}
+		_, err := compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{MemoryBytes: 1 << 20})
+		stop()
+		if err := errors.Join(err, work.Wait(), indextest.Problems(x)); err != nil {
+			t.Fatal(err)
+		}
+		matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: like}, Scope: "group"})
+		if err != nil || len(matches) != group {
+			t.Fatalf("%d documents of a group: %v", len(matches), err)
+		}
+		for i := range newest {
+			newest[i] = max(newest[i], matches[0].ID+uint64(group+i))
+			d, found, err := x.Get(ctx, fmt.Sprint(i))
+			if err != nil || found && d.ID != newest[i] || !found && i%4 != 3 {
+				t.Fatalf("key %d: %+v, %v, %v; want document %d", i, d, found, err, newest[i])
+			}
+		}
+	}
+	names, err := fs.List("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "copy") {
+			continue
+		}
+		c, err := index.Open(name, &index.Options{FS: fs, MustExist: true})
+		if err == nil {
+			err = errors.Join(indextest.Problems(c), c.Close())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLoadIntoTakesLastOfFingerprint: what is loaded replaces the last document of a fingerprint that is packed, or frozen, while another
+// one comes to have it. That one is found by every table.
+func TestLoadIntoTakesLastOfFingerprint(t *testing.T) {
+	const fp, other = 0x0123456789abcdef, 0xfedcba9876543210
+	for _, packed := range []bool{true, false} {
+		h := newHistory(vfs.NewMem())
+		h.must(t, step{what: "open"}, step{what: "add", docs: []index.Document{{Key: "page", Fingerprint: fp}}})
+		if packed {
+			h.must(t, step{what: "compact open"})
+		}
+		load := step{what: "load open", docs: []index.Document{{Key: "page", Fingerprint: other}}, at: 1}
+		load.meanwhile = []step{{what: "add", docs: []index.Document{{Key: "new", Fingerprint: fp}}}}
+		ask := step{what: "query", method: oneByOne, k: 3}
+		for bit := range 64 {
+			ask.docs = append(ask.docs, index.Document{Fingerprint: fp ^ 1<<bit ^ 1<<((bit+1)%64) ^ 1<<((bit+2)%64)})
+		}
+		h.must(t, load, ask, step{what: "compact open"}, ask, step{what: "close"})
+	}
+}
+
+// TestLoadedCanBeDeleted: who sees a loaded document can delete it by its ID, also while the load still removes its files.
+func TestLoadedCanBeDeleted(t *testing.T) {
+	var ix atomic.Pointer[index.Index]
+	deleted := 0
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		x := ix.Load()
+		if x == nil || op.Kind != errorfs.OpRemoveAll || op.Path != "ix/incoming" || deleted > 0 {
+			return nil
+		}
+		d, found, err := x.Get(t.Context(), "loaded")
+		if err == nil && found {
+			deleted, err = x.DeleteIDs(t.Context(), d.ID)
+		}
+		return err
+	}))
+	x, err := index.Open("ix", &index.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	ix.Store(x)
+	docs := []index.Document{{Key: "loaded", Fingerprint: 1}}
+	if _, err := compaction.LoadInto(t.Context(), x, seqOf(docs, nil), compaction.LoadOptions{}); err != nil || deleted != 1 {
+		t.Errorf("%d of 1 documents deleted: %v", deleted, err)
+	}
+}
+
+// TestCloseEndsLoadInto: Close ends a load whose documents never end, and nothing of it is there.
+func TestCloseEndsLoadInto(t *testing.T) {
+	opts := &index.Options{FS: vfs.NewMem()}
+	x, err := index.Open("ix", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	forever := func(yield func(index.Document, error) bool) {
+		for n := uint64(0); yield(index.Document{Fingerprint: fingerprint.Fingerprint(n)}, nil); n++ {
+			if n == 1000 {
+				go func() { closed <- x.Close() }()
+			}
+		}
+	}
+	if _, err := compaction.LoadInto(t.Context(), x, forever, compaction.LoadOptions{}); !errors.Is(err, index.ErrClosed) || errors.Is(err, compaction.ErrDone) {
+		t.Errorf("a load that Close ends: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	x, err = index.Open("ix", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if n := x.Stats().Documents; n != 0 {
+		t.Errorf("%d documents", n)
+	}
+}
+
+// TestCancelledLoadInto: a context that ends, wherever that is, leaves the documents of before.
+func TestCancelledLoadInto(t *testing.T) {
+	d := newDrawer(testseed.Of(t), 4)
+	used, before := usedIndex(t, d)
+	docs := d.documents(1000)
+	after := before.clone()
+	after.Now = epoch
+	after.Load(docs...)
+	after = after.repacked(before.plan)
+	left := before.freeze() // with IDs reserved
+	left.NextID += uint64(len(docs))
+	before.name, left.name, after.name = "before", "before, with IDs left out", "after"
+	for n, done := int64(1), false; !done; n += 1 + n/16 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls atomic.Int64
+		calls.Store(-1 << 40) // until the index is open
+		call := func() {
+			if calls.Add(1) == n {
+				cancel()
+			}
+		}
+		some := func(yield func(index.Document, error) bool) {
+			for i, doc := range docs {
+				if i%200 == 0 {
+					call()
+				}
+				if !yield(doc, nil) {
+					return
+				}
+			}
+		}
+		fsys := used.CrashClone(vfs.CrashCloneCfg{})
+		calling := errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if strings.Contains(op.Path, "incoming") {
+				call()
+			}
+			return nil
+		}))
+		x, err := index.Open("ix", &index.Options{FS: calling, Now: func() time.Time { return epoch }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls.Store(0)
+		_, err = compaction.LoadInto(ctx, x, some, compaction.LoadOptions{MemoryBytes: 1})
+		cancel()
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		found, lookErr := which(fsys, []state{before.clone(), left.clone(), after.clone()}, rand.New(rand.NewPCG(1, uint64(n))), index.Options{}, true)
+		if lookErr != nil {
+			t.Fatalf("call %d: %v, %v", n, err, lookErr)
+		}
+		if done = calls.Load() < n; done && n < 20 {
+			t.Errorf("cancelled at %d moments only", n-1)
+		}
+		if over := err == nil; over != (found.name == "after") || !over && !errors.Is(err, context.Canceled) || done && !over {
+			t.Errorf("call %d of %d: the index is from %s: %v", n, calls.Load(), found.name, err)
+		}
+	}
+}
+
+// TestUnsettledLoad: a crash comes between the step in which documents are loaded and what settles the keys that were written meanwhile. What
+// is done to the closed index then, by whatever comes first, finds the documents that are there without the crash.
+func TestUnsettledLoad(t *testing.T) {
+	ctx, disk := t.Context(), vfs.NewCrashableMem()
+	opts := index.Options{Now: func() time.Time { return epoch }}
+	var docs, late []index.Document
+	for n := range 40 {
+		docs = append(docs, index.Document{Key: fmt.Sprint("page ", n), Fingerprint: fingerprint.Fingerprint(n % 7)})
+		late = append(late, index.Document{Key: fmt.Sprint("page ", 2*n), Fingerprint: fingerprint.Fingerprint(n % 5)})
+	}
+	var mu sync.Mutex
+	var crashes []*vfs.MemFS // of each moment once those came
+	var ix atomic.Pointer[index.Index]
+	var went error
+	write := sync.OnceFunc(func() {
+		x := ix.Swap(nil)
+		went = x.Add(ctx, late...)
+		_, err := x.Delete(ctx, "page 1", "page 3", "page 39")
+		went = errors.Join(went, err)
+		mu.Lock()
+		crashes = []*vfs.MemFS{}
+		mu.Unlock()
+	})
+	opts.FS = errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if x := ix.Load(); x != nil && strings.Contains(op.Path, "incoming") && x.Stats().NextID > uint64(30+len(docs)) { // IDs are reserved
+			write()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if crashes != nil && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			crashes = append(crashes, disk.CrashClone(vfs.CrashCloneCfg{}))
+		}
+		return nil
+	}))
+	x, err := index.Open("ix", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Add(ctx, docs[:30]...); err != nil {
+		t.Fatal(err)
+	}
+	ix.Store(x)
+	_, err = compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{})
+	mu.Lock()
+	left := crashes
+	crashes = nil
+	mu.Unlock()
+	want := documentsOf(t, x)
+	if err := errors.Join(err, went, indextest.Problems(x), x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	left = slices.DeleteFunc(left, func(fsys *vfs.MemFS) bool {
+		x, err := index.Open("ix", &index.Options{FS: fsys.CrashClone(vfs.CrashCloneCfg{}), ReadOnly: true})
+		if err == nil {
+			err = x.Close()
+		}
+		return !errors.Is(err, index.ErrReadOnly)
+	})
+	t.Logf("%d crashes come before all is settled", len(left))
+	if len(left) == 0 {
+		t.Fatal("no crash came before all was settled")
+	}
+	another, err := plan.Named("3", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := index.Document{Key: "one more", Fingerprint: 3}
+	for name, do := range map[string]func(vfs.FS) error{
+		"open": func(vfs.FS) error { return nil },
+		"run":  func(fsys vfs.FS) error { _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); return err },
+		"run under another plan": func(fsys vfs.FS) error {
+			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, Plan: another})
+			return err
+		},
+		"load": func(fsys vfs.FS) error {
+			o := opts
+			o.FS = fsys
+			_, err := compaction.Load(ctx, "ix", seqOf([]index.Document{one}, nil), compaction.LoadOptions{Index: o})
+			return err
+		},
+		"repair": func(fsys vfs.FS) error {
+			_, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}})
+			return err
+		},
+	} {
+		for _, l := range left {
+			o := opts
+			o.FS = l.CrashClone(vfs.CrashCloneCfg{})
+			err := do(o.FS)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			x, err := index.Open("ix", &o)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			got := slices.DeleteFunc(documentsOf(t, x), func(d index.Document) bool { return d.Key == one.Key })
+			if err := errors.Join(indextest.Problems(x), x.Close()); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %d documents, want %d: %v", name, len(got), len(want), err)
+			}
+		}
+	}
+}
+
+func documentsOf(t *testing.T, x *index.Index) (docs []index.Document) {
+	t.Helper()
+	for d, err := range x.Documents(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
