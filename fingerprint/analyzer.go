@@ -1,7 +1,6 @@
 package fingerprint
 
 import (
-	"slices"
 	"sync"
 	"unsafe"
 )
@@ -48,7 +47,7 @@ type Signature struct {
 type Analyzer struct {
 	options   Options
 	name      string
-	streaming bool // simhash by its defaults but for Cap, ShortWords and a Hash that needs no mixing
+	streaming bool // simhash by its defaults but for Cap and ShortWords
 	segment   int  // segmentSize but in tests
 	pool      sync.Pool
 }
@@ -59,7 +58,7 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 		return nil, err
 	}
 	a := &Analyzer{options: o, name: o.name(), segment: segmentSize}
-	a.streaming = o.method() == MethodSimhash && o.pairs() && o.Hash != HashFNV1 && o.cap() < maxCount && o.shortWords() <= maxStreamedShortWords
+	a.streaming = o.method() == MethodSimhash && o.pairs() && o.cap() < maxCount && o.shortWords() <= maxStreamedShortWords
 	a.pool.New = func() any { return new(scratch) }
 	return a, nil
 }
@@ -79,12 +78,11 @@ func (a *Analyzer) Text(s string) Signature {
 func (a *Analyzer) Bytes(text []byte) Signature {
 	sc := a.pool.Get().(*scratch)
 	defer a.release(sc)
-	sc.tokenizer.begin(text, a.options.Hash)
+	sc.tokenizer.begin(text)
 	if a.options.method() == MethodMinHash {
 		return a.minHashes(sc)
 	}
-	sc.textSum = Accumulator{}
-	sc.shingleSum = Accumulator{}
+	sc.textSum, sc.shingleSum = Accumulator{}, Accumulator{}
 	if a.streaming {
 		return a.stream(sc, len(text))
 	}
@@ -102,11 +100,10 @@ type scratch struct {
 
 	wordBins, windowBins minHash
 
-	// Of the batch: hashes that count, its windows of four tokens, the first two tokens of those,
-	// and how often each hash has come so far.
-	counted, windows, pairs []uint64
-	counts                  []uint8
-	sums                    [1 << sumBits]uint8 // of tokens, see unlike
+	// Of the batch: its windows of four tokens, the first two tokens of those, and how often each
+	// hash has come so far.
+	windows, pairs []uint64
+	counts         []uint8
 }
 
 // keptBatch bounds what a pooled scratch keeps, in hashes.
@@ -116,13 +113,13 @@ const keptBatch = 1 << 16
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokenizer.end()
 	if cap(sc.batch) > keptBatch {
-		sc.batch, sc.counted, sc.windows, sc.pairs, sc.counts = nil, nil, nil, nil, nil
+		sc.batch, sc.windows, sc.pairs, sc.counts = nil, nil, nil, nil
 	}
 	a.pool.Put(sc)
 }
 
 const (
-	// batchSize is how many tokens, or a few more, are counted at a time. All of a Short
+	// batchSize is how many tokens are taken at a time, or a few more. All of a Short
 	// text are in one batch, up to maxStreamedShortWords with four to a word.
 	batchSize             = 512
 	maxStreamedShortWords = 100
@@ -130,64 +127,45 @@ const (
 	// segmentSize bounds what a text can claim: a longer one is counted in segments of so
 	// many tokens, as if what came before had not been there.
 	segmentSize = 1 << 20
-
-	// wholeSize is the most bytes of a text that is one batch, unless it has very many tokens.
-	wholeSize = 1 << 15
-	sumBits   = 12
 )
 
 // stream is the default pipeline of MethodSimhash. It holds a batch of tokens at a time, and counts features in
 // hash counters: some five times as fast as whole, which takes all options.
 func (a *Analyzer) stream(sc *scratch, size int) Signature {
-	begin := func() {
-		// The tables are large, for few hashes to find their slot taken.
-		sc.features.begin(size)
-		sc.shingles.begin(2 * size)
-	}
-	begin()
 	t := &sc.tokenizer
-	atOnce := batchSize
-	if size <= wholeSize {
-		atOnce = max(batchSize, size/2+1)
-	}
 	total, inSegment := 0, 0
+	sc.batch = sc.batch[:0]
 	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
-		sc.batch = t.next(sc.batch[:carried], atOnce)
-		batch := sc.batch
-		total += len(batch) - carried
-		a.options.seedAll(batch[carried:])
-		all := len(batch) == total && t.done()
-		if all {
-			sc.shingleShort(batch)
+		if inSegment == 0 {
+			// The tables are large, for few hashes to find their slot taken.
+			sc.features.begin(size)
+			sc.shingles.begin(2 * size)
 		}
-		for rest := a.segment - inSegment; len(batch)-carried > rest; rest = a.segment {
-			end := carried + rest
-			a.countBatch(sc, batch[:end], carried, false)
-			carried = min(end, shingleSize-1)
-			batch = batch[end-carried:]
-			inSegment = 0
-			begin()
+		known := len(sc.batch) // a call of next may give more tokens than the batch takes
+		sc.batch = t.next(sc.batch, carried+batchSize-known)
+		a.options.seedAll(sc.batch[known:])
+		end := min(len(sc.batch), carried+min(batchSize, a.segment-inSegment))
+		tokens := sc.batch[carried:end]
+		sc.addCapped(tokens, uint8(a.options.cap()))
+		sc.shingle(sc.batch[:end], true)
+		total += len(tokens)
+		inSegment = (inSegment + len(tokens)) % a.segment
+		if end == len(sc.batch) && t.done() {
+			if len(tokens) == total {
+				sc.shingleShort(tokens)
+			}
+			return a.signature(sc, total, tokens)
 		}
-		a.countBatch(sc, batch, carried, all && total <= a.segment)
-		inSegment += len(batch) - carried
-		if t.done() {
-			return a.signature(sc, total, batch[carried:])
-		}
-		carried = copy(sc.batch, batch[max(0, len(batch)-shingleSize+1):])
+		carried = min(end, shingleSize-1)
+		sc.batch = sc.batch[:copy(sc.batch, sc.batch[end-carried:])]
 	}
 }
 
-// countBatch adds the features of a batch of tokens, the carried ones of which are there for
-// the windows only. A batch may be all there is.
-func (a *Analyzer) countBatch(sc *scratch, batch []uint64, carried int, all bool) {
-	most := uint8(a.options.cap())
-	tokens := batch[carried:]
-	counted, n := withLength(&sc.counted, len(tokens)), 0
-	if all {
-		n, tokens = sc.unlike(tokens, most)
-	}
-	counts := withLength(&sc.counts, len(tokens))
+// addCapped adds tokens to the text's sum, each at most so many times in a segment.
+func (sc *scratch) addCapped(tokens []uint64, most uint8) {
+	counts, counted := withLength(&sc.counts, len(tokens)), withLength(&sc.windows, len(tokens))
 	sc.features.count(counts, tokens)
+	n := 0
 	for i, count := range counts {
 		counted[n] = tokens[i]
 		if count <= most {
@@ -195,25 +173,6 @@ func (a *Analyzer) countBatch(sc *scratch, batch []uint64, carried int, all bool
 		}
 	}
 	sc.textSum.addAll(counted[:n])
-	sc.shingle(batch, true)
-}
-
-// unlike begins sc.counted with the tokens that come at most so often for sure, since no more have
-// their upper bits: most do, and this costs less than to count them. It gives their number, and the others.
-func (sc *scratch) unlike(tokens []uint64, most uint8) (n int, others []uint64) {
-	clear(sc.sums[:])
-	for _, h := range tokens {
-		sum := &sc.sums[h>>(64-sumBits)]
-		*sum += 1 - *sum>>countBits // no more than maxCount+1
-	}
-	counted, others := sc.counted[:len(tokens)], withLength(&sc.pairs, len(tokens))
-	for i, h := range tokens {
-		counted[n], others[i-n] = h, h
-		if sc.sums[h>>(64-sumBits)] <= most {
-			n++
-		}
-	}
-	return n, others[:len(tokens)-n]
 }
 
 // whole is the pipeline for all options. It holds the hashes of the whole text, and counts
@@ -226,22 +185,15 @@ func (a *Analyzer) whole(sc *scratch) Signature {
 	}
 	tokens := sc.batch
 	a.options.seedAll(tokens)
-	order := tokens // what windows are made of
-	if a.options.Hash == HashFNV1 {
-		order = slices.Clone(tokens)
-		for i, h := range order {
-			order[i] = mix(h)
-		}
-	}
-	sc.shingleShort(order)
-	for i := 0; i < len(order); i += a.segment {
-		segment := order[max(0, i-shingleSize+1):min(len(order), i+a.segment)]
+	sc.shingleShort(tokens)
+	for i := 0; i < len(tokens); i += a.segment {
+		segment := tokens[max(0, i-shingleSize+1):min(len(tokens), i+a.segment)]
 		sc.shingles.begin(4 * len(segment))
 		sc.shingle(segment, a.options.pairs())
 	}
 	features := tokens
 	if a.options.Window > 1 {
-		features = windows(order, a.options.Window)
+		features = windows(tokens, a.options.Window)
 	}
 	counts := make(map[uint64]int)
 	for _, h := range features {

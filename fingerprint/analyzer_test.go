@@ -29,6 +29,7 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 type paper struct {
 	Options
 	name    string // how those versions called it
+	fnv1    bool
 	stop    map[string]bool
 	stem    func(string) string
 	weigh   func(feature string, n int) int
@@ -137,14 +138,14 @@ func (p paper) arrange(words []string) (tokens, phrases []string) {
 func (p paper) signature(words []string) Signature {
 	o := p.Options
 	hash := func(s string) uint64 { return padded([]byte(s)) }
-	if o.Hash == HashFNV1 {
+	if p.fnv1 {
 		hash = FNV1
 	}
 	if unseeded := hash; o.Seed != 0 {
 		hash = func(s string) uint64 { return mix(unseeded(s) + o.Seed*prime1) }
 	}
 	inWindow := hash
-	if o.Hash == HashFNV1 {
+	if p.fnv1 {
 		inWindow = func(s string) uint64 { return mix(hash(s)) }
 	}
 	units := 0
@@ -434,7 +435,7 @@ func TestShort(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
 	all := append(goldenOptions(t),
-		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 32}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51}, Options{Hash: HashFNV1})
+		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 32}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -480,7 +481,7 @@ func TestSeedsHaveNothingInCommon(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
 		{Method: -1}, {Method: 2}, {Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
-		{Hash: 2}, {Hash: -1}, {ShortWords: maxShortWords + 1},
+		{ShortWords: maxShortWords + 1},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)

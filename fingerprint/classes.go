@@ -4,7 +4,6 @@ package fingerprint
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"sync"
 	"unicode/utf8"
 )
@@ -172,14 +171,6 @@ func isThreeBytes(x uint64) bool { return x&0xC0C0F0 == 0x8080E0 && x&0x200F != 
 
 func twoBytes(x uint64) rune   { return rune((x&0x1F)<<6 | x>>8&0x3F) }
 func threeBytes(x uint64) rune { return rune((x&0x0F)<<12 | (x>>8&0x3F)<<6 | x>>16&0x3F) }
-
-// areHan reports whether the two characters of three bytes that x begins with are from U+4E00 to
-// U+9FFF, which are all of class single.
-func areHan(x uint64) bool {
-	const first, last = 0xE4B880, 0xE9BFBF
-	inOrder := bits.ReverseBytes64(x)
-	return inOrder>>40-first <= last-first && inOrder>>16&0xFFFFFF-first <= last-first
-}
 
 // classAhead is the class of a character of three bytes. ASCII is slow, as what ends a run of
 // them; others are ignorable, as what may go together with what is before.

@@ -2,9 +2,9 @@ package fingerprint_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/stem"
 	"github.com/neardup/neardup/fingerprint/stopwords"
@@ -74,15 +74,14 @@ func ExampleTokens_phrases() {
 }
 
 // Features are weighted, here by how rare a word is in a collection (IDF).
-func ExampleSimhash_weights() {
+func ExampleAccumulator_weights() {
 	rarity := map[string]int{"the": 1, "fox": 740, "dog": 610}
-	weights := map[string]int{}
+	var sum fingerprint.Accumulator
 	for _, token := range fingerprint.Tokens("the fox and the dog") {
-		weights[token] += rarity[token]
+		sum.Add(xxhash.Sum64String(token), rarity[token])
 	}
-	f := fingerprint.Simhash(maps.All(weights))
-	fmt.Println(f == fingerprint.Simhash(maps.All(map[string]int{"the": 2, "fox": 740, "dog": 610})))
-	// Output: true
+	fmt.Println(sum.Fingerprint())
+	// Output: bce6c02d5136f238
 }
 
 // Shingles are windows of words; an Analyzer has them as an option.
@@ -93,12 +92,6 @@ func ExampleOptions_shingles() {
 	}
 	fmt.Println(a.Name(), a.Text("The quick brown fox jumps").Tokens)
 	// Output: text/3 window=3 short=0 3
-}
-
-func ExampleSimhash() {
-	f := fingerprint.Simhash(maps.All(map[string]int{"title:rain": 5, "rain": 2, "sea": 1}))
-	fmt.Println(f)
-	// Output: 2833b677a7df2211
 }
 
 func ExampleAccumulator() {

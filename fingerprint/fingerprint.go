@@ -13,7 +13,7 @@
 //
 // [Analyzer] is the whole pipeline. A caller with features of its own (section 2 of the
 // paper names stop words, stemming, phrases and weights by rarity) makes them from
-// [Tokens] and uses [Simhash] or an [Accumulator]; the examples do it.
+// [Tokens] and adds their hashes to an [Accumulator]; the examples do it.
 package fingerprint
 
 import (

@@ -45,7 +45,7 @@ func goldenPapers() []paper {
 		{weigh: rarity, Options: Options{Method: MethodSimhash}, name: "weigher=length/1"},
 		{Options: Options{Window: 2}},
 		{Options: Options{Window: 4, Weight: Once, ShortWords: -1}},
-		{Options: Options{Hash: HashFNV1, Weight: Count, ShortWords: -1}},
+		{fnv1: true, Options: Options{Weight: Count, ShortWords: -1}, name: "weight=count hash=fnv1 short=0"},
 		{stop: stop, Options: Options{Method: MethodSimhash}, name: "stop=10696203a794e001"},
 		{stem: firstFive, Options: Options{Method: MethodSimhash}, name: "stem=first-five-bytes/1"},
 		{stop: stop, stem: firstFive, phrases: phrases, Options: Options{Method: MethodSimhash}, name: "stop=10696203a794e001 stem=first-five-bytes/1 phrases=c6f2807410c14cba"},

@@ -3,7 +3,6 @@ package fingerprint
 import (
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf8"
 )
 
 // The primes of xxhash64.
@@ -85,26 +84,12 @@ const (
 func FNV1(s string) uint64 {
 	h := uint64(fnvOffset)
 	for _, r := range s {
-		h = fnv1Rune(h, r)
+		if r > 0xffff {
+			r -= 0x10000
+			h = h*fnvPrime ^ uint64(0xd800+r>>10)
+			r = 0xdc00 + r&0x3ff
+		}
+		h = h*fnvPrime ^ uint64(r)
 	}
 	return h
-}
-
-func fnv1Bytes(b []byte) uint64 {
-	h := uint64(fnvOffset)
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		h = fnv1Rune(h, r)
-		b = b[n:]
-	}
-	return h
-}
-
-func fnv1Rune(h uint64, r rune) uint64 {
-	if r > 0xffff {
-		r -= 0x10000
-		h = h*fnvPrime ^ uint64(0xd800+r>>10)
-		r = 0xdc00 + r&0x3ff
-	}
-	return h*fnvPrime ^ uint64(r)
 }

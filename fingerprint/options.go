@@ -13,7 +13,7 @@ import (
 // default pipeline; docs/quality.md has what it was chosen from.
 type Options struct {
 	// Method says how features become fingerprints. The default is MethodMinHash, unless Window,
-	// Weight, Cap or Hash is set: these are options of MethodSimhash.
+	// Weight or Cap is set: these are options of MethodSimhash.
 	Method Method
 
 	// Window is the number of consecutive tokens in a feature: 1 for single tokens, k
@@ -32,9 +32,6 @@ type Options struct {
 	// Cap is the most that CappedCount gives a feature; 0 means 100, or 16 where Window
 	// is not 0.
 	Cap int
-
-	// Hash turns a token into 64 bits. The default is Folded.
-	Hash Hash
 
 	// Seed, if not 0, turns every hash into another one, so that fingerprints of
 	// different seeds have nothing to do with each other. What a measurement says
@@ -61,7 +58,7 @@ const (
 
 // method is the one that the options ask for.
 func (o *Options) method() Method {
-	if o.Window != 0 || o.Weight != CappedCount || o.Cap != 0 || o.Hash != Folded {
+	if o.Window != 0 || o.Weight != CappedCount || o.Cap != 0 {
 		return MethodSimhash
 	}
 	return o.Method
@@ -79,16 +76,6 @@ const (
 )
 
 var weightNames = [...]string{CappedCount: "capped", Count: "count", Sqrt: "sqrt", Log: "log", Once: "once"}
-
-// Hash is a hash of tokens. The hash of a window is a polynomial in those of its tokens.
-type Hash int
-
-const (
-	Folded   Hash = iota // made for short tokens: the 128 bits of a product, folded and mixed
-	HashFNV1             // FNV1; its bits are poorly mixed, so use it only to match fingerprints that exist
-)
-
-var hashNames = [...]string{Folded: "folded", HashFNV1: "fnv1"}
 
 // ErrOptions is what [NewAnalyzer] and [ParseAnalyzer] wrap when an option makes no sense.
 var ErrOptions = errors.New("invalid fingerprint options")
@@ -114,8 +101,6 @@ func (o *Options) check() error {
 		return bad("Cap is %d, want 0 for the default or a positive number", o.Cap)
 	case o.Cap > 0 && o.Weight != CappedCount:
 		return bad("Cap is %d, but only CappedCount has a cap", o.Cap)
-	case o.Hash < 0 || int(o.Hash) >= len(hashNames):
-		return bad("Hash(%d) is none of the constants", int(o.Hash))
 	case o.ShortWords > maxShortWords:
 		return bad("ShortWords is %d, want at most %d", o.ShortWords, maxShortWords)
 	}
@@ -145,9 +130,6 @@ func (o *Options) name() string {
 		add("weight", weightNames[o.Weight])
 	case o.Cap != 0 && o.cap() != (&Options{Window: o.Window}).cap():
 		add("cap", strconv.Itoa(o.Cap))
-	}
-	if o.Hash != Folded {
-		add("hash", hashNames[o.Hash])
 	}
 	if o.Seed != 0 {
 		add("seed", strconv.FormatUint(o.Seed, 16))
@@ -191,22 +173,15 @@ func ParseAnalyzer(name string) (*Analyzer, error) {
 
 // set is the reverse of name for one part.
 func (o *Options) set(key, value string) (err error) {
-	named := func(names []string) int {
-		i := slices.Index(names, value)
-		if i < 0 {
-			err = fmt.Errorf("want one of %s", strings.Join(names, ", "))
-		}
-		return i
-	}
 	switch key {
 	case "window":
 		o.Window, err = strconv.Atoi(value)
 	case "weight":
-		o.Weight = Weight(named(weightNames[:]))
+		if o.Weight = Weight(slices.Index(weightNames[:], value)); o.Weight < 0 {
+			err = fmt.Errorf("want one of %s", strings.Join(weightNames[:], ", "))
+		}
 	case "cap":
 		o.Cap, err = strconv.Atoi(value)
-	case "hash":
-		o.Hash = Hash(named(hashNames[:]))
 	case "seed":
 		o.Seed, err = strconv.ParseUint(value, 16, 64)
 	case "short":

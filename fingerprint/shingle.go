@@ -6,8 +6,7 @@ import "slices"
 //
 //	h1*p^(k-1) + h2*p^(k-2) + ... + hk, p = prime1, modulo 2^64.
 //
-// Its bits are as good as those of the tokens' hashes, so nothing is mixed but FNV-1, and
-// that before.
+// Its bits are as good as those of the tokens' hashes.
 //
 // shingleSize is the window of Signature.Shingle.
 const shingleSize = 4

@@ -20,9 +20,9 @@ type tokenizer struct {
 	tables *tables
 	text   []byte
 	pos    int
-	each   func(token []byte) uint64 // takes the place of hashToken, if not nil
-	hashes []uint64                  // of the tokens so far
-	units  int                       // words so far, times wordUnits
+	each   func(token []byte) // if not nil, takes the tokens, whose hashes are then not needed
+	hashes []uint64           // of the tokens so far
+	units  int                // words so far, times wordUnits
 	normal normalizer
 
 	// The open token: what there is of it so far, in normal form.
@@ -35,12 +35,9 @@ type tokenizer struct {
 // base is where the character that marks combine with begins.
 type base struct{ text, token int }
 
-func (t *tokenizer) begin(text []byte, hash Hash) {
+func (t *tokenizer) begin(text []byte) {
 	t.tables = loadTables()
-	t.text, t.pos, t.units = text, 0, 0
-	if t.each = nil; hash == HashFNV1 {
-		t.each = fnv1Bytes
-	}
+	t.text, t.pos, t.units, t.each = text, 0, 0, nil
 }
 
 // keptToken is how large the buffers may be that stay for the next text.
@@ -60,11 +57,8 @@ func (t *tokenizer) end() {
 func Tokens(text string) []string { return new(tokenizer).tokens(text) }
 
 func (t *tokenizer) tokens(text string) (tokens []string) {
-	t.begin([]byte(text), Folded)
-	t.each = func(token []byte) uint64 {
-		tokens = append(tokens, string(token))
-		return 0
-	}
+	t.begin([]byte(text))
+	t.each = func(token []byte) { tokens = append(tokens, string(token)) }
 	for !t.done() {
 		t.next(nil, batchSize)
 	}
@@ -306,7 +300,7 @@ func (t *tokenizer) fastPath(limit int) {
 // hash hashes the first size bytes of b, which has hashPadding more.
 func (t *tokenizer) hash(b []byte, size int) uint64 {
 	if t.each != nil && size > 0 {
-		return t.each(b[:size])
+		t.each(b[:size])
 	}
 	return hashToken(b, size)
 }
@@ -323,22 +317,9 @@ func (t *tokenizer) singles(i, limit int) int {
 	hashes := slices.Grow(t.hashes, limit-n)[:limit]
 	x := binary.LittleEndian.Uint64(text[i:])
 	c := t.tables.classAhead(x)
-	for n+1 < limit && i+2*hashPadding <= len(text) && (c == single || c == singleComposing || c == separator) {
+	for n < limit && i+2*hashPadding <= len(text) && (c == single || c == singleComposing || c == separator) {
 		end, previous := i+3, c
 		next := binary.LittleEndian.Uint64(text[end:])
-		if areHan(next) { // two at once
-			hashes[n] = hash16(x&0xFFFFFF, 0, 3)
-			if c != separator {
-				n++
-				units += int(pageUnits[threeBytes(x)>>8&0xFF])
-			}
-			hashes[n] = hash16(next&0xFFFFFF, 0, 3)
-			n++
-			units += ideographUnits
-			x, c = next>>24, single
-			i += 6
-			continue
-		}
 		nextClass := t.tables.classAhead(next)
 		for nextClass.combines() && c != separator && nextClass.staysAsIs(previous) && !nextClass.conjoins() && end+2*hashPadding <= len(text) {
 			end, previous = end+3, nextClass

@@ -112,7 +112,7 @@ func checkTokens(t *testing.T, text string) {
 	if got := tokensOf(text); !slices.Equal(got, want) {
 		t.Errorf("tokens of %.200q:\n got %.200q\nwant %.200q", text, got, want)
 	}
-	testTokenizer.begin([]byte(text), Folded)
+	testTokenizer.begin([]byte(text))
 	var hashes []uint64
 	for !testTokenizer.done() {
 		hashes = testTokenizer.next(hashes, 7) // a batch may end anywhere
