@@ -67,7 +67,7 @@ func Example() {
 }
 
 // What is near to a page is asked with its Signature, and answered by the rule of Check.
-func ExampleAnalyze() {
+func ExampleIndex_Signer() {
 	dir, err := os.MkdirTemp("", "neardup-example-")
 	if err != nil {
 		log.Fatal(err)
@@ -83,11 +83,11 @@ func ExampleAnalyze() {
 		log.Fatal(err)
 	}
 
-	d, reason := neardup.Analyze(x.Signer(), neardup.Page{Body: []byte("The ferry leaves at nine!")})
-	if reason != "" {
-		log.Fatal(reason)
+	signature, err := x.Signer().Sign("text/plain", []byte("The ferry leaves at nine!"))
+	if err != nil {
+		log.Fatal(err)
 	}
-	matches, err := x.Query(ctx, index.Query{Signature: d.Signature(), Limit: 1})
+	matches, err := x.Query(ctx, index.Query{Signature: signature, Limit: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -28,17 +28,11 @@ import (
 	"iter"
 
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 )
-
-// DefaultMaxDistance is k, the number of bits of 64 in which the fingerprints of two pages may
-// differ, of an index that Open makes. Pages have a second fingerprint and a length, which must
-// be near as well; so 6 bits find more than the 3 of fingerprints alone, and are not wrong
-// more often (docs/quality.md). The limits of these are match.For's.
-const DefaultMaxDistance = 6
 
 // DefaultMaxBody is the default of Options.MaxBody: 16 MiB.
 const DefaultMaxBody = 16 << 20
@@ -46,7 +40,8 @@ const DefaultMaxBody = 16 << 20
 // Options of Open. The zero value is ready to use.
 type Options struct {
 	// Signer takes the text of a page and makes its fingerprints. The index records its name.
-	// nil: the one that the index was made with; for a new one, DefaultSigner.
+	// nil: the one that the index was made with; for a new one, one of
+	// visible text and the default options.
 	Signer *page.Signer
 
 	// MaxBody is the size in bytes from which on a page is Skipped. 0: DefaultMaxBody.
@@ -58,7 +53,7 @@ type Options struct {
 	Bare bool
 
 	// Index is what else there is to choose: k (here, 0 makes an index with
-	// DefaultMaxDistance), memory, durability. Its Analyzer is the Signer's name.
+	// 6, since pages have a second fingerprint and a length besides), memory, durability. Its Analyzer is the Signer's name.
 	Index index.Options
 
 	// Compaction says when the index is compacted while it is open, in the background. The zero Policy does so
@@ -73,15 +68,6 @@ type Index struct {
 	signer  *page.Signer
 	maxBody int
 	rule    match.Rule
-}
-
-// DefaultSigner makes the Signer of an index that Open makes: of visible text.
-func DefaultSigner() *page.Signer {
-	s, err := page.NewSigner(page.Visible, fingerprint.Options{})
-	if err != nil {
-		panic(err) // the defaults are valid
-	}
-	return s
 }
 
 // Open opens the index in dir. Where there is none it makes one. Its errors are those of
@@ -127,8 +113,8 @@ func (x *Index) Close() error {
 	return err
 }
 
-// Load stores many documents in one step, by sorting, and gives no verdicts; see [compaction.LoadInto]. Those of pages are
-// made by Analyze.
+// Load stores many documents in one step, by sorting, and gives no verdicts; see [compaction.LoadInto]. Those of pages have
+// the signatures of x.Signer().
 func (x *Index) Load(ctx context.Context, docs iter.Seq2[index.Document, error], opts compaction.LoadOptions) (compaction.Report, error) {
 	return compaction.LoadInto(ctx, x.Index, docs, opts)
 }
@@ -149,10 +135,10 @@ func (o *Options) open(dir string) (*index.Index, error) {
 	if errors.Is(err, fs.ErrNotExist) && !o.Index.MustExist && !o.Index.ReadOnly {
 		made := o.Index
 		if made.MaxDistance == 0 && made.Plan == nil && !o.Bare {
-			made.MaxDistance = DefaultMaxDistance
+			made.MaxDistance = check.DefaultMaxDistance
 		}
 		if made.Analyzer == "" && !o.Bare {
-			made.Analyzer = DefaultSigner().Name()
+			made.Analyzer = check.DefaultSigner().Name()
 		}
 		return index.Open(dir, &made)
 	}
@@ -162,7 +148,7 @@ func (o *Options) open(dir string) (*index.Index, error) {
 	if err := x.Close(); err != nil { // it was made without an analyzer, and may still get one
 		return nil, err
 	}
-	existing.Analyzer = DefaultSigner().Name()
+	existing.Analyzer = check.DefaultSigner().Name()
 	return index.Open(dir, &existing)
 }
 

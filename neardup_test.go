@@ -20,6 +20,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/checktest"
 )
 
@@ -121,13 +122,13 @@ func TestOpen(t *testing.T) {
 		name string
 		want error
 	}{
-		{"nothing", func(string) error { return nil }, neardup.Options{}, 6, neardup.DefaultSigner().Name(), nil},
-		{"nothing, another k", func(string) error { return nil }, neardup.Options{Index: index.Options{MaxDistance: 4}}, 4, neardup.DefaultSigner().Name(), nil},
+		{"nothing", func(string) error { return nil }, neardup.Options{}, 6, check.DefaultSigner().Name(), nil},
+		{"nothing, another k", func(string) error { return nil }, neardup.Options{Index: index.Options{MaxDistance: 4}}, 4, check.DefaultSigner().Name(), nil},
 		{"nothing, and none is to be made", func(string) error { return nil }, neardup.Options{Index: index.Options{MustExist: true}}, 0, "", os.ErrNotExist},
 		{"one of main texts", opening(neardup.Options{Signer: main, Index: index.Options{MaxDistance: index.Exact}}), neardup.Options{}, 0, main.Name(), nil},
 		{"one of main texts, to read", opening(neardup.Options{Signer: main}), neardup.Options{Index: index.Options{ReadOnly: true}}, 6, main.Name(), nil},
 		{"one of visible texts, for main ones", opening(neardup.Options{}), neardup.Options{Signer: main}, 6, "", index.ErrMismatch},
-		{"package index, without a signer", indexed(&index.Options{}), neardup.Options{}, 3, neardup.DefaultSigner().Name(), nil},
+		{"package index, without a signer", indexed(&index.Options{}), neardup.Options{}, 3, check.DefaultSigner().Name(), nil},
 		{"package index, without a signer, for main texts", indexed(&index.Options{}), neardup.Options{Signer: main}, 3, main.Name(), nil},
 		{"package index, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{}, 3, "", index.ErrMismatch},
 		{"package index, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{}, 3, "", index.ErrMismatch},

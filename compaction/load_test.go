@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
@@ -258,7 +258,7 @@ func TestReportOfARefusedDocument(t *testing.T) {
 // TestLoadOfDocumentsWithoutText: an index of texts takes none in bulk either, and nothing that comes with one.
 func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	docs := []index.Document{{Key: "other", Fingerprint: 1}, {Key: "empty"}}
-	for name, want := range map[string]error{neardup.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
+	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
 		for _, into := range []bool{false, true} {
 			opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
 			if err := loadEither(t.Context(), into, docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {

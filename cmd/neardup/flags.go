@@ -16,8 +16,10 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // choiceFlag is a flag that takes one of some values, by default the first.
@@ -186,7 +188,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	r.Content = nil
 	switch {
 	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
-		return d, neardup.NoText, nil // among fingerprints of texts
+		return d, wire.NoText, nil // among fingerprints of texts
 	case r.Kind == corpus.Fingerprint:
 		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
 		if match.Validate(&d) != nil {
@@ -196,7 +198,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	case a.Signer == nil:
 		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no analyzer that this version knows, so documents cannot be compared with them: make a new index from the documents", key, index.ErrMismatch)
 	}
-	d, reason = neardup.Analyze(a.Signer, p)
+	d, reason = check.Analyze(a.Signer, p)
 	return d, reason, nil
 }
 
@@ -255,7 +257,7 @@ func (f *indexFlags) required() error {
 }
 
 const (
-	defaultK = neardup.DefaultMaxDistance
+	defaultK = check.DefaultMaxDistance
 	// importK is k for ready fingerprints, which come without a second one: the paper's.
 	importK = 3
 )

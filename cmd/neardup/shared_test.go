@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // Over archives and pages, of our own and real ones, every record is accounted for, every
@@ -104,7 +104,7 @@ func verdictsOf(t *testing.T, args []string, inputs int) []verdictLine {
 		if err := decoder.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
-		if line.Verdict != skipped || line.Reason == neardup.NoText {
+		if line.Verdict != skipped || line.Reason == wire.NoText {
 			compared++
 		}
 		lines = append(lines, line)

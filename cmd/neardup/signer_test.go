@@ -11,6 +11,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 )
 
 // The command and package neardup open each other's indexes, make the same of a page, and need not
@@ -54,7 +55,7 @@ func TestOneAnalyzer(t *testing.T) {
 		if err != nil || v.Status != neardup.Duplicate || v.Of.Distance != 0 || v.Of.Key != file {
 			t.Errorf("the program: %+v, %v", v, err)
 		}
-		if k := x.Plan().MaxDistance; k != neardup.DefaultMaxDistance {
+		if k := x.Plan().MaxDistance; k != check.DefaultMaxDistance {
 			t.Errorf("k = %d", k)
 		}
 		if err := x.Close(); err != nil {

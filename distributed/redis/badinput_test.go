@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 )
@@ -38,7 +39,7 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	name := fmt.Sprint("refused", time.Now().UnixNano())
 	x, err := Open(ctx, client, Options{Name: name})
 	must(t, err)
-	if x.plan.MaxDistance != neardup.DefaultMaxDistance || x.analyzer != neardup.DefaultSigner().Name() {
+	if x.plan.MaxDistance != check.DefaultMaxDistance || x.analyzer != check.DefaultSigner().Name() {
 		t.Errorf("a new index has k = %d, analyzer %q", x.plan.MaxDistance, x.analyzer)
 	}
 	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 6, not 3")

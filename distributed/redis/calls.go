@@ -11,6 +11,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 )
 
@@ -31,7 +32,7 @@ func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup
 	if x.signer == nil {
 		return nil, fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be compared with them", index.ErrMismatch)
 	}
-	return neardup.CheckPages(ctx, x.signer, 0, pages, x.CheckDocuments)
+	return check.Pages(ctx, x.signer, neardup.DefaultMaxBody, pages, x.CheckDocuments)
 }
 
 // CheckDocuments is CheckBatch of pages that are analyzed already.
@@ -39,7 +40,7 @@ func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]ne
 	found, err := x.CheckAndAddBatch(ctx, docs)
 	verdicts := make([]neardup.Verdict, len(found))
 	for i := range found {
-		verdicts[i] = neardup.VerdictOf(x.rule, &found[i])
+		verdicts[i] = check.Verdict(x.rule, &found[i])
 	}
 	return verdicts, err
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 )
@@ -60,14 +61,14 @@ type Options struct {
 	Name string
 
 	// MaxDistance is k, recorded when the index is made. 0: what it was made with; for a new one
-	// neardup.DefaultMaxDistance with a Signer, else 3. index.Exact: only equal fingerprints match.
+	// 6 with a Signer, else 3. index.Exact: only equal fingerprints match.
 	MaxDistance int
 
 	// Expected is how many documents a new index is for: it chooses the number of tables and of logs. 0: a million.
 	Expected int64
 
 	// Signer takes the text of pages and makes their fingerprints; its name is recorded. nil: the one
-	// that the index was made with; for a new one neardup.DefaultSigner.
+	// that the index was made with; for a new one one of visible text and the default options.
 	Signer *page.Signer
 
 	// Bare is neardup.Options.Bare: no Signer is needed, or recorded. Check fails then, CheckDocuments
@@ -190,11 +191,11 @@ func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
 func (o *Options) meta() (string, error) {
 	signer := o.Signer
 	if signer == nil && !o.Bare {
-		signer = neardup.DefaultSigner()
+		signer = check.DefaultSigner()
 	}
 	name, k := "", 3
 	if signer != nil {
-		name, k = signer.Name(), neardup.DefaultMaxDistance
+		name, k = signer.Name(), check.DefaultMaxDistance
 	}
 	if o.MaxDistance != 0 {
 		k = max(o.MaxDistance, 0) // below it is index.Exact

@@ -4,7 +4,6 @@
 package stem
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,9 +28,6 @@ import (
 	"github.com/blevesearch/snowballstem/swedish"
 	"github.com/blevesearch/snowballstem/tamil"
 )
-
-// ErrLanguages is what [For] wraps when it cannot choose.
-var ErrLanguages = errors.New("no such choice of stemmers")
 
 type language struct {
 	code   string
@@ -99,24 +95,23 @@ func known() []string {
 type Stemmer struct{ languages []language }
 
 // For gives a stemmer for the languages, at most one a script: "en" and "ru",
-// say, but not "en" and "de", since a token does not tell its language. The
-// error wraps [ErrLanguages].
+// say, but not "en" and "de", since a token does not tell its language.
 func For(codes ...string) (*Stemmer, error) {
 	s := new(Stemmer)
 	for _, code := range codes {
 		i := slices.IndexFunc(languages, func(l language) bool { return l.code == code })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: %q is none of %s", ErrLanguages, code, strings.Join(known(), ", "))
+			return nil, fmt.Errorf("stem: %q is none of %s", code, strings.Join(known(), ", "))
 		}
 		for _, l := range s.languages {
 			if l.script == languages[i].script {
-				return nil, fmt.Errorf("%w: %q and %q have the same script", ErrLanguages, l.code, code)
+				return nil, fmt.Errorf("stem: %q and %q have the same script", l.code, code)
 			}
 		}
 		s.languages = append(s.languages, languages[i])
 	}
 	if len(s.languages) == 0 {
-		return nil, fmt.Errorf("%w: none is given, want some of %s", ErrLanguages, strings.Join(known(), ", "))
+		return nil, fmt.Errorf("stem: no language is given, want some of %s", strings.Join(known(), ", "))
 	}
 	return s, nil
 }

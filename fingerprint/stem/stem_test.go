@@ -1,7 +1,6 @@
 package stem
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -25,8 +24,8 @@ func TestStem(t *testing.T) {
 
 func TestFor(t *testing.T) {
 	for _, codes := range [][]string{nil, {"xx"}, {"en", "de"}, {"en", "en"}, {"tr"}} {
-		if _, err := For(codes...); !errors.Is(err, ErrLanguages) {
-			t.Errorf("For(%q): %v", codes, err)
+		if _, err := For(codes...); err == nil {
+			t.Errorf("For(%q): no error", codes)
 		}
 	}
 	for _, code := range known() {

@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 )
 
 func text(i int) string { return fmt.Sprintf("the ferry number %d leaves the harbour at nine", i) }
@@ -38,7 +39,7 @@ func gz(parts ...string) string {
 }
 
 func document(i int) *index.Document {
-	d, _ := neardup.Analyze(neardup.DefaultSigner(), neardup.Page{URL: fmt.Sprintf("http://a.example/%d", i), Body: []byte(text(i))})
+	d, _ := check.Analyze(check.DefaultSigner(), neardup.Page{URL: fmt.Sprintf("http://a.example/%d", i), Body: []byte(text(i))})
 	return &d
 }
 
@@ -57,7 +58,7 @@ func TestWords(t *testing.T) {
 			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			a, err := Open(ctx, []string{file}, corpus.Options{}, neardup.DefaultSigner())
+			a, err := Open(ctx, []string{file}, corpus.Options{}, check.DefaultSigner())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,18 +99,18 @@ func TestRefused(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(context.Background(), []string{file}, corpus.Options{}, neardup.DefaultSigner()); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
+		if _, err := Open(context.Background(), []string{file}, corpus.Options{}, check.DefaultSigner()); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(context.Background(), []string{dir}, corpus.Options{}, neardup.DefaultSigner()); !errors.Is(err, ErrNotSeekable) {
+	if _, err := Open(context.Background(), []string{dir}, corpus.Options{}, check.DefaultSigner()); !errors.Is(err, ErrNotSeekable) {
 		t.Errorf("a folder: %v", err)
 	}
 	page := filepath.Join(dir, "page.html")
 	if err := os.WriteFile(page, []byte("<p>a page"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, neardup.DefaultSigner()); !errors.Is(err, corpus.ErrNoOriginals) {
+	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, check.DefaultSigner()); !errors.Is(err, corpus.ErrNoOriginals) {
 		t.Errorf("a page: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
@@ -47,7 +48,7 @@ func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
 		if err := match.Validate(&i.document); err != nil {
 			i.reason = err.Error()
 		} else if stores && s.index.Signer() != nil && i.document.Signature() == (index.Query{}).Signature {
-			i.reason = neardup.NoText
+			i.reason = wire.NoText
 		}
 		return
 	}
@@ -71,7 +72,7 @@ func (s *Server) analyze(p neardup.Page) (d index.Document, reason string) {
 	}
 	s.analysis.Acquire(context.Background(), 1)
 	defer s.analysis.Release(1)
-	return neardup.Analyze(signer, p)
+	return check.Analyze(signer, p)
 }
 
 const (

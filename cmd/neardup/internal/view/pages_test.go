@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 )
 
@@ -46,7 +47,7 @@ func testPages(t *testing.T) *Pages {
 		hostile: strings.Repeat(ferry, 10) + hostile, "http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
 	}
 	for key, text := range texts {
-		d, reason := neardup.Analyze(x.Signer(), neardup.Page{URL: key, Body: []byte(text), ContentType: "text/plain"})
+		d, reason := check.Analyze(x.Signer(), neardup.Page{URL: key, Body: []byte(text), ContentType: "text/plain"})
 		if reason != "" {
 			t.Fatal(reason)
 		}

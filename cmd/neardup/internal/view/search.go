@@ -11,6 +11,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 )
 
 // searchPage is what is near to a URL, a fingerprint or a text.
@@ -77,7 +78,7 @@ func (p *Pages) searchText(s *searchPage) error {
 	case len(s.Text) > maxPasted:
 		return &problem{http.StatusRequestEntityTooLarge, "The text is too large: 4 MiB at most."}
 	}
-	d, reason := neardup.Analyze(signer, neardup.Page{Body: []byte(s.Text)})
+	d, reason := check.Analyze(signer, neardup.Page{Body: []byte(s.Text)})
 	if reason != "" {
 		s.Note = "There is nothing to compare: " + reason + "."
 		return nil

@@ -1,0 +1,107 @@
+// Package check makes documents of pages, and verdicts on pages of what an index says of their documents, for
+// whatever answers as package neardup does. Each page has a document or a reason why it is
+// Skipped, and no verdict comes before those on the pages before it.
+package check
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/wire"
+	"golang.org/x/sync/errgroup"
+)
+
+// DefaultMaxDistance is k of an index of pages. Pages have a second fingerprint and a length, which must
+// be near as well; so 6 bits find more than the 3 of fingerprints alone, and are not wrong
+// more often (docs/quality.md). The limits of these are match.For's.
+const DefaultMaxDistance = 6
+
+// DefaultSigner makes the Signer of an index of pages: of visible text.
+func DefaultSigner() *page.Signer {
+	s, err := page.NewSigner(page.Visible, fingerprint.Options{})
+	if err != nil {
+		panic(err) // the defaults are valid
+	}
+	return s
+}
+
+// Analyze makes of a page what an index stores of it and compares. The reason, where it is not
+// empty, says why there is nothing to compare; it is that of a Skipped Verdict.
+func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
+	d = index.Document{Key: p.URL, Scope: p.Scope}
+	if err := match.Validate(&d); err != nil {
+		return index.Document{}, fmt.Sprintf("too large: URL of %d bytes, scope of %d", len(p.URL), len(p.Scope))
+	}
+	kind := p.Kind
+	if kind == 0 {
+		var err error
+		if kind, err = page.KindOf(p.ContentType, p.Body); err != nil {
+			return index.Document{}, err.Error()
+		}
+	}
+	signature := s.SignKind(kind, p.ContentType, p.Body)
+	if signature.Tokens == 0 {
+		return index.Document{}, wire.NoText
+	}
+	d.Fingerprint, d.Shingle, d.Tokens = signature.Fingerprint, signature.Shingle, signature.Tokens
+	return d, ""
+}
+
+// Pages is CheckBatch by any Checker's CheckDocuments: it analyzes pages on all cores, and says of those
+// that cannot be compared, larger ones than maxBody too, why they are Skipped.
+func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, check func(context.Context, []index.Document) ([]wire.Verdict, error)) ([]wire.Verdict, error) {
+	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
+	var analysis errgroup.Group
+	analysis.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range pages {
+		analysis.Go(func() error {
+			if n := len(pages[i].Body); n > maxBody {
+				reasons[i] = fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
+			} else {
+				docs[i], reasons[i] = Analyze(s, pages[i])
+			}
+			return ctx.Err()
+		})
+	}
+	if err := analysis.Wait(); err != nil {
+		return nil, err
+	}
+	var compared []index.Document
+	for i := range docs {
+		if reasons[i] == "" {
+			compared = append(compared, docs[i])
+		}
+	}
+	found, err := check(ctx, compared) // also where there are none: the index may be closed
+	verdicts := make([]wire.Verdict, 0, len(pages))
+	for _, reason := range reasons {
+		switch {
+		case reason != "" && (err == nil || len(found) > 0):
+			verdicts = append(verdicts, wire.Verdict{Status: wire.Skipped, Reason: reason})
+		case len(found) == 0:
+			return verdicts, err
+		default:
+			verdicts, found = append(verdicts, found[0]), found[1:]
+		}
+	}
+	return verdicts, err
+}
+
+// Verdict says of a page what an index has found out about its document; rule is that of the index.
+func Verdict(rule match.Rule, found *index.Verdict) wire.Verdict {
+	now, of := &found.Document, &found.Of
+	switch {
+	case found.Status == index.New:
+		return wire.Verdict{Status: wire.New}
+	case found.Status == index.Duplicate:
+		return wire.Verdict{Status: wire.Duplicate, Of: *of, Near: true}
+	case now.Signature() == of.Signature():
+		return wire.Verdict{Status: wire.Unchanged, Of: *of, Near: true}
+	}
+	return wire.Verdict{Status: wire.Changed, Of: *of, Near: rule.Matches(now, &of.Document)}
+}
