@@ -128,8 +128,8 @@ func TestTokensOfEveryCharacter(t *testing.T) {
 		step = 13 // one goroutine
 	}
 	for r := rune(0); r <= unicode.MaxRune && !t.Failed(); r += step {
-		if !utf8.ValidRune(r) {
-			continue
+		if !utf8.ValidRune(r) || r >= 0x40000 && r>>13 != 0xE0000>>13 && r&0xFFF < 0xFF0 && r%16 > 0 {
+			continue // most of these planes is not assigned
 		}
 		checkTokens(t, string(r))
 		if r < 0x32000 && !(0x3400 <= r && r < 0x9F00 || 0xAC20 <= r && r < 0xD700 || 0x17000 <= r && r < 0x18C00 || 0x20000 <= r && r < 0x2F000) {

@@ -67,7 +67,7 @@ func TestHostilePages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
 	}
-	const size = 4 << 20
+	const size = 1 << 20
 	for _, test := range hostilePages {
 		body := []byte(test.head + strings.Repeat(test.fill, size/len(test.fill)) + test.tail)
 		for _, mode := range []TextMode{Visible, Main} {
