@@ -2,14 +2,11 @@ package fingerprint
 
 import (
 	"archive/tar"
-	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"encoding/xml"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,16 +24,7 @@ func declarations(tb testing.TB) (all []declaration) {
 	if readDeclarations != nil {
 		return readDeclarations
 	}
-	f, err := os.Open(testgen.Shared(tb, "udhr/udhr-xml.tar.gz"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for archive := tar.NewReader(z); ; {
+	for archive := tar.NewReader(testgen.SharedGzip(tb, "udhr/udhr-xml.tar.gz")); ; {
 		h, err := archive.Next()
 		if err == io.EOF {
 			readDeclarations = all
@@ -95,17 +83,7 @@ func paragraphs(tb testing.TB, r io.Reader) (name, text string) {
 
 // revisions reads the main texts of real legal pages.
 func revisions(tb testing.TB) (texts []string) {
-	f, err := os.Open(testgen.Shared(tb, "revisions/docs.jsonl.gz"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	lines := bufio.NewReaderSize(z, 1<<20)
-	for d := json.NewDecoder(lines); ; {
+	for d := json.NewDecoder(testgen.SharedGzip(tb, "revisions/docs.jsonl.gz")); ; {
 		var doc struct{ Main, Text string }
 		if err := d.Decode(&doc); err == io.EOF {
 			return texts

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -21,42 +20,26 @@ func FuzzExtract(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		before := bytes.Clone(body)
-		decoded, name := decode(body, contentType)
-		if name == "" || !utf8.Valid(decoded) || len(decoded) > 3*len(body) {
-			t.Fatalf("%d bytes decoded to %d as %q, valid %v", len(body), len(decoded), name, utf8.Valid(decoded))
-		}
-		got, err := Extract(body, contentType, Visible)
-		if err != nil {
-			t.Fatal(err)
-		}
+		title, visible := titleAndText(body, contentType, Visible)
 		if !bytes.Equal(before, body) {
-			t.Fatal("Extract changed its input")
+			t.Fatal("the page was changed")
 		}
-		if !utf8.ValidString(got.Text) || !utf8.ValidString(got.Title) {
-			t.Fatalf("not UTF-8: %q, %q", got.Title, got.Text)
+		if !utf8.ValidString(visible) || !utf8.ValidString(title) {
+			t.Fatalf("not UTF-8: %q, %q", title, visible)
 		}
-		if len(got.Text)+len(got.Title) > 3*len(body) {
-			t.Fatalf("%d bytes of text from %d", len(got.Text)+len(got.Title), len(body))
+		if len(visible)+len(title) > 3*len(body) {
+			t.Fatalf("%d bytes of text from %d", len(visible)+len(title), len(body))
 		}
-		for line := range strings.SplitSeq(got.Text, "\n") {
+		for line := range strings.SplitSeq(visible, "\n") {
 			if line != strings.Join(strings.FieldsFunc(line, isSpace), " ") {
 				t.Fatalf("white space is left in %q", line)
 			}
 		}
-		main, err := Extract(body, contentType, Main)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rest := strings.Split(got.Text, "\n")
-		for line := range strings.SplitSeq(lessTitle(main.Text, got.Text, got.Title), "\n") {
-			at := slices.Index(rest, line)
-			if at < 0 {
-				t.Fatalf("%q of the main text is not in the visible text %q, or not in that place", line, got.Text)
-			}
-			rest = rest[at+1:]
-		}
-		if all := allText(decoded); !subsequence(got.Text, all) {
-			t.Fatalf("%q is not in the text %q of the page", got.Text, all)
+		_, main := titleAndText(body, contentType, Main)
+		checkLines(t, title, main, visible)
+		decoded, _ := decode(body, contentType)
+		if all := allText(decoded); !subsequence(visible, all) {
+			t.Fatalf("%q is not in the text %q of the page", visible, all)
 		}
 	})
 }

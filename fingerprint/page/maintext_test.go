@@ -51,16 +51,13 @@ func TestMainText(t *testing.T) {
 		{"deeper than the outline", "<nav>Menu</nav>" + strings.Repeat("<div>", 2*maxDepth) + body + strings.Repeat("</div>", 2*maxDepth) + "<div class=footer>" + aside + "</div>", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Extract([]byte(test.html), "", Main)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines := strings.Split(got.Text, "\n")
+			_, got := titleAndText([]byte(test.html), "", Main)
+			lines := strings.Split(got, "\n")
 			want := append(slices.Clone(text), test.also...)
 			slices.Sort(want)
 			slices.Sort(lines)
 			if !slices.Equal(lines, want) {
-				t.Errorf("%q", got.Text)
+				t.Errorf("%q", got)
 			}
 		})
 	}
@@ -73,16 +70,8 @@ func TestMainTextFallback(t *testing.T) {
 		"<ul>" + strings.Repeat("<li><a href=/x>A page of links and nothing else</a>", 30) + "</ul>",
 		"<footer>" + paragraphs(prose("footers", 9)) + "</footer>",
 	} {
-		visible, err := Extract([]byte(html), "", Visible)
-		if err != nil {
-			t.Fatal(err)
-		}
-		main, err := Extract([]byte(html), "", Main)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if main != visible {
-			t.Errorf("%.60q: %q, not %q", html, main.Text, visible.Text)
+		if main, visible := textOf([]byte(html), Main), textOf([]byte(html), Visible); main != visible {
+			t.Errorf("%.60q: %q, not %q", html, main, visible)
 		}
 	}
 }
@@ -93,19 +82,10 @@ func TestMainTextIsPartOfVisibleText(t *testing.T) {
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, _ := realPages(t, set+"/docs.jsonl.gz")
 		shorter := 0
-		for i, page := range pages {
-			visible, main := textOf(page, Visible), textOf(page, Main)
-			e := extract(page, Visible)
-			title := e.title
-			e.release()
-			rest := strings.Split(visible, "\n")
-			for line := range strings.SplitSeq(lessTitle(main, visible, title), "\n") {
-				at := slices.Index(rest, line)
-				if at < 0 {
-					t.Fatalf("%s: page %d: %q is not in the visible text, or not in that place", set, i, line)
-				}
-				rest = rest[at+1:]
-			}
+		for _, page := range pages {
+			title, visible := titleAndText(page, "", Visible)
+			_, main := titleAndText(page, "", Main)
+			checkLines(t, title, main, visible)
 			if len(main) < len(visible) {
 				shorter++
 			}
@@ -114,13 +94,21 @@ func TestMainTextIsPartOfVisibleText(t *testing.T) {
 	}
 }
 
-// lessTitle is a main text without the title that it begins with, unless it is the
-// visible text.
-func lessTitle(main, visible, title string) string {
-	if main == visible || title == "" {
-		return main
+// checkLines holds that a main text, but for the title that it may begin with, is made of lines of
+// the visible text, in their order.
+func checkLines(t *testing.T, title, main, visible string) {
+	t.Helper()
+	if main != visible && title != "" {
+		main = strings.TrimPrefix(strings.TrimPrefix(main, title), "\n")
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(main, title), "\n")
+	rest := strings.Split(visible, "\n")
+	for line := range strings.SplitSeq(main, "\n") {
+		at := slices.Index(rest, line)
+		if at < 0 {
+			t.Fatalf("%q of the main text is not in the visible text %q, or not in that place", line, visible)
+		}
+		rest = rest[at+1:]
+	}
 }
 
 // textOf gives the text of a page that is valid UTF-8.

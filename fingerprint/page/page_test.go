@@ -64,31 +64,18 @@ func TestVisibleText(t *testing.T) {
 		{"less-than signs", "1 < 2 <3 << <", "", "1 < 2 <3 << <"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Extract([]byte(test.html), "text/html; charset=utf-8", Visible)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Title != test.title || got.Text != test.text {
-				t.Errorf("%q:\n got %q, %q\nwant %q, %q", test.html, got.Title, got.Text, test.title, test.text)
+			title, text := titleAndText([]byte(test.html), "text/html; charset=utf-8", Visible)
+			if title != test.title || text != test.text {
+				t.Errorf("%q:\n got %q, %q\nwant %q, %q", test.html, title, text, test.title, test.text)
 			}
 		})
 	}
 }
 
-func TestUnknownMode(t *testing.T) {
-	if _, err := Extract(nil, "", 200); err == nil || !strings.Contains(err.Error(), "200") {
-		t.Errorf("an unknown text mode gave %v", err)
-	}
-}
-
-func TestDepth(t *testing.T) {
-	const depth = 100_000
-	for _, tag := range []string{"div", "b", "svg", "p hidden", "template", "ul", "td hidden"} {
-		name, _, _ := strings.Cut(tag, " ")
-		body := strings.Repeat("<"+tag+">", depth) + "x" + strings.Repeat("</"+name+">", depth) + "<p>end"
-		got, err := Extract([]byte(body), "", Visible)
-		if err != nil || !strings.HasSuffix(got.Text, "end") {
-			t.Errorf("%s nested %d deep: %q, %v", tag, depth, got.Text[:min(len(got.Text), 40)], err)
-		}
-	}
+// titleAndText are those of an HTML page, read as a Signer does.
+func titleAndText(body []byte, contentType string, mode TextMode) (title, text string) {
+	decoded, _ := decode(body, contentType)
+	e := extract(decoded, mode)
+	defer e.release()
+	return e.title, string(e.result())
 }
