@@ -54,6 +54,9 @@ type Analyzer struct {
 
 // NewAnalyzer checks the options. Its errors wrap [ErrOptions].
 func NewAnalyzer(o Options) (*Analyzer, error) {
+	if o.Weight == capped {
+		o.Weight = ""
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}

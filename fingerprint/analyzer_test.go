@@ -176,7 +176,7 @@ func (p paper) signature(words []string) Signature {
 	for f, n := range counts {
 		text64.add(hash(f), p.weight(f, n))
 	}
-	mixed := o.Window == 0 && o.Weight == CappedCount && p.weigh == nil
+	mixed := o.Window == 0 && o.Weight == "" && p.weigh == nil
 	seen := map[string]bool{}
 	for i := 0; i+4 <= len(tokens); i++ {
 		window := strings.Join(tokens[i:i+4], "\n")
@@ -264,13 +264,13 @@ func (p paper) weight(feature string, n int) int {
 	switch o := p.Options; {
 	case p.weigh != nil:
 		return p.weigh(feature, n)
-	case o.Weight == Count:
+	case o.Weight == "count":
 		return n
-	case o.Weight == Sqrt:
+	case o.Weight == "sqrt":
 		return int(math.Floor(16*math.Sqrt(float64(n)) + 0.5))
-	case o.Weight == Log:
+	case o.Weight == "log":
 		return int(math.Floor(16*(1+math.Log(float64(n))) + 0.5))
-	case o.Weight == Once:
+	case o.Weight == "once":
 		return 1
 	case o.Cap > 0:
 		return min(n, o.Cap)
@@ -320,7 +320,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		}
 		texts[fmt.Sprintf("random %d", n)] = b.String()
 	}
-	options := append(goldenOptions(t), Options{Seed: 1}, Options{Seed: math.MaxUint64, Window: 2, Weight: Log}, Options{ShortWords: 101})
+	options := append(goldenOptions(t), Options{Seed: 1}, Options{Seed: math.MaxUint64, Window: 2, Weight: "log"}, Options{ShortWords: 101})
 	for _, o := range options {
 		a := newAnalyzer(t, o)
 		for name, text := range texts {
@@ -416,7 +416,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = o
 	}
-	for o, want := range map[Options]string{{}: "text/4", {ShortWords: 5}: "text/4", {Method: MethodSimhash}: "text/3", {Cap: 100, ShortWords: 50}: "text/3", {Window: 2}: "text/3 window=2"} {
+	for o, want := range map[Options]string{{}: "text/4", {ShortWords: 5}: "text/4", {Method: MethodSimhash}: "text/3", {Cap: 100, ShortWords: 50}: "text/3", {Weight: capped}: "text/4", {Window: 2}: "text/3 window=2"} {
 		if got := newAnalyzer(t, o).Name(); got != want && want != "text/3" || !strings.HasPrefix(got, want) {
 			t.Errorf("%+v is %q, want %q", o, got, want)
 		}
@@ -453,7 +453,7 @@ func TestSeedsHaveNothingInCommon(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
-		{Method: -1}, {Method: 2}, {Window: -1}, {Window: maxWindow + 1}, {Weight: -1}, {Weight: 5}, {Cap: -1}, {Cap: 3, Weight: Log},
+		{Method: -1}, {Method: 2}, {Window: -1}, {Window: maxWindow + 1}, {Weight: "heavy"}, {Cap: -1}, {Cap: 3, Weight: "log"},
 		{ShortWords: maxShortWords + 1},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {

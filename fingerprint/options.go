@@ -20,16 +20,17 @@ type Options struct {
 	// for k-shingles taken by a window that moves one token at a time. A text of fewer
 	// than k tokens has one feature, all of them.
 	//
-	// 0, the default of MethodSimhash, is for single tokens and, with CappedCount, pairs: wherever
+	// 0, the default of MethodSimhash, is for single tokens and, where Weight is capped, pairs: wherever
 	// four tokens stand that have not stood in a row before, the first two are a feature of
 	// weight 1. The tokens say what a page is about, the pairs tell pages about the same thing apart.
 	Window int
 
-	// Weight says what a feature weighs, given how often it occurs. The default
-	// is CappedCount.
-	Weight Weight
+	// Weight says what a feature weighs that occurs n times: "capped", the default, is min(n, Cap);
+	// "count" is n, the term frequency; "sqrt" and "log" are 16 times the square root of n, and
+	// 1 + ln n, to the nearest integer; "once" is 1, for the set of features.
+	Weight string
 
-	// Cap is the most that CappedCount gives a feature; 0 means 100, or 16 where Window
+	// Cap is the most that a capped weight gives a feature; 0 means 100, or 16 where Window
 	// is not 0.
 	Cap int
 
@@ -58,24 +59,16 @@ const (
 
 // method is the one that the options ask for.
 func (o *Options) method() Method {
-	if o.Window != 0 || o.Weight != CappedCount || o.Cap != 0 {
+	if o.Window != 0 || o.Weight != "" || o.Cap != 0 {
 		return MethodSimhash
 	}
 	return o.Method
 }
 
-// Weight is a rule for the weight of a feature that occurs n times.
-type Weight int
+// capped is the default of Options.Weight, which NewAnalyzer leaves empty.
+const capped = "capped"
 
-const (
-	CappedCount Weight = iota // min(n, Options.Cap)
-	Count                     // n, the term frequency
-	Sqrt                      // 16 times the square root of n, to the nearest integer
-	Log                       // 16 times 1 + ln n, to the nearest integer
-	Once                      // 1: the set of features
-)
-
-var weightNames = [...]string{CappedCount: "capped", Count: "count", Sqrt: "sqrt", Log: "log", Once: "once"}
+var weights = []string{capped, "count", "sqrt", "log", "once"}
 
 // ErrOptions is what [NewAnalyzer] and [ParseAnalyzer] wrap when an option makes no sense.
 var ErrOptions = errors.New("invalid fingerprint options")
@@ -95,12 +88,12 @@ func (o *Options) check() error {
 		return bad("Method(%d) is none of the constants", int(o.Method))
 	case o.Window < 0 || o.Window > maxWindow:
 		return bad("Window is %d, want 0 to %d", o.Window, maxWindow)
-	case o.Weight < 0 || int(o.Weight) >= len(weightNames):
-		return bad("Weight(%d) is none of the constants", int(o.Weight))
+	case o.Weight != "" && !slices.Contains(weights, o.Weight):
+		return bad("Weight is %.40q, want one of %s", o.Weight, strings.Join(weights, ", "))
 	case o.Cap < 0:
 		return bad("Cap is %d, want 0 for the default or a positive number", o.Cap)
-	case o.Cap > 0 && o.Weight != CappedCount:
-		return bad("Cap is %d, but only CappedCount has a cap", o.Cap)
+	case o.Cap > 0 && o.Weight != "":
+		return bad("Cap is %d, but only capped weights have one", o.Cap)
 	case o.ShortWords > maxShortWords:
 		return bad("ShortWords is %d, want at most %d", o.ShortWords, maxShortWords)
 	}
@@ -126,8 +119,8 @@ func (o *Options) name() string {
 		add("window", strconv.Itoa(o.Window))
 	}
 	switch {
-	case o.Weight != CappedCount:
-		add("weight", weightNames[o.Weight])
+	case o.Weight != "":
+		add("weight", o.Weight)
 	case o.Cap != 0 && o.cap() != (&Options{Window: o.Window}).cap():
 		add("cap", strconv.Itoa(o.Cap))
 	}
@@ -177,9 +170,7 @@ func (o *Options) set(key, value string) (err error) {
 	case "window":
 		o.Window, err = strconv.Atoi(value)
 	case "weight":
-		if o.Weight = Weight(slices.Index(weightNames[:], value)); o.Weight < 0 {
-			err = fmt.Errorf("want one of %s", strings.Join(weightNames[:], ", "))
-		}
+		o.Weight = value
 	case "cap":
 		o.Cap, err = strconv.Atoi(value)
 	case "seed":
@@ -214,7 +205,7 @@ func (o *Options) cap() int {
 
 // pairs reports whether pairs of tokens are features as well.
 func (o *Options) pairs() bool {
-	return o.Window == 0 && o.Weight == CappedCount
+	return o.Window == 0 && o.Weight == ""
 }
 
 func (o *Options) shortWords() int {
@@ -227,20 +218,20 @@ func (o *Options) shortWords() int {
 	return max(o.ShortWords, 0)
 }
 
-// weightScale makes Sqrt and Log fine enough as integers.
+// weightScale makes sqrt and log fine enough as integers.
 const weightScale = 16
 
 // weight is that of a feature that occurs n times.
 func (o *Options) weight(n int) int {
 	switch x := float64(n); o.Weight {
-	case Count:
+	case "count":
 		return n
-	case Sqrt:
+	case "sqrt":
 		return int(math.Round(weightScale * math.Sqrt(x)))
-	case Log:
+	case "log":
 		// The conversion keeps a processor from fusing, and so rounding otherwise.
 		return int(math.Round(weightScale + float64(weightScale*math.Log(x))))
-	case Once:
+	case "once":
 		return 1
 	}
 	return min(n, o.cap())

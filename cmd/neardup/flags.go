@@ -144,14 +144,6 @@ type analyzer struct {
 	scope string // as -scope has it
 }
 
-var weights = map[string]fingerprint.Weight{
-	"capped": fingerprint.CappedCount,
-	"count":  fingerprint.Count,
-	"sqrt":   fingerprint.Sqrt,
-	"log":    fingerprint.Log,
-	"once":   fingerprint.Once,
-}
-
 // analyzer is the one that the flags ask for; other seeds than 0 make other hashes.
 func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	text := page.Visible
@@ -166,7 +158,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 		method = fingerprint.MethodSimhash
 	}
 	signer, err := page.NewSigner(text, fingerprint.Options{
-		Method: method, Window: *f.window, Weight: weights[*f.weight], Cap: *f.max, ShortWords: *f.min, Seed: seed,
+		Method: method, Window: *f.window, Weight: *f.weight, Cap: *f.max, ShortWords: *f.min, Seed: seed,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)
