@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
-	document "github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/internal/mediatype"
 )
 
 // payload is what a record holds for a reader of it.
@@ -28,7 +28,7 @@ type payload struct {
 
 // isHTTP says whether a block is an HTTP message.
 func isHTTP(h recordHeader, block []byte) bool {
-	return document.MediaType(h.contentType) == "application/http" ||
+	return mediatype.Of(h.contentType) == "application/http" ||
 		h.kind == "response" && h.contentType == "" && bytes.HasPrefix(block, []byte("HTTP/"))
 }
 
@@ -232,5 +232,5 @@ func openZstd(body []byte) (io.Reader, error) {
 
 // looksDecoded says whether a body can be read as it is.
 func looksDecoded(body []byte) bool {
-	return len(body) == 0 || document.IsText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
+	return len(body) == 0 || mediatype.IsText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
 }

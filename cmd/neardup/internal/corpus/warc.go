@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	document "github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/internal/mediatype"
 )
 
 const (
@@ -223,7 +223,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		return skip(&Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
 	case h.segment != "":
 		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
-	case document.MediaType(h.contentType) == "text/dns":
+	case mediatype.Of(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
 	}
 	if a.records.oneLine && bytes.HasPrefix(a.content, []byte("HTTP/")) {

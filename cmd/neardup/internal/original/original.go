@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/internal/mediatype"
 )
 
 // Writer writes records, all of one format. Its errors stick, and come back from Flush.
@@ -111,7 +111,7 @@ func revisitID(o *corpus.Original) string {
 // httpHeader is the header of an HTTP response, with the empty line behind it; nothing where the
 // record is none.
 func httpHeader(o *corpus.Original) []byte {
-	if page.MediaType(o.Field("Content-Type")) != "application/http" {
+	if mediatype.Of(o.Field("Content-Type")) != "application/http" {
 		return nil
 	}
 	end := len(o.Body)
