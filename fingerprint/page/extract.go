@@ -155,7 +155,7 @@ func (e *extractor) startTag(s *scanner) {
 	tag := &s.tag
 	if e.inside(foreign) {
 		if tag.class&breakout == 0 {
-			s.notRaw()
+			s.rawElement = element{} // no element's content is raw in an svg element
 			if tag.class&(foreign|integration) != 0 && !s.selfClosing {
 				e.open(s)
 			}

@@ -65,23 +65,6 @@ func (m TextMode) name() string {
 
 const urlsName = "+urls"
 
-func (m TextMode) check() error {
-	if m&^URLs > Main {
-		return fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", m)
-	}
-	return nil
-}
-
-// collapse is s with each run of ASCII white space made one space, and none
-// at either end.
-func collapse(s []byte) string {
-	return string(bytes.Join(bytes.FieldsFunc(s, isSpace), []byte{' '}))
-}
-
-func isSpace(r rune) bool {
-	return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f'
-}
-
 // Signer turns a document, as it came over the network, into a
 // [fingerprint.Signature]: it tells what kind of document it is, decodes it,
 // takes its text and analyzes that. It is safe for concurrent use.
@@ -93,8 +76,8 @@ type Signer struct {
 // NewSigner makes a Signer that takes this text of HTML pages and analyzes it as
 // the options say. The error is one of the mode or the options.
 func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
-	if err := mode.check(); err != nil {
-		return nil, err
+	if mode&^URLs > Main {
+		return nil, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", mode)
 	}
 	analyzer, err := fingerprint.NewAnalyzer(analysis)
 	if err != nil {

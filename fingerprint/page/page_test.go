@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -78,4 +79,14 @@ func titleAndText(body []byte, contentType string, mode TextMode) (title, text s
 	e := extract(decoded, mode)
 	defer e.release()
 	return e.title, string(e.result())
+}
+
+// collapse is s with each run of ASCII white space made one space, and none
+// at either end.
+func collapse(s []byte) string {
+	return string(bytes.Join(bytes.FieldsFunc(s, isSpace), []byte{' '}))
+}
+
+func isSpace(r rune) bool {
+	return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f'
 }

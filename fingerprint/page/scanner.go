@@ -63,10 +63,8 @@ var tagBytes = func() (kinds [256]uint8) {
 }()
 
 func (s *scanner) next() token {
-	if s.rawElement.class&raw != 0 {
-		if s.rawContent() {
-			return textToken
-		}
+	if s.rawElement.class&raw != 0 && s.rawContent() {
+		return textToken
 	}
 	s.literal, s.rawText = false, false
 	doc, from := s.doc, s.pos
@@ -90,7 +88,7 @@ func (s *scanner) next() token {
 				return s.textUpTo(from, len(doc))
 			}
 			if tagBytes[doc[i+2]]&letter != 0 {
-				return s.endTag(i + 2)
+				return s.readTag(i+2, stopToken)
 			}
 			i = s.behind(i+2, '>')
 		case c == '!':
@@ -102,7 +100,7 @@ func (s *scanner) next() token {
 		case c == '?':
 			i = s.behind(i+2, '>')
 		default:
-			return s.startTag(i + 1)
+			return s.readTag(i+1, startToken)
 		}
 		from = i
 		s.pos = i
@@ -156,25 +154,20 @@ func (s *scanner) behindComment(i int) int {
 	}
 }
 
-func (s *scanner) endTag(name int) token {
-	if !s.readTag(name) {
+// readTag reads a start tag or an end tag from its name on. Without an end it is no tag, and the
+// page is over.
+func (s *scanner) readTag(name int, kind token) token {
+	if !s.tagEnds(name) {
 		return s.textUpTo(len(s.doc), len(s.doc))
 	}
-	return stopToken
-}
-
-func (s *scanner) startTag(name int) token {
-	if !s.readTag(name) {
-		return s.textUpTo(len(s.doc), len(s.doc)) // a tag without end is no tag
-	}
-	if s.tag.class&raw != 0 {
+	if kind == startToken && s.tag.class&raw != 0 {
 		s.rawElement = s.tag
 	}
-	return startToken
+	return kind
 }
 
-// readTag reads a tag from its name on, and says whether it ends.
-func (s *scanner) readTag(name int) bool {
+// tagEnds reads a tag from its name on, and says whether it ends.
+func (s *scanner) tagEnds(name int) bool {
 	i := s.tagName(name)
 	s.selfClosing = false
 	if s.attributed {
@@ -187,10 +180,6 @@ func (s *scanner) readTag(name int) bool {
 	s.attributed = true
 	return s.readAttributes(i)
 }
-
-// notRaw says that the content of the start tag is no text: no element's is in
-// an svg element.
-func (s *scanner) notRaw() { s.rawElement = element{} }
 
 // tagName reads a name and gives the place behind it.
 func (s *scanner) tagName(i int) int {

@@ -34,14 +34,9 @@ func (w *textWriter) whole(s *scanner) {
 		}
 		w.write(text[:n])
 		decoded, size := reference(text[n:])
-		w.writeString(decoded)
+		w.write([]byte(decoded))
 		text = text[n+size:]
 	}
-}
-
-func (w *textWriter) writeString(s string) {
-	var b [16]byte
-	w.write(append(b[:0], s...))
 }
 
 // write takes single spaces with the words around them.
