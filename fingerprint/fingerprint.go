@@ -80,43 +80,22 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 // be of either case. Signs, spaces and underscores are errors. The error wraps
 // [ErrSyntax].
 func Parse(s string) (Fingerprint, error) {
-	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') {
-		return parseHex(s, s[2:])
+	digits, base := s, 10
+	switch {
+	case len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X'):
+		digits, base = s[2:], 16
+	case len(s) == 16:
+		base = 16
 	}
-	if len(s) == 16 {
-		return parseHex(s, s)
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if errors.Is(err, strconv.ErrRange) {
+	n, err := strconv.ParseUint(digits, base, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%w: %s is above 2^64-1", ErrSyntax, quote(s))
-	}
-	if err != nil {
+	case err != nil || base == 16 && len(digits) > 16:
 		return 0, fmt.Errorf("%w: %s; want 16 hex digits, 0x and 1 to 16 hex digits, or a decimal number below 2^64",
 			ErrSyntax, quote(s))
 	}
 	return Fingerprint(n), nil
-}
-
-func parseHex(whole, digits string) (Fingerprint, error) {
-	if len(digits) > 16 {
-		return 0, fmt.Errorf("%w: %s has %d hex digits, at most 16 fit", ErrSyntax, quote(whole), len(digits))
-	}
-	var f Fingerprint
-	for i := 0; i < len(digits); i++ {
-		c := digits[i]
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, fmt.Errorf("%w: %s has no hex digit at byte %d", ErrSyntax, quote(whole), len(whole)-len(digits)+i)
-		}
-		f = f<<4 | Fingerprint(c)
-	}
-	return f, nil
 }
 
 // quote keeps an error readable when the input is a whole line of something else.
