@@ -20,7 +20,7 @@ import (
 func largeArchive(t *testing.T, form string, pages int) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := WriteArchive(&out, ArchiveOptions{Seed: 3, Pages: pages, Bytes: 60_000, Form: form}); err != nil {
+	if err := writeArchive(&out, archiveOptions{Seed: 3, Pages: pages, Bytes: 60_000, Form: form}); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -97,7 +97,7 @@ func TestWriteArchive(t *testing.T) {
 	if name == "" {
 		t.Skip("skipped: NEARDUP_ARCHIVE names no file")
 	}
-	o := ArchiveOptions{Seed: 1, Pages: 1000, Bytes: 60_000}
+	o := archiveOptions{Seed: 1, Pages: 1000, Bytes: 60_000}
 	if pages := os.Getenv("NEARDUP_PAGES"); pages != "" {
 		var err error
 		if o.Pages, err = strconv.Atoi(pages); err != nil {
@@ -109,7 +109,7 @@ func TestWriteArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(WriteArchive(f, o), f.Close()); err != nil {
+	if err := errors.Join(writeArchive(f, o), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -46,9 +46,6 @@ func readBank(t testing.TB, files fs.FS, name string) *bank {
 
 var gap = regexp.MustCompile(`\{([a-z]+)(?::(\d+)-(\d+))?\}`)
 
-// subject is the gap that stays the same throughout a page.
-const subject = "plant"
-
 // filler fills the gaps of one page. It goes through each slot in an order of
 // the page's own, so that a word returns only when the slot is used up.
 type filler struct {

@@ -121,7 +121,7 @@ func newProduct(b *bank, r *rng) product {
 	shade := b.slots["shade"][r.intn(len(b.slots["shade"]))]
 	noun := b.slots["noun"][r.intn(len(b.slots["noun"]))]
 	name := genus + " " + shade + " " + noun
-	f := b.filler(r, map[string]string{subject: name, "genus": strings.ToLower(genus)})
+	f := b.filler(r, map[string]string{"plant": name, "genus": strings.ToLower(genus)})
 
 	p := product{
 		Title: name,
@@ -140,29 +140,4 @@ func newProduct(b *bank, r *rng) product {
 		p.Specs = append(p.Specs, spec{label, f.sentence(value)})
 	}
 	return p
-}
-
-func TestSentence(t *testing.T) {
-	b := &bank{slots: map[string][]string{"habit": {"upright"}, "pot": {"a one litre pot"}, "colour": {"red", "blue"}}}
-	for _, c := range []struct{ pattern, want string }{
-		{"it is a {habit} plant", "It is an upright plant"},
-		{"{pot} will do", "A one litre pot will do"},
-		{"{n:7-7} days from the {nth:22-22}", "7 days from the 22nd"},
-	} {
-		if got := b.filler(newRNG(1, t.Name()), nil).sentence(c.pattern); got != c.want {
-			t.Errorf("sentence(%q) = %q, want %q", c.pattern, got, c.want)
-		}
-	}
-	got := b.filler(newRNG(1, t.Name()), nil).sentence("{colour} {colour}")
-	if got = strings.ToLower(got); got != "red blue" && got != "blue red" {
-		t.Errorf("a slot of two words gave %q: a word returned before the other was used", got)
-	}
-}
-
-func TestOrdinal(t *testing.T) {
-	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 30: "30th"} {
-		if got := ordinal(n); got != want {
-			t.Errorf("ordinal(%d) = %s, want %s", n, got, want)
-		}
-	}
 }

@@ -1,6 +1,6 @@
-// Package testgen makes what tests and benchmarks read: pages of one template, archives of
-// made-up pages, fingerprints that are random, clustered or trip a search, and records whose
-// order hurts a sort.
+// Package testgen makes what tests and benchmarks read: texts of one template, short ones in several
+// scripts, fingerprints that are random, clustered or trip a search, and records whose order hurts a
+// sort. Its own tests make pages and archives of them.
 //
 // The same seed gives the same bytes, on any platform and with any Go release, but for
 // gzip members, whose content is fixed and whose compression is not. Nothing was taken from
@@ -40,13 +40,4 @@ func (r *rng) permutation(n int) []int {
 		order[j] = i
 	}
 	return order
-}
-
-// hex returns n random hexadecimal digits.
-func (r *rng) hex(n int) string {
-	digits := make([]byte, n)
-	for i := range digits {
-		digits[i] = "0123456789abcdef"[r.intn(16)]
-	}
-	return string(digits)
 }

@@ -17,8 +17,8 @@ import (
 //go:embed text
 var texts embed.FS
 
-// ArchiveOptions of WriteArchive.
-type ArchiveOptions struct {
+// archiveOptions of writeArchive.
+type archiveOptions struct {
 	Seed  uint64
 	Pages int
 	Bytes int // of HTML a page, about
@@ -27,12 +27,12 @@ type ArchiveOptions struct {
 	Form string
 }
 
-// WriteArchive writes made-up pages for measuring speed. What they are made of is about
+// writeArchive writes made-up pages for measuring speed. What they are made of is about
 // what real pages of that size are: a ninth of visible text, a fifth of scripts and
 // styles, and a start tag every hundred bytes. The words of a text are drawn from those of
 // this package, those at the beginning of the list more often. One page of ten is an earlier
 // one with a sentence added and other scripts, the others have nothing to do with each other.
-func WriteArchive(w io.Writer, o ArchiveOptions) error {
+func writeArchive(w io.Writer, o archiveOptions) error {
 	words, err := vocabulary()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ type largePage struct {
 	own        *rng // for what is not text
 }
 
-func newLargePage(words []string, o ArchiveOptions, i int) *largePage {
+func newLargePage(words []string, o archiveOptions, i int) *largePage {
 	p := &largePage{words: words, bytes: o.Bytes, own: newRNG(o.Seed, fmt.Sprintf("large page %d", i))}
 	text := i
 	if i%10 == 9 {
@@ -192,4 +192,13 @@ func (p *largePage) box(b *strings.Builder) {
 	fmt.Fprintf(b, "<div class=\"card card--%s\" id=\"c-%s\" data-position=\"%d\"><a href=\"/%s/%s.html?ref=%s\" rel=\"nofollow\">"+
 		"<img src=\"/media/%s-320.jpg\" srcset=\"/media/%s-640.jpg 2x\" width=\"320\" height=\"180\" loading=\"lazy\" alt=\"\"></a><span class=\"icon icon-%s\"></span></div>\n",
 		p.word(p.own), id, p.own.intn(100), p.word(p.own), p.word(p.own), p.own.hex(8), id, id, p.word(p.own))
+}
+
+// hex returns n random hexadecimal digits.
+func (r *rng) hex(n int) string {
+	digits := make([]byte, n)
+	for i := range digits {
+		digits[i] = "0123456789abcdef"[r.intn(16)]
+	}
+	return string(digits)
 }
