@@ -88,7 +88,20 @@ func (n *normalizer) normalize(t *tables, text []byte) []byte {
 	n.decomposed = n.appendForm(n.decomposed[:0], norm.NFKD, text)
 	n.folded = t.appendStripped(n.folded[:0], n.decomposed)
 	n.composed = n.appendForm(n.composed[:0], norm.NFKC, n.folded)
-	return joinSaraAm(dropJoiners(n.composed))
+	normal := n.composed
+	for _, r := range afterwards {
+		if bytes.Contains(normal, r[0]) { // hardly ever
+			normal = bytes.ReplaceAll(normal, r[0], r[1])
+		}
+	}
+	return normal
+}
+
+// afterwards is what is replaced in composed text.
+var afterwards = [][2][]byte{
+	{[]byte("\u0E4D\u0E32"), []byte("\u0E33")}, // sara am, which nothing else decomposes into
+	{[]byte("\u0ECD\u0EB2"), []byte("\u0EB3")},
+	{[]byte("\u034F"), nil}, // which package norm puts after 30 marks
 }
 
 // sureIter is the most bytes of which an Iter is sure to be right: from some 30 marks on it
@@ -104,23 +117,6 @@ func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte 
 		dst = append(dst, n.iter.Next()...)
 	}
 	return dst
-}
-
-// dropJoiners takes off, in place, the U+034F that package norm puts after 30 marks.
-func dropJoiners(b []byte) []byte {
-	const joiner = "\u034F"
-	if !bytes.Contains(b, []byte(joiner)) {
-		return b
-	}
-	w := b[:0]
-	for len(b) > 0 {
-		if rest, ok := bytes.CutPrefix(b, []byte(joiner)); ok {
-			b = rest
-			continue
-		}
-		w, b = append(w, b[0]), b[1:]
-	}
-	return w
 }
 
 // appendStripped folds decomposed text and drops what is ignorable, and the dot
@@ -145,26 +141,7 @@ func (t *tables) appendStripped(dst, decomposed []byte) []byte {
 	return dst
 }
 
-// isSaraAm reports whether two characters become one in [joinSaraAm].
+// isSaraAm reports whether two characters become one afterwards.
 func isSaraAm(first, second rune) bool {
 	return (second == 0x0E32 || second == 0x0EB2) && first == second+0x1B
-}
-
-// joinSaraAm undoes, in place, the decomposition of U+0E33 and U+0EB3. Nothing
-// else gives that pair of characters but text that spells it so.
-func joinSaraAm(b []byte) []byte {
-	w := 0
-	for i := 0; i < len(b); w++ {
-		// U+0E4D U+0E32 -> U+0E33, U+0ECD U+0EB2 -> U+0EB3: E0 B9 8D E0 B8 B2, E0 BB 8D E0 BA B2.
-		if b[i] == 0xE0 && i+6 <= len(b) && b[i+2] == 0x8D && b[i+3] == 0xE0 && b[i+5] == 0xB2 &&
-			(b[i+1] == 0xB9 && b[i+4] == 0xB8 || b[i+1] == 0xBB && b[i+4] == 0xBA) {
-			b[w], b[w+1], b[w+2] = 0xE0, b[i+4], 0xB3
-			w += 2
-			i += 6
-			continue
-		}
-		b[w] = b[i]
-		i++
-	}
-	return b[:w]
 }
