@@ -14,6 +14,7 @@ type mutant struct {
 	in            string   // the folder of the package
 	before, after []string // lines without their indentation
 	path          string   // of the binary
+	rapid         bool     // it has the flags of package rapid
 }
 
 // parse reads mutants. Each is

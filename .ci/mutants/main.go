@@ -28,14 +28,14 @@ import (
 )
 
 var (
-	all     = flag.Bool("all", false, "run every mutant")
-	parts   = flag.Int("parts", 6, "run one of this many parts, by the commit")
-	only    = flag.String("only", "", "run every mutant whose name matches this regular expression")
-	jobs    = flag.Int("jobs", runtime.GOMAXPROCS(0), "how many run side by side")
-	passed  = flag.Bool("passed", false, "the tests have passed with nothing planted: do not run them so once more")
-	keep    = flag.String("keep", "", "build all mutants into the binaries of this folder, and run none: "+plantedVariable+"=7 chooses the 7th")
-	timeout = flag.Duration("timeout", 2*time.Minute, "a test that runs as long has noticed the mutant")
+	all    = flag.Bool("all", false, "run every mutant")
+	parts  = flag.Int("parts", 6, "run one of this many parts, by the commit")
+	only   = flag.String("only", "", "run every mutant whose name matches this regular expression")
+	passed = flag.Bool("passed", false, "the tests have passed with nothing planted: do not run them so once more")
 )
+
+// A test that runs as long has noticed the mutant.
+const timeout = 2 * time.Minute
 
 func main() {
 	flag.Parse()
@@ -63,9 +63,6 @@ func run() error {
 	}
 	if len(stale) > 0 {
 		return errors.Join(stale...)
-	}
-	if *keep != "" {
-		return build(*keep, mutants)
 	}
 	if mutants, err = choose(mutants); err != nil {
 		return err
@@ -140,17 +137,18 @@ func build(folder string, mutants []*mutant) error {
 	if err != nil {
 		return err
 	}
-	paths := map[binary]string{}
+	built := map[binary]*mutant{}
 	var failed []error
 	for _, m := range mutants {
-		built := m.binary
-		built.ci = false // that is for the run
-		if m.path = paths[built]; m.path != "" {
+		b := m.binary
+		b.ci = false // that is for the run
+		if first := built[b]; first != nil {
+			m.path, m.rapid = first.path, first.rapid
 			continue
 		}
+		built[b] = m
 		begin := time.Now()
-		m.path = filepath.Join(folder, fmt.Sprint(len(paths), ".test"))
-		paths[built] = m.path
+		m.path = filepath.Join(folder, fmt.Sprint(len(built), ".test"))
 		args := []string{"test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", m.path}
 		if m.race {
 			args = append(args, "-race")
@@ -158,6 +156,11 @@ func build(folder string, mutants []*mutant) error {
 		if out, err := m.command("go", append(args, m.folder)...).CombinedOutput(); err != nil {
 			failed = append(failed, fmt.Errorf("the mutants do not compile: %w\n%s", err, numbered(mutants, string(out))))
 		}
+		deps, err := exec.Command("go", "list", "-test", "-deps", m.folder).Output()
+		if err != nil {
+			failed = append(failed, err)
+		}
+		m.rapid = bytes.Contains(deps, []byte("\npgregory.net/rapid\n"))
 		fmt.Printf("%6.1fs  build of %s\n", time.Since(begin).Seconds(), m.folder)
 	}
 	return errors.Join(failed...)
@@ -179,7 +182,7 @@ func runAll(mutants []*mutant) error {
 	todo := make(chan *mutant)
 	errs := make(chan error, len(mutants))
 	var workers sync.WaitGroup
-	for range *jobs {
+	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for m := range todo {
 				begin := time.Now()
@@ -227,9 +230,7 @@ func (b binary) command(name string, args ...string) *exec.Cmd {
 // killed runs the test with the bug. Error: it passes.
 func (m *mutant) killed() error {
 	args := []string{"-test.run", m.run, "-test.failfast", "-test.timeout", timeout.String()}
-	if rapid, err := m.usesRapid(); err != nil {
-		return err
-	} else if rapid { // a failure is what is wanted, and no file of it
+	if m.rapid { // a failure is what is wanted, and no file of it
 		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ns")
 	}
 	c := m.command(m.path, args...)
@@ -247,12 +248,6 @@ func (m *mutant) killed() error {
 
 // failure is what go prints when a test has failed, or has ended the process.
 var failure = regexp.MustCompile(`(?m)^(\s*--- FAIL: |panic: |fatal error: |WARNING: DATA RACE|FAIL$)`)
-
-// usesRapid reports whether the test has the flags of package rapid.
-func (b binary) usesRapid() (bool, error) {
-	deps, err := exec.Command("go", "list", "-test", "-deps", b.folder).Output()
-	return bytes.Contains(deps, []byte("\npgregory.net/rapid\n")), err
-}
 
 // find looks for the text in the files of the folder, whatever their indentation, and
 // returns the file that has it, with the bug in its place, and at which line.
