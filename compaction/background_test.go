@@ -23,14 +23,22 @@ func randomDocuments(rng *rand.Rand, n int) []index.Document {
 	return docs
 }
 
+// eventually waits until something holds, and says what does not.
+func eventually(t *testing.T, holds func() bool, instead func() any) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", instead())
+		}
+	}
+}
+
 // TestBackground: an index is compacted when as much was written as the policy says, and not before; what
 // was written meanwhile is there.
 func TestBackground(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 1))
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	var failed atomic.Pointer[error]
 	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond, Done: func(_ compaction.Report, err error) {
@@ -40,24 +48,20 @@ func TestBackground(t *testing.T) {
 	}})
 	defer w.Close()
 	docs := randomDocuments(rng, 12_000)
-	if err := x.Add(ctx, docs[:900]...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, docs[:900]...))
 	time.Sleep(20 * time.Millisecond)
 	if s := w.Stats(); s.Runs > 0 || s.Running {
 		t.Errorf("compacted before that was due: %+v", s)
 	}
 	for i := 900; i < len(docs); i += 100 {
-		if err := x.Add(ctx, docs[i:i+100]...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, docs[i:i+100]...))
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if s := x.Stats(); s.Live < 1000 || float64(s.Live) < .25*float64(s.Packed) {
-			break
-		} else if time.Now().After(end) || failed.Load() != nil {
-			t.Fatalf("not compacted: %+v, %+v", s, w.Stats())
-		}
+	eventually(t, func() bool {
+		s := x.Stats()
+		return failed.Load() != nil || s.Live < 1000 || float64(s.Live) < .25*float64(s.Packed)
+	}, func() any { return x.Stats() })
+	if err := failed.Load(); err != nil {
+		t.Error(*err)
 	}
 	w.Close()
 	if s := w.Stats(); s.Runs == 0 || s.Running || s.Last.Documents == 0 || s.Failure != "" || uint64(len(docs)) != x.Stats().Documents {
@@ -76,35 +80,25 @@ func TestCloseEndsBackground(t *testing.T) {
 	stored := 0
 	for round := range 4 {
 		x, err := index.Open("ix", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 		for range 20 {
 			docs := randomDocuments(rng, 500)
-			if err := x.Add(ctx, docs...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, x.Add(ctx, docs...))
 			stored += len(docs)
 		}
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 		w.Close()
 		x, err = index.Open("ix", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s := x.Stats(); s.Documents != uint64(stored) {
 			t.Errorf("round %d: %d documents, not %d", round, s.Documents, stored)
 		}
 		if err := indextest.Problems(x); err != nil {
 			t.Errorf("round %d: %v", round, err)
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 	}
 }
 
@@ -113,44 +107,31 @@ func TestCloseEndsBackground(t *testing.T) {
 func TestBackgroundFindsNothing(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 3))
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	if _, err := compaction.Compact(ctx, x, compaction.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Add(ctx, randomDocuments(rng, 500)...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, randomDocuments(rng, 500)...))
 	if n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); n != 500 || err != nil {
 		t.Fatal(n, err)
 	}
 	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 100, Every: time.Millisecond})
 	defer w.Close()
-	for end := time.Now().Add(patience); w.Stats().Runs == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it was not looked at")
-		}
-	}
+	eventually(t, func() bool { return w.Stats().Runs > 0 }, func() any { return w.Stats() })
 	time.Sleep(30 * time.Millisecond)
 	if s := w.Stats(); s.Runs > 1 {
 		t.Errorf("compacted %d times with nothing to pack", s.Runs)
 	}
 }
 
-// TestBackgroundExpires: documents go by age and by number while others write, also where the index is never compacted.
-// A removal that Close ends is no failure.
+// TestCloseEndsExpiry: a removal that Close ends is no failure.
 func TestCloseEndsExpiry(t *testing.T) {
 	ctx := context.Background()
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
-	if err := x.Add(ctx, randomDocuments(rand.New(rand.NewPCG(2, 4)), 20_000)...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, randomDocuments(rand.New(rand.NewPCG(2, 4)), 20_000)...))
 	var expired atomic.Uint64
 	w := compaction.Background(ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1}, Expired: func(n int, err error) {
 		if err != nil {
@@ -158,24 +139,19 @@ func TestCloseEndsExpiry(t *testing.T) {
 		}
 		expired.Add(uint64(n))
 	}})
-	for end := time.Now().Add(patience); x.Stats().Documents == 20_000; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%+v", w.Stats())
-		}
-	}
+	eventually(t, func() bool { return x.Stats().Documents < 20_000 }, func() any { return w.Stats() })
 	w.Close()
 	if s := w.Stats(); x.Stats().Documents == 1 || s.ExpiryFailure != "" || s.Expired != expired.Load() || s.Expired != 20_000-x.Stats().Documents {
 		t.Errorf("%+v, %d documents, %d expired", s, x.Stats().Documents, expired.Load())
 	}
 }
 
+// TestBackgroundExpires: documents go by age and by number while others write, also where the index is never compacted.
 func TestBackgroundExpires(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 4))
 	var now atomic.Int64
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	var expired atomic.Int64
 	w := compaction.Background(ctx, x, compaction.Policy{
@@ -190,26 +166,16 @@ func TestBackgroundExpires(t *testing.T) {
 	defer w.Close()
 	wait := func(least, most uint64) {
 		t.Helper()
-		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			if s := x.Stats(); least <= s.Documents && s.Documents <= most {
-				return
-			} else if time.Now().After(end) {
-				t.Fatalf("%d documents, want %d to %d: %+v", s.Documents, least, most, w.Stats())
-			}
-		}
+		eventually(t, func() bool { n := x.Stats().Documents; return least <= n && n <= most }, func() any { return w.Stats() })
 	}
 	now.Store(1_000_000)
 	docs := randomDocuments(rng, 5000)
 	for chunk := range slices.Chunk(docs, 100) {
-		if err := x.Add(ctx, chunk...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, chunk...))
 	}
 	wait(990, 1000)
 	now.Add(3000)
-	if err := x.Add(ctx, randomDocuments(rng, 5)...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, randomDocuments(rng, 5)...))
 	now.Add(1000)
 	wait(5, 5)
 	w.Close()

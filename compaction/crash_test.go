@@ -65,10 +65,7 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 		return k
 	}
 	compact, load := step{what: "compact"}, step{what: "load", docs: d.documents(200)}
-	another, err := plan.Named("3", 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	another := namedPlan(t, "3", 5)
 	task("compact", compact, d.used()...)
 	task("compact under another plan", step{what: "compact", work: compaction.Options{Plan: another}}, d.used()...)
 	open, packed := step{what: "open"}, step{what: "compact open"}
@@ -299,10 +296,10 @@ func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 	return nil
 }
 
-// The machine stops before every operation on the file system in turn. The index is as
+// The machine stops before every operation on the file system in turn, by default before one in four. The index is as
 // it was or as it is to be, and goes on from there.
 func TestCrash(t *testing.T) {
-	seed, every := testseed.Of(t), 1
+	seed, every := testseed.Of(t), number(4, 4, 1, 1)
 	if raceEnabled { // most of it is one goroutine, that looks at what is left
 		every = 64
 	}

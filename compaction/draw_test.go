@@ -185,8 +185,13 @@ func newDrawer(seed, n uint64) *drawer {
 func parsePlan(t testing.TB, text string) *plan.Plan {
 	t.Helper()
 	p, err := plan.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	return p
+}
+
+func namedPlan(t testing.TB, name string, k int) *plan.Plan {
+	t.Helper()
+	p, err := plan.Named(name, k)
+	must(t, err)
 	return p
 }

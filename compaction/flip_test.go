@@ -91,21 +91,15 @@ func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	names, err := fsys.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		if info, err := fsys.Stat(fsys.PathJoin(dir, name)); err == nil && info.IsDir() {
 			continue
 		}
 		file, err := fsys.Open(fsys.PathJoin(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data, err := io.ReadAll(file)
-		if err := errors.Join(err, file.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err, file.Close())
 		files[name] = data
 	}
 	return files
@@ -115,9 +109,7 @@ func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
 func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 	t.Helper()
 	fsys := vfs.NewMem()
-	if err := fsys.MkdirAll("ix", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fsys.MkdirAll("ix", 0o755))
 	for name, data := range f.files {
 		if other, is := changed[name]; is {
 			data = other
@@ -126,9 +118,7 @@ func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 		if err == nil {
 			_, err = file.Write(slices.Clone(data)) // under the race detector, it is spoilt then
 		}
-		if err := errors.Join(err, file.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err, file.Close())
 	}
 	return fsys
 }
@@ -275,9 +265,7 @@ func (f *flipped) repaired(t *testing.T, fsys vfs.FS) (report compaction.RepairR
 	reopen := f.opts
 	reopen.FS = fsys
 	x, err := index.Open("ix", &reopen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	docs, err = indextest.AllDocuments(x)
 	if err := errors.Join(err, indextest.Problems(x), x.Add(t.Context(), index.Document{Key: "new", Fingerprint: 1})); err != nil {
@@ -315,14 +303,10 @@ func TestRepairOfWholeIndex(t *testing.T) {
 	for _, digest := range []bool{true, false} { // of the log; without one it is read to its end
 		fsys := f.with(t, nil)
 		if !digest {
-			if err := fsys.Remove("ix/DIGEST"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, fsys.Remove("ix/DIGEST"))
 		}
 		report, docs, err := f.repaired(t, fsys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n := f.lost(t, docs); n > 0 || report.Faults > 0 || report.DocumentsBefore != report.Documents || report.Dropped+report.RecordsLost+report.Replaced > 0 {
 			t.Errorf("with a digest %v: %d documents are not what they were: %+v", digest, n, report)
 		}
@@ -375,9 +359,7 @@ func TestRepairWithoutManifest(t *testing.T) {
 		}
 	}
 	report, docs, err := f.repaired(t, f.with(t, changed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range f.Docs {
 		if !slices.Contains(docs, d) {
 			t.Errorf("document %+v is missing, or another", d)
@@ -391,9 +373,7 @@ func TestRepairOfWrongEntries(t *testing.T) {
 	f := newFlipped(t, 5)
 	fsys := f.with(t, nil)
 	s, err := store.Open("ix", store.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := s.NewBatch()
 	for i := range uint64(50) {
 		b.SetEntry(1, i*0x9e3779b97f4a7c15)
@@ -410,13 +390,9 @@ func TestRepairOfWrongEntries(t *testing.T) {
 	if err == nil {
 		err = errors.Join(finish(), s.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	report, docs, err := f.repaired(t, fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := f.lost(t, docs); n > 0 || report.Dropped != 1 {
 		t.Errorf("%d documents are not what they were: %+v", n, report)
 	}
@@ -440,27 +416,19 @@ func TestRepairIntoAnotherFolder(t *testing.T) {
 	cancel()
 	repair(cancelled, "ix", "", context.Canceled)
 	x, err := index.Open("ix", &index.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	others := []string{"ix.repaired/of another", "ix.repaired.salvage/of another"}
 	for _, name := range others {
-		if err := errors.Join(fsys.MkdirAll(path.Dir(name), 0o755), fsys.MkdirAll(name, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.MkdirAll(path.Dir(name), 0o755), fsys.MkdirAll(name, 0o755))
 	}
 	repair(t.Context(), "ix", "", index.ErrLocked)
 	for _, name := range others {
 		if _, err := fsys.Stat(name); err != nil {
 			t.Errorf("a Repair that was refused has removed what is another's: %v", err)
 		}
-		if err := fsys.RemoveAll(path.Dir(name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.RemoveAll(path.Dir(name)))
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	names, _ := fsys.List("")
 	if slices.Sort(names); fmt.Sprint(names) != "[better ix]" {
 		t.Errorf("there is %v", names)

@@ -110,15 +110,11 @@ func TestGrowing(t *testing.T) {
 	g := new(growing)
 	for w, n := range strings.Fields(os.Getenv("NEARDUP_GROWN")) {
 		done, err := strconv.ParseUint(n, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		g.done[w].Store(done)
 	}
 	atLeast, err := strconv.ParseUint(os.Getenv("NEARDUP_GROWTH_AT_LEAST"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if g.x, err = index.Open(dir, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +122,7 @@ func TestGrowing(t *testing.T) {
 	watcher := compaction.Background(t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second, Done: func(r compaction.Report, err error) {
 		g.say("compaction %d %.1fs %v\n", r.Documents, r.Seconds, err)
 	}})
-	if err := g.remembers(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.remembers())
 	g.say("open\n")
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -142,15 +136,11 @@ func TestGrowing(t *testing.T) {
 	for n := range uint64(growthReaders) {
 		group.Go(func() error { return g.read("query", n, &g.over) })
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, group.Wait())
 	watcher.Close()
 	var quiet atomic.Bool
 	time.AfterFunc(2*time.Second, func() { quiet.Store(true) })
-	if err := errors.Join(g.read("quiet", 1, &quiet), g.x.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.read("quiet", 1, &quiet), g.x.Close())
 	g.say("closed\n")
 }
 

@@ -24,24 +24,24 @@ func (d *drawer) drawRule() {
 	d.rule.MaxLengthRatio = pick(d, 0, 0, 1, 1.5, -1)
 }
 
+// undesigned are plans that are of no design.
+var undesigned = []string{
+	"k=2 0-63/12~2",
+	"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24~1",
+	"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
+}
+
 // quickPlans are those of all designs for k that do not take long without filters, and
 // some that are of no design.
 func quickPlans(t testing.TB, k int) (plans []*plan.Plan) {
 	t.Helper()
 	for _, d := range plan.Designs(k) {
-		p, err := plan.Named(d, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := namedPlan(t, d, k)
 		if p.Probes() <= manyProbes || atLength() {
 			plans = append(plans, p)
 		}
 	}
-	for _, text := range []string{
-		"k=2 0-63/12~2",
-		"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24~1",
-		"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
-	} {
+	for _, text := range undesigned {
 		if p := parsePlan(t, text); p.MaxDistance == k {
 			plans = append(plans, p)
 		}
@@ -55,9 +55,7 @@ const manyProbes = 500
 // TestHistoriesAreTheModel: whatever happens to an index, it answers as the model does.
 func TestHistoriesAreTheModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := flag.Set("rapid.checks", fmt.Sprint(number(15, 60, 150, 3000))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, flag.Set("rapid.checks", fmt.Sprint(number(15, 60, 150, 3000))))
 		t.Cleanup(func() { f.Value.Set(f.DefValue) })
 	}
 	var plans []*plan.Plan
@@ -191,18 +189,18 @@ func (e *exactness) all(next *plan.Plan) []step {
 	return e.steps
 }
 
-// plansToCheck are those of all designs, for k up to 10, with up to so many tables.
+// plansToCheck are those of all designs, for k up to 10, with up to so many tables, and others.
 func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 	for k := range 11 {
 		for _, d := range plan.Designs(k) {
-			p, err := plan.Named(d, k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := namedPlan(t, d, k)
 			if len(p.Tables) <= tables {
 				plans = append(plans, p)
 			}
 		}
+	}
+	for _, text := range undesigned {
+		plans = append(plans, parsePlan(t, text))
 	}
 	return plans
 }

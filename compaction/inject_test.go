@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
 )
@@ -56,23 +55,11 @@ func (c *crashes) note(before string) {
 	}
 	for _, percent := range percents {
 		fsys := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
-		for percent > 0 && !orderly(fsys) {
+		for percent > 0 && !fsys.Orderly("ix") {
 			fsys = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
 		}
 		c.left = append(c.left, left{fmt.Sprintf("%s, with %d %% of what is not synced", before, percent), percent == 0, fsys})
 	}
-}
-
-// orderly tells whether the manifest that Pebble's marker names is there. Pebble makes
-// both with one sync of the directory, and so relies on the file system to keep the
-// order of names in a directory, as journals do and a clone does not.
-func orderly(fsys vfs.FS) bool {
-	manifest, err := atomicfs.ReadMarker(fsys, "ix", "manifest")
-	if err != nil || manifest == "" {
-		return true
-	}
-	_, err = fsys.Stat("ix/" + manifest)
-	return err == nil
 }
 
 // during calls do and returns what crashes meanwhile left, and one behind it.

@@ -3,7 +3,6 @@ package compaction_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -16,7 +15,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
@@ -31,9 +29,7 @@ const directoryChunk = 4096
 func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64) {
 	t.Helper()
 	x, err := index.Open("ix", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	k, found := x.Plan().MaxDistance, 0
 	for _, q := range queries {
@@ -62,16 +58,12 @@ func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64
 func fewestBlocks(t *testing.T, fsys vfs.FS) uint64 {
 	t.Helper()
 	s, err := store.Open("ix", store.Options{FS: fsys, ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	least := ^uint64(0)
 	for _, info := range s.Meta().Packed {
 		least = min(least, info.Blocks)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	return least
 }
 
@@ -94,16 +86,9 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 		fps = append(fps, 0x5555555500000000+i)
 	}
 	rng.Shuffle(len(fps), func(i, j int) { fps[i], fps[j] = fps[j], fps[i] })
-	named := func(name string, k int) *plan.Plan {
-		p, err := plan.Named(name, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 	packed := fps[:len(fps)*9/10]
 	if _, err := compaction.Load(t.Context(), "ix", seqOf(bare(packed), nil), compaction.LoadOptions{
-		Index: index.Options{FS: fsys, Plan: named("2", 3)}, MemoryBytes: 8 << 20,
+		Index: index.Options{FS: fsys, Plan: namedPlan(t, "2", 3)}, MemoryBytes: 8 << 20,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +102,10 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	checkLarge(t, packed, index.Options{FS: fsys, ReadOnly: true}, queries)
 	checkLarge(t, packed, index.Options{FS: fsys, ReadOnly: true, FilterBytes: -1, CacheBytes: 1 << 20}, queries)
 	x, err := index.Open("ix", &index.Options{FS: fsys, Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(x.Add(t.Context(), bare(fps[len(packed):])...), x.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, x.Add(t.Context(), bare(fps[len(packed):])...), x.Close())
 	checkLarge(t, fps, index.Options{FS: fsys}, queries)
-	if _, err := compaction.Run(t.Context(), "ix", compaction.Options{FS: fsys, Plan: named("4", 4), MemoryBytes: 8 << 20}); err != nil {
+	if _, err := compaction.Run(t.Context(), "ix", compaction.Options{FS: fsys, Plan: namedPlan(t, "4", 4), MemoryBytes: 8 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	checkLarge(t, fps, index.Options{FS: fsys}, queries)
@@ -201,35 +182,4 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 			newHistory(vfs.NewMem()).must(t, append(steps, step{what: "close"})...)
 		})
 	}
-}
-
-// TestQueryBatchEnds: with its context, and when who asks has seen enough.
-func TestQueryBatchEnds(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 1))
-	steps, fps := packedAndLive(rng, 3000, index.Options{})
-	h := newHistory(vfs.NewMem())
-	h.must(t, steps...)
-	queries := make([]index.Query, 2000)
-	for i := range queries {
-		queries[i].Fingerprint = fingerprint.Fingerprint(fps[i%len(fps)])
-	}
-	for _, method := range []string{"each", "sorted"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var last error
-		answers := 0
-		for _, err := range h.x.QueryBatch(by(ctx, method), queries) {
-			if last = err; err == nil {
-				answers++
-			}
-			cancel()
-		}
-		if !errors.Is(last, context.Canceled) || answers == len(queries) {
-			t.Errorf("%q: %d answers, then %v", method, answers, last)
-		}
-		for range h.x.QueryBatch(by(t.Context(), method), queries) {
-			break
-		}
-	}
-	h.must(t, step{what: "close"})
 }

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/internal/verify"
 )
@@ -56,6 +56,14 @@ func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
 	return docs[:n]
 }
 
+// must ends a test at an error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // bare returns documents with nothing but their fingerprints.
 func bare(fps []uint64) []index.Document {
 	docs := make([]index.Document, len(fps))
@@ -81,9 +89,7 @@ func TestLoadIsAdd(t *testing.T) {
 			h.session(t, index.Options{})
 			for some := range slices.Chunk(docs, n*5/6) {
 				h.must(t, step{what: "load", docs: some, work: compaction.Options{MemoryBytes: 1}}, step{what: "open"})
-				if err := h.newest().Compare(h.x); err != nil {
-					t.Fatal(err)
-				}
+				must(t, h.newest().Compare(h.x))
 				h.must(t, step{what: "query", k: 3, method: oneByOne, docs: docs[:min(n, 100)]}, step{what: "close"})
 			}
 		})
@@ -265,9 +271,7 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 				t.Errorf("analyzer %q, open %v: %v", name, into, err)
 			}
 			x, err := index.Open("ix", &opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if n := x.Stats().Documents; (n == 0) != (want != nil) {
 				t.Errorf("analyzer %q, open %v: %d documents", name, into, n)
 			}
@@ -281,18 +285,9 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 // TestLoadChoosesThePlan: that of a new index is for what is loaded; one
 // that was asked for stays.
 func TestLoadChoosesThePlan(t *testing.T) {
-	named := func(name string) *plan.Plan {
-		p, err := plan.Named(name, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 	chosen := func(k int, n int64) string {
 		c, err := plan.Choose(k, n, plan.Limits{}, plan.Costs{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c.Plan.String()
 	}
 	for _, c := range []struct {
@@ -304,10 +299,10 @@ func TestLoadChoosesThePlan(t *testing.T) {
 		{"new", nil, index.Options{}, chosen(3, 1000)},
 		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000)},
 		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10)},
-		{"new, with a plan", nil, index.Options{Plan: named("4")}, named("4").String()},
+		{"new, with a plan", nil, index.Options{Plan: namedPlan(t, "4", 3)}, namedPlan(t, "4", 3).String()},
 		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000)},
-		{"made with design 4", &index.Options{Plan: named("4")}, index.Options{}, named("4").String()},
-		{"made with design 3", &index.Options{Plan: named("3")}, index.Options{}, named("3").String()},
+		{"made with design 4", &index.Options{Plan: namedPlan(t, "4", 3)}, index.Options{}, namedPlan(t, "4", 3).String()},
+		{"made with design 3", &index.Options{Plan: namedPlan(t, "3", 3)}, index.Options{}, namedPlan(t, "3", 3).String()},
 		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -339,18 +334,14 @@ func TestErrors(t *testing.T) {
 	if err == nil {
 		err = x.Add(ctx, index.Document{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); !errors.Is(err, index.ErrLocked) {
 		t.Errorf("open index: %v", err)
 	}
 	if err := load(index.Options{}, seqOf(nil, nil)); !errors.Is(err, index.ErrLocked) {
 		t.Errorf("open index: %v", err)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	for _, c := range []struct {
 		opts index.Options
 		want error
@@ -366,26 +357,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// countdown is a context that is cancelled when it is asked for the n-th time.
-type countdown struct {
-	context.Context
-	cancel context.CancelFunc
-	asked  atomic.Int64
-	n      int64
-}
-
-func newCountdown(n int64) *countdown {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &countdown{Context: ctx, cancel: cancel, n: n}
-}
-
-func (c *countdown) Err() error {
-	if c.asked.Add(1) == c.n {
-		c.cancel()
-	}
-	return c.Context.Err()
-}
-
 // usedIndex is one that is packed in part, of which some is deleted since.
 func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	t.Helper()
@@ -399,10 +370,7 @@ func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 // look at their context, or at some of them.
 func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testseed.Of(t), 3)
-	other, err := plan.Named("3", 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := namedPlan(t, "3", 6)
 	used, before := usedIndex(t, d)
 	docs, moments := d.documents(3000), int64(25)
 	if raceEnabled {
@@ -431,17 +399,15 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			whole := newCountdown(-1)
-			if err := c.work(whole, used.CrashClone(vfs.CrashCloneCfg{})); err != nil {
-				t.Fatal(err)
-			}
+			whole := testhook.NewCountdown(-1)
+			must(t, c.work(whole, used.CrashClone(vfs.CrashCloneCfg{})))
 			before, after := before.clone(), c.after.clone()
 			before.name, after.name = "before", "after"
 			goroutines, cancelled, packed := runtime.NumGoroutine(), 0, 0
-			points := whole.asked.Load()
+			points := whole.Asked()
 			for n := int64(1); n <= points+1; n += 1 + int64(d.IntN(int(1+points/moments))) {
 				fsys := used.CrashClone(vfs.CrashCloneCfg{})
-				err := c.work(newCountdown(n), fsys)
+				err := c.work(testhook.NewCountdown(n), fsys)
 				found, lookErr := which(fsys, []state{before, after}, d.source.(*rand.Rand), index.Options{}, true)
 				switch {
 				case lookErr != nil:
@@ -540,14 +506,10 @@ func TestLoadKeepsAdded(t *testing.T) {
 				}
 				docs = append(docs, d)
 			}
-			if err := loadEither(ctx, into, docs, opts); err != nil {
-				t.Fatal(err)
-			}
+			must(t, loadEither(ctx, into, docs, opts))
 		}
 		x, err := index.Open("ix", &opts.Index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for d, err := range x.Documents(ctx) {
 			if err != nil || !d.Added.Equal(want[d.Fingerprint]) {
 				t.Errorf("keep %v, document %d: %v, want %v, %v", keep, d.Fingerprint, d.Added, want[d.Fingerprint], err)
@@ -559,9 +521,7 @@ func TestLoadKeepsAdded(t *testing.T) {
 		for p := range x.Verify(ctx, verify.Options{}) {
 			t.Error(p)
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )
@@ -64,9 +63,7 @@ func TestLoadIntoAmongWriters(t *testing.T) {
 	const keys, group, writers = 400, 50, 3
 	ctx, fs := t.Context(), vfs.NewMem()
 	x, err := index.Open("ix", &index.Options{FS: fs, Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 	defer w.Close()
@@ -121,9 +118,7 @@ func TestLoadIntoAmongWriters(t *testing.T) {
 		}
 		_, err := compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{MemoryBytes: 1 << 20})
 		stop()
-		if err := errors.Join(err, work.Wait(), indextest.Problems(x)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err, work.Wait(), indextest.Problems(x))
 		matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: like}, Scope: "group"})
 		if err != nil || len(matches) != group {
 			t.Fatalf("%d documents of a group: %v", len(matches), err)
@@ -137,9 +132,7 @@ func TestLoadIntoAmongWriters(t *testing.T) {
 		}
 	}
 	names, err := fs.List("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "copy") {
 			continue
@@ -190,9 +183,7 @@ func TestLoadedCanBeDeleted(t *testing.T) {
 		return err
 	}))
 	x, err := index.Open("ix", &index.Options{FS: fs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	ix.Store(x)
 	docs := []index.Document{{Key: "loaded", Fingerprint: 1}}
@@ -205,9 +196,7 @@ func TestLoadedCanBeDeleted(t *testing.T) {
 func TestCloseEndsLoadInto(t *testing.T) {
 	opts := &index.Options{FS: vfs.NewMem()}
 	x, err := index.Open("ix", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closed := make(chan error, 1)
 	forever := func(yield func(index.Document, error) bool) {
 		for n := uint64(0); yield(index.Document{Fingerprint: fingerprint.Fingerprint(n)}, nil); n++ {
@@ -219,13 +208,9 @@ func TestCloseEndsLoadInto(t *testing.T) {
 	if _, err := compaction.LoadInto(t.Context(), x, forever, compaction.LoadOptions{}); !errors.Is(err, index.ErrClosed) || errors.Is(err, compaction.ErrDone) {
 		t.Errorf("a load that Close ends: %v", err)
 	}
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-closed)
 	x, err = index.Open("ix", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	if n := x.Stats().Documents; n != 0 {
 		t.Errorf("%d documents", n)
@@ -271,15 +256,11 @@ func TestCancelledLoadInto(t *testing.T) {
 			return nil
 		}))
 		x, err := index.Open("ix", &index.Options{FS: calling, Now: func() time.Time { return epoch }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		calls.Store(0)
 		_, err = compaction.LoadInto(ctx, x, some, compaction.LoadOptions{MemoryBytes: 1})
 		cancel()
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 		found, lookErr := which(fsys, []state{before.clone(), left.clone(), after.clone()}, rand.New(rand.NewPCG(1, uint64(n))), index.Options{}, true)
 		if lookErr != nil {
 			t.Fatalf("call %d: %v, %v", n, err, lookErr)
@@ -328,22 +309,16 @@ func TestUnsettledLoad(t *testing.T) {
 		return nil
 	}))
 	x, err := index.Open("ix", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Add(ctx, docs[:30]...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, x.Add(ctx, docs[:30]...))
 	ix.Store(x)
 	_, err = compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{})
 	mu.Lock()
 	left := crashes
 	crashes = nil
 	mu.Unlock()
-	want := documentsOf(t, x)
-	if err := errors.Join(err, went, indextest.Problems(x), x.Close()); err != nil {
-		t.Fatal(err)
-	}
+	want, wantErr := indextest.AllDocuments(x)
+	must(t, err, wantErr, went, indextest.Problems(x), x.Close())
 	left = slices.DeleteFunc(left, func(fsys *vfs.MemFS) bool {
 		x, err := index.Open("ix", &index.Options{FS: fsys.CrashClone(vfs.CrashCloneCfg{}), ReadOnly: true})
 		if err == nil {
@@ -355,10 +330,7 @@ func TestUnsettledLoad(t *testing.T) {
 	if len(left) == 0 {
 		t.Fatal("no crash came before all was settled")
 	}
-	another, err := plan.Named("3", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	another := namedPlan(t, "3", 3)
 	one := index.Document{Key: "one more", Fingerprint: 3}
 	for name, do := range map[string]func(vfs.FS) error{
 		"open": func(vfs.FS) error { return nil },
@@ -390,21 +362,11 @@ func TestUnsettledLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			got := slices.DeleteFunc(documentsOf(t, x), func(d index.Document) bool { return d.Key == one.Key })
-			if err := errors.Join(indextest.Problems(x), x.Close()); err != nil || !slices.Equal(got, want) {
+			got, err := indextest.AllDocuments(x)
+			got = got.Without(func(d *index.Document) bool { return d.Key == one.Key })
+			if err := errors.Join(err, indextest.Problems(x), x.Close()); err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s: %d documents, want %d: %v", name, len(got), len(want), err)
 			}
 		}
 	}
-}
-
-func documentsOf(t *testing.T, x *index.Index) (docs []index.Document) {
-	t.Helper()
-	for d, err := range x.Documents(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, d)
-	}
-	return docs
 }

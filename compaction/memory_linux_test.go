@@ -18,9 +18,7 @@ import (
 // residentBytes returns what the process has in memory that is not of a file.
 func residentBytes(t *testing.T) (bytes int64) {
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, found := strings.Cut(string(status), "RssAnon:")
 	if _, err := fmt.Sscan(rest, &bytes); !found || err != nil {
 		t.Skip("this system does not tell how much memory a process has")
@@ -54,25 +52,19 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 		}
 	}, compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: n}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, cache := range []int64{48 * mib, 160 * mib, 0} {
 		debug.FreeOSMemory()
 		before := residentBytes(t)
 		x, err := index.Open(dir, &index.Options{CacheBytes: cache})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for range 50_000 {
 			if _, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(random.Uint64())}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		taken, s := residentBytes(t)-before, x.Stats()
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 		bound := cache
 		if cache == 0 {
 			bound = int64(s.CachedBytes)*33/32 + 16*mib

@@ -23,9 +23,7 @@ func TestVerifyOverCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := index.Open("ix", &index.Options{FS: fs, Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	compacted := false
 	for p := range x.Verify(ctx, verify.Options{Progress: func(stage string, _ uint64) {

@@ -52,12 +52,8 @@ func TestQueryBatchStopsInPlace(t *testing.T) {
 	for i := range docs {
 		docs[i] = Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Key: fmt.Sprintf("https://example.com/%d/%x", i, rng.Uint64())}
 	}
-	if err := x.Add(ctx, docs...); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, docs...))
+	must(t, x.Close())
 	x = openMem(t, o)
 	x.state.Load().packed.Wait(ctx)
 	x.state.Load().written().Wait(ctx)

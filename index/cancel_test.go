@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,30 +15,9 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
-
-// cancelAt is a context that is cancelled when it is asked for the n-th time.
-type cancelAt struct {
-	context.Context
-	cancel context.CancelFunc
-	asked  atomic.Int64
-	n      int64
-}
-
-func newCancelAt(n int64) *cancelAt {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &cancelAt{Context: ctx, cancel: cancel, n: n}
-}
-
-func (c *cancelAt) ask() {
-	if c.asked.Add(1) == c.n {
-		c.cancel()
-	}
-}
-
-func (c *cancelAt) Err() error            { c.ask(); return c.Context.Err() }
-func (c *cancelAt) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
 
 // effect is what a call says that it did, with its error.
 type effect struct {
@@ -93,11 +71,9 @@ var cancelledCalls = []struct {
 		_, err := x.Query(ctx, nearTo(5))
 		return effect{err: err}
 	}},
-	{"QueryBatch", false, func(ctx context.Context, x *Index) (e effect) {
-		for _, err := range x.QueryBatch(ctx, make([]Query, 100)) {
-			e.err = errors.Join(e.err, err)
-		}
-		return e
+	{"QueryBatch", false, queryBatch},
+	{"QueryBatch, sorted", false, func(ctx context.Context, x *Index) effect {
+		return queryBatch(testhook.WithSortedBatches(ctx, true), x)
 	}},
 	{"Get", false, func(ctx context.Context, x *Index) effect {
 		_, _, err := x.Get(ctx, "page 7")
@@ -143,6 +119,13 @@ var cancelledCalls = []struct {
 	{"Sync", false, func(ctx context.Context, x *Index) effect { return effect{err: x.Sync(ctx)} }},
 }
 
+func queryBatch(ctx context.Context, x *Index) (e effect) {
+	for _, err := range x.QueryBatch(ctx, make([]Query, 100)) {
+		e.err = errors.Join(e.err, err)
+	}
+	return e
+}
+
 const cancelPages = 1100 // more than Delete removes at once
 
 // strangers are documents that are near to nothing.
@@ -170,30 +153,26 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 	made := crashfs.New()
 	x, err := Open("index", &Options{FS: made})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	docs := strangers(cancelPages + 300)[300:]
 	for i := range docs {
 		docs[i].Key = fmt.Sprint("page ", i)
 	}
-	if err := errors.Join(x.Add(context.Background(), docs...), x.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(context.Background(), docs...), x.Close())
 	points := int64(8)
 	if testing.Short() {
 		points = 1
 	}
 	for _, c := range cancelledCalls {
 		t.Run(c.name, func(t *testing.T) {
-			counted := newCancelAt(-1)
+			counted := testhook.NewCountdown(-1)
 			if e := c.call(counted, openMem(t, Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
 				t.Fatal(e.err)
 			}
-			asked, cancelled := counted.asked.Load(), 0
+			asked, cancelled := counted.Asked(), 0
 			for n := int64(1); n <= asked; n += 1 + asked/points {
 				x := openMem(t, Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})
-				e := c.call(newCancelAt(n), x)
+				e := c.call(testhook.NewCountdown(n), x)
 				if e.err != nil {
 					cancelled++
 					if !errors.Is(e.err, context.Canceled) {
@@ -229,9 +208,7 @@ func wantDocuments(t *testing.T, x *Index, docs []Document, did int) {
 		}
 		kept := make(map[string]bool)
 		for d, err := range x.Documents(context.Background()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			kept[d.Key] = true
 		}
 		want = slices.DeleteFunc(want, func(d Document) bool { return !kept[d.Key] })

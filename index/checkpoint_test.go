@@ -24,9 +24,7 @@ func documentsOf(t testing.TB, x *Index) map[string]Document {
 	t.Helper()
 	docs := make(map[string]Document)
 	for d, err := range x.Documents(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		docs[d.Key] = d
 	}
 	return docs
@@ -70,11 +68,9 @@ func TestCheckpointWhileWritesGoOn(t *testing.T) {
 				}
 			}
 			dir := fmt.Sprint("copies/", c)
-			if err := x.Checkpoint(ctx, dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, x.Checkpoint(ctx, dir))
 			crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
-			y := openMemAt(t, dir, Options{FS: crashed, MustExist: true})
+			y := openAt(t, dir, Options{FS: crashed, MustExist: true})
 			docs := documentsOf(t, y)
 			for w := range writers {
 				n := int64(0)
@@ -102,46 +98,28 @@ func TestCheckpointWhileWritesGoOn(t *testing.T) {
 	}
 }
 
-func openMemAt(t testing.TB, dir string, opts Options) *Index {
-	t.Helper()
-	x, err := Open(dir, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { x.Close() })
-	return x
-}
-
 // TestCheckpointOfEveryKind: of a packed index with live entries, of one that is open
 // for reading, in the memory and on the disk, into a new folder and an empty one.
 func TestCheckpointOfEveryKind(t *testing.T) {
 	ctx := context.Background()
 	for _, readOnly := range []bool{false, true} {
 		source, target := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "a", "b", "copy")
-		if err := os.CopyFS(source, os.DirFS("../testdata/index-format-4")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(source, os.DirFS("../testdata/index-format-4")))
 		if readOnly { // what the log has and no table
 			x, err := Open(source, nil)
 			if err == nil {
 				err = errors.Join(x.Add(ctx, Document{Key: "late", Fingerprint: 99}), x.Close())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll(target, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, os.MkdirAll(target, 0o755))
 		}
-		x := openMemAt(t, source, Options{ReadOnly: readOnly, MustExist: true})
+		x := openAt(t, source, Options{ReadOnly: readOnly, MustExist: true})
 		want := documentsOf(t, x)
-		if err := x.Checkpoint(ctx, target); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Checkpoint(ctx, target))
 		if _, err := os.Stat(filepath.Join(target, "incoming")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("incoming is left: %v", err)
 		}
-		y := openMemAt(t, target, Options{MustExist: true})
+		y := openAt(t, target, Options{MustExist: true})
 		got := documentsOf(t, y)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("read only %v: %v, want %v", readOnly, got, want)
@@ -156,11 +134,9 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 func TestCheckpointRefuses(t *testing.T) {
 	ctx := context.Background()
 	source := filepath.Join(t.TempDir(), "ix")
-	x := openMemAt(t, source, Options{})
+	x := openAt(t, source, Options{})
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "mine"), []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(full, "mine"), []byte("x"), 0o644))
 	for _, dir := range []string{full, source, filepath.Join(source, "in", "it")} {
 		if err := x.Checkpoint(ctx, dir); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: %v", dir, err)
@@ -178,9 +154,7 @@ func TestCheckpointRefuses(t *testing.T) {
 	if err := x.Checkpoint(cancelled, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	if err := x.Checkpoint(ctx, dir); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
@@ -211,17 +185,13 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 		}
 		return nil
 	}))
-	x := openMemAt(t, "ix", Options{FS: fsys})
-	if err := x.Add(ctx, Document{Key: "a", Fingerprint: 1}); err != nil {
-		t.Fatal(err)
-	}
+	x := openAt(t, "ix", Options{FS: fsys})
+	must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}))
 	for failAt = 1; ; failAt++ {
 		seen = 0
 		err := x.Checkpoint(ctx, "copies/c")
 		if seen < failAt {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			break
 		}
 		if !errors.Is(err, errorfs.ErrInjected) {
@@ -230,9 +200,7 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 		if _, err := mem.Stat("copies"); !errors.Is(err, fs.ErrNotExist) {
 			names, _ := mem.List("copies/c")
 			t.Errorf("operation %d fails, and there is something left: %v, %v", failAt, err, names)
-			if err := mem.RemoveAll("copies"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, mem.RemoveAll("copies"))
 		}
 		if err := x.Add(ctx, Document{Key: fmt.Sprint(failAt), Fingerprint: fingerprint.Fingerprint(failAt)}); err != nil {
 			t.Fatalf("after operation %d failed: %v", failAt, err)
@@ -242,7 +210,7 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	if failAt < 20 {
 		t.Errorf("only %d operations were seen", failAt-1)
 	}
-	if docs := documentsOf(t, openMemAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(docs) != failAt {
+	if docs := documentsOf(t, openAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(docs) != failAt {
 		t.Errorf("the checkpoint has %d documents, want %d", len(docs), failAt)
 	}
 }
@@ -260,13 +228,9 @@ func TestCheckpointCutShort(t *testing.T) {
 		}
 		return nil
 	}))
-	x := openMemAt(t, "ix", Options{FS: fsys})
-	if err := x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Key: "b", Fingerprint: 2}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Checkpoint(ctx, "copies/c"); err != nil {
-		t.Fatal(err)
-	}
+	x := openAt(t, "ix", Options{FS: fsys})
+	must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Key: "b", Fingerprint: 2}))
+	must(t, x.Checkpoint(ctx, "copies/c"))
 	whole := 0
 	for i, clone := range append(crashed, mem.CrashClone(vfs.CrashCloneCfg{})) {
 		y, err := Open("copies/c", &Options{FS: clone, MustExist: true})
@@ -309,7 +273,7 @@ func TestCheckpointCancelledWhileCopying(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	x := openMemAt(t, "ix", Options{FS: noLinks{mem, func(name string) {
+	x := openAt(t, "ix", Options{FS: noLinks{mem, func(name string) {
 		if strings.HasPrefix(name, "copy") && strings.HasSuffix(name, ".sst") {
 			cancel()
 		}
@@ -320,10 +284,8 @@ func TestCheckpointCancelledWhileCopying(t *testing.T) {
 	if _, err := mem.Stat("copy"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something is left: %v", err)
 	}
-	if err := x.Checkpoint(context.Background(), "copy"); err != nil {
-		t.Fatal(err)
-	}
-	if a, b := documentsOf(t, x), documentsOf(t, openMemAt(t, "copy", Options{FS: mem})); fmt.Sprint(a) != fmt.Sprint(b) {
+	must(t, x.Checkpoint(context.Background(), "copy"))
+	if a, b := documentsOf(t, x), documentsOf(t, openAt(t, "copy", Options{FS: mem})); fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("%v, want %v", b, a)
 	}
 }

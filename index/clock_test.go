@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,9 +12,7 @@ import (
 // the next one is announced, but not visible yet, must not keep the answer for both.
 func TestTimeOfArrivalWhileACommitIsOnItsWay(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
-	if err := x.Add(context.Background(), Document{Fingerprint: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(context.Background(), Document{Fingerprint: 1}))
 	first := addedOf(t, x, 1)
 	later := first.Add(time.Hour)
 	x.clock.Store(nil)
@@ -37,8 +34,6 @@ func addedOf(t *testing.T, x *Index, id uint64) time.Time {
 	t.Helper()
 	r := x.reader()
 	added, err := r.added(id)
-	if err := errors.Join(err, r.close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, r.close())
 	return added
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testhook"
 )
 
 // TestCloseDuringWork closes an index under load: every call ends, with its result or
@@ -25,9 +26,7 @@ func TestCloseDuringWork(t *testing.T) {
 	for round := range 5 {
 		fs := vfs.NewMem()
 		x, err := Open("index", &Options{FS: fs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var wg sync.WaitGroup
 		var added atomic.Int64
 		for w := range 8 {
@@ -112,16 +111,12 @@ func TestLoopsThatBreak(t *testing.T) {
 	ctx := context.Background()
 	before := runtime.NumGoroutine()
 	x, err := Open("index", &Options{FS: vfs.NewMem(), Durability: NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fill(t, x, make([]uint64, 500), 500)
-	if err := x.Add(ctx, Document{Key: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, Document{Key: "a"}))
 	for n := range 150 {
 		i := 0
-		for a, err := range x.QueryBatch(ctx, slices.Repeat([]Query{{Limit: 1}}, 140)) {
+		for a, err := range x.QueryBatch(testhook.WithSortedBatches(ctx, n%2 == 0), slices.Repeat([]Query{{Limit: 1}}, 140)) {
 			if err != nil || a.Query != i {
 				t.Fatal(a, err)
 			}
@@ -133,9 +128,7 @@ func TestLoopsThatBreak(t *testing.T) {
 	for n := range 3 {
 		i := 0
 		for _, err := range x.Documents(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if i++; i > n {
 				break
 			}
@@ -147,9 +140,7 @@ func TestLoopsThatBreak(t *testing.T) {
 			panic("in the loop")
 		}
 	}()
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	for range 6000 { // a minute
 		if runtime.NumGoroutine() <= before {
 			return

@@ -80,13 +80,9 @@ func damagedOptions(t *testing.T, fsys vfs.FS) *index.Options {
 func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document) *damaged {
 	t.Helper()
 	x, err := index.Open("ix", damagedOptions(t, fsys))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { x.Close() })
-	if err := x.Add(context.Background(), live...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(context.Background(), live...))
 	d := &damaged{t, x, database(x)}
 	if problems := d.problems(); problems != "" {
 		t.Fatal(problems)
@@ -106,33 +102,25 @@ func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashf
 	if err == nil {
 		_, err = compaction.Run(context.Background(), "ix", compaction.Options{FS: fsys, FilterBytes: filterBytes})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fsys
 }
 
 func fourTables(t *testing.T) *plan.Plan {
 	p, err := plan.Parse("k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
 func (d *damaged) set(key string, value ...byte) {
 	d.t.Helper()
-	if err := d.db.Set([]byte(key), value, pebble.Sync); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.db.Set([]byte(key), value, pebble.Sync))
 }
 
 func (d *damaged) delete(keys ...string) {
 	d.t.Helper()
 	for _, key := range keys {
-		if err := d.db.Delete([]byte(key), pebble.Sync); err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, d.db.Delete([]byte(key), pebble.Sync))
 	}
 }
 
@@ -143,9 +131,7 @@ func (d *damaged) get(key string) []byte {
 		d.t.Fatalf("%x: %v", key, err)
 	}
 	value = bytes.Clone(value)
-	if err := closer.Close(); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, closer.Close())
 	return value
 }
 
@@ -153,15 +139,11 @@ func (d *damaged) get(key string) []byte {
 func (d *damaged) keys(prefix string) (keys []string) {
 	d.t.Helper()
 	it, err := d.db.NewIter(nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	for ok := it.SeekGE([]byte(prefix)); ok && bytes.HasPrefix(it.Key(), []byte(prefix)); ok = it.Next() {
 		keys = append(keys, string(it.Key()))
 	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, it.Error(), it.Close())
 	return keys
 }
 
@@ -264,26 +246,20 @@ func (d *damaged) plant(words []string) {
 	default:
 		d.t.Fatalf("no such damage: %v", words)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 }
 
 func (d *damaged) number(text string) int {
 	d.t.Helper()
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return n
 }
 
 func (d *damaged) hex(text string) []byte {
 	d.t.Helper()
 	b, err := hex.DecodeString(text)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return b
 }
 
@@ -413,9 +389,7 @@ func TestPlantedPackedEntries(t *testing.T) {
 func (d *damaged) loadFilters() {
 	d.t.Helper()
 	for _, err := range d.x.QueryBatch(testhook.WithSortedBatches(context.Background(), true), make([]index.Query, 1)) {
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, err)
 	}
 }
 
@@ -425,9 +399,7 @@ func (d *damaged) loadFilters() {
 func TestDamagedFiles(t *testing.T) {
 	fsys := packedIndex(t, 1<<10, documents(1, 60))
 	files, err := fsys.List("ix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ranges := 0
 	for i, name := range files {
 		if !strings.HasSuffix(name, ".sst") {
@@ -447,9 +419,7 @@ func TestDamagedFiles(t *testing.T) {
 			if !found {
 				t.Errorf("%s, part %d: not found", name, part)
 			}
-			if err := d.x.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.x.Close())
 			x, err := index.Open("ix", damagedOptions(t, clone)) // with nothing in memory
 			if err != nil {
 				if !errors.Is(err, index.ErrCorrupt) {
@@ -472,19 +442,13 @@ func TestDamagedFiles(t *testing.T) {
 func flipByte(t *testing.T, fsys vfs.FS, name string, part int) {
 	t.Helper()
 	info, err := fsys.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := fsys.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b [1]byte
 	at := info.Size() * int64(part) / 3
 	_, err = f.ReadAt(b[:], at)
 	b[0] ^= 0x10
 	_, writing := f.WriteAt(b[:], at)
-	if err := errors.Join(err, writing, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, writing, f.Close())
 }

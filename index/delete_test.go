@@ -19,9 +19,7 @@ func addAt(t *testing.T, x *Index, docs []Document, at time.Time) {
 	t.Helper()
 	x.opts.Now = func() time.Time { return at }
 	err := x.Add(context.Background(), docs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range docs {
 		if !d.Added.Equal(at) {
 			t.Fatalf("document %d was added %v, not %v", d.ID, d.Added, at)
@@ -34,9 +32,7 @@ func checkTimes(t *testing.T, x *Index, docs []Document) {
 	t.Helper()
 	left := map[uint64]time.Time{}
 	for d, err := range x.Documents(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		left[d.ID] = d.Added
 	}
 	if len(left) != len(docs) {
@@ -80,9 +76,7 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 		fs := vfs.NewMem()
 		x := openMem(t, Options{FS: fs, Durability: NoSync})
 		const bare = 40_000
-		if err := x.Add(ctx, make([]Document, bare)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, make([]Document, bare)...))
 		ids := make([]uint64, bare+20_000)
 		for i := range ids {
 			ids[i] = uint64(i + 1)
@@ -100,9 +94,7 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 		if _, err := x.DeleteIDs(ctx, ids...); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 		for p := range x.Verify(ctx, verify.Options{}) {
 			t.Fatalf("try %d: %v", try, p)
 		}
@@ -115,9 +107,7 @@ func TestAgainAndAgain(t *testing.T) {
 	ctx := context.Background()
 	disk := vfs.NewMem()
 	x, err := Open("index", &Options{FS: disk, Durability: NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := range 4 * maxDeletions {
 		v, err := x.CheckAndAdd(ctx, Document{Key: "a", Fingerprint: 4711})
 		if err != nil || v.Status != New {
@@ -132,9 +122,7 @@ func TestAgainAndAgain(t *testing.T) {
 			t.Errorf("%d deletions without a flush", n)
 		}
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	logs := 0
 	names, err := disk.List("index")
 	for _, name := range names {

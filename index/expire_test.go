@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )
@@ -25,15 +26,11 @@ func TestClockOfOneSecond(t *testing.T) {
 	at := func(seconds ...int64) {
 		t.Helper()
 		v, _, err := x.snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer v.Close()
 		var got []int64
 		for c, err := range v.Clock() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, c.Added().Unix())
 		}
 		if !slices.Equal(got, seconds) {
@@ -90,9 +87,7 @@ func TestExpire(t *testing.T) {
 			e := Expiry{MaxAge: time.Duration(rng.IntN(4)*200) * time.Second, MaxDocuments: uint64(rng.IntN(3) * (1 + rng.IntN(200)))}
 			_, overdue := x.overdue(e.MaxAge)
 			n, err := x.Expire(ctx, e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			before := len(docs)
 			docs = expiredModel(docs, e, now, overdue)
 			if n != before-len(docs) {
@@ -182,9 +177,7 @@ func TestDeletionsAtOnce(t *testing.T) {
 			remove(func() (int, error) { return x.DeleteBefore(ctx, time.Unix(2000, 0)) })
 			remove(func() (int, error) { return x.Expire(ctx, Expiry{MaxAge: 1500 * time.Second}) })
 		}
-		if err := group.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, group.Wait())
 		if least := len(docs) - len(recrawled); removed.Load() < int64(least) || removed.Load() > int64(len(docs)) {
 			t.Errorf("round %d: %d documents removed, not %d to %d", round, removed.Load(), least, len(docs))
 		}
@@ -201,7 +194,7 @@ func TestExpireAgain(t *testing.T) {
 		addAt(t, x, bareDocuments(make([]uint64, 300)), time.Unix(1000, 0))
 		addAt(t, x, strangers(300), time.Unix(1001, 0))
 		x.opts.Now = func() time.Time { return time.Unix(5000, 0) }
-		cut := newCancelAt(int64(round + 3))
+		cut := testhook.NewCountdown(int64(round + 3))
 		first, err := x.deleteBefore(cut, time.Unix(4000, 0), expireChunk)
 		if first < 600 && err == nil {
 			t.Fatalf("%d documents expired, and the rest did not, without an error", first)

@@ -2,7 +2,6 @@ package index_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -36,9 +35,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 			}
 			return nil
 		}))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		armed.Store(true)
 		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)
 		if failed := syncs.Load() >= fails; failed != (err != nil) || failed == (len(verdicts) == len(docs)) {
@@ -52,9 +49,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		}
 		stored := map[uint64]index.Document{}
 		for d, err := range x.Documents(context.Background()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			stored[d.ID] = d
 		}
 		for i, v := range verdicts {
@@ -62,9 +57,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 				t.Fatalf("sync %d fails: of %d verdicts the one for document %d is %v, and it is lost", fails, len(verdicts), i, v.Status)
 			}
 		}
-		if err := errors.Join(indextest.Problems(x), x.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, indextest.Problems(x), x.Close())
 	}
 	if len(lengths) < 3 {
 		t.Errorf("the batch failed after so many verdicts: %v", lengths)

@@ -22,9 +22,7 @@ func length(t *testing.T, variable string, usual, ci, long int64) int64 {
 	t.Helper()
 	if text := os.Getenv(variable); variable != "" && text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	switch {
@@ -61,9 +59,7 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 	for ; done < want && !t.Failed(); n++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		w, err := indextest.NewWorld(rng, crash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if rng.IntN(3) > 0 {
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
 				_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
@@ -106,17 +102,11 @@ func between(ctx context.Context, w *indextest.World, what int) error {
 func TestFiltersGrowWhileOthersCall(t *testing.T) {
 	t.Parallel()
 	w, err := indextest.NewWorld(rand.New(rand.NewPCG(testseed.Of(t), 6)), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := w.Between(nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Between(nil))
 	filters := w.Index.Stats().FilterBytes
-	if err := w.Round(indextest.Plan{Sites: 8, Calls: int(length(t, "", 50, 150, 1500)), Batch: 20, Fill: 70_000}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Round(indextest.Plan{Sites: 8, Calls: int(length(t, "", 50, 150, 1500)), Batch: 20, Fill: 70_000}))
 	for wait := 0; w.Index.Stats().FilterBytes == filters; wait++ { // growing goes on
 		if wait == 300_000 || t.Failed() { // five minutes
 			t.Fatalf("live filters have not grown: %+v", w.Index.Stats())
@@ -128,13 +118,9 @@ func TestFiltersGrowWhileOthersCall(t *testing.T) {
 		if err == nil {
 			err = w.Round(indextest.Plan{Sites: 8, Calls: 60, Batch: 20, Fill: 2000})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := w.Index.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Index.Close())
 }
 
 // failing lets a test fail with what is logged.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +18,9 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
+// full reports whether the tests of racing are to run at full size.
+func full() bool { return long() || os.Getenv("NEARDUP_CI") != "" && !testing.Short() }
+
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
 // found again; a byte more is an error with a name that stores nothing.
 func TestLargestKeys(t *testing.T) {
@@ -24,9 +28,7 @@ func TestLargestKeys(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
 	for i, n := range []int{1, 127, 128, 4095, 16384, match.MaxKeyBytes - 1, match.MaxKeyBytes} {
 		d := Document{Key: strings.Repeat("k", n), Scope: strings.Repeat("s", n), Fingerprint: fingerprint.Fingerprint(i) << 32}
-		if err := x.Add(ctx, d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, d))
 		got, found, err := x.Get(ctx, d.Key)
 		if err != nil || !found || got.Key != d.Key || got.Scope != d.Scope {
 			t.Errorf("%d bytes: found %v, key of %d bytes, scope of %d, %v", n, found, len(got.Key), len(got.Scope), err)
@@ -59,9 +61,7 @@ func TestManyScopes(t *testing.T) {
 		docs[i] = Document{Key: fmt.Sprint("page ", i), Scope: fmt.Sprint("host ", i), Fingerprint: 0xabcdef}
 	}
 	verdicts, err := x.CheckAndAddBatch(ctx, docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, v := range verdicts {
 		if v.Status != New {
 			t.Fatalf("scope %d: %v of %+v", i, v.Status, v.Of)
@@ -89,9 +89,7 @@ func TestBatchSizes(t *testing.T) {
 			queries[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
 			docs[i] = Document{Key: fmt.Sprint("page ", i), Fingerprint: queries[i].Fingerprint}
 		}
-		if err := x.Add(ctx, docs...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, docs...))
 		verdicts, err := x.CheckAndAddBatch(ctx, docs)
 		if err != nil || len(verdicts) != n {
 			t.Fatalf("%d verdicts of %d, %v", len(verdicts), n, err)
@@ -130,9 +128,7 @@ func TestMemoryOfManyWriters(t *testing.T) {
 	for _, durability := range []Durability{Sync, NoSync} {
 		dir := t.TempDir()
 		x, err := Open(dir, &Options{CacheBytes: 64 << 20, FilterBytes: 32 << 20, Durability: durability})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var before, now runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -168,9 +164,7 @@ func TestMemoryOfManyWriters(t *testing.T) {
 		if got := x.Stats().Documents; got != uint64(stored.Load()) {
 			t.Errorf("%d documents of %d", got, stored.Load())
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 	}
 }
 
@@ -178,9 +172,7 @@ func TestMemoryOfManyWriters(t *testing.T) {
 // with one. A fingerprint of 0 is one like any other where no text was analyzed.
 func TestDocumentsWithoutText(t *testing.T) {
 	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := analyzer.Text("?!")
 	empty := Document{Key: "empty", Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}
 	other := Document{Key: "other", Fingerprint: 1 << 63}

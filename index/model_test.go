@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -20,21 +19,33 @@ import (
 	"pgregory.net/rapid"
 )
 
+// fatal is what *testing.T and *rapid.T have.
+type fatal interface {
+	Helper()
+	Fatal(...any)
+}
+
+// must ends a test at an error.
+func must(t fatal, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // modelled is an index and what it has to hold.
 type modelled struct {
 	*index.Index
 	*indextest.Model
 }
 
-func openModelled(t interface{ Fatal(...any) }, opts index.Options) modelled {
+func openModelled(t fatal, opts index.Options) modelled {
 	if opts.FS == nil {
 		opts.FS = vfs.NewMem()
 	}
 	opts.Durability = index.NoSync
 	x, err := index.Open("ix", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return modelled{x, indextest.NewModel(indextest.RuleOf(opts, x.Plan().MaxDistance))}
 }
 
@@ -68,9 +79,7 @@ func (m modelled) fill(t *testing.T, fps []uint64) {
 		for i, fp := range chunk {
 			docs[i].Fingerprint = fingerprint.Fingerprint(fp)
 		}
-		if err := m.Index.Add(t.Context(), docs...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Index.Add(t.Context(), docs...))
 		m.Docs = append(m.Docs, docs...)
 	}
 }
@@ -80,9 +89,7 @@ func (m modelled) query(t *testing.T, queries []uint64) {
 	t.Helper()
 	for _, q := range queries {
 		for k := range m.Rule.MaxDistance + 1 {
-			if err := m.Model.Query(m.Index, index.Document{Fingerprint: fingerprint.Fingerprint(q)}, k, 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.Model.Query(m.Index, index.Document{Fingerprint: fingerprint.Fingerprint(q)}, k, 0))
 		}
 	}
 }
@@ -126,12 +133,8 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 					docs[i].Tokens = 1 // else it has no text
 				}
 			}
-			if err := m.check(docs); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Model.Query(m.Index, drawDocument(t), rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"), rapid.IntRange(0, 3).Draw(t, "limit")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.check(docs))
+			must(t, m.Model.Query(m.Index, drawDocument(t), rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"), rapid.IntRange(0, 3).Draw(t, "limit")))
 		}
 	})
 }
@@ -153,75 +156,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 			}
 		}
 		m := openModelled(t, index.Options{KeepDuplicates: keep})
-		if err := errors.Join(m.check(docs), m.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// exactPlans are those of every design for every k up to 10, and some that probe the
-// prefixes around their own, with fewer tables.
-func exactPlans(t *testing.T) (plans []*planning.Plan) {
-	for k := range 11 {
-		for _, design := range planning.Designs(k) {
-			p, err := planning.Named(design, k)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plans = append(plans, p)
-		}
-	}
-	for _, text := range []string{
-		"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24~1",
-		"k=3 0-63/32~1 32-63,0-31/32~1",
-		"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
-		"k=2 0-63/12~2",
-	} {
-		p, err := planning.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plans = append(plans, p)
-	}
-	return plans
-}
-
-// TestQueryIsExact compares every design at every k up to 10, and plans with a radius, with
-// brute force, on all data sets in one index: with NEARDUP_LONG a million fingerprints of
-// each for k = 3, and 3 million entries in all tables for other k, with NEARDUP_LONG=all a
-// million for all, which takes half an hour and 10 GB of disk.
-func TestQueryIsExact(t *testing.T) {
-	long := os.Getenv("NEARDUP_LONG")
-	for i, p := range exactPlans(t) {
-		if testing.Short() && i%4 != 0 { // one goroutine
-			continue
-		}
-		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i), func(t *testing.T) {
-			most, entries := 30_000, 300_000
-			opts := index.Options{Plan: p}
-			dir := vfs.FS(vfs.NewMem())
-			switch {
-			case testing.Short():
-				most = 3000
-			case long == "all" || long != "" && p.MaxDistance == 3:
-				most, entries = 3_000_000, 1<<40
-			case long != "":
-				most, entries = 3_000_000, 3_000_000
-			}
-			size := max(1000, min(most, entries/len(p.Tables)))
-			opts.FS = dir
-			m := openModelled(t, opts)
-			rng := rand.New(rand.NewPCG(uint64(i), 7))
-			var fps []uint64
-			for _, set := range testgen.Sets(rng, size/3) {
-				fps = append(fps, set.Fingerprints...)
-			}
-			m.fill(t, fps)
-			m.query(t, testgen.Queries(rng, fps, 15, p.MaxDistance))
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
-		})
+		must(t, m.check(docs), m.Close())
 	}
 }
 
@@ -230,9 +165,7 @@ func TestQueryIsExact(t *testing.T) {
 func TestQueryIsExactWhereNearGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(83, 0))
 	plan, err := planning.Parse("k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := openModelled(t, index.Options{Plan: plan, FilterBytes: 1 << 20})
 	defer m.Close()
 	var fps []uint64
@@ -263,9 +196,7 @@ func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
 	}
 	found := 0
 	for got, err := range m.QueryBatch(testhook.WithSortedBatches(t.Context(), true), queries) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := m.Docs.Near(m.Rule, &index.Document{Fingerprint: queries[got.Query].Fingerprint}, 0)
 		if diff := indextest.Difference(got.Matches, want); diff != "" {
 			t.Fatalf("query %d: %s", got.Query, diff)

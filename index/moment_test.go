@@ -26,20 +26,14 @@ func TestTimeOfWhatExpires(t *testing.T) {
 		second := time.Unix(0, 0).UTC()
 		opts := &index.Options{FS: vfs.NewMem(), Now: func() time.Time { second = second.Add(time.Second); return second }}
 		x, err := index.Open("ix", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		added := map[uint64]time.Time{}
 		for range 4 {
 			docs := []index.Document{{Fingerprint: 7}}
-			if err := x.Add(ctx, docs...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, x.Add(ctx, docs...))
 			added[docs[0].ID] = docs[0].Added
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 		if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS}); err != nil {
 			t.Fatal(err)
 		}

@@ -26,12 +26,8 @@ func TestOpenWithOtherOptions(t *testing.T) {
 	fs := vfs.NewMem()
 	made := Options{FS: fs, MaxDistance: 5, Plan: mustPlan(t, "4", 5), Analyzer: "words 1"}
 	x := openMem(t, made)
-	if err := x.Add(context.Background(), Document{Fingerprint: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(context.Background(), Document{Fingerprint: 1}))
+	must(t, x.Close())
 	other := mustPlan(t, "10", 5)
 	for _, c := range []struct {
 		opts Options
@@ -79,13 +75,9 @@ func TestOpenWithOtherOptions(t *testing.T) {
 func TestOpenDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "index")
 	x, err := Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	choice, err := plan.Choose(3, 1_000_000, plan.Limits{}, plan.Costs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := choice.Plan.String()
 	if s := x.Stats(); s.MaxDistance != 3 || s.Plan != want || s.NextID != 1 || s.Documents != 0 {
 		t.Errorf("%+v", s)
@@ -131,12 +123,8 @@ func TestPlanInPiecesOpensAgain(t *testing.T) {
 	}}}
 	for range 2 {
 		x, err := Open("index", &opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, x.Close())
 	}
 }
 
@@ -152,9 +140,7 @@ func TestAnalyzerOfEmptyIndex(t *testing.T) {
 		}
 		return x.Close()
 	}
-	if err := open(Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, open(Options{}))
 	if err := open(Options{Analyzer: "a", ReadOnly: true}); !errors.Is(err, ErrMismatch) {
 		t.Errorf("to read: %v", err)
 	}
@@ -169,12 +155,8 @@ func TestAnalyzerOfEmptyIndex(t *testing.T) {
 	}
 	fs = vfs.NewMem()
 	x := openMem(t, Options{FS: fs})
-	if err := x.Add(context.Background(), Document{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(context.Background(), Document{}))
+	must(t, x.Close())
 	if err := open(Options{Analyzer: "a"}); !errors.Is(err, ErrMismatch) {
 		t.Errorf("an index with documents of unknown analyzer: %v", err)
 	}
@@ -184,12 +166,8 @@ func TestReadOnlyIndex(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.NewMem()
 	x := openMem(t, Options{FS: fs})
-	if err := x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Fingerprint: 2}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Fingerprint: 2}))
+	must(t, x.Close())
 	x = openMem(t, Options{FS: fs, ReadOnly: true})
 	for what, write := range map[string]func() error{
 		"Add":          func() error { return x.Add(ctx, Document{}) },
@@ -235,9 +213,7 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("the next ID is %d", n)
 	}
 	docs := []Document{d}
-	if err := x.Add(ctx, docs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, docs...))
 	checkInvariants(t, x, docs, 1)
 }
 
@@ -272,9 +248,7 @@ func TestMemoryOfEmptyIndex(t *testing.T) {
 	if dir := os.Getenv(variable); dir != "" {
 		before := residentBytes(t)
 		x, err := Open(dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer x.Close()
 		fmt.Println(residentBytes(t), before)
 		return
@@ -298,9 +272,7 @@ func TestMemoryOfEmptyIndex(t *testing.T) {
 func residentBytes(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var size, resident int
 	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		t.Fatal(err)
@@ -312,21 +284,13 @@ func residentBytes(t *testing.T) int {
 // is refused, not even its format, and what an interrupted compaction left stays.
 func TestRefusedOpenLeavesTheIndex(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "index")
-	if err := os.CopyFS(dir, os.DirFS("../testdata/index-format-1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS("../testdata/index-format-1")))
 	left := filepath.Join(dir, "incoming", "left")
-	if err := os.Mkdir(filepath.Dir(left), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(left, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Dir(left), 0o700))
+	must(t, os.WriteFile(left, nil, 0o600))
 	format := func() int {
 		x, err := Open(dir, &Options{ReadOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer x.Close()
 		return x.Stats().Format
 	}
@@ -339,9 +303,7 @@ func TestRefusedOpenLeavesTheIndex(t *testing.T) {
 		}
 	}
 	x, err := Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := x.Close(); err != nil || format() != store.Format {
 		t.Errorf("format %d after it was opened: %v", format(), err)
 	}

@@ -28,9 +28,7 @@ func TestEveryChangeIsCounted(t *testing.T) {
 	}
 	for _, c := range changes {
 		before, documents := x.applied.Load(), x.Stats().Documents
-		if err := c.do(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.do())
 		if x.Stats().Documents == documents {
 			t.Errorf("%s changed nothing", c.name)
 		}
@@ -58,9 +56,7 @@ func TestQueryWhileItsMatchMoves(t *testing.T) {
 				}
 			}
 			if n == 0 {
-				if err := x.Add(ctx, Document{Key: "page", Fingerprint: places[0]}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, x.Add(ctx, Document{Key: "page", Fingerprint: places[0]}))
 			}
 			matches, err := x.Query(ctx, nearTo(0))
 			if err != nil || len(matches) != 1 || matches[0].Added.IsZero() || calls != 2 {

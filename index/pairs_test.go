@@ -33,9 +33,7 @@ func TestJoinRule(t *testing.T) {
 func TestPairsAndClustersOfAnIndex(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{MaxDistance: 2, KeepDuplicates: true})
-	if err := x.Add(ctx, Document{Fingerprint: 1}, Document{Fingerprint: 1}, Document{Fingerprint: 3, Key: "three"}, Document{Fingerprint: 7 << 60}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, Document{Fingerprint: 1}, Document{Fingerprint: 1}, Document{Fingerprint: 3, Key: "three"}, Document{Fingerprint: 7 << 60}))
 	pairs := 0
 	for p, err := range x.Pairs(ctx, join.Options{}) {
 		if pairs++; err != nil || p.First.ID != 1 || p.First.Added.IsZero() || p.Second.ID != 1 && p.Second.Key != "three" {
@@ -78,9 +76,7 @@ func TestPreferAmongBareDocuments(t *testing.T) {
 		if keyed {
 			docs = append(docs, Document{Fingerprint: ^fingerprint.Fingerprint(0), Key: "far"})
 		}
-		if err := x.Add(ctx, docs...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, docs...))
 		for c, err := range x.Clusters(ctx, join.Options{Prefer: func(a, b *Document) bool { return a.ID > b.ID }}) {
 			if err != nil || c.Members[0].ID != 2 {
 				t.Errorf("with a key elsewhere %v: %d is kept, want 2: %v", keyed, c.Members[0].ID, err)

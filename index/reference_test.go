@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -18,9 +19,7 @@ func long() bool { return os.Getenv("NEARDUP_LONG") != "" }
 func mustPlan(t testing.TB, design string, k int) *plan.Plan {
 	t.Helper()
 	p, err := plan.Named(design, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -30,10 +29,13 @@ func openMem(t testing.TB, opts Options) *Index {
 	if opts.FS == nil {
 		opts.FS = vfs.NewMem()
 	}
-	x, err := Open("index", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return openAt(t, "index", opts)
+}
+
+func openAt(t testing.TB, dir string, opts Options) *Index {
+	t.Helper()
+	x, err := Open(dir, &opts)
+	must(t, err)
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil && err != ErrClosed {
 			t.Error(err)
@@ -54,9 +56,7 @@ func bareDocuments(fps []uint64) []Document {
 func fill(t testing.TB, x *Index, fps []uint64, batch int) {
 	t.Helper()
 	for chunk := range slices.Chunk(bareDocuments(fps), batch) {
-		if err := x.Add(context.Background(), chunk...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(context.Background(), chunk...))
 	}
 }
 
@@ -65,6 +65,14 @@ type failer interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
+}
+
+// must ends a test at an error.
+func must(t failer, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // checkInvariants compares an index with the documents that it should hold, of which the
@@ -86,9 +94,7 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 	}
 	n := 0
 	for d, err := range x.Documents(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d.Added.IsZero() {
 			t.Fatalf("no time of arrival: %+v", d)
 		}

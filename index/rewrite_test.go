@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/store"
@@ -39,9 +38,7 @@ func testPostingsAreWrittenWhole(t *testing.T, k int) {
 			continue
 		}
 		one := []Document{{Fingerprint: fp}}
-		if err := x.Add(ctx, one...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(ctx, one...))
 		docs[fp] = append(ids, one[0].ID)
 	}
 	for fp, want := range docs {
@@ -87,76 +84,4 @@ func TestReadersLetGoOfBlocks(t *testing.T) {
 	if err := r.close(); err != nil || r.visits[0].Visit != (store.Visit{}) {
 		t.Errorf("%+v: %v", r.visits, err)
 	}
-}
-
-// BenchmarkExpireOneFingerprint deletes by age what all has one fingerprint, while
-// duplicates of it are asked for.
-func BenchmarkExpireOneFingerprint(b *testing.B) {
-	for _, n := range []int{250_000, 500_000, 1_000_000} {
-		if testing.Short() && n > 250_000 {
-			continue // takes half a minute to set up
-		}
-		for _, keys := range []bool{false, true} {
-			b.Run(fmt.Sprintf("n=%d/keys=%v", n, keys), func(b *testing.B) {
-				for range b.N {
-					b.StopTimer()
-					x, err := Open(b.TempDir(), &Options{Durability: NoSync})
-					if err != nil {
-						b.Fatal(err)
-					}
-					addCopies(b, x, n, keys)
-					calls, in, stop := askForDuplicates(x)
-					b.StartTimer()
-					deleted, err := x.DeleteBefore(context.Background(), time.Now().Add(time.Hour))
-					b.StopTimer()
-					stop()
-					b.ReportMetric(in.Seconds()*1e3/float64(*calls), "ms/check")
-					if err == nil {
-						err = x.Close()
-					}
-					if deleted < n || err != nil {
-						b.Fatalf("%d deleted of %d: %v", deleted, n, err)
-					}
-				}
-			})
-		}
-	}
-}
-
-const copied = 12345
-
-func addCopies(b *testing.B, x *Index, n int, keys bool) {
-	docs := make([]Document, 100)
-	for i := 0; i < n; i += len(docs) {
-		for j := range docs {
-			docs[j] = Document{Fingerprint: copied}
-			if keys {
-				docs[j].Key = fmt.Sprint(i + j)
-			}
-		}
-		if err := x.Add(context.Background(), docs...); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// askForDuplicates calls CheckAndAdd once a millisecond until stop is called.
-func askForDuplicates(x *Index) (calls *int, in *time.Duration, stop func()) {
-	calls, in = new(int), new(time.Duration)
-	ending, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-ending:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			begun := time.Now()
-			x.CheckAndAdd(context.Background(), Document{Fingerprint: copied})
-			*in += time.Since(begun)
-			*calls++
-		}
-	}()
-	return calls, in, func() { close(ending); <-ended }
 }

@@ -53,9 +53,7 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 	const near = 200
 	for i := range near {
 		fp := testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))
-		if err := x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingle: fingerprint.Fingerprint(rng.Uint64() | 1)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingle: fingerprint.Fingerprint(rng.Uint64() | 1)}))
 	}
 	for round := range 3 {
 		for _, rule := range []int{-1, 16, 30, 64 + 6} {
@@ -63,14 +61,10 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 				shingle := fingerprint.Fingerprint(1 << q)
 				x.opts.MaxShingleDistance = rule
 				got, err := x.Query(t.Context(), Query{Signature: fingerprint.Signature{Shingle: shingle}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want := 0
 				for d, err := range x.Documents(t.Context()) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if distance := d.Fingerprint.Distance(0); rule < 0 || distance+d.Shingle.Distance(shingle) <= rule {
 						want++
 					}

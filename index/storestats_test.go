@@ -12,24 +12,18 @@ import (
 // The figures of the store follow what is written and read.
 func TestStoreStats(t *testing.T) {
 	x, err := index.Open(filepath.Join(t.TempDir(), "ix"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := x.StoreStats()
 	var docs []index.Document
 	for n := range 2000 {
 		docs = append(docs, index.Document{Key: fmt.Sprint(n), Fingerprint: fingerprint.Fingerprint(uint64(n) * 0x9e3779b97f4a7c15)})
 	}
-	if err := x.Add(t.Context(), docs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(t.Context(), docs...))
 	after := x.StoreStats()
 	if written := after.WALBytesWritten - before.WALBytesWritten; written < 2000*20 || after.WALBytes < before.WALBytes+2000*20 || after.MemTableBytes == 0 || after.WriteStalls != 0 || after.WriteStallTime != 0 {
 		t.Errorf("%+v, and then %+v", before, after)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	if s := x.StoreStats(); s != (index.StoreStats{}) {
 		t.Errorf("closed: %+v", s)
 	}

@@ -27,9 +27,7 @@ func plantIn(t *testing.T, x *Index, plant func(*store.Batch)) {
 	if err == nil {
 		err = finish()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestVerifyStreamsEveryProblem: not the first only, in little memory, and it stops when
@@ -76,9 +74,7 @@ func TestVerifyOfClosedIndex(t *testing.T) {
 	if err == nil {
 		err = x.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for p := range x.Verify(context.Background(), verify.Options{}) {
 		if n++; !errors.Is(p.Err, ErrClosed) {

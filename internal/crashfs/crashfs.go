@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
 // FS is Pebble's, but that Link and CrashClone keep apart: MemFS.Link takes a read lock twice,
@@ -30,4 +31,16 @@ func (f *FS) CrashClone(c vfs.CrashCloneCfg) *FS {
 	f.links.Lock()
 	defer f.links.Unlock()
 	return &FS{MemFS: f.MemFS.CrashClone(c)}
+}
+
+// Orderly reports whether the MANIFEST that the marker in a folder names is there. Pebble makes
+// both durable with one sync of the folder, and so relies on the file system to keep the
+// order of names in it, as journals do and a clone with some of what is not synced does not.
+func (f *FS) Orderly(dir string) bool {
+	manifest, err := atomicfs.ReadMarker(f, dir, "manifest")
+	if err != nil || manifest == "" {
+		return true
+	}
+	_, err = f.Stat(f.PathJoin(dir, manifest))
+	return err == nil
 }

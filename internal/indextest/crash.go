@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
@@ -79,21 +78,9 @@ func (c *crashes) take() {
 	m.before = c.w.clock.Load()
 	m.left = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.percent, RNG: c.rng})
 	m.after = c.w.clock.Add(1)
-	if m.percent == 0 || orderly(m.left, c.w.dir) {
+	if m.percent == 0 || m.left.Orderly(c.w.dir) {
 		c.taken = append(c.taken, m)
 	}
-}
-
-// orderly reports whether the parts of an unsynced change of the folder that are left are
-// those of a file system that keeps their order: a marker does not name a file that is
-// not there.
-func orderly(fs vfs.FS, dir string) bool {
-	manifest, err := atomicfs.ReadMarker(fs, dir, "manifest")
-	if err != nil || manifest == "" {
-		return true
-	}
-	_, err = fs.Stat(fs.PathJoin(dir, manifest))
-	return err == nil
 }
 
 // start and stop are no-ops without crashes.

@@ -75,6 +75,8 @@ func TestDamagedMeta(t *testing.T) {
 		{"no counters", "counters", nil, ErrCorrupt, "counters"},
 		{"counters break off", "counters", make([]byte, 23), ErrCorrupt, "23 bytes"},
 		{"counters of 0", "counters", make([]byte, 24), ErrCorrupt, "counters"},
+		{"packed breaks off", "packed", make([]byte, 20), ErrCorrupt, "20 bytes"},
+		{"packed of nothing", "packed", make([]byte, 40), ErrCorrupt, "packed table 0"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			mem := vfs.NewMem()

@@ -3,6 +3,7 @@ package store
 import (
 	"io"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -120,4 +121,14 @@ func (s *storedTable) inView(t fatal, p *PackedTable, read func(v *View)) {
 	packed := make([]*PackedTable, s.table+1)
 	packed[s.table] = p
 	inViewOf(t, entries, packed, read)
+}
+
+func randomFingerprints(n int, seed uint64) []uint64 {
+	random := rand.New(rand.NewPCG(seed, 0))
+	fps := make([]uint64, n)
+	for i := range fps {
+		fps[i] = random.Uint64()
+	}
+	slices.Sort(fps)
+	return slices.Compact(fps)
 }

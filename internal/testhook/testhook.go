@@ -1,8 +1,11 @@
-// Package testhook lets tests decide what is otherwise decided by cost. Without one, nothing
+// Package testhook lets tests decide what is otherwise decided by cost, or by who calls. Without one, nothing
 // of it has an effect.
 package testhook
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+)
 
 type sortedBatches struct{}
 
@@ -17,3 +20,30 @@ func SortedBatches(ctx context.Context) (sorted, set bool) {
 	sorted, set = ctx.Value(sortedBatches{}).(bool)
 	return sorted, set
 }
+
+// Countdown is a context that is cancelled when it is asked for the n-th time.
+type Countdown struct {
+	context.Context
+	cancel context.CancelFunc
+	asked  atomic.Int64
+	n      int64
+}
+
+// NewCountdown returns one that is never cancelled if n is negative.
+func NewCountdown(n int64) *Countdown {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Countdown{Context: ctx, cancel: cancel, n: n}
+}
+
+// Asked returns how many times it was asked.
+func (c *Countdown) Asked() int64 { return c.asked.Load() }
+
+func (c *Countdown) ask() {
+	if c.asked.Add(1) == c.n {
+		c.cancel()
+	}
+}
+
+// Err and Done are those of a context.
+func (c *Countdown) Err() error            { c.ask(); return c.Context.Err() }
+func (c *Countdown) Done() <-chan struct{} { c.ask(); return c.Context.Done() }

@@ -129,7 +129,7 @@ func TestBlock(t *testing.T) {
 
 // Ranges of a block need no allocation but that of the result.
 func TestBlockAllocations(t *testing.T) {
-	fps := sparseValues(200, benchDensity, 3)
+	fps := sparseValues(200, 100_000_000, 3)
 	data, err := Append(nil, fps)
 	if err != nil {
 		t.Fatal(err)
