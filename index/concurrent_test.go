@@ -88,7 +88,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
 		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
-		fill(t, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100_000), 50_000)
+		fill(t, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), checkEvery+1), 50_000)
 		x.plan = p
 		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
 		everything.Add(0)

@@ -185,6 +185,9 @@ func denseBlock(n int, lows byte) []byte {
 // TestPlantedDamage: each thing that Verify looks at is found when it is wrong, and
 // nothing else is told. testdata/damage has the damage and the problems.
 func TestPlantedDamage(t *testing.T) {
+	if index.RaceEnabled {
+		t.Skip("it is one goroutine, and takes long")
+	}
 	packed := packedIndex(t, 1<<20, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
 		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}), documents(firstLive, liveDocuments))
@@ -397,6 +400,9 @@ func (d *damaged) loadFilters() {
 // reads it, and what can be read no more has its place. For a block that is damaged Pebble tries each of its
 // bits, which takes the square of its length: they are small here.
 func TestDamagedFiles(t *testing.T) {
+	if index.RaceEnabled {
+		t.Skip("it is one goroutine, and takes long")
+	}
 	fsys := packedIndex(t, 1<<10, documents(1, 60))
 	files, err := fsys.List("ix")
 	must(t, err)

@@ -2,7 +2,10 @@ package index
 
 // For the tests of what is seen from outside.
 
-const LeastWindow = leastWindow
+const (
+	LeastWindow = leastWindow
+	RaceEnabled = raceEnabled
+)
 
 // SetMaxBatchHits sets how many hits a batch keeps, until restore is called.
 func SetMaxBatchHits(n int64) (restore func()) {

@@ -15,6 +15,9 @@ import (
 // TestPostingsAreWrittenWhole: of postings that change again and again, what is to be
 // merged stays little, and they hold what they should.
 func TestPostingsAreWrittenWhole(t *testing.T) {
+	if raceEnabled {
+		t.Skip("it is one goroutine, and takes long")
+	}
 	for _, k := range []int{3, Exact} { // Exact is a plan of one table
 		t.Run(fmt.Sprint(k), func(t *testing.T) { testPostingsAreWrittenWhole(t, k) })
 	}
