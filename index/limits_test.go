@@ -18,7 +18,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// full reports whether the tests of racing are to run at full size.
+// full reports whether tests run at the size that they have in CI.
 func full() bool { return long() || os.Getenv("NEARDUP_CI") != "" && !testing.Short() }
 
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
