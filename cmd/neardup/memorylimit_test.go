@@ -153,6 +153,9 @@ func leastAddressSpace(t *testing.T) int {
 // TestGoMemoryLimit: GOMEMLIMIT makes the command slow, and nothing else.
 func TestGoMemoryLimit(t *testing.T) {
 	t.Parallel()
+	if raceEnabled {
+		t.Skip("the race detector takes memory of its own, and long where there is little")
+	}
 	r := rand.New(rand.NewPCG(testseed.Of(t), 12))
 	dir := t.TempDir()
 	base := limitedIndex(t, dir, r)
