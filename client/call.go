@@ -41,14 +41,14 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 		return response, nil
 	}
 	defer response.Body.Close()
-	said := &Error{Status: response.StatusCode, Text: response.Status}
-	var failure wire.Failure
+	said := &failure{status: response.StatusCode, text: response.Status}
+	var answer wire.Failure
 	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	switch {
-	case err == nil && json.Unmarshal(text, &failure) == nil && failure.Error != "":
-		said.Code, said.Text = failure.Code, failure.Error
+	case err == nil && json.Unmarshal(text, &answer) == nil && answer.Error != "":
+		said.code, said.text = answer.Code, answer.Error
 	case len(text) > 0: // of something between, or that is no neardup
-		said.Text += fmt.Sprintf(": %.200q", text)
+		said.text += fmt.Sprintf(": %.200q", text)
 	}
 	return nil, said
 }
@@ -115,12 +115,12 @@ func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got fu
 			if err != nil {
 				return fmt.Errorf("an answer breaks off: %w", err)
 			}
-			var failure wire.Failure
 			if bytes.HasPrefix(raw, []byte(`{"error":`)) {
-				if err := json.Unmarshal(raw, &failure); err != nil {
+				var last wire.Failure
+				if err := json.Unmarshal(raw, &last); err != nil {
 					return err
 				}
-				return &Error{Status: http.StatusOK, Code: failure.Code, Text: failure.Error}
+				return &failure{status: http.StatusOK, code: last.Code, text: last.Error}
 			}
 			*answer = *new(T)
 			if err := wire.Decode(raw, answer); err != nil {

@@ -35,11 +35,9 @@ import (
 type (
 	Page     = wire.Page
 	Verdict  = wire.Verdict
-	Status   = wire.Status
 	Document = match.Document
 	Match    = match.Match
 	Query    = match.Query
-	Stats    = match.Stats
 )
 
 // What Check found out about a page, as in package neardup.
@@ -51,21 +49,17 @@ const (
 	Skipped   = wire.Skipped
 )
 
-// Errors; but for the first two they are those of package index.
+// Errors that a crawler acts on; but for the first two they are those of package index.
 var (
 	// ErrBusy: the server had too much to do until RetryFor was over. Nothing was done.
 	ErrBusy = wire.ErrBusy
-
 	// ErrUnauthorized: the server wants another token.
 	ErrUnauthorized = wire.ErrUnauthorized
 
 	ErrClosed   = fault.ErrClosed
-	ErrCorrupt  = fault.ErrCorrupt
 	ErrDistance = fault.ErrDistance
 	ErrFailed   = fault.ErrFailed
-	ErrMismatch = fault.ErrMismatch
 	ErrNoText   = fault.ErrNoText
-	ErrReadOnly = fault.ErrReadOnly
 	ErrTooLarge = fault.ErrTooLarge
 )
 
@@ -148,24 +142,24 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Error is what the server said of a call that failed. errors.Is finds what its Code stands for.
-type Error struct {
-	Status int    // of HTTP; 200: it failed on its way
-	Code   string // as docs/api.md lists them
-	Text   string
+// failure is what the server said of a call that failed.
+type failure struct {
+	status int    // of HTTP; 200: it failed on its way
+	code   string // as docs/api.md lists them
+	text   string
 }
 
-func (e *Error) Error() string { return "server: " + e.Text }
+func (f *failure) Error() string { return "server: " + f.text }
 
 // Unwrap returns the error that the code stands for.
-func (e *Error) Unwrap() error { return wire.OfCode(e.Code) }
+func (f *failure) Unwrap() error { return wire.OfCode(f.code) }
 
 // again reports whether a call that failed so may succeed a little later.
 func again(err error) bool {
-	var said *Error
+	var said *failure
 	if errors.As(err, &said) {
-		return said.Code == "busy" || said.Code == "closed" || said.Code == wire.Timeout || said.Status == http.StatusBadGateway ||
-			said.Status == http.StatusServiceUnavailable || said.Status == http.StatusGatewayTimeout
+		return errors.Is(err, ErrBusy) || errors.Is(err, ErrClosed) || said.code == wire.Timeout || said.status == http.StatusBadGateway ||
+			said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
 	}
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal) && !isStranger(err)
 }

@@ -19,7 +19,7 @@ import (
 // once docs has ended, as [compaction.LoadInto] does. Those that have Added keep it, to the second. It tells how many came, and how
 // many documents were replaced by a later one with their key.
 //
-// It is tried once, since docs may not come again. After an Error of the server, docs or ctx before docs has ended, none is stored. When the
+// It is tried once, since docs may not come again. After an error of the server, docs or ctx before docs has ended, none is stored. When the
 // connection fails later it is not known; a document with a key may be loaded again then. Errors: ErrBusy while a compaction that was
 // called for, or another load, is under way; ErrTooLarge; ErrNoText where documents were left out that have no text, and
 // all others are stored.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
 )
@@ -29,10 +31,11 @@ import (
 // stored of them, so that it knows what each verdict has to be.
 type soak struct {
 	*testing.T
-	server    *served
-	client    *client.Client
-	documents int // to check in all
-	keys      int // there are so many pages, which are crawled again and again
+	server      *served
+	client      *client.Client
+	checkpoints string // folder
+	documents   int    // to check in all
+	keys        int    // there are so many pages, which are crawled again and again
 
 	done     atomic.Int64 // documents checked
 	requests atomic.Int64
@@ -45,7 +48,7 @@ const soakCrawlers = 12
 type visit struct {
 	key        string
 	n, version int
-	want       client.Status
+	want       neardup.Status
 }
 
 func soakKey(crawler, n int) string {
@@ -229,14 +232,31 @@ func (s *soak) maintain(ctx context.Context) error {
 			continue
 		}
 		n++
-		dir, err := s.client.Checkpoint(ctx, strconv.FormatInt(n, 10))
+		name := strconv.FormatInt(n, 10)
+		err := s.post(ctx, "/v1/checkpoint?name="+name)
 		if err == nil {
-			err = errors.Join(os.RemoveAll(dir), s.client.Compact(ctx))
+			err = errors.Join(os.RemoveAll(filepath.Join(s.checkpoints, name)), s.post(ctx, "/v1/compact"))
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+}
+
+func (s *soak) post(ctx context.Context, path string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.server.address+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return nil
 }
 
 // soakFigures are what is looked at, as /metrics has them.
@@ -296,14 +316,14 @@ func TestServeSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory of a process is read on Linux only")
 	}
-	s := &soak{T: t, documents: 24_000, keys: 4_800}
+	dir := t.TempDir()
+	s := &soak{T: t, checkpoints: dir, documents: 24_000, keys: 4_800}
 	switch {
 	case os.Getenv("NEARDUP_LONG") != "":
 		s.documents, s.keys = 1_440_000, 240_000
 	case raceEnabled || testing.Short():
 		s.documents, s.keys = 4_000, 1_200
 	}
-	dir := t.TempDir()
 	s.server = startServe(t, freeAddress(t), "-index", dir+"/ix", "-checkpoints", dir, "-cache", "64", "-memory", "64")
 	var err error
 	if s.client, err = client.Open(s.server.address, nil); err != nil {

@@ -91,14 +91,8 @@ func TestLoadLines(t *testing.T) {
 		{`{"key":"d","text":"words","added":"yesterday"}`, `"loaded":0,"replaced":0,"skipped":1,"firstSkipped":"line 1, key \"d\": parsing time`},
 		{"", `"loaded":0`},
 	} {
-		r, err := http.Post(address+"/v1/load", "", strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil || r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(string(answer), test.want) {
-			t.Errorf("%.40s: %s, %s, %v; want %s", test.body, r.Status, answer, err, test.want)
+		if status, said := post(t, address+"/v1/load", test.body); status != 200 || !strings.Contains(said, test.want) {
+			t.Errorf("%.40s: %d, %s; want %s", test.body, status, said, test.want)
 		}
 	}
 	if d, found, err := x.Get(t.Context(), "b"); !found || err != nil || d.Added.Year() != 2020 {
@@ -106,19 +100,13 @@ func TestLoadLines(t *testing.T) {
 	}
 	// Other calls take lines as they did before there was a load.
 	for _, added := range []string{`"yesterday"`, "12", "{}", `"2020-01-02T03:04:05Z"`} {
-		r, err := http.Post(address+"/v1/check", "", strings.NewReader(`{"key":"b","fingerprint":"0000000000000007","tokens":9,"added":`+added+"}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil || !strings.Contains(string(answer), `"unchanged"`) {
-			t.Errorf("%s: %s, %v", added, answer, err)
+		line := `{"key":"b","fingerprint":"0000000000000007","tokens":9,"added":` + added + "}"
+		if _, said := post(t, address+"/v1/check", line); !strings.Contains(said, `"unchanged"`) {
+			t.Errorf("%s: %s", added, said)
 		}
 	}
-	r, err := http.Post(address+"/v1/load?x=1", "", nil)
-	if err != nil || r.StatusCode != http.StatusBadRequest {
-		t.Error(r, err)
+	if status, said := post(t, address+"/v1/load?x=1", ""); status != http.StatusBadRequest {
+		t.Error(status, said)
 	}
 }
 
@@ -178,8 +166,8 @@ func TestLoadEndsEarly(t *testing.T) {
 			if _, _, err := c.Load(t.Context(), sequence(nil)); !errors.Is(err, client.ErrBusy) {
 				t.Error("a second load:", err)
 			}
-			if err := c.Compact(t.Context()); !errors.Is(err, client.ErrBusy) {
-				t.Error("a compaction:", err)
+			if status, said := post(t, address+"/v1/compact", ""); status != http.StatusServiceUnavailable {
+				t.Error("a compaction:", said)
 			}
 			s.stop()
 		}

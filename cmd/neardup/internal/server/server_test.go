@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -72,6 +73,27 @@ func dial(t *testing.T, address string, o *client.Options) *client.Client {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// answerOf is what a call was answered.
+func answerOf(t *testing.T, r *http.Response, err error) (status int, said string) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+func post(t *testing.T, url, body string) (status int, said string) {
+	t.Helper()
+	r, err := http.Post(url, "", strings.NewReader(body))
+	return answerOf(t, r, err)
 }
 
 // A client says what the front door says, to the same in the same order.
@@ -193,7 +215,13 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	}
 	check(200)
 	done := make(chan error, 1)
-	go func() { done <- c.Compact(t.Context()) }()
+	go func() {
+		status, said := post(t, address+"/v1/compact", "")
+		if status != http.StatusOK {
+			done <- errors.New(said)
+		}
+		close(done)
+	}()
 	check(100)
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -201,9 +229,9 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	if s, err := c.Stats(t.Context()); err != nil || s.Generation != 1 || s.Packed < 200 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	dir, err := c.Checkpoint(t.Context(), "copy")
-	if err != nil || dir != filepath.Join(folder, "copy") {
-		t.Fatal(dir, err)
+	dir := filepath.Join(folder, "copy")
+	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusOK || !strings.Contains(said, dir) {
+		t.Fatal(said)
 	}
 	copied, err := neardup.Open(dir, nil)
 	if err != nil {
@@ -217,11 +245,12 @@ func TestCompactAndCheckpoint(t *testing.T) {
 			}
 		}
 	}
-	if dir, err := c.Checkpoint(t.Context(), "copy"); err == nil {
-		t.Error(dir)
+	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusConflict {
+		t.Error(status, said)
 	}
-	if matches, found, err := c.Pairs(t.Context(), "7"); !found || err != nil || len(matches) != 0 {
-		t.Error(matches, found, err)
+	r, err := http.Get(address + "/v1/pairs?of=7")
+	if status, said := answerOf(t, r, err); status != http.StatusOK || !strings.Contains(said, `"matches":[]`) {
+		t.Error(status, said)
 	}
 }
 
