@@ -165,7 +165,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	limits := impatient
 	limits.HeaderTime = 5 * time.Second
 	s, address := serve(t, x, Options{Limits: limits})
-	const connections = 10_000
+	const connections = 2_000
 	host := strings.TrimPrefix(address, "http://")
 	refused := 0
 	var held []net.Conn
@@ -456,11 +456,8 @@ func TestStreamIsBounded(t *testing.T) {
 	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
 	s, address := serve(t, x, Options{Limits: Limits{Bytes: 4 << 20}})
 	in, out := io.Pipe()
-	line := `{"key":"a","text":"` + strings.Repeat("word ", 2000) + `"}` + "\n"
-	lines := 5_000 // 50 MB
-	if testing.Short() {
-		lines = 1_000
-	}
+	line := `{"fingerprint":"0123456789abcdef","tokens":9,"more":"` + strings.Repeat("x", 30_000) + `"}` + "\n"
+	const lines = 5_000 // 150 MB
 	go func() {
 		for range lines {
 			io.WriteString(out, line)

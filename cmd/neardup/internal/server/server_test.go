@@ -130,7 +130,7 @@ func TestGather(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
-			for n := range 20 {
+			for n := range 6 {
 				d := index.Document{Key: string(rune('a'+i)) + "/" + string(rune('a'+n)), Fingerprint: 1 + checkFingerprint(i, n), Tokens: 100}
 				docs := []index.Document{d, d}
 				if i%8 == 0 {

@@ -178,11 +178,11 @@ func TestTLS(t *testing.T) {
 			t.Errorf("it is %s", r.Proto)
 		}
 		answers := bufio.NewReader(r.Body)
-		for n := range 3 {
+		for n := range 2 {
 			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, `"verdict"`) {
 				t.Fatalf("%s, line %d: %q, %v", r.Proto, n, line, err)
 			}
-			time.Sleep(800 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond)
 			fmt.Fprintf(out, `{"key":"b","text":"words of b %d"}`+"\n", n)
 		}
 		out.Close()

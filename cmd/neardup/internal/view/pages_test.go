@@ -190,7 +190,7 @@ func TestHistory(t *testing.T) {
 	p.history = history{}
 	start := time.Now()
 	const days = 30
-	for at := time.Duration(0); at < days*24*time.Hour; at += 30 * time.Second {
+	for at := time.Duration(0); at < days*24*time.Hour; at += 3 * time.Minute {
 		p.Sample(start.Add(at))
 	}
 	moments := p.history.moments
