@@ -5,25 +5,31 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// check answers POST /v1/check: lines, or one page where the URL has its key.
+// check answers POST /v1/check.
 func (s *Server) check(a *answer, r *http.Request) error {
 	since, err := s.sinceOf(r)
 	if err != nil {
 		return err
 	}
 	a.Header().Set(wire.NextID, s.gather.nextID())
+	return s.forEachDocument(a, r, true, func(items []*item) error { return s.checkItems(a, items, since) })
+}
+
+// forEachDocument gives what a call has to work: lines, or the one page that is its body where the URL has its key.
+func (s *Server) forEachDocument(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
 	parameters, err := parametersOf(r, "key", "scope", "kind")
 	if err != nil {
 		return err
 	}
 	if parameters == nil {
-		return s.forEachWindow(a, r, true, func(items []*item) error { return s.checkItems(a, items, since) })
+		return s.forEachWindow(a, r, stores, work)
 	}
 	c := &claim{server: s}
 	defer c.release()
@@ -31,17 +37,12 @@ func (s *Server) check(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var verdicts []neardup.Verdict
-	if i.reason == "" {
-		if verdicts, err = s.gather.check([]index.Document{i.document}); err != nil {
-			return err
-		}
-	}
-	a.documents++
-	return a.json(s.checked(i, verdicts, since))
+	a.Header().Set("Content-Type", "application/json")
+	a.last = true
+	return work([]*item{i})
 }
 
-// checkItems checks lines and answers them. Where it fails part of the way, those before are answered.
+// checkItems checks documents and answers them. Where it fails part of the way, those before are answered.
 func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 	docs := make([]index.Document, 0, len(items))
 	for _, i := range items {
@@ -62,20 +63,13 @@ func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 		}
 		line = s.checked(i, verdicts, since)
 		if err := out.add(&line); err != nil {
-			return err
+			return out.end(err)
 		}
 		if i.reason == "" {
 			verdicts = verdicts[1:]
 		}
-		a.documents++
 	}
-	if out.out.Len() == 0 { // it failed
-		return failed
-	}
-	if unread := out.flush(); unread != nil {
-		return unread
-	}
-	return failed
+	return out.end(failed)
 }
 
 // checked is the answer to an item: that of the first verdict, unless it is skipped.
@@ -123,11 +117,7 @@ func parametersOf(r *http.Request, known ...string) (url.Values, error) {
 		return nil, badCall("the URL is malformed: %v", err)
 	}
 	for name, given := range values {
-		found := false
-		for _, k := range known {
-			found = found || k == name
-		}
-		if !found {
+		if !slices.Contains(known, name) {
 			return nil, badCall("there is no parameter %.40q", name)
 		}
 		if len(given) > 1 {

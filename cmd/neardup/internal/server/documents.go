@@ -17,18 +17,24 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
+// required returns the value of a parameter of the URL, beside which there may be others.
+func required(r *http.Request, name string, others ...string) (string, error) {
+	parameters, err := parametersOf(r, append(others, name)...)
+	if err == nil && !parameters.Has(name) {
+		err = badCall("the parameter %s is missing", name)
+	}
+	return parameters.Get(name), err
+}
+
 // named returns the document whose key a parameter is.
-func (s *Server) named(r *http.Request, parameter string, known ...string) (d index.Document, err error) {
-	parameters, err := parametersOf(r, append(known, parameter)...)
+func (s *Server) named(r *http.Request, parameter string, others ...string) (d index.Document, err error) {
+	key, err := required(r, parameter, others...)
 	if err != nil {
 		return d, err
 	}
-	if !parameters.Has(parameter) {
-		return d, badCall("the parameter %s is missing", parameter)
-	}
-	d, found, err := s.index.Get(r.Context(), parameters.Get(parameter))
+	d, found, err := s.index.Get(r.Context(), key)
 	if err == nil && !found {
-		err = &callError{wire.NotFound, http.StatusNotFound, fmt.Sprintf("no document has the key %.80q", parameters.Get(parameter))}
+		err = &callError{wire.NotFound, http.StatusNotFound, fmt.Sprintf("no document has the key %.80q", key)}
 	}
 	return d, err
 }
@@ -50,14 +56,11 @@ type Deleted struct {
 
 // delete answers DELETE /v1/documents. That there is no such document is no error: it may be tried again.
 func (s *Server) delete(a *answer, r *http.Request) error {
-	parameters, err := parametersOf(r, "key")
+	key, err := required(r, "key")
 	if err != nil {
 		return err
 	}
-	if !parameters.Has("key") {
-		return badCall("the parameter key is missing")
-	}
-	n, err := s.index.Delete(r.Context(), parameters.Get("key"))
+	n, err := s.index.Delete(r.Context(), key)
 	if err != nil {
 		return err
 	}
@@ -143,11 +146,10 @@ func (s *Server) checkpoint(a *answer, r *http.Request) error {
 	if s.opts.Checkpoints == "" {
 		return &callError{wire.Forbidden, http.StatusForbidden, "serve was started without -checkpoints DIR, the folder to make them in"}
 	}
-	parameters, err := parametersOf(r, "name")
+	name, err := required(r, "name")
 	if err != nil {
 		return err
 	}
-	name := parameters.Get("name")
 	if !validName(name) {
 		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, 100 at most, and not a dot first", name)
 	}

@@ -218,38 +218,47 @@ func heldBytes(held []*item) (n int64) {
 	return n
 }
 
-// lineWriter writes lines of an answer.
+// lineWriter writes lines of an answer, one a document.
 type lineWriter struct {
 	*answer
-	out *bytes.Buffer
+	text *bytes.Buffer
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func (a *answer) lines() *lineWriter {
-	out := buffers.Get().(*bytes.Buffer)
-	out.Reset()
-	return &lineWriter{a, out}
+	text := buffers.Get().(*bytes.Buffer)
+	text.Reset()
+	return &lineWriter{a, text}
 }
 
 func (l *lineWriter) add(line interface{ Append([]byte) ([]byte, error) }) error {
-	text, err := line.Append(l.out.AvailableBuffer())
-	l.out.Write(text)
+	text, err := line.Append(l.text.AvailableBuffer())
+	if err == nil {
+		l.text.Write(text)
+		l.documents++
+	}
 	return err
 }
 
-// flush sends what was added, the last time.
-func (l *lineWriter) flush() error {
-	defer buffers.Put(l.out)
-	return l.send()
+// end sends what was added, the last time, and returns why there is no more of it.
+func (l *lineWriter) end(failed error) error {
+	defer buffers.Put(l.text)
+	if l.text.Len() == 0 {
+		return failed
+	}
+	if err := l.send(); err != nil {
+		return err
+	}
+	return failed
 }
 
 // send sends what was added. A caller who does not take it in time ends the call.
 func (l *lineWriter) send() error {
-	defer l.out.Reset()
+	defer l.text.Reset()
 	conn := http.NewResponseController(l.ResponseWriter)
 	conn.SetWriteDeadline(time.Now().Add(l.server.limits.WriteTime))
-	_, err := l.Write(l.out.Bytes())
+	_, err := l.Write(l.text.Bytes())
 	if err == nil && !l.last {
 		err = conn.Flush()
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"iter"
 	"net/http"
 
 	"github.com/neardup/neardup/index"
@@ -10,37 +11,10 @@ import (
 
 // query answers POST /v1/query, which has the shapes of check and stores nothing.
 func (s *Server) query(a *answer, r *http.Request) error {
-	parameters, err := parametersOf(r, "key", "scope", "kind")
-	if err != nil {
-		return err
-	}
-	if parameters == nil {
-		return s.forEachWindow(a, r, false, func(items []*item) error { return s.queryItems(a, r, items) })
-	}
-	c := &claim{server: s}
-	defer c.release()
-	i, err := s.readPage(r, parameters, c)
-	if err != nil {
-		return err
-	}
-	a.documents++
-	if i.reason != "" {
-		return a.json(skippedQuery(i))
-	}
-	matches, err := s.index.Query(r.Context(), queryOf(i))
-	if err != nil {
-		return err
-	}
-	return a.json(found(i, matches))
+	return s.forEachDocument(a, r, false, func(items []*item) error { return s.queryItems(a, r, items) })
 }
 
-func skippedQuery(i *item) wire.Found {
-	f := wire.FoundOf(i.key, nil, nil)
-	f.Reason = i.reason
-	return f
-}
-
-// queryItems answers lines.
+// queryItems asks for documents and answers them. Where it fails part of the way, those before are answered.
 func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 	var queries []index.Query
 	for _, i := range items {
@@ -48,55 +22,36 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 			queries = append(queries, queryOf(i))
 		}
 	}
-	out, rest := a.lines(), items
-	skip := func() error {
-		for len(rest) > 0 && rest[0].reason != "" {
-			if err := out.add(new(skippedQuery(rest[0]))); err != nil {
+	next, stop := iter.Pull2(s.index.QueryBatch(context.WithoutCancel(r.Context()), queries))
+	defer stop()
+	out := a.lines()
+	for _, i := range items {
+		line := wire.FoundOf(i.key, nil, nil)
+		if line.Reason = i.reason; i.reason == "" {
+			answered, err, _ := next()
+			if err != nil {
+				return out.end(err)
+			}
+			line = found(i, answered.Matches)
+		}
+		if err := out.add(&line); err != nil {
+			return out.end(err)
+		}
+		if out.text.Len() > windowBytes {
+			if err := out.send(); err != nil {
 				return err
 			}
-			a.documents++
-			rest = rest[1:]
-		}
-		return nil
-	}
-	var failed error
-	for answered, err := range s.index.QueryBatch(context.WithoutCancel(r.Context()), queries) {
-		if failed = err; failed == nil {
-			failed = skip()
-		}
-		if failed == nil {
-			failed = out.add(new(found(rest[0], answered.Matches)))
-		}
-		if failed != nil {
-			break
-		}
-		a.documents++
-		rest = rest[1:]
-		if out.out.Len() > windowBytes {
-			if failed = out.send(); failed != nil {
-				break
-			}
 		}
 	}
-	if failed == nil {
-		failed = skip()
-	}
-	if out.out.Len() == 0 { // it failed
-		return failed
-	}
-	if unread := out.flush(); unread != nil {
-		return unread
-	}
-	return failed
+	return out.end(nil)
 }
 
 // maxMatches is how many a document may have in an answer.
 const maxMatches = 10_000
 
 func found(i *item, matches []index.Match) wire.Found {
-	more := len(matches) > maxMatches
 	f := wire.FoundOf(i.key, &i.document.Fingerprint, matches[:min(len(matches), maxMatches)])
-	f.More = more
+	f.More = len(matches) > maxMatches
 	return f
 }
 
