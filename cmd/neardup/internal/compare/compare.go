@@ -98,21 +98,29 @@ func measured(a, b *Document, rule match.Rule) Result {
 	return r
 }
 
-// Nearness says how much of the limits two documents use up, and which of them the most: 1 is on a
-// limit, and what is above it is no match. Scopes do not count.
-func (r *Result) Nearness() (share float64, limit string) {
-	share, limit = float64(r.Distance)/float64(max(r.MaxDistance, 1)), ByDistance
-	if r.MaxDistance == 0 && r.Distance > 0 {
-		share++
-	}
-	if r.ShingleDistance != nil && r.MaxShingle >= 0 {
-		if s := float64(*r.ShingleDistance) / float64(max(r.MaxShingle, 1)); s > share {
-			share, limit = s, ByShingle
+// Share says how much of a limit two documents use up: 1 is on the limit, and what is above it is no match. counts is
+// false where it keeps no two apart, and of scopes.
+func (r *Result) Share(limit string) (share float64, counts bool) {
+	switch {
+	case limit == ByDistance:
+		share = float64(r.Distance) / float64(max(r.MaxDistance, 1))
+		if r.MaxDistance == 0 && r.Distance > 0 {
+			share++
 		}
+		return share, true
+	case limit == ByShingle && r.ShingleDistance != nil && r.MaxShingle >= 0:
+		return float64(*r.ShingleDistance) / float64(max(r.MaxShingle, 1)), true
+	case limit == ByLength && r.LengthRatio > 0 && r.MaxLengthRatio > 1:
+		return (r.LengthRatio - 1) / (r.MaxLengthRatio - 1), true
 	}
-	if r.LengthRatio > 0 && r.MaxLengthRatio > 1 {
-		if s := (r.LengthRatio - 1) / (r.MaxLengthRatio - 1); s > share {
-			share, limit = s, ByLength
+	return 0, limit == ByLength && r.LengthRatio > 0 && r.MaxLengthRatio == 1
+}
+
+// Nearness is the largest of the shares, and the limit that it is of.
+func (r *Result) Nearness() (share float64, limit string) {
+	for _, by := range [...]string{ByDistance, ByShingle, ByLength} {
+		if s, _ := r.Share(by); limit == "" || s > share {
+			share, limit = s, by
 		}
 	}
 	return share, limit

@@ -48,10 +48,10 @@ var palette = []color.RGBA{
 	{0xcc, 0x79, 0xa7, 0xff},
 }
 
-// Axes are the words around a picture, and the range of y where YMax is not 0.
+// Axes are the words around a picture; YMax is where the one of y ends, if it is not 0.
 type Axes struct {
 	Title, X, Y string
-	YMin, YMax  float64
+	YMax        float64
 }
 
 func (a *Axes) plot() *plot.Plot {
@@ -66,7 +66,7 @@ func (a *Axes) plot() *plot.Plot {
 
 func (a *Axes) save(p *plot.Plot, name string) error {
 	if a.YMax != 0 {
-		p.Y.Min, p.Y.Max = a.YMin, a.YMax
+		p.Y.Min, p.Y.Max = 0, a.YMax
 	}
 	return p.Save(width, height, name)
 }

@@ -126,10 +126,7 @@ func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
 			base[i] += v
 		}
 	}
-	c.Rows = [][]string{{c.X}}
-	for _, s := range series {
-		c.Rows[0] = append(c.Rows[0], s.Name)
-	}
+	c.head(c.X, series)
 	for i, v := range total {
 		middle := c.Left + step*(float64(i)+.5)
 		c.Labels = append(c.Labels, Label{X: middle, Y: c.Bottom + 15, Anchor: "middle", Text: fmt.Sprint(i)})
@@ -150,6 +147,15 @@ func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
 		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle", Text: limitName}
 	}
 	return c
+}
+
+// head begins the table.
+func (c *Chart) head(first string, series []Series) {
+	row := []string{first}
+	for _, s := range series {
+		row = append(row, s.Name)
+	}
+	c.Rows = [][]string{row}
 }
 
 // lines draws values over time. Those that are not a number leave a gap.
@@ -193,10 +199,7 @@ func (c *Chart) lines(times []time.Time, format func(float64) string, series ...
 		t := first.Add(time.Duration(i) * last.Sub(first) / 2)
 		c.Labels = append(c.Labels, Label{X: x(t), Y: c.Bottom + 15, Anchor: anchor, Text: t.Format(layout)})
 	}
-	c.Rows = [][]string{{"time"}}
-	for _, s := range series {
-		c.Rows[0] = append(c.Rows[0], s.Name)
-	}
+	c.head("time", series)
 	for i := max(0, len(times)-12); i < len(times); i++ { // the last ones
 		row := []string{times[i].Format(time.DateTime)}
 		for _, s := range series {

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -110,15 +109,4 @@ func (p *Pages) all() []moment {
 	moments := slices.Clone(p.history.moments)
 	p.history.mu.Unlock()
 	return append(moments, p.now(time.Now()))
-}
-
-// names are those that any moment has, sorted.
-func names[V any](moments []moment, of func(*moment) map[string]V) []string {
-	all := make(map[string]bool)
-	for i := range moments {
-		for name := range of(&moments[i]) {
-			all[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
 }

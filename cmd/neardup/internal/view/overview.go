@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -51,7 +52,7 @@ func (p *Pages) overview(*http.Request) (any, error) {
 			o.Given += n
 		}
 	}
-	withShares(o.Verdicts)
+	setShares(o.Verdicts)
 	c := p.source.Compaction()
 	o.Compaction, o.Failure = compactionText(&c), c.Failure
 	o.calls(moments)
@@ -78,7 +79,7 @@ func compactionText(c *compaction.BackgroundStats) string {
 func (o *overviewPage) calls(moments []moment) {
 	last := &moments[len(moments)-1]
 	recent := slices.IndexFunc(moments, func(m moment) bool { return last.at.Sub(m.at) <= 5*time.Minute })
-	for _, name := range names(moments, func(m *moment) map[string]Latency { return m.counts.Calls }) {
+	for _, name := range slices.Sorted(maps.Keys(last.counts.Calls)) {
 		l := last.counts.Calls[name]
 		lately := l.since(moments[recent].counts.Calls[name])
 		if l.N > 0 {

@@ -46,8 +46,8 @@ var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": 
 func (r *Report) page() *reportPage {
 	p := &reportPage{Report: r, Title: "Near-duplicates", Policy: policy("'none'")}
 	p.Summary = fmt.Sprintf("%s, %s, in %s", shownKey(strings.Join(r.Inputs, " ")), r.Begun.Format("2 January 2006 15:04"), durationText(r.Took))
-	withShares(r.Skips)
-	withShares(r.Groups)
+	setShares(r.Skips)
+	setShares(r.Groups)
 	at := 0.0
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
@@ -56,7 +56,7 @@ func (r *Report) page() *reportPage {
 		p.Stack = append(p.Stack, Bar{X: at, W: width, Colour: v.Colour})
 		at += width
 	}
-	withShares(r.Verdicts)
+	setShares(r.Verdicts)
 	k := r.Rule.MaxDistance
 	p.Charts = append(p.Charts, newChart("Duplicates by distance",
 		"From each duplicate to the nearest document that was kept: all of this run. The nearer to k they crowd, the more a larger k would find.",

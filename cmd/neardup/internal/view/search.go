@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -141,7 +140,7 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 		sides[i] = compare.Of(&d)
 		if p.opts.Texts != nil {
 			words, err := p.opts.Texts.Words(r.Context(), &d)
-			if err != nil && !errors.Is(err, ErrNoText) {
+			if err != nil {
 				return nil, err
 			}
 			sides[i].Words = words
@@ -156,6 +155,3 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule, places)
 	return c, nil
 }
-
-// ErrNoText: the text of a document is not to be had.
-var ErrNoText = errors.New("no text")

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,9 +39,7 @@ func policy(forms string) string {
 
 var functions = template.FuncMap{
 	"style":   func() template.CSS { return template.CSS(style) },
-	"count":   count[int64],
-	"countU":  count[uint64],
-	"countI":  count[int],
+	"count":   count,
 	"percent": percent,
 	"key":     shownKey,
 	"text":    corpus.Escape,
@@ -59,8 +58,8 @@ func parsed(names ...string) *template.Template {
 	return t
 }
 
-// count is a number with its thousands set apart.
-func count[N int | int64 | uint64](n N) string {
+// count is a whole number with its thousands set apart.
+func count(n any) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "\u202f" + digits[i:]
@@ -133,8 +132,8 @@ type Count struct {
 	Colour string
 }
 
-// WithShares gives each its share of the largest.
-func withShares(counts []Count) []Count {
+// setShares gives each its share of the largest.
+func setShares(counts []Count) {
 	most := int64(1)
 	for _, c := range counts {
 		most = max(most, c.N)
@@ -142,7 +141,6 @@ func withShares(counts []Count) []Count {
 	for i := range counts {
 		counts[i].Share = 100 * float64(counts[i].N) / float64(most)
 	}
-	return counts
 }
 
 // limitRow is a limit of two documents that are beside each other.
@@ -156,29 +154,24 @@ type limitRow struct {
 
 // limits are those of a comparison.
 func limits(r *compare.Result) (rows []limitRow) {
-	_, decides := r.Nearness()
-	add := func(name, limit, value, most string, share float64) {
-		row := limitRow{Name: name, Value: value, Most: most, Share: min(100, 100*share), Colour: "a"}
-		for _, by := range r.Decided {
-			row.Beyond = row.Beyond || by == limit
+	_, nearest := r.Nearness()
+	add := func(name, limit string, value, most any) {
+		share, counts := r.Share(limit)
+		if !counts {
+			return
 		}
-		if row.Beyond {
+		row := limitRow{Name: name, Value: fmt.Sprint(value), Most: fmt.Sprint(most), Share: min(100, 100*share), Colour: "a"}
+		if row.Beyond = slices.Contains(r.Decided, limit); row.Beyond {
 			row.Colour = "b"
 		}
-		row.Decides = row.Beyond || r.Match && limit == decides
+		row.Decides = row.Beyond || r.Match && limit == nearest
 		rows = append(rows, row)
 	}
-	add("Bits that differ", compare.ByDistance, fmt.Sprint(r.Distance), fmt.Sprint(r.MaxDistance), float64(r.Distance)/float64(max(r.MaxDistance, 1)))
-	if r.ShingleDistance != nil && r.MaxShingle >= 0 {
-		add("In both fingerprints together", compare.ByShingle, fmt.Sprint(*r.ShingleDistance), fmt.Sprint(r.MaxShingle), float64(*r.ShingleDistance)/float64(max(r.MaxShingle, 1)))
+	add("Bits that differ", compare.ByDistance, r.Distance, r.MaxDistance)
+	if r.ShingleDistance != nil {
+		add("In both fingerprints together", compare.ByShingle, *r.ShingleDistance, r.MaxShingle)
 	}
-	if r.LengthRatio > 0 && r.MaxLengthRatio >= 1 {
-		share := 0.0
-		if r.MaxLengthRatio > 1 {
-			share = (r.LengthRatio - 1) / (r.MaxLengthRatio - 1)
-		}
-		add("Times as long", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), fmt.Sprint(r.MaxLengthRatio), share)
-	}
+	add("Times as long", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), r.MaxLengthRatio)
 	return rows
 }
 
