@@ -153,7 +153,7 @@ const (
 
 // tar reads the files in a tar file.
 func (s *source) tar() {
-	t := tar.NewReader(lookaheadReader{s.w})
+	t := tar.NewReader(s.w)
 	for {
 		h, err := t.Next()
 		if err == io.EOF || errors.Is(err, context.Canceled) || s.ctx.Err() != nil {
@@ -192,20 +192,4 @@ func (s *source) tarEntry(h *tar.Header, content io.Reader) bool {
 	}
 	s.entry(h.Name, content, h.Size)
 	return !s.stopped
-}
-
-// lookaheadReader reads what is looked ahead at. Its error is io.EOF, or corruption.
-type lookaheadReader struct{ w *lookahead }
-
-func (l lookaheadReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if n := l.w.read(p); n > 0 {
-		return n, nil
-	}
-	if c := l.w.corruption(); c != nil {
-		return 0, c
-	}
-	return 0, io.EOF
 }

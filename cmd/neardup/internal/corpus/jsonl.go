@@ -1,8 +1,6 @@
 package corpus
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // lineFactor is how much longer than Options.MaxDocument a line may be:
 // escapes and other fields take room.
@@ -19,19 +17,16 @@ func (s *source) jsonValues() {
 	array := false // its end is missing
 	s.jsonParts(func() bool {
 		for {
-			mark := s.betweenValues(array)
-			array = array && mark != ']' || mark == '['
-			switch mark {
-			case 0:
-				if array && s.w.corruption() == nil {
-					s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
-				}
-				return false
-			case '[', ']':
+			next, more := s.w.skip(" \t\r\n,")
+			switch {
+			case more && (array && next == ']' || !array && next == '['):
+				array = !array
 				s.w.advance(1)
-			default:
-				return true
+				continue
+			case !more && array && s.w.corruption() == nil:
+				s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
 			}
+			return more
 		}
 	}, func(dst []byte, limit int) ([]byte, int64, bool) { return s.w.cut(dst, limit, new(valueCutter).next) })
 }
@@ -66,25 +61,6 @@ func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (p
 			more = s.skip(offset, "", tooLarge(size, limit))
 		case len(bytes.TrimSpace(buf)) > 0:
 			more = s.sendJSON(offset, buf)
-		}
-	}
-}
-
-// betweenValues goes past white space and commas within an array, and gives what follows: '[' and ']' around values, 0 for the end, else the first byte of a value.
-func (s *source) betweenValues(array bool) byte {
-	for {
-		c := s.w.chunk()
-		if len(c) == 0 {
-			return 0
-		}
-		n := len(c) - len(bytes.TrimLeft(c, " \t\r\n,"))
-		s.w.advance(n)
-		switch {
-		case n == len(c):
-		case !array && c[n] == '[', array && c[n] == ']':
-			return c[n]
-		default:
-			return '{'
 		}
 	}
 }

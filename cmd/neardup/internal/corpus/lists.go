@@ -288,7 +288,7 @@ func (l *listCutter) next(c *Chunk) bool {
 	for whole == 0 && len(c.buffer) <= maxListLine+len("\r\n") {
 		n := len(c.buffer)
 		c.buffer = slices.Grow(c.buffer, max(chunkBytes-n, 1))
-		got := l.w.read(c.buffer[n:max(chunkBytes, n+1)])
+		got, _ := l.w.Read(c.buffer[n:max(chunkBytes, n+1)])
 		if got == 0 {
 			return l.last(c, n)
 		}

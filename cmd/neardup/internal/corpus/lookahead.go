@@ -42,11 +42,25 @@ func (l *lookahead) chunk() []byte {
 	return c
 }
 
-// read reads into p, without waiting for all of it. It is 0 at the end or at corruption.
-func (l *lookahead) read(p []byte) int {
-	n, _ := l.buf.Read(p)
+// Read reads without waiting for all of p. Its error is io.EOF, or corruption.
+func (l *lookahead) Read(p []byte) (int, error) {
+	n, err := l.buf.Read(p)
 	l.passed(n)
-	return n
+	return n, err
+}
+
+// skip goes past bytes of a set, and gives the next other one; there is none at the end or at corruption.
+func (l *lookahead) skip(set string) (next byte, is bool) {
+	for {
+		c := l.chunk()
+		rest := bytes.TrimLeft(c, set)
+		l.advance(len(c) - len(rest))
+		if len(rest) > 0 {
+			return rest[0], true
+		} else if len(c) == 0 {
+			return 0, false
+		}
+	}
 }
 
 // advance goes past n bytes that are at hand.

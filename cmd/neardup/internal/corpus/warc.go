@@ -35,8 +35,7 @@ type archive struct {
 func (s *source) archive(records recordForm) {
 	a := &archive{source: s, records: records, limit: int(s.opts.MaxDocument) + httpSlack}
 	for first, more := true, true; more; first = false {
-		a.skipBlankLines()
-		if len(a.w.peek(1)) > 0 {
+		if _, is := a.w.skip("\r\n"); is {
 			more = a.record()
 			continue
 		}
@@ -184,17 +183,6 @@ func (a *archive) atRecord() bool { return a.records.start(a.w.peek(a.records.st
 func (a *archive) atMemberRecord() bool {
 	_, ok := a.w.atMember()
 	return ok && a.atRecord()
-}
-
-func (a *archive) skipBlankLines() {
-	for {
-		b := a.w.chunk()
-		n := len(b) - len(bytes.TrimLeft(b, "\r\n"))
-		a.w.advance(n)
-		if n == 0 || n < len(b) {
-			return
-		}
-	}
 }
 
 // isNonDocument says whether a type of record holds no document.
