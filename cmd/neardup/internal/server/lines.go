@@ -105,48 +105,23 @@ func (s *Server) forEachOf(a *answer, r *http.Request, stores bool, work func([]
 	if err != nil {
 		return err
 	}
-	raw := make([][]byte, 0, bytes.Count(body, []byte{'\n'})+1)
-	for line := range bytes.Lines(body) {
-		if len(bytes.TrimSpace(line)) > 0 {
-			raw = append(raw, line)
+	var raw []byte
+	var line wire.Line
+	for body = bytes.TrimSpace(body); len(body) > 0; {
+		items := make([]*item, 0, min(window, 1+bytes.Count(body, []byte{'\n'})))
+		for len(items) < window && len(body) > 0 {
+			if raw, body, _ = bytes.Cut(body, []byte{'\n'}); len(bytes.TrimSpace(raw)) > 0 {
+				i := &item{claim: c}
+				s.fill(i, &line, raw, stores)
+				items = append(items, i)
+			}
 		}
-	}
-	for len(raw) > 0 {
-		part := raw[:min(window, len(raw))]
-		raw = raw[len(part):]
-		a.last = len(raw) == 0
-		if err := work(s.fillAll(part, c, stores)); err != nil {
+		a.last = len(body) == 0
+		if err := work(items); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// fillAll makes items of lines.
-func (s *Server) fillAll(raw [][]byte, c *claim, stores bool) []*item {
-	items := make([]*item, len(raw))
-	all := make([]item, len(raw))
-	fill := func(from, to int) {
-		var line wire.Line
-		for n := from; n < to; n++ {
-			items[n] = &all[n]
-			items[n].claim = c
-			s.fill(items[n], &line, raw[n], stores)
-		}
-	}
-	const share = 32 << 10 // bytes that are worth a goroutine
-	var others sync.WaitGroup
-	from, size := 0, 0
-	for n, line := range raw {
-		if size += len(line); size >= share {
-			first := from
-			others.Go(func() { fill(first, n+1) })
-			from, size = n+1, 0
-		}
-	}
-	fill(from, len(raw))
-	others.Wait()
-	return items
 }
 
 // forEachStreamed is forEachWindow of a body that may go on for ever.
