@@ -84,7 +84,7 @@ func (a *Archive) add(ctx context.Context, name string) error {
 			return err
 		}
 		r := raw.Parse()
-		if r.Skip != nil || r.Key == "" || r.Kind != corpus.HTML && r.Kind != corpus.Text {
+		if r.Skip != nil || r.Key == "" || r.Kind == corpus.Fingerprint {
 			continue
 		}
 		if last.offset >= 0 && r.Offset <= last.offset {
@@ -164,14 +164,10 @@ func (a *Archive) Words(ctx context.Context, d *index.Document) ([]string, error
 }
 
 func (a *Archive) words(r *corpus.Record, d *index.Document) []string {
-	kind := page.PlainText
-	if r.Kind == corpus.HTML {
-		kind = page.HTML
-	}
-	if a.signer.SignKind(kind, r.ContentType, r.Content) != d.Signature() {
+	if a.signer.SignKind(r.Kind, r.ContentType, r.Content) != d.Signature() {
 		return nil
 	}
-	text := a.signer.Text(kind, r.ContentType, r.Content)
+	text := a.signer.Text(r.Kind, r.ContentType, r.Content)
 	if len(text) > MaxText {
 		text = strings.ToValidUTF8(text[:MaxText], "")
 	}

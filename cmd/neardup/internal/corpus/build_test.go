@@ -186,7 +186,7 @@ func brief(records []Record) string {
 		case rec.Kind == Fingerprint:
 			fmt.Fprintf(&b, "%s %v", rec.Key, rec.Fingerprint)
 		default:
-			fmt.Fprintf(&b, "%s %s %s", rec.Key, rec.Kind, rec.Content)
+			fmt.Fprintf(&b, "%s %s %s", rec.Key, map[Kind]string{HTML: "html", Text: "text"}[rec.Kind], rec.Content)
 		}
 		b.WriteByte('\n')
 	}

@@ -22,18 +22,17 @@ import (
 	"os"
 
 	"github.com/neardup/neardup/fingerprint"
+	document "github.com/neardup/neardup/fingerprint/page"
 )
 
 // Kind says what a document is made of.
-type Kind uint8
+type Kind = document.Kind
 
 const (
-	HTML        Kind = iota + 1 // Content is a page, in the encoding that it came in
-	Text                        // Content is plain text, in the encoding that it came in
-	Fingerprint                 // Record.Fingerprint is set, Content is nil
+	HTML        = document.HTML          // Content is a page, in the encoding that it came in
+	Text        = document.PlainText     // Content is plain text, in the encoding that it came in
+	Fingerprint = document.PlainText + 1 // Record.Fingerprint is set, Content is nil
 )
-
-func (k Kind) String() string { return [...]string{"skip", "html", "text", "fingerprint"}[k] }
 
 // Record is a document, or a skip where Skip is not nil.
 type Record struct {

@@ -186,13 +186,11 @@ func formatByName(name string) Format {
 // where nothing useful was, or where the declaration is plainly wrong. Without
 // content it goes by what was declared alone.
 func classify(contentType string, content []byte) (kind Kind, problem string) {
-	switch kind, err := document.KindOf(contentType, content); {
-	case err != nil:
+	kind, err := document.KindOf(contentType, content)
+	if err != nil {
 		return 0, err.Error()
-	case kind == document.HTML:
-		return HTML, ""
 	}
-	return Text, ""
+	return kind, ""
 }
 
 type foreignFormat struct {

@@ -212,30 +212,27 @@ func TestZstdWindows(t *testing.T) {
 		return "\x28\xb5\x2f\xfd\x00" + string([]byte{byte(windowLog-10) << 3, byte(block), byte(block >> 8), byte(block >> 16)}) + content
 	}
 	for log, readable := range map[int]bool{10: true, 20: true, 27: true, 28: false, 31: false, 41: false} {
-		t.Run(fmt.Sprint("2^", log), func(t *testing.T) {
-			got, peak := readMeasured(t, Detect, strings.NewReader(frame(log, page)))
-			if want := map[bool]string{true: "- html " + page + "\n", false: "- lost bad zstd\n"}[readable]; got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			if limit := uint64(16<<20 + 1<<min(log, 27)); peak > limit {
-				t.Errorf("%d bytes", peak)
-			}
-		})
+		checkWindow(t, "zstd", frame(log, page), log, readable)
+	}
+}
+
+// checkWindow reads a page whose decoder takes 2^log bytes, 128 MiB at most.
+func checkWindow(t *testing.T, format, input string, log int, readable bool) {
+	t.Helper()
+	got, peak := readMeasured(t, Detect, strings.NewReader(input))
+	want := "- lost bad " + format + "\n"
+	if readable {
+		want = "- html " + page + "\n"
+	}
+	if limit := uint64(16<<20 + 1<<min(log, 27)); got != want || peak > limit {
+		t.Errorf("2^%d: %d bytes, limit %d; got %s, want %s", log, peak, limit, got, want)
 	}
 }
 
 // A stream of xz may ask for a dictionary of 128 MiB, which is then taken, and no more.
 func TestXZDictionaries(t *testing.T) {
 	for size, readable := range map[byte]bool{0: true, 28: true, 30: true, 31: false, 40: false, 41: false} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			got, peak := readMeasured(t, Detect, strings.NewReader(xzed(page, size)))
-			if want := map[bool]string{true: "- html " + page + "\n", false: "- lost bad xz\n"}[readable]; got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			if limit := uint64(16<<20 + 1<<min(size/2+12, 27)); peak > limit {
-				t.Errorf("%d bytes", peak)
-			}
-		})
+		checkWindow(t, "xz", xzed(page, size), int(size)/2+12, readable)
 	}
 	c := readString(t, Options{}, xzed(page, 40))[0].Skip
 	if want := "at byte 0: its dictionary is over 128 MiB: decompress it, xz -dc FILE | neardup dedup -"; !strings.HasPrefix(c.Detail, want) {

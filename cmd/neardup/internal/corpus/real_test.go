@@ -137,7 +137,7 @@ func TestJSONLinesOfPages(t *testing.T) {
 					t.Fatal(err)
 				}
 				if content := cmp.Or(doc.HTML, doc.Main); rec.Skip != nil || rec.Kind != kind || rec.Key != doc.ID || string(rec.Content) != content {
-					t.Errorf("record %d is %q, %s, %d bytes, %v; want %q, %d bytes", rec.Number, rec.Key, rec.Kind, len(rec.Content), rec.Skip, doc.ID, len(content))
+					t.Errorf("record %d is %q, of kind %d, %d bytes, %v; want %q, %d bytes", rec.Number, rec.Key, rec.Kind, len(rec.Content), rec.Skip, doc.ID, len(content))
 				}
 			}
 			if want.More() {

@@ -206,23 +206,18 @@ func TestBrokenArchives(t *testing.T) {
 
 func TestOffsets(t *testing.T) {
 	a, b := response("a", page), response("b", page)
-	offsets := func(input string) [2]int64 {
-		records := readString(t, Options{}, input)
-		if len(records) != 2 {
-			t.Fatalf("%d records", len(records))
+	for name, c := range map[string]struct {
+		input  string
+		second int // where the second record begins
+	}{
+		"plain":       {a + b, len(a)},
+		"one member":  {gzipped(a + b), len(a)},
+		"two members": {gzipped(a) + gzipped(b), len(gzipped(a))},
+		"two frames":  {zstded(a) + zstded(b), len(a)},
+	} {
+		records := readString(t, Options{}, c.input)
+		if len(records) != 2 || records[0].Offset != 0 || records[1].Offset != int64(c.second) {
+			t.Errorf("%s: %+v, want 0 and %d", name, records, c.second)
 		}
-		return [2]int64{records[0].Offset, records[1].Offset}
-	}
-	if got := offsets(a + b); got != [2]int64{0, int64(len(a))} {
-		t.Errorf("plain: %v", got)
-	}
-	if got := offsets(gzipped(a + b)); got != [2]int64{0, int64(len(a))} {
-		t.Errorf("one member: %v", got)
-	}
-	if got := offsets(gzipped(a) + gzipped(b)); got != [2]int64{0, int64(len(gzipped(a)))} {
-		t.Errorf("two members: %v", got)
-	}
-	if got := offsets(zstded(a) + zstded(b)); got != [2]int64{0, int64(len(a))} {
-		t.Errorf("two frames: %v", got)
 	}
 }
