@@ -19,10 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
-	"github.com/neardup/neardup/index"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
@@ -101,7 +99,7 @@ func TestHostileConnections(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
-			x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+			x := open(t, inMemory())
 			_, address := serve(t, x, Options{Limits: impatient, Checkpoints: t.TempDir()})
 			said := talk(t, address, c.parts...)
 			for _, want := range c.want {
@@ -125,7 +123,7 @@ func TestHostileConnections(t *testing.T) {
 
 // A caller who does not read is cut off, and takes no more than the sockets have room for.
 func TestCallerWhoDoesNotRead(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	s, address := serve(t, x, Options{Limits: impatient})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 	if err != nil {
@@ -149,11 +147,11 @@ func TestCallerWhoDoesNotRead(t *testing.T) {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 200 {
+	for range 4000 {
 		if ok() {
 			return
 		}
-		time.Sleep(25 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
 	t.Error("it does not come to that")
 }
@@ -161,7 +159,7 @@ func waitFor(t *testing.T, ok func() bool) {
 // Thousands of connections take what their bound allows; those over it are told so and counted, and the
 // server goes on.
 func TestConnectionsAreBounded(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	limits := impatient
 	limits.HeaderTime = 5 * time.Second
 	s, address := serve(t, x, Options{Limits: limits})
@@ -275,6 +273,13 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// unheard has a call done, and nobody hears of it.
+func unheard(h http.Handler, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	h.ServeHTTP(httptest.NewRecorder(), r)
+}
+
 // An answer that was lost is given again: the page is New, and says that it was tried twice.
 func TestRetriedPageIsNew(t *testing.T) {
 	x := open(t, nil)
@@ -284,9 +289,7 @@ func TestRetriedPageIsNew(t *testing.T) {
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/check" && lost > 0 {
 			lost--
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			inner.ServeHTTP(httptest.NewRecorder(), r) // it is done, and nobody hears of it
+			unheard(inner, r)
 			panic(http.ErrAbortHandler)
 		}
 		inner.ServeHTTP(w, r)
@@ -356,9 +359,7 @@ func TestRetryAtRestoredIndex(t *testing.T) {
 	var meanwhile func() // what comes to pass before the call is tried again
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if now.CompareAndSwap(-1, 1) {
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			servers[1].Handler().ServeHTTP(httptest.NewRecorder(), r)
+			unheard(servers[1].Handler(), r)
 			meanwhile()
 			panic(http.ErrAbortHandler)
 		}
@@ -453,7 +454,7 @@ func TestStreamIsAnsweredAtOnce(t *testing.T) {
 
 // A long stream of many lines takes no memory that grows with it, and gives all claims back.
 func TestStreamIsBounded(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	s, address := serve(t, x, Options{Limits: Limits{Bytes: 4 << 20}})
 	in, out := io.Pipe()
 	line := `{"fingerprint":"0123456789abcdef","tokens":9,"more":"` + strings.Repeat("x", 30_000) + `"}` + "\n"
@@ -480,19 +481,13 @@ func TestStreamIsBounded(t *testing.T) {
 	if n != lines || most > 100<<20 {
 		t.Errorf("%d answers, %d MiB", n, most>>20)
 	}
-	waitFor(t, func() bool {
-		whole := s.bytes.TryAcquire(4 << 20)
-		if whole {
-			s.bytes.Release(4 << 20)
-		}
-		return whole
-	})
+	nothingIsClaimed(t, s)
 }
 
 // FuzzCalls: whatever is sent, there is an answer with a status and a body that this package has for it, and
 // all that was claimed is given back.
 func FuzzCalls(f *testing.F) {
-	x, err := neardup.Open("pages", &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x, err := neardup.Open("pages", inMemory())
 	if err != nil {
 		f.Fatal(err)
 	}

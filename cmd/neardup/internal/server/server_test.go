@@ -65,6 +65,10 @@ func open(t *testing.T, o *neardup.Options) *neardup.Index {
 	return x
 }
 
+func inMemory() *neardup.Options {
+	return &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}}
+}
+
 func dial(t *testing.T, address string, o *client.Options) *client.Client {
 	t.Helper()
 	c, err := client.Open(address, o)

@@ -38,7 +38,7 @@ func nothingIsClaimed(t *testing.T, s *Server) {
 
 // A caller who goes away in the midst of a stream gives back what was read of it and not answered.
 func TestStreamThatIsCutGivesBack(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	limits := impatient
 	limits.Bytes, limits.IdleTime = 64<<20, time.Minute
 	s, address := serve(t, x, Options{Limits: limits})
@@ -61,7 +61,7 @@ func TestStreamThatIsCutGivesBack(t *testing.T) {
 
 // A caller who does not read leaves room for others.
 func TestStreamWaitsForItsAnswers(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	limits := Limits{Bytes: 48 << 20, WriteTime: 2 * time.Second}
 	s, address := serve(t, x, Options{Limits: limits})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -118,7 +118,7 @@ func TestLargestDocument(t *testing.T) {
 
 // What comes behind a body that is broken, or is not read to its end, is no call, whether the body was answered before or not.
 func TestNothingBehindBrokenBody(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	limits := impatient
 	limits.IdleTime = time.Minute // the connection ends by itself, and sooner
 	s, address := serve(t, x, Options{Limits: limits})
@@ -162,7 +162,7 @@ func secured(t *testing.T, x *neardup.Index, o Options) (s *Server, address stri
 
 // With TLS there is HTTP/2, and its streams outlast pauses that are longer than the time to take an answer.
 func TestTLS(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x := open(t, inMemory())
 	limits := impatient
 	limits.IdleTime = 10 * time.Second
 	s, address, known := secured(t, x, Options{Limits: limits})
