@@ -63,9 +63,10 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 // CheckDocuments is CheckBatch of pages that are analyzed already.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]Verdict, error) {
 	found, err := x.CheckAndAddBatch(ctx, docs)
-	verdicts := make([]Verdict, len(found))
+	verdicts, rule := make([]Verdict, len(found)), x.rule
+	rule.MaxDistance = x.Plan().MaxDistance
 	for i := range found {
-		verdicts[i] = check.Verdict(x.rule, &found[i])
+		verdicts[i] = check.Verdict(rule, &found[i])
 	}
 	return verdicts, err
 }

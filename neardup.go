@@ -67,7 +67,7 @@ type Index struct {
 	watcher *compaction.Watcher // nil: the index is open for reading only
 	signer  *page.Signer
 	maxBody int
-	rule    match.Rule
+	rule    match.Rule // within any distance
 }
 
 // Open opens the index in dir. Where there is none it makes one. Its errors are those of
@@ -100,7 +100,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if !o.Index.ReadOnly {
 		x.watcher = compaction.Background(context.Background(), x.Index, o.Compaction)
 	}
-	x.rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
+	x.rule = match.For(x.Stats().Analyzer, 0).With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
 	return x, nil
 }
 

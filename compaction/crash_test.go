@@ -72,10 +72,16 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	task("compact while open", packed, d.used()...).opening = []step{open}
 	task("compact while open what was frozen", packed, d.used()...).opening =
 		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}}
+	replan := step{what: "compact open", work: compaction.Options{Plan: another}}
+	task("change the plan while open", replan, d.used()...).opening = []step{open}
+	task("change the plan while open, with what was frozen", step{what: "compact open", work: compaction.Options{Plan: parsePlan(t, "k=2 0-63/12~2")}}, d.used()...).opening =
+		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}}
 	task("load while open", step{what: "load open", docs: d.documents(200)}, d.used()...).opening = []step{open}
 	meanwhile := []step{{what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}, {what: "check", docs: d.documents(30)}}
 	task("load while open and written to", step{what: "load open", docs: d.documents(200), meanwhile: meanwhile, at: 1}, d.used()...).opening =
 		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}}
+	replan.meanwhile = meanwhile
+	task("change the plan while open and written to", replan, d.used()...).opening = []step{open}
 	task("compact after a kill", compact, d.used()...)
 	task("load after a kill", load, d.used()...)
 	task("load", load, append(d.used(), compact)...)
@@ -184,7 +190,8 @@ func (c *crashing) look(l *left, states []state) *state {
 		}
 	}
 	opts := index.Options{CacheBytes: 1 << 18, FilterBytes: pick[int64](c.history.r, -1, 1<<10), ReadOnly: c.history.r.IntN(c.readOnly) == 0}
-	found, err := which(l.fsys, states, c.history.r, opts, c.history.r.IntN(c.deeply) == 0)
+	goesOn := c.history.r.IntN(c.going) == 0
+	found, err := which(l.fsys, states, c.history.r, opts, goesOn || c.history.r.IntN(c.deeply) == 0)
 	if opts.ReadOnly && errors.Is(err, index.ErrReadOnly) { // loaded, and not settled yet
 		opts.ReadOnly = false
 		found, err = which(l.fsys, states, c.history.r, opts, true)
@@ -192,7 +199,7 @@ func (c *crashing) look(l *left, states []state) *state {
 	if err == nil && c.copy != "" {
 		err = c.lookAtCopy(l.fsys)
 	}
-	if err == nil && c.history.r.IntN(c.going) == 0 {
+	if err == nil && goesOn {
 		err = c.goOn(l.fsys, *found)
 	}
 	if err != nil {
@@ -348,6 +355,7 @@ func TestCrashHistories(t *testing.T) {
 	seed, want := testseed.Of(t), crashPoints(t)
 	const side = 2
 	var moments, histories atomic.Int64
+	plans := slices.Concat(quickPlans(t, 2), quickPlans(t, 3))
 	t.Run("side by side", func(t *testing.T) {
 		for worker := range uint64(side) {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
@@ -355,7 +363,9 @@ func TestCrashHistories(t *testing.T) {
 				for n := worker; moments.Load() < want; n += side {
 					disk := crashfs.New()
 					c := newCrashing(t, newHistory(nil), disk, rand.New(rand.NewPCG(seed, ^n)), 3)
-					c.run(newDrawer(seed, n), want-moments.Load())
+					d := newDrawer(seed, n)
+					d.plans = plans
+					c.run(d, want-moments.Load())
 					moments.Add(c.moments)
 					histories.Add(1)
 				}

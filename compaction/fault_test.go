@@ -107,7 +107,7 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 		return err
 	}
 	found := f.newest()
-	after := found.generation == through[0].generation
+	after := found.generation == through[len(through)-1].generation
 	switch {
 	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
 		return fmt.Errorf("the index is from %s, and the error is: %v", found.name, err)

@@ -44,7 +44,7 @@ type step struct {
 	method   string // of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
 	work     compaction.Options
 
-	meanwhile []step // while documents are loaded into an open index, when its at-th file is begun
+	meanwhile []step // while an open index is packed or loaded into, when its at-th file is begun
 	at        int
 }
 
@@ -62,14 +62,16 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 	// Of an open one.
 	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete, "delete IDs": (*history).doDeleteIDs,
 	"expire": (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs, "close": (*history).doClose,
-	"compact open": (*history).doCompactOpen, "freeze": (*history).doFreeze,
-	"sync": func(h *history, _ *step, _ *state) ([]state, error) { return nil, h.x.Sync(context.Background()) },
+	"freeze": (*history).doFreeze,
+	"sync":   func(h *history, _ *step, _ *state) ([]state, error) { return nil, h.x.Sync(context.Background()) },
 	"checkpoint": func(h *history, s *step, _ *state) ([]state, error) {
 		return nil, h.x.Checkpoint(context.Background(), s.dir)
 	},
 }
 
-func init() { actions["load open"] = (*history).doLoadOpen } // it takes steps itself
+func init() { // these take steps themselves
+	actions["compact open"], actions["load open"] = (*history).doCompactOpen, (*history).doLoadOpen
+}
 
 // state is all that can be seen of an index.
 type state struct {
@@ -414,38 +416,106 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	opts := s.work
 	opts.FS = h.fs
 	report, err := compaction.Run(context.Background(), "ix", opts)
-	if next.unsure && !works {
-		works = err != nil || generationOf(h.fs) > next.generation
+	rounds, most := uint64(0), uint64(1)
+	if next.frozen { // that is packed first
+		most = 2
 	}
-	if works {
-		*next = next.repacked(plan)
+	switch {
+	case err == nil:
+		rounds = generationOf(h.fs) - next.generation
+		if rounds > most || works != (rounds > 0) && !next.unsure {
+			err = fmt.Errorf("%w: packed %d times", errWrong, rounds)
+		}
+	case works || next.unsure: // how far it came, what stopped does not say
+		rounds = most
 	}
+	through := next.packedAgain(rounds, plan)
+	*next = through[len(through)-1]
 	if err == nil {
 		h.report = &report
-		err = next.reported(&report)
+		err = errors.Join(err, next.reported(&report))
 	}
-	return []state{*next}, err
+	return through, err
+}
+
+// packedAgain are the states from one on whose tables are packed so many times, the last time under a plan.
+func (s state) packedAgain(rounds uint64, plan string) (through []state) {
+	through = []state{s}
+	for i := range rounds {
+		of := s.plan
+		if i == rounds-1 {
+			of = plan
+		}
+		through = append(through, s.freeze(), s.repackedFrozen(of))
+		s = through[len(through)-1]
+	}
+	return through
 }
 
 func (h *history) doCompactOpen(s *step, next *state) (through []state, err error) {
-	works, before := next.live() || next.generation == 0, h.x.Stats().Generation
-	report, err := compaction.Compact(context.Background(), h.x, s.work)
-	works = works || next.unsure && h.x.Stats().Generation > before
-	// Where an epoch was frozen before, that is packed first.
-	rounds := max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation))
-	if err != nil && next.frozen { // how far it came, what stopped does not say
-		rounds = 2
+	before, found, plan := h.states, next.frozen, next.plan
+	defer func() { through, h.states = h.states[len(before):], before }()
+	h.states = slices.Clip(before)
+	if s.work.Plan != nil {
+		plan = s.work.Plan.String()
 	}
-	for range rounds {
-		if works {
-			through = append(through, next.freeze(), next.repackedFrozen())
-			*next = through[len(through)-1]
+	works, generation := next.live() || next.generation == 0 || plan != next.plan, h.x.Stats().Generation
+	reach := func(s state) {
+		s.name = "compact open"
+		h.states = append(h.states, s)
+	}
+	end := h.whileWorking(s, func() bool { return true }, func() { reach(next.freeze()) })
+	report, err := compaction.Compact(context.Background(), h.x, s.work)
+	if works = works || next.unsure && h.x.Stats().Generation > generation; !works {
+		h.hook = nil
+	} else {
+		err = errors.Join(err, end())
+		// Where an epoch was frozen before, that is packed first.
+		rounds := max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation))
+		if err != nil && found { // how far it came, what stopped does not say
+			rounds = 2
+		}
+		for _, of := range h.newest().packedAgain(rounds, plan)[1:] {
+			reach(of)
 		}
 	}
 	if err == nil {
-		err = wrongly(nil, [2]any{report.Documents, report.Plan}, [2]any{uint64(len(next.Docs)), h.x.Plan().String()})
+		err = wrongly(nil, [2]any{report.Documents, report.Plan}, [2]any{uint64(len(h.newest().Docs)), h.x.Plan().String()})
 	}
-	return through, err
+	return nil, err
+}
+
+// whileWorking lets the steps of s be taken when a file of the work is begun, once that is ready: begin notes what is frozen
+// then. end says how they went.
+func (h *history) whileWorking(s *step, ready func() bool, begin func()) (end func() error) {
+	files, went := 0, error(nil)
+	begun, done := false, false
+	h.hook = func() {
+		if done || !begun && !ready() {
+			return
+		}
+		if !begun {
+			begun = true
+			begin()
+		}
+		if files++; files <= s.at {
+			return
+		}
+		done = true
+		for i := range s.meanwhile {
+			steps, err := h.do(&s.meanwhile[i])
+			h.states = append(h.states, steps...)
+			if went = errors.Join(went, err); err != nil {
+				return
+			}
+		}
+	}
+	return func() error {
+		if h.hook = nil; !begun {
+			begin()
+		}
+		return went
+	}
 }
 
 // generationOf returns that of a closed index, 0 if it cannot be opened.
@@ -468,9 +538,9 @@ func (s state) freeze() state {
 }
 
 // repackedFrozen is what becomes of a state if what is frozen is packed, and no more.
-func (s state) repackedFrozen() state {
+func (s state) repackedFrozen(plan string) state {
 	unsure := s.frozen && s.unsure
-	s = s.freeze().repacked(s.plan)
+	s = s.freeze().repacked(plan)
 	s.packed, s.unsure = s.frozenDocs, unsure
 	return s
 }
@@ -486,7 +556,7 @@ func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
 	}
-	err = h.x.Rewrite(context.Background(), nil, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
+	err = h.x.Rewrite(context.Background(), nil, nil, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
 	if errors.Is(err, errCut) {
 		err = nil
 	}
@@ -503,7 +573,7 @@ func (h *history) doLoadOpen(s *step, next *state) (through []state, err error) 
 		h.states = append(h.states, s)
 	}
 	if next.frozen && len(s.docs) > 0 {
-		reach(next.repackedFrozen())
+		reach(next.repackedFrozen(next.plan))
 	}
 	var first uint64
 	begin := func() {
@@ -511,35 +581,12 @@ func (h *history) doLoadOpen(s *step, next *state) (through []state, err error) 
 		first, reserved.unsure = reserved.Reserve(len(s.docs)), true
 		reach(reserved)
 	}
-	files, went := 0, error(nil)
-	begun, stepsDone := false, false
-	h.hook = func() {
-		if stepsDone || h.x.Stats().NextID < h.newest().NextID+uint64(len(s.docs)) && !begun {
-			return
-		}
-		if !begun {
-			begun = true
-			begin()
-		}
-		if files++; files <= s.at {
-			return
-		}
-		stepsDone = true
-		for i := range s.meanwhile {
-			steps, err := h.do(&s.meanwhile[i])
-			h.states = append(h.states, steps...)
-			if went = errors.Join(went, err); err != nil {
-				return
-			}
-		}
-	}
+	end := h.whileWorking(s, func() bool { return h.x.Stats().NextID >= h.newest().NextID+uint64(len(s.docs)) }, begin)
 	report, err := compaction.LoadInto(context.Background(), h.x, seqOf(s.docs, nil), compaction.LoadOptions{MemoryBytes: s.work.MemoryBytes, Progress: s.work.Progress})
-	if err = errors.Join(err, went); len(s.docs) == 0 {
+	if len(s.docs) == 0 {
 		return nil, err
 	}
-	if !begun {
-		begin()
-	}
+	err = errors.Join(err, end())
 	loaded := h.newest().clone()
 	loaded.LoadReserved(first, h.now, s.docs...)
 	packed := indextest.Model{Docs: loaded.frozenDocs}

@@ -122,7 +122,7 @@ func LoadInto(ctx context.Context, x *index.Index, docs iter.Seq2[index.Document
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
 	l := loadInto{opts: Options{MemoryBytes: opts.MemoryBytes, Progress: opts.Progress}, report: &report}
-	err = x.Rewrite(ctx, &rewrite.Addition{
+	err = x.Rewrite(ctx, nil, &rewrite.Addition{
 		Read: func(ctx context.Context, s *store.Store, plan *plan.Plan) (uint64, error) {
 			return l.read(ctx, s, plan, docs, opts.KeepAdded)
 		},

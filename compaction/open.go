@@ -17,15 +17,18 @@ import (
 // milliseconds; queries never do. The space of records that were deleted or replaced comes back as the
 // store's own compactions come to them; Run does that as well.
 //
-// Of Options it takes MemoryBytes and Progress; all others are those of the index. It takes time, memory and
+// With Options.Plan the index has another plan, and its MaxDistance, from that step on: a query before it is answered within the old one.
+// What is written meanwhile takes the entries of both. Open refuses the old MaxDistance and plan from then on.
+//
+// Of Options it takes Plan, MemoryBytes and Progress; all others are those of the index. It takes time, memory and
 // disk as Run does. One compaction of an index goes on at a time; a second call waits.
 //
 // Errors: index.ErrClosed when the index is closed meanwhile, ctx's, those of the file system, ErrFailed. Whatever
-// it is, no document is lost, and the next Compact or Run goes on from there.
+// it is, no document is lost, the plan is the old one or, in the step, the new one (Stats), and the next Compact or Run goes on from there.
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
-	err = x.Rewrite(ctx, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+	err = x.Rewrite(ctx, opts.Plan, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
 		return pack(ctx, f, &opts, &report)
 	})
 	after := x.Stats()
@@ -38,8 +41,9 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 
 // pack makes new tables of what is frozen.
 func pack(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) (p rewrite.Packed, err error) {
-	opts.FS = f.Store.FS()
-	b, err := newBuilder(ctx, f.Store, f.Plan, opts, report)
+	of := *opts
+	of.FS = f.Store.FS()
+	b, err := newBuilder(ctx, f.Store, f.Plan, &of, report)
 	if err != nil {
 		return p, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// Options of Run. The zero value is ready to use.
+// Options of Run and Compact. The zero value is ready to use.
 type Options struct {
 	// Plan rewrites the index under another plan, of any MaxDistance. nil: its own.
 	Plan *plan.Plan

@@ -67,6 +67,9 @@ func (r *Report) complete(dir string, opts *Options) error {
 		return err
 	}
 	r.Documents, r.Plan = s.Counters().Documents, s.Header().Plan
+	if r.Tables == nil { // nothing was to be packed
+		err = r.measureBefore(s, len(s.Meta().Packed))
+	}
 	for i, info := range s.Meta().Packed {
 		t := &r.Tables[i]
 		t.EntriesAfter = info.Entries

@@ -1,6 +1,5 @@
 // Package compaction packs the tables of an index, which may be open and in use meanwhile (Compact,
-// Background) or closed (Run). On a closed one it also puts it under another plan, loads documents in
-// bulk, and repairs what is damaged.
+// Background) or closed (Run), also under another plan. It loads documents in bulk, and repairs what is damaged.
 //
 // It guarantees that the documents of an index, and the answers to every query, are
 // those of before or those of after, wherever the work is cut short: it switches over
@@ -15,6 +14,7 @@ import (
 
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -44,27 +44,42 @@ func afterwards(err error) error {
 // packed or as they were, and Run does the rest when it is called again.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
-	err = work(dir, &opts, &report, func(s *store.Store, plan *plan.Plan) error {
-		live, err := s.HasLive()
+	err = func() (err error) {
+		if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
+			return err
+		}
+		if err := runOpen(ctx, dir, &opts, &report); err != nil {
+			return err
+		}
+		opts.progress(Progress{Stage: StageRecords})
+		s, err := openStore(dir, &opts)
 		if err != nil {
 			return err
 		}
-		if live || s.Generation() == 0 || plan.String() != s.Header().Plan {
-			b, err := newBuilder(ctx, s, plan, &opts, &report)
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(b.finish(), b.close()); err != nil {
-				return err
-			}
+		if err := errors.Join(s.CompactRecords(ctx), s.Close()); err != nil {
+			return err
 		}
-		opts.progress(Progress{Stage: StageRecords})
-		return s.CompactRecords(ctx)
-	})
+		return afterwards(report.complete(dir, &opts))
+	}()
 	if err != nil {
 		return report, fmt.Errorf("compact index %s: %w", dir, err)
 	}
 	return report, nil
+}
+
+// runOpen opens the index in dir and packs its tables.
+func runOpen(ctx context.Context, dir string, opts *Options, report *Report) (err error) {
+	x, err := index.Open(dir, &index.Options{
+		MustExist: true, CacheBytes: opts.CacheBytes, FilterBytes: -1, FS: opts.FS, Logger: opts.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	return x.Rewrite(ctx, opts.Plan, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+		f.FilterBytes = opts.FilterBytes // no one asks the index itself
+		return pack(ctx, f, opts, report)
+	})
 }
 
 // work opens the closed index in dir, calls do, and completes the report. Once do has
@@ -86,7 +101,7 @@ func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan
 			err = checkDone(dir, opts, s.Generation(), err)
 		}
 	}()
-	plan, err := planOf(s, opts)
+	plan, err := planOf(s)
 	if err == nil {
 		err = report.measureBefore(s, len(plan.Tables))
 	}
@@ -118,14 +133,11 @@ func openStore(dir string, opts *Options) (*store.Store, error) {
 	return store.Open(dir, store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
 }
 
-// planOf returns the plan that the index is to have.
-func planOf(s *store.Store, opts *Options) (*plan.Plan, error) {
+// planOf returns the plan of the index.
+func planOf(s *store.Store) (*plan.Plan, error) {
 	recorded, err := plan.Parse(s.Header().Plan)
 	if err != nil {
 		return nil, fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
 	}
-	if opts.Plan == nil {
-		return recorded, nil
-	}
-	return plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...)
+	return recorded, nil
 }

@@ -58,16 +58,17 @@ const (
 
 // queryBatch answers window after window.
 func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answer, error) bool) error {
-	for i := range queries {
-		if _, err := x.within(&queries[i]); err != nil {
-			return err
-		}
-	}
 	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(queries)+answerLen-1)/answerLen))
 	if err != nil {
 		return err
 	}
-	size, sorted := len(queries), x.sorts(ctx, len(queries))
+	s := readers[0].s
+	for i := range queries {
+		if _, err := s.within(&queries[i]); err != nil {
+			return errors.Join(err, closeAll(readers))
+		}
+	}
+	size, sorted := len(queries), s.sorts(ctx, len(queries))
 	if sorted {
 		size = batchWindow
 	}
@@ -100,12 +101,11 @@ const (
 )
 
 // sorts reports whether so many queries are answered table by table.
-func (x *Index) sorts(ctx context.Context, queries int) bool {
+func (s *state) sorts(ctx context.Context, queries int) bool {
 	if sorted, set := testhook.SortedBatches(ctx); set {
 		return sorted
 	}
-	tables := x.state.Load().tables
-	return sortsBatch(x.plan, queries, int64(tables.PackedEntries()), 1-tables.PackedCached())
+	return sortsBatch(s.plan, queries, int64(s.tables.PackedEntries()), 1-s.tables.PackedCached())
 }
 
 // sortsBatch estimates with so many packed fingerprints, a part of which must be read.
@@ -175,7 +175,7 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 		if w.hits != nil {
 			matches, a.err = r.matches(ctx, q, w.hits.of(i))
 		} else {
-			k, _ := r.x.within(q)
+			k, _ := r.s.within(q)
 			matches, a.err = r.query(ctx, q, k)
 		}
 		if a.err != nil {
@@ -188,7 +188,6 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 
 // batch finds the hits of a window of queries, with each table read in order.
 type batch struct {
-	x       *Index
 	s       *state // of all readers
 	ctx     context.Context
 	targets []target
@@ -268,9 +267,9 @@ var (
 // searchBatch returns the hits of the queries. Error: errManyHits, if they are too many
 // to be kept.
 func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batchHits, error) {
-	b := &batch{x: readers[0].x, s: readers[0].s, ctx: ctx, targets: make([]target, len(queries))}
+	b := &batch{s: readers[0].s, ctx: ctx, targets: make([]target, len(queries))}
 	for i := range queries {
-		k, _ := b.x.within(&queries[i])
+		k, _ := b.s.within(&queries[i])
 		b.targets[i] = target{storedOfQuery(&queries[i]), k}
 	}
 	for _, r := range readers {
@@ -280,7 +279,7 @@ func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batc
 		return nil, err
 	}
 	// Table 0 comes last: on the way through it, postings are read for what the others found.
-	for i := len(b.x.plan.Tables) - 1; i >= 0; i-- {
+	for i := len(b.s.plan.Tables) - 1; i >= 0; i-- {
 		if err := b.searchTable(i); err != nil {
 			return nil, err
 		}
@@ -345,7 +344,7 @@ const queriesTogether = 4096
 
 // collect finds the prefixes of a table that may be there for each query.
 func (b *batch) collect(table int) error {
-	t := &b.x.plan.Tables[table]
+	t := &b.s.plan.Tables[table]
 	var collected atomic.Int64
 	return b.eachOf((len(b.targets)+queriesTogether-1)/queriesTogether, func(w *batchWorker, i int) error {
 		n := 0
@@ -372,7 +371,7 @@ func (b *batch) collect(table int) error {
 
 // searchPart makes the probes of a part. In table 0 it looks for what other tables found, too.
 func (w *batchWorker) searchPart(table, part int) error {
-	t, r := &w.x.plan.Tables[table], w.reader
+	t, r := &w.s.plan.Tables[table], w.reader
 	probes := gather(w.batch, part, func(w *batchWorker) *parts[batchProbe] { return &w.probes })
 	slices.SortFunc(probes, func(a, b batchProbe) int { return cmp.Compare(a.first, b.first) })
 	var others []hit

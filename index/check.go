@@ -131,7 +131,7 @@ type checkWindow struct {
 // they, and what they rest on, are durable.
 func (w *checkWindow) run(ctx context.Context) (finish func() error, err error) {
 	pending := newPendingWrite(w.docs)
-	if err := w.index.pending.enter(ctx, pending, w.index.rule()); err != nil {
+	if err := w.index.enter(ctx, pending); err != nil {
 		return nil, err
 	}
 	defer w.index.pending.leave(pending)
@@ -197,7 +197,7 @@ func (w *checkWindow) search(ctx context.Context, readers []*reader) error {
 	errs := make([]error, len(readers))
 	worker := func(n int) {
 		for i := n; i < len(w.docs) && errs[n] == nil; i += len(readers) {
-			hits, err := readers[n].search(ctx, storedOf(&w.docs[i]), w.index.plan.MaxDistance)
+			hits, err := readers[n].search(ctx, storedOf(&w.docs[i]), readers[n].s.plan.MaxDistance)
 			w.hits[i], errs[n] = slices.Clone(hits), err
 		}
 	}
@@ -288,7 +288,7 @@ func (w *checkWindow) nearest(r *reader, i int) (Match, bool, error) {
 // found in the index, and returns its place, or -1. At equal distance what has the
 // smaller ID wins: the index over the window, the earlier over the later.
 func (w *checkWindow) nearestPending(i int, of *Match, found *bool) int {
-	best, rule, doc := -1, w.index.rule(), &w.docs[i]
+	best, rule, doc := -1, w.index.rule(w.index.Plan()), &w.docs[i]
 	for n, fp := range w.pendingFingerprints {
 		distance := doc.Fingerprint.Distance(fp)
 		if distance > rule.MaxDistance || *found && distance >= of.Distance {

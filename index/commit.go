@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -25,7 +25,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 		return err
 	}
 	defer x.end()
-	if err := cmp.Or(x.validate(docs), x.checkSize(docs)); err != nil {
+	if err := x.validate(docs); err != nil {
 		return err
 	}
 	if len(docs) == 0 {
@@ -40,7 +40,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 
 func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, err error) {
 	pending := newPendingWrite(docs)
-	if err := x.pending.enter(ctx, pending, x.rule()); err != nil {
+	if err := x.enter(ctx, pending); err != nil {
 		return nil, err
 	}
 	defer x.pending.leave(pending)
@@ -149,15 +149,36 @@ func (c *change) replace(x *Index, key string) (old Document, known bool, err er
 // maxChangeBytes bounds a commit. Pebble's own bound is 4 GB.
 const maxChangeBytes = 1 << 30
 
-func (x *Index) checkSize(docs []Document) error {
-	size := 0
-	for i := range docs {
-		size += len(docs[i].Key) + len(docs[i].Scope) + 64 + 24*len(x.plan.Tables)
+// checkSize checks what a change adds. The commit lock must be held.
+func (x *Index) checkSize(c *change) error {
+	size, tables := 0, 1+len(x.liveTables())
+	for _, d := range c.add {
+		size += len(d.Key) + len(d.Scope) + 64 + 24*tables
 	}
 	if size > maxChangeBytes {
-		return fmt.Errorf("%w: a batch of %d documents takes %d bytes, at most %d are written at once: split it", ErrTooLarge, len(docs), size, maxChangeBytes)
+		return fmt.Errorf("%w: a batch of %d documents takes %d bytes, at most %d are written at once: split it", ErrTooLarge, len(c.add), size, maxChangeBytes)
 	}
 	return nil
+}
+
+// liveTable is one that commits write to, from 1 on, by its number in the store.
+type liveTable struct {
+	*plan.Table
+	number int
+}
+
+// liveTables are those of the plan and, while it is changed, of the one that is to come. The commit lock must be held.
+func (x *Index) liveTables() (tables []liveTable) {
+	add := func(p *plan.Plan, numbers int) {
+		for i := 1; i < len(p.Tables); i++ {
+			tables = append(tables, liveTable{&p.Tables[i], numbers + i})
+		}
+	}
+	add(x.Plan(), 0)
+	if x.coming != nil {
+		add(x.coming, store.ComingTables)
+	}
+	return tables
 }
 
 // apply gives the added documents their IDs and makes the change visible. finish
@@ -165,6 +186,9 @@ func (x *Index) checkSize(docs []Document) error {
 func (x *Index) apply(c *change) (finish func() error, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
+	if err := x.checkSize(c); err != nil {
+		return nil, err
+	}
 	if err := x.checkDependencies(c); err != nil {
 		return nil, err
 	}
@@ -279,6 +303,7 @@ func (c *change) removeDocument(batch *store.Batch, d *Document, postings map[ui
 // come to be stored or cease to be, table by table in key order. A fingerprint that
 // is stored already costs its posting only.
 func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChange) error {
+	tables := x.liveTables()
 	var appear, vanish []uint64
 	for _, stored := range slices.Sorted(maps.Keys(postings)) {
 		p := postings[stored]
@@ -307,7 +332,7 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		}
 		there := !spread || len(p.removed) > 0 && !settled || len(p.added) == 0
 		if !there {
-			if there, err = x.isLive(stored); err != nil {
+			if there, err = x.isLive(stored, tables); err != nil {
 				return err
 			}
 		}
@@ -319,12 +344,12 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		}
 	}
 	permuted := make([]uint64, max(len(appear), len(vanish)))
-	for i := 1; i < len(x.plan.Tables); i++ {
-		for _, entry := range x.permute(permuted, appear, i) {
-			batch.SetEntry(i, entry)
+	for _, t := range tables {
+		for _, entry := range permute(permuted, appear, t) {
+			batch.SetEntry(t.number, entry)
 		}
-		for _, entry := range x.permute(permuted, vanish, i) {
-			batch.DeleteEntry(i, entry)
+		for _, entry := range permute(permuted, vanish, t) {
+			batch.DeleteEntry(t.number, entry)
 		}
 	}
 	return nil
@@ -359,20 +384,20 @@ func (x *Index) isSettled(stored uint64) (bool, error) {
 	return !ids.Empty(), err
 }
 
-// isLive reports whether a fingerprint that may be live has an entry in the tables from 1 on. They
-// are asked rather than table 0, whose posting may take long to merge.
-func (x *Index) isLive(stored uint64) (bool, error) {
-	if len(x.plan.Tables) == 1 {
+// isLive reports whether a fingerprint that may be live has an entry in the tables from 1 on. One of them
+// is asked rather than table 0, whose posting may take long to merge.
+func (x *Index) isLive(stored uint64, tables []liveTable) (bool, error) {
+	if len(tables) == 0 {
 		return true, nil
 	}
-	return x.store.ContainsLive(1, x.plan.Tables[1].Permute(stored))
+	return x.store.ContainsLive(tables[0].number, tables[0].Permute(stored))
 }
 
 // permute fills dst with the sorted entries of some fingerprints in a table.
-func (x *Index) permute(dst, stored []uint64, table int) []uint64 {
+func permute(dst, stored []uint64, t liveTable) []uint64 {
 	dst = dst[:len(stored)]
 	for i, fp := range stored {
-		dst[i] = x.plan.Tables[table].Permute(fp)
+		dst[i] = t.Permute(fp)
 	}
 	slices.Sort(dst)
 	return dst

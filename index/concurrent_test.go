@@ -89,10 +89,10 @@ func TestCancelledQueryEnds(t *testing.T) {
 		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), checkEvery+1), 50_000)
-		x.plan = p
 		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
 		everything.Add(0)
-		x.state.Load().live[0] = everything
+		s := x.state.Load()
+		s.plan, s.live[0].Set = p, everything
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()

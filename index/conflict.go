@@ -23,7 +23,7 @@ type pendingWrite struct {
 	signatures []fingerprint.Signature // of documents to be stored; the fingerprints as the tables hold them
 	keys       []uint64                // hashes of the keys that are looked up or changed
 	all        bool                    // it conflicts with every other one
-	done       chan struct{}           // closed when it is applied, or given up
+	done       chan struct{}           // of enter; closed when it is applied, or given up
 }
 
 // maxCompared bounds the comparisons of signatures between two writes, and maxComparedKeys those of keys; larger ones
@@ -44,7 +44,7 @@ func newPendingWrite(docs []Document) *pendingWrite {
 }
 
 func newPendingRemoval(docs []Document) *pendingWrite {
-	w := &pendingWrite{done: make(chan struct{})}
+	w := &pendingWrite{}
 	for i := range docs {
 		if docs[i].Key != "" {
 			w.keys = append(w.keys, store.KeyHash(docs[i].Key))
@@ -72,21 +72,34 @@ func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
 	return false
 }
 
+// enter is that of the pending writes under the rule of the index, which stays as it is until w leaves.
+func (x *Index) enter(ctx context.Context, w *pendingWrite) error {
+	for {
+		p := x.Plan()
+		if err := x.pending.enter(ctx, w, x.rule(p)); err != nil || x.Plan().MaxDistance == p.MaxDistance {
+			return err
+		}
+		// The plan has changed while w waited, perhaps for just that, and w may conflict with others.
+		x.pending.leave(w)
+	}
+}
+
 // enter adds w and waits for those before it that it conflicts with. leave must follow
 // unless it fails.
 func (p *pendingWrites) enter(ctx context.Context, w *pendingWrite, r match.Rule) error {
 	p.mu.Lock()
-	var before []*pendingWrite
+	var before []chan struct{}
 	for _, v := range p.open {
 		if w.conflictsWith(v, r) {
-			before = append(before, v)
+			before = append(before, v.done)
 		}
 	}
+	w.done = make(chan struct{})
 	p.open = append(p.open, w)
 	p.mu.Unlock()
-	for _, v := range before {
+	for _, done := range before {
 		select {
-		case <-v.done:
+		case <-done:
 		case <-ctx.Done():
 			p.leave(w)
 			return ctx.Err()

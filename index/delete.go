@@ -36,7 +36,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 }
 
 func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
-	w := &pendingWrite{done: make(chan struct{})}
+	w := &pendingWrite{}
 	for _, key := range keys {
 		w.keys = append(w.keys, store.KeyHash(key))
 	}
@@ -57,7 +57,7 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 func (x *Index) remove(ctx context.Context, w *pendingWrite, choose func(*change) error) (int, error) {
 	var c change
 	finish, err := func() (func() error, error) {
-		if err := x.pending.enter(ctx, w, x.rule()); err != nil {
+		if err := x.enter(ctx, w); err != nil {
 			return nil, err
 		}
 		defer x.pending.leave(w)

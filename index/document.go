@@ -40,7 +40,7 @@ func (x *Index) validate(docs []Document) error {
 // a signature. That costs no read of its own: what it asks is in the record. Of what was
 // read before, a Shingle that is too far is known without it.
 func (r *reader) matching(c candidate, scope string, s fingerprint.Signature) (d Document, matches bool, err error) {
-	rule, distance := r.x.rule(), int(c.hit.distance)
+	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
 	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, s) {
 		return Document{}, false, nil
 	}

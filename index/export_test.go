@@ -16,6 +16,6 @@ func SetMaxBatchHits(n int64) (restore func()) {
 
 // HasNear reports whether what is live is searched in memory.
 func (x *Index) HasNear() bool {
-	_, known := x.state.Load().written().AppendNear(nil, 0, x.plan.MaxDistance)
+	_, known := x.state.Load().written().AppendNear(nil, 0, x.Plan().MaxDistance)
 	return known
 }

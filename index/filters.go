@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/neardup/neardup/internal/filter"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -12,11 +13,11 @@ import (
 // of the packed and of the live entries of each table, and of the keys. It must be called
 // before the first change: the views that it opens then show all that was stored before
 // anything was added.
-func (x *Index) startFilters() (err error) {
-	s := &state{tables: x.store.Tables()}
+func (x *Index) startFilters(p *plan.Plan) (err error) {
+	s := &state{plan: p, tables: x.store.Tables()}
 	x.state.Store(s)
 	n, packed := x.counters.Documents, s.tables.PackedEntries()
-	s.packed, err = x.newFilters("packed entries", x.packedOptions(), packed, func(v *store.View) filter.Source {
+	s.packed, err = x.newFilters("packed entries", x.packedOptions(p), packed, func(v *store.View) filter.Source {
 		return filter.Source{Saved: v.FilterChunks, All: packedStored(v)}
 	})
 	if err != nil {
@@ -34,12 +35,12 @@ func (x *Index) startFilters() (err error) {
 		if any {
 			expected = max(n, packed+1) - packed
 		}
-		live, err := x.newFilters("live entries", x.liveOptions(), expected,
+		live, err := x.newFilters("live entries", x.liveOptions(p), expected,
 			func(v *store.View) filter.Source { return filter.Source{All: v.LiveOf(epoch, 0)} })
 		if err != nil {
 			return err
 		}
-		s.live = append(s.live, live)
+		s.live = append(s.live, liveFilters{Set: live})
 	}
 	s.keys, err = x.keyFilters(s.tables.PackedBefore())
 	return err
@@ -60,22 +61,39 @@ func epochsWithEntries(v *store.View) ([]bool, error) {
 	return has, nil
 }
 
-func (x *Index) packedOptions() filter.Options {
+func (x *Index) packedOptions(p *plan.Plan) filter.Options {
 	packed, _, _ := filter.Shares(x.opts.FilterBytes)
-	return filter.Options{Tables: x.filterTables(), Budget: packed}
+	return filter.Options{Tables: filterTables(p), Budget: packed}
 }
 
-func (x *Index) liveOptions() filter.Options {
-	_, live, _ := filter.Shares(x.opts.FilterBytes)
-	return filter.Options{Tables: x.filterTables(), Budget: live, Near: x.plan.MaxDistance > 0}
+// liveOptions are those of an epoch that is written under some plans.
+func (x *Index) liveOptions(plans ...*plan.Plan) filter.Options {
+	_, budget, _ := filter.Shares(x.opts.FilterBytes)
+	o := filter.Options{Budget: budget}
+	for _, p := range plans {
+		o.Tables = append(o.Tables, filterTables(p)...)
+		o.Near = o.Near || p.MaxDistance > 0
+	}
+	return o
 }
 
-func (x *Index) filterTables() (tables []filter.Table) {
-	for i := range x.plan.Tables {
-		t := &x.plan.Tables[i]
+func filterTables(p *plan.Plan) (tables []filter.Table) {
+	for i := range p.Tables {
+		t := &p.Tables[i]
 		tables = append(tables, filter.Table{Prefix: t.Prefix, Radius: t.Radius, Permute: t.Permute})
 	}
 	return tables
+}
+
+// liveFilters are the filters of an epoch, from the first on that is of the plan of the index.
+type liveFilters struct {
+	*filter.Set
+	first int
+}
+
+// AppendCandidates is that of the Set for a table of the plan.
+func (l liveFilters) AppendCandidates(dst []uint64, table int, permuted uint64) []uint64 {
+	return l.Set.AppendCandidates(dst, l.first+table, permuted)
 }
 
 // keyFilters returns those of all keys; what is saved is that of the documents before an ID.

@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -61,9 +62,21 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 		w, err := indextest.NewWorld(rng, crash)
 		must(t, err)
 		if rng.IntN(3) > 0 {
+			draw := rand.New(rand.NewPCG(seed, ^uint64(n)))
+			plans := []string{"", "", "k=1 0-63/32 32-63,0-31/32", "k=3 0-63/32~1 32-63,0-31/32~1", "k=6 0-63/16~1 16-31,0-15,32-63/16~1 32-47,0-31,48-63/16~1 48-63,0-47/16~1"}
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
-				_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
-				return err
+				opts := compaction.Options{MemoryBytes: 1 << 20}
+				if text := plans[draw.IntN(len(plans))]; text != "" {
+					p, err := plan.Parse(text)
+					if err != nil {
+						return err
+					}
+					opts.Plan = p
+				}
+				return w.Replan(func() error {
+					_, err := compaction.Compact(ctx, x, opts)
+					return err
+				})
 			}
 		}
 		for range 1 + rng.IntN(4) {

@@ -36,9 +36,8 @@ import (
 // Index is an open index. Its methods may be called from any goroutine.
 type Index struct {
 	store   *store.Store
-	plan    *plan.Plan
 	opts    Options
-	limits  match.Rule // of its analyzer
+	limits  match.Rule // of its analyzer, within any distance
 	ofTexts bool       // the analyzer that is recorded is one of texts
 
 	state   atomic.Pointer[state]        // changes under commitMu
@@ -55,6 +54,7 @@ type Index struct {
 	lastSecond uint64 // of the newest entry of the clock
 	oldest     uint64 // no document was added before this second; 0: not known
 	loading    *loading
+	coming     *plan.Plan // that the index is to have, and commits write entries for as well; nil: none
 
 	// For readers. The first three are set before what they tell of becomes visible, the
 	// last one after that.
@@ -112,8 +112,9 @@ func Open(dir string, opts *Options) (*Index, error) {
 		}
 		return nil, err
 	}
-	if err = x.load(); err == nil {
-		err = x.startFilters()
+	p, err := x.load()
+	if err == nil {
+		err = x.startFilters(p)
 	}
 	if err != nil {
 		x.closeFilters()
@@ -122,28 +123,28 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// load reads what the index was made with.
-func (x *Index) load() error {
+// load reads what the index was made with, and returns its plan.
+func (x *Index) load() (*plan.Plan, error) {
 	header := x.store.Header()
 	p, err := plan.Parse(header.Plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	x.plan, x.counters = p, x.store.Counters()
+	x.counters = x.store.Counters()
 	if x.opts.setsAnalyzer(header, x.counters) {
 		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
-			return err
+			return nil, err
 		}
 		header = x.store.Header()
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
-	x.limits = match.For(header.Analyzer, p.MaxDistance)
+	x.limits = match.For(header.Analyzer, 0).With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
 	if err := x.settleLate(); err != nil {
-		return err
+		return nil, err
 	}
 	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)
-	return x.withView(func(v *store.View) (err error) {
+	return p, x.withView(func(v *store.View) (err error) {
 		for r, err := range v.Records(1) {
 			if err != nil {
 				return err
@@ -260,8 +261,8 @@ func (x *Index) Sync(ctx context.Context) error {
 	return x.store.Sync()
 }
 
-// Plan returns the plan that the index was made with. It must not be changed.
-func (x *Index) Plan() *Plan { return x.plan }
+// Plan returns the plan of the index in this moment. It must not be changed.
+func (x *Index) Plan() *Plan { return x.state.Load().plan }
 
 // Errors that a caller can act on; match them with errors.Is. An index that is not there is
 // fs.ErrNotExist.
@@ -324,7 +325,7 @@ func (x *Index) Stats() Stats {
 	counters, state := x.counters, x.hold()
 	x.commitMu.Unlock()
 	defer state.tables.Release()
-	header := x.store.Header()
+	meta := x.store.Meta()
 	directory, cached := state.tables.PackedMemory()
 	filters, live := int64(0), int64(0)
 	for _, set := range state.sets() {
@@ -334,12 +335,12 @@ func (x *Index) Stats() Stats {
 		live += set.Count()
 	}
 	s := Stats{
-		MaxDistance: x.plan.MaxDistance,
-		Plan:        header.Plan,
-		Tables:      len(x.plan.Tables),
-		Probes:      x.plan.Probes(),
-		Analyzer:    header.Analyzer,
-		Format:      int(x.store.Meta().Format),
+		MaxDistance: state.plan.MaxDistance,
+		Plan:        state.plan.String(),
+		Tables:      len(state.plan.Tables),
+		Probes:      state.plan.Probes(),
+		Analyzer:    meta.Header.Analyzer,
+		Format:      int(meta.Format),
 		Documents:   counters.Documents,
 		Bare:        counters.Bare,
 		NextID:      counters.NextID,
@@ -357,7 +358,7 @@ func (x *Index) Stats() Stats {
 
 		Expired: x.expired.Load(),
 	}
-	s.Outgrown = x.plan.Outgrown(int64(counters.Documents), plan.Limits{}, plan.Costs{})
+	s.Outgrown = state.plan.Outgrown(int64(counters.Documents), plan.Limits{}, plan.Costs{})
 	return s
 }
 

@@ -217,7 +217,9 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 	return nil
 }
 
-// rule of verdicts, and of queries that give a Shingle or a length.
-func (x *Index) rule() match.Rule {
-	return x.limits.With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
+// rule of verdicts, and of queries that give a Shingle or a length, under a plan.
+func (x *Index) rule(p *plan.Plan) match.Rule {
+	r := x.limits
+	r.MaxDistance = p.MaxDistance
+	return r
 }

@@ -18,13 +18,13 @@ func TestJoinRule(t *testing.T) {
 		{MaxDistance: Exact, MaxShingleDistance: -1}:                  {MaxDistance: 0, MaxShingleDistance: -1, MaxLengthRatio: match.MaxLengthRatio},
 		{MaxDistance: 64, MaxShingleDistance: 30, MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, MaxLengthRatio: -1},
 	} {
-		if got, err := x.joinRule(*o); got != want || err != nil {
+		if got, err := joinRule(x.rule(x.Plan()), *o); got != want || err != nil {
 			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
 		}
 	}
 	for _, analyzer := range []string{"visible/3 text/4", "visible/3 text/3"} {
 		x = openMem(t, Options{MaxDistance: 5, Analyzer: analyzer})
-		if got, err := x.joinRule(join.Options{}); got != match.For(analyzer, 5) || err != nil {
+		if got, err := joinRule(x.rule(x.Plan()), join.Options{}); got != match.For(analyzer, 5) || err != nil {
 			t.Errorf("%s: %+v, %v", analyzer, got, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 type Query = match.Query
 
 // within returns how far a query looks.
-func (x *Index) within(q *Query) (k int, err error) {
-	switch k := x.plan.MaxDistance; {
+func (s *state) within(q *Query) (k int, err error) {
+	switch k := s.plan.MaxDistance; {
 	case q.Limit < 0:
 		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
 	case q.MaxDistance == 0:
@@ -39,12 +39,11 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 		return nil, err
 	}
 	defer x.end()
-	k, err := x.within(&q)
-	if err != nil {
-		return nil, err
-	}
 	r := x.reader()
-	matches, err = r.query(ctx, &q, k)
+	k, err := r.s.within(&q)
+	if err == nil {
+		matches, err = r.query(ctx, &q, k)
+	}
 	return matches, errors.Join(err, r.close())
 }
 

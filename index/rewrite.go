@@ -1,8 +1,10 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/internal/filter"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -19,13 +22,16 @@ import (
 // one step, for which writes wait. What was frozen by a Rewrite that came to no end is packed first, by itself. There
 // is one Rewrite at a time; where there is nothing to do it does not call pack.
 //
+// Where to is neither nil nor the plan of the index, the index has it from the step on. What is written meanwhile is written under
+// both.
+//
 // Where a is not nil and Read tells of a document at least, the IDs of what it adds are reserved in the
 // moment of Frozen, and it is stored in the step. A key that was written in between is not theirs: the later
 // document stays.
 //
 // Close ends it: ErrClosed. Nothing is lost or half done, however it ends; after an error the index goes on
 // with what is frozen, until the next Rewrite.
-func (x *Index) Rewrite(ctx context.Context, a *rewrite.Addition, pack func(context.Context, rewrite.Frozen) (rewrite.Packed, error)) (err error) {
+func (x *Index) Rewrite(ctx context.Context, to *plan.Plan, a *rewrite.Addition, pack func(context.Context, rewrite.Frozen) (rewrite.Packed, error)) (err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return err
 	}
@@ -38,35 +44,56 @@ func (x *Index) Rewrite(ctx context.Context, a *rewrite.Addition, pack func(cont
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if to, err = comingPlan(x.Plan(), to); err != nil {
+		return err
+	}
 	for again := true; again && err == nil; {
 		again = x.state.Load().tables.Frozen() // only a Rewrite changes that
-		if again || a == nil {
-			err = x.rewrite(ctx, again, nil, pack)
-		} else {
-			err = x.rewriteWith(ctx, a, pack)
+		switch {
+		case again:
+			err = x.rewrite(ctx, true, nil, nil, pack)
+		case a == nil:
+			err = x.rewrite(ctx, false, to, nil, pack)
+		default:
+			err = x.rewriteWith(ctx, to, a, pack)
 		}
 	}
 	return err
 }
 
-func (x *Index) rewriteWith(ctx context.Context, a *rewrite.Addition, pack func(context.Context, rewrite.Frozen) (rewrite.Packed, error)) (err error) {
+// comingPlan returns the plan that an index is to have in the place of another one; nil if it keeps that.
+func comingPlan(has, to *plan.Plan) (*plan.Plan, error) {
+	if to == nil {
+		return nil, nil
+	}
+	p, err := plan.New(to.MaxDistance, to.Tables...) // in the form that is recorded
+	if err != nil || p.String() == has.String() {
+		return nil, err
+	}
+	if most := max(len(has.Tables), len(p.Tables)); most > store.ComingTables {
+		return nil, fmt.Errorf("%w: %d tables, and a plan is changed from or to at most %d", ErrPlan, most, store.ComingTables)
+	}
+	return p, nil
+}
+
+func (x *Index) rewriteWith(ctx context.Context, to *plan.Plan, a *rewrite.Addition, pack func(context.Context, rewrite.Frozen) (rewrite.Packed, error)) (err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
-	documents, err := a.Read(ctx, x.store, x.plan)
+	documents, err := a.Read(ctx, x.store, cmp.Or(to, x.Plan()))
 	if err != nil || documents == 0 {
 		return err
 	}
-	return x.rewrite(ctx, false, &loading{documents: documents, keys: make(map[uint64]struct{})}, pack)
+	return x.rewrite(ctx, false, to, &loading{documents: documents, keys: make(map[uint64]struct{})}, pack)
 }
 
-// rewrite packs what is frozen, with what is loaded, if anything is.
-func (x *Index) rewrite(ctx context.Context, found bool, l *loading, pack func(context.Context, rewrite.Frozen) (rewrite.Packed, error)) (err error) {
-	defer x.loads(func() { x.loading = nil })
-	view, counters, err := x.freeze(ctx, found, l)
+// rewrite packs what is frozen, under the plan that is to come, if any is, and with what is loaded, if anything is.
+func (x *Index) rewrite(ctx context.Context, found bool, to *plan.Plan, l *loading, pack func(context.Context, rewrite.Frozen) (rewrite.Packed, error)) (err error) {
+	defer x.loads(func() { x.loading, x.coming = nil, nil })
+	view, counters, err := x.freeze(ctx, found, to, l)
 	if err != nil || view == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
-	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: x.plan, Counters: counters, FilterBytes: x.opts.FilterBytes}
+	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: cmp.Or(to, x.Plan()), Counters: counters, FilterBytes: x.opts.FilterBytes}
 	if l != nil {
 		f.First, f.Added = l.ids.first, l.added
 		f.Loads = func(may func(uint64) bool) { x.loads(func() { l.narrow(may) }) }
@@ -75,7 +102,7 @@ func (x *Index) rewrite(ctx context.Context, found bool, l *loading, pack func(c
 	if err != nil {
 		return err
 	}
-	return errors.Join(x.take(ctx, packed, view.Frozen()), packed.Close())
+	return errors.Join(x.take(ctx, f.Plan, packed, view.Frozen()), packed.Close())
 }
 
 // loading is documents on their way into the index. It is used under the commit lock.
@@ -87,7 +114,7 @@ type loading struct {
 	may       func(hash uint64) bool // whether they may have a key of a hash; nil: not known
 }
 
-// loads changes what is loading, under the commit lock.
+// loads changes what is loading or coming, under the commit lock.
 func (x *Index) loads(change func()) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
@@ -123,9 +150,9 @@ func (x *Index) reserve(l *loading) func(*store.Batch) {
 
 // freeze sees to it that an epoch is frozen, and returns a view of that moment, or of a later one where that was found; nil
 // if there is nothing to pack.
-func (x *Index) freeze(ctx context.Context, found bool, l *loading) (v *store.View, counters store.Counters, err error) {
+func (x *Index) freeze(ctx context.Context, found bool, to *plan.Plan, l *loading) (v *store.View, counters store.Counters, err error) {
 	s := x.state.Load()
-	if s.tables.Generation() > 0 && l == nil {
+	if s.tables.Generation() > 0 && to == nil && l == nil {
 		if live, err := x.store.HasLive(); err != nil || !live {
 			return nil, counters, err
 		}
@@ -138,7 +165,11 @@ func (x *Index) freeze(ctx context.Context, found bool, l *loading) (v *store.Vi
 		return nil, counters, err
 	}
 	defer release()
-	next := &state{packed: s.packed, live: []*filter.Set{s.live[0], filter.NewSet(x.liveOptions())}, keys: s.keys}
+	plans := []*plan.Plan{s.plan}
+	if to != nil {
+		plans = append(plans, to)
+	}
+	next := &state{plan: s.plan, packed: s.packed, live: append(slices.Clip(s.live), liveFilters{Set: filter.NewSet(x.liveOptions(plans...))}), keys: s.keys}
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
 	if err := x.store.Freeze(x.reserve(l)); err != nil {
@@ -148,6 +179,7 @@ func (x *Index) freeze(ctx context.Context, found bool, l *loading) (v *store.Vi
 	clear(x.rewrites)
 	next.tables = x.store.Tables()
 	err = x.setState(next)
+	x.coming = to
 	if l != nil {
 		x.loading, x.counters.NextID = l, l.ids.end
 		x.lastSecond = noSecond // what comes next has an entry of its own
@@ -160,15 +192,15 @@ func (x *Index) freeze(ctx context.Context, found bool, l *loading) (v *store.Vi
 	return v, x.counters, err
 }
 
-// take lets the index go on with what was packed.
-func (x *Index) take(ctx context.Context, p rewrite.Packed, frozen *store.View) (err error) {
-	filters := x.packedOptions()
+// take lets the index go on with what was packed under a plan.
+func (x *Index) take(ctx context.Context, of *plan.Plan, p rewrite.Packed, frozen *store.View) (err error) {
+	filters := x.packedOptions(of)
 	all := settledStored(frozen)
 	if p.Added != nil { // what is loaded cannot be had before the step
 		all = func(yield func(uint64, error) bool) { yield(0, errNotStored) }
 	}
 	filters.Source = filter.Source{Expected: int64(p.Entries), Saved: p.Filter, All: all, Done: x.warn("packed entries")}
-	next := &state{packed: filter.NewSet(filters)}
+	next := &state{plan: of, packed: filter.NewSet(filters)}
 	if err := next.packed.Wait(ctx); err != nil {
 		next.packed.Close()
 		return err
@@ -185,10 +217,10 @@ func (x *Index) take(ctx context.Context, p rewrite.Packed, frozen *store.View) 
 
 var errNotStored = errors.New("none could be saved, and the documents are not stored yet")
 
-// switchAlone is switchTo without any change under way: what one has seen of a key, and is to write, would be of the
-// time before the step. Where nothing is loaded they go on.
+// switchAlone is switchTo without any change under way: what one has seen of a key, and is to write, or within which
+// distance it has looked, would be of the time before the step. Where nothing is loaded and the plan stays they go on.
 func (x *Index) switchAlone(ctx context.Context, next *state, p rewrite.Packed, frozen *store.View) (replaced []*filter.Set, err error) {
-	if p.Added == nil {
+	if p.Added == nil && next.plan == x.Plan() {
 		return x.switchTo(ctx, next, p, frozen)
 	}
 	release, err := x.store.HoldCheckpoints(ctx)
@@ -196,8 +228,8 @@ func (x *Index) switchAlone(ctx context.Context, next *state, p rewrite.Packed, 
 		return nil, err
 	}
 	defer release()
-	all := &pendingWrite{all: true, done: make(chan struct{})}
-	if err := x.pending.enter(ctx, all, x.rule()); err != nil {
+	all := &pendingWrite{all: true}
+	if err := x.enter(ctx, all); err != nil {
 		return nil, err
 	}
 	defer x.pending.leave(all)
@@ -216,11 +248,14 @@ func (x *Index) switchTo(ctx context.Context, next *state, p rewrite.Packed, fro
 	}
 	if err := x.store.Take(ctx, p.Rewrite, settle); err != nil {
 		// They may be others all the same: those before are pinned to the moment before the attempt.
-		same := &state{tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}
+		same := &state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}
 		return nil, errors.Join(err, x.setState(same))
 	}
-	replaced = []*filter.Set{before.packed, before.live[0]}
-	next.live, next.tables, next.keys = before.live[1:], x.store.Tables(), before.keys
+	replaced = []*filter.Set{before.packed, before.live[0].Set}
+	next.live, next.tables, next.keys = slices.Clone(before.live[1:]), x.store.Tables(), before.keys
+	if x.coming != nil {
+		x.coming, next.live[0].first = nil, len(before.plan.Tables)
+	}
 	if p.Added != nil {
 		x.loading = nil // whoever sees what is loaded may delete it, while the files of the load still go
 		p.Added.Taken()
@@ -358,9 +393,10 @@ func settledStored(frozen *store.View) iter.Seq2[uint64, error] {
 // what need not be looked for in them. A step makes another one, under the commit lock. Whoever holds an older one
 // goes on with it: it answers of the last moment before the step.
 type state struct {
+	plan   *plan.Plan
 	tables *store.Tables
 	packed *filter.Set   // of what the last compaction packed
-	live   []*filter.Set // of what was written since, by epoch: the last takes what is written
+	live   []liveFilters // of what was written since, by epoch: the last takes what is written
 	keys   *filter.Set   // of the hashes of keys
 
 	nextID atomic.Uint64 // at the end of its time; 0: it is in use
@@ -386,7 +422,7 @@ func (x *Index) setState(next *state) error {
 }
 
 // written is the filters of what is written now.
-func (s *state) written() *filter.Set { return s.live[len(s.live)-1] }
+func (s *state) written() *filter.Set { return s.live[len(s.live)-1].Set }
 
 // mayBeLive reports whether there may be a live entry of a stored fingerprint, in any epoch.
 func (s *state) mayBeLive(stored uint64) bool {
@@ -400,5 +436,9 @@ func (s *state) mayBeLive(stored uint64) bool {
 
 // sets are all its filters.
 func (s *state) sets() []*filter.Set {
-	return append(slices.Clone(s.live), s.packed, s.keys)
+	sets := []*filter.Set{s.packed, s.keys}
+	for _, live := range s.live {
+		sets = append(sets, live.Set)
+	}
+	return sets
 }

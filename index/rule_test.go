@@ -24,7 +24,8 @@ func TestRuleOfTheOptions(t *testing.T) {
 		{Options{MaxDistance: Exact, MaxShingleDistance: 5, MaxLengthRatio: 2}, match.Rule{MaxDistance: 0, MaxShingleDistance: 5, MaxLengthRatio: 2}},
 		{Options{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
 	} {
-		if got := openMem(t, c.o).rule(); got != c.want {
+		x := openMem(t, c.o)
+		if got := x.rule(x.Plan()); got != c.want {
 			t.Errorf("%+v: %+v, not %+v", c.o, got, c.want)
 		}
 	}

@@ -155,13 +155,13 @@ func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join
 		return err
 	}
 	defer x.end()
-	rule, err := x.joinRule(o)
-	if err != nil {
-		return err
-	}
 	readers, err := x.sameReaders(runtime.GOMAXPROCS(0) + 1)
 	if err != nil {
 		return err
+	}
+	rule, err := joinRule(x.rule(readers[0].s.plan), o)
+	if err != nil {
+		return errors.Join(err, closeAll(readers))
 	}
 	source := join.Source{Rule: rule, Bare: x.firstRecord.Load() == noRecord, Fingerprints: int(x.store.PackedEntries())}
 	for _, r := range readers {
@@ -170,9 +170,9 @@ func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join
 	return errors.Join(do(source), closeAll(readers))
 }
 
-// joinRule is the rule of the index under the options of a join.
-func (x *Index) joinRule(o join.Options) (match.Rule, error) {
-	r := x.rule().With(o.MaxShingleDistance, o.MaxLengthRatio)
+// joinRule is the rule of an index under the options of a join.
+func joinRule(r match.Rule, o join.Options) (match.Rule, error) {
+	r = r.With(o.MaxShingleDistance, o.MaxLengthRatio)
 	switch {
 	case o.MaxDistance == Exact:
 		r.MaxDistance = 0
@@ -243,7 +243,10 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 		return err
 	}
 	defer view.Close()
-	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: x.plan, Packed: s.packed, Live: s.live}
+	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: s.plan, Packed: s.packed}
+	for _, live := range s.live {
+		source.Live = append(source.Live, live.Set)
+	}
 	if !x.opts.ReadOnly {
 		source.Keys = s.keys
 	}

@@ -174,12 +174,12 @@ func (r *reader) goOn(steps int) error {
 
 // searchPacked probes what the last compaction left.
 func (r *reader) searchPacked() error {
-	for i := range r.x.plan.Tables {
+	for i := range r.s.plan.Tables {
 		p := r.s.tables.Packed(i)
 		if p == nil {
 			return nil
 		}
-		t := &r.x.plan.Tables[i]
+		t := &r.s.plan.Tables[i]
 		permuted := t.Permute(r.stored)
 		r.flips = r.s.packed.AppendCandidates(r.flips[:0], i, permuted)
 		for flips := r.flips; len(flips) > 0; {
@@ -295,8 +295,8 @@ func (r *reader) candidate(table int, permuted, candidate uint64, block, at int)
 	if distance > r.k {
 		return
 	}
-	stored := r.x.plan.Tables[table].Invert(candidate)
-	if r.x.plan.FoundBefore(table, stored^r.stored) {
+	stored := r.s.plan.Tables[table].Invert(candidate)
+	if r.s.plan.FoundBefore(table, stored^r.stored) {
 		return
 	}
 	if table != 0 {
@@ -338,8 +338,8 @@ func (r *reader) findLive() (needed bool) {
 		}
 		known := false
 		if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
-			for i := range r.x.plan.Tables {
-				r.flips = live.AppendCandidates(r.flips[:0], i, r.x.plan.Tables[i].Permute(r.stored))
+			for i := range r.s.plan.Tables {
+				r.flips = live.AppendCandidates(r.flips[:0], i, r.s.plan.Tables[i].Permute(r.stored))
 				for _, flips := range r.flips {
 					r.probes = append(r.probes, liveProbe{i, flips})
 				}
@@ -358,7 +358,7 @@ func (r *reader) probeLive() error {
 		r.hits = append(r.hits, hit{stored: near, block: -1, distance: uint8(bits.OnesCount64(near ^ r.stored))})
 	}
 	for _, probe := range r.probes {
-		t := &r.x.plan.Tables[probe.table]
+		t := &r.s.plan.Tables[probe.table]
 		permuted := t.Permute(r.stored)
 		first, last := t.PrefixRange(permuted ^ probe.flips)
 		if err := r.probeLiveRange(probe.table, permuted, first, last); err != nil {

@@ -87,7 +87,7 @@ func writeReleased(t *testing.T, dir string) {
 			Read:  func(context.Context, *store.Store, *plan.Plan) (uint64, error) { return 1, nil },
 			Close: func() error { return nil },
 		}
-		err := x.Rewrite(ctx, &one, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
+		err := x.Rewrite(ctx, nil, &one, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
 			// This is packed, and comes to be live in all tables as well.
 			return rewrite.Packed{}, errors.Join(x.Add(ctx, index.Document{Key: "gone as well", Fingerprint: 0x5555555555555555}), cut)
 		})

@@ -142,11 +142,11 @@ func (w *World) afterCrash(m *moment) error {
 	if err != nil {
 		return err
 	}
-	next := x.Stats().NextID
+	next, k := x.Stats().NextID, x.Plan().MaxDistance
 	if err := x.Close(); err != nil {
 		return err
 	}
-	left, err := w.lookAt(m.left, w.dir)
+	left, _, err := w.lookAt(m.left, w.dir)
 	if err != nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func (w *World) afterCrash(m *moment) error {
 				return err
 			}
 		}
-		calls = append(calls, found(n, m.after+1, afterAll, left[n]))
-		if err := explain(s.docs, calls); err != nil {
+		calls = append(calls, found(n, m.after+1, afterAll, k, left[n]))
+		if err := explain(w.rule.MaxDistance, s.docs, calls); err != nil {
 			return fmt.Errorf("next ID %d: %w", next, err)
 		}
 	}
@@ -167,7 +167,7 @@ func (w *World) afterCrash(m *moment) error {
 		if c.end > m.before {
 			continue
 		}
-		if _, err := w.lookAt(m.left, c.dir); err != nil {
+		if _, _, err := w.lookAt(m.left, c.dir); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
@@ -213,7 +213,7 @@ func (l *loss) take(calls []*call, c *call) ([]*call, error) {
 	if c.start >= l.after || c.reads {
 		return calls, nil
 	}
-	must := c.end <= max(l.durable, l.kept)
+	must := c.end <= max(l.durable, l.kept) || c.becomes != 0 && c.end <= l.before
 	cut := *c
 	cut.end = min(c.end, l.after)
 	if ids := c.gave; len(ids) > 0 {

@@ -22,13 +22,14 @@ type call struct {
 	said       []any // what was asked and answered, to be shown
 
 	// apply returns the documents after the call, and whether its answer is right if it
-	// found these documents.
-	apply func(Documents) (Documents, bool)
+	// found these documents in an index of this k.
+	apply func(k int, docs Documents) (Documents, bool)
 
-	gave  []uint64 // IDs
-	reads bool     // and neither changes anything nor answers for something that must be durable
-	batch int64    // documents of a batch have the same
-	of    uint64   // the document that a duplicate in a batch is one of
+	becomes int      // k of the index behind the call; 0: it stays
+	gave    []uint64 // IDs
+	reads   bool     // and neither changes anything nor answers for something that must be durable
+	batch   int64    // documents of a batch have the same
+	of      uint64   // the document that a duplicate in a batch is one of
 }
 
 // What a crash left is looked at until afterAll, and calls that may not have happened
@@ -38,14 +39,17 @@ const (
 	afterAll = never - 1
 )
 
-// found is a call that found these documents, and no others.
-func found(site int, start, end int64, docs Documents) *call {
-	return &call{site: site, start: start, end: end, said: []any{"Documents", docs}, reads: true,
-		apply: func(there Documents) (Documents, bool) { return there, slices.Equal(there, docs) }}
+// found is a call that found these documents, and no others, in an index of some k; 0: of any.
+func found(site int, start, end int64, k int, docs Documents) *call {
+	return &call{site: site, start: start, end: end, said: []any{"Documents", k, docs}, reads: true,
+		apply: func(within int, there Documents) (Documents, bool) {
+			return there, (k == 0 || within == k) && slices.Equal(there, docs)
+		}}
 }
 
 // state is that of a site between two calls.
 type state struct {
+	k     int // of the index
 	docs  Documents
 	given int     // IDs so far
 	over  bool    // what comes now did not happen before the crash
@@ -81,8 +85,11 @@ func (h *history) step(s state, c operation) (bool, state) {
 		after.turns = slices.Clone(s.turns)
 		after.turns[c.slot]++
 	}
-	if after.docs, right = c.apply(s.docs); !right {
+	if after.docs, right = c.apply(s.k, s.docs); !right {
 		return false, s
+	}
+	if c.becomes != 0 {
+		after.k = c.becomes
 	}
 	for _, id := range c.gave {
 		if after.given == len(h.ids) || h.ids[after.given] != id {
@@ -98,8 +105,9 @@ func (h *history) step(s state, c operation) (bool, state) {
 // some thousands, as a rule; that there is none may take for ever to prove.
 const mostSteps = 10_000_000
 
-// explain returns an error unless some order of the calls explains their answers.
-func explain(first Documents, calls []*call) error {
+// explain returns an error unless some order of the calls explains their answers, from an index of some k with
+// some documents on.
+func explain(k int, first Documents, calls []*call) error {
 	h := &history{}
 	operations := make([]porcupine.Operation, 0, len(calls))
 	type chain struct {
@@ -130,15 +138,16 @@ func explain(first Documents, calls []*call) error {
 	slices.Sort(h.ids)
 	seed := maphash.MakeSeed()
 	model := porcupine.Model{
-		Init: func() any { return state{docs: first, turns: make([]uint8, len(turns))} },
+		Init: func() any { return state{k: k, docs: first, turns: make([]uint8, len(turns))} },
 		Step: func(s, c, _ any) (bool, any) { return h.step(s.(state), c.(operation)) },
 		Equal: func(a, b any) bool {
 			s, o := a.(state), b.(state)
-			return s.given == o.given && s.over == o.over && slices.EqualFunc(s.docs, o.docs, func(d, e index.Document) bool { return d.ID == e.ID })
+			return s.k == o.k && s.given == o.given && s.over == o.over && slices.EqualFunc(s.docs, o.docs, func(d, e index.Document) bool { return d.ID == e.ID })
 		},
 		Hash: func(s any) uint64 {
 			var hash maphash.Hash
 			hash.SetSeed(seed)
+			maphash.WriteComparable(&hash, s.(state).k)
 			for _, d := range s.(state).docs {
 				maphash.WriteComparable(&hash, d.ID)
 			}

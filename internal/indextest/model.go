@@ -35,6 +35,12 @@ func RuleOf(o index.Options, maxDistance int) Rule {
 	return r
 }
 
+// within returns the rule within k bits.
+func (r Rule) within(k int) Rule {
+	r.MaxDistance = k
+	return r
+}
+
 // Match returns the distance of two documents, and whether they match.
 func (r Rule) Match(a, b *index.Document) (distance int, matches bool) {
 	distance = a.Fingerprint.Distance(b.Fingerprint)
@@ -282,8 +288,7 @@ func QueryOf(like *index.Document, k, limit int) index.Query {
 // Query compares the answer of an index to a query that is like a document, in its scope
 // and with its details, within k bits, at most limit matches unless that is 0.
 func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
-	rule := m.Rule
-	rule.MaxDistance = k
+	rule := m.Rule.within(k)
 	got, err := x.Query(context.Background(), QueryOf(&like, k, limit))
 	if err != nil {
 		return fmt.Errorf("plan %v: query %+v within %d: %w", x.Plan(), like, k, err)

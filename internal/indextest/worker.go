@@ -108,8 +108,8 @@ func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 	if v.Document.ID != 0 {
 		c.gave = []uint64{v.Document.ID}
 	}
-	c.apply = func(docs Documents) (Documents, bool) {
-		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
+	c.apply = func(within int, docs Documents) (Documents, bool) {
+		m := Model{Rule: k.w.rule.within(within), Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
 		right := m.CheckAndAdd(d) == v
 		return m.Docs, right
 	}
@@ -159,7 +159,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	for _, d := range docs {
 		c.gave = append(c.gave, d.ID)
 	}
-	c.apply = func(there Documents) (Documents, bool) {
+	c.apply = func(_ int, there Documents) (Documents, bool) {
 		return append(slices.Clip(there.WithoutKeys(keysOf(docs)...)), docs...), true
 	}
 	return []*call{c}, err
@@ -167,7 +167,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 
 // removal is a call that removed n documents.
 func removal(site, n int, without func(Documents) Documents, said ...any) *call {
-	return &call{site: site, said: append(said, n), apply: func(docs Documents) (Documents, bool) {
+	return &call{site: site, said: append(said, n), apply: func(_ int, docs Documents) (Documents, bool) {
 		left := without(docs)
 		return left, len(docs)-len(left) == n
 	}}
@@ -215,7 +215,7 @@ func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 			if bare && s.scope != "" {
 				continue
 			}
-			calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before, bare}, apply: func(docs Documents) (Documents, bool) {
+			calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before, bare}, apply: func(_ int, docs Documents) (Documents, bool) {
 				return docs.Without(func(d *index.Document) bool { return Bare(d) == bare && d.Added.Before(before) }), true
 			}})
 		}
@@ -226,21 +226,24 @@ func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 // asks makes some queries of one moment, each within up to k bits and with a limit.
 func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, error)) ([]*call, error) {
 	n, s := k.site()
-	within, limit := k.w.rule, k.rng.IntN(3)
-	within.MaxDistance = k.rng.IntN(k.w.rule.MaxDistance + 1)
+	limit, asks := k.rng.IntN(3), k.w.rule.within(k.rng.IntN(k.w.Index.Plan().MaxDistance+1))
 	asked, all := make([]index.Document, queries), make([]index.Query, queries)
 	for i := range asked {
 		asked[i] = k.draw(s)
-		all[i] = QueryOf(&asked[i], within.MaxDistance, limit)
+		all[i] = QueryOf(&asked[i], asks.MaxDistance, limit)
 	}
 	answers, err := ask(all)
-	return []*call{{site: n, reads: true, said: []any{"Query", within, limit, asked, answers}, apply: func(docs Documents) (Documents, bool) {
+	refused := errors.Is(err, index.ErrDistance) // the plan is another one by now
+	if refused {
+		err = nil
+	}
+	return []*call{{site: n, reads: true, said: []any{"Query", asks, limit, asked, answers, refused}, apply: func(within int, docs Documents) (Documents, bool) {
 		for i := range asked {
-			if !slices.Equal(docs.Near(within, &asked[i], limit), answers[i]) {
+			if !refused && !slices.Equal(docs.Near(asks, &asked[i], limit), answers[i]) {
 				return docs, false
 			}
 		}
-		return docs, true
+		return docs, refused == (asks.MaxDistance > within)
 	}}}, err
 }
 
@@ -267,7 +270,7 @@ func (k *worker) get(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	key := s.keys[k.rng.IntN(len(s.keys))]
 	d, found, err := k.w.Index.Get(ctx, key)
-	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(docs Documents) (Documents, bool) {
+	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(_ int, docs Documents) (Documents, bool) {
 		want, stored := docs.Key(key)
 		return docs, found == stored && (!found || d == want)
 	}}}, err
@@ -276,7 +279,7 @@ func (k *worker) get(ctx context.Context) ([]*call, error) {
 func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
 	sites, _, err := k.w.documents(ctx, k.w.Index)
 	for n, docs := range sites {
-		calls = append(calls, found(n, 0, 0, docs))
+		calls = append(calls, found(n, 0, 0, 0, docs))
 	}
 	return calls, err
 }

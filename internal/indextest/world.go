@@ -86,7 +86,9 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		w.crashes = newCrashes(rng)
 		w.Options.FS = w.crashes.fs
 	}
-	return w, w.open()
+	err := w.open()
+	w.Options.MaxDistance = 0 // it may change
+	return w, err
 }
 
 // now goes on by a second each few times that it is asked.
@@ -98,6 +100,22 @@ func (w *World) open() (err error) {
 	}
 	w.rule = RuleOf(w.Options, w.Index.Plan().MaxDistance)
 	return nil
+}
+
+// Replan lets change put the index under another plan, or fail, while calls go on, and notes which of the two it did.
+func (w *World) Replan(change func() error) error {
+	start := w.clock.Add(1)
+	err := change()
+	c := call{start: start, end: w.clock.Add(1), becomes: w.Index.Plan().MaxDistance, said: []any{"Replan"},
+		apply: func(_ int, docs Documents) (Documents, bool) { return docs, true }}
+	for n, s := range w.sites {
+		at := c
+		at.site = n
+		s.mu.Lock()
+		s.calls = append(s.calls, &at)
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // Between closes the index, lets do change what is on the disk but not what is stored,
@@ -232,21 +250,20 @@ func (w *World) settle() error {
 	if err != nil {
 		return err
 	}
-	var copied [][]Documents
-	for _, c := range w.copies {
-		docs, err := w.lookAt(w.Options.FS, c.dir)
-		if err != nil {
+	copied, within := make([][]Documents, len(w.copies)), make([]int, len(w.copies))
+	for i, c := range w.copies {
+		if copied[i], within[i], err = w.lookAt(w.Options.FS, c.dir); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		copied = append(copied, docs)
 	}
+	k := w.Index.Plan().MaxDistance
 	for n, s := range w.sites {
 		for i, c := range w.copies {
-			s.calls = append(s.calls, found(n, c.start, c.end, copied[i][n]))
+			s.calls = append(s.calls, found(n, c.start, c.end, within[i], copied[i][n]))
 		}
 		now := w.clock.Add(2)
-		calls := append(slices.Clip(s.calls), found(n, now-1, now, left[n]))
-		if err := explain(s.docs, calls); err != nil {
+		calls := append(slices.Clip(s.calls), found(n, now-1, now, k, left[n]))
+		if err := explain(w.rule.MaxDistance, s.docs, calls); err != nil {
 			return err
 		}
 	}
@@ -265,7 +282,7 @@ func (w *World) settle() error {
 			return err
 		}
 	}
-	w.syncs, w.copies = nil, nil
+	w.syncs, w.copies, w.rule = nil, nil, w.rule.within(k)
 	return nil
 }
 
@@ -288,16 +305,16 @@ func (w *World) look(x *index.Index) ([]Documents, error) {
 	return sites, nil
 }
 
-// lookAt opens an index and looks at it.
-func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, err error) {
+// lookAt opens an index, looks at it and returns its k besides.
+func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, k int, err error) {
 	o := w.Options
 	o.FS, o.MustExist = fs, true
 	x, err := index.Open(dir, &o)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	sites, err = w.look(x)
-	return sites, errors.Join(err, x.Close())
+	return sites, x.Plan().MaxDistance, errors.Join(err, x.Close())
 }
 
 // documents returns what each site holds, and how many documents are of none.

@@ -14,7 +14,7 @@ import (
 // be encoded; the first such error is kept and comes back from Apply.
 type Batch struct {
 	batch  *pebble.Batch
-	live   byte // the keyspace of the epoch that takes writes
+	live   liveEntries // of the epoch that takes writes
 	err    error
 	buffer []byte
 }
@@ -37,14 +37,14 @@ func (b *Batch) keep(err error) {
 // others. Where that would leave none, the entry of table 0 must be deleted.
 func (b *Batch) ChangePosting(stored uint64, added, removed IDs) {
 	b.encode(change{added, removed}.append)
-	b.keep(b.batch.Merge(tableKey(b.live, 0, stored), b.buffer, nil))
+	b.keep(b.batch.Merge(b.live.key(0, stored), b.buffer, nil))
 }
 
 // SetPosting writes a live posting whole, in the place of all that was added to it and
 // removed from it, and returns its size.
 func (b *Batch) SetPosting(stored uint64, added, removed IDs) int {
 	b.encode(change{added, removed}.append)
-	b.keep(b.batch.Set(tableKey(b.live, 0, stored), b.buffer, nil))
+	b.keep(b.batch.Set(b.live.key(0, stored), b.buffer, nil))
 	return len(b.buffer)
 }
 
@@ -55,14 +55,14 @@ func (b *Batch) encode(appendTo func(dst []byte) ([]byte, error)) {
 	b.keep(err)
 }
 
-// SetEntry puts a permuted fingerprint into a table from 1 on.
+// SetEntry puts a permuted fingerprint into a table from 1 on: one of the plan, or from ComingTables on one of that which is to come.
 func (b *Batch) SetEntry(table int, permuted uint64) {
-	b.keep(b.batch.Set(tableKey(b.live, table, permuted), nil, nil))
+	b.keep(b.batch.Set(b.live.key(table, permuted), nil, nil))
 }
 
 // DeleteEntry takes a permuted fingerprint out of a table; from table 0 with its posting.
 func (b *Batch) DeleteEntry(table int, permuted uint64) {
-	b.keep(b.batch.Delete(tableKey(b.live, table, permuted), nil))
+	b.keep(b.batch.Delete(b.live.key(table, permuted), nil))
 }
 
 // SetRecord writes the record of a document.

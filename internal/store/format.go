@@ -40,6 +40,10 @@ const (
 // MaxTables is the number of tables that a key can name, but for the last number.
 const MaxTables = 1<<16 - 1
 
+// ComingTables is added to the number of a table, from 1 on, of a plan that an index is to have when its plan is changed
+// while it is written to.
+const ComingTables = 1 << 15
+
 // KeyFilterTable is the table number under which the filter of the keys is saved.
 const KeyFilterTable = MaxTables
 

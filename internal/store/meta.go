@@ -236,22 +236,24 @@ func (s *Store) create(h Header) error {
 	}); err != nil {
 		return err
 	}
+	s.tables.Load().packing.plan = h.Plan
 	// Pebble begins the first log before it knows its format, so chunks there do not tell
 	// what was synced before them. The next one is better.
 	return s.fail(s.guard(s.db.Flush))
 }
 
-// Meta returns what meta said when the store was opened, or what it was made with, and of packed tables what
+// Meta returns what meta said when the store was opened, or what it was made with, and of plan and packed tables what
 // there is now.
 func (s *Store) Meta() Meta {
 	t := s.tables.Load()
 	m := s.meta
+	m.Header = &Header{Plan: t.packing.plan, Analyzer: m.Header.Analyzer}
 	m.Generation, m.NextID, m.Packed, m.epochs = t.packing.generation, t.packing.nextID, t.packing.tables, t.epochs
 	return m
 }
 
-// Header returns what the store was made with.
-func (s *Store) Header() Header { return *s.meta.Header }
+// Header returns what the store was made with, or its plan was changed to.
+func (s *Store) Header() Header { return *s.Meta().Header }
 
 // Counters returns the counters as they were when the store was opened.
 func (s *Store) Counters() Counters { return *s.meta.Counters }
@@ -306,8 +308,9 @@ func (s *Store) HasLive() (live bool, err error) {
 // TableBytes returns what the entries of a table take on disk, about, live and packed,
 // with the directory.
 func (s *Store) TableBytes(table int) (bytes uint64, err error) {
-	for _, keyspace := range [...]byte{evenKeyspace, packedKeyspace, directoryKeyspace, oddKeyspace} {
-		n, err := s.rangeBytes(keyspace, table)
+	places := []liveEntries{{keyspace: packedKeyspace}, {keyspace: directoryKeyspace}}
+	for _, of := range append(places, s.tables.Load().live...) {
+		n, err := s.rangeBytes(of.keyspace, of.number(table))
 		if err != nil {
 			return 0, err
 		}

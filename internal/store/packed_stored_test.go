@@ -107,7 +107,7 @@ func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read fu
 	}
 	it, err := db.NewIter(nil)
 	must(t, err)
-	read(newView(it, packed, []byte{evenKeyspace}))
+	read(newView(it, packed, []liveEntries{{keyspace: evenKeyspace}}))
 	must(t, it.Close(), db.Close())
 }
 

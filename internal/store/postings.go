@@ -204,8 +204,8 @@ func (v *View) livePostings(first uint64) iter.Seq2[livePosting, error] {
 	}
 }
 
-func (v *View) epochPostings(keyspace byte, first uint64) iter.Seq2[livePosting, error] {
-	return scan(v, tableKey(keyspace, 0, first), tableEnd(keyspace, 0), func(key, value []byte) (l livePosting, err error) {
+func (v *View) epochPostings(live liveEntries, first uint64) iter.Seq2[livePosting, error] {
+	return scan(v, live.key(0, first), tableEnd(live.keyspace, 0), func(key, value []byte) (l livePosting, err error) {
 		l.newest = true
 		if l.stored, err = keyNumber(key); err == nil {
 			l.change, err = decodeChange(value)

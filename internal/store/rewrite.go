@@ -38,7 +38,8 @@ type Rewrite struct {
 	paths []string
 
 	tables  []PackedTableInfo
-	nextID  uint64 // of meta
+	plan    string // of meta, and
+	nextID  uint64
 	clocks  sstWriter
 	records sstWriter
 	keys    sstWriter
@@ -188,10 +189,10 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 // Prepare makes everything ready for Take, and durable, while others write. nextID is that of the documents that are packed.
 // Counters are left as they are where none are given.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
-	r.nextID = nextID
+	r.plan, r.nextID = plan, nextID
 	err := errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close())
 	if err == nil {
-		err = r.addMeta(plan, counters)
+		err = r.addMeta(counters)
 	}
 	if err == nil {
 		err = surgeon.SyncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
@@ -272,13 +273,14 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 	})
 }
 
-func (r *Rewrite) addMeta(plan string, counters *Counters) error {
+func (r *Rewrite) addMeta(counters *Counters) error {
 	meta, t := r.newWriter(), r.store.tables.Load()
+	replanned := counters == nil && r.plan != t.packing.plan // else nothing stays live
 	values := map[string][]byte{
-		"epochs": epochs{t.epochs.last, t.epochs.last}.encode(),
+		"epochs": t.epochs.taken(replanned).encode(),
 		"format": encodeFormat(),
 		"packed": encodePacked(t.packing.generation+1, r.nextID, r.tables),
-		"plan":   []byte(plan),
+		"plan":   []byte(r.plan),
 	}
 	if counters != nil {
 		values["counters"] = counters.encode()

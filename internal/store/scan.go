@@ -131,7 +131,7 @@ func OpenSalvage(ctx context.Context, dir, work string, opts Options, report fun
 
 // View returns a lenient view of what was saved.
 func (s *Salvage) View(ctx context.Context, report func(Corruption), tell func()) *View {
-	return newView(s.it, nil, []byte{evenKeyspace, oddKeyspace}).Lenient(ctx, report, tell)
+	return newView(s.it, nil, []liveEntries{{keyspace: evenKeyspace}, {keyspace: oddKeyspace}}).Lenient(ctx, report, tell)
 }
 
 // Close lets go of the store and removes the folder for work.
@@ -289,8 +289,13 @@ func (v *View) UnknownKeys(tables int, packed bool) error {
 		allowed = append(allowed, [2][]byte{{keyspace}, keyspaceEnd(keyspace)})
 	}
 	live := func(keyspace byte) {
-		if bytes.IndexByte(v.live, keyspace) >= 0 {
-			allowed = append(allowed, [2][]byte{{keyspace}, tableEnd(keyspace, tables-1)})
+		i := slices.IndexFunc(v.live, func(l liveEntries) bool { return l.keyspace == keyspace })
+		switch {
+		case i < 0:
+		case v.live[i].replanned:
+			allowed = append(allowed, [2][]byte{{keyspace}, tableEnd(keyspace, ComingTables+tables-1)})
+		default: // a change of the plan that came to no end may have written more
+			allowed = append(allowed, [2][]byte{{keyspace}, tableEnd(keyspace, tables-1)}, [2][]byte{tableStart(keyspace, max(tables, ComingTables)), keyspaceEnd(keyspace)})
 		}
 	}
 	live(evenKeyspace)

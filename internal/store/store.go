@@ -174,7 +174,7 @@ func (s *Store) load(opts Options) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.openTables(packing{s.meta.Generation, s.meta.NextID, s.meta.Packed}, s.meta.epochs)
+	t, err := s.openTables(packing{s.meta.Header.Plan, s.meta.Generation, s.meta.NextID, s.meta.Packed}, s.meta.epochs)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 // epochs are the live ones of an index: last takes what is written; first is last or, while what was
-// written in it waits to be packed, the one before, which is frozen then.
-type epochs struct{ first, last uint64 }
+// written in it waits to be packed, the one before, which is frozen then. replanned is that in which the plan was
+// changed; 0: in none of them.
+type epochs struct{ first, last, replanned uint64 }
 
 // keyspaceOf returns where the live entries of an epoch are: two that follow each other stand on either side of
 // what is packed, so that what a Rewrite replaces is one span, whichever of them is frozen.
@@ -27,22 +28,62 @@ func keyspaceOf(epoch uint64) byte {
 	return oddKeyspace
 }
 
-func (e epochs) keyspaces() []byte {
-	if e.first == e.last {
-		return []byte{keyspaceOf(e.last)}
-	}
-	return []byte{keyspaceOf(e.first), keyspaceOf(e.last)}
+// liveEntries are those of an epoch.
+type liveEntries struct {
+	keyspace  byte
+	replanned bool // the tables from 1 on have the numbers of a plan that was to come
 }
 
-const epochsLen = 2 * 8
+// key returns that of an entry.
+func (l liveEntries) key(table int, permuted uint64) []byte {
+	return tableKey(l.keyspace, l.number(table), permuted)
+}
 
-func (e epochs) encode() []byte { return appendUint64s(nil, e.first, e.last) }
+// number returns the number by which keys name a table of the plan, or one that is from ComingTables on by itself.
+func (l liveEntries) number(table int) int {
+	if l.replanned && 0 < table && table < ComingTables {
+		return ComingTables + table
+	}
+	return table
+}
+
+func (e epochs) entriesOf(epoch uint64) liveEntries {
+	return liveEntries{keyspaceOf(epoch), epoch == e.replanned && epoch > 0}
+}
+
+// live returns the entries of the live epochs; the last takes what is written.
+func (e epochs) live() []liveEntries {
+	if e.first == e.last {
+		return []liveEntries{e.entriesOf(e.last)}
+	}
+	return []liveEntries{e.entriesOf(e.first), e.entriesOf(e.last)}
+}
+
+// taken returns what the epochs are once the frozen one is packed.
+func (e epochs) taken(replanned bool) epochs {
+	if replanned {
+		return epochs{e.last, e.last, e.last}
+	}
+	return epochs{e.last, e.last, 0}
+}
+
+func (e epochs) encode() []byte {
+	if e.replanned == 0 {
+		return appendUint64s(nil, e.first, e.last)
+	}
+	return appendUint64s(nil, e.first, e.last, e.replanned)
+}
 
 func decodeEpochs(value []byte) (e epochs, err error) {
-	if len(value) != epochsLen {
-		return e, fmt.Errorf("%w: epochs have %d bytes, not %d", ErrCorrupt, len(value), epochsLen)
+	if len(value) != 16 && len(value) != 24 {
+		return e, fmt.Errorf("%w: epochs have %d bytes, not 16 or 24", ErrCorrupt, len(value))
 	}
-	e = epochs{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}
+	e = epochs{first: binary.BigEndian.Uint64(value), last: binary.BigEndian.Uint64(value[8:])}
+	if len(value) > 16 {
+		if e.replanned = binary.BigEndian.Uint64(value[16:]); e.replanned == 0 || e.replanned < e.first || e.replanned > e.last {
+			return epochs{}, fmt.Errorf("%w: epochs %d to %d, of which %d has another plan", ErrCorrupt, e.first, e.last, e.replanned)
+		}
+	}
 	if e.last < e.first || e.last-e.first > 1 {
 		return epochs{}, fmt.Errorf("%w: epochs %d to %d", ErrCorrupt, e.first, e.last)
 	}
@@ -51,6 +92,7 @@ func decodeEpochs(value []byte) (e epochs, err error) {
 
 // packing is what a compaction left.
 type packing struct {
+	plan       string            // of all tables
 	generation uint64            // 0: nothing was packed yet
 	nextID     uint64            // when it was
 	tables     []PackedTableInfo // by table
@@ -76,7 +118,7 @@ type Tables struct {
 // newTables returns tables that the store may take for its own.
 func (s *Store) newTables(p packing, e epochs) *Tables {
 	t := &Tables{db: s.db, guarded: s.guarded, packing: p, epochs: e}
-	t.reader = reader{documents: documents{t}, live: e.keyspaces()}
+	t.reader = reader{documents: documents{t}, live: e.live()}
 	t.holders.Store(1)
 	return t
 }
@@ -267,7 +309,7 @@ func (s *Store) Freeze(also func(*Batch)) error {
 	if t.Frozen() {
 		return errors.New("an epoch is frozen already")
 	}
-	e := epochs{t.epochs.last, t.epochs.last + 1}
+	e := epochs{t.epochs.last, t.epochs.last + 1, t.epochs.replanned}
 	if err := t.pinTo(s.db); err != nil {
 		return err
 	}
@@ -289,7 +331,9 @@ func (s *Store) Freeze(also func(*Batch)) error {
 
 // Take makes the tables of a Rewrite the store's, in one step and durably: what it packed, in the place of
 // what was packed and frozen before. No one may write meanwhile. Prepare must have been called before it; what was
-// written since is not touched. An error that is not ErrFailed leaves everything as it was.
+// written since is not touched. Where the plan is another one, what was written since must have been written under that as well
+// (ComingTables), and no checkpoint may be made meanwhile: its log would have what is written under the one, and its files
+// be under the other. An error that is not ErrFailed leaves everything as it was.
 //
 // Of a Rewrite that adds documents, settle writes what has to follow from AddLate, before anyone sees the new tables; no
 // checkpoint may be made meanwhile, as its log would have what follows from the step, and its files not the step.
@@ -306,7 +350,7 @@ func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error
 	if !before.Frozen() {
 		return errors.New("no epoch is frozen")
 	}
-	e := epochs{before.epochs.last, before.epochs.last}
+	e := before.epochs.taken(r.plan != before.packing.plan)
 	if err := before.pinTo(s.db); err != nil {
 		return err
 	}
@@ -314,7 +358,7 @@ func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error
 	err := translateError(s.guard(func() error { return s.excise(context.WithoutCancel(ctx), r.paths, span) }))
 	var next *Tables
 	if err == nil {
-		next, err = s.openTables(packing{before.packing.generation + 1, r.nextID, r.tables}, e)
+		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}, e)
 		if err == nil && settle != nil {
 			err = settle()
 		}

@@ -26,7 +26,7 @@ type View struct {
 	limit  [tableKeyLen + 1]byte // a key and a zero byte: the next key after it
 }
 
-func newView(it *pebble.Iterator, packed []*PackedTable, live []byte) *View {
+func newView(it *pebble.Iterator, packed []*PackedTable, live []liveEntries) *View {
 	v := &View{it: it}
 	v.reader = reader{documents: documents{v}, packed: packed, live: live}
 	return v
@@ -86,8 +86,8 @@ func (noCloser) Close() error { return nil }
 // ascending order within each epoch, until yield returns false. This is the probe of the live part: the
 // paper's (section 3.1), with a range scan in place of its binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
-	for _, keyspace := range v.live {
-		if more, err := v.scanEpoch(keyspace, table, first, last, yield); err != nil || !more {
+	for _, live := range v.live {
+		if more, err := v.scanEpoch(live.keyspace, live.number(table), first, last, yield); err != nil || !more {
 			return err
 		}
 	}
@@ -200,8 +200,8 @@ func (v *View) Epochs() int { return len(v.live) }
 
 // LiveOf is Live for one epoch: the frozen one, where there is one, is 0.
 func (v *View) LiveOf(epoch, table int) iter.Seq2[uint64, error] {
-	keyspace := v.live[epoch]
-	return scan(v, tableStart(keyspace, table), tableEnd(keyspace, table), func(key, value []byte) (permuted uint64, err error) {
+	live := v.live[epoch]
+	return scan(v, tableStart(live.keyspace, live.number(table)), tableEnd(live.keyspace, live.number(table)), func(key, value []byte) (permuted uint64, err error) {
 		if permuted, err = keyNumber(key); err == nil && table > 0 && len(value) > 0 {
 			err = fmt.Errorf("%w: a value of %d bytes", ErrCorrupt, len(value))
 		}
@@ -340,14 +340,14 @@ func (d documents) KeyIDs(hash uint64) (IDs, error) {
 type reader struct {
 	documents
 	packed []*PackedTable // by table; none if there is no packed part
-	live   []byte         // the keyspaces of the live epochs; the last is that of the one that takes writes
+	live   []liveEntries  // of the live epochs; the last takes writes
 }
 
-func (r *reader) newest() byte { return r.live[len(r.live)-1] }
+func (r *reader) newest() liveEntries { return r.live[len(r.live)-1] }
 
 // ContainsLive reports whether a table has an entry of a permuted fingerprint in the epoch that takes writes.
 func (r *reader) ContainsLive(table int, permuted uint64) (found bool, err error) {
-	_, found, err = get(r.from, tableKey(r.newest(), table, permuted), func([]byte) (none struct{}, err error) { return })
+	_, found, err = get(r.from, r.newest().key(table, permuted), func([]byte) (none struct{}, err error) { return })
 	return found, err
 }
 
@@ -360,12 +360,12 @@ func (r *reader) SettledPosting(stored uint64) (IDs, error) {
 	return r.posting(stored, r.live[:len(r.live)-1])
 }
 
-func (r *reader) posting(stored uint64, epochs []byte) (IDs, error) {
+func (r *reader) posting(stored uint64, epochs []liveEntries) (IDs, error) {
 	ids, err := r.PackedPosting(stored)
-	for _, keyspace := range epochs {
+	for _, live := range epochs {
 		if err == nil {
 			var c change
-			c, err = r.livePosting(keyspace, stored)
+			c, err = r.livePosting(live, stored)
 			ids = c.apply(ids)
 		}
 	}
@@ -379,8 +379,8 @@ func (r *reader) LivePosting(stored uint64) (added, removed IDs, err error) {
 	return c.added.Without(c.removed), c.removed, err
 }
 
-func (r *reader) livePosting(keyspace byte, stored uint64) (c change, err error) {
-	if c, _, err = get(r.from, tableKey(keyspace, 0, stored), decodeChange); err != nil {
+func (r *reader) livePosting(live liveEntries, stored uint64) (c change, err error) {
+	if c, _, err = get(r.from, live.key(0, stored), decodeChange); err != nil {
 		return change{}, fmt.Errorf("posting of %016x: %w", stored, err)
 	}
 	return c, nil
