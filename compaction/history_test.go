@@ -416,18 +416,15 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	opts := s.work
 	opts.FS = h.fs
 	report, err := compaction.Run(context.Background(), "ix", opts)
-	rounds, most := uint64(0), uint64(1)
-	if next.frozen { // that is packed first
-		most = 2
+	rounds := 0
+	if works || next.unsure {
+		rounds = 1
 	}
-	switch {
-	case err == nil:
-		rounds = generationOf(h.fs) - next.generation
-		if rounds > most || works != (rounds > 0) && !next.unsure {
-			err = fmt.Errorf("%w: packed %d times", errWrong, rounds)
-		}
-	case works || next.unsure: // how far it came, what stopped does not say
-		rounds = most
+	if next.frozen { // that is packed first; how far it came, what stopped does not say
+		rounds = 2
+	}
+	if err == nil && (next.frozen || next.unsure) {
+		rounds = min(rounds, int(generationOf(h.fs)-next.generation))
 	}
 	through := next.packedAgain(rounds, plan)
 	*next = through[len(through)-1]
@@ -439,7 +436,7 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 }
 
 // packedAgain are the states from one on whose tables are packed so many times, the last time under a plan.
-func (s state) packedAgain(rounds uint64, plan string) (through []state) {
+func (s state) packedAgain(rounds int, plan string) (through []state) {
 	through = []state{s}
 	for i := range rounds {
 		of := s.plan
@@ -471,7 +468,7 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 	} else {
 		err = errors.Join(err, end())
 		// Where an epoch was frozen before, that is packed first.
-		rounds := max(1, h.x.Stats().Generation-min(next.generation, h.x.Stats().Generation))
+		rounds := max(1, int(h.x.Stats().Generation)-int(next.generation))
 		if err != nil && found { // how far it came, what stopped does not say
 			rounds = 2
 		}
