@@ -92,6 +92,53 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 	return report, nil
 }
 
+// work opens the closed index in dir, calls do, and completes the report. Once do has
+// succeeded, any error is ErrDone.
+func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error) (err error) {
+	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
+		return err
+	}
+	s, err := openStore(dir, opts)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done { // or a function of the caller's has panicked
+			err = errors.Join(err, s.Close())
+		}
+		if !done && errors.Is(err, index.ErrFailed) {
+			err = checkDone(dir, opts, s.Generation(), err)
+		}
+	}()
+	plan, err := plan.Parse(s.Header().Plan)
+	if err == nil {
+		err = report.measureBefore(s, len(plan.Tables))
+	}
+	if err == nil {
+		err = do(s, plan)
+	}
+	if err != nil {
+		return err
+	}
+	done = true
+	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
+}
+
+// checkDone opens an index whose store has failed with err. If there is a generation
+// after the given one, the work took effect although the store did not see it, and the
+// error becomes ErrDone.
+func checkDone(dir string, opts *Options, generation uint64, err error) error {
+	s, openErr := openStore(dir, opts)
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	if s.Generation() > generation {
+		err = afterwards(err)
+	}
+	return errors.Join(err, s.Close())
+}
+
 // makeIndex makes the index where there is none, and checks the options against it.
 func makeIndex(dir string, opts *index.Options) error {
 	if opts.ReadOnly {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -357,6 +358,16 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// counting lets the operations on a file system that change it count as questions to the context.
+func counting(ctx *testhook.Countdown, fsys vfs.FS) vfs.FS {
+	return errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			_ = ctx.Err()
+		}
+		return nil
+	}))
+}
+
 // usedIndex is one that is packed in part, of which some is deleted since.
 func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	t.Helper()
@@ -366,8 +377,8 @@ func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	return disk, *h.newest()
 }
 
-// TestCancelledWorkChangesNothing cancels loads and compactions at each point where they
-// look at their context, or at some of them.
+// TestCancelledWorkChangesNothing cancels loads at each point where they look at their context, compactions where they
+// change the file system, or at some of them.
 func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testseed.Of(t), 3)
 	other := namedPlan(t, "3", 6)
@@ -383,18 +394,18 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 		name    string
 		after   state
 		halfway bool // the tables may be packed, and the rest not
-		work    func(context.Context, vfs.FS) error
+		work    func(*testhook.Countdown, vfs.FS) error
 	}{
-		{"Load", loaded.repacked(before.plan), false, func(ctx context.Context, fsys vfs.FS) error {
+		{"Load", loaded.repacked(before.plan), false, func(ctx *testhook.Countdown, fsys vfs.FS) error {
 			opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
 			return loadEither(ctx, false, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
 		}},
-		{"Run", before.repacked(before.plan), true, func(ctx context.Context, fsys vfs.FS) error {
-			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, MemoryBytes: 1})
+		{"Run", before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error {
+			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1})
 			return err
 		}},
-		{"Run with a plan", before.repacked(other.String()), true, func(ctx context.Context, fsys vfs.FS) error {
-			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, MemoryBytes: 1, Plan: other})
+		{"Run with a plan", before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error {
+			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1, Plan: other})
 			return err
 		}},
 	} {

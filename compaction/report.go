@@ -66,6 +66,11 @@ func (r *Report) complete(dir string, opts *Options) error {
 	if err != nil {
 		return err
 	}
+	return r.closed(s, dir, opts)
+}
+
+// closed closes the index and adds what there is to say of it.
+func (r *Report) closed(s *store.Store, dir string, opts *Options) (err error) {
 	r.Documents, r.Plan = s.Counters().Documents, s.Header().Plan
 	if r.Tables == nil { // nothing was to be packed
 		err = r.measureBefore(s, len(s.Meta().Packed))

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 )
@@ -44,23 +43,13 @@ func afterwards(err error) error {
 // packed or as they were, and Run does the rest when it is called again.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
-	err = func() (err error) {
-		if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
-			return err
-		}
-		if err := runOpen(ctx, dir, &opts, &report); err != nil {
-			return err
-		}
+	if report.BytesBefore, err = size(dir, opts.fs()); err == nil {
+		err = runOpen(ctx, dir, &opts, &report)
+	}
+	if err == nil {
 		opts.progress(Progress{Stage: StageRecords})
-		s, err := openStore(dir, &opts)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(s.CompactRecords(ctx), s.Close()); err != nil {
-			return err
-		}
-		return afterwards(report.complete(dir, &opts))
-	}()
+		err = runRecords(ctx, dir, &opts, &report)
+	}
 	if err != nil {
 		return report, fmt.Errorf("compact index %s: %w", dir, err)
 	}
@@ -82,62 +71,18 @@ func runOpen(ctx context.Context, dir string, opts *Options, report *Report) (er
 	})
 }
 
-// work opens the closed index in dir, calls do, and completes the report. Once do has
-// succeeded, any error is ErrDone.
-func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error) (err error) {
-	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
-		return err
-	}
+// runRecords compacts what is beside the tables, and completes the report.
+func runRecords(ctx context.Context, dir string, opts *Options, report *Report) error {
 	s, err := openStore(dir, opts)
 	if err != nil {
 		return err
 	}
-	done := false
-	defer func() {
-		if !done { // or a function of the caller's has panicked
-			err = errors.Join(err, s.Close())
-		}
-		if !done && errors.Is(err, index.ErrFailed) {
-			err = checkDone(dir, opts, s.Generation(), err)
-		}
-	}()
-	plan, err := planOf(s)
-	if err == nil {
-		err = report.measureBefore(s, len(plan.Tables))
+	if err := s.CompactRecords(ctx); err != nil {
+		return errors.Join(err, s.Close())
 	}
-	if err == nil {
-		err = do(s, plan)
-	}
-	if err != nil {
-		return err
-	}
-	done = true
-	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
-}
-
-// checkDone opens an index whose store has failed with err. If there is a generation
-// after the given one, the work took effect although the store did not see it, and the
-// error becomes ErrDone.
-func checkDone(dir string, opts *Options, generation uint64, err error) error {
-	s, openErr := openStore(dir, opts)
-	if openErr != nil {
-		return errors.Join(err, openErr)
-	}
-	if s.Generation() > generation {
-		err = afterwards(err)
-	}
-	return errors.Join(err, s.Close())
+	return afterwards(report.closed(s, dir, opts))
 }
 
 func openStore(dir string, opts *Options) (*store.Store, error) {
 	return store.Open(dir, store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
-}
-
-// planOf returns the plan of the index.
-func planOf(s *store.Store) (*plan.Plan, error) {
-	recorded, err := plan.Parse(s.Header().Plan)
-	if err != nil {
-		return nil, fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
-	}
-	return recorded, nil
 }

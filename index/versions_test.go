@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
@@ -56,12 +58,12 @@ func releasedTime(id uint64) time.Time {
 }
 
 // writeReleased makes one in which everything is packed, frozen and live: most
-// documents are packed, and some were added and deleted since.
+// documents are packed, and some were added and deleted since. Its plan was changed while one was added.
 func writeReleased(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
 	next := uint64(1)
-	opts := index.Options{Analyzer: "released/1", Now: func() time.Time { return releasedTime(next) }}
+	opts := index.Options{MaxDistance: 2, Analyzer: "released/1", Now: func() time.Time { return releasedTime(next) }}
 	change := func(do func(*index.Index) error) {
 		x, err := index.Open(dir, &opts)
 		must(t, err)
@@ -69,18 +71,27 @@ func writeReleased(t *testing.T, dir string) {
 		next = x.Stats().NextID
 		must(t, err, x.Close())
 	}
-	compact := func() {
-		if _, err := compaction.Run(ctx, dir, compaction.Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	docs := append(releasedDocuments(store.Format), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
 	change(func(x *index.Index) error { return x.Add(ctx, docs[:3]...) })
 	change(func(x *index.Index) error { return x.Add(ctx, docs[3:40]...) })
-	compact()
+	if _, err := compaction.Run(ctx, dir, compaction.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	change(func(x *index.Index) error { return x.Add(ctx, docs[40:len(docs)-1]...) })
-	compact()
-	change(func(x *index.Index) error { return x.Add(ctx, docs[len(docs)-1]) })
+	meanwhile := func() {}
+	opts.FS = errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "/incoming/") {
+			meanwhile()
+		}
+		return nil
+	}))
+	change(func(x *index.Index) error {
+		to, err := index.ParsePlan("2", 3)
+		meanwhile = func() { err, meanwhile = x.Add(ctx, docs[len(docs)-1]), func() {} }
+		_, failed := compaction.Compact(ctx, x, compaction.Options{Plan: to})
+		return errors.Join(err, failed)
+	})
+	opts.MaxDistance, opts.FS = 0, nil
 	cut := errors.New("cut short")
 	change(func(x *index.Index) error { // the document before comes to be frozen
 		one := rewrite.Addition{
