@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 		return err
 	}
 	defer x.end()
-	if err := x.validate(docs); err != nil {
+	if err := cmp.Or(x.validate(docs), checkSize(docs, len(x.Plan().Tables))); err != nil {
 		return err
 	}
 	if len(docs) == 0 {
@@ -149,14 +150,13 @@ func (c *change) replace(x *Index, key string) (old Document, known bool, err er
 // maxChangeBytes bounds a commit. Pebble's own bound is 4 GB.
 const maxChangeBytes = 1 << 30
 
-// checkSize checks what a change adds. The commit lock must be held.
-func (x *Index) checkSize(c *change) error {
-	size, tables := 0, 1+len(x.liveTables())
-	for _, d := range c.add {
-		size += len(d.Key) + len(d.Scope) + 64 + 24*tables
+func checkSize(docs []Document, tables int) error {
+	size := 0
+	for i := range docs {
+		size += len(docs[i].Key) + len(docs[i].Scope) + 64 + 24*tables
 	}
 	if size > maxChangeBytes {
-		return fmt.Errorf("%w: a batch of %d documents takes %d bytes, at most %d are written at once: split it", ErrTooLarge, len(c.add), size, maxChangeBytes)
+		return fmt.Errorf("%w: a batch of %d documents takes %d bytes, at most %d are written at once: split it", ErrTooLarge, len(docs), size, maxChangeBytes)
 	}
 	return nil
 }
@@ -186,11 +186,11 @@ func (x *Index) liveTables() (tables []liveTable) {
 func (x *Index) apply(c *change) (finish func() error, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
-	if err := x.checkSize(c); err != nil {
-		return nil, err
-	}
 	if err := x.checkDependencies(c); err != nil {
 		return nil, err
+	}
+	if x.coming != nil && 24*len(c.add)*len(x.coming.Tables) > maxChangeBytes {
+		return nil, fmt.Errorf("%w: a batch of %d documents, while the plan comes to have %d tables: split it", ErrTooLarge, len(c.add), len(x.coming.Tables))
 	}
 	counters, second := x.counters, x.lastSecond
 	batch := x.store.NewBatch()

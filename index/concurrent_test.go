@@ -149,3 +149,48 @@ func TestLoopsThatBreak(t *testing.T) {
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
+
+// TestWritesThatWaitedForAnotherPlan: what has waited for the step to another k looks again whom it conflicts with.
+func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
+	ctx := t.Context()
+	x := openMem(t, Options{MaxDistance: 3})
+	step := &pendingWrite{all: true}
+	if err := x.enter(ctx, step); err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan *pendingWrite)
+	for _, fp := range []fingerprint.Fingerprint{0, 0x1f} {
+		w := newPendingWrite([]Document{{Fingerprint: fp}})
+		go func() {
+			if err := x.enter(ctx, w); err != nil {
+				t.Error(err)
+			}
+			entered <- w
+		}()
+	}
+	for waiting := 0; waiting < 3; time.Sleep(time.Millisecond) {
+		x.pending.mu.Lock()
+		waiting = len(x.pending.open)
+		x.pending.mu.Unlock()
+	}
+	to, err := ParsePlan("blocks-7", 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.loads(func() {
+		s := x.state.Load()
+		err = x.setState(&state{plan: to, tables: x.store.Tables(), packed: s.packed, live: s.live, keys: s.keys})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.pending.leave(step)
+	first := <-entered
+	select {
+	case <-entered:
+		t.Error("two writes that may match go side by side")
+	case <-time.After(50 * time.Millisecond):
+		x.pending.leave(first)
+		<-entered
+	}
+}

@@ -76,10 +76,13 @@ func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
 func (x *Index) enter(ctx context.Context, w *pendingWrite) error {
 	for {
 		p := x.Plan()
-		if err := x.pending.enter(ctx, w, x.rule(p)); err != nil || x.Plan().MaxDistance == p.MaxDistance {
+		if err := x.pending.enter(ctx, w, x.rule(p)); err != nil {
 			return err
 		}
-		// The plan has changed while w waited, perhaps for just that, and w may conflict with others.
+		if x.Plan().MaxDistance == p.MaxDistance {
+			return nil
+		}
+		// It has changed while w waited, perhaps for just that, and w may conflict with others.
 		x.pending.leave(w)
 	}
 }

@@ -95,13 +95,16 @@ func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document) *damaged {
 func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashfs.FS {
 	t.Helper()
 	fsys := crashfs.New()
-	x, err := index.Open("ix", damagedOptions(t, fsys))
-	if err == nil {
-		err = errors.Join(x.Add(context.Background(), docs...), x.Close())
+	opts := *damagedOptions(t, fsys)
+	opts.FilterBytes = filterBytes
+	seq := func(yield func(index.Document, error) bool) {
+		for _, d := range docs {
+			if !yield(d, nil) {
+				return
+			}
+		}
 	}
-	if err == nil {
-		_, err = compaction.Run(context.Background(), "ix", compaction.Options{FS: fsys, FilterBytes: filterBytes})
-	}
+	_, err := compaction.Load(context.Background(), "ix", seq, compaction.LoadOptions{Index: opts})
 	must(t, err)
 	return fsys
 }

@@ -138,7 +138,7 @@ func (x *Index) load() (*plan.Plan, error) {
 		header = x.store.Header()
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
-	x.limits = match.For(header.Analyzer, 0).With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
+	x.limits = match.For(header.Analyzer, 0)
 	if err := x.settleLate(); err != nil {
 		return nil, err
 	}

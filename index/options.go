@@ -219,7 +219,7 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 
 // rule of verdicts, and of queries that give a Shingle or a length, under a plan.
 func (x *Index) rule(p *plan.Plan) match.Rule {
-	r := x.limits
+	r := x.limits.With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
 	r.MaxDistance = p.MaxDistance
 	return r
 }
