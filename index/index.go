@@ -11,8 +11,8 @@
 //   - With Sync, the default Durability, whatever a call has acknowledged survives
 //     a crash, and no document is ever half there.
 //   - Of racing near-duplicates, CheckAndAdd admits one.
-//   - An index is never opened under another k, plan, format or analyzer than it
-//     was made with.
+//   - An index is never opened under another k, plan or analyzer than it has, and
+//     only package compaction changes k and plan, in one step.
 //
 // An Index is safe for concurrent use. Close waits for the calls under way.
 package index
@@ -279,7 +279,7 @@ var (
 	// ErrClosed: the index was closed.
 	ErrClosed = fault.ErrClosed
 
-	// ErrMismatch: the index was made with another k, plan or analyzer than it is
+	// ErrMismatch: the index has another k, plan or analyzer than it is
 	// opened with.
 	ErrMismatch = fault.ErrMismatch
 

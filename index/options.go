@@ -15,15 +15,15 @@ import (
 // Options say how to open an index. The zero value, and nil, open one with the
 // defaults and make it where there is none.
 type Options struct {
-	// MaxDistance is k, the largest distance that can be asked for. It is fixed
-	// when the index is made. 0: what the index was made with, 3 for a new one.
+	// MaxDistance is k, the largest distance that can be asked for. An index that is there must
+	// have it: a compaction may change it, Open does not. 0: what the index has, 3 for a new one.
 	// Exact: only equal fingerprints match.
 	MaxDistance int
 
 	// ExpectedDocuments helps to choose a plan for a new index. 0: one million.
 	ExpectedDocuments int64
 
-	// Plan is fixed when the index is made. nil: what the index was made with; for a new
+	// Plan must be that of an index that is there, as MaxDistance. nil: what the index has; for a new
 	// one, the plan with the least product of query time and tables for ExpectedDocuments.
 	// ParsePlan gives another one; `neardup plan` says what each of them takes.
 	Plan *Plan
