@@ -61,9 +61,20 @@ func epochsWithEntries(v *store.View) ([]bool, error) {
 	return has, nil
 }
 
+// nearPacked is how much memory what is packed may take to be searched there instead of by its tables: that is for
+// 1.8 million fingerprints. Of more, or farther than nearPackedDistance, the tables have fewer candidates.
+const (
+	nearPacked         = 64 << 20
+	nearPackedDistance = 3
+)
+
 func (x *Index) packedOptions(p *plan.Plan) filter.Options {
-	packed, _, _ := filter.Shares(x.opts.FilterBytes)
-	return filter.Options{Tables: filterTables(p), Budget: packed}
+	budget, _, _ := filter.Shares(x.opts.FilterBytes)
+	o := filter.Options{Tables: filterTables(p), Budget: budget}
+	if k := p.MaxDistance; k > 0 && k <= nearPackedDistance {
+		o.Near = nearPacked
+	}
+	return o
 }
 
 // liveOptions are those of an epoch that is written under some plans.
@@ -72,7 +83,9 @@ func (x *Index) liveOptions(plans ...*plan.Plan) filter.Options {
 	o := filter.Options{Budget: budget}
 	for _, p := range plans {
 		o.Tables = append(o.Tables, filterTables(p)...)
-		o.Near = o.Near || p.MaxDistance > 0
+		if p.MaxDistance > 0 {
+			o.Near = budget
+		}
 	}
 	return o
 }

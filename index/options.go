@@ -43,7 +43,8 @@ type Options struct {
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for
-	// on disk. Half is for what is compacted, 2.5 bytes a fingerprint and table; a quarter
+	// on disk. Half is for what is compacted, 2.5 bytes a fingerprint and table and, up to k = 3
+	// and 1.8 million, 32 more to be searched in memory; a quarter
 	// for what was written since, to be searched in memory as long as it has some 40 bytes
 	// a fingerprint; and a quarter for keys, 2.5 bytes each, and room for up
 	// to four times as many to come. It is taken as it is needed. 0: 2 GiB. Below 0: none;

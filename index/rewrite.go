@@ -198,6 +198,7 @@ func (x *Index) take(ctx context.Context, of *plan.Plan, p rewrite.Packed, froze
 	all := settledStored(frozen)
 	if p.Added != nil { // what is loaded cannot be had before the step
 		all = func(yield func(uint64, error) bool) { yield(0, errNotStored) }
+		filters.Near = 0
 	}
 	filters.Source = filter.Source{Expected: int64(p.Entries), Saved: p.Filter, All: all, Done: x.warn("packed entries")}
 	next := &state{plan: of, packed: filter.NewSet(filters)}

@@ -37,7 +37,7 @@ type reader struct {
 	reading    *store.Reading // of the blocks
 	fetched    uint64         // of what was fetched ahead; of no use but that it is used
 	probes     []liveProbe
-	near       []uint64 // live fingerprints within k bits, where they are known without probes
+	near       []uint64 // fingerprints within k bits, where they are known without probes
 }
 
 // liveProbe is a prefix of a table that live entries may have, as the flips that lead to it.
@@ -172,8 +172,13 @@ func (r *reader) goOn(steps int) error {
 	return nil
 }
 
-// searchPacked probes what the last compaction left.
+// searchPacked finds what the last compaction left: in memory where that holds all of it, or else by probes.
 func (r *reader) searchPacked() error {
+	var known bool
+	if r.near, known = r.s.packed.AppendNear(r.near[:0], r.stored, r.k); known {
+		r.takeNear()
+		return nil
+	}
 	for i := range r.s.plan.Tables {
 		p := r.s.tables.Packed(i)
 		if p == nil {
@@ -354,9 +359,7 @@ func (r *reader) findLive() (needed bool) {
 // probeLive takes what findLive noted. What the view does not have yet, or no more, has no
 // documents in it.
 func (r *reader) probeLive() error {
-	for _, near := range r.near {
-		r.hits = append(r.hits, hit{stored: near, block: -1, distance: uint8(bits.OnesCount64(near ^ r.stored))})
-	}
+	r.takeNear()
 	for _, probe := range r.probes {
 		t := &r.s.plan.Tables[probe.table]
 		permuted := t.Permute(r.stored)
@@ -366,6 +369,13 @@ func (r *reader) probeLive() error {
 		}
 	}
 	return nil
+}
+
+// takeNear takes what was found in memory.
+func (r *reader) takeNear() {
+	for _, near := range r.near {
+		r.hits = append(r.hits, hit{stored: near, block: -1, distance: uint8(bits.OnesCount64(near ^ r.stored))})
+	}
 }
 
 // probeLiveRange looks at the live entries of a table from first to last.

@@ -2,9 +2,12 @@ package filter
 
 import (
 	"math/bits"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/neardup/neardup/internal/offheap"
 )
 
 // multiIndex holds fingerprints in memory for being searched by Hamming distance: a
@@ -54,6 +57,48 @@ func (h *multiIndex) Add(fps []uint64) {
 			h.insert(fp)
 		}
 	}
+}
+
+// hasRoom reports whether so many fingerprints can be filled in.
+func (h *multiIndex) hasRoom(n int64) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return !h.full && n <= (h.limit-hashTablesBytes)/(8*hashBlocks)
+}
+
+// Fill adds fingerprints, all different, to an empty one: as Add does, in less time and memory.
+func (h *multiIndex) Fill(fps []uint64) {
+	h.mu.Lock()
+	empty := !h.full && h.tables == nil && len(h.few) == 0
+	if empty && len(fps) > maxFew {
+		h.fill(fps)
+	}
+	h.mu.Unlock()
+	if !empty || len(fps) <= maxFew {
+		h.Add(fps)
+	}
+}
+
+// fill sorts the fingerprints into the buckets of each table, which lie one behind the other.
+func (h *multiIndex) fill(fps []uint64) {
+	all, free := offheap.Make[uint64](hashBlocks * len(fps))
+	runtime.AddCleanup(h, func(free func()) { free() }, free)
+	h.tables = new([hashBlocks][1 << hashBits][]uint64)
+	for i := range h.tables {
+		var sizes [1 << hashBits]uint32
+		for _, fp := range fps {
+			sizes[hashBlock(fp, i)]++
+		}
+		for b, size := range sizes {
+			h.tables[i][b], all = all[:0:size], all[size:]
+		}
+		for _, fp := range fps {
+			b := &h.tables[i][hashBlock(fp, i)]
+			*b = append(*b, fp)
+		}
+	}
+	h.size = hashTablesBytes + 8*hashBlocks*int64(len(fps))
+	h.keepWithin()
 }
 
 func (h *multiIndex) insert(fp uint64) {

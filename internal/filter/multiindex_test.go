@@ -38,6 +38,10 @@ func TestMultiIndexFindsAll(t *testing.T) {
 				fps[i] = testgen.Flip(rng, fps[i-1], ^uint64(0), rng.IntN(20))
 			}
 		}
+		if rapid.Bool().Draw(t, "filled") {
+			distinct := slices.Compact(slices.Sorted(slices.Values(fps)))
+			h.Fill(distinct[:rng.IntN(len(distinct)+1)])
+		}
 		for part := range slices.Chunk(slices.Concat(fps, fps[:n/2]), 1000) {
 			h.Add(part)
 		}
@@ -64,6 +68,10 @@ func TestMultiIndexGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(81, 0))
 	for _, limit := range []int64{-1, 0, 1000, 8 * maxFew, hashTablesBytes + 1<<20} {
 		h := newMultiIndex(limit)
+		if h.Fill(testgen.Uniform(rng, 4*maxFew)); h.Bytes() > max(0, limit) {
+			t.Fatalf("%d bytes of %d", h.Bytes(), limit)
+		}
+		h = newMultiIndex(limit)
 		for known := true; known; {
 			fps := testgen.Uniform(rng, 500)
 			h.Add(fps)

@@ -20,9 +20,12 @@ import (
 type Set struct {
 	tables []*growing
 	budget int64
-	near   *multiIndex // of all that was added; nil: the tables do without
 	count  atomic.Int64
 	loaded atomic.Bool
+
+	near       *multiIndex // of all that was added; nil: the tables do without
+	nearBudget int64
+	known      atomic.Bool // near has all, or knows that it was too much
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when loading has ended, in success or not
@@ -39,7 +42,7 @@ type Table struct {
 type Options struct {
 	Tables []Table
 	Budget int64 // bytes, divided evenly among the tables
-	Near   bool  // spend on a multiIndex what the tables leave of the budget
+	Near   int64 // bytes for a multiIndex, of what the tables leave of the budget; 0: none
 	Source
 
 	first int64 // of tests: how many the first generation is for
@@ -64,17 +67,18 @@ type Source struct {
 
 // NewSet returns a set that loads in the background. Close must be called.
 func NewSet(o Options) *Set {
-	s := &Set{budget: o.Budget, done: make(chan struct{})}
+	s := &Set{budget: o.Budget, nearBudget: o.Near, done: make(chan struct{})}
 	for _, t := range o.Tables {
 		s.tables = append(s.tables, newGrowing(t, o.Budget/int64(len(o.Tables)), cmp.Or(o.first, firstGeneration)))
 	}
-	if o.Near {
-		s.near = newMultiIndex(o.Budget)
+	if o.Near > 0 {
+		s.near = newMultiIndex(min(o.Near, o.Budget))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	if o.Expected <= 0 {
 		s.loaded.Store(true)
+		s.known.Store(true)
 		close(s.done)
 		return s
 	}
@@ -85,6 +89,7 @@ func NewSet(o Options) *Set {
 		if err == nil {
 			s.count.Add(found - o.Expected)
 			s.loaded.Store(true)
+			err = s.loadNear(ctx, &o.Source)
 		}
 		if ctx.Err() != nil {
 			err = nil // it was closed
@@ -131,6 +136,29 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	}
 	since, err := s.scan(ctx, s.tables, source.Since)
 	return found + since, err
+}
+
+// loadNear takes in what is to be searched, where that was not read for the tables. Until then they
+// answer.
+func (s *Set) loadNear(ctx context.Context, source *Source) error {
+	if s.near == nil {
+		return nil
+	}
+	if source.Saved != nil {
+		if s.limitNear(); !s.near.hasRoom(source.Expected) {
+			return nil
+		}
+		fps := make([]uint64, 0, source.Expected)
+		for fp, err := range untilDone(ctx, source.All) {
+			if err != nil {
+				return err
+			}
+			fps = append(fps, fp)
+		}
+		s.near.Fill(fps)
+	}
+	s.known.Store(true)
+	return nil
 }
 
 // fewPlaces is the part of Expected that All may have to make it worth counting. So much is
@@ -206,7 +234,7 @@ func (s *Set) addTo(tables []*growing, stored []uint64) {
 // limitNear leaves to the multiIndex what the tables do not take.
 func (s *Set) limitNear() {
 	if s.near != nil {
-		s.near.Limit(s.budget - s.tableBytes())
+		s.near.Limit(min(s.nearBudget, s.budget-s.tableBytes()))
 	}
 }
 
@@ -226,7 +254,7 @@ func (s *Set) AppendCandidates(dst []uint64, table int, permuted uint64) []uint6
 // AppendNear appends what was added within k bits of a fingerprint, all as they are
 // stored. It is false where only the tables can tell.
 func (s *Set) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
-	if s.near == nil || !s.loaded.Load() {
+	if s.near == nil || !s.known.Load() {
 		return dst, false
 	}
 	return s.near.AppendNear(dst, stored, k)
@@ -237,7 +265,7 @@ func (s *Set) MayContain(stored uint64) bool {
 	if !s.loaded.Load() {
 		return true
 	}
-	if s.near != nil && !s.near.MayContain(stored) {
+	if s.near != nil && s.known.Load() && !s.near.MayContain(stored) {
 		return false
 	}
 	for _, t := range s.tables {

@@ -21,17 +21,17 @@ import (
 // setPlan is the prefixes and radii of tables that begin at different bits.
 type setPlan struct {
 	k      int
-	near   bool
+	near   int64    // bytes
 	tables [][3]int // first bit, prefix, radius
 }
 
 var setPlans = []setPlan{
-	{0, false, [][3]int{{0, 64, 0}}},
-	{3, false, [][3]int{{0, 32, 1}, {32, 32, 1}}},
-	{3, false, [][3]int{{0, 16, 0}, {16, 16, 0}, {32, 16, 0}, {48, 16, 0}}},
-	{3, false, [][3]int{{0, 20, 0}, {20, 20, 0}, {40, 24, 1}}},
-	{6, true, [][3]int{{0, 13, 0}, {13, 17, 1}, {30, 17, 1}, {47, 17, 1}}},
-	{8, true, [][3]int{{0, 21, 2}, {21, 21, 2}, {42, 22, 2}}},
+	{0, 0, [][3]int{{0, 64, 0}}},
+	{3, 1 << 40, [][3]int{{0, 32, 1}, {32, 32, 1}}},
+	{3, 0, [][3]int{{0, 16, 0}, {16, 16, 0}, {32, 16, 0}, {48, 16, 0}}},
+	{3, 0, [][3]int{{0, 20, 0}, {20, 20, 0}, {40, 24, 1}}},
+	{6, 1 << 40, [][3]int{{0, 13, 0}, {13, 17, 1}, {30, 17, 1}, {47, 17, 1}}},
+	{8, 1 << 40, [][3]int{{0, 21, 2}, {21, 21, 2}, {42, 22, 2}}},
 }
 
 func tablesOf(p setPlan) (tables []Table) {
@@ -370,6 +370,64 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 	s.settle()
 	if got := s.AppendCandidates(nil, 0, 0); len(got) != 5 {
 		t.Errorf("%d of 5 prefixes pass", len(got))
+	}
+}
+
+// TestSetSearchesWhatWasSaved compares with a look at every fingerprint what a set holds whose filters were saved, with
+// those that were added while it loaded. Where there is no room for all, it says so.
+func TestSetSearchesWhatWasSaved(t *testing.T) {
+	const seed, k = 91, 3
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, same := range []uint64{0, 0xffff, 0xffff_ffff_0000_0000} {
+		for _, n := range []int{1, maxFew, maxFew + 1, 3 * maxFew} {
+			for _, room := range []int64{1 << 40, hashTablesBytes + int64(n)*8*hashBlocks - 1, 0} {
+				fps := testgen.Uniform(rng, n)
+				for i := range fps {
+					if fps[i] &^= same; i%3 == 2 {
+						fps[i] = testgen.Flip(rng, fps[i-1], ^uint64(0), rng.IntN(5))
+					}
+				}
+				slices.Sort(fps)
+				fps = slices.Compact(fps)
+				plan, added := setPlans[1], testgen.Uniform(rng, 100)
+				s := NewSet(Options{Tables: tablesOf(plan), Near: room, Budget: 1 << 40, Source: Source{
+					Expected: int64(len(fps)),
+					Saved: func(table int) iter.Seq2[[]byte, error] {
+						f := NewPacked(plan.tables[table][1], len(plan.tables), int64(len(fps)), 0)
+						for _, fp := range fps {
+							f.Add(tablesOf(plan)[table].Permute(fp))
+						}
+						return chunksOf(f)
+					},
+					All: func(yield func(uint64, error) bool) {
+						for _, fp := range fps {
+							if !yield(fp, nil) {
+								return
+							}
+						}
+					},
+					Done: func(error) {},
+				}})
+				s.Add(added...)
+				name := fmt.Sprintf("seed %d, %d alike in %016x, room for %d", seed, len(fps), same, room)
+				checkSet(t, rng, plan, s, added, name)
+				s.settle()
+				all := slices.Concat(fps, added)
+				checkSet(t, rng, plan, s, all[max(0, len(all)-300):], name)
+				for range 50 {
+					q := testgen.Flip(rng, all[rng.IntN(len(all))], ^uint64(0), rng.IntN(k+2))
+					found, known := s.AppendNear(nil, q, k)
+					slices.Sort(found)
+					if known && !slices.Equal(found, nearOf(all, q, k)) {
+						t.Fatalf("%s: %016x near to %016x, want %016x", name, found, q, nearOf(all, q, k))
+					}
+					if fits := room == 1<<40; known != fits && (fits || len(fps) > maxFew || room == 0) {
+						t.Fatalf("%s: what is near is known: %v", name, known)
+					}
+				}
+				s.Close()
+			}
+		}
 	}
 }
 
