@@ -72,9 +72,9 @@ type Options struct {
 const (
 	maxMemTableBytes = 32 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
 	minMemTableBytes = 16 << 20
-	indexBlockBytes  = 1 << 20 // so that the index of a file is one block
-	l0Runs           = 16      // memtables on the disk that are merged together; a look-up may ask the Bloom filter of each
-	bloomBitsPerKey  = 10      // about 1 % of look-ups of absent keys read a block
+	indexBlockBytes  = 32 << 10 // a file has several: larger ones push each other out of a small cache, which is divided
+	l0Runs           = 16       // memtables on the disk that are merged together; a look-up may ask the Bloom filter of each
+	bloomBitsPerKey  = 10       // about 1 % of look-ups of absent keys read a block
 )
 
 // Store is an open index directory.
