@@ -15,6 +15,8 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
+	"github.com/neardup/neardup/cmd/neardup/internal/export"
+	"github.com/neardup/neardup/cmd/neardup/internal/groups"
 	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/internal/verify"
@@ -32,8 +34,8 @@ var apiLines = []apiLine{
 	{"dedup", verdictLine{}, []string{"dedup -index NEW CRAWL", "dedup -index NEW -against NEW2 DOCS"}},
 	{"add", addLine{}, []string{"add -index NEW3 ONE"}},
 	{"query", queryLine{}, []string{"query -index IX -format fingerprints LIST", "query -scan LIST LIST"}},
-	{"pairs", pairLine{}, []string{"pairs LIST", "pairs -index IX"}},
-	{"clusters", clusterLine{}, []string{"clusters LIST", "clusters -index IX"}},
+	{"pairs", groups.PairLine{}, []string{"pairs LIST", "pairs -index IX"}},
+	{"clusters", groups.ClusterLine{}, []string{"clusters LIST", "clusters -index IX"}},
 	{"compare", compare.Result{}, []string{"compare -output-format json ONE ONE"}},
 	{"delete", deleteLine{}, []string{"delete -index IX c"}},
 	{"checkpoint", checkpointLine{}, []string{"checkpoint -index IX IX.copy"}},
@@ -41,8 +43,8 @@ var apiLines = []apiLine{
 	{"repair", compaction.RepairReport{}, []string{"repair -index IX", "repair -index IX IX.repaired"}},
 	{"verify", verify.Problem{}, nil},
 	{"stats", statsLine{}, []string{"stats -index IX", "stats -index IX -plot PLOT"}},
-	{"export, the first line", indexLine{}, nil},
-	{"export, other lines", documentLine{}, nil},
+	{"export, the first line", export.FirstLine{}, nil},
+	{"export, other lines", export.Line{}, nil},
 	{"A line in", wire.Line{}, nil},
 	{"A line out of check", wire.Checked{}, nil},
 	{"A line out of query, and pairs", wire.Found{}, nil},

@@ -15,10 +15,11 @@ func TestClosedPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes are different there")
 	}
-	t.Parallel()
 	list := writeFile(t, "list.txt", "0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
 	dir, temporary := filepath.Join(t.TempDir(), "ix"), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	mustRun(t, "import", "-index", dir, list)
+	more := strings.Repeat("0000000000000001\tagain\n", 100_000)
 	for _, args := range []string{
 		"query -index DIR -format fingerprints LIST", "query -scan LIST LIST", "add -index DIR -format fingerprints LIST", "dedup LIST", "dedup -format fingerprints -", "fingerprint LIST",
 		"export -index DIR", "delete -index DIR c", "pairs LIST", "pairs -index DIR", "pairs -output-format csv LIST",
@@ -32,15 +33,19 @@ func TestClosedPipe(t *testing.T) {
 		}
 		r.Close()
 		words := strings.Fields(strings.NewReplacer("DIR", dir, "LIST", list).Replace(args))
-		cmd := process(words...)
 		var diagnostics bytes.Buffer
-		cmd.Stdin = strings.NewReader(strings.Repeat("0000000000000001\tagain\n", 100_000))
-		cmd.Stdout, cmd.Stderr = w, &diagnostics
-		cmd.Env = append(cmd.Environ(), "TMPDIR="+temporary)
-		cmd.Run()
+		code := 0
+		if args == "dedup -format fingerprints -" { // with what main does about signals
+			cmd := process(words...)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(more), w, &diagnostics
+			cmd.Run()
+			code = cmd.ProcessState.ExitCode()
+		} else {
+			code = run(t.Context(), words, &streams{strings.NewReader(more), w, &diagnostics})
+		}
 		w.Close()
-		if got := cmd.ProcessState.ExitCode(); got != exitUnread || strings.Contains(diagnostics.String(), "pipe") {
-			t.Errorf("neardup %s ended with %v and said\n%s", args, cmd.ProcessState, &diagnostics)
+		if code != exitUnread || strings.Contains(diagnostics.String(), "pipe") {
+			t.Errorf("neardup %s ended with %d and said\n%s", args, code, &diagnostics)
 		}
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {

@@ -77,7 +77,7 @@ func testSizes() sizes {
 	if testing.Short() {
 		return sizes{6_000, 2_000, 200, 4_000, 2_000}
 	}
-	return sizes{30_000, 10_000, 1_000, 20_000, 10_000}
+	return sizes{12_000, 4_000, 400, 8_000, 4_000}
 }
 
 // makeIndex makes an index of which most documents are packed and the others came
@@ -259,7 +259,9 @@ func (c *change) finish(t *testing.T, dir string) {
 	t.Helper()
 	if !c.check(t, dir) {
 		start := time.Now()
-		mustRun(t, c.command(dir)...)
+		if out, err := process(c.command(dir)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", c.args, err, out)
+		}
 		c.took = time.Since(start)
 	}
 	mustRun(t, "compact", "-index", dir)

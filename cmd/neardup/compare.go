@@ -30,8 +30,7 @@ there, such as the URLs of a web archive. Of a key in an index there are no word
 
 func runCompare(ctx context.Context, c *call) (err error) {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
-	indexes := c.indexFlags()
-	indexes.match = c.matchFlags()
+	indexes, limits := c.indexFlags(), c.matchFlags()
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates, where there is no index that says it")
 	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
 	most := c.intFlag("differences", 20, 0, 1<<20, "print the first `N` differences at most")
@@ -51,7 +50,7 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	}
 	f := &finder{call: c, inputs: inputs, analyzer: a}
 	if indexes.dir != "" {
-		x, err := indexes.openToCompare(indexes.dir, a.asked, true)
+		x, err := indexes.openToCompare(indexes.dir, a.asked, true, limits)
 		if err != nil {
 			return err
 		}
@@ -69,7 +68,7 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	if a.Signer != nil {
 		name = a.Name()
 	}
-	result := compare.Documents(sides[0], sides[1], match.For(name, *k).With(indexes.match.shingle, indexes.match.ratio), *most)
+	result := compare.Documents(sides[0], sides[1], match.For(name, *k).With(limits.shingle, limits.ratio), *most)
 	if *form == "json" {
 		return c.printJSON(result)
 	}

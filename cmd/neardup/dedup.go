@@ -31,8 +31,10 @@ compressed file. A record is written once its verdict is durable.`,
 
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
-	d := &dedup{indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(), references: c.againstFlag(), emission: c.emitFlags(inputs), summary: newSummary()}
-	d.report = c.reportFlag(inputs)
+	d := &dedup{
+		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(), references: c.againstFlag(),
+		emission: c.emitFlags(inputs), summary: newSummary(), report: c.reportFlag(inputs),
+	}
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
@@ -48,6 +50,7 @@ func runDedup(ctx context.Context, c *call) error {
 }
 
 type dedup struct {
+	call       *call
 	indexes    *indexFlags
 	match      *matchFlags
 	references *references
@@ -56,41 +59,58 @@ type dedup struct {
 	summary    *summary
 	report     *report
 
-	index *neardup.Index
-	lines *lines
+	temporary bool // without -index
+	index     *neardup.Index
+	lines     lines
 }
 
 func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	defer func() { err = errors.Join(err, d.references.close()) }()
-	indexes, match := d.indexes, d.match
-	indexes.match = match
-	if err := d.references.open(indexes, docs.analyzer); err != nil {
+	if err := d.references.open(d, docs.analyzer); err != nil {
 		return err
 	}
-	o, err := indexes.options(docs.analyzer.asked, docs.analyzer.bare)
+	o, err := d.indexes.options(docs.analyzer.asked, docs.analyzer.bare)
 	if err != nil {
 		return err
 	}
-	o.Index.KeepDuplicates, o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = d.keep, match.shingle, match.ratio
-	x, remove, err := indexes.openOrTemporary(o, d.references.check)
-	if err != nil {
+	o.Index.KeepDuplicates = d.keep
+	d.match.set(&o.Index)
+	if d.indexes.dir == "" {
+		if d.indexes.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(d.indexes.dir)) }()
+		d.call.logf("without -index, the index is temporary: it is gone after this run")
+		d.temporary, o.Index.Durability = true, index.NoSync
+	}
+	if d.index, err = d.indexes.openOrMake(o, d.references.check); err != nil {
 		return err
 	}
-	docs.analyzer.Signer, docs.pages = x.Signer(), x.Plan()
-	d.index, d.lines = x, newLines(d.emission.verdicts())
+	defer func() { err = errors.Join(err, d.index.Close()) }()
+	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
+	d.lines = newLines(d.emission.verdicts())
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	if err == nil {
-		err = indexes.expire(ctx, x)
+		err = d.indexes.expire(ctx, d.index)
 	}
-	next := ""
-	if err == nil {
-		next = indexes.next(x.Stats())
+	if err != nil {
+		d.summary.write(d.call, "")
+		return err
 	}
-	d.summary.write(docs.call, next)
-	if err == nil {
-		err = d.report.write(ctx, d, docs.analyzer)
+	d.summary.write(d.call, d.next())
+	return d.report.write(ctx, d, docs.analyzer)
+}
+
+// next says what to do after this.
+func (d *dedup) next() string {
+	dir, s := d.indexes.dir, d.index.Stats()
+	switch {
+	case d.temporary:
+		return "give -index DIR, and later runs compare with these documents too"
+	case s.Live > 1<<20 && s.Live > s.Packed/4:
+		return fmt.Sprintf("\"neardup compact -index %s\" makes queries faster and the index smaller", dir)
 	}
-	return errors.Join(err, x.Close(), remove())
+	return fmt.Sprintf("\"neardup dedup -index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", dir, s.Documents)
 }
 
 // check comes to the verdicts on a batch and prints them. When it fails part of the
@@ -124,7 +144,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
 		return errors.Join(err, unwritten)
 	}
-	if unwritten := d.lines.flush(); unwritten != nil {
+	if unwritten := d.lines.Flush(); unwritten != nil {
 		return errors.Join(err, unwritten)
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {
@@ -231,17 +251,6 @@ func (e *emission) write(batch []*input) error {
 	return e.records.Flush()
 }
 
-// next says what to do after dedup.
-func (f *indexFlags) next(s index.Stats) string {
-	switch {
-	case f.temporary:
-		return "give -index DIR, and later runs compare with these documents too"
-	case s.Live > 1<<20 && s.Live > s.Packed/4:
-		return fmt.Sprintf("\"neardup compact -index %s\" makes queries faster and the index smaller", f.dir)
-	}
-	return fmt.Sprintf("\"neardup dedup -index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", f.dir, s.Documents)
-}
-
 // references are indexes that documents are compared with and that nothing is added to.
 type references struct {
 	call    *call
@@ -262,12 +271,12 @@ func (c *call) againstFlag() *references {
 }
 
 // open opens the references. Where no flags ask for an analyzer, it is theirs.
-func (r *references) open(indexes *indexFlags, a *analyzer) error {
+func (r *references) open(d *dedup, a *analyzer) error {
 	for _, dir := range r.dirs {
-		if indexes.dir != "" && sameFolder(dir, indexes.dir) {
+		if d.indexes.dir != "" && sameFile(dir, d.indexes.dir) {
 			return usagef("-against %s is the index that documents are added to", dir)
 		}
-		x, err := indexes.openToCompare(dir, a.asked, a.bare)
+		x, err := d.indexes.openToCompare(dir, a.asked, a.bare, d.match)
 		if err != nil {
 			return fmt.Errorf("-against: %w", err)
 		}
@@ -279,7 +288,7 @@ func (r *references) open(indexes *indexFlags, a *analyzer) error {
 	return nil
 }
 
-func sameFolder(a, b string) bool {
+func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
 		return filepath.Clean(a) == filepath.Clean(b)
@@ -330,11 +339,11 @@ type summary struct {
 	compared int64
 	verdicts map[string]int64
 	skips    map[string]int64 // by reason
-	groups   groups
+	groups   heavyHitters     // by the document that they are near to
 }
 
 func newSummary() *summary {
-	return &summary{verdicts: make(map[string]int64), skips: make(map[string]int64), groups: groups{n: make(map[string]int64)}}
+	return &summary{verdicts: make(map[string]int64), skips: make(map[string]int64), groups: heavyHitters{n: make(map[string]int64)}}
 }
 
 // maxSkipReasons bounds the reasons that are told apart: content types are of the inputs' making.
@@ -384,39 +393,39 @@ func (s *summary) write(c *call, next string) {
 	}
 }
 
-// groups counts duplicates by the document that they are near to, as Misra and Gries do: of so
+// heavyHitters counts duplicates by the document that they are near to, as Misra and Gries do: of so
 // many that memory is bounded, all counts go down by one to make room, and are least ones then.
-type groups struct {
+type heavyHitters struct {
 	n       map[string]int64
 	lowered bool
 }
 
 const (
-	maxGroups   = 10_000
-	groupsShown = 3
+	maxHitters   = 10_000
+	hittersShown = 3
 )
 
-func (g *groups) add(key string) {
-	if g.n[key] > 0 || len(g.n) < maxGroups {
-		g.n[key]++
+func (h *heavyHitters) add(key string) {
+	if h.n[key] > 0 || len(h.n) < maxHitters {
+		h.n[key]++
 		return
 	}
-	g.lowered = true
-	for key := range g.n {
-		if g.n[key]--; g.n[key] == 0 {
-			delete(g.n, key)
+	h.lowered = true
+	for key := range h.n {
+		if h.n[key]--; h.n[key] == 0 {
+			delete(h.n, key)
 		}
 	}
 }
 
-// largest is a line for each of the largest groups.
-func (g *groups) largest() (lines []string) {
+// largest is a line for each of the largest.
+func (h *heavyHitters) largest() (lines []string) {
 	atLeast := ""
-	if g.lowered {
+	if h.lowered {
 		atLeast = "at least "
 	}
-	for _, group := range counts(g.n, groupsShown) {
-		lines = append(lines, fmt.Sprintf("%s (%s%d)", group.Name, atLeast, group.N))
+	for _, hitter := range counts(h.n, hittersShown) {
+		lines = append(lines, fmt.Sprintf("%s (%s%d)", hitter.Name, atLeast, hitter.N))
 	}
 	return lines
 }

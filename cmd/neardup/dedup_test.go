@@ -16,7 +16,7 @@ import (
 // is too high.
 func TestLargestGroups(t *testing.T) {
 	r := rand.New(rand.NewPCG(testseed.Of(t), 3))
-	g := groups{n: make(map[string]int64)}
+	g := heavyHitters{n: make(map[string]int64)}
 	want := map[string]int64{"a": 5000, "b": 3000, "c": 2000}
 	var keys []string
 	for key, n := range want {
@@ -24,18 +24,18 @@ func TestLargestGroups(t *testing.T) {
 			keys = append(keys, key)
 		}
 	}
-	for i := range 4 * maxGroups {
+	for i := range 4 * maxHitters {
 		keys = append(keys, fmt.Sprint("single ", i))
 	}
 	r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	for _, key := range keys {
 		g.add(key)
 	}
-	if len(g.n) > maxGroups {
+	if len(g.n) > maxHitters {
 		t.Errorf("%d groups in memory", len(g.n))
 	}
 	for key, n := range want {
-		if got := g.n[key]; got > n || got < n-int64(len(keys)/maxGroups) {
+		if got := g.n[key]; got > n || got < n-int64(len(keys)/maxHitters) {
 			t.Errorf("%s: %d of %d", key, got, n)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -70,8 +69,8 @@ func (c *call) distanceFlag(k int, usage string) *int {
 // mebibytes is a flag for an amount of memory or data.
 type mebibytes struct{ n *int }
 
-func (c *call) mebibytesFlag(name string, value int, usage string) mebibytes {
-	return mebibytes{c.intFlag(name, value, 1, 1<<20, usage)}
+func (c *call) mebibytesFlag(name string, value, least int, usage string) mebibytes {
+	return mebibytes{c.intFlag(name, value, least, 1<<20, usage)}
 }
 
 func (m mebibytes) bytes() int64 { return int64(*m.n) << 20 }
@@ -92,7 +91,7 @@ type inputFlags struct {
 }
 
 func (c *call) inputFlags() *inputFlags {
-	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")}
+	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, 1, "largest document in `MiB`; larger ones are skipped")}
 	c.flags.Func("format", "`format` of all inputs: warc, wet, arc, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
 		f.format, err = corpus.ParseFormat(name)
 		return err
@@ -223,13 +222,10 @@ type indexFlags struct {
 	noSync       bool
 	noCompaction bool
 	expiry       index.Expiry
-
-	temporary bool        // without -index, once it is made
-	match     *matchFlags // nil: the index's own rule
 }
 
 func (c *call) indexFlags() *indexFlags {
-	f := &indexFlags{call: c, cache: mebibytes{c.intFlag("cache", 0, 0, 1<<20, "memory for the index in `MiB`; 0: what holds all that is compacted, in half of the machine's at most")}}
+	f := &indexFlags{call: c, cache: c.mebibytesFlag("cache", 0, 0, "memory for the index in `MiB`; 0: what holds all that is compacted, in half of the machine's at most")}
 	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
 	return f
 }
@@ -263,22 +259,17 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
 	if f.call.command.name != "import" {
 		flags.BoolVar(&f.noCompaction, "no-compaction", false, "do not compact the index while it is written to")
-		f.expiryFlags()
+		flags.DurationVar(&f.expiry.MaxAge, "max-age", 0, "remove documents whose page was last seen longer ago than this `time`, such as 720h (0: none)")
+		flags.Uint64Var(&f.expiry.MaxDocuments, "max-documents", 0, "`number` of documents that are kept: where there are more, those that were seen longest ago are removed (0: all)")
 	}
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
-	return f
-}
-
-func (f *indexFlags) expiryFlags() {
-	flags := f.call.flags
-	flags.DurationVar(&f.expiry.MaxAge, "max-age", 0, "remove documents whose page was last seen longer ago than this `time`, such as 720h (0: none)")
-	flags.Uint64Var(&f.expiry.MaxDocuments, "max-documents", 0, "`number` of documents that are kept: where there are more, those that were seen longest ago are removed (0: all)")
 	f.call.check(func() error {
 		if f.expiry.MaxAge < 0 {
 			return usagef("-max-age is %v, want a time such as 720h", f.expiry.MaxAge)
 		}
 		return nil
 	})
+	return f
 }
 
 // expire removes what is over its bounds at the end of a run, which may have been too short for the background.
@@ -323,34 +314,26 @@ func distanceOption(k int) int {
 	return k
 }
 
-// openToCompare opens an index for reading, and for documents to be compared with; bare: for fingerprints too.
-func (f *indexFlags) openToCompare(dir, analyzer string, bare bool) (*neardup.Index, error) {
-	return neardup.Open(dir, &neardup.Options{Bare: bare, Index: index.Options{
-		ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer, MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio,
-	}})
-}
-
-// openReadOnly opens the index for reading.
-func (f *indexFlags) openReadOnly() (*index.Index, error) {
-	return index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes()})
-}
-
-// exist reports whether there is an index, whatever its state.
-func (f *indexFlags) exist() bool {
-	x, err := f.openReadOnly()
-	if err == nil {
-		x.Close() // nothing was written
-	}
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // read opens the index for reading, and closes it once do has returned.
 func (f *indexFlags) read(do func(x *index.Index) error) error {
-	x, err := f.openReadOnly()
+	x, err := index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes()})
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(x), x.Close())
+}
+
+// exist reports whether there is an index, whatever its state.
+func (f *indexFlags) exist() bool {
+	err := f.read(func(*index.Index) error { return nil })
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// openToCompare opens an index for reading, and for documents to be compared with; bare: for fingerprints too.
+func (f *indexFlags) openToCompare(dir, analyzer string, bare bool, m *matchFlags) (*neardup.Index, error) {
+	o := &neardup.Options{Bare: bare, Index: index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer}}
+	m.set(&o.Index)
+	return neardup.Open(dir, o)
 }
 
 // openOrMake opens the index with the k that it has, or makes it with that of -k. Before it
@@ -359,40 +342,24 @@ func (f *indexFlags) openOrMake(o *neardup.Options, check func(k int) error) (*n
 	existing := *o
 	existing.Index.MustExist = true
 	x, err := neardup.Open(f.dir, &existing)
-	if err == nil {
-		if err = check(x.Plan().MaxDistance); err != nil {
-			return nil, errors.Join(err, x.Close())
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := check(*f.k); err != nil {
+			return nil, err
 		}
-		return x, nil
+		o.Index.MaxDistance = distanceOption(*f.k)
+		return neardup.Open(f.dir, o)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, err
 	}
-	if err := check(*f.k); err != nil {
-		return nil, err
+	if err := check(x.Plan().MaxDistance); err != nil {
+		return nil, errors.Join(err, x.Close())
 	}
-	o.Index.MaxDistance = distanceOption(*f.k)
-	return neardup.Open(f.dir, o)
+	return x, nil
 }
 
-// openOrTemporary is openOrMake, but without -index it makes an index that is gone when remove
-// is called, which must follow Close.
-func (f *indexFlags) openOrTemporary(o *neardup.Options, check func(k int) error) (x *neardup.Index, remove func() error, err error) {
-	remove = func() error { return nil }
-	if f.dir == "" {
-		if f.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
-			return nil, nil, err
-		}
-		f.temporary = true
-		f.call.logf("without -index, the index is temporary: it is gone after this run")
-		remove = func() error { return os.RemoveAll(f.dir) }
-		o.Index.Durability = index.NoSync
-	}
-	if x, err = f.openOrMake(o, check); err != nil {
-		return nil, nil, errors.Join(err, remove())
-	}
-	return x, remove, nil
-}
+// anyDistance is a check that takes every k.
+func anyDistance(int) error { return nil }
 
 // matchFlags are what makes a match of two documents, besides k.
 type matchFlags struct {
@@ -416,18 +383,7 @@ func (c *call) matchFlags() *matchFlags {
 	return f
 }
 
-// query asks an index what matches each of the documents of inputs, within k and at most
-// limit. The answers come in the order of inputs.
-func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, found func(*input, []index.Match)) error {
-	queries := make([]index.Query, len(inputs))
-	for n, i := range inputs {
-		queries[n] = index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, MaxDistance: k, Limit: limit}
-	}
-	for answer, err := range x.QueryBatch(ctx, queries) {
-		if err != nil {
-			return err
-		}
-		found(inputs[answer.Query], answer.Matches)
-	}
-	return nil
+// set has an index follow the rule.
+func (f *matchFlags) set(o *index.Options) {
+	o.MaxShingleDistance, o.MaxLengthRatio = f.shingle, f.ratio
 }

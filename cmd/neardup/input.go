@@ -131,14 +131,13 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait time.Duration, work func([]*input) error) error {
 	c := r.call
 	c.inputs = true
-	stop := c.startProgress(ctx, r.Reader)
+	account := c.reading(ctx, r.Reader)
 	done := int64(0) // records whose work is done
 	defer func() {
-		if ahead := c.account(r.Reader) - done; ahead > 0 {
+		if ahead := account() - done; ahead > 0 {
 			c.logf("up to %d of these, the last ones, had been read but have no answer; run again to finish", ahead)
 		}
 	}()
-	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the pipe, but does not wait: it may hang in a read of standard input
 	pipe := r.analyzed(ctx)
@@ -243,9 +242,7 @@ func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
 // A strict one ends at the first line that is no fingerprint.
 func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {
-		stop := c.startProgress(ctx, reader)
-		defer c.account(reader)
-		defer stop()
+		defer c.reading(ctx, reader)()
 		log := &skipLog{call: c, strict: strict}
 		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {
@@ -293,34 +290,6 @@ func (l *skipLog) write(chunk *corpus.Chunk) error {
 // position says where a record stands.
 func position(rec *corpus.Record) string {
 	return fmt.Sprintf("%s record %d byte %d", rec.Source, rec.Number, rec.Offset)
-}
-
-// keyList is the keys of all documents, or none.
-type keyList struct {
-	text []byte
-	ends []uint64
-}
-
-func (l *keyList) add(at int, key string) {
-	if l.ends == nil && key == "" {
-		return
-	}
-	for len(l.ends) < at {
-		l.ends = append(l.ends, 0)
-	}
-	l.text = append(l.text, key...)
-	l.ends = append(l.ends, uint64(len(l.text)))
-}
-
-func (l *keyList) at(i int) string {
-	if l.ends == nil {
-		return ""
-	}
-	begin := uint64(0)
-	if i > 0 {
-		begin = l.ends[i-1]
-	}
-	return string(l.text[begin:l.ends[i]])
 }
 
 // cancelable returns a reader of in that fails once ctx is done, although a read of a pipe or a

@@ -3,19 +3,19 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"time"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -51,7 +51,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	x, err := indexes.openOrMake(o, func(int) error { return nil })
+	x, err := indexes.openOrMake(o, anyDistance)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func runAdd(ctx context.Context, c *call) error {
 			i.line = addLine{stored[n].Key, keyBytes(stored[n].Key), stored[n].Fingerprint, stored[n].ID}
 		}
 		out.writeReady(batch)
-		return out.flush()
+		return out.Flush()
 	})
 	if err == nil {
 		err = indexes.expire(ctx, x)
@@ -124,7 +124,7 @@ type importing struct {
 
 func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
-	i := &importing{call: c, indexes: c.indexFlags().makingFlags(importK), memory: c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")}
+	i := &importing{call: c, indexes: c.indexFlags().makingFlags(importK), memory: c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")}
 	c.flags.StringVar(&i.analyzer, "analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
 	c.flags.StringVar(&i.server, "server", "", "`address` of a server, such as http://127.0.0.1:7490, whose index they are loaded into while it is in use")
 	c.flags.StringVar(&i.tokenFile, "token-file", "", "`file` with the token of -server, in its first line")
@@ -141,13 +141,11 @@ func runImport(ctx context.Context, c *call) error {
 	} else if len(exports) > 0 {
 		i.analyzer = exports[0].Analyzer
 	}
-	docs := c.exportedDocuments(exports, inputs.opened)
+	docs := inputs.exportedDocuments(exports)
 	if len(exports) == 0 {
-		reader, err := inputs.listReader(c.args)
-		if err != nil {
+		if docs, err = inputs.listedDocuments(ctx); err != nil {
 			return err
 		}
-		docs = c.fingerprints(ctx, reader)
 	}
 	if i.server != "" {
 		return i.send(ctx, docs, len(exports) > 0)
@@ -171,7 +169,7 @@ func (i *importing) check() error {
 }
 
 // load loads documents into an index that is not in use.
-func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, error], exports []exportedIndex) error {
+func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, error], exports []export.Index) error {
 	c := i.call
 	o, err := i.indexes.options(i.analyzer, i.analyzer == "")
 	if err != nil {
@@ -183,18 +181,18 @@ func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, err
 	if !c.given("expected-documents") {
 		o.Index.ExpectedDocuments = 0 // it will be known
 	}
-	bar := c.newProgressBar(false)
+	show, stop := c.compaction()
 	report, err := compaction.Load(ctx, i.indexes.dir, docs, compaction.LoadOptions{
 		KeepAdded:   len(exports) > 0,
 		Index:       o.Index,
 		MemoryBytes: i.memory.bytes(),
 		Progress: func(p compaction.Progress) {
 			if p.Stage != compaction.StageRead || len(exports) > 0 { // reading a list has a bar of its own
-				bar.compaction(p)
+				show(p)
 			}
 		},
 	})
-	bar.stop()
+	stop()
 	if err != nil {
 		return err
 	}
@@ -229,17 +227,17 @@ func (i *importing) send(ctx context.Context, docs iter.Seq2[index.Document, err
 	return nil
 }
 
-// fingerprints yields the documents of lists.
-func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq2[index.Document, error] {
-	c.inputs = true
+// listedDocuments yields those of lists. One without a key stays bare: it takes a few bytes, not a record.
+func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Document, error], error) {
+	reader, err := f.listReader(f.call.args)
+	f.call.inputs = true
 	return func(yield func(index.Document, error) bool) {
-		for chunk, err := range c.chunks(ctx, reader, false) {
+		for chunk, err := range f.call.chunks(ctx, reader, false) {
 			if err != nil {
 				yield(index.Document{}, err)
 				return
 			}
 			for i, fp := range chunk.Fingerprints {
-				// A fingerprint without a key stays bare: it takes a few bytes, not a record.
 				d := index.Document{Key: chunk.Key(i), Fingerprint: fp}
 				err := match.Validate(&d)
 				if err != nil {
@@ -250,126 +248,43 @@ func (c *call) fingerprints(ctx context.Context, reader *corpus.Reader) iter.Seq
 				}
 			}
 		}
-	}
+	}, err
 }
 
-var exportCommand = command{
-	name:    "export",
-	args:    "-index DIR [-format jsonl]",
-	summary: "print every stored document: all there is to know of it as JSON lines; or its fingerprint, 16 hex digits and, after a tab, the key if there is one",
-	more:    quotedKeys + `"neardup import" reads it back; of -format jsonl, with all that decides what matches.`,
-	run:     runExport,
-}
-
-func runExport(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	format := c.choiceFlag("format", "`format`: fingerprints; jsonl, with all there is to know; or u64le, 8 bytes little-endian each", "fingerprints", "jsonl", "u64le")
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	if *format == "jsonl" {
-		return indexes.read(func(x *index.Index) error { return exportDocuments(ctx, x, c.out) })
-	}
-	out, lossy := bufio.NewWriterSize(c.out, 64<<10), 0
-	return indexes.read(func(x *index.Index) error {
-		for d, err := range x.Documents(ctx) {
-			if err == nil {
-				err = writeDocument(out, &d, *format)
-			}
-			if err != nil {
-				return errors.Join(err, out.Flush())
-			}
-			if d.Shingle != 0 || d.Tokens != 0 || d.Scope != "" || d.Key != "" && *format == "u64le" {
-				lossy++
+// exportedDocuments yields those of exports. It ends at the first line that is none.
+func (f *inputFlags) exportedDocuments(exports []export.Index) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		for n, name := range f.call.args {
+			for d, err := range f.documentsAt(name, exports[n].Documents) {
+				if err != nil {
+					err = fmt.Errorf("%s: %w", name, err)
+				}
+				if !yield(d, err) || err != nil {
+					return
+				}
 			}
 		}
-		if lossy > 0 {
-			c.logf("of %d documents, -format %s leaves out a second fingerprint, a length, a scope or a key: what is made of it has other matches; -format jsonl has all", lossy, *format)
+	}
+}
+
+func (f *inputFlags) documentsAt(name string, want uint64) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		path, pipe := name, f.opened[name]
+		if pipe != nil {
+			path = "-"
 		}
-		return out.Flush()
-	})
-}
-
-func writeDocument(w *bufio.Writer, d *index.Document, format string) (err error) {
-	switch {
-	case format == "u64le":
-		return binary.Write(w, binary.LittleEndian, uint64(d.Fingerprint))
-	case d.Key == "":
-		_, err = fmt.Fprintf(w, "%s\n", d.Fingerprint)
-	default:
-		_, err = fmt.Fprintf(w, "%s\t%s\n", d.Fingerprint, corpus.QuoteKey(d.Key))
-	}
-	return err
-}
-
-// What "export -format jsonl" writes and import reads back exactly: a line about the index, then a
-// line a document, in the order of their IDs.
-
-// indexLine is the first line.
-type indexLine struct {
-	Index exportedIndex `json:"neardupIndex"`
-}
-
-type exportedIndex struct {
-	Analyzer    string `json:"analyzer,omitempty"`
-	MaxDistance int    `json:"maxDistance"`
-	Documents   uint64 `json:"documents"` // so that an export that is cut off is not taken for a whole one
-}
-
-// exportMark is how it begins.
-const exportMark = `{"neardupIndex":`
-
-// documentLine is a document. A key or scope that is not UTF-8 is in base64.
-type documentLine struct {
-	Key         string                   `json:"key,omitempty"`
-	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
-	Fingerprint fingerprint.Fingerprint  `json:"fingerprint"`
-	Shingle     *fingerprint.Fingerprint `json:"shingle,omitempty"`
-	Tokens      int                      `json:"tokens,omitempty"`
-	Scope       string                   `json:"scope,omitempty"`
-	ScopeBytes  []byte                   `json:"scopeBytes,omitempty"`
-	Added       time.Time                `json:"added,omitzero"`
-}
-
-func documentLineOf(d *index.Document) *documentLine {
-	l := &documentLine{Key: d.Key, Fingerprint: d.Fingerprint, Tokens: d.Tokens, Scope: d.Scope, Added: d.Added}
-	if d.Shingle != 0 {
-		l.Shingle = &d.Shingle
-	}
-	if !utf8.ValidString(d.Key) {
-		l.Key, l.KeyBytes = "", []byte(d.Key)
-	}
-	if !utf8.ValidString(d.Scope) {
-		l.Scope, l.ScopeBytes = "", []byte(d.Scope)
-	}
-	return l
-}
-
-func (l *documentLine) document() index.Document {
-	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
-	if l.Shingle != nil {
-		d.Shingle = *l.Shingle
-	}
-	return d
-}
-
-// exportDocuments writes all there is to know of the documents of an index.
-func exportDocuments(ctx context.Context, x *index.Index, out io.Writer) error {
-	lines, stats := newLines(out), x.Stats()
-	lines.write(indexLine{exportedIndex{stats.Analyzer, stats.MaxDistance, stats.Documents}})
-	for d, err := range x.Documents(ctx) {
+		in, err := corpus.Open(path, pipe)
 		if err != nil {
-			return errors.Join(err, lines.flush())
+			yield(index.Document{}, err)
+			return
 		}
-		if lines.write(documentLineOf(&d)) != nil {
-			break
-		}
+		defer in.Close()
+		export.Documents(in, want)(yield)
 	}
-	return lines.flush()
 }
 
 // exportsAmong returns the first lines of the inputs if "export -format jsonl" wrote them, else none.
-func (f *inputFlags) exportsAmong(ctx context.Context) (exports []exportedIndex, err error) {
+func (f *inputFlags) exportsAmong(ctx context.Context) (exports []export.Index, err error) {
 	c := f.call
 	if f.format != corpus.Detect && f.format != corpus.JSONL {
 		return nil, nil
@@ -386,17 +301,15 @@ func (f *inputFlags) exportsAmong(ctx context.Context) (exports []exportedIndex,
 		if found {
 			exports = append(exports, e)
 		}
-	}
-	for n, e := range exports {
-		if e.Analyzer != exports[0].Analyzer {
-			return nil, fmt.Errorf("%s has fingerprints of analyzer %q, %s of %q: %w", c.args[0], exports[0].Analyzer, c.args[n], e.Analyzer, index.ErrMismatch)
+		if found && e.Analyzer != exports[0].Analyzer {
+			return nil, fmt.Errorf("%s has fingerprints of analyzer %q, %s of %q: %w", c.args[0], exports[0].Analyzer, name, e.Analyzer, index.ErrMismatch)
 		}
 	}
 	return exports, nil
 }
 
 // exportAt looks at how an input begins. A pipe stays open, with what was looked at.
-func (f *inputFlags) exportAt(ctx context.Context, name string) (e exportedIndex, found bool, err error) {
+func (f *inputFlags) exportAt(ctx context.Context, name string) (e export.Index, found bool, err error) {
 	info, err := os.Stat(name)
 	if name != "-" && (err != nil || info.IsDir()) || f.opened[name] != nil {
 		return e, false, nil // its reader says why
@@ -423,68 +336,57 @@ func (f *inputFlags) exportAt(ctx context.Context, name string) (e exportedIndex
 	}
 	begin, err := corpus.Open("-", in)
 	if err == nil {
-		e, found = exportBegins(begin)
+		e, found = export.Begins(begin)
 	}
 	return e, found, err
 }
 
-func exportBegins(in io.Reader) (e exportedIndex, found bool) {
-	var line indexLine
-	r := bufio.NewReader(in)
-	if head, _ := r.Peek(len(exportMark)); string(head) != exportMark {
-		return e, false
-	}
-	err := json.NewDecoder(r).Decode(&line)
-	return line.Index, err == nil
+var exportCommand = command{
+	name:    "export",
+	args:    "-index DIR [-format jsonl]",
+	summary: "print every stored document: all there is to know of it as JSON lines; or its fingerprint, 16 hex digits and, after a tab, the key if there is one",
+	more:    quotedKeys + `"neardup import" reads it back; of -format jsonl, with all that decides what matches.`,
+	run:     runExport,
 }
 
-// exportedDocuments yields the documents of exports. It ends at the first line that is none.
-func (c *call) exportedDocuments(exports []exportedIndex, opened map[string]io.Reader) iter.Seq2[index.Document, error] {
-	return func(yield func(index.Document, error) bool) {
-		for n, name := range c.args {
-			for d, err := range documentsOf(name, opened, exports[n].Documents) {
-				if !yield(d, err) || err != nil {
-					return
-				}
+func runExport(ctx context.Context, c *call) error {
+	indexes := c.requiredIndexFlags()
+	format := c.choiceFlag("format", "`format`: fingerprints; jsonl, with all there is to know; or u64le, 8 bytes little-endian each", "fingerprints", "jsonl", "u64le")
+	if err := c.parseFlags(); err != nil {
+		return err
+	}
+	out, lossy := bufio.NewWriterSize(c.out, 64<<10), 0
+	err := indexes.read(func(x *index.Index) error {
+		if *format == "jsonl" {
+			return export.Write(ctx, out, x)
+		}
+		for d, err := range x.Documents(ctx) {
+			if err == nil {
+				err = writeDocument(out, &d, *format)
+			}
+			if err != nil {
+				return err
+			}
+			if d.Shingle != 0 || d.Tokens != 0 || d.Scope != "" || d.Key != "" && *format == "u64le" {
+				lossy++
 			}
 		}
+		return nil
+	})
+	if err == nil && lossy > 0 {
+		c.logf("of %d documents, -format %s leaves out a second fingerprint, a length, a scope or a key: what is made of it has other matches; -format jsonl has all", lossy, *format)
 	}
+	return cmp.Or(err, out.Flush())
 }
 
-func documentsOf(name string, opened map[string]io.Reader, want uint64) iter.Seq2[index.Document, error] {
-	return func(yield func(index.Document, error) bool) {
-		path, pipe := name, opened[name]
-		if pipe != nil {
-			path = "-"
-		}
-		in, err := corpus.Open(path, pipe)
-		if err != nil {
-			yield(index.Document{}, err)
-			return
-		}
-		defer in.Close()
-		d := json.NewDecoder(bufio.NewReaderSize(in, 256<<10))
-		d.DisallowUnknownFields() // they are of a later version
-		if err = d.Decode(new(indexLine)); err == nil {
-			for n := range want {
-				var line documentLine
-				if err = d.Decode(&line); err == io.EOF {
-					err = fmt.Errorf("it is cut off: its first line promises %d documents", want)
-				}
-				if err != nil {
-					err = fmt.Errorf("line %d, byte %d: %w", n+2, d.InputOffset(), err)
-					break
-				}
-				if !yield(line.document(), nil) {
-					return
-				}
-			}
-		}
-		if err == nil && d.More() {
-			err = fmt.Errorf("line %d, byte %d: its first line promises %d documents only", want+2, d.InputOffset(), want)
-		}
-		if err != nil {
-			yield(index.Document{}, fmt.Errorf("%s: %w", name, err))
-		}
+func writeDocument(w *bufio.Writer, d *index.Document, format string) (err error) {
+	switch {
+	case format == "u64le":
+		return binary.Write(w, binary.LittleEndian, uint64(d.Fingerprint))
+	case d.Key == "":
+		_, err = fmt.Fprintf(w, "%s\n", d.Fingerprint)
+	default:
+		_, err = fmt.Fprintf(w, "%s\t%s\n", d.Fingerprint, corpus.QuoteKey(d.Key))
 	}
+	return err
 }

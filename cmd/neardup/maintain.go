@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/progress"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
@@ -31,7 +32,7 @@ func runCompact(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	design := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
 	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default as it is)")
-	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
+	memory := c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")
 	c.check(func() error {
 		if c.given("k") && *design == "" {
 			return usagef("-k is fixed by the plan; change it together with -plan")
@@ -65,10 +66,10 @@ func runCompact(ctx context.Context, c *call) error {
 			return err
 		}
 	}
-	bar := c.newProgressBar(false)
-	opts.Progress = bar.compaction
+	show, stop := c.compaction()
+	opts.Progress = show
 	report, err := compaction.Run(ctx, indexes.dir, opts)
-	bar.stop()
+	stop()
 	if err != nil {
 		return err
 	}
@@ -272,14 +273,14 @@ var errProblems = errors.New("the index is damaged; \"neardup repair\" saves wha
 
 func runVerify(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
-	memory := c.mebibytesFlag("memory", 256, "memory for sorting, where parts of the index differ, in `MiB`")
+	memory := c.mebibytesFlag("memory", 256, 1, "memory for sorting, where parts of the index differ, in `MiB`")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	bar := c.newProgressBar(true)
+	bar := progress.New(c.command.name, c.err, c.out)
 	opts := verify.Options{
 		MemoryBytes: memory.bytes(),
-		Progress:    func(stage string, done uint64) { bar.show(stage, int64(done), 0, stage == "files") },
+		Progress:    func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },
 	}
 	var stats index.Stats
 	problems, kinds := 0, make(map[string]int64)
@@ -297,7 +298,7 @@ func runVerify(ctx context.Context, c *call) error {
 		}
 		return nil
 	})
-	bar.stop()
+	bar.Stop()
 	switch {
 	case errors.Is(err, index.ErrCorrupt) && problems == 0:
 		return errors.Join(c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
@@ -322,7 +323,7 @@ func runRepair(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	design := c.flags.String("design", "", "`design` that the index was made with, if its own can not be read any more")
 	k := c.distanceFlag(importK, "largest Hamming `distance` that goes with -design")
-	memory := c.mebibytesFlag("memory", 1024, "memory for sorting in `MiB`")
+	memory := c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -354,10 +355,10 @@ func runRepair(ctx context.Context, c *call) error {
 			c.logf("%v", p)
 		}
 	}
-	bar := c.newProgressBar(false)
-	opts.Progress = bar.compaction
+	show, stop := c.compaction()
+	opts.Progress = show
 	report, err := compaction.Repair(ctx, indexes.dir, opts)
-	bar.stop()
+	stop()
 	if told > 20 {
 		c.logf("and %d faults more", told-20)
 	}

@@ -214,10 +214,9 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 	if err != nil {
 		return nil, err
 	}
-	stop := c.startProgress(ctx, reader)
+	account := c.reading(ctx, reader)
 	docs, err := eval.ReadDocuments(ctx, reader, keepTexts, signer(analyzers))
-	stop()
-	c.account(reader)
+	account()
 	if err != nil {
 		return nil, fmt.Errorf("-docs: %w", err)
 	}
@@ -359,7 +358,7 @@ func runBench(ctx context.Context, c *call) error {
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
 	only := c.flags.String("only", "", sections)
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
-	cache := mebibytes{c.intFlag("cache", 0, 0, 1<<20, "memory for the cache of an index in `MiB` (0: that of an index)")}
+	cache := c.mebibytesFlag("cache", 0, 0, "memory for the cache of an index in `MiB` (0: that of an index)")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint; without, the resident memory is that of the index")
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with -bare)")
 	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them, and not as pages have one")

@@ -18,32 +18,44 @@ import (
 // outOfMemory is how Go and the C library end a program that gets no memory.
 var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|failed to reserve|failed to create new OS thread|pthread_create failed|errno=12`)
 
-// limitedWork is the subcommands that are run with too little memory, in the folder of limitedIndex.
-var limitedWork = [][]string{
-	{"dedup", "-index", "copy", "docs.jsonl"},
-	{"add", "-index", "copy", "-format", "fingerprints", "list.txt"},
-	{"query", "-index", "copy", "-format", "fingerprints", "list.txt"},
-	{"compact", "-index", "copy"},
-	{"import", "-index", "copy", "list.txt"},
-	{"pairs", "-index", "copy"},
-	{"pairs", "list.txt"},
-	{"clusters", "-index", "copy"},
+// limited is what is run with too little memory: on a copy of an index that is half packed.
+type limited struct {
+	base, copied string
+	work         [][]string
 }
 
-// limitedIndex makes the inputs of limitedWork in a folder, and an index that is half packed.
-func limitedIndex(t *testing.T, dir string, r *rand.Rand) (base string) {
+func newLimited(t *testing.T, seed uint64) *limited {
 	t.Helper()
-	base = filepath.Join(dir, "base")
-	size := 4000
+	r, dir, size := rand.New(rand.NewPCG(testseed.Of(t), seed)), t.TempDir(), 4000
 	if os.Getenv("NEARDUP_LONG") != "" {
 		size = 40_000
 	}
-	writeFingerprints(t, filepath.Join(dir, "list.txt"), drawDocuments(r, size, size))
-	writeCopies(t, filepath.Join(dir, "docs.jsonl"), size/40, 2, r)
-	mustRun(t, "dedup", "-nosync", "-index", base, filepath.Join(dir, "docs.jsonl"))
-	mustRun(t, "import", "-index", base, filepath.Join(dir, "list.txt"))
-	mustRun(t, "add", "-nosync", "-index", base, "-format", "fingerprints", filepath.Join(dir, "list.txt"))
-	return base
+	l := &limited{base: filepath.Join(dir, "base"), copied: filepath.Join(dir, "copy")}
+	list, docs := filepath.Join(dir, "list.txt"), filepath.Join(dir, "docs.jsonl")
+	writeFingerprints(t, list, drawDocuments(r, size, size))
+	writeCopies(t, docs, size/40, 2, r)
+	mustRun(t, "dedup", "-nosync", "-index", l.base, docs)
+	mustRun(t, "import", "-index", l.base, list)
+	mustRun(t, "add", "-nosync", "-index", l.base, "-format", "fingerprints", list)
+	for _, args := range []string{
+		"dedup -index COPY DOCS", "add -index COPY -format fingerprints LIST", "query -index COPY -format fingerprints LIST", "compact -index COPY",
+		"import -index COPY LIST", "pairs -index COPY", "pairs LIST", "clusters -index COPY",
+	} {
+		l.work = append(l.work, strings.Fields(strings.NewReplacer("COPY", l.copied, "DOCS", docs, "LIST", list).Replace(args)))
+	}
+	return l
+}
+
+// on makes a new copy of the index, for do.
+func (l *limited) on(t *testing.T, do func()) {
+	t.Helper()
+	if err := os.CopyFS(l.copied, os.DirFS(l.base)); err != nil {
+		t.Fatal(err)
+	}
+	do()
+	if err := os.RemoveAll(l.copied); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestAddressSpaceLimit: with less memory than it needs, the command works, or Go ends it and
@@ -60,9 +72,8 @@ func TestAddressSpaceLimit(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no sh to set the limit: ", err)
 	}
-	r := rand.New(rand.NewPCG(testseed.Of(t), 11))
-	dir := t.TempDir()
-	base := limitedIndex(t, dir, r)
+	l := newLimited(t, 11)
+	r := rand.New(rand.NewPCG(testseed.Of(t), 13))
 	least := leastAddressSpace(t)
 	runs := 3
 	switch {
@@ -74,55 +85,39 @@ func TestAddressSpaceLimit(t *testing.T) {
 	ended := make(map[string]int)
 	for n := range runs {
 		// Some do not come to their work, some to a part of it, some to all.
-		limit := least - 8<<10 + r.IntN(96<<10)
-		ended[runLimited(t, dir, base, limit, limitedWork[n%len(limitedWork)])]++
+		kib, args := least-8<<10+r.IntN(96<<10), l.work[n%len(l.work)]
+		l.on(t, func() { ended[args[0]+" "+l.run(t, kib, args)]++ })
 	}
 	t.Logf("from %d KiB on: %v", least, ended)
 }
 
-// runLimited runs a command over a copy of the index within so many KiB, checks what it
-// leaves, and says how it ended.
-func runLimited(t *testing.T, dir, base string, limit int, args []string) (how string) {
+// run runs a command within so many KiB, checks what it leaves, and says how it ended.
+func (l *limited) run(t *testing.T, kib int, args []string) (how string) {
 	t.Helper()
-	copied := filepath.Join(dir, "copy")
-	if err := os.CopyFS(copied, os.DirFS(base)); err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(copied)
-	what := fmt.Sprintf("%v within %d KiB", args, limit)
-	how = args[0] + " done"
+	what := fmt.Sprintf("%v within %d KiB", args, kib)
+	how = "done"
 	var stdout, stderr bytes.Buffer
-	limited := limitedProcess(limit, args...)
-	limited.Dir, limited.Stdout, limited.Stderr = dir, &stdout, &stderr
-	if err := limited.Run(); err != nil {
+	cmd := limitedProcess(kib, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
 		if !outOfMemory.Match(stderr.Bytes()) {
 			t.Errorf("%s: %v\n%.2000s", what, err, &stderr)
 		}
-		how = args[0] + " out of memory"
+		how = "out of memory"
 	}
-	if out, err := process("verify", "-index", copied).CombinedOutput(); err != nil {
-		t.Errorf("%s: %v\n%s", what, err, out)
-	}
+	mustRun(t, "verify", "-index", l.copied)
+	stored := strings.Join(exported(t, l.copied), "\n") + "\n"
 	if args[0] == "dedup" {
-		checkStored(t, what, copied, stdout.Bytes())
-	}
-	again := process(args...)
-	again.Dir = dir
-	if out, err := again.CombinedOutput(); err != nil {
-		t.Errorf("%s, and once more without a limit: %v\n%s", what, err, out)
-	}
-	return how
-}
-
-// checkStored checks that the documents that dedup printed as new are in the index.
-func checkStored(t *testing.T, what, dir string, printed []byte) {
-	t.Helper()
-	stored := strings.Join(exported(t, dir), "\n") + "\n"
-	for _, line := range verdictLines(printed) {
-		if line.Verdict == "new" && !strings.Contains(stored, "\t"+line.Key+"\n") {
-			t.Errorf("%s: %s was printed as new and is not stored", what, line.Key)
+		for _, line := range verdictLines(stdout.Bytes()) {
+			if line.Verdict == "new" && !strings.Contains(stored, "\t"+line.Key+"\n") {
+				t.Errorf("%s: %s was printed as new and is not stored", what, line.Key)
+			}
 		}
 	}
+	if code, _, diagnostics := runHere("", args...); code != exitDone {
+		t.Errorf("%s, and once more without a limit: %d\n%s", what, code, diagnostics)
+	}
+	return how
 }
 
 // limitedProcess is the command with so many KiB of address space.
@@ -156,27 +151,19 @@ func TestGoMemoryLimit(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector takes memory of its own, and long where there is little")
 	}
-	r := rand.New(rand.NewPCG(testseed.Of(t), 12))
-	dir := t.TempDir()
-	base := limitedIndex(t, dir, r)
-	work := limitedWork
+	l := newLimited(t, 12)
+	work := append([][]string{{"verify", "-index", l.copied}}, l.work...)
 	if os.Getenv("NEARDUP_CI") == "" {
 		work = work[:3]
 	}
 	for _, args := range work {
-		copied := filepath.Join(dir, "copy")
-		if err := os.CopyFS(copied, os.DirFS(base)); err != nil {
-			t.Fatal(err)
-		}
-		for _, command := range [][]string{args, {"verify", "-index", "copy"}} {
-			cmd := process(command...)
-			cmd.Dir, cmd.Env = dir, append(cmd.Environ(), "GOMEMLIMIT=4MiB")
+		l.on(t, func() {
+			cmd := process(args...)
+			cmd.Env = append(cmd.Environ(), "GOMEMLIMIT=4MiB")
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v: %v\n%s", command, err, out)
+				t.Errorf("%v: %v\n%s", args, err, out)
 			}
-		}
-		if err := os.RemoveAll(copied); err != nil {
-			t.Fatal(err)
-		}
+			mustRun(t, "verify", "-index", l.copied)
+		})
 	}
 }

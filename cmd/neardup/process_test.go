@@ -19,25 +19,22 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-// These tests run the command as a process of its own: the test binary stands in
-// for it, see TestMain.
-
+// process is the command as a process of its own, for what is killed, signalled or bounded: the test
+// binary stands in for it, see TestMain.
 func process(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "NEARDUP_TEST_MAIN=1")
 	return cmd
 }
 
+// mustRun runs the command in this process, and ends the test where that fails.
 func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := process(args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("neardup %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+	code, out, diagnostics := runHere("", args...)
+	if code != exitDone {
+		t.Fatalf("neardup %s: %d\n%s", strings.Join(args, " "), code, diagnostics)
 	}
-	return string(out)
+	return out
 }
 
 // runHere runs the command in this process.
@@ -97,7 +94,7 @@ func TestKillAndRerun(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 2))
-	kills, pages := 5, 2000
+	kills, pages := 5, 800
 	if testing.Short() {
 		kills, pages = 2, 200
 	}

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/matches"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/scan"
 )
 
@@ -40,14 +38,6 @@ type matchLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Distance    int                     `json:"distance"`
-}
-
-func matchLines(matches []index.Match) []matchLine {
-	out := make([]matchLine, len(matches))
-	for i, m := range matches {
-		out[i] = matchLine{m.ID, m.Key, keyBytes(m.Key), m.Fingerprint, m.Distance}
-	}
-	return out
 }
 
 func runQuery(ctx context.Context, c *call) error {
@@ -91,8 +81,7 @@ func runQuery(ctx context.Context, c *call) error {
 	if c.given("k") {
 		within = distanceOption(*k)
 	}
-	indexes.match = match
-	x, err := indexes.openToCompare(indexes.dir, docs.analyzer.asked, true)
+	x, err := indexes.openToCompare(indexes.dir, docs.analyzer.asked, true, match)
 	if err != nil {
 		return err
 	}
@@ -105,14 +94,30 @@ func runQuery(ctx context.Context, c *call) error {
 		inputs := compared(batch)
 		rest, begun := out.writeReady(batch), time.Now()
 		err := query(ctx, x.Index, inputs, within, *limit, func(i *input, matches []index.Match) {
-			rest = out.answer(rest, i, matchLines(matches))
+			rest = out.answer(rest, i, matches)
 		})
 		if *verbose {
 			c.logf("%d queries in %.2f s", len(inputs), time.Since(begun).Seconds())
 		}
-		return errors.Join(err, out.flush())
+		return errors.Join(err, out.Flush())
 	})
 	return errors.Join(err, x.Close())
+}
+
+// query asks an index what matches each of the documents of inputs, within k and at most
+// limit. The answers come in the order of inputs.
+func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, found func(*input, []index.Match)) error {
+	queries := make([]index.Query, len(inputs))
+	for n, i := range inputs {
+		queries[n] = index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, MaxDistance: k, Limit: limit}
+	}
+	for answer, err := range x.QueryBatch(ctx, queries) {
+		if err != nil {
+			return err
+		}
+		found(inputs[answer.Query], answer.Matches)
+	}
+	return nil
 }
 
 // Queries that are read from files are answered many at once.
@@ -122,8 +127,12 @@ const (
 )
 
 // answer gives an input its line, writes what is ready of a batch, and returns the rest.
-func (l *lines) answer(batch []*input, i *input, matches []matchLine) (rest []*input) {
-	i.line = queryLine{i.document.Key, keyBytes(i.document.Key), i.document.Fingerprint, matches}
+func (l lines) answer(batch []*input, i *input, matches []index.Match) (rest []*input) {
+	line := queryLine{i.document.Key, keyBytes(i.document.Key), i.document.Fingerprint, make([]matchLine, len(matches))}
+	for n, m := range matches {
+		line.Matches[n] = matchLine{m.ID, m.Key, keyBytes(m.Key), m.Fingerprint, m.Distance}
+	}
+	i.line = line
 	return l.writeReady(batch)
 }
 
@@ -133,7 +142,7 @@ type scanning struct {
 	call     *call
 	file     string
 	format   corpus.Format // Detect: by name
-	lines    *lines
+	lines    lines
 	k, limit int
 	verbose  bool
 	log      *skipLog
@@ -166,7 +175,7 @@ func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 			return fmt.Errorf("standard input can be scanned once only, for %d queries at most", scanWindow)
 		}
 		scanned = true
-		return errors.Join(s.answer(ctx, batch), s.lines.flush())
+		return errors.Join(s.answer(ctx, batch), s.lines.Flush())
 	})
 }
 
@@ -186,15 +195,15 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 		return err
 	}
 	prepared := time.Since(begun)
-	found := newFoundList()
-	read, err := s.scan(ctx, func(chunk *corpus.Chunk) error { return found.scan(ctx, queries, chunk) })
+	found := matches.New()
+	read, err := s.scan(ctx, func(chunk *corpus.Chunk) error { return found.Scan(ctx, queries, chunk) })
 	if s.verbose && err == nil {
 		s.call.logf("%v: prepared in %.2f s, %d fingerprints scanned in %.2f s", queries, prepared.Seconds(), read, (time.Since(begun) - prepared).Seconds())
 	}
 	if err == nil {
-		err = found.each(ctx, len(inputs), s.limit, func(query int, matches []matchLine) { rest = s.lines.answer(rest, inputs[query], matches) })
+		err = found.Each(ctx, len(inputs), s.limit, func(query int, matches []index.Match) { rest = s.lines.answer(rest, inputs[query], matches) })
 	}
-	return errors.Join(err, found.close())
+	return errors.Join(err, found.Close())
 }
 
 // scan reads the file once, and calls do with all chunks of it, from several goroutines.
@@ -222,84 +231,4 @@ func (s *scanning) expected() int64 {
 		return info.Size() / lineBytes
 	}
 	return 0
-}
-
-// foundList is the matches of a scan. They may be more than fit in memory.
-type foundList struct {
-	mu     sync.Mutex
-	sorter *extsort.Sorter[[4]uint64] // query<<8 | distance, number, fingerprint, key
-	keys   keyList
-	n      int // matches
-}
-
-func newFoundList() *foundList {
-	return &foundList{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20})}
-}
-
-func (l *foundList) close() error { return l.sorter.Close() }
-
-// scan compares a chunk of a list with the queries. It may be called from several goroutines.
-func (l *foundList) scan(ctx context.Context, queries *scan.Queries, chunk *corpus.Chunk) error {
-	words := make([]uint64, len(chunk.Fingerprints))
-	for i, fp := range chunk.Fingerprints {
-		words[i] = uint64(fp)
-	}
-	var found [][4]uint64
-	var err error
-	add := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for i := range found {
-			l.keys.add(l.n, chunk.Key(int(found[i][3])))
-			found[i][3] = uint64(l.n)
-			l.n++
-		}
-		err = errors.Join(err, l.sorter.Add(ctx, found))
-		found = found[:0]
-	}
-	queries.Scan(words, func(m scan.Match) {
-		found = append(found, [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), chunk.Number(m.At), words[m.At], uint64(m.At)})
-		if len(found) == 4096 {
-			add()
-		}
-	})
-	add()
-	return err
-}
-
-// each yields the matches of every query, in the order of the queries; each query's
-// nearest first, and by their place in the collection.
-func (l *foundList) each(ctx context.Context, queries, limit int, yield func(query int, matches []matchLine)) error {
-	next := 0
-	var records [][4]uint64
-	flush := func(until int) {
-		for ; next < until; next++ {
-			slices.SortFunc(records, func(a, b [4]uint64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
-			if limit > 0 {
-				records = records[:min(limit, len(records))]
-			}
-			matches := make([]matchLine, len(records))
-			for i, r := range records {
-				key := l.keys.at(int(r[3]))
-				matches[i] = matchLine{ID: r[1], Key: key, KeyBytes: keyBytes(key), Fingerprint: fingerprint.Fingerprint(r[2]), Distance: int(r[0] & 0xff)}
-			}
-			yield(next, matches)
-			records = records[:0]
-		}
-	}
-	for run, err := range l.sorter.Sorted(ctx) {
-		if err != nil {
-			return err
-		}
-		for _, r := range run {
-			flush(int(r[0] >> 8))
-			// Those of the largest distance that is still wanted must all be seen, to
-			// take the first ones.
-			if n := len(records); limit == 0 || n < limit || r[0] == records[n-1][0] {
-				records = append(records, r)
-			}
-		}
-	}
-	flush(queries)
-	return nil
 }

@@ -82,10 +82,8 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
 	removals := mustRun(t, "clusters", "-index", dir, "-output-format", "removals")
 	onlyPrintable(t, "clusters -output-format removals", removals, len(hostileKeys))
-	cmd := process("delete", "-index", dir, "-")
-	cmd.Stdin = strings.NewReader(removals)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if code, _, diagnostics := runHere(removals, "delete", "-index", dir, "-"); code != exitDone {
+		t.Fatal(code, diagnostics)
 	}
 	if got := keysIn(t, dir); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("%q are left", got)
@@ -102,10 +100,9 @@ func TestHostileKeysOnATerminal(t *testing.T) {
 	onlyPrintable(t, "pairs", mustRun(t, "pairs", "-equal", "-output-format", "csv", "-index", dir), 0)
 	input := writeFile(t, "docs.jsonl", `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}`+"\n"+
 		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}`+"\n"+`{"url":"\u001b[2J","text":""}`+"\n")
-	cmd := process("fingerprint", input)
-	out, _ := cmd.CombinedOutput()
-	onlyPrintable(t, "fingerprint", string(out), 0)
-	if !strings.Contains(string(out), `"a\nffffffffffffffff\tevil\x1b[2J"`) {
+	_, out, diagnostics := runHere("", "fingerprint", input)
+	onlyPrintable(t, "fingerprint", out+diagnostics, 0)
+	if !strings.Contains(out, `"a\nffffffffffffffff\tevil\x1b[2J"`) {
 		t.Errorf("fingerprint printed\n%s", out)
 	}
 }

@@ -16,9 +16,9 @@ import (
 // has the index open, or before.
 func TestRemovalPipe(t *testing.T) {
 	t.Parallel()
-	rounds := 30
+	rounds := 8
 	if testing.Short() {
-		rounds = 5
+		rounds = 4
 	}
 	const copies = 3000
 	dir := filepath.Join(t.TempDir(), "ix")

@@ -55,9 +55,9 @@ func runServe(ctx context.Context, c *call) error {
 	s.key = c.flags.String("tls-key", "", "`file` with the key of -tls-cert")
 	s.pprof = c.flags.String("pprof", "", "loopback `address` for Go's profiles, a port of its own")
 	s.accessLog = c.flags.Bool("access-log", false, "write a line of JSON on standard error for each call")
-	s.body = c.mebibytesFlag("max-document", 16, "largest document in `MiB`; larger ones are skipped")
-	s.bytes = c.mebibytesFlag("max-bytes", 256, "`MiB` that are read and not answered at once; more is refused")
-	s.compaction = c.mebibytesFlag("memory", 256, "memory for sorting in a compaction, in `MiB`")
+	s.body = c.mebibytesFlag("max-document", 16, 1, "largest document in `MiB`; larger ones are skipped")
+	s.bytes = c.mebibytesFlag("max-bytes", 256, 1, "`MiB` that are read and not answered at once; more is refused")
+	s.compaction = c.mebibytesFlag("memory", 256, 1, "memory for sorting in a compaction, in `MiB`")
 	c.flags.IntVar(&s.opts.Connections, "max-connections", 4096, "open `connections` at once; more are refused")
 	c.flags.IntVar(&s.opts.Calls, "max-calls", 1024, "`calls` under way at once; more are refused")
 	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
@@ -129,13 +129,13 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return err
 	}
 	o.MaxBody = s.opts.PageBytes
-	o.Index.MaxShingleDistance, o.Index.MaxLengthRatio = s.match.shingle, s.match.ratio
+	s.match.set(&o.Index)
 	o.Compaction.MemoryBytes = s.compaction.bytes()
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	o.Compaction.Done = func(_ compaction.Report, err error) { logFailure(log, "compaction", err) }
 	o.Compaction.Expired = func(_ int, err error) { logFailure(log, "expiry", err) }
-	x, err := s.indexes.openOrMake(o, func(int) error { return nil })
+	x, err := s.indexes.openOrMake(o, anyDistance)
 	if err != nil {
 		return err
 	}

@@ -317,7 +317,7 @@ func TestServeSoak(t *testing.T) {
 		t.Skip("the memory of a process is read on Linux only")
 	}
 	dir := t.TempDir()
-	s := &soak{T: t, checkpoints: dir, documents: 24_000, keys: 4_800}
+	s := &soak{T: t, checkpoints: dir, documents: 12_000, keys: 2_400}
 	switch {
 	case os.Getenv("NEARDUP_LONG") != "":
 		s.documents, s.keys = 1_440_000, 240_000

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +40,7 @@ func dedupTwice(t *testing.T, folders ...string) {
 	if len(first) != len(second) {
 		t.Fatalf("%d verdicts, then %d", len(first), len(second))
 	}
-	if !bytes.Equal(sortedKeys(stored), sortedKeys(again)) {
+	if !slices.Equal(stored, again) {
 		t.Errorf("the second run changed what is stored: %d documents, then %d", len(stored), len(again))
 	}
 	changed := make(map[string]bool) // keys of which the corpus has several texts
@@ -65,22 +65,15 @@ func dedupTwice(t *testing.T, folders ...string) {
 	}
 }
 
-func sortedKeys(lines []string) []byte { return []byte(strings.Join(lines, "\n")) }
-
 var accountLine = regexp.MustCompile(`(?m)^.*: (\d+) records in \d+ files: (\d+) documents, (\d+) skipped(?: \((.*)\))?$`)
 
 // verdictsOf runs dedup, checks that its account adds up, and returns its lines.
 func verdictsOf(t *testing.T, args []string, inputs int) []verdictLine {
 	t.Helper()
-	cmd := process(args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
-	}
-	accounts := accountLine.FindAllStringSubmatch(stderr.String(), -1)
-	if len(accounts) != inputs {
-		t.Fatalf("want an account of %d inputs:\n%s", inputs, &stderr)
+	code, stdout, stderr := runHere("", args...)
+	accounts := accountLine.FindAllStringSubmatch(stderr, -1)
+	if code != exitDone || len(accounts) != inputs {
+		t.Fatalf("exit code %d, want an account of %d inputs:\n%s", code, inputs, stderr)
 	}
 	documents := 0
 	for _, account := range accounts {
@@ -97,7 +90,7 @@ func verdictsOf(t *testing.T, args []string, inputs int) []verdictLine {
 		documents += docs
 	}
 	var lines []verdictLine
-	decoder := json.NewDecoder(&stdout)
+	decoder := json.NewDecoder(strings.NewReader(stdout))
 	compared := 0
 	for decoder.More() {
 		var line verdictLine

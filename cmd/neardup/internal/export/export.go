@@ -1,0 +1,135 @@
+// Package export writes all there is to know of the documents of an index as lines of JSON, and reads
+// it back exactly (docs/api.md, "export"): a line about the index, then a line a document, in the order
+// of their IDs. What is cut off, or of a later version, is an error.
+package export
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/wire"
+)
+
+// FirstLine is the first line.
+type FirstLine struct {
+	Index Index `json:"neardupIndex"`
+}
+
+// Index is what there is to know of the index.
+type Index struct {
+	Analyzer    string `json:"analyzer,omitempty"`
+	MaxDistance int    `json:"maxDistance"`
+	Documents   uint64 `json:"documents"` // so that an export that is cut off is not taken for a whole one
+}
+
+// begin is how an export begins.
+const begin = `{"neardupIndex":`
+
+// Line is a document. A key or scope that is not UTF-8 is in base64.
+type Line struct {
+	Key         string                   `json:"key,omitempty"`
+	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
+	Fingerprint fingerprint.Fingerprint  `json:"fingerprint"`
+	Shingle     *fingerprint.Fingerprint `json:"shingle,omitempty"`
+	Tokens      int                      `json:"tokens,omitempty"`
+	Scope       string                   `json:"scope,omitempty"`
+	ScopeBytes  []byte                   `json:"scopeBytes,omitempty"`
+	Added       time.Time                `json:"added,omitzero"`
+}
+
+func lineOf(d *index.Document) *Line {
+	l := &Line{Key: d.Key, Fingerprint: d.Fingerprint, Tokens: d.Tokens, Scope: d.Scope, Added: d.Added}
+	if d.Shingle != 0 {
+		l.Shingle = &d.Shingle
+	}
+	if !utf8.ValidString(d.Key) {
+		l.Key, l.KeyBytes = "", []byte(d.Key)
+	}
+	if !utf8.ValidString(d.Scope) {
+		l.Scope, l.ScopeBytes = "", []byte(d.Scope)
+	}
+	return l
+}
+
+func (l *Line) document() index.Document {
+	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
+	if l.Shingle != nil {
+		d.Shingle = *l.Shingle
+	}
+	return d
+}
+
+// Write writes the documents of an index. The errors of out stick.
+func Write(ctx context.Context, out *bufio.Writer, x *index.Index) error {
+	write := func(v any) error {
+		line, err := wire.Encode(v)
+		if err == nil {
+			_, err = out.Write(line)
+		}
+		return err
+	}
+	stats := x.Stats()
+	if err := write(FirstLine{Index{stats.Analyzer, stats.MaxDistance, stats.Documents}}); err != nil {
+		return err
+	}
+	for d, err := range x.Documents(ctx) {
+		if err == nil {
+			err = write(lineOf(&d))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begins reads the first line, if it is that of an export.
+func Begins(in io.Reader) (x Index, found bool) {
+	var line FirstLine
+	r := bufio.NewReader(in)
+	if head, _ := r.Peek(len(begin)); string(head) != begin {
+		return x, false
+	}
+	err := json.NewDecoder(r).Decode(&line)
+	return line.Index, err == nil
+}
+
+// Documents yields the documents of an export that has so many. It ends at the first line that is none.
+func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		d := json.NewDecoder(bufio.NewReaderSize(in, 256<<10))
+		d.DisallowUnknownFields() // they are of a later version
+		fail := func(n uint64, err error) {
+			yield(index.Document{}, fmt.Errorf("line %d, byte %d: %w", n, d.InputOffset(), err))
+		}
+		if err := d.Decode(new(FirstLine)); err != nil {
+			fail(1, err)
+			return
+		}
+		for n := range want {
+			var line Line
+			err := d.Decode(&line)
+			if err == io.EOF {
+				err = fmt.Errorf("it is cut off: its first line promises %d documents", want)
+			}
+			if err != nil {
+				fail(n+2, err)
+				return
+			}
+			if !yield(line.document(), nil) {
+				return
+			}
+		}
+		if d.More() {
+			fail(want+2, fmt.Errorf("its first line promises %d documents only", want))
+		}
+	}
+}

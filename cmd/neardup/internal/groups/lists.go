@@ -1,0 +1,263 @@
+package groups
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/selfjoin"
+)
+
+// ListOptions of OfLists.
+type ListOptions struct {
+	MaxDistance int
+	Stars       bool   // every member of a cluster is near to the one that is kept
+	Keep        string // one of the constants
+	Numbers     bool   // fingerprints are all that is wanted: no IDs, no keys, each once
+
+	// MemoryBytes is how much the lists may take; what is more is sorted in files. Pairs have
+	// fingerprints only then, and KeepFirst is the only way. 0: all are in memory.
+	MemoryBytes int64
+}
+
+// OfLists is the fingerprints of lists. A document's ID is the number of its record, all lists
+// together, from 1.
+func OfLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (Source, error) {
+	if o.MemoryBytes > 0 {
+		return &fileSource{chunks, o}, nil
+	}
+	return readLists(chunks, o)
+}
+
+// listSource is lists in memory.
+type listSource struct {
+	ListOptions
+	keys   Keys
+	scores []float64 // the document with the largest is kept; none: the first one is
+	set    *selfjoin.Set
+	places *selfjoin.Occurrences // nil where only numbers are wanted
+}
+
+func readLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (s *listSource, err error) {
+	s = &listSource{ListOptions: o}
+	var parts [][]fingerprint.Fingerprint
+	read := 0
+	for chunk, err := range chunks {
+		if err != nil {
+			return nil, err
+		}
+		for i, fp := range chunk.Fingerprints {
+			key, err := s.score(chunk.Key(i))
+			if err != nil {
+				return nil, fmt.Errorf("fingerprint %d (%v): %w", read+i+1, fp, err)
+			}
+			s.keys.Add(read+i, key)
+		}
+		parts = append(parts, slices.Clone(chunk.Fingerprints))
+		read += len(chunk.Fingerprints)
+	}
+	if o.Numbers {
+		s.set, err = selfjoin.NewSet(slices.Concat(parts...))
+	} else {
+		s.set, s.places, err = selfjoin.NewSetWithPlaces(slices.Concat(parts...))
+	}
+	return s, err
+}
+
+// score gives a document its score, and returns its key without the number behind it.
+func (s *listSource) score(key string) (string, error) {
+	score := math.Inf(-1)
+	switch s.Keep {
+	case KeepFirst:
+		return key, nil
+	case KeepShortestKey:
+		if key != "" {
+			score = -float64(len(key))
+		}
+	default:
+		tab := strings.LastIndexByte(key, '\t')
+		var err error
+		if score, err = strconv.ParseFloat(key[tab+1:], 64); err != nil {
+			return "", fmt.Errorf("-keep %s wants a number behind the key, after a tab: %w", s.Keep, err)
+		}
+		key = key[:max(tab, 0)]
+	}
+	s.scores = append(s.scores, score)
+	return key, nil
+}
+
+// document is the one at a place.
+func (s *listSource) document(place uint32, node selfjoin.Node) index.Document {
+	return index.Document{ID: uint64(place) + 1, Key: s.keys.At(int(place)), Fingerprint: s.set.Fingerprint(node)}
+}
+
+// member is all documents of a node.
+func (s *listSource) member(node selfjoin.Node) Member {
+	if s.places == nil {
+		return Member{Document: index.Document{Fingerprint: s.set.Fingerprint(node)}, Documents: s.set.Copies(node)}
+	}
+	places := s.places.Of(node)
+	if len(places) == 1 {
+		return Member{Document: s.document(places[0], node), Documents: 1}
+	}
+	return Member{s.document(s.best(node), node), len(places), func(yield func(index.Document, error) bool) {
+		for _, place := range places {
+			if !yield(s.document(place, node), nil) {
+				return
+			}
+		}
+	}}
+}
+
+// best is the place of the document of a node that is to be kept.
+func (s *listSource) best(node selfjoin.Node) uint32 {
+	return slices.MinFunc(s.places.Of(node), s.compare)
+}
+
+// compare orders places of documents, the one to be kept first.
+func (s *listSource) compare(a, b uint32) int {
+	if s.scores == nil {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
+}
+
+func (s *listSource) Pairs(ctx context.Context, workers int, found func(worker int, a, b *Member, distance int) error) error {
+	for node := range s.set.Repeated() {
+		m := s.member(node)
+		if err := found(0, &m, &m, 0); err != nil {
+			return err
+		}
+	}
+	return s.set.Each(ctx, selfjoin.Options{MaxDistance: s.MaxDistance, Workers: workers}, func(worker int, pairs []selfjoin.Pair) error {
+		if s.places == nil {
+			return eachNumbers(worker, pairs, found)
+		}
+		edges := s.set.Edges(pairs)
+		s.places.Fetch(edges)
+		for i, e := range edges {
+			a, b := s.member(e[0]), s.member(e[1])
+			if a.ID > b.ID {
+				a, b = b, a
+			}
+			if err := found(worker, &a, &b, pairs[i].Distance); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachNumbers calls found with pairs of which nothing but the fingerprints is known.
+func eachNumbers(worker int, pairs []selfjoin.Pair, found func(worker int, a, b *Member, distance int) error) error {
+	var a, b Member
+	for _, p := range pairs {
+		a.Fingerprint, b.Fingerprint = p.First, p.Second
+		if err := found(worker, &a, &b, p.Distance); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *listSource) Clusters(ctx context.Context, found func(*Cluster) error) error {
+	clusters, err := s.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	for nodes := range clusters.All() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		members := make([]Member, len(nodes))
+		for i, node := range nodes {
+			members[i] = s.member(node)
+		}
+		if s.places != nil { // the kept one first, the others as they were listed
+			slices.SortFunc(members, func(a, b Member) int { return s.compare(uint32(a.ID-1), uint32(b.ID-1)) })
+			slices.SortFunc(members[1:], func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+		}
+		if err := found(clusterOf(members)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *listSource) clusters(ctx context.Context) (*selfjoin.Clusters, error) {
+	o := selfjoin.Options{MaxDistance: s.MaxDistance}
+	if !s.Stars {
+		return s.set.Components(ctx, o)
+	}
+	best := make([]uint32, s.set.Len()) // the place of the document of each node to be kept
+	for node := range best {
+		best[node] = s.best(selfjoin.Node(node))
+	}
+	if s.scores != nil {
+		best = s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
+	}
+	return s.set.Stars(ctx, o, best)
+}
+
+// fileSource is lists that are sorted in files. Fingerprints are all that is known of them, and
+// their places in clusters.
+type fileSource struct {
+	chunks iter.Seq2[*corpus.Chunk, error]
+	ListOptions
+}
+
+// fingerprints yields those of the lists, which have nothing else.
+func (s *fileSource) fingerprints(yield func([]fingerprint.Fingerprint, error) bool) {
+	for chunk, err := range s.chunks {
+		if err == nil && len(chunk.Fingerprints) > 0 && chunk.Key(0) != "" {
+			err = fmt.Errorf("%s: -memory reads u64le and decimal, which have no keys: give -format if it is one of these", chunk.Source)
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !yield(chunk.Fingerprints, nil) {
+			return
+		}
+	}
+}
+
+// limitMemory keeps the garbage collector within the memory, which it would add to, until restore is called.
+// The program itself takes some 20 MiB besides.
+func (s *fileSource) limitMemory() (restore func()) {
+	before := debug.SetMemoryLimit(s.MemoryBytes / 8 * 7)
+	return func() { debug.SetMemoryLimit(before) }
+}
+
+func (s *fileSource) Pairs(ctx context.Context, workers int, found func(worker int, a, b *Member, distance int) error) error {
+	defer s.limitMemory()()
+	o := selfjoin.Options{MaxDistance: s.MaxDistance, MemoryBytes: s.MemoryBytes, Workers: workers}
+	return selfjoin.ExternalPairs(ctx, s.fingerprints, o, func(worker int, pairs []selfjoin.Pair) error {
+		return eachNumbers(worker, pairs, found)
+	})
+}
+
+func (s *fileSource) Clusters(ctx context.Context, found func(*Cluster) error) error {
+	defer s.limitMemory()()
+	o := selfjoin.ExternalClusterOptions{
+		Options: selfjoin.Options{MaxDistance: s.MaxDistance, MemoryBytes: s.MemoryBytes}, Stars: s.Stars, Copies: !s.Numbers,
+	}
+	return selfjoin.ExternalClusters(ctx, s.fingerprints, o, func(c *selfjoin.ExternalCluster) error {
+		return found(&Cluster{int(c.Copies), func(yield func(Member, error) bool) {
+			for m, err := range c.Members() {
+				if !yield(Member{Document: index.Document{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint}, Documents: int(m.Copies)}, err) {
+					return
+				}
+			}
+		}})
+	})
+}

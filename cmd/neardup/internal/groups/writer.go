@@ -1,0 +1,233 @@
+package groups
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/csv"
+	"fmt"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/wire"
+)
+
+// The forms of output.
+const (
+	JSON       = "json"        // a line for each pair or cluster
+	CSV        = "csv"         // a line for each pair, or document of a cluster
+	Removals   = "removals"    // of clusters, what to delete so that one document of each remains
+	RemovalIDs = "removal-ids" // the same, by numbers
+
+	// SimhashCPP is the arrays of numbers that simhash-find-all and simhash-find-clusters of
+	// seomoz/simhash-cpp write. These come in an order that hash tables give; here it is that of the
+	// numbers, for clusters, and none, for pairs.
+	SimhashCPP = "simhash-cpp"
+)
+
+// MemberLine is a member of a pair or a cluster in JSON, without the ID, key and number that it
+// does not have.
+type MemberLine struct {
+	ID          uint64                  `json:"id,omitempty"`
+	Key         string                  `json:"key,omitempty"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Documents   int                     `json:"documents,omitempty"`
+}
+
+// PairLine is what JSON has of a pair.
+type PairLine struct {
+	First    MemberLine `json:"first"`
+	Second   MemberLine `json:"second"`
+	Distance int        `json:"distance"`
+}
+
+// ClusterLine is what JSON has of a cluster. It is written member by member.
+type ClusterLine struct {
+	Documents int          `json:"documents"`
+	Kept      MemberLine   `json:"kept"`
+	Others    []MemberLine `json:"others"`
+}
+
+// Writer writes pairs and clusters, in every form, for one goroutine of several.
+type Writer struct {
+	Written int // pairs or clusters
+	Unnamed int // removals of documents without a key
+
+	form string
+	text bytes.Buffer // whole lines that are not in out yet, and the one under way
+	csv  *csv.Writer  // into text
+
+	mu  *sync.Mutex
+	out *bufio.Writer // of all writers; its errors stick
+}
+
+// NewWriters makes writers to one output. CSV begins with the names of the columns.
+func NewWriters(form, columns string, out *bufio.Writer, workers int) []*Writer {
+	if form == CSV {
+		fmt.Fprintln(out, columns)
+	}
+	writers, mu := make([]*Writer, workers), new(sync.Mutex)
+	for i := range writers {
+		w := &Writer{form: form, mu: mu, out: out}
+		w.csv = csv.NewWriter(&w.text)
+		writers[i] = w
+	}
+	return writers
+}
+
+// Flush hands on what was written.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.text.WriteTo(w.out)
+	return err
+}
+
+// lineEnded hands on lines where they are many.
+func (w *Writer) lineEnded() error {
+	if w.text.Len() < 64<<10 {
+		return nil
+	}
+	return w.Flush()
+}
+
+func (w *Writer) csvLine(fields ...string) {
+	w.csv.Write(fields)
+	w.csv.Flush()
+}
+
+// Pair writes a pair.
+func (w *Writer) Pair(a, b *Member, distance int) error {
+	w.Written++
+	line := w.text.AvailableBuffer()
+	switch w.form {
+	case JSON:
+		line = appendMember(append(line, `{"first":`...), a)
+		line = appendMember(append(line, `,"second":`...), b)
+		line = strconv.AppendInt(append(line, `,"distance":`...), int64(distance), 10)
+		line = append(line, "}\n"...)
+	case CSV:
+		w.csvLine(a.name(), b.name(), strconv.Itoa(distance))
+	case SimhashCPP:
+		line = strconv.AppendUint(append(line, '['), uint64(min(a.Fingerprint, b.Fingerprint)), 10)
+		line = strconv.AppendUint(append(line, ", "...), uint64(max(a.Fingerprint, b.Fingerprint)), 10)
+		line = append(line, "]\n"...)
+	}
+	w.text.Write(line)
+	return w.lineEnded()
+}
+
+// Cluster writes every document of a cluster, the one to be kept first.
+func (w *Writer) Cluster(c *Cluster) error {
+	w.Written++
+	n, first := 0, fingerprint.Fingerprint(0)
+	for m, err := range c.all() {
+		if err != nil {
+			return err
+		}
+		switch w.form {
+		case JSON:
+			w.jsonMember(c, n, &m)
+		case CSV:
+			w.csvLine(strconv.Itoa(w.Written), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
+				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
+		case SimhashCPP:
+			switch n {
+			case 0: // it may be the only one, which is no cluster there
+				first = m.Fingerprint
+			case 1:
+				fmt.Fprintf(&w.text, "[%d, %d", first, m.Fingerprint)
+			default:
+				fmt.Fprintf(&w.text, ", %d", m.Fingerprint)
+			}
+		case Removals, RemovalIDs:
+			if n > 0 {
+				w.removal(&m)
+			}
+		}
+		n++
+		if err := w.lineEnded(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case w.form == JSON:
+		w.text.WriteString("]}\n")
+	case w.form == SimhashCPP && n > 1:
+		w.text.WriteString("]\n")
+	}
+	return w.lineEnded()
+}
+
+// jsonMember writes member n as part of a ClusterLine.
+func (w *Writer) jsonMember(c *Cluster, n int, m *Member) {
+	line := w.text.AvailableBuffer()
+	switch n {
+	case 0:
+		line = fmt.Appendf(line, `{"documents":%d,"kept":`, c.Documents)
+		line = append(appendMember(line, m), `,"others":[`...)
+	case 1:
+		line = appendMember(line, m)
+	default:
+		line = appendMember(append(line, ','), m)
+	}
+	w.text.Write(line)
+}
+
+// removal writes what to delete.
+func (w *Writer) removal(m *Member) {
+	if w.form == Removals && m.Key != "" {
+		fmt.Fprintln(&w.text, corpus.QuoteKey(m.Key))
+		return
+	}
+	fmt.Fprintln(&w.text, m.ID)
+	if w.form == Removals {
+		w.Unnamed++
+	}
+}
+
+// name is what a member is called in a list: its key, or else its fingerprint.
+func (m *Member) name() string {
+	if m.Key != "" {
+		return corpus.QuoteKey(m.Key)
+	}
+	return m.Fingerprint.String()
+}
+
+// appendMember appends what encoding/json gives for a MemberLine, which takes twice as long:
+// there may be billions of pairs.
+func appendMember(line []byte, m *Member) []byte {
+	line = append(line, '{')
+	if m.ID > 0 {
+		line = append(strconv.AppendUint(append(line, `"id":`...), m.ID, 10), ',')
+	}
+	if m.Key != "" {
+		line = append(appendString(append(line, `"key":`...), m.Key), ',')
+	}
+	if !utf8.ValidString(m.Key) {
+		line = base64.StdEncoding.AppendEncode(append(line, `"keyBytes":"`...), []byte(m.Key))
+		line = append(line, `",`...)
+	}
+	line, _ = m.Fingerprint.AppendText(append(line, `"fingerprint":"`...))
+	line = append(line, '"')
+	if m.Documents > 0 {
+		line = strconv.AppendInt(append(line, `,"documents":`...), int64(m.Documents), 10)
+	}
+	return append(line, '}')
+}
+
+// appendString appends a string of JSON. Most keys stand in it as they are.
+func appendString(line []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			encoded, _ := wire.Encode(s)
+			return append(line, bytes.TrimSuffix(encoded, []byte{'\n'})...)
+		}
+	}
+	line = append(append(line, '"'), s...)
+	return append(line, '"')
+}

@@ -1,0 +1,99 @@
+// Package matches keeps what a scan of a list finds, more than memory holds, and gives it back query by
+// query: of each the nearest matches first, those at one distance as they stand in the list.
+package matches
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/groups"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/extsort"
+	"github.com/neardup/neardup/internal/scan"
+)
+
+// List is the matches of a scan.
+type List struct {
+	mu     sync.Mutex
+	sorter *extsort.Sorter[[4]uint64] // query<<8 | distance, number, fingerprint, key
+	keys   groups.Keys
+	n      int // matches
+}
+
+// New makes an empty list. Close removes its files.
+func New() *List {
+	return &List{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20})}
+}
+
+// Close removes the files of the list.
+func (l *List) Close() error { return l.sorter.Close() }
+
+// Scan compares a chunk of a list with the queries. It may be called from several goroutines.
+func (l *List) Scan(ctx context.Context, queries *scan.Queries, chunk *corpus.Chunk) error {
+	words := make([]uint64, len(chunk.Fingerprints))
+	for i, fp := range chunk.Fingerprints {
+		words[i] = uint64(fp)
+	}
+	var found [][4]uint64
+	var err error
+	add := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i := range found {
+			l.keys.Add(l.n, chunk.Key(int(found[i][3])))
+			found[i][3] = uint64(l.n)
+			l.n++
+		}
+		err = errors.Join(err, l.sorter.Add(ctx, found))
+		found = found[:0]
+	}
+	queries.Scan(words, func(m scan.Match) {
+		found = append(found, [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), chunk.Number(m.At), words[m.At], uint64(m.At)})
+		if len(found) == 4096 {
+			add()
+		}
+	})
+	add()
+	return err
+}
+
+// Each calls found with the matches of each of so many queries, at most limit unless that is 0. Their IDs are
+// numbers in the list.
+func (l *List) Each(ctx context.Context, queries, limit int, found func(query int, matches []index.Match)) error {
+	next := 0
+	var records [][4]uint64
+	until := func(query int) {
+		for ; next < query; next++ {
+			slices.SortFunc(records, func(a, b [4]uint64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+			if limit > 0 {
+				records = records[:min(limit, len(records))]
+			}
+			matches := make([]index.Match, len(records))
+			for i, r := range records {
+				matches[i] = index.Match{Document: index.Document{ID: r[1], Key: l.keys.At(int(r[3])), Fingerprint: fingerprint.Fingerprint(r[2])}, Distance: int(r[0] & 0xff)}
+			}
+			found(next, matches)
+			records = records[:0]
+		}
+	}
+	for run, err := range l.sorter.Sorted(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, r := range run {
+			until(int(r[0] >> 8))
+			// Those of the largest distance that is still wanted must all be seen, to
+			// take the first ones.
+			if n := len(records); limit == 0 || n < limit || r[0] == records[n-1][0] {
+				records = append(records, r)
+			}
+		}
+	}
+	until(queries)
+	return nil
+}

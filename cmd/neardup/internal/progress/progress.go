@@ -1,0 +1,114 @@
+// Package progress shows on a terminal how far work has come. It never writes where no one
+// watches, nor among results.
+package progress
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Bar is a line that is written over again, stage by stage. A nil one does nothing.
+type Bar struct {
+	name string
+	to   io.Writer
+
+	mu    sync.Mutex
+	stage string
+	bar   *progressbar.ProgressBar
+}
+
+// New makes a bar for what has a name. It returns nil where to is no terminal, or where results,
+// unless it is nil, is one too: the bar would stand among them.
+func New(name string, to, results io.Writer) *Bar {
+	if !isTerminal(to) || isTerminal(results) {
+		return nil
+	}
+	return &Bar{name: name, to: to}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Show shows how much of a stage is done, of a total that may be unknown: 0 or less.
+func (b *Bar) Show(stage string, done, total int64, bytes bool) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bar == nil || stage != b.stage {
+		b.clear()
+		if total <= 0 {
+			total = -1 // a spinner
+		}
+		name := b.name
+		if stage != "" {
+			name += ": " + stage
+		}
+		b.stage = stage
+		b.bar = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(b.to),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionShowElapsedTimeOnFinish(),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowBytes(bytes),
+			progressbar.OptionSetDescription(name))
+	}
+	b.bar.Set64(done)
+}
+
+func (b *Bar) clear() {
+	if b.bar != nil {
+		b.bar.Clear()
+		b.bar = nil
+	}
+}
+
+// Stop takes the bar away.
+func (b *Bar) Stop() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+}
+
+// Input is what is read.
+type Input interface {
+	Measure(ctx context.Context) error // how much there is; without, there is no total
+	Progress() (read, total int64)
+}
+
+// Reading shows how much of an input is read, until stop is called.
+func (b *Bar) Reading(ctx context.Context, in Input) (stop func()) {
+	if b == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer b.Stop()
+		in.Measure(ctx)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				read, total := in.Progress()
+				b.Show("", read, total, true)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}

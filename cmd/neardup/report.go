@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/cmd/neardup/internal/view"
+	"github.com/neardup/neardup/internal/match"
+)
+
+// report is the file that dedup -report writes; without a name there is none.
+type report struct {
+	call   *call
+	name   string
+	inputs *inputFlags
+	begun  time.Time
+
+	sample    *compare.Sample
+	distances []int64 // of duplicates
+}
+
+func (c *call) reportFlag(inputs *inputFlags) *report {
+	r := &report{call: c, inputs: inputs, sample: compare.NewSample()}
+	c.flags.StringVar(&r.name, "report", "", "HTML `file` for people: counts, the largest groups, distances, and pairs around the limits with the words that differ")
+	return r
+}
+
+// open makes sure that the report can be written before anything is read. What it tries that with
+// is gone again: the report may be in a folder that is read.
+func (r *report) open() error {
+	if r.name == "" {
+		return nil
+	}
+	if info, err := os.Stat(r.name); err == nil && !info.Mode().IsRegular() {
+		return usagef("-report %s is no regular file", r.name)
+	}
+	for _, name := range r.call.args {
+		if sameFile(name, r.name) {
+			return usagef("-report %s is an input", r.name)
+		}
+	}
+	r.begun = time.Now()
+	return r.writeWhole(nil)
+}
+
+// writeWhole writes a file beside the report and gives it its name; without content, it only tries.
+func (r *report) writeWhole(content *view.Report) error {
+	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp", filepath.Base(r.name), os.Getpid()))
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return fmt.Errorf("-report: %w", err)
+	}
+	if content == nil {
+		return errors.Join(file.Close(), os.Remove(name))
+	}
+	out := bufio.NewWriterSize(file, 64<<10)
+	if err = cmp.Or(content.Write(out), out.Flush(), file.Sync(), file.Close()); err == nil {
+		err = os.Rename(name, r.name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("-report: %w", err), os.Remove(name))
+	}
+	return nil
+}
+
+// add takes a document whose line is written.
+func (r *report) add(i *input) {
+	if r.name == "" || !i.compared {
+		return
+	}
+	r.sample.Add(&i.document, i.record.Source, i.record.Number)
+	if i.verdict == neardup.Duplicate.String() {
+		if missing := i.of.Distance + 1 - len(r.distances); missing > 0 {
+			r.distances = append(r.distances, make([]int64, missing)...)
+		}
+		r.distances[i.of.Distance]++
+	}
+}
+
+const (
+	reportPairs  = 8  // on each side of the limits
+	reportGroups = 20 // the largest
+	reportPlaces = 12 // where words of a pair differ
+	// reportText is how many bytes of a text are compared word by word.
+	reportText = 256 << 10
+)
+
+// write writes the report, whole or not at all.
+func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
+	if r.name == "" {
+		return nil
+	}
+	k := d.index.Plan().MaxDistance
+	rule := match.For(d.index.Stats().Analyzer, k).With(d.match.shingle, d.match.ratio)
+	if missing := k + 1 - len(r.distances); missing > 0 {
+		r.distances = append(r.distances, make([]int64, missing)...)
+	}
+	s := d.summary
+	page := &view.Report{
+		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: rule, Begun: r.begun, Took: time.Since(r.begun),
+		Records: s.records, Compared: s.compared, Duplicates: s.verdicts[neardup.Duplicate.String()],
+		Verdicts: counts(s.verdicts, len(s.verdicts)), Skips: counts(s.skips, len(s.skips)), Groups: counts(s.groups.n, reportGroups),
+		GroupsLow: s.groups.lowered, Distances: r.distances,
+	}
+	if !d.temporary {
+		page.Index = d.indexes.dir
+	}
+	if r.call.broken != nil {
+		page.Notes = append(page.Notes, "The inputs could not be read whole: "+r.call.broken.Error())
+	}
+	if err := r.pairs(ctx, page, a); err != nil {
+		return fmt.Errorf("-report: %w", err)
+	}
+	return r.writeWhole(page)
+}
+
+// pairs finds the pairs around the limits, and their words.
+func (r *report) pairs(ctx context.Context, page *view.Report, a *analyzer) (err error) {
+	if page.Sample, err = r.sample.Pairs(ctx, page.Rule, reportPairs); err != nil {
+		return err
+	}
+	wanted := make(map[place]*compare.Sampled)
+	for _, p := range slices.Concat(page.Sample.Inside, page.Sample.Outside) {
+		for _, d := range []*compare.Sampled{p.A, p.B} {
+			wanted[place{d.Source, d.Number}] = d
+		}
+	}
+	found, err := r.words(ctx, wanted, a)
+	if err != nil {
+		return err
+	}
+	if missing := len(wanted) - found; missing > 0 {
+		page.Notes = append(page.Notes, fmt.Sprintf("The words of %d documents below are not known: their inputs cannot be read a second time, have changed, or are fingerprints.", missing))
+	}
+	results := func(pairs []compare.Pair) (results []*compare.Result) {
+		for _, p := range pairs {
+			results = append(results, compare.Documents(&p.A.Document, &p.B.Document, page.Rule, reportPlaces))
+		}
+		return results
+	}
+	page.Inside, page.Outside = results(page.Sample.Inside), results(page.Sample.Outside)
+	return nil
+}
+
+// place is where a record stands.
+type place struct {
+	source string
+	number int64
+}
+
+// words reads the inputs again, up to the last record that is wanted, for the words of these.
+func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *analyzer) (found int, err error) {
+	var again []string
+	for _, name := range r.call.args {
+		info, err := os.Stat(name)
+		if _, opened := r.inputs.opened[name]; err == nil && !opened && name != "-" && (info.Mode().IsRegular() || info.IsDir()) {
+			again = append(again, name)
+		}
+	}
+	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {
+		return 0, nil
+	}
+	inputs := *r.inputs
+	inputs.originals = nil
+	reader, err := inputs.readerOf(again...)
+	if err != nil {
+		return 0, nil // they are gone
+	}
+	left := maps.Clone(wanted)
+	for raw, err := range reader.RawRecords(ctx) {
+		if err != nil {
+			return found, ctx.Err()
+		}
+		source, number := raw.Place()
+		d, ok := left[place{source, number}]
+		if !ok {
+			continue
+		}
+		delete(left, place{source, number})
+		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
+			if d.Words, err = a.words(i, d); err != nil {
+				return found, err
+			} else if d.Words != nil {
+				found++
+			}
+		}
+		if len(left) == 0 {
+			break
+		}
+	}
+	return found, ctx.Err()
+}
+
+// words are those of a record, if it is the document that it was.
+func (a *analyzer) words(i *input, was *compare.Sampled) ([]string, error) {
+	text := a.Text(kindOf(&i.record), i.record.ContentType, i.record.Content)
+	d, reason, err := a.document(i.key(), &i.record)
+	if now := compare.Of(&d); err != nil || reason != "" || now.Fingerprint != was.Fingerprint || now.Shingle != was.Shingle {
+		return nil, err
+	}
+	if len(text) > reportText {
+		text = strings.ToValidUTF8(text[:reportText], "")
+	}
+	return strings.Fields(strings.Clone(text)), nil
+}
