@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/original"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/index"
 )
 
@@ -33,7 +33,7 @@ func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
 		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(), references: c.againstFlag(),
-		emission: c.emitFlags(inputs), summary: newSummary(), report: c.reportFlag(inputs),
+		emission: c.emitFlags(inputs), summary: summary.New(), report: c.reportFlag(inputs),
 	}
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
@@ -56,7 +56,7 @@ type dedup struct {
 	references *references
 	emission   *emission
 	keep       bool // duplicates are stored too
-	summary    *summary
+	summary    *summary.Summary
 	report     *report
 
 	temporary bool // without -index
@@ -93,11 +93,15 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if err == nil {
 		err = d.indexes.expire(ctx, d.index)
 	}
+	for _, line := range d.summary.Lines() {
+		d.call.logf("%s", line)
+	}
 	if err != nil {
-		d.summary.write(d.call, "")
 		return err
 	}
-	d.summary.write(d.call, d.next())
+	if d.summary.Records > 0 {
+		d.call.logf("next: %s", d.next())
+	}
 	return d.report.write(ctx, d, docs.analyzer)
 }
 
@@ -148,7 +152,15 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		return errors.Join(err, unwritten)
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {
-		d.summary.add(i)
+		switch {
+		case !i.compared:
+			d.summary.Skip(i.reason)
+			continue
+		case i.of == nil:
+			d.summary.Compare(i.verdict, "")
+		default:
+			d.summary.Compare(i.verdict, i.of.Key)
+		}
 		d.report.add(i)
 	}
 	return err
@@ -330,102 +342,4 @@ func (r *references) find(ctx context.Context, inputs []*input, k int) error {
 		}
 	}
 	return nil
-}
-
-// summary is what dedup came to, in numbers that add up: every record has a verdict, or is
-// skipped for a reason.
-type summary struct {
-	records  int64
-	compared int64
-	verdicts map[string]int64
-	skips    map[string]int64 // by reason
-	groups   heavyHitters     // by the document that they are near to
-}
-
-func newSummary() *summary {
-	return &summary{verdicts: make(map[string]int64), skips: make(map[string]int64), groups: heavyHitters{n: make(map[string]int64)}}
-}
-
-// maxSkipReasons bounds the reasons that are told apart: content types are of the inputs' making.
-const maxSkipReasons = 50
-
-// add counts a record whose line is written.
-func (s *summary) add(i *input) {
-	s.records++
-	if i.compared {
-		s.compared++
-		s.verdicts[i.verdict]++
-		if i.verdict == neardup.Duplicate.String() {
-			s.groups.add(i.of.Key)
-		}
-		return
-	}
-	s.verdicts[skipped]++
-	reason := i.reason
-	if s.skips[reason] == 0 && len(s.skips) >= maxSkipReasons {
-		reason = "other reasons"
-	}
-	s.skips[reason]++
-}
-
-// write says it on standard error, where there was anything.
-func (s *summary) write(c *call, next string) {
-	if s.records == 0 {
-		return
-	}
-	var verdicts []string
-	for _, v := range counts(s.verdicts, len(s.verdicts)) {
-		count := fmt.Sprintf("%d %s", v.N, v.Name)
-		if v.Name == skipped {
-			count += reasons(s.skips)
-		}
-		verdicts = append(verdicts, count)
-	}
-	c.logf("%d records: %s", s.records, strings.Join(verdicts, ", "))
-	if duplicates := s.verdicts[neardup.Duplicate.String()]; duplicates > 0 {
-		c.logf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(duplicates)/float64(s.compared), s.compared)
-		for _, line := range s.groups.largest() {
-			c.logf("  %s", line)
-		}
-	}
-	if next != "" {
-		c.logf("next: %s", next)
-	}
-}
-
-// heavyHitters counts duplicates by the document that they are near to, as Misra and Gries do: of so
-// many that memory is bounded, all counts go down by one to make room, and are least ones then.
-type heavyHitters struct {
-	n       map[string]int64
-	lowered bool
-}
-
-const (
-	maxHitters   = 10_000
-	hittersShown = 3
-)
-
-func (h *heavyHitters) add(key string) {
-	if h.n[key] > 0 || len(h.n) < maxHitters {
-		h.n[key]++
-		return
-	}
-	h.lowered = true
-	for key := range h.n {
-		if h.n[key]--; h.n[key] == 0 {
-			delete(h.n, key)
-		}
-	}
-}
-
-// largest is a line for each of the largest.
-func (h *heavyHitters) largest() (lines []string) {
-	atLeast := ""
-	if h.lowered {
-		atLeast = "at least "
-	}
-	for _, hitter := range counts(h.n, hittersShown) {
-		lines = append(lines, fmt.Sprintf("%s (%s%d)", hitter.Name, atLeast, hitter.N))
-	}
-	return lines
 }

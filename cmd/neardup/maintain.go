@@ -13,6 +13,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
@@ -305,7 +306,7 @@ func runVerify(ctx context.Context, c *call) error {
 	case err != nil:
 		return err
 	case problems > 0:
-		c.logf("%s: %d problems%s", indexes.dir, problems, reasons(kinds))
+		c.logf("%s: %d problems%s", indexes.dir, problems, summary.Reasons(kinds))
 		return errProblems
 	}
 	c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)

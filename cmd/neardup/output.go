@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
-	"github.com/neardup/neardup/cmd/neardup/internal/view"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -133,28 +132,7 @@ func (c *call) account(r *corpus.Reader) (records int64) {
 	}
 	for _, t := range r.Totals() {
 		records += t.Records
-		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), reasons(t.Skipped))
+		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), summary.Reasons(t.Skipped))
 	}
 	return records
-}
-
-// reasons lists counts by reason, the most frequent first.
-func reasons(of map[string]int64) string {
-	if len(of) == 0 {
-		return ""
-	}
-	var list []string
-	for _, reason := range counts(of, len(of)) {
-		list = append(list, fmt.Sprintf("%s %d", reason.Name, reason.N))
-	}
-	return " (" + strings.Join(list, ", ") + ")"
-}
-
-// counts are the largest of counts by name, the largest first.
-func counts(of map[string]int64, most int) (list []view.Count) {
-	for name, n := range of {
-		list = append(list, view.Count{Name: name, N: n})
-	}
-	slices.SortFunc(list, func(a, b view.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), strings.Compare(a.Name, b.Name)) })
-	return list[:min(most, len(list))]
 }

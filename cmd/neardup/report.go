@@ -15,6 +15,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/internal/match"
 )
@@ -74,9 +75,9 @@ func (r *report) writeWhole(content *view.Report) error {
 	return nil
 }
 
-// add takes a document whose line is written.
+// add takes a document that was compared and whose line is written.
 func (r *report) add(i *input) {
-	if r.name == "" || !i.compared {
+	if r.name == "" {
 		return
 	}
 	r.sample.Add(&i.document, i.record.Source, i.record.Number)
@@ -109,9 +110,9 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	s := d.summary
 	page := &view.Report{
 		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: rule, Begun: r.begun, Took: time.Since(r.begun),
-		Records: s.records, Compared: s.compared, Duplicates: s.verdicts[neardup.Duplicate.String()],
-		Verdicts: counts(s.verdicts, len(s.verdicts)), Skips: counts(s.skips, len(s.skips)), Groups: counts(s.groups.n, reportGroups),
-		GroupsLow: s.groups.lowered, Distances: r.distances,
+		Records: s.Records, Compared: s.Compared, Duplicates: s.Duplicates(),
+		Verdicts: summary.Counts(s.Verdicts, len(s.Verdicts)), Skips: summary.Counts(s.Skips, len(s.Skips)), Groups: summary.Counts(s.Groups.N, reportGroups),
+		GroupsLow: s.Groups.Lowered, Distances: r.distances,
 	}
 	if !d.temporary {
 		page.Index = d.indexes.dir

@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"math"
@@ -17,7 +17,7 @@ func TestScaleAgreesWithMeasurements(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range measuredScales {
-		s := scaleOf(p, int64(m.n), 1_000_000, plan.Costs{}, &commonHardware)
+		s := Of(p, int64(m.n), 1_000_000, plan.Costs{}, &commonHardware)
 		n := m.n
 		for _, c := range []struct {
 			name           string
@@ -27,7 +27,7 @@ func TestScaleAgreesWithMeasurements(t *testing.T) {
 			{"tables", s.TableBytes / n, m.tables, 0.01},
 			{"postings", s.PostingBytes / n, m.postings, 0.02},
 			{"directories", s.DirectoryBytes / n, m.directories, 0.03},
-			{"load", s.load, m.load, 0.25},
+			{"load", s.Load, m.load, 0.25},
 		} {
 			if c.measure > 0 && math.Abs(c.model/c.measure-1) > c.within {
 				t.Errorf("%g documents, %s: the model says %.4g, measured was %.4g: more than %g %% off", n, c.name, c.model, c.measure, 100*c.within)
@@ -50,7 +50,7 @@ var measuredScales = []measuredScale{
 }
 
 // commonHardware is what the flags of plan stand for.
-var commonHardware = hardware{cores: 2, readLatency: 100 * time.Microsecond, queueDepth: 32, diskRate: 1}
+var commonHardware = Hardware{Cores: 2, ReadLatency: 100 * time.Microsecond, QueueDepth: 32, DiskRate: 1}
 
 // TestScaleOfThePaper: the candidates of the paper's designs for 2^34 fingerprints
 // (section 3.1.2), and what grows and shrinks with the hardware.
@@ -61,21 +61,21 @@ func TestScaleOfThePaper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := scaleOf(p, n, million, plan.Costs{}, &commonHardware)
+		s := Of(p, n, million, plan.Costs{}, &commonHardware)
 		if each := s.Candidates / float64(s.Probes); each > most*1.001 {
 			t.Errorf("design %s: %g candidates a probe, the paper has %g", design, each, most)
 		}
 		h := commonHardware
-		h.cores, h.queueDepth, h.diskRate = 64, 512, 8
-		if better := scaleOf(p, n, million, plan.Costs{}, &h); better.queriesPerSecond <= s.queriesPerSecond || better.batch >= s.batch {
+		h.Cores, h.QueueDepth, h.DiskRate = 64, 512, 8
+		if better := Of(p, n, million, plan.Costs{}, &h); better.QueriesPerSecond <= s.QueriesPerSecond || better.BatchTime >= s.BatchTime {
 			t.Errorf("design %s: with more of everything %+v, before %+v", design, better, s)
 		}
 		h = commonHardware
-		h.ramBytes = 1 << 30
-		if little := scaleOf(p, n, million, plan.Costs{}, &h); little.FilterBytes >= s.FilterBytes || little.Passing < s.Passing {
+		h.RAMBytes = 1 << 30
+		if little := Of(p, n, million, plan.Costs{}, &h); little.FilterBytes >= s.FilterBytes || little.Passing < s.Passing {
 			t.Errorf("design %s: with 1 GiB of memory %+v", design, little)
 		}
-		if twice := scaleOf(p, n, 8*batchWindow, plan.Costs{}, &commonHardware).batch / scaleOf(p, n, 4*batchWindow, plan.Costs{}, &commonHardware).batch; math.Abs(twice-2) > 0.01 {
+		if twice := Of(p, n, 8*batchWindow, plan.Costs{}, &commonHardware).BatchTime / Of(p, n, 4*batchWindow, plan.Costs{}, &commonHardware).BatchTime; math.Abs(twice-2) > 0.01 {
 			t.Errorf("design %s: twice as many windows take %g times as long", design, twice)
 		}
 	}
@@ -108,7 +108,7 @@ func TestOptimalTables(t *testing.T) {
 		{64, 2, 31, 10, 3},  // 3 blocks of 21.3
 		{64, 2, 42, 10, 6},  // 4 blocks, 2 matched: 32
 	} {
-		if got := optimalTables(c.f, c.k, c.d, c.threshold); got != c.want {
+		if got := OptimalTables(c.f, c.k, c.d, c.threshold); got != c.want {
 			t.Errorf("X(%g,%d,%g) with 2^%g candidates is %g, not %g", c.f, c.k, c.d, c.threshold, got, c.want)
 		}
 	}
@@ -120,11 +120,11 @@ func TestOptimalTablesFewer(t *testing.T) {
 	for k := range 5 {
 		before := 1.0
 		for d := 4.0; d <= 40; d += 2 {
-			x := optimalTables(64, k, d, 10)
+			x := OptimalTables(64, k, d, 10)
 			if x < before || math.IsInf(x, 1) || x != math.Trunc(x) {
 				t.Errorf("X(64,%d,%g) = %g after %g", k, d, x, before)
 			}
-			if y := optimalTables(64, k, d, 12); y > x {
+			if y := OptimalTables(64, k, d, 12); y > x {
 				t.Errorf("X(64,%d,%g) = %g with 2^12 candidates, %g with 2^10", k, d, y, x)
 			}
 			before = x

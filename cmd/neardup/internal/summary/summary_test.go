@@ -1,0 +1,45 @@
+package summary
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+// Of however many documents that others are near to, the largest groups are known, and no count
+// is too high.
+func TestLargestGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(testseed.Of(t), 3))
+	g := HeavyHitters{N: make(map[string]int64)}
+	want := map[string]int64{"a": 5000, "b": 3000, "c": 2000}
+	var keys []string
+	for key, n := range want {
+		for range n {
+			keys = append(keys, key)
+		}
+	}
+	for i := range 4 * maxHitters {
+		keys = append(keys, fmt.Sprint("single ", i))
+	}
+	r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for _, key := range keys {
+		g.add(key)
+	}
+	if len(g.N) > maxHitters {
+		t.Errorf("%d groups in memory", len(g.N))
+	}
+	for key, n := range want {
+		if got := g.N[key]; got > n || got < n-int64(len(keys)/maxHitters) {
+			t.Errorf("%s: %d of %d", key, got, n)
+		}
+	}
+	lines := g.largest()
+	if want := []string{
+		fmt.Sprintf("  a (at least %d)", g.N["a"]), fmt.Sprintf("  b (at least %d)", g.N["b"]), fmt.Sprintf("  c (at least %d)", g.N["c"]),
+	}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
