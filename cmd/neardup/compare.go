@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -205,11 +206,20 @@ func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error
 	if r.Skip != nil {
 		return nil, errors.New(r.Skip.String())
 	}
+	return f.analyzer.described(key, r, math.MaxInt)
+}
+
+// described makes a document of a record, with the words in so many bytes of its text.
+func (a *analyzer) described(key string, r *corpus.Record, most int) (*compare.Document, error) {
 	var words []string
-	if r.Kind != corpus.Fingerprint && f.analyzer.Signer != nil {
-		words = strings.Fields(f.analyzer.Text(kindOf(r), r.ContentType, r.Content))
+	if r.Kind != corpus.Fingerprint && a.Signer != nil {
+		text := a.Text(kindOf(r), r.ContentType, r.Content)
+		if len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "")
+		}
+		words = strings.Fields(strings.Clone(text)) // the page need not stay in memory
 	}
-	d, reason, err := f.analyzer.document(key, r)
+	d, reason, err := a.document(key, r)
 	if reason != "" {
 		err = errors.New(reason)
 	}

@@ -32,9 +32,10 @@ compressed file. A record is written once its verdict is durable.`,
 func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(), references: c.againstFlag(),
+		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(),
 		emission: c.emitFlags(inputs), summary: summary.New(), report: c.reportFlag(inputs),
 	}
+	c.listFlag(&d.against, "against", "`folder` of an index to compare with first, to which nothing is added; may be given several times")
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	if err := c.parse(); err != nil {
 		return err
@@ -50,23 +51,24 @@ func runDedup(ctx context.Context, c *call) error {
 }
 
 type dedup struct {
-	call       *call
-	indexes    *indexFlags
-	match      *matchFlags
-	references *references
-	emission   *emission
-	keep       bool // duplicates are stored too
-	summary    *summary.Summary
-	report     *report
+	call     *call
+	indexes  *indexFlags
+	match    *matchFlags
+	against  []string // folders of references
+	emission *emission
+	keep     bool // duplicates are stored too
+	summary  *summary.Summary
+	report   *report
 
-	temporary bool // without -index
-	index     *neardup.Index
-	lines     lines
+	temporary  bool // without -index
+	references []reference
+	index      *neardup.Index
+	lines      lines
 }
 
 func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
-	defer func() { err = errors.Join(err, d.references.close()) }()
-	if err := d.references.open(d, docs.analyzer); err != nil {
+	defer func() { err = errors.Join(err, d.closeReferences()) }()
+	if err := d.openReferences(d.against, docs.analyzer); err != nil {
 		return err
 	}
 	o, err := d.indexes.options(docs.analyzer.asked, docs.analyzer.bare)
@@ -83,7 +85,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("without -index, the index is temporary: it is gone after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
-	if d.index, err = d.indexes.openOrMake(o, d.references.check); err != nil {
+	if d.index, err = d.indexes.openOrMake(o, d.checkReferences); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.index.Close()) }()
@@ -121,7 +123,7 @@ func (d *dedup) next() string {
 // way, it prints those that hold.
 func (d *dedup) check(ctx context.Context, batch []*input) error {
 	inputs := compared(batch)
-	if err := d.references.find(ctx, inputs, distanceOption(d.index.Plan().MaxDistance)); err != nil {
+	if err := d.findInReferences(ctx, inputs); err != nil {
 		return err
 	}
 	var left []*input // that no reference has, or all if duplicates are stored
@@ -152,15 +154,15 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		return errors.Join(err, unwritten)
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {
-		switch {
-		case !i.compared:
+		if !i.compared {
 			d.summary.Skip(i.reason)
 			continue
-		case i.of == nil:
-			d.summary.Compare(i.verdict, "")
-		default:
-			d.summary.Compare(i.verdict, i.of.Key)
 		}
+		of := ""
+		if i.of != nil {
+			of = i.of.Key
+		}
+		d.summary.Compare(i.verdict, of)
 		d.report.add(i)
 	}
 	return err
@@ -174,34 +176,31 @@ func (i *input) decide(status neardup.Status, of *referenceLine) {
 // emission is the records of what is kept, as they stand in the inputs, where they are asked for.
 type emission struct {
 	call     *call
-	what     *string
-	file     *string
-	revisits *bool
-	formats  []corpus.Format  // of the inputs that it can be
-	records  *original.Writer // nil: not asked for
+	file     string
+	revisits bool
+	formats  []corpus.Format  // of the inputs that it can be; nil: not asked for
+	records  *original.Writer // nil: not open
 }
 
 func (c *call) emitFlags(inputs *inputFlags) *emission {
-	e := &emission{
-		call:     c,
-		what:     c.choiceFlag("emit", "print the records of what is `new` or changed, as they stand in the inputs, and no verdicts", "", "new"),
-		file:     c.flags.String("o", "-", "`file` for the records of -emit; the verdicts are printed then"),
-		revisits: c.flags.Bool("revisits", false, "with -emit, and web archives: a revisit record in place of each page that is not kept"),
-	}
+	e := &emission{call: c}
+	what := c.choiceFlag("emit", "print the records of what is `new` or changed, as they stand in the inputs, and no verdicts", "", "new")
+	c.flags.StringVar(&e.file, "o", "-", "`file` for the records of -emit; the verdicts are printed then")
+	c.flags.BoolVar(&e.revisits, "revisits", false, "with -emit, and web archives: a revisit record in place of each page that is not kept")
 	c.check(func() error {
-		if *e.what == "" {
+		if *what == "" {
 			if c.given("o") || c.given("revisits") {
 				return usagef("-o and -revisits are of use with -emit new only")
 			}
 			return nil
 		}
 		e.formats = []corpus.Format{corpus.WARC, corpus.WET}
-		if !*e.revisits {
+		if !e.revisits {
 			e.formats = append(e.formats, corpus.JSONL)
 		}
-		inputs.originals = e.formats
-		if f := inputs.format; f != corpus.Detect && !slices.Contains(inputs.originals, f) {
-			return usagef("-format is %s; the records that -emit passes through are those of %s", f, orList(inputs.originals))
+		inputs.Originals = e.formats
+		if f := inputs.Format; f != corpus.Detect && !slices.Contains(e.formats, f) {
+			return usagef("-format is %s; the records that -emit passes through are those of %s", f, orList(e.formats))
 		}
 		return nil
 	})
@@ -211,11 +210,15 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 // open opens what records are written to while do runs. No input may be that too, and no file
 // have a format that cannot be passed through.
 func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() error) error {
-	if *e.what == "" {
+	if e.formats == nil {
 		return do()
 	}
-	return e.call.writeTo(*e.file, func(out *bufio.Writer) error {
-		err := inputs.CheckOriginals(ctx, e.output())
+	return e.call.writeTo(e.file, func(out *bufio.Writer) error {
+		output, _ := os.Stat(e.file) // nil for none
+		if file, ok := e.call.out.(*os.File); ok && e.file == "-" {
+			output, _ = file.Stat()
+		}
+		err := inputs.CheckOriginals(ctx, output)
 		if err == nil {
 			e.records = original.NewWriter(out)
 			err = do()
@@ -227,20 +230,9 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 	})
 }
 
-// output is the file that records are written to, nil for none.
-func (e *emission) output() os.FileInfo {
-	var info os.FileInfo
-	if file, ok := e.call.out.(*os.File); ok && *e.file == "-" {
-		info, _ = file.Stat()
-	} else {
-		info, _ = os.Stat(*e.file)
-	}
-	return info
-}
-
 // verdicts is where the lines about verdicts go.
 func (e *emission) verdicts() io.Writer {
-	if e.records != nil && *e.file == "-" {
+	if e.records != nil && e.file == "-" {
 		return io.Discard
 	}
 	return e.call.out
@@ -256,35 +248,22 @@ func (e *emission) write(batch []*input) error {
 		case o == nil || !i.compared && i.record.Skip == nil: // a document without text, for one
 		case !i.compared || i.verdict == neardup.New.String() || i.verdict == neardup.Changed.String():
 			e.records.Write(o)
-		case *e.revisits:
+		case e.revisits:
 			e.records.WriteRevisit(o, i.of.Key)
 		}
 	}
 	return e.records.Flush()
 }
 
-// references are indexes that documents are compared with and that nothing is added to.
-type references struct {
-	call    *call
-	dirs    []string
-	indexes []*neardup.Index // of dirs
+// reference is an index that documents are compared with and that nothing is added to.
+type reference struct {
+	dir string
+	*neardup.Index
 }
 
-func (c *call) againstFlag() *references {
-	r := &references{call: c}
-	c.flags.Func("against", "`folder` of an index to compare with first, to which nothing is added; may be given several times", func(dir string) error {
-		if dir == "" {
-			return errors.New("the name of the folder is empty")
-		}
-		r.dirs = append(r.dirs, dir)
-		return nil
-	})
-	return r
-}
-
-// open opens the references. Where no flags ask for an analyzer, it is theirs.
-func (r *references) open(d *dedup, a *analyzer) error {
-	for _, dir := range r.dirs {
+// openReferences opens those of -against. Where no flags ask for an analyzer, it is theirs.
+func (d *dedup) openReferences(dirs []string, a *analyzer) error {
+	for _, dir := range dirs {
 		if d.indexes.dir != "" && sameFile(dir, d.indexes.dir) {
 			return usagef("-against %s is the index that documents are added to", dir)
 		}
@@ -292,7 +271,7 @@ func (r *references) open(d *dedup, a *analyzer) error {
 		if err != nil {
 			return fmt.Errorf("-against: %w", err)
 		}
-		r.indexes = append(r.indexes, x)
+		d.references = append(d.references, reference{dir, x})
 		if !a.bare {
 			a.asked = x.Stats().Analyzer
 		}
@@ -309,36 +288,35 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// check says whether all references can be asked for matches within k.
-func (r *references) check(k int) error {
-	for n, x := range r.indexes {
-		if has := x.Plan().MaxDistance; has < k {
-			return fmt.Errorf("-against %s: %w: it finds what is within k = %d only, documents are to be compared within %d",
-				r.dirs[n], index.ErrMismatch, has, k)
+// checkReferences says whether all can be asked for matches within k.
+func (d *dedup) checkReferences(k int) error {
+	for _, r := range d.references {
+		if has := r.Plan().MaxDistance; has < k {
+			return fmt.Errorf("-against %s: %w: it finds what is within k = %d only, documents are to be compared within %d", r.dir, index.ErrMismatch, has, k)
 		}
 	}
 	return nil
 }
 
-func (r *references) close() error {
-	var errs []error
-	for _, x := range r.indexes {
-		errs = append(errs, x.Close())
+func (d *dedup) closeReferences() (err error) {
+	for _, r := range d.references {
+		err = errors.Join(err, r.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// find gives each input its nearest match in the references. Of several at one distance it is
-// that of the reference that was given first.
-func (r *references) find(ctx context.Context, inputs []*input, k int) error {
-	for n, x := range r.indexes {
-		err := query(ctx, x.Index, inputs, k, 1, func(i *input, matches []index.Match) {
+// findInReferences gives each input its nearest match there. Of several at one distance it is that of
+// the reference that was given first.
+func (d *dedup) findInReferences(ctx context.Context, inputs []*input) error {
+	k := distanceOption(d.index.Plan().MaxDistance)
+	for _, r := range d.references {
+		err := query(ctx, r.Index.Index, inputs, k, 1, func(i *input, matches []index.Match) {
 			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
-				i.of = &referenceLine{Key: matches[0].Key, KeyBytes: keyBytes(matches[0].Key), Distance: matches[0].Distance, Index: r.dirs[n]}
+				i.of = &referenceLine{Key: matches[0].Key, KeyBytes: keyBytes(matches[0].Key), Distance: matches[0].Distance, Index: r.dir}
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("-against %s: %w", r.dirs[n], err)
+			return fmt.Errorf("-against %s: %w", r.dir, err)
 		}
 	}
 	return nil

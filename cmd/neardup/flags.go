@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -61,6 +60,17 @@ func (c *call) intFlag(name string, value, low, high int, usage string) *int {
 	return &value
 }
 
+// listFlag is a flag that may be given several times.
+func (c *call) listFlag(list *[]string, name, usage string) {
+	c.flags.Func(name, usage, func(value string) error {
+		if value == "" {
+			return errors.New("the name is empty")
+		}
+		*list = append(*list, value)
+		return nil
+	})
+}
+
 // distanceFlag is -k where it must be one that an index can be made with.
 func (c *call) distanceFlag(k int, usage string) *int {
 	return c.intFlag("k", k, 0, plan.MaxDistance, usage)
@@ -77,12 +87,9 @@ func (m mebibytes) bytes() int64 { return int64(*m.n) << 20 }
 
 // inputFlags say what to read and how to make fingerprints of it.
 type inputFlags struct {
+	corpus.Options
 	call        *call
-	format      corpus.Format
 	maxDocument mebibytes
-	fields      corpus.Fields
-	opened      map[string]io.Reader // pipes that were looked into
-	originals   []corpus.Format      // of which records are wanted as they stand in their files
 
 	scope                *string
 	text, method, weight *string
@@ -93,13 +100,13 @@ type inputFlags struct {
 func (c *call) inputFlags() *inputFlags {
 	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, 1, "largest document in `MiB`; larger ones are skipped")}
 	c.flags.Func("format", "`format` of all inputs: warc, wet, arc, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
-		f.format, err = corpus.ParseFormat(name)
+		f.Format, err = corpus.ParseFormat(name)
 		return err
 	})
-	c.flags.StringVar(&f.fields.Key, "key-field", "", "JSON `field` of the key, where a dot leads into an object (default url, id, key, or that of a known crawler)")
-	c.flags.StringVar(&f.fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or that of a known crawler)")
-	c.flags.StringVar(&f.fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
-	c.flags.StringVar(&f.fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint, in lists also hash.body_simhash)")
+	c.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key, where a dot leads into an object (default url, id, key, or that of a known crawler)")
+	c.flags.StringVar(&f.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or that of a known crawler)")
+	c.flags.StringVar(&f.Fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
+	c.flags.StringVar(&f.Fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint, in lists also hash.body_simhash)")
 	c.flags.BoolVar(&c.allowEmpty, "allow-empty", false, "inputs that hold not one document are no error")
 	return f
 }
@@ -125,14 +132,9 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	if len(inputs) == 0 {
 		return nil, usagef("no input; name files or folders, or - for standard input")
 	}
-	return corpus.New(inputs, corpus.Options{
-		Format:      f.format,
-		MaxDocument: f.maxDocument.bytes(),
-		Fields:      f.fields,
-		Originals:   f.originals,
-		Stdin:       f.call.in,
-		Opened:      f.opened,
-	})
+	o := f.Options
+	o.MaxDocument, o.Stdin = f.maxDocument.bytes(), f.call.in
+	return corpus.New(inputs, o)
 }
 
 // analyzer makes fingerprints of documents.
@@ -162,7 +164,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{Signer: signer, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.format)}
+	a := &analyzer{Signer: signer, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
 	if f.scope != nil {
 		a.scope = *f.scope
 	}

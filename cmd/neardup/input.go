@@ -231,11 +231,11 @@ func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 
 // listReader returns a reader of lists of fingerprints.
 func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
-	switch f.format {
+	switch f.Format {
 	case corpus.Detect, corpus.Fingerprints, corpus.Decimal, corpus.U64LE, corpus.JSONL:
 		return f.readerOf(inputs...)
 	}
-	return nil, usagef("-format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.format, f.call.command.name)
+	return nil, usagef("-format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.Format, f.call.command.name)
 }
 
 // chunks yields what lists have, in order, shows the progress and accounts for every record.

@@ -210,7 +210,7 @@ func (f *joinFlags) setCompat() error {
 	default:
 		return usagef("-compat %s reads one input, not %q", *f.compat, f.lists)
 	}
-	*f.k, *f.form, *f.keep, f.inputs.format = f.distance, *f.compat, groups.KeepFirst, corpus.Decimal
+	*f.k, *f.form, *f.keep, f.inputs.Format = f.distance, *f.compat, groups.KeepFirst, corpus.Decimal
 	f.equal, f.star = false, false
 	return nil
 }
@@ -247,7 +247,7 @@ func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) er
 	if err != nil {
 		return err
 	}
-	chunks := f.call.chunks(ctx, reader, f.inputs.format == corpus.Decimal) // numbers are known by their place: none may be missing
+	chunks := f.call.chunks(ctx, reader, f.inputs.Format == corpus.Decimal) // numbers are known by their place: none may be missing
 	s, err := groups.OfLists(chunks, groups.ListOptions{
 		MaxDistance: *f.k, Stars: f.star, Keep: *f.keep, Numbers: *f.form == groups.SimhashCPP, MemoryBytes: f.memory.bytes(),
 	})

@@ -269,7 +269,7 @@ func (f *inputFlags) exportedDocuments(exports []export.Index) iter.Seq2[index.D
 
 func (f *inputFlags) documentsAt(name string, want uint64) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
-		path, pipe := name, f.opened[name]
+		path, pipe := name, f.Opened[name]
 		if pipe != nil {
 			path = "-"
 		}
@@ -286,10 +286,10 @@ func (f *inputFlags) documentsAt(name string, want uint64) iter.Seq2[index.Docum
 // exportsAmong returns the first lines of the inputs if "export -format jsonl" wrote them, else none.
 func (f *inputFlags) exportsAmong(ctx context.Context) (exports []export.Index, err error) {
 	c := f.call
-	if f.format != corpus.Detect && f.format != corpus.JSONL {
+	if f.Format != corpus.Detect && f.Format != corpus.JSONL {
 		return nil, nil
 	}
-	f.opened = make(map[string]io.Reader)
+	f.Opened = make(map[string]io.Reader)
 	for n, name := range c.args {
 		e, found, err := f.exportAt(ctx, name)
 		if err != nil {
@@ -311,7 +311,7 @@ func (f *inputFlags) exportsAmong(ctx context.Context) (exports []export.Index, 
 // exportAt looks at how an input begins. A pipe stays open, with what was looked at.
 func (f *inputFlags) exportAt(ctx context.Context, name string) (e export.Index, found bool, err error) {
 	info, err := os.Stat(name)
-	if name != "-" && (err != nil || info.IsDir()) || f.opened[name] != nil {
+	if name != "-" && (err != nil || info.IsDir()) || f.Opened[name] != nil {
 		return e, false, nil // its reader says why
 	}
 	in := f.call.in
@@ -329,8 +329,8 @@ func (f *inputFlags) exportAt(ctx context.Context, name string) (e export.Index,
 		pipe := cancelable(ctx, in)
 		in = io.TeeReader(pipe, &read)
 		defer func() {
-			if f.opened[name] = io.MultiReader(&read, pipe); name == "-" {
-				f.call.in = f.opened[name]
+			if f.Opened[name] = io.MultiReader(&read, pipe); name == "-" {
+				f.call.in = f.Opened[name]
 			}
 		}()
 	}

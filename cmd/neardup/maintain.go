@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -158,64 +159,63 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 }
 
 // delete removes the documents that the arguments name, and returns how many names there
-// were.
+// were. By key, it does so for some hundreds at a time.
 func (c *call) delete(ctx context.Context, x *index.Index, byID bool) (deleted, given int, err error) {
 	var ids []uint64
-	err = c.eachName(func(names []string) error {
-		given += len(names)
-		if !byID {
-			n, err := x.Delete(ctx, names...)
-			deleted += n
-			return err
+	var keys []string
+	flush := func() error {
+		n, err := x.Delete(ctx, keys...)
+		deleted, keys = deleted+n, keys[:0]
+		return err
+	}
+	for name, err := range c.names() {
+		if err != nil {
+			return deleted, given, err
 		}
-		for i, name := range names {
+		given++
+		if byID {
 			id, err := strconv.ParseUint(name, 10, 64)
 			if err != nil {
-				return fmt.Errorf("number %d: %.40q is no ID; nothing was deleted", given-len(names)+i+1, name)
+				return 0, given, fmt.Errorf("number %d: %.40q is no ID; nothing was deleted", given, name)
 			}
 			ids = append(ids, id)
+		} else if keys = append(keys, name); len(keys) == maxBatch {
+			if err := flush(); err != nil {
+				return deleted, given, err
+			}
 		}
-		return nil
-	})
-	if err == nil && len(ids) > 0 {
+	}
+	if byID {
 		deleted, err = x.DeleteIDs(ctx, ids...)
+	} else {
+		err = flush()
 	}
 	return deleted, given, err
 }
 
-// eachName calls do with the arguments, some hundreds at a time; "-" stands for the keys on
-// standard input.
-func (c *call) eachName(do func([]string) error) error {
-	var batch []string
-	add := func(name string) (err error) {
-		if batch = append(batch, name); len(batch) == maxBatch {
-			err = do(batch)
-			batch = batch[:0]
-		}
-		return err
-	}
-	for _, arg := range c.args {
-		if arg != "-" {
-			if err := add(arg); err != nil {
-				return err
+// names yields the arguments; "-" stands for the lines of standard input.
+func (c *call) names() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, arg := range c.args {
+			if arg != "-" {
+				if !yield(arg, nil) {
+					return
+				}
+				continue
 			}
-			continue
-		}
-		lines := bufio.NewScanner(c.in)
-		lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
-		for lines.Scan() {
-			if err := add(corpus.UnquoteKey(lines.Text())); err != nil {
-				return err
+			lines := bufio.NewScanner(c.in)
+			lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
+			for lines.Scan() {
+				if !yield(corpus.UnquoteKey(lines.Text()), nil) {
+					return
+				}
+			}
+			if err := lines.Err(); err != nil {
+				yield("", err)
+				return
 			}
 		}
-		if err := lines.Err(); err != nil {
-			return err
-		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return do(batch)
 }
 
 // parseTime reads a date, a time or a duration before now.

@@ -131,7 +131,7 @@ func runEval(ctx context.Context, c *call) error {
 	inputs, limits := c.inputFlags().analyzerFlags(), c.matchFlags()
 	docs := c.flags.String("docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
 	pairs := c.flags.String("pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
-	c.flags.StringVar(&inputs.fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
+	c.flags.StringVar(&inputs.Fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
 	k := c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is measured besides the curves")
 	seeds := c.intFlag("seeds", 5, 1, 1000, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
@@ -154,8 +154,8 @@ func runEval(ctx context.Context, c *call) error {
 			return usagef("-plot: %v", err)
 		}
 	}
-	inputs.fields.Key = cmp.Or(inputs.fields.Key, "id")
-	inputs.format = cmp.Or(inputs.format, corpus.JSONL)
+	inputs.Fields.Key = cmp.Or(inputs.Fields.Key, "id")
+	inputs.Format = cmp.Or(inputs.Format, corpus.JSONL)
 	analyzers := make([]*analyzer, *seeds)
 	for seed := range analyzers {
 		var err error
@@ -182,12 +182,12 @@ func runEval(ctx context.Context, c *call) error {
 		}
 	}
 	if *plot != "" {
-		if err := plotCurves(report, *plot); err != nil {
+		if err := report.Plot(*plot); err != nil {
 			return err
 		}
 	}
 	if *mistakes != "" {
-		err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return writeMistakes(out, labelled.Mistakes(rule, 0)) })
+		err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return eval.WriteMistakes(out, labelled.Mistakes(rule, 0)) })
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func runEval(ctx context.Context, c *call) error {
 	if *asJSON {
 		return c.printJSON(report)
 	}
-	return writeEvalTable(c.out, report)
+	return report.WriteTable(c.out)
 }
 
 // readLabelled reads pairs and documents.
@@ -243,102 +243,6 @@ func signer(analyzers []*analyzer) eval.Sign {
 		}
 		return text, sigs
 	}
-}
-
-func writeMistakes(w io.Writer, mistakes []eval.Mistake) error {
-	for _, m := range mistakes {
-		kind, similarity := "missed", "-"
-		if m.False {
-			kind = "false"
-		}
-		if m.Similarity >= 0 {
-			similarity = fmt.Sprintf("%.4f", m.Similarity)
-		}
-		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, m.Ratio, similarity, corpus.QuoteKey(m.A), corpus.QuoteKey(m.B)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeEvalTable prints a report for people.
-func writeEvalTable(w io.Writer, r *eval.Report) error {
-	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n", r.Documents, r.Positive, r.Negative)
-	fmt.Fprintf(w, "left out: %d pairs in between, %d of equal tokens\n", r.Between, r.Identical)
-	fmt.Fprintf(w, "%s; mean ± standard deviation of %d seeds\n", r.Analyzer, r.Seeds)
-	for _, c := range r.Curves {
-		fmt.Fprintf(w, "\n%s\n\n", c.Name)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(t, "k\tprecision\t\trecall\t\tF1\t\tfalse pairs\tper billion\t")
-		for _, p := range c.Points {
-			best := ""
-			if p.K == c.BestK {
-				best = " best"
-			}
-			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.K, scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(w, "\nthe rule  %s\n", ruleLine(&r.Default))
-	if r.Best != nil {
-		fmt.Fprintf(w, "the best  %s\n", ruleLine(r.Best))
-	}
-	fmt.Fprintf(w, "(of the rules with precision %.2f or more, the one with the best F1)\n", eval.WantedPrecision)
-	short, alike := &r.Parts.Short, &r.Parts.Alike
-	fmt.Fprintf(w, "\nshort texts, both of at most %d tokens: the rule finds %.1f of %d pairs of near-duplicates, and %.1f of %d pairs of different documents match\n",
-		eval.ShortTokens, short.Found, short.Positive, short.Wrong, short.Negative)
-	fmt.Fprintf(w, "different but listed, below %.2f, as pages of one template are: %.1f of %d pairs match\n", eval.NegativeBelow, alike.Wrong, alike.Negative)
-	_, err := fmt.Fprintf(w, "a crawler with the rule would drop %.1f of %d distinct documents and store %.1f of %d near-duplicates of earlier ones\n",
-		r.Crawl.Dropped, r.Crawl.Distinct, r.Crawl.Stored, r.Crawl.Duplicates)
-	if len(r.Methods) > 0 {
-		err = writeMethods(w, r.Methods)
-	}
-	return err
-}
-
-func writeMethods(w io.Writer, methods []eval.Method) error {
-	fmt.Fprintf(w, "\nbeside other methods; MB/s of text on one core, with tokens\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "method\tbytes\tMB/s\tprecision\t\trecall\t\tF1\t\tper billion")
-	for _, m := range methods {
-		fmt.Fprintf(t, "%s\t%.0f\t%.1f\t%s%.0f\n", m.Name, m.BytesPerDocument, m.MBPerSecond, scoreCells(m.Score, m.Deviation), m.FalsePairsPerBillion)
-	}
-	return t.Flush()
-}
-
-func scoreCells(s, deviation eval.Score) string {
-	return fmt.Sprintf("%.3f\t±%.3f\t%.3f\t±%.3f\t%.3f\t±%.3f\t",
-		s.Precision, deviation.Precision, s.Recall, deviation.Recall, s.F1, deviation.F1)
-}
-
-func ruleLine(p *eval.Point) string {
-	return fmt.Sprintf("k=%d%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", p.K, p.Conditions(),
-		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1,
-		p.FalsePairsPerBillion, p.Deviation.FalsePairsPerBillion)
-}
-
-// plotCurves draws precision and recall against k: the paper's figure 1.
-func plotCurves(r *eval.Report, name string) error {
-	var lines []figure.Line
-	for i, c := range r.Curves {
-		precision := figure.Line{Name: "precision, " + c.Name, Color: i}
-		recall := figure.Line{Name: "recall, " + c.Name, Color: i, Dashed: true}
-		for _, p := range c.Points {
-			k := float64(p.K)
-			precision.X, precision.Y = append(precision.X, k), append(precision.Y, p.Precision)
-			recall.X, recall.Y = append(recall.X, k), append(recall.Y, p.Recall)
-		}
-		lines = append(lines, precision, recall)
-	}
-	axes := figure.Axes{
-		Title: fmt.Sprintf("%d documents, %d pairs of near-duplicates, %d seeds", r.Documents, r.Positive, r.Seeds),
-		X:     "k",
-		Y:     "precision, recall",
-		YMax:  1,
-	}
-	return figure.Curves(name, axes, lines)
 }
 
 var benchCommand = command{

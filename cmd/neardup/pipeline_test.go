@@ -21,7 +21,7 @@ func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *b
 	flags := c.inputFlags().analyzerFlags()
 	err := c.parse()
 	if err == nil {
-		flags.originals = []corpus.Format{corpus.JSONL}
+		flags.Originals = []corpus.Format{corpus.JSONL}
 		docs, err = flags.openInputs()
 	}
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/neardup/neardup"
@@ -28,7 +27,7 @@ type report struct {
 	begun  time.Time
 
 	sample    *compare.Sample
-	distances []int64 // of duplicates
+	distances [65]int64 // of duplicates
 }
 
 func (c *call) reportFlag(inputs *inputFlags) *report {
@@ -82,9 +81,6 @@ func (r *report) add(i *input) {
 	}
 	r.sample.Add(&i.document, i.record.Source, i.record.Number)
 	if i.verdict == neardup.Duplicate.String() {
-		if missing := i.of.Distance + 1 - len(r.distances); missing > 0 {
-			r.distances = append(r.distances, make([]int64, missing)...)
-		}
 		r.distances[i.of.Distance]++
 	}
 }
@@ -104,15 +100,12 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	}
 	k := d.index.Plan().MaxDistance
 	rule := match.For(d.index.Stats().Analyzer, k).With(d.match.shingle, d.match.ratio)
-	if missing := k + 1 - len(r.distances); missing > 0 {
-		r.distances = append(r.distances, make([]int64, missing)...)
-	}
 	s := d.summary
 	page := &view.Report{
 		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: rule, Begun: r.begun, Took: time.Since(r.begun),
 		Records: s.Records, Compared: s.Compared, Duplicates: s.Duplicates(),
 		Verdicts: summary.Counts(s.Verdicts, len(s.Verdicts)), Skips: summary.Counts(s.Skips, len(s.Skips)), Groups: summary.Counts(s.Groups.N, reportGroups),
-		GroupsLow: s.Groups.Lowered, Distances: r.distances,
+		GroupsLow: s.Groups.Lowered, Distances: r.distances[:k+1],
 	}
 	if !d.temporary {
 		page.Index = d.indexes.dir
@@ -165,7 +158,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 	var again []string
 	for _, name := range r.call.args {
 		info, err := os.Stat(name)
-		if _, opened := r.inputs.opened[name]; err == nil && !opened && name != "-" && (info.Mode().IsRegular() || info.IsDir()) {
+		if err == nil && name != "-" && (info.Mode().IsRegular() || info.IsDir()) {
 			again = append(again, name)
 		}
 	}
@@ -173,7 +166,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		return 0, nil
 	}
 	inputs := *r.inputs
-	inputs.originals = nil
+	inputs.Originals = nil
 	reader, err := inputs.readerOf(again...)
 	if err != nil {
 		return 0, nil // they are gone
@@ -190,9 +183,9 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		}
 		delete(left, place{source, number})
 		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
-			if d.Words, err = a.words(i, d); err != nil {
-				return found, err
-			} else if d.Words != nil {
+			now, err := a.described(i.key(), &i.record, reportText)
+			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingle == d.Shingle && now.Words != nil { // as it was
+				d.Words = now.Words
 				found++
 			}
 		}
@@ -201,17 +194,4 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		}
 	}
 	return found, ctx.Err()
-}
-
-// words are those of a record, if it is the document that it was.
-func (a *analyzer) words(i *input, was *compare.Sampled) ([]string, error) {
-	text := a.Text(kindOf(&i.record), i.record.ContentType, i.record.Content)
-	d, reason, err := a.document(i.key(), &i.record)
-	if now := compare.Of(&d); err != nil || reason != "" || now.Fingerprint != was.Fingerprint || now.Shingle != was.Shingle {
-		return nil, err
-	}
-	if len(text) > reportText {
-		text = strings.ToValidUTF8(text[:reportText], "")
-	}
-	return strings.Fields(strings.Clone(text)), nil
 }

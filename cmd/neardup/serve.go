@@ -62,10 +62,7 @@ func runServe(ctx context.Context, c *call) error {
 	c.flags.IntVar(&s.opts.Calls, "max-calls", 1024, "`calls` under way at once; more are refused")
 	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
 	c.flags.StringVar(&s.opts.Checkpoints, "checkpoints", "", "`folder` in which callers may make checkpoints")
-	c.flags.Func("archive", "`file` with documents, a web archive or JSON lines, for the words on the pages; may be given several times", func(file string) error {
-		s.archives = append(s.archives, file)
-		return nil
-	})
+	c.listFlag(&s.archives, "archive", "`file` with documents, a web archive or JSON lines, for the words on the pages; may be given several times")
 	c.check(s.check)
 	if err := c.parseFlags(); err != nil {
 		return err
