@@ -131,6 +131,28 @@ func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
 	t.Run("compact", func(t *testing.T) { interruptCompact(t, dir, unchanged) })
 }
 
+// A signal ends pairs and clusters that wait for input, and their temporary files go.
+func TestSignalEndsPairsThatWaitForInput(t *testing.T) {
+	for _, command := range []string{"pairs", "clusters"} {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", dir)
+		t.Setenv("TMP", dir)
+		begun := func() bool {
+			found, err := filepath.Glob(filepath.Join(dir, "neardup-selfjoin-*"))
+			return err == nil && len(found) > 0
+		}
+		waiting := func(*bufio.Reader) {
+			for end := time.Now().Add(time.Minute); !begun() && time.Now().Before(end); {
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+		stdout, _ := interrupted(t, os.Interrupt, "12345678", waiting, command, "-memory", "16", "-format", "u64le", "-")
+		if stdout != "" || begun() {
+			t.Errorf("%s printed %q, temporary files are left: %v", command, stdout, begun())
+		}
+	}
+}
+
 // interruptCompact signals compact while it writes; should it come too late, once more.
 func interruptCompact(t *testing.T, dir string, unchanged func(string)) {
 	for n := range 100 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/groups"
+	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/join"
 )
@@ -217,7 +218,7 @@ func (f *joinFlags) setCompat() error {
 
 // join has do write what it finds in what the flags name.
 func (f *joinFlags) join(ctx context.Context, columns string, workers int, do func(groups.Source, []*groups.Writer) error) (writers []*groups.Writer, err error) {
-	f.call.in = cancelable(ctx, f.call.in)
+	f.call.in = pipe.Cancelable(ctx, f.call.in)
 	err = f.call.writeTo(f.output, func(out *bufio.Writer) error {
 		writers = groups.NewWriters(*f.form, columns, out, workers)
 		return f.source(ctx, func(s groups.Source) error {

@@ -2,15 +2,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"time"
 
 	"github.com/neardup/neardup/client"
@@ -132,9 +129,19 @@ func runImport(ctx context.Context, c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
-	exports, err := inputs.exportsAmong(ctx)
-	if err != nil {
-		return err
+	var exports []export.Index
+	var err error
+	if inputs.Format == corpus.Detect || inputs.Format == corpus.JSONL {
+		exports, inputs.Opened, err = export.Among(ctx, c.args, c.in)
+		if errors.Is(err, export.ErrMixed) {
+			err = usageError{err}
+		}
+		if err != nil {
+			return err
+		}
+		if stdin := inputs.Opened["-"]; stdin != nil {
+			c.in = stdin
+		}
 	}
 	if len(exports) > 0 && i.analyzer != "" && i.analyzer != exports[0].Analyzer {
 		return usagef("-analyzer is %q, but the fingerprints are of %q", i.analyzer, exports[0].Analyzer)
@@ -281,64 +288,6 @@ func (f *inputFlags) documentsAt(name string, want uint64) iter.Seq2[index.Docum
 		defer in.Close()
 		export.Documents(in, want)(yield)
 	}
-}
-
-// exportsAmong returns the first lines of the inputs if "export -format jsonl" wrote them, else none.
-func (f *inputFlags) exportsAmong(ctx context.Context) (exports []export.Index, err error) {
-	c := f.call
-	if f.Format != corpus.Detect && f.Format != corpus.JSONL {
-		return nil, nil
-	}
-	f.Opened = make(map[string]io.Reader)
-	for n, name := range c.args {
-		e, found, err := f.exportAt(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if found != (len(exports) == n) && n > 0 {
-			return nil, usagef("%s and %s are of different kinds: import them one after the other", c.args[0], name)
-		}
-		if found {
-			exports = append(exports, e)
-		}
-		if found && e.Analyzer != exports[0].Analyzer {
-			return nil, fmt.Errorf("%s has fingerprints of analyzer %q, %s of %q: %w", c.args[0], exports[0].Analyzer, name, e.Analyzer, index.ErrMismatch)
-		}
-	}
-	return exports, nil
-}
-
-// exportAt looks at how an input begins. A pipe stays open, with what was looked at.
-func (f *inputFlags) exportAt(ctx context.Context, name string) (e export.Index, found bool, err error) {
-	info, err := os.Stat(name)
-	if name != "-" && (err != nil || info.IsDir()) || f.Opened[name] != nil {
-		return e, false, nil // its reader says why
-	}
-	in := f.call.in
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return e, false, fmt.Errorf("input: %w", err)
-		}
-		if in = file; info.Mode().IsRegular() {
-			defer file.Close()
-		}
-	}
-	if name == "-" || !info.Mode().IsRegular() {
-		var read bytes.Buffer // no more than it takes to tell: the rest may come much later
-		pipe := cancelable(ctx, in)
-		in = io.TeeReader(pipe, &read)
-		defer func() {
-			if f.Opened[name] = io.MultiReader(&read, pipe); name == "-" {
-				f.call.in = f.Opened[name]
-			}
-		}()
-	}
-	begin, err := corpus.Open("-", in)
-	if err == nil {
-		e, found = export.Begins(begin)
-	}
-	return e, found, err
 }
 
 var exportCommand = command{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/compaction"
@@ -136,7 +137,7 @@ func runDelete(ctx context.Context, c *call) error {
 // readAhead reads standard input to its end, into a temporary file unless it is a file: who
 // writes it may have the index open until then.
 func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
-	in := cancelable(ctx, c.in)
+	in := pipe.Cancelable(ctx, c.in)
 	if in == c.in {
 		return func() {}, nil
 	}

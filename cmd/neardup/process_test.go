@@ -222,26 +222,25 @@ func TestImportPipes(t *testing.T) {
 		"gzip": testgen.Gzip(export), "zstd": testgen.Zstd(export),
 	}
 	for name, input := range inputs {
-		for _, argument := range []string{"-", "/dev/fd/3"} {
-			index := filepath.Join(dir, name+filepath.Base(argument))
+		for _, argument := range []string{"-", "/dev/fd/"} {
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := process("import", "-index", index, argument)
-			cmd.Stdin, cmd.ExtraFiles = r, []*os.File{r}
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
+			index := filepath.Join(dir, name+filepath.Base(argument))
+			if argument != "-" {
+				argument += fmt.Sprint(r.Fd())
 			}
-			r.Close()
-			io.WriteString(w, input)
-			w.Close()
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%s from %s: %v\n%s", name, argument, err, &stderr)
+			go func() {
+				io.WriteString(w, input)
+				w.Close()
+			}()
+			var stderr bytes.Buffer
+			if code := run(t.Context(), []string{"import", "-index", index, argument}, &streams{r, io.Discard, &stderr}); code != exitDone {
+				t.Errorf("%s from %s: %d\n%s", name, argument, code, &stderr)
 				continue
 			}
+			r.Close()
 			want, got := export, mustRun(t, "export", "-index", index, "-format", "jsonl")
 			if name == "list" {
 				want, got = list, mustRun(t, "export", "-index", index)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/matches"
+	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/scan"
@@ -208,7 +209,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 
 // scan reads the file once, and calls do with all chunks of it, from several goroutines.
 func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read int64, err error) {
-	reader, err := corpus.New([]string{s.file}, corpus.Options{Format: s.format, Stdin: cancelable(ctx, s.call.in)})
+	reader, err := corpus.New([]string{s.file}, corpus.Options{Format: s.format, Stdin: pipe.Cancelable(ctx, s.call.in)})
 	if err != nil {
 		return 0, fmt.Errorf("-scan: %w", err)
 	}

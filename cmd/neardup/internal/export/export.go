@@ -91,8 +91,8 @@ func Write(ctx context.Context, out *bufio.Writer, x *index.Index) error {
 	return nil
 }
 
-// Begins reads the first line, if it is that of an export.
-func Begins(in io.Reader) (x Index, found bool) {
+// begins reads the first line, if it is that of an export.
+func begins(in io.Reader) (x Index, found bool) {
 	var line FirstLine
 	r := bufio.NewReader(in)
 	if head, _ := r.Peek(len(begin)); string(head) != begin {

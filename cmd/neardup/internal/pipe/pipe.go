@@ -1,0 +1,35 @@
+// Package pipe reads what may never end: pipes and terminals.
+package pipe
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+)
+
+// Cancelable returns a reader of in that fails once ctx is done, although a read of a pipe or a
+// terminal on which nothing comes does not end. Files do not need it.
+func Cancelable(ctx context.Context, in io.Reader) io.Reader {
+	if file, ok := in.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return in
+		}
+	}
+	r, w := io.Pipe()
+	begin := sync.OnceFunc(func() {
+		go func() {
+			_, err := io.CopyBuffer(w, struct{ io.Reader }{in}, make([]byte, 256<<10))
+			w.CloseWithError(err)
+		}()
+		context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	})
+	return readerFunc(func(p []byte) (int, error) {
+		begin()
+		return r.Read(p)
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
