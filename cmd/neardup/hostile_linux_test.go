@@ -32,7 +32,7 @@ func TestHostileArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := writeFile(t, "hostile.warc.gz", archive.String())
-	cmd := process("dedup", "-keep-duplicates", file)
+	cmd := process("dedup", file)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {

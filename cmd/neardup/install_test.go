@@ -53,6 +53,7 @@ func TestInstallLines(t *testing.T) {
 // TestDockerfile does without an engine what the Dockerfile says: the command that builds, with the files
 // that are sent to the engine, and then its ENTRYPOINT and CMD.
 func TestDockerfile(t *testing.T) {
+	t.Parallel()
 	const root = "../.."
 	file := readFile(t, root+"/Dockerfile")
 	line := func(pattern string) string {

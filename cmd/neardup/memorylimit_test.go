@@ -80,7 +80,7 @@ func TestAddressSpaceLimit(t *testing.T) {
 	case os.Getenv("NEARDUP_LONG") != "":
 		runs = 500
 	case os.Getenv("NEARDUP_CI") != "":
-		runs = 24
+		runs = 16
 	}
 	ended := make(map[string]int)
 	for n := range runs {
