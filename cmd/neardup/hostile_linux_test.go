@@ -38,7 +38,7 @@ func TestHostileArchive(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The system takes the memory of this process for that of one that it has begun, once it has ended.
+	// Once it has ended, the system tells at least the memory of this process, which began it.
 	peak, status := 0, fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
