@@ -52,7 +52,7 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 		value string
 		want  error
 	}{
-		"a": {"something", ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n", index.ErrVersion}, "c": {"neardup-redis 2\nk=9\n4\n", index.ErrCorrupt},
+		"a": {"something", index.ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n", index.ErrVersion}, "c": {"neardup-redis 2\nk=9\n4\n", index.ErrCorrupt},
 		"d": {"neardup-redis 2\nk=0 0-63/64\n4\nother", index.ErrMismatch}, "e": {"neardup-redis 2\n" + probing.String() + "\n4\n", index.ErrCorrupt},
 		"f": {"neardup-redis 2\nk=0 0-63/64\n25\n", index.ErrCorrupt}, "g": {"neardup-redis 2\nk=0 0-63/64", index.ErrCorrupt},
 	} {
@@ -60,21 +60,21 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 		refused(t, client, Options{Name: name + suffix}, c.want, "")
 	}
 	must(t, client.HSet(ctx, name+"h:m", "a", "b").Err())
-	refused(t, client, Options{Name: name + "h"}, ErrNotIndex, "another use")
+	refused(t, client, Options{Name: name + "h"}, index.ErrNotIndex, "another use")
 
 	// a key of another use where a bucket would be: no verdict
 	bare, err := Open(ctx, client, Options{Name: name + "k", Bare: true})
 	must(t, err)
 	d := index.Document{Fingerprint: 5}
 	must(t, client.LPush(ctx, bare.placeOf(&d).buckets[0], "a").Err())
-	if v, err := bare.CheckAndAdd(ctx, d); !errors.Is(err, ErrNotIndex) {
+	if v, err := checkedOne(ctx, bare, d); !errors.Is(err, index.ErrNotIndex) {
 		t.Errorf("a bucket of another use: %v, %v", v, err)
 	}
 	if _, err := bare.Check(ctx, neardup.Page{Body: []byte("words")}); !errors.Is(err, index.ErrMismatch) {
 		t.Errorf("a page in a bare index: %v", err)
 	}
 	must(t, x.Close())
-	if _, err := x.CheckAndAdd(ctx, d); !errors.Is(err, index.ErrClosed) {
+	if _, err := checkedOne(ctx, x, d); !errors.Is(err, index.ErrClosed) {
 		t.Errorf("a closed index: %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 			docs[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d", len(stored)+i), Fingerprint: fingerprint.Fingerprint(r.Uint64())}
 		}
 		var verdicts []index.Verdict
-		verdicts, err = x.CheckAndAddBatch(ctx, docs)
+		verdicts, err = x.checkAndAdd(ctx, docs)
 		for i := range verdicts {
 			stored = append(stored, docs[i].Key)
 		}
@@ -149,7 +149,7 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	if err != nil || swept.Documents < n {
 		t.Fatalf("Sweep: %+v, %v", swept, err)
 	}
-	if v, err := x.CheckAndAdd(ctx, index.Document{Key: "new", Fingerprint: 1}); err != nil || v.Status != index.New {
+	if v, err := checkedOne(ctx, x, index.Document{Key: "new", Fingerprint: 1}); err != nil || v.Status != index.New {
 		t.Errorf("after the sweep: %v, %v", v, err)
 	}
 }
@@ -183,13 +183,13 @@ func TestFullMemoryWithReplicas(t *testing.T) {
 	})
 	x, err := Open(ctx, s.client, Options{Name: "n", Bare: true, Replicas: 1, Patience: 5 * time.Second})
 	must(t, err)
-	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 7}); err != nil {
+	if _, err := checkedOne(ctx, x, index.Document{Key: "a", Fingerprint: 7}); err != nil {
 		t.Fatal(err)
 	}
 	pending := newCommand(say, x.placeOf(&index.Document{Fingerprint: 7}).buckets[0], entryOf(&x.plan.Tables[0], 7, id{1, 7}))
 	must(t, x.run.run(ctx, true, []*command{pending}))
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "100kb").Err())
-	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
+	if _, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
 		t.Errorf("with memory used up: %v", err)
 	}
 	if _, found, err := x.Get(ctx, "a"); err != nil || !found {

@@ -73,7 +73,7 @@ func inParallel(b *testing.B, clients int, docs []index.Document, batch int, x .
 			for len(part) > 0 {
 				n, err := min(batch, len(part)), error(nil)
 				if x[0] != nil {
-					_, err = x[0].CheckAndAddBatch(b.Context(), part[:n])
+					_, err = x[0].checkAndAdd(b.Context(), part[:n])
 				} else {
 					queries := make([]index.Query, n)
 					for j := range queries {

@@ -35,9 +35,10 @@ func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup
 	return check.Pages(ctx, x.signer, neardup.DefaultMaxBody, pages, x.CheckDocuments)
 }
 
-// CheckDocuments is CheckBatch of pages that are analyzed already.
+// CheckDocuments is CheckBatch of pages that are analyzed already. A call that fails, or whose ctx ends, may have taken effect:
+// repeated, it finds its own documents by their keys.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
-	found, err := x.CheckAndAddBatch(ctx, docs)
+	found, err := x.checkAndAdd(ctx, docs)
 	verdicts := make([]neardup.Verdict, len(found))
 	for i := range found {
 		verdicts[i] = check.Verdict(x.rule, &found[i])
@@ -45,18 +46,8 @@ func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]ne
 	return verdicts, err
 }
 
-// CheckAndAdd is index.Index.CheckAndAdd.
-func (x *Index) CheckAndAdd(ctx context.Context, doc index.Document) (index.Verdict, error) {
-	verdicts, err := x.CheckAndAddBatch(ctx, []index.Document{doc})
-	if err != nil {
-		return index.Verdict{}, err
-	}
-	return verdicts[0], nil
-}
-
-// CheckAndAddBatch is index.Index.CheckAndAddBatch. A call that fails, or whose ctx ends, may have taken effect:
-// repeated, it finds its own documents by their keys.
-func (x *Index) CheckAndAddBatch(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
+// checkAndAdd is index.Index.CheckAndAddBatch.
+func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -190,7 +181,7 @@ func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
 	}
 	last, err := strconv.ParseUint(cmd.value, 10, 64)
 	if err != nil || last > maxSeq {
-		return 0, fmt.Errorf("%w: key %q holds %.40q, which is no sequence number", ErrNotIndex, cmd.key, cmd.value)
+		return 0, fmt.Errorf("%w: key %q holds %.40q, which is no sequence number", index.ErrNotIndex, cmd.key, cmd.value)
 	}
 	return last, nil
 }

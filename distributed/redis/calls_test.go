@@ -29,6 +29,15 @@ func (s *stuck) run(ctx context.Context, durable bool, commands []*command) erro
 	return s.runner.run(ctx, durable, commands)
 }
 
+// checkedOne is the verdict of a call of one document.
+func checkedOne(ctx context.Context, x *Index, d index.Document) (index.Verdict, error) {
+	verdicts, err := x.checkAndAdd(ctx, []index.Document{d})
+	if err != nil {
+		return index.Verdict{}, err
+	}
+	return verdicts[0], nil
+}
+
 // While Redis is away, calls that give up leave nothing behind that grows; Close waits for what is under way.
 func TestCallsThatGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +45,7 @@ func TestCallsThatGiveUp(t *testing.T) {
 		x := testIndex(away)
 		for i := range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: fingerprint.Fingerprint(i)}); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := checkedOne(ctx, x, index.Document{Fingerprint: fingerprint.Fingerprint(i)}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("call %d: %v", i, err)
 			}
 			cancel()
@@ -114,7 +123,7 @@ func (c *counted) run(ctx context.Context, durable bool, commands []*command) er
 // However many entries a document has, and documents a log, a sweep reads it once.
 func TestSweepReadsOnce(t *testing.T) {
 	x := openShared(t, Options{Bare: true, MaxDistance: 3})
-	if _, err := x.CheckAndAddBatch(t.Context(), made(60, 1000)); err != nil {
+	if _, err := x.checkAndAdd(t.Context(), made(60, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	c := &counted{runner: x.run, reads: make(map[string]int)}
@@ -132,7 +141,7 @@ func TestSweepReadsOnce(t *testing.T) {
 // What a deletion by age reads at once is bounded, however many documents a step of the scan finds.
 func TestDeleteBeforeInParts(t *testing.T) {
 	x := openShared(t, Options{Bare: true, MaxDistance: 3, Expected: 1})
-	if _, err := x.CheckAndAddBatch(t.Context(), made(0, 1000)); err != nil {
+	if _, err := x.checkAndAdd(t.Context(), made(0, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	c := &counted{runner: x.run, reads: make(map[string]int)}
@@ -174,12 +183,12 @@ func TestCommitsThatAreRepeated(t *testing.T) {
 		for range 2000 {
 			f.time, clock = f.time+ticksSecond/100, clock.Add(time.Second/100)
 			d.Fingerprint++
-			if v, err := y.CheckAndAdd(t.Context(), d); err != nil || v.Status != index.Known {
+			if v, err := checkedOne(t.Context(), y, d); err != nil || v.Status != index.Known {
 				t.Fatal(v, err)
 			}
 		}
 	}
-	if v, err := x.CheckAndAdd(t.Context(), d); err != nil || v.Status != index.New {
+	if v, err := checkedOne(t.Context(), x, d); err != nil || v.Status != index.New {
 		t.Errorf("%v, %v", v.Status, err)
 	}
 }

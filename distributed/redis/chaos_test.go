@@ -119,7 +119,7 @@ func (h *chaos) client(client clusterClient, x *Index, r *rand.Rand, docs []inde
 				h.deaths.Add(1)
 				verdicts = nil // nobody heard of them
 			}
-		} else if verdicts, err = x.CheckAndAddBatch(context.Background(), batch); err != nil {
+		} else if verdicts, err = x.checkAndAdd(context.Background(), batch); err != nil {
 			h.failed.Add(1)
 			if !errors.Is(err, ErrUnavailable) {
 				h.t.Errorf("a call failed: %v", err)
@@ -426,7 +426,7 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 							case others && rng.IntN(200) == 0:
 								_, err = x.Sweep(context.Background())
 							default:
-								_, err = x.CheckAndAdd(context.Background(), d)
+								_, err = checkedOne(context.Background(), x, d)
 							}
 							if err != nil && !errors.Is(err, ErrUnavailable) {
 								t.Errorf("a call failed: %v", err)
@@ -444,7 +444,7 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 			for site := range (sites + 2) / 3 {
 				for n := range contents {
 					d := index.Document{Key: key(site, n), Scope: fmt.Sprint(site), Fingerprint: contents[n]}
-					v, err := x.CheckAndAdd(t.Context(), d)
+					v, err := checkedOne(t.Context(), x, d)
 					must(t, err)
 					if matches, err := x.Query(t.Context(), index.Query{Signature: d.Signature(), Scope: d.Scope}); err != nil || len(matches) == 0 {
 						t.Fatalf("%v was said of %s, and nothing is stored that is like it: %v", v, d.Key, err)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/neardup/neardup/index"
 )
 
 // cluster runs commands on a Redis Cluster, or on a single server.
@@ -202,7 +204,7 @@ func (c *command) explain() error {
 	case goredis.HasErrorPrefix(c.err, "OOM"):
 		return fmt.Errorf("%w: %w; nothing was stored: raise maxmemory, add nodes, or Delete and Sweep", ErrFull, c.err)
 	case goredis.HasErrorPrefix(c.err, "WRONGTYPE"):
-		return fmt.Errorf("%w: key %q is of another use: %w", ErrNotIndex, c.key, c.err)
+		return fmt.Errorf("%w: key %q is of another use: %w", index.ErrNotIndex, c.key, c.err)
 	default:
 		return fmt.Errorf("redis: %w", c.err)
 	}

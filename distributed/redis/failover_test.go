@@ -27,7 +27,7 @@ func TestPauseAtFailover(t *testing.T) {
 		for i := range docs {
 			docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
 		}
-		_, err := x.CheckAndAddBatch(context.Background(), docs)
+		_, err := x.checkAndAdd(context.Background(), docs)
 		must(t, err)
 		longest = max(longest, time.Since(start))
 	}

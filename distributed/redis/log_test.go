@@ -111,7 +111,7 @@ func TestLogsOfRecrawls(t *testing.T) {
 			if d.Fingerprint == recrawls { // much later: one that raises the floor, and one that uses it
 				f.time, clock = f.time+120*ticksSecond, clock.Add(2*time.Minute)
 			}
-			v, err := x.CheckAndAdd(t.Context(), d)
+			v, err := checkedOne(t.Context(), x, d)
 			if err != nil || v.Status == index.Duplicate || d.Fingerprint > 0 && v.Of.Fingerprint != d.Fingerprint-1 {
 				t.Fatalf("recrawl %d: %+v, %v", d.Fingerprint, v, err)
 			}

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,19 +20,19 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 )
 
-// A model check: clients run the code of the protocol on a store in memory, whose every command is a step. Two clients: in
-// every order in which steps can come; where a scenario has deaths, one of them dies between any two steps, and where
-// it has leases, one lease ends although who is waited for lives. Three clients: no deaths, and only
-// the orders in which a client that could go on is preempted at most 3 times, with NEARDUP_LONG 9. Equal clocks, one bucket, and a
-// store that loses nothing: what failovers do is for the tests on clusters.
+// A model check: two or three clients run the code of the protocol on a store in memory, whose every command is a step, in every
+// order in which steps can come. Where a scenario has deaths, one client dies between any two steps, and where it has leases,
+// one ends although who is waited for lives. Equal clocks, one bucket, and a store that loses nothing: what failovers do is for
+// the tests on clusters.
+//
+// A client is a function of the replies that it got, so it is run once for each list of them, and what is gone through is
+// tables. States in which clients know the same of what still matters are one.
 
 // fake is a store that does what Redis and the scripts do; TestFakeIsRedis holds it to them.
 type fake struct {
 	keys map[string]string
 	time uint64 // that of the server, in ticks
 	bug  string // planted, so that the check can be seen to fail
-
-	writes int
 }
 
 // write does what a command does, but for the reading in the end.
@@ -62,7 +63,6 @@ func (f *fake) write(c *command) {
 		n, _ := strconv.ParseUint(arg(0), 10, 64)
 		value = strconv.FormatUint(max(f.time, last)+n, 10)
 	}
-	f.writes++
 	if f.keys[c.key] = value; value == "" {
 		delete(f.keys, c.key)
 	}
@@ -81,79 +81,129 @@ func (f *fake) run(_ context.Context, _ bool, commands []*command) error {
 	return nil
 }
 
-// actor is one client in a schedule.
-type actor struct {
-	step chan bool // true: do the next command; false: die
-	done chan bool // false: a command waits; true: the call has returned
+var (
+	errDied  = errors.New("died")
+	hashSeed = maphash.MakeSeed()
+)
 
-	transcript uint64 // hash of all replies so far: it and the store are all that decides what comes
-	verdicts   []index.Verdict
-	err        error
-	finished   bool
-
-	waits  bool // for a smaller ID
-	since  int  // fake.writes then
-	expire bool // the step it takes is that its lease is over
+// step is what nobody can come between: a command, or of say a half. Without one, a client waits for others.
+type step struct {
+	*command
+	write, read bool
 }
 
-var errDied = errors.New("died")
+// expired is the reply to a client that has waited until its lease was over.
+const expired = "expired"
 
-// interleaved runs the commands of an actor one at a time, when its schedule says so.
-type interleaved struct {
-	store *fake
-	a     *actor
+// local is what a client knows: the replies that it got. What it does next follows from them.
+type local struct {
+	replies []string
+	exact   uint64 // hash of what of them bears on what it will do
+	key     uint64 // the same, without what makes no difference
+
+	next     step
+	returned bool
+	verdict  index.Verdict
+	err      error
+
+	after map[string]*local // by the reply to next
 }
 
-func (r interleaved) run(_ context.Context, _ bool, commands []*command) error {
-	step := func() bool {
-		r.a.done <- false
-		return <-r.a.step
+// retold is a runner that tells a client again what it was told, and ends it behind that.
+type retold struct {
+	*local
+	client int
+	bug    string
+	left   []string // of the replies
+	clock  time.Time
+	x      *Index
+	check  *checked
+}
+
+// client is what one does.
+type client func(r *retold) error
+
+// forget is called where nothing that the client was told bears on what it will do but this.
+func (r *retold) forget(still ...any) {
+	r.exact = maphash.String(hashSeed, fmt.Sprint(r.client, r.clock.Unix(), r.x.sequence.next, still))
+	r.key = r.exact
+}
+
+// reply is that to a step; none if the client was told no more.
+func (r *retold) reply(s step) (reply string, err error) {
+	if len(r.left) == 0 {
+		r.next = s
+		return "", errDied
+	}
+	reply, r.left = r.left[0], r.left[1:]
+	means := maphash.String(hashSeed, reply)
+	r.exact = r.exact*31 + means
+	if s.read {
+		means = meaning(s.key, reply)
+	}
+	r.key = r.key*31 + means
+	return reply, nil
+}
+
+// where names the methods of Index that are under way, the first one of round first.
+func where() string {
+	pcs := make([]uintptr, 32)
+	frames, path := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]), ""
+	for {
+		f, more := frames.Next()
+		_, name, _ := strings.Cut(f.Function, "(*Index).")
+		if name == "round" || !more {
+			return path
+		}
+		path = name + " " + path
+	}
+}
+
+// stepsOfOne are where nothing bears on what comes but the document and the commands.
+var stepsOfOne = []string{"announce ", "settle readLogs ", "settle ", "settle commit ", "settle lose takeBack ", "settle lose takeBack remove ", "settle lose takeBack remove rewrite "}
+
+func (r *retold) run(_ context.Context, _ bool, commands []*command) error {
+	if c := r.check; c != nil && len(commands) > 0 {
+		if at := where(); slices.Contains(stepsOfOne, at) && (at != "settle commit " || commands[0].verb == say) {
+			still := []any{at, c.id, c.seq, c.old.ID, c.open, c.of.ID, c.verdict.Status, r.clock.Sub(c.since)}
+			for _, cmd := range commands {
+				still = append(still, cmd.verb, cmd.key, cmd.args)
+			}
+			r.forget(still...)
+		}
 	}
 	for _, c := range commands {
-		if !step() {
-			return errDied
+		steps := []step{{c, true, true}}
+		switch {
+		case c.verb == get:
+			steps[0].write = false
+		case c.verb == say && r.bug == "reads before it writes" && c.key[:3] == "m:b":
+			steps = []step{{c, false, true}, {c, true, false}}
+		case c.verb == say:
+			steps = []step{{c, true, false}, {c, false, true}}
 		}
-		if r.store.bug == "reads before it writes" && c.verb == say && c.key[:3] == "m:b" {
-			c.value = r.store.keys[c.key]
-			if r.a.transcript++; !step() {
-				return errDied
+		for _, s := range steps {
+			reply, err := r.reply(s)
+			if err != nil {
+				return err
 			}
-			r.store.write(c)
-		} else {
-			r.store.write(c)
-			if c.verb == say && !step() { // others may come between the two
-				return errDied
+			if s.read {
+				c.value = reply
 			}
-			c.value = r.store.keys[c.key]
 		}
-		r.a.transcript = r.a.transcript*31 + maphash.String(hashSeed, c.key) ^ meaning(c.key, c.value) + uint64(c.verb)
 	}
 	return nil
 }
 
-// scenario is what clients do at once, and what must hold whatever the order.
-type scenario struct {
-	name    string
-	before  []index.Document // committed
-	clients []func(*Index) ([]index.Verdict, error)
-	deaths  int // of clients, at most
-	leases  int // that end although who is waited for lives, at most
-	// preemptions bounds how often another client goes on while one could; 0: any number of times.
-	preemptions int
-	bug         string
-	holds       func(w *world) error
-}
-
-// world is a schedule that is being run.
-type world struct {
-	*scenario
-	store  *fake
-	actors []*actor
-	begun  map[string]string // the store before
-	ever   map[uint64]bool   // IDs that were ever records
-
-	died, expired, preempted int
-	last                     int // that moved
+func (r *retold) pause(context.Context) error {
+	if c := r.check; c != nil {
+		r.forget("waits", c.id, c.seq, c.old.ID, c.open, r.clock.Sub(c.since))
+	}
+	reply, err := r.reply(step{})
+	if reply == expired {
+		r.clock = r.clock.Add(r.x.lease)
+	}
+	return err
 }
 
 // oneTable is the plan of the model: two that match meet in some bucket, and what is proved is that this is enough.
@@ -177,138 +227,130 @@ func testIndex(run runner) *Index {
 	return x
 }
 
-// start begins a schedule anew: every client stands before its first command.
-func (s *scenario) start() *world {
-	w := &world{scenario: s, store: &fake{keys: map[string]string{}, bug: s.bug, time: 10_000}, ever: map[uint64]bool{}}
-	if len(s.before) > 0 {
-		x := testIndex(w.store)
-		if _, err := x.check(context.Background(), s.before); err != nil {
-			panic(err)
-		}
+// scenario is what clients do at once, and what must hold whatever the order.
+type scenario struct {
+	name    string
+	before  []index.Document // committed
+	clients []client
+	deaths  int // of clients, at most
+	leases  int // that end although somebody else can go on, at most
+	// preemptions bounds how often another client goes on while one could; 0: any number of times.
+	preemptions int
+	content     bool // is there in the end, if anybody was told that it is
+	bug         string
+
+	known map[uint64]*local // by exact
+}
+
+// local runs a client on the replies that it got.
+func (s *scenario) local(n int, replies []string) *local {
+	l := &local{replies: replies, after: make(map[string]*local)}
+	r := &retold{local: l, client: n, bug: s.bug, left: replies, clock: time.Unix(1_800_000_000, 0)}
+	x := testIndex(r)
+	r.x, x.pause = x, r.pause
+	x.now = func() time.Time { return r.clock }
+	x.token = func() string { return fmt.Sprint("token", n) }
+	// the first numbers are given out in the order of the clients, later ones by the store
+	x.sequence = sequence{next: uint64(1000 * (n + 1)), last: uint64(1000 * (n + 1)), until: x.now().Add(math.MaxInt64)}
+	r.forget()
+	if l.err = s.clients[n](r); !errors.Is(l.err, errDied) {
+		l.returned = true
+		r.forget("returned", l.verdict.Status, l.verdict.Of.ID, l.verdict.Document.ID, l.err)
+		r.key = maphash.String(hashSeed, fmt.Sprint(n, "returned", l.verdict.Status != 0))
 	}
-	w.begun = maps.Clone(w.store.keys)
-	w.note()
-	for i, call := range s.clients {
-		a := &actor{step: make(chan bool), done: make(chan bool)}
-		w.actors = append(w.actors, a)
-		x := testIndex(interleaved{w.store, a})
-		x.token = func() string { return fmt.Sprint("token", i) }
-		x.pause = w.pauseOf(x, a)
-		// the first numbers are given out in the order of the clients, later ones by the store
-		x.sequence = sequence{next: uint64(1000 * (i + 1)), last: uint64(1000 * (i + 1)), until: x.now().Add(math.MaxInt64)}
-		go func() {
-			a.verdicts, a.err = call(x)
-			a.done <- true
-		}()
-		a.finished = <-a.done
+	if same := s.known[l.exact]; same != nil {
+		if a, b := same.next.String(), l.next.String(); a != b {
+			panic(fmt.Sprintf("what was forgotten decides: %s or %s", a, b))
+		}
+		return same
+	}
+	s.known[l.exact] = l
+	return l
+}
+
+func (s step) String() string {
+	if s.command == nil {
+		return "waits"
+	}
+	return fmt.Sprintf("%d %s %q %t %t", s.verb, s.command.key, s.args, s.write, s.read)
+}
+
+// world is what each client knows, and what is stored.
+type world struct {
+	*scenario
+	clients       []*local // nil: it died
+	store         map[string]string
+	stored        uint64 // hash of what it means
+	docs          []index.Document
+	ever          []uint64 // IDs of those that were ever there
+	died, expired int
+	preempted     int
+
+	from   *world // and by what it came of that
+	client int
+	did    step
+	dies   bool
+}
+
+func (s *scenario) start() *world {
+	s.known = make(map[uint64]*local)
+	f := &fake{keys: map[string]string{}, time: 10_000}
+	if _, err := testIndex(f).check(context.Background(), s.before); err != nil {
+		panic(err)
+	}
+	w := &world{scenario: s, store: map[string]string{}}
+	for key, value := range f.keys {
+		w.set(key, value)
+	}
+	for n := range s.clients {
+		w.clients = append(w.clients, s.local(n, nil))
 	}
 	return w
 }
 
-// pauseOf lets an actor wait until something changes, or its lease is over.
-func (w *world) pauseOf(x *Index, a *actor) func(context.Context) error {
-	clock := x.now()
-	x.now = func() time.Time { return clock }
-	return func(context.Context) error {
-		a.waits, a.since = true, w.store.writes
-		a.done <- false
-		lives := <-a.step
-		if a.waits = false; !lives {
-			return errDied
-		}
-		if a.expire {
-			clock = clock.Add(x.lease)
-			a.transcript++
-		}
-		return nil
+// set writes a key into a store that no other world has.
+func (w *world) set(key, value string) {
+	w.stored += maphash.String(hashSeed, key) * (meaning(key, value) - meaning(key, w.store[key]))
+	if w.store[key] = value; !strings.HasPrefix(key, "m:g") {
+		return
 	}
-}
-
-// note keeps which documents were ever there.
-func (w *world) note() {
-	for _, d := range w.alive() {
-		w.ever[d.ID] = true
-	}
-}
-
-func (w *world) alive() (docs []index.Document) {
-	for _, key := range sortedKeys(w.store.keys) {
+	w.docs = nil
+	for _, key := range sortedKeys(w.store) {
 		if !strings.HasPrefix(key, "m:g") {
 			continue
 		}
-		l, err := replay(key, w.store.keys[key])
+		l, err := replay(key, w.store[key])
 		if err != nil {
 			panic(err)
 		}
 		for _, s := range l.states {
 			if !s.dead {
-				docs = append(docs, s.doc)
+				w.docs = append(w.docs, s.doc)
 			}
 		}
 	}
-	return docs
-}
-
-var hashSeed = maphash.MakeSeed()
-
-// choice is a step: what a client does, or that it dies, or that it waits no longer.
-type choice struct {
-	client      int
-	die, expire bool
-}
-
-func (w *world) move(c choice) {
-	a := w.actors[c.client]
-	if c.client != w.last && w.ready(w.last) {
-		w.preempted++
-	}
-	w.last = c.client
-	if c.die {
-		w.died++
-	}
-	if c.expire {
-		w.expired++
-	}
-	a.expire = c.expire
-	a.step <- !c.die
-	a.finished = <-a.done
-	w.note()
-}
-
-// ready reports whether a client can go on without waiting for another.
-func (w *world) ready(client int) bool {
-	a := w.actors[client]
-	return !a.finished && (!a.waits || a.since != w.store.writes)
-}
-
-func (w *world) choices() (all []choice) {
-	var last []choice
-	bound := w.preemptions > 0 && w.preempted >= w.preemptions && w.ready(w.last)
-	for i, a := range w.actors {
-		switch {
-		case a.finished || bound && i != w.last:
-		case w.ready(i):
-			all = append(all, choice{client: i})
-		case w.expired < w.leases:
-			all = append(all, choice{client: i, expire: true})
-		default:
-			last = append(last, choice{client: i, expire: true})
+	for _, d := range w.docs {
+		if !slices.Contains(w.ever, d.ID) {
+			w.ever = slices.Sorted(slices.Values(append(slices.Clone(w.ever), d.ID)))
 		}
 	}
-	if len(all) == 0 {
-		all = last
-	}
-	for i, a := range w.actors {
-		if !a.finished && w.died < w.deaths {
-			all = append(all, choice{client: i, die: true})
-		}
-	}
-	return all
 }
 
-// meaning is a hash of a value that is the same where entries stand in another order that makes no difference. Entries
+// meanings are those of keys and values that were met.
+var meanings = map[[2]string]uint64{}
+
+func meaning(key, value string) uint64 {
+	h, met := meanings[[2]string{key, value}]
+	if !met {
+		h = meaningOf(key, value)
+		meanings[[2]string{key, value}] = h
+	}
+	return h
+}
+
+// meaningOf is a hash of a value that is the same where entries stand in another order that makes no difference. Entries
 // are never there again once they are gone, so that order does not bear on what an amend finds.
-func meaning(key, value string) (h uint64) {
+func meaningOf(key, value string) (h uint64) {
 	switch key[:3] {
 	case "m:b":
 		for entry := range slices.Chunk([]byte(value), entryBytes(&oneTable().Tables[0])) {
@@ -332,165 +374,221 @@ func meaning(key, value string) (h uint64) {
 
 // hash is of all that decides what can happen from here.
 func (w *world) hash() uint64 {
-	type client struct {
-		transcript              uint64
-		finished, failed, waits bool
-	}
-	h := maphash.Comparable(hashSeed, [2]int{w.died, w.expired})
+	h := maphash.Comparable(hashSeed, [3]int{w.died, w.expired, w.preempted}) ^ w.stored
 	if w.preemptions > 0 {
-		h = maphash.Comparable(hashSeed, [4]int{w.died, w.expired, w.preempted, w.last})
+		h = h*31 + uint64(w.client)
 	}
-	for key, value := range w.store.keys { // in no order
-		h += maphash.String(hashSeed, key) * meaning(key, value)
+	for _, of := range w.ever {
+		h = h*31 + of
 	}
-	for of := range w.ever {
-		h += maphash.Comparable(hashSeed, of)
-	}
-	for _, a := range w.actors {
-		h = h*31 + maphash.Comparable(hashSeed, client{a.transcript, a.finished, a.err != nil, a.waits && a.since == w.store.writes})
+	for _, l := range w.clients {
+		if h *= 0x9e3779b97f4a7c15; l != nil {
+			h ^= l.key
+		}
 	}
 	return h
+}
+
+// without is the world where a client has died, or is about to know more.
+func (w *world) without(n int) *world {
+	next := *w
+	next.from, next.client, next.did, next.dies = w, n, w.clients[n].next, false
+	next.clients = slices.Clone(w.clients)
+	next.clients[n] = nil
+	return &next
+}
+
+// goesOn is a step of a client. waited: what it is told if it waits.
+func (w *world) goesOn(n int, waited string) *world {
+	l := w.clients[n]
+	next := w.without(n)
+	reply, s := waited, l.next
+	if s.write {
+		f := fake{keys: map[string]string{s.key: w.store[s.key]}, time: 10_000, bug: w.bug}
+		f.write(s.command)
+		next.store = maps.Clone(w.store)
+		next.set(s.key, f.keys[s.key])
+	}
+	if s.read {
+		reply = next.store[s.key]
+	}
+	if len(l.replies) > 300 {
+		panic("goes on for ever, after\n" + w.path())
+	}
+	if l.after[reply] == nil {
+		l.after[reply] = w.local(n, append(l.replies[:len(l.replies):len(l.replies)], reply))
+	}
+	next.clients[n] = l.after[reply]
+	return next
+}
+
+// successors are the worlds behind every next step.
+func (w *world) successors() (all []*world) {
+	stuck := true // who is left waits for others
+	for _, l := range w.clients {
+		stuck = stuck && (l == nil || l.returned || l.next.command == nil)
+	}
+	last := w.clients[w.client]
+	goesOn := last != nil && !last.returned && last.next.command != nil // who went on the last time could
+	for n, l := range w.clients {
+		preempts := w.preemptions > 0 && goesOn && n != w.client
+		if l == nil || l.returned || preempts && w.preempted == w.preemptions {
+			continue
+		}
+		all = append(all, w.goesOn(n, ""))
+		if preempts {
+			all[len(all)-1].preempted++
+		}
+		if l.next.command == nil && (stuck || w.expired < w.leases) {
+			next := w.goesOn(n, expired)
+			if !stuck {
+				next.expired++
+			}
+			all = append(all, next)
+		}
+		if w.died < w.deaths {
+			next := w.without(n)
+			next.died, next.dies = w.died+1, true
+			all = append(all, next)
+		}
+	}
+	return all
 }
 
 // maxStates ends what would never end.
 const maxStates = 3_000_000
 
-// explore goes through all schedules, those that come to a state that was met before only once, and
-// returns how many states there are.
+// explore goes through all worlds, and returns how many there are.
 func (s *scenario) explore() (states int, err error) {
-	seen := make(map[uint64]bool)
-	for work := [][]choice{nil}; len(work) > 0; {
-		path := work[len(work)-1]
-		work = work[:len(work)-1]
-		w := s.start()
-		for _, c := range path {
-			w.move(c)
+	seen := make(map[uint64]struct{})
+	for left := []*world{s.start()}; len(left) > 0; {
+		w := left[len(left)-1]
+		left = left[:len(left)-1]
+		h := w.hash()
+		if _, known := seen[h]; known {
+			continue
 		}
-		for { // go on by the first choice, and leave the others for later
-			h := w.hash()
-			if seen[h] {
-				w.abandon()
-				break
-			}
-			if seen[h] = true; len(seen) > maxStates {
-				return 0, fmt.Errorf("%s: more than %d states", s.name, maxStates)
-			}
-			choices := w.choices()
-			if len(choices) == 0 {
-				if err := w.verify(); err != nil {
-					return len(seen), fmt.Errorf("%s, after %v: %w", s.name, path, err)
-				}
-				break
-			}
-			for _, c := range choices[1:] {
-				work = append(work, append(path[:len(path):len(path)], c))
-			}
-			path = append(path[:len(path):len(path)], choices[0])
-			w.move(choices[0])
+		if seen[h] = struct{}{}; len(seen) > maxStates {
+			return 0, fmt.Errorf("more than %d states, as after\n%s", maxStates, w.path())
 		}
+		successors := w.successors()
+		if err := w.verify(len(successors) == 0); err != nil {
+			return len(seen), fmt.Errorf("%w, after\n%s", err, w.path())
+		}
+		left = append(left, successors...)
 	}
 	return len(seen), nil
 }
 
-// abandon ends the goroutines of a schedule that is not gone on with.
-func (w *world) abandon() {
-	for _, a := range w.actors {
-		for !a.finished {
-			a.step <- false
-			a.finished = <-a.done
-		}
+func (w *world) path() string {
+	if w.from == nil {
+		return ""
 	}
+	return w.from.path() + fmt.Sprintf("client %d: %s, dies %t\n", w.client, w.did, w.dies)
 }
 
-// verify says what is wrong at the end.
-func (w *world) verify() error {
-	docs := w.alive()
-	for i := range docs {
-		for j := range i {
-			if docs[i].Fingerprint == docs[j].Fingerprint || docs[i].Key != "" && docs[i].Key == docs[j].Key {
-				return fmt.Errorf("two are stored: %+v and %+v", docs[i], docs[j])
+// verify says what is wrong, now or in the end.
+func (w *world) verify(end bool) error {
+	for i, d := range w.docs {
+		for _, e := range w.docs[:i] {
+			if d.Fingerprint == e.Fingerprint || d.Key != "" && d.Key == e.Key {
+				return fmt.Errorf("two are stored: %+v and %+v", d, e)
 			}
 		}
 	}
-	for i, a := range w.actors {
-		if a.err != nil && !errors.Is(a.err, errDied) {
-			return fmt.Errorf("client %d: %w", i, a.err)
+	told := false
+	for n, l := range w.clients {
+		if l == nil || !l.returned {
+			continue
 		}
-		for _, v := range a.verdicts {
-			if v.Status == index.Duplicate && !w.ever[v.Of.ID] {
-				return fmt.Errorf("client %d: a duplicate of %d, which was never there", i, v.Of.ID)
-			}
-			if v.Status != index.Duplicate && !w.ever[v.Document.ID] {
-				return fmt.Errorf("client %d: %v, but %d was never there", i, v.Status, v.Document.ID)
-			}
+		if l.err != nil {
+			return fmt.Errorf("client %d: %w", n, l.err)
 		}
+		v := &l.verdict
+		rests := v.Document.ID
+		if v.Status == index.Duplicate {
+			rests = v.Of.ID
+		}
+		if v.Status != 0 && !slices.Contains(w.ever, rests) {
+			return fmt.Errorf("client %d: %v, but %d was never there", n, v.Status, rests)
+		}
+		told = told || v.Status != 0
 	}
-	if w.holds != nil {
-		return w.holds(w)
-	}
-	return nil
-}
-
-// checks is a client that checks documents.
-func checks(docs ...index.Document) func(*Index) ([]index.Verdict, error) {
-	return func(x *Index) ([]index.Verdict, error) { return x.check(context.Background(), docs) }
-}
-
-// lastsOne: somebody who lived to be told so has stored the content, or it was there, and nobody took it away.
-func lastsOne(w *world) error {
-	told := 0
-	for _, a := range w.actors {
-		told += len(a.verdicts)
-	}
-	if told > 0 && len(w.alive()) == 0 {
+	if end && told && w.content && len(w.docs) == 0 {
 		return errors.New("everything is gone")
 	}
 	return nil
 }
 
-func scenarios() []*scenario {
-	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9}, index.Document{Fingerprint: 11}
-	long := strings.Repeat("long", 20) // so that the third record of a log has it rewritten
-	at := func(key string, d index.Document) index.Document { d.Key = key; return d }
-	sweeps := func(x *Index) ([]index.Verdict, error) {
-		ctx, s, p := context.Background(), &sweep{Index: x, floor: 3000}, x.placeOf(&index.Document{Fingerprint: 7})
+// checks is a client that checks a document.
+func checks(d index.Document) client {
+	return func(r *retold) error {
+		c := &checked{place: r.x.placeOf(&d)}
+		for r.check = c; !c.done(); {
+			r.forget("begins", c.seq)
+			if err := r.x.round(context.Background(), []*checked{c}); err != nil {
+				return err
+			}
+			if c.seq == 0 {
+				r.x.sequence = sequence{} // where nobody is given a minute, a floor may be above it
+			}
+		}
+		r.verdict = c.verdict
+		return nil
+	}
+}
+
+// sweeps is a client that sweeps a bucket and its log, until what was said of the dead is forgotten.
+func sweeps(d index.Document) client {
+	return func(r *retold) error {
+		ctx, s, p := context.Background(), &sweep{Index: r.x, floor: 3000}, r.x.placeOf(&d)
 		logs := func() error {
-			of, err := x.readLogs(ctx, true, []uint32{p.group})
+			of, err := r.x.readLogs(ctx, true, []uint32{p.group})
 			if err != nil {
 				return err
 			}
 			return s.logs(ctx, []*groupLog{of[p.group]})
 		}
 		buckets := func() error { return s.buckets(ctx, p.buckets) }
-		for _, pass := range []func() error{logs, buckets, logs, logs} { // the third forgets
-			if err := pass(); err != nil {
-				return nil, err
+		for pass, do := range []func() error{logs, buckets, logs, logs} {
+			r.forget("sweeps", pass, s.alive)
+			if err := do(); err != nil {
+				return err
 			}
 		}
-		return nil, nil
+		return nil
 	}
-	remove := func(key string) func(*Index) ([]index.Verdict, error) {
-		return func(x *Index) ([]index.Verdict, error) {
-			n, err := x.deleteKeys(context.Background(), []string{key})
-			if err == nil && n == 0 {
-				err = errors.New("nothing was deleted, and something was there all the time")
-			}
-			return nil, err
+}
+
+func removes(key string) client {
+	return func(r *retold) error {
+		n, err := r.x.deleteKeys(context.Background(), []string{key})
+		if err == nil && n == 0 {
+			err = errors.New("nothing was deleted, and something was there all the time")
 		}
+		return err
 	}
-	type calls = []func(*Index) ([]index.Verdict, error)
+}
+
+func scenarios() []*scenario {
+	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9}, index.Document{Fingerprint: 11}
+	long := strings.Repeat("long", 20) // so that the third record of a log has it rewritten
+	at := func(key string, d index.Document) index.Document { d.Key = key; return d }
+	type docs = []index.Document
+	type calls = []client
 	return []*scenario{
-		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, preemptions: rounds(3, 9), holds: lastsOne},
-		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "a recrawl and a copy", before: []index.Document{at("a", y)}, clients: calls{checks(at("a", x)), checks(at("b", x))}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "two pages swap", before: []index.Document{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, holds: lastsOne},
-		{name: "a deletion and a copy", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("b", x))}, deaths: 1},
-		{name: "a deletion and a recrawl", before: []index.Document{at("a", x)}, clients: calls{remove("a"), checks(at("a", y))}, deaths: 1},
-		{name: "two recrawls that rewrite", before: []index.Document{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), checks(at(long, x))}, deaths: 1, leases: 1, holds: lastsOne},
-		{name: "a recrawl that rewrites and a deletion", before: []index.Document{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), remove(long)}, deaths: 1},
-		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweeps}, preemptions: rounds(3, 9), holds: lastsOne},
+		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1, content: true},
+		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, deaths: 1, content: true},
+		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1, leases: 1, content: true},
+		{name: "three of one key", clients: calls{checks(at("a", x)), checks(at("a", y)), checks(at("a", z))}, deaths: 1, leases: 1, content: true},
+		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1, leases: 1, content: true},
+		{name: "a recrawl and a copy", before: docs{at("a", y)}, clients: calls{checks(at("a", x)), checks(at("b", x))}, deaths: 1, leases: 1, content: true},
+		{name: "two pages swap", before: docs{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, deaths: 1, leases: 1},
+		{name: "a deletion and a copy", before: docs{at("a", x)}, clients: calls{removes("a"), checks(at("b", x))}, deaths: 1},
+		{name: "a deletion and a recrawl", before: docs{at("a", x)}, clients: calls{removes("a"), checks(at("a", y))}, deaths: 1},
+		{name: "two recrawls that rewrite", before: docs{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), checks(at(long, x))}, deaths: 1, leases: 1, content: true},
+		{name: "a recrawl that rewrites and a deletion", before: docs{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), removes(long)}, deaths: 1},
+		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweeps(x)}, preemptions: rounds(3, 9), content: true},
 	}
 }
 

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 
 // connect refuses a Redis that cannot keep what the package promises.
 func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*cluster, error) {
-	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: orDefault(o.Patience, defaultPatience), scratch: make(map[*goredis.Client]string)}
+	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: cmp.Or(max(o.Patience, 0), defaultPatience), scratch: make(map[*goredis.Client]string)}
 	switch client := client.(type) {
 	case *goredis.ClusterClient:
 		if c.multi = client; o.Replicas == 0 {

@@ -46,8 +46,6 @@ var (
 	ErrFull = errors.New("redis is full")
 	// ErrUnsafe: Redis is configured so that it may lose what was acknowledged. Open says how.
 	ErrUnsafe = errors.New("redis may lose documents")
-	// ErrNotIndex: keys under the name are of another use.
-	ErrNotIndex = index.ErrNotIndex
 )
 
 // LoseAtFailover as Options.Replicas waits for no replica: a failover loses what was answered just before,
@@ -128,7 +126,7 @@ var nameRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // Open opens the index of a name, and makes it where there is none. client is a
 // *redis.ClusterClient, or a *redis.Client of a server that is no cluster; it stays the caller's.
 //
-// Errors: ErrUnsafe, ErrUnavailable, ErrNotIndex, index.ErrMismatch, index.ErrVersion, index.ErrPlan, those of Redis, ctx's.
+// Errors: ErrUnsafe, ErrUnavailable, index.ErrNotIndex, index.ErrMismatch, index.ErrVersion, index.ErrPlan, those of Redis, ctx's.
 func Open(ctx context.Context, client goredis.UniversalClient, o Options) (*Index, error) {
 	x, err := open(ctx, client, &o)
 	if err != nil {
@@ -161,15 +159,13 @@ const (
 
 func newIndex(run runner, o *Options) *Index {
 	x := &Index{
-		run: run, name: names(o.Name), signer: o.Signer, lease: orDefault(o.Lease, time.Second), longLog: longLog, now: time.Now, token: newToken,
+		run: run, name: names(o.Name), signer: o.Signer, lease: cmp.Or(max(o.Lease, 0), time.Second), longLog: longLog, now: time.Now, token: newToken,
 		drawing: make(chan struct{}, 1), singles: make(chan *single), flights: make(chan struct{}, maxFlights),
 	}
 	x.grace = max(time.Minute, 10*x.lease, 2*o.Patience)
 	x.pause = func(ctx context.Context) error { return sleep(ctx, firstPause) }
 	return x
 }
-
-func orDefault(d, otherwise time.Duration) time.Duration { return cmp.Or(max(d, 0), otherwise) }
 
 // meta reads what is recorded, or records it.
 func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
@@ -243,7 +239,7 @@ func (x *Index) accept(o *Options, meta string) error {
 	lines := strings.Split(meta, "\n")
 	what, version, _ := strings.Cut(lines[0], " ")
 	if what != kind {
-		return fmt.Errorf("%w: key %q holds %.40q", ErrNotIndex, x.name.meta(), meta)
+		return fmt.Errorf("%w: key %q holds %.40q", index.ErrNotIndex, x.name.meta(), meta)
 	}
 	if version != strconv.Itoa(format) {
 		return fmt.Errorf("%w: its format is %.20q, this version knows %d", index.ErrVersion, version, format)
@@ -306,6 +302,3 @@ func (x *Index) Close() error {
 	}
 	return nil
 }
-
-// Plan returns the plan that the index was made with. It must not be changed.
-func (x *Index) Plan() *plan.Plan { return x.plan }

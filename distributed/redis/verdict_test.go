@@ -69,7 +69,7 @@ func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs 
 		m.Now = m.Now.Add(time.Duration(r.IntN(3)) * time.Second)
 		part := docs[:min(len(docs), []int{1, 1, 2, 7, 40, 300}[r.IntN(6)])]
 		docs = docs[len(part):]
-		got, err := x.CheckAndAddBatch(ctx, part)
+		got, err := x.checkAndAdd(ctx, part)
 		must(t, err)
 		for i := range part {
 			want := m.CheckAndAdd(part[i])
