@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/fileio"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local" // files without a scheme
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -21,7 +21,7 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, string, func(shard), error](&divide{})
+	register.DoFn3x1[context.Context, fileio.FileMetadata, func(shard), error](&divide{})
 	register.DoFn3x1[context.Context, shard, func(Batch), error](&read{})
 	register.DoFn3x1[context.Context, string, func(int, []byte), error](&gatherLines{})
 	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&writeFile{})
@@ -42,17 +42,13 @@ const (
 	JSONL Format = "jsonl"        // a line each: an object with "fingerprint", a string
 )
 
-var (
-	// ErrFormat: a format is none, or what a file has is not of its format.
-	ErrFormat = errors.New("beam: not of the format")
-	// ErrNoFile: a pattern stands for no file.
-	ErrNoFile = errors.New("beam: no such file")
-)
+// ErrFormat: a format is none, or what a file has is not of its format.
+var ErrFormat = errors.New("beam: not of the format")
 
 // Read gives the fingerprints of files, as a PCollection<Batch>. A name may be a pattern, and
 // may have a scheme whose package of beam/io/filesystem is linked. Files are read in parts of
 // 32 MiB where their system can start anywhere, else whole. They are not decompressed. What
-// is no fingerprint ends the pipeline, with the file and the place.
+// is no fingerprint ends the pipeline, with the file and the place; so does a pattern of no file.
 func Read(s beam.Scope, format Format, files ...string) beam.PCollection {
 	switch format {
 	case U64LE, Lines, JSONL:
@@ -60,7 +56,8 @@ func Read(s beam.Scope, format Format, files ...string) beam.PCollection {
 		panic(fmt.Errorf("%w: %q is neither %s, %s nor %s", ErrFormat, format, U64LE, Lines, JSONL))
 	}
 	s = s.Scope("neardup.Read")
-	shards := beam.ParDo(s, &divide{Format: format, Length: 32 << 20}, beam.CreateList(s, files))
+	matched := fileio.MatchAll(s, beam.CreateList(s, files), fileio.MatchEmptyDisallow())
+	shards := beam.ParDo(s, &divide{Format: format, Length: 32 << 20}, matched)
 	return beam.ParDo(s, &read{}, beam.Reshuffle(s, shards))
 }
 
@@ -71,59 +68,45 @@ type shard struct {
 	Offset, Limit int64
 }
 
-// divide gives the parts of the files that a pattern stands for.
+// divide gives the parts of a file.
 type divide struct {
 	Format Format
 	Length int64 // of a part; a multiple of 8
 }
 
-func (d *divide) ProcessElement(ctx context.Context, pattern string, emit func(shard)) error {
-	fs, err := filesystem.New(ctx, pattern)
+func (d *divide) ProcessElement(ctx context.Context, file fileio.FileMetadata, emit func(shard)) error {
+	if d.Format == U64LE && file.Size%8 != 0 {
+		return fmt.Errorf("%w: %s has %d bytes, which is no multiple of 8", ErrFormat, file.Path, file.Size)
+	}
+	in, err := open(ctx, file.Path)
 	if err != nil {
 		return err
 	}
-	defer fs.Close()
-	files, err := fs.List(ctx, pattern)
-	if err != nil {
-		return err
+	defer in.Close()
+	length := d.Length
+	if _, seeks := in.(io.Seeker); !seeks {
+		length = max(file.Size, 1)
 	}
-	if len(files) == 0 {
-		return fmt.Errorf("%w: %s", ErrNoFile, pattern)
-	}
-	for _, file := range files {
-		size, err := fs.Size(ctx, file)
-		if err != nil {
-			return err
-		}
-		if d.Format == U64LE && size%8 != 0 {
-			return fmt.Errorf("%w: %s has %d bytes, which is no multiple of 8", ErrFormat, file, size)
-		}
-		length := d.Length
-		if in, err := fs.OpenRead(ctx, file); err != nil {
-			return err
-		} else if _, seeks := in.(io.Seeker); !seeks {
-			length = max(size, 1)
-			in.Close()
-		} else {
-			in.Close()
-		}
-		for offset := int64(0); offset < size; offset += length {
-			emit(shard{file, d.Format, offset, min(offset+length, size)})
-		}
+	for offset := int64(0); offset < file.Size; offset += length {
+		emit(shard{file.Path, d.Format, offset, min(offset+length, file.Size)})
 	}
 	return nil
+}
+
+func open(ctx context.Context, file string) (io.ReadCloser, error) {
+	fs, err := filesystem.New(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	defer fs.Close()
+	return fs.OpenRead(ctx, file)
 }
 
 // read reads parts of files.
 type read struct{}
 
 func (*read) ProcessElement(ctx context.Context, part shard, emit func(Batch)) error {
-	fs, err := filesystem.New(ctx, part.File)
-	if err != nil {
-		return err
-	}
-	defer fs.Close()
-	file, err := fs.OpenRead(ctx, part.File)
+	file, err := open(ctx, part.File)
 	if err != nil {
 		return err
 	}
@@ -159,10 +142,7 @@ func readNumbers(in io.Reader, part shard, emit func(Batch)) error {
 		if _, err := io.ReadFull(in, data); err != nil {
 			return fmt.Errorf("at %d: %w", at, err)
 		}
-		fps := make([]fp, len(data)/8)
-		for i := range fps {
-			fps[i] = fp(binary.LittleEndian.Uint64(data[8*i:]))
-		}
+		fps, _ := unpacked(data)
 		emit(Batch{fps})
 		at += int64(len(data))
 	}

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/fileio"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -47,9 +50,13 @@ func writtenAs(t *testing.T, data []byte) string {
 
 // readAll reads a file in parts of a length.
 func readAll(file string, format Format, length int64) (fps []fp, err error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
 	ctx := context.Background()
 	d := &divide{Format: format, Length: length}
-	if e := d.ProcessElement(ctx, file, func(part shard) {
+	if e := d.ProcessElement(ctx, fileio.FileMetadata{Path: file, Size: info.Size()}, func(part shard) {
 		err = errors.Join(err, (&read{}).ProcessElement(ctx, part, func(b Batch) { fps = append(fps, b.Fingerprints...) }))
 	}); e != nil {
 		return nil, e
@@ -96,11 +103,12 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if _, err := readAll(filepath.Join(t.TempDir(), "none-*"), Lines, 8); !errors.Is(err, ErrNoFile) {
-		t.Errorf("no file: %v", err)
-	}
-	if _, err := readAll("nonsense://file", Lines, 8); err == nil {
-		t.Error("a scheme that is not linked was read")
+	for pattern, says := range map[string]string{filepath.Join(t.TempDir(), "none-*"): "no files matching", "nonsense://file": "nonsense"} {
+		p := newPipeline(t)
+		Read(p.root, Lines, pattern)
+		if _, err := prism.Execute(t.Context(), p.Pipeline); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", pattern, err)
+		}
 	}
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, ErrFormat) {
