@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -445,4 +447,30 @@ func loadBeyondMemory(seed uint64) *task {
 		}
 	}
 	return k
+}
+
+// TestChangeOfThePlanWithNothingLive: what a change that failed has frozen is empty, and the next compaction packs all the same.
+func TestChangeOfThePlanWithNothingLive(t *testing.T) {
+	ctx, opts := t.Context(), index.Options{MaxDistance: 3, FS: vfs.NewMem()}
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	defer x.Close()
+	must(t, x.Add(ctx, index.Document{Fingerprint: 7}))
+	_, err = compaction.Compact(ctx, x, compaction.Options{})
+	must(t, err)
+	to := namedPlan(t, "3", 5)
+	if err := x.Rewrite(ctx, to, nil, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
+		return rewrite.Packed{}, errCut
+	}); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	_, err = compaction.Compact(ctx, x, compaction.Options{Plan: to})
+	must(t, err)
+	if k := x.Plan().MaxDistance; k != 5 {
+		t.Errorf("k is %d", k)
+	}
+	found, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: 7 ^ 0x1f<<20}})
+	if must(t, err); len(found) != 1 {
+		t.Errorf("found %v", found)
+	}
 }

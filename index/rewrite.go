@@ -151,14 +151,14 @@ func (x *Index) reserve(l *loading) func(*store.Batch) {
 // freeze sees to it that an epoch is frozen, and returns a view of that moment, or of a later one where that was found; nil
 // if there is nothing to pack.
 func (x *Index) freeze(ctx context.Context, found bool, to *plan.Plan, l *loading) (v *store.View, counters store.Counters, err error) {
+	if found { // it may be empty, of a change of the plan that a crash ended
+		return x.snapshot()
+	}
 	s := x.state.Load()
 	if s.tables.Generation() > 0 && to == nil && l == nil {
 		if live, err := x.store.HasLive(); err != nil || !live {
 			return nil, counters, err
 		}
-	}
-	if found {
-		return x.snapshot()
 	}
 	release, err := x.store.HoldCheckpoints(ctx)
 	if err != nil {
