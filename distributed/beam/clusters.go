@@ -12,8 +12,8 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[context.Context, Pair, func([]byte), func(status), error](&contract{})
-	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Member), error](&finish{})
+	beam.RegisterDoFn(&contract{})
+	beam.RegisterDoFn(&finish{})
 	register.Emitter1[Member]()
 	register.Emitter1[[]byte]()
 	register.Emitter1[status]()

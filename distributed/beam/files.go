@@ -21,10 +21,10 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, fileio.FileMetadata, func(shard), error](&divide{})
-	register.DoFn3x1[context.Context, shard, func(Batch), error](&read{})
-	register.DoFn3x1[context.Context, string, func(int, []byte), error](&gatherLines{})
-	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&writeFile{})
+	beam.RegisterDoFn(&divide{})
+	beam.RegisterDoFn(&read{})
+	beam.RegisterDoFn(&gatherLines{})
+	beam.RegisterDoFn(&writeFile{})
 	register.Function2x0(everyFile)
 	register.Function1x1(pairLine)
 	register.Function1x1(memberLine)

@@ -15,8 +15,8 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, Batch, func(int, []byte), error](&distribute{})
-	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func(Pair), error](&joinGroup{})
+	beam.RegisterDoFn(&distribute{})
+	beam.RegisterDoFn(&joinGroup{})
 	register.Emitter1[Pair]()
 	register.Emitter2[int, []byte]()
 	register.Iter1[[]byte]()

@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	register.DoFn5x1[context.Context, beam.Window, Batch, func(*Batch) bool, func(Match), error](&scanBatch{})
+	beam.RegisterDoFn(&scanBatch{})
 	register.Iter1[Batch]()
 	register.Emitter1[Match]()
 }

@@ -14,9 +14,9 @@ import (
 )
 
 func init() {
-	register.DoFn5x1[context.Context, []byte, func(*status) bool, func(int, []byte), func(int, []byte), error](&route{})
-	register.DoFn5x1[context.Context, int, func(*[]byte) bool, func(int, []byte), func(status), error](&largeStar{})
-	register.DoFn5x1[context.Context, int, func(*[]byte) bool, func([]byte), func(status), error](&smallStar{})
+	beam.RegisterDoFn(&route{})
+	beam.RegisterDoFn(&largeStar{})
+	beam.RegisterDoFn(&smallStar{})
 	register.Iter1[status]()
 }
 
