@@ -309,6 +309,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		texts[l.name+" short"] = l.write(rng, 150)
 	}
 	texts["repetitive"] = strings.Repeat("spam ham eggs spam ", 400)
+	texts["one word"], texts["two words"], texts["three words"] = "spam", "spam ham", "spam ham eggs"
 	pool := runePool()
 	for n := range random {
 		var b strings.Builder

@@ -15,7 +15,7 @@ import (
 type Frozen struct {
 	Store       *store.Store
 	View        *store.View    // has keys and records besides
-	Plan        *plan.Plan     // of the index
+	Plan        *plan.Plan     // under which it is to be packed
 	Counters    store.Counters // in the moment of the view
 	FilterBytes int64          // as Options of the index have it
 
