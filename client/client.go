@@ -35,9 +35,11 @@ import (
 type (
 	Page     = wire.Page
 	Verdict  = wire.Verdict
+	Status   = wire.Status
 	Document = match.Document
 	Match    = match.Match
 	Query    = match.Query
+	Stats    = match.Stats
 )
 
 // What Check found out about a page, as in package neardup.
@@ -49,7 +51,7 @@ const (
 	Skipped   = wire.Skipped
 )
 
-// Errors that a crawler acts on; but for the first two they are those of package index.
+// Errors; but for the first two they are those of package index.
 var (
 	// ErrBusy: the server had too much to do until RetryFor was over. Nothing was done.
 	ErrBusy = wire.ErrBusy
@@ -57,9 +59,12 @@ var (
 	ErrUnauthorized = wire.ErrUnauthorized
 
 	ErrClosed   = fault.ErrClosed
+	ErrCorrupt  = fault.ErrCorrupt
 	ErrDistance = fault.ErrDistance
 	ErrFailed   = fault.ErrFailed
+	ErrMismatch = fault.ErrMismatch
 	ErrNoText   = fault.ErrNoText
+	ErrReadOnly = fault.ErrReadOnly
 	ErrTooLarge = fault.ErrTooLarge
 )
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -41,7 +40,7 @@ func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err e
 }
 
 // Stats returns what there is to say of the index, as index.Stats has it.
-func (c *Client) Stats(ctx context.Context) (s match.Stats, err error) {
+func (c *Client) Stats(ctx context.Context) (s Stats, err error) {
 	err = c.object(ctx, http.MethodGet, "/v1/stats", nil, "", nil, &s)
 	return s, err
 }
