@@ -301,7 +301,7 @@ func (r *readings) wait(epoch uint64) {
 // again. Where nothing is packed, Pebble has it all.
 const (
 	defaultPebbleBytes = 512 << 20
-	besidePacked       = 16 << 20 // of Pebble's, and a 32nd of the packed blocks, for records and keys
+	besidePacked       = 64 << 20 // of Pebble's, and a 32nd of the packed blocks, for records and keys
 )
 
 // pebbleCacheBytes returns what Pebble's cache may have at most.
