@@ -21,14 +21,16 @@ const markerPrefix = "marker.manifest."
 // returns, and must not exist before or be empty; after an error it is as it was. One
 // that was cut short by a crash is no index.
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
-	if err := s.Sync(); err != nil { // with Pebble's own, a log that fails ends the process
-		return err
-	}
 	release, err := s.HoldCheckpoints(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
+	// The log is complete up to the last step of a Rewrite, or the copy would have the step without what was
+	// written before it. With Pebble's own, a log that fails ends the process.
+	if err := s.Sync(); err != nil {
+		return err
+	}
 	c := checkpoint{ctx: ctx, s: s, dir: dir, staging: s.fs.PathJoin(dir, incomingDir)}
 	if err = c.begin(); err == nil {
 		err = c.make()
