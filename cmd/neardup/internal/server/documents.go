@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -110,11 +111,14 @@ func (s *Server) compare(a *answer, r *http.Request) error {
 	return a.json(compare.Documents(compare.Of(&first), compare.Of(&second), s.rule(), 0))
 }
 
+// rule is by what documents match under the plan of this moment.
 func (s *Server) rule() match.Rule {
-	if s.opts.Rule != (match.Rule{}) {
-		return s.opts.Rule
+	r := s.opts.Rule
+	if r == (match.Rule{}) {
+		r = match.For(s.index.Stats().Analyzer, 0)
 	}
-	return match.For(s.index.Stats().Analyzer, s.index.Plan().MaxDistance)
+	r.MaxDistance = s.index.Plan().MaxDistance
+	return r
 }
 
 // stats answers GET /v1/stats.
@@ -177,11 +181,18 @@ func validName(name string) bool {
 	return name != "" && len(name) <= 100
 }
 
-// compact answers POST /v1/compact, once the index is packed. Calls go on meanwhile; one compaction goes on at a
-// time, and a caller who goes away, or SIGTERM, ends it.
+// compact answers POST /v1/compact, once the index is packed. With ?k= it is under the best plan for that k and its
+// documents from then on. Calls go on meanwhile; one compaction goes on at a time, and a caller who goes away, or SIGTERM, ends it.
 func (s *Server) compact(a *answer, r *http.Request) error {
-	if _, err := parametersOf(r); err != nil {
+	parameters, err := parametersOf(r, "k")
+	if err != nil {
 		return err
+	}
+	o := compaction.Options{MemoryBytes: s.opts.CompactionBytes}
+	if parameters.Has("k") {
+		if o.Plan, err = s.planWithin(parameters.Get("k")); err != nil {
+			return err
+		}
 	}
 	ctx, end, err := s.packing(r.Context())
 	if err != nil {
@@ -189,11 +200,24 @@ func (s *Server) compact(a *answer, r *http.Request) error {
 	}
 	defer end()
 	a.unhurried()
-	report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: s.opts.CompactionBytes})
+	report, err := compaction.Compact(ctx, s.index.Index, o)
 	if err != nil {
 		return s.packingError(err)
 	}
 	return a.json(report)
+}
+
+// planWithin returns the best plan for k and the documents that there are.
+func (s *Server) planWithin(text string) (*plan.Plan, error) {
+	k, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, badCall("k is %.40q, want a number", text)
+	}
+	choice, err := plan.Choose(k, int64(max(s.index.Stats().Documents, 1)), plan.Limits{}, plan.Costs{})
+	if err != nil {
+		return nil, badCall("k: %v", err)
+	}
+	return choice.Plan, nil
 }
 
 // packing begins a call that packs the index, of which one goes on at a time. SIGTERM ends it. end must follow.

@@ -203,7 +203,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestBusy(t *testing.T) {
 	x := open(t, nil)
 	limits := impatient
-	limits.IdleTime, limits.BodyTime = 10*time.Second, 10*time.Second
+	limits.HeaderTime, limits.IdleTime, limits.BodyTime = time.Minute, time.Minute, time.Minute // on a busy machine too
 	s, address := serve(t, x, Options{Limits: limits})
 	var streams []*io.PipeWriter
 	for range limits.Calls {

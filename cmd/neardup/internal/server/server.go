@@ -41,7 +41,7 @@ type Options struct {
 	// CompactionBytes is the memory for sorting that a compaction takes. 0: 1 GiB.
 	CompactionBytes int64
 
-	// Rule is by what compare compares. The zero Rule: that of the index's analyzer and k.
+	// Rule is by what compare compares, within the k that the index has at the time. The zero Rule: that of its analyzer.
 	Rule match.Rule
 
 	// Page shows the index to people, at "/". nil: there is nothing there.

@@ -23,6 +23,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -285,5 +286,43 @@ func TestNextIDOutlastsCrash(t *testing.T) {
 	defer again.Close()
 	if next := again.Stats().NextID; !strings.HasPrefix(told, fmt.Sprint(next, ".")) || x.Stats().NextID != 4 {
 		t.Errorf("the next ID is %d, told was %s", next, told)
+	}
+}
+
+// The k of an index changes while documents come: queries and what compare says follow it, and what is no k is refused.
+func TestChangeOfK(t *testing.T) {
+	x := open(t, &neardup.Options{Index: index.Options{MaxDistance: 3}})
+	_, address := serve(t, x, Options{Rule: match.For("", 3)})
+	c := dial(t, address, nil)
+	add := func(key string, fp fingerprint.Fingerprint) *neardup.Verdict {
+		verdicts, err := c.CheckDocuments(t.Context(), []index.Document{{Key: key, Fingerprint: fp}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &verdicts[0]
+	}
+	const base = 0x0123456789abcdef
+	const fiveOff = base ^ 0x1f
+	add("a", base)
+	if v := add("b", fiveOff); v.Status != neardup.New {
+		t.Errorf("at k = 3: %+v", v)
+	}
+	for _, wrong := range []string{"k=", "k=x", "k=-1", "k=17", "k=3&k=3", "plan=auto"} {
+		if status, said := post(t, address+"/v1/compact?"+wrong, ""); status != http.StatusBadRequest {
+			t.Errorf("%s: %d, %s", wrong, status, said)
+		}
+	}
+	if status, said := post(t, address+"/v1/compact?k=6", ""); status != http.StatusOK {
+		t.Fatal(said)
+	}
+	if s, err := c.Stats(t.Context()); err != nil || s.MaxDistance != 6 || s.Documents != 2 || x.Plan().MaxDistance != 6 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if v := add("c", fiveOff^(1<<63)); v.Status != neardup.Duplicate || v.Of.Key != "b" {
+		t.Errorf("at k = 6: %+v", v)
+	}
+	r, err := http.Get(address + "/v1/compare?a=a&b=b")
+	if status, said := answerOf(t, r, err); status != http.StatusOK || !strings.Contains(said, `"match":true`) {
+		t.Error(status, said)
 	}
 }

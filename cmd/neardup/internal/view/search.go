@@ -93,7 +93,7 @@ func (p *Pages) near(ctx context.Context, s *searchPage) error {
 	if err != nil {
 		return err
 	}
-	of := compare.Of(s.Of)
+	of, rule := compare.Of(s.Of), p.rule()
 	for _, m := range found {
 		if m.ID == s.Of.ID && s.Given == "document" {
 			continue
@@ -102,7 +102,7 @@ func (p *Pages) near(ctx context.Context, s *searchPage) error {
 			s.More = true
 			break
 		}
-		row := nearRow{Result: compare.Documents(of, compare.Of(&m.Document), p.opts.Rule, 0), Added: m.Added}
+		row := nearRow{Result: compare.Documents(of, compare.Of(&m.Document), rule, 0), Added: m.Added}
 		if s.Given == "document" && m.Key != "" {
 			row.Path = pathTo("/compare", "a", s.Of.Key, "b", m.Key)
 		}
@@ -152,6 +152,6 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	case sides[0].Words == nil || sides[1].Words == nil:
 		c.Words = "The words are not known: the archives do not have the text of both documents as it was when they were stored."
 	}
-	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule, places)
+	c.Result = compare.Documents(sides[0], sides[1], p.rule(), places)
 	return c, nil
 }
