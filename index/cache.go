@@ -1,11 +1,13 @@
 package index
 
 import (
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/offheap"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -69,59 +71,69 @@ func (x *Index) lookUpClock(v *store.View, id, next uint64) (time.Time, error) {
 // own; without this, each costs a read of its record.
 //
 // What is known of an ID stays right: it is never given to another document, and none
-// changes. Its methods may be called from any goroutine. A page that takes the slot of
-// another makes the other's Shingles unknown again.
+// changes. Its methods may be called from any goroutine, but for free, which is the last.
 type shingleCache struct {
-	slots atomic.Pointer[[]atomic.Pointer[shinglePage]]
-	limit int64 // of bytes
+	slots []shingleSlot // their number is a power of two, or 0
+	free  func()
 }
 
-// shinglePage has the Shingles of the documents from number*pageShingles on; 0: unknown.
-type shinglePage struct {
-	number uint64
-	values [pageShingles]atomic.Uint64
+// shingleSlot has the Shingle of one of the documents with the same low bits of their IDs. A reader that
+// finds one owner before and after it has read the Shingle has that of the owner.
+type shingleSlot struct {
+	owner   atomic.Uint64 // from the top: 23 bits that count its changes, 1 bit that is set during one, 40 bits: 1 more than the ID's other bits
+	shingle atomic.Uint64
 }
 
 const (
-	pageShingles     = 64
-	shinglePageBytes = pageShingles*8 + 64 // with its slot, and what the allocator adds
+	shingleSlotBytes = 16
+	changingOwner    = 1 << 40
 )
 
 // shingleShare is what part of Options.CacheBytes is for Shingles, on top.
 const shingleShare = 16
 
-const defaultShingleBytes = 8 << 20
+const defaultShingleBytes = 4 << 20
 
-func (c *shingleCache) get(id uint64) (fingerprint.Fingerprint, bool) {
-	slots := c.slots.Load()
-	if slots == nil {
-		return 0, false
+// newShingleCache returns a cache that takes at most this many bytes.
+func newShingleCache(limit int64) shingleCache {
+	n := 0
+	if slots := limit / shingleSlotBytes; slots > 0 {
+		n = 1 << (bits.Len64(uint64(slots)) - 1)
 	}
-	number := id / pageShingles
-	p := (*slots)[number%uint64(len(*slots))].Load()
-	if p == nil || p.number != number {
-		return 0, false
-	}
-	shingle := p.values[id%pageShingles].Load()
-	return fingerprint.Fingerprint(shingle), shingle != 0
+	slots, free := offheap.Make[shingleSlot](n)
+	return shingleCache{slots, free}
 }
 
+// slot returns that of an ID, and what its owner has of it; nil if it has none.
+func (c *shingleCache) slot(id uint64) (slot *shingleSlot, owner uint64) {
+	n := uint64(len(c.slots))
+	if n == 0 || id/n >= changingOwner-1 {
+		return nil, 0
+	}
+	return &c.slots[id&(n-1)], id/n + 1
+}
+
+func (c *shingleCache) get(id uint64) (fingerprint.Fingerprint, bool) {
+	slot, owner := c.slot(id)
+	if slot == nil {
+		return 0, false
+	}
+	before := slot.owner.Load()
+	shingle := slot.shingle.Load()
+	known := before&(2*changingOwner-1) == owner && slot.owner.Load() == before
+	return fingerprint.Fingerprint(shingle), known
+}
+
+// put keeps a Shingle, unless it is 0 or another goroutine puts one there.
 func (c *shingleCache) put(id uint64, shingle fingerprint.Fingerprint) {
-	if shingle == 0 || c.limit < shinglePageBytes {
+	slot, owner := c.slot(id)
+	if slot == nil || shingle == 0 {
 		return
 	}
-	slots := c.slots.Load()
-	if slots == nil {
-		empty := make([]atomic.Pointer[shinglePage], c.limit/shinglePageBytes)
-		c.slots.CompareAndSwap(nil, &empty)
-		slots = c.slots.Load()
+	before := slot.owner.Load()
+	if before&changingOwner != 0 || before&(changingOwner-1) == owner || !slot.owner.CompareAndSwap(before, before|changingOwner) {
+		return
 	}
-	number := id / pageShingles
-	slot := &(*slots)[number%uint64(len(*slots))]
-	p := slot.Load()
-	if p == nil || p.number != number {
-		p = &shinglePage{number: number}
-		slot.Store(p)
-	}
-	p.values[id%pageShingles].Store(uint64(shingle))
+	slot.shingle.Store(uint64(shingle))
+	slot.owner.Store((before>>41+1)<<41 | owner)
 }

@@ -90,7 +90,6 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if err := match.For("", 0).With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio).Check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
-	x.shingles.limit = x.opts.shingleBytes()
 	storeOptions := store.Options{
 		ReadOnly:   x.opts.ReadOnly,
 		CacheBytes: x.opts.CacheBytes,
@@ -112,11 +111,13 @@ func Open(dir string, opts *Options) (*Index, error) {
 		}
 		return nil, err
 	}
+	x.shingles = newShingleCache(x.opts.shingleBytes())
 	p, err := x.load()
 	if err == nil {
 		err = x.startFilters(p)
 	}
 	if err != nil {
+		x.shingles.free()
 		x.closeFilters()
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.store.Close()))
 	}
@@ -248,6 +249,7 @@ func (x *Index) Close() error {
 	x.stop(ErrClosed)
 	x.calls.Wait()
 	x.closeFilters()
+	x.shingles.free()
 	return x.store.Close()
 }
 

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"sync"
@@ -11,13 +12,13 @@ import (
 )
 
 // TestShingleCache: what it knows is what was put, whatever took the place of what, from
-// several goroutines; and of as many as fit, put in order, it knows all.
+// several goroutines; and of as many as it has slots, put in order, it knows all.
 func TestShingleCache(t *testing.T) {
 	shingleOf := func(id uint64) fingerprint.Fingerprint {
 		return fingerprint.Fingerprint(bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17) % 5) // 0 at times
 	}
-	for _, pages := range []int64{0, 1, 3, 50} {
-		c := &shingleCache{limit: pages * shinglePageBytes}
+	for slots, limit := range map[uint64]int64{0: shingleSlotBytes - 1, 1: 2*shingleSlotBytes - 1, 64: 64 * shingleSlotBytes, 4096: 8191 * shingleSlotBytes} {
+		c := newShingleCache(limit)
 		var wg sync.WaitGroup
 		for g := range uint64(4) {
 			wg.Go(func() {
@@ -34,14 +35,21 @@ func TestShingleCache(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for id := range uint64(pages * pageShingles) {
+		for id := range slots {
 			c.put(id, shingleOf(id))
 		}
-		for id := range uint64(pages * pageShingles) {
-			if shingle, known := c.get(id); shingle != shingleOf(id) || known != (shingle != 0) {
-				t.Fatalf("%d pages: %d is %v, known is %v", pages, id, shingle, known)
+		for id := range slots {
+			if shingle, known := c.get(id); shingleOf(id) != 0 && (!known || shingle != shingleOf(id)) {
+				t.Fatalf("%d slots: %d is %v, known is %v", slots, id, shingle, known)
 			}
 		}
+		for _, id := range []uint64{math.MaxUint64, 1 << 52, 1<<40 - 1, 1 << 40} {
+			c.put(id, 7)
+			if shingle, known := c.get(id); known && shingle != 7 {
+				t.Errorf("%d slots: %d is %v", slots, id, shingle)
+			}
+		}
+		c.free()
 	}
 }
 

@@ -6,11 +6,13 @@ package offheap
 
 import "unsafe"
 
+const leastBytes = 64 << 10
+
 // Make returns a slice of n elements, which must have no pointers, and what gives it back: after
-// that nothing may touch it. Where the system has no such memory it is Go's.
+// that nothing may touch it. Where the system has no such memory, and where it is little, it is Go's.
 func Make[T any](n int) (s []T, free func()) {
 	bytes := n * int(unsafe.Sizeof(*new(T)))
-	if bytes == 0 {
+	if bytes < leastBytes {
 		return make([]T, n), func() {}
 	}
 	memory, free := mapped(bytes)

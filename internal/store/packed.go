@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/offheap"
 	"github.com/neardup/neardup/internal/store/block"
 )
 
@@ -59,6 +60,8 @@ type directory struct {
 	// what is between.
 	starts []uint32
 	shift  uint // what is below the leading bits
+
+	free func() // gives the memory back; nobody may look at it any more
 }
 
 // blockSlot belongs to one block. last never changes.
@@ -88,31 +91,54 @@ func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from 
 		// Before there is memory for all of them: their number may be wrong.
 		return nil, fmt.Errorf("last directory chunk %x of table %d: %w", last, table, cmp.Or(err, errMissing))
 	}
-	d := &directory{slots: make([]blockSlot, blocks)}
+	d := newDirectory(int(blocks), cache != nil)
+	if err := d.read(from, table); err != nil {
+		d.free()
+		return nil, err
+	}
+	if cache != nil {
+		cache.register(d)
+	}
+	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, from: from}, nil
+}
+
+// newDirectory returns one with room for so many blocks, outside Go's heap if it is to stay until free.
+func newDirectory(blocks int, stays bool) *directory {
+	leading := max(bits.Len(uint(blocks))-1, 0)
+	d := &directory{shift: uint(64 - leading), free: func() {}}
+	if !stays {
+		d.slots, d.starts = make([]blockSlot, blocks), make([]uint32, 1<<leading+1)
+		return d
+	}
+	slots, freeSlots := offheap.Make[blockSlot](blocks)
+	starts, freeStarts := offheap.Make[uint32](1<<leading + 1)
+	d.slots, d.starts, d.free = slots, starts, func() { freeSlots(); freeStarts() }
+	return d
+}
+
+// read reads the directory of a table, which has as many blocks as there is room for.
+func (d *directory) read(from getter, table int) error {
+	blocks := len(d.slots)
 	for r := (directoryReader{}); ; {
 		chunk := r.chunks
 		lasts, found, err := get(from, chunkKey(directoryKeyspace, table, chunk), decodeDirectoryChunk)
 		if err == nil && found {
 			err = r.add(chunk, lasts)
 		}
-		if err == nil && (uint64(r.blocks) > blocks || uint64(r.blocks) < blocks && !found) {
+		if err == nil && (r.blocks > blocks || r.blocks < blocks && !found) {
 			err = fmt.Errorf("%w: it ends with block %d of %d", ErrCorrupt, r.blocks, blocks)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("directory chunk %d of table %d: %w", chunk, table, err)
+			return fmt.Errorf("directory chunk %d of table %d: %w", chunk, table, err)
 		}
 		if !found {
-			break
+			d.makeStarts()
+			return nil
 		}
 		for i, last := range lasts {
 			d.slots[r.blocks-len(lasts)+i].last = last
 		}
 	}
-	d.makeStarts()
-	if cache != nil {
-		cache.register(d)
-	}
-	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, from: from}, nil
 }
 
 // directoryReader looks at the chunks of a directory one after the other.
@@ -151,9 +177,6 @@ func decodeDirectoryChunk(value []byte) ([]uint64, error) {
 }
 
 func (d *directory) makeStarts() {
-	leading := max(bits.Len(uint(len(d.slots)))-1, 0)
-	d.shift = uint(64 - leading)
-	d.starts = make([]uint32, 1<<leading+1)
 	next := uint64(0)
 	for i := range d.slots {
 		for ; next <= d.slots[i].last>>d.shift; next++ {

@@ -117,7 +117,7 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 }
 
 // TestTakeFreesTheCacheBefore: two generations of packed blocks are never in memory at once; whoever holds the tables
-// before reads what they had.
+// before reads what they had, and the last of these frees the directories.
 func TestTakeFreesTheCacheBefore(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	pack := func(id uint64) {
@@ -150,5 +150,11 @@ func TestTakeFreesTheCacheBefore(t *testing.T) {
 	if read(now, 2) == 0 {
 		t.Error("nothing is cached any more")
 	}
-	must(t, before.Release(), now.Release(), s.Close())
+	freed := 0
+	before.Packed(0).free = func() { freed++ }
+	must(t, before.Release())
+	if freed != 1 {
+		t.Errorf("directories before were freed %d times", freed)
+	}
+	must(t, now.Release(), s.Close())
 }

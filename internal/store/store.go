@@ -203,6 +203,7 @@ func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	for i, info := range packed.tables {
 		p, err := openPackedTable(i, info.Entries, info.Blocks, t.cache, t)
 		if err != nil {
+			t.cache.release()
 			return nil, err
 		}
 		t.packed = append(t.packed, p)
