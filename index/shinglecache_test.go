@@ -15,7 +15,7 @@ import (
 // several goroutines; and of as many as it has slots, put in order, it knows all.
 func TestShingleCache(t *testing.T) {
 	shingleOf := func(id uint64) fingerprint.Fingerprint {
-		return fingerprint.Fingerprint(bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17) % 5) // 0 at times
+		return fingerprint.Fingerprint(bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17) * min(id%5, 1)) // 0 at times
 	}
 	for slots, limit := range map[uint64]int64{0: shingleSlotBytes - 1, 1: 2*shingleSlotBytes - 1, 64: 64 * shingleSlotBytes, 4096: 8191 * shingleSlotBytes} {
 		c := newShingleCache(limit)
@@ -23,8 +23,8 @@ func TestShingleCache(t *testing.T) {
 		for g := range uint64(4) {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(91, g))
-				for range 20_000 {
-					id := 1 + rng.Uint64N(20_000)
+				for range 100_000 {
+					id := 1 + rng.Uint64N(4*slots+4)
 					if rng.IntN(2) == 0 {
 						c.put(id, shingleOf(id))
 					}
