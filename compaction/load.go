@@ -265,11 +265,11 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil
 	}
-	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments, plan.Limits{}, plan.Costs{})
+	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments, plan.Limits{})
 	if err != nil || unasked.Plan.String() != b.plan.String() {
 		return err
 	}
-	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded), plan.Limits{}, plan.Costs{})
+	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded), plan.Limits{})
 	if err != nil {
 		return err
 	}

@@ -287,7 +287,7 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 // that was asked for stays.
 func TestLoadChoosesThePlan(t *testing.T) {
 	chosen := func(k int, n int64) string {
-		c, err := plan.Choose(k, n, plan.Limits{}, plan.Costs{})
+		c, err := plan.Choose(k, n, plan.Limits{})
 		must(t, err)
 		return c.Plan.String()
 	}

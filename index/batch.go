@@ -110,9 +110,9 @@ func (s *state) sorts(ctx context.Context, queries int) bool {
 
 // sortsBatch estimates with so many packed fingerprints, a part of which must be read.
 func sortsBatch(p *plan.Plan, queries int, packed int64, toRead float64) bool {
-	one := p.Estimate(packed, plan.Costs{}, 0)
+	one := p.Estimate(packed, 0)
 	each := float64(queries) * (one.Warm + (one.Disk-one.Warm)*toRead)
-	work, blocks := one.Batch(float64(queries), plan.Costs{})
+	work, blocks := one.Batch(float64(queries))
 	sorted := work + blocks*toRead*orderedRead
 	return queries >= leastBatch && sorted < each && (queries >= warmBatch || sorted < each/2)
 }

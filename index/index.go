@@ -360,7 +360,7 @@ func (x *Index) Stats() Stats {
 
 		Expired: x.expired.Load(),
 	}
-	s.Outgrown = state.plan.Outgrown(int64(counters.Documents), plan.Limits{}, plan.Costs{})
+	s.Outgrown = state.plan.Outgrown(int64(counters.Documents))
 	return s
 }
 

@@ -139,7 +139,7 @@ func (o *Options) plan() (*plan.Plan, error) {
 		if n <= 0 {
 			n = defaultExpectedDocuments
 		}
-		c, err := plan.Choose(k, n, plan.Limits{}, plan.Costs{})
+		c, err := plan.Choose(k, n, plan.Limits{})
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {

@@ -80,7 +80,7 @@ func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
 		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
 	}
 	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
-	candidates := p.Estimate(int64(s.Documents), plan.Costs{}, 0).Candidates
+	candidates := p.Estimate(int64(s.Documents), 0).Candidates
 	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, candidates, s.Documents)
 	if s.CacheShort != "" {
 		fmt.Fprintf(w, "cache\t%s\n", s.CacheShort)

@@ -47,17 +47,16 @@ func runPlan(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	measured := plan.DefaultCosts()
 	if *scaled {
 		h.RAMBytes = limits.RAMBytes
-		return printScale(c.out, plans, int64(*n), *queries, measured, h)
+		return printScale(c.out, plans, int64(*n), *queries, h)
 	}
-	choice, refused := plan.Choose(*k, int64(*n), limits, measured)
+	choice, refused := plan.Choose(*k, int64(*n), limits)
 	if refused != nil && !errors.Is(refused, plan.ErrUnusable) {
 		return refused
 	}
 	fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, *n)
-	if err := printDesigns(c.out, plans, int64(*n), limits, measured, choice); err != nil {
+	if err := printDesigns(c.out, plans, int64(*n), limits, choice); err != nil {
 		return err
 	}
 	if refused != nil { // the table shows how far off the limits are
@@ -83,7 +82,7 @@ func (c *call) gigabytesFlag(name, usage string) (bytes func() int64) {
 
 // printDesigns prints a line a design. Memory is that of the filters and directories,
 // without blocks.
-func printDesigns(out io.Writer, plans []namedPlan, n int64, limits plan.Limits, costs plan.Costs, choice plan.Choice) error {
+func printDesigns(out io.Writer, plans []namedPlan, n int64, limits plan.Limits, choice plan.Choice) error {
 	columns := []string{"design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
 		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk"}
 	if limits.RAMBytes > 0 {
@@ -91,7 +90,7 @@ func printDesigns(out io.Writer, plans []namedPlan, n int64, limits plan.Limits,
 	}
 	w := newTable(out, append(columns, "")...)
 	for _, p := range plans {
-		e := p.Estimate(n, costs, limits.RAMBytes)
+		e := p.Estimate(n, limits.RAMBytes)
 		prefixes := span(p.Tables, func(t plan.Table) int { return t.Prefix })
 		radii := span(p.Tables, func(t plan.Table) int { return t.Radius })
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t", p.names,
@@ -164,13 +163,13 @@ func (c *call) hardwareFlags() *scale.Hardware {
 }
 
 // printScale prints a line a design.
-func printScale(out io.Writer, plans []namedPlan, n int64, queries float64, costs plan.Costs, h *scale.Hardware) error {
+func printScale(out io.Writer, plans []namedPlan, n int64, queries float64, h *scale.Hardware) error {
 	fmt.Fprintf(out, "k = %d, %g documents; %d cores, reads of %v with %d under way, %g GB/s in order, batches of %g queries\n\n",
 		plans[0].MaxDistance, float64(n), h.Cores, h.ReadLatency, h.QueueDepth, h.DiskRate, queries)
 	w := newTable(out, "design", "tables", "GB on disk", "GB of memory", "probes", "reads a query",
 		"KB a query", "candidates", "queries/s", "load", "batch")
 	for _, p := range plans {
-		s := scale.Of(p.Plan, n, queries, costs, h)
+		s := scale.Of(p.Plan, n, queries, h)
 		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.3g\t%d\t%.3g\t%.3g\t%.3g\t%s\t%s\t%s\t\n", p.names, len(s.Tables),
 			s.DiskBytes()/1e9, s.MemoryBytes()/1e9, s.Probes, s.Passing, s.ReadBytes/1e3, s.Candidates,
 			threeDigits(s.QueriesPerSecond), seconds(s.Load), seconds(s.BatchTime))

@@ -6,11 +6,9 @@ import (
 	"slices"
 )
 
-// splitFor and splitCosts are what blocks are cut for. They never change, since the names
-// of designs stand for plans.
+// splitFor is the number of fingerprints that blocks are cut for. It never changes, as the costs, since the
+// names of designs stand for plans.
 const splitFor = 1_000_000_000
-
-var splitCosts = Costs{FilterLookup: 25, PackedProbe: 300, PackedCandidate: 1.6}
 
 // blockTables are the tables of the design blocks-m: each leads with a block of its own,
 // with radii such that radius+1 summed over the tables is k+1, as even as possible. So k
@@ -25,7 +23,7 @@ func blockTables(k, m int) []Table {
 	radii := blockRadii(k, m)
 	var tables []Table
 	first := 0
-	for i, prefix := range splitBlocks(radii, splitFor, splitCosts) {
+	for i, prefix := range splitBlocks(radii, splitFor) {
 		tables = append(tables, leading([]Bits{{first, first + prefix - 1}}))
 		tables[i].Radius = radii[i]
 		first += prefix
@@ -45,7 +43,7 @@ func blockRadii(k, m int) []int {
 // splitBlocks returns the lengths of blocks, at most 64 bits together, with which a query
 // among n fingerprints takes the least time in tables of these radii, which ascend. Of
 // blocks with the same radius, longer ones come first.
-func splitBlocks(radii []int, n int64, costs Costs) []int {
+func splitBlocks(radii []int, n int64) []int {
 	// best[used] is the least cost of the tables so far in that many bits, and
 	// taken[i][used] the length of the i-th block in it.
 	best := slices.Repeat([]float64{math.Inf(1)}, 65)
@@ -58,7 +56,7 @@ func splitBlocks(radii []int, n int64, costs Costs) []int {
 			if t.Probes() > maxTableProbes {
 				break
 			}
-			cost := t.estimate(n, unlimited).warm(costs)
+			cost := t.estimate(n, unlimited).warm()
 			for used := prefix; used <= 64; used++ {
 				if sum := best[used-prefix] + cost; sum < next[used] {
 					next[used], taken[i][used] = sum, prefix

@@ -7,7 +7,6 @@ import (
 
 // TestSplitBlocks tries all lengths of up to three blocks.
 func TestSplitBlocks(t *testing.T) {
-	costs := DefaultCosts()
 	for _, n := range []int64{100, 1_000_000, 10_000_000_000} {
 		for _, radii := range [][]int{{0}, {2}, {0, 0}, {0, 1}, {1, 1}, {1, 2}, {0, 0, 1}, {1, 2, 2}} {
 			best := math.Inf(1)
@@ -19,22 +18,22 @@ func TestSplitBlocks(t *testing.T) {
 				}
 				for prefix := 1; prefix <= left; prefix++ {
 					if prefix >= radii[i] {
-						walk(i+1, left-prefix, sum+Table{Prefix: prefix, Radius: radii[i]}.estimate(n, unlimited).warm(costs))
+						walk(i+1, left-prefix, sum+Table{Prefix: prefix, Radius: radii[i]}.estimate(n, unlimited).warm())
 					}
 				}
 			}
 			walk(0, 64, 0)
-			got := splitBlocks(radii, n, costs)
-			if cost := splitCost(radii, got, n, costs); math.Abs(cost/best-1) > 1e-9 {
+			got := splitBlocks(radii, n)
+			if cost := splitCost(radii, got, n); math.Abs(cost/best-1) > 1e-9 {
 				t.Errorf("n = %d, radii %v: %v takes %g ns, the best %g", n, radii, got, cost, best)
 			}
 		}
 	}
 }
 
-func splitCost(radii, lengths []int, n int64, costs Costs) (sum float64) {
+func splitCost(radii, lengths []int, n int64) (sum float64) {
 	for i, prefix := range lengths {
-		sum += Table{Prefix: prefix, Radius: radii[i]}.estimate(n, unlimited).warm(costs)
+		sum += Table{Prefix: prefix, Radius: radii[i]}.estimate(n, unlimited).warm()
 	}
 	return sum
 }
@@ -42,7 +41,6 @@ func splitCost(radii, lengths []int, n int64, costs Costs) (sum float64) {
 // TestSplitsAreNearTheBest: with blocks cut for a billion fingerprints, the choice
 // of m loses little against blocks cut for the number there is.
 func TestSplitsAreNearTheBest(t *testing.T) {
-	costs := DefaultCosts()
 	worst := 0.0
 	for k := range MaxDistance + 1 {
 		for n := int64(10_000); n <= 10_000_000_000; n *= 10 {
@@ -50,14 +48,14 @@ func TestSplitsAreNearTheBest(t *testing.T) {
 			for m := 1; m <= k+1; m++ {
 				radii := blockRadii(k, m)
 				score := func(lengths []int) float64 {
-					return float64(m) * (costs.Query + splitCost(radii, lengths, n, costs))
+					return float64(m) * (costQuery + splitCost(radii, lengths, n))
 				}
 				var lengths []int
 				for _, table := range blockTables(k, m) {
 					lengths = append(lengths, table.Prefix)
 				}
 				fixed = min(fixed, score(lengths))
-				fitted = min(fitted, score(splitBlocks(radii, n, costs)))
+				fitted = min(fitted, score(splitBlocks(radii, n)))
 			}
 			if fixed > 1.9*fitted {
 				t.Errorf("k = %d, n = %d: %.2f times the best", k, n, fixed/fitted)

@@ -36,14 +36,14 @@ type Choice struct {
 // compacting all grow with the tables, so twice as many must answer more than twice as
 // fast. Only designs within the limits count. Error: ErrUnusable when there is none, with
 // the one that is nearest.
-func Choose(k int, n int64, limits Limits, costs Costs) (Choice, error) {
+func Choose(k int, n int64, limits Limits) (Choice, error) {
 	if err := checkDistance(k); err != nil {
 		return Choice{}, err
 	}
 	if limits.Tables < 0 || limits.DiskBytes < 0 || limits.RAMBytes < 0 {
 		return Choice{}, fmt.Errorf("%w: a limit is negative: %+v", ErrUnusable, limits)
 	}
-	within, beyond, err := options(k, n, limits, costs)
+	within, beyond, err := options(k, n, limits)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -63,14 +63,14 @@ func Choose(k int, n int64, limits Limits, costs Costs) (Choice, error) {
 }
 
 // options returns the designs within the limits and beyond them, the best first.
-func options(k int, n int64, limits Limits, costs Costs) (within, beyond []option, err error) {
+func options(k int, n int64, limits Limits) (within, beyond []option, err error) {
 	for _, name := range Designs(k) {
 		o := option{design: name}
 		if o.tables, err = tablesOf(name, k); err != nil {
 			return nil, nil, err
 		}
 		// New takes its time for many tables: only what is chosen needs it.
-		o.estimate = (&Plan{MaxDistance: k, Tables: o.tables}).Estimate(n, costs, limits.RAMBytes)
+		o.estimate = (&Plan{MaxDistance: k, Tables: o.tables}).Estimate(n, limits.RAMBytes)
 		if o.exceeds = limits.exceeded(&o.estimate); o.exceeds == "" {
 			within = append(within, o)
 		} else {
@@ -158,17 +158,17 @@ const mostDocuments = 1 << 40
 //
 // It takes microseconds, but where there is something to say, or nearly so, as long as choosing
 // twenty plans (BenchmarkChoose).
-func (p *Plan) Outgrown(n int64, limits Limits, costs Costs) (advice string) {
-	now := p.Estimate(n, costs, limits.RAMBytes)
-	if now.Query <= replanFactor*p.Estimate(1, costs, limits.RAMBytes).Query {
+func (p *Plan) Outgrown(n int64) (advice string) {
+	now := p.Estimate(n, 0)
+	if now.Query <= replanFactor*p.Estimate(1, 0).Query {
 		return ""
 	}
 	for later := n; later < mostDocuments; later *= 4 {
-		better, err := Choose(p.MaxDistance, later, limits, costs)
-		if err != nil { // nothing is within the limits
-			break
+		better, err := Choose(p.MaxDistance, later, Limits{})
+		if err != nil {
+			break // there is none of this distance
 		}
-		factor := p.Estimate(later, costs, limits.RAMBytes).Query / better.Estimate.Query
+		factor := p.Estimate(later, 0).Query / better.Estimate.Query
 		if factor <= replanFactor {
 			return ""
 		}

@@ -6,45 +6,17 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 )
 
-// Costs are the times, in nanoseconds, from which the time of a query is estimated. As an
-// argument, the zero value stands for DefaultCosts.
-type Costs struct {
-	// Query is for a query that probes nothing.
-	Query float64
-	// FilterLookup is for a word of a prefix filter: it answers for the prefixes that
-	// differ in their low 6 bits only. A query asks for many at once, so waiting for
-	// one overlaps with waiting for others.
-	FilterLookup float64
-	// PackedProbe is for a probe of a packed table whose block is in memory.
-	PackedProbe float64
-	// PackedCandidate is for each fingerprint that such a probe returns.
-	PackedCandidate float64
-	// DiskRead is what a probe takes more when its block is not in memory, DiskByte
-	// what each byte of its candidates adds then.
-	DiskRead float64
-	DiskByte float64
-}
-
-// DefaultCosts returns costs of the order of a common server with a solid-state
-// disk. They are for comparing plans with each other; give those of a machine to get
-// its times.
-func DefaultCosts() Costs {
-	return Costs{
-		Query:           500,
-		FilterLookup:    25,
-		PackedProbe:     300,
-		PackedCandidate: 1.6,
-		DiskRead:        100_000,
-		DiskByte:        1,
-	}
-}
-
-func (c Costs) orDefault() Costs {
-	if c == (Costs{}) {
-		return DefaultCosts()
-	}
-	return c
-}
+// Times, in nanoseconds, from which that of a query is estimated: of the order of a common server with a
+// solid-state disk. They are for comparing plans with each other. Those of look-ups, probes and candidates never
+// change: blocks are cut by them (blocks.go).
+const (
+	costQuery     = 500.0 // of a query that probes nothing
+	costLookup    = 25.0  // of a word of a filter; a query asks for many at once, so waiting overlaps
+	costProbe     = 300.0 // of a packed table whose block is in memory
+	costCandidate = 1.6   // that such a probe returns
+	costDiskRead  = 1e5   // that a probe takes more when its block is not in memory
+	costDiskByte  = 1     // of its candidates, then
+)
 
 // Estimate is what a plan is expected to take with n fingerprints that are uniformly
 // distributed and all different. Bytes are those of a compacted index, without the
@@ -100,8 +72,8 @@ const (
 // Estimate estimates what n fingerprints take with so much memory for filters,
 // directories and blocks, 0 for as much as it takes. Where there is less, the directories
 // come first, then the filters, then the blocks, so that a query reads some from disk.
-func (p *Plan) Estimate(n int64, costs Costs, ramBytes int64) Estimate {
-	n, costs = max(n, 1), costs.orDefault()
+func (p *Plan) Estimate(n, ramBytes int64) Estimate {
+	n = max(n, 1)
 	documents := float64(n)
 	entryBytes := (64 - math.Log2(documents) + 1.44) / 8 * packedOverhead
 	e := Estimate{
@@ -109,7 +81,7 @@ func (p *Plan) Estimate(n int64, costs Costs, ramBytes int64) Estimate {
 		Probes:       p.Probes(),
 		TableBytes:   float64(len(p.Tables)) * documents * entryBytes,
 		PostingBytes: documents * (math.Log2(documents)/8 + postingOverhead),
-		Warm:         costs.Query,
+		Warm:         costQuery,
 	}
 	packed := e.TableBytes + e.PostingBytes
 	e.DirectoryBytes = packed / blockBytes * directoryBytes
@@ -125,8 +97,8 @@ func (p *Plan) Estimate(n int64, costs Costs, ramBytes int64) Estimate {
 		e.FilterBytes += at.FilterBytes
 		e.Passing += at.Passing
 		e.Candidates += at.Candidates
-		e.Warm += at.warm(costs)
-		fromDisk += at.Passing*costs.DiskRead + at.Candidates*at.Bytes/documents*costs.DiskByte
+		e.Warm += at.warm()
+		fromDisk += at.Passing*costDiskRead + at.Candidates*at.Bytes/documents*costDiskByte
 	}
 	e.Disk = e.Warm + fromDisk
 	e.Query = e.Warm
@@ -183,8 +155,8 @@ func (t Table) filterWords() int {
 	return Table{Prefix: max(t.Prefix-filter.GroupBits, 0), Radius: t.Radius}.Probes()
 }
 
-func (e TableEstimate) warm(c Costs) float64 {
-	return float64(e.FilterLookups)*c.FilterLookup + e.Passing*c.PackedProbe + e.Candidates*c.PackedCandidate
+func (e TableEstimate) warm() float64 {
+	return float64(e.FilterLookups)*costLookup + e.Passing*costProbe + e.Candidates*costCandidate
 }
 
 // sortProbe is the nanoseconds that it takes to keep a probe until its turn, and to sort it.
@@ -192,11 +164,10 @@ const sortProbe = 150
 
 // Batch returns what queries take that go table by table, with their probes in the order
 // of each: nanoseconds of work, without reads, and the blocks that they read.
-func (e *Estimate) Batch(queries float64, costs Costs) (ns, blocks float64) {
-	costs = costs.orDefault()
+func (e *Estimate) Batch(queries float64) (ns, blocks float64) {
 	for _, t := range e.Tables {
 		probes := queries * t.Passing
-		ns += probes*(sortProbe+costs.PackedProbe/2) + queries*(float64(t.FilterLookups)*costs.FilterLookup+t.Candidates*costs.PackedCandidate)
+		ns += probes*(sortProbe+costProbe/2) + queries*(float64(t.FilterLookups)*costLookup+t.Candidates*costCandidate)
 		all := max(t.Bytes/blockBytes, 1)
 		each := 1 + t.Candidates/max(t.Passing, 1e-9)*all/e.Fingerprints // of a probe that passes
 		blocks += all * -math.Expm1(-probes*each/all)

@@ -32,17 +32,17 @@ func TestData(t *testing.T) {
 			case "flips":
 				return flips(p, d.Input)
 			case "estimate":
-				e := p.Estimate(int64(number(t, d, "n")), Costs{}, int64(number(t, d, "ram")))
+				e := p.Estimate(int64(number(t, d, "n")), int64(number(t, d, "ram")))
 				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, from disk %.4g ns, here %.4g ns\n",
 					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk, e.Query)
 			case "choose":
-				c, err := Choose(whole(t, d, "k"), int64(number(t, d, "n")), limitsOf(t, d), costsOf(t, d))
+				c, err := Choose(whole(t, d, "k"), int64(number(t, d, "n")), limitsOf(t, d))
 				if err != nil {
 					return err.Error() + "\n"
 				}
 				return fmt.Sprintf("%s\n%s\n", c.Plan, strings.ReplaceAll(c.Reason, ". ", ".\n"))
 			case "advice":
-				return cmp.Or(p.Outgrown(int64(number(t, d, "n")), limitsOf(t, d), Costs{}), "none") + "\n"
+				return cmp.Or(p.Outgrown(int64(number(t, d, "n"))), "none") + "\n"
 			default:
 				t.Fatalf("no command %q", d.Cmd)
 			}
@@ -71,15 +71,6 @@ func limitsOf(t *testing.T, d *datadriven.TestData) Limits {
 	return Limits{whole(t, d, "tables"), int64(number(t, d, "disk")), int64(number(t, d, "ram"))}
 }
 
-// costsOf are the default ones, but for that of a look-up in a filter.
-func costsOf(t *testing.T, d *datadriven.TestData) Costs {
-	c := DefaultCosts()
-	if ns := number(t, d, "lookup"); ns > 0 {
-		c.FilterLookup = ns
-	}
-	return c
-}
-
 // draw has the bits of each table in their order, those of the prefix in brackets.
 func draw(p *Plan) string {
 	var b strings.Builder
@@ -88,7 +79,7 @@ func draw(p *Plan) string {
 		prefix, rest := cut(t.Permutation, t.Prefix)
 		fmt.Fprintf(&b, "table %d: [%v]%v, %s\n", i, Permutation(prefix), Permutation(rest), count(t.Probes(), "probe"))
 	}
-	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", count(p.Probes(), "probe"), p.Estimate(1<<32, Costs{}, 0).Candidates)
+	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", count(p.Probes(), "probe"), p.Estimate(1<<32, 0).Candidates)
 	return b.String()
 }
 

@@ -42,8 +42,8 @@ const (
 )
 
 // Of estimates for n documents and a batch of so many queries.
-func Of(p *plan.Plan, n int64, queries float64, costs plan.Costs, h *Hardware) Scale {
-	s := Scale{Estimate: p.Estimate(n, costs, h.RAMBytes)}
+func Of(p *plan.Plan, n int64, queries float64, h *Hardware) Scale {
+	s := Scale{Estimate: p.Estimate(n, h.RAMBytes)}
 	load := 0.0
 	for _, t := range s.Tables {
 		// A probe that passes reads what the store reads at once, and what its candidates
@@ -59,7 +59,7 @@ func Of(p *plan.Plan, n int64, queries float64, costs plan.Costs, h *Hardware) S
 	// In the order of a table, reads are of neighbours: the disk is read at its full rate
 	// once most blocks are wanted.
 	windows := math.Ceil(queries / batchWindow)
-	work, blocks := s.Batch(queries/windows, costs)
+	work, blocks := s.Batch(queries / windows)
 	reading := min(blocks/readsPerSecond, (s.TableBytes+s.PostingBytes)/(1e9*h.DiskRate))
 	s.BatchTime = windows * max(work/1e9/float64(h.Cores), reading)
 	return s

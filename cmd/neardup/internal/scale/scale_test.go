@@ -17,7 +17,7 @@ func TestScaleAgreesWithMeasurements(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range measuredScales {
-		s := Of(p, int64(m.n), 1_000_000, plan.Costs{}, &commonHardware)
+		s := Of(p, int64(m.n), 1_000_000, &commonHardware)
 		n := m.n
 		for _, c := range []struct {
 			name           string
@@ -61,21 +61,21 @@ func TestScaleOfThePaper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Of(p, n, million, plan.Costs{}, &commonHardware)
+		s := Of(p, n, million, &commonHardware)
 		if each := s.Candidates / float64(s.Probes); each > most*1.001 {
 			t.Errorf("design %s: %g candidates a probe, the paper has %g", design, each, most)
 		}
 		h := commonHardware
 		h.Cores, h.QueueDepth, h.DiskRate = 64, 512, 8
-		if better := Of(p, n, million, plan.Costs{}, &h); better.QueriesPerSecond <= s.QueriesPerSecond || better.BatchTime >= s.BatchTime {
+		if better := Of(p, n, million, &h); better.QueriesPerSecond <= s.QueriesPerSecond || better.BatchTime >= s.BatchTime {
 			t.Errorf("design %s: with more of everything %+v, before %+v", design, better, s)
 		}
 		h = commonHardware
 		h.RAMBytes = 1 << 30
-		if little := Of(p, n, million, plan.Costs{}, &h); little.FilterBytes >= s.FilterBytes || little.Passing < s.Passing {
+		if little := Of(p, n, million, &h); little.FilterBytes >= s.FilterBytes || little.Passing < s.Passing {
 			t.Errorf("design %s: with 1 GiB of memory %+v", design, little)
 		}
-		if twice := Of(p, n, 8*batchWindow, plan.Costs{}, &commonHardware).BatchTime / Of(p, n, 4*batchWindow, plan.Costs{}, &commonHardware).BatchTime; math.Abs(twice-2) > 0.01 {
+		if twice := Of(p, n, 8*batchWindow, &commonHardware).BatchTime / Of(p, n, 4*batchWindow, &commonHardware).BatchTime; math.Abs(twice-2) > 0.01 {
 			t.Errorf("design %s: twice as many windows take %g times as long", design, twice)
 		}
 	}
