@@ -5,7 +5,7 @@
 //
 // It guarantees that none of that reaches the program. A call of Pebble's that meets such an error does not
 // return, and nothing changes the disk after it: the database has stopped. Reads go on, by what Pebble has
-// in memory. The program calls Pebble through Do, which returns ErrFailed once the database has stopped,
+// in memory. The program calls Pebble through Do, which returns fault.ErrFailed once the database has stopped,
 // whatever Pebble waits for. After Abandon another process, or this one, can open the directory again.
 //
 // All of it leans on what Pebble does and does not promise; TestPebbleVersion lists what to look at again
@@ -25,9 +25,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/fault"
 )
-
-// ErrFailed is what Do returns once the database has stopped.
-var ErrFailed = fault.ErrFailed
 
 // FS is the file system of one Pebble database.
 type FS struct {
@@ -153,7 +150,7 @@ func (f *FS) Err() error {
 	if !f.hasStopped() {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrFailed, f.cause)
+	return fmt.Errorf("%w: %w", fault.ErrFailed, f.cause)
 }
 
 // Excise calls Pebble's IngestAndExcise. What Pebble cannot read meanwhile it takes for nothing, and forgets;
@@ -173,7 +170,7 @@ func (f *FS) CloseIterator(it io.Closer) error {
 		defer f.excision.RUnlock()
 		return it.Close()
 	}
-	if err := f.Do(0, it.Close); !errors.Is(err, ErrFailed) {
+	if err := f.Do(0, it.Close); !errors.Is(err, fault.ErrFailed) {
 		return err
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // pebbleVersion is that for which this package and package surgeon hold. With another version look again at
@@ -129,7 +130,7 @@ func TestCallThatIsUnderWay(t *testing.T) {
 	for _, c := range []struct {
 		patience time.Duration
 		want     error
-	}{{2 * time.Second, nil}, {0, ErrFailed}} {
+	}{{2 * time.Second, nil}, {0, fault.ErrFailed}} {
 		f := New(vfs.NewMem(), "ix", func(error) {})
 		err := f.Do(c.patience, func() error {
 			f.Stop(syscall.EIO)

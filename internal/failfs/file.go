@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // errGivenUp: Pebble's Open failed for a reason that only Pebble knows.
@@ -245,7 +246,7 @@ func (f *FS) Copy(ctx context.Context, do func() error, dirs ...string) error {
 	f.copied.Store(c)
 	err := do()
 	f.copied.Store(nil)
-	if errors.Is(err, ErrFailed) {
+	if errors.Is(err, fault.ErrFailed) {
 		f.writes.Lock()
 		f.writes.Unlock() //lint:ignore SA2001 it waits for the operations under way
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // Batch gathers writes that become visible, and durable, together. Its methods
@@ -217,10 +218,10 @@ func (s *Store) FlushSoon() {
 
 func (s *Store) writable() error {
 	if s.readOnly {
-		return ErrReadOnly
+		return fault.ErrReadOnly
 	}
 	if err := s.failed.Load(); err != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, *err)
+		return fmt.Errorf("%w: %w", fault.ErrFailed, *err)
 	}
 	return nil
 }

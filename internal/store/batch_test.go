@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // fatal is what *testing.T, *testing.B and *rapid.T have.
@@ -162,18 +163,18 @@ func TestFailedLog(t *testing.T) {
 		}
 		broken.Store(false) // too late
 		for _, sync := range []bool{true, false} {
-			if err := commitOf(s, sync, func(b *Batch) { document(b, 2) }); !errors.Is(err, ErrFailed) || !errors.Is(err, errorfs.ErrInjected) {
+			if err := commitOf(s, sync, func(b *Batch) { document(b, 2) }); !errors.Is(err, fault.ErrFailed) || !errors.Is(err, errorfs.ErrInjected) {
 				t.Errorf("%s: Apply after it: %v", what, err)
 			}
 		}
-		if err := s.Sync(); !errors.Is(err, ErrFailed) {
+		if err := s.Sync(); !errors.Is(err, fault.ErrFailed) {
 			t.Errorf("%s: Sync after it: %v", what, err)
 		}
 		if ids, err := s.KeyIDs(1 << 8); err != nil || !ids.Contains(1) {
 			t.Errorf("%s: reading after it: %v", what, err)
 		}
 		crashed := mem.CrashClone(vfs.CrashCloneCfg{})
-		if err := s.Close(); !errors.Is(err, ErrFailed) {
+		if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
 			t.Errorf("%s: Close: %v", what, err)
 		}
 		if n := wholeDocuments(t, crashed); n != 1 {
@@ -280,11 +281,11 @@ func TestClock(t *testing.T) {
 
 	must(t, s.db.Set(uint64Key(clockKeyspace, 700), binary.BigEndian.AppendUint32(nil, 7), nil))
 	inView(t, s, func(v *View) {
-		if _, err := v.Added(700); !errors.Is(err, ErrCorrupt) {
+		if _, err := v.Added(700); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a clock entry of 4 bytes: %v", err)
 		}
 		for e, err := range v.Clock() {
-			if (e.First == 0) != errors.Is(err, ErrCorrupt) {
+			if (e.First == 0) != errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("the entry %d: %v", e.First, err)
 			}
 		}

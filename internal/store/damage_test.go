@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -87,7 +88,7 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 		if err == nil {
 			s.Close()
 		}
-		if !errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "repair") {
+		if !errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "repair") {
 			t.Errorf("%s of %s: %v", what, name, err)
 		}
 	}
@@ -109,7 +110,7 @@ func TestDamagedLogAtRest(t *testing.T) {
 			broken[i] ^= byte(1 + rng.IntN(255))
 			flips++
 			overwrite(t, fsys, name, broken)
-			if err := surgeon.Check("ix", fsys); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			if err := surgeon.Check("ix", fsys); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s, byte %d of %d: %v", name, i, len(whole), err)
 			}
 		}
@@ -275,7 +276,7 @@ func TestMissingLogAfterCrash(t *testing.T) {
 			end := len(bytes.TrimRight(whole, "\x00")) // there is room behind
 			for _, length := range []int{0, 1, end / 2, end - 20} {
 				overwrite(t, fsys, name, whole[:length])
-				if err := openAndClose(fsys); !errors.Is(err, ErrCorrupt) {
+				if err := openAndClose(fsys); !errors.Is(err, fault.ErrCorrupt) {
 					t.Errorf("%d of %d bytes of %s: %v", length, len(whole), name, err)
 				}
 			}
@@ -366,7 +367,7 @@ func TestMissingOrCutFile(t *testing.T) {
 					t.Errorf("without %s there are %d records of %d", name, got, n)
 				}
 				must(t, s.Close())
-			case !errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
+			case !errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 				t.Errorf("without %s: %v", name, err)
 			}
 		}
@@ -417,7 +418,7 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 			data[at] ^= 0x20
 			overwrite(t, fsys, name, data)
 			faults := check()
-			if len(faults) != 1 || string(faults[0].Key) != name || !errors.Is(faults[0].Err, ErrCorrupt) {
+			if len(faults) != 1 || string(faults[0].Key) != name || !errors.Is(faults[0].Err, fault.ErrCorrupt) {
 				t.Errorf("%s, byte %d of %d: %v", name, at, len(data), faults)
 			}
 			data[at] ^= 0x20
@@ -484,7 +485,7 @@ func TestLenientViewOfPlantedDamage(t *testing.T) {
 		"a directory of too much": {fewer.values, directory, "it lists"},
 	} {
 		faults := corruptionsOf(t, c.entries, c.read)
-		if len(faults) != 1 || !errors.Is(faults[0].Err, ErrCorrupt) || !strings.Contains(faults[0].Err.Error(), c.says) {
+		if len(faults) != 1 || !errors.Is(faults[0].Err, fault.ErrCorrupt) || !strings.Contains(faults[0].Err.Error(), c.says) {
 			t.Errorf("%s: %v", what, faults)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/internal/surgeon"
 )
@@ -187,7 +188,7 @@ func checkOptions(dir, text, optionsFile string) error {
 	}
 	own := &pebble.Options{Comparer: pebble.DefaultComparer, Merger: postingMerger}
 	if err := own.CheckCompatibility(dir, text); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, optionsFile, firstLine{err})
+		return fmt.Errorf("%w: %s: %w", fault.ErrCorrupt, optionsFile, firstLine{err})
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // soon fails the test where a call does not end.
@@ -103,16 +104,16 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
 				return err
 			})
-			if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) || disk.hits.Load() == 0 {
+			if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) || disk.hits.Load() == 0 {
 				t.Fatalf("after %d documents: %v", acknowledged, err)
 			}
 			disk.broken.Store(false) // too late
 			for _, sync := range []bool{true, false} {
-				if err := commitOf(s, sync, func(b *Batch) { document(b, applied+1) }); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+				if err := commitOf(s, sync, func(b *Batch) { document(b, applied+1) }); !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("Apply: %v", err)
 				}
 			}
-			if err := s.Sync(); !errors.Is(err, ErrFailed) {
+			if err := s.Sync(); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Sync: %v", err)
 			}
 			soon(t, "DiskBytes", s.DiskBytes)
@@ -120,7 +121,7 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 				t.Errorf("%d documents can be read of %d", n, acknowledged)
 			}
 			crashed := disk.mem.CrashClone(vfs.CrashCloneCfg{})
-			if err := soon(t, "Close", s.Close); !errors.Is(err, ErrFailed) {
+			if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Close: %v", err)
 			}
 			for _, fsys := range []vfs.FS{fsys, crashed} {
@@ -276,10 +277,10 @@ func TestCallThatIsLateForClose(t *testing.T) {
 		<-goOn
 		late <- s.db.Flush()
 		return nil
-	}); !errors.Is(err, ErrFailed) {
+	}); !errors.Is(err, fault.ErrFailed) {
 		t.Fatal(err)
 	}
-	if err := soon(t, "Close", s.Close); !errors.Is(err, ErrFailed) {
+	if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
 		t.Errorf("Close: %v", err)
 	}
 	time.Sleep(20 * time.Millisecond) // for a Close that goes on in the background
@@ -315,7 +316,7 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			s.guarded.Stop(syscall.EIO)
 			time.Sleep(10 * time.Millisecond) // for a Checkpoint that does not wait
 			close(goOn)
-			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err, ErrFailed) {
+			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err, fault.ErrFailed) {
 				t.Error(err)
 			}
 			time.Sleep(10 * time.Millisecond) // for what goes on behind it
@@ -323,7 +324,7 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 				names, _ := mem.List("copy")
 				t.Errorf("the folder is there after it, with %q: %v", names, err)
 			}
-			if err := soon(t, "Close", s.Close); !errors.Is(err, ErrFailed) {
+			if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Close: %v", err)
 			}
 		})

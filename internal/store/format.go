@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // The first byte of a key names its keyspace (docs/format.md).
@@ -118,7 +119,7 @@ func keyLayout(keyspace byte) (length, number int) {
 func keyNumber(key []byte) (n uint64, err error) {
 	length, width := keyLayout(key[0])
 	if len(key) != length {
-		return 0, fmt.Errorf("%w: key %x has %d bytes, not %d", ErrCorrupt, key, len(key), length)
+		return 0, fmt.Errorf("%w: key %x has %d bytes, not %d", fault.ErrCorrupt, key, len(key), length)
 	}
 	for _, b := range key[length-width:] {
 		n = n<<8 | uint64(b)
@@ -187,14 +188,14 @@ func (r Record) Append(dst []byte) []byte {
 // DecodeRecord reads what Append wrote. Error: ErrCorrupt.
 func DecodeRecord(src []byte) (Record, error) {
 	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope|recordHasLength) != 0 {
-		return Record{}, fmt.Errorf("%w: document record %.32x", ErrCorrupt, src)
+		return Record{}, fmt.Errorf("%w: document record %.32x", fault.ErrCorrupt, src)
 	}
 	flags := src[0]
 	r := Record{Fingerprint: binary.BigEndian.Uint64(src[1:])}
 	src = src[9:]
 	if flags&recordHasShingle != 0 {
 		if len(src) < 8 {
-			return Record{}, fmt.Errorf("%w: document record breaks off in its shingle", ErrCorrupt)
+			return Record{}, fmt.Errorf("%w: document record breaks off in its shingle", fault.ErrCorrupt)
 		}
 		r.Shingle = binary.BigEndian.Uint64(src)
 		src = src[8:]
@@ -202,14 +203,14 @@ func DecodeRecord(src []byte) (Record, error) {
 	if flags&recordHasLength != 0 {
 		length, n := binary.Uvarint(src)
 		if n <= 0 || length == 0 || length > math.MaxUint32 {
-			return Record{}, fmt.Errorf("%w: document record breaks off in its length", ErrCorrupt)
+			return Record{}, fmt.Errorf("%w: document record breaks off in its length", fault.ErrCorrupt)
 		}
 		r.Tokens, src = uint32(length), src[n:]
 	}
 	if flags&recordHasScope != 0 {
 		length, n := binary.Uvarint(src)
 		if n <= 0 || length > uint64(len(src)-n) {
-			return Record{}, fmt.Errorf("%w: document record breaks off in its scope", ErrCorrupt)
+			return Record{}, fmt.Errorf("%w: document record breaks off in its scope", fault.ErrCorrupt)
 		}
 		src = src[n:]
 		r.Scope, src = string(src[:length]), src[length:]

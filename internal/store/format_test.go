@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/fault"
 	"pgregory.net/rapid"
 )
 
@@ -18,7 +19,7 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	for _, c := range []Counters{{}, {NextID: 1, Documents: 1}, {NextID: 5, Documents: 2, Bare: 3}} {
-		if got, err := decodeCounters(c.encode()); !errors.Is(err, ErrCorrupt) {
+		if got, err := decodeCounters(c.encode()); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%+v reads as %+v, %v", c, got, err)
 		}
 	}
@@ -31,14 +32,14 @@ func FuzzMeta(f *testing.F) {
 	f.Add(encodePacked(2, 9, []PackedTableInfo{{Entries: 7, Blocks: 2, Bytes: 90}, {Entries: 7, Blocks: 1, Bytes: 80}}))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := decodeCounters(value)
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatal(err)
 		}
 		if err == nil && string(c.encode()) != string(value) {
 			t.Fatalf("%x reads as %+v", value, c)
 		}
 		generation, nextID, tables, err := decodePacked(value)
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatal(err)
 		}
 		if err == nil && string(encodePacked(generation, nextID, tables)) != string(value) {
@@ -50,7 +51,7 @@ func FuzzMeta(f *testing.F) {
 			if want := append([]byte(magic), 0, 0, 0, byte(version)); version > Format || string(value) != string(want) {
 				t.Fatalf("%x passes", value)
 			}
-		case !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotIndex) && !errors.Is(err, ErrVersion):
+		case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, ErrNotIndex) && !errors.Is(err, ErrVersion):
 			t.Fatal(err)
 		}
 	})
@@ -67,16 +68,16 @@ func TestDamagedMeta(t *testing.T) {
 	}{
 		{"newer format", "format", version(Format + 1), ErrVersion, fmt.Sprint("1 to ", Format)},
 		{"format 0", "format", version(0), ErrVersion, "0"},
-		{"format breaks off", "format", version(Format)[:10], ErrCorrupt, "10 bytes"},
+		{"format breaks off", "format", version(Format)[:10], fault.ErrCorrupt, "10 bytes"},
 		{"other magic", "format", []byte("something else"), ErrNotIndex, "magic"},
 		{"no format", "format", nil, ErrNotIndex, "another kind"},
-		{"no plan", "plan", nil, ErrCorrupt, "plan"},
-		{"no analyzer", "analyzer", nil, ErrCorrupt, "analyzer"},
-		{"no counters", "counters", nil, ErrCorrupt, "counters"},
-		{"counters break off", "counters", make([]byte, 23), ErrCorrupt, "23 bytes"},
-		{"counters of 0", "counters", make([]byte, 24), ErrCorrupt, "counters"},
-		{"packed breaks off", "packed", make([]byte, 20), ErrCorrupt, "20 bytes"},
-		{"packed of nothing", "packed", make([]byte, 40), ErrCorrupt, "packed table 0"},
+		{"no plan", "plan", nil, fault.ErrCorrupt, "plan"},
+		{"no analyzer", "analyzer", nil, fault.ErrCorrupt, "analyzer"},
+		{"no counters", "counters", nil, fault.ErrCorrupt, "counters"},
+		{"counters break off", "counters", make([]byte, 23), fault.ErrCorrupt, "23 bytes"},
+		{"counters of 0", "counters", make([]byte, 24), fault.ErrCorrupt, "counters"},
+		{"packed breaks off", "packed", make([]byte, 20), fault.ErrCorrupt, "20 bytes"},
+		{"packed of nothing", "packed", make([]byte, 40), fault.ErrCorrupt, "packed table 0"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -159,7 +160,7 @@ func TestRecordIsRefused(t *testing.T) {
 		"scope length of 2^64-1":  "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
 		"scope length of 65 bits": "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
 	} {
-		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, ErrCorrupt) {
+		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
 	}
@@ -171,7 +172,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		r, err := DecodeRecord(value)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // Format is the number of the format that this version writes, FormatOldest
@@ -52,7 +53,7 @@ func appendUint64s(dst []byte, values ...uint64) []byte {
 
 func decodeCounters(value []byte) (Counters, error) {
 	if len(value) != countersLen {
-		return Counters{}, fmt.Errorf("%w: counters have %d bytes, not %d", ErrCorrupt, len(value), countersLen)
+		return Counters{}, fmt.Errorf("%w: counters have %d bytes, not %d", fault.ErrCorrupt, len(value), countersLen)
 	}
 	c := Counters{
 		NextID:    binary.BigEndian.Uint64(value),
@@ -60,7 +61,7 @@ func decodeCounters(value []byte) (Counters, error) {
 		Bare:      binary.BigEndian.Uint64(value[16:]),
 	}
 	if c.NextID == 0 || c.Documents >= c.NextID || c.Bare > c.Documents {
-		return Counters{}, fmt.Errorf("%w: counters %+v", ErrCorrupt, c)
+		return Counters{}, fmt.Errorf("%w: counters %+v", fault.ErrCorrupt, c)
 	}
 	return c, nil
 }
@@ -77,7 +78,7 @@ func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
 
 func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTableInfo, err error) {
 	if len(value) < 16+packedTableInfoLen || (len(value)-16)%packedTableInfoLen != 0 {
-		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", ErrCorrupt, len(value))
+		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", fault.ErrCorrupt, len(value))
 	}
 	generation, nextID, value = binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:]), value[16:]
 	for ; len(value) > 0; value = value[packedTableInfoLen:] {
@@ -89,7 +90,7 @@ func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTable
 	}
 	for i, t := range tables {
 		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) {
-			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", ErrCorrupt, generation, i, t)
+			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", fault.ErrCorrupt, generation, i, t)
 		}
 	}
 	return generation, nextID, tables, nil
@@ -104,7 +105,7 @@ func checkFormat(value []byte) (version uint32, err error) {
 		return 0, fmt.Errorf("%w: it does not begin with our magic", ErrNotIndex)
 	}
 	if len(value) != len(magic)+4 {
-		return 0, fmt.Errorf("%w: format entry of %d bytes", ErrCorrupt, len(value))
+		return 0, fmt.Errorf("%w: format entry of %d bytes", fault.ErrCorrupt, len(value))
 	}
 	version = binary.BigEndian.Uint32(value[len(magic):])
 	if version < FormatOldest || version > Format {
@@ -207,7 +208,7 @@ func (v *View) Meta() (m Meta, err error) {
 		case name == "format":
 			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", ErrNotIndex)
 		case name != "packed" && name != "epochs":
-			err = fmt.Errorf("%w: meta entry %q is missing", ErrCorrupt, name)
+			err = fmt.Errorf("%w: meta entry %q is missing", fault.ErrCorrupt, name)
 		}
 		if err != nil && v.policy == nil {
 			return m, err
@@ -219,7 +220,7 @@ func (v *View) Meta() (m Meta, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if v.policy != nil {
-			v.policy.corrupt(false, metaKey(name), fmt.Errorf("%w: there is no such meta entry", ErrCorrupt))
+			v.policy.corrupt(false, metaKey(name), fmt.Errorf("%w: there is no such meta entry", fault.ErrCorrupt))
 		}
 	}
 	return m, nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/offheap"
 	"github.com/neardup/neardup/internal/store/block"
 )
@@ -84,7 +85,7 @@ const (
 // as meta says. It keeps from.
 func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from getter) (*PackedTable, error) {
 	if blocks > entries || entries/block.MaxLen > blocks || blocks > maxPackedBlocks {
-		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", ErrCorrupt, table, entries, blocks)
+		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", fault.ErrCorrupt, table, entries, blocks)
 	}
 	last := chunkKey(directoryKeyspace, table, int(max(blocks, 1)-1)/directoryChunk)
 	if _, found, err := get(from, last, decodeDirectoryChunk); err != nil || blocks > 0 && !found {
@@ -126,7 +127,7 @@ func (d *directory) read(from getter, table int) error {
 			err = r.add(chunk, lasts)
 		}
 		if err == nil && (r.blocks > blocks || r.blocks < blocks && !found) {
-			err = fmt.Errorf("%w: it ends with block %d of %d", ErrCorrupt, r.blocks, blocks)
+			err = fmt.Errorf("%w: it ends with block %d of %d", fault.ErrCorrupt, r.blocks, blocks)
 		}
 		if err != nil {
 			return fmt.Errorf("directory chunk %d of table %d: %w", chunk, table, err)
@@ -150,11 +151,11 @@ type directoryReader struct {
 func (r *directoryReader) add(chunk int, lasts []uint64) error {
 	switch {
 	case chunk != r.chunks:
-		return fmt.Errorf("%w: it comes as chunk %d", ErrCorrupt, r.chunks)
+		return fmt.Errorf("%w: it comes as chunk %d", fault.ErrCorrupt, r.chunks)
 	case r.blocks != r.chunks*directoryChunk:
-		return fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", ErrCorrupt, r.blocks)
+		return fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", fault.ErrCorrupt, r.blocks)
 	case r.blocks > 0 && lasts[0] <= r.last:
-		return fmt.Errorf("%w: block %d ends with %016x, the one before with %016x", ErrCorrupt, r.blocks, lasts[0], r.last)
+		return fmt.Errorf("%w: block %d ends with %016x, the one before with %016x", fault.ErrCorrupt, r.blocks, lasts[0], r.last)
 	}
 	r.chunks++
 	r.blocks += len(lasts)
@@ -171,7 +172,7 @@ func decodeDirectoryChunk(value []byte) ([]uint64, error) {
 		return nil, err
 	}
 	if b.HasPostings() || b.Len() > directoryChunk {
-		return nil, fmt.Errorf("%w: %d blocks, postings %v", ErrCorrupt, b.Len(), b.HasPostings())
+		return nil, fmt.Errorf("%w: %d blocks, postings %v", fault.ErrCorrupt, b.Len(), b.HasPostings())
 	}
 	return b.AppendTo(nil), nil
 }
@@ -336,11 +337,11 @@ func openBlock(b *Block, data []byte, table int, last uint64, before followed, v
 	}
 	switch {
 	case b.HasPostings() != (table == 0):
-		return fmt.Errorf("%w: postings are for table 0 and no other", ErrCorrupt)
+		return fmt.Errorf("%w: postings are for table 0 and no other", fault.ErrCorrupt)
 	case b.Last() != last:
-		return fmt.Errorf("%w: the block ends with %016x", ErrCorrupt, b.Last())
+		return fmt.Errorf("%w: the block ends with %016x", fault.ErrCorrupt, b.Last())
 	case before.any && b.First() <= before.last:
-		return fmt.Errorf("%w: the block begins with %016x, and the one before ends with %016x", ErrCorrupt, b.First(), before.last)
+		return fmt.Errorf("%w: the block begins with %016x, and the one before ends with %016x", fault.ErrCorrupt, b.First(), before.last)
 	}
 	return nil
 }
@@ -349,7 +350,7 @@ func (p *PackedTable) blockError(i int, err error) error {
 	return fmt.Errorf("packed block %d (%016x) of table %d: %w", i, p.Last(i), p.table, err)
 }
 
-var errMissing = fmt.Errorf("%w: it is missing", ErrCorrupt)
+var errMissing = fmt.Errorf("%w: it is missing", fault.ErrCorrupt)
 
 // Contains reports whether a permuted fingerprint is in the table.
 func (p *PackedTable) Contains(permuted uint64) (bool, error) {
@@ -509,7 +510,7 @@ func (r *blockReader) decode(key, value []byte) (*Block, error) {
 		return nil, fmt.Errorf("table %d: %w", r.table, err)
 	}
 	if i := r.first + int(r.seen.Blocks); r.p != nil && (i == r.p.Blocks() || last < r.p.Last(i)) {
-		return nil, fmt.Errorf("%w: it is not in the directory of table %d", ErrCorrupt, r.table)
+		return nil, fmt.Errorf("%w: it is not in the directory of table %d", fault.ErrCorrupt, r.table)
 	} else if r.p != nil && last > r.p.Last(i) {
 		return nil, r.p.blockError(i, errMissing)
 	}
@@ -532,7 +533,7 @@ func (r *blockReader) end() error {
 		return r.p.blockError(i, errMissing)
 	}
 	if r.first == 0 && r.seen.Entries != r.p.entries {
-		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", ErrCorrupt, r.table, r.seen.Entries, r.p.entries)
+		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", fault.ErrCorrupt, r.table, r.seen.Entries, r.p.entries)
 	}
 	return nil
 }
@@ -565,7 +566,7 @@ func (v *View) CheckDirectory(table int) error {
 	}
 	i := 0
 	wrong := func(key []byte, format string, args ...any) {
-		v.policy.report(Corruption{false, "directory", key, fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)})
+		v.policy.report(Corruption{false, "directory", key, fmt.Errorf("%w: "+format, append([]any{fault.ErrCorrupt}, args...)...)})
 		i = len(listed)
 	}
 	err := v.entries(tableStart(packedKeyspace, table), tableEnd(packedKeyspace, table), func(key, _ []byte) bool {

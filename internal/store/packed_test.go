@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
@@ -133,7 +134,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			p := s.open(t, newBlockCache(1<<20))
 			check := func(err error) {
 				t.Helper()
-				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table "+string('0'+rune(s.table))) ||
+				if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table "+string('0'+rune(s.table))) ||
 					!strings.Contains(err.Error(), test.message) {
 					t.Errorf("%v", err)
 				}
@@ -189,7 +190,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 				if first != 0 && name == "a fingerprint less" {
 					continue // only a scan of all blocks can count
 				}
-				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
+				if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
 					t.Errorf("%s, from %x: %v", name, first, err)
 				}
 			}
@@ -266,7 +267,7 @@ func FuzzPackedTable(f *testing.F) {
 		})
 		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), newBlockCache(1<<20), from)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
@@ -281,7 +282,7 @@ func FuzzPackedTable(f *testing.F) {
 			t.Fatalf("Find(%x) = %d, want %d", fp, got, naiveFind(lasts, fp))
 		}
 		for _, fp := range []uint64{fp, fp + 1} {
-			if _, err := p.Contains(fp); err != nil && !errors.Is(err, ErrCorrupt) {
+			if _, err := p.Contains(fp); err != nil && !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 		}
@@ -382,7 +383,7 @@ func TestBrokenDirectory(t *testing.T) {
 		s := whole.clone()
 		test.change(s)
 		_, err := openPackedTable(3, test.blocks*10, test.blocks, newBlockCache(0), s)
-		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "table 3") || !strings.Contains(err.Error(), test.mentions) {
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 3") || !strings.Contains(err.Error(), test.mentions) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := openPackedTable(3, test.blocks*10, test.blocks, newBlockCache(0), getterFunc(func([]byte) ([]byte, error) { return nil, failure })); test.blocks < 1<<32 && !errors.Is(err, failure) {
@@ -390,7 +391,7 @@ func TestBrokenDirectory(t *testing.T) {
 		}
 	}
 	for _, entries := range []uint64{0, n - 1, n*block.MaxLen + block.MaxLen, math.MaxUint64} {
-		if _, err := openPackedTable(3, entries, n, newBlockCache(0), whole); !errors.Is(err, ErrCorrupt) {
+		if _, err := openPackedTable(3, entries, n, newBlockCache(0), whole); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d fingerprints in %d blocks: %v", entries, n, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/store/block"
 )
 
@@ -91,7 +92,7 @@ func decodeChange(src []byte) (c change, err error) {
 	}
 	length, n := binary.Uvarint(src[1:])
 	if n <= 0 || length > uint64(len(src)-1-n) {
-		return c, fmt.Errorf("%w: posting change breaks off", ErrCorrupt)
+		return c, fmt.Errorf("%w: posting change breaks off", fault.ErrCorrupt)
 	}
 	rest := src[1+n:]
 	if c.added, err = block.DecodeIDs(rest[:length]); err == nil {

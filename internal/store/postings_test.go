@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/fault"
 	"pgregory.net/rapid"
 )
 
@@ -158,12 +159,12 @@ func TestMergeInAnyGrouping(t *testing.T) {
 
 func TestMergeRefusesDamage(t *testing.T) {
 	for _, value := range []string{"", "\x01\x00", "\x03", "\x03\x05\x01", "\x03\x01\x01", "\x03\x01\x01\x04"} {
-		if _, err := postingMerger.Merge(nil, []byte(value)); !errors.Is(err, ErrCorrupt) {
+		if _, err := postingMerger.Merge(nil, []byte(value)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%x: %v", value, err)
 		}
 		m, err := postingMerger.Merge(nil, []byte{0x01, 1})
 		must(t, err)
-		if err := m.MergeNewer([]byte(value)); !errors.Is(err, ErrCorrupt) {
+		if err := m.MergeNewer([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("newer %x: %v", value, err)
 		}
 	}
@@ -176,7 +177,7 @@ func FuzzDecodeChange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := decodeChange(value)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
@@ -306,7 +307,7 @@ func TestDamagedPostingIsReported(t *testing.T) {
 	inView(t, s, func(v *View) {
 		_, err := v.Posting(5)
 		for _, listed := range v.Postings(0) {
-			if !errors.Is(newest, ErrCorrupt) || !errors.Is(err, ErrCorrupt) || !errors.Is(listed, ErrCorrupt) {
+			if !errors.Is(newest, fault.ErrCorrupt) || !errors.Is(err, fault.ErrCorrupt) || !errors.Is(listed, fault.ErrCorrupt) {
 				t.Errorf("%v, %v, %v", newest, err, listed)
 			}
 			return

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/surgeon"
 )
 
@@ -64,10 +65,10 @@ func (p *policy) corrupt(unreadable bool, key []byte, err error) {
 
 // corrupt makes ErrCorrupt of whatever keeps something from being read.
 func corrupt(err error) error {
-	if err = translateError(err); err == nil || errors.Is(err, ErrCorrupt) {
+	if err = translateError(err); err == nil || errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
 }
 
 // CheckFiles reads the sorted tables that hold the store, every block of them from the
@@ -314,7 +315,7 @@ func (v *View) UnknownKeys(tables int, packed bool) error {
 			continue
 		}
 		err := v.entries(first, span[0], func(key, _ []byte) bool {
-			v.policy.report(Corruption{false, "unknown", bytes.Clone(key), fmt.Errorf("%w: an index with %d tables has no such entry", ErrCorrupt, tables)})
+			v.policy.report(Corruption{false, "unknown", bytes.Clone(key), fmt.Errorf("%w: an index with %d tables has no such entry", fault.ErrCorrupt, tables)})
 			return true
 		})
 		if err != nil {

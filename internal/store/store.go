@@ -26,10 +26,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"
 )
 
+// Errors of Open; others that callers tell apart are in package fault.
 var (
 	// ErrNotIndex: the directory holds something, but not an index.
 	ErrNotIndex = errors.New("not a neardup index")
@@ -39,16 +39,6 @@ var (
 
 	// ErrLocked: another process, or another Open in this one, has the index open.
 	ErrLocked = errors.New("index is open elsewhere")
-
-	// ErrCorrupt: bytes in the index do not follow docs/format.md.
-	ErrCorrupt = block.ErrCorrupt
-
-	// ErrReadOnly: a write to an index that was opened for reading only.
-	ErrReadOnly = fault.ErrReadOnly
-
-	// ErrFailed: a write could not be made durable, or the work behind writes fails
-	// again and again, so no further write is taken.
-	ErrFailed = failfs.ErrFailed
 )
 
 // pebbleFormat is part of our own format: raising it means a new Format.
@@ -104,7 +94,7 @@ type Store struct {
 }
 
 // Open opens the store in dir, or makes it. Errors: fs.ErrNotExist, ErrNotIndex,
-// ErrVersion, ErrLocked, ErrCorrupt, and those of the file system.
+// ErrVersion, ErrLocked, fault.ErrCorrupt, and those of the file system.
 func Open(dir string, opts Options) (*Store, error) {
 	opts.FS = fileSystem(opts.FS)
 	if opts.ReadOnly {
@@ -285,15 +275,15 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 // translateError gives Pebble's errors the name that a caller of ours matches.
 func translateError(err error) error {
 	switch {
-	case err == nil || errors.Is(err, ErrCorrupt):
+	case err == nil || errors.Is(err, fault.ErrCorrupt):
 		return err
 	case pebble.IsCorruptionError(err):
 		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
-			return fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, firstLine{err})
+			return fmt.Errorf("%w: %s: %w", fault.ErrCorrupt, info.Path, firstLine{err})
 		}
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
 	case errors.Is(err, pebble.ErrReadOnly):
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+		return fmt.Errorf("%w: %w", fault.ErrReadOnly, err)
 	}
 	return explainOpenFiles(err)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/surgeon"
 )
 
@@ -151,10 +152,10 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	s, err := Open(dir, Options{ReadOnly: true})
 	must(t, err)
 	defer s.Close()
-	if err := commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) }); !errors.Is(err, ErrReadOnly) {
+	if err := commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) }); !errors.Is(err, fault.ErrReadOnly) {
 		t.Errorf("Apply: %v", err)
 	}
-	if err := s.SetAnalyzer("x"); !errors.Is(err, ErrReadOnly) {
+	if err := s.SetAnalyzer("x"); !errors.Is(err, fault.ErrReadOnly) {
 		t.Errorf("SetAnalyzer: %v", err)
 	}
 	if err := s.Sync(); err != nil {
@@ -305,7 +306,7 @@ func TestEveryFlippedByteOfTheOptions(t *testing.T) {
 			switch err := checkOptions("ix", string(damaged), desc.OptionsFilename); {
 			case err == nil:
 				harmless++
-			case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotIndex) || errors.Is(err, ErrVersion):
+			case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, ErrNotIndex) || errors.Is(err, ErrVersion):
 				refused++
 				continue
 			default:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/failfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // epochs are the live ones of an index: last takes what is written; first is last or, while what was
@@ -76,16 +77,16 @@ func (e epochs) encode() []byte {
 
 func decodeEpochs(value []byte) (e epochs, err error) {
 	if len(value) != 16 && len(value) != 24 {
-		return e, fmt.Errorf("%w: epochs have %d bytes, not 16 or 24", ErrCorrupt, len(value))
+		return e, fmt.Errorf("%w: epochs have %d bytes, not 16 or 24", fault.ErrCorrupt, len(value))
 	}
 	e = epochs{first: binary.BigEndian.Uint64(value), last: binary.BigEndian.Uint64(value[8:])}
 	if len(value) > 16 {
 		if e.replanned = binary.BigEndian.Uint64(value[16:]); e.replanned == 0 || e.replanned < e.first || e.replanned > e.last {
-			return epochs{}, fmt.Errorf("%w: epochs %d to %d, of which %d has another plan", ErrCorrupt, e.first, e.last, e.replanned)
+			return epochs{}, fmt.Errorf("%w: epochs %d to %d, of which %d has another plan", fault.ErrCorrupt, e.first, e.last, e.replanned)
 		}
 	}
 	if e.last < e.first || e.last-e.first > 1 {
-		return epochs{}, fmt.Errorf("%w: epochs %d to %d", ErrCorrupt, e.first, e.last)
+		return epochs{}, fmt.Errorf("%w: epochs %d to %d", fault.ErrCorrupt, e.first, e.last)
 	}
 	return e, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/store/block"
 )
 
@@ -148,7 +149,7 @@ func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
 			return d, err
 		}
 		if d.Record, err = DecodeRecord(value); err == nil && (d.ID == 0 || d.Bare()) {
-			err = fmt.Errorf("%w: document %d has a record with nothing in it, or no ID", ErrCorrupt, d.ID)
+			err = fmt.Errorf("%w: document %d has a record with nothing in it, or no ID", fault.ErrCorrupt, d.ID)
 		}
 		return d, err
 	})
@@ -167,7 +168,7 @@ func (v *View) Keys() iter.Seq2[KeyEntry, error] {
 			return k, err
 		}
 		if k.IDs, err = block.DecodeIDs(value); err == nil && k.IDs.Empty() {
-			err = fmt.Errorf("%w: no documents", ErrCorrupt)
+			err = fmt.Errorf("%w: no documents", fault.ErrCorrupt)
 		}
 		return k, err
 	})
@@ -203,7 +204,7 @@ func (v *View) LiveOf(epoch, table int) iter.Seq2[uint64, error] {
 	live := v.live[epoch]
 	return scan(v, tableStart(live.keyspace, live.number(table)), tableEnd(live.keyspace, live.number(table)), func(key, value []byte) (permuted uint64, err error) {
 		if permuted, err = keyNumber(key); err == nil && table > 0 && len(value) > 0 {
-			err = fmt.Errorf("%w: a value of %d bytes", ErrCorrupt, len(value))
+			err = fmt.Errorf("%w: a value of %d bytes", fault.ErrCorrupt, len(value))
 		}
 		return permuted, err
 	})
@@ -215,7 +216,7 @@ func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	next := uint64(0)
 	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table), func(key, value []byte) ([]byte, error) {
 		if chunk, err := keyNumber(key); err != nil || chunk != next {
-			return nil, fmt.Errorf("%w: it comes as chunk %d", ErrCorrupt, next)
+			return nil, fmt.Errorf("%w: it comes as chunk %d", fault.ErrCorrupt, next)
 		}
 		next++
 		return value, nil
@@ -243,7 +244,7 @@ func decodeClock(key, value []byte) (c ClockEntry, err error) {
 		return c, err
 	}
 	if len(value) != 8 {
-		return c, fmt.Errorf("%w: clock entry of document %d has %d bytes", ErrCorrupt, c.First, len(value))
+		return c, fmt.Errorf("%w: clock entry of document %d has %d bytes", fault.ErrCorrupt, c.First, len(value))
 	}
 	c.Seconds = binary.BigEndian.Uint64(value)
 	return c, nil

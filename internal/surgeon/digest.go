@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // Pebble takes the first record of a log or MANIFEST that it cannot read for one that a
@@ -23,7 +23,7 @@ const (
 )
 
 // Check refuses a database whose MANIFEST or logs are damaged, as far as that can be told
-// from what a crash leaves. Error: block.ErrCorrupt, with the file.
+// from what a crash leaves. Error: fault.ErrCorrupt, with the file.
 func Check(dir string, fsys vfs.FS) error {
 	digests, err := currentDigest(dir, fsys)
 	if err != nil {
@@ -172,9 +172,9 @@ func currentDigest(dir string, fsys vfs.FS) ([]fileDigest, error) {
 	return digests, nil
 }
 
-// Damaged is block.ErrCorrupt for a file, with what to do about it.
+// Damaged is fault.ErrCorrupt for a file, with what to do about it.
 func Damaged(path, what string) error {
-	return fmt.Errorf("%w: %s %s; %s", block.ErrCorrupt, path, what, whatToDo)
+	return fmt.Errorf("%w: %s %s; %s", fault.ErrCorrupt, path, what, whatToDo)
 }
 
 const whatToDo = "open a checkpoint of before, or save what can be read with repair"

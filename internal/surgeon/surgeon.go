@@ -24,7 +24,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // Damage is something wrong with a file.
@@ -188,7 +188,7 @@ func (p *Patient) readOnly() *pebble.Options {
 func open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil { // Pebble does where a MANIFEST makes no sense
-			err = fmt.Errorf("%w: %v", block.ErrCorrupt, r)
+			err = fmt.Errorf("%w: %v", fault.ErrCorrupt, r)
 		}
 	}()
 	return pebble.Open(dir, o)
@@ -196,7 +196,7 @@ func open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 
 func (p *Patient) fixed(name string, n int, of string) {
 	if n > 0 {
-		p.Report(Damage{false, name, fmt.Errorf("%w: one wrong byte in each of %d %s: put right", block.ErrCorrupt, n, of)})
+		p.Report(Damage{false, name, fmt.Errorf("%w: one wrong byte in each of %d %s: put right", fault.ErrCorrupt, n, of)})
 	}
 }
 
@@ -227,7 +227,7 @@ func (p *Patient) copyAll(to string) error {
 		return nil
 	}
 	err = checkLogs(to, p.FS)
-	if errors.Is(err, block.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		p.Report(Damage{true, "*.log", err})
 		return nil
 	}
@@ -277,7 +277,7 @@ func (p *Patient) copyLog(target, name string, was *fileDigest) error {
 		cut = !isZero(l.data[end:]) && !l.isTrailer(end)
 	}
 	if cut {
-		p.Report(Damage{true, name, fmt.Errorf("%w: it cannot be read at byte %d; nothing from there on is saved", block.ErrCorrupt, end)})
+		p.Report(Damage{true, name, fmt.Errorf("%w: it cannot be read at byte %d; nothing from there on is saved", fault.ErrCorrupt, end)})
 		l.data = l.data[:end]
 	}
 	return writeFile(target, l.data, false, p.FS)

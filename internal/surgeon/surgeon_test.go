@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -132,7 +132,7 @@ func TestDamagedManifestAfterCrash(t *testing.T) {
 		broken := bytes.Clone(whole)
 		broken[i] ^= byte(1 << (i % 8))
 		overwrite(t, fsys, name, broken)
-		if err := Check("ix", fsys); !errors.Is(err, block.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		if err := Check("ix", fsys); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
 			t.Errorf("byte %d of %d: %v", i, end, err)
 		}
 	}

@@ -2,7 +2,7 @@
 // (docs/format-blocks.md), and lists of document IDs (docs/format.md).
 //
 // It guarantees that what is read back is what was written, and that bytes which no writer could have
-// made are ErrCorrupt and never a panic or memory without bound. A Block over given bytes does not
+// made are fault.ErrCorrupt and never a panic or memory without bound. A Block over given bytes does not
 // change and may be read from several goroutines at once; a Writer is for one.
 package block
 
@@ -15,9 +15,6 @@ import (
 
 	"github.com/neardup/neardup/internal/fault"
 )
-
-// ErrCorrupt: bytes do not follow the format.
-var ErrCorrupt = fault.ErrCorrupt
 
 const (
 	// eliasFano is the codec byte of a block. 1 was that of the paper's Huffman code, which no index was
@@ -48,17 +45,17 @@ type Block struct {
 // asked for. It allocates nothing and takes some nanoseconds.
 func (b *Block) Open(data []byte) error {
 	if len(data) == 0 {
-		return fmt.Errorf("%w: empty block", ErrCorrupt)
+		return fmt.Errorf("%w: empty block", fault.ErrCorrupt)
 	}
 	if data[0]&^withPostings != eliasFano {
-		return fmt.Errorf("%w: block of unknown codec %#02x", ErrCorrupt, data[0])
+		return fmt.Errorf("%w: block of unknown codec %#02x", fault.ErrCorrupt, data[0])
 	}
 	b.data = data
 	if err := b.openEliasFano(); err != nil {
 		return err
 	}
 	if b.end != len(data) && !b.HasPostings() {
-		return fmt.Errorf("%w: block has %d bytes, its fingerprints end at %d", ErrCorrupt, len(data), b.end)
+		return fmt.Errorf("%w: block has %d bytes, its fingerprints end at %d", fault.ErrCorrupt, len(data), b.end)
 	}
 	return nil
 }
@@ -95,19 +92,19 @@ func (b *Block) AppendTo(dst []uint64) []uint64 {
 // follow the format.
 func (b *Block) Verify() error {
 	if (b.bucket+b.zeros)>>(64-b.width) != 0 {
-		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits have", ErrCorrupt, b.bucket, b.bucket+b.zeros)
+		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits have", fault.ErrCorrupt, b.bucket, b.bucket+b.zeros)
 	}
 	fps := b.AppendTo(nil)
 	if len(fps) != b.n {
-		return fmt.Errorf("%w: block breaks off after fingerprint %d of %d", ErrCorrupt, len(fps), b.n)
+		return fmt.Errorf("%w: block breaks off after fingerprint %d of %d", fault.ErrCorrupt, len(fps), b.n)
 	}
 	for i := 1; i < len(fps); i++ {
 		if fps[i-1] >= fps[i] {
-			return fmt.Errorf("%w: fingerprint %d of a block, %016x, follows %016x", ErrCorrupt, i, fps[i], fps[i-1])
+			return fmt.Errorf("%w: fingerprint %d of a block, %016x, follows %016x", fault.ErrCorrupt, i, fps[i], fps[i-1])
 		}
 	}
 	if fps[len(fps)-1] != b.Last() {
-		return fmt.Errorf("%w: block ends with %016x, not %016x", ErrCorrupt, fps[len(fps)-1], b.Last())
+		return fmt.Errorf("%w: block ends with %016x, not %016x", fault.ErrCorrupt, fps[len(fps)-1], b.Last())
 	}
 	if b.HasPostings() {
 		return b.verifyPostings()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/store/block/blocktest"
 	"pgregory.net/rapid"
 )
@@ -313,7 +314,7 @@ func TestBrokenBlocks(t *testing.T) {
 		if err == nil {
 			err = b.Verify()
 		}
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -323,7 +324,7 @@ func TestBrokenBlocks(t *testing.T) {
 		if err == nil {
 			err = b.Verify()
 		}
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d of %d bytes: %v", n, len(posted), err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // Elias-Fano blocks (docs/format-blocks.md). A fingerprint is its low bits,
@@ -80,14 +82,14 @@ func appendEliasFano(dst []byte, fps []uint64, flags byte) []byte {
 func (b *Block) openEliasFano() error {
 	data := b.data
 	if len(data) < eliasFanoHeader+8 {
-		return fmt.Errorf("%w: block of %d bytes is too short", ErrCorrupt, len(data))
+		return fmt.Errorf("%w: block of %d bytes is too short", fault.ErrCorrupt, len(data))
 	}
 	header := binary.LittleEndian.Uint64(data)
 	width := uint(header >> 8 & 0xff)
 	b.n = int(header >> 16 & 0xffff)
 	zeros := int(header >> 32 & 0xffff)
 	if b.n == 0 || width == 0 || width > maxPacked {
-		return fmt.Errorf("%w: block of %d fingerprints with %d low bits", ErrCorrupt, b.n, width)
+		return fmt.Errorf("%w: block of %d fingerprints with %d low bits", fault.ErrCorrupt, b.n, width)
 	}
 	b.width = width
 	b.zeros = uint64(zeros)
@@ -97,7 +99,7 @@ func (b *Block) openEliasFano() error {
 	b.lows = lows - 7
 	b.end = lows + max(packedSize(b.n, width), eliasFanoMinLows)
 	if b.end > len(data) {
-		return fmt.Errorf("%w: block has %d bytes, its %d fingerprints take %d", ErrCorrupt, len(data), b.n, b.end)
+		return fmt.Errorf("%w: block has %d bytes, its %d fingerprints take %d", fault.ErrCorrupt, len(data), b.n, b.end)
 	}
 	return nil
 }

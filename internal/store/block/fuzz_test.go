@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/store/block/blocktest"
 )
 
@@ -57,13 +58,13 @@ func FuzzBlock(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, first, last uint64) {
 		var b Block
 		if err := b.Open(slices.Clip(data)); err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
 		}
 		verified := b.Verify()
-		if verified != nil && !errors.Is(verified, ErrCorrupt) {
+		if verified != nil && !errors.Is(verified, fault.ErrCorrupt) {
 			t.Fatal(verified)
 		}
 		if b.Len() > 1000 {

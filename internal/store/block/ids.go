@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // Codec bytes of an ID list, see docs/format.md.
@@ -205,7 +206,7 @@ func (s IDs) Append(dst []byte) ([]byte, error) {
 // DecodeIDs reads what Append wrote. The result does not refer to src.
 func DecodeIDs(src []byte) (IDs, error) {
 	if len(src) == 0 {
-		return IDs{}, fmt.Errorf("%w: empty ID list", ErrCorrupt)
+		return IDs{}, fmt.Errorf("%w: empty ID list", fault.ErrCorrupt)
 	}
 	switch src[0] {
 	case idsInline:
@@ -213,7 +214,7 @@ func DecodeIDs(src []byte) (IDs, error) {
 	case idsRoaring:
 		return decodeRoaring(src[1:])
 	}
-	return IDs{}, fmt.Errorf("%w: ID list of unknown codec %#02x", ErrCorrupt, src[0])
+	return IDs{}, fmt.Errorf("%w: ID list of unknown codec %#02x", fault.ErrCorrupt, src[0])
 }
 
 func decodeInline(src []byte) (IDs, error) {
@@ -222,7 +223,7 @@ func decodeInline(src []byte) (IDs, error) {
 	for len(src) > 0 {
 		gap, n := binary.Uvarint(src)
 		if n <= 0 || gap == 0 || previous+gap < previous {
-			return IDs{}, fmt.Errorf("%w: ID list breaks off after ID %d", ErrCorrupt, previous)
+			return IDs{}, fmt.Errorf("%w: ID list breaks off after ID %d", fault.ErrCorrupt, previous)
 		}
 		previous += gap
 		ids = append(ids, previous)
@@ -239,11 +240,11 @@ func decodeRoaring(src []byte) (IDs, error) {
 	}
 	switch {
 	case err != nil:
-		return IDs{}, fmt.Errorf("%w: ID bitmap: %w", ErrCorrupt, err)
+		return IDs{}, fmt.Errorf("%w: ID bitmap: %w", fault.ErrCorrupt, err)
 	case int(n) != len(src):
-		return IDs{}, fmt.Errorf("%w: ID bitmap has %d bytes too many", ErrCorrupt, len(src)-int(n))
+		return IDs{}, fmt.Errorf("%w: ID bitmap has %d bytes too many", fault.ErrCorrupt, len(src)-int(n))
 	case bitmap.Contains(0):
-		return IDs{}, fmt.Errorf("%w: ID bitmap holds ID 0", ErrCorrupt)
+		return IDs{}, fmt.Errorf("%w: ID bitmap holds ID 0", fault.ErrCorrupt)
 	}
 	return IDs{bitmap: bitmap}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/internal/fault"
 	"pgregory.net/rapid"
 )
 
@@ -143,7 +144,7 @@ func TestIDsAreRefused(t *testing.T) {
 		"bitmap with ID 0":     "\x02" + string(holdsZero),
 		"bytes after a bitmap": "\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 	} {
-		if ids, err := DecodeIDs([]byte(value)); !errors.Is(err, ErrCorrupt) {
+		if ids, err := DecodeIDs([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v, %v", what, ids, err)
 		}
 	}
@@ -161,7 +162,7 @@ func FuzzDecodeIDs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		ids, err := DecodeIDs(value)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // The postings of a block, behind its fingerprints (docs/format-blocks.md): one
@@ -65,7 +67,7 @@ type posting struct {
 
 var (
 	errNoPostings     = errors.New("block has no postings")
-	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit", ErrCorrupt)
+	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit", fault.ErrCorrupt)
 	errPosting        = errors.New("posting does not fit in a block")
 )
 
@@ -223,7 +225,7 @@ func (b *Block) Posting(i int) (IDs, error) {
 func (p *Postings) IDs(i int) (IDs, error) {
 	single, list, isList := p.at(i)
 	if !isList && single == 0 {
-		return IDs{}, fmt.Errorf("%w: posting %d of a block has ID 0", ErrCorrupt, i)
+		return IDs{}, fmt.Errorf("%w: posting %d of a block has ID 0", fault.ErrCorrupt, i)
 	}
 	if !isList {
 		return IDs{inline: []uint64{single}}, nil
@@ -246,13 +248,13 @@ func (b *Block) verifyPostings() error {
 	for i := range p.n {
 		single, list, isList := p.at(i)
 		if !isList && single == 0 {
-			return fmt.Errorf("%w: posting %d of a block has ID 0", ErrCorrupt, i)
+			return fmt.Errorf("%w: posting %d of a block has ID 0", fault.ErrCorrupt, i)
 		}
 		if !isList {
 			continue
 		}
 		if next == p.lists || list != next {
-			return fmt.Errorf("%w: posting %d of a block has list %d, not %d", ErrCorrupt, i, list, next)
+			return fmt.Errorf("%w: posting %d of a block has list %d, not %d", fault.ErrCorrupt, i, list, next)
 		}
 		next++
 		encoded, err := p.list(list)
@@ -264,12 +266,12 @@ func (b *Block) verifyPostings() error {
 			return fmt.Errorf("posting %d of a block: %w", i, err)
 		}
 		if ids.Len() == 0 {
-			return fmt.Errorf("%w: posting %d of a block is empty", ErrCorrupt, i)
+			return fmt.Errorf("%w: posting %d of a block is empty", fault.ErrCorrupt, i)
 		}
 		end += len(encoded)
 	}
 	if next != p.lists || end != len(p.values) {
-		return fmt.Errorf("%w: %d of %d lists of a block are used, %d of %d bytes", ErrCorrupt, next, p.lists, end, len(p.values))
+		return fmt.Errorf("%w: %d of %d lists of a block are used, %d of %d bytes", fault.ErrCorrupt, next, p.lists, end, len(p.values))
 	}
 	return nil
 }
