@@ -522,7 +522,7 @@ func generationOf(fsys vfs.FS) uint64 {
 		return 0
 	}
 	defer s.Close()
-	return s.Generation()
+	return s.Now().Generation()
 }
 
 // freeze is what becomes of a state if an epoch is frozen, where none is yet.

@@ -108,7 +108,7 @@ func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan
 			err = errors.Join(err, s.Close())
 		}
 		if !done && errors.Is(err, index.ErrFailed) {
-			err = checkDone(dir, opts, s.Generation(), err)
+			err = checkDone(dir, opts, s.Now().Generation(), err)
 		}
 	}()
 	plan, err := plan.Parse(s.Header().Plan)
@@ -133,7 +133,7 @@ func checkDone(dir string, opts *Options, generation uint64, err error) error {
 	if openErr != nil {
 		return errors.Join(err, openErr)
 	}
-	if s.Generation() > generation {
+	if s.Now().Generation() > generation {
 		err = afterwards(err)
 	}
 	return errors.Join(err, s.Close())

@@ -52,7 +52,7 @@ func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 func (r *Report) measureBefore(s *store.Store, tables int) (err error) {
 	r.Tables = make([]TableReport, tables)
 	for i := range r.Tables {
-		r.Tables[i].EntriesBefore = s.PackedEntries()
+		r.Tables[i].EntriesBefore = s.Now().PackedEntries()
 		if r.Tables[i].BytesBefore, err = s.TableBytes(i); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ var errConflict = errors.New("overtaken by another change")
 
 func (x *Index) checkDependencies(c *change) error {
 	for _, d := range c.dependsOn {
-		ids, err := x.store.Posting(d.stored)
+		ids, err := x.store.Now().Posting(d.stored)
 		if err != nil {
 			return err
 		}
@@ -360,7 +360,7 @@ func (x *Index) leavesNone(stored uint64, p *postingChange) (bool, error) {
 	if len(p.removed) == 0 || len(p.added) > 0 {
 		return false, nil
 	}
-	ids, err := x.store.Posting(stored)
+	ids, err := x.store.Now().Posting(stored)
 	return ids.Without(store.NewIDs(slices.Clone(p.removed)...)).Len() == 0, err
 }
 
@@ -390,7 +390,7 @@ func (x *Index) isLive(stored uint64, tables []liveTable) (bool, error) {
 	if len(tables) == 0 {
 		return true, nil
 	}
-	return x.store.ContainsLive(tables[0].number, tables[0].Permute(stored))
+	return x.store.Now().ContainsLive(tables[0].number, tables[0].Permute(stored))
 }
 
 // permute fills dst with the sorted entries of some fingerprints in a table.
@@ -462,13 +462,13 @@ func (x *Index) writePosting(batch *store.Batch, stored uint64, p *postingChange
 		batch.ChangePosting(stored, added, removed)
 		return nil
 	}
-	liveAdded, liveRemoved, err := x.store.LivePosting(stored)
+	liveAdded, liveRemoved, err := x.store.Now().LivePosting(stored)
 	if err != nil {
 		return err
 	}
 	added, removed = liveAdded.Union(added).Without(removed), liveRemoved.Union(removed)
 	if settled {
-		was, err := x.store.SettledPosting(stored)
+		was, err := x.store.Now().SettledPosting(stored)
 		if err != nil {
 			return err
 		}

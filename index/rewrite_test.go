@@ -45,11 +45,11 @@ func testPostingsAreWrittenWhole(t *testing.T, k int) {
 		docs[fp] = append(ids, one[0].ID)
 	}
 	for fp, want := range docs {
-		_, removed, err := x.store.LivePosting(uint64(fp))
+		_, removed, err := x.store.Now().LivePosting(uint64(fp))
 		if n := removed.Len(); err != nil || n > leastRewrite/changeBytes {
 			t.Errorf("seed %d: the posting of %v removes %d documents still: %v", seed, fp, n, err)
 		}
-		ids, err := x.store.Posting(uint64(fp))
+		ids, err := x.store.Now().Posting(uint64(fp))
 		if got := slices.Collect(ids.All()); err != nil || !slices.Equal(got, want) {
 			t.Errorf("seed %d: %v has %v, not %v: %v", seed, fp, got, want, err)
 		}

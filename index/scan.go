@@ -163,7 +163,7 @@ func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join
 	if err != nil {
 		return errors.Join(err, closeAll(readers))
 	}
-	source := join.Source{Rule: rule, Bare: x.firstRecord.Load() == noRecord, Fingerprints: int(x.store.PackedEntries())}
+	source := join.Source{Rule: rule, Bare: x.firstRecord.Load() == noRecord, Fingerprints: int(x.store.Now().PackedEntries())}
 	for _, r := range readers {
 		source.Readers = append(source.Readers, joinReader{r})
 	}

@@ -106,7 +106,7 @@ func wholeDocuments(t *testing.T, fsys vfs.FS) (n uint64) {
 					t.Errorf("IDs of %d of %d: %v, %v", id, n, slices.Collect(ids.All()), err)
 				}
 			}
-			if found, err := s.ContainsLive(1, id<<16); err != nil || found != there {
+			if found, err := s.Now().ContainsLive(1, id<<16); err != nil || found != there {
 				t.Errorf("entry of %d of %d: %v, %v", id, n, found, err)
 			}
 			if added, err := v.Added(id); err != nil || there && added.Unix() != int64(1000+id) {

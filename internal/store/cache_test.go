@@ -78,7 +78,7 @@ func TestCacheWaitsForReadings(t *testing.T) {
 	held := read(0)
 	want := held.AppendTo(nil)
 	for range 3 {
-		for i := range p.Blocks() {
+		for i := range p.blocks() {
 			read(i)
 		}
 	}
@@ -93,9 +93,9 @@ func TestCacheWaitsForReadings(t *testing.T) {
 		}
 		return n
 	}
-	before := p.slots[p.Blocks()-2].place.Load()
+	before := p.slots[p.blocks()-2].place.Load()
 	if before != 0 {
-		t.Errorf("the last but one of %d blocks was cached, %d of them are, while memory could not be written to again", p.Blocks(), cached())
+		t.Errorf("the last but one of %d blocks was cached, %d of them are, while memory could not be written to again", p.blocks(), cached())
 	}
 	other := p.Read(reading)
 	if other == reading {
@@ -107,7 +107,7 @@ func TestCacheWaitsForReadings(t *testing.T) {
 		t.Error("a reading that is free was not had again")
 	} else {
 		closed := make(chan struct{})
-		held := read(p.Blocks() - 2)
+		held := read(p.blocks() - 2)
 		want := held.AppendTo(nil)
 		go func() { p.cache.close(); close(closed) }()
 		time.Sleep(5 * time.Millisecond)
@@ -147,20 +147,20 @@ func TestBlockCacheKeepsWhatIsRead(t *testing.T) {
 	p, counts := s.openCounting(t, 256<<10)
 	hot := []int{5, 50, 90}
 	for range 3 {
-		for i := range p.Blocks() {
+		for i := range p.blocks() {
 			for _, i := range append(hot, i) {
 				_, err := p.Block(i)
 				must(t, err)
 			}
 		}
 	}
-	for i := range p.Blocks() {
+	for i := range p.blocks() {
 		want := 3
 		if slices.Contains(hot, i) {
 			want = 1
 		}
 		if got := counts[s.blockKey(i)]; got != want {
-			t.Errorf("block %d of %d was fetched %d times, not %d", i, p.Blocks(), got, want)
+			t.Errorf("block %d of %d was fetched %d times, not %d", i, p.blocks(), got, want)
 		}
 	}
 	checkCache(t, p)
@@ -173,7 +173,7 @@ func TestBlockCacheKeepsWhatIsRead(t *testing.T) {
 func TestBlockCacheEvictsWhatIsRead(t *testing.T) {
 	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)
 	p := s.open(t, newBlockCache(16<<10))
-	for i := range p.Blocks() {
+	for i := range p.blocks() {
 		for range 2 { // the second sets the bit
 			_, err := p.Block(i)
 			must(t, err)
@@ -207,7 +207,7 @@ func TestBlockCacheConcurrently(t *testing.T) {
 					table := random.IntN(len(tables))
 					p, s := tables[table], stored[table]
 					last[table] = p.Read(last[table])
-					i := random.IntN(p.Blocks())
+					i := random.IntN(p.blocks())
 					held, err := p.Block(i)
 					if err != nil {
 						t.Error(err)
@@ -219,7 +219,7 @@ func TestBlockCacheConcurrently(t *testing.T) {
 					}
 					end, _ := slices.BinarySearch(s.fps, s.lasts[i])
 					for range 1 + random.IntN(3) {
-						if _, err := p.Block(random.IntN(p.Blocks())); err != nil {
+						if _, err := p.Block(random.IntN(p.blocks())); err != nil {
 							t.Error(err)
 							return
 						}

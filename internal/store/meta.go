@@ -2,16 +2,12 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -258,74 +254,3 @@ func (s *Store) Header() Header { return *s.Meta().Header }
 
 // Counters returns the counters as they were when the store was opened.
 func (s *Store) Counters() Counters { return *s.meta.Counters }
-
-// DiskBytes returns the bytes that the store takes on disk, its log included.
-func (s *Store) DiskBytes() uint64 { return s.Metrics().DiskSpaceUsage() }
-
-// CachedBytes returns what Pebble's cache holds.
-func (s *Store) CachedBytes() int64 { return s.Metrics().BlockCache.Size }
-
-// Metrics are Pebble's, as they were last when the store has failed.
-func (s *Store) Metrics() *pebble.Metrics {
-	s.guard(func() error {
-		s.lastMetrics.Store(s.db.Metrics())
-		return nil
-	})
-	if m := s.lastMetrics.Load(); m != nil {
-		return m
-	}
-	return &pebble.Metrics{}
-}
-
-// Stalls returns how often writes waited for Pebble's work in the background, and how long in all.
-func (s *Store) Stalls() (count uint64, took time.Duration) { return s.guarded.Stalls() }
-
-// Generation counts how many times the tables were packed.
-func (s *Store) Generation() uint64 { return s.tables.Load().Generation() }
-
-// PackedEntries returns the number of fingerprints that are packed.
-func (s *Store) PackedEntries() uint64 { return s.tables.Load().PackedEntries() }
-
-// CompactRecords rewrites everything but the tables: it drops what was deleted or
-// replaced, and leaves every key on Pebble's lowest level. It needs up to as much free
-// disk as the records take. When ctx ends it, nothing is lost.
-func (s *Store) CompactRecords(ctx context.Context) error {
-	if err := s.writable(); err != nil {
-		return err
-	}
-	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
-}
-
-// HasLive reports whether there is any live entry.
-func (s *Store) HasLive() (live bool, err error) {
-	v, err := s.View()
-	if err != nil {
-		return false, err
-	}
-	err = v.Scan(0, 0, math.MaxUint64, func(uint64) bool { live = true; return false })
-	return live, errors.Join(err, v.Close())
-}
-
-// TableBytes returns what the entries of a table take on disk, about, live and packed,
-// with the directory.
-func (s *Store) TableBytes(table int) (bytes uint64, err error) {
-	places := []liveEntries{{keyspace: packedKeyspace}, {keyspace: directoryKeyspace}}
-	for _, of := range append(places, s.tables.Load().live...) {
-		n, err := s.rangeBytes(of.keyspace, of.number(table))
-		if err != nil {
-			return 0, err
-		}
-		bytes += n
-	}
-	return bytes, nil
-}
-
-// FilterBytes returns what the saved prefix filter of a table takes on disk.
-func (s *Store) FilterBytes(table int) (uint64, error) { return s.rangeBytes(filterKeyspace, table) }
-
-func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
-	// The block before may end anywhere up to the first key of the table, so that would be in it.
-	first := append(tableStart(keyspace, table), 0, 0, 0, 0)
-	bytes, err := s.db.EstimateDiskUsage(first, tableEnd(keyspace, table))
-	return bytes, translateError(err)
-}

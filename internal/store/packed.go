@@ -57,7 +57,7 @@ type directory struct {
 
 	// starts has for each value of the leading bits of a fingerprint the first block
 	// that ends with that value or a later one, and one more at its end. There are 1
-	// to 2 blocks for each if fingerprints are spread evenly; if not, Find halves
+	// to 2 blocks for each if fingerprints are spread evenly; if not, find halves
 	// what is between.
 	starts []uint32
 	shift  uint // what is below the leading bits
@@ -189,9 +189,9 @@ func (d *directory) makeStarts() {
 	}
 }
 
-// Find returns the first block whose last fingerprint is fp or a larger one;
-// Blocks() if there is none. No block before it holds such a fingerprint.
-func (d *directory) Find(fp uint64) int {
+// find returns the first block whose last fingerprint is fp or a larger one;
+// blocks() if there is none. No block before it holds such a fingerprint.
+func (d *directory) find(fp uint64) int {
 	leading := fp >> d.shift
 	i, end := int(d.starts[leading]), int(d.starts[leading+1])
 	for end-i > shortSearch {
@@ -225,7 +225,7 @@ func (d *directory) AppendVisits(dst []Visit, ranges []Range) []Visit {
 	single := true
 	for i := range dst[n:] {
 		v := &dst[n+i]
-		v.Block = d.Find(v.First)
+		v.Block = d.find(v.First)
 		single = single && v.Block < len(d.slots) && d.slots[v.Block].last >= v.Last
 	}
 	if single {
@@ -248,26 +248,23 @@ func (d *directory) AppendVisits(dst []Visit, ranges []Range) []Visit {
 //go:noinline
 func (*directory) fetched(uint64) {}
 
-// RAMBytes returns what the table takes in RAM without cached blocks.
-func (d *directory) RAMBytes() int64 {
+// ramBytes returns what the table takes in RAM without cached blocks.
+func (d *directory) ramBytes() int64 {
 	const slot, start = 16, 4
 	return int64(len(d.slots))*slot + int64(len(d.starts))*start
 }
 
-// Blocks returns the number of blocks. They are numbered from 0 in the order of their
+// blocks returns the number of blocks. They are numbered from 0 in the order of their
 // fingerprints.
-func (d *directory) Blocks() int { return len(d.slots) }
+func (d *directory) blocks() int { return len(d.slots) }
 
-// Last returns the last fingerprint of block i, without reading the block.
-func (d *directory) Last(i int) uint64 { return d.slots[i].last }
-
-// Entries returns the number of fingerprints.
-func (p *PackedTable) Entries() uint64 { return p.entries }
+// last returns the last fingerprint of block i, without reading the block.
+func (d *directory) last(i int) uint64 { return d.slots[i].last }
 
 // Read begins a reading: the one that the caller had last, if it can be had again. Done must follow.
 func (p *PackedTable) Read(last *Reading) *Reading { return p.cache.begin(last) }
 
-// Block returns block i, 0 to Blocks()-1, which stays as it is until the end of the Reading that
+// Block returns block i, 0 to one less than there are, which stays as it is until the end of the Reading that
 // the caller has. That takes no lock and allocates nothing if the block is cached; otherwise it
 // is read from disk, and checked.
 func (p *PackedTable) Block(i int) (b Block, err error) {
@@ -302,7 +299,7 @@ func (p *PackedTable) Fetch(i int) uint64 {
 
 // read gets block i, and opens b over it.
 func (p *PackedTable) read(from getter, i int, b *Block) ([]byte, error) {
-	fetched, found, err := get(from, tableKey(packedKeyspace, p.table, p.Last(i)), func(value []byte) ([]byte, error) {
+	fetched, found, err := get(from, tableKey(packedKeyspace, p.table, p.last(i)), func(value []byte) ([]byte, error) {
 		return bytes.Clone(value), nil
 	})
 	if err == nil && !found {
@@ -311,9 +308,9 @@ func (p *PackedTable) read(from getter, i int, b *Block) ([]byte, error) {
 	if err == nil {
 		before := followed{}
 		if i > 0 {
-			before = followed{p.Last(i - 1), true}
+			before = followed{p.last(i - 1), true}
 		}
-		err = openBlock(b, fetched, p.table, p.Last(i), before, false)
+		err = openBlock(b, fetched, p.table, p.last(i), before, false)
 	}
 	return fetched, err
 }
@@ -347,7 +344,7 @@ func openBlock(b *Block, data []byte, table int, last uint64, before followed, v
 }
 
 func (p *PackedTable) blockError(i int, err error) error {
-	return fmt.Errorf("packed block %d (%016x) of table %d: %w", i, p.Last(i), p.table, err)
+	return fmt.Errorf("packed block %d (%016x) of table %d: %w", i, p.last(i), p.table, err)
 }
 
 var errMissing = fmt.Errorf("%w: it is missing", fault.ErrCorrupt)
@@ -358,9 +355,9 @@ func (p *PackedTable) Contains(permuted uint64) (bool, error) {
 	return found, err
 }
 
-// Posting returns the documents of a stored fingerprint, for table 0; none if it is
+// posting returns the documents of a stored fingerprint, for table 0; none if it is
 // not in the table.
-func (p *PackedTable) Posting(stored uint64) (IDs, error) {
+func (p *PackedTable) posting(stored uint64) (IDs, error) {
 	i, at, found, err := p.Locate(stored)
 	if err != nil || !found {
 		return IDs{}, err
@@ -385,7 +382,7 @@ func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
 
 // Locate finds the block of a fingerprint, and its position there.
 func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
-	if i = p.Find(fp); i == len(p.slots) {
+	if i = p.find(fp); i == len(p.slots) {
 		return 0, 0, false, nil
 	}
 	defer p.Read(nil).Done()
@@ -498,9 +495,9 @@ type blockReader struct {
 }
 
 func (r *blockReader) begin(p *PackedTable, first uint64) {
-	r.p, r.first = p, p.Find(first)
+	r.p, r.first = p, p.find(first)
 	if r.first > 0 {
-		r.before = followed{p.Last(r.first - 1), true}
+		r.before = followed{p.last(r.first - 1), true}
 	}
 }
 
@@ -509,9 +506,9 @@ func (r *blockReader) decode(key, value []byte) (*Block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("table %d: %w", r.table, err)
 	}
-	if i := r.first + int(r.seen.Blocks); r.p != nil && (i == r.p.Blocks() || last < r.p.Last(i)) {
+	if i := r.first + int(r.seen.Blocks); r.p != nil && (i == r.p.blocks() || last < r.p.last(i)) {
 		return nil, fmt.Errorf("%w: it is not in the directory of table %d", fault.ErrCorrupt, r.table)
-	} else if r.p != nil && last > r.p.Last(i) {
+	} else if r.p != nil && last > r.p.last(i) {
 		return nil, r.p.blockError(i, errMissing)
 	}
 	r.seen.Blocks++
@@ -529,7 +526,7 @@ func (r *blockReader) end() error {
 	if r.p == nil {
 		return nil
 	}
-	if i := r.first + int(r.seen.Blocks); i < r.p.Blocks() {
+	if i := r.first + int(r.seen.Blocks); i < r.p.blocks() {
 		return r.p.blockError(i, errMissing)
 	}
 	if r.first == 0 && r.seen.Entries != r.p.entries {

@@ -19,13 +19,13 @@ import (
 
 // readRange reads the fingerprints of a range across blocks.
 func readRange(p *PackedTable, first, last uint64) (fps []uint64, err error) {
-	for i := p.Find(first); i < p.Blocks() && first <= last; i++ {
+	for i := p.find(first); i < p.blocks() && first <= last; i++ {
 		b, err := p.Block(i)
 		if err != nil {
 			return nil, err
 		}
 		fps, _ = b.AppendRange(fps, first, last)
-		if p.Last(i) >= last {
+		if p.last(i) >= last {
 			break
 		}
 	}
@@ -49,12 +49,12 @@ func TestPackedTable(t *testing.T) {
 		ids := blocktest.Postings(t, random, len(fps), NewIDs)
 		s := storeTable(t, table, fps, ids, size)
 		p := s.open(t, newBlockCache(limit))
-		if p.Blocks() != len(s.lasts) || p.Entries() != uint64(len(fps)) {
-			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.Entries(), p.Blocks(), len(fps), len(s.lasts))
+		if p.blocks() != len(s.lasts) || p.entries != uint64(len(fps)) {
+			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.entries, p.blocks(), len(fps), len(s.lasts))
 		}
 		for range 20 {
 			first, last := blocktest.Range(t, fps)
-			if i := p.Find(first); i != naiveFind(s.lasts, first) || i < p.Blocks() && p.Last(i) != s.lasts[i] {
+			if i := p.find(first); i != naiveFind(s.lasts, first) || i < p.blocks() && p.last(i) != s.lasts[i] {
 				t.Fatalf("Find(%016x) = %d, want %d", first, i, naiveFind(s.lasts, first))
 			}
 			want, _ := blocktest.InRange(fps, first, last)
@@ -72,7 +72,7 @@ func TestPackedTable(t *testing.T) {
 			if stored {
 				wantIDs = slices.Collect(ids[at].All())
 			}
-			if got, err := p.Posting(first); err != nil || !slices.Equal(slices.Collect(got.All()), wantIDs) {
+			if got, err := p.posting(first); err != nil || !slices.Equal(slices.Collect(got.All()), wantIDs) {
 				t.Fatalf("Posting(%016x) = %v, %v, want %v", first, got, err, wantIDs)
 			}
 		}
@@ -90,9 +90,9 @@ func TestEmptyPackedTable(t *testing.T) {
 	})
 	for _, fp := range []uint64{0, 1, ^uint64(0)} {
 		found, err := p.Contains(fp)
-		ids, postingErr := p.Posting(fp)
-		if p.Find(fp) != 0 || found || ids.Len() != 0 || err != nil || postingErr != nil {
-			t.Errorf("%x: block %d, %v, %v, %v, %v", fp, p.Find(fp), found, ids, err, postingErr)
+		ids, postingErr := p.posting(fp)
+		if p.find(fp) != 0 || found || ids.Len() != 0 || err != nil || postingErr != nil {
+			t.Errorf("%x: block %d, %v, %v, %v, %v", fp, p.find(fp), found, ids, err, postingErr)
 		}
 	}
 }
@@ -143,9 +143,9 @@ func TestBrokenPackedBlocks(t *testing.T) {
 				_, err := p.Block(broken)
 				check(err)
 			}
-			_, err := p.Contains(p.Last(broken))
+			_, err := p.Contains(p.last(broken))
 			check(err)
-			_, err = p.Posting(p.Last(broken))
+			_, err = p.posting(p.last(broken))
 			check(err)
 			if p.cache.Bytes() != 0 {
 				t.Error("a broken block is in the cache")
@@ -203,7 +203,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 func probePacked(p *PackedTable, query uint64) (found int, err error) {
 	first := query >> 32 << 32
 	last := first | (1<<32 - 1)
-	for i := p.Find(first); i < p.Blocks(); i++ {
+	for i := p.find(first); i < p.blocks(); i++ {
 		b, err := p.Block(i)
 		if err != nil {
 			return 0, err
@@ -218,7 +218,7 @@ func probePacked(p *PackedTable, query uint64) (found int, err error) {
 				found++
 			}
 		}
-		if p.Last(i) >= last {
+		if p.last(i) >= last {
 			break
 		}
 	}
@@ -229,7 +229,7 @@ func probePacked(p *PackedTable, query uint64) (found int, err error) {
 func TestPackedProbeAllocations(t *testing.T) {
 	fps := randomFingerprints(10_000, 1)
 	p := storeTable(t, 1, fps, nil, 0).open(t, newBlockCache(1<<20))
-	for i := range p.Blocks() {
+	for i := range p.blocks() {
 		_, err := p.Block(i)
 		must(t, err)
 	}
@@ -272,13 +272,13 @@ func FuzzPackedTable(f *testing.F) {
 			}
 			return
 		}
-		lasts := make([]uint64, p.Blocks())
+		lasts := make([]uint64, p.blocks())
 		for i := range lasts {
-			if lasts[i] = p.Last(i); i > 0 && lasts[i] <= lasts[i-1] {
+			if lasts[i] = p.last(i); i > 0 && lasts[i] <= lasts[i-1] {
 				t.Fatalf("blocks %d and %d end with %x and %x", i-1, i, lasts[i-1], lasts[i])
 			}
 		}
-		if got := p.Find(fp); got != naiveFind(lasts, fp) {
+		if got := p.find(fp); got != naiveFind(lasts, fp) {
 			t.Fatalf("Find(%x) = %d, want %d", fp, got, naiveFind(lasts, fp))
 		}
 		for _, fp := range []uint64{fp, fp + 1} {
@@ -315,15 +315,15 @@ func TestDirectoryFind(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %d blocks: %v", name, n, err)
 			}
-			if limit := int64(20*len(lasts) + 8); d.RAMBytes() > limit {
-				t.Errorf("%s, %d blocks take %d bytes", name, n, d.RAMBytes())
+			if limit := int64(20*len(lasts) + 8); d.ramBytes() > limit {
+				t.Errorf("%s, %d blocks take %d bytes", name, n, d.ramBytes())
 			}
 			for range 5000 {
 				fp := lasts[random.IntN(len(lasts))] + uint64(random.IntN(3)) - 1
 				if random.IntN(8) == 0 {
 					fp = draw(random.IntN(n)) ^ 1<<random.IntN(64)
 				}
-				if got, want := d.Find(fp), naiveFind(lasts, fp); got != want {
+				if got, want := d.find(fp), naiveFind(lasts, fp); got != want {
 					t.Fatalf("%s, %d blocks: find(%016x) = %d, want %d", name, n, fp, got, want)
 				}
 			}

@@ -263,12 +263,12 @@ func checkPostings(t *rapid.T, s *Store, model map[uint64][]uint64) {
 			}
 			fromView, err := v.Posting(stored)
 			must(t, err)
-			newest, err := s.Posting(stored)
+			newest, err := s.Now().Posting(stored)
 			must(t, err)
 			if a, b := slices.Collect(fromView.All()), slices.Collect(newest.All()); !slices.Equal(a, ids) || !slices.Equal(b, ids) {
 				t.Fatalf("posting %d: %v in a view, %v newest, not %v", stored, a, b, ids)
 			}
-			if found, err := s.ContainsLive(0, stored); err != nil || found != (len(ids) > 0) {
+			if found, err := s.Now().ContainsLive(0, stored); err != nil || found != (len(ids) > 0) {
 				t.Fatalf("table 0 contains %d: %v, %v", stored, found, err)
 			}
 		}
@@ -303,7 +303,7 @@ func TestEmptyPostingIsNone(t *testing.T) {
 func TestDamagedPostingIsReported(t *testing.T) {
 	s := openMem(t)
 	must(t, s.db.Set(tableKey(evenKeyspace, 0, 5), []byte{0x01, 0}, pebble.NoSync))
-	_, newest := s.Posting(5)
+	_, newest := s.Now().Posting(5)
 	inView(t, s, func(v *View) {
 		_, err := v.Posting(5)
 		for _, listed := range v.Postings(0) {

@@ -83,37 +83,32 @@ func sweepIncoming(dir string, fsys vfs.FS) error {
 // AddClock, AddRecord, DeleteRecord and AddKey add to their keyspaces what Batch would
 // write there, each in ascending order.
 func (r *Rewrite) AddClock(id, seconds uint64) error {
-	key := uint64Key(clockKeyspace, id)
-	return r.clocks.set(key, binary.BigEndian.AppendUint64(nil, seconds))
+	return r.clocks.set(uint64Key(clockKeyspace, id), binary.BigEndian.AppendUint64(nil, seconds))
 }
 
 // AddRecord writes the record of a document. See AddClock.
 func (r *Rewrite) AddRecord(id uint64, record Record) error {
-	key := uint64Key(documentKeyspace, id)
 	r.records.value = record.Append(r.records.value[:0])
-	return r.records.set(key, r.records.value)
+	return r.records.set(uint64Key(documentKeyspace, id), r.records.value)
 }
 
 // DeleteRecord deletes the record of a document. See AddClock.
 func (r *Rewrite) DeleteRecord(id uint64) error {
-	key := uint64Key(documentKeyspace, id)
-	return r.records.delete(key)
+	return r.records.delete(uint64Key(documentKeyspace, id))
 }
 
 // AddKey writes which documents have a key of this hash. See AddClock.
 func (r *Rewrite) AddKey(hash uint64, ids IDs) (err error) {
-	key := uint64Key(keyKeyspace, hash)
 	if r.keys.value, err = ids.Append(r.keys.value[:0]); err != nil {
 		return err
 	}
-	return r.keys.set(key, r.keys.value)
+	return r.keys.set(uint64Key(keyKeyspace, hash), r.keys.value)
 }
 
 // AddFilterChunk writes a chunk of the prefix filter of a table, in the order of
 // table and chunk.
 func (r *Rewrite) AddFilterChunk(table, chunk int, data []byte) error {
-	key := chunkKey(filterKeyspace, table, chunk)
-	return r.filters.set(key, data)
+	return r.filters.set(chunkKey(filterKeyspace, table, chunk), data)
 }
 
 // TableWriter packs the entries of one table.
@@ -136,7 +131,6 @@ func (r *Rewrite) Table(table int) *TableWriter {
 }
 
 func (w *TableWriter) emit(last uint64, data []byte) error {
-	key := tableKey(packedKeyspace, w.table, last)
 	w.info.Blocks++
 	w.info.Bytes += uint64(len(data))
 	w.lasts = append(w.lasts, last)
@@ -145,20 +139,19 @@ func (w *TableWriter) emit(last uint64, data []byte) error {
 			return err
 		}
 	}
-	return w.blocks.set(key, data)
+	return w.blocks.set(tableKey(packedKeyspace, w.table, last), data)
 }
 
 func (w *TableWriter) flushDirectory() error {
 	if len(w.lasts) == 0 {
 		return nil
 	}
-	key := chunkKey(directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk))
 	chunk, err := block.Append(nil, w.lasts)
 	if err != nil {
 		return err
 	}
 	w.lasts = w.lasts[:0]
-	return w.directory.set(key, chunk)
+	return w.directory.set(chunkKey(directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk)), chunk)
 }
 
 // Close ends the table.
@@ -297,6 +290,16 @@ func (r *Rewrite) addMeta(counters *Counters) error {
 // the folder.
 func (r *Rewrite) Close() error {
 	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+}
+
+// CompactRecords rewrites everything but the tables: it drops what was deleted or
+// replaced, and leaves every key on Pebble's lowest level. It needs up to as much free
+// disk as the records take. When ctx ends it, nothing is lost.
+func (s *Store) CompactRecords(ctx context.Context) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
 }
 
 const (

@@ -130,7 +130,7 @@ func TestTakeFreesTheCacheBefore(t *testing.T) {
 	}
 	read := func(tables *Tables, want uint64) (cached int64) {
 		t.Helper()
-		ids, err := tables.Packed(0).Posting(7)
+		ids, err := tables.Packed(0).posting(7)
 		if must(t, err); !slices.Equal(slices.Collect(ids.All()), []uint64{want}) {
 			t.Errorf("%v, not %d", ids, want)
 		}

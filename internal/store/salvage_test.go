@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -14,15 +13,10 @@ import (
 // which changed it: compactions give what is old new numbers.
 func TestSalvageOfSetPostings(t *testing.T) {
 	fs := vfs.NewMem()
-	s, err := Open("ix", Options{FS: fs, Create: &Header{Plan: "k=0 0-63/16"}})
-	must(t, err)
+	s := openIn(t, fs)
 	write := func(change func(*Batch)) {
 		t.Helper()
-		b := s.NewBatch()
-		change(b)
-		finish, err := s.Apply(b, false)
-		must(t, err)
-		must(t, finish())
+		apply(t, s, false, change)
 		must(t, s.db.Flush())
 	}
 	change := func(ids ...uint64) func(*Batch) {
@@ -36,7 +30,7 @@ func TestSalvageOfSetPostings(t *testing.T) {
 	}
 	compact := func(first, last uint64) {
 		t.Helper()
-		must(t, s.db.Compact(context.Background(), tableKey(evenKeyspace, 0, first<<8), tableKey(evenKeyspace, 0, last<<8+1), false))
+		must(t, s.db.Compact(t.Context(), tableKey(evenKeyspace, 0, first<<8), tableKey(evenKeyspace, 0, last<<8+1), false))
 	}
 	write(func(b *Batch) {
 		b.SetPosting(0<<8, NewIDs(1), IDs{})
@@ -53,14 +47,10 @@ func TestSalvageOfSetPostings(t *testing.T) {
 	must(t, err)
 	for _, name := range names {
 		if strings.HasPrefix(name, "MANIFEST-") || name == surgeon.DigestName {
-			f, err := fs.Create("ix/"+name, vfs.WriteCategoryUnspecified)
-			must(t, err)
-			_, err = f.Write(make([]byte, 1000))
-			must(t, err)
-			must(t, f.Close())
+			overwrite(t, fs, name, make([]byte, 1000))
 		}
 	}
-	salvage, err := OpenSalvage(context.Background(), "ix", "work", Options{FS: fs}, func(Corruption) {})
+	salvage, err := OpenSalvage(t.Context(), "ix", "work", Options{FS: fs}, func(Corruption) {})
 	must(t, err)
 	defer salvage.Close()
 	for key, want := range [][]uint64{{1, 7}, {2, 5}, {3, 6}, {4}} {

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -54,7 +55,7 @@ type Options struct {
 	// with an error it is not opened.
 	Accept func(Header, Counters) error
 
-	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see memory.go
+	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
 	FS         vfs.FS       // nil: the file system of the machine, files 0600, folders 0700
 	Logger     *slog.Logger // nil: none
 }
@@ -336,3 +337,24 @@ func (s *Store) unlock() error {
 
 // FS is the file system of the store.
 func (s *Store) FS() vfs.FS { return s.fs }
+
+// DiskBytes returns the bytes that the store takes on disk, its log included.
+func (s *Store) DiskBytes() uint64 { return s.Metrics().DiskSpaceUsage() }
+
+// CachedBytes returns what Pebble's cache holds.
+func (s *Store) CachedBytes() int64 { return s.Metrics().BlockCache.Size }
+
+// Metrics are Pebble's, as they were last when the store has failed.
+func (s *Store) Metrics() *pebble.Metrics {
+	s.guard(func() error {
+		s.lastMetrics.Store(s.db.Metrics())
+		return nil
+	})
+	if m := s.lastMetrics.Load(); m != nil {
+		return m
+	}
+	return &pebble.Metrics{}
+}
+
+// Stalls returns how often writes waited for Pebble's work in the background, and how long in all.
+func (s *Store) Stalls() (count uint64, took time.Duration) { return s.guarded.Stalls() }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -150,6 +151,10 @@ func (s *Store) Tables() *Tables {
 	}
 }
 
+// Now returns the tables of this moment, which the caller does not hold: for those who write, as neither Freeze nor
+// Take may go on meanwhile, and for what says how much is packed.
+func (s *Store) Now() *Tables { return s.tables.Load() }
+
 // Hold adds a holder. Whoever calls it must be one, or find out before use that the tables are still those of
 // the store.
 func (t *Tables) Hold() { t.holders.Add(1) }
@@ -278,12 +283,46 @@ func (t *Tables) PackedCached() float64 {
 // PackedMemory returns the memory that the directories and the blocks in memory take.
 func (t *Tables) PackedMemory() (directory, cached int64) {
 	for _, p := range t.packed {
-		directory += p.RAMBytes()
+		directory += p.ramBytes()
 	}
 	if t.cache != nil {
 		cached = t.cache.Bytes()
 	}
 	return directory, cached
+}
+
+// HasLive reports whether there is any live entry.
+func (s *Store) HasLive() (live bool, err error) {
+	v, err := s.View()
+	if err != nil {
+		return false, err
+	}
+	err = v.Scan(0, 0, math.MaxUint64, func(uint64) bool { live = true; return false })
+	return live, errors.Join(err, v.Close())
+}
+
+// TableBytes returns what the entries of a table take on disk, about, live and packed,
+// with the directory.
+func (s *Store) TableBytes(table int) (bytes uint64, err error) {
+	places := []liveEntries{{keyspace: packedKeyspace}, {keyspace: directoryKeyspace}}
+	for _, of := range append(places, s.tables.Load().live...) {
+		n, err := s.rangeBytes(of.keyspace, of.number(table))
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
+// FilterBytes returns what the saved prefix filter of a table takes on disk.
+func (s *Store) FilterBytes(table int) (uint64, error) { return s.rangeBytes(filterKeyspace, table) }
+
+func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
+	// The block before may end anywhere up to the first key of the table, so that would be in it.
+	first := append(tableStart(keyspace, table), 0, 0, 0, 0)
+	bytes, err := s.db.EstimateDiskUsage(first, tableEnd(keyspace, table))
+	return bytes, translateError(err)
 }
 
 // Generation counts how many times the tables were packed.
@@ -380,23 +419,4 @@ func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error
 		before.cache.close() // there is memory for one: whoever holds the tables before reads files
 	}
 	return err
-}
-
-// Posting, SettledPosting, LivePosting and ContainsLive are those of the newest tables. Neither Freeze nor Take may
-// go on meanwhile, so they are for those who write.
-func (s *Store) Posting(stored uint64) (IDs, error) { return s.tables.Load().Posting(stored) }
-
-// SettledPosting is as Posting says.
-func (s *Store) SettledPosting(stored uint64) (IDs, error) {
-	return s.tables.Load().SettledPosting(stored)
-}
-
-// LivePosting is as Posting says.
-func (s *Store) LivePosting(stored uint64) (added, removed IDs, err error) {
-	return s.tables.Load().LivePosting(stored)
-}
-
-// ContainsLive is as Posting says.
-func (s *Store) ContainsLive(table int, permuted uint64) (bool, error) {
-	return s.tables.Load().ContainsLive(table, permuted)
 }

@@ -393,5 +393,5 @@ func (r *reader) PackedPosting(stored uint64) (IDs, error) {
 	if len(r.packed) == 0 {
 		return IDs{}, nil
 	}
-	return r.packed[0].Posting(stored)
+	return r.packed[0].posting(stored)
 }

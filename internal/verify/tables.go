@@ -111,7 +111,7 @@ func (v *verifier) savedFilter(table, prefix int) *filter.Prefix {
 		v.fail(err)
 		return nil
 	}
-	if v.Store.Generation() != v.View.Generation() { // it was packed again meanwhile: that is the size of another one
+	if v.Store.Now().Generation() != v.View.Generation() { // it was packed again meanwhile: that is the size of another one
 		for chunk, err := range v.View.FilterChunks(table) {
 			if err != nil {
 				break // it is told below
