@@ -17,7 +17,7 @@ type filter struct {
 
 // newFilter returns a filter of 2^bits with all variants of the queries in it.
 func newFilter(n radiusField, bits int, queries []uint64) *filter {
-	f := &filter{radiusField: n, bits: bits, words: make([]uint64, wordsOf(bits))}
+	f := &filter{radiusField: n, bits: bits, words: make([]uint64, 1<<(bits-6))}
 	hugepages.Prefer(f.words)
 	flips := flipsOf(f.width, n.radius)
 	values, starts, low := f.byRegion(queries)
@@ -29,9 +29,6 @@ func newFilter(n radiusField, bits int, queries []uint64) *filter {
 	}
 	return f
 }
-
-// wordsOf does not shift by all the bits first, which an int of 32 bits does not hold.
-func wordsOf(bits int) int { return 1 << (bits - 6) }
 
 // insert sets the bits of values that are changed in some bits.
 func (f *filter) insert(values []uint64, flip uint64) {

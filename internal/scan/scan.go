@@ -22,7 +22,6 @@
 package scan
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -34,13 +33,6 @@ import (
 
 // MaxDistance is the largest k.
 const MaxDistance = 16
-
-var (
-	// ErrDistance: k is not in 0..MaxDistance.
-	ErrDistance = errors.New("scan: distance out of range")
-	// ErrTooMany: there are more queries than can be numbered in 32 bits.
-	ErrTooMany = errors.New("scan: too many queries")
-)
 
 // Queries are fingerprints in memory with which those of a collection are compared.
 // They do not change. All methods may be called from several goroutines.
@@ -73,13 +65,14 @@ const defaultCollection = 100_000_000
 
 // New prepares queries, on all cores, for matches within k bits, and for a collection of
 // about so many fingerprints, 100 million by default: with many, it pays to prepare more. The package comment
-// says what memory they take. Errors: ErrDistance, ErrTooMany.
+// says what memory they take. It refuses another k than 0 to MaxDistance, and more queries than
+// can be numbered in 32 bits.
 func New[F ~uint64](queries []F, k int, collection int64) (*Queries, error) {
 	if k < 0 || k > MaxDistance {
-		return nil, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, k, MaxDistance)
+		return nil, fmt.Errorf("scan: k = %d is not in 0..%d", k, MaxDistance)
 	}
 	if uint64(len(queries)) > math.MaxUint32-1 {
-		return nil, fmt.Errorf("%w: %d, at most %d", ErrTooMany, len(queries), uint32(math.MaxUint32-1))
+		return nil, fmt.Errorf("scan: %d queries, at most %d", len(queries), uint32(math.MaxUint32-1))
 	}
 	if collection <= 0 {
 		collection = defaultCollection

@@ -53,9 +53,6 @@ func BenchmarkScan(b *testing.B) {
 					b.ReportMetric(float64(found)/float64(b.N), "matches")
 				})
 			}
-			if q != nil {
-				b.Log(q.String())
-			}
 		}
 	}
 }
