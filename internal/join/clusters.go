@@ -20,17 +20,7 @@ func Clusters(ctx context.Context, source Source, o Options, yield func(Cluster)
 	if err != nil {
 		return err
 	}
-	for clusters, err := range ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters) {
-		if err != nil {
-			return err
-		}
-		for _, c := range clusters {
-			if !yield(c) {
-				return nil
-			}
-		}
-	}
-	return nil
+	return yieldEach(ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters), yield)
 }
 
 // clusters has the workers make clusters of the connected components of all stored

@@ -122,3 +122,18 @@ type Reader interface {
 	// Document returns one that has a stored fingerprint.
 	Document(id, stored uint64) (match.Document, error)
 }
+
+// yieldEach yields what comes many at a time, until an error or until yield returns false.
+func yieldEach[T any](seq iter.Seq2[[]T, error], yield func(T) bool) error {
+	for many, err := range seq {
+		if err != nil {
+			return err
+		}
+		for _, one := range many {
+			if !yield(one) {
+				return nil
+			}
+		}
+	}
+	return nil
+}

@@ -105,7 +105,7 @@ var rules = []match.Rule{
 }
 
 // TestPairsAreThoseOfComparingAll: every pair of documents that match is in one pair of
-// groups, however many workers read the stretches.
+// groups, however many workers read the parts.
 func TestPairsAreThoseOfComparingAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
 	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {

@@ -19,25 +19,25 @@ type joiner struct {
 	starts []uint64 // where those of each node start, and where the last ones end
 }
 
-// newJoiner reads a source, with each worker a stretch of the fingerprints.
+// newJoiner reads a source, each worker a part of the fingerprints.
 func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 	j := &joiner{Source: source, Options: o}
-	stretches := make([]stretch, j.workers())
-	width := ^uint64(0) / uint64(len(stretches))
+	parts := make([]part, j.workers())
+	width := ^uint64(0) / uint64(len(parts))
 	var group sync.WaitGroup
-	for i := range stretches {
+	for i := range parts {
 		first := uint64(i) * width
 		last := first + width - 1
-		if i == len(stretches)-1 {
+		if i == len(parts)-1 {
 			last = ^uint64(0)
 		}
 		group.Go(func() {
-			stretches[i].err = stretches[i].read(ctx, j.Readers[i], first, last, j.Fingerprints/len(stretches))
+			parts[i].err = parts[i].read(ctx, j.Readers[i], first, last, j.Fingerprints/len(parts))
 		})
 	}
 	group.Wait()
 	nodes, documents := 0, 0
-	for _, s := range stretches {
+	for _, s := range parts {
 		if s.err != nil {
 			return nil, s.err
 		}
@@ -45,22 +45,22 @@ func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 	}
 	fps := make([]fingerprint.Fingerprint, 0, nodes)
 	j.ids, j.starts = make([]uint64, 0, documents), append(make([]uint64, 0, nodes+1), 0)
-	for i := range stretches {
-		s := &stretches[i]
+	for i := range parts {
+		s := &parts[i]
 		fps = append(fps, s.fps...)
 		for _, end := range s.ends {
 			j.starts = append(j.starts, uint64(len(j.ids))+end)
 		}
 		j.ids = append(j.ids, s.ids...)
-		*s = stretch{}
+		*s = part{}
 	}
 	var err error
 	j.set, err = selfjoin.SortedSet(fps, j.copies)
 	return j, err
 }
 
-// stretch is what one worker has read.
-type stretch struct {
+// part is what one worker has read.
+type part struct {
 	fps  []fingerprint.Fingerprint
 	ids  []uint64
 	ends []uint64 // where the IDs of each fingerprint end
@@ -68,7 +68,7 @@ type stretch struct {
 }
 
 // read takes the postings from first to last, of which there are about so many.
-func (s *stretch) read(ctx context.Context, r Reader, first, last uint64, about int) error {
+func (s *part) read(ctx context.Context, r Reader, first, last uint64, about int) error {
 	s.fps = make([]fingerprint.Fingerprint, 0, about+about/64)
 	s.ids, s.ends = make([]uint64, 0, cap(s.fps)), make([]uint64, 0, cap(s.fps))
 	for p, err := range r.Postings(first) {
@@ -114,10 +114,10 @@ func (j *joiner) key(d *match.Document) groupKey {
 // tell apart.
 func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]), uint64(j.set.Fingerprint(node))
-	looping := j.Readers[j.workers()]
+	taker := j.Readers[j.workers()]
 	if len(ids) == 1 || j.Bare && j.Prefer == nil {
 		d, err := r.Document(ids[0], stored)
-		return append(dst, Group{d, len(ids), ids, looping}), err
+		return append(dst, Group{d, len(ids), ids, taker}), err
 	}
 	places := make(map[groupKey]int)
 	for i, id := range ids {
@@ -129,7 +129,7 @@ func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Grou
 		place, found := places[key]
 		if !found {
 			places[key] = len(dst)
-			dst = append(dst, Group{d, 1, ids[i : i+1 : i+1], looping})
+			dst = append(dst, Group{d, 1, ids[i : i+1 : i+1], taker})
 			continue
 		}
 		group := &dst[place]

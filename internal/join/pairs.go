@@ -20,17 +20,7 @@ func Pairs(ctx context.Context, source Source, o Options, yield func(Pair) bool)
 	if err != nil {
 		return err
 	}
-	for pairs, err := range ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error { return j.pairs(p.Context(), p.Send) }) {
-		if err != nil {
-			return err
-		}
-		for _, p := range pairs {
-			if !yield(p) {
-				return nil
-			}
-		}
-	}
-	return nil
+	return yieldEach(ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error { return j.pairs(p.Context(), p.Send) }), yield)
 }
 
 // pairs sends all pairs, from all workers.

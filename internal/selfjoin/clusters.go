@@ -16,9 +16,6 @@ type Clusters struct {
 	ends  []int
 }
 
-// Len returns the number of clusters.
-func (c *Clusters) Len() int { return len(c.ends) }
-
 // All yields the nodes of each cluster, by its first node. Of Components, the first one
 // is the smallest; of Stars it is the center. The rest ascend.
 func (c *Clusters) All() iter.Seq[[]Node] {

@@ -19,8 +19,8 @@ const (
 // ExternalPairs is Set.Each for more fingerprints than memory holds. It sorts them, so that
 // equal ones count as one, and then distributes them to files by one block after the
 // other: k+1 times or more. What agrees in a block is joined in memory; if it does not fit,
-// it is distributed by further blocks. Errors: ErrDistance; ErrMemory, where no block
-// tells the fingerprints apart (k above 12 or so); those of the source, of files, and ctx's.
+// it is distributed by further blocks. It refuses a distance beyond 64, and fails where no block
+// tells the fingerprints apart (k above 12 or so). Other errors are those of the source, of files, and ctx's.
 func ExternalPairs(ctx context.Context, source iter.Seq2[[]fp, error], o Options, found func(worker int, pairs []Pair) error) (err error) {
 	files, err := o.open()
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *external) pairsOf(all *fpFile, c constraint) error {
 	}
 	s := c.smaller(all.len(), e.k, fp(all.differing()))
 	if s.none() {
-		return fmt.Errorf("%w: %d fingerprints within %d bits would all be compared with each other; %d fit", ErrMemory, all.len(), e.k, cap(e.group))
+		return fmt.Errorf("%w: %d fingerprints within %d bits would all be compared with each other; %d fit", errMemory, all.len(), e.k, cap(e.group))
 	}
 	for step := range c.steps(&s) {
 		parts, err := e.distribute(all, step.block)

@@ -101,7 +101,7 @@ func TestExternal(t *testing.T) {
 	if err := ExternalPairs(context.Background(), failing, Options{MaxDistance: 2}, count); !errors.Is(err, broken) {
 		t.Errorf("an error of the source: %v", err)
 	}
-	if err := ExternalPairs(context.Background(), inParts(fps), Options{MaxDistance: 65}, count); !errors.Is(err, ErrDistance) {
+	if err := ExternalPairs(context.Background(), inParts(fps), Options{MaxDistance: 65}, count); !errors.Is(err, errDistance) {
 		t.Errorf("k = 65: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,7 +115,7 @@ func TestExternal(t *testing.T) {
 	// Nothing can be done but to compare all of them, and they do not fit.
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := ExternalPairs(context.Background(), inParts(fill(900_000, func(int, []fp) fp { return fp(r.Uint64()) })),
-		Options{MaxDistance: 40, MemoryBytes: 1}, count); !errors.Is(err, ErrMemory) {
+		Options{MaxDistance: 40, MemoryBytes: 1}, count); !errors.Is(err, errMemory) {
 		t.Errorf("k = 40 in 16 MiB: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestExternalSaysWhatALargeGroupLacks(t *testing.T) {
 		return fp(r.Uint64())
 	})
 	e := &external{files: scratchIn(t), memory: 100 * 64 / 3, join: newJoin(7, 2, func(int, []Pair) error { return nil })}
-	if err := e.pairs(t.Context(), inParts(fps), func(fp) {}); !errors.Is(err, ErrMemory) {
+	if err := e.pairs(t.Context(), inParts(fps), func(fp) {}); !errors.Is(err, errMemory) {
 		t.Errorf("128 fingerprints that differ in 7 bits, k = 7, room for 100: %v", err)
 	}
 }

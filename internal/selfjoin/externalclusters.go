@@ -25,8 +25,7 @@ type ExternalClusterOptions struct {
 
 // ExternalCluster is fingerprints near each other, at least two of them, be they equal.
 type ExternalCluster struct {
-	Copies   int64 // of all its fingerprints
-	Distinct int64 // fingerprints
+	Copies int64 // of all its fingerprints
 
 	members *recordFile[[3]uint64]
 }
@@ -62,8 +61,8 @@ func (c *ExternalCluster) Members() iter.Seq2[Member, error] {
 // no other is in none, unless it has copies.
 //
 // It finds the pairs as ExternalPairs does, then holds the fingerprints that are in one, 16
-// bytes each, and joins them. Errors are those of ExternalPairs, ErrMemory also where
-// those fingerprints do not fit; and what found returns, which ends it.
+// bytes each, and joins them. It fails as ExternalPairs does, also where
+// those fingerprints do not fit, and with what found returns, which ends it.
 func ExternalClusters(ctx context.Context, source iter.Seq2[[]fp, error], o ExternalClusterOptions, found func(*ExternalCluster) error) (err error) {
 	files, err := o.open()
 	if err != nil {
@@ -160,7 +159,7 @@ const nodeBytes = 8 + 4 + 4
 
 // readNodes reads the fingerprints that are in a pair into memory.
 func (c *externalClusters) readNodes(ends *extsort.Sorter[[1]uint64]) (err error) {
-	fit := min(c.MemoryBytes/5*4/nodeBytes, MaxLen)
+	fit := min(c.MemoryBytes/5*4/nodeBytes, maxLen)
 	fps := make([]fp, 0, min(ends.Len(), fit))
 	n, last := int64(0), fp(0)
 	for run, err := range ends.Sorted(c.ctx) {
@@ -178,13 +177,14 @@ func (c *externalClusters) readNodes(ends *extsort.Sorter[[1]uint64]) (err error
 		}
 	}
 	if n > fit {
-		return fmt.Errorf("%w: %d fingerprints are near others, which takes %d MiB", ErrMemory, n, n*nodeBytes/4*5>>20+1)
+		return fmt.Errorf("%w: %d fingerprints are near others, which takes %d MiB", errMemory, n, n*nodeBytes/4*5>>20+1)
 	}
 	c.nodes, err = SortedSet(fps, nil)
 	return err
 }
 
-// filter tells most fingerprints that are not in a set.
+// filter tells most fingerprints that are not in a set, by one bit each: a filter.Prefix tells more of them, and
+// takes clusters an eighth longer.
 type filter []uint64
 
 func (f filter) bit(p fp) (word *uint64, mask uint64) {
@@ -343,16 +343,13 @@ func (r *clusterReader) advance() {
 
 // read reads a cluster, whose members are all of its copies, or its fingerprints.
 func (r *clusterReader) read(c *ExternalCluster, copies bool) error {
-	c.Copies, c.Distinct = 0, 0
+	c.Copies = 0
 	c.members.empty()
 	var member [3]uint64
 	for label := r.label; r.more && r.label == label; r.advance() {
 		f, place := r.run[0][1], r.run[0][2]
 		again := c.Copies > 0 && f == member[0]
 		c.Copies++
-		if !again {
-			c.Distinct++
-		}
 		if again && !copies {
 			member[2]++
 			continue

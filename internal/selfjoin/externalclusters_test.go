@@ -16,8 +16,8 @@ import (
 
 // wantedCluster is an ExternalCluster with its members.
 type wantedCluster struct {
-	copies, distinct int64
-	members          []Member
+	copies  int64
+	members []Member
 }
 
 // inMemoryClusters are those of Set, as ExternalClusters lists them.
@@ -42,7 +42,6 @@ func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wanted
 		slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(places.Of(a)[0], places.Of(b)[0]) })
 		var c wantedCluster
 		for _, node := range nodes {
-			c.distinct++
 			c.copies += int64(s.Copies(node))
 			m := Member{s.Fingerprint(node), int64(places.Of(node)[0]), int64(s.Copies(node))}
 			if !o.Copies {
@@ -65,7 +64,7 @@ func externalClustersOf(t *testing.T, fps []fp, o ExternalClusterOptions, memory
 	c := &externalClusters{ctx: t.Context(), files: scratchIn(t), ExternalClusterOptions: o}
 	var all []wantedCluster
 	if err := c.run(inParts(fps), func(c *ExternalCluster) error {
-		all = append(all, wantedCluster{c.Copies, c.Distinct, membersOf(t, c)})
+		all = append(all, wantedCluster{c.Copies, membersOf(t, c)})
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -88,7 +87,7 @@ func membersOf(t *testing.T, c *ExternalCluster) (members []Member) {
 }
 
 func equalWanted(a, b wantedCluster) bool {
-	return a.copies == b.copies && a.distinct == b.distinct && slices.Equal(a.members, b.members)
+	return a.copies == b.copies && slices.Equal(a.members, b.members)
 }
 
 func TestExternalClustersAreThoseInMemory(t *testing.T) {
@@ -135,7 +134,7 @@ func TestExternalClustersOfALongChain(t *testing.T) {
 	o := ExternalClusterOptions{}
 	o.MaxDistance = 2
 	got := externalClustersOf(t, fps, o, 20*int64(n))
-	if len(got) != 1 || got[0].distinct != int64(n) || got[0].members[0].Place != 0 {
+	if len(got) != 1 || len(got[0].members) != n || got[0].members[0].Place != 0 {
 		t.Fatalf("seed %d: %d clusters of a chain", seed, len(got))
 	}
 	for place, m := range got[0].members {
@@ -166,8 +165,8 @@ func TestExternalClustersOfCopies(t *testing.T) {
 					members++
 					last += m.Copies
 				}
-				if c.Copies != int64(n-1) || c.Distinct != 1 {
-					t.Errorf("%d copies of %d fingerprints", c.Copies, c.Distinct)
+				if c.Copies != int64(n-1) {
+					t.Errorf("%d copies", c.Copies)
 				}
 				return nil
 			})
@@ -201,7 +200,7 @@ func TestExternalClustersStopOnErrors(t *testing.T) {
 			t.Errorf("left behind: %v, %v", left, err)
 		}
 		o.MaxDistance = 65
-		if err := ExternalClusters(t.Context(), inParts(fps), o, none); !errors.Is(err, ErrDistance) {
+		if err := ExternalClusters(t.Context(), inParts(fps), o, none); !errors.Is(err, errDistance) {
 			t.Errorf("k = 65: %v", err)
 		}
 		o.MaxDistance, o.Dir = 1, dir+"/missing"
@@ -218,7 +217,7 @@ func TestExternalClustersSayWhatIsTooMuch(t *testing.T) {
 	o.MaxDistance, o.MemoryBytes = 2, 19*int64(len(fps))
 	c := &externalClusters{ctx: t.Context(), files: scratchIn(t), ExternalClusterOptions: o}
 	err := c.run(inParts(fps), func(*ExternalCluster) error { return nil })
-	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "10000 fingerprints are near others") {
+	if !errors.Is(err, errMemory) || !strings.Contains(err.Error(), "10000 fingerprints are near others") {
 		t.Errorf("19 bytes for each: %v", err)
 	}
 }

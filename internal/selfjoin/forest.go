@@ -20,8 +20,8 @@ func NewForest(n int) Forest {
 	return f
 }
 
-// Root returns the smallest node of a node's tree.
-func (f Forest) Root(n Node) Node {
+// root returns the smallest node of a node's tree.
+func (f Forest) root(n Node) Node {
 	for f[n] != n {
 		f[n] = f[f[n]]
 		n = f[n]
@@ -31,7 +31,7 @@ func (f Forest) Root(n Node) Node {
 
 // Join makes one tree of those of two nodes.
 func (f Forest) Join(a, b Node) {
-	a, b = f.Root(a), f.Root(b)
+	a, b = f.root(a), f.root(b)
 	f[max(a, b)] = min(a, b)
 }
 

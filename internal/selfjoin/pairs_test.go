@@ -326,7 +326,7 @@ func TestPairsStopWithTheLoopAndTheContext(t *testing.T) {
 		t.Errorf("an error of found: %v", err)
 	}
 	for _, k := range []int{-1, 65} {
-		if err := s.Each(context.Background(), Options{MaxDistance: k}, nil); !errors.Is(err, ErrDistance) {
+		if err := s.Each(context.Background(), Options{MaxDistance: k}, nil); !errors.Is(err, errDistance) {
 			t.Errorf("k = %d: %v", k, err)
 		}
 	}

@@ -65,17 +65,14 @@ type Options struct {
 }
 
 var (
-	// ErrDistance: MaxDistance is not one.
-	ErrDistance = errors.New("selfjoin: distance out of range")
-	// ErrTooMany: a set has more fingerprints than nodes can be numbered.
-	ErrTooMany = errors.New("selfjoin: too many fingerprints")
-	// ErrMemory: the memory does not hold fingerprints that have to be compared at once.
-	ErrMemory = errors.New("selfjoin: not enough memory")
+	errDistance = errors.New("selfjoin: distance out of range")
+	errTooMany  = errors.New("selfjoin: too many fingerprints") // more than nodes can be numbered
+	errMemory   = errors.New("selfjoin: not enough memory")     // for fingerprints that have to be compared at once
 )
 
 func (o *Options) check() error {
 	if o.MaxDistance < 0 || o.MaxDistance > 64 {
-		return fmt.Errorf("%w: k = %d is not in 0..64", ErrDistance, o.MaxDistance)
+		return fmt.Errorf("%w: k = %d is not in 0..64", errDistance, o.MaxDistance)
 	}
 	return nil
 }
@@ -84,7 +81,8 @@ func (o *Options) check() error {
 // It does so from Workers goroutines, in no order, some hundreds of pairs at a time
 // that are good until found returns; each goroutine has its own number, from 0. An
 // error of found ends the search and is returned. Besides the set, about 8 bytes a node
-// are taken, and 16 if a large part of all share a prefix. Errors: ErrDistance, ctx's.
+// are taken, and 16 if a large part of all share a prefix. It refuses a distance beyond 64; other errors are
+// ctx's.
 func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs []Pair) error) error {
 	if err := errors.Join(o.check(), ctx.Err()); err != nil {
 		return err

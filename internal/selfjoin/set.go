@@ -29,11 +29,11 @@ type repeat struct {
 	copies int
 }
 
-// MaxLen is the largest number of fingerprints of a set, equal ones included.
-const MaxLen = 1<<32 - 2
+// maxLen is the largest number of fingerprints of a set, equal ones included.
+const maxLen = 1<<32 - 2
 
 // NewSet sorts a collection, on all cores, and takes the slice over. It needs as much
-// memory again while it sorts. It refuses more than MaxLen with ErrTooMany.
+// memory again while it sorts. It refuses more than maxLen.
 func NewSet(fps []fp) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *Set) take(fps []fp, started func(start int)) {
 
 // SortedSet makes a set of fingerprints that are ascending and distinct already, and
 // takes the slice over. copies is how often each occurs; nil: once. It refuses more than
-// MaxLen with ErrTooMany.
+// maxLen.
 func SortedSet(fps []fp, copies func(Node) int) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func SortedSet(fps []fp, copies func(Node) int) (*Set, error) {
 }
 
 func checkLen(n int) error {
-	if uint64(n) > MaxLen {
-		return fmt.Errorf("%w: %d, at most %d in memory", ErrTooMany, n, uint64(MaxLen))
+	if uint64(n) > maxLen {
+		return fmt.Errorf("%w: %d, at most %d in memory", errTooMany, n, uint64(maxLen))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // TestSetsRefuseMoreThanTheyCanNumber has fingerprints that end the test if one of them
 // is looked at.
 func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
-	const bytes = 8 * (MaxLen + 1)
+	const bytes = 8 * (maxLen + 1)
 	addresses, err := unix.Mmap(-1, 0, bytes, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		t.Skipf("no %d bytes of addresses: %v", bytes, err)
@@ -23,14 +23,14 @@ func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	fps := unsafe.Slice((*fp)(unsafe.Pointer(unsafe.SliceData(addresses))), MaxLen+1)
-	if _, err := NewSet(fps); !errors.Is(err, ErrTooMany) {
+	fps := unsafe.Slice((*fp)(unsafe.Pointer(unsafe.SliceData(addresses))), maxLen+1)
+	if _, err := NewSet(fps); !errors.Is(err, errTooMany) {
 		t.Errorf("NewSet of %d: %v", len(fps), err)
 	}
-	if _, _, err := NewSetWithPlaces(fps); !errors.Is(err, ErrTooMany) {
+	if _, _, err := NewSetWithPlaces(fps); !errors.Is(err, errTooMany) {
 		t.Errorf("NewSetWithPlaces of %d: %v", len(fps), err)
 	}
-	if _, err := SortedSet(fps, nil); !errors.Is(err, ErrTooMany) {
+	if _, err := SortedSet(fps, nil); !errors.Is(err, errTooMany) {
 		t.Errorf("SortedSet of %d: %v", len(fps), err)
 	}
 }

@@ -29,7 +29,7 @@ type split struct {
 // none reports that all pairs are to be compared.
 func (s *split) none() bool { return s.width == 0 }
 
-// pass counts the ways to choose depth blocks of budget+depth: how often a fingerprint
+// passes counts the ways to choose depth blocks of budget+depth: how often a fingerprint
 // is handled at that depth.
 func passes(budget, depth int) float64 {
 	n := 1.0
