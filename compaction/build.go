@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/store"
 )
 
@@ -267,12 +268,12 @@ func (a *addedEntries) advance() error {
 const batchLen = 4096
 
 // batches hands records on to a sorter, many at a time.
-type batches[R extsort.Record] struct {
+type batches[R radix.Record] struct {
 	*extsort.Sorter[R]
 	batch []R
 }
 
-func newBatches[R extsort.Record](opts extsort.Options) *batches[R] {
+func newBatches[R radix.Record](opts extsort.Options) *batches[R] {
 	return &batches[R]{Sorter: extsort.New[R](opts)}
 }
 

@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testgen"
 )
 
 // benchmarkSorter times Add in batches of 4096 and Sorted to its end, making the
 // keys outside of that.
-func benchmarkSorter[R Record](b *testing.B, n int, memory int64, next func(*rand.Rand, int) uint64) {
+func benchmarkSorter[R radix.Record](b *testing.B, n int, memory int64, next func(*rand.Rand, int) uint64) {
 	batch := make([]R, 4096)
 	var adding, sorting time.Duration
 	for b.Loop() {

@@ -16,11 +16,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testgen"
 )
 
 // addAndRead returns the first error of Add, Sorted and Close.
-func addAndRead[R Record](ctx context.Context, s *Sorter[R], records []R) ([]R, error) {
+func addAndRead[R radix.Record](ctx context.Context, s *Sorter[R], records []R) ([]R, error) {
 	for batch := range slices.Chunk(records, 1000) {
 		if err := s.Add(ctx, batch); err != nil {
 			if got, again := readAll(ctx, s); len(got) > 0 || !errors.Is(again, err) {

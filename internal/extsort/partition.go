@@ -12,7 +12,7 @@ const buckets = 256
 
 // partition distributes records to buckets by 8 bits of the first word; above
 // those bits all its records are equal. One goroutine adds to it.
-type partition[R Record] struct {
+type partition[R radix.Record] struct {
 	s       *Sorter[R]
 	shift   int
 	open    [buckets][]R // the chunk of each bucket that has room
@@ -23,7 +23,7 @@ type partition[R Record] struct {
 
 // bucket holds records in the order in which they came: extents, then chunks,
 // then the open chunk.
-type bucket[R Record] struct {
+type bucket[R radix.Record] struct {
 	extents []extent
 	spilled int64        // records in extents
 	spread  radix.Spread // of these
@@ -144,7 +144,7 @@ func (p *partition[R]) differing(b int) uint64 {
 }
 
 // source reads the records of one bucket, which it has taken from its partition.
-type source[R Record] struct {
+type source[R radix.Record] struct {
 	file    *spillFile
 	extents []extent
 	chunks  [][]R
@@ -189,7 +189,7 @@ func (s *source[R]) fill(ctx context.Context, dst []R) (n int, err error) {
 
 // chunkPool lends chunks, memory for chunkLen records each, made as they are
 // first needed.
-type chunkPool[R Record] struct {
+type chunkPool[R radix.Record] struct {
 	free     chan []R
 	chunkLen int
 	unmade   int // touched only by the goroutine that distributes
@@ -200,7 +200,7 @@ const slabChunks = 16
 
 // newChunkPool makes a pool of so many bytes. 256 buckets have one chunk open each, which
 // has to be little of the pool; beyond 16 KiB a larger chunk is no faster, but a shorter list.
-func newChunkPool[R Record](bytes int64) *chunkPool[R] {
+func newChunkPool[R radix.Record](bytes int64) *chunkPool[R] {
 	chunkLen := min(bytes/2048, max(16<<10, bytes/(64<<10))) / radix.Bytes[R]()
 	chunks := int(bytes / (chunkLen * radix.Bytes[R]()))
 	return &chunkPool[R]{free: make(chan []R, chunks), chunkLen: int(chunkLen), unmade: chunks}

@@ -9,7 +9,7 @@ import (
 )
 
 // runs sorts the buckets of a Sorter ahead of the consumer, who gets them in order.
-type runs[R Record] struct {
+type runs[R radix.Record] struct {
 	s         *Sorter[R]
 	pipe      *ordered.Pipe[run[R]]
 	buffers   chan []R // free ones, nil when not yet made
@@ -18,7 +18,7 @@ type runs[R Record] struct {
 }
 
 // run is some records in order.
-type run[R Record] struct {
+type run[R radix.Record] struct {
 	records []R
 	buffer  []R // holds records
 }
@@ -30,7 +30,7 @@ const sortBuffers = 5
 const groupLen = 32 << 10
 
 // startRuns begins to sort. Each run in the pipe has a buffer, and each task two.
-func startRuns[R Record](ctx context.Context, s *Sorter[R]) *runs[R] {
+func startRuns[R radix.Record](ctx context.Context, s *Sorter[R]) *runs[R] {
 	r := &runs[R]{s: s, buffers: make(chan []R, sortBuffers)}
 	for range sortBuffers {
 		r.buffers <- nil
@@ -171,7 +171,7 @@ func (r *runs[R]) sort(pipe *ordered.Pipe[run[R]], p *partition[R], b, end, n in
 	return err
 }
 
-func load[R Record](ctx context.Context, sources []*source[R], dst []R) error {
+func load[R radix.Record](ctx context.Context, sources []*source[R], dst []R) error {
 	for _, source := range sources {
 		got, err := source.fill(ctx, dst)
 		if err != nil {

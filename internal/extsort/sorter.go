@@ -37,9 +37,6 @@ var (
 	errSorted = errors.New("extsort: the records were read already")
 )
 
-// Record is one to four 64-bit words, ordered by the first.
-type Record interface{ radix.Record }
-
 const (
 	defaultMemory = 1 << 30
 	minMemory     = 1 << 20
@@ -62,7 +59,7 @@ type Options struct {
 
 // Sorter sorts records: any number of Add, one Sorted, Close. It is for one
 // goroutine at a time. Dropping one without Close leaves spill files behind.
-type Sorter[R Record] struct {
+type Sorter[R radix.Record] struct {
 	options    Options
 	bufferLen  int // records in each of sortBuffers, at most
 	pool       *chunkPool[R]
@@ -77,7 +74,7 @@ type Sorter[R Record] struct {
 
 // New returns an empty Sorter. It takes memory as records are added, 4 MiB for
 // the first ones, and touches no file before it has to spill.
-func New[R Record](opts Options) *Sorter[R] {
+func New[R radix.Record](opts Options) *Sorter[R] {
 	if opts.MemoryBytes <= 0 {
 		opts.MemoryBytes = defaultMemory
 	}

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testgen"
 )
 
 // addAll adds records in batches of random length.
-func addAll[R Record](t testing.TB, s *Sorter[R], records []R) {
+func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(len(records)), 1))
 	for rest := records; len(rest) > 0; {
@@ -34,7 +35,7 @@ func addAll[R Record](t testing.TB, s *Sorter[R], records []R) {
 }
 
 // readAll collects the runs, and writes over each as a consumer may.
-func readAll[R Record](ctx context.Context, s *Sorter[R]) (all []R, err error) {
+func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err error) {
 	for run, err := range s.Sorted(ctx) {
 		if err != nil {
 			return all, err
@@ -50,7 +51,7 @@ func readAll[R Record](ctx context.Context, s *Sorter[R]) (all []R, err error) {
 
 // newSpilling has the least memory there is: 1 MiB, of which 672 KiB hold
 // records and 64 KiB a run.
-func newSpilling[R Record]() (*Sorter[R], *vfs.MemFS) {
+func newSpilling[R radix.Record]() (*Sorter[R], *vfs.MemFS) {
 	fs := vfs.NewMem()
 	return New[R](Options{MemoryBytes: 1, Dir: "spill/here", FS: fs}), fs
 }
@@ -78,7 +79,7 @@ func expectGoroutines(t *testing.T, before int) {
 
 // checkSorted adds records, reads them, and expects the order of a stable sort, and no file
 // left. It says how many files there were.
-func checkSorted[R Record](t *testing.T, s *Sorter[R], fs vfs.FS, records []R) (files int) {
+func checkSorted[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS, records []R) (files int) {
 	t.Helper()
 	addAll(t, s, records)
 	files = len(spillFiles(t, fs))
@@ -91,7 +92,7 @@ func checkSorted[R Record](t *testing.T, s *Sorter[R], fs vfs.FS, records []R) (
 }
 
 // closeAll closes a Sorter, twice, and expects no file left.
-func closeAll[R Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
+func closeAll[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
 	t.Helper()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)
@@ -111,7 +112,7 @@ func TestSorter(t *testing.T) {
 	t.Run("bytes=32", testSorter[[4]uint64])
 }
 
-func testSorter[R Record](t *testing.T) {
+func testSorter[R radix.Record](t *testing.T) {
 	for _, k := range testgen.Keys {
 		for _, n := range []int{0, 1, 100, 5000, 100_000} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {

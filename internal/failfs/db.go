@@ -24,7 +24,7 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 		return err
 	})
 	if f.hasStopped() {
-		f.Abandon()
+		f.abandon()
 		return nil, f.cause
 	}
 	f.opening.Store(false)
@@ -45,7 +45,7 @@ func (f *FS) CloseDB(db *pebble.DB) error {
 		err = f.Do(0, db.Close)
 	}
 	if f.hasStopped() {
-		f.Abandon()
+		f.abandon()
 	}
 	return err
 }

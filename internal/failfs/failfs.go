@@ -6,7 +6,7 @@
 // It guarantees that none of that reaches the program. A call of Pebble's that meets such an error does not
 // return, and nothing changes the disk after it: the database has stopped. Reads go on, by what Pebble has
 // in memory. The program calls Pebble through Do, which returns fault.ErrFailed once the database has stopped,
-// whatever Pebble waits for. After Abandon another process, or this one, can open the directory again.
+// whatever Pebble waits for. Once it is abandoned (CloseDB) another process, or this one, can open the directory again.
 //
 // All of it leans on what Pebble does and does not promise; TestPebbleVersion lists what to look at again
 // with another version of it.
@@ -176,10 +176,10 @@ func (f *FS) CloseIterator(it io.Closer) error {
 	return nil
 }
 
-// Abandon waits for the operations under way and closes every file, so that the directory can be opened
+// abandon waits for the operations under way and closes every file, so that the directory can be opened
 // again. Nothing may read any more. Pebble's goroutines and what it has in memory stay as they are until the
 // process ends, and can do no harm.
-func (f *FS) Abandon() {
+func (f *FS) abandon() {
 	f.end()
 	f.writes.Lock()
 	defer f.writes.Unlock()

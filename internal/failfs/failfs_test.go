@@ -85,7 +85,7 @@ func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	fsys.Stop(syscall.EIO)
-	fsys.Abandon()
+	fsys.abandon()
 	calls := map[string]func(){
 		"Stat":     func() { f.Stat() },
 		"ReadAt":   func() { f.ReadAt(make([]byte, 1), 0) },

@@ -137,19 +137,19 @@ func (f *FS) withoutRoom(name string, opened vfs.File) vfs.File {
 	defer f.mu.Unlock()
 	for w := range f.open {
 		if w.log == name {
-			return start{opened, io.LimitReader(opened, w.written.Load())}
+			return limitedFile{opened, io.LimitReader(opened, w.written.Load())}
 		}
 	}
 	return opened
 }
 
-// start is the start of a file.
-type start struct {
+// limitedFile is a file up to a place.
+type limitedFile struct {
 	vfs.File
 	limited io.Reader
 }
 
-func (s start) Read(p []byte) (n int, err error) { return s.limited.Read(p) }
+func (s limitedFile) Read(p []byte) (n int, err error) { return s.limited.Read(p) }
 
 // Preallocate does nothing: Pebble would make each log as large as a memtable from its first
 // byte, where reserve goes with what is written.

@@ -36,7 +36,7 @@ func yieldAll(chunks [][]byte) iter.Seq2[[]byte, error] {
 
 // reload saves and loads a filter.
 func reload(t interface{ Fatalf(string, ...any) }, f *Prefix) *Prefix {
-	back, err := LoadPrefix(f.Prefix(), f.Bytes(), chunksOf(f))
+	back, err := LoadPrefix(f.prefix, f.Bytes(), chunksOf(f))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -176,9 +176,6 @@ func (f *Prefix) Bytes() int64 { return int64(len(f.lines)) * lineBytes }
 // exact reports that the filter is a bit array, which says yes to what was added only.
 func (f *Prefix) exact() bool { return f.form == filterBits }
 
-// Prefix returns the number of bits that the filter looks at.
-func (f *Prefix) Prefix() int { return f.prefix }
-
 // split returns the number of the group of 64 prefixes and the place in it.
 func (f *Prefix) split(permuted uint64) (group uint64, low int) {
 	p := permuted >> ((64 - f.prefix) & 63)

@@ -64,12 +64,12 @@ func checkNear(t interface {
 }, name string, f *Prefix, there map[uint64]bool, q uint64, radius int) {
 	t.Helper()
 	var want []uint64
-	for _, flips := range AppendAll(nil, f.Prefix(), radius) {
+	for _, flips := range AppendAll(nil, f.prefix, radius) {
 		may := f.MayContain(q ^ flips)
 		if may {
 			want = append(want, flips)
 		}
-		stored := there[prefixOf(q^flips, f.Prefix())]
+		stored := there[prefixOf(q^flips, f.prefix)]
 		if stored && !may || f.form == filterBits && may && !stored {
 			t.Fatalf("%s: %016x is %v but stored %v", name, q^flips, may, stored)
 		}
@@ -250,7 +250,7 @@ func TestFilterConcurrent(t *testing.T) {
 						t.Errorf("%016x was added and is not found", fps[i])
 						return
 					}
-					flips := uint64(1) << (63 - rng.IntN(f.Prefix()))
+					flips := uint64(1) << (63 - rng.IntN(f.prefix))
 					if !slices.Contains(f.AppendCandidates(nil, fps[i]^flips, 1), flips) {
 						t.Errorf("%016x was added and is not found near", fps[i])
 						return

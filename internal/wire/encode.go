@@ -13,7 +13,7 @@ import (
 )
 
 // The lines are written as encoding/json writes them, byte for byte, but that it escapes <, > and & as well,
-// and that EscapeControls follows, in a fraction of its time (BenchmarkLine). TestAppend holds each field to its tag.
+// and that escapeControls follows, in a fraction of its time (BenchmarkLine). TestAppend holds each field to its tag.
 
 // Append appends the line, with its end.
 func (l *Line) Append(to []byte) []byte {
@@ -208,12 +208,12 @@ func Encode(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	return EscapeControls(line.Bytes()), nil
+	return escapeControls(line.Bytes()), nil
 }
 
-// EscapeControls escapes, in a line of JSON, the control characters that encoding/json leaves as they are: DEL
+// escapeControls escapes, in a line of JSON, the control characters that encoding/json leaves as they are: DEL
 // and U+0080 to U+009F, which some terminals act on. They stand in strings only.
-func EscapeControls(line []byte) []byte {
+func escapeControls(line []byte) []byte {
 	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
 		return line
 	}

@@ -100,7 +100,7 @@ func TestEscapeControls(t *testing.T) {
 	for line, want := range map[string]string{
 		"{}\n": "{}\n", "\"a\x7fb\u009b\u00a0é\"\n": `"a\u007fb\u009b` + "\u00a0é\"\n", "\"\u0080\u00bf\"": `"\u0080` + "\u00bf\"",
 	} {
-		if got := string(EscapeControls([]byte(line))); got != want {
+		if got := string(escapeControls([]byte(line))); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}

@@ -83,8 +83,8 @@ func Decode(raw []byte, into any) error { return json.Unmarshal(raw, into) }
 // Name is the key.
 func (l *Line) Name() string { return either(l.Key, l.KeyBytes) }
 
-// InScope is the scope.
-func (l *Line) InScope() string { return either(l.Scope, l.ScopeBytes) }
+// inScope is the scope.
+func (l *Line) inScope() string { return either(l.Scope, l.ScopeBytes) }
 
 func either(text string, bytes []byte) string {
 	if text == "" {
@@ -103,7 +103,7 @@ func split(s string) (text string, bytes []byte) {
 
 // Document is that of a line with a fingerprint.
 func (l *Line) Document() match.Document {
-	return match.Document{Key: l.Name(), Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Tokens: l.Tokens, Scope: l.InScope()}
+	return match.Document{Key: l.Name(), Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Tokens: l.Tokens, Scope: l.inScope()}
 }
 
 var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
@@ -129,7 +129,7 @@ func KindName(kind page.Kind) string {
 
 // Page is that of a line without a fingerprint.
 func (l *Line) Page() (p Page, err error) {
-	p = Page{URL: l.Name(), Scope: l.InScope(), ContentType: l.ContentType, Body: l.Body}
+	p = Page{URL: l.Name(), Scope: l.inScope(), ContentType: l.ContentType, Body: l.Body}
 	switch {
 	case l.HTML != nil:
 		p.Body, p.Kind, p.ContentType = []byte(*l.HTML), page.HTML, "text/html; charset=utf-8"

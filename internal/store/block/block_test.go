@@ -190,7 +190,7 @@ func TestBlockWriter(t *testing.T) {
 		}
 		limit := size
 		if limit == 0 {
-			limit = DefaultBytes
+			limit = defaultBytes
 		}
 		var got []uint64
 		for _, data := range pack(t, size, fps, ids) {

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// DefaultBytes is the size of a block of the paper (section 3.2).
-const DefaultBytes = 1024
+// defaultBytes is the size of a block of the paper (section 3.2).
+const defaultBytes = 1024
 
 // maxBytes keeps the lengths inside a block within two bytes.
 const minBytes, maxBytes = 64, 1 << 15
 
 // Options say how a Writer makes blocks.
 type Options struct {
-	Bytes    int  // the largest size of a block of several fingerprints, within 64 to 32768; DefaultBytes if 0
+	Bytes    int  // the largest size of a block of several fingerprints, within 64 to 32768; 1024, as in the paper, if 0
 	Postings bool // blocks of table 0
 }
 
@@ -35,7 +35,7 @@ type Writer struct {
 // is stored under, its last fingerprint. The bytes are emit's until it returns.
 func NewWriter(opts Options, emit func(last uint64, block []byte) error) *Writer {
 	if opts.Bytes == 0 {
-		opts.Bytes = DefaultBytes
+		opts.Bytes = defaultBytes
 	}
 	opts.Bytes = min(max(opts.Bytes, minBytes), maxBytes)
 	return &Writer{opts: opts, emit: emit}
