@@ -213,7 +213,7 @@ func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error
 func (a *analyzer) described(key string, r *corpus.Record, most int) (*compare.Document, error) {
 	var words []string
 	if r.Kind != corpus.Fingerprint && a.Signer != nil {
-		text := a.Text(kindOf(r), r.ContentType, r.Content)
+		text := a.Text(r.Kind, r.ContentType, r.Content)
 		if len(text) > most {
 			text = strings.ToValidUTF8(text[:most], "")
 		}
@@ -253,13 +253,9 @@ func (f *finder) fetch(ctx context.Context, url string) (*compare.Document, erro
 	case int64(len(body)) > limit:
 		return nil, fmt.Errorf("it is larger than %d bytes", limit)
 	}
-	r := corpus.Record{Key: url, Kind: corpus.Text, ContentType: response.Header.Get("Content-Type"), Content: body}
-	kind, err := page.KindOf(r.ContentType, body)
-	if err != nil {
+	r := corpus.Record{Key: url, ContentType: response.Header.Get("Content-Type"), Content: body}
+	if r.Kind, err = page.KindOf(r.ContentType, body); err != nil {
 		return nil, err
-	}
-	if kind == page.HTML {
-		r.Kind = corpus.HTML
 	}
 	return f.analyze(url, &r)
 }

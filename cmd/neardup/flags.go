@@ -177,7 +177,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 // document makes a document of a record, and takes its content off it, so that the memory is free
 // once the text is found. The reason, if there is one, is why it is none.
 func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, reason string, err error) {
-	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: kindOf(r)}
+	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: r.Kind}
 	r.Content = nil
 	switch {
 	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
@@ -193,13 +193,6 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	}
 	d, reason = check.Analyze(a.Signer, p)
 	return d, reason, nil
-}
-
-func kindOf(r *corpus.Record) page.Kind {
-	if r.Kind == corpus.HTML {
-		return page.HTML
-	}
-	return page.PlainText
 }
 
 // scopeOf returns the scope of a record as -scope says.

@@ -237,7 +237,7 @@ func signer(analyzers []*analyzer) eval.Sign {
 			}
 			return "", sigs
 		}
-		text := analyzers[0].Text(kindOf(r), r.ContentType, r.Content)
+		text := analyzers[0].Text(r.Kind, r.ContentType, r.Content)
 		for i, a := range analyzers {
 			sigs[i] = a.Analyzer().Text(text)
 		}

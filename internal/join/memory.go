@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
@@ -106,10 +105,6 @@ type groupKey struct {
 	signature fingerprint.Signature
 }
 
-func (j *joiner) key(d *match.Document) groupKey {
-	return groupKey{d.Scope, j.Rule.Relevant(d.Signature())}
-}
-
 // appendGroups appends the documents of a node, those together that the rule does not
 // tell apart.
 func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Group, error) {
@@ -125,7 +120,7 @@ func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Grou
 		if err != nil {
 			return dst, err
 		}
-		key := j.key(&d)
+		key := groupKey{d.Scope, j.Rule.Relevant(d.Signature())}
 		place, found := places[key]
 		if !found {
 			places[key] = len(dst)

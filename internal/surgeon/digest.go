@@ -91,40 +91,6 @@ func WriteDigest(dir string, fsys vfs.FS) error {
 	return replaceFile(dir, DigestName, text, fsys)
 }
 
-// replaceFile puts a file with this content in the place of one, durably and in one step.
-func replaceFile(dir, name string, content []byte, fsys vfs.FS) error {
-	path := fsys.PathJoin(dir, name)
-	err := writeFile(path+".new", content, true, fsys)
-	if err == nil {
-		err = fsys.Rename(path+".new", path)
-	}
-	if err != nil {
-		return errors.Join(err, fsys.Remove(path+".new"))
-	}
-	return SyncDir(dir, fsys)
-}
-
-// SyncDir makes the names in a folder durable.
-func SyncDir(dir string, fsys vfs.FS) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-func writeFile(path string, content []byte, sync bool, fsys vfs.FS) error {
-	f, err := fsys.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil && sync {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
 // HasDigest reports whether there is a digest in dir that can be read.
 func HasDigest(dir string, fsys vfs.FS) (bool, error) {
 	digests, err := readDigest(dir, fsys)

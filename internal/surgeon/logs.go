@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -327,13 +326,3 @@ func isBatch(record []byte) (is bool) {
 
 // logDataKind is that of an entry which is in the log only.
 const logDataKind = 3
-
-// ReadFile returns what is in a file.
-func ReadFile(path string, fsys vfs.FS) ([]byte, error) {
-	f, err := fsys.Open(path, vfs.SequentialReadsOption)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(f)
-	return data, errors.Join(err, f.Close())
-}

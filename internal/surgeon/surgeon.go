@@ -147,7 +147,8 @@ func (p *Patient) Open(ctx context.Context) (*pebble.DB, error) {
 		return nil, err
 	}
 	for try := 0; ; try++ {
-		o := p.readOnly()
+		o := p.Options()
+		o.ReadOnly = true
 		db, err := open(whole, o)
 		if err != nil {
 			p.Report(Damage{true, "MANIFEST", fmt.Errorf("MANIFEST unusable; reading tables one by one: %w", err)})
@@ -177,12 +178,6 @@ func (p *Patient) Open(ctx context.Context) (*pebble.DB, error) {
 			return nil, err
 		}
 	}
-}
-
-func (p *Patient) readOnly() *pebble.Options {
-	o := p.Options()
-	o.ReadOnly = true
-	return o
 }
 
 func open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
@@ -230,30 +225,6 @@ func (p *Patient) copyAll(to string) error {
 	if errors.Is(err, fault.ErrCorrupt) {
 		p.Report(Damage{true, "*.log", err})
 		return nil
-	}
-	return err
-}
-
-// CopyFiles makes a folder of what is in another, of tables by links. other does so for some files, or
-// leaves them out.
-func CopyFiles(from, to string, fsys vfs.FS, other func(name, target string) (done bool, err error)) error {
-	if err := fsys.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	names, err := fsys.List(from)
-	for _, name := range names {
-		source, target := fsys.PathJoin(from, name), fsys.PathJoin(to, name)
-		done, err := other(name, target)
-		switch {
-		case done || err != nil:
-		case strings.HasSuffix(name, ".sst"):
-			err = vfs.LinkOrCopy(fsys, source, target)
-		default:
-			err = vfs.Copy(fsys, source, target)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return err
 }
