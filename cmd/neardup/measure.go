@@ -167,7 +167,7 @@ func runEval(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	rule := eval.RuleOf(match.For(analyzers[0].Name(), *k).With(limits.shingle, limits.ratio))
+	rule := eval.Rule(match.For(analyzers[0].Name(), *k).With(limits.shingle, limits.ratio))
 	report := labelled.Measure(rule)
 	if !analyzers[0].bare {
 		report.Analyzer = analyzers[0].Name()

@@ -51,7 +51,7 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, analyzers []*fingerpr
 		}
 	}
 	first := Method{
-		Name: fmt.Sprintf("neardup, k=%d", r.Default.K), BytesPerDocument: ours, MBPerSecond: speed(time.Since(begun)),
+		Name: fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance), BytesPerDocument: ours, MBPerSecond: speed(time.Since(begun)),
 		Score: r.Default.Score, Deviation: r.Default.Deviation,
 	}
 	methods := []Method{first}

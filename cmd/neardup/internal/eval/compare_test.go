@@ -207,7 +207,7 @@ func TestCompare(t *testing.T) {
 	if got := l.scoreSketches(t.Context(), sketches, equal); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
 		t.Errorf("digests: %+v", got)
 	}
-	report := l.Measure(Rule{K: 64, MaxShingleDistance: -1, MaxLengthRatio: -1})
+	report := l.Measure(Rule{MaxDistance: 64, MaxShingleDistance: -1, MaxLengthRatio: -1})
 	methods, err := l.Compare(t.Context(), report, []*fingerprint.Analyzer{analyzer})
 	if err != nil || len(methods) != 16 {
 		t.Fatalf("%d methods, %v", len(methods), err)
@@ -254,7 +254,7 @@ func TestCrawl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := Rule{K: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	rule := Rule{MaxDistance: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	if got, want := l.Measure(rule).Crawl, (Crawl{Distinct: 2, Dropped: 1, Duplicates: 3, Stored: 1}); got != want { // d is dropped
 		t.Errorf("%+v, want %+v", got, want)
 	}

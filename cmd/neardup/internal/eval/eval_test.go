@@ -65,7 +65,7 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 				continue
 			}
 			u, v := x.Signatures[seed], y.Signatures[seed]
-			match := u.Fingerprint.Distance(v.Fingerprint) <= r.K && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
+			match := u.Fingerprint.Distance(v.Fingerprint) <= r.MaxDistance && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
 			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
 			limit := r.MaxShingleDistance + int(float64(r.ShortAllowance)*max(0, 1-float64(longer)/200))
 			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 &&
@@ -198,7 +198,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := Rule{K: 6, MaxShingleDistance: 20, MaxLengthRatio: 3}
+	rule := Rule{MaxDistance: 6, MaxShingleDistance: 20, MaxLengthRatio: 3}
 	var want Parts
 	for b := range docs {
 		for a := range b {

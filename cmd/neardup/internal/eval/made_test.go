@@ -73,5 +73,5 @@ func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, me
 	if err != nil {
 		t.Fatal(err)
 	}
-	return analyzer, labelled.Measure(RuleOf(match.For(analyzer, k)))
+	return analyzer, labelled.Measure(Rule(match.For(analyzer, k)))
 }

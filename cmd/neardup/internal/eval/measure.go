@@ -11,21 +11,16 @@ import (
 // MaxDistance is the largest k that is measured.
 const MaxDistance = 16
 
-// Rule is a match.Rule.
+// Rule is a match.Rule, to be written as JSON.
 type Rule struct {
-	K                  int     `json:"k"`
+	MaxDistance        int     `json:"k"`
 	MaxShingleDistance int     `json:"maxShingleDistance"`
 	MaxLengthRatio     float64 `json:"maxLengthRatio"`
 	ShortAllowance     int     `json:"shortAllowance,omitempty"`
 }
 
-// RuleOf has the limits of an index.
-func RuleOf(r match.Rule) Rule {
-	return Rule{r.MaxDistance, r.MaxShingleDistance, r.MaxLengthRatio, r.ShortAllowance}
-}
-
 func (r Rule) matches(a *apart) bool {
-	return a.distance <= r.K && (r.MaxShingleDistance < 0 || r.total(a) <= r.MaxShingleDistance) && r.near(a)
+	return a.distance <= r.MaxDistance && (r.MaxShingleDistance < 0 || r.total(a) <= r.MaxShingleDistance) && r.near(a)
 }
 
 // total is what MaxShingleDistance bounds: without what a short text is allowed.
@@ -92,7 +87,7 @@ func (c *counts) matching(r Rule) (positive, negative int64) {
 		if lengths == farLengths && r.MaxLengthRatio >= 0 {
 			continue
 		}
-		for d := range min(r.K, MaxDistance) + 1 {
+		for d := range min(r.MaxDistance, MaxDistance) + 1 {
 			for t := range c.near[lengths][d] {
 				if n := &c.near[lengths][d][t]; r.MaxShingleDistance < 0 || t <= r.MaxShingleDistance {
 					positive += n.positive.Load()
@@ -251,10 +246,10 @@ func (m *measure) point(r Rule) Point {
 // curve scores a rule for each k.
 func (m *measure) curve(name string, r Rule) Curve {
 	c := Curve{Name: name}
-	for r.K = range MaxDistance + 1 {
+	for r.MaxDistance = range MaxDistance + 1 {
 		c.Points = append(c.Points, m.point(r))
-		if c.Points[r.K].F1 > c.Points[c.BestK].F1 {
-			c.BestK = r.K
+		if c.Points[r.MaxDistance].F1 > c.Points[c.BestK].F1 {
+			c.BestK = r.MaxDistance
 		}
 	}
 	return c
@@ -265,7 +260,7 @@ func (m *measure) best(r Rule) *Point {
 	var best *Point
 	for k := range MaxDistance + 1 {
 		for limit := range maxShingleTried + 1 {
-			r.K, r.MaxShingleDistance = k, limit
+			r.MaxDistance, r.MaxShingleDistance = k, limit
 			p := m.point(r)
 			if p.Precision >= WantedPrecision && (best == nil || p.F1 > best.F1) {
 				best = &p

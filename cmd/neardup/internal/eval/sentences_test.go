@@ -77,7 +77,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := labelled.Measure(RuleOf(match.For(analyzers[0].Name(), k)))
+	report := labelled.Measure(Rule(match.For(analyzers[0].Name(), k)))
 	got := report.Default
 	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
 		len(bank), report.Negative, seeds, got.FalsePairsPerBillion, got.Deviation.FalsePairsPerBillion,

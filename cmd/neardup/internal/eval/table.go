@@ -37,10 +37,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 		fmt.Fprintln(t, "k\tprecision\t\trecall\t\tF1\t\tfalse pairs\tper billion\t")
 		for _, p := range c.Points {
 			best := ""
-			if p.K == c.BestK {
+			if p.MaxDistance == c.BestK {
 				best = " best"
 			}
-			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.K, scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
+			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.MaxDistance, scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -79,7 +79,7 @@ func scoreCells(s, deviation Score) string {
 }
 
 func ruleLine(p *Point) string {
-	return fmt.Sprintf("k=%d%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", p.K, p.Conditions(),
+	return fmt.Sprintf("k=%d%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", p.MaxDistance, p.Conditions(),
 		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1,
 		p.FalsePairsPerBillion, p.Deviation.FalsePairsPerBillion)
 }
@@ -91,7 +91,7 @@ func (r *Report) Plot(name string) error {
 		precision := figure.Line{Name: "precision, " + c.Name, Color: i}
 		recall := figure.Line{Name: "recall, " + c.Name, Color: i, Dashed: true}
 		for _, p := range c.Points {
-			k := float64(p.K)
+			k := float64(p.MaxDistance)
 			precision.X, precision.Y = append(precision.X, k), append(precision.Y, p.Precision)
 			recall.X, recall.Y = append(recall.X, k), append(recall.Y, p.Recall)
 		}
