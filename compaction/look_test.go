@@ -190,9 +190,10 @@ func checkTable(v *store.View, t *plan.Table, number int, stored, empty []uint64
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if number == 0 || unsure {
-		got = slices.Compact(got) // what is packed may have a live change as well
-	}
+	// What is packed may have a live change as well, and a fingerprint that a frozen epoch has left no document may come again.
+	got = slices.CompactFunc(got, func(a, b uint64) bool {
+		return a == b && (number == 0 || unsure || v.Epochs() > 1 && settledEmpty(v, t.Invert(a)))
+	})
 	if unsure && number > 0 {
 		got = slices.DeleteFunc(got, func(permuted uint64) bool { return slices.Contains(empty, t.Invert(permuted)) })
 	}
@@ -200,4 +201,10 @@ func checkTable(v *store.View, t *plan.Table, number int, stored, empty []uint64
 		return fmt.Errorf("%d entries, not %d, or others", len(got), len(want))
 	}
 	return nil
+}
+
+// settledEmpty reports whether what is packed and frozen leaves a fingerprint no document.
+func settledEmpty(v *store.View, stored uint64) bool {
+	ids, err := v.SettledPosting(stored)
+	return err == nil && ids.Empty()
 }
