@@ -3,6 +3,7 @@ package index_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -66,6 +67,15 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 			plans := []string{"", "", "k=1 0-63/32 32-63,0-31/32", "k=3 0-63/32~1 32-63,0-31/32~1", "k=6 0-63/16~1 16-31,0-15,32-63/16~1 32-47,0-31,48-63/16~1 48-63,0-47/16~1"}
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
 				opts := compaction.Options{MemoryBytes: 1 << 20}
+				if draw.IntN(3) == 0 {
+					return w.Load(draw, func(docs []index.Document) error {
+						_, err := compaction.LoadInto(ctx, x, seqOf(docs), compaction.LoadOptions{KeepAdded: true, MemoryBytes: opts.MemoryBytes})
+						if errors.Is(err, compaction.ErrDone) {
+							err = nil
+						}
+						return err
+					})
+				}
 				if text := plans[draw.IntN(len(plans))]; text != "" {
 					p, err := plan.Parse(text)
 					if err != nil {
@@ -142,4 +152,14 @@ type failing struct{ t *testing.T }
 func (f failing) Write(line []byte) (int, error) {
 	f.t.Errorf("%s", line)
 	return len(line), nil
+}
+
+func seqOf(docs []index.Document) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		for _, d := range docs {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package indextest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -35,7 +37,7 @@ type moment struct {
 	left          *crashfs.FS
 }
 
-// mostMoments bounds those of a round, which are all in memory.
+// mostMoments bounds those of a round, which are all in memory, but for those behind a load.
 const mostMoments = 16
 
 func newCrashes(rng *rand.Rand) *crashes {
@@ -63,15 +65,19 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 		time.Sleep(pause)
 	}
 	if stops {
-		c.take()
+		c.take(mostMoments)
 	}
 	return nil
 }
 
-func (c *crashes) take() {
+// take lets the machine stop now, unless it has done so often enough.
+func (c *crashes) take(most int) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.running || len(c.taken) == mostMoments {
+	if !c.running || len(c.taken) >= most {
 		return
 	}
 	m := &moment{percent: []int{0, 0, 0, 100, 1 + c.rng.IntN(99)}[c.rng.IntN(5)]}
@@ -100,7 +106,7 @@ func (c *crashes) start(w *World) {
 			case <-c.over:
 				return
 			case <-time.After(pause):
-				c.take()
+				c.take(mostMoments)
 			}
 		}
 	})
@@ -110,7 +116,7 @@ func (c *crashes) stop() {
 	if c == nil {
 		return
 	}
-	c.take()
+	c.take(mostMoments)
 	close(c.over)
 	c.waiting.Wait()
 	c.mu.Lock()
@@ -142,15 +148,16 @@ func (w *World) afterCrash(m *moment) error {
 	if err != nil {
 		return err
 	}
-	next, k := x.Stats().NextID, x.Plan().MaxDistance
-	if err := x.Close(); err != nil {
+	l := w.split(m, x.Stats().NextID)
+	err = l.findLoads(x, w.loads)
+	k := x.Plan().MaxDistance
+	if err := errors.Join(err, x.Close()); err != nil {
 		return err
 	}
 	left, _, err := w.lookAt(m.left, w.dir)
 	if err != nil {
 		return err
 	}
-	l := w.split(m, next)
 	for n, s := range w.sites {
 		var calls []*call
 		for _, c := range s.calls {
@@ -160,7 +167,7 @@ func (w *World) afterCrash(m *moment) error {
 		}
 		calls = append(calls, found(n, m.after+1, afterAll, k, left[n]))
 		if err := explain(w.rule.MaxDistance, s.docs, calls); err != nil {
-			return fmt.Errorf("next ID %d: %w", next, err)
+			return fmt.Errorf("next ID %d: %w", l.next, err)
 		}
 	}
 	for _, c := range w.copies {
@@ -208,12 +215,27 @@ func (w *World) split(m *moment, next uint64) *loss {
 	return l
 }
 
+// findLoads finds out which loads are left: with each, all that ended before it began.
+func (l *loss) findLoads(x *index.Index, loads []*load) error {
+	for _, c := range loads {
+		switch _, found, err := x.Get(context.Background(), c.key); {
+		case err != nil:
+			return err
+		case found:
+			l.kept = max(l.kept, c.start)
+		default:
+			l.lost = min(l.lost, c.end)
+		}
+	}
+	return nil
+}
+
 // take adds a call to those that must, or may, have happened before the crash.
 func (l *loss) take(calls []*call, c *call) ([]*call, error) {
 	if c.start >= l.after || c.reads {
 		return calls, nil
 	}
-	must := c.end <= max(l.durable, l.kept) || c.becomes != 0 && c.end <= l.before
+	must := c.end <= max(l.durable, l.kept) || c.durable && c.end <= l.before
 	cut := *c
 	cut.end = min(c.end, l.after)
 	if ids := c.gave; len(ids) > 0 {

@@ -26,6 +26,7 @@ type call struct {
 	apply func(k int, docs Documents) (Documents, bool)
 
 	becomes int      // k of the index behind the call; 0: it stays
+	durable bool     // when it ends, whatever Durability is
 	gave    []uint64 // IDs
 	reads   bool     // and neither changes anything nor answers for something that must be durable
 	batch   int64    // documents of a batch have the same

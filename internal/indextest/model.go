@@ -162,14 +162,26 @@ func (m *Model) Reserve(n int) (first uint64) {
 // LoadReserved is the step of compaction.LoadInto: documents with the IDs from first on, and a time, are stored one after the
 // other, but for those with a key that has come since the IDs were reserved.
 func (m *Model) LoadReserved(first uint64, added time.Time, docs ...index.Document) {
-	for i, d := range docs {
-		if there, held := m.Docs.Key(d.Key); held && there.ID >= first+uint64(len(docs)) {
-			continue
-		}
-		d.ID, d.Added = first+uint64(i), added
-		m.Docs = append(slices.Clip(m.Docs.WithoutKeys(d.Key)), d)
+	m.Docs = m.Docs.load(first+uint64(len(docs)), reserved(first, added, docs))
+}
+
+// reserved returns documents with the IDs from first on, and a time.
+func reserved(first uint64, added time.Time, docs []index.Document) []index.Document {
+	docs = slices.Clone(docs)
+	for i := range docs {
+		docs[i].ID, docs[i].Added = first+uint64(i), added
 	}
-	m.Docs = slices.SortedFunc(slices.Values(m.Docs), func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
+	return docs
+}
+
+// load returns the documents with some that were loaded, but for those with a key of a document with an ID from end on.
+func (docs Documents) load(end uint64, loaded []index.Document) Documents {
+	for _, d := range loaded {
+		if there, held := docs.Key(d.Key); !held || there.ID < end {
+			docs = append(slices.Clip(docs.WithoutKeys(d.Key)), d)
+		}
+	}
+	return slices.SortedFunc(slices.Values(docs), func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // Load is compaction.Load: one document is stored after the other. It returns how many
