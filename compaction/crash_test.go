@@ -172,7 +172,7 @@ func (c *crashing) take(s step) {
 			possible = possible[1:]
 		}
 	}
-	if c.x == nil || c.opts.Durability == index.Sync || s.what == "sync" || s.what == "checkpoint" {
+	if c.x == nil || c.opts.Durability == index.Sync || s.what == "sync" || s.what == "checkpoint" || s.what == "load open" {
 		c.states = c.states[len(c.states)-1:]
 	}
 	for _, l := range after {
@@ -392,9 +392,13 @@ func (c *crashing) run(d *drawer, most int64) {
 		d.rule.KeepDuplicates = d.IntN(4) == 0
 		c.take(d.open())
 		for range 1 + d.IntN(12) {
-			if d.IntN(8) == 0 {
+			switch d.IntN(16) {
+			case 0, 1:
 				c.checkpoint()
-			} else {
+			case 2:
+				c.flushed += 2 // with clocks that no other file overlaps
+				c.take(d.loadOpen())
+			default:
 				c.take(d.write())
 			}
 		}
