@@ -64,7 +64,7 @@ func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answ
 	}
 	s := readers[0].s
 	for i := range queries {
-		if _, err := s.within(&queries[i]); err != nil {
+		if _, err := queries[i].Within(s.plan.MaxDistance); err != nil {
 			return errors.Join(err, closeAll(readers))
 		}
 	}
@@ -175,7 +175,7 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 		if w.hits != nil {
 			matches, a.err = r.matches(ctx, q, w.hits.of(i))
 		} else {
-			k, _ := r.s.within(q)
+			k, _ := q.Within(r.s.plan.MaxDistance)
 			matches, a.err = r.query(ctx, q, k)
 		}
 		if a.err != nil {
@@ -269,7 +269,7 @@ var (
 func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batchHits, error) {
 	b := &batch{s: readers[0].s, ctx: ctx, targets: make([]target, len(queries))}
 	for i := range queries {
-		k, _ := b.s.within(&queries[i])
+		k, _ := queries[i].Within(b.s.plan.MaxDistance)
 		b.targets[i] = target{storedOfQuery(&queries[i]), k}
 	}
 	for _, r := range readers {

@@ -88,7 +88,7 @@ type Options struct {
 }
 
 // Exact as Options.MaxDistance makes an index with k = 0; as that of a Query, it asks for equal fingerprints.
-const Exact = -1
+const Exact = match.Exact
 
 const (
 	defaultMaxDistance       = 3

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/neardup/neardup/internal/match"
@@ -13,21 +12,6 @@ import (
 
 // Query asks for the stored documents near to a fingerprint.
 type Query = match.Query
-
-// within returns how far a query looks.
-func (s *state) within(q *Query) (k int, err error) {
-	switch k := s.plan.MaxDistance; {
-	case q.Limit < 0:
-		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
-	case q.MaxDistance == 0:
-		return k, nil
-	case q.MaxDistance == Exact:
-		return 0, nil
-	case q.MaxDistance < 0 || q.MaxDistance > k:
-		return 0, fmt.Errorf("%w: k = %d is not in 0..%d", ErrDistance, q.MaxDistance, k)
-	}
-	return q.MaxDistance, nil
-}
 
 func storedOfQuery(q *Query) uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
 
@@ -40,7 +24,7 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 	}
 	defer x.end()
 	r := x.reader()
-	k, err := r.s.within(&q)
+	k, err := q.Within(r.s.plan.MaxDistance)
 	if err == nil {
 		matches, err = r.query(ctx, &q, k)
 	}

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/neardup/neardup/index"
@@ -42,7 +41,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 	for i := range queries {
 		q := &queries[i]
 		var err error
-		if within[i], err = x.within(q); err != nil {
+		if within[i], err = q.Within(x.plan.MaxDistance); err != nil {
 			return nil, err
 		}
 		p := x.placeOf(&index.Document{Fingerprint: q.Fingerprint, Scope: q.Scope})
@@ -79,22 +78,6 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 		}
 	}
 	return answers, nil
-}
-
-// within returns how far a query looks.
-func (x *Index) within(q *index.Query) (int, error) {
-	switch k := x.plan.MaxDistance; {
-	case q.Limit < 0:
-		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
-	case q.MaxDistance == 0:
-		return k, nil
-	case q.MaxDistance == index.Exact:
-		return 0, nil
-	case q.MaxDistance < 0 || q.MaxDistance > k:
-		return 0, fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, q.MaxDistance, k)
-	default:
-		return q.MaxDistance, nil
-	}
 }
 
 // Get returns the document that has a key.

@@ -1,6 +1,11 @@
 package match
 
-import "github.com/neardup/neardup/fingerprint"
+import (
+	"fmt"
+
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/fault"
+)
 
 // Match is a stored document near to what was asked for.
 type Match struct {
@@ -24,6 +29,24 @@ type Query struct {
 
 	// Limit is how many matches are asked for, the nearest ones. 0: all.
 	Limit int
+}
+
+// Exact as a MaxDistance asks for equal fingerprints.
+const Exact = -1
+
+// Within returns how far a query of an index with that k looks. Errors: ErrDistance; a negative Limit.
+func (q *Query) Within(k int) (int, error) {
+	switch {
+	case q.Limit < 0:
+		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
+	case q.MaxDistance == 0:
+		return k, nil
+	case q.MaxDistance == Exact:
+		return 0, nil
+	case q.MaxDistance < 0 || q.MaxDistance > k:
+		return 0, fmt.Errorf("%w: k = %d is not in 0..%d", fault.ErrDistance, q.MaxDistance, k)
+	}
+	return q.MaxDistance, nil
 }
 
 // Stats describe an index. All figures are of the moment of the call.
