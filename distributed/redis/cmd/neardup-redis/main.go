@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,13 +24,13 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/distributed/redis"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 const usage = `usage: neardup-redis COMMAND -redis ADDRESS[,ADDRESS...] -name NAME [flags] [arguments]
 
-  dedup            read documents as JSON lines, write what each is:
+  dedup            read documents as JSON lines, write what each is, in the lines of POST /v1/check (docs/api.md):
                    {"key":..,"fingerprint":"16 hex digits","shingle":..,"tokens":..,"scope":..}, {"key":..,"text":..} or {"key":..,"html":..}
   delete KEY...    remove documents
   expire -before D remove what was added longer ago than the duration D
@@ -133,90 +132,64 @@ func report(out io.Writer, v any, err error) error {
 	return errors.Join(json.NewEncoder(out).Encode(v), err)
 }
 
-// line is a document that is read.
-type line struct {
-	Key         string                   `json:"key"`
-	Fingerprint *fingerprint.Fingerprint `json:"fingerprint"`
-	Shingle     fingerprint.Fingerprint  `json:"shingle"`
-	Tokens      int                      `json:"tokens"`
-	Scope       string                   `json:"scope"`
-	Text        string                   `json:"text"`
-	HTML        string                   `json:"html"`
-}
-
-// answer is what is written of it.
-type answer struct {
-	Key      string         `json:"key,omitempty"`
-	Status   neardup.Status `json:"status"`
-	Of       string         `json:"of,omitempty"`
-	Distance *int           `json:"distance,omitempty"`
-	Reason   string         `json:"reason,omitempty"`
-}
-
 const batchLines = 256
 
-// dedup checks documents, 256 at a time, and writes a line for each once it is durable.
+// dedup checks the documents of lines, and answers each with one, as a served index does, once it is durable.
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
-	w := bufio.NewWriter(out)
-	decoder, read := json.NewDecoder(in), 0
-	for end := false; !end; {
-		var lines []line
-		for len(lines) < batchLines {
-			var l line
-			err := decoder.Decode(&l)
-			if end = errors.Is(err, io.EOF); end {
-				break
-			}
-			if read++; err != nil {
-				return errors.Join(fmt.Errorf("document %d: %w", read, err), w.Flush())
-			}
-			lines = append(lines, l)
-		}
-		answers, err := check(ctx, x, lines)
-		for i := range answers {
-			if err := json.NewEncoder(w).Encode(&answers[i]); err != nil {
+	decoder, run := json.NewDecoder(in), []wire.Line(nil)
+	for read := 1; ; read++ {
+		l, err := next(decoder)
+		if len(run) == batchLines || len(run) > 0 && (err != nil || (l.Fingerprint == nil) != (run[0].Fingerprint == nil)) {
+			if err := check(ctx, x, run, out); err != nil {
 				return err
 			}
+			run = nil
 		}
-		if err := errors.Join(err, w.Flush()); err != nil {
-			return err
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("document %d: %w", read, err)
 		}
+		run = append(run, l)
 	}
-	return nil
 }
 
-// check comes to the answers of lines: of pages and of fingerprints, each kind in its order, in runs of one kind.
-func check(ctx context.Context, x *redis.Index, lines []line) (answers []answer, err error) {
-	for len(lines) > 0 && err == nil {
-		n := 1
-		for n < len(lines) && (lines[n].Fingerprint == nil) == (lines[0].Fingerprint == nil) {
-			n++
-		}
-		var verdicts []neardup.Verdict
-		if lines[0].Fingerprint != nil {
-			docs := make([]index.Document, n)
-			for i, l := range lines[:n] {
-				docs[i] = index.Document{Key: l.Key, Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Tokens: l.Tokens, Scope: l.Scope}
-			}
-			verdicts, err = x.CheckDocuments(ctx, docs)
-		} else {
-			pages := make([]neardup.Page, n)
-			for i, l := range lines[:n] {
-				pages[i] = neardup.Page{URL: l.Key, Scope: l.Scope, ContentType: "text/plain; charset=utf-8", Body: []byte(l.Text)}
-				if l.HTML != "" {
-					pages[i].ContentType, pages[i].Body = "text/html; charset=utf-8", []byte(l.HTML)
-				}
-			}
-			verdicts, err = x.CheckBatch(ctx, pages)
-		}
-		for i, v := range verdicts {
-			a := answer{Key: lines[i].Key, Status: v.Status, Of: v.Of.Key, Reason: v.Reason}
-			if v.Of.ID != 0 {
-				a.Distance = &v.Of.Distance
-			}
-			answers = append(answers, a)
-		}
-		lines = lines[n:]
+func next(decoder *json.Decoder) (l wire.Line, err error) {
+	var raw json.RawMessage
+	if err := decoder.Decode(&raw); err != nil {
+		return l, err
 	}
-	return answers, err
+	if err := l.Parse(raw); err != nil || l.Fingerprint != nil {
+		return l, err
+	}
+	_, err = l.Page()
+	return l, err
+}
+
+// check answers lines, which all have fingerprints or all have none.
+func check(ctx context.Context, x *redis.Index, lines []wire.Line, out io.Writer) (err error) {
+	var verdicts []neardup.Verdict
+	if lines[0].Fingerprint != nil {
+		docs := make([]index.Document, len(lines))
+		for i := range lines {
+			docs[i] = lines[i].Document()
+		}
+		verdicts, err = x.CheckDocuments(ctx, docs)
+	} else {
+		pages := make([]neardup.Page, len(lines))
+		for i := range lines {
+			pages[i], _ = lines[i].Page() // next has tried it
+		}
+		verdicts, err = x.CheckBatch(ctx, pages)
+	}
+	var answers []byte
+	for i := range verdicts {
+		c := wire.CheckedOf(lines[i].Name(), lines[i].Fingerprint, &verdicts[i])
+		var failed error
+		answers, failed = c.Append(answers)
+		err = errors.Join(err, failed)
+	}
+	_, failed := out.Write(answers)
+	return errors.Join(err, failed)
 }

@@ -53,8 +53,9 @@ func TestCommands(t *testing.T) {
 	}{
 		{"", []string{"stats"}, []string{`"maxDistance":6`, `it is one server`}, ""},
 		{`{"key":"a","text":"` + text + `"} {"key":"b","html":"<p>` + text + `"} {"key":"c","fingerprint":"00000000000000ff","shingle":"00000000000000ff","tokens":9} {"key":"d","text":""}`, []string{"dedup"},
-			[]string{`{"key":"a","status":"new"}`, `{"key":"b","status":"duplicate","of":"a","distance":0}`, `{"key":"c","status":"new"}`, `"status":"skipped","reason":"no text"`}, ""},
-		{`{"key":"a","text":"` + text + `"} {"key":`, []string{"dedup"}, nil, "document 2"},
+			[]string{`{"key":"a","verdict":"new"}`, `{"key":"b","verdict":"duplicate","of":{"key":"a","distance":0,`, `{"key":"c","fingerprint":"00000000000000ff","verdict":"new"}`, `"verdict":"skipped","reason":"no text"`}, ""},
+		{`{"key":"a","text":"` + text + `"} {"key":`, []string{"dedup"}, []string{`{"key":"a","verdict":"unchanged"`}, "document 2"},
+		{`{"key":"a"}`, []string{"dedup"}, nil, "document 1: no document"},
 		{"", []string{"delete", "c", "unknown"}, []string{`{"deleted":1}`}, ""},
 		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
 		{"", []string{"expire"}, nil, "-before"},
