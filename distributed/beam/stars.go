@@ -1,11 +1,10 @@
 package beam
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math/bits"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -84,12 +83,9 @@ type groupsOf struct {
 }
 
 func newGroups(n int, emit func(int, []byte)) *groupsOf {
-	g := &groupsOf{groups: make([]blobsOf, n), shift: 64}
+	g := &groupsOf{groups: make([]blobsOf, n), shift: 65 - bits.Len(uint(n))}
 	for i := range g.groups {
 		g.groups[i].emit = func(blob []byte) { emit(i, blob) }
-	}
-	for ; n > 1; n /= 2 {
-		g.shift--
 	}
 	return g
 }
@@ -106,41 +102,20 @@ func (g *groupsOf) flush() {
 }
 
 // ascending calls found with the different edges of a group, ascending by node, and of one
-// node by the other end. What memory does not hold is sorted in temporary files.
-func ascending(ctx context.Context, memory int64, blobs func(*[]byte) bool, found func(edge)) error {
-	var edges []edge
-	var blob []byte
-	for blobs(&blob) {
-		var err error
-		if edges, err = appendEdges(edges, blob); err != nil {
-			return err
-		}
-		if int64(len(edges)) > memory/uniteBytes {
-			return ascendingInFiles(ctx, memory, edges, blobs, found)
-		}
-	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
-	for _, e := range slices.Compact(edges) {
-		found(e)
-	}
-	return nil
-}
-
-// ascendingInFiles is ascending for the edges that were read, and those still to come. It sorts
-// them by the other end and then by the node, since what is equal stays in order.
-func ascendingInFiles(ctx context.Context, memory int64, edges []edge, blobs func(*[]byte) bool, found func(edge)) (err error) {
+// node by the other end. It sorts them by the other end and then by the node, since what is equal stays
+// in order; what memory does not hold, in temporary files.
+func ascending(ctx context.Context, memory int64, blobs func(*[]byte) bool, found func(edge)) (err error) {
 	byOther := extsort.New[[2]uint64](extsort.Options{MemoryBytes: memory / 2})
 	byNode := extsort.New[[2]uint64](extsort.Options{MemoryBytes: memory / 2})
 	defer func() { err = errors.Join(err, byOther.Close(), byNode.Close()) }()
-	for more := true; more; {
-		if err := byOther.Add(ctx, turnedRecords(edges)); err != nil {
+	var edges []edge
+	var blob []byte
+	for blobs(&blob) {
+		if edges, err = appendEdges(edges[:0], blob); err != nil {
 			return err
 		}
-		var blob []byte
-		if more = blobs(&blob); more {
-			if edges, err = appendEdges(nil, blob); err != nil {
-				return err
-			}
+		if err := byOther.Add(ctx, turnedRecords(edges)); err != nil {
+			return err
 		}
 	}
 	for run, err := range byOther.Sorted(ctx) {
