@@ -33,8 +33,7 @@ func refused(t *testing.T, client goredis.UniversalClient, o Options, want error
 }
 
 func TestOpenRefusesOtherOptions(t *testing.T) {
-	client := sharedCluster(t).client()
-	defer client.Close()
+	client := sharedCluster(t).client(t)
 	ctx := t.Context()
 	name := fmt.Sprint("refused", time.Now().UnixNano())
 	x, err := Open(ctx, client, Options{Name: name})
@@ -80,12 +79,7 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 }
 
 func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
-	redisServer(t)
-	single := func(settings ...string) *server {
-		s := startServer(t, t.TempDir(), settings...)
-		t.Cleanup(s.kill)
-		return s
-	}
+	single := func(settings ...string) *server { return startServer(t, t.TempDir(), settings...) }
 	refused(t, single("--appendonly", "no").client, Options{}, ErrUnsafe, "no AOF")
 	evicts := single("--appendonly", "yes", "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru")
 	refused(t, evicts.client, Options{}, ErrUnsafe, "allkeys-lru")
@@ -107,9 +101,7 @@ func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
 // A single server works, says what it lacks, and when its memory is used up fails without leaving a document half there;
 // deletions and sweeps make room.
 func TestSingleServerAndFullMemory(t *testing.T) {
-	redisServer(t)
 	s := startServer(t, t.TempDir(), "--appendonly", "yes", "--maxmemory", "20mb")
-	t.Cleanup(s.kill)
 	ctx := t.Context()
 	x, err := Open(ctx, s.client, Options{Name: "n", Bare: true})
 	must(t, err)
@@ -156,7 +148,6 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 
 // A node that dies in the middle of a sweep or of Stats is away, not broken.
 func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
-	redisServer(t)
 	s := startServer(t, t.TempDir(), "--appendonly", "yes")
 	x, err := Open(t.Context(), s.client, Options{Name: "n", Bare: true})
 	must(t, err)
@@ -171,12 +162,9 @@ func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
 
 // Where replicas are waited for, too, deletions and sweeps go on when memory is used up.
 func TestFullMemoryWithReplicas(t *testing.T) {
-	redisServer(t)
 	s := startServer(t, t.TempDir(), "--appendonly", "yes")
-	t.Cleanup(s.kill)
 	host, port, _ := strings.Cut(s.address, ":")
-	replica := startServer(t, t.TempDir(), "--appendonly", "yes", "--replicaof", host+" "+port)
-	t.Cleanup(replica.kill)
+	startServer(t, t.TempDir(), "--appendonly", "yes", "--replicaof", host+" "+port)
 	ctx := t.Context()
 	waitFor(t, "the replica", func() bool {
 		return strings.Contains(s.client.Info(ctx, "replication").Val(), "state=online")

@@ -22,9 +22,7 @@ func BenchmarkCluster(b *testing.B) {
 	for _, keyBytes := range []int{0, 60} {
 		b.Run(fmt.Sprintf("key=%d", keyBytes), func(b *testing.B) {
 			c := startCluster(b, b.TempDir(), 3, 1, 2*time.Second)
-			client := c.client()
-			defer client.Close()
-			x, err := Open(b.Context(), client, Options{Name: "bench", Bare: true, MaxDistance: 3})
+			x, err := Open(b.Context(), c.client(b), Options{Name: "bench", Bare: true, MaxDistance: 3})
 			must(b, err)
 			empty := used(b, x)
 			n := rounds(200_000, 1_000_000)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
@@ -25,6 +27,7 @@ type chaos struct {
 	clients int
 	cliques [][]index.Document // of near-duplicates, which match each other and nothing else
 
+	redis  *goredis.ClusterClient
 	opened *Index // that all clients use; nil: each opens its own
 
 	mu       sync.Mutex
@@ -77,35 +80,36 @@ func (h *chaos) work(r *rand.Rand, dieEvery int, enough func() bool) {
 	for i, d := range docs {
 		parts[i%h.clients] = append(parts[i%h.clients], d)
 	}
-	client := h.c.client()
-	defer client.Close()
 	var wg sync.WaitGroup
 	for i, part := range parts {
 		rng := rand.New(rand.NewPCG(r.Uint64(), uint64(i)))
-		x := h.open(client)
+		x := h.open()
 		wg.Go(func() {
 			for again := true; again; again = !h.t.Failed() && !enough() {
-				h.client(client, x, rng, part, dieEvery)
+				h.client(x, rng, part, dieEvery)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func (h *chaos) open(client clusterClient) *Index {
+func (h *chaos) open() *Index {
 	if h.opened != nil {
 		return h.opened
+	}
+	if h.redis == nil {
+		h.redis = h.c.client(h.t)
 	}
 	var x *Index
 	var err error
 	waitFor(h.t, "Open", func() bool {
-		x, err = Open(context.Background(), client, h.o)
+		x, err = Open(context.Background(), h.redis, h.o)
 		return err == nil
 	})
 	return x
 }
 
-func (h *chaos) client(client clusterClient, x *Index, r *rand.Rand, docs []index.Document, dieEvery int) {
+func (h *chaos) client(x *Index, r *rand.Rand, docs []index.Document, dieEvery int) {
 	cut := 1
 	for len(docs) > 0 {
 		batch := docs[:min(len(docs), 1+r.IntN(20))]
@@ -135,20 +139,26 @@ func (h *chaos) client(client clusterClient, x *Index, r *rand.Rand, docs []inde
 	}
 }
 
-// outcome counts cliques by how many of their documents are stored, by what is in the cells.
-func (h *chaos) outcome() (alive map[string]index.Document, one, none, several int) {
-	client := h.c.client()
-	defer client.Close()
-	x := h.open(client)
-	alive = make(map[string]index.Document)
-	must(h.t, x.eachLog(context.Background(), func(logs []*groupLog) error {
+// stored are the documents that are there, by key.
+func (h *chaos) stored() map[string]index.Document {
+	docs := make(map[string]index.Document)
+	must(h.t, h.open().eachLog(context.Background(), func(logs []*groupLog) error {
 		for _, l := range logs {
-			for _, s := range l.byKey {
-				alive[s.doc.Key] = s.doc
+			for key, s := range l.byKey {
+				if d, twice := docs[key]; twice && d.ID != s.doc.ID { // a scan may come by twice
+					h.t.Errorf("two documents have the key %s", key)
+				}
+				docs[key] = s.doc
 			}
 		}
 		return nil
 	}))
+	return docs
+}
+
+// outcome counts cliques by how many of their documents are stored.
+func (h *chaos) outcome() (alive map[string]index.Document, one, none, several int) {
+	alive = h.stored()
 	for _, clique := range h.cliques {
 		n := 0
 		for _, d := range clique {
@@ -237,7 +247,7 @@ func hurt(t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved f
 // master is one that serves slots.
 func (c *servers) master(r *rand.Rand) *server {
 	for _, i := range r.Perm(len(c.all)) {
-		if c.all[i].slots(context.Background()) > 0 {
+		if len(c.all[i].slots(context.Background())) > 0 {
 			return c.all[i]
 		}
 	}
@@ -324,26 +334,15 @@ func (c *servers) moveSlot(t *testing.T, r *rand.Rand) {
 
 // anySlot is one that a node serves.
 func (s *server) anySlot(ctx context.Context, r *rand.Rand) int {
-	var ranges [][2]int
-	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
-		f := strings.Fields(line)
-		if len(f) < 9 || !strings.Contains(f[2], "myself") {
-			continue
-		}
-		for _, served := range f[8:] {
-			var a, b int
-			if n, _ := fmt.Sscanf(served, "%d-%d", &a, &b); n == 1 {
-				b = a
-			}
-			ranges = append(ranges, [2]int{a, b})
-		}
+	served := s.slots(ctx)
+	first, last := 0, 0
+	if n, _ := fmt.Sscanf(served[r.IntN(len(served))], "%d-%d", &first, &last); n == 1 {
+		last = first
 	}
-	one := ranges[r.IntN(len(ranges))]
-	return one[0] + r.IntN(one[1]-one[0]+1)
+	return first + r.IntN(last-first+1)
 }
 
 func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
-	redisServer(t)
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -359,7 +358,6 @@ func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
 
 // Without waiting for replicas, a failover loses what was acknowledged: the tests above can fail.
 func TestLoseAtFailoverLoses(t *testing.T) {
-	redisServer(t)
 	c := startCluster(t, t.TempDir(), 3, 1, 500*time.Millisecond)
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3))
 	h := &chaos{t: t, c: c, clients: 8, cliques: cliquesOf(r, 4_000, 2),
@@ -369,16 +367,15 @@ func TestLoseAtFailoverLoses(t *testing.T) {
 	for _, clique := range h.cliques {
 		halves[0], halves[1] = append(halves[0], clique[:1]), append(halves[1], clique[1:])
 	}
-	whole, client := h.cliques, c.client()
-	defer client.Close()
-	h.opened = h.open(client) // while it has its replica
+	whole := h.cliques
+	h.opened = h.open() // while it has its replica
 	replica := c.all[c.masters].client
 	must(t, replica.ConfigSet(t.Context(), "masterauth", "wrong").Err())
 	must(t, c.all[0].client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
 	h.cliques = halves[0]
 	h.work(r, 0, always)
 	c.all[0].kill()
-	waitFor(t, "a failover", func() bool { return c.all[c.masters].slots(t.Context()) > 0 })
+	waitFor(t, "a failover", func() bool { return len(c.all[c.masters].slots(t.Context())) > 0 })
 	must(t, replica.ConfigSet(t.Context(), "masterauth", "").Err())
 	c.all[0].start(t)
 	c.healthy(t)
@@ -395,13 +392,10 @@ func TestLoseAtFailoverLoses(t *testing.T) {
 // Recrawls that swap contents, deletions and sweeps, while masters die: at the end no two match, and after every page was
 // crawled once more each content is there.
 func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
-	redisServer(t)
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			c := startCluster(t, t.TempDir(), 3, 1, time.Duration(rounds(500, 2000))*time.Millisecond)
-			client := c.client()
-			defer client.Close()
 			h := &chaos{t: t, c: c, o: Options{Name: "recrawls", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
 			contents, sites := make([]fingerprint.Fingerprint, 40), rounds(30, 100)
 			for i := range contents {
@@ -412,7 +406,7 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 			crawl := func(visits int, others bool) {
 				var wg sync.WaitGroup
 				for site := range sites {
-					rng, x := rand.New(rand.NewPCG(r.Uint64(), uint64(site))), h.open(client)
+					rng, x := rand.New(rand.NewPCG(r.Uint64(), uint64(site))), h.open()
 					x.grace, x.longLog = 3*time.Second, 500 // so that logs are rewritten all the time
 					wg.Go(func() {
 						scope := fmt.Sprint(site / 3) // three clients to a scope
@@ -439,8 +433,8 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 			}
 			hurt(t, c, r, 0, func(func() bool) { crawl(rounds(150, 2000), true) }, c.killMaster(t), c.pause(t))
 			t.Logf("%d masters were killed, %d slots moved", c.killed, c.moved.Load())
-			noTwoMatch(t, h)
-			x := h.open(client)
+			h.noTwoMatch()
+			x := h.open()
 			for site := range (sites + 2) / 3 {
 				for n := range contents {
 					d := index.Document{Key: key(site, n), Scope: fmt.Sprint(site), Fingerprint: contents[n]}
@@ -451,38 +445,22 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 					}
 				}
 			}
-			noTwoMatch(t, h)
+			h.noTwoMatch()
 		})
 	}
 }
 
 // noTwoMatch holds what is stored to what it never may be.
-func noTwoMatch(t *testing.T, h *chaos) {
-	t.Helper()
-	client := h.c.client()
-	defer client.Close()
-	x := h.open(client)
-	byScope, keys := make(map[string][]index.Document), make(map[string]uint64)
-	must(t, x.eachLog(t.Context(), func(logs []*groupLog) error {
-		for _, l := range logs {
-			for _, s := range l.states {
-				d := &s.doc
-				if s.dead || keys[d.Key] == d.ID { // a scan may come by twice
-					continue
-				}
-				if keys[d.Key] != 0 {
-					t.Errorf("two documents have the key %s", d.Key)
-				}
-				keys[d.Key] = d.ID
-				for _, other := range byScope[d.Scope] {
-					if x.rule.Matches(d, &other) {
-						t.Errorf("two that match are stored: %+v, %+v", d, other)
-					}
-				}
-				byScope[d.Scope] = append(byScope[d.Scope], *d)
+func (h *chaos) noTwoMatch() {
+	docs, rule := h.stored(), h.open().rule
+	byScope := make(map[string][]index.Document)
+	for _, d := range docs {
+		for _, other := range byScope[d.Scope] {
+			if rule.Matches(&d, &other) {
+				h.t.Errorf("two that match are stored: %+v, %+v", d, other)
 			}
 		}
-		return nil
-	}))
-	t.Logf("%d documents in %d scopes", len(keys), len(byScope))
+		byScope[d.Scope] = append(byScope[d.Scope], d)
+	}
+	h.t.Logf("%d documents in %d scopes", len(docs), len(byScope))
 }

@@ -79,6 +79,7 @@ func startServer(t testing.TB, dir string, settings ...string) *server {
 	}
 	s.client = goredis.NewClient(&goredis.Options{Addr: s.address, ReadTimeout: 10 * time.Second})
 	s.start(t)
+	t.Cleanup(s.kill)
 	return s
 }
 
@@ -119,7 +120,6 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 		}
 		c.all = append(c.all, startServer(t, folder, settings...))
 	}
-	t.Cleanup(c.stop)
 	t.Cleanup(func() {
 		for _, s := range c.all {
 			if t.Failed() {
@@ -175,7 +175,7 @@ func (c *servers) healthy(t testing.TB) {
 				return false
 			}
 			info := fields(s.client.Info(ctx, "replication").Val())
-			if info["role"] == "master" && s.slots(ctx) > 0 {
+			if info["role"] == "master" && len(s.slots(ctx)) > 0 {
 				masters++
 				if info["connected_slaves"] != strconv.Itoa(replicas) || replicas > 0 && !strings.Contains(info["slave0"], "online") {
 					return false
@@ -206,29 +206,24 @@ func (s *server) owners(ctx context.Context) string {
 	return strings.Join(masters, "\n")
 }
 
-// slots is how many a node serves, by its own account.
-func (s *server) slots(ctx context.Context) (n int) {
+// slots are the ranges of those that a node serves, by its own account: 1, or 5-7.
+func (s *server) slots(ctx context.Context) []string {
 	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
 		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "myself") && strings.Contains(f[2], "master") {
-			return len(f) - 8
+			return f[8:]
 		}
 	}
-	return 0
+	return nil
 }
 
-func (c *servers) stop() {
-	for _, s := range c.all {
-		_ = s.cmd.Process.Signal(syscall.SIGCONT)
-		s.kill()
-	}
-}
-
-func (c *servers) client() *goredis.ClusterClient {
+func (c *servers) client(t testing.TB) *goredis.ClusterClient {
 	var addresses []string
 	for _, s := range c.all {
 		addresses = append(addresses, s.address)
 	}
-	return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, DialTimeout: time.Second, PoolSize: 32})
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, DialTimeout: time.Second, PoolSize: 32})
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 func must(t testing.TB, err error) {
@@ -254,7 +249,9 @@ func TestMain(m *testing.M) {
 	goredis.SetLogger(silent{})
 	code := m.Run()
 	if shared.cluster != nil {
-		shared.cluster.stop()
+		for _, s := range shared.cluster.all {
+			s.kill()
+		}
 	}
 	if shared.dir != "" {
 		os.RemoveAll(shared.dir)
@@ -282,8 +279,7 @@ func sharedCluster(t testing.TB) *servers {
 
 // openShared opens an index of a name of its own.
 func openShared(t testing.TB, o Options) *Index {
-	client := sharedCluster(t).client()
-	t.Cleanup(func() { client.Close() })
+	client := sharedCluster(t).client(t)
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("%.30s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 	}
@@ -291,5 +287,3 @@ func openShared(t testing.TB, o Options) *Index {
 	must(t, err)
 	return x
 }
-
-type clusterClient = *goredis.ClusterClient

@@ -13,11 +13,8 @@ import (
 // With a node timeout of 2 s, the longest call during a failover takes no more than the detection, the election and a
 // few tries; with two replicas, as the new master needs one. 5 s, and twice that where the machine is shared.
 func TestPauseAtFailover(t *testing.T) {
-	redisServer(t)
 	c := startCluster(t, t.TempDir(), 3, 2, 2*time.Second)
-	client := c.client()
-	defer client.Close()
-	x, err := Open(t.Context(), client, Options{Name: "pause", Bare: true})
+	x, err := Open(t.Context(), c.client(t), Options{Name: "pause", Bare: true})
 	must(t, err)
 	r, longest := rand.New(rand.NewPCG(1, 1)), time.Duration(0)
 	c.master(r).kill()

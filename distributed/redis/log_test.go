@@ -85,19 +85,6 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-func TestRecords(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range uint64(1000) {
-		d := someDocument(r)
-		d.ID = i + 1
-		l, err := replay("key", commitEntry(&d, 0))
-		must(t, err)
-		if got := l.record(d.ID); got == nil || *got != d {
-			t.Fatalf("%+v came back as %+v", d, got)
-		}
-	}
-}
-
 // A page that is crawled again and again has a log that stays short: what is dead goes, and a minute later what says so.
 func TestLogsOfRecrawls(t *testing.T) {
 	const recrawls = 1000
