@@ -23,7 +23,7 @@ import (
 func init() {
 	beam.RegisterDoFn(&divide{})
 	beam.RegisterDoFn(&read{})
-	beam.RegisterDoFn(&gatherLines{})
+	register.DoFn3x1[context.Context, string, func(int, []byte), error](&gatherLines{})
 	beam.RegisterDoFn(&writeFile{})
 	register.Function2x0(everyFile)
 	register.Function1x1(pairLine)
