@@ -119,11 +119,11 @@ func withoutMutants(mutants []*mutant) error {
 	}
 	begin := time.Now()
 	for b, runs := range tests {
-		args := []string{"test", "-timeout", "10m", "-run", strings.Join(runs, "|")}
+		args := []string{"test", "-C", b.folder, "-timeout", "10m", "-run", strings.Join(runs, "|")}
 		if b.race {
 			args = append(args, "-race")
 		}
-		if out, err := b.command("go", append(args, b.folder)...).CombinedOutput(); err != nil {
+		if out, err := b.command("go", append(args, ".")...).CombinedOutput(); err != nil {
 			return fmt.Errorf("a test fails with nothing planted: %w\n%s", err, out)
 		}
 	}
@@ -149,14 +149,14 @@ func build(folder string, mutants []*mutant) error {
 		built[b] = m
 		begin := time.Now()
 		m.path = filepath.Join(folder, fmt.Sprint(len(built), ".test"))
-		args := []string{"test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", m.path}
+		args := []string{"test", "-C", m.folder, "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", m.path}
 		if m.race {
 			args = append(args, "-race")
 		}
-		if out, err := m.command("go", append(args, m.folder)...).CombinedOutput(); err != nil {
+		if out, err := m.command("go", append(args, ".")...).CombinedOutput(); err != nil {
 			failed = append(failed, fmt.Errorf("the mutants do not compile: %w\n%s", err, numbered(mutants, string(out))))
 		}
-		deps, err := exec.Command("go", "list", "-test", "-deps", m.folder).Output()
+		deps, err := exec.Command("go", "list", "-C", m.folder, "-test", "-deps", ".").Output()
 		if err != nil {
 			failed = append(failed, err)
 		}

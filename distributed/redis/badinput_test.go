@@ -160,11 +160,11 @@ func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
 	}
 }
 
-// Where replicas are waited for, too, deletions and sweeps go on when memory is used up.
-func TestFullMemoryWithReplicas(t *testing.T) {
+// Where replicas are waited for, too, deletions and sweeps go on when memory is used up; nothing does without the replica.
+func TestFullMemoryAndLostReplica(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--appendonly", "yes")
 	host, port, _ := strings.Cut(s.address, ":")
-	startServer(t, t.TempDir(), "--appendonly", "yes", "--replicaof", host+" "+port)
+	replica := startServer(t, t.TempDir(), "--appendonly", "yes", "--replicaof", host+" "+port)
 	ctx := t.Context()
 	waitFor(t, "the replica", func() bool {
 		return strings.Contains(s.client.Info(ctx, "replication").Val(), "state=online")
@@ -192,6 +192,17 @@ func TestFullMemoryWithReplicas(t *testing.T) {
 	}
 	if swept, err := x.Sweep(ctx); err != nil || swept.Documents == 0 {
 		t.Errorf("Sweep: %+v, %v", swept, err)
+	}
+
+	// without the replica, neither what is written counts nor what is read
+	replica.kill()
+	must(t, s.client.ConfigSet(ctx, "maxmemory", "0").Err())
+	x.cluster.patience = 0
+	if v, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a check, without the replica: %v, %v", v, err)
+	}
+	if _, _, err := x.Get(ctx, "a"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Get, without the replica: %v", err)
 	}
 }
 

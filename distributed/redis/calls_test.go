@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -87,6 +88,24 @@ func TestDrawHonoursContext(t *testing.T) {
 		}
 		close(away.until)
 	})
+}
+
+// Whichever client draws, and whatever the clock of the server says, no number is given out twice.
+func TestNumbersNeverRepeat(t *testing.T) {
+	f, r := &fake{keys: map[string]string{}}, rand.New(rand.NewPCG(1, 1))
+	clients, drawn := []*Index{testIndex(f), testIndex(f)}, make(map[uint64]bool)
+	for range 3000 {
+		n := 1 + r.Uint64N(2*minBlock)
+		f.time = 10_000 + r.Uint64N(1_000_000)
+		first, err := clients[r.IntN(2)].draw(t.Context(), n)
+		must(t, err)
+		for seq := first; seq < first+n; seq++ {
+			if drawn[seq] {
+				t.Fatalf("%d once more", seq)
+			}
+			drawn[seq] = true
+		}
+	}
 }
 
 // A slot that is on its way refuses the write of a barrier; others of the group are tried.
