@@ -579,6 +579,7 @@ func scenarios() []*scenario {
 	return []*scenario{
 		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1, content: true},
 		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, deaths: 1, content: true},
+		{name: "three of one content, and a lease ends", clients: calls{checks(x), checks(x), checks(x)}, leases: 1, preemptions: rounds(2, 3), content: true},
 		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1, leases: 1, content: true},
 		{name: "three of one key", clients: calls{checks(at("a", x)), checks(at("a", y)), checks(at("a", z))}, deaths: 1, leases: 1, content: true},
 		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1, leases: 1, content: true},
