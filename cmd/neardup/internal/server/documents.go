@@ -213,7 +213,7 @@ func (s *Server) planWithin(text string) (*plan.Plan, error) {
 	if err != nil {
 		return nil, badCall("k is %.40q, want a number", text)
 	}
-	choice, err := plan.Choose(k, int64(max(s.index.Stats().Documents, 1)), plan.Limits{}, plan.Costs{})
+	choice, err := plan.Choose(k, int64(max(s.index.Stats().Documents, 1)), plan.Limits{})
 	if err != nil {
 		return nil, badCall("k: %v", err)
 	}
