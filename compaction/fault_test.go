@@ -330,9 +330,9 @@ func (f *failing) run(steps []step) error {
 // meets it says so or does what it should; what is there can be read, later writes
 // work or say why they do not, and opened again the index is whole.
 func TestEveryOperationFails(t *testing.T) {
-	seed, every := testseed.Of(t), uint64(number(150, 40, 8, 1))
+	seed, every := testseed.Of(t), uint64(number(150, 80, 8, 1))
 	if raceEnabled {
-		every = 150
+		every = 400
 	}
 	steps := eventful()
 	for _, how := range []string{failOnce, failSpace, failShort} {

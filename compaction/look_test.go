@@ -127,7 +127,9 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 		want.frozen, want.frozenDocs = frozen, want.Docs
 	}
 	postings, keys, records := make(map[uint64][]uint64), make(map[uint64][]uint64), len(want.Docs)-int(want.Bare())
+	ids := make(map[uint64]bool, len(want.Docs))
 	for _, d := range want.Docs {
+		ids[d.ID] = true
 		stored := store.Stored(uint64(d.Fingerprint), d.Scope)
 		postings[stored] = append(postings[stored], d.ID)
 		if d.Key != "" {
@@ -153,7 +155,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 		}
 	}
 	for r, err := range v.Records(0) {
-		if !slices.ContainsFunc(want.Docs, func(d index.Document) bool { return d.ID == r.ID }) || err != nil {
+		if !ids[r.ID] || err != nil {
 			return fmt.Errorf("record of document %d, which is not there: %v", r.ID, err)
 		}
 		records--

@@ -42,7 +42,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		return
 	}
-	const n, mib = 3_000_000, 1 << 20
+	const mib = 1 << 20
+	millions := number(1, 1, 3, 3)
+	n := millions * 1_000_000
+	blocks := int64(millions) * 18 * mib // what is packed takes a bit more
 	dir, ctx := t.TempDir(), context.Background()
 	random := rand.New(rand.NewPCG(1, 2))
 	_, err := compaction.Load(ctx, dir, func(yield func(index.Document, error) bool) {
@@ -51,14 +54,15 @@ func TestMemoryIsBounded(t *testing.T) {
 				return
 			}
 		}
-	}, compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: n}})
+	}, compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: int64(n)}})
 	must(t, err)
-	for _, cache := range []int64{48 * mib, 160 * mib, 0} {
+	little := blocks * 8 / 9
+	for _, cache := range []int64{little, blocks * 3, 0} {
 		debug.FreeOSMemory()
 		before := residentBytes(t)
 		x, err := index.Open(dir, &index.Options{CacheBytes: cache})
 		must(t, err)
-		for range 50_000 {
+		for range n / 60 {
 			if _, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(random.Uint64())}}); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +79,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		if s.CacheShort == "" && taken > bound*6/5+ofGo {
 			t.Errorf("cache %d MiB: %d MiB resident, more than %d and a fifth and 16", cache/mib, taken/mib, bound/mib)
 		}
-		if short := cache == 48*mib; short != (s.CacheShort != "") || !short && s.CachedBytes < 54*mib {
+		if short := cache == little; short != (s.CacheShort != "") || !short && s.CachedBytes < uint64(blocks) {
 			t.Errorf("cache %d MiB, %d MiB of packed blocks in it: %q", cache/mib, s.CachedBytes/mib, s.CacheShort)
 		}
 	}

@@ -91,7 +91,11 @@ func (y *year) run(hosts int) {
 		}
 		y.hosts = append(y.hosts, h)
 	}
-	for today := range daysOfYear {
+	days := daysOfYear
+	if raceEnabled {
+		days /= 3
+	}
+	for today := range days {
 		y.now.Store(time.Date(2026, 1, 1+today, 0, 0, 0, 0, time.UTC).Unix())
 		y.expire()
 		if today%daysOfMonth == 0 {

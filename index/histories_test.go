@@ -18,9 +18,9 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-// length returns how much of something to do: by default, with NEARDUP_CI, with
+// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI, with
 // NEARDUP_LONG, or as a variable of the environment says.
-func length(t *testing.T, variable string, usual, ci, long int64) int64 {
+func length(t *testing.T, variable string, race, usual, ci, long int64) int64 {
 	t.Helper()
 	if text := os.Getenv(variable); variable != "" && text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -30,6 +30,8 @@ func length(t *testing.T, variable string, usual, ci, long int64) int64 {
 	switch {
 	case os.Getenv("NEARDUP_LONG") != "":
 		return long
+	case index.RaceEnabled:
+		return race
 	case testing.Short():
 		return usual / 4
 	case os.Getenv("NEARDUP_CI") != "":
@@ -42,7 +44,7 @@ func length(t *testing.T, variable string, usual, ci, long int64) int64 {
 // near-duplicates. Every answer is explained by some order of the calls.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 40_000, 300_000, 10_000_000)
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 12_000, 40_000, 300_000, 10_000_000)
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -51,7 +53,7 @@ func TestConcurrentHistories(t *testing.T) {
 // verdict names, and what a checkpoint holds.
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CRASH_POINTS", 150, 1000, 10_000)
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CRASH_POINTS", 100, 100, 1000, 10_000)
 	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
@@ -129,7 +131,7 @@ func TestFiltersGrowWhileOthersCall(t *testing.T) {
 	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	must(t, w.Between(nil))
 	filters := w.Index.Stats().FilterBytes
-	must(t, w.Round(indextest.Plan{Sites: 8, Calls: int(length(t, "", 50, 150, 1500)), Batch: 20, Fill: 70_000}))
+	must(t, w.Round(indextest.Plan{Sites: 8, Calls: int(length(t, "", 12, 50, 150, 1500)), Batch: 20, Fill: 70_000}))
 	for wait := 0; w.Index.Stats().FilterBytes == filters; wait++ { // growing goes on
 		if wait == 300_000 || t.Failed() { // five minutes
 			t.Fatalf("live filters have not grown: %+v", w.Index.Stats())

@@ -11,23 +11,29 @@ import (
 	"github.com/neardup/neardup/internal/testgen"
 )
 
+// readPages has the pages that were read, by the name of their file.
+var readPages = make(map[string][][]byte)
+
 // realPages are the pages of one file, the first few where tests are to be short,
 // and their size.
 func realPages(t testing.TB, name string) (pages [][]byte, size int64) {
-	lines := json.NewDecoder(testgen.SharedGzip(t, name))
-	for {
-		if testing.Short() && len(pages) == 30 {
-			return pages, size
+	in := testgen.SharedGzip(t, name)
+	if readPages[name] == nil {
+		lines := json.NewDecoder(in)
+		for !testing.Short() || len(readPages[name]) < 30 {
+			var doc struct{ HTML string }
+			if err := lines.Decode(&doc); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			readPages[name] = append(readPages[name], []byte(doc.HTML))
 		}
-		var doc struct{ HTML string }
-		if err := lines.Decode(&doc); err == io.EOF {
-			return pages, size
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, []byte(doc.HTML))
-		size += int64(len(doc.HTML))
 	}
+	for _, page := range readPages[name] {
+		size += int64(len(page))
+	}
+	return readPages[name], size
 }
 
 // generatedPage is 256 KiB of plain markup with little script.

@@ -81,8 +81,11 @@ func TestMainTextFallback(t *testing.T) {
 func TestMainTextIsPartOfVisibleText(t *testing.T) {
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, _ := realPages(t, set+"/docs.jsonl.gz")
-		shorter := 0
-		for _, page := range pages {
+		shorter, every := 0, oneOf(3)
+		for i, page := range pages {
+			if i%every > 0 {
+				continue
+			}
 			title, visible := titleAndText(page, "", Visible)
 			_, main := titleAndText(page, "", Main)
 			checkLines(t, title, main, visible)
@@ -90,7 +93,7 @@ func TestMainTextIsPartOfVisibleText(t *testing.T) {
 				shorter++
 			}
 		}
-		t.Logf("%s: main text is shorter than visible text on %d of %d pages", set, shorter, len(pages))
+		t.Logf("%s: main text is shorter than visible text on %d of %d pages", set, shorter, len(pages)/every)
 	}
 }
 

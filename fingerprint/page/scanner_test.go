@@ -50,10 +50,7 @@ func TestScannerOnRandomMarkup(t *testing.T) {
 }
 
 func TestScannerOnRealPages(t *testing.T) {
-	every := 5
-	if os.Getenv("NEARDUP_CI") != "" && !testing.Short() {
-		every = 1
-	}
+	every := oneOf(5)
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, _ := realPages(t, set+"/docs.jsonl.gz")
 		rng := rand.New(rand.NewPCG(9, 2))
@@ -71,6 +68,14 @@ func TestScannerOnRealPages(t *testing.T) {
 			}
 		}
 	}
+}
+
+// oneOf is n by default, 1 with NEARDUP_CI: one of so many pages is looked at.
+func oneOf(n int) int {
+	if os.Getenv("NEARDUP_CI") != "" && !testing.Short() {
+		return 1
+	}
+	return n
 }
 
 func sameTokens(t *testing.T, doc []byte) bool {

@@ -14,8 +14,11 @@ import (
 func TestTextOfTree(t *testing.T) {
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, _ := realPages(t, set+"/docs.jsonl.gz")
-		other := 0
+		other, every := 0, oneOf(3)
 		for i, page := range pages {
+			if i%every > 0 {
+				continue
+			}
 			page, _ = decode(page, "")
 			root, err := html.Parse(bytes.NewReader(page))
 			if err != nil {
@@ -28,8 +31,8 @@ func TestTextOfTree(t *testing.T) {
 				other++
 			}
 		}
-		if other > len(pages)/80 {
-			t.Errorf("%s: %d of %d pages have another text than their trees", set, other, len(pages))
+		if other > len(pages)/80/every {
+			t.Errorf("%s: %d of %d pages have another text than their trees", set, other, len(pages)/every)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 	const (
 		memory = 16 << 20
-		n      = 3_000_000 // 48 MB
+		n      = 2_000_000 // 32 MB
 		batch  = 5000
 	)
 	defer debug.SetGCPercent(debug.SetGCPercent(10))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/radix"
@@ -113,11 +114,13 @@ func TestSorter(t *testing.T) {
 }
 
 func testSorter[R radix.Record](t *testing.T) {
+	var record R
+	many := 800_000 / int(unsafe.Sizeof(record)) // more than fit
 	for _, k := range testgen.Keys {
-		for _, n := range []int{0, 1, 100, 5000, 100_000} {
+		for _, n := range []int{0, 1, 100, 5000, many} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
 				s, fs := newSpilling[R]()
-				if files := checkSorted(t, s, fs, testgen.Records[R](n, uint64(n), k.Next)); (files > 0) != (n == 100_000) {
+				if files := checkSorted(t, s, fs, testgen.Records[R](n, uint64(n), k.Next)); (files > 0) != (n == many) {
 					t.Errorf("%d files", files)
 				}
 			})

@@ -19,6 +19,7 @@ type generator struct {
 	head, fill, tail string
 	size             int64 // rounded down to whole fills; 0 for head and tail only
 	n                int64
+	begun            bool
 	at               func(n int64) // called every MiB
 	told             int64
 }
@@ -28,10 +29,14 @@ func (g *generator) Read(p []byte) (int, error) {
 		g.told = g.n
 		g.at(g.n)
 	}
-	if g.fill == "" {
-		g.fill = " "
+	if !g.begun {
+		g.begun = true
+		if g.fill == "" {
+			g.fill = " "
+		}
+		g.size -= g.size % int64(len(g.fill))
+		g.fill = strings.Repeat(g.fill, 1+4096/len(g.fill)) // so that large pieces are copied
 	}
-	g.size -= g.size % int64(len(g.fill))
 	end := int64(len(g.head)) + g.size
 	var n int
 	switch {
