@@ -201,6 +201,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // Calls and bytes over their bounds are refused at once, and a client tries again until there is room.
 func TestBusy(t *testing.T) {
+	t.Parallel()
 	x := open(t, nil)
 	limits := impatient
 	limits.HeaderTime, limits.IdleTime, limits.BodyTime = time.Minute, time.Minute, time.Minute // on a busy machine too
@@ -284,6 +285,7 @@ func unheard(h http.Handler, r *http.Request) {
 
 // An answer that was lost is given again: the page is New, and says that it was tried twice.
 func TestRetriedPageIsNew(t *testing.T) {
+	t.Parallel()
 	x := open(t, nil)
 	lost := 0
 	s := New(x, Options{})

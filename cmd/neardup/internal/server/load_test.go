@@ -179,6 +179,7 @@ func TestLoadEndsEarly(t *testing.T) {
 
 // A caller who dawdles is cut off, and stores nothing.
 func TestLoadDawdles(t *testing.T) {
+	t.Parallel()
 	x := open(t, nil)
 	_, address := serve(t, x, Options{Limits: Limits{IdleTime: 50 * time.Millisecond, BodyTime: 50 * time.Millisecond}})
 	slow := func(yield func(index.Document, error) bool) {

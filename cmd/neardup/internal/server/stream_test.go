@@ -61,6 +61,7 @@ func TestStreamThatIsCutGivesBack(t *testing.T) {
 
 // A caller who does not read leaves room for others.
 func TestStreamWaitsForItsAnswers(t *testing.T) {
+	t.Parallel()
 	x := open(t, inMemory())
 	limits := Limits{Bytes: 48 << 20, WriteTime: 2 * time.Second}
 	s, address := serve(t, x, Options{Limits: limits})
@@ -162,6 +163,7 @@ func secured(t *testing.T, x *neardup.Index, o Options) (s *Server, address stri
 
 // With TLS there is HTTP/2, and its streams outlast pauses that are longer than the time to take an answer.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	x := open(t, inMemory())
 	limits := impatient
 	limits.IdleTime = 10 * time.Second
@@ -199,6 +201,7 @@ func TestTLS(t *testing.T) {
 
 // Over HTTP/2 a short body is answered as well if the disk takes longer than a caller may for an answer.
 func TestSlowDiskOverHTTP2(t *testing.T) {
+	t.Parallel()
 	var slow atomic.Bool
 	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if slow.Load() && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
