@@ -133,7 +133,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
 	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
 		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
-	if last[compaction.StageRead].Done < uint64(n/2) || last[compaction.StageMerge].Done == 0 {
+	if last[compaction.StageRead].Done < uint64(n/2) || !raceEnabled && last[compaction.StageMerge].Done == 0 { // which is told every 65,536
 		t.Errorf("progress %+v", last)
 	}
 }
