@@ -107,7 +107,7 @@ type link struct{ Path, Name string }
 var navigation = []link{{"/", "Overview"}, {"/search", "Search"}, {"/compare", "Compare"}, {"/groups", "Groups"}}
 
 // show answers with a page: whole, or none.
-func (p *Pages) show(t *template.Template, make func(*http.Request) (any, error)) http.HandlerFunc {
+func (p *Pages) show(page func() *template.Template, make func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -121,7 +121,7 @@ func (p *Pages) show(t *template.Template, make func(*http.Request) (any, error)
 				f.Title = l.Name
 			}
 		}
-		status := http.StatusOK
+		status, shown := http.StatusOK, page
 		content, err := p.bounded(w, r, make)
 		if f.Page = content; err != nil {
 			f.Title, f.Problem, status = "Not possible", "The index cannot be read now: "+err.Error(), http.StatusInternalServerError
@@ -132,12 +132,12 @@ func (p *Pages) show(t *template.Template, make func(*http.Request) (any, error)
 			case errors.Is(err, context.DeadlineExceeded):
 				f.Problem, status = "It takes too long.", http.StatusServiceUnavailable
 			}
-			if t = problemTemplate; status == http.StatusServiceUnavailable {
+			if shown = problemTemplate; status == http.StatusServiceUnavailable {
 				h.Set("Retry-After", "5")
 			}
 		}
 		var out bytes.Buffer
-		if err := t.Execute(&out, f); err != nil {
+		if err := shown().Execute(&out, f); err != nil {
 			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 			return
 		}

@@ -143,8 +143,8 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d", w.Code)
 	}
 	<-p.room
-	if w := get(p, "/", nil); w.Code != http.StatusOK {
-		t.Errorf("%d", w.Code)
+	if w := get(p, "/", nil); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "documents stored") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
@@ -49,13 +50,16 @@ var functions = template.FuncMap{
 	"ratio":   func(r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) },
 }
 
-// parsed is the template of a page, with the parts that it is made of.
-func parsed(names ...string) *template.Template {
-	t := template.New("layout.html").Funcs(functions)
-	for _, name := range append([]string{"layout.html", "parts.html"}, names...) {
-		t = template.Must(t.ParseFS(files, "templates/"+name))
-	}
-	return t
+// parsed is the template of a page, with the parts that it is made of. It is parsed when it is first
+// asked for: most commands show no page.
+func parsed(names ...string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template {
+		t := template.New("layout.html").Funcs(functions)
+		for _, name := range append([]string{"layout.html", "parts.html"}, names...) {
+			t = template.Must(t.ParseFS(files, "templates/"+name))
+		}
+		return t
+	})
 }
 
 // count is a whole number with its thousands set apart.
@@ -176,4 +180,4 @@ func limits(r *compare.Result) (rows []limitRow) {
 }
 
 // Write writes one file.
-func (r *Report) Write(w io.Writer) error { return reportTemplate.Execute(w, r.page()) }
+func (r *Report) Write(w io.Writer) error { return reportTemplate().Execute(w, r.page()) }
