@@ -139,7 +139,7 @@ func TestGrowing(t *testing.T) {
 	must(t, group.Wait())
 	watcher.Close()
 	var quiet atomic.Bool
-	time.AfterFunc(2*time.Second, func() { quiet.Store(true) })
+	time.AfterFunc(time.Duration(number(200, 200, 2000, 2000))*time.Millisecond, func() { quiet.Store(true) })
 	must(t, g.read("quiet", 1, &quiet), g.x.Close())
 	g.say("closed\n")
 }

@@ -321,7 +321,7 @@ func TestServeSoak(t *testing.T) {
 	switch {
 	case os.Getenv("NEARDUP_LONG") != "":
 		s.documents, s.keys = 1_440_000, 240_000
-	case raceEnabled || testing.Short():
+	case raceEnabled || testing.Short() || os.Getenv("NEARDUP_CI") == "":
 		s.documents, s.keys = 4_000, 1_200
 	}
 	s.server = startServe(t, freeAddress(t), "-index", dir+"/ix", "-checkpoints", dir, "-cache", "64", "-memory", "64")
