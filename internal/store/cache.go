@@ -302,18 +302,11 @@ func (r *readings) wait(epoch uint64) {
 
 // Memory for caches where Options do not say how much: what is packed is kept whole, in half of
 // the machine's memory at most, and Pebble gets little beside it, as its blocks would be the same bytes
-// again: what it takes to find records and keys, and room for some of these in a small index. Where
-// nothing is packed, Pebble has it all.
+// again. Where nothing is packed, Pebble has it all.
 const (
 	defaultPebbleBytes = 512 << 20
-	mostBesidePacked   = 64 << 20
-	smallIndexBytes    = 256 << 20 // of packed blocks and what is beside them
+	besidePacked       = 64 << 20 // of Pebble's, and a 32nd of the packed blocks, for records and keys
 )
-
-// besidePacked is what Pebble's cache has beside so many bytes of packed blocks.
-func besidePacked(packed int64) int64 {
-	return min(max(packed/16+8<<20, min(smallIndexBytes-packed, mostBesidePacked)), defaultPebbleBytes)
-}
 
 // pebbleCacheBytes returns what Pebble's cache may have at most.
 func pebbleCacheBytes(total int64) int64 {
@@ -324,13 +317,12 @@ func pebbleCacheBytes(total int64) int64 {
 }
 
 // writeBytes returns what Pebble's cache has on top for the memtables that it takes off: those of an index
-// that nobody writes to take nothing, and where the caller gave a bound they are within it. Two of them, and
-// another that waits to be written would take what a large index has for reading.
+// that nobody writes to take nothing, and where the caller gave a bound they are within it.
 func writeBytes(total int64) int64 {
 	if total > 0 {
 		return 0
 	}
-	return 3 * int64(memTableBytes(defaultPebbleBytes))
+	return 2 * int64(memTableBytes(defaultPebbleBytes))
 }
 
 // packedCacheBytes divides the memory for caches, 0 for the default: what packed blocks take with all
@@ -344,7 +336,7 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) (packed, pebble int
 		return 0, defaultPebbleBytes
 	}
 	packed = min(packed, machineMemory()/2)
-	return packed, besidePacked(packed)
+	return packed, min(besidePacked+packed/32, defaultPebbleBytes)
 }
 
 // wantedCacheBytes returns what a cache takes that holds all packed blocks.
