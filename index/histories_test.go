@@ -44,7 +44,7 @@ func length(t *testing.T, variable string, race, usual, ci, long int64) int64 {
 // near-duplicates. Every answer is explained by some order of the calls.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 12_000, 20_000, 300_000, 10_000_000)
+	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 12_000, 40_000, 300_000, 10_000_000)
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
