@@ -137,7 +137,12 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return err
 	}
 	s.opts.CompactionBytes = s.compaction.bytes()
-	s.opts.Rule = match.For(x.Stats().Analyzer, x.Plan().MaxDistance).With(s.match.shingle, s.match.ratio)
+	limits := match.For(x.Stats().Analyzer, 0).With(s.match.shingle, s.match.ratio)
+	s.opts.Rule = func() match.Rule {
+		rule := limits
+		rule.MaxDistance = x.Plan().MaxDistance // it may change
+		return rule
+	}
 	if *s.accessLog {
 		s.opts.AccessLog = log
 	}

@@ -409,6 +409,9 @@ func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error
 	if s.writable() != nil {
 		// The tables before go on with their pin: whatever has come to be on the disk, nothing is
 		// written any more.
+		if next != nil {
+			err = errors.Join(err, next.Release())
+		}
 		return err
 	}
 	if err != nil {

@@ -111,14 +111,11 @@ func (s *Server) compare(a *answer, r *http.Request) error {
 	return a.json(compare.Documents(compare.Of(&first), compare.Of(&second), s.rule(), 0))
 }
 
-// rule is by what documents match under the plan of this moment.
 func (s *Server) rule() match.Rule {
-	r := s.opts.Rule
-	if r == (match.Rule{}) {
-		r = match.For(s.index.Stats().Analyzer, 0)
+	if s.opts.Rule != nil {
+		return s.opts.Rule()
 	}
-	r.MaxDistance = s.index.Plan().MaxDistance
-	return r
+	return match.For(s.index.Stats().Analyzer, s.index.Plan().MaxDistance)
 }
 
 // stats answers GET /v1/stats.

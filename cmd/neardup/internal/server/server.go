@@ -41,8 +41,8 @@ type Options struct {
 	// CompactionBytes is the memory for sorting that a compaction takes. 0: 1 GiB.
 	CompactionBytes int64
 
-	// Rule is by what compare compares, within the k that the index has at the time. The zero Rule: that of its analyzer.
-	Rule match.Rule
+	// Rule returns by what compare compares at the time. nil: the rule of the index's analyzer and k.
+	Rule func() match.Rule
 
 	// Page shows the index to people, at "/". nil: there is nothing there.
 	Page http.Handler

@@ -23,7 +23,6 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -292,7 +291,7 @@ func TestNextIDOutlastsCrash(t *testing.T) {
 // The k of an index changes while documents come: queries and what compare says follow it, and what is no k is refused.
 func TestChangeOfK(t *testing.T) {
 	x := open(t, &neardup.Options{Index: index.Options{MaxDistance: 3}})
-	_, address := serve(t, x, Options{Rule: match.For("", 3)})
+	_, address := serve(t, x, Options{})
 	c := dial(t, address, nil)
 	add := func(key string, fp fingerprint.Fingerprint) *neardup.Verdict {
 		verdicts, err := c.CheckDocuments(t.Context(), []index.Document{{Key: key, Fingerprint: fp}})

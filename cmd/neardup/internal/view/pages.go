@@ -33,11 +33,11 @@ type Texts interface {
 	Documents() int // whose words there are
 }
 
-// Options of New. The zero value shows what an index has.
+// Options of New.
 type Options struct {
-	Rule   match.Rule    // by which documents are compared, within the k that the index has at the time
-	Counts func() Counts // what the server has counted; nil: nothing
-	Texts  Texts         // nil: none
+	Rule   func() match.Rule // returns by what documents are compared at the time
+	Counts func() Counts     // what the server has counted; nil: nothing
+	Texts  Texts             // nil: none
 }
 
 // Pages answers GET and POST at "/" and below. What a request takes is bounded, in memory and time, and
@@ -67,12 +67,6 @@ func New(source Source, o Options) *Pages {
 	p.mux.HandleFunc("GET /groups", p.show(groupsTemplate, p.groups))
 	p.mux.HandleFunc("/", p.show(problemTemplate, func(*http.Request) (any, error) { return nil, &problem{http.StatusNotFound, "There is no such page."} }))
 	return p
-}
-
-func (p *Pages) rule() match.Rule {
-	r := p.opts.Rule
-	r.MaxDistance = p.source.Stats().MaxDistance
-	return r
 }
 
 // ServeHTTP answers a request.

@@ -61,7 +61,8 @@ func testPages(t *testing.T) *Pages {
 		l := Latency{N: n, Within: []Bucket{{.001, n / 2}, {.01, n}}}
 		return Counts{Verdicts: map[string]uint64{"new": n, "duplicate": n / 2}, Calls: map[string]Latency{"check": l}}
 	}
-	p := New(x, Options{Rule: match.For(x.Stats().Analyzer, 6), Counts: counts, Texts: texts})
+	rule := match.For(x.Stats().Analyzer, 6)
+	p := New(x, Options{Rule: func() match.Rule { return rule }, Counts: counts, Texts: texts})
 	for i := range 3 {
 		p.Sample(time.Now().Add(time.Duration(i-3) * time.Minute))
 	}

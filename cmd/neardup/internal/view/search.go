@@ -93,7 +93,7 @@ func (p *Pages) near(ctx context.Context, s *searchPage) error {
 	if err != nil {
 		return err
 	}
-	of, rule := compare.Of(s.Of), p.rule()
+	of, rule := compare.Of(s.Of), p.opts.Rule()
 	for _, m := range found {
 		if m.ID == s.Of.ID && s.Given == "document" {
 			continue
@@ -152,6 +152,6 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	case sides[0].Words == nil || sides[1].Words == nil:
 		c.Words = "The words are not known: the archives do not have the text of both documents as it was when they were stored."
 	}
-	c.Result = compare.Documents(sides[0], sides[1], p.rule(), places)
+	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule(), places)
 	return c, nil
 }

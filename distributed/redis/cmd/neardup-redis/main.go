@@ -136,10 +136,10 @@ const batchLines = 256
 
 // dedup checks the documents of lines, and answers each with one, as a served index does, once it is durable.
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
-	decoder, run := json.NewDecoder(in), []wire.Line(nil)
+	decoder, run := json.NewDecoder(in), []document(nil)
 	for read := 1; ; read++ {
-		l, err := next(decoder)
-		if len(run) == batchLines || len(run) > 0 && (err != nil || (l.Fingerprint == nil) != (run[0].Fingerprint == nil)) {
+		d, err := next(decoder)
+		if len(run) == batchLines || len(run) > 0 && (err != nil || (d.Fingerprint == nil) != (run[0].Fingerprint == nil)) {
 			if err := check(ctx, x, run, out); err != nil {
 				return err
 			}
@@ -151,41 +151,47 @@ func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) err
 		case err != nil:
 			return fmt.Errorf("document %d: %w", read, err)
 		}
-		run = append(run, l)
+		run = append(run, d)
 	}
 }
 
-func next(decoder *json.Decoder) (l wire.Line, err error) {
+// document is a line, and its page where it has no fingerprint.
+type document struct {
+	wire.Line
+	page neardup.Page
+}
+
+func next(decoder *json.Decoder) (d document, err error) {
 	var raw json.RawMessage
 	if err := decoder.Decode(&raw); err != nil {
-		return l, err
+		return d, err
 	}
-	if err := l.Parse(raw); err != nil || l.Fingerprint != nil {
-		return l, err
+	if err := d.Parse(raw); err != nil || d.Fingerprint != nil {
+		return d, err
 	}
-	_, err = l.Page()
-	return l, err
+	d.page, err = d.Page()
+	return d, err
 }
 
-// check answers lines, which all have fingerprints or all have none.
-func check(ctx context.Context, x *redis.Index, lines []wire.Line, out io.Writer) (err error) {
+// check answers documents, which all have fingerprints or all have none.
+func check(ctx context.Context, x *redis.Index, run []document, out io.Writer) (err error) {
 	var verdicts []neardup.Verdict
-	if lines[0].Fingerprint != nil {
-		docs := make([]index.Document, len(lines))
-		for i := range lines {
-			docs[i] = lines[i].Document()
+	if run[0].Fingerprint != nil {
+		docs := make([]index.Document, len(run))
+		for i := range run {
+			docs[i] = run[i].Document()
 		}
 		verdicts, err = x.CheckDocuments(ctx, docs)
 	} else {
-		pages := make([]neardup.Page, len(lines))
-		for i := range lines {
-			pages[i], _ = lines[i].Page() // next has tried it
+		pages := make([]neardup.Page, len(run))
+		for i := range run {
+			pages[i] = run[i].page
 		}
 		verdicts, err = x.CheckBatch(ctx, pages)
 	}
 	var answers []byte
 	for i := range verdicts {
-		c := wire.CheckedOf(lines[i].Name(), lines[i].Fingerprint, &verdicts[i])
+		c := wire.CheckedOf(run[i].Name(), run[i].Fingerprint, &verdicts[i])
 		var failed error
 		answers, failed = c.Append(answers)
 		err = errors.Join(err, failed)
