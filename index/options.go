@@ -38,8 +38,8 @@ type Options struct {
 	// to three quarters are for packed blocks, as far as there are so many. A sixteenth
 	// comes on top, 16 bytes each for the Shingles of documents that were candidates. It is
 	// taken as it fills. 0: what holds all packed blocks, in half of the machine's memory at
-	// most, and little besides, up to 64 MiB more while it is written to; 512 MiB where nothing is
-	// packed. Stats says where it is too small (CacheShort).
+	// most, and little besides, but 128 MiB in all at least, and up to 96 MiB more while it is
+	// written to; 512 MiB where nothing is packed. Stats says where it is too small (CacheShort).
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for

@@ -302,10 +302,11 @@ func (r *readings) wait(epoch uint64) {
 
 // Memory for caches where Options do not say how much: what is packed is kept whole, in half of
 // the machine's memory at most, and Pebble gets little beside it, as its blocks would be the same bytes
-// again. Where nothing is packed, Pebble has it all.
+// again. A small index has room for all its records and keys. Where nothing is packed, Pebble has it all.
 const (
 	defaultPebbleBytes = 512 << 20
-	besidePacked       = 64 << 20 // of Pebble's, and a 32nd of the packed blocks, for records and keys
+	leastCacheBytes    = 128 << 20 // of packed blocks and of Pebble's
+	besidePacked       = 4 << 20   // of Pebble's, and a 16th of the packed blocks, for the indexes of its files
 )
 
 // pebbleCacheBytes returns what Pebble's cache may have at most.
@@ -317,12 +318,13 @@ func pebbleCacheBytes(total int64) int64 {
 }
 
 // writeBytes returns what Pebble's cache has on top for the memtables that it takes off: those of an index
-// that nobody writes to take nothing, and where the caller gave a bound they are within it.
+// that nobody writes to take nothing, and where the caller gave a bound they are within it. One is written to,
+// one flushed or kept to be used again, and an iterator may hold a third.
 func writeBytes(total int64) int64 {
 	if total > 0 {
 		return 0
 	}
-	return 2 * int64(memTableBytes(defaultPebbleBytes))
+	return 3 * int64(memTableBytes(defaultPebbleBytes))
 }
 
 // packedCacheBytes divides the memory for caches, 0 for the default: what packed blocks take with all
@@ -336,7 +338,7 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) (packed, pebble int
 		return 0, defaultPebbleBytes
 	}
 	packed = min(packed, machineMemory()/2)
-	return packed, min(besidePacked+packed/32, defaultPebbleBytes)
+	return packed, min(max(besidePacked+packed/16, leastCacheBytes-packed), defaultPebbleBytes)
 }
 
 // wantedCacheBytes returns what a cache takes that holds all packed blocks.

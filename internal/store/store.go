@@ -136,6 +136,9 @@ func open(dir string, opts Options) (*Store, error) {
 		s.writes()
 		return nil, errors.Join(translateError(surgeon.OpenError(dir, s.fs, err)), s.unlock())
 	}
+	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize > 1<<20 {
+		s.writes() // what was replayed is in memtables
+	}
 	if err = s.load(opts); err != nil {
 		return nil, errors.Join(err, s.closeDB())
 	}

@@ -386,3 +386,29 @@ func allPrivate(t *testing.T, root string) map[string]bool {
 	must(t, err)
 	return kinds
 }
+
+// After a crash the memtables that the log was read into are not at the cost of a cache that has little: without
+// it each look-up reads the index of a file.
+func TestReplayLeavesRoomInCache(t *testing.T) {
+	fsys := crashfs.New()
+	s := openIn(t, fsys)
+	for id := range uint64(40) {
+		addRecord(t, s, id+1, strings.Repeat("k", 1<<20))
+	}
+	crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.Close())
+
+	s = openIn(t, crashed)
+	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize < 16<<20 {
+		t.Fatalf("memtables of %d and %d bytes after a crash", m.Size, m.ZombieSize)
+	}
+	release := s.options.Cache.Reserve(defaultPebbleBytes - 8<<20) // as packed blocks do
+	if n := records(t, s); n != 40 {
+		t.Fatalf("%d of 40 records", n)
+	}
+	if size := s.options.Cache.Size(); size == 0 {
+		t.Error("nothing is cached")
+	}
+	release()
+	must(t, s.Close())
+}
