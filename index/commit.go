@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/neardup/neardup/internal/plan"
@@ -183,9 +184,89 @@ func (x *Index) liveTables() (tables []liveTable) {
 
 // apply gives the added documents their IDs and makes the change visible. finish
 // must be called: it waits for what Durability asks for.
+//
+// Changes that only add are applied together with those that come while they wait for the commit lock: pending
+// writes have nothing to do with each other, and a commit of its own costs each as much as its entries do.
 func (x *Index) apply(c *change) (finish func() error, err error) {
-	x.commitMu.Lock()
-	defer x.commitMu.Unlock()
+	if len(c.remove) > 0 || len(c.dependsOn) > 0 {
+		x.commitMu.Lock()
+		defer x.commitMu.Unlock()
+		return x.commit(c)
+	}
+	g, at := x.joining.join(c)
+	if at == 0 {
+		x.commitMu.Lock()
+		x.joining.close(g)
+		x.commitGroup(g)
+		x.commitMu.Unlock()
+		close(g.done)
+	}
+	<-g.done
+	return g.finish[at], g.err[at]
+}
+
+// joining is the group of changes that is to be applied next.
+type joining struct {
+	mu   sync.Mutex
+	next *group // nil: none waits
+}
+
+// group is changes that are applied together.
+type group struct {
+	changes []*change
+	adds    int           // documents
+	done    chan struct{} // closed when all are applied, or have failed
+	finish  []func() error
+	err     []error
+}
+
+// join adds a change to the group that waits, or begins one, as far as its documents are no more than those of a
+// window. The first of a group is to apply it.
+func (j *joining) join(c *change) (g *group, at int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.next == nil || j.next.adds+len(c.add) > windowLimit {
+		j.next = &group{done: make(chan struct{})}
+	}
+	g = j.next
+	g.changes, g.adds = append(g.changes, c), g.adds+len(c.add)
+	return g, len(g.changes) - 1
+}
+
+// close lets nothing more join a group.
+func (j *joining) close(g *group) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.next == g {
+		j.next = nil
+	}
+}
+
+// commitGroup applies a group as one change; where that fails, one by one, so that each fails for itself. The
+// commit lock must be held.
+func (x *Index) commitGroup(g *group) {
+	g.finish, g.err = make([]func() error, len(g.changes)), make([]error, len(g.changes))
+	if len(g.changes) > 1 {
+		all := change{keys: make(map[uint64]keyChange)}
+		for _, c := range g.changes {
+			all.add = append(all.add, c.add...)
+			maps.Copy(all.keys, c.keys)
+		}
+		if finish, err := x.commit(&all); err == nil {
+			once := sync.OnceValue(finish)
+			for i := range g.finish {
+				g.finish[i] = once
+			}
+			return
+		}
+	}
+	for i, c := range g.changes {
+		g.finish[i], g.err[i] = x.commit(c)
+	}
+}
+
+// commit applies a change. The commit lock must be held.
+func (x *Index) commit(c *change) (finish func() error, err error) {
 	if err := x.checkDependencies(c); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type Index struct {
 	clock   atomic.Pointer[[]clockRange] // sorted; never changed
 
 	pending  pendingWrites
+	joining  joining
 	shingles shingleCache
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
