@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/ordered"
 )
 
 // Status is what CheckAndAdd found out about a document. The zero Status is no verdict.
@@ -59,8 +60,7 @@ func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) 
 	return verdicts[0], nil
 }
 
-// windowLimit is the number of documents of a batch that are searched and committed
-// together.
+// windowLimit is the number of documents of a batch that are searched at once, and of a commit.
 const windowLimit = 256
 
 // CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with
@@ -77,27 +77,22 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 	verdicts := make([]Verdict, 0, len(docs))
 	durable := 0                        // verdicts that are
 	wait := func() error { return nil } // makes the newest ones so
-	for start := 0; start < len(docs); {
-		window := docs[start : start+windowLen(docs[start:])]
-		w := &checkWindow{index: x, docs: window, verdicts: make([]Verdict, len(window))}
-		finish, failed := w.run(ctx)
+	var failed error
+	for start := 0; start < len(docs) && failed == nil; {
+		w := &checkWindow{index: x, docs: docs[start : start+windowLen(docs[start:])]}
+		failed = w.run(ctx)
 		if err := wait(); err != nil {
-			if failed == nil {
-				finish()
-			}
+			w.wait()
 			return verdicts[:durable], err
 		}
 		durable = len(verdicts)
-		if failed != nil {
-			return verdicts, failed
-		}
-		verdicts, wait = append(verdicts, w.verdicts...), finish
-		start += len(window)
+		verdicts, wait = append(verdicts, w.verdicts...), w.wait
+		start += len(w.docs)
 	}
 	if err := wait(); err != nil {
 		return verdicts[:durable], err
 	}
-	return verdicts, nil
+	return verdicts, failed
 }
 
 // windowLen returns how many documents go into the next window: it ends before a
@@ -117,66 +112,142 @@ func windowLen(docs []Document) int {
 type checkWindow struct {
 	index    *Index
 	docs     []Document
+	verdicts []Verdict      // of the first documents: all that are come to
+	applied  []func() error // what waits for each of the commits that they rest on
+}
+
+// run comes to the verdicts and applies what follows from them.
+func (w *checkWindow) run(ctx context.Context) error {
+	pending := newPendingWrite(w.docs)
+	if err := w.index.enter(ctx, pending); err != nil {
+		return err
+	}
+	defer w.index.pending.leave(pending)
+	for len(w.verdicts) < len(w.docs) {
+		if err := w.attempt(ctx); err != nil && !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits until the verdicts, and what they rest on, are durable. It must be called.
+func (w *checkWindow) wait() (err error) {
+	for _, finish := range w.applied {
+		err = cmp.Or(err, finish())
+	}
+	return err
+}
+
+// attempt goes on with the window. While some of its documents are applied, those behind them are searched for.
+func (w *checkWindow) attempt(ctx context.Context) error {
+	docs := w.docs[len(w.verdicts):]
+	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
+		origin: make([]int, len(docs)), removed: make(map[uint64]bool)}
+	readers, err := a.readers()
+	if err != nil {
+		return err
+	}
+	decided, applied, together := 0, 0, appliedTogether
+	if w.index.opts.Durability == Sync {
+		together = len(docs) // each commit would be a flush of the disk
+	}
+	for searched, failed := range a.search(ctx, readers) {
+		for err = failed; err == nil && decided < searched; decided++ {
+			err = cmp.Or(ctx.Err(), a.decide(readers[0], decided))
+		}
+		if err == nil && (decided == len(docs) || decided-applied >= together) {
+			var finish func() error
+			if finish, err = a.apply(applied, decided); err == nil {
+				w.verdicts, w.applied = append(w.verdicts, a.verdicts[applied:decided]...), append(w.applied, finish)
+				applied = decided
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(err, closeAll(readers))
+}
+
+// checkAttempt is the documents of a window that have no verdicts yet, as of one moment.
+type checkAttempt struct {
+	index    *Index
+	docs     []Document
 	verdicts []Verdict
 
 	hits                [][]hit                   // of each document, what is stored within the distance
-	pending             []int                     // documents of the window that are to be stored, so far
+	pending             []int                     // documents that are to be stored, or are by now
 	pendingFingerprints []fingerprint.Fingerprint // theirs, side by side, since each document is compared with all before
-	origin              []int                     // of each verdict, the document of the window that it is a duplicate of, or -1
-	removed             map[uint64]bool           // IDs that the window takes out
-	change              change
+	origin              []int                     // of each verdict, the document of these that it is a duplicate of, or -1
+	removed             map[uint64]bool           // IDs that these take out
+	change              change                    // what is not applied yet
 }
 
-// run comes to the verdicts and applies what follows from them. finish waits until
-// they, and what they rest on, are durable.
-func (w *checkWindow) run(ctx context.Context) (finish func() error, err error) {
-	pending := newPendingWrite(w.docs)
-	if err := w.index.enter(ctx, pending); err != nil {
-		return nil, err
+const (
+	searchedTogether = 8  // documents
+	appliedTogether  = 32 // where others are searched for meanwhile
+)
+
+// readers returns as many as are worth it: one, or one to decide with and others for searches. A single one takes no
+// view before it needs it.
+func (a *checkAttempt) readers() ([]*reader, error) {
+	n := min(runtime.GOMAXPROCS(0), (len(a.docs)+searchedTogether-1)/searchedTogether)
+	switch {
+	case n > 1:
+		n++
+	case len(a.docs) == 1:
+		return []*reader{a.index.reader()}, nil
 	}
-	defer w.index.pending.leave(pending)
-	for {
-		if finish, err = w.attempt(ctx); !errors.Is(err, errConflict) {
-			return finish, err
+	return a.index.sameReaders(n)
+}
+
+// search fills in hits, and yields how many documents have theirs.
+func (a *checkAttempt) search(ctx context.Context, readers []*reader) iter.Seq2[int, error] {
+	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
+		for i := from; i < to; i++ {
+			hits, err := r.search(ctx, storedOf(&a.docs[i]), r.s.plan.MaxDistance)
+			if err != nil {
+				return i, err
+			}
+			a.hits[i] = slices.Clone(hits)
 		}
-		*w = checkWindow{index: w.index, docs: w.docs, verdicts: make([]Verdict, len(w.docs))}
+		return to, nil
 	}
+	if len(readers) == 1 {
+		return func(yield func(int, error) bool) { yield(search(ctx, readers[0], 0, len(a.docs))) }
+	}
+	return ordered.All(ctx, len(readers)-1, len(a.docs), func(p *ordered.Pipe[int]) error {
+		for from := 0; from < len(a.docs); from += searchedTogether {
+			to := min(from+searchedTogether, len(a.docs))
+			if err := p.Go(func(worker int) (int, error) { return search(p.Context(), readers[1+worker], from, to) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func (w *checkWindow) attempt(ctx context.Context) (finish func() error, err error) {
-	x := w.index
-	readers, err := w.readers()
-	if err != nil {
+// apply makes visible what follows from the verdicts of some documents, those that are not applied yet. finish must
+// be called: it waits until they, and what they rest on, are durable.
+func (a *checkAttempt) apply(from, to int) (finish func() error, err error) {
+	finish = a.index.store.Last().Wait // the readers show nothing that was applied later
+	if a.change.empty() {
+		return finish, nil
+	}
+	if len(a.change.remove) > 0 || a.index.opts.KeepDuplicates {
+		a.noteDependencies(from, to)
+	}
+	if finish, err = a.index.apply(&a.change); err != nil {
 		return nil, err
 	}
-	err = w.search(ctx, readers)
-	if err == nil {
-		err = w.decide(ctx, readers[0])
+	a.change = change{}
+	for i := from; i < to; i++ { // they have their IDs now
+		if j := a.origin[i]; j >= 0 {
+			a.verdicts[i].Of.Document = a.verdicts[j].Document
+		}
 	}
-	seen := x.store.Last() // the readers show nothing that was applied later
-	if err := errors.Join(err, closeAll(readers)); err != nil {
-		return nil, err
-	}
-	if w.change.empty() {
-		return seen.Wait, nil
-	}
-	if len(w.change.remove) > 0 || x.opts.KeepDuplicates {
-		w.noteDependencies()
-	}
-	if finish, err = x.apply(&w.change); err != nil {
-		return nil, err
-	}
-	w.complete()
 	return finish, nil
-}
-
-// readers returns as many as are worth it; a single one takes no view before it needs it.
-func (w *checkWindow) readers() ([]*reader, error) {
-	n := min(runtime.GOMAXPROCS(0), (len(w.docs)+15)/16)
-	if n == 1 && len(w.docs) == 1 {
-		return []*reader{w.index.reader()}, nil
-	}
-	return w.index.sameReaders(n)
 }
 
 // noteDependencies lets the change fail if a stored document that a verdict names is gone by
@@ -184,62 +255,34 @@ func (w *checkWindow) readers() ([]*reader, error) {
 // it begins. Without this, two pages that swap their contents would each be dropped
 // for the other one's earlier self, and a duplicate that is kept would name a document
 // that was gone before it came.
-func (w *checkWindow) noteDependencies() {
-	for i := range w.verdicts {
-		if of := &w.verdicts[i].Of; of.ID != 0 && w.verdicts[i].Status == Duplicate {
-			w.change.dependsOn = append(w.change.dependsOn, dependency{of.ID, storedOf(&of.Document)})
+func (a *checkAttempt) noteDependencies(from, to int) {
+	for i := from; i < to; i++ {
+		of := &a.verdicts[i].Of.Document
+		if j := a.origin[i]; j >= 0 && j < from {
+			of = &a.verdicts[j].Document
+		}
+		if of.ID != 0 && a.verdicts[i].Status == Duplicate {
+			a.change.dependsOn = append(a.change.dependsOn, dependency{of.ID, storedOf(of)})
 		}
 	}
 }
 
-func (w *checkWindow) search(ctx context.Context, readers []*reader) error {
-	w.hits = make([][]hit, len(w.docs))
-	errs := make([]error, len(readers))
-	worker := func(n int) {
-		for i := n; i < len(w.docs) && errs[n] == nil; i += len(readers) {
-			hits, err := readers[n].search(ctx, storedOf(&w.docs[i]), readers[n].s.plan.MaxDistance)
-			w.hits[i], errs[n] = slices.Clone(hits), err
-		}
-	}
-	var wg sync.WaitGroup
-	for n := 1; n < len(readers); n++ {
-		wg.Go(func() { worker(n) })
-	}
-	worker(0)
-	wg.Wait()
-	return cmp.Or(errs...)
-}
-
-// decide goes through the window in order.
-func (w *checkWindow) decide(ctx context.Context, r *reader) error {
-	w.origin = make([]int, len(w.docs))
-	w.removed = make(map[uint64]bool)
-	for i := range w.docs {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.decideOne(r, i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *checkWindow) decideOne(r *reader, i int) error {
-	verdict := &w.verdicts[i]
-	verdict.Document = w.docs[i]
+// decide comes to the verdict of a document, those before it being decided.
+func (a *checkAttempt) decide(r *reader, i int) error {
+	verdict := &a.verdicts[i]
+	verdict.Document = a.docs[i]
 	var old Document
 	known := false
-	if key := w.docs[i].Key; key != "" {
+	if key := a.docs[i].Key; key != "" {
 		var err error
-		if old, known, err = w.change.replace(w.index, key); err != nil {
+		if old, known, err = a.change.replace(a.index, key); err != nil {
 			return err
 		}
 		if known {
-			w.removed[old.ID] = true
+			a.removed[old.ID] = true
 		}
 	}
-	nearest, found, err := w.nearest(r, i)
+	nearest, found, err := a.nearest(r, i)
 	if err == nil && known && !found {
 		old.Added, err = r.added(old.ID)
 	}
@@ -247,7 +290,7 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 		return err
 	}
 	verdict.Of = nearest
-	w.origin[i] = w.nearestPending(i, &verdict.Of, &found)
+	a.origin[i] = a.nearestPending(i, &verdict.Of, &found)
 	switch {
 	case found:
 		verdict.Status = Duplicate
@@ -256,10 +299,10 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 	default:
 		verdict.Status = New
 	}
-	if verdict.Status != Duplicate || w.index.opts.KeepDuplicates {
-		w.pending = append(w.pending, i)
-		w.pendingFingerprints = append(w.pendingFingerprints, w.docs[i].Fingerprint)
-		w.change.add = append(w.change.add, &verdict.Document)
+	if verdict.Status != Duplicate || a.index.opts.KeepDuplicates {
+		a.pending = append(a.pending, i)
+		a.pendingFingerprints = append(a.pendingFingerprints, a.docs[i].Fingerprint)
+		a.change.add = append(a.change.add, &verdict.Document)
 	} else {
 		verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
 	}
@@ -268,15 +311,15 @@ func (w *checkWindow) decideOne(r *reader, i int) error {
 
 // nearest returns the nearest stored document that matches, by (distance, ID), and
 // that the window does not take out.
-func (w *checkWindow) nearest(r *reader, i int) (Match, bool, error) {
-	for c, err := range r.candidates(w.hits[i]) {
+func (a *checkAttempt) nearest(r *reader, i int) (Match, bool, error) {
+	for c, err := range r.candidates(a.hits[i]) {
 		if err != nil {
 			return Match{}, false, err
 		}
-		if w.removed[c.id] {
+		if a.removed[c.id] {
 			continue
 		}
-		d, matches, err := r.matching(c, w.docs[i].Scope, w.docs[i].Signature())
+		d, matches, err := r.matching(c, a.docs[i].Scope, a.docs[i].Signature())
 		if err != nil || matches {
 			return Match{Document: d, Distance: int(c.hit.distance)}, matches, err
 		}
@@ -287,25 +330,16 @@ func (w *checkWindow) nearest(r *reader, i int) (Match, bool, error) {
 // nearestPending looks for a document of the window that is nearer than what was
 // found in the index, and returns its place, or -1. At equal distance what has the
 // smaller ID wins: the index over the window, the earlier over the later.
-func (w *checkWindow) nearestPending(i int, of *Match, found *bool) int {
-	best, rule, doc := -1, w.index.rule(w.index.Plan()), &w.docs[i]
-	for n, fp := range w.pendingFingerprints {
+func (a *checkAttempt) nearestPending(i int, of *Match, found *bool) int {
+	best, rule, doc := -1, a.index.rule(a.index.Plan()), &a.docs[i]
+	for n, fp := range a.pendingFingerprints {
 		distance := doc.Fingerprint.Distance(fp)
 		if distance > rule.MaxDistance || *found && distance >= of.Distance {
 			continue
 		}
-		if j := w.pending[n]; rule.Matches(doc, &w.docs[j]) {
+		if j := a.pending[n]; rule.Matches(doc, &a.docs[j]) {
 			*found, *of, best = true, Match{Distance: distance}, j
 		}
 	}
 	return best
-}
-
-// complete fills in what is known once the window's documents have their IDs.
-func (w *checkWindow) complete() {
-	for i, j := range w.origin {
-		if j >= 0 {
-			w.verdicts[i].Of.Document = w.verdicts[j].Document
-		}
-	}
 }

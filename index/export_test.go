@@ -19,3 +19,22 @@ func (x *Index) HasNear() bool {
 	_, known := x.state.Load().written().AppendNear(nil, 0, x.Plan().MaxDistance)
 	return known
 }
+
+// HoldCommits keeps commits from being applied, until release is called.
+func (x *Index) HoldCommits() (release func()) {
+	x.commitMu.Lock()
+	return x.commitMu.Unlock
+}
+
+// Joined returns how many changes wait to be applied together.
+func (x *Index) Joined() int {
+	x.joining.mu.Lock()
+	defer x.joining.mu.Unlock()
+	if x.joining.next == nil {
+		return 0
+	}
+	return len(x.joining.next.changes)
+}
+
+// Commits returns how many commits there were.
+func (x *Index) Commits() uint64 { return x.applied.Load() }
