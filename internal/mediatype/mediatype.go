@@ -13,9 +13,9 @@ const SniffBytes = 4 << 10
 // characters. An empty body is not.
 func IsText(body []byte) bool {
 	body = body[:min(len(body), SniffBytes)]
-	for i := 0; i < len(body); {
+	for i := 0; i < len(body) && utf8.FullRune(body[i:]); { // the last one may be cut
 		r, size := utf8.DecodeRune(body[i:])
-		if r == utf8.RuneError && size == 1 && utf8.FullRune(body[i:]) || r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) {
+		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) {
 			return false
 		}
 		i += size

@@ -3,6 +3,7 @@ package mediatype
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestOf(t *testing.T) {
@@ -12,6 +13,21 @@ func TestOf(t *testing.T) {
 	} {
 		if got := Of(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A character is cut where the bytes that are looked at end, wherever it begins.
+func TestIsTextWithALastCharacterThatIsCut(t *testing.T) {
+	for _, character := range []string{"é", "漢", "𐍈"} {
+		for i := range utf8.UTFMax {
+			text := strings.Repeat("x", i) + strings.Repeat(character, SniffBytes)
+			if !IsText([]byte(text)) {
+				t.Errorf("%d bytes and %s again and again are no text", i, character)
+			}
+			if IsText([]byte(text[:SniffBytes-8] + "\xff" + text[SniffBytes-8:])) {
+				t.Errorf("%d bytes and %s again and again, with one that is not UTF-8, are text", i, character)
+			}
 		}
 	}
 }
