@@ -85,10 +85,18 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("without -index, the index is temporary: it is gone after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
-	if d.index, err = d.indexes.openOrMake(o, d.checkReferences); err != nil {
+	if len(d.references) > 0 && !d.indexes.exist() { // it is not made where they will not do
+		if err := d.checkReferences(*d.indexes.k); err != nil {
+			return err
+		}
+	}
+	if d.index, err = neardup.Open(d.indexes.dir, o); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.index.Close()) }()
+	if err := d.checkReferences(d.index.Plan().MaxDistance); err != nil {
+		return err
+	}
 	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
 	d.lines = newLines(d.emission.verdicts())
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })

@@ -273,8 +273,8 @@ func (f *indexFlags) expire(ctx context.Context, x *neardup.Index) error {
 	return err
 }
 
-// options are those of an index that is opened, or made. Where -k is not given, one that is made gets
-// the default of the flag; for bare fingerprints, importK.
+// options are those of an index that is opened, or made, then with *k: where -k is not given, importK for bare
+// fingerprints and for a design.
 func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, err error) {
 	o = &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}}
 	if f.call.given("k") {
@@ -330,31 +330,6 @@ func (f *indexFlags) openToCompare(dir, analyzer string, bare bool, m *matchFlag
 	m.set(&o.Index)
 	return neardup.Open(dir, o)
 }
-
-// openOrMake opens the index with the k that it has, or makes it with that of -k. Before it
-// makes one, and before it returns one, it asks whether k will do.
-func (f *indexFlags) openOrMake(o *neardup.Options, check func(k int) error) (*neardup.Index, error) {
-	existing := *o
-	existing.Index.MustExist = true
-	x, err := neardup.Open(f.dir, &existing)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := check(*f.k); err != nil {
-			return nil, err
-		}
-		o.Index.MaxDistance = distanceOption(*f.k)
-		return neardup.Open(f.dir, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := check(x.Plan().MaxDistance); err != nil {
-		return nil, errors.Join(err, x.Close())
-	}
-	return x, nil
-}
-
-// anyDistance is a check that takes every k.
-func anyDistance(int) error { return nil }
 
 // matchFlags are what makes a match of two documents, besides k.
 type matchFlags struct {

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
@@ -48,7 +49,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	x, err := indexes.openOrMake(o, anyDistance)
+	x, err := neardup.Open(indexes.dir, o)
 	if err != nil {
 		return err
 	}
@@ -307,7 +308,7 @@ func runExport(ctx context.Context, c *call) error {
 	out, lossy := bufio.NewWriterSize(c.out, 64<<10), 0
 	err := indexes.read(func(x *index.Index) error {
 		if *format == "jsonl" {
-			return export.Write(ctx, out, x)
+			return export.Write(ctx, x, func(v any) error { return writeJSON(out, v) })
 		}
 		for d, err := range x.Documents(ctx) {
 			if err == nil {

@@ -31,7 +31,7 @@ func main() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		sig := <-signals
+		sig := (<-signals).(syscall.Signal)
 		signal.Stop(signals) // a second one ends the program at once
 		cancel(signalled{sig})
 	}()
@@ -42,7 +42,7 @@ func main() {
 }
 
 // signalled is why the context of a subcommand is done.
-type signalled struct{ os.Signal }
+type signalled struct{ syscall.Signal }
 
 func (s signalled) Error() string        { return s.String() }
 func (s signalled) Is(target error) bool { return target == context.Canceled }
@@ -160,9 +160,7 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 		}
 		fmt.Fprintf(io.err, "neardup %s: interrupted; %s\n", c.name, holds)
 		if by, ok := context.Cause(ctx).(signalled); ok {
-			if number, ok := by.Signal.(syscall.Signal); ok {
-				return exitSignal + int(number)
-			}
+			return exitSignal + int(by.Signal)
 		}
 		return exitFailed
 	}

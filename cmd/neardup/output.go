@@ -38,14 +38,6 @@ type lines struct{ *bufio.Writer }
 
 func newLines(w io.Writer) lines { return lines{bufio.NewWriterSize(w, 64<<10)} }
 
-func (l lines) write(v any) error {
-	line, err := wire.Encode(v)
-	if err == nil {
-		_, err = l.Write(line)
-	}
-	return err
-}
-
 // writeReady writes the lines of a batch, up to the first document whose line is not known yet,
 // and returns the rest of the batch.
 func (l lines) writeReady(batch []*input) (rest []*input) {
@@ -54,21 +46,23 @@ func (l lines) writeReady(batch []*input) (rest []*input) {
 			return batch[n:]
 		}
 		if i.line != nil {
-			l.write(i.line)
+			writeJSON(l, i.line)
 			i.line = nil
 		}
 	}
 	return nil
 }
 
-// printJSON prints one object.
-func (c *call) printJSON(v any) error {
+// writeJSON writes one object as a line.
+func writeJSON(w io.Writer, v any) error {
 	line, err := wire.Encode(v)
 	if err == nil {
-		_, err = c.out.Write(line)
+		_, err = w.Write(line)
 	}
 	return err
 }
+
+func (c *call) printJSON(v any) error { return writeJSON(c.out, v) }
 
 // writeTo gives do a writer to a file, or to standard output where the name is "-". A file
 // is emptied by the first write: it may be the input too, which is read whole before that, and it

@@ -132,7 +132,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	o.Compaction.Done = func(_ compaction.Report, err error) { logFailure(log, "compaction", err) }
 	o.Compaction.Expired = func(_ int, err error) { logFailure(log, "expiry", err) }
-	x, err := s.indexes.openOrMake(o, anyDistance)
+	x, err := neardup.Open(s.indexes.dir, o)
 	if err != nil {
 		return err
 	}

@@ -20,14 +20,12 @@ func (r *run) builtReference(ctx context.Context) (*reference, error) {
 	}
 	r.Logf("sorting %d tables of %d fingerprints in memory", r.MaxDistance+1, r.Documents)
 	begun := time.Now()
-	ref, err := newReference(ctx, r.stored, r.MaxDistance)
-	if err != nil {
-		return nil, err
+	var err error
+	if r.compared, err = newReference(ctx, r.stored, r.MaxDistance); err == nil {
+		r.figure("reference", "sorting the tables", time.Since(begun).Seconds(), "s")
+		r.figure("reference", "memory", mib(r.compared.bytes()), "MiB")
 	}
-	r.figure("reference", "sorting the tables", time.Since(begun).Seconds(), "s")
-	r.figure("reference", "memory", mib(ref.bytes()), "MiB")
-	r.compared = ref
-	return ref, nil
+	return r.compared, err
 }
 
 func (r *reference) answer() answer {

@@ -163,16 +163,9 @@ func verify(ctx context.Context, x *index.Index, c collection, k int) (asked int
 	})
 }
 
-// stored is a document that must be found.
-type stored struct {
-	id          uint64
-	fingerprint fingerprint.Fingerprint
-	distance    int
-}
-
 // scan returns what is within k bits of each query, by (distance, ID).
-func scan(ctx context.Context, c collection, k int, queries []fingerprint.Fingerprint) ([][]stored, error) {
-	found := make([][]stored, len(queries))
+func scan(ctx context.Context, c collection, k int, queries []fingerprint.Fingerprint) ([][]index.Match, error) {
+	found := make([][]index.Match, len(queries))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for q, asked := range queries {
@@ -182,23 +175,22 @@ func scan(ctx context.Context, c collection, k int, queries []fingerprint.Finger
 					return ctx.Err()
 				}
 				if d := bits.OnesCount64(c.at(i) ^ uint64(asked)); d <= k {
-					found[q] = append(found[q], stored{uint64(i) + 1, fingerprint.Fingerprint(c.at(i)), d})
+					found[q] = append(found[q], index.Match{Document: index.Document{ID: uint64(i) + 1, Fingerprint: fingerprint.Fingerprint(c.at(i))}, Distance: d})
 				}
 			}
-			slices.SortStableFunc(found[q], func(a, b stored) int { return cmp.Compare(a.distance, b.distance) })
+			slices.SortStableFunc(found[q], func(a, b index.Match) int { return cmp.Compare(a.Distance, b.Distance) })
 			return nil
 		})
 	}
 	return found, group.Wait()
 }
 
-func sameMatches(asked fingerprint.Fingerprint, matches []index.Match, expected []stored) error {
-	got := make([]stored, len(matches))
-	for i, m := range matches {
-		got[i] = stored{m.ID, m.Fingerprint, m.Distance}
+func sameMatches(asked fingerprint.Fingerprint, matches, expected []index.Match) error {
+	same := func(a, b index.Match) bool {
+		return a.ID == b.ID && a.Fingerprint == b.Fingerprint && a.Distance == b.Distance
 	}
-	if !slices.Equal(got, expected) {
-		return fmt.Errorf("%w: asked for %v, the index returned %v, and %v is stored (id, fingerprint, distance)", ErrWrongAnswer, asked, got, expected)
+	if !slices.EqualFunc(matches, expected, same) {
+		return fmt.Errorf("%w: asked for %v, the index returned %+v, and %+v is stored", ErrWrongAnswer, asked, matches, expected)
 	}
 	return nil
 }

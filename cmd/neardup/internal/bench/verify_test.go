@@ -27,11 +27,7 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, fp := range asked {
-			matches := make([]index.Match, len(expected[i]))
-			for j, e := range expected[i] {
-				matches[j] = index.Match{Document: index.Document{ID: e.id, Fingerprint: e.fingerprint}, Distance: e.distance}
-			}
-			if err := verifyReference(fp, matches, ref.query(uint64(fp), nil)); err != nil {
+			if err := verifyReference(fp, expected[i], ref.query(uint64(fp), nil)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -114,7 +110,7 @@ func TestQueries(t *testing.T) {
 	at := make(map[int]int)
 	for i, found := range expected {
 		if len(found) > 0 {
-			at[found[0].distance]++
+			at[found[0].Distance]++
 		}
 		if i%2 == 1 && len(found) == 0 {
 			t.Errorf("query %d finds nothing", i)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/wire"
 )
 
 // FirstLine is the first line.
@@ -67,15 +66,8 @@ func (l *Line) document() index.Document {
 	return d
 }
 
-// Write writes the documents of an index. The errors of out stick.
-func Write(ctx context.Context, out *bufio.Writer, x *index.Index) error {
-	write := func(v any) error {
-		line, err := wire.Encode(v)
-		if err == nil {
-			_, err = out.Write(line)
-		}
-		return err
-	}
+// Write has the documents of an index written, an object a line.
+func Write(ctx context.Context, x *index.Index, write func(v any) error) error {
 	stats := x.Stats()
 	if err := write(FirstLine{Index{stats.Analyzer, stats.MaxDistance, stats.Documents}}); err != nil {
 		return err
