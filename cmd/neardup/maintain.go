@@ -117,16 +117,27 @@ func runDelete(ctx context.Context, c *call) error {
 		}
 		defer remove()
 	}
+	var ids []uint64
+	if *byID {
+		var err error
+		if ids, err = c.ids(); err != nil {
+			return fmt.Errorf("%w; nothing was deleted", err)
+		}
+	}
 	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache.bytes()})
 	if err != nil {
 		return err
 	}
-	expired, deleted, given := 0, 0, 0
+	expired, deleted, given := 0, 0, len(ids)
 	if !bound.IsZero() {
 		expired, err = x.DeleteBefore(ctx, bound)
 	}
-	if err == nil {
-		deleted, given, err = c.delete(ctx, x, *byID)
+	switch {
+	case err != nil:
+	case *byID:
+		deleted, err = x.DeleteIDs(ctx, ids...)
+	default:
+		deleted, given, err = c.deleteKeys(ctx, x)
 	}
 	if err == nil && deleted < given {
 		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
@@ -159,38 +170,42 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	return remove, err
 }
 
-// delete removes the documents that the arguments name, and returns how many names there
-// were. By key, it does so for some hundreds at a time.
-func (c *call) delete(ctx context.Context, x *index.Index, byID bool) (deleted, given int, err error) {
-	var ids []uint64
+// ids are those that the arguments name.
+func (c *call) ids() (ids []uint64, err error) {
+	for name, err := range c.names() {
+		if err != nil {
+			return nil, err
+		}
+		id, err := strconv.ParseUint(name, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("number %d: %.40q is no ID", len(ids)+1, name)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// deleteKeys removes the documents of the keys that the arguments name, some hundreds at a time, and returns
+// how many keys there were.
+func (c *call) deleteKeys(ctx context.Context, x *index.Index) (deleted, given int, err error) {
 	var keys []string
 	flush := func() error {
 		n, err := x.Delete(ctx, keys...)
-		deleted, keys = deleted+n, keys[:0]
+		deleted, given, keys = deleted+n, given+len(keys), keys[:0]
 		return err
 	}
-	for name, err := range c.names() {
+	for key, err := range c.names() {
+		if err == nil {
+			keys = append(keys, key)
+		}
+		if len(keys) == maxBatch {
+			err = flush()
+		}
 		if err != nil {
 			return deleted, given, err
 		}
-		given++
-		if byID {
-			id, err := strconv.ParseUint(name, 10, 64)
-			if err != nil {
-				return 0, given, fmt.Errorf("number %d: %.40q is no ID; nothing was deleted", given, name)
-			}
-			ids = append(ids, id)
-		} else if keys = append(keys, name); len(keys) == maxBatch {
-			if err := flush(); err != nil {
-				return deleted, given, err
-			}
-		}
 	}
-	if byID {
-		deleted, err = x.DeleteIDs(ctx, ids...)
-	} else {
-		err = flush()
-	}
+	err = flush()
 	return deleted, given, err
 }
 
@@ -204,15 +219,15 @@ func (c *call) names() iter.Seq2[string, error] {
 				}
 				continue
 			}
-			lines := bufio.NewScanner(c.in)
+			lines, read := bufio.NewScanner(c.in), 0
 			lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
-			for lines.Scan() {
+			for ; lines.Scan(); read++ {
 				if !yield(corpus.UnquoteKey(lines.Text()), nil) {
 					return
 				}
 			}
 			if err := lines.Err(); err != nil {
-				yield("", err)
+				yield("", fmt.Errorf("standard input, line %d: %w", read+1, err))
 				return
 			}
 		}
