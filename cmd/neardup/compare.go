@@ -204,7 +204,7 @@ func (f *finder) records(ctx context.Context, in string, do func(*corpus.Record)
 
 func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error) {
 	if r.Skip != nil {
-		return nil, errors.New(r.Skip.String())
+		return nil, r.Skip
 	}
 	return f.analyzer.described(key, r, math.MaxInt)
 }
@@ -213,11 +213,7 @@ func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error
 func (a *analyzer) described(key string, r *corpus.Record, most int) (*compare.Document, error) {
 	var words []string
 	if r.Kind != corpus.Fingerprint && a.Signer != nil {
-		text := a.Text(r.Kind, r.ContentType, r.Content)
-		if len(text) > most {
-			text = strings.ToValidUTF8(text[:most], "")
-		}
-		words = strings.Fields(strings.Clone(text)) // the page need not stay in memory
+		words = compare.Words(a.Text(r.Kind, r.ContentType, r.Content), most)
 	}
 	d, reason, err := a.document(key, r)
 	if reason != "" {

@@ -66,7 +66,7 @@ func (i *input) analyze(a *analyzer) error {
 	if skip := i.record.Skip; skip != nil {
 		i.reason = skip.Reason
 		if skip.Document { // other records, such as requests of an archive, are counted only
-			i.skip(skip.String())
+			i.skip(skip.Error())
 		}
 		return nil
 	}

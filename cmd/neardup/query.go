@@ -75,7 +75,7 @@ func runQuery(ctx context.Context, c *call) error {
 		return s.run(ctx, docs)
 	}
 	most, maxWait := queryBatch, queryMaxWait
-	if slices.Contains(c.args, "-") {
+	if slices.ContainsFunc(c.args, corpus.IsStream) {
 		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
 	}
 	within := 0 // that of the index

@@ -14,6 +14,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/internal/match"
@@ -89,8 +90,6 @@ const (
 	reportPairs  = 8  // on each side of the limits
 	reportGroups = 20 // the largest
 	reportPlaces = 12 // where words of a pair differ
-	// reportText is how many bytes of a text are compared word by word.
-	reportText = 256 << 10
 )
 
 // write writes the report, whole or not at all.
@@ -155,13 +154,7 @@ type place struct {
 
 // words reads the inputs again, up to the last record that is wanted, for the words of these.
 func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *analyzer) (found int, err error) {
-	var again []string
-	for _, name := range r.call.args {
-		info, err := os.Stat(name)
-		if err == nil && name != "-" && (info.Mode().IsRegular() || info.IsDir()) {
-			again = append(again, name)
-		}
-	}
+	again := slices.DeleteFunc(slices.Clone(r.call.args), corpus.IsStream)
 	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {
 		return 0, nil
 	}
@@ -183,7 +176,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		}
 		delete(left, place{source, number})
 		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
-			now, err := a.described(i.key(), &i.record, reportText)
+			now, err := a.described(i.key(), &i.record, compare.MaxText)
 			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingle == d.Shingle && now.Words != nil { // as it was
 				d.Words = now.Words
 				found++

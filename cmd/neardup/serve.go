@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
+	_ "net/http/pprof"
 	"os"
 	"strings"
 	"time"
@@ -212,11 +212,10 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() vie
 
 // samplePages has the pages remember how things were.
 func samplePages(ctx context.Context, pages *view.Pages) {
-	tick := time.NewTicker(view.SampleTime)
-	defer tick.Stop()
+	tick := time.Tick(view.SampleTime)
 	for pages.Sample(time.Now()); ; {
 		select {
-		case now := <-tick.C:
+		case now := <-tick:
 			pages.Sample(now)
 		case <-ctx.Done():
 			return
@@ -247,11 +246,7 @@ func (s *serving) profiles(ended chan<- error) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("-pprof: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	profiles := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	profiles := &http.Server{ReadHeaderTimeout: 10 * time.Second} // of http.DefaultServeMux, where they are
 	go func() {
 		if err := profiles.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			ended <- err

@@ -15,19 +15,15 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 )
 
-const (
-	// MaxDocuments is how many documents the places are kept of.
-	MaxDocuments = 8_000_000
-	// MaxText is how many bytes of a text are given.
-	MaxText = 256 << 10
-)
+// MaxDocuments is how many documents the places are kept of.
+const MaxDocuments = 8_000_000
 
 // ErrNotSeekable: the records of a file cannot be found by their place.
 var ErrNotSeekable = errors.New("its records cannot be read one by one")
@@ -143,7 +139,7 @@ func (a *Archive) Documents() int { return len(a.places) }
 // Left is how many documents were left out, since there were too many.
 func (a *Archive) Left() int64 { return a.left }
 
-// Words gives those of the text of a document, the first MaxText bytes; nil where it is not there as it was
+// Words gives those of the text of a document, the first compare.MaxText bytes; nil where it is not there as it was
 // when it was stored.
 func (a *Archive) Words(ctx context.Context, d *index.Document) ([]string, error) {
 	hash := a.hash(d.Key)
@@ -167,11 +163,7 @@ func (a *Archive) words(r *corpus.Record, d *index.Document) []string {
 	if a.signer.SignKind(r.Kind, r.ContentType, r.Content) != d.Signature() {
 		return nil
 	}
-	text := a.signer.Text(r.Kind, r.ContentType, r.Content)
-	if len(text) > MaxText {
-		text = strings.ToValidUTF8(text[:MaxText], "")
-	}
-	return strings.Fields(strings.Clone(text))
+	return compare.Words(a.signer.Text(r.Kind, r.ContentType, r.Content), compare.MaxText)
 }
 
 // Close closes the files.

@@ -8,6 +8,17 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
+// MaxText is how many bytes of a text are compared word by word where that is not asked for.
+const MaxText = 256 << 10
+
+// Words are those in the first bytes of a text, in memory of their own.
+func Words(text string, most int) []string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return strings.Fields(strings.Clone(text))
+}
+
 // Place is where the words of two documents differ, with up to three words around it.
 type Place []Run
 

@@ -100,12 +100,14 @@ type Skip struct {
 	Err error
 }
 
-func (s *Skip) String() string {
+func (s *Skip) Error() string {
 	if s.Detail == "" {
 		return s.Reason
 	}
 	return s.Reason + ": " + s.Detail
 }
+
+func (s *Skip) Unwrap() error { return s.Err }
 
 func tooLarge(size, limit int64) *Skip {
 	return &Skip{Reason: "too large", Detail: fmt.Sprintf("%d bytes, limit %d", size, limit), Document: true}

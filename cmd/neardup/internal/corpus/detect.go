@@ -115,15 +115,15 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	case len(head) == 0:
 		return Detect, &Skip{Reason: "empty", Document: true}
 	}
-	switch kind, problem := classify("", head); {
-	case strings.HasPrefix(problem, "not text: image/"):
-		return Detect, &Skip{Reason: problem, Detail: "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash", Document: true}
-	case problem != "":
-		return Detect, &Skip{Reason: problem, Detail: "if it can be read, name its format", Document: true}
-	case kind == HTML:
-		return HTMLFile, nil
+	kind, err := document.KindOf("", head)
+	if err != nil {
+		detail := "if it can be read, name its format"
+		if strings.HasPrefix(err.Error(), "not text: image/") {
+			detail = "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash"
+		}
+		return Detect, &Skip{Reason: err.Error(), Detail: detail, Document: true}
 	}
-	return TextFile, nil
+	return map[Kind]Format{HTML: HTMLFile, Text: TextFile}[kind], nil
 }
 
 // formatByStart is the format of a file if its first bytes are enough to tell: those of a web
@@ -180,17 +180,6 @@ func formatByName(name string) Format {
 		}
 	}
 	return Detect
-}
-
-// classify tells what a document is by what was declared, and by its content
-// where nothing useful was, or where the declaration is plainly wrong. Without
-// content it goes by what was declared alone.
-func classify(contentType string, content []byte) (kind Kind, problem string) {
-	kind, err := document.KindOf(contentType, content)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return kind, ""
 }
 
 type foreignFormat struct {

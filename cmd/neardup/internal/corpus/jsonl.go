@@ -1,6 +1,10 @@
 package corpus
 
-import "bytes"
+import (
+	"bytes"
+
+	document "github.com/neardup/neardup/fingerprint/page"
+)
 
 // lineFactor is how much longer than Options.MaxDocument a line may be:
 // escapes and other fields take room.
@@ -166,9 +170,8 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	case size > opts.MaxDocument:
 		rec.Skip = tooLarge(size, opts.MaxDocument)
 	default:
-		var problem string
-		if rec.Kind, problem = kindOfField(content.name, string(v[typeField].text()), text); problem != "" {
-			skip(problem, "", nil)
+		if rec.Kind, err = kindOfField(content.name, string(v[typeField].text()), text); err != nil {
+			skip(err.Error(), "", nil)
 			return
 		}
 		rec.Content = text
@@ -178,16 +181,16 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 
 // kindOfField is what a content field holds: by its name if that says it, else by the type that
 // was declared, else by its content.
-func kindOfField(name, contentType string, content []byte) (kind Kind, problem string) {
+func kindOfField(name, contentType string, content []byte) (Kind, error) {
 	switch name {
 	case "html", "rawHtml", "cleaned_html":
-		return HTML, ""
+		return HTML, nil
 	case "main", "text", "markdown", "markdown.raw_markdown", "raw_content":
-		return Text, ""
+		return Text, nil
 	}
-	kind, problem = classify(contentType, content)
-	if problem != "" && contentType == "" {
-		return Text, "" // it came as a string
+	kind, err := document.KindOf(contentType, content)
+	if err != nil && contentType == "" {
+		return Text, nil // it came as a string
 	}
-	return kind, problem
+	return kind, err
 }

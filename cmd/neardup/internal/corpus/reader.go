@@ -25,7 +25,8 @@ type Reader struct {
 
 	mu     sync.Mutex
 	totals []Totals
-	broken *brokenError
+	broken Record // the first one whose file is broken there
+	places int64  // where files are broken
 }
 
 // New makes a reader of inputs: files, folders (read in sorted order, with all
@@ -130,11 +131,10 @@ func (r *Reader) count(input, documents int, skips ...Record) {
 			t.Skipped = make(map[string]int64)
 		}
 		t.Skipped[reason]++
-		switch {
-		case rec.Skip.Broken && r.broken == nil:
-			r.broken = &brokenError{first: rec}
-		case rec.Skip.Broken:
-			r.broken.more++
+		if rec.Skip.Broken {
+			if r.places++; r.places == 1 {
+				r.broken = rec
+			}
 		}
 	}
 }
@@ -148,27 +148,15 @@ var ErrBroken = errors.New("broken input")
 func (r *Reader) Broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken == nil {
+	if r.places == 0 {
 		return nil
 	}
-	err := *r.broken
-	return &err
-}
-
-type brokenError struct {
-	first Record
-	more  int64 // places
-}
-
-func (e *brokenError) Error() string {
-	s := fmt.Sprintf("%v: %s byte %d: %v", ErrBroken, e.first.Source, e.first.Offset, e.first.Skip)
-	if e.more > 0 {
-		s += fmt.Sprintf(" (and in %d more places)", e.more)
+	more := ""
+	if r.places > 1 {
+		more = fmt.Sprintf(" (and in %d more places)", r.places-1)
 	}
-	return s
+	return fmt.Errorf("%w: %s byte %d: %w%s", ErrBroken, r.broken.Source, r.broken.Offset, r.broken.Skip, more)
 }
-
-func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.first.Skip.Err} }
 
 // RawRecord is a record that was read and not looked into.
 type RawRecord struct {

@@ -80,7 +80,7 @@ func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 		if input == "-" && isFile(r.opts.Stdin, output) {
 			return fmt.Errorf("input: %s: %w", input, errIsOutput)
 		}
-		if info, err := os.Stat(input); err == nil && input != "-" && (info.IsDir() || info.Mode().IsRegular()) {
+		if !IsStream(input) {
 			ahead.inputs = append(ahead.inputs, input)
 		}
 	}
@@ -96,6 +96,13 @@ func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 		}
 	}
 	return run.readAll()
+}
+
+// IsStream says whether an input is neither a file nor a folder: it can be read once, and comes when its
+// writer likes.
+func IsStream(input string) bool {
+	info, err := os.Stat(input)
+	return input == "-" || err != nil || !info.Mode().IsRegular() && !info.IsDir()
 }
 
 var errIsOutput = errors.New("the output is the same file")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	document "github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/internal/mediatype"
 )
 
@@ -227,8 +228,8 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 			return skip(&Skip{Reason: fmt.Sprintf("status %d", p.status)})
 		}
 	}
-	if _, problem := classify(p.contentType, nil); problem != "" { // it need not be decoded
-		return skip(&Skip{Reason: problem, Document: true})
+	if _, err := document.KindOf(p.contentType, nil); err != nil { // it need not be decoded
+		return skip(&Skip{Reason: err.Error(), Document: true})
 	}
 	if size > int64(len(a.content)) {
 		return skip(tooLarge(size, a.opts.MaxDocument))
@@ -262,12 +263,12 @@ func (r *Record) decodePayload(p payload, limit int64) {
 		problem = &Skip{Reason: "empty"}
 	}
 	if problem == nil {
-		var reason string
-		if r.Kind, reason = classify(p.contentType, content); reason == "" {
-			r.ContentType, r.Content = p.contentType, content
+		kind, err := document.KindOf(p.contentType, content)
+		if err == nil {
+			r.Kind, r.ContentType, r.Content = kind, p.contentType, content
 			return
 		}
-		problem = &Skip{Reason: reason}
+		problem = &Skip{Reason: err.Error()}
 	}
 	r.Skip, problem.Document = problem, true
 }

@@ -73,9 +73,6 @@ func (a *Axes) save(p *plot.Plot, name string) error {
 
 // Curves draws lines into a file.
 func Curves(name string, axes Axes, lines []Line) error {
-	if err := Check(name); err != nil {
-		return err
-	}
 	p := axes.plot()
 	p.Legend.Left = true
 	for _, l := range lines {
@@ -99,9 +96,6 @@ func Curves(name string, axes Axes, lines []Line) error {
 
 // Bars draws a bar for each value, the first one at x = 0.
 func Bars(name string, axes Axes, values []int) error {
-	if err := Check(name); err != nil {
-		return err
-	}
 	p := axes.plot()
 	bars, err := plotter.NewHistogram(barsOf(values), len(values))
 	if err != nil {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Who writes queries into a named pipe one by one has the answer to each before the next.
+func TestQueryAnswersANamedPipe(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, "import", "-index", dir+"/ix", writeFile(t, "list", "00000000000000ff\tkey\n"))
+	pipe := filepath.Join(dir, "queries")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out, answers := io.Pipe()
+	go func() {
+		code := run(ctx, []string{"query", "-index", dir + "/ix", "-format", "fingerprints", pipe}, &streams{nil, answers, io.Discard})
+		if answers.Close(); code != exitDone {
+			t.Errorf("exit code %d", code)
+		}
+	}()
+	queries, err := os.OpenFile(pipe, os.O_RDWR, 0) // not waiting for the command to open it
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	for range 3 {
+		queries.WriteString("00000000000000fe\n")
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatalf("%v: no answer before the next query", err)
+		}
+	}
+	queries.Close()
+	io.Copy(io.Discard, lines)
+}
