@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
-	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
@@ -156,28 +156,25 @@ func runEval(ctx context.Context, c *call) error {
 	}
 	inputs.Fields.Key = cmp.Or(inputs.Fields.Key, "id")
 	inputs.Format = cmp.Or(inputs.Format, corpus.JSONL)
-	analyzers := make([]*analyzer, *seeds)
-	for seed := range analyzers {
-		var err error
-		if analyzers[seed], err = inputs.analyzer(uint64(seed)); err != nil {
+	signers, bare := make([]*page.Signer, *seeds), false
+	for seed := range signers {
+		a, err := inputs.analyzer(uint64(seed))
+		if err != nil {
 			return err
 		}
+		signers[seed], bare = a.Signer, a.bare
 	}
-	labelled, err := readLabelled(ctx, inputs, *docs, *pairs, *compare, analyzers)
+	labelled, err := readLabelled(ctx, inputs, *docs, *pairs, *compare, signers)
 	if err != nil {
 		return err
 	}
-	rule := eval.Rule(match.For(analyzers[0].Name(), *k).With(limits.shingle, limits.ratio))
+	rule := eval.Rule(match.For(signers[0].Name(), *k).With(limits.shingle, limits.ratio))
 	report := labelled.Measure(rule)
-	if !analyzers[0].bare {
-		report.Analyzer = analyzers[0].Name()
+	if !bare {
+		report.Analyzer = signers[0].Name()
 	}
 	if *compare {
-		var ours []*fingerprint.Analyzer
-		for _, a := range analyzers {
-			ours = append(ours, a.Analyzer())
-		}
-		if report.Methods, err = labelled.Compare(ctx, report, ours); err != nil {
+		if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {
 			return fmt.Errorf("-compare: %w", err)
 		}
 	}
@@ -187,7 +184,7 @@ func runEval(ctx context.Context, c *call) error {
 		}
 	}
 	if *mistakes != "" {
-		err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return eval.WriteMistakes(out, labelled.Mistakes(rule, 0)) })
+		err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return labelled.WriteMistakes(out, rule) })
 		if err != nil {
 			return err
 		}
@@ -199,7 +196,7 @@ func runEval(ctx context.Context, c *call) error {
 }
 
 // readLabelled reads pairs and documents.
-func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, keepTexts bool, analyzers []*analyzer) (*eval.Labelled, error) {
+func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, keepTexts bool, signers []*page.Signer) (*eval.Labelled, error) {
 	c := inputs.call
 	in, err := corpus.Open(pairsFile, c.in)
 	if err != nil {
@@ -215,7 +212,7 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 		return nil, err
 	}
 	account := c.reading(ctx, reader)
-	docs, err := eval.ReadDocuments(ctx, reader, keepTexts, signer(analyzers))
+	docs, err := eval.ReadDocuments(ctx, reader, keepTexts, signers)
 	account()
 	if err != nil {
 		return nil, fmt.Errorf("-docs: %w", err)
@@ -225,24 +222,6 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 		c.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", pairsFile, labelled.Unknown, len(pairs), docsFile)
 	}
 	return labelled, err
-}
-
-// signer makes a record's text once, and its signatures with all analyzers.
-func signer(analyzers []*analyzer) eval.Sign {
-	return func(r *corpus.Record) (string, []fingerprint.Signature) {
-		sigs := make([]fingerprint.Signature, len(analyzers))
-		if r.Kind == corpus.Fingerprint {
-			for i := range sigs {
-				sigs[i] = fingerprint.Signature{Fingerprint: r.Fingerprint, Tokens: 1}
-			}
-			return "", sigs
-		}
-		text := analyzers[0].Text(r.Kind, r.ContentType, r.Content)
-		for i, a := range analyzers {
-			sigs[i] = a.Analyzer().Text(text)
-		}
-		return text, sigs
-	}
 }
 
 var benchCommand = command{

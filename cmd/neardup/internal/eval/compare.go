@@ -15,6 +15,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
 )
 
 // Method is how well a method of finding near-duplicates does: ours, or one of those that
@@ -32,9 +33,9 @@ const ours = 8 + 8 + 4
 
 // Compare measures the rule of a Report and the other methods on the same pairs. Their
 // implementations are plain: what they find is that of the method, their speed is that of a
-// first version. The analyzers are those of the signatures, for their time. All documents need
+// first version. The signers are those of the documents, for their time. All documents need
 // a text, else the error is ErrDocuments.
-func (l *Labelled) Compare(ctx context.Context, r *Report, analyzers []*fingerprint.Analyzer) ([]Method, error) {
+func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signer) ([]Method, error) {
 	size := 0
 	for _, d := range l.docs {
 		if size += len(d.Text); d.Text == "" && !d.empty() {
@@ -42,12 +43,12 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, analyzers []*fingerpr
 		}
 	}
 	speed := func(spent time.Duration) float64 {
-		return float64(size*len(analyzers)) / 1e6 / max(spent.Seconds(), 1e-9)
+		return float64(size*len(signers)) / 1e6 / max(spent.Seconds(), 1e-9)
 	}
 	begun := time.Now()
-	for _, a := range analyzers {
+	for _, s := range signers {
 		for _, d := range l.docs {
-			a.Text(d.Text)
+			s.Analyzer().Text(d.Text)
 		}
 	}
 	first := Method{
@@ -58,7 +59,7 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, analyzers []*fingerpr
 	for _, s := range sketchers(l.docs) {
 		scores := make([][]Score, len(s.rules))
 		numbers, spent := 0, time.Duration(0)
-		for seed := range analyzers {
+		for seed := range signers {
 			begun := time.Now()
 			sketches := l.sketches(ctx, s.make, uint64(seed))
 			spent += time.Since(begun)
@@ -74,7 +75,7 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, analyzers []*fingerpr
 		}
 		for i, rule := range s.rules {
 			m := Method{Name: rule.name, MBPerSecond: speed(spent)}
-			m.BytesPerDocument = float64(s.size*numbers) / float64(max(1, len(l.docs)*len(analyzers)))
+			m.BytesPerDocument = float64(s.size*numbers) / float64(max(1, len(l.docs)*len(signers)))
 			m.Score, m.Deviation = meanOf(scores[i])
 			methods = append(methods, m)
 		}

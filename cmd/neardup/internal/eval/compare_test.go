@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
 )
 
 func TestShinglesAndCharacters(t *testing.T) {
@@ -184,14 +185,14 @@ func TestCompare(t *testing.T) {
 		strings.Join(long[2:], " "), // negative with the first, between with the second
 		"",
 	}
-	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
+	signer, err := page.NewSigner(page.Visible, fingerprint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var docs []*Document
 	for i, text := range texts {
 		docs = append(docs, &Document{
-			ID: string(rune('a' + i)), Text: text, tokens: digestOf(fingerprint.Tokens(text)), Signatures: []fingerprint.Signature{analyzer.Text(text)},
+			ID: string(rune('a' + i)), Text: text, tokens: digestOf(fingerprint.Tokens(text)), Signatures: []fingerprint.Signature{signer.Analyzer().Text(text)},
 		})
 	}
 	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "b", "c"}, {.7, "a", "e"}, {.7, "c", "e"}, {.85, "b", "e"}, {1, "a", "c"}})
@@ -208,7 +209,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("digests: %+v", got)
 	}
 	report := l.Measure(Rule{MaxDistance: 64, MaxShingleDistance: -1, MaxLengthRatio: -1})
-	methods, err := l.Compare(t.Context(), report, []*fingerprint.Analyzer{analyzer})
+	methods, err := l.Compare(t.Context(), report, []*page.Signer{signer})
 	if err != nil || len(methods) != 16 {
 		t.Fatalf("%d methods, %v", len(methods), err)
 	}
@@ -223,7 +224,7 @@ func TestCompare(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Compare(canceled, report, []*fingerprint.Analyzer{analyzer}); !errors.Is(err, context.Canceled) {
+	if _, err := l.Compare(canceled, report, []*page.Signer{signer}); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 	docs[0].Text = ""

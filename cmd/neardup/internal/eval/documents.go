@@ -21,6 +21,7 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -44,14 +45,10 @@ func digestOf(tokens []string) (d digest) {
 // empty documents are compared with nothing.
 func (d *Document) empty() bool { return d.Signatures[0].Tokens == 0 }
 
-// Sign finds the text of a record, unless it is a ready fingerprint, and makes its signatures,
-// one for each seed.
-type Sign func(*corpus.Record) (text string, signatures []fingerprint.Signature)
-
-// ReadDocuments reads all documents and has them signed on all cores; keepTexts is for
+// ReadDocuments reads all documents and signs them on all cores, with a signer for each seed; keepTexts is for
 // [Labelled.Compare], and takes the memory of all texts. Records that are skipped are the
 // reader's to account for.
-func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, sign Sign) ([]*Document, error) {
+func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, signers []*page.Signer) ([]*Document, error) {
 	var docs []*Document
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -63,7 +60,7 @@ func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, sign S
 		d := new(Document)
 		docs = append(docs, d)
 		group.Go(func() error {
-			d.read(raw, keepTexts, sign)
+			d.read(raw, keepTexts, signers)
 			return nil
 		})
 	}
@@ -71,18 +68,21 @@ func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, sign S
 	return slices.DeleteFunc(docs, func(d *Document) bool { return d.Signatures == nil }), nil
 }
 
-// read makes the document of a record, unless that is skipped.
-func (d *Document) read(raw *corpus.RawRecord, keepText bool, sign Sign) {
+// read makes the document of a record, unless that is skipped. Of a ready fingerprint nobody knows the text.
+func (d *Document) read(raw *corpus.RawRecord, keepText bool, signers []*page.Signer) {
 	record := raw.Parse()
 	if record.Skip != nil {
 		return
 	}
-	var text string
 	d.ID = record.Key
-	text, d.Signatures = sign(&record)
-	if record.Kind == corpus.Fingerprint { // nobody knows what it was made of
+	if record.Kind == corpus.Fingerprint {
+		d.Signatures = slices.Repeat([]fingerprint.Signature{{Fingerprint: record.Fingerprint, Tokens: 1}}, len(signers))
 		d.tokens = digestOf([]string{"", record.Key})
 		return
+	}
+	text := signers[0].Text(record.Kind, record.ContentType, record.Content)
+	for _, s := range signers {
+		d.Signatures = append(d.Signatures, s.Analyzer().Text(text))
 	}
 	d.tokens = digestOf(fingerprint.Tokens(text))
 	if keepText {

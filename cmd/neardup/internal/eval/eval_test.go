@@ -158,8 +158,8 @@ func checkMistakes(t *testing.T, l *Labelled, docs []*Document, pairs []Pair, ru
 	t.Helper()
 	positive, _, score := naive(docs, pairs, rule, 0)
 	wrong, missed := 0, 0
-	for _, m := range l.Mistakes(rule, 0) {
-		if m.False {
+	for _, m := range l.mistakes(rule, 0) {
+		if m.kind == "false" {
 			wrong++
 		} else {
 			missed++

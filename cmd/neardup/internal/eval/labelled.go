@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 )
 
@@ -37,13 +39,19 @@ const (
 	between  // neither positive nor negative
 )
 
+// Numbers are those of documents and of pairs.
+type Numbers struct {
+	Documents int   `json:"documents"`
+	Positive  int   `json:"positive"`
+	Negative  int64 `json:"negative"`  // listed or not
+	Between   int   `json:"between"`   // listed pairs that count as neither
+	Identical int64 `json:"identical"` // that are left out: their texts have equal tokens
+}
+
 // Labelled are documents with labels on their pairs.
 type Labelled struct {
-	Positive  int   // pairs
-	Negative  int64 // pairs, listed or not
-	Between   int   // listed pairs that count as neither
-	Identical int64 // pairs that are left out: their texts have equal tokens
-	Unknown   int   // listed pairs with a document that was not read
+	Numbers
+	Unknown int // listed pairs with a document that was not read
 
 	docs   []*Document
 	labels map[pair]label
@@ -52,7 +60,7 @@ type Labelled struct {
 // Label joins documents and labels. A pair that is listed twice counts once, with
 // its last label. Two documents of one ID, and one without, are ErrDocuments.
 func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
-	l := &Labelled{docs: docs, labels: make(map[pair]label, len(pairs))}
+	l := &Labelled{Numbers: Numbers{Documents: len(docs)}, docs: docs, labels: make(map[pair]label, len(pairs))}
 	byID := make(map[string]int, len(docs))
 	for i, d := range docs {
 		if d.ID == "" {
@@ -178,59 +186,55 @@ func (l *Labelled) apart(seed, a, b int) apart {
 	return d
 }
 
-// Mistake is a negative pair that matches, or a positive one that does not.
-type Mistake struct {
-	False      bool // matches, and should not
-	A, B       string
-	Distance   int
-	Shingle    int     // distance; -1: one of them has none
-	Ratio      float64 // of the lengths; 0: one is not known
-	Similarity float64 // -1: the pair has no label
-
-	pair pair
+// mistake is a negative pair that matches, or a positive one that does not.
+type mistake struct {
+	kind string // false or missed
+	pair
+	apart
 }
 
-// Mistakes returns what a rule gets wrong with one seed: false pairs first, each kind
+// mistakes returns what a rule gets wrong with one seed: false pairs first, each kind
 // by distance and then in the order of the documents.
-func (l *Labelled) Mistakes(r Rule, seed int) (mistakes []Mistake) {
-	missed := make(map[pair]bool)
-	for p, label := range l.labels {
-		if label.class == positive {
-			missed[p] = true
-		}
-	}
-	add := func(p pair, isFalse bool) {
-		apart, label := l.apart(seed, int(p.a), int(p.b)), l.labels[p]
-		if label.class == unlisted {
-			label.similarity = -1
-		}
-		mistakes = append(mistakes, Mistake{
-			False: isFalse, A: l.docs[p.a].ID, B: l.docs[p.b].ID, pair: p,
-			Distance: apart.distance, Shingle: apart.shingle, Ratio: apart.ratio, Similarity: label.similarity,
-		})
-	}
+func (l *Labelled) mistakes(r Rule, seed int) (mistakes []mistake) {
 	var mu sync.Mutex
+	matching := make(map[pair]bool)
 	l.eachNear(seed, func(a, b int, apart apart) {
-		if !r.matches(&apart) {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch p := ordered(a, b); l.labels[p].class {
-		case positive:
-			delete(missed, p)
-		case negative, unlisted:
-			add(p, true)
+		if r.matches(&apart) {
+			mu.Lock()
+			defer mu.Unlock()
+			matching[ordered(a, b)] = true
 		}
 	})
-	isFalse := len(mistakes)
-	for p := range missed {
-		add(p, false)
+	add := func(kind string, p pair) {
+		mistakes = append(mistakes, mistake{kind, p, l.apart(seed, int(p.a), int(p.b))})
 	}
-	for _, kind := range [][]Mistake{mistakes[:isFalse], mistakes[isFalse:]} {
-		slices.SortFunc(kind, func(m, n Mistake) int {
-			return cmp.Or(m.Distance-n.Distance, cmp.Compare(m.pair.a, n.pair.a), cmp.Compare(m.pair.b, n.pair.b))
-		})
+	for p := range matching {
+		if class := l.labels[p].class; class == negative || class == unlisted {
+			add("false", p)
+		}
 	}
+	for p, label := range l.labels {
+		if label.class == positive && !matching[p] {
+			add("missed", p)
+		}
+	}
+	slices.SortFunc(mistakes, func(m, n mistake) int {
+		return cmp.Or(cmp.Compare(m.kind, n.kind), m.distance-n.distance, cmp.Compare(m.a, n.a), cmp.Compare(m.b, n.b))
+	})
 	return mistakes
+}
+
+// WriteMistakes writes a line for each pair that a rule gets wrong with the first seed.
+func (l *Labelled) WriteMistakes(w io.Writer, r Rule) error {
+	for _, m := range l.mistakes(r, 0) {
+		similarity := "-"
+		if label, listed := l.labels[m.pair]; listed {
+			similarity = fmt.Sprintf("%.4f", label.similarity)
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", m.kind, m.distance, m.shingle, m.ratio, similarity,
+			corpus.QuoteKey(l.docs[m.a].ID), corpus.QuoteKey(l.docs[m.b].ID)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -157,19 +157,15 @@ func meanOf(scores []Score) (mean, deviation Score) {
 
 // Report is what was measured. Its JSON form is that of "neardup eval -json".
 type Report struct {
-	Documents int      `json:"documents"`
-	Positive  int      `json:"positive"` // pairs
-	Negative  int64    `json:"negative"`
-	Between   int      `json:"between"`   // pairs that count as neither
-	Identical int64    `json:"identical"` // pairs that are left out
-	Seeds     int      `json:"seeds"`
-	Analyzer  string   `json:"analyzer"`
-	Curves    []Curve  `json:"curves"`
-	Default   Point    `json:"default"`
-	Parts     Parts    `json:"parts"`             // by Default
-	Crawl     Crawl    `json:"crawl"`             // by Default
-	Best      *Point   `json:"best,omitempty"`    // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
-	Methods   []Method `json:"methods,omitempty"` // of Compare
+	Numbers
+	Seeds    int      `json:"seeds"`
+	Analyzer string   `json:"analyzer"`
+	Curves   []Curve  `json:"curves"`
+	Default  Point    `json:"default"`
+	Parts    Parts    `json:"parts"`             // by Default
+	Crawl    Crawl    `json:"crawl"`             // by Default
+	Best     *Point   `json:"best,omitempty"`    // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
+	Methods  []Method `json:"methods,omitempty"` // of Compare
 }
 
 // Curve is a score for each k.
@@ -195,7 +191,7 @@ const maxShingleTried = 28
 // Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
 // and the rule itself.
 func (l *Labelled) Measure(rule Rule) *Report {
-	r := &Report{Documents: len(l.docs), Positive: l.Positive, Negative: l.Negative, Between: l.Between, Identical: l.Identical}
+	r := &Report{Numbers: l.Numbers}
 	if len(l.docs) > 0 {
 		r.Seeds = len(l.docs[0].Signatures)
 	}

@@ -5,26 +5,8 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 )
-
-// WriteMistakes writes a line for each.
-func WriteMistakes(w io.Writer, mistakes []Mistake) error {
-	for _, m := range mistakes {
-		kind, similarity := "missed", "-"
-		if m.False {
-			kind = "false"
-		}
-		if m.Similarity >= 0 {
-			similarity = fmt.Sprintf("%.4f", m.Similarity)
-		}
-		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", kind, m.Distance, m.Shingle, m.Ratio, similarity, corpus.QuoteKey(m.A), corpus.QuoteKey(m.B)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // WriteTable writes a report for people.
 func (r *Report) WriteTable(w io.Writer) error {
