@@ -111,7 +111,6 @@ func (l *Labelled) identical(a, b int) bool {
 }
 
 func (l *Labelled) count() {
-	n := int64(len(l.docs))
 	for p, label := range l.labels {
 		switch {
 		case l.identical(int(p.a), int(p.b)):
@@ -122,12 +121,22 @@ func (l *Labelled) count() {
 			l.Between++
 		}
 	}
-	copies := make(map[digest]int64)
-	for _, d := range l.docs {
-		l.Identical += copies[d.tokens]
-		copies[d.tokens]++
+	n, different := int64(len(l.docs)), l.different(func(int) bool { return true })
+	l.Identical = n*(n-1)/2 - different
+	l.Negative = different - int64(l.Positive) - int64(l.Between)
+}
+
+// different is how many pairs of some of the documents have other tokens.
+func (l *Labelled) different(of func(i int) bool) (pairs int64) {
+	all, copies := int64(0), make(map[digest]int64)
+	for i, d := range l.docs {
+		if of(i) {
+			pairs += all - copies[d.tokens]
+			all++
+			copies[d.tokens]++
+		}
 	}
-	l.Negative = n*(n-1)/2 - l.Identical - int64(l.Positive) - int64(l.Between)
+	return pairs
 }
 
 // eachNear calls found for each pair of documents that are compared and whose fingerprints

@@ -20,14 +20,7 @@ type Parts struct {
 }
 
 func (m *measure) parts() (p Parts) {
-	all, copies := int64(0), make(map[digest]int64)
-	for i, d := range m.docs {
-		if m.short(i) && !d.empty() {
-			p.Short.Negative += all - copies[d.tokens]
-			all++
-			copies[d.tokens]++
-		}
-	}
+	p.Short.Negative = m.different(func(i int) bool { return m.short(i) && !m.docs[i].empty() })
 	for pair, label := range m.labels {
 		a, b := int(pair.a), int(pair.b)
 		if !m.compared(a, b) {
