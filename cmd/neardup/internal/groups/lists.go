@@ -218,7 +218,7 @@ type fileSource struct {
 // fingerprints yields those of the lists, which have nothing else.
 func (s *fileSource) fingerprints(yield func([]fingerprint.Fingerprint, error) bool) {
 	for chunk, err := range s.chunks {
-		if err == nil && len(chunk.Fingerprints) > 0 && chunk.Key(0) != "" {
+		if err == nil && chunk.Keyed() {
 			err = fmt.Errorf("%s: -memory reads u64le and decimal, which have no keys: give -format if it is one of these", chunk.Source)
 		}
 		if err != nil {
