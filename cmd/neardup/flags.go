@@ -147,19 +147,13 @@ type analyzer struct {
 
 // analyzer is the one that the flags ask for; other seeds than 0 make other hashes.
 func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
-	text := page.Visible
-	if *f.text == "main" {
-		text = page.Main
-	}
+	text := map[string]page.TextMode{"visible": page.Visible, "main": page.Main}[*f.text]
 	if *f.urls {
 		text |= page.URLs
 	}
-	method := fingerprint.MethodMinHash
-	if *f.method == "simhash" {
-		method = fingerprint.MethodSimhash
-	}
 	signer, err := page.NewSigner(text, fingerprint.Options{
-		Method: method, Window: *f.window, Weight: *f.weight, Cap: *f.max, ShortWords: *f.min, Seed: seed,
+		Method: map[string]fingerprint.Method{"minhash": fingerprint.MethodMinHash, "simhash": fingerprint.MethodSimhash}[*f.method],
+		Window: *f.window, Weight: *f.weight, Cap: *f.max, ShortWords: *f.min, Seed: seed,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)

@@ -233,10 +233,11 @@ var benchCommand = command{
 
 func runBench(ctx context.Context, c *call) error {
 	var o bench.Options
-	names, summaries := bench.Sections()
+	var names []string
 	sections := "`sections` to measure, with commas between; without it, all:"
-	for i := range names {
-		sections += fmt.Sprintf("\n  %-10s %s", names[i], summaries[i])
+	for _, s := range bench.Sections {
+		names = append(names, s.Name)
+		sections += fmt.Sprintf("\n  %-10s %s", s.Name, s.Summary)
 	}
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
 	only := c.flags.String("only", "", sections)

@@ -36,27 +36,18 @@ type Options struct {
 	Logf func(format string, args ...any) // called with what begins
 }
 
-// section measures what belongs together.
-type section struct {
-	name    string
-	summary string
-	run     func(*run, context.Context) error
+// Section measures what belongs together.
+type Section struct {
+	Name, Summary string
+	run           func(*run, context.Context) error
 }
 
-// sections are in an order in which each finds what the ones before made.
-var sections = []section{
+// Sections are all there are, in an order in which each finds what the ones before made.
+var Sections = []Section{
 	{"load", "bulk load: speed, memory, disk", (*run).load},
 	{"query", "queries of a compacted index, warm", (*run).query},
 	{"live", "adding one by one, queries before compaction, compacting", (*run).live},
 	{"check", "check-and-add of documents with keys", (*run).check},
-}
-
-// Sections returns the names of what Options.Only can ask for, each with a few words on it.
-func Sections() (names, summaries []string) {
-	for _, s := range sections {
-		names, summaries = append(names, s.name), append(summaries, s.summary)
-	}
-	return names, summaries
 }
 
 // run is one run under way.
@@ -78,15 +69,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents, shingles: !o.Bare}}
-	for _, s := range sections {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, s.name) {
+	for _, s := range Sections {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, s.Name) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := s.run(r, ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
 	return nil

@@ -22,10 +22,9 @@ func TestRunAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, _ := Sections()
-	for _, name := range names {
-		if got[name] == 0 {
-			t.Errorf("section %s gave no figure", name)
+	for _, s := range Sections {
+		if got[s.Name] == 0 {
+			t.Errorf("section %s gave no figure", s.Name)
 		}
 	}
 	empty(t, dir)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
@@ -82,14 +83,8 @@ func (b *Bar) Stop() {
 	b.clear()
 }
 
-// Input is what is read.
-type Input interface {
-	Measure(ctx context.Context) error // how much there is; without, there is no total
-	Progress() (read, total int64)
-}
-
-// Reading shows how much of an input is read, until stop is called.
-func (b *Bar) Reading(ctx context.Context, in Input) (stop func()) {
+// Reading shows how much is read, until stop is called.
+func (b *Bar) Reading(ctx context.Context, in *corpus.Reader) (stop func()) {
 	if b == nil {
 		return func() {}
 	}
