@@ -28,56 +28,49 @@ type Member struct {
 	list      iter.Seq2[index.Document, error] // each of them; nil: not told apart
 }
 
-// all yields each document on its own.
-func (m *Member) all() iter.Seq2[Member, error] {
-	return func(yield func(Member, error) bool) {
-		if m.list == nil {
-			yield(*m, nil)
-			return
-		}
-		for d, err := range m.list {
-			if !yield(Member{Document: d, Documents: 1}, err) {
-				return
-			}
-		}
+// each calls do with each document on its own.
+func (m *Member) each(do func(*Member) error) error {
+	if m.list == nil {
+		return do(m)
 	}
-}
-
-// EachPair calls found with the pairs of documents that a pair of members stands for.
-func EachPair(a, b *Member, distance int, found func(a, b *Member, distance int) error) error {
-	for first, err := range a.all() {
+	for d, err := range m.list {
+		if err == nil {
+			err = do(&Member{Document: d, Documents: 1})
+		}
 		if err != nil {
 			return err
-		}
-		for second, err := range b.all() {
-			if err != nil {
-				return err
-			}
-			if a.ID == b.ID && second.ID <= first.ID {
-				continue
-			}
-			if err := found(&first, &second, distance); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
+// EachPair calls found with the pairs of documents that a pair of members stands for.
+func EachPair(a, b *Member, distance int, found func(a, b *Member, distance int) error) error {
+	return a.each(func(first *Member) error {
+		return b.each(func(second *Member) error {
+			if a.ID == b.ID && second.ID <= first.ID {
+				return nil
+			}
+			return found(first, second, distance)
+		})
+	})
+}
+
 // Cluster is documents near each other.
 type Cluster struct {
 	Documents int
-	members   iter.Seq2[Member, error] // the one to be kept first
+	members   func(do func(*Member) error) error // calls do with each, the one to be kept first
 }
 
 // clusterOf is a cluster of members that are in memory.
 func clusterOf(members []Member) *Cluster {
-	c := &Cluster{members: func(yield func(Member, error) bool) {
-		for _, m := range members {
-			if !yield(m, nil) {
-				return
+	c := &Cluster{members: func(do func(*Member) error) error {
+		for i := range members {
+			if err := do(&members[i]); err != nil {
+				return err
 			}
 		}
+		return nil
 	}}
 	for i := range members {
 		c.Documents += members[i].Documents
@@ -85,31 +78,24 @@ func clusterOf(members []Member) *Cluster {
 	return c
 }
 
-// all yields each document, the one to be kept first.
-func (c *Cluster) all() iter.Seq2[Member, error] {
-	return func(yield func(Member, error) bool) {
-		begun, kept := false, uint64(0)
-		for m, err := range c.members {
-			if err != nil {
-				yield(m, err)
-				return
+// each calls do with each document, the one to be kept first.
+func (c *Cluster) each(do func(*Member) error) error {
+	first, kept := true, uint64(0)
+	return c.members(func(m *Member) error {
+		if first && m.list != nil {
+			kept = m.ID
+			if err := do(&Member{Document: m.Document, Documents: 1}); err != nil {
+				return err
 			}
-			if m.list != nil && !begun {
-				if kept = m.ID; !yield(Member{Document: m.Document, Documents: 1}, nil) {
-					return
-				}
-			}
-			for d, err := range m.all() {
-				if err == nil && kept != 0 && d.ID == kept {
-					continue
-				}
-				if !yield(d, err) || err != nil {
-					return
-				}
-			}
-			begun = true
 		}
-	}
+		first = false
+		return m.each(func(d *Member) error {
+			if kept != 0 && d.ID == kept {
+				return nil
+			}
+			return do(d)
+		})
+	})
 }
 
 // Source is where pairs and clusters come from.

@@ -252,12 +252,16 @@ func (s *fileSource) Clusters(ctx context.Context, found func(*Cluster) error) e
 		Options: selfjoin.Options{MaxDistance: s.MaxDistance, MemoryBytes: s.MemoryBytes}, Stars: s.Stars, Copies: !s.Numbers,
 	}
 	return selfjoin.ExternalClusters(ctx, s.fingerprints, o, func(c *selfjoin.ExternalCluster) error {
-		return found(&Cluster{int(c.Copies), func(yield func(Member, error) bool) {
+		return found(&Cluster{int(c.Copies), func(do func(*Member) error) error {
 			for m, err := range c.Members() {
-				if !yield(Member{Document: index.Document{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint}, Documents: int(m.Copies)}, err) {
-					return
+				if err == nil {
+					err = do(&Member{Document: index.Document{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint}, Documents: int(m.Copies)})
+				}
+				if err != nil {
+					return err
 				}
 			}
+			return nil
 		}})
 	})
 }

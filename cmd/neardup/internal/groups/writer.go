@@ -125,13 +125,10 @@ func (w *Writer) Pair(a, b *Member, distance int) error {
 func (w *Writer) Cluster(c *Cluster) error {
 	w.Written++
 	n, first := 0, fingerprint.Fingerprint(0)
-	for m, err := range c.all() {
-		if err != nil {
-			return err
-		}
+	err := c.each(func(m *Member) error {
 		switch w.form {
 		case JSON:
-			w.jsonMember(c, n, &m)
+			w.jsonMember(c, n, m)
 		case CSV:
 			w.csvLine(strconv.Itoa(w.Written), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
 				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
@@ -146,15 +143,15 @@ func (w *Writer) Cluster(c *Cluster) error {
 			}
 		case Removals, RemovalIDs:
 			if n > 0 {
-				w.removal(&m)
+				w.removal(m)
 			}
 		}
 		n++
-		if err := w.lineEnded(); err != nil {
-			return err
-		}
-	}
+		return w.lineEnded()
+	})
 	switch {
+	case err != nil:
+		return err
 	case w.form == JSON:
 		w.text.WriteString("]}\n")
 	case w.form == SimhashCPP && n > 1:
