@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -172,17 +171,15 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 
 // ids are those that the arguments name.
 func (c *call) ids() (ids []uint64, err error) {
-	for name, err := range c.names() {
-		if err != nil {
-			return nil, err
-		}
+	err = c.eachName(func(name string) error {
 		id, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number %d: %.40q is no ID", len(ids)+1, name)
+			return fmt.Errorf("number %d: %.40q is no ID", len(ids)+1, name)
 		}
 		ids = append(ids, id)
-	}
-	return ids, nil
+		return nil
+	})
+	return ids, err
 }
 
 // deleteKeys removes the documents of the keys that the arguments name, some hundreds at a time, and returns
@@ -194,44 +191,39 @@ func (c *call) deleteKeys(ctx context.Context, x *index.Index) (deleted, given i
 		deleted, given, keys = deleted+n, given+len(keys), keys[:0]
 		return err
 	}
-	for key, err := range c.names() {
-		if err == nil {
-			keys = append(keys, key)
+	err = c.eachName(func(key string) error {
+		if keys = append(keys, key); len(keys) < maxBatch {
+			return nil
 		}
-		if len(keys) == maxBatch {
-			err = flush()
-		}
-		if err != nil {
-			return deleted, given, err
-		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
 	}
-	err = flush()
 	return deleted, given, err
 }
 
-// names yields the arguments; "-" stands for the lines of standard input.
-func (c *call) names() iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for _, arg := range c.args {
-			if arg != "-" {
-				if !yield(arg, nil) {
-					return
-				}
-				continue
+// eachName calls do with each argument; "-" stands for the lines of standard input.
+func (c *call) eachName(do func(name string) error) error {
+	for _, arg := range c.args {
+		if arg != "-" {
+			if err := do(arg); err != nil {
+				return err
 			}
-			lines, read := bufio.NewScanner(c.in), 0
-			lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
-			for ; lines.Scan(); read++ {
-				if !yield(corpus.UnquoteKey(lines.Text()), nil) {
-					return
-				}
-			}
-			if err := lines.Err(); err != nil {
-				yield("", fmt.Errorf("standard input, line %d: %w", read+1, err))
-				return
+			continue
+		}
+		lines, read := bufio.NewScanner(c.in), 0
+		lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
+		for ; lines.Scan(); read++ {
+			if err := do(corpus.UnquoteKey(lines.Text())); err != nil {
+				return err
 			}
 		}
+		if err := lines.Err(); err != nil {
+			return fmt.Errorf("standard input, line %d: %w", read+1, err)
+		}
 	}
+	return nil
 }
 
 // parseTime reads a date, a time or a duration before now.
