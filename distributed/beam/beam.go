@@ -17,6 +17,7 @@
 package beam
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,9 +43,6 @@ type Options struct {
 	// MemoryBytes is what a worker may take for one group, or for the edges of a graph. A
 	// group that needs more goes through temporary files. Default 1 GiB, at least 16 MiB.
 	MemoryBytes int64
-
-	edges  int64 // that one worker unites, for tests; 0: what fits in MemoryBytes
-	rounds int   // for tests; 0: maxRounds
 }
 
 const maxGroups = 1 << 16
@@ -52,36 +50,17 @@ const maxGroups = 1 << 16
 // ErrOptions: a distance or another number is out of range.
 var ErrOptions = errors.New("beam: option out of range")
 
-func (o *Options) check(most int) error {
-	if o.MaxDistance < 0 || o.MaxDistance > most {
-		return fmt.Errorf("%w: MaxDistance is %d, not in 0..%d", ErrOptions, o.MaxDistance, most)
-	}
-	if o.Groups == 0 {
-		o.Groups = 16
-	}
-	if o.Groups < 1 || o.Groups > maxGroups || o.Groups&(o.Groups-1) != 0 {
-		return fmt.Errorf("%w: Groups is %d, not a power of two up to %d", ErrOptions, o.Groups, maxGroups)
-	}
-	if o.MemoryBytes == 0 {
-		o.MemoryBytes = 1 << 30
-	}
-	if o.MemoryBytes < 16<<20 {
-		return fmt.Errorf("%w: MemoryBytes is %d, less than 16 MiB", ErrOptions, o.MemoryBytes)
-	}
-	if o.edges == 0 {
-		o.edges = o.MemoryBytes / uniteBytes
-	}
-	if o.rounds == 0 {
-		o.rounds = maxRounds
-	}
-	return nil
-}
-
-// must panics as Beam's own transforms do on a pipeline that cannot be: there is nothing
+// must fills in defaults. It panics as Beam's own transforms do on a pipeline that cannot be: there is nothing
 // else that takes an error while one is built.
 func (o *Options) must(most int) {
-	if err := o.check(most); err != nil {
-		panic(err)
+	o.Groups, o.MemoryBytes = cmp.Or(o.Groups, 16), cmp.Or(o.MemoryBytes, 1<<30)
+	switch {
+	case o.MaxDistance < 0 || o.MaxDistance > most:
+		panic(fmt.Errorf("%w: MaxDistance is %d, not in 0..%d", ErrOptions, o.MaxDistance, most))
+	case o.Groups < 1 || o.Groups > maxGroups || o.Groups&(o.Groups-1) != 0:
+		panic(fmt.Errorf("%w: Groups is %d, not a power of two up to %d", ErrOptions, o.Groups, maxGroups))
+	case o.MemoryBytes < 16<<20:
+		panic(fmt.Errorf("%w: MemoryBytes is %d, less than 16 MiB", ErrOptions, o.MemoryBytes))
 	}
 }
 
@@ -101,26 +80,10 @@ type Match struct{ Query, Found fingerprint.Fingerprint }
 type Member struct{ Cluster, Fingerprint fingerprint.Fingerprint }
 
 func init() {
-	registerCoder(func(b Batch) []byte { return packed(b.Fingerprints) }, func(data []byte) (Batch, error) {
+	beam.RegisterCoder(reflect.TypeFor[Batch](), func(b Batch) []byte { return packed(b.Fingerprints) }, func(data []byte) (Batch, error) {
 		fps, err := unpacked(data)
 		return Batch{fps}, err
 	})
-	registerCoder(func(p Pair) []byte { return packed([]fp{p.First, p.Second}) }, func(data []byte) (Pair, error) {
-		fps, err := twoOf(data)
-		return Pair{fps[0], fps[1]}, err
-	})
-	registerCoder(func(m Match) []byte { return packed([]fp{m.Query, m.Found}) }, func(data []byte) (Match, error) {
-		fps, err := twoOf(data)
-		return Match{fps[0], fps[1]}, err
-	})
-	registerCoder(func(m Member) []byte { return packed([]fp{m.Cluster, m.Fingerprint}) }, func(data []byte) (Member, error) {
-		fps, err := twoOf(data)
-		return Member{fps[0], fps[1]}, err
-	})
-}
-
-func registerCoder[T any](encode func(T) []byte, decode func([]byte) (T, error)) {
-	beam.RegisterCoder(reflect.TypeFor[T](), encode, decode)
 }
 
 // errData: what a runner hands over is not what was given to it.
@@ -144,13 +107,6 @@ func unpacked(data []byte) ([]fp, error) {
 		fps[i] = fp(binary.LittleEndian.Uint64(data[8*i:]))
 	}
 	return fps, nil
-}
-
-func twoOf(data []byte) (fps [2]fp, err error) {
-	if len(data) != 16 {
-		return fps, fmt.Errorf("%w: %d bytes of two fingerprints", errData, len(data))
-	}
-	return [2]fp{fp(binary.LittleEndian.Uint64(data)), fp(binary.LittleEndian.Uint64(data[8:]))}, nil
 }
 
 // tables are blocks of bits, none of which overlap: two fingerprints within the distance are

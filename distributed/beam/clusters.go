@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
 func init() {
 	beam.RegisterDoFn(&contract{})
-	beam.RegisterDoFn(&finish{})
+	beam.RegisterDoFn(&unite{})
 	register.Emitter1[Member]()
-	register.Emitter1[[]byte]()
-	register.Emitter1[status]()
 }
-
-// ErrRounds: clusters had too little memory, and chains that are too long for the rounds.
-var ErrRounds = errors.New("beam: chains of pairs are too long")
 
 // Clusters gives the connected components of the pairs of a PCollection<Batch>, as
 // Components does.
@@ -31,147 +29,170 @@ func Clusters(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PColl
 // Components gives, for each fingerprint of a PCollection<Pair>, the smallest one that a chain
 // of pairs leads to: a PCollection<Member>, with the smallest ones too, each once.
 //
-// Each bundle keeps no more pairs than connect what it has. Where all that is kept fits in
-// MemoryBytes, 64 bytes each, one worker unites it. Else rounds of large and small stars
-// (Kiveris et al., SoCC 2014) have all workers join nodes to the smallest one near them until
-// it fits or nothing changes. Chains that are not done after 16 of them, of some ten
-// thousand, end the pipeline with ErrRounds.
+// Each bundle keeps no more pairs than connect what it has, and one worker unites them all. What does
+// not fit in MemoryBytes, 64 bytes a pair, goes through temporary files of that worker.
 func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Components")
-	edges, states := beam.ParDo2(s, &contract{}, pairs)
-	return membersOf(s, &o, edges, states)
+	return beam.ParDo(s, &unite{o.MemoryBytes}, beam.GroupByKey(s, beam.ParDo(s, &contract{}, pairs)))
 }
 
-// membersOf gives the members of all components, of the edges of a graph and what is told of them.
-func membersOf(s beam.Scope, o *Options, edges, states beam.PCollection) beam.PCollection {
-	return beam.ParDo(s, &finish{o.MemoryBytes}, beam.GroupByKey(s, reduced(s, o, edges, states)))
+// contract keeps a forest of the pairs of a bundle.
+type contract struct{ pending []selfjoin.Pair }
+
+const (
+	mostPairs = 1 << 20 // that a bundle has in memory
+	blobPairs = 1 << 16 // that go into a blob
+)
+
+func (c *contract) StartBundle(context.Context, func(int, []byte)) error {
+	c.pending = nil
+	return nil
 }
 
-// edge is a node, and one that it is connected with.
-type edge = [2]fp
+func (c *contract) ProcessElement(ctx context.Context, p Pair, emit func(int, []byte)) error {
+	if c.pending = append(c.pending, selfjoin.Pair{First: p.First, Second: p.Second}); len(c.pending) < mostPairs {
+		return nil
+	}
+	return c.FinishBundle(ctx, emit)
+}
 
-// status is what a bundle tells of its part of the graph.
-type status struct{ Edges, Changed int64 }
-
-// uniteBytes is what an edge takes while it is united: its ends, these once more sorted,
-// with room for that, and a forest.
-const uniteBytes = 64
-
-// united calls found with an edge to the root for each node of a graph, for the roots
-// themselves only if roots is true.
-func united(edges []edge, roots bool, found func(edge)) error {
-	ends := make([]fp, 0, 2*len(edges))
-	for _, e := range edges {
-		ends = append(ends, e[0], e[1])
+// FinishBundle emits the nodes of trees with their roots, all under one key.
+func (c *contract) FinishBundle(_ context.Context, emit func(int, []byte)) error {
+	var ends, edges []fp
+	for _, p := range c.pending {
+		ends = append(ends, p.First, p.Second)
 	}
 	nodes, err := selfjoin.NewSet(ends)
 	if err != nil {
 		return err
 	}
-	forest := selfjoin.NewForest(nodes.Len())
-	for _, e := range edges {
-		a, _ := nodes.Node(e[0])
-		b, _ := nodes.Node(e[1])
-		forest.Join(a, b)
-	}
-	forest.Flatten()
-	for node, root := range forest {
-		if roots || selfjoin.Node(node) != root {
-			found(edge{nodes.Fingerprint(selfjoin.Node(node)), nodes.Fingerprint(root)})
+	roots, err := selfjoin.Components(nodes.Len(), func(found func([][2]selfjoin.Node) error) error { return found(nodes.Edges(c.pending)) })
+	for node, root := range roots {
+		if selfjoin.Node(node) != root {
+			edges = append(edges, nodes.Fingerprint(selfjoin.Node(node)), nodes.Fingerprint(root))
 		}
 	}
-	return nil
-}
-
-// blobEdges is how many edges go into a blob.
-const blobEdges = 1 << 16
-
-func appendEdges(dst []edge, blob []byte) ([]edge, error) {
-	if len(blob)%16 != 0 {
-		return nil, fmt.Errorf("%w: %d bytes of edges", errData, len(blob))
+	for part := range slices.Chunk(edges, 2*blobPairs) {
+		emit(0, packed(part))
 	}
-	ends, err := unpacked(blob)
-	for i := 0; i < len(ends); i += 2 {
-		dst = append(dst, edge(ends[i:]))
-	}
-	return dst, err
-}
-
-// blobsOf packs edges and hands them on by some.
-type blobsOf struct {
-	emit func([]byte)
-	ends []fp
-	n    int64
-}
-
-func (b *blobsOf) add(e edge) {
-	b.n++
-	if b.ends = append(b.ends, e[0], e[1]); len(b.ends) == 2*blobEdges {
-		b.flush()
-	}
-}
-
-func (b *blobsOf) flush() {
-	if len(b.ends) > 0 {
-		b.emit(packed(b.ends))
-		b.ends = b.ends[:0]
-	}
-}
-
-// contract keeps a forest of the pairs of a bundle.
-type contract struct{ pending []edge }
-
-const mostEdges = 1 << 20
-
-func (c *contract) StartBundle(context.Context, func([]byte), func(status)) error {
 	c.pending = nil
-	return nil
+	return err
 }
 
-func (c *contract) ProcessElement(_ context.Context, p Pair, emit func([]byte), tell func(status)) error {
-	if c.pending = append(c.pending, edge{p.Second, p.First}); len(c.pending) < mostEdges {
-		return nil
+// unite gives the members of components by rounds of large and small stars (Kiveris et al., SoCC 2014), until one
+// changes nothing.
+type unite struct{ Memory int64 }
+
+func (u *unite) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) bool, emit func(Member)) error {
+	edges, err := u.ascending(ctx, edgesOf(blobs))
+	for changed := true; err == nil && changed; {
+		changed = false
+		// all that is near a node and larger is connected with the smallest one near it
+		edges, err = u.ascending(ctx, stars(edges, func(out []edge, e edge, least uint64, _ bool) []edge {
+			if e[1] < e[0] {
+				return out
+			}
+			changed = changed || least != e[0]
+			return append(out, edge{e[1], least})
+		}))
+		if err != nil {
+			break
+		}
+		// a node, and all that is near it and smaller, with the smallest of these
+		edges, err = u.ascending(ctx, stars(edges, func(out []edge, e edge, least uint64, first bool) []edge {
+			node := e[0]
+			if !first {
+				changed, node = true, e[1]
+			}
+			return append(out, edge{node, least}, edge{least, node})
+		}))
 	}
-	return c.flush(emit, tell)
-}
-
-func (c *contract) FinishBundle(_ context.Context, emit func([]byte), tell func(status)) error {
-	return c.flush(emit, tell)
-}
-
-func (c *contract) flush(emit func([]byte), tell func(status)) error {
-	if len(c.pending) == 0 {
-		return nil
-	}
-	out := blobsOf{emit: emit}
-	if err := united(c.pending, false, out.add); err != nil {
+	if err != nil {
 		return err
 	}
-	out.flush()
-	tell(status{out.n, 1})
-	c.pending = nil
-	return nil
-}
-
-// all is the key of the edges of a graph that fits; groups have theirs from 0.
-const all = -1
-
-// finish gives the members of components: of a graph that fits, or else of each node of a group
-// of stars.
-type finish struct{ Memory int64 }
-
-func (f *finish) ProcessElement(ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Member)) error {
-	if key != all {
-		return centers(ctx, f.Memory, blobs, emit)
-	}
-	var edges []edge
-	var blob []byte
-	for blobs(&blob) {
-		var err error
-		if edges, err = appendEdges(edges, blob); err != nil {
+	members := stars(edges, func(_ []edge, e edge, least uint64, first bool) []edge {
+		if first {
+			emit(Member{fp(least), fp(e[0])})
+		}
+		return nil
+	})
+	for _, err := range members {
+		if err != nil {
 			return err
 		}
 	}
-	return united(edges, true, func(e edge) { emit(Member{e[1], e[0]}) })
+	return nil
+}
+
+// edge is a node, and one that it is connected with: never itself.
+type edge = [2]uint64
+
+// edgesOf yields the edges in blobs from both ends, some at a time.
+func edgesOf(blobs func(*[]byte) bool) iter.Seq2[[]edge, error] {
+	return func(yield func([]edge, error) bool) {
+		var blob []byte
+		for blobs(&blob) {
+			ends, err := unpacked(blob)
+			if err == nil && len(ends)%2 != 0 {
+				err = fmt.Errorf("%w: %d bytes of edges", errData, len(blob))
+			}
+			var edges []edge
+			for i := 0; i < len(ends) && err == nil; i += 2 {
+				a, b := uint64(ends[i]), uint64(ends[i+1])
+				edges = append(edges, edge{a, b}, edge{b, a})
+			}
+			if !yield(edges, err) {
+				return
+			}
+		}
+	}
+}
+
+// ascending sorts edges by the other end and then by the node, since what is equal stays in order. What memory does not hold
+// is in temporary files until it is ranged over.
+func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (iter.Seq2[[]edge, error], error) {
+	for range 2 {
+		s := extsort.New[edge](extsort.Options{MemoryBytes: u.Memory / 2})
+		for some, err := range edges {
+			for i, e := range some {
+				some[i] = edge{e[1], e[0]}
+			}
+			if err == nil {
+				err = s.Add(ctx, some)
+			}
+			if err != nil {
+				return nil, errors.Join(err, s.Close())
+			}
+		}
+		edges = s.Sorted(ctx)
+	}
+	return edges, nil
+}
+
+// stars yields what is made of the different ones of ascending edges, each with the smallest of its node and those
+// near it; first is the first one of its node.
+func stars(edges iter.Seq2[[]edge, error], make func(out []edge, e edge, least uint64, first bool) []edge) iter.Seq2[[]edge, error] {
+	return func(yield func([]edge, error) bool) {
+		var out []edge
+		var last edge
+		least, begun := uint64(0), false
+		for some, err := range edges {
+			out = out[:0]
+			for _, e := range some {
+				if begun && e == last {
+					continue
+				}
+				first := !begun || e[0] != last[0]
+				if first {
+					least = min(e[0], e[1])
+				}
+				out = make(out, e, least, first)
+				last, begun = e, true
+			}
+			if !yield(out, err) {
+				return
+			}
+		}
+	}
 }
