@@ -22,9 +22,6 @@ type cluster struct {
 	replicas int // that are waited for
 	patience time.Duration
 	lacks    []string
-
-	mu      sync.Mutex
-	scratch map[*goredis.Client]string // of each node, a key that it serves
 }
 
 const (
@@ -113,77 +110,53 @@ func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client,
 	return node, false, err
 }
 
-// barrierLua always writes, also where memory is used up: what is read and what makes room needs a barrier, too.
-const barrierLua = `
-redis.call('PERSIST', KEYS[1])
-redis.call('SET', KEYS[1], '', 'EX', 60)
-return ''`
-
 // send does what goes to one node in one pipeline. Each command has its error.
 func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*command, durable, asking bool) {
-	pipe := node.Pipeline()
-	replies, says := make([][]*goredis.Cmd, len(commands)), []*command(nil)
-	for i, cmd := range commands {
-		if replies[i] = cmd.queue(ctx, pipe, asking); cmd.verb == say {
-			says = append(says, cmd)
+	var writes []*command // that are waited for
+	for _, cmd := range commands {
+		if cmd.verb == say {
+			writes = append(writes, cmd)
 		}
 	}
-	var scratch, waited *goredis.Cmd
+	all := commands
+	if durable && len(writes) == 0 { // an amend or a create may find nothing to do
+		writes = []*command{newCommand(barrier, c.scratchKey(commands))}
+		all = append(slices.Clone(commands), writes...)
+	}
+	pipe, replies := node.Pipeline(), make([][]*goredis.Cmd, len(all))
+	for i, cmd := range all {
+		replies[i] = cmd.queue(ctx, pipe, asking)
+	}
+	var waited *goredis.Cmd
 	if durable {
-		if len(says) == 0 { // an amend or a create may have found nothing to do
-			scratch = pipe.Do(ctx, "EVAL", barrierLua, 1, c.scratchKey(node, commands, asking))
-		}
 		waited = pipe.Do(ctx, "WAIT", c.replicas, waitTime.Milliseconds())
 	}
 	_, _ = pipe.Exec(ctx) // its error is that of a command
-	for i, cmd := range commands {
+	for i, cmd := range all {
 		cmd.take(replies[i])
 	}
 	if !durable {
 		return
 	}
-	barrier := c.reached(node, scratch, waited)
-	if scratch == nil && !slices.ContainsFunc(says, func(cmd *command) bool { return cmd.err == nil }) {
-		barrier = fmt.Errorf("%w: nothing was written to wait for", errReplicas)
-	}
-	for _, cmd := range commands {
-		if cmd.err == nil {
-			cmd.err = barrier
-		}
-	}
-}
-
-// reached reports why replicas do not have all that their master had when a pipeline was done.
-func (c *cluster) reached(node *goredis.Client, scratch, waited *goredis.Cmd) error {
-	if scratch != nil && scratch.Err() != nil {
-		c.mu.Lock()
-		delete(c.scratch, node) // its slot may have moved
-		c.mu.Unlock()
-		return scratch.Err()
-	}
 	n, err := waited.Int()
 	if err == nil && n < c.replicas {
 		err = fmt.Errorf("%w: %d of %d replicas of %s have answered", errReplicas, n, c.replicas, node.Options().Addr)
 	}
-	return err
+	if !slices.ContainsFunc(writes, func(cmd *command) bool { return cmd.err == nil }) {
+		err = writes[0].err
+	}
+	for _, cmd := range commands {
+		if cmd.err == nil {
+			cmd.err = err
+		}
+	}
 }
 
 var errReplicas = errors.New("WAIT")
 
-// scratchKey is a key that the node of these commands serves.
-func (c *cluster) scratchKey(node *goredis.Client, commands []*command, asking bool) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key, known := c.scratch[node]
-	if !known && asking {
-		return commands[0].key + "?" // is refused, and so the command repeated until the slot has arrived
-	}
-	if !known {
-		// another one when it is tried again: this slot may be on its way
-		key = string(c.name) + ":w{" + commands[rand.IntN(len(commands))].key + "}"
-		c.scratch[node] = key
-	}
-	return key
+// scratchKey is in the slot of one of the commands: of another one when it is tried again, since a slot that is on its way may refuse it.
+func (c *cluster) scratchKey(commands []*command) string {
+	return string(c.name) + ":w{" + commands[rand.IntN(len(commands))].key + "}"
 }
 
 // passes reports whether an error is of the kind that a failover, a moving slot or a slow network gives.

@@ -43,6 +43,8 @@ const (
 	reserve
 	// create writes what is missing, and then reads.
 	create
+	// barrier writes always, so that there is something to wait for: what is read and what makes room outlives a failover, too.
+	barrier
 )
 
 // scripts are Lua of Redis 5 and later. Where memory is used up a script may write if its first write is of a kind that takes
@@ -63,6 +65,10 @@ last = math.max(last, tonumber(redis.call('GET', KEYS[1]) or '0')) + tonumber(AR
 redis.call('PERSIST', KEYS[1])
 redis.call('SET', KEYS[1], string.format('%.0f', last))
 return string.format('%.0f', last)`,
+	barrier: `
+redis.call('PERSIST', KEYS[1])
+redis.call('SET', KEYS[1], '', 'EX', 1)
+return ''`,
 }
 
 // queue puts a command into a pipeline, and returns its replies, of which the last is the value.
@@ -74,7 +80,7 @@ func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking bool
 		replies = append(replies, pipe.Do(ctx, args...))
 	}
 	switch c.verb {
-	case amend, reserve:
+	case amend, reserve, barrier:
 		do(append([]any{"EVAL", scripts[c.verb], 1, c.key}, c.args...)...)
 		return replies
 	case say:

@@ -13,7 +13,7 @@ import (
 
 // connect refuses a Redis that cannot keep what the package promises.
 func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*cluster, error) {
-	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: cmp.Or(max(o.Patience, 0), defaultPatience), scratch: make(map[*goredis.Client]string)}
+	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: cmp.Or(max(o.Patience, 0), defaultPatience)}
 	switch client := client.(type) {
 	case *goredis.ClusterClient:
 		if c.multi = client; o.Replicas == 0 {
