@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,38 +126,23 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 			}
 		}
 	})
-	c.join(t)
+	create := []string{"create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(replicas)}
+	for _, s := range c.all {
+		s.id = s.client.ClusterMyID(t.Context()).Val()
+		create = append(create, s.address+"@"+s.args[len(s.args)-1])
+	}
+	must(t, cli(create...))
+	c.healthy(t)
 	return c
 }
 
-func (c *servers) join(t testing.TB) {
-	ctx := context.Background()
-	for i, s := range c.all {
-		s.id = s.client.ClusterMyID(ctx).Val()
-		must(t, s.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
-		if i < c.masters {
-			must(t, s.client.ClusterAddSlotsRange(ctx, i*16384/c.masters, (i+1)*16384/c.masters-1).Err())
-		}
-		if i > 0 {
-			bus := s.args[len(s.args)-1]
-			_, port, _ := net.SplitHostPort(s.address)
-			must(t, c.all[0].client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port, bus).Err())
-		}
+// cli does something to a cluster.
+func cli(args ...string) error {
+	out, err := exec.Command("redis-cli", append([]string{"--cluster"}, args...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("redis-cli --cluster %q: %w: %s", args, err, out)
 	}
-	waitFor(t, "all nodes to know each other", func() bool {
-		for _, s := range c.all {
-			if len(strings.Split(strings.TrimSpace(s.client.ClusterNodes(ctx).Val()), "\n")) != len(c.all) {
-				return false
-			}
-		}
-		return true
-	})
-	for i := c.masters; i < len(c.all); i++ {
-		waitFor(t, "a replica", func() bool {
-			return c.all[i].client.ClusterReplicate(ctx, c.all[i%c.masters].id).Err() == nil
-		})
-	}
-	c.healthy(t)
+	return nil
 }
 
 // healthy waits until every slot is served, by whom all nodes know, and every master has all its replicas.
@@ -167,9 +151,6 @@ func (c *servers) healthy(t testing.TB) {
 	replicas := len(c.all)/c.masters - 1
 	waitFor(t, "the cluster to be whole", func() bool {
 		masters := 0
-		if !c.agree(ctx) {
-			return false
-		}
 		for _, s := range c.all {
 			if fields(s.client.ClusterInfo(ctx).Val())["cluster_state"] != "ok" {
 				return false
@@ -184,26 +165,8 @@ func (c *servers) healthy(t testing.TB) {
 				return false
 			}
 		}
-		return masters == c.masters
+		return masters == c.masters && cli("check", c.all[0].address) == nil
 	})
-}
-
-// agree reports whether all nodes know the same masters of all slots.
-func (c *servers) agree(ctx context.Context) bool {
-	slots := c.all[0].owners(ctx)
-	return !slices.ContainsFunc(c.all, func(s *server) bool { return s.owners(ctx) != slots })
-}
-
-// owners is who serves which slots, as a node knows it.
-func (s *server) owners(ctx context.Context) string {
-	var masters []string
-	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
-		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "master") {
-			masters = append(masters, f[0]+" "+strings.Join(f[8:], " "))
-		}
-	}
-	slices.Sort(masters)
-	return strings.Join(masters, "\n")
 }
 
 // slots are the ranges of those that a node serves, by its own account: 1, or 5-7.
