@@ -175,7 +175,7 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	pending := newCommand(say, x.placeOf(&index.Document{Fingerprint: 7}).buckets[0], entryOf(&x.plan.Tables[0], 7, id{1, 7}))
-	must(t, x.run.run(ctx, true, []*command{pending}))
+	must(t, x.run(ctx, true, []*command{pending}))
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "100kb").Err())
 	if _, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
 		t.Errorf("with memory used up: %v", err)
@@ -219,7 +219,7 @@ func TestFakeIsRedis(t *testing.T) {
 			newCommand(amend, key, some(), some(), some()), newCommand(amend, key, f.keys[key], "", ""),
 		}
 		c := all[r.IntN(len(all))]
-		must(t, x.run.run(t.Context(), false, []*command{c}))
+		must(t, x.run(t.Context(), false, []*command{c}))
 		if want := f.do(c); c.value != want {
 			t.Fatalf("%d %q %q: %q, the fake says %q", c.verb, c.key, c.args, c.value, want)
 		}

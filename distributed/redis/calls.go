@@ -176,7 +176,7 @@ func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 // reserve returns the last of n numbers that are given out by this.
 func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
 	cmd := newCommand(reserve, x.name.sequence(), n)
-	if err := x.run.run(ctx, true, []*command{cmd}); err != nil {
+	if err := x.run(ctx, true, []*command{cmd}); err != nil {
 		return 0, err
 	}
 	last, err := strconv.ParseUint(cmd.value, 10, 64)

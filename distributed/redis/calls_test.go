@@ -14,18 +14,16 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// stuck is a Redis that does not answer for a while.
-type stuck struct {
-	runner
-	until chan struct{}
-	mu    sync.Mutex // a fake takes one call at a time
-}
-
-func (s *stuck) run(ctx context.Context, durable bool, commands []*command) error {
-	<-s.until
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.runner.run(ctx, durable, commands)
+// stuckIndex is one on a Redis that does not answer for a while.
+func stuckIndex(until chan struct{}) (*Index, *fake) {
+	f := &fake{keys: map[string]string{}, time: 10_000}
+	var mu sync.Mutex // a fake takes one call at a time
+	return testIndex(func(ctx context.Context, durable bool, commands []*command) error {
+		<-until
+		mu.Lock()
+		defer mu.Unlock()
+		return f.run(ctx, durable, commands)
+	}), f
 }
 
 // checkedOne is the verdict of a call of one document.
@@ -40,8 +38,8 @@ func checkedOne(ctx context.Context, x *Index, d index.Document) (index.Verdict,
 // While Redis is away, calls that give up leave nothing behind that grows; Close waits for what is under way.
 func TestCallsThatGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := &stuck{runner: &fake{keys: map[string]string{}, time: 10_000}, until: make(chan struct{})}
-		x := testIndex(away)
+		until := make(chan struct{})
+		x, f := stuckIndex(until)
 		for i := range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := checkedOne(ctx, x, index.Document{Fingerprint: fingerprint.Fingerprint(i)}); !errors.Is(err, context.DeadlineExceeded) {
@@ -57,10 +55,10 @@ func TestCallsThatGiveUp(t *testing.T) {
 			t.Error("closed with calls under way")
 		default:
 		}
-		close(away.until)
+		close(until)
 		<-closed
 		logs := 0
-		for key := range away.runner.(*fake).keys {
+		for key := range f.keys {
 			if strings.HasPrefix(key, "m:g") {
 				logs++
 			}
@@ -74,8 +72,8 @@ func TestCallsThatGiveUp(t *testing.T) {
 // A call that waits for another one's numbers returns when its context ends.
 func TestDrawHonoursContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := &stuck{runner: &fake{keys: map[string]string{}, time: 10_000}, until: make(chan struct{})}
-		x := testIndex(away)
+		until := make(chan struct{})
+		x, _ := stuckIndex(until)
 		go x.draw(context.Background(), 1)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -84,14 +82,14 @@ func TestDrawHonoursContext(t *testing.T) {
 		if _, err := x.draw(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-		close(away.until)
+		close(until)
 	})
 }
 
 // Whichever client draws, and whatever the clock of the server says, no number is given out twice.
 func TestNumbersNeverRepeat(t *testing.T) {
 	f, r := &fake{keys: map[string]string{}}, rand.New(rand.NewPCG(1, 1))
-	clients, drawn := []*Index{testIndex(f), testIndex(f)}, make(map[uint64]bool)
+	clients, drawn := []*Index{testIndex(f.run), testIndex(f.run)}, make(map[uint64]bool)
 	for range 20_000 {
 		n := []uint64{1, 2 * minBlock}[r.IntN(1000)/999] // by one, so that blocks are used up
 		f.time = 10_000 + r.Uint64N(1_000_000)
@@ -119,21 +117,18 @@ func TestBarriersOfAllSlotsOfAGroup(t *testing.T) {
 	}
 }
 
-// counted is a runner that knows how many commands it got at once at most, and how many read each key.
-type counted struct {
-	runner
-	most  int
-	reads map[string]int
-}
-
-func (c *counted) run(ctx context.Context, durable bool, commands []*command) error {
-	c.most = max(c.most, len(commands))
-	for _, cmd := range commands {
-		if cmd.verb == get {
-			c.reads[cmd.key]++
+// counted is a runner that tells how many commands it got at once at most, and how many read each key.
+func counted(run runner) (_ runner, most *int, reads map[string]int) {
+	most, reads = new(int), make(map[string]int)
+	return func(ctx context.Context, durable bool, commands []*command) error {
+		*most = max(*most, len(commands))
+		for _, cmd := range commands {
+			if cmd.verb == get {
+				reads[cmd.key]++
+			}
 		}
-	}
-	return c.runner.run(ctx, durable, commands)
+		return run(ctx, durable, commands)
+	}, most, reads
 }
 
 // However many entries a document has, and documents a log, a sweep reads it once.
@@ -142,12 +137,12 @@ func TestSweepReadsOnce(t *testing.T) {
 	if _, err := x.checkAndAdd(t.Context(), made(60, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	c := &counted{runner: x.run, reads: make(map[string]int)}
-	x.run, x.grace = c, 0
+	run, _, reads := counted(x.run)
+	x.run, x.grace = run, 0
 	if s, err := x.Sweep(t.Context()); err != nil || s.Entries > 0 || s.Documents > 0 || s.Buckets == 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	for key, n := range c.reads {
+	for key, n := range reads {
 		if n > 1 {
 			t.Errorf("%s was read %d times", key, n)
 		}
@@ -160,49 +155,37 @@ func TestDeleteBeforeInParts(t *testing.T) {
 	if _, err := x.checkAndAdd(t.Context(), made(0, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	c := &counted{runner: x.run, reads: make(map[string]int)}
-	x.run = c
+	run, most, _ := counted(x.run)
+	x.run = run
 	if n, err := x.DeleteBefore(t.Context(), time.Now().Add(time.Hour)); err != nil || n != 1000 {
 		t.Fatalf("%d documents, %v", n, err)
 	}
-	if c.most > window*len(x.plan.Tables) {
-		t.Errorf("%d commands at once", c.most)
+	if *most > window*len(x.plan.Tables) {
+		t.Errorf("%d commands at once", *most)
 	}
-}
-
-// repeated is a runner that loses the reply of a commit, and does it again later.
-type repeated struct {
-	runner
-	meanwhile func()
-}
-
-func (r *repeated) run(ctx context.Context, durable bool, commands []*command) error {
-	err := r.runner.run(ctx, durable, commands)
-	if meanwhile := r.meanwhile; meanwhile != nil && len(commands) > 0 && commands[0].verb == say && strings.HasPrefix(commands[0].key, "m:g") {
-		r.meanwhile = nil
-		meanwhile()
-		err = r.runner.run(ctx, durable, commands)
-	}
-	return err
 }
 
 // A commit that is repeated within Patience is known to have been done, however often its page is seen meanwhile: else nobody says that it was New.
 func TestCommitsThatAreRepeated(t *testing.T) {
 	f := &fake{keys: map[string]string{}, time: 1 << 40}
-	slow := &repeated{runner: f}
-	x, y, clock := testIndex(slow), testIndex(f), time.Unix(1_800_000_000, 0)
+	x, y, clock := testIndex(f.run), testIndex(f.run), time.Unix(1_800_000_000, 0)
 	for _, x := range []*Index{x, y} {
 		x.grace, x.longLog, x.now = time.Minute, longLog, func() time.Time { return clock }
 	}
 	d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
-	slow.meanwhile = func() {
-		for range 2000 {
+	x.run = func(ctx context.Context, durable bool, commands []*command) error {
+		err := f.run(ctx, durable, commands)
+		if len(commands) == 0 || commands[0].verb != say || !strings.HasPrefix(commands[0].key, "m:g") {
+			return err
+		}
+		for range 2000 { // the reply to the commit is lost, and it is done again later
 			f.time, clock = f.time+ticksSecond/100, clock.Add(time.Second/100)
 			d.Fingerprint++
 			if v, err := checkedOne(t.Context(), y, d); err != nil || v.Status != index.Known {
 				t.Fatal(v, err)
 			}
 		}
+		return f.run(ctx, durable, commands)
 	}
 	if v, err := checkedOne(t.Context(), x, d); err != nil || v.Status != index.New {
 		t.Errorf("%v, %v", v.Status, err)

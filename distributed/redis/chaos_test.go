@@ -38,20 +38,17 @@ type chaos struct {
 }
 
 // dying is a runner whose process dies at a command: that one and those behind it are never sent.
-type dying struct {
-	runner
-	left int
-}
-
-func (d *dying) run(ctx context.Context, durable bool, commands []*command) error {
-	if d.left -= len(commands); d.left >= 0 {
-		return d.runner.run(ctx, durable, commands)
+func dying(run runner, left int) runner {
+	return func(ctx context.Context, durable bool, commands []*command) error {
+		if left -= len(commands); left >= 0 {
+			return run(ctx, durable, commands)
+		}
+		if n := len(commands) + left; n > 0 {
+			_ = run(ctx, false, commands[:n])
+		}
+		left = -1 << 40
+		return errDied
 	}
-	if n := len(commands) + d.left; n > 0 {
-		_ = d.runner.run(ctx, false, commands[:n])
-	}
-	d.left = -1 << 40
-	return errDied
 }
 
 // cliquesOf makes documents in cliques; bits of one byte of a random fingerprint tell the members apart, three at most.
@@ -117,7 +114,7 @@ func (h *chaos) client(x *Index, r *rand.Rand, docs []index.Document, dieEvery i
 		var verdicts []index.Verdict
 		var err error
 		if dieEvery > 0 && r.IntN(dieEvery) == 0 {
-			dead := *newIndex(&dying{x.run, cut}, &h.o)
+			dead := *newIndex(dying(x.run, cut), &h.o)
 			dead.plan, dead.rule, dead.groupBits = x.plan, x.rule, x.groupBits
 			cut = 1 + (cut+r.IntN(7))%(12*len(batch))
 			if verdicts, err = dead.check(context.Background(), batch); err != nil {

@@ -199,7 +199,7 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 			says = append(says, newCommand(say, bucket, entryOf(&x.plan.Tables[t], c.stored, c.id)))
 		}
 	}
-	if err := x.run.run(ctx, true, says); err != nil {
+	if err := x.run(ctx, true, says); err != nil {
 		return err
 	}
 	found, err := x.candidates(places, says)
@@ -242,7 +242,7 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 				still = append(still, c)
 			}
 		}
-		if err := x.run.run(ctx, true, kills); err != nil {
+		if err := x.run(ctx, true, kills); err != nil {
 			return err
 		}
 		if err := x.lose(ctx, lost); err != nil {
@@ -301,7 +301,7 @@ func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) erro
 	for _, c := range lost {
 		kills, gone[c.id] = append(kills, x.kill(c.id)), c.buckets
 	}
-	if err := x.run.run(ctx, false, kills); err != nil {
+	if err := x.run(ctx, false, kills); err != nil {
 		return err
 	}
 	return x.remove(ctx, gone)
@@ -314,7 +314,7 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 		c.doc.ID, c.doc.Added = c.id.seq, x.now().UTC().Truncate(time.Second)
 		commits[i] = newCommand(say, x.name.group(c.group), commitEntry(&c.doc, c.old.ID))
 	}
-	if err := x.run.run(ctx, true, commits); err != nil {
+	if err := x.run(ctx, true, commits); err != nil {
 		return err
 	}
 	var again []*checked
@@ -343,7 +343,7 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 			rewrites = append(rewrites, log.rewrite(floor))
 		}
 	}
-	if err := x.run.run(ctx, false, rewrites); err != nil {
+	if err := x.run(ctx, false, rewrites); err != nil {
 		return err
 	}
 	if err := x.takeBack(ctx, again, x.strays(olds)); err != nil || ahead == 0 {

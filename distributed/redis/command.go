@@ -9,9 +9,7 @@ import (
 
 // runner does commands, those of one key in their order. With durable, what they wrote and
 // what they read outlives a failover when it returns. A reply counts only without an error.
-type runner interface {
-	run(ctx context.Context, durable bool, commands []*command) error
-}
+type runner func(ctx context.Context, durable bool, commands []*command) error
 
 // command is one step of the protocol on one key. Each may be repeated: a command that was done, and whose
 // reply was lost, can be done again without harm.

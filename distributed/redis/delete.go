@@ -118,13 +118,13 @@ func (s *sweep) logs(ctx context.Context, logs []*groupLog) error {
 		}
 		rewrites = append(rewrites, l.rewrite(s.floor))
 	}
-	return s.run.run(ctx, true, rewrites)
+	return s.run(ctx, true, rewrites)
 }
 
 // buckets rewrites buckets. Logs are read again for those documents alone that had no record.
 func (s *sweep) buckets(ctx context.Context, keys []string) error {
 	reads := gets(keys)
-	if err := s.run.run(ctx, false, reads); err != nil {
+	if err := s.run(ctx, false, reads); err != nil {
 		return err
 	}
 	var suspects []candidate
@@ -153,7 +153,7 @@ func (s *sweep) buckets(ctx context.Context, keys []string) error {
 			s.Entries++
 		}
 	}
-	if err := s.run.run(ctx, true, kills); err != nil {
+	if err := s.run(ctx, true, kills); err != nil {
 		return err
 	}
 	s.Buckets += len(reads)
@@ -164,7 +164,7 @@ func (s *sweep) buckets(ctx context.Context, keys []string) error {
 func (x *Index) eachLog(ctx context.Context, f func(logs []*groupLog) error) error {
 	return x.cluster.scan(ctx, ":g", func(keys []string) error {
 		reads, logs := gets(keys), make([]*groupLog, len(keys))
-		if err := x.run.run(ctx, true, reads); err != nil {
+		if err := x.run(ctx, true, reads); err != nil {
 			return err
 		}
 		for i, r := range reads {

@@ -90,7 +90,7 @@ func TestLogsOfRecrawls(t *testing.T) {
 	const recrawls = 1000
 	for pace, inMinute := range map[time.Duration]int{time.Second / 100: recrawls, time.Second: 61} {
 		f := &fake{keys: map[string]string{}, time: 1 << 40}
-		x, clock := testIndex(f), time.Unix(1_800_000_000, 0)
+		x, clock := testIndex(f.run), time.Unix(1_800_000_000, 0)
 		x.grace, x.longLog, x.now = time.Minute, 4<<10, func() time.Time { return clock }
 		d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
 		key := x.name.group(x.groupOf(&d))
@@ -119,7 +119,7 @@ func TestBadLogs(t *testing.T) {
 	} {
 		d := index.Document{Fingerprint: 7}
 		f := &fake{keys: map[string]string{}, time: 10_000}
-		x := testIndex(f)
+		x := testIndex(f.run)
 		key := x.name.group(x.groupOf(&d))
 		f.keys[key] = log
 		verdicts, err := x.CheckDocuments(t.Context(), []index.Document{d})

@@ -73,7 +73,7 @@ func (f *fake) do(c *command) string {
 	return f.keys[c.key]
 }
 
-// run makes a fake a runner for what goes on before and after the interleaving.
+// run is a runner for what goes on before and after the interleaving.
 func (f *fake) run(_ context.Context, _ bool, commands []*command) error {
 	for _, c := range commands {
 		c.value = f.do(c)
@@ -246,7 +246,7 @@ type scenario struct {
 func (s *scenario) local(n int, replies []string) *local {
 	l := &local{replies: replies, after: make(map[string]*local)}
 	r := &retold{local: l, client: n, bug: s.bug, left: replies, clock: time.Unix(1_800_000_000, 0)}
-	x := testIndex(r)
+	x := testIndex(r.run)
 	r.x, x.pause = x, r.pause
 	x.now = func() time.Time { return r.clock }
 	x.token = func() string { return fmt.Sprint("token", n) }
@@ -295,7 +295,7 @@ type world struct {
 func (s *scenario) start() *world {
 	s.known = make(map[uint64]*local)
 	f := &fake{keys: map[string]string{}, time: 10_000}
-	if _, err := testIndex(f).check(context.Background(), s.before); err != nil {
+	if _, err := testIndex(f.run).check(context.Background(), s.before); err != nil {
 		panic(err)
 	}
 	w := &world{scenario: s, store: map[string]string{}}

@@ -48,7 +48,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 		places[i] = &p
 	}
 	reads := lookup(places)
-	if err := x.run.run(ctx, false, reads); err != nil {
+	if err := x.run(ctx, false, reads); err != nil {
 		return nil, err
 	}
 	found, err := x.candidates(places, reads)

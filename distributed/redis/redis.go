@@ -143,7 +143,7 @@ func open(ctx context.Context, client goredis.UniversalClient, o *Options) (*Ind
 	if err != nil {
 		return nil, err
 	}
-	x := newIndex(c, o)
+	x := newIndex(c.run, o)
 	x.cluster = c
 	meta, err := x.meta(ctx, o)
 	if err != nil {
@@ -170,7 +170,7 @@ func newIndex(run runner, o *Options) *Index {
 // meta reads what is recorded, or records it.
 func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
 	record := newCommand(get, x.name.meta())
-	if err := x.run.run(ctx, true, []*command{record}); err != nil || record.value != "" {
+	if err := x.run(ctx, true, []*command{record}); err != nil || record.value != "" {
 		return record.value, err
 	}
 	made, err := o.meta()
@@ -179,7 +179,7 @@ func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
 	}
 	// the reply of a create that was repeated, or came second, is what is there
 	record = newCommand(create, x.name.meta(), made)
-	err = x.run.run(ctx, true, []*command{record})
+	err = x.run(ctx, true, []*command{record})
 	return record.value, err
 }
 

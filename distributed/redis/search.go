@@ -87,7 +87,7 @@ func (x *Index) readLogs(ctx context.Context, durable bool, groups []uint32, mor
 	for _, group := range groups {
 		more = append(more, newCommand(get, x.name.group(group)))
 	}
-	if err := x.run.run(ctx, durable, more); err != nil {
+	if err := x.run(ctx, durable, more); err != nil {
 		return nil, err
 	}
 	l := make(logs, len(groups))
@@ -126,7 +126,7 @@ func (x *Index) remove(ctx context.Context, gone strays) error {
 	}
 	buckets := slices.Concat(slices.Collect(maps.Values(gone))...)
 	reads := gets(slices.Compact(slices.Sorted(slices.Values(buckets))))
-	if err := x.run.run(ctx, false, reads); err != nil {
+	if err := x.run(ctx, false, reads); err != nil {
 		return err
 	}
 	return x.rewrite(ctx, reads, gone)
@@ -147,7 +147,7 @@ func (x *Index) rewrite(ctx context.Context, reads []*command, gone strays) erro
 		}
 		amends = append(amends, newCommand(amend, r.key, r.value, string(kept), ""))
 	}
-	return x.run.run(ctx, false, amends)
+	return x.run(ctx, false, amends)
 }
 
 // drop makes records dead, removes their entries, and returns of which of them this call has made it so, by ID.
@@ -157,7 +157,7 @@ func (x *Index) drop(ctx context.Context, docs []index.Document) (map[uint64]boo
 		tokens[i] = x.token()
 		drops[i] = newCommand(amend, x.name.group(x.groupOf(&docs[i])), "", "", logEntry(isDropped, docs[i].ID, tokens[i]))
 	}
-	if err := x.run.run(ctx, true, drops); err != nil {
+	if err := x.run(ctx, true, drops); err != nil {
 		return nil, err
 	}
 	var gone []index.Document
