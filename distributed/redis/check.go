@@ -53,19 +53,17 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 	if err := x.look(ctx, left); err != nil {
 		return err
 	}
-	var recrawled, announced []*checked
+	var found, announced []*checked
 	for i, c := range left {
 		switch {
 		case x.dependsOn(c, left[:i]):
-		case c.of.ID == 0:
-			announced = append(announced, c)
-		case c.old.ID == 0:
-			c.duplicate()
+		case c.of.ID != 0:
+			found = append(found, c)
 		default:
-			recrawled = append(recrawled, c)
+			announced = append(announced, c)
 		}
 	}
-	if err := x.dropEarlier(ctx, recrawled); err != nil || len(announced) == 0 {
+	if err := x.duplicates(ctx, found); err != nil || len(announced) == 0 {
 		return err
 	}
 	if err := x.number(ctx, left); err != nil {
@@ -75,11 +73,6 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 		return err
 	}
 	return x.settle(ctx, announced)
-}
-
-func (c *checked) duplicate() {
-	c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of}
-	c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 }
 
 // dependsOn reports whether what becomes of an earlier document of the batch may bear on c.
@@ -104,16 +97,7 @@ func (x *Index) look(ctx context.Context, left []*checked) error {
 	for i, c := range left {
 		places[i], groups[i] = &c.place, c.group
 	}
-	reads := lookup(places)
-	own, err := x.readLogs(ctx, false, groups, reads...)
-	if err != nil {
-		return err
-	}
-	found, err := x.candidates(places, reads)
-	if err != nil {
-		return err
-	}
-	near, err := x.readLogs(ctx, true, groupsOf(slices.Concat(found...)))
+	found, near, own, err := x.search(ctx, true, places, groups)
 	if err != nil {
 		return err
 	}
@@ -146,16 +130,15 @@ func ownCopy(d *index.Document) index.Document {
 	return own
 }
 
-// dropEarlier makes duplicates of recrawled documents: the earlier self goes, and then what they
-// are duplicates of must still be there. Where it is not, or the key has another document by
-// now, the document stays undone and is looked for again.
-func (x *Index) dropEarlier(ctx context.Context, recrawled []*checked) error {
-	if len(recrawled) == 0 {
-		return nil
-	}
-	olds, groups := make([]index.Document, len(recrawled)), make([]uint32, len(recrawled))
-	for i, c := range recrawled {
-		olds[i], groups[i] = c.old, x.groupOf(&c.of.Document)
+// duplicates settles documents that match one. Of a page that is crawled again the earlier self goes, and then what it is a duplicate
+// of must still be there: where it is not, or the key has another document by now, it stays undone and is looked for again.
+func (x *Index) duplicates(ctx context.Context, found []*checked) error {
+	var olds []index.Document
+	var groups []uint32
+	for _, c := range found {
+		if c.old.ID != 0 {
+			olds, groups = append(olds, c.old), append(groups, x.groupOf(&c.of.Document))
+		}
 	}
 	dropped, err := x.drop(ctx, olds)
 	if err != nil {
@@ -165,9 +148,10 @@ func (x *Index) dropEarlier(ctx context.Context, recrawled []*checked) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range recrawled {
-		if dropped[c.old.ID] && of.record(x.idOf(&c.of.Document)) != nil {
-			c.duplicate()
+	for _, c := range found {
+		if c.old.ID == 0 || dropped[c.old.ID] && of.record(x.idOf(&c.of.Document)) != nil {
+			c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of}
+			c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 		}
 	}
 	return nil
@@ -245,7 +229,10 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 		if err := x.run(ctx, true, kills); err != nil {
 			return err
 		}
-		if err := x.lose(ctx, lost); err != nil {
+		if err := x.duplicates(ctx, lost); err != nil {
+			return err
+		}
+		if err := x.takeBack(ctx, lost, strays{}); err != nil {
 			return err
 		}
 		if err := x.commit(ctx, ready); err != nil {
@@ -277,22 +264,6 @@ func (x *Index) sift(c *checked, near logs) (kills []*command) {
 		return nil
 	}
 	return kills
-}
-
-// lose takes back what documents announced that turned out to be duplicates.
-func (x *Index) lose(ctx context.Context, lost []*checked) error {
-	var recrawled []*checked
-	for _, c := range lost {
-		if c.old.ID == 0 {
-			c.duplicate()
-		} else {
-			recrawled = append(recrawled, c)
-		}
-	}
-	if err := x.dropEarlier(ctx, recrawled); err != nil {
-		return err
-	}
-	return x.takeBack(ctx, lost, strays{})
 }
 
 // takeBack kills what was announced, and removes its entries and those that are gone besides.

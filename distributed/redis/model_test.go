@@ -160,7 +160,7 @@ func where() string {
 }
 
 // stepsOfOne are where nothing bears on what comes but the document and the commands.
-var stepsOfOne = []string{"announce ", "settle readLogs ", "settle ", "settle commit ", "settle lose takeBack ", "settle lose takeBack remove ", "settle lose takeBack remove rewrite "}
+var stepsOfOne = []string{"announce ", "settle readLogs ", "settle ", "settle commit ", "settle takeBack ", "settle takeBack remove ", "settle takeBack remove rewrite "}
 
 func (r *retold) run(_ context.Context, _ bool, commands []*command) error {
 	if c := r.check; c != nil && len(commands) > 0 {

@@ -47,18 +47,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 		p := x.placeOf(&index.Document{Fingerprint: q.Fingerprint, Scope: q.Scope})
 		places[i] = &p
 	}
-	reads := lookup(places)
-	if err := x.run(ctx, false, reads); err != nil {
-		return nil, err
-	}
-	found, err := x.candidates(places, reads)
-	if err != nil {
-		return nil, err
-	}
-	for i := range found {
-		found[i] = slices.DeleteFunc(found[i], func(n candidate) bool { return n.distance > within[i] })
-	}
-	near, err := x.readLogs(ctx, false, groupsOf(slices.Concat(found...)))
+	found, near, _, err := x.search(ctx, false, places, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +55,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 	for i := range found {
 		q := &queries[i]
 		for _, n := range found[i] {
-			if d := near.record(n.id); d != nil && d.Scope == q.Scope && x.rule.Allows(n.distance, d.Signature(), q.Signature) {
+			if d := near.record(n.id); d != nil && n.distance <= within[i] && d.Scope == q.Scope && x.rule.Allows(n.distance, d.Signature(), q.Signature) {
 				answers[i] = append(answers[i], index.Match{Document: ownCopy(d), Distance: n.distance})
 			}
 		}

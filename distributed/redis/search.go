@@ -50,14 +50,6 @@ func gets(keys []string) (reads []*command) {
 	return reads
 }
 
-// lookup reads the buckets of places.
-func lookup(places []*place) (reads []*command) {
-	for _, p := range places {
-		reads = append(reads, gets(p.buckets)...)
-	}
-	return reads
-}
-
 // candidates finds in buckets that were read what is near to each place.
 func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, error) {
 	found := make([][]candidate, len(places))
@@ -76,6 +68,22 @@ func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, er
 		}
 	}
 	return found, nil
+}
+
+// search finds what is within k bits of each place, and reads the logs of that, and in the trip before the logs of own groups.
+func (x *Index) search(ctx context.Context, durable bool, places []*place, groups []uint32) (found [][]candidate, near, own logs, err error) {
+	var reads []*command
+	for _, p := range places {
+		reads = append(reads, gets(p.buckets)...)
+	}
+	if own, err = x.readLogs(ctx, false, groups, reads...); err != nil {
+		return nil, nil, nil, err
+	}
+	if found, err = x.candidates(places, reads); err != nil {
+		return nil, nil, nil, err
+	}
+	near, err = x.readLogs(ctx, durable, groupsOf(slices.Concat(found...)))
+	return found, near, own, err
 }
 
 // logs are those of groups.

@@ -133,8 +133,7 @@ func leftBehind(t *testing.T, x *Index, m *indextest.Model) string {
 	stored, documents, keys, keyed := 0, 0, 0, 0
 	must(t, x.cluster.scan(ctx, ":", func(names []string) error {
 		for _, name := range names {
-			v, err := x.cluster.multi.Get(ctx, name).Result()
-			must(t, err)
+			v := x.cluster.multi.Get(ctx, name).Val() // a barrier's key may be gone by now
 			switch name[len(x.name)+1] {
 			case 'b':
 				must(t, x.entries(&command{key: name, value: v}, func(string, uint64, id) { stored++ }))
