@@ -104,16 +104,26 @@ func TestNumbersNeverRepeat(t *testing.T) {
 	}
 }
 
-// A slot that is on its way refuses the write of a barrier; others of the group are tried.
-func TestBarriersOfAllSlotsOfAGroup(t *testing.T) {
-	c := &cluster{name: "n"}
-	commands := []*command{{key: "n:ba"}, {key: "n:gb"}}
-	tried := make(map[string]bool)
-	for range 100 {
-		tried[c.scratchKey(commands)] = true
+// A slot that is on its way refuses the write of a barrier; then that of another slot counts, and what is read is read where it still is.
+func TestReadsWhileASlotMoves(t *testing.T) {
+	c, x, ctx := sharedCluster(t), openShared(t, Options{Bare: true, Patience: 10 * time.Second}), t.Context()
+	from, to := c.all[0], c.all[1]
+	var reads []*command // of two slots of a master
+	for g := uint32(0); len(reads) < 2; g++ {
+		if key := x.name.group(g); from.client.Set(ctx, key, "value", 0).Err() == nil {
+			reads = append(reads, newCommand(get, key))
+		}
 	}
-	if !tried["n:w{n:ba}"] || !tried["n:w{n:gb}"] || len(tried) != 2 {
-		t.Errorf("tried %v", tried)
+	slot := from.client.ClusterKeySlot(ctx, reads[0].key).Val()
+	must(t, to.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id).Err())
+	must(t, from.client.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id).Err())
+	defer to.client.Do(context.Background(), "CLUSTER", "SETSLOT", slot, "STABLE")
+	defer from.client.Do(context.Background(), "CLUSTER", "SETSLOT", slot, "STABLE")
+	for range 20 {
+		must(t, x.run(ctx, true, reads))
+		if reads[0].value != "value" || reads[1].value != "value" {
+			t.Fatalf("read %q and %q", reads[0].value, reads[1].value)
+		}
 	}
 }
 
