@@ -253,8 +253,10 @@ func (c *servers) master(r *rand.Rand) *server {
 }
 
 func (c *servers) replicaOf(master *server) *server {
-	nodes := master.client.ClusterSlaves(context.Background(), master.id).Val()
-	return c.all[slices.IndexFunc(c.all, func(s *server) bool { return strings.HasPrefix(nodes[0], s.id) })]
+	_, port, _ := strings.Cut(master.address, ":")
+	return c.all[slices.IndexFunc(c.all, func(s *server) bool {
+		return fields(s.client.Info(context.Background(), "replication").Val())["master_port"] == port
+	})]
 }
 
 // killMaster kills one with -9 and starts it again once its replica has taken over.

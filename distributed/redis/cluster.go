@@ -143,7 +143,8 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 		err = fmt.Errorf("%w: %d of %d replicas of %s have answered", errReplicas, n, c.replicas, node.Options().Addr)
 	}
 	if !slices.ContainsFunc(writes, func(cmd *command) bool { return cmd.err == nil }) {
-		if err = writes[0].err; passes(err) { // that its slot moves is not said of the others: they would be read where they are not yet
+		// that its slot moves is not said of the others, which would be read where they are not yet
+		if err = writes[0].err; passes(err) {
 			err = fmt.Errorf("%w: nothing was written to wait for: %v", errReplicas, err)
 		}
 	}
