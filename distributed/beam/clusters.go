@@ -30,7 +30,7 @@ func Clusters(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PColl
 // of pairs leads to: a PCollection<Member>, with the smallest ones too, each once.
 //
 // Each bundle keeps no more pairs than connect what it has, and one worker unites them all. What does
-// not fit in MemoryBytes, 64 bytes a pair, goes through temporary files of that worker.
+// not fit in MemoryBytes, some 100 bytes a pair, goes through temporary files of that worker.
 func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Components")
