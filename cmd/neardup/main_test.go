@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"net"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,22 +28,31 @@ func TestMain(m *testing.M) {
 		raceMain()
 		return
 	}
-	testscript.Main(m, map[string]func(){"neardup": main})
+	os.Exit(m.Run())
 }
 
+// TestScripts runs those of testdata/script. There "neardup" runs in this process, and "exec neardup" in
+// one of its own, for what reads standard input, is signalled, or has another environment.
 func TestScripts(t *testing.T) {
+	programs, name := t.TempDir(), "neardup"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	here, err := os.Getwd()
+	binary, wrong := os.Executable()
+	if err = errors.Join(err, wrong, os.Symlink(binary, filepath.Join(programs, name))); err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 filepath.Join(here, "testdata/script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageLog},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageLog, "neardup": runInScript},
 		Setup: func(env *testscript.Env) error {
-			crawl, err := os.Getwd()
-			if err != nil {
-				return err
-			}
-			env.Setenv("CRAWL", crawl+"/../../testdata/crawl")
+			env.Setenv("PATH", programs+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("NEARDUP_TEST_MAIN", "1")
+			env.Setenv("CRAWL", here+"/../../testdata/crawl")
 			env.Setenv("GORACE", os.Getenv("GORACE"))                                 // of a command with the race detector in it
 			env.Setenv("NEARDUP_PLANTED_MUTANT", os.Getenv("NEARDUP_PLANTED_MUTANT")) // of .ci/mutants
 			l, err := net.Listen("tcp", "127.0.0.1:0")                                // free then
@@ -48,4 +63,21 @@ func TestScripts(t *testing.T) {
 			return l.Close()
 		},
 	})
+}
+
+// workingFolder is that of the process, which has one for all scripts.
+var workingFolder sync.Mutex
+
+// runInScript runs the command in this process, in the folder of the script.
+func runInScript(ts *testscript.TestScript, fails bool, args []string) {
+	workingFolder.Lock()
+	defer workingFolder.Unlock()
+	before, err := os.Getwd()
+	ts.Check(err)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	code := run(context.Background(), args, &streams{strings.NewReader(""), ts.Stdout(), ts.Stderr()})
+	ts.Check(os.Chdir(before))
+	if fails != (code != exitDone) {
+		ts.Fatalf("exit code %d", code)
+	}
 }
