@@ -74,10 +74,10 @@ func writeFingerprints(t *testing.T, path string, docs []index.Document) {
 type sizes struct{ packed, since, deleted, keys, imported int }
 
 func testSizes() sizes {
-	if testing.Short() {
-		return sizes{6_000, 2_000, 200, 4_000, 2_000}
+	if os.Getenv("NEARDUP_CI") != "" && !testing.Short() {
+		return sizes{12_000, 4_000, 400, 8_000, 4_000}
 	}
-	return sizes{12_000, 4_000, 400, 8_000, 4_000}
+	return sizes{6_000, 2_000, 200, 4_000, 2_000}
 }
 
 // makeIndex makes an index of which most documents are packed and the others came
@@ -133,12 +133,14 @@ func TestKillCompaction(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 4))
-	kills := 20
-	if testing.Short() { // as under the race detector, with which every run takes ten times as long
-		kills = 2
-	}
-	if os.Getenv("NEARDUP_LONG") != "" {
+	kills := 10
+	switch {
+	case os.Getenv("NEARDUP_LONG") != "":
 		kills = 200
+	case testing.Short(): // as under the race detector, with which every run takes ten times as long
+		kills = 2
+	case os.Getenv("NEARDUP_CI") != "":
+		kills = 20
 	}
 	dir := t.TempDir()
 	base := filepath.Join(dir, "base")
