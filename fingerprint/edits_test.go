@@ -57,13 +57,10 @@ func TestDeclarationsWithManyEdits(t *testing.T) {
 		}
 		for _, every := range []int{200, 100, 50, 25} {
 			rng := rand.New(rand.NewPCG(seed, uint64(every)))
+			edits := max(1, analyzers[0].Text(d.text).Tokens/every)
 			var shares editShares
 			for range texts {
-				changed := d.text
-				for range max(1, analyzers[0].Text(d.text).Tokens/every) {
-					changed = editWord(rng, changed)
-				}
-				shares.add(analyzers, d.text, changed)
+				shares.add(analyzers, d.text, editWords(rng, d.text, edits))
 			}
 			six := shares.of(shares.six)
 			t.Logf("%-14s one token in %3d: %.2f at k=3, %.2f at k=6", d.key, every, shares.of(shares.three), six)
@@ -89,12 +86,8 @@ func TestScatteredEdits(t *testing.T) {
 			all := strings.Fields(d.text)
 			for range texts {
 				at := rng.IntN(len(all) - words)
-				changed := strings.Join(all[at:at+words], " ")
-				text := changed
-				for range words / every {
-					changed = editWord(rng, changed)
-				}
-				shares.add(analyzers, text, changed)
+				text := strings.Join(all[at:at+words], " ")
+				shares.add(analyzers, text, editWords(rng, text, words/every))
 			}
 		}
 		found := shares.of(shares.six)

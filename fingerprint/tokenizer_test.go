@@ -76,8 +76,10 @@ func naiveNormal(text string) string {
 		}
 		afterI = r == 'i' || afterI && property(r).is(markProperty)
 	}
-	return strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3", "\u034F", "").Replace(norm.NFKC.String(b.String()))
+	return composedVowels.Replace(norm.NFKC.String(b.String()))
 }
+
+var composedVowels = strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3", "\u034F", "")
 
 // beyondOracle reports whether package norm counts 30 characters in a row that may combine
 // with what is before them, letters among them: it then puts in order what is before and

@@ -321,7 +321,7 @@ func TestDeclarationsWithOneWordEdited(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(len(d.text))))
 		for range edits {
-			got := a.Text(editWord(rng, d.text))
+			got := a.Text(editWords(rng, d.text, 1))
 			distance, shingle := want.Fingerprint.Distance(got.Fingerprint), want.Shingle.Distance(got.Shingle)
 			total++
 			if distance <= 3 && distance+shingle <= 16 {
@@ -339,20 +339,23 @@ func TestDeclarationsWithOneWordEdited(t *testing.T) {
 	}
 }
 
-// editWord puts one word of a text in another's place; in a script without
-// spaces, one character.
-func editWord(rng *rand.Rand, text string) string {
+// editWords puts words of a text in others' places, so many times; in a script without
+// spaces, characters.
+func editWords(rng *rand.Rand, text string, edits int) string {
 	words := strings.Fields(text)
 	if len(words)*20 > len(text) {
-		words[rng.IntN(len(words))] = words[rng.IntN(len(words))] + "x"
+		for range edits {
+			words[rng.IntN(len(words))] = words[rng.IntN(len(words))] + "x"
+		}
 		return strings.Join(words, " ")
 	}
 	runes := []rune(text)
-	for {
+	for edits > 0 {
 		i, j := rng.IntN(len(runes)), rng.IntN(len(runes))
 		if unicode.IsLetter(runes[i]) && unicode.IsLetter(runes[j]) && runes[i] != runes[j] {
 			runes[i] = runes[j]
-			return string(runes)
+			edits--
 		}
 	}
+	return string(runes)
 }

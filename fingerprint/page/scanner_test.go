@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -50,14 +49,9 @@ func TestScannerOnRandomMarkup(t *testing.T) {
 }
 
 func TestScannerOnRealPages(t *testing.T) {
-	every := oneOf(5)
 	for _, set := range []string{"pages", "recrawls"} {
-		pages, _ := realPages(t, set+"/docs.jsonl.gz")
 		rng := rand.New(rand.NewPCG(9, 2))
-		for i, page := range pages {
-			if i%every > 0 {
-				continue
-			}
+		for i, page := range realPages(t, set, oneOf(4)) {
 			if !sameTokens(t, page) {
 				t.Fatalf("%s: page %d", set, i)
 			}
@@ -68,14 +62,6 @@ func TestScannerOnRealPages(t *testing.T) {
 			}
 		}
 	}
-}
-
-// oneOf is n by default, 1 with NEARDUP_CI: one of so many pages is looked at.
-func oneOf(n int) int {
-	if os.Getenv("NEARDUP_CI") != "" && !testing.Short() {
-		return 1
-	}
-	return n
 }
 
 func sameTokens(t *testing.T, doc []byte) bool {
