@@ -131,7 +131,7 @@ func TestFiltersGrowWhileOthersCall(t *testing.T) {
 	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	must(t, w.Between(nil))
 	filters := w.Index.Stats().FilterBytes
-	calls := int(length(t, "", 12, 50, 150, 1500))
+	calls := int(length(t, "", 12, 24, 150, 1500))
 	must(t, w.Round(indextest.Plan{Sites: 8, Calls: calls, Batch: 20, Fill: 70_000}))
 	for wait := 0; w.Index.Stats().FilterBytes == filters; wait++ { // growing goes on
 		if wait == 300_000 || t.Failed() { // five minutes
