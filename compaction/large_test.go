@@ -144,7 +144,7 @@ func packedAndLive(rng *rand.Rand, n int, opts index.Options) (steps []step, fps
 // TestQueryBatchIsQueryInEveryWay compares the ways to answer many queries with brute
 // force, over packed and live documents.
 func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
-	size, asked := number(900, 3000, 3000, 3000), number(60, 400, 400, 400)
+	size, asked := number(900, 1500, 3000, 3000), number(60, 150, 400, 400)
 	if raceEnabled {
 		size, asked = 300, 20
 	}

@@ -387,7 +387,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testseed.Of(t), 3)
 	other := namedPlan(t, "3", 6)
 	used, before := usedIndex(t, d)
-	docs, moments := d.documents(3000), int64(25)
+	docs, moments := d.documents(3000), int64(number(15, 15, 25, 25))
 	if raceEnabled {
 		docs, moments = docs[:1000], 8
 	}
@@ -582,7 +582,7 @@ func TestRunGivesSpaceBack(t *testing.T) {
 	if after := diskBytes(h.fs); after > before/3 {
 		t.Errorf("%d bytes of %d: nine in ten of the documents were deleted", after, before)
 	}
-	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:2000]})
+	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:500]})
 }
 
 // loadEither is Load, or LoadInto of an index that is opened for it.

@@ -26,7 +26,7 @@ import (
 // after all that, but for the keys that came since.
 func TestLoadIntoIsLoad(t *testing.T) {
 	seed := testseed.Of(t)
-	for n := range uint64(number(20, 60, 150, 3000)) {
+	for n := range uint64(number(20, 40, 150, 3000)) {
 		d := &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: 8, most: 20}
 		d.drawRule()
 		h := newHistory(vfs.NewMem())
