@@ -120,9 +120,7 @@ func (k *task) kill(t *testing.T, d *drawer) {
 			t.Fatal("all that is written is synced: there is nothing to lose")
 		}
 	}
-	if err := k.x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.x.Close())
 	for states[len(states)-1].NextID > written.NextID {
 		states = states[:len(states)-1]
 	}
@@ -344,9 +342,7 @@ func crashPoints(t *testing.T) int64 {
 	t.Helper()
 	if text := os.Getenv("NEARDUP_CRASH_POINTS"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	if raceEnabled { // most of it is one goroutine, that looks at what is left

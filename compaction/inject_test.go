@@ -83,9 +83,7 @@ func kill(t *testing.T, fsys *crashfs.FS) *crashfs.FS {
 	left := crashfs.New()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	sync := func(dir string) {
 		d, err := left.OpenDir(dir)

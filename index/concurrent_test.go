@@ -155,9 +155,7 @@ func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
 	ctx := t.Context()
 	x := openMem(t, Options{MaxDistance: 3})
 	step := &pendingWrite{all: true}
-	if err := x.enter(ctx, step); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.enter(ctx, step))
 	entered := make(chan *pendingWrite)
 	for _, fp := range []fingerprint.Fingerprint{0, 0x1f} {
 		w := newPendingWrite([]Document{{Fingerprint: fp}})
@@ -174,16 +172,12 @@ func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
 		x.pending.mu.Unlock()
 	}
 	to, err := ParsePlan("blocks-7", 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x.loads(func() {
 		s := x.state.Load()
 		err = x.setState(&state{plan: to, tables: x.store.Tables(), packed: s.packed, live: s.live, keys: s.keys})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x.pending.leave(step)
 	first := <-entered
 	select {

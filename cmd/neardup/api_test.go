@@ -117,9 +117,7 @@ func TestAPIExitCodes(t *testing.T) {
 func apiPage(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(page)
 }
 

@@ -28,9 +28,7 @@ func TestClosedPipe(t *testing.T) {
 		"help dedup",
 	} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Close()
 		words := strings.Fields(strings.NewReplacer("DIR", dir, "LIST", list).Replace(args))
 		var diagnostics bytes.Buffer

@@ -93,9 +93,7 @@ func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 	mustRun(t, "import", "-index", dir, input)
 
 	x, err := index.Open(dir, &index.Options{MustExist: true, Durability: index.NoSync})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	docs = drawDocuments(r, size.since, size.keys)
 	c.add(docs)
 	var gone []string
@@ -104,15 +102,11 @@ func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 		delete(c.keyed, gone[len(gone)-1])
 	}
 	ctx := context.Background()
-	if err := x.Add(ctx, docs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(ctx, docs...))
 	if _, err := x.Delete(ctx, gone...); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	if got := exported(t, dir); !slices.Equal(got, c.exported()) {
 		t.Fatalf("%d documents, want %d", len(got), len(c.exported()))
 	}
@@ -152,9 +146,7 @@ func TestKillCompaction(t *testing.T) {
 	input := filepath.Join(dir, "more.txt")
 	writeFingerprints(t, input, docs)
 	plan, err := plan.Named("3", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changes := []*change{
 		{args: []string{"compact"}, before: before, after: before},
 		{args: []string{"compact", "-plan", "3"}, before: before, after: before, plan: plan.String()},
@@ -164,9 +156,7 @@ func TestKillCompaction(t *testing.T) {
 	for n := 0; kills > 0; n++ {
 		change := changes[n%len(changes)]
 		copied := filepath.Join(dir, "copy")
-		if err := os.CopyFS(copied, os.DirFS(base)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(copied, os.DirFS(base)))
 		for range min(kills, 1+r.IntN(6)) {
 			kills--
 			how := change.kill(t, copied, r)
@@ -180,9 +170,7 @@ func TestKillCompaction(t *testing.T) {
 			}
 		}
 		change.finish(t, copied)
-		if err := os.RemoveAll(copied); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(copied))
 	}
 	t.Log(done)
 }
@@ -202,9 +190,7 @@ func (c *change) kill(t *testing.T, dir string, r *rand.Rand) (how string) {
 		files, wait = 1+r.IntN(9), time.Duration(r.Int64N(took/4))
 	}
 	cmd := process(c.command(dir)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for deadline := time.Now().Add(10 * time.Second); files > 0 && time.Now().Before(deadline); time.Sleep(200 * time.Microsecond) {
@@ -239,9 +225,7 @@ func (c *change) check(t *testing.T, dir string) (done bool) {
 		t.Fatalf("after %v: %v", c.args, err)
 	}
 	stats := x.Stats()
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	done = stats.Generation > 1
 	want := c.before
 	if done {

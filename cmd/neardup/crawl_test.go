@@ -16,9 +16,7 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 	t.Parallel()
 	const crawl = "../../testdata/crawl"
 	expected, err := os.ReadFile(crawl + "-expected.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code, out, diagnostics := runHere("", "dedup", crawl)
 	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, diagnostics)
@@ -30,9 +28,7 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 	verdicts := make(map[string]line)
 	for lines := json.NewDecoder(strings.NewReader(out)); lines.More(); {
 		var l line
-		if err := lines.Decode(&l); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lines.Decode(&l))
 		verdicts[strings.TrimPrefix(l.Key, filepath.Clean(crawl)+"/")] = l
 	}
 	groups := make(map[string]string)

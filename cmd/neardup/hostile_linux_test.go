@@ -32,16 +32,12 @@ func TestHostileArchive(t *testing.T) {
 		block := "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>" + strings.Repeat(fill, pageSize/len(fill)-2)
 		fmt.Fprintf(z, "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%d\r\nContent-Type: application/http\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", i, len(block), block)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	file := writeFile(t, "hostile.warc.gz", archive.String())
 	cmd := process("dedup", file)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	// Once it has ended, the system tells at least the memory of this process, which began it.
 	peak, status := 0, fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
 	ended := make(chan error, 1)

@@ -20,9 +20,7 @@ import (
 func TestInstallLines(t *testing.T) {
 	const root, module = "../..", "github.com/neardup/neardup/"
 	pages, err := filepath.Glob(root + "/docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := map[string]bool{}
 	for _, page := range append(pages, root+"/README.md") {
 		for _, m := range regexp.MustCompile(`go install (\S+)@latest`).FindAllStringSubmatch(readFile(t, page), -1) {
@@ -87,9 +85,7 @@ func TestDockerfile(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	binary, err := elf.Open(image + line(`ENTRYPOINT \["(.*)"\]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer binary.Close()
 	for _, p := range binary.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
@@ -97,9 +93,7 @@ func TestDockerfile(t *testing.T) {
 		}
 	}
 	address, token := freeAddress(t), filepath.Join(image, "token")
-	if err := os.WriteFile(token, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(token, []byte("0123456789abcdef0123456789abcdef"), 0o600))
 	args := strings.Split(strings.Trim(line(`CMD \[(.*)\]`), `"`), `", "`)
 	for i, arg := range args {
 		switch args[max(i, 1)-1] {
@@ -146,7 +140,5 @@ func send(t *testing.T, root, context string) {
 		}
 		return os.WriteFile(filepath.Join(context, name), content, 0o666)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

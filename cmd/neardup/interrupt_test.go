@@ -28,17 +28,11 @@ func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *b
 	var diagnostics bytes.Buffer
 	cmd.Stderr = &diagnostics
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stdin.Close() // only then: the input goes on as far as the command knows
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	defer time.AfterFunc(6*time.Minute, func() { cmd.Process.Kill() }).Stop()
 	go io.WriteString(stdin, input)
 	var printed bytes.Buffer
@@ -159,9 +153,7 @@ func interruptCompact(t *testing.T, dir string, unchanged func(string)) {
 		cmd := process("compact", "-index", dir, "-plan", []string{"3", "4"}[n%2])
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		ended := make(chan struct{})
 		go func() {
 			cmd.Wait()

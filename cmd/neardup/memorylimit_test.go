@@ -49,13 +49,9 @@ func newLimited(t *testing.T, seed uint64) *limited {
 // on makes a new copy of the index, for do.
 func (l *limited) on(t *testing.T, do func()) {
 	t.Helper()
-	if err := os.CopyFS(l.copied, os.DirFS(l.base)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(l.copied, os.DirFS(l.base)))
 	do()
-	if err := os.RemoveAll(l.copied); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(l.copied))
 }
 
 // TestAddressSpaceLimit: with less memory than it needs, the command works, or Go ends it and

@@ -24,9 +24,7 @@ func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *b
 		flags.Originals = []corpus.Format{corpus.JSONL}
 		docs, err = flags.openInputs()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return docs, diagnostics
 }
 

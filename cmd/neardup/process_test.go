@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -44,15 +45,21 @@ func runHere(in string, args ...string) (code int, out, diagnostics string) {
 	return code, stdout.String(), stderr.String()
 }
 
+// must ends a test at an error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // writeFile makes a file in a folder of its own unless the name has one.
 func writeFile(t *testing.T, name, content string) (path string) {
 	t.Helper()
 	if path = name; !filepath.IsAbs(name) {
 		path = filepath.Join(t.TempDir(), name)
 	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -80,9 +87,7 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 			if r.IntN(3) == 0 {
 				fmt.Fprintf(&text, "changed%d", c)
 			}
-			if err := encoder.Encode(map[string]string{"url": fmt.Sprintf("http://%d.example/%d", c, p), "text": text.String()}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, encoder.Encode(map[string]string{"url": fmt.Sprintf("http://%d.example/%d", c, p), "text": text.String()}))
 		}
 	}
 	writeFile(t, path, out.String())
@@ -135,9 +140,7 @@ func TestKillAndRerun(t *testing.T) {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(content)
 }
 
@@ -188,12 +191,8 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine)
 	t.Helper()
 	cmd := process(args...)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
 		var line verdictLine
@@ -224,9 +223,7 @@ func TestImportPipes(t *testing.T) {
 	for name, input := range inputs {
 		for _, argument := range []string{"-", "/dev/fd/"} {
 			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			index := filepath.Join(dir, name+filepath.Base(argument))
 			if argument != "-" {
 				argument += fmt.Sprint(r.Fd())

@@ -24,33 +24,22 @@ func hostileIndex(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "ix")
 	x, err := index.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	docs := []index.Document{{Key: "kept", Fingerprint: 1}}
 	for _, key := range hostileKeys {
 		docs = append(docs, index.Document{Key: key, Fingerprint: 1})
 	}
-	if err := x.Add(context.Background(), docs...); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Add(context.Background(), docs...), x.Close())
 	return dir
 }
 
 func keysIn(t *testing.T, dir string) (keys []string) {
 	t.Helper()
 	x, err := index.Open(dir, &index.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	for d, err := range x.Documents(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d.Fingerprint != 1 {
 			t.Errorf("%q has fingerprint %v", d.Key, d.Fingerprint)
 		}

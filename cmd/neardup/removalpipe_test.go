@@ -24,19 +24,12 @@ func TestRemovalPipe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ix")
 	for round := range rounds {
 		x, err := index.Open(dir, &index.Options{Durability: index.NoSync})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		docs := make([]index.Document, copies)
 		for i := range docs {
 			docs[i] = index.Document{Key: fmt.Sprintf("http://a.example/%d/%d", round, i), Fingerprint: fingerprint.Fingerprint(1)}
 		}
-		if err := x.Add(context.Background(), docs...); err != nil {
-			t.Fatal(err)
-		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(context.Background(), docs...), x.Close())
 		as, ids := "removals", []string{"-"}
 		if round%2 == 0 {
 			as, ids = "removal-ids", []string{"-ids", "-"}

@@ -43,9 +43,7 @@ func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 	t.Helper()
 	s := &served{cmd: cmd, address: "http://" + listen, said: new(bytes.Buffer)}
 	cmd.Stderr = s.said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	for range 600 {
 		if r, err := http.Get(s.address + "/readyz"); err == nil {
@@ -69,9 +67,7 @@ func (s *served) end(sig syscall.Signal) int {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -168,9 +164,7 @@ func TestServeRace(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wg.Go(func() {
 			defer cmd.Wait()
 			for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -300,18 +294,14 @@ func TestServeLogAndProfiles(t *testing.T) {
 		server.address + "/debug/pprof/": 404, profiles + "/v1/stats": 404, server.address + "/v1/documents?key=none": 404,
 	} {
 		r, err := http.Get(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Body.Close()
 		if r.StatusCode != status {
 			t.Errorf("%s: %s", address, r.Status)
 		}
 	}
 	r, err := http.Post(server.address+"/v1/check", "", strings.NewReader(`{"key":"a","text":"some words"}`+"\n"+`{"key":"b","text":""}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Body.Close()
 	if code := server.end(syscall.SIGTERM); code != exitDone {
 		t.Errorf("exit code %d", code)
@@ -343,9 +333,7 @@ func TestServeChangeOfK(t *testing.T) {
 	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-k", "3", "-max-shingle-distance", "-1")
 	said := func(r *http.Response, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := io.ReadAll(r.Body)
 		if r.Body.Close(); err != nil || r.StatusCode != http.StatusOK {
 			t.Fatal(r.Status, err, string(text))
@@ -375,20 +363,14 @@ func TestServeChangeOfK(t *testing.T) {
 // The unit of systemd and the Docker image start a server.
 func TestServeAsDeployed(t *testing.T) {
 	unit, err := os.ReadFile("../../docs/serve/neardup.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	docker, err := os.ReadFile("../../Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, command, _ := strings.Cut(string(unit), "\nExecStart=/usr/local/bin/neardup ")
 	command, _, _ = strings.Cut(command, "\n")
 	var image []string
 	_, cmd, _ := strings.Cut(string(docker), "\nCMD ")
-	if err := json.Unmarshal([]byte(cmd), &image); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(cmd), &image))
 	for what, args := range map[string][]string{"unit": strings.Fields(command), "image": image} {
 		dir, token, listen := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n"), freeAddress(t)
 		in := strings.NewReplacer("${CREDENTIALS_DIRECTORY}/token", token, "/token", token, "/var/lib/neardup/pages.neardup", dir+"/pages.neardup", "/var/lib/neardup", dir, "pages.neardup", dir+"/pages.neardup", ":7490", listen)
@@ -465,9 +447,7 @@ func TestServeScrapy(t *testing.T) {
 	python := python3(t)
 	dir, token := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n")
 	for name, text := range scrapyStandIn {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-token-file", token)

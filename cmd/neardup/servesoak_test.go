@@ -352,9 +352,7 @@ func TestServeSoak(t *testing.T) {
 	quarters, err := s.watch()
 	cancel()
 	wg.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%d requests, %d documents, %v", s.requests.Load(), s.done.Load(), time.Since(begun).Round(time.Second))
 	more := map[string]float64{"process_resident_memory_bytes": 64 << 20, "go_goroutines": 40, "process_open_fds": 40, "neardup_disk_bytes": 64 << 20}
 	if os.Getenv("NEARDUP_LONG") != "" { // nothing else is still filling up

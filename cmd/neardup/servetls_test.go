@@ -38,9 +38,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) sign(t *testing.T, c *x509.Certificate) (signed *x509.Certificate, key *ecdsa.PrivateKey, der []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour)
 	issuer, issuerKey := a.certificate, a.key
 	if issuer == nil {
@@ -49,9 +47,7 @@ func (a *authority) sign(t *testing.T, c *x509.Certificate) (signed *x509.Certif
 	if der, err = x509.CreateCertificate(rand.Reader, c, issuer, &key.PublicKey, issuerKey); err == nil {
 		signed, err = x509.ParseCertificate(der)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return signed, key, der
 }
 
@@ -60,9 +56,7 @@ func (a *authority) files(t *testing.T, until time.Time) (cert, key string) {
 	t.Helper()
 	_, private, der := a.sign(t, &x509.Certificate{DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: until})
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert = writeFile(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	return cert, writeFile(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 }
@@ -89,9 +83,7 @@ func TestServeTLS(t *testing.T) {
 	for protocol, two := range map[string]bool{"HTTP/2.0": true, "HTTP/1.1": false} {
 		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: authority.known(), ForceAttemptHTTP2: two}}
 		r, err := caller.Post(address+"/v1/check", "", strings.NewReader(`{"key":"`+protocol+`","text":"words of `+protocol+`"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		line, err := io.ReadAll(r.Body)
 		if err != nil || r.Proto != protocol || !strings.Contains(string(line), `"verdict":"new"`) {
 			t.Errorf("%s, want %s: %q, %v", r.Proto, protocol, line, err)
@@ -100,9 +92,7 @@ func TestServeTLS(t *testing.T) {
 		caller.CloseIdleConnections()
 	}
 	c, err := client.Open(address, &client.Options{TLS: authority.known()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if v, err := c.Check(t.Context(), client.Page{URL: "a", Body: []byte("words of a")}); err != nil || v.Status != client.New {
 		t.Error(v, err)
@@ -113,9 +103,7 @@ func TestServeTLS(t *testing.T) {
 	named, old := authority.known(), authority.known()
 	named.ServerName, old.MinVersion, old.MaxVersion = "example.com", tls.VersionTLS10, tls.VersionTLS11
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // something else that listens
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Close()
 	go func() {
 		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {

@@ -94,9 +94,7 @@ func verdictsOf(t *testing.T, args []string, inputs int) []verdictLine {
 	compared := 0
 	for decoder.More() {
 		var line verdictLine
-		if err := decoder.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
+		must(t, decoder.Decode(&line))
 		if line.Verdict != skipped || line.Reason == wire.NoText {
 			compared++
 		}
@@ -111,8 +109,6 @@ func verdictsOf(t *testing.T, args []string, inputs int) []verdictLine {
 func atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }

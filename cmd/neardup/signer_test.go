@@ -21,21 +21,15 @@ func TestOneAnalyzer(t *testing.T) {
 	body := []byte("<title>Ferries</title><nav>Home</nav><p>" + strings.Repeat("The ferry leaves at nine, at noon & at five. ", 30))
 	file, list := writeFile(t, "ferries.html", string(body)), writeFile(t, "list.fingerprints", "00000000000000ff\tq\n")
 	main, err := page.NewSigner(page.Main, fingerprint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, opts := range map[string]*neardup.Options{"visible": nil, "main": {Signer: main}} {
 		made := filepath.Join(dir, what, "made by a program")
 		x, err := neardup.Open(made, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if v, err := x.Check(ctx, neardup.Page{URL: "a", ContentType: "text/html", Body: body}); err != nil || v.Status != neardup.New {
 			t.Fatalf("%v, %v", v.Status, err)
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 		for _, args := range [][]string{{"dedup", "-index", made}, {"dedup", "-against", made}, {"dedup", "-index", made, "-text", what}} {
 			verdicts := verdictsOf(t, append(args, file), 1)
 			if len(verdicts) != 1 || verdicts[0].Verdict != "duplicate" || verdicts[0].Of.Key != "a" || verdicts[0].Of.Distance != 0 {
@@ -58,9 +52,7 @@ func TestOneAnalyzer(t *testing.T) {
 		if k := x.Plan().MaxDistance; k != check.DefaultMaxDistance {
 			t.Errorf("k = %d", k)
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Close())
 	}
 	if code, _, errs := runHere("", "dedup", "-index", filepath.Join(dir, "main", "made by a program"), "-text", "visible", file); code != exitFailed || !strings.Contains(errs, "analyzer") {
 		t.Errorf("main texts compared with visible ones: %d, %s", code, errs)
@@ -87,15 +79,11 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	made, list, file := filepath.Join(dir, "ix"), writeFile(t, "list.fingerprints", "00000000000000ff\tq\n"), writeFile(t, "a.txt", "some text\n")
 	x, err := index.Open(made, &index.Options{Analyzer: "visible/2 text/3", MaxDistance: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 0xff, Shingle: 3, Tokens: 100}); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	for _, test := range []struct {
 		args []string
 		want string // of what is printed

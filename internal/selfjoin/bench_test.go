@@ -20,9 +20,7 @@ func BenchmarkPairs(b *testing.B) {
 					fps := shape.make(rand.New(rand.NewPCG(1, 1)), n)
 					for b.Loop() {
 						s := newSet(b, slices.Clone(fps))
-						if err := s.Each(context.Background(), Options{MaxDistance: k}, func(int, []Pair) error { return nil }); err != nil {
-							b.Fatal(err)
-						}
+						must(b, s.Each(context.Background(), Options{MaxDistance: k}, func(int, []Pair) error { return nil }))
 					}
 				})
 			}

@@ -80,9 +80,7 @@ func TestClustersAreThoseOfComparingAll(t *testing.T) {
 				s := newSet(t, shape.make(r, n))
 				o := Options{MaxDistance: k}
 				got, err := s.Components(context.Background(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if want := naiveComponents(s, k); !equalClusters(got, want) {
 					t.Fatalf("seed %d, %s, n = %d, k = %d: components %v, want %v", seed, shape.name, n, k, slices.Collect(got.All()), want)
 				}
@@ -104,9 +102,7 @@ func TestClustersAreThoseOfComparingAll(t *testing.T) {
 func TestStarsWithoutRanksGoByFingerprint(t *testing.T) {
 	s := newSet(t, []fp{7, 1, 3, 1 << 40})
 	got, err := s.Stars(context.Background(), Options{MaxDistance: 1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// 1 takes 3; 7 is near to 3 only, which is taken. 0x10000000000 is near to none.
 	if want := [][]Node{{0, 1}}; !equalClusters(got, want) {
 		t.Errorf("stars %v, want %v", slices.Collect(got.All()), want)

@@ -27,9 +27,7 @@ func inParts(fps []fp) iter.Seq2[[]fp, error] {
 func scratchIn(t *testing.T) *scratch {
 	t.Helper()
 	s, err := newScratch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.close(); err != nil {
 			t.Error(err)
@@ -49,9 +47,7 @@ func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 		pairs = append(pairs, found...)
 		return nil
 	})}
-	if err := e.pairs(t.Context(), inParts(fps), func(fp) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.pairs(t.Context(), inParts(fps), func(fp) {}))
 	left, err := os.ReadDir(e.files.dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

@@ -24,18 +24,14 @@ type wantedCluster struct {
 func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wantedCluster {
 	t.Helper()
 	s, places, err := NewSetWithPlaces(slices.Clone(fps))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var clusters *Clusters
 	if o.Stars {
 		clusters, err = s.Stars(t.Context(), o.Options, s.Ranks(func(a, b Node) bool { return places.Of(a)[0] < places.Of(b)[0] }))
 	} else {
 		clusters, err = s.Components(t.Context(), o.Options)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []wantedCluster
 	for nodes := range clusters.All() {
 		nodes = slices.Clone(nodes)
@@ -78,9 +74,7 @@ func externalClustersOf(t *testing.T, fps []fp, o ExternalClusterOptions, memory
 func membersOf(t *testing.T, c *ExternalCluster) (members []Member) {
 	t.Helper()
 	for m, err := range c.Members() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		members = append(members, m)
 	}
 	return members

@@ -12,14 +12,10 @@ import (
 // TestRecordFilesSayWhatIsWrong: a file that was cut, and one that takes no more.
 func TestRecordFilesSayWhatIsWrong(t *testing.T) {
 	scratch, err := newScratch(t.TempDir()) // whose files the test closes
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := newRecordFile[[2]uint64](scratch, bufferBytes)
 	for i := range uint64(10_000) {
-		if err := f.add([2]uint64{i, ^i}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.add([2]uint64{i, ^i}))
 	}
 	n := uint64(0)
 	for records, err := range f.all() {
@@ -33,9 +29,7 @@ func TestRecordFilesSayWhatIsWrong(t *testing.T) {
 	if n != 10_000 {
 		t.Errorf("%d records", n)
 	}
-	if err := os.Truncate(f.file.Name(), 100_001); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(f.file.Name(), 100_001))
 	for _, err = range f.all() {
 		if err != nil {
 			break
@@ -44,9 +38,7 @@ func TestRecordFilesSayWhatIsWrong(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), f.file.Name()+" at byte 100001") {
 		t.Errorf("a file that was cut: %v", err)
 	}
-	if err := f.file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.file.Close())
 	err = nil
 	for i := 0; i < 10_000 && err == nil; i++ {
 		err = f.add([2]uint64{})

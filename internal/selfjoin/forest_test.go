@@ -69,9 +69,7 @@ func TestForestsAndStarsOfGraphs(t *testing.T) {
 		}
 		r.Shuffle(len(edges), func(i, j int) { edges[i], edges[j] = edges[j], edges[i] })
 		f, err := Stars(t.Context(), n, nil, extsort.Options{MemoryBytes: 1, Dir: t.TempDir()}, func(found func([][2]Node) error) error { return found(edges) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !slices.Equal(f, stars) {
 			t.Fatalf("seed %d: stars of %v are %v, want %v", seed, edges, f, stars)
 		}

@@ -22,9 +22,7 @@ func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 	})
 	return j, func(t *testing.T) []Pair {
 		t.Helper()
-		if err := j.finish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.finish())
 		return sorted(found)
 	}
 }

@@ -17,6 +17,14 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // naive compares all with all.
 func naive(fps []fp, k int) (pairs []Pair) {
 	fps = slices.Clone(fps)
@@ -46,9 +54,7 @@ func allPairs(t *testing.T, s *Set, o Options) []Pair {
 	t.Helper()
 	var pairs []Pair
 	for p, err := range s.Pairs(context.Background(), o) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pairs = append(pairs, p)
 	}
 	return sorted(pairs)
@@ -259,9 +265,7 @@ func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all, largest
 }
 

@@ -11,9 +11,7 @@ import (
 func newSet(t testing.TB, fps []fp) *Set {
 	t.Helper()
 	s, err := NewSet(fps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -27,9 +25,7 @@ func TestOccurrencesAreWhereTheCopiesAre(t *testing.T) {
 			want[f] = append(want[f], uint32(i))
 		}
 		s, occurrences, err := NewSetWithPlaces(slices.Clone(fps))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for node, got := range s.nodesOf(s.fps) {
 			if got != Node(node) {
 				t.Fatalf("seed %d, n = %d: nodesOf has %d for %d", seed, n, got, node)
