@@ -148,15 +148,13 @@ func (w *checkWindow) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	decided, applied, together := 0, 0, appliedTogether
-	if w.index.opts.Durability == Sync {
-		together = len(docs) // each commit would be a flush of the disk
-	}
-	for searched, failed := range a.search(ctx, readers) {
+	decided, applied := 0, 0
+	searching, applying := a.parts()
+	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
 			err = cmp.Or(ctx.Err(), a.decide(readers[0], decided))
 		}
-		if err == nil && (decided == len(docs) || decided-applied >= together) {
+		if err == nil && (decided == len(docs) || decided-applied >= applying) {
 			var finish func() error
 			if finish, err = a.apply(applied, decided); err == nil {
 				w.verdicts, w.applied = append(w.verdicts, a.verdicts[applied:decided]...), append(w.applied, finish)
@@ -184,15 +182,23 @@ type checkAttempt struct {
 	change              change                    // what is not applied yet
 }
 
-const (
-	searchedTogether = 8  // documents
-	appliedTogether  = 32 // where others are searched for meanwhile
-)
+// partsFrom is how many nanoseconds a search takes where it is worth a commit to search meanwhile.
+var partsFrom = 10_000.0
+
+// parts returns how many documents are searched for at a time, and how many are applied while others are searched
+// for: all, unless searches take long and a commit is no flush of the disk.
+func (a *checkAttempt) parts() (searching, applying int) {
+	n := int64(a.index.nextID.Load())
+	if a.index.opts.Durability == Sync || a.index.Plan().Estimate(n, 0).Warm < partsFrom {
+		return 32, len(a.docs)
+	}
+	return 8, 32
+}
 
 // readers returns as many as are worth it: one, or one to decide with and others for searches. A single one takes no
 // view before it needs it.
 func (a *checkAttempt) readers() ([]*reader, error) {
-	n := min(runtime.GOMAXPROCS(0), (len(a.docs)+searchedTogether-1)/searchedTogether)
+	n := min(runtime.GOMAXPROCS(0), (len(a.docs)+15)/16)
 	switch {
 	case n > 1:
 		n++
@@ -202,8 +208,8 @@ func (a *checkAttempt) readers() ([]*reader, error) {
 	return a.index.sameReaders(n)
 }
 
-// search fills in hits, and yields how many documents have theirs.
-func (a *checkAttempt) search(ctx context.Context, readers []*reader) iter.Seq2[int, error] {
+// search fills in hits, for some documents at a time, and yields how many have theirs.
+func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) iter.Seq2[int, error] {
 	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
 		for i := from; i < to; i++ {
 			hits, err := r.search(ctx, storedOf(&a.docs[i]), r.s.plan.MaxDistance)
@@ -218,8 +224,8 @@ func (a *checkAttempt) search(ctx context.Context, readers []*reader) iter.Seq2[
 		return func(yield func(int, error) bool) { yield(search(ctx, readers[0], 0, len(a.docs))) }
 	}
 	return ordered.All(ctx, len(readers)-1, len(a.docs), func(p *ordered.Pipe[int]) error {
-		for from := 0; from < len(a.docs); from += searchedTogether {
-			to := min(from+searchedTogether, len(a.docs))
+		for from := 0; from < len(a.docs); from += some {
+			to := min(from+some, len(a.docs))
 			if err := p.Go(func(worker int) (int, error) { return search(p.Context(), readers[1+worker], from, to) }); err != nil {
 				return err
 			}

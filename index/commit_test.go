@@ -98,6 +98,7 @@ func (c whenAsked) Err() error {
 // What a duplicate is a duplicate of is applied with the documents at the beginning of a window, and deleted before those behind
 // them are: the duplicate is new then.
 func TestOriginIsDeletedWithinAWindow(t *testing.T) {
+	defer index.SetPartsFrom(0)()
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, KeepDuplicates: true})
 	must(t, err)
 	docs := make([]index.Document, 256)

@@ -143,7 +143,7 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 // duplicates across their borders, against the model.
 func TestCheckAndAddOverWindows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	for _, keep := range []bool{false, true} {
+	for i, keep := range []bool{false, true, false, true} {
 		docs := make([]index.Document, 900)
 		for i, fp := range testgen.Clustered(rng, len(docs)) {
 			docs[i].Fingerprint = fingerprint.Fingerprint(fp)
@@ -155,8 +155,10 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 				docs[i].Tokens = 100 + rng.IntN(50)
 			}
 		}
+		restore := index.SetPartsFrom(float64(i/2) * 1e9) // applied in parts, and not
 		m := openModelled(t, index.Options{KeepDuplicates: keep})
 		must(t, m.check(docs), m.Close())
+		restore()
 	}
 }
 
