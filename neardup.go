@@ -21,6 +21,7 @@
 package neardup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,10 +79,10 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if opts != nil {
 		o = *opts
 	}
-	x := &Index{signer: o.Signer, maxBody: o.MaxBody}
-	if x.maxBody <= 0 {
-		x.maxBody = DefaultMaxBody
+	if o.MaxBody < 0 {
+		return nil, fmt.Errorf("open index %s: MaxBody is %d, want 0 for the default, or more", dir, o.MaxBody)
 	}
+	x := &Index{signer: o.Signer, maxBody: cmp.Or(o.MaxBody, DefaultMaxBody)}
 	var err error
 	if x.signer != nil {
 		o.Index.Analyzer = x.signer.Name()
@@ -98,7 +99,9 @@ func Open(dir string, opts *Options) (*Index, error) {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 	}
 	if !o.Index.ReadOnly {
-		x.watcher = compaction.Background(context.Background(), x.Index, o.Compaction)
+		if x.watcher, err = compaction.Background(context.Background(), x.Index, o.Compaction); err != nil {
+			return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
+		}
 	}
 	x.rule = match.For(x.Stats().Analyzer, 0).With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
 	return x, nil

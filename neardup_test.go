@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
@@ -170,6 +171,21 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestOptionsAreChecked: a value that has no meaning is refused, and the index is not left open.
+func TestOptionsAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	for want, o := range map[string]neardup.Options{
+		"MaxBody is -1":           {MaxBody: -1},
+		"ExpectedDocuments is -1": {Index: index.Options{ExpectedDocuments: -1}},
+		"Every is -1ns":           {Compaction: compaction.Policy{Every: -1}},
+	} {
+		if x, err := neardup.Open(dir, &o); x != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	open(t, dir, nil)
+}
+
 func opening(o neardup.Options) func(dir string) error {
 	return func(dir string) error {
 		x, err := neardup.Open(dir, &o)
@@ -280,7 +296,7 @@ func TestPairsOfAList(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 		for _, err := range clusters(t.Context(), list, 65) {
-			if !errors.Is(err, index.ErrDistance) {
+			if !errors.Is(err, index.ErrDistance) || strings.Contains(err.Error(), "index") { // there is none
 				t.Errorf("%s, k = 65: %v", what, err)
 			}
 		}

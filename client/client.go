@@ -117,6 +117,9 @@ func Open(address string, o *Options) (*Client, error) {
 	if !httpguts.ValidHeaderFieldValue(c.opts.Token) {
 		return nil, fmt.Errorf("open %s: the token has characters that no header can have", address)
 	}
+	if c.opts.Connections < 0 || c.opts.MaxBody < 0 {
+		return nil, fmt.Errorf("open %s: Connections %d and MaxBody %d: want 0 for the default, or more", address, c.opts.Connections, c.opts.MaxBody)
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a call a connection, so that Connections is what it says
 	c.http = &http.Client{

@@ -36,6 +36,11 @@ func TestAddresses(t *testing.T) {
 	if c, err := Open("http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "no header") {
 		t.Error(c, err)
 	}
+	for _, o := range []Options{{Connections: -1}, {MaxBody: -1}} {
+		if c, err := Open("http://127.0.0.1:1", &o); err == nil || !strings.Contains(err.Error(), "want 0 for the default") {
+			t.Error(c, err)
+		}
+	}
 }
 
 // An answer with fewer lines than the call is no end of anything.

@@ -1,15 +1,17 @@
 package compaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/neardup/neardup/index"
 )
 
-// Policy says what Background does, and when. The zero value is the default.
+// Policy says what Background does, and when. The zero value is the default. Nothing in it may be below 0.
 type Policy struct {
 	// Expiry is what documents Background removes, see index.Expire. The zero value: none. Off does not turn it off.
 	index.Expiry
@@ -44,19 +46,25 @@ const (
 	retryAfter = 60
 )
 
+func (p *Policy) check() error {
+	switch {
+	case !(p.Share >= 0): // or it is no number
+		return fmt.Errorf("policy of compaction: Share is %v, want 0 for the default, or more", p.Share)
+	case p.Every < 0:
+		return fmt.Errorf("policy of compaction: Every is %v, want 0 for the default, or more", p.Every)
+	case p.MemoryBytes < 0:
+		return fmt.Errorf("policy of compaction: MemoryBytes is %d, want 0 for the default, or more", p.MemoryBytes)
+	case p.MaxAge < 0:
+		return fmt.Errorf("policy of compaction: MaxAge is %v, want 0 for no bound, or more", p.MaxAge)
+	}
+	return nil
+}
+
 func (p Policy) withDefaults() Policy {
-	if p.Share <= 0 {
-		p.Share = defaultShare
-	}
-	if p.AtLeast == 0 {
-		p.AtLeast = defaultAtLeast
-	}
-	if p.Every <= 0 {
-		p.Every = defaultEvery
-	}
-	if p.MemoryBytes <= 0 {
-		p.MemoryBytes = defaultBackgroundMemory
-	}
+	p.Share = cmp.Or(p.Share, defaultShare)
+	p.AtLeast = cmp.Or(p.AtLeast, defaultAtLeast)
+	p.Every = cmp.Or(p.Every, defaultEvery)
+	p.MemoryBytes = cmp.Or(p.MemoryBytes, defaultBackgroundMemory)
 	return p
 }
 
@@ -91,8 +99,12 @@ type Watcher struct {
 
 // Background looks at an open index, at once and again and again. It compacts it whenever that is due, by Compact, packing one table at a time, and removes
 // what expires, also while it compacts. It ends with Close, with ctx, and when the index is closed; what is under
-// way then is given up, and nothing is lost. What fails is tried again after some time.
-func Background(ctx context.Context, x *index.Index, p Policy) *Watcher {
+// way then is given up, and nothing is lost. What fails is tried again after some time. Error: what the Policy
+// says has no meaning; then nothing is begun.
+func Background(ctx context.Context, x *index.Index, p Policy) (*Watcher, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watcher{x: x, policy: p.withDefaults(), cancel: cancel}
 	if !p.Off {
@@ -101,7 +113,7 @@ func Background(ctx context.Context, x *index.Index, p Policy) *Watcher {
 	if p.Expiry != (index.Expiry{}) {
 		w.work.Go(func() { w.watch(ctx, w.expire) })
 	}
-	return w
+	return w, nil
 }
 
 // Stats may be called from any goroutine.

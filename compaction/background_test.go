@@ -2,8 +2,10 @@ package compaction_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +35,60 @@ func eventually(t *testing.T, holds func() bool, instead func() any) {
 	}
 }
 
+// watch is Background with a policy that has a meaning.
+func watch(t testing.TB, ctx context.Context, x *index.Index, p compaction.Policy) *compaction.Watcher {
+	t.Helper()
+	w, err := compaction.Background(ctx, x, p)
+	must(t, err)
+	return w
+}
+
+// TestPolicyIsChecked: what has no meaning is refused, and nothing is begun.
+func TestPolicyIsChecked(t *testing.T) {
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem()})
+	must(t, err)
+	defer x.Close()
+	for name, p := range map[string]compaction.Policy{
+		"Share is -0.5":     {Share: -.5},
+		"Share is NaN":      {Share: math.NaN()},
+		"Every is -1s":      {Every: -time.Second},
+		"MemoryBytes is -1": {MemoryBytes: -1},
+		"MaxAge is -1h0m0s": {Expiry: index.Expiry{MaxAge: -time.Hour}},
+	} {
+		if w, err := compaction.Background(t.Context(), x, p); w != nil || err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOptionsAreChecked: whoever takes Options refuses what has no meaning.
+func TestOptionsAreChecked(t *testing.T) {
+	ctx, fsys := context.Background(), vfs.NewMem()
+	x, err := index.Open("ix", &index.Options{FS: fsys})
+	must(t, err)
+	refused := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "Bytes is -1") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	none := seqOf(nil, nil)
+	_, err = compaction.Compact(ctx, x, compaction.Options{MemoryBytes: -1})
+	refused("Compact", err)
+	_, err = compaction.LoadInto(ctx, x, none, compaction.LoadOptions{MemoryBytes: -1})
+	refused("LoadInto", err)
+	must(t, x.Close())
+	_, err = compaction.Run(ctx, "ix", compaction.Options{FS: fsys, CacheBytes: -1})
+	refused("Run", err)
+	_, err = compaction.Load(ctx, "new", none, compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: -1})
+	refused("Load", err)
+	_, err = compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys, MemoryBytes: -1}})
+	refused("Repair", err)
+	if _, err := fsys.Stat("new"); err == nil {
+		t.Error("Load has made the index all the same")
+	}
+}
+
 // TestBackground: an index is compacted when as much was written as the policy says, and not before; what
 // was written meanwhile is there.
 func TestBackground(t *testing.T) {
@@ -41,7 +97,7 @@ func TestBackground(t *testing.T) {
 	must(t, err)
 	defer x.Close()
 	var failed atomic.Pointer[error]
-	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond, Done: func(_ compaction.Report, err error) {
+	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond, Done: func(_ compaction.Report, err error) {
 		if err != nil {
 			failed.Store(&err)
 		}
@@ -81,7 +137,7 @@ func TestCloseEndsBackground(t *testing.T) {
 	for round := range 4 {
 		x, err := index.Open("ix", opts)
 		must(t, err)
-		w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
+		w := watch(t, ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 		for range 20 {
 			docs := randomDocuments(rng, 500)
 			must(t, x.Add(ctx, docs...))
@@ -116,7 +172,7 @@ func TestBackgroundFindsNothing(t *testing.T) {
 	if n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); n != 500 || err != nil {
 		t.Fatal(n, err)
 	}
-	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 100, Every: time.Millisecond})
+	w := watch(t, ctx, x, compaction.Policy{AtLeast: 100, Every: time.Millisecond})
 	defer w.Close()
 	eventually(t, func() bool { return w.Stats().Runs > 0 }, func() any { return w.Stats() })
 	time.Sleep(30 * time.Millisecond)
@@ -133,7 +189,7 @@ func TestCloseEndsExpiry(t *testing.T) {
 	defer x.Close()
 	must(t, x.Add(ctx, randomDocuments(rand.New(rand.NewPCG(2, 4)), 20_000)...))
 	var expired atomic.Uint64
-	w := compaction.Background(ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1}, Expired: func(n int, err error) {
+	w := watch(t, ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1}, Expired: func(n int, err error) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -154,7 +210,7 @@ func TestBackgroundExpires(t *testing.T) {
 	must(t, err)
 	defer x.Close()
 	var expired atomic.Int64
-	w := compaction.Background(ctx, x, compaction.Policy{
+	w := watch(t, ctx, x, compaction.Policy{
 		Off: true, Every: time.Millisecond, Expiry: index.Expiry{MaxAge: time.Hour, MaxDocuments: 1000},
 		Expired: func(n int, err error) {
 			if err != nil {

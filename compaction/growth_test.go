@@ -119,7 +119,7 @@ func TestGrowing(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	watcher := compaction.Background(t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second, Done: func(r compaction.Report, err error) {
+	watcher := watch(t, t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second, Done: func(r compaction.Report, err error) {
 		g.say("compaction %d %.1fs %v\n", r.Documents, r.Seconds, err)
 	}})
 	must(t, g.remembers())

@@ -48,9 +48,6 @@ type LoadOptions struct {
 // Stats of the index once it can be opened.
 func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
 	defer report.timed(time.Now())
-	if err := makeIndex(dir, &opts.Index); err != nil {
-		return report, err
-	}
 	o := Options{
 		MemoryBytes: opts.MemoryBytes,
 		FilterBytes: opts.Index.FilterBytes,
@@ -58,6 +55,12 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 		Progress:    opts.Progress,
 		FS:          opts.Index.FS,
 		Logger:      opts.Index.Logger,
+	}
+	if err := o.check(); err != nil {
+		return report, fmt.Errorf("load into index %s: %w", dir, err)
+	}
+	if err := makeIndex(dir, &opts.Index); err != nil {
+		return report, err
 	}
 	err = work(dir, &o, &report, func(s *store.Store, plan *plan.Plan) (err error) {
 		b, err := newBuilder(ctx, s, plan, &o, &report)
@@ -76,7 +79,7 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 		if opts.Index.Now == nil {
 			opts.Index.Now = time.Now
 		}
-		b.now = seconds(opts.Index.Now())
+		b.now = match.Second(opts.Index.Now())
 		if err := b.choosePlan(&opts.Index); err != nil {
 			return err
 		}
@@ -151,9 +154,6 @@ func makeIndex(dir string, opts *index.Options) error {
 	return x.Close()
 }
 
-// seconds is a time as the clock of the index has it.
-func seconds(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) }
-
 // LoadInto is Load into an index that is open, while others write to it, query it, delete from it and make checkpoints of it. IDs and
 // times are those of the moment when all documents have been read. They come to be there in one later moment, in
 // which writes wait, some milliseconds and some tens of microseconds for each key that was written meanwhile as well; queries
@@ -169,12 +169,14 @@ func LoadInto(ctx context.Context, x *index.Index, docs iter.Seq2[index.Document
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
 	l := loadInto{opts: Options{MemoryBytes: opts.MemoryBytes, Progress: opts.Progress}, report: &report}
-	err = x.Rewrite(ctx, nil, &rewrite.Addition{
-		Read: func(ctx context.Context, s *store.Store, plan *plan.Plan) (uint64, error) {
-			return l.read(ctx, s, plan, docs, opts.KeepAdded)
-		},
-		Close: l.close,
-	}, l.pack)
+	if err = l.opts.check(); err == nil {
+		err = x.Rewrite(ctx, nil, &rewrite.Addition{
+			Read: func(ctx context.Context, s *store.Store, plan *plan.Plan) (uint64, error) {
+				return l.read(ctx, s, plan, docs, opts.KeepAdded)
+			},
+			Close: l.close,
+		}, l.pack)
+	}
 	if l.taken {
 		err = afterwards(err)
 	}
@@ -243,7 +245,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) er
 		}
 		id, second := b.counters.NextID, uint64(isNow)
 		if keepAdded && !doc.Added.IsZero() {
-			second = seconds(doc.Added)
+			second = match.Second(doc.Added)
 		}
 		if err := b.noteTime(id, second); err != nil {
 			return err

@@ -65,7 +65,7 @@ func TestLoadIntoAmongWriters(t *testing.T) {
 	x, err := index.Open("ix", &index.Options{FS: fs, Durability: index.NoSync})
 	must(t, err)
 	defer x.Close()
-	w := compaction.Background(ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
+	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 	defer w.Close()
 	newest := make([]uint64, keys) // of each key; a writer has those of its own, and no one those of the last
 	for round := range uint64(number(2, 3, 6, 60)) {

@@ -28,9 +28,11 @@ import (
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
-	err = x.Rewrite(ctx, opts.Plan, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
-		return pack(ctx, f, &opts, &report)
-	})
+	if err = opts.check(); err == nil {
+		err = x.Rewrite(ctx, opts.Plan, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+			return pack(ctx, f, &opts, &report)
+		})
+	}
 	after := x.Stats()
 	report.Documents, report.Plan, report.BytesAfter = after.Documents, after.Plan, after.DiskBytes
 	if err != nil {

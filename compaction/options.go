@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -61,6 +62,17 @@ func (o *Options) sorting(r *store.Rewrite, among int) extsort.Options {
 	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among), Dir: r.Dir(), FS: o.fs()}
 }
 
+// check refuses what has no meaning.
+func (o *Options) check() error {
+	switch {
+	case o.MemoryBytes < 0:
+		return fmt.Errorf("MemoryBytes is %d, want 0 for the default, or more", o.MemoryBytes)
+	case o.CacheBytes < 0:
+		return fmt.Errorf("CacheBytes is %d, want 0 for the default, or more", o.CacheBytes)
+	}
+	return nil
+}
+
 // packers is how many tables are packed side by side. Sorting goes on beside each.
 func (o *Options) packers() int {
 	if o.gently {
@@ -70,7 +82,7 @@ func (o *Options) packers() int {
 }
 
 func (o *Options) memoryBytes() int64 {
-	if o.MemoryBytes > 0 {
+	if o.MemoryBytes != 0 {
 		return max(o.MemoryBytes, leastMemoryBytes) // shared out, it must not become 0
 	}
 	return defaultMemoryBytes

@@ -113,6 +113,9 @@ func (r *repair) fault(f store.Corruption) {
 }
 
 func (r *repair) run(ctx context.Context) error {
+	if err := r.opts.check(); err != nil {
+		return err
+	}
 	if err := r.checkPlaces(); err != nil {
 		return err
 	}

@@ -43,7 +43,10 @@ func afterwards(err error) error {
 // packed or as they were, and Run does the rest when it is called again.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
-	if report.BytesBefore, err = size(dir, opts.fs()); err == nil {
+	if err = opts.check(); err == nil {
+		report.BytesBefore, err = size(dir, opts.fs())
+	}
+	if err == nil {
 		err = runOpen(ctx, dir, &opts, &report)
 	}
 	if err == nil {

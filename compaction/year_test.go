@@ -82,7 +82,7 @@ func (y *year) run(hosts int) {
 		y.t.Fatal(err)
 	}
 	defer y.x.Close()
-	y.w = compaction.Background(y.t.Context(), y.x, compaction.Policy{AtLeast: uint64(100 * hosts), Every: time.Millisecond, Expiry: index.Expiry{MaxAge: y.expiry.MaxAge}})
+	y.w = watch(y.t, y.t.Context(), y.x, compaction.Policy{AtLeast: uint64(100 * hosts), Every: time.Millisecond, Expiry: index.Expiry{MaxAge: y.expiry.MaxAge}})
 	defer y.w.Close()
 	for n := range hosts {
 		h := &host{scope: fmt.Sprint("host", n), model: indextest.NewModel(indextest.RuleOf(*opts, 3))}

@@ -92,7 +92,10 @@ const (
 // shingleShare is what part of Options.CacheBytes is for Shingles, on top.
 const shingleShare = 16
 
-const defaultShingleBytes = 4 << 20
+const (
+	defaultShingleBytes = 4 << 20
+	maxShingleBytes     = 1 << 30 // 67 million Shingles
+)
 
 // newShingleCache returns a cache that takes at most this many bytes.
 func newShingleCache(limit int64) shingleCache {

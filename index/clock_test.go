@@ -2,6 +2,8 @@ package index
 
 import (
 	"context"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,36 @@ func TestTimeOfArrivalWhileACommitIsOnItsWay(t *testing.T) {
 	}
 	if got := addedOf(t, x, 2); got != later {
 		t.Errorf("document 2 was added %v, not %v", got, later)
+	}
+}
+
+// TestTimesOfNoClock: a document of a time that a time.Time cannot hold is of the nearest that it can, and is
+// neither deleted nor expires before that.
+func TestTimesOfNoClock(t *testing.T) {
+	ctx := context.Background()
+	now := time.Unix(math.MaxInt64, 0)
+	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})
+	must(t, x.Add(ctx, Document{Key: "last", Fingerprint: 1}))
+	now = time.Unix(-5, 0)
+	must(t, x.Add(ctx, Document{Key: "first", Fingerprint: 1 << 20}))
+	for key, want := range map[string]int64{"last": math.MaxInt64 - 62_135_596_800, "first": 0} {
+		d, found, err := x.Get(ctx, key)
+		if err != nil || !found || d.Added.Unix() != want || d.Added.Before(time.Unix(0, 0)) {
+			t.Errorf("%s: %v, %v", key, d, err)
+		}
+	}
+	if n, err := x.DeleteBefore(ctx, time.Unix(0, 0)); n != 0 || err != nil {
+		t.Errorf("%d documents were deleted, %v", n, err)
+	}
+	if n, err := x.DeleteBefore(ctx, time.Unix(1, 0)); n != 1 || err != nil {
+		t.Errorf("%d documents were deleted, %v; want that of second 0", n, err)
+	}
+	now = time.Unix(math.MaxInt64, 0)
+	if n, err := x.Expire(ctx, Expiry{MaxAge: time.Hour}); n != 0 || err != nil {
+		t.Errorf("%d documents expired, %v", n, err)
+	}
+	if n, err := x.Expire(ctx, Expiry{MaxAge: -time.Hour}); n != 0 || err == nil || !strings.Contains(err.Error(), "MaxAge is -1h0m0s") {
+		t.Errorf("below 0: %d, %v", n, err)
 	}
 }
 

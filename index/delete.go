@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -141,6 +142,9 @@ func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 		return 0, err
 	}
 	defer x.end()
+	if e.MaxAge < 0 {
+		return 0, fmt.Errorf("expire: MaxAge is %v, want 0 for no bound, or more", e.MaxAge)
+	}
 	ctx, ended := x.whileOpen(ctx)
 	defer ended(&err)
 	defer func() { x.expired.Add(uint64(expired)) }()

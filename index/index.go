@@ -88,7 +88,10 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if opts != nil {
 		x.opts = *opts
 	}
-	if err := match.For("", 0).With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio).Check(); err != nil {
+	if dir == "" {
+		return nil, errors.New("open index: the name of its directory is empty")
+	}
+	if err := x.opts.check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	storeOptions := store.Options{
@@ -109,6 +112,9 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if x.store, err = store.Open(dir, storeOptions); err != nil {
 		if noPlan != nil && errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("open index %s: %w", dir, noPlan)
+		}
+		if errors.Is(err, ErrLocked) {
+			err = fmt.Errorf(`%w; "neardup serve" shares an index, and whoever has it open can make a copy (Checkpoint)`, err)
 		}
 		return nil, err
 	}
@@ -286,7 +292,7 @@ var (
 	// opened with.
 	ErrMismatch = fault.ErrMismatch
 
-	// ErrDistance: a query asks for a larger distance than the index was made for.
+	// ErrDistance: a query asks for a larger distance than the index was made for, or a join for one that is not in 0..64.
 	ErrDistance = fault.ErrDistance
 
 	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
@@ -85,7 +87,7 @@ func TestOpenDefaults(t *testing.T) {
 	if x.Plan().String() != want {
 		t.Errorf("plan %v", x.Plan())
 	}
-	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) {
+	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), `"neardup serve" shares an index`) {
 		t.Errorf("second Open: %v", err)
 	}
 	if err := x.Close(); err != nil {
@@ -112,6 +114,45 @@ func TestOpenDefaults(t *testing.T) {
 		if _, err := opts.FS.Stat("index"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%+v made something: %v", opts, err)
 		}
+	}
+}
+
+// TestOptionsAreChecked: a value that has no meaning is refused by its name, before anything is made.
+func TestOptionsAreChecked(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"ExpectedDocuments is -1": {ExpectedDocuments: -1},
+		"CacheBytes is -1":        {CacheBytes: -1},
+		"Durability is 77":        {Durability: 77},
+		"Durability is -1":        {Durability: -1},
+		"it is 0.5":               {MaxLengthRatio: .5},
+	} {
+		opts.FS = vfs.NewMem()
+		if _, err := Open("index", &opts); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := opts.FS.Stat("index"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: it made something: %v", name, err)
+		}
+	}
+	if _, err := Open("", nil); err == nil || !strings.Contains(err.Error(), "the name of its directory is empty") {
+		t.Errorf("no name: %v", err)
+	}
+}
+
+// TestLargestCaches: an index opens and works with any CacheBytes, and its cache of Shingles is no larger than what a
+// machine has.
+func TestLargestCaches(t *testing.T) {
+	ctx := context.Background()
+	for _, bytes := range []int64{1_000_000 << 20, 1 << 62, math.MaxInt64} {
+		x := openMem(t, Options{CacheBytes: bytes})
+		if n := int64(len(x.shingles.slots)) * shingleSlotBytes; n > store.MachineMemory()/shingleShare || n > 1<<30 || n == 0 {
+			t.Errorf("CacheBytes %d: %d bytes for Shingles", bytes, n)
+		}
+		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1, Shingle: 2, Tokens: 300}))
+		if found, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: 3}}); err != nil || len(found) != 1 {
+			t.Errorf("CacheBytes %d: %v, %v", bytes, found, err)
+		}
+		must(t, x.Close())
 	}
 }
 

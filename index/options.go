@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // Options say how to open an index. The zero value, and nil, open one with the
-// defaults and make it where there is none.
+// defaults and make it where there is none. Open refuses a value below 0 where none is said to mean something.
 type Options struct {
 	// MaxDistance is k, the largest distance that can be asked for. An index that is there must
 	// have it: a compaction may change it, Open does not. 0: what the index has, 3 for a new one.
@@ -36,8 +37,8 @@ type Options struct {
 
 	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up
 	// to three quarters are for packed blocks, as far as there are so many. A sixteenth
-	// comes on top, 16 bytes each for the Shingles of documents that were candidates. It is
-	// taken as it fills. 0: what holds all packed blocks, in half of the machine's memory at
+	// comes on top, 16 bytes each for the Shingles of documents that were candidates, but no more
+	// than 1 GiB, nor than a sixteenth of the machine's memory. It is taken as it fills. 0: what holds all packed blocks, in half of the machine's memory at
 	// most, and little besides, but 128 MiB in all at least, and up to 96 MiB more while it is
 	// written to; 512 MiB where nothing is packed. Stats says where it is too small (CacheShort).
 	CacheBytes int64
@@ -65,7 +66,8 @@ type Options struct {
 	MaxLengthRatio float64
 
 	// Now tells the time at which a document is stored, see Document.Added: whole seconds
-	// from 1970 on. It is called by one goroutine at a time. nil: time.Now.
+	// from 1970 on, and up to the last that a time.Time can tell from others (some 292 billion years on): a time
+	// before or after these is taken for the nearest one. It is called by one goroutine at a time. nil: time.Now.
 	Now func() time.Time
 
 	// Durability says when a write counts as done. Default Sync.
@@ -131,15 +133,24 @@ func ParsePlan(s string, k int) (*Plan, error) {
 	return p, err
 }
 
+// check refuses what has no meaning, whatever the index is.
+func (o *Options) check() error {
+	switch {
+	case o.ExpectedDocuments < 0:
+		return fmt.Errorf("ExpectedDocuments is %d, want 0 for the default, or more", o.ExpectedDocuments)
+	case o.CacheBytes < 0:
+		return fmt.Errorf("CacheBytes is %d, want 0 for the default, or more", o.CacheBytes)
+	case o.Durability != Sync && o.Durability != NoSync:
+		return fmt.Errorf("Durability is %d, want Sync (%d) or NoSync (%d)", o.Durability, Sync, NoSync)
+	}
+	return match.For("", 0).With(o.MaxShingleDistance, o.MaxLengthRatio).Check()
+}
+
 // plan returns the plan of a new index.
 func (o *Options) plan() (*plan.Plan, error) {
 	k := o.maxDistance()
 	if o.Plan == nil {
-		n := o.ExpectedDocuments
-		if n <= 0 {
-			n = defaultExpectedDocuments
-		}
-		c, err := plan.Choose(k, n, plan.Limits{})
+		c, err := plan.Choose(k, cmp.Or(o.ExpectedDocuments, defaultExpectedDocuments), plan.Limits{})
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {
@@ -148,12 +159,12 @@ func (o *Options) plan() (*plan.Plan, error) {
 	return plan.New(o.Plan.MaxDistance, o.Plan.Tables...)
 }
 
-// shingleBytes is a sixteenth of CacheBytes.
+// shingleBytes is a sixteenth of CacheBytes, but no more than the machine can give beside all else.
 func (o *Options) shingleBytes() int64 {
-	if o.CacheBytes > 0 {
-		return o.CacheBytes / shingleShare
+	if o.CacheBytes == 0 {
+		return defaultShingleBytes
 	}
-	return defaultShingleBytes
+	return min(min(o.CacheBytes, store.MachineMemory())/shingleShare, maxShingleBytes)
 }
 
 // now is what the clock says.
@@ -164,8 +175,8 @@ func (o *Options) now() time.Time {
 	return time.Now()
 }
 
-// second is that in Unix seconds.
-func (o *Options) second() uint64 { return uint64(max(o.now().Unix(), 0)) }
+// second is that as the clock of the index has it.
+func (o *Options) second() uint64 { return match.Second(o.now()) }
 
 func (o *Options) maxDistance() int {
 	switch o.MaxDistance {

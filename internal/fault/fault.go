@@ -9,7 +9,7 @@ import "errors"
 var (
 	ErrClosed   = errors.New("index is closed")
 	ErrMismatch = errors.New("index was made with other options")
-	ErrDistance = errors.New("distance beyond that of the index")
+	ErrDistance = errors.New("distance out of range")
 	ErrNoText   = errors.New("document without text")
 	ErrTooLarge = errors.New("over the limit")
 	ErrCorrupt  = errors.New("corrupt index")

@@ -46,6 +46,12 @@ type Document struct {
 	Added time.Time
 }
 
+// lastSecond is the last that time.Time compares and gives back as it is: it counts from the year 1 on.
+const lastSecond = math.MaxInt64 - 62_135_596_800
+
+// Second is a time as the clock of an index has it: the nearest Unix second from 0 to lastSecond.
+func Second(t time.Time) uint64 { return uint64(min(max(t.Unix(), 0), lastSecond)) }
+
 // Signature returns what an Analyzer has said of the page.
 func (d *Document) Signature() fingerprint.Signature {
 	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}

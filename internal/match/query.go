@@ -44,7 +44,7 @@ func (q *Query) Within(k int) (int, error) {
 	case q.MaxDistance == Exact:
 		return 0, nil
 	case q.MaxDistance < 0 || q.MaxDistance > k:
-		return 0, fmt.Errorf("%w: k = %d is not in 0..%d", fault.ErrDistance, q.MaxDistance, k)
+		return 0, fmt.Errorf("%w: k = %d is not in 0..%d, the k of the index", fault.ErrDistance, q.MaxDistance, k)
 	}
 	return q.MaxDistance, nil
 }

@@ -337,7 +337,7 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) (packed, pebble int
 	if packed == 0 {
 		return 0, defaultPebbleBytes
 	}
-	packed = min(packed, machineMemory()/2)
+	packed = min(packed, MachineMemory()/2)
 	return packed, min(max(besidePacked+packed/16, leastCacheBytes-packed), defaultPebbleBytes)
 }
 
@@ -365,9 +365,9 @@ func (t *Tables) CacheShort() string {
 		t.cache.limit/mib, wanted/mib, (wanted/3*4+mib-1)/mib)
 }
 
-// machineMemory returns the memory of the machine, or what its cgroups allow this process of it; without
+// MachineMemory returns the memory of the machine, or what its cgroups allow this process of it; without
 // bound where the system does not tell.
-func machineMemory() int64 {
+func MachineMemory() int64 {
 	memory := uint64(math.MaxInt64)
 	for _, bound := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
 		if n, err := bound(); err == nil && n > 0 {
