@@ -8,9 +8,13 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// Page is what a crawler has fetched: its URL (or any other name), ContentType (the value of the
-// HTTP header) and Body, without a Content-Encoding; the Scope that alone it is compared in, a host
-// for instance; and its Kind where that is known.
+// Page is what a crawler has fetched. Its fields:
+//
+//	URL         string    // or any other name, under which it is stored. "": it is only ever New, a Duplicate or Skipped
+//	ContentType string    // the value of the HTTP header. "": the Body says it
+//	Body        []byte    // as it came, without a Content-Encoding
+//	Scope       string    // only pages of one scope are compared: a host, for instance
+//	Kind        page.Kind // page.HTML or page.PlainText. 0: ContentType and Body say it
 type Page = wire.Page
 
 // Status is what Check found out about a page. The zero Status is no verdict.
@@ -24,13 +28,25 @@ const (
 	Skipped   = wire.Skipped   // there is nothing to compare
 )
 
-// Verdict is what Check says of a page: its Status; Of, the nearest stored page of a Duplicate or
-// the earlier self of one that is Unchanged or Changed; whether that is Near; and the Reason
-// why it is Skipped.
+// Verdict is what Check says of a page. Its fields:
+//
+//	Status  Status
+//	Of      index.Match // the nearest stored page of a Duplicate; the earlier self of what is Unchanged or Changed
+//	Near    bool        // Of is near enough for a Duplicate: it tells a page that Changed a little from another page
+//	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
+//	Retried bool        // of package client only: New, and an earlier try of the same call may have stored it
 type Verdict = wire.Verdict
 
 // Checker is what a crawler asks of an index: an [Index] here, one that is
-// served, through package client, or one on a Redis Cluster, through distributed/redis.
+// served, through package client, or one on a Redis Cluster, through distributed/redis. Its methods are as those of Index:
+//
+//	Check(context.Context, Page) (Verdict, error)
+//	CheckBatch(context.Context, []Page) ([]Verdict, error)
+//	CheckDocuments(context.Context, []index.Document) ([]Verdict, error)
+//	Query(context.Context, index.Query) ([]index.Match, error)
+//	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
+//	Delete(ctx context.Context, keys ...string) (deleted int, err error)
+//	Close() error
 type Checker = wire.Checker
 
 var _ Checker = (*Index)(nil)

@@ -31,7 +31,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// What an index is asked and says; package neardup and package index have the same types.
+// What an index is asked and says. These are types of packages neardup and index, which say what their fields are:
+// [neardup.Page], [neardup.Verdict], [neardup.Status], [index.Document], [index.Match], [index.Query], [index.Stats].
+// A Query, for instance, is made as client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
 type (
 	Page     = wire.Page
 	Verdict  = wire.Verdict

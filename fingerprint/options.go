@@ -100,13 +100,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Version begins the name of an Analyzer that has MethodMinHash, and simhashVersion that of
-// others. Both must change with any change of the tables, the tokens, the hashes or the weights
-// that some text can show.
-const (
-	Version        = "text/4"
-	simhashVersion = "text/3"
-)
+// Version begins the name of an Analyzer that has MethodMinHash; that of others begins with "text/3". It changes with any
+// change of the tables, the tokens, the hashes or the weights that some text can show.
+const Version = "text/4"
+
+// simhashVersion begins the names of the others, and changes as Version does.
+const simhashVersion = "text/3"
 
 // name lists what differs from the defaults, in a fixed order.
 func (o *Options) name() string {

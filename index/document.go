@@ -9,10 +9,23 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// Document is what the index knows of a page.
+// Document is what the index knows of a page. Its fields:
+//
+//	ID          uint64                  // given by the index: 1, 2, 3, ... in order of arrival, never twice; ignored on the way in
+//	Key         string                  // a URL as a rule, at most 64 KiB; one that is known replaces its document. "": none
+//	Fingerprint fingerprint.Fingerprint // 64 bits
+//	Shingle     fingerprint.Fingerprint // the second one of a fingerprint.Signature. 0: none
+//	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
+//	Scope       string                  // only documents of one scope are compared; at most 64 KiB
+//	Added       time.Time               // when it was stored, in whole seconds, UTC; ignored on the way in
+//
+// Signature returns Fingerprint, Shingle and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
-// Match is a stored document near to what was asked for.
+// Match is a stored document near to what was asked for. Its fields:
+//
+//	Document     // embedded: m.Key is its key
+//	Distance int // Hamming distance of the fingerprints, in bits
 type Match = match.Match
 
 // storedOf returns the fingerprint by which a document is stored and searched for: XOR a hash

@@ -320,7 +320,28 @@ var (
 // miss matches.
 var ErrPlan = plan.ErrUnusable
 
-// Stats describe an index. All figures are of the moment of the call.
+// Stats describe an index. All figures are of the moment of the call. Their fields:
+//
+//	MaxDistance      int    // k, in bits
+//	Plan             string // as ParsePlan reads it
+//	Tables           int    // of the plan
+//	Probes           int    // range scans a query
+//	Analyzer         string // whose fingerprints they are. "": not recorded
+//	Format           int    // of the bytes, see docs/format.md
+//	Documents        uint64 // that are stored
+//	Bare             uint64 // of those, the ones with nothing but a fingerprint
+//	NextID           uint64 // what the next document gets; NextID-1 have ever been added
+//	DiskBytes        uint64 // with the write-ahead log
+//	Generation       uint64 // how often the tables were packed
+//	Packed           uint64 // fingerprints that the last time packed
+//	Live             uint64 // changes of fingerprints since, about
+//	FilterBytes      uint64 // of memory that filters take
+//	DirectoryBytes   uint64 // of memory for finding packed blocks
+//	CachedBytes      uint64 // of packed blocks in memory
+//	StoreCachedBytes uint64 // of what else the store has in memory
+//	Expired          uint64 // documents that Expire has removed since Open
+//	CacheShort       string // says that the cache is too small for what is packed, and what is enough. "": it is not
+//	Outgrown         string // says that there are too many documents for the plan, and which is better. "": there are not
 type Stats = match.Stats
 
 // Stats returns what there is to say of the index. It is cheap. After Close it is

@@ -110,7 +110,20 @@ const (
 )
 
 // Plan is the tables that an index keeps, so that a few look-ups find every fingerprint
-// within k bits. It is not changed once it is made.
+// within k bits. It is made by ParsePlan and not changed after that. Its fields:
+//
+//	MaxDistance int     // k
+//	Tables      []Table // sorted copies of all fingerprints
+//
+// and those of a Table:
+//
+//	Permutation []Bits // ranges of bits in their new order, each from First to Last; bit 0 is the most significant one
+//	Prefix      int    // a probe looks for what shares so many bits, 1 to 64
+//	Radius      int    // a query probes all prefixes that differ from its own in up to so many bits
+//
+// where the fields of Bits are
+//
+//	First, Last int
 type Plan = plan.Plan
 
 // ParsePlan returns the plan of a design for distance k, or reads one as Stats.Plan has it.

@@ -10,7 +10,16 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// Query asks for the stored documents near to a fingerprint.
+// Query asks for the stored documents near to a fingerprint, or to all three of a Signature. It is made as
+//
+//	index.Query{Signature: fingerprint.Signature{Fingerprint: f}, MaxDistance: 2}
+//
+// Its fields:
+//
+//	Signature   fingerprint.Signature // embedded: Fingerprint, Shingle, Tokens. A Shingle or Tokens of 0 is not compared
+//	Scope       string                // of the documents asked for
+//	MaxDistance int                   // in bits, at most the k of the index. 0: that k. Exact: only equal fingerprints
+//	Limit       int                   // how many matches, the nearest ones. 0: all
 type Query = match.Query
 
 func storedOfQuery(q *Query) uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }

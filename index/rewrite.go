@@ -17,7 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// Rewrite is for package compaction, which packs an index that is in use. What is live is frozen, pack makes new
+// Rewrite is for package compaction alone, whose Compact and LoadInto are what others call: its types are internal, and
+// may change at any time. It packs an index that is in use. What is live is frozen, pack makes new
 // tables of it outside the index while everyone goes on, and these take the place of what they were made of in
 // one step, for which writes wait. What was frozen by a Rewrite that came to no end is packed first, by itself. There
 // is one Rewrite at a time; where there is nothing to do it does not call pack.

@@ -97,12 +97,32 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 	return nil
 }
 
-// Of Pairs and Clusters: what is asked for, and what they yield.
-type (
-	JoinOptions = join.Options
-	Pair        = join.Pair
-	Cluster     = join.Cluster
-)
+// JoinOptions say what Pairs and Clusters are asked for. The zero value is ready to use. Their fields:
+//
+//	MaxDistance        int     // k in bits, up to 64, also beyond that of the index. 0: that of the index. Exact: 0 bits
+//	MaxShingleDistance int     // as Options has it. 0: that of the index. Below 0: Shingles do not count
+//	MaxLengthRatio     float64 // as Options has it. 0: that of the index. Below 0: lengths do not count
+//	Prefer             func(a, b *Document) bool // a is to be kept rather than b; from several goroutines. nil, or neither: the smaller ID
+//	Stars              bool    // clusters whose members all match the first one. Default: connected components
+type JoinOptions = join.Options
+
+// Pair is two groups of documents near each other, or one group of several documents
+// twice, which stands for all pairs of these. Its fields:
+//
+//	First, Second Group // First.ID <= Second.ID
+//	Distance      int   // of the fingerprints, in bits
+//
+// A Group is the documents of one scope that have the same fingerprint (and the same Shingle and length,
+// if these count). Its method All yields all of them, by ID, within the loop that yielded the group. Its fields:
+//
+//	Document      // embedded: the one that Prefer keeps, g.Key is its key
+//	Documents int // how many there are
+type Pair = join.Pair
+
+// Cluster is documents that are near-duplicates of each other; its method Documents counts them. Its field:
+//
+//	Members []Group // see Pair; the first one's Document is the one to be kept, the others are by ID
+type Cluster = join.Cluster
 
 // Pairs yields every pair of groups of documents that match, once, in no order, all of
 // one moment. Documents with the same fingerprint are one group, so a page with a
@@ -199,11 +219,20 @@ func (s joinReader) Document(id, stored uint64) (d Document, err error) {
 	return d, err
 }
 
-// Of Verify: how it works, and what it yields.
-type (
-	VerifyOptions = verify.Options
-	Problem       = verify.Problem
-)
+// VerifyOptions say how Verify works. The zero value is ready to use. Their fields:
+//
+//	MemoryBytes int64                           // for sorting where two parts differ, at least 32 bytes for a 256th of a table's entries. 0: 256 MiB
+//	Progress    func(stage string, done uint64) // is called now and then: what is being read, how many entries of it. nil: none
+type VerifyOptions = verify.Options
+
+// Problem is something wrong in an index. Its fields:
+//
+//	Kind     Kind   // a string: "unreadable", "malformed", "missing", "unexpected", "miscounted", "false negative", "unchecked"
+//	Keyspace string // as docs/format.md names it; "file" for a file
+//	Key      string // of the entry, in hex with its keyspace; the name of a file
+//	Message  string // what is wrong
+//	Err      error  // what Message says, where it was an error; may be nil
+type Problem = verify.Problem
 
 // Verify checks all of the index: that every byte can be read, follows docs/format.md, and
 // agrees with all others. It yields every problem that it finds, in no particular order;
