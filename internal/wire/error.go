@@ -41,13 +41,14 @@ var codes = []struct {
 
 // Codes that stand for no error of Go's.
 const (
-	BadRequest = "bad_request" // 400: the call is not as docs/api.md says
-	Forbidden  = "forbidden"   // 403: from a page of another site, or for another host
-	NotFound   = "not_found"   // 404
-	NotAllowed = "not_allowed" // 405: another method
-	Exists     = "exists"      // 409: the folder of a checkpoint holds something
-	Timeout    = "timeout"     // 408: the sender was too slow
-	Internal   = "internal"    // 500: anything else
+	BadRequest      = "bad_request"      // 400: the call is not as docs/api.md says
+	Forbidden       = "forbidden"        // 403: from a page of another site, or for another host
+	NotFound        = "not_found"        // 404
+	NotAllowed      = "not_allowed"      // 405: another method
+	Exists          = "exists"           // 409: the folder of a checkpoint holds something
+	Timeout         = "timeout"          // 408: the sender was too slow
+	ContentEncoding = "content_encoding" // 415: the body is compressed
+	Internal        = "internal"         // 500: anything else
 )
 
 // CodeOf returns the code and the HTTP status of an error.

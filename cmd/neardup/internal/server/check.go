@@ -151,5 +151,8 @@ func (s *Server) readPage(r *http.Request, parameters url.Values, c *claim) (*it
 	}
 	p := neardup.Page{URL: i.key, Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Kind: kind, Body: body}
 	i.document, i.reason = s.analyze(p)
+	if i.reason == "not text: application/x-www-form-urlencoded" { // of curl, unless it is told
+		i.reason += ": give its Content-Type"
+	}
 	return i, nil
 }

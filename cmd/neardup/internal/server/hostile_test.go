@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -531,35 +532,118 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// Who still sends hears the last answer, unless connections are cut off, one after the other: then none is waited for.
-func TestLinger(t *testing.T) {
+// lingering is a connection to a server of which a call is over, on which a byte has come in that is not read, so that closing it
+// would reset it.
+func lingering(t *testing.T, s *Server) (caller net.Conn, conn *boundedConn) {
+	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer inner.Close()
+	if caller, err = net.Dial("tcp", inner.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { caller.Close() })
+	accepted, err := (&boundedListener{Listener: inner, server: s, room: make(chan struct{}, 1)}).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(caller, "ab")
+	if _, err := io.ReadFull(accepted, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	conn = accepted.(*boundedConn)
+	conn.active.Store(true)
+	return caller, conn
+}
+
+// Who still sends hears the last answer, unless connections are cut off, one after the other: then none is waited for.
+func TestLinger(t *testing.T) {
 	s := New(open(t, nil), Options{})
 	defer s.Close()
-	l := &boundedListener{Listener: inner, server: s, room: make(chan struct{}, 1)}
 	for _, cut := range []bool{false, true} {
-		caller, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer caller.Close()
-		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(caller, "ab")
-		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // one is left, which resets the connection
-			t.Fatal(err)
-		}
-		conn.(*boundedConn).ended.Store(true)
+		caller, conn := lingering(t, s)
 		s.cut.Store(cut)
-		conn.Close()
+		closed := make(chan error)
+		go func() { closed <- conn.Close() }()
 		if _, err := caller.Read(make([]byte, 1)); errors.Is(err, io.EOF) == cut {
 			t.Errorf("cut off is %v: the caller reads %v", cut, err)
 		}
+		if !cut {
+			conn.Close() // again, as who cuts it off does
+		}
+		select {
+		case <-closed:
+		case <-time.After(lingerTime / 2):
+			t.Errorf("cut off is %v: it is not closed", cut)
+		}
+	}
+}
+
+// Who sends for ever is not read for ever.
+func TestLingerEnds(t *testing.T) {
+	s := New(open(t, nil), Options{Limits: impatient})
+	defer s.Close()
+	caller, conn := lingering(t, s)
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = caller.Write(make([]byte, 1<<10))
+		}
+	}()
+	begun := time.Now()
+	conn.Close()
+	if took := time.Since(begun); took < impatient.BodyTime || took > lingerTime {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// A caller who sends all before it reads hears what it is answered, whatever the answer did not wait for.
+func TestAnswerBeforeEndOfBody(t *testing.T) {
+	const token = "a token of some length"
+	limits := Limits{PageBytes: 1 << 20}
+	_, address := serve(t, open(t, inMemory()), Options{Limits: limits, Token: token})
+	_, securedAddress, known := secured(t, open(t, inMemory()), Options{Limits: limits, Token: token})
+	plain := func() (net.Conn, error) { return net.Dial("tcp", strings.TrimPrefix(address, "http://")) }
+	encrypted := func() (net.Conn, error) {
+		return tls.Dial("tcp", strings.TrimPrefix(securedAddress, "https://"), &tls.Config{RootCAs: known.RootCAs, ServerName: "example.com"})
+	}
+	const large = 40 << 20
+	authorized := "Authorization: Bearer " + token + "\r\n"
+	for _, c := range []struct {
+		what, call, head string
+		dial             func() (net.Conn, error)
+		want             string
+	}{
+		{"a page", "POST /v1/check?key=a", authorized, plain, `"too large: 41943040 bytes, limit 1048576"`},
+		{"a page in chunks", "POST /v1/check?key=a", authorized + "Transfer-Encoding: chunked\r\n", plain, `"too large: more, limit 1048576"`},
+		{"a page over TLS", "POST /v1/check?key=a", authorized, encrypted, `"too large: 41943040 bytes, limit 1048576"`},
+		{"a query", "POST /v1/query?key=a", authorized, plain, `"too large: 41943040 bytes, limit 1048576"`},
+		{"no token", "POST /v1/check", "", plain, `"unauthorized"`},
+		{"no such call", "POST /v1/nope", authorized, plain, `"not_found"`},
+		{"no such parameter", "POST /v1/check?url=a", authorized, plain, `"bad_request"`},
+		{"compressed", "POST /v1/load", authorized + "Content-Encoding: zstd\r\n", plain, `"content_encoding"`},
+		{"a large head", "POST /v1/check", "X: " + strings.Repeat("x", large) + "\r\n", plain, "431 "},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			conn, err := c.dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(30 * time.Second))
+			before, behind := fmt.Sprintf("Content-Length: %d\r\n\r\n", large), ""
+			if strings.Contains(c.head, "chunked") {
+				before, behind = fmt.Sprintf("\r\n%x\r\n", large), "\r\n0\r\n\r\n"
+			}
+			io.WriteString(conn, c.call+" HTTP/1.1\r\nHost: localhost\r\n"+c.head+before)
+			if _, err := io.WriteString(conn, strings.Repeat("x", large)+behind); err != nil {
+				t.Error("it cannot send all:", err)
+			}
+			if said, err := io.ReadAll(conn); err != nil || !strings.Contains(string(said), c.want) {
+				t.Errorf("%q, %v; want %s", said, err, c.want)
+			}
+		})
 	}
 }

@@ -101,24 +101,47 @@ type boundedConn struct {
 	net.Conn
 	server *Server
 	leave  func()
+	active atomic.Bool // a call is under way, or was the last one, and its answer is taken
 	ended  atomic.Bool // nothing more is read
-	close  sync.Once
+	closed atomic.Bool
 }
 
-// lingerTime is for the last answer on a connection on which the caller still sends: what comes in after the close would reset the
-// connection, and the answer be lost.
-const lingerTime = 500 * time.Millisecond
+// noteState is told by net/http what a connection does.
+func (s *Server) noteState(c net.Conn, now http.ConnState) {
+	if bounded := boundedOf(c); bounded != nil {
+		bounded.active.Store(now == http.StateActive)
+	}
+	s.metrics.connState(c, now)
+}
 
+// Close closes a connection. The second time, as of a server that is cut off, it waits for nobody.
 func (c *boundedConn) Close() error {
 	defer c.leave()
-	c.close.Do(func() {
-		tcp, is := c.Conn.(*net.TCPConn)
-		if is && c.ended.Load() && !c.server.cut.Load() && tcp.CloseWrite() == nil {
-			tcp.SetReadDeadline(time.Now().Add(lingerTime))
-			io.Copy(io.Discard, tcp)
-		}
-	})
+	if !c.closed.Swap(true) && c.active.Load() {
+		c.linger()
+	}
 	return c.Conn.Close()
+}
+
+// lingerTime is how long a caller may be silent after the last answer before the connection is closed.
+const lingerTime = 5 * time.Second
+
+// linger drops what the caller still sends behind the last answer, within the time of a page: what comes in after the
+// close would reset the connection, and the answer be lost.
+func (c *boundedConn) linger() {
+	tcp, is := c.Conn.(*net.TCPConn)
+	if !is || c.server.cut.Load() || tcp.CloseWrite() != nil {
+		return
+	}
+	end := time.Now().Add(c.server.limits.BodyTime)
+	dropped := make([]byte, 4<<10)
+	for err := error(nil); err == nil && !c.server.cut.Load(); _, err = tcp.Read(dropped) {
+		next := time.Now().Add(lingerTime)
+		if end.Before(next) {
+			next = end
+		}
+		tcp.SetReadDeadline(next)
+	}
 }
 
 func (c *boundedConn) Read(p []byte) (int, error) {
@@ -128,14 +151,28 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+func (c *boundedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.active.Store(false)
+	}
+	return n, err
+}
+
 // connKey is that of a connection in the context of its calls.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, boundedOf(c))
+}
+
+// boundedOf returns the connection that TLS may be around; nil: it is of another listener.
+func boundedOf(c net.Conn) *boundedConn {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
 	}
-	return context.WithValue(ctx, connKey{}, c)
+	bounded, _ := c.(*boundedConn)
+	return bounded
 }
 
 // connOf returns the connection of a call that may be the last one on it; nil: it may not.

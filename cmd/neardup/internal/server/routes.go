@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -144,7 +145,22 @@ func (s *Server) bounded(c call, a *answer, r *http.Request) error {
 		return wire.ErrBusy
 	}
 	defer s.calls.Release(1)
+	if err := checkEncoding(r); err != nil {
+		inMidBody(a, r)
+		a.Header().Set("Accept-Encoding", "identity")
+		return err
+	}
 	return c.do(a, r)
+}
+
+// checkEncoding refuses a body that is compressed: a page would get the fingerprint of its compressed bytes.
+func checkEncoding(r *http.Request) error {
+	for _, coding := range strings.Split(strings.Join(r.Header.Values("Content-Encoding"), ","), ",") {
+		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") && r.ContentLength != 0 {
+			return &callError{wire.ContentEncoding, http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding has %.40q: send the body uncompressed", coding)}
+		}
+	}
+	return nil
 }
 
 // errStopping: the server is about to end.

@@ -112,7 +112,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // Serve answers on a listener until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	s.http.ConnState = s.metrics.connState
+	s.http.ConnState = s.noteState
 	serve := s.http.Serve
 	if s.opts.TLS != nil {
 		s.http.TLSConfig = s.opts.TLS.Clone()

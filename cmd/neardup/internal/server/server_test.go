@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -106,6 +107,39 @@ func TestSuite(t *testing.T) {
 		_, address := serve(t, open(t, nil), Options{})
 		return dial(t, address, nil)
 	})
+}
+
+// What is compared of a line with more than one document is what docs/api.md says, and no fingerprint is made of compressed bytes.
+func TestWhatIsCompared(t *testing.T) {
+	_, address := serve(t, open(t, nil), Options{})
+	line := func(fields string) string { return `{"key":"a",` + fields + "}\n" }
+	body := `"body":"` + base64.StdEncoding.EncodeToString([]byte("three little words")) + `"`
+	for _, test := range []struct{ fields, first string }{
+		{`"html":"<p>one<p>two","text":"another text"`, `"html":"<p>one<p>two"`},
+		{`"text":"another text",` + body, `"text":"another text"`},
+		{`"fingerprint":"0123456789abcdef","html":"<p>one<p>two",` + body, `"fingerprint":"0123456789abcdef"`},
+	} {
+		_, said := post(t, address+"/v1/query", line(test.fields))
+		if _, want := post(t, address+"/v1/query", line(test.first)); said != want || !strings.Contains(said, `"fingerprint"`) {
+			t.Errorf("%s: %s, want that of %s, %s", test.fields, said, test.first, want)
+		}
+	}
+	for coding, want := range map[string]int{"gzip": 415, "ZSTD": 415, "identity, br": 415, "x": 415, "identity": 200, "Identity": 200, "": 200} {
+		for _, path := range []string{"/v1/check", "/v1/check?key=a", "/v1/query", "/v1/query?key=a", "/v1/load"} {
+			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(line(`"text":"some words"`)))
+			r.Header.Set("Content-Encoding", coding)
+			r.Header.Set("Content-Type", "text/plain")
+			answer, err := http.DefaultClient.Do(r)
+			status, said := answerOf(t, answer, err)
+			if status != want || (want == 415) != strings.Contains(said, `"code":"content_encoding"`) {
+				t.Errorf("%s, %q: %d, %s", path, coding, status, said)
+			}
+		}
+	}
+	r, err := http.Post(address+"/v1/check?key=b", "application/x-www-form-urlencoded", strings.NewReader("<p>some words"))
+	if _, said := answerOf(t, r, err); !strings.Contains(said, "not text: application/x-www-form-urlencoded") || !strings.Contains(said, "give its Content-Type") {
+		t.Error(said)
+	}
 }
 
 // Whole verdicts are the same, with all that there is to know of the other document.
