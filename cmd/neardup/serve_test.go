@@ -497,4 +497,23 @@ func TestServePython(t *testing.T) {
 	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file).CombinedOutput(); err == nil {
 		t.Errorf("without the token: %s", out)
 	}
+	large := exec.Command(python, "-c", largePages, "http://"+listen, "0123456789abcdef")
+	large.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
+	want = "skipped too large: 18500000 bytes, limit 1048576\nskipped too large: 18500000 bytes, limit 16777216\nnew\n"
+	if out, err = large.CombinedOutput(); err != nil || string(out) != want {
+		t.Errorf("large pages: %v, %s", err, out)
+	}
 }
+
+// largePages checks a page that is over the limit of the client, then over that of the server alone, and one that is over none.
+const largePages = `
+import sys
+from check import Neardup
+
+index = Neardup(*sys.argv[1:], retry_for=0)
+body = b"words " * 3083333 + b".."
+for index.max_body in 1 << 20, 1 << 30:
+    verdict = index.check_page("large", body, "text/plain")
+    print(verdict["verdict"], verdict["reason"])
+print(index.check_page("small", b"words of a small page", "text/plain")["verdict"])
+`

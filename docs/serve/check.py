@@ -16,18 +16,20 @@ import urllib.parse
 class Neardup:
     """A connection to a server; for one thread."""
 
-    def __init__(self, address, token=None, retry_for=30.0):
+    def __init__(self, address, token=None, retry_for=30.0, max_body=16 << 20):
         url = urllib.parse.urlsplit(address)
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         self.connection = kind(url.hostname, url.port, timeout=60)
         self.headers = {"Authorization": "Bearer " + token} if token else {}
-        self.retry_for = retry_for
+        self.retry_for, self.max_body = retry_for, max_body  # the server's -max-document is 16 MiB by default
         status, answer = self._call("GET", "/v1/stats", None, {})
         if status != 200:
             raise RuntimeError(answer["error"])
 
     def check_page(self, key, body, content_type):
-        """The verdict on a page: its URL, its bytes and its Content-Type."""
+        """The verdict on a page: its URL, its bytes and its Content-Type. One over max_body is not sent."""
+        if len(body) > self.max_body:
+            return {"key": key, "verdict": "skipped", "reason": "too large: %d bytes, limit %d" % (len(body), self.max_body)}
         path = "/v1/check?" + urllib.parse.urlencode({"key": key})
         return self._safely(path, body, {"Content-Type": content_type or ""})[0]
 
