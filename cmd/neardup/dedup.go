@@ -71,7 +71,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if err := d.openReferences(d.against, docs.analyzer); err != nil {
 		return err
 	}
-	o, err := d.indexes.options(docs.analyzer.asked, docs.analyzer.bare)
+	o, err := d.indexes.optionsFor(docs.analyzer)
 	if err != nil {
 		return err
 	}

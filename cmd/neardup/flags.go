@@ -237,6 +237,8 @@ const (
 	defaultK = check.DefaultMaxDistance
 	// importK is k for ready fingerprints, which come without a second one: the paper's.
 	importK = 3
+	// maxDocuments is the most that a plan is made for.
+	maxDocuments = 1e15
 )
 
 // makingFlags adds the flags of a subcommand that may make the index, with k unless it
@@ -256,6 +258,9 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 		if f.expiry.MaxAge < 0 {
 			return usagef("-max-age is %v, want a time such as 720h", f.expiry.MaxAge)
 		}
+		if !(f.expect >= 0) || f.expect > maxDocuments {
+			return usagef("-expected-documents is %g, want 0 to %g", f.expect, maxDocuments)
+		}
 		return nil
 	})
 	return f
@@ -267,22 +272,35 @@ func (f *indexFlags) expire(ctx context.Context, x *neardup.Index) error {
 	return err
 }
 
-// options are those of an index that is opened, or made, then with *k: where -k is not given, importK for bare
-// fingerprints and for a design.
+// optionsFor are options for documents of an analyzer: k is importK for bare fingerprints, unless it is given.
+func (f *indexFlags) optionsFor(a *analyzer) (*neardup.Options, error) {
+	if a.bare && !f.call.given("k") {
+		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many
+	}
+	return f.options(a.asked, a.bare)
+}
+
+// options are those of an index that is opened, or made, then with *k.
 func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, err error) {
 	o = &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}}
 	if f.call.given("k") {
 		o.Index.MaxDistance = distanceOption(*f.k)
-	} else if bare || f.design != "" {
-		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many; most designs are for 3
 	}
 	o.Compaction.Off, o.Compaction.Expiry = f.noCompaction, f.expiry
 	if f.noSync {
 		o.Index.Durability = index.NoSync
 	}
-	if f.design != "" {
-		o.Index.Plan, err = planNamed("design", f.design, *f.k)
+	if f.design == "" {
+		return o, nil
 	}
+	k := *f.k
+	if !f.call.given("k") && f.dir != "" {
+		f.read(func(x *index.Index) error { // if there is one; what is wrong with it, Open says
+			k = x.Plan().MaxDistance
+			return nil
+		})
+	}
+	o.Index.Plan, err = planNamed("design", f.design, k)
 	return o, err
 }
 

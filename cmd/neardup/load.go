@@ -45,7 +45,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := indexes.options(docs.analyzer.asked, docs.analyzer.bare)
+	o, err := indexes.optionsFor(docs.analyzer)
 	if err != nil {
 		return err
 	}
@@ -179,11 +179,15 @@ func (i *importing) check() error {
 // load loads documents into an index that is not in use.
 func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, error], exports []export.Index) error {
 	c := i.call
+	exported := len(exports) > 0 && !c.given("k") && !i.indexes.exist() // k of the index is that of the export
+	if exported {
+		*i.indexes.k = exports[0].MaxDistance
+	}
 	o, err := i.indexes.options(i.analyzer, i.analyzer == "")
 	if err != nil {
 		return err
 	}
-	if len(exports) > 0 && o.Index.MaxDistance == 0 && o.Index.Plan == nil && !i.indexes.exist() {
+	if exported {
 		o.Index.MaxDistance = distanceOption(exports[0].MaxDistance)
 	}
 	if !c.given("expected-documents") {

@@ -35,8 +35,8 @@ func runPlan(_ context.Context, c *call) error {
 		return err
 	}
 	switch {
-	case !(*n >= 1) || *n > 1e15:
-		return usagef("-n is %g, want 1 to 1e15", *n)
+	case !(*n >= 1) || *n > maxDocuments:
+		return usagef("-n is %g, want 1 to %g", *n, maxDocuments)
 	case math.IsNaN(*threshold):
 		return usagef("-threshold is no number")
 	case !(*queries >= 1) || *queries > 1e12:
