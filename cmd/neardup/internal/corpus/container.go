@@ -23,8 +23,8 @@ func (s *source) container() func(*source) {
 		return nil
 	}
 	head := s.w.chunk()
-	if base := strings.ToLower(path.Base(s.name)); len(head) < tarMagicAt+len(tarMagic) && (strings.Contains(base, ".tar") || strings.HasSuffix(base, ".tgz") || s.within) {
-		head = s.w.peek(512)
+	if len(head) < tarMagicAt+len(tarMagic) && s.mayBeTar(head) {
+		head = s.w.peek(tarBlock)
 	}
 	var unpack func(*source)
 	switch {
@@ -46,7 +46,16 @@ func (s *source) container() func(*source) {
 const (
 	tarMagic   = "ustar"
 	tarMagicAt = 257
+	tarBlock   = 512
 )
+
+// mayBeTar says whether to wait for more of a file than its head, which is too short to tell. What has another
+// form is not waited for: the input may be slow.
+func (s *source) mayBeTar(head []byte) bool {
+	base := strings.ToLower(path.Base(s.name))
+	named := strings.Contains(base, ".tar") || strings.HasSuffix(base, ".tgz") || s.within
+	return named || bytes.IndexByte(head, 0) >= 0 || s.opts.Format == Detect && formatByStart(s.name, head) == Detect
+}
 
 // entry reads a file within an archive of files.
 func (s *source) entry(name string, r io.Reader, size int64) {
@@ -153,31 +162,68 @@ const (
 
 // tar reads the files in a tar file.
 func (s *source) tar() {
-	t := tar.NewReader(s.w)
-	for {
+	in := &zeroCounter{Reader: s.w}
+	t := tar.NewReader(in)
+	for next := int64(0); ; { // where the next header is, or the end
 		h, err := t.Next()
-		if err == io.EOF || errors.Is(err, context.Canceled) || s.ctx.Err() != nil {
+		if errors.Is(err, context.Canceled) || s.ctx.Err() != nil {
 			return
 		}
-		if c := s.w.corruption(); err != nil && c != nil {
+		switch c := s.w.corruption(); {
+		case err == nil:
+		case c != nil:
 			s.skip(s.w.pos, "", c.skip("; what follows was not read"))
 			return
-		} else if err != nil {
+		case err != io.EOF:
 			s.skip(s.w.pos, "", badEntry("bad tar", err))
 			return
+		case in.zeros < tarBlock || s.w.pos < next+tarBlock: // a file may end with zeros too
+			s.skip(s.w.pos, "", badEntry("truncated tar", errNoTarEnd))
+			return
+		default:
+			return
 		}
+		next = s.w.pos
+		if h.Typeflag == tar.TypeReg && !isSparse(h) { // of a sparse file it is not known how much is stored
+			next += h.Size
+		}
+		next = (next + tarBlock - 1) / tarBlock * tarBlock
 		if !s.tarEntry(h, t) {
 			return
 		}
 	}
 }
 
+// errNoTarEnd: POSIX ends a tar file with two blocks of zeros; one will do.
+var errNoTarEnd = errors.New("it is cut off: the block of zeros that ends it is missing")
+
+// zeroCounter counts the zeros that what was read ends with.
+type zeroCounter struct {
+	io.Reader
+	zeros int
+}
+
+func (z *zeroCounter) Read(p []byte) (int, error) {
+	n, err := z.Reader.Read(p)
+	if rest := len(bytes.TrimRight(p[:n], "\x00")); rest > 0 {
+		z.zeros = n - rest
+	} else {
+		z.zeros += n
+	}
+	return n, err
+}
+
+func isSparse(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return h.Typeflag == tar.TypeGNUSparse
+}
+
 // tarEntry reads a file in a tar file. It is false when to stop.
 func (s *source) tarEntry(h *tar.Header, content io.Reader) bool {
-	sparse := h.Typeflag == tar.TypeGNUSparse
-	for name := range h.PAXRecords {
-		sparse = sparse || strings.HasPrefix(name, "GNU.sparse.")
-	}
 	switch {
 	case h.Typeflag == tar.TypeDir:
 		return true
@@ -185,7 +231,7 @@ func (s *source) tarEntry(h *tar.Header, content io.Reader) bool {
 		return s.passEntry(h.Name, &Skip{Reason: "hidden file"})
 	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
 		return s.passEntry(h.Name, &Skip{Reason: "link", Document: true})
-	case sparse: // its holes may be of any length, and cost nothing
+	case isSparse(h): // its holes may be of any length, and cost nothing
 		return s.passEntry(h.Name, &Skip{Reason: "sparse file", Detail: "unpack it and name the folder", Document: true})
 	case h.Typeflag != tar.TypeReg:
 		return s.passEntry(h.Name, &Skip{Reason: "not a regular file"})

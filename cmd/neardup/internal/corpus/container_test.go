@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // files are names and contents, by turns.
@@ -96,6 +98,54 @@ func TestContainers(t *testing.T) {
 		}
 	}
 	check(t, readString(t, Options{}, zipped("a.html", page)), "- lost zip that is no file")
+}
+
+// TestCutTar: a tar file that is cut anywhere is broken, unless one block of zeros is left at its end.
+func TestCutTar(t *testing.T) {
+	long := strings.Repeat("n", 150) + ".txt" // has a header of its own before it
+	whole := tarred("a.html", page, "zeros", strings.Repeat("\x00", 1024), "b.txt", "words", long, "more words")
+	enough := len(whole) - tarBlock
+	for cut := tarBlock; cut <= len(whole); cut += 37 {
+		content := whole[:cut]
+		if cut%5 == 0 {
+			content = gzipped(content)
+		}
+		r := newReader(t, Options{Stdin: strings.NewReader(content)}, "-")
+		readAll(t, r)
+		if broken := r.Broken() != nil; broken != (cut != enough && cut != len(whole)) {
+			t.Errorf("%d bytes of %d: %v", cut, len(whole), r.Broken())
+		}
+	}
+	for cut := tarBlock; cut <= len(whole); cut += tarBlock { // between blocks, where nothing else tells
+		r := newReader(t, Options{Stdin: iotest.OneByteReader(strings.NewReader(whole[:cut]))}, "-")
+		readAll(t, r)
+		if broken := r.Broken() != nil; broken != (cut < enough) {
+			t.Errorf("%d bytes of %d: %v", cut, len(whole), r.Broken())
+		}
+	}
+	for name, content := range map[string]string{"at a block": whole[:1024], "in the padding": whole[:1000], "a header before": whole[:len(whole)-4*tarBlock]} {
+		records := readString(t, Options{}, content)
+		if last := records[len(records)-1].Skip; last == nil || last.Reason != "truncated tar" {
+			t.Errorf("%s: %s", name, brief(records))
+		}
+	}
+}
+
+// TestSlowTar: a tar file is known as one however little of it comes at once.
+func TestSlowTar(t *testing.T) {
+	for _, format := range []Format{Detect, TextFile} {
+		for _, first := range []int{1, 6, 100, 261} {
+			content := tarred("a.html", page)
+			in := io.MultiReader(strings.NewReader(content[:first]), strings.NewReader(content[first:]))
+			got := readFiles(t, Options{Stdin: in, Format: format}, "-")
+			if format == TextFile && first < 7 {
+				continue // it may be the text that was asked for
+			}
+			if len(got) != 1 || got[0].Key != "-/a.html" {
+				t.Errorf("%s, %d bytes first: %s", format, first, brief(got))
+			}
+		}
+	}
 }
 
 // Entries that overlap are one bomb; holes of a tar file are another.
