@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,5 +33,13 @@ func TestExitCodes(t *testing.T) {
 		if want != exitDone && said == "" {
 			t.Errorf("neardup %s: nothing says why", args)
 		}
+	}
+}
+
+// What several parts of a run failed of is said once.
+func TestErrorsOnce(t *testing.T) {
+	full := errors.New("no space left\x1b")
+	if got := printable(errors.Join(fmt.Errorf("add: %w", full), full, errors.New("another"), full)); got != "add: no space left\\x1b\nno space left\\x1b\nanother" {
+		t.Errorf("%q", got)
 	}
 }

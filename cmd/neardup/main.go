@@ -179,11 +179,14 @@ func unread(err error) bool {
 	return err == syscall.EPIPE
 }
 
-// printable is the text of an error for a terminal; each line may be that of an error of its own.
+// printable is the text of an error for a terminal. Each line may be that of an error of its own; one that several
+// have, as those of a disk that is full, stands once.
 func printable(err error) string {
-	lines := strings.Split(err.Error(), "\n")
-	for i := range lines {
-		lines[i] = corpus.Escape(lines[i])
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = corpus.Escape(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
 	}
 	return strings.Join(lines, "\n")
 }

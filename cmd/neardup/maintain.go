@@ -374,7 +374,11 @@ func runRepair(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	c.logf("%d documents are in %s; the damaged index is %s, and can be removed", report.Documents, report.Index, report.Kept)
+	if report.Faults > 0 {
+		c.logf("%d documents are in %s; the damaged index is %s, and can be removed", report.Documents, report.Index, report.Kept)
+	} else {
+		c.logf("%d documents are in %s; no fault was found in the index that is now %s", report.Documents, report.Index, report.Kept)
+	}
 	return c.printJSON(report)
 }
 

@@ -79,10 +79,16 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	flags.BoolVar(&s.options.Bare, "bare", false, "fingerprints of any kind; no pages")
 	flags.BoolVar(&s.options.NoRestart, "no-restart", false, "nothing restarts nodes by itself, so they need no AOF")
 	flags.DurationVar(&s.before, "before", 0, "of expire: the `age`")
-	if err := flags.Parse(args[1:]); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
-	}
+	flags.SetOutput(io.Discard) // the error says what is wrong
+	err := flags.Parse(args[1:])
 	switch {
+	case errors.Is(err, flag.ErrHelp) || slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
+		fmt.Fprint(out, usage, "\n")
+		flags.SetOutput(out)
+		flags.PrintDefaults()
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w: neardup-redis -h", err, errUsage)
 	case !slices.Contains([]string{"dedup", "delete", "expire", "sweep", "stats"}, args[0]):
 		return fmt.Errorf("no command %q: %w\n%s", args[0], errUsage, usage)
 	case args[0] == "expire" && s.before <= 0:
@@ -99,7 +105,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	x, err := redis.Open(ctx, client, s.options)
 	if err != nil {
-		return err
+		return s.explain(ctx, client, err)
 	}
 	defer x.Close()
 	switch args[0] {
@@ -126,6 +132,18 @@ func (s *settings) client() goredis.UniversalClient {
 		return goredis.NewClient(&goredis.Options{Addr: addresses[0], Username: s.user, Password: password})
 	}
 	return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Username: s.user, Password: password})
+}
+
+// explain says of an error of opening which flag it is of, where that is -single.
+func (s *settings) explain(ctx context.Context, client goredis.UniversalClient, err error) error {
+	info, asked := client.ClusterInfo(ctx).Result()
+	switch {
+	case !s.single && goredis.HasErrorPrefix(asked, "This instance has cluster support disabled"):
+		return fmt.Errorf("%s is no cluster: give -single", s.addresses)
+	case s.single && strings.Contains(info, "cluster_state:"):
+		return fmt.Errorf("%s is a node of a cluster: leave -single out", s.addresses)
+	}
+	return err
 }
 
 func report(out io.Writer, v any, err error) error {

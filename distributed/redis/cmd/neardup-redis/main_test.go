@@ -74,6 +74,11 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	}
+	for _, args := range [][]string{{"dedup", "-redis", address, "-name", "crawl"}, {"stats", "-redis", address, "-name", "crawl"}} {
+		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "-single") {
+			t.Errorf("without -single: %v", err)
+		}
+	}
 }
 
 // Wrong arguments are told before anything is opened, or made.
@@ -81,6 +86,16 @@ func TestWrongArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"}, {"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"}} {
 		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// Help that is asked for is no error.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"dedup", "-h"}, {"stats", "-redis", "x", "--help"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, strings.NewReader(""), &out); err != nil || !strings.Contains(out.String(), "usage: neardup-redis") || !strings.Contains(out.String(), "-single") {
+			t.Errorf("%q: %v, %s", args, err, &out)
 		}
 	}
 }
