@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -211,15 +213,18 @@ func Encode(v any) ([]byte, error) {
 	return escapeControls(line.Bytes()), nil
 }
 
-// escapeControls escapes, in a line of JSON, the control characters that encoding/json leaves as they are: DEL
-// and U+0080 to U+009F, which some terminals act on. They stand in strings only.
+// controlStarts are what the characters that escapeControls escapes begin with.
+var controlStarts = [][]byte{{0x7f}, {0xc2}, {0xd8, 0x9c}, {0xe2, 0x80}, {0xe2, 0x81}}
+
+// escapeControls escapes, in a line of JSON, the characters that encoding/json leaves as they are and some terminals
+// act on: DEL, U+0080 to U+009F, and those that change the direction of text. They stand in strings only.
 func escapeControls(line []byte) []byte {
-	if bytes.IndexByte(line, 0x7f) < 0 && bytes.IndexByte(line, 0xc2) < 0 { // U+0080 to U+009F begin with it
+	if !slices.ContainsFunc(controlStarts, func(start []byte) bool { return bytes.Contains(line, start) }) {
 		return line
 	}
 	escaped := make([]byte, 0, len(line)+64)
 	for _, r := range string(line) {
-		if r >= 0x7f && r <= 0x9f {
+		if r >= 0x7f && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r) {
 			escaped = fmt.Appendf(escaped, `\u%04x`, r)
 		} else {
 			escaped = utf8.AppendRune(escaped, r)

@@ -99,6 +99,7 @@ func FuzzParse(f *testing.F) {
 func TestEscapeControls(t *testing.T) {
 	for line, want := range map[string]string{
 		"{}\n": "{}\n", "\"a\x7fb\u009b\u00a0é\"\n": `"a\u007fb\u009b` + "\u00a0é\"\n", "\"\u0080\u00bf\"": `"\u0080` + "\u00bf\"",
+		"\"\u202efdp.exe\"": `"\u202efdp.exe"`, "\"\u2013\u2064\"": "\"\u2013\u2064\"", "\"\u061c\"": `"\u061c"`, "\"\u2066\u2069\"": `"\u2066\u2069"`, "\"\u200f\"": `"\u200f"`,
 	} {
 		if got := string(escapeControls([]byte(line))); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)

@@ -211,6 +211,7 @@ var foreign = []foreignFormat{
 	}},
 	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
 	{"a list of hashes", "equal hashes are equal files, and tell nothing of near ones; fingerprints have 64 bits" + orOneText, "", nil, func(lines []string) bool { return all(lines, hashLine.MatchString) }},
+	{"a list with lines that are no fingerprints", "-format fingerprints reads it and skips these lines" + orOneText, "", nil, areMostlyFingerprints},
 	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, isTable},
 }
 

@@ -54,6 +54,17 @@ func areFingerprints(lines []string) bool {
 	return len(lines) > 0
 }
 
+// areMostlyFingerprints says whether more than half of lines, and two or more, are fingerprints.
+func areMostlyFingerprints(lines []string) bool {
+	n := 0
+	for _, line := range lines {
+		if _, distinct := layoutOf(line); distinct {
+			n++
+		}
+	}
+	return n > 1 && n > len(lines)/2
+}
+
 // namesColumns says whether a line names the columns of a table.
 func namesColumns(line string) bool {
 	columns := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(",;\t", r) })

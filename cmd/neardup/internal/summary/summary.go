@@ -107,9 +107,18 @@ func (h *HeavyHitters) largest() (lines []string) {
 		atLeast = "at least "
 	}
 	for _, hitter := range Counts(h.N, hittersShown) {
-		lines = append(lines, fmt.Sprintf("  %s (%s%d)", hitter.Name, atLeast, hitter.N))
+		lines = append(lines, fmt.Sprintf("  %s (%s%d)", shortened(hitter.Name), atLeast, hitter.N))
 	}
 	return lines
+}
+
+// shortened is a key for a line that people read: it has up to 64 KiB.
+func shortened(key string) string {
+	const most = 200
+	if start := fmt.Sprintf("%.*s", most, key); len(start) < len(key) {
+		return start + "..."
+	}
+	return key
 }
 
 // Counts are the largest of counts by name, the largest first.

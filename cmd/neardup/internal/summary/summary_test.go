@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/internal/testseed"
@@ -41,5 +42,13 @@ func TestLargestGroups(t *testing.T) {
 		fmt.Sprintf("  a (at least %d)", g.N["a"]), fmt.Sprintf("  b (at least %d)", g.N["b"]), fmt.Sprintf("  c (at least %d)", g.N["c"]),
 	}; !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
+// A key of any length is a short line.
+func TestLongKeys(t *testing.T) {
+	g := HeavyHitters{N: map[string]int64{strings.Repeat("é", 30_000): 2, strings.Repeat("k", 200): 1}}
+	if got, want := g.largest(), []string{"  " + strings.Repeat("é", 200) + "... (2)", "  " + strings.Repeat("k", 200) + " (1)"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
