@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -57,4 +58,20 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 		t.Errorf("the crawl has %v", counts)
 	}
 	t.Logf("%v", counts)
+}
+
+// TestREADMELines: the lines that README.md shows of testdata/crawl are printed, where "..." stands for anything.
+func TestREADMELines(t *testing.T) {
+	t.Parallel()
+	_, out, diagnostics := runHere("", "dedup", "../../testdata/crawl")
+	shown := regexp.MustCompile(`(?m)^    (\{"key":.*"verdict":.*\}|\d+ records: .*)$`).FindAllStringSubmatch(readFile(t, "../../README.md"), -1)
+	if len(shown) != 3 {
+		t.Errorf("README.md shows %d lines", len(shown))
+	}
+	for _, line := range shown {
+		pattern := "(?m)^" + strings.ReplaceAll(regexp.QuoteMeta(line[1]), `\.\.\.`, ".*") + "$"
+		if !regexp.MustCompile(pattern).MatchString(out + diagnostics) {
+			t.Errorf("not printed: %s", line[1])
+		}
+	}
 }

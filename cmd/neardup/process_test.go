@@ -94,7 +94,7 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 }
 
 // What dedup has printed or passed through survives kill -9, and a rerun ends with the same
-// set of documents as one clean run.
+// set of documents as one clean run, as no key comes twice in the input.
 func TestKillAndRerun(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
