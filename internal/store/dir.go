@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/internal/surgeon"
@@ -141,7 +143,7 @@ func missing(dir string, fsys vfs.FS) (folders []string, above string) {
 // canonicalDir gives every name of a directory of the machine as the same one. Within a
 // process Pebble's lock goes by the name, and the system's lock does not hold.
 func canonicalDir(dir string, fsys vfs.FS) (string, error) {
-	if fsys != machineFS {
+	if vfs.Root(fsys) != vfs.Default {
 		return dir, nil
 	}
 	absolute, err := filepath.Abs(dir)
@@ -239,6 +241,138 @@ func (l *dirLock) Lock(name string) (io.Closer, error) {
 func (l *dirLock) Close() (err error) {
 	l.once.Do(func() { err = l.held.Close() })
 	return err
+}
+
+// heldFS is the file system of the machine for an index that is open. All goes by the name of the folder, which
+// may be moved or removed meanwhile, and another index be put there. So it looks whether the LOCK file is still the
+// one that is held, before it opens or changes anything in the folder and behind each flush of a log. Where it is
+// another or gone, the index stops.
+type heldFS struct {
+	vfs.FS
+	dir     string
+	lock    fs.FileInfo // of the LOCK file that is held
+	guarded *failfs.FS  // what is over this
+}
+
+var errMoved = errors.New("the folder of the index was moved or removed while it was open")
+
+// guardedFS returns the file system for the database in a folder that is locked, and the one beneath it.
+func guardedFS(dir string, fsys vfs.FS, failed func(error)) (guarded *failfs.FS, beneath vfs.FS, err error) {
+	if fsys != machineFS || runtime.GOOS == "windows" { // which moves no folder with a file that is open
+		return failfs.New(fsys, dir, failed), fsys, nil
+	}
+	h := &heldFS{FS: fsys, dir: dir}
+	if h.lock, err = os.Stat(h.PathJoin(dir, "LOCK")); err != nil {
+		return nil, nil, err
+	}
+	h.guarded = failfs.New(h, dir, failed)
+	return h.guarded, h, nil
+}
+
+// held fails where the folder is not the one that was opened. Where that cannot be seen, what is done there tells why.
+func (h *heldFS) held() error {
+	lock, err := os.Stat(h.PathJoin(h.dir, "LOCK")) // to open and close it would give the lock back
+	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	if gone || err == nil && !os.SameFile(lock, h.lock) {
+		h.guarded.Stop(errMoved)
+		return h.guarded.Err()
+	}
+	return nil
+}
+
+// check calls held where one of the names is in the folder, or is its own.
+func (h *heldFS) check(names ...string) error {
+	if !slices.ContainsFunc(names, h.has) {
+		return nil
+	}
+	return h.held()
+}
+
+func (h *heldFS) has(name string) bool {
+	rest, found := strings.CutPrefix(name, h.dir)
+	return found && (rest == "" || os.IsPathSeparator(rest[0]))
+}
+
+func (h *heldFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := h.check(name); err != nil {
+		return nil, err
+	}
+	f, err := h.FS.Create(name, category)
+	if err == nil && strings.HasSuffix(name, ".log") && h.has(name) {
+		return heldLog{f, h}, nil
+	}
+	return f, err
+}
+
+func (h *heldFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := h.check(name); err != nil {
+		return nil, err
+	}
+	return h.FS.Open(name, opts...)
+}
+
+func (h *heldFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := h.check(name); err != nil {
+		return nil, err
+	}
+	return h.FS.OpenReadWrite(name, category, opts...)
+}
+
+func (h *heldFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := h.check(oldname, newname); err != nil {
+		return nil, err
+	}
+	return h.FS.ReuseForWrite(oldname, newname, category)
+}
+
+func (h *heldFS) Link(oldname, newname string) error {
+	if err := h.check(oldname, newname); err != nil {
+		return err
+	}
+	return h.FS.Link(oldname, newname)
+}
+
+func (h *heldFS) Rename(oldname, newname string) error {
+	if err := h.check(oldname, newname); err != nil {
+		return err
+	}
+	return h.FS.Rename(oldname, newname)
+}
+
+func (h *heldFS) Remove(name string) error {
+	if err := h.check(name); err != nil {
+		return err
+	}
+	return h.FS.Remove(name)
+}
+
+func (h *heldFS) RemoveAll(name string) error {
+	if err := h.check(name); err != nil {
+		return err
+	}
+	return h.FS.RemoveAll(name)
+}
+
+func (h *heldFS) MkdirAll(dir string, perm fs.FileMode) error {
+	if err := h.check(dir); err != nil {
+		return err
+	}
+	return h.FS.MkdirAll(dir, perm)
+}
+
+func (h *heldFS) Unwrap() vfs.FS { return h.FS }
+
+// heldLog is a log of Pebble's: nothing in it is acknowledged once the folder is another.
+type heldLog struct {
+	vfs.File
+	fs *heldFS
+}
+
+func (l heldLog) SyncData() error {
+	if err := l.File.SyncData(); err != nil {
+		return err
+	}
+	return l.fs.held()
 }
 
 // Tables are kept open: opening one anew takes several reads. Half the limit on open files, less 128 for

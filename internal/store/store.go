@@ -120,13 +120,16 @@ func open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock}
-	if err := surgeon.Check(dir, opts.FS); err != nil {
+	s := &Store{dir: dir, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock}
+	s.guarded, s.fs, err = guardedFS(dir, opts.FS, func(err error) { s.fail(err) })
+	if err == nil {
+		err = surgeon.Check(dir, s.fs)
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.own.Close())
 	}
 	cache := pebble.NewCache(pebbleCacheBytes(opts.CacheBytes) + writeBytes(opts.CacheBytes))
 	defer cache.Unref()
-	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
 	opts.FS = s.guarded
 	s.writes = sync.OnceFunc(cache.Reserve(int(writeBytes(opts.CacheBytes))))
 	s.options = pebbleOptions(opts, cache)
