@@ -175,13 +175,10 @@ func (s *serving) run(ctx context.Context) (err error) {
 		log.Warn("calls were cut off", "error", cut.Error())
 	}
 	serve.Close()
-	if closed := x.Close(); closed != nil {
-		return errors.Join(err, closed)
-	}
 	if _, ok := err.(signalled); ok {
-		return nil // that is how it is ended
+		err = nil // that is how it is ended
 	}
-	return err
+	return errors.Join(err, x.Close())
 }
 
 // logFailure tells of what failed in the background, and goes on later.
