@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,6 +253,19 @@ func TestServeEndsInOrder(t *testing.T) {
 	sent.Close()
 	server.cmd.Wait()
 	if code := server.cmd.ProcessState.ExitCode(); code != exitDone {
+		t.Errorf("exit code %d: %s", code, server.said)
+	}
+}
+
+// An index that cannot be closed is told of, and no success, where a signal ends the server, too.
+func TestServeEndsWithAFault(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no open folder is removed there")
+	}
+	dir := filepath.Join(t.TempDir(), "ix")
+	server := startServe(t, freeAddress(t), "-index", dir)
+	must(t, os.RemoveAll(dir))
+	if code := server.end(syscall.SIGTERM); code != exitFailed || !strings.Contains(server.said.String(), "moved or removed while it was open") {
 		t.Errorf("exit code %d: %s", code, server.said)
 	}
 }
