@@ -174,8 +174,10 @@ func TestSetFindsAll(t *testing.T) {
 			view := views[rng.IntN(len(views))]
 			at := rng.IntN(len(view) + 1)
 			checkSet(t, rng, plan, s, view[at:min(at+20, len(view))], fmt.Sprintf("seed %d", seed))
-			if s.Bytes() > o.Budget {
-				t.Fatalf("%d bytes of %d", s.Bytes(), o.Budget)
+			for begun := time.Now(); s.Bytes() > o.Budget; time.Sleep(time.Millisecond) { // between two steps of a load it may be over
+				if time.Since(begun) > 10*time.Second {
+					t.Fatalf("%d bytes of %d", s.Bytes(), o.Budget)
+				}
 			}
 		}
 		finish := func() {
@@ -381,7 +383,7 @@ func TestSetSearchesWhatWasSaved(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, same := range []uint64{0, 0xffff, 0xffff_ffff_0000_0000} {
 		for _, n := range []int{1, maxFew, maxFew + 1, 3 * maxFew} {
-			for _, room := range []int64{1 << 40, hashTablesBytes + int64(n)*8*hashBlocks - 1, 0} {
+			for _, room := range []int64{1 << 40, -1, 0} {
 				fps := testgen.Uniform(rng, n)
 				for i := range fps {
 					if fps[i] &^= same; i%3 == 2 {
@@ -390,6 +392,9 @@ func TestSetSearchesWhatWasSaved(t *testing.T) {
 				}
 				slices.Sort(fps)
 				fps = slices.Compact(fps)
+				if room < 0 {
+					room = hashTablesBytes + int64(len(fps))*8*hashBlocks - 1
+				}
 				plan, added := setPlans[1], testgen.Uniform(rng, 100)
 				s := NewSet(Options{Tables: tablesOf(plan), Near: room, Budget: 1 << 40, Source: Source{
 					Expected: int64(len(fps)),
