@@ -149,7 +149,10 @@ func (w *checkWindow) attempt(ctx context.Context) error {
 		return err
 	}
 	decided, applied := 0, 0
-	searching, applying := a.parts()
+	searching, applying := len(docs), len(docs)
+	if len(readers) > 1 {
+		searching, applying = a.parts()
+	}
 	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
 			err = cmp.Or(ctx.Err(), a.decide(readers[0], decided))
@@ -238,17 +241,16 @@ func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) 
 // be called: it waits until they, and what they rest on, are durable.
 func (a *checkAttempt) apply(from, to int) (finish func() error, err error) {
 	finish = a.index.store.Last().Wait // the readers show nothing that was applied later
-	if a.change.empty() {
-		return finish, nil
+	if !a.change.empty() {
+		if len(a.change.remove) > 0 || a.index.opts.KeepDuplicates {
+			a.noteDependencies(from, to)
+		}
+		if finish, err = a.index.apply(&a.change); err != nil {
+			return nil, err
+		}
+		a.change = change{}
 	}
-	if len(a.change.remove) > 0 || a.index.opts.KeepDuplicates {
-		a.noteDependencies(from, to)
-	}
-	if finish, err = a.index.apply(&a.change); err != nil {
-		return nil, err
-	}
-	a.change = change{}
-	for i := from; i < to; i++ { // they have their IDs now
+	for i := from; i < to; i++ { // all before have their IDs now
 		if j := a.origin[i]; j >= 0 {
 			a.verdicts[i].Of.Document = a.verdicts[j].Document
 		}

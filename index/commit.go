@@ -195,11 +195,7 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 	}
 	g, at := x.joining.join(c)
 	if at == 0 {
-		x.commitMu.Lock()
-		x.joining.close(g)
 		x.commitGroup(g)
-		x.commitMu.Unlock()
-		close(g.done)
 	}
 	<-g.done
 	return g.finish[at], g.err[at]
@@ -242,9 +238,12 @@ func (j *joining) close(g *group) {
 	}
 }
 
-// commitGroup applies a group as one change; where that fails, one by one, so that each fails for itself. The
-// commit lock must be held.
+// commitGroup applies a group as one change; where that fails, one by one, so that each fails for itself.
 func (x *Index) commitGroup(g *group) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	defer close(g.done)
+	x.joining.close(g)
 	g.finish, g.err = make([]func() error, len(g.changes)), make([]error, len(g.changes))
 	if len(g.changes) > 1 {
 		all := change{keys: make(map[uint64]keyChange)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -84,6 +85,35 @@ func TestOneOfAGroupFails(t *testing.T) {
 	}
 }
 
+// inParts has windows applied in parts, until restore is called.
+func inParts() (restore func()) {
+	processors, always := runtime.GOMAXPROCS(2), index.SetPartsFrom(0) // with one nothing goes on meanwhile
+	return func() {
+		runtime.GOMAXPROCS(processors)
+		always()
+	}
+}
+
+// Documents behind those that are applied are duplicates of these, and there is nothing else to apply with them: their
+// verdicts name what they are duplicates of, as it is stored.
+func TestDuplicatesOfAnEarlierPart(t *testing.T) {
+	defer inParts()()
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	must(t, err)
+	docs := make([]index.Document, 256)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(i%64+1) * 0x9e3779b97f4a7c15
+	}
+	verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
+	must(t, err)
+	for i, v := range verdicts[64:] {
+		if v.Status != index.Duplicate || v.Of.Document != verdicts[i%64].Document || v.Of.ID == 0 {
+			t.Fatalf("document %d: %v of %+v, not of %+v", 64+i, v.Status, v.Of, verdicts[i%64].Document)
+		}
+	}
+	must(t, x.Close())
+}
+
 // whenAsked is a context that calls back whenever it is asked whether it is over.
 type whenAsked struct {
 	context.Context
@@ -98,7 +128,7 @@ func (c whenAsked) Err() error {
 // What a duplicate is a duplicate of is applied with the documents at the beginning of a window, and deleted before those behind
 // them are: the duplicate is new then.
 func TestOriginIsDeletedWithinAWindow(t *testing.T) {
-	defer index.SetPartsFrom(0)()
+	defer inParts()()
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, KeepDuplicates: true})
 	must(t, err)
 	docs := make([]index.Document, 256)
