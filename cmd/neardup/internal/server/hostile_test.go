@@ -208,20 +208,24 @@ func TestBusy(t *testing.T) {
 	limits.HeaderTime, limits.IdleTime, limits.BodyTime = time.Minute, time.Minute, time.Minute // on a busy machine too
 	s, address := serve(t, x, Options{Limits: limits})
 	var streams []*io.PipeWriter
-	for range limits.Calls {
+	for n := range limits.Calls {
 		in, out := io.Pipe()
 		streams = append(streams, out)
-		go http.Post(address+"/v1/check", "", in)
-		io.WriteString(out, "\n")
-	}
-	waitFor(t, func() bool {
-		r, err := http.Get(address + "/v1/stats")
+		go fmt.Fprintf(out, "{\"fingerprint\":\"%016x\"}\n", 1<<n)
+		r, err := http.Post(address+"/v1/check", "", in) // returns with the first verdict: the call is under way
 		if err != nil {
-			return false
+			t.Fatal(err)
 		}
 		defer r.Body.Close()
-		return r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != ""
-	})
+	}
+	r, err := http.Get(address + "/v1/stats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
+		t.Fatal(r.Status, r.Header)
+	}
 	time.AfterFunc(300*time.Millisecond, func() {
 		for _, out := range streams {
 			out.Close()
