@@ -172,7 +172,7 @@ func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (
 
 // stars yields what is made of the different ones of ascending edges, each with the smallest of its node and those
 // near it; first is the first one of its node.
-func stars(edges iter.Seq2[[]edge, error], make func(out []edge, e edge, least uint64, first bool) []edge) iter.Seq2[[]edge, error] {
+func stars(edges iter.Seq2[[]edge, error], of func(out []edge, e edge, least uint64, first bool) []edge) iter.Seq2[[]edge, error] {
 	return func(yield func([]edge, error) bool) {
 		var out []edge
 		var last edge
@@ -187,7 +187,7 @@ func stars(edges iter.Seq2[[]edge, error], make func(out []edge, e edge, least u
 				if first {
 					least = min(e[0], e[1])
 				}
-				out = make(out, e, least, first)
+				out = of(out, e, least, first)
 				last, begun = e, true
 			}
 			if !yield(out, err) {
