@@ -36,7 +36,7 @@ type value[T any] struct {
 // workers, and at most ahead values and tasks wait to be taken. Stop must follow, or the
 // parent's end where produce may hang.
 func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) *Pipe[T] {
-	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), workers)}
+	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), ahead)}
 	p.ctx, p.cancel = context.WithCancelCause(parent)
 	for worker := range workers {
 		p.running.Go(func() {

@@ -87,6 +87,36 @@ func TestWorkersAreNotShared(t *testing.T) {
 	}
 }
 
+// TestTasksWaitForWorkers: input goes on as far ahead as there is room while the workers are busy.
+func TestTasksWaitForWorkers(t *testing.T) {
+	const ahead = 5
+	begin, all := make(chan struct{}), make(chan struct{})
+	p := New(t.Context(), 1, ahead, func(p *Pipe[int]) error {
+		defer close(all)
+		for i := range ahead {
+			if err := p.Go(func(int) (int, error) { <-begin; return i, nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	defer p.Stop(errStopped)
+	select {
+	case <-all:
+	case <-time.After(10 * time.Second):
+		t.Error("input waits for the worker")
+	}
+	if !p.Ready() {
+		t.Error("nothing is ready")
+	}
+	close(begin)
+	for i := range ahead {
+		if v, ok, err := p.Next(); v != i || !ok || err != nil {
+			t.Fatal(v, ok, err)
+		}
+	}
+}
+
 func TestSendFromManyGoroutines(t *testing.T) {
 	sum := 0
 	for v, err := range All(t.Context(), 0, 2, func(p *Pipe[int]) error {
