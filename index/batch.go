@@ -57,15 +57,16 @@ const (
 )
 
 // queryBatch answers window after window.
-func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answer, error) bool) error {
+func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answer, error) bool) (err error) {
 	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(queries)+answerLen-1)/answerLen))
 	if err != nil {
 		return err
 	}
+	defer closeAll(readers, &err)
 	s := readers[0].s
 	for i := range queries {
 		if _, err := queries[i].Within(s.plan.MaxDistance); err != nil {
-			return errors.Join(err, closeAll(readers))
+			return err
 		}
 	}
 	size, sorted := len(queries), s.sorts(ctx, len(queries))
@@ -86,7 +87,7 @@ func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answ
 		}
 		start += len(w.queries)
 	}
-	return errors.Join(err, closeAll(readers))
+	return err
 }
 
 const (
@@ -173,7 +174,7 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 			break
 		}
 		if w.hits != nil {
-			matches, a.err = r.matches(ctx, q, w.hits.of(i))
+			matches, a.err = r.matches(ctx, q, w.hits.of(i), nil)
 		} else {
 			k, _ := q.Within(r.s.plan.MaxDistance)
 			matches, a.err = r.query(ctx, q, k)

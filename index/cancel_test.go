@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
@@ -127,6 +128,54 @@ func queryBatch(ctx context.Context, x *Index) (e effect) {
 }
 
 const cancelPages = 1100 // more than Delete removes at once
+
+// TestLongCallsAreCancelled: calls that look through much for little look at their context meanwhile.
+func TestLongCallsAreCancelled(t *testing.T) {
+	const copies, seconds, scans = 1000, 1000, 3
+	for name, c := range map[string]struct {
+		prepare func(*Index)
+		call    func(context.Context, *Index) error
+		asked   int64 // at least
+	}{
+		"CheckAndAdd among candidates with other Shingles": {func(x *Index) {
+			docs := make([]Document, copies)
+			for i := range docs {
+				docs[i].Shingle = ^fingerprint.Fingerprint(0)
+			}
+			must(t, x.Add(t.Context(), docs...))
+		}, func(ctx context.Context, x *Index) error {
+			_, err := x.CheckAndAdd(ctx, Document{Shingle: 1})
+			return err
+		}, copies},
+		"DeleteIDs of a bare document among newer ones": {func(x *Index) {
+			fps := make([]uint64, scans*scanChunk)
+			for i := range fps {
+				fps[i] = uint64(i)
+			}
+			fill(t, x, fps, len(fps))
+		}, func(ctx context.Context, x *Index) error {
+			_, err := x.DeleteIDs(ctx, 1)
+			return err
+		}, 2 * scans},
+		"DeleteBefore with a clock of many seconds": {func(x *Index) {
+			plantIn(t, x, func(b *store.Batch) {
+				for i := range uint64(seconds) {
+					b.SetClock(i, i)
+				}
+			})
+		}, func(ctx context.Context, x *Index) error {
+			_, err := x.DeleteBefore(ctx, time.Unix(seconds, 0))
+			return err
+		}, seconds},
+	} {
+		x := openMem(t, Options{Durability: NoSync})
+		c.prepare(x)
+		ctx := testhook.NewCountdown(c.asked)
+		if err := c.call(ctx, x); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, asked %d times", name, err, ctx.Asked())
+		}
+	}
+}
 
 // strangers are documents that are near to nothing.
 func strangers(n int) []Document {

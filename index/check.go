@@ -140,7 +140,7 @@ func (w *checkWindow) wait() (err error) {
 }
 
 // attempt goes on with the window. While some of its documents are applied, those behind them are searched for.
-func (w *checkWindow) attempt(ctx context.Context) error {
+func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	docs := w.docs[len(w.verdicts):]
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
 		origin: make([]int, len(docs)), removed: make(map[uint64]bool)}
@@ -148,6 +148,7 @@ func (w *checkWindow) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer closeAll(readers, &err)
 	decided, applied := 0, 0
 	searching, applying := len(docs), len(docs)
 	if len(readers) > 1 {
@@ -155,7 +156,7 @@ func (w *checkWindow) attempt(ctx context.Context) error {
 	}
 	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
-			err = cmp.Or(ctx.Err(), a.decide(readers[0], decided))
+			err = a.decide(ctx, readers[0], decided)
 		}
 		if err == nil && (decided == len(docs) || decided-applied >= applying) {
 			var finish func() error
@@ -168,7 +169,7 @@ func (w *checkWindow) attempt(ctx context.Context) error {
 			break
 		}
 	}
-	return errors.Join(err, closeAll(readers))
+	return err
 }
 
 // checkAttempt is the documents of a window that have no verdicts yet, as of one moment.
@@ -276,7 +277,10 @@ func (a *checkAttempt) noteDependencies(from, to int) {
 }
 
 // decide comes to the verdict of a document, those before it being decided.
-func (a *checkAttempt) decide(r *reader, i int) error {
+func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	verdict := &a.verdicts[i]
 	verdict.Document = a.docs[i]
 	var old Document
@@ -290,14 +294,17 @@ func (a *checkAttempt) decide(r *reader, i int) error {
 			a.removed[old.ID] = true
 		}
 	}
-	nearest, found, err := a.nearest(r, i)
-	if err == nil && known && !found {
+	like := Query{Signature: a.docs[i].Signature(), Scope: a.docs[i].Scope, Limit: 1}
+	nearest, err := r.matches(ctx, &like, a.hits[i], a.removed)
+	found := len(nearest) > 0
+	if found {
+		verdict.Of = nearest[0]
+	} else if err == nil && known {
 		old.Added, err = r.added(old.ID)
 	}
 	if err != nil {
 		return err
 	}
-	verdict.Of = nearest
 	a.origin[i] = a.nearestPending(i, &verdict.Of, &found)
 	switch {
 	case found:
@@ -315,24 +322,6 @@ func (a *checkAttempt) decide(r *reader, i int) error {
 		verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
 	}
 	return nil
-}
-
-// nearest returns the nearest stored document that matches, by (distance, ID), and
-// that the window does not take out.
-func (a *checkAttempt) nearest(r *reader, i int) (Match, bool, error) {
-	for c, err := range r.candidates(a.hits[i]) {
-		if err != nil {
-			return Match{}, false, err
-		}
-		if a.removed[c.id] {
-			continue
-		}
-		d, matches, err := r.matching(c, a.docs[i].Scope, a.docs[i].Signature())
-		if err != nil || matches {
-			return Match{Document: d, Distance: int(c.hit.distance)}, matches, err
-		}
-	}
-	return Match{}, false, nil
 }
 
 // nearestPending looks for a document of the window that is nearer than what was

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -105,7 +106,13 @@ func TestCancelledQueryEnds(t *testing.T) {
 	}
 }
 
-// TestLoopsThatBreak leaves the loops of QueryBatch and Documents early: nothing of
+func panicIn[T any](loop iter.Seq2[T, error]) {
+	for range loop {
+		panic("of the caller")
+	}
+}
+
+// TestLoopsThatBreak leaves the loops of QueryBatch and Documents early, and those of all by a panic: nothing of
 // them stays behind, and Close does not wait for it.
 func TestLoopsThatBreak(t *testing.T) {
 	ctx := context.Background()
@@ -134,12 +141,22 @@ func TestLoopsThatBreak(t *testing.T) {
 			}
 		}
 	}
-	func() { // a panic in the loop is the caller's, and leaves the index in order
-		defer func() { recover() }()
-		for range x.Documents(ctx) {
-			panic("in the loop")
-		}
-	}()
+	for _, loop := range []func(){
+		func() { panicIn(x.Documents(ctx)) },
+		func() { panicIn(x.Pairs(ctx, JoinOptions{})) },
+		func() { panicIn(x.Clusters(ctx, JoinOptions{})) },
+		func() { panicIn(x.QueryBatch(ctx, make([]Query, 200))) },
+		func() { panicIn(x.QueryBatch(testhook.WithSortedBatches(ctx, true), make([]Query, 200))) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a loop did not begin")
+				}
+			}()
+			loop()
+		}()
+	}
 	must(t, x.Close())
 	for range 6000 { // a minute
 		if runtime.NumGoroutine() <= before {

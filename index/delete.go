@@ -235,7 +235,7 @@ func idOfPosting(ctx context.Context, v *store.View, n, next uint64) (uint64, er
 }
 
 func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (deleted int, err error) {
-	e, bare, err := x.expiredBefore(t)
+	e, bare, err := x.expiredBefore(ctx, t)
 	if err == nil {
 		deleted, err = x.deleteExpired(ctx, e, bare, chunk)
 	}
@@ -355,12 +355,12 @@ func (s *bareScan) pick(v *store.View) (docs []Document, err error) {
 			s.stored, s.first = p.Stored, 0
 		}
 		for id := range p.IDs.From(s.first) {
-			if id >= s.ranges[len(s.ranges)-1].end {
-				break
-			}
 			if scanned++; scanned > scanChunk || len(docs) == s.chunk {
 				s.first = id
 				return docs, nil
+			}
+			if id >= s.ranges[len(s.ranges)-1].end {
+				break
 			}
 			if s.ranges.has(id) {
 				docs = append(docs, bareDocument(id, p.Stored))
@@ -415,7 +415,7 @@ func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
 }
 
 // expiredBefore returns what was added before a time, and whether any document is bare. It notes the oldest of the others.
-func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
+func (x *Index) expiredBefore(ctx context.Context, t time.Time) (e expired, bare bool, err error) {
 	oldest := uint64(noSecond)
 	x.commitMu.Lock()
 	x.oldest = noSecond // what is added meanwhile makes it less
@@ -430,7 +430,7 @@ func (x *Index) expiredBefore(t time.Time) (e expired, bare bool, err error) {
 	old := true // what came before the first entry is that old
 	newest := uint64(0)
 	for c, err := range v.Clock() {
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return expired{}, false, err
 		}
 		before := c.Added().Before(t)

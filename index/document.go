@@ -49,18 +49,18 @@ func (x *Index) validate(docs []Document) error {
 	return nil
 }
 
-// matching loads a candidate, and reports whether it is of a scope and the rule lets it match
-// a signature. That costs no read of its own: what it asks is in the record. Of what was
+// matching loads a candidate, and reports whether it is of the scope of a query and the rule lets the two match.
+// That costs no read of its own: what it asks is in the record. Of what was
 // read before, a Shingle that is too far is known without it.
-func (r *reader) matching(c candidate, scope string, s fingerprint.Signature) (d Document, matches bool, err error) {
+func (r *reader) matching(c candidate, q *Query) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
-	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, s) {
+	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, q.Signature) {
 		return Document{}, false, nil
 	}
 	if d, err = r.document(c.id, c.hit.stored); err != nil {
 		return Document{}, false, err
 	}
-	if d.Scope != scope || !rule.Allows(distance, d.Signature(), s) {
+	if d.Scope != q.Scope || !rule.Allows(distance, d.Signature(), q.Signature) {
 		return Document{}, false, nil
 	}
 	d.Added, err = r.added(c.id)

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -33,18 +34,19 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 	}
 	defer x.end()
 	r := x.reader()
+	defer func() { err = errors.Join(err, r.close()) }()
 	k, err := q.Within(r.s.plan.MaxDistance)
-	if err == nil {
-		matches, err = r.query(ctx, &q, k)
+	if err != nil {
+		return nil, err
 	}
-	return matches, errors.Join(err, r.close())
+	return r.query(ctx, &q, k)
 }
 
 // query looks within k bits.
 func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
 	hits, err := r.search(ctx, storedOfQuery(q), k)
 	if err == nil {
-		matches, err = r.matches(ctx, q, hits)
+		matches, err = r.matches(ctx, q, hits, nil)
 	}
 	if !errors.Is(err, errConflict) {
 		return matches, err
@@ -55,17 +57,17 @@ func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, e
 	return r.query(ctx, q, k) // with a view, nothing can come in between
 }
 
-// matches returns the documents of hits, which are sorted, that a query asks for.
-func (r *reader) matches(ctx context.Context, q *Query, hits []hit) ([]Match, error) {
+// matches returns the documents of hits, which are sorted, that a query asks for, without those of some IDs.
+func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]bool) ([]Match, error) {
 	var matches []Match
 	for c, err := range r.candidates(hits) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		d, ok, err := r.matching(c, q.Scope, q.Signature)
+		if without[c.id] {
+			continue
+		}
+		d, ok, err := r.matching(c, q)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -170,7 +169,7 @@ func joined[T any](ctx context.Context, x *Index, o join.Options, run func(conte
 }
 
 // withJoinSource calls do with the index of this moment, within a call of it.
-func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join.Source) error) error {
+func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join.Source) error) (err error) {
 	if err := x.begin(ctx); err != nil {
 		return err
 	}
@@ -179,15 +178,16 @@ func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join
 	if err != nil {
 		return err
 	}
+	defer closeAll(readers, &err)
 	rule, err := joinRule(x.rule(readers[0].s.plan), o)
 	if err != nil {
-		return errors.Join(err, closeAll(readers))
+		return err
 	}
 	source := join.Source{Rule: rule, Bare: x.firstRecord.Load() == noRecord, Fingerprints: int(x.store.Now().PackedEntries())}
 	for _, r := range readers {
 		source.Readers = append(source.Readers, joinReader{r})
 	}
-	return errors.Join(do(source), closeAll(readers))
+	return do(source)
 }
 
 // joinRule is the rule of an index under the options of a join.

@@ -103,28 +103,26 @@ func (r *reader) close() error {
 func (x *Index) sameReaders(n int) ([]*reader, error) {
 	first := x.reader()
 	readers := []*reader{first}
-	if err := first.take(); err != nil {
-		return nil, errors.Join(err, closeAll(readers))
-	}
-	for len(readers) < n {
+	err := first.take()
+	for err == nil && len(readers) < n {
 		first.s.tables.Hold()
 		r := x.readerOf(first.s)
 		readers = append(readers, r)
-		var err error
-		if r.v, err = first.v.Clone(); err != nil {
-			return nil, errors.Join(err, closeAll(readers))
-		}
 		r.nextID = first.nextID
+		r.v, err = first.v.Clone()
+	}
+	if err != nil {
+		closeAll(readers, &err)
+		return nil, err
 	}
 	return readers, nil
 }
 
-func closeAll(readers []*reader) error {
-	var errs []error
+// closeAll is to be deferred, so that a panic of the caller's leaves no view open.
+func closeAll(readers []*reader, err *error) {
 	for _, r := range readers {
-		errs = append(errs, r.close())
+		*err = errors.Join(*err, r.close())
 	}
-	return errors.Join(errs...)
 }
 
 // search probes the tables and returns every stored fingerprint within k bits of
