@@ -242,10 +242,10 @@ func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) 
 // be called: it waits until they, and what they rest on, are durable.
 func (a *checkAttempt) apply(from, to int) (finish func() error, err error) {
 	finish = a.index.store.Last().Wait // the readers show nothing that was applied later
+	if len(a.removed) > 0 || a.index.opts.KeepDuplicates {
+		a.noteDependencies(from, to)
+	}
 	if !a.change.empty() {
-		if len(a.change.remove) > 0 || a.index.opts.KeepDuplicates {
-			a.noteDependencies(from, to)
-		}
 		if finish, err = a.index.apply(&a.change); err != nil {
 			return nil, err
 		}
@@ -262,8 +262,8 @@ func (a *checkAttempt) apply(from, to int) (finish func() error, err error) {
 // noteDependencies lets the change fail if a stored document that a verdict names is gone by
 // then. Pending writes do not tell: the fingerprint that a recrawl takes out is not known when
 // it begins. Without this, two pages that swap their contents would each be dropped
-// for the other one's earlier self, and a duplicate that is kept would name a document
-// that was gone before it came.
+// for the other one's earlier self, a duplicate that is kept would name a document
+// that was gone before it came, and so would one behind a recrawl that came after that.
 func (a *checkAttempt) noteDependencies(from, to int) {
 	for i := from; i < to; i++ {
 		of := &a.verdicts[i].Of.Document

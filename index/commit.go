@@ -112,7 +112,7 @@ type keyChange struct {
 	changed bool
 }
 
-func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 }
+func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 && len(c.dependsOn) == 0 }
 
 // noteKey looks up the documents that share a key's hash. It must be done for the
 // key of every document that is added or removed. No other change touches the key

@@ -151,3 +151,30 @@ func TestOriginIsDeletedWithinAWindow(t *testing.T) {
 	}
 	must(t, indextest.Problems(x), x.Close())
 }
+
+// What a document near the end of a window is a duplicate of is deleted before a recrawl at its beginning is applied: in turn, the recrawl comes
+// first, so the document is new.
+func TestDeletedBeforeAnEarlierPart(t *testing.T) {
+	defer inParts()()
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	must(t, err)
+	docs := make([]index.Document, 256)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15
+	}
+	must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
+	docs[0].Key = "page" // has become a duplicate
+	asked := 0
+	verdicts, err := x.CheckAndAddBatch(whenAsked{t.Context(), func() {
+		if asked++; asked == 2 { // when the call begins, and for the first document
+			if n, err := x.DeleteIDs(t.Context(), 3); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+		}
+	}}, docs)
+	must(t, err)
+	if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != index.New {
+		t.Errorf("%v of %+v, and %v of %+v", first.Status, first.Of, late.Status, late.Of)
+	}
+	must(t, indextest.Problems(x), x.Close())
+}
