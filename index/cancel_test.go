@@ -129,6 +129,39 @@ func queryBatch(ctx context.Context, x *Index) (e effect) {
 
 const cancelPages = 1100 // more than Delete removes at once
 
+// TestCallsAreRefused: by an index that is closed all, and by one that was opened to be read those that write, also where
+// they would change nothing.
+func TestCallsAreRefused(t *testing.T) {
+	ctx, disk := t.Context(), vfs.NewMem()
+	x := openMem(t, Options{FS: disk})
+	docs := []Document{{Key: "a", Fingerprint: 1}, {Fingerprint: 2}}
+	must(t, x.Add(ctx, docs...), x.Close())
+	for _, c := range cancelledCalls {
+		if e := c.call(ctx, x); !errors.Is(e.err, ErrClosed) {
+			t.Errorf("%s of a closed index: %v", c.name, e.err)
+		}
+	}
+	x = openMem(t, Options{FS: disk, ReadOnly: true})
+	var refused []string
+	for _, c := range cancelledCalls {
+		if e := c.call(ctx, x); errors.Is(e.err, ErrReadOnly) {
+			refused = append(refused, c.name)
+		} else {
+			must(t, e.err)
+		}
+	}
+	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs", "DeleteBefore", "Expire", "Rewrite"}; !slices.Equal(refused, want) {
+		t.Errorf("to be read: %v are refused", refused)
+	}
+	_, err := x.CheckAndAdd(ctx, docs[0])
+	for _, err := range []error{x.Add(ctx), err} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("nothing to be changed: %v", err)
+		}
+	}
+	checkInvariants(t, x, docs, 2)
+}
+
 // TestLongCallsAreCancelled: calls that look through much for little look at their context meanwhile.
 func TestLongCallsAreCancelled(t *testing.T) {
 	const copies, seconds, scans = 1000, 1000, 3

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/indextest"
 )
 
@@ -85,24 +91,31 @@ func TestOneOfAGroupFails(t *testing.T) {
 	}
 }
 
-// inParts has windows applied in parts, until restore is called.
-func inParts() (restore func()) {
+// inParts opens an index that applies windows in parts, and returns documents for one, of which none is near another.
+func inParts(t *testing.T, opts index.Options) (*index.Index, []index.Document) {
+	t.Helper()
 	processors, always := runtime.GOMAXPROCS(2), index.SetPartsFrom(0) // with one nothing goes on meanwhile
-	return func() {
+	opts.FS, opts.Durability = vfs.NewMem(), index.NoSync
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	t.Cleanup(func() {
 		runtime.GOMAXPROCS(processors)
 		always()
+		must(t, indextest.Problems(x), x.Close())
+	})
+	docs := make([]index.Document, 256)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15
 	}
+	return x, docs
 }
 
 // Documents behind those that are applied are duplicates of these, and there is nothing else to apply with them: their
 // verdicts name what they are duplicates of, as it is stored.
 func TestDuplicatesOfAnEarlierPart(t *testing.T) {
-	defer inParts()()
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	must(t, err)
-	docs := make([]index.Document, 256)
+	x, docs := inParts(t, index.Options{})
 	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(i%64+1) * 0x9e3779b97f4a7c15
+		docs[i] = docs[i%64]
 	}
 	verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
 	must(t, err)
@@ -111,7 +124,6 @@ func TestDuplicatesOfAnEarlierPart(t *testing.T) {
 			t.Fatalf("document %d: %v of %+v, not of %+v", 64+i, v.Status, v.Of, verdicts[i%64].Document)
 		}
 	}
-	must(t, x.Close())
 }
 
 // whenAsked is a context that calls back whenever it is asked whether it is over.
@@ -128,13 +140,7 @@ func (c whenAsked) Err() error {
 // What a duplicate is a duplicate of is applied with the documents at the beginning of a window, and deleted before those behind
 // them are: the duplicate is new then.
 func TestOriginIsDeletedWithinAWindow(t *testing.T) {
-	defer inParts()()
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, KeepDuplicates: true})
-	must(t, err)
-	docs := make([]index.Document, 256)
-	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15
-	}
+	x, docs := inParts(t, index.Options{KeepDuplicates: true})
 	docs[200].Fingerprint = docs[3].Fingerprint
 	deleted := 0
 	verdicts, err := x.CheckAndAddBatch(whenAsked{t.Context(), func() {
@@ -149,19 +155,12 @@ func TestOriginIsDeletedWithinAWindow(t *testing.T) {
 	if v := verdicts[200]; deleted != 1 || v.Status != index.New || x.Stats().Documents != 255 {
 		t.Errorf("%d deleted, %v of %+v, %d documents", deleted, v.Status, v.Of, x.Stats().Documents)
 	}
-	must(t, indextest.Problems(x), x.Close())
 }
 
 // What a document near the end of a window is a duplicate of is deleted before a recrawl at its beginning is applied: in turn, the recrawl comes
 // first, so the document is new.
 func TestDeletedBeforeAnEarlierPart(t *testing.T) {
-	defer inParts()()
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	must(t, err)
-	docs := make([]index.Document, 256)
-	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15
-	}
+	x, docs := inParts(t, index.Options{})
 	must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
 	docs[0].Key = "page" // has become a duplicate
 	asked := 0
@@ -176,5 +175,102 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != index.New {
 		t.Errorf("%v of %+v, and %v of %+v", first.Status, first.Of, late.Status, late.Of)
 	}
-	must(t, indextest.Problems(x), x.Close())
+}
+
+// TestTimeOfWhatExpires: documents that expire while a query is under way, which takes no view
+// as nothing is live, have their own time in its answer or are not in it.
+func TestTimeOfWhatExpires(t *testing.T) {
+	ctx := t.Context()
+	for at := range 6 { // where the query is when they expire
+		second := time.Unix(0, 0).UTC()
+		opts := &index.Options{FS: vfs.NewMem(), Now: func() time.Time { second = second.Add(time.Second); return second }}
+		x, err := index.Open("ix", opts)
+		must(t, err)
+		added := map[uint64]time.Time{}
+		for range 4 {
+			docs := []index.Document{{Fingerprint: 7}}
+			must(t, x.Add(ctx, docs...))
+			added[docs[0].ID] = docs[0].Added
+		}
+		must(t, x.Close())
+		if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS}); err != nil {
+			t.Fatal(err)
+		}
+		if x, err = index.Open("ix", opts); err != nil {
+			t.Fatal(err)
+		}
+		asks := 0
+		expiring := whenAsked{ctx, func() {
+			if asks++; asks == at+1 {
+				if n, err := x.DeleteBefore(ctx, added[4]); n != 3 || err != nil {
+					t.Errorf("%d expired: %v", n, err)
+				}
+			}
+		}}
+		for _, ctx := range []context.Context{expiring, ctx} {
+			var q index.Query
+			q.Fingerprint = 7
+			matches, err := x.Query(ctx, q)
+			if n := len(matches); err != nil || n != 4 && n != 1 {
+				t.Errorf("asked %d times: %d matches: %v", asks, n, err)
+			}
+			for _, m := range matches {
+				if m.Added != added[m.ID] {
+					t.Errorf("asked %d times: document %d was added %v, not %v", asks, m.ID, m.Added, added[m.ID])
+				}
+			}
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The disk fails at one of the syncs of a long batch. The verdicts that come with the error
+// hold: what they say is stored is there after a crash, and they are not all.
+func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	docs := make([]index.Document, 1200)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
+	}
+	lengths := map[int]bool{}
+	for fails := int64(1); fails <= 6; fails++ {
+		disk := crashfs.New()
+		var armed atomic.Bool
+		var syncs atomic.Int64
+		x, err := index.Open("ix", &index.Options{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+			if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") && syncs.Add(1) == fails {
+				return errorfs.ErrInjected
+			}
+			return nil
+		}))})
+		must(t, err)
+		armed.Store(true)
+		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)
+		if failed := syncs.Load() >= fails; failed != (err != nil) || failed == (len(verdicts) == len(docs)) {
+			t.Errorf("sync %d of %d fails: %d verdicts, %v", fails, syncs.Load(), len(verdicts), err)
+		}
+		lengths[len(verdicts)] = true
+		left := disk.CrashClone(vfs.CrashCloneCfg{})
+		x.Close() // it has failed
+		if x, err = index.Open("ix", &index.Options{FS: left, MustExist: true}); err != nil {
+			t.Fatal(err)
+		}
+		stored := map[uint64]index.Document{}
+		for d, err := range x.Documents(context.Background()) {
+			must(t, err)
+			stored[d.ID] = d
+		}
+		for i, v := range verdicts {
+			if v.Status != index.New || v.Document.ID == 0 || stored[v.Document.ID] != v.Document {
+				t.Fatalf("sync %d fails: of %d verdicts the one for document %d is %v, and it is lost", fails, len(verdicts), i, v.Status)
+			}
+		}
+		must(t, indextest.Problems(x), x.Close())
+	}
+	if len(lengths) < 3 {
+		t.Errorf("the batch failed after so many verdicts: %v", lengths)
+	}
 }

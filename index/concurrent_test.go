@@ -205,3 +205,31 @@ func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
 		<-entered
 	}
 }
+
+// TestQueryWhileItsMatchMoves: a page goes to another fingerprint, by one commit, after a
+// query has looked at the filters and before it has its view, or just after that. Near both
+// the query finds it once.
+func TestQueryWhileItsMatchMoves(t *testing.T) {
+	ctx := context.Background()
+	places := []fingerprint.Fingerprint{1 << 60, 1 << 3, 1<<40 | 1<<20, 1 << 30}
+	for when := range 2 {
+		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
+		for n := range 20 {
+			calls := 0
+			x.aroundView = func() {
+				if calls++; calls == when+1 {
+					if err := x.Add(ctx, Document{Key: "page", Fingerprint: places[(n+1)%len(places)]}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if n == 0 {
+				must(t, x.Add(ctx, Document{Key: "page", Fingerprint: places[0]}))
+			}
+			matches, err := x.Query(ctx, nearTo(0))
+			if err != nil || len(matches) != 1 || matches[0].Added.IsZero() || calls != 2 {
+				t.Fatalf("move %d, %d: %+v, %v", when, n, matches, err)
+			}
+		}
+	}
+}

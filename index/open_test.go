@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
@@ -156,7 +155,7 @@ func TestLargestCaches(t *testing.T) {
 	}
 }
 
-// TestPlanInPiecesOpensAgain: see TestPlanOfAdjacentRanges.
+// TestPlanInPiecesOpensAgain: ranges of bits that go on from each other are recorded as one.
 func TestPlanInPiecesOpensAgain(t *testing.T) {
 	opts := Options{FS: vfs.NewMem(), Plan: &plan.Plan{MaxDistance: 1, Tables: []plan.Table{
 		{Permutation: plan.Permutation{{First: 0, Last: 31}, {First: 32, Last: 63}}, Prefix: 32},
@@ -201,33 +200,6 @@ func TestAnalyzerOfEmptyIndex(t *testing.T) {
 	if err := open(Options{Analyzer: "a"}); !errors.Is(err, ErrMismatch) {
 		t.Errorf("an index with documents of unknown analyzer: %v", err)
 	}
-}
-
-func TestReadOnlyIndex(t *testing.T) {
-	ctx := context.Background()
-	fs := vfs.NewMem()
-	x := openMem(t, Options{FS: fs})
-	must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Fingerprint: 2}))
-	must(t, x.Close())
-	x = openMem(t, Options{FS: fs, ReadOnly: true})
-	for what, write := range map[string]func() error{
-		"Add":          func() error { return x.Add(ctx, Document{}) },
-		"CheckAndAdd":  func() error { _, err := x.CheckAndAdd(ctx, Document{Fingerprint: 1<<60 - 1}); return err },
-		"Delete":       func() error { _, err := x.Delete(ctx, "a"); return err },
-		"DeleteBefore": func() error { _, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); return err },
-
-		// Those that would change nothing, too.
-		"Add of none":         func() error { return x.Add(ctx) },
-		"a duplicate":         func() error { _, err := x.CheckAndAdd(ctx, Document{Fingerprint: 1}); return err },
-		"Delete of none":      func() error { _, err := x.Delete(ctx, "unknown"); return err },
-		"DeleteBefore of all": func() error { _, err := x.DeleteBefore(ctx, time.Unix(0, 0)); return err },
-	} {
-		if err := write(); !errors.Is(err, ErrReadOnly) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	docs := []Document{{ID: 1, Key: "a", Fingerprint: 1}, {ID: 2, Fingerprint: 2}}
-	checkInvariants(t, x, docs, 2)
 }
 
 func TestTooLarge(t *testing.T) {

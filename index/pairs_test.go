@@ -59,12 +59,6 @@ func TestPairsAndClustersOfAnIndex(t *testing.T) {
 			}
 		}
 	}
-	x.Close()
-	for _, err := range x.Clusters(ctx, join.Options{}) {
-		if !errors.Is(err, ErrClosed) {
-			t.Errorf("a closed index: %v", err)
-		}
-	}
 }
 
 // TestPreferAmongBareDocuments: which of a group is kept does not depend on what else there is.

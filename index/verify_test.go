@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/verify"
 )
@@ -65,23 +64,5 @@ func TestVerifyStreamsEveryProblem(t *testing.T) {
 	}
 	if last.Kind != verify.Unchecked || !errors.Is(last.Err, context.Canceled) {
 		t.Errorf("cancelled after %d problems: %v", n, last)
-	}
-}
-
-// TestVerifyOfClosedIndex ends with the error that says so.
-func TestVerifyOfClosedIndex(t *testing.T) {
-	x, err := Open("ix", &Options{FS: vfs.NewMem()})
-	if err == nil {
-		err = x.Close()
-	}
-	must(t, err)
-	n := 0
-	for p := range x.Verify(context.Background(), verify.Options{}) {
-		if n++; !errors.Is(p.Err, ErrClosed) {
-			t.Error(p)
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d problems", n)
 	}
 }
