@@ -143,7 +143,7 @@ func (w *checkWindow) wait() (err error) {
 func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	docs := w.docs[len(w.verdicts):]
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
-		origin: make([]int, len(docs)), removed: make(map[uint64]bool)}
+		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool)}
 	readers, err := a.readers()
 	if err != nil {
 		return err
@@ -297,18 +297,21 @@ func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
 	like := Query{Signature: a.docs[i].Signature(), Scope: a.docs[i].Scope, Limit: 1}
 	nearest, err := r.matches(ctx, &like, a.hits[i], a.removed)
 	found := len(nearest) > 0
-	if found {
-		verdict.Of = nearest[0]
-	} else if err == nil && known {
+	if err == nil && known && !found {
 		old.Added, err = r.added(old.ID)
 	}
 	if err != nil {
 		return err
 	}
-	a.origin[i] = a.nearestPending(i, &verdict.Of, &found)
-	switch {
+	within := r.s.plan.MaxDistance + 1
+	if found {
+		within = nearest[0].Distance
+	}
+	switch j, distance := a.nearestPending(i, within); {
+	case j >= 0:
+		verdict.Status, verdict.Of, a.origin[i] = Duplicate, Match{Distance: distance}, j
 	case found:
-		verdict.Status = Duplicate
+		verdict.Status, verdict.Of = Duplicate, nearest[0]
 	case known:
 		verdict.Status, verdict.Of = Known, Match{Document: old, Distance: old.Fingerprint.Distance(verdict.Document.Fingerprint)}
 	default:
@@ -324,19 +327,16 @@ func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
 	return nil
 }
 
-// nearestPending looks for a document of the window that is nearer than what was
-// found in the index, and returns its place, or -1. At equal distance what has the
-// smaller ID wins: the index over the window, the earlier over the later.
-func (a *checkAttempt) nearestPending(i int, of *Match, found *bool) int {
-	best, rule, doc := -1, a.index.rule(a.index.Plan()), &a.docs[i]
+// nearestPending returns the place of the nearest document of the window that is nearer than that to another one, and
+// matches it; -1 if there is none. At equal distance what has the smaller ID wins: what is stored over the window, the
+// earlier over the later.
+func (a *checkAttempt) nearestPending(i, within int) (best, distance int) {
+	best, distance = -1, within
+	rule, doc := a.index.rule(a.index.Plan()), &a.docs[i]
 	for n, fp := range a.pendingFingerprints {
-		distance := doc.Fingerprint.Distance(fp)
-		if distance > rule.MaxDistance || *found && distance >= of.Distance {
-			continue
-		}
-		if j := a.pending[n]; rule.Matches(doc, &a.docs[j]) {
-			*found, *of, best = true, Match{Distance: distance}, j
+		if d := doc.Fingerprint.Distance(fp); d < distance && rule.Matches(doc, &a.docs[a.pending[n]]) {
+			best, distance = a.pending[n], d
 		}
 	}
-	return best
+	return best, distance
 }

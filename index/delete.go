@@ -166,7 +166,7 @@ func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 
 // overfull returns the documents that came first, if there are more than most.
 func (x *Index) overfull(ctx context.Context, most uint64) (e expired, bare bool, err error) {
-	v, counters, reserved, err := x.snapshotLoading()
+	v, counters, reserved, err := x.snapshot()
 	if err != nil {
 		return expired{}, false, err
 	}
@@ -420,7 +420,7 @@ func (x *Index) expiredBefore(ctx context.Context, t time.Time) (e expired, bare
 	x.commitMu.Lock()
 	x.oldest = noSecond // what is added meanwhile makes it less
 	x.commitMu.Unlock()
-	v, counters, reserved, err := x.snapshotLoading()
+	v, counters, reserved, err := x.snapshot()
 	if err != nil {
 		return expired{}, false, err
 	}

@@ -153,7 +153,8 @@ func (x *Index) reserve(l *loading) func(*store.Batch) {
 // if there is nothing to pack.
 func (x *Index) freeze(ctx context.Context, found bool, to *plan.Plan, l *loading) (v *store.View, counters store.Counters, err error) {
 	if found { // it may be empty, of a change of the plan that a crash ended
-		return x.snapshot()
+		v, counters, _, err = x.snapshot()
+		return v, counters, err
 	}
 	s := x.state.Load()
 	if s.tables.Generation() > 0 && to == nil && l == nil {

@@ -14,14 +14,9 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// snapshot opens a view and returns the counters of the same moment.
-func (x *Index) snapshot() (*store.View, store.Counters, error) {
-	v, counters, _, err := x.snapshotLoading()
-	return v, counters, err
-}
-
-// snapshotLoading also returns the IDs of what is being loaded, which the view does not have.
-func (x *Index) snapshotLoading() (v *store.View, counters store.Counters, reserved idRange, err error) {
+// snapshot opens a view, and returns the counters of the same moment and the IDs of what is being loaded, which the view
+// does not have.
+func (x *Index) snapshot() (v *store.View, counters store.Counters, reserved idRange, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
 	if x.loading != nil {
@@ -42,7 +37,7 @@ func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 			return
 		}
 		defer x.end()
-		v, counters, err := x.snapshot()
+		v, counters, _, err := x.snapshot()
 		if err != nil {
 			yield(Document{}, err)
 			return
