@@ -60,12 +60,15 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, 
 	analysis.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range pages {
 		analysis.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if n := len(pages[i].Body); n > maxBody {
 				reasons[i] = fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
 			} else {
 				docs[i], reasons[i] = Analyze(s, pages[i])
 			}
-			return ctx.Err()
+			return nil
 		})
 	}
 	if err := analysis.Wait(); err != nil {

@@ -1,0 +1,18 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/neardup/neardup/internal/wire"
+)
+
+// TestPagesOfAContextThatIsOver: no page is analyzed any more, which without a Signer would be a panic.
+func TestPagesOfAContextThatIsOver(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if verdicts, err := Pages(ctx, nil, 10, []wire.Page{{Body: []byte("words")}}, nil); len(verdicts) > 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", verdicts, err)
+	}
+}
