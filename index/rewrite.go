@@ -139,11 +139,11 @@ func (x *Index) reserve(l *loading) func(*store.Batch) {
 	if l == nil {
 		return nil
 	}
+	counters, second := x.counters, x.opts.second() // a panic of Now comes before anything is frozen
+	l.ids = idRange{counters.NextID, counters.NextID + l.documents}
+	l.added = time.Unix(int64(second), 0).UTC()
+	counters.NextID = l.ids.end
 	return func(b *store.Batch) {
-		counters, second := x.counters, x.opts.second()
-		l.ids = idRange{counters.NextID, counters.NextID + l.documents}
-		l.added = time.Unix(int64(second), 0).UTC()
-		counters.NextID = l.ids.end
 		b.SetClock(l.ids.first, second)
 		b.SetCounters(counters)
 	}
