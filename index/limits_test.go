@@ -19,7 +19,9 @@ import (
 )
 
 // full reports whether tests run at the size that they have in CI.
-func full() bool { return long() || os.Getenv("NEARDUP_CI") != "" && !testing.Short() }
+func full() bool {
+	return os.Getenv("NEARDUP_LONG") != "" || os.Getenv("NEARDUP_CI") != "" && !testing.Short()
+}
 
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
 // found again; a byte more is an error with a name that stores nothing.
@@ -39,13 +41,18 @@ func TestLargestKeys(t *testing.T) {
 	}
 	before := x.Stats().NextID
 	for _, d := range []Document{{Key: strings.Repeat("k", match.MaxKeyBytes+1)}, {Scope: strings.Repeat("s", match.MaxScopeBytes+1)}} {
-		if _, err := x.CheckAndAdd(ctx, d); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "65537 bytes, at most 65536") {
-			t.Errorf("%.200v", err)
+		docs := []Document{{Fingerprint: 9}, d}
+		_, err := x.CheckAndAddBatch(ctx, docs)
+		for _, err := range []error{err, x.Add(ctx, docs...)} {
+			if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "65537 bytes, at most 65536") || len(err.Error()) > 300 {
+				t.Errorf("%.300v", err)
+			}
 		}
 	}
 	if got := x.Stats().NextID; got != before {
 		t.Errorf("next ID %d, and it was %d", got, before)
 	}
+	checkVerified(t, x)
 }
 
 // TestManyScopes: one fingerprint in each of many scopes is found in each, alone.

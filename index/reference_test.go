@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/plan"
 )
-
-// long reports whether the tests are to run at full size.
-func long() bool { return os.Getenv("NEARDUP_LONG") != "" }
 
 func mustPlan(t testing.TB, design string, k int) *plan.Plan {
 	t.Helper()
@@ -60,15 +56,8 @@ func fill(t testing.TB, x *Index, fps []uint64, batch int) {
 	}
 }
 
-// failer is what a *testing.T and a *rapid.T have in common.
-type failer interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
-
 // must ends a test at an error.
-func must(t failer, errs ...error) {
+func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -78,7 +67,7 @@ func must(t failer, errs ...error) {
 // checkInvariants compares an index with the documents that it should hold, of which the
 // last that was given an ID has a certain one: counters, all documents, and of up to a hundred or so what Get and
 // a query for their own fingerprint find. Verify compares the rest with them.
-func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
+func checkInvariants(t testing.TB, x *Index, docs []Document, last uint64) {
 	t.Helper()
 	ctx := context.Background()
 	byID, bare := map[uint64]Document{}, uint64(0)
@@ -112,7 +101,7 @@ func checkInvariants(t failer, x *Index, docs []Document, last uint64) {
 	checkVerified(t, x)
 }
 
-func checkFound(t failer, x *Index, d Document) {
+func checkFound(t testing.TB, x *Index, d Document) {
 	t.Helper()
 	matches, err := x.Query(context.Background(), Query{Signature: d.Signature(), Scope: d.Scope, MaxDistance: Exact})
 	if err != nil || !slices.Contains(matches, Match{Document: d}) {

@@ -11,7 +11,7 @@ import (
 )
 
 // checkVerified sees to it that Verify finds nothing.
-func checkVerified(t failer, x *Index) {
+func checkVerified(t testing.TB, x *Index) {
 	t.Helper()
 	for p := range x.Verify(context.Background(), verify.Options{}) {
 		t.Fatalf("verify: %v", p)
