@@ -425,6 +425,27 @@ func TestPanicIsTold(t *testing.T) {
 	}
 }
 
+// A stream that ends before its body, whose last bytes are there already, ends its connection and nothing panics.
+func TestStreamEndsBeforeItsBody(t *testing.T) {
+	var told bytes.Buffer
+	log.SetOutput(&told)
+	defer log.SetOutput(os.Stderr)
+	s, address := serve(t, open(t, inMemory()), Options{Limits: impatient})
+	s.bytes.Acquire(t.Context(), impatient.Bytes-freeLine) // so that a line has begun when there is no more room
+	chunk := func(line string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(line), line) }
+	const head = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+	said := talk(t, address, head+chunk("{\"fingerprint\":\"0123456789abcdef\"}\n"), chunk(strings.Repeat(" ", 2*freeLine+100)+"\n")+"0\r\n\r\n")
+	if !strings.Contains(said, `"new"`) || !strings.Contains(said, `"busy"`) {
+		t.Error(said)
+	}
+	s.bytes.Release(impatient.Bytes - freeLine)
+	dial(t, address, nil)
+	log.SetOutput(os.Stderr)
+	if told.Len() > 0 {
+		t.Error(told.String())
+	}
+}
+
 // What another process has said holds, unless the index was put back since, as does what has no name of one.
 func TestSince(t *testing.T) {
 	g := &gatherer{process: "b", first: 100}

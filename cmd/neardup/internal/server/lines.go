@@ -164,6 +164,7 @@ func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work f
 		lines.close()
 		if !lines.whole.Load() {
 			lastOf(r)
+			r.Body.Close() // closed behind the call, the end of what is read ahead would make net/http read twice at once
 		}
 	}()
 	for {
