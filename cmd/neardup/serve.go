@@ -122,6 +122,10 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if s.opts.TLS, err = s.tls(); err != nil {
 		return err
 	}
+	if most := server.MostConnections(); s.opts.Connections > most {
+		s.call.logf("-max-connections: %d, by how many files this process may have open; raise that limit (ulimit -n) for more", most)
+		s.opts.Connections = most
+	}
 	o, err := s.indexes.options("", false)
 	if err != nil {
 		return err

@@ -270,6 +270,31 @@ func TestServeEndsWithAFault(t *testing.T) {
 	}
 }
 
+// Connections leave the index the files that it may have open, however few these are.
+func TestServeFewOpenFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no ulimit")
+	}
+	listen := freeAddress(t)
+	cmd := process("serve", "-listen", listen, "-index", filepath.Join(t.TempDir(), "ix"))
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 150 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
+	s := started(t, listen, cmd)
+	for range 20 { // as many wait as can
+		conn, err := net.Dial("tcp", listen)
+		must(t, err)
+		defer conn.Close()
+	}
+	r, err := http.Get(s.address + "/readyz")
+	must(t, err)
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable {
+		t.Error(r.Status)
+	}
+	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(), "-max-connections: 11") {
+		t.Error(s.said)
+	}
+}
+
 func TestServeUsage(t *testing.T) {
 	short := writeFile(t, "token", "short\n")
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -198,6 +199,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		return err == nil && r.StatusCode == http.StatusOK
 	})
+}
+
+func TestMostConnections(t *testing.T) {
+	for openFiles, want := range map[uint64]int{0: 8, 144: 8, 256: 64, 1024: 448, 2128: 1000, 5224: 4096, 1 << 40: math.MaxInt32} {
+		if got := mostConnections(openFiles); got != want {
+			t.Errorf("of %d files: %d connections, want %d", openFiles, got, want)
+		}
+	}
 }
 
 // Calls and bytes over their bounds are refused at once, and a client tries again until there is room.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -62,6 +64,16 @@ func (l *Limits) lineBytes() int {
 func (l Limits) LeastBytes() int64 {
 	l = l.withDefaults()
 	return int64(max(l.PageBytes+1, l.lineBytes()))
+}
+
+// MostConnections is how many leave the index the files that it may have open (docs/limits.md): a log or table that
+// cannot be made for want of one stops its writes until it is opened again.
+func MostConnections() int { return mostConnections(process.OpenFilesLimit()) }
+
+func mostConnections(openFiles uint64) int {
+	const tables, others, least = 1000, 128, 8
+	openFiles = max(openFiles, others+2*least)
+	return int(min(max(openFiles-min(openFiles, tables+others), (openFiles-others)/2), math.MaxInt32))
 }
 
 // boundedListener refuses connections over the bound at once: one that waited would look like a server
