@@ -10,6 +10,9 @@
 // without an answer is New in the answer to the next one, and the Verdict says that it was Retried; it may
 // be said so to two callers who check one URL in the same moment, so a page is saved twice at worst, and never
 // lost. A Delete that is tried again may return 0 of what an earlier try has deleted.
+//
+// A call that ends with an error after all, its context's too, may have been done at the server: a page of it is then Unchanged
+// when it is checked again, and nobody has saved it. So save Unchanged pages of such calls too, or Delete their URLs first.
 package client
 
 import (
@@ -17,9 +20,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -79,7 +84,7 @@ type Options struct {
 	TLS *tls.Config
 
 	// RetryFor is how long a call is tried again, if its context does not end before. 0: 30 s.
-	// Below 0: it is tried once.
+	// Below 0: it is tried once. A try that is not answered within two minutes has failed.
 	RetryFor time.Duration
 
 	// Connections is how many there are at most; further calls wait. 0: 64.
@@ -117,22 +122,22 @@ func Open(address string, o *Options) (*Client, error) {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
 	}
 	if !httpguts.ValidHeaderFieldValue(c.opts.Token) {
-		return nil, fmt.Errorf("open %s: the token has characters that no header can have", address)
+		return nil, fmt.Errorf("open %s: the token has characters that no header can have", c.base.Redacted())
 	}
 	if c.opts.Connections < 0 || c.opts.MaxBody < 0 {
-		return nil, fmt.Errorf("open %s: Connections %d and MaxBody %d: want 0 for the default, or more", address, c.opts.Connections, c.opts.MaxBody)
+		return nil, fmt.Errorf("open %s: Connections %d and MaxBody %d: want 0 for the default, or more", c.base.Redacted(), c.opts.Connections, c.opts.MaxBody)
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a call a connection, so that Connections is what it says
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: c.opts.Connections, MaxIdleConnsPerHost: c.opts.Connections,
-			IdleConnTimeout: 2 * time.Minute, DisableCompression: true, Protocols: protocols,
+			IdleConnTimeout: 2 * time.Minute, TLSHandshakeTimeout: 30 * time.Second, DisableCompression: true, Protocols: protocols,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if _, err := c.Stats(context.Background()); err != nil {
-		return nil, fmt.Errorf("open %s: %w", address, err)
+		return nil, fmt.Errorf("open %s: %w", c.base.Redacted(), err)
 	}
 	return c, nil
 }
@@ -188,7 +193,7 @@ func isStranger(err error) bool {
 var errFinal = errors.New("it is not tried again")
 
 // retry calls do until it succeeds, or fails for good, or time is up. since is empty the first time.
-func (c *Client) retry(ctx context.Context, do func(since string) error) error {
+func (c *Client) retry(ctx context.Context, do func(ctx context.Context, since string) error) error {
 	begun := time.Now()
 	known, told := c.nextID.Load().(string)
 	if !told {
@@ -202,7 +207,7 @@ func (c *Client) retry(ctx context.Context, do func(since string) error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := do(since)
+		err := try(ctx, since, do)
 		if err == nil || !again(err) || time.Since(begun) > c.opts.RetryFor {
 			return err
 		}
@@ -213,6 +218,25 @@ func (c *Client) retry(ctx context.Context, do func(since string) error) error {
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
+}
+
+// tryTime is how long a try may take once it has a connection. One to a process that is stopped, or to a machine that is
+// gone, would have no end.
+var tryTime = 2 * time.Minute
+
+var errSilent = errors.New("the server takes the call and does not answer")
+
+func try(ctx context.Context, since string, do func(ctx context.Context, since string) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(math.MaxInt64, func() { cancel(errSilent) })
+	defer late.Stop()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { late.Reset(tryTime) }})
+	err := do(ctx, since)
+	if err != nil && context.Cause(ctx) == errSilent {
+		return errSilent
+	}
+	return err
 }
 
 // noteNextID keeps what an answer tells.

@@ -33,6 +33,9 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v, %v", address, c, err)
 		}
 	}
+	if c, err := Open("http://user:secret@127.0.0.1:1", &Options{RetryFor: -1}); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Error(c, err)
+	}
 	if c, err := Open("http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "no header") {
 		t.Error(c, err)
 	}
@@ -93,5 +96,53 @@ func TestLoadPanics(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the load goes on")
+	}
+}
+
+// A server that takes calls and does not answer, before or within an answer, does not hold them for good. The time is that of a
+// try, and not of the wait for a connection.
+func TestServerThatIsSilent(t *testing.T) {
+	defer func(d time.Duration) { tryTime = d }(tryTime)
+	tryTime = time.Second
+	silent := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			_, _ = io.WriteString(w, "{}")
+			return
+		case r.URL.Query().Get("key") == "slow":
+			time.Sleep(tryTime / 2)
+			_, _ = io.WriteString(w, `{"key":"slow","verdict":"new"}`)
+			return
+		case r.URL.RawQuery == "":
+			_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n")
+			w.(http.Flusher).Flush()
+		}
+		<-silent
+	}))
+	defer server.Close()
+	defer close(silent)
+	c, err := Open(server.URL, &Options{RetryFor: -1, Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errSilent) || v.Status != 0 {
+		t.Error(v, err)
+	}
+	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, errSilent) || len(v) != 1 {
+		t.Error(v, err)
+	}
+	answered := make(chan error)
+	for range 4 { // the last one waits longer than a try may take
+		go func() {
+			_, err := c.Check(t.Context(), Page{URL: "slow"})
+			answered <- err
+		}()
+	}
+	for range 4 {
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
 	}
 }
