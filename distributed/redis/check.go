@@ -84,7 +84,7 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 		if c.doc.Key != "" && e.doc.Key == c.doc.Key || x.rule.Matches(&e.doc, &c.doc) {
 			return true
 		}
-		if e.old.ID != 0 && has(c.near, x.idOf(&e.old)) || c.old.ID != 0 && e.of.ID == c.old.ID {
+		if e.old.ID != 0 && has(c.near, x.idOf(&e.old)) || c.old.ID != 0 && has(e.near, x.idOf(&c.old)) {
 			return true
 		}
 	}

@@ -58,6 +58,21 @@ func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
 	}
 }
 
+// Of a batch, a page that comes later takes nothing away that an earlier one is a duplicate of, also where that is not the nearest
+// before the first of the batch has come.
+func TestBatchGoesInTurn(t *testing.T) {
+	x := openShared(t, Options{MaxDistance: 1, Bare: true})
+	_, err := x.CheckDocuments(t.Context(), []index.Document{{Key: "first", Fingerprint: 1}, {Key: "second", Fingerprint: 2}})
+	must(t, err)
+	got, err := x.CheckDocuments(t.Context(), []index.Document{
+		{Key: "first", Fingerprint: 0xff << 20}, {Key: "copy", Fingerprint: 0}, {Key: "second", Fingerprint: 0xff << 40},
+	})
+	must(t, err)
+	if got[0].Status != neardup.Changed || got[1].Status != neardup.Duplicate || got[1].Of.Key != "second" || got[2].Status != neardup.Changed {
+		t.Errorf("%+v", got)
+	}
+}
+
 // sameHistory does the same to both.
 func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs []index.Document) {
 	ctx, ids := t.Context(), make(map[uint64]uint64) // of the model's, ours
