@@ -200,6 +200,7 @@ type dirLock struct {
 	vfs.FS
 	once sync.Once
 	held io.Closer
+	kept func() error // gives back the second lock; nil: there is none
 	own  *pebble.Lock // our reference, beside Pebble's
 }
 
@@ -233,13 +234,26 @@ func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 
 func (l *dirLock) Lock(name string) (io.Closer, error) {
 	held, err := l.FS.Lock(name)
+	if err != nil {
+		return nil, err
+	}
 	l.held = held
-	return l, err
+	if l.FS == machineFS {
+		if l.kept, err = process.KeepLock(name); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, nil
 }
 
 // Close gives the lock back. It is Pebble's too.
 func (l *dirLock) Close() (err error) {
-	l.once.Do(func() { err = l.held.Close() })
+	l.once.Do(func() {
+		if l.kept != nil {
+			err = l.kept()
+		}
+		err = errors.Join(err, l.held.Close())
+	})
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,6 +66,17 @@ func TestLockHolder(t *testing.T) {
 			t.Errorf("in the same process: %v", err)
 		}
 	}
+	// A process that closes the file anywhere has lost the lock that names it. On Linux there is another.
+	_, err = os.ReadFile(filepath.Join(dir, "LOCK"))
+	must(t, err)
+	if runtime.GOOS == "linux" {
+		if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out, "index is open elsewhere: by another process") != 3 {
+			t.Error(out)
+		}
+	}
+	must(t, s.Close())
+	s, err = Open(dir, Options{})
+	must(t, err)
 	must(t, s.Close())
 }
 
