@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -134,6 +135,9 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	}
 	o := f.Options
 	o.MaxDocument, o.Stdin = f.maxDocument.bytes(), f.call.in
+	if file, ok := f.call.out.(*os.File); ok {
+		o.Output, _ = file.Stat()
+	}
 	return corpus.New(inputs, o)
 }
 

@@ -133,6 +133,9 @@ type Options struct {
 	Originals []Format
 	// Stdin is read for the input "-". Default os.Stdin.
 	Stdin io.Reader
+	// Output is the file that what comes of the records is written to, nil for none. To read it would
+	// never end: as an input it is an error, in a folder a skip.
+	Output os.FileInfo
 	// Opened are inputs that are open already, by name: what was read of a pipe is gone from it.
 	Opened map[string]io.Reader
 

@@ -222,7 +222,7 @@ func all(lines []string, is func(string) bool) bool {
 }
 
 var (
-	cdxLine    = regexp.MustCompile(`^\S+ \d{4,17} (\{"|\S+ \S+ \S+ \S+ )`)
+	cdxLine    = regexp.MustCompile(`^\S+ \d{12,17} (\{"|\S+ \S+ \S+ \S+ )`)
 	urlLine    = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
 	hashLine   = regexp.MustCompile(`^(?i)([0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})( [ *]\S.*)?$`)
 	columnName = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)

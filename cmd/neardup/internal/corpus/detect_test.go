@@ -72,6 +72,7 @@ func TestDetect(t *testing.T) {
 		{"-", "d41d8cd98f00b204e9800998ecf8427e  a.html\n", Detect, "not supported: a list of hashes"},
 		{"-", "da39a3ee5e6b4b0d3255bfef95601890afd80709\n", Detect, "not supported: a list of hashes"},
 		{"-", "com,example)/ 20200101000000 {\"url\": \"https://example.com/\"}\n", Detect, "not supported: CDX"},
+		{"x.txt", "In 2024 the company made many changes to its policy.\n", TextFile, ""},
 		{"-", " CDX N b a m s k r M S V g\n", Detect, "not supported: CDX"},
 		{"x.cdxj", "", Detect, "not supported: CDX"},
 		{"-", "\x00\x01\x02", Detect, "not text: application/octet-stream"},

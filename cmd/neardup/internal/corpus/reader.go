@@ -231,19 +231,16 @@ func (r *run) readAll() error {
 	return nil
 }
 
-func (r *run) readInput(input string) error {
-	if input == "-" {
-		return r.readFile(input, r.opts.Stdin, -1)
-	}
+func (r *run) readInput(input string) (err error) {
 	if in, ok := r.opts.Opened[input]; ok {
-		return r.readFile(input, in, -1)
-	}
-	info, err := os.Stat(input)
-	switch {
-	case err != nil:
-	case info.IsDir():
+		err = r.readFile(input, in, -1)
+	} else if input == "-" {
+		err = r.readFile(input, r.opts.Stdin, -1)
+	} else if info, statErr := os.Stat(input); statErr != nil {
+		err = statErr
+	} else if info.IsDir() {
 		err = walk(r.ctx, input, r.readFound)
-	default:
+	} else {
 		err = r.openFile(filepath.ToSlash(input), input)
 	}
 	if err != nil && r.ctx.Err() == nil {
@@ -255,7 +252,10 @@ func (r *run) readInput(input string) error {
 // readFound reads a file of a folder.
 func (r *run) readFound(f found) error {
 	if f.skip == nil {
-		if err := r.openFile(f.name, f.path); err != nil && r.ctx.Err() == nil {
+		switch err := r.openFile(f.name, f.path); {
+		case errors.Is(err, errIsOutput):
+			f.skip = &Skip{Reason: "the output itself"}
+		case err != nil && r.ctx.Err() == nil:
 			f.skip = cannotOpen(err)
 		}
 	}
@@ -281,8 +281,11 @@ func (r *run) openFile(name, path string) error {
 	return r.readFile(name, f, size)
 }
 
-// readFile reads one stream of bytes; its only error is that of the context.
+// readFile reads one stream of bytes; its only errors are that of the context and errIsOutput.
 func (r *run) readFile(name string, f io.Reader, size int64) error {
+	if isFile(f, r.opts.Output) {
+		return fmt.Errorf("%s: %w", name, errIsOutput)
+	}
 	r.mu.Lock()
 	r.totals[r.input].Files++
 	r.mu.Unlock()

@@ -76,6 +76,7 @@ var ErrNoOriginals = errors.New("its records cannot be passed through")
 // too if a file is the output, by what os.SameFile says: it would never end.
 func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 	ahead := &Reader{opts: r.opts}
+	ahead.opts.Output = nil // here it is an error in a folder too
 	for _, input := range r.inputs {
 		if input == "-" && isFile(r.opts.Stdin, output) {
 			return fmt.Errorf("input: %s: %w", input, errIsOutput)
@@ -169,7 +170,7 @@ type found struct {
 
 // walk visits what is in a folder and below it, each folder sorted by name. Links are not
 // followed: one may lead out of the folder, to what its owner did not mean to be read, or
-// round in a circle. Names that begin with a dot are passed by.
+// round in a circle. Names that begin with a dot are passed by, and so is the folder of an index.
 func walk(ctx context.Context, folder string, visit func(found) error) error {
 	root, err := filepath.EvalSymlinks(folder) // one that was named is followed
 	if err != nil {
@@ -184,6 +185,9 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 			return relErr
 		}
 		if below == "." {
+			if err == nil && isDatabase(path) {
+				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export -format jsonl\" prints what is stored", folder)
+			}
 			return err
 		}
 		f := found{path: path, name: strings.TrimSuffix(filepath.ToSlash(folder), "/") + "/" + filepath.ToSlash(below)}
@@ -191,10 +195,12 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		switch {
 		case err != nil:
 			f.skip = cannotOpen(err)
-		case entry.IsDir() && !hidden:
-			return nil
 		case hidden:
 			f.skip = &Skip{Reason: "hidden file"}
+		case entry.IsDir() && isDatabase(path):
+			f.skip = &Skip{Reason: "folder of an index"}
+		case entry.IsDir():
+			return nil
 		case entry.Type() == fs.ModeSymlink:
 			f.skip = &Skip{Reason: "link", Document: true, Detail: "links in a folder are not followed: name the link itself as an input"}
 		case !entry.Type().IsRegular():
@@ -215,6 +221,13 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		}
 		return nil
 	})
+}
+
+// isDatabase says whether a folder is that of an index: perhaps the one that what is read goes to,
+// whose files come and go.
+func isDatabase(folder string) bool {
+	markers, err := fs.Glob(os.DirFS(folder), "marker.manifest.*")
+	return err == nil && len(markers) > 0
 }
 
 func cannotOpen(err error) *Skip {
