@@ -114,6 +114,12 @@ func (c *call) inputFlags() *inputFlags {
 
 func (f *inputFlags) scopeFlag() *inputFlags {
 	f.scope = f.call.choiceFlag("scope", "compare only documents of one `scope`: none (all are compared), host (of the key) or field (of JSON lines)", "none", "host", "field")
+	f.call.check(func() error {
+		if f.call.given("scope-field") && *f.scope != "field" {
+			return usagef("-scope-field is of use with -scope field only")
+		}
+		return nil
+	})
 	return f
 }
 
@@ -126,6 +132,14 @@ func (f *inputFlags) analyzerFlags() *inputFlags {
 	f.weight = c.choiceFlag("weight", "`weight` of a feature of simhash, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
 	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 100, or 16 with -window)")
 	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (-1: no text is too short; default 5, with simhash 50)")
+	c.check(func() error {
+		for _, name := range []string{"window", "weight", "cap"} {
+			if c.given(name) && c.given("method") && *f.method != "simhash" {
+				return usagef("-%s is of -method simhash, not %s", name, *f.method)
+			}
+		}
+		return nil
+	})
 	return f
 }
 

@@ -208,7 +208,7 @@ func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, err
 	if err != nil {
 		return err
 	}
-	c.logf("%d fingerprints stored in %.1f s; the index has %d documents", report.Loaded-min(report.Replaced, report.Loaded), report.Seconds, report.Documents)
+	c.logf("%s in %.1f s; the index has %d documents", stored(report.Loaded, report.Replaced), report.Seconds, report.Documents)
 	return nil
 }
 
@@ -235,8 +235,16 @@ func (i *importing) send(ctx context.Context, docs iter.Seq2[index.Document, err
 	if err != nil {
 		return err
 	}
-	i.call.logf("%d fingerprints stored in %.1f s", loaded-min(replaced, loaded), time.Since(begun).Seconds())
+	i.call.logf("%s in %.1f s", stored(loaded, replaced), time.Since(begun).Seconds())
 	return nil
+}
+
+// stored says what became of a load.
+func stored(loaded, replaced uint64) string {
+	if replaced == 0 {
+		return fmt.Sprintf("%d fingerprints stored", loaded)
+	}
+	return fmt.Sprintf("%d fingerprints stored, %d documents replaced by later ones with their keys", loaded, replaced)
 }
 
 // listedDocuments yields those of lists. One without a key stays bare: it takes a few bytes, not a record.

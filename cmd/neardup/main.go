@@ -237,6 +237,9 @@ func (c *call) parse() error {
 		}
 	}
 	c.args = append(c.args, rest...)
+	if err := c.checkEmpty(); err != nil {
+		return err
+	}
 	for _, check := range c.checks {
 		if err := check(); err != nil {
 			return err
@@ -264,6 +267,20 @@ func (c *call) given(name string) bool {
 	found := false
 	c.flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
 	return found
+}
+
+// checkEmpty refuses flags and arguments that are empty: a name that a script has forgotten to set is not one
+// that was left out.
+func (c *call) checkEmpty() (err error) {
+	if slices.Contains(c.args, "") {
+		err = usagef("an argument is empty")
+	}
+	c.flags.Visit(func(f *flag.Flag) {
+		if text, ok := f.Value.(flag.Getter); ok && text.Get() == "" {
+			err = usagef("-%s is empty: leave it out, or say what it is", f.Name)
+		}
+	})
+	return err
 }
 
 // logf writes a diagnostic, one line.
