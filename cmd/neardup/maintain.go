@@ -374,11 +374,14 @@ func runRepair(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if report.Faults > 0 {
-		c.logf("%d documents are in %s; the damaged index is %s, and can be removed", report.Documents, report.Index, report.Kept)
-	} else {
-		c.logf("%d documents are in %s; no fault was found in the index that is now %s", report.Documents, report.Index, report.Kept)
+	then := fmt.Sprintf("no fault was found in the index that is now %s", report.Kept)
+	switch {
+	case len(report.Ranges) > 0:
+		then = fmt.Sprintf("what could not be read is not: compare them with a backup before you remove the damaged index, %s", report.Kept)
+	case report.Faults > 0:
+		then = fmt.Sprintf("the damaged index is %s, and can be removed", report.Kept)
 	}
+	c.logf("%d documents are in %s; %s", report.Documents, report.Index, then)
 	return c.printJSON(report)
 }
 
