@@ -58,7 +58,7 @@ type checkpoint struct {
 	s       *Store
 	dir     string
 	staging string
-	remove  string   // what of dir's path did not exist; "": all of it did
+	remove  string   // what was made of dir's path; "": nothing
 	moved   []string // files in dir
 	begun   bool
 }
@@ -72,9 +72,9 @@ func (c *checkpoint) begin() error {
 	names, err := fsys.List(c.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		folders, _ := missing(c.dir, fsys)
-		c.begun, c.remove = true, folders[len(folders)-1]
-		return makeDir(c.dir, fsys)
+		c.begun = true
+		c.remove, err = makeDir(c.dir, fsys)
+		return err
 	case err != nil:
 		return err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,8 @@ func fileSystem(fsys vfs.FS) vfs.FS {
 func prepareDir(dir string, opts Options) error {
 	info, err := opts.FS.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) && opts.Create != nil {
-		return makeDir(dir, opts.FS)
+		_, err = makeDir(dir, opts.FS)
+		return err
 	}
 	if err != nil {
 		return err
@@ -117,16 +119,19 @@ func prepareDir(dir string, opts Options) error {
 }
 
 // makeDir makes dir and its missing parents, durably: a directory is there after a
-// crash once the one above it is synced.
-func makeDir(dir string, fsys vfs.FS) error {
+// crash once the one above it is synced. It returns the highest that it has made, "" for none.
+func makeDir(dir string, fsys vfs.FS) (made string, err error) {
 	folders, _ := missing(dir, fsys)
-	err := fsys.MkdirAll(dir, 0o755)
-	for _, folder := range folders {
-		if err == nil {
-			err = surgeon.SyncDir(fsys.PathDir(folder), fsys)
+	for _, folder := range slices.Backward(folders) {
+		if err := fsys.MkdirAll(folder, 0o755); err != nil {
+			return made, err
+		}
+		made = cmp.Or(made, folder)
+		if err := surgeon.SyncDir(fsys.PathDir(folder), fsys); err != nil {
+			return made, err
 		}
 	}
-	return err
+	return made, nil
 }
 
 // missing returns the folders of a path that are not there, the highest last, and the one above them.

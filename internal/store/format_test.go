@@ -77,6 +77,7 @@ func TestDamagedMeta(t *testing.T) {
 		{"counters break off", "counters", make([]byte, 23), fault.ErrCorrupt, "23 bytes"},
 		{"counters of 0", "counters", make([]byte, 24), fault.ErrCorrupt, "counters"},
 		{"packed breaks off", "packed", make([]byte, 20), fault.ErrCorrupt, "20 bytes"},
+		{"packed of too many bytes", "packed", encodePacked(1, 2, []PackedTableInfo{{1, 1, 1}, {1, 1, 1 << 63}}), fault.ErrCorrupt, "packed table 1"},
 		{"packed of nothing", "packed", make([]byte, 40), fault.ErrCorrupt, "packed table 0"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -62,7 +62,11 @@ func decodeCounters(value []byte) (Counters, error) {
 	return c, nil
 }
 
-const packedTableInfoLen = 3 * 8
+const (
+	packedTableInfoLen = 3 * 8
+
+	maxPackedBytes = 1 << 46 // of a table, so that those of all can be added up
+)
 
 func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
 	value := appendUint64s(nil, generation, nextID)
@@ -85,7 +89,8 @@ func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTable
 		})
 	}
 	for i, t := range tables {
-		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) {
+		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) ||
+			t.Bytes > maxPackedBytes {
 			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", fault.ErrCorrupt, generation, i, t)
 		}
 	}

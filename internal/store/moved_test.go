@@ -188,3 +188,18 @@ func TestCallsInAFolderThatIsAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A checkpoint that fails leaves what it has not made: here a link that leads nowhere.
+func TestFailedCheckpointLeavesALink(t *testing.T) {
+	dir := t.TempDir()
+	s := openReal(t, filepath.Join(dir, "ix"))
+	link := filepath.Join(dir, "link")
+	must(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
+	if err := s.Checkpoint(t.Context(), link); err == nil {
+		t.Error("a link that leads nowhere is a folder")
+	}
+	if _, err := os.Lstat(link); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Close())
+}

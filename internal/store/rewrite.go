@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -292,14 +294,44 @@ func (r *Rewrite) Close() error {
 	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
-// CompactRecords rewrites everything but the tables: it drops what was deleted or
+// CompactRecords rewrites what is beside the tables: it drops what was deleted or
 // replaced, and leaves every key on Pebble's lowest level. It needs up to as much free
 // disk as the records take. When ctx ends it, nothing is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
+	if err := s.overlapSmallFiles(); err != nil {
+		return err
+	}
 	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
+}
+
+// overlapSmallFiles sees to it that small files are merged. Clock and records grow at their ends, so that each flush and each load
+// leaves a file of its own, which Pebble only ever moves from level to level. It merges what overlaps: so a
+// file over all of them is made, of deletes of keys that no index has.
+func (s *Store) overlapSmallFiles() error {
+	var levels [][]pebble.SSTableInfo
+	err := s.guard(func() (err error) { levels, err = s.db.SSTables(); return err })
+	if err != nil {
+		return translateError(err)
+	}
+	b := s.db.NewBatch()
+	for _, keyspace := range []byte{clockKeyspace, documentKeyspace} {
+		small := 0
+		for _, table := range slices.Concat(levels...) {
+			if table.Size < smallFileBytes && bytes.HasPrefix(table.Smallest.UserKey, []byte{keyspace}) {
+				small++
+			}
+		}
+		if small > fewSmallFiles {
+			err = errors.Join(err, b.Delete([]byte{keyspace}, nil), b.Delete(append(uint64Key(keyspace, math.MaxUint64), 0), nil))
+		}
+	}
+	if err != nil || b.Empty() {
+		return errors.Join(err, b.Close())
+	}
+	return s.commit(b)
 }
 
 const (
@@ -307,6 +339,10 @@ const (
 	sortedFileBytes = 128 << 20
 	// packedBlockBytes is what Pebble reads at once: some of our blocks.
 	packedBlockBytes = 8 << 10
+
+	// More than so many files below so many bytes in one keyspace are merged. For that all of the keyspace is written anew.
+	fewSmallFiles  = 8
+	smallFileBytes = 128 << 10
 )
 
 // sstWriter writes ascending keys of one keyspace into sorted tables of Pebble's, one

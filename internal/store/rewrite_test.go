@@ -59,6 +59,48 @@ func TestRewriteDeletesRecords(t *testing.T) {
 	must(t, s.Close())
 }
 
+// TestSmallFilesAreMerged: each flush and each load leaves files of their own of clock and records, which become one.
+func TestSmallFilesAreMerged(t *testing.T) {
+	s := openMem(t)
+	files := func() map[byte]int {
+		levels, err := s.db.SSTables()
+		must(t, err)
+		files := map[byte]int{}
+		for _, table := range slices.Concat(levels...) {
+			files[table.Smallest.UserKey[0]]++
+		}
+		return files
+	}
+	const rounds = 5
+	for round := range uint64(rounds) {
+		apply(t, s, true, func(b *Batch) { document(b, 2*round+1) })
+		must(t, s.db.Flush())
+		rewrite(t, s, Counters{NextID: 2*round + 3}, func(r *Rewrite, w *TableWriter) {
+			id := 2*round + 2
+			must(t, r.AddClock(id, 1000+id), r.AddRecord(id, Record{Key: "new"}), w.AddPosting(7, NewIDs(id)))
+		})
+	}
+	if n := files(); n[clockKeyspace] < 2*rounds || n[documentKeyspace] < 2*rounds {
+		t.Fatalf("files by keyspace: %v", n)
+	}
+	must(t, s.CompactRecords(t.Context()))
+	if n := files(); n[clockKeyspace] != 1 || n[documentKeyspace] != 1 {
+		t.Errorf("files by keyspace: %v", n)
+	}
+	inView(t, s, func(v *View) {
+		for id := uint64(1); id <= 2*rounds; id++ {
+			if added, err := v.Added(id); err != nil || added.Unix() != int64(1000+id) {
+				t.Errorf("document %d was added %v, %v", id, added, err)
+			}
+		}
+		lenient := v.Lenient(t.Context(), func(c Corruption) { t.Error(c.Err) }, nil)
+		must(t, lenient.UnknownKeys(1, true))
+	})
+	if n := records(t, s); n != 2*rounds {
+		t.Errorf("%d records", n)
+	}
+}
+
 // TestUnreadableEdgeOfTheTables: a file of which only the middle is replaced is read at its edges first. What
 // cannot be read there ends the replacement, and nothing is lost.
 func TestUnreadableEdgeOfTheTables(t *testing.T) {

@@ -363,8 +363,7 @@ func (s *Store) Freeze(also func(*Batch)) error {
 		err = finish()
 	}
 	if err != nil {
-		// Nothing can be written any more; all that was is in the pinned tables.
-		return err
+		return s.fail(err) // nothing can be written any more; all that was is in the pinned tables
 	}
 	return s.replace(s.with(t, e))
 }

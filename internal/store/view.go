@@ -23,6 +23,7 @@ type View struct {
 	it     *pebble.Iterator // of Get and Scan
 	tables *Tables          // that it holds; nil: none
 	policy *policy          // nil: the first corruption is an error
+	second clockRange       // of the last document that Added was asked for
 	key    [tableKeyLen]byte
 	limit  [tableKeyLen + 1]byte // a key and a zero byte: the next key after it
 }
@@ -255,7 +256,7 @@ func (v *View) ClockAt(id uint64) (c ClockEntry, found bool, err error) {
 	if id == math.MaxUint64 {
 		id-- // no document has it, and the key after it is in another keyspace
 	}
-	if !v.it.SeekLT(uint64Key(clockKeyspace, id+1)) || v.it.Key()[0] != clockKeyspace {
+	if !v.it.SeekLT(uint64Key(clockKeyspace, id+1)) || !v.atClock() {
 		return ClockEntry{}, false, translateError(v.it.Error())
 	}
 	value, err := v.it.ValueAndErr()
@@ -266,6 +267,8 @@ func (v *View) ClockAt(id uint64) (c ClockEntry, found bool, err error) {
 	return c, err == nil, err
 }
 
+func (v *View) atClock() bool { return bytes.HasPrefix(v.it.Key(), []byte{clockKeyspace}) }
+
 // ClockRange returns the entry of the clock for a document, and the end of the IDs that arrived with it,
 // of those below next. found is false if no entry says when that was.
 func (v *View) ClockRange(id, next uint64) (c ClockEntry, end uint64, found bool, err error) {
@@ -273,7 +276,7 @@ func (v *View) ClockRange(id, next uint64) (c ClockEntry, end uint64, found bool
 		return c, 0, false, err
 	}
 	end = next
-	if v.it.Next() && v.it.Key()[0] == clockKeyspace {
+	if v.it.Next() && v.atClock() {
 		if end, err = keyNumber(v.it.Key()); err != nil {
 			return c, 0, false, err
 		}
@@ -281,14 +284,23 @@ func (v *View) ClockRange(id, next uint64) (c ClockEntry, end uint64, found bool
 	return c, end, true, translateError(v.it.Error())
 }
 
+// clockRange is the IDs, before end, of the documents that an entry of the clock tells of.
+type clockRange struct {
+	ClockEntry
+	end uint64
+}
+
 // Added returns when a document arrived, in whole seconds; the zero time if no
-// entry of the clock says so.
+// entry of the clock says so. For the next document of the same second it looks nothing up.
 func (v *View) Added(id uint64) (time.Time, error) {
-	c, found, err := v.ClockAt(id)
-	if err != nil || !found {
-		return time.Time{}, err
+	if id < v.second.First || id >= v.second.end {
+		c, end, found, err := v.ClockRange(id, math.MaxUint64)
+		if err != nil || !found {
+			return time.Time{}, err
+		}
+		v.second = clockRange{c, end}
 	}
-	return c.Added(), nil
+	return v.second.Added(), nil
 }
 
 // LastSecond returns the second of the newest clock entry, if there is one.
