@@ -23,8 +23,8 @@ type growing struct {
 
 // generations are those of a moment. What is added goes into the last one. nil says yes to everything.
 type generations struct {
-	all   []*Prefix
-	small bool // the next one takes in what was added to the last one, and takes its place
+	all  []*Prefix
+	keep int64 // how many that are added to the last one are kept: the next one takes them in, and its place; 0: it stays
 }
 
 const (
@@ -32,8 +32,10 @@ const (
 	// timesLarger is by how much each generation is larger than the one before. A look-up
 	// asks all of them.
 	timesLarger = 4
-	// smallGeneration is the largest that another one takes the place of.
+	// smallGeneration is the largest that another one takes the place of, where the budget is ample: what is kept
+	// takes no more than the part keptShare of it.
 	smallGeneration = firstGeneration * timesLarger
+	keptShare       = 8
 )
 
 func newGrowing(t Table, budget, first int64) *growing {
@@ -52,7 +54,7 @@ func (g *growing) add(permuted []uint64) (grown bool) {
 	}
 	for _, fp := range permuted {
 		now := g.generations.Load()
-		if !now.small {
+		if now.keep == 0 {
 			if now.mayContain(fp) {
 				continue
 			}
@@ -61,7 +63,7 @@ func (g *growing) add(permuted []uint64) (grown bool) {
 			}
 			now = g.generations.Load()
 		}
-		if now.small {
+		if now.keep > 0 {
 			grown = g.addSmall(fp) || grown
 		} else {
 			now.add(fp)
@@ -88,8 +90,8 @@ func (g *growing) addSmall(fp uint64) (grown bool) {
 		}
 		now.add(fp)
 	}
-	if now.small {
-		if g.kept = append(g.kept, fp); len(g.kept) > 2*smallGeneration {
+	if now.keep > 0 {
+		if g.kept = append(g.kept, fp); int64(len(g.kept)) > now.keep {
 			g.compactKept()
 		}
 	}
@@ -129,24 +131,26 @@ func (g *growing) extend(n int64) {
 	p := fit(g.Prefix, n, g.budget-g.bytes())
 	if len(all) > 0 && (p == nil || p.Bytes() < all[len(all)-1].Bytes()) {
 		g.kept = nil
-		g.generations.Store(&generations{all, false})
+		g.generations.Store(&generations{all, 0})
 		g.room.Store(math.MaxInt64)
 		return
 	}
-	room := n
-	if before.small {
+	room, keep := n, int64(0)
+	if before.keep > 0 {
 		g.compactKept() // what came again takes no room
 		p.AddAll(g.kept)
 		all, room = all[:len(all)-1], n-int64(len(g.kept))
 	}
-	small := len(all) == 0 && n <= smallGeneration
-	if p == nil || p.exact() {
-		small, room = false, math.MaxInt64
+	switch {
+	case p == nil || p.exact():
+		room = math.MaxInt64
+	case len(all) == 0 && n <= smallGeneration && keptBytes(2*n) <= g.budget/keptShare:
+		keep = 2 * n
 	}
-	if !small {
+	if keep == 0 {
 		g.kept = nil
 	}
-	g.generations.Store(&generations{append(all, p), small})
+	g.generations.Store(&generations{append(all, p), keep})
 	g.room.Store(room) // last: who sees room finds the generation
 }
 
@@ -156,7 +160,7 @@ func (g *growing) include(saved *Prefix, n int64) {
 	defer g.mu.Unlock()
 	g.next = max(g.next, n)
 	now := g.generations.Load()
-	g.generations.Store(&generations{append([]*Prefix{saved}, now.all...), now.small})
+	g.generations.Store(&generations{append([]*Prefix{saved}, now.all...), now.keep})
 }
 
 func (g *growing) mayContain(permuted uint64) bool { return g.generations.Load().mayContain(permuted) }
@@ -189,6 +193,9 @@ func (g *growing) appendCandidates(dst []uint64, permuted uint64) []uint64 {
 	return dst
 }
 
+func keptBytes(n int64) int64 { return 8 * n }
+
+// bytes returns what the generations take.
 func (g *growing) bytes() (n int64) {
 	for _, p := range g.generations.Load().all {
 		if p != nil {

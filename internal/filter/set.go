@@ -233,9 +233,14 @@ func (s *Set) addTo(tables []*growing, stored []uint64) {
 
 // limitNear leaves to the multiIndex what the tables do not take.
 func (s *Set) limitNear() {
-	if s.near != nil {
-		s.near.Limit(min(s.nearBudget, s.budget-s.tableBytes()))
+	if s.near == nil {
+		return
 	}
+	left := s.budget - s.tableBytes()
+	for _, t := range s.tables {
+		left -= keptBytes(t.generations.Load().keep)
+	}
+	s.near.Limit(min(s.nearBudget, left))
 }
 
 // AppendCandidates appends the flips within the radius of a table that lead from the prefix
