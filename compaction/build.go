@@ -59,7 +59,7 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
 		before: counters, first: counters.NextID, counters: counters,
 		added:    newBatches[added](opts.sorting(r, 1)),
-		records:  recordFile{path: opts.fs().PathJoin(r.Dir(), "records"), fs: opts.fs()},
+		records:  recordFile{path: r.FS().PathJoin(r.Dir(), "records"), fs: r.FS()},
 		keys:     newBatches[addedKey](opts.sorting(r, 1)),
 		clock:    newBatches[clockEntry](opts.sorting(r, clockShare)),
 		oldest:   math.MaxUint64,

@@ -197,7 +197,6 @@ type loadInto struct {
 }
 
 func (l *loadInto) read(ctx context.Context, s *store.Store, plan *plan.Plan, docs iter.Seq2[index.Document, error], keepAdded bool) (n uint64, err error) {
-	l.opts.FS = s.FS()
 	if l.b, err = newBuilder(ctx, s, plan, &l.opts, l.report); err != nil {
 		return 0, err
 	}

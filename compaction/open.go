@@ -44,7 +44,6 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 // pack makes new tables of what is frozen.
 func pack(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) (p rewrite.Packed, err error) {
 	of := *opts
-	of.FS = f.Store.FS()
 	b, err := newBuilder(ctx, f.Store, f.Plan, &of, report)
 	if err != nil {
 		return p, err

@@ -69,9 +69,12 @@ func (r *Rewrite) SetTables(tables int) { r.tables = make([]PackedTableInfo, tab
 // Packed says what the tables that were closed hold.
 func (r *Rewrite) Packed() []PackedTableInfo { return r.tables }
 
-// Dir is a folder for files that are needed until the Rewrite is done. It goes
+// Dir is a folder for files that are needed until the Rewrite is done, in FS. It goes
 // with it.
 func (r *Rewrite) Dir() string { return r.dir }
+
+// FS is the file system of the store, which writes nothing to a folder that has taken its place.
+func (r *Rewrite) FS() vfs.FS { return r.store.fs }
 
 // sweepIncoming removes what a Rewrite left that was cut short.
 func sweepIncoming(dir string, fsys vfs.FS) error {

@@ -341,9 +341,6 @@ func (s *Store) unlock() error {
 	return s.lock.Close()
 }
 
-// FS is the file system of the store.
-func (s *Store) FS() vfs.FS { return s.fs }
-
 // DiskBytes returns the bytes that the store takes on disk, its log included.
 func (s *Store) DiskBytes() uint64 { return s.Metrics().DiskSpaceUsage() }
 
