@@ -17,8 +17,14 @@ type extent struct{ offset, bytes int64 }
 type spillFile struct {
 	fs   vfs.FS
 	path string
-	f    vfs.File
+	f    file
 	size int64
+}
+
+type file interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
 }
 
 func createSpillFile(fs vfs.FS, dir string) (*spillFile, error) {
@@ -33,20 +39,13 @@ func createSpillFile(fs vfs.FS, dir string) (*spillFile, error) {
 	return &spillFile{fs: fs, path: path, f: f}, nil
 }
 
-// createPrivate makes a file that others can not read, where fs is on the disk: it would
-// make files that they can.
-func createPrivate(fs vfs.FS, path string) (vfs.File, error) {
-	if vfs.Root(fs) != vfs.Default {
+// createPrivate makes a file that others can not read. Pebble's file system of the machine would make one that they can;
+// any other is the caller's.
+func createPrivate(fs vfs.FS, path string) (file, error) {
+	if fs != vfs.Default {
 		return fs.Create(path, vfs.WriteCategoryUnspecified)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	return fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
 func (s *spillFile) writeError(err error) error {

@@ -126,20 +126,10 @@ func (j *join) roomFor(was []fp, change bool) []fp {
 // parts has the workers find the pairs of all parts, and then large those that are worth
 // all workers together.
 func (j *join) parts(fps []fp, bounds []int, c constraint, large func(begin, end int)) {
-	const atOnce = 16
 	threshold := max(j.least, len(fps)/(minShare*len(j.workers)))
-	var next atomic.Int64
-	parallel(len(j.workers), func(worker int) {
-		for {
-			first := int(next.Add(atOnce)) - atOnce
-			if first >= len(bounds)-1 {
-				return
-			}
-			for i := first; i < min(first+atOnce, len(bounds)-1); i++ {
-				if begin, end := bounds[i], bounds[i+1]; end-begin <= threshold {
-					j.workers[worker].run(fps[begin:end], c)
-				}
-			}
+	eachPart(len(j.workers), bounds, func(worker, begin, end int) {
+		if end-begin <= threshold {
+			j.workers[worker].run(fps[begin:end], c)
 		}
 	})
 	for i, end := range bounds[1:] {

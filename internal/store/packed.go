@@ -92,29 +92,21 @@ func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from 
 		// Before there is memory for all of them: their number may be wrong.
 		return nil, fmt.Errorf("last directory chunk %x of table %d: %w", last, table, cmp.Or(err, errMissing))
 	}
-	d := newDirectory(int(blocks), cache != nil)
+	d := newDirectory(int(blocks))
 	if err := d.read(from, table); err != nil {
 		d.free()
 		return nil, err
 	}
-	if cache != nil {
-		cache.register(d)
-	}
+	cache.register(d)
 	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, from: from}, nil
 }
 
-// newDirectory returns one with room for so many blocks, outside Go's heap if it is to stay until free.
-func newDirectory(blocks int, stays bool) *directory {
+// newDirectory returns one with room for so many blocks.
+func newDirectory(blocks int) *directory {
 	leading := max(bits.Len(uint(blocks))-1, 0)
-	d := &directory{shift: uint(64 - leading), free: func() {}}
-	if !stays {
-		d.slots, d.starts = make([]blockSlot, blocks), make([]uint32, 1<<leading+1)
-		return d
-	}
 	slots, freeSlots := offheap.Make[blockSlot](blocks)
 	starts, freeStarts := offheap.Make[uint32](1<<leading + 1)
-	d.slots, d.starts, d.free = slots, starts, func() { freeSlots(); freeStarts() }
-	return d
+	return &directory{slots: slots, starts: starts, shift: uint(64 - leading), free: func() { freeSlots(); freeStarts() }}
 }
 
 // read reads the directory of a table, which has as many blocks as there is room for.

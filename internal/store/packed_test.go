@@ -311,7 +311,8 @@ func TestDirectoryFind(t *testing.T) {
 			slices.Sort(lasts)
 			lasts = slices.Compact(lasts)
 			s := storeDirectory(t, 3, lasts)
-			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), nil, s)
+			cache := newBlockCache(0)
+			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), cache, s)
 			if err != nil {
 				t.Fatalf("%s, %d blocks: %v", name, n, err)
 			}
@@ -327,6 +328,7 @@ func TestDirectoryFind(t *testing.T) {
 					t.Fatalf("%s, %d blocks: find(%016x) = %d, want %d", name, n, fp, got, want)
 				}
 			}
+			cache.release()
 		}
 	}
 }

@@ -86,26 +86,20 @@ func (s IDs) AppendTo(dst []uint64) []uint64 {
 // From yields the IDs from first on, in ascending order.
 func (s IDs) From(first uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		if s.bitmap == nil {
-			at, _ := slices.BinarySearch(s.inline, first)
-			for _, id := range s.inline[at:] {
-				if !yield(id) {
-					return
-				}
-			}
-			return
-		}
-		it := s.bitmap.Iterator()
-		for it.AdvanceIfNeeded(first); it.HasNext() && yield(it.Next()); {
+		next := s.iterator(first)
+		for id, ok := next(); ok && yield(id); id, ok = next() {
 		}
 	}
 }
 
 // Iterator returns a function that gives the IDs one after the other, in
 // ascending order, and false at the end.
-func (s IDs) Iterator() func() (uint64, bool) {
+func (s IDs) Iterator() func() (uint64, bool) { return s.iterator(0) }
+
+func (s IDs) iterator(first uint64) func() (uint64, bool) {
 	if s.bitmap != nil {
 		it := s.bitmap.Iterator()
+		it.AdvanceIfNeeded(first)
 		return func() (uint64, bool) {
 			if !it.HasNext() {
 				return 0, false
@@ -113,14 +107,13 @@ func (s IDs) Iterator() func() (uint64, bool) {
 			return it.Next(), true
 		}
 	}
-	rest := s.inline
+	at, _ := slices.BinarySearch(s.inline, first)
 	return func() (uint64, bool) {
-		if len(rest) == 0 {
+		if at == len(s.inline) {
 			return 0, false
 		}
-		id := rest[0]
-		rest = rest[1:]
-		return id, true
+		at++
+		return s.inline[at-1], true
 	}
 }
 
