@@ -1,7 +1,6 @@
 package index
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -42,23 +41,6 @@ func (r *reader) added(id uint64) (added time.Time, err error) {
 		return err
 	})
 	return added, err
-}
-
-// clockCursor reads the clock of a view. It seeks only where an ID came in another second than the one before.
-type clockCursor struct {
-	view *store.View
-	at   clockRange
-}
-
-func (c *clockCursor) added(id uint64) (time.Time, error) {
-	if c.at.compare(id) != 0 {
-		entry, end, found, err := c.view.ClockRange(id, math.MaxUint64)
-		if err != nil || !found {
-			return time.Time{}, err
-		}
-		c.at = clockRange{idRange{entry.First, end}, entry.Added()}
-	}
-	return c.at.added, nil
 }
 
 // findRange returns the range that has an ID, or else where it would be.

@@ -51,7 +51,6 @@ func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 
 // eachDocument calls yield with the documents of a view until it returns false.
 func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Document) bool) error {
-	clock := clockCursor{view: v}
 	recorded := roaring64.New() // where there are bare documents
 	for r, err := range v.Records(1) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -61,7 +60,7 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 			recorded.Add(r.ID)
 		}
 		d := documentOf(r.ID, r.Record)
-		if d.Added, err = clock.added(r.ID); err != nil {
+		if d.Added, err = v.Added(r.ID); err != nil {
 			return err
 		}
 		if !yield(d) {
@@ -81,7 +80,7 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 				continue
 			}
 			d := bareDocument(id, p.Stored)
-			if d.Added, err = clock.added(id); err != nil {
+			if d.Added, err = v.Added(id); err != nil {
 				return err
 			}
 			if !yield(d) {
