@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -78,9 +79,6 @@ func (b *builder) add(id uint64, record store.Record) error {
 	}
 	if b.report.Loaded%tellEvery == 0 {
 		b.opts.progress(Progress{Stage: StageRead, Done: b.report.Loaded})
-		if err := b.ctx.Err(); err != nil {
-			return err
-		}
 	}
 	if record.Bare() {
 		b.counters.Bare++
@@ -109,7 +107,7 @@ func (b *builder) finish() error {
 
 // write writes the next state.
 func (b *builder) write() error {
-	if err := errors.Join(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.clock.flush(b.ctx)); err != nil {
+	if err := cmp.Or(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.clock.flush(b.ctx)); err != nil {
 		return err
 	}
 	for _, write := range []func() error{b.writeClock, b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
@@ -179,6 +177,9 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 	}
 	old := uint64(0)
 	for p, err := range v.Postings(0) {
+		if old%batchLen == 0 && err == nil {
+			err = b.ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +76,9 @@ func newFlipped(t *testing.T, n uint64) *flipped {
 	add(400, "packed ")
 	h.must(t, step{what: "compact", work: compaction.Options{FilterBytes: f.opts.FilterBytes}})
 	add(60, "flushed ")
+	// A compaction that was ended has left the second epoch frozen, and some of it goes since.
+	h.session(t, f.opts, step{what: "freeze"}, step{what: "delete IDs", ids: []uint64{h.newest().NextID - 1, h.newest().NextID - 2}},
+		step{what: "add", docs: []index.Document{{Key: "flushed 0", Fingerprint: 1}}})
 	add(60, "logged ") // what the log had is in tables now
 	h.session(t, f.opts)
 	h.quickly(t, step{what: "open", open: f.opts})
@@ -368,6 +374,29 @@ func TestRepairWithoutManifest(t *testing.T) {
 	t.Logf("%d documents of %d, %d faults", report.Documents, len(f.Docs), report.Faults)
 }
 
+// TestRepairOfStaleCounters: where the counters cannot be read that were written last, those of before are there, and say of what came
+// since that it was never given out. Of the documents whose records can be read none may be missing.
+func TestRepairOfStaleCounters(t *testing.T) {
+	h := newHistory(vfs.NewMem())
+	for _, name := range []string{"first", "second"} {
+		docs := randomDocuments(h.r, 1000)
+		for i := range docs {
+			docs[i].Key = fmt.Sprint(name, i)
+		}
+		h.session(t, index.Options{}, step{what: "add", docs: docs})
+	}
+	h.session(t, index.Options{}) // what the log had is in tables now
+	f := &flipped{state: *h.newest(), files: filesOf(t, h.fs, "ix")}
+	newest := slices.Max(slices.DeleteFunc(slices.Collect(maps.Keys(f.files)), func(name string) bool { return !bytes.Contains(f.files[name], []byte("counters")) }))
+	damaged := slices.Clone(f.files[newest])
+	clear(damaged[bytes.Index(damaged, []byte("counters")):][:64])
+	report, docs, err := f.repaired(t, f.with(t, map[string][]byte{newest: damaged}))
+	must(t, err)
+	if n := f.lost(t, docs); n > 0 || report.Faults == 0 || report.DocumentsBefore != 1000 {
+		t.Errorf("%d documents are not what they were: %+v", n, report)
+	}
+}
+
 // TestRepairOfWrongEntries: every file is whole, and what is in them is wrong.
 func TestRepairOfWrongEntries(t *testing.T) {
 	f := newFlipped(t, 5)
@@ -429,8 +458,38 @@ func TestRepairIntoAnotherFolder(t *testing.T) {
 		must(t, fsys.RemoveAll(path.Dir(name)))
 	}
 	must(t, x.Close())
+	must(t, fsys.MkdirAll("empty", 0o755), fsys.MkdirAll("others", 0o755))
+	file, err := fsys.Create("others/server.log", vfs.WriteCategoryUnspecified)
+	must(t, err, file.Close())
+	repair(t.Context(), "empty", "", index.ErrNotIndex)
+	repair(t.Context(), "others", "", index.ErrNotIndex)
+	repair(t.Context(), "others/server.log", "", index.ErrNotIndex)
 	names, _ := fsys.List("")
-	if slices.Sort(names); fmt.Sprint(names) != "[better ix]" {
+	if slices.Sort(names); fmt.Sprint(names) != "[better empty ix others]" {
 		t.Errorf("there is %v", names)
+	}
+	if left := filesOf(t, fsys, "empty"); len(left) > 0 {
+		t.Errorf("a folder that was empty holds %v", left)
+	}
+}
+
+// TestRepairByAnyName: a folder has other names, to which no ending can be added.
+func TestRepairByAnyName(t *testing.T) {
+	dir := t.TempDir()
+	ix := filepath.Join(dir, "ix")
+	x, err := index.Open(ix, nil)
+	must(t, err)
+	must(t, x.Add(t.Context(), index.Document{Key: "a page", Fingerprint: 1}), x.Close())
+	t.Chdir(ix)
+	for _, names := range [][2]string{{ix + "/", ""}, {ix, dir + "/better/"}, {".", ""}} {
+		report, err := compaction.Repair(t.Context(), names[0], compaction.RepairOptions{Dest: names[1]})
+		if err != nil || report.Documents != 1 || report.Faults > 0 || names[1] == "" && report.Index != ix {
+			t.Errorf("%q: %+v, %v", names, report, err)
+		}
+		t.Chdir(ix) // it is another one
+	}
+	left, err := os.ReadDir(dir)
+	if must(t, err); fmt.Sprint(left) != "[d better/ d ix/ d ix.damaged/ d ix.damaged-2/]" {
+		t.Errorf("there is %v", left)
 	}
 }

@@ -130,7 +130,11 @@ func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uin
 // saveKeyFilter adds the keys that the index has and writes the filter.
 func (b *builder) saveKeyFilter() error {
 	err := b.withView(func(v *store.View) error {
+		n := 0
 		for hash, err := range v.KeyHashes() {
+			if n++; n%batchLen == 0 && err == nil {
+				err = b.ctx.Err()
+			}
 			if err != nil {
 				return err
 			}

@@ -234,6 +234,9 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) er
 	ofTexts := match.TextAnalyzer(b.s.Header().Analyzer) != nil
 	for doc, err := range docs {
 		if err == nil {
+			err = b.ctx.Err() // here, since docs may take its time
+		}
+		if err == nil {
 			err = match.Validate(&doc)
 		}
 		if err == nil && ofTexts && doc.Signature() == (fingerprint.Signature{}) {

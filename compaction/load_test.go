@@ -131,11 +131,12 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	opts := index.Options{Durability: index.NoSync}
 	h.session(t, opts, step{what: "add", docs: []index.Document{{Fingerprint: fp}, {Fingerprint: fp, Key: "5000"}}})
 	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
+	tables := uint64(len(h.report.Tables))
+	if last[compaction.StageRead].Done < uint64(n/2) || !raceEnabled && (last[compaction.StageMerge].Done == 0 || last[compaction.StageTables].Total != tables*h.report.Tables[0].EntriesAfter) { // which are told every 65,536
+		t.Errorf("progress %+v of %+v", last, h.report)
+	}
 	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
 		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
-	if last[compaction.StageRead].Done < uint64(n/2) || !raceEnabled && last[compaction.StageMerge].Done == 0 { // which is told every 65,536
-		t.Errorf("progress %+v", last)
-	}
 }
 
 // TestPackedPostingThatChangesOften: of a fingerprint with many packed documents some go,
@@ -449,6 +450,32 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 			}
 			t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
 		})
+	}
+}
+
+// TestLoadLooksAtItsContext on its way through packed entries of which no document is left, and through keys.
+func TestLoadLooksAtItsContext(t *testing.T) {
+	asked := func(n int, key string) int64 {
+		docs := make([]index.Document, n)
+		for i := range docs {
+			if docs[i].Fingerprint = fingerprint.Fingerprint(i); key != "" {
+				docs[i] = index.Document{Key: fmt.Sprint(key, i)} // with one fingerprint
+			}
+		}
+		ctx, opts := testhook.NewCountdown(-1), index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+		h := newHistory(opts.FS)
+		h.quickly(t, step{what: "open", open: opts}, step{what: "add", docs: docs}, step{what: "compact open"})
+		if key == "" {
+			h.quickly(t, step{what: "expire", before: epoch.Add(time.Hour)})
+		}
+		h.quickly(t, step{what: "close"})
+		must(t, loadEither(ctx, false, []index.Document{{}}, compaction.LoadOptions{Index: opts}))
+		return ctx.Asked()
+	}
+	for _, key := range []string{"", "page "} {
+		if few, many := asked(100, key), asked(20_000, key); many < few+4 {
+			t.Errorf("key %q: asked %d times in a small index, %d times in a large one", key, few, many)
+		}
 	}
 }
 

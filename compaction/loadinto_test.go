@@ -192,21 +192,27 @@ func TestLoadedCanBeDeleted(t *testing.T) {
 	}
 }
 
-// TestCloseEndsLoadInto: Close ends a load whose documents never end, and nothing of it is there.
+// TestCloseEndsLoadInto: Close ends a load whose documents never end, at the next of them, and nothing of it is there.
 func TestCloseEndsLoadInto(t *testing.T) {
 	opts := &index.Options{FS: vfs.NewMem()}
 	x, err := index.Open("ix", opts)
 	must(t, err)
-	closed := make(chan error, 1)
+	closed, after := make(chan error, 1), 0
 	forever := func(yield func(index.Document, error) bool) {
 		for n := uint64(0); yield(index.Document{Fingerprint: fingerprint.Fingerprint(n)}, nil); n++ {
 			if n == 1000 {
 				go func() { closed <- x.Close() }()
+				eventually(t, func() bool { return errors.Is(x.Sync(t.Context()), index.ErrClosed) }, func() any { return "it takes calls" })
+				time.Sleep(time.Millisecond) // until it has told the load
+			}
+			if n >= 1000 {
+				after++
 			}
 		}
 	}
-	if _, err := compaction.LoadInto(t.Context(), x, forever, compaction.LoadOptions{}); !errors.Is(err, index.ErrClosed) || errors.Is(err, compaction.ErrDone) {
-		t.Errorf("a load that Close ends: %v", err)
+	_, err = compaction.LoadInto(t.Context(), x, forever, compaction.LoadOptions{})
+	if !errors.Is(err, index.ErrClosed) || errors.Is(err, compaction.ErrDone) || after > 100 {
+		t.Errorf("a load that Close ends: %v, behind %d documents more", err, after)
 	}
 	must(t, <-closed)
 	x, err = index.Open("ix", opts)

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -83,11 +87,11 @@ func Repair(ctx context.Context, dir string, opts RepairOptions) (report RepairR
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
-	r := repair{dir: dir, dest: opts.Dest, opts: &opts, report: &report}
-	if r.dest == "" {
-		r.dest = dir + ".repaired"
+	r := repair{opts: &opts, report: &report}
+	if err = r.name(dir); err == nil {
+		err = r.run(ctx)
 	}
-	if err := r.run(ctx); err != nil {
+	if err != nil {
 		return report, fmt.Errorf("repair index %s: %w", dir, err)
 	}
 	return report, nil
@@ -99,6 +103,20 @@ type repair struct {
 	opts      *RepairOptions
 	report    *RepairReport
 	salvage   *store.Salvage
+}
+
+// name gives both folders names to which an ending can be added. With a slash at its end, or a dot, it would be that of
+// something within them.
+func (r *repair) name(dir string) (err error) {
+	if r.dir = r.opts.FS.PathJoin(dir); strings.Trim(r.opts.FS.PathBase(r.dir), ".") == "" {
+		if r.dir, err = filepath.Abs(r.dir); err != nil {
+			return err
+		}
+	}
+	if r.dest = r.dir + ".repaired"; r.opts.Dest != "" {
+		r.dest = r.opts.FS.PathJoin(r.opts.Dest)
+	}
+	return nil
 }
 
 func (r *repair) fault(f store.Corruption) {
@@ -148,6 +166,9 @@ func (r *repair) storeOptions(create *store.Header) store.Options {
 	return store.Options{Create: create, CacheBytes: r.opts.CacheBytes, FS: r.opts.FS, Logger: r.opts.Logger}
 }
 
+// ofIndex matches the names of the files that hold an index.
+var ofIndex = regexp.MustCompile(`^(MANIFEST-\d+|\d{6,}\.(sst|log))$`)
+
 // checkPlaces sees to it that there is something to repair, and room for the result.
 func (r *repair) checkPlaces() error {
 	fsys := r.opts.FS
@@ -158,7 +179,14 @@ func (r *repair) checkPlaces() error {
 	if !info.IsDir() {
 		return fmt.Errorf("%w: it is a file", index.ErrNotIndex)
 	}
-	names, err := fsys.List(r.dest)
+	names, err := fsys.List(r.dir)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(names, ofIndex.MatchString) {
+		return fmt.Errorf("%w: it holds neither tables nor a log nor a MANIFEST", index.ErrNotIndex)
+	}
+	names, err = fsys.List(r.dest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -195,9 +223,9 @@ func (r *repair) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	d := rebuilding{repair: r, builder: b, saved: saved, recorded: roaring64.New(), bare: roaring64.New(), limit: maxRepairedID}
+	d := rebuilding{repair: r, builder: b, saved: saved, recorded: roaring64.New(), bare: roaring64.New()}
 	if c := meta.Counters; c != nil {
-		b.counters.NextID, d.limit = c.NextID, min(d.limit, c.NextID)
+		d.counted, b.counters.NextID = true, c.NextID
 		r.report.DocumentsBefore, r.report.BareBefore = c.Documents, c.Bare
 	}
 	for _, step := range []func() error{d.addRecords, d.addPostings, d.countLost, d.addClock, b.finish} {
@@ -229,14 +257,11 @@ type rebuilding struct {
 	saved    *store.View
 	recorded *roaring64.Bitmap // documents with a record
 	bare     *roaring64.Bitmap // documents that only a posting has
-	limit    uint64            // no document has this ID or a larger one
+	counted  bool              // the counters could be read
 }
 
 // maxRepairedID is beyond what a packed block can hold.
 const maxRepairedID = 1 << 56
-
-// usable reports whether an ID may be that of a document.
-func (d *rebuilding) usable(id uint64) bool { return id > 0 && id < d.limit }
 
 // addRecords adds every document that has a record.
 func (d *rebuilding) addRecords() error {
@@ -244,7 +269,7 @@ func (d *rebuilding) addRecords() error {
 		if err != nil {
 			return err
 		}
-		if !d.usable(r.ID) {
+		if r.ID >= maxRepairedID {
 			d.repair.report.Dropped++
 			continue
 		}
@@ -258,6 +283,10 @@ func (d *rebuilding) addRecords() error {
 
 // addPostings adds the documents that a posting has and that have no record.
 func (d *rebuilding) addPostings() error {
+	limit := uint64(maxRepairedID)
+	if d.counted && d.repair.report.Faults == 0 { // else the counters may be those of before what is damaged
+		limit = d.counters.NextID
+	}
 	for p, err := range d.saved.Postings(0) {
 		if err != nil {
 			return err
@@ -266,7 +295,7 @@ func (d *rebuilding) addPostings() error {
 			if d.recorded.Contains(id) {
 				continue
 			}
-			if !d.usable(id) || !d.bare.CheckedAdd(id) {
+			if id == 0 || id >= limit || !d.bare.CheckedAdd(id) {
 				d.repair.report.Dropped++
 				continue
 			}

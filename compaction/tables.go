@@ -21,7 +21,7 @@ type tables struct {
 	sorters []*batches[entry]  // by table; none for table 0
 
 	done  atomic.Uint64 // entries
-	total uint64
+	total uint64        // or fewer, while table 0 is written
 }
 
 // entry is a permuted fingerprint.
@@ -31,7 +31,7 @@ type entry = [1]uint64
 func (b *builder) newTables() *tables {
 	n := len(b.plan.Tables)
 	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n), sorters: make([]*batches[entry], n)}
-	fingerprints := b.before.Documents + b.report.Loaded // or fewer
+	fingerprints := b.before.Documents + b.report.Loaded
 	t.total = fingerprints * uint64(n)
 	t.filters[0] = t.newFilter(0, fingerprints)
 	for i := 1; i < n; i++ {
@@ -63,11 +63,6 @@ func (t *tables) addSingle(stored, id uint64) error {
 // spread hands a fingerprint on to the filter of table 0 and to the sorters of the others.
 func (t *tables) spread(stored uint64) error {
 	t.tell(StageMerge, 1)
-	if t.done.Load()%batchLen == 0 {
-		if err := t.ctx.Err(); err != nil { // the sorters look as well, but a plan may have one table
-			return err
-		}
-	}
 	t.filters[0].add(stored)
 	for i := 1; i < len(t.sorters); i++ {
 		if err := t.sorters[i].add(t.ctx, entry{t.plan.Tables[i].Permute(stored)}); err != nil {
@@ -83,6 +78,7 @@ func (t *tables) finish() error {
 		return err
 	}
 	t.writer = nil
+	t.total = t.done.Load() * uint64(len(t.filters)) // each fingerprint counts once
 	group, ctx := errgroup.WithContext(t.ctx)
 	group.SetLimit(t.opts.packers())
 	for i := 1; i < len(t.sorters); i++ {

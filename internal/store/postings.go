@@ -158,8 +158,11 @@ type livePosting struct {
 	newest         bool // the epoch that takes writes has an entry
 }
 
-// apply returns the documents of the fingerprint with this packed posting.
-func (l *livePosting) apply(packed IDs) IDs { return l.change.apply(l.frozen.apply(packed)) }
+// apply returns the documents of the fingerprint with this packed posting. An ID that was removed never comes again, so the order
+// of the two is of no account: a Salvage does not know it.
+func (l *livePosting) apply(packed IDs) IDs {
+	return change{l.frozen.added.Union(l.change.added), l.frozen.removed.Union(l.change.removed)}.apply(packed)
+}
 
 // spreads reports whether a fingerprint with this packed posting, which is not empty, has live entries in all
 // tables: where the frozen epoch had removed all of it.
