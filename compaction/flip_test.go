@@ -14,9 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -240,6 +242,41 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
 		t.Logf("%-20s %d", what, counts[what])
+	}
+}
+
+// TestCancelledRepair ends when its context does, also while it reads tables one by one, and leaves nothing behind.
+func TestCancelledRepair(t *testing.T) {
+	f := newFlipped(t, 7)
+	changed := map[string][]byte{}
+	for name, data := range f.files {
+		if strings.HasPrefix(name, "MANIFEST-") {
+			changed[name] = make([]byte, len(data))
+		}
+	}
+	for n, ended := 1, false; !ended; n += 1 + n/8 {
+		fsys := f.with(t, changed)
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		calls, opened, oneByOne := 0, 0, false
+		_, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls == n {
+				cancel()
+			}
+			oneByOne = oneByOne || strings.HasPrefix(op.Path, "ix.repaired.salvage/readable/")
+			if calls > n && oneByOne && op.Kind == errorfs.OpOpen && strings.HasPrefix(op.Path, "ix.repaired.salvage/whole/") {
+				opened++
+			}
+			return nil
+		}))}})
+		cancel()
+		ended = err == nil
+		names, _ := fsys.List("")
+		if !ended && (!errors.Is(err, context.Canceled) || len(names) != 1 || opened > 1) || n == 1 && ended {
+			t.Errorf("call %d of %d: %v; there is %v, and %d tables were opened since", n, calls, err, names, opened)
+		}
 	}
 }
 

@@ -71,13 +71,14 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 	if len(at) == 0 {
 		at = []byte{0}
 	}
-	for kv := it.SeekGE(at, 0); ; {
+	kv := it.SeekGE(at, 0)
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if kv == nil {
 			if it.Error() == nil {
 				return w.flush(0)
-			}
-			if err := ctx.Err(); err != nil {
-				return err
 			}
 			next := p.skip(it, at, table.name)
 			if next == nil {
