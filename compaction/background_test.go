@@ -12,18 +12,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/verify"
 )
-
-func randomDocuments(rng *rand.Rand, n int) []index.Document {
-	docs := make([]index.Document, n)
-	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
-	}
-	return docs
-}
 
 // eventually waits until something holds, and says what does not.
 func eventually(t *testing.T, holds func() bool, instead func() any) {
@@ -103,7 +96,7 @@ func TestBackground(t *testing.T) {
 		}
 	}})
 	defer w.Close()
-	docs := randomDocuments(rng, 12_000)
+	docs := bare(testgen.Uniform(rng, 12_000))
 	must(t, x.Add(ctx, docs[:900]...))
 	time.Sleep(20 * time.Millisecond)
 	if s := w.Stats(); s.Runs > 0 || s.Running {
@@ -139,7 +132,7 @@ func TestCloseEndsBackground(t *testing.T) {
 		must(t, err)
 		w := watch(t, ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 		for range 20 {
-			docs := randomDocuments(rng, 500)
+			docs := bare(testgen.Uniform(rng, 500))
 			must(t, x.Add(ctx, docs...))
 			stored += len(docs)
 		}
@@ -168,7 +161,7 @@ func TestBackgroundFindsNothing(t *testing.T) {
 	if _, err := compaction.Compact(ctx, x, compaction.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	must(t, x.Add(ctx, randomDocuments(rng, 500)...))
+	must(t, x.Add(ctx, bare(testgen.Uniform(rng, 500))...))
 	if n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); n != 500 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -187,7 +180,7 @@ func TestCloseEndsExpiry(t *testing.T) {
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
 	must(t, err)
 	defer x.Close()
-	must(t, x.Add(ctx, randomDocuments(rand.New(rand.NewPCG(2, 4)), 20_000)...))
+	must(t, x.Add(ctx, bare(testgen.Uniform(rand.New(rand.NewPCG(2, 4)), 20_000))...))
 	var expired atomic.Uint64
 	w := watch(t, ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1}, Expired: func(n int, err error) {
 		if err != nil {
@@ -225,13 +218,13 @@ func TestBackgroundExpires(t *testing.T) {
 		eventually(t, func() bool { n := x.Stats().Documents; return least <= n && n <= most }, func() any { return w.Stats() })
 	}
 	now.Store(1_000_000)
-	docs := randomDocuments(rng, 5000)
+	docs := bare(testgen.Uniform(rng, 5000))
 	for chunk := range slices.Chunk(docs, 100) {
 		must(t, x.Add(ctx, chunk...))
 	}
 	wait(990, 1000)
 	now.Add(3000)
-	must(t, x.Add(ctx, randomDocuments(rng, 5)...))
+	must(t, x.Add(ctx, bare(testgen.Uniform(rng, 5))...))
 	now.Add(1000)
 	wait(5, 5)
 	w.Close()
@@ -240,5 +233,33 @@ func TestBackgroundExpires(t *testing.T) {
 	}
 	if err := indextest.Problems(x); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestVerifyOverCompaction: an index that is packed under a plan of fewer tables while it is verified is as sound as it was.
+func TestVerifyOverCompaction(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("takes a second")
+	}
+	ctx, opts := context.Background(), index.Options{FS: vfs.NewMem()}
+	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 4)), 500_000)) // so that a filter is larger than one of another index may be
+	must(t, loadEither(ctx, false, docs, compaction.LoadOptions{Index: opts}))
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	defer x.Close()
+	compacted := false
+	for p := range x.Verify(ctx, verify.Options{Progress: func(stage string, _ uint64) {
+		if compacted || stage != "meta" {
+			return
+		}
+		compacted = true
+		if _, err := compaction.Compact(ctx, x, compaction.Options{Plan: parsePlan(t, "k=0 0-63/64")}); err != nil {
+			t.Error(err)
+		}
+	}}) {
+		t.Error(p)
+	}
+	if s := x.Stats(); !compacted || s.Generation != 2 || s.Tables != 1 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -479,4 +480,118 @@ func TestChangeOfThePlanWithNothingLive(t *testing.T) {
 	if must(t, err); len(found) != 1 {
 		t.Errorf("found %v", found)
 	}
+}
+
+// crashes is an injector that lets the machine stop before operations that change the file
+// system, while it is on: it keeps what would be left then.
+type crashes struct {
+	mu    sync.Mutex
+	disk  *crashfs.FS
+	r     *rand.Rand // Pebble's goroutines draw from it too
+	every int        // one in so many operations
+	on    bool
+	left  []left
+}
+
+// left is what a crash left.
+type left struct {
+	before string // the operation
+	synced bool   // nothing else is there
+	fsys   *crashfs.FS
+}
+
+func (c *crashes) String() string { return "crashes" }
+
+func (c *crashes) MaybeError(op errorfs.Op) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.on && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.r.IntN(c.every) == 0 {
+		c.note(fmt.Sprintf("operation of kind %d on %s", op.Kind, op.Path))
+	}
+	return nil
+}
+
+// note keeps what a crash leaves now: of each operation, what is synced, and that with
+// some of the rest, and of one in several either.
+func (c *crashes) note(before string) {
+	percents := []int{0, 1 + c.r.IntN(100)}
+	if c.every > 1 {
+		percents = []int{pick(c.r, 0, 100, 1+c.r.IntN(99), 1+c.r.IntN(99))}
+	}
+	for _, percent := range percents {
+		fsys := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
+		for percent > 0 && !fsys.Orderly("ix") {
+			fsys = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
+		}
+		c.left = append(c.left, left{fmt.Sprintf("%s, with %d %% of what is not synced", before, percent), percent == 0, fsys})
+	}
+}
+
+// during calls do and returns what crashes meanwhile left, and one behind it.
+func (c *crashes) during(do func()) (meanwhile, after []left) {
+	c.mu.Lock()
+	c.on, c.left = true, nil
+	c.mu.Unlock()
+	do()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	meanwhile = c.left
+	c.on, c.left = false, nil
+	c.note("the end")
+	return meanwhile, c.left
+}
+
+// kill returns the files as a process leaves them that ends now: all that it wrote is
+// there, and what it did not sync can still be lost with the machine.
+func kill(t *testing.T, fsys *crashfs.FS) *crashfs.FS {
+	t.Helper()
+	left := crashfs.New()
+	check := func(err error) {
+		t.Helper()
+		must(t, err)
+	}
+	sync := func(dir string) {
+		d, err := left.OpenDir(dir)
+		check(err)
+		check(errors.Join(d.Sync(), d.Close()))
+	}
+	files := func(from vfs.FS, do func(name string, data []byte)) (names []string) {
+		names, err := from.List("ix")
+		check(err)
+		for _, name := range names {
+			f, err := from.Open("ix/" + name)
+			check(err)
+			data, err := io.ReadAll(f)
+			check(errors.Join(err, f.Close()))
+			do("ix/"+name, data)
+		}
+		return names
+	}
+	write := func(name string, data []byte) vfs.File {
+		f, err := left.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+		check(err)
+		_, err = f.WriteAt(data, 0)
+		check(err)
+		return f
+	}
+	check(left.MkdirAll("ix", 0o755))
+	synced := files(fsys.CrashClone(vfs.CrashCloneCfg{}), func(name string, data []byte) {
+		f := write(name, data)
+		check(errors.Join(f.Sync(), f.Close()))
+	})
+	sync("ix")
+	sync(".")
+	written := files(copyOf(fsys, rand.New(rand.NewPCG(0, 0))), func(name string, data []byte) {
+		check(write(name, data).Close())
+	})
+	for _, name := range synced {
+		if !slices.Contains(written, name) {
+			check(left.Remove("ix/" + name))
+		}
+	}
+	return left
+}
+
+func copyOf(fsys *crashfs.FS, r *rand.Rand) *crashfs.FS {
+	return fsys.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r})
 }

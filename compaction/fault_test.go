@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -358,4 +361,139 @@ func TestEveryOperationFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// operation is the n-th of its kind on files of such a name; the first is 0.
+type operation struct {
+	kind errorfs.OpKind
+	path string // without numbers
+	n    int
+}
+
+func (o operation) String() string {
+	return fmt.Sprintf("operation %d of kind %d on %s", o.n, o.kind, o.path)
+}
+
+var fileNumber = regexp.MustCompile(`[0-9a-f]{16}|[0-9]{6}`)
+
+func sortOf(op errorfs.Op) operation {
+	return operation{kind: op.Kind, path: fileNumber.ReplaceAllString(op.Path, "N")}
+}
+
+// takesSpace tells the operations that a full disk refuses.
+func (o operation) takesSpace() bool {
+	switch o.kind {
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite, errorfs.OpFileWrite,
+		errorfs.OpFileWriteAt, errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+		return true
+	}
+	return false
+}
+
+// The ways in which an operation fails.
+const (
+	failOnce  = "once"
+	failSpace = "and whatever takes space after it, for ever"
+	failShort = "a write that is cut short"
+)
+
+// fault is an injector that lets one operation fail: at, or if that has no path the n-th
+// of all. What is to fail for want of space is the next one that takes some.
+type fault struct {
+	at  operation
+	how string
+
+	mu     sync.Mutex
+	seen   map[operation]int
+	off    bool
+	failed string // the first operation that did; "": none
+}
+
+func newFault(at operation, how string) *fault {
+	return &fault{at: at, how: how, seen: make(map[operation]int)}
+}
+
+func (f *fault) String() string { return "fault" }
+
+func (f *fault) MaybeError(op errorfs.Op) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.off {
+		return nil
+	}
+	o := sortOf(op)
+	sort := o
+	if f.at.path == "" {
+		sort = operation{}
+	}
+	n := f.seen[sort]
+	f.seen[sort]++
+	sort.n = n
+	space := f.how == failSpace && o.takesSpace()
+	if sort != f.at && (!space || f.failed == "") {
+		return nil
+	}
+	if f.how == failSpace && !space && f.failed == "" && f.at.path == "" {
+		f.at.n++
+		return nil
+	}
+	if f.failed == "" {
+		f.failed = o.String()
+	}
+	if f.how == failShort && op.Kind == errorfs.OpFileWrite {
+		return errShort
+	}
+	cause := syscall.EIO
+	if o.takesSpace() && f.how != failOnce || f.how == failSpace {
+		cause = syscall.ENOSPC
+	}
+	return &fs.PathError{Op: injected, Path: op.Path, Err: cause}
+}
+
+// hit returns the operation that failed; "" if none did.
+func (f *fault) hit() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+// set turns the faults on, or off.
+func (f *fault) set(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.off = !on
+}
+
+const injected = "injected"
+
+// isInjected reports whether an error is that of a fault.
+func isInjected(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && path.Op == injected
+}
+
+var errShort = errors.New("short write")
+
+// shortFS writes the first half where a write is to be cut short.
+type shortFS struct{ vfs.FS }
+
+func (s *shortFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.Create(name, category)
+	if err != nil {
+		return nil, err
+	}
+	return shortFile{f}, nil
+}
+
+type shortFile struct{ vfs.File }
+
+func (f shortFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	if !errors.Is(err, errShort) {
+		return n, err
+	}
+	if n, err = f.File.Write(p[:len(p)/2]); err != nil { // the fault is past
+		return n, err
+	}
+	return n, &fs.PathError{Op: injected, Path: "a write that was cut short", Err: syscall.ENOSPC}
 }

@@ -13,9 +13,194 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 	"pgregory.net/rapid"
 )
+
+// source is what histories are drawn from: a *rand.Rand, or rapid, which can make a history
+// shorter that goes wrong.
+type source interface{ IntN(n int) int }
+
+type rapidSource struct{ *rapid.T }
+
+func (r rapidSource) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(r.T, "n") }
+
+func pick[T any](src source, from ...T) T { return from[src.IntN(len(from))] }
+
+// keyNames is how many keys there are. The first two have the same hash.
+const keyNames = 100
+
+var colliding = testgen.CollidingKeys(0)
+
+func keyName(i int) string {
+	if i < 2 {
+		return colliding[i]
+	}
+	return fmt.Sprintf("http://a.example/%d", i)
+}
+
+// drawer draws documents and steps.
+type drawer struct {
+	source
+	keys  int // that documents have
+	most  int // documents in a step
+	plans []*plan.Plan
+	rule  index.Options // of asking
+}
+
+// document draws one of every kind: some near to each other, some equal, with keys that come
+// again, scopes that have one hash, other details, and with nothing but a fingerprint.
+func (d *drawer) document() index.Document {
+	doc := index.Document{Fingerprint: fingerprint.Fingerprint(uint64(d.IntN(40)) * 0x9e3779b97f4a7c15)}
+	for range d.IntN(6) {
+		doc.Fingerprint ^= 1 << d.IntN(64)
+	}
+	if d.IntN(4) == 0 {
+		return doc
+	}
+	if i := d.IntN(d.keys * 4 / 3); i < d.keys {
+		doc.Key = keyName(i)
+	}
+	if i := d.IntN(8); i < 3 {
+		doc.Scope = []string{"a.example", colliding[0], colliding[1]}[i]
+	}
+	if d.IntN(3) == 0 {
+		doc.Shingle = pick[fingerprint.Fingerprint](d, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0))
+	}
+	if d.IntN(3) == 0 {
+		doc.Tokens = pick(d, 100, 120, 130, 131, 150, 1000)
+	}
+	return doc
+}
+
+func (d *drawer) documents(n int) []index.Document {
+	docs := make([]index.Document, n)
+	for i := range docs {
+		docs[i] = d.document()
+	}
+	return docs
+}
+
+// some draws up to as many documents as a step may have; now and then all are the same,
+// for a posting of many.
+func (d *drawer) some() []index.Document {
+	docs := d.documents(1 + d.IntN(d.most))
+	if d.IntN(8) == 0 {
+		for i := range docs {
+			docs[i] = index.Document{Fingerprint: docs[0].Fingerprint}
+		}
+	}
+	return docs
+}
+
+func (d *drawer) someKeys(n int) (keys []string) {
+	for range n {
+		keys = append(keys, keyName(d.IntN(d.keys)))
+	}
+	return append(keys, "", "nobody's")
+}
+
+// open draws options to open an index with.
+func (d *drawer) open() step {
+	o := d.rule
+	o.FilterBytes = pick[int64](d, 0, -1, 64, 1<<12, 1<<20)
+	o.CacheBytes = pick[int64](d, 0, 1, 1<<16)
+	o.Durability = pick(d, index.Sync, index.NoSync)
+	return step{what: "open", open: o}
+}
+
+// write draws a step of an open index that changes it, or asks for what is there.
+func (d *drawer) write() step {
+	switch d.IntN(14) {
+	case 11, 12:
+		work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}
+		if len(d.plans) > 0 && d.IntN(2) == 0 {
+			work.Plan = pick(d, d.plans...)
+		}
+		return step{what: "compact open", work: work}
+	case 13:
+		return step{what: "freeze"}
+	case 0, 1:
+		return step{what: "add", docs: d.some()}
+	case 2:
+		return step{what: "check", docs: d.documents(1)}
+	case 3, 4:
+		return step{what: "check", docs: d.some()}
+	case 5:
+		return step{what: "delete", keys: d.someKeys(3)}
+	case 6:
+		ids := make([]uint64, 1+d.IntN(4))
+		for i := range ids {
+			ids[i] = uint64(d.IntN(120))
+		}
+		return step{what: "delete IDs", ids: ids}
+	case 7: // of what came before one of the hours of a history
+		return step{what: "expire", before: epoch.Add(time.Duration(d.IntN(8)) * time.Hour)}
+	case 8:
+		return step{what: "sync"}
+	case 9:
+		return step{what: "pairs", k: d.IntN(5)}
+	}
+	return step{what: "query", docs: d.some(), k: d.IntN(6), limit: d.IntN(4),
+		method: pick(d, oneByOne, oneByOne, "each", "sorted", "")}
+}
+
+// between draws what happens to a closed index.
+func (d *drawer) between() step {
+	work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1), CacheBytes: pick[int64](d, 1, 1<<18), FilterBytes: pick[int64](d, 0, -1, 1, 1<<12)}
+	switch i := d.IntN(6); {
+	case i == 0 && len(d.plans) > 0:
+		work.Plan = pick(d, d.plans...)
+		return step{what: "compact", work: work}
+	case i <= 1:
+		return step{what: "compact", work: work}
+	case i <= 3:
+		return step{what: "load", docs: d.some(), open: index.Options{CacheBytes: work.CacheBytes, FilterBytes: work.FilterBytes}, work: work}
+	}
+	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}
+}
+
+// session is: open, so many writes, close.
+func (d *drawer) session(writes int) []step {
+	steps := []step{d.open()}
+	for range writes {
+		steps = append(steps, d.write())
+	}
+	return append(steps, step{what: "close"})
+}
+
+// used are the steps to an index that has packed and live documents, of which some were
+// replaced or deleted, and whose log on disk holds the last of them.
+func (d *drawer) used() (steps []step) {
+	change := func() {
+		steps = append(steps, step{what: "open"})
+		for range 3 {
+			steps = append(steps, step{what: "add", docs: d.documents(60)})
+		}
+		steps = append(steps, step{what: "delete", keys: d.someKeys(20)}, step{what: "close"})
+	}
+	change()
+	steps = append(steps, step{what: "compact"})
+	change()
+	return steps
+}
+
+func newDrawer(seed, n uint64) *drawer {
+	return &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: keyNames, most: 40}
+}
+
+func parsePlan(t testing.TB, text string) *plan.Plan {
+	t.Helper()
+	p, err := plan.Parse(text)
+	must(t, err)
+	return p
+}
+
+func namedPlan(t testing.TB, name string, k int) *plan.Plan {
+	t.Helper()
+	p, err := plan.Named(name, k)
+	must(t, err)
+	return p
+}
 
 // rule draws what matches, for a whole history.
 func (d *drawer) drawRule() {
@@ -80,149 +265,4 @@ func TestHistoriesAreTheModel(t *testing.T) {
 		}
 		h.must(t, d.open(), step{what: "close"})
 	})
-}
-
-// exactness are the steps that take an index from state to state, with queries in each.
-type exactness struct {
-	*drawer
-	rng   *rand.Rand
-	plan  *plan.Plan
-	n     int // documents that come at a time
-	keyed int
-	fps   []uint64 // of all documents so far
-	steps []step
-}
-
-// draw makes documents of all data sets, a third of them with keys.
-func (e *exactness) draw(n int) []index.Document {
-	var docs []index.Document
-	for _, set := range testgen.Sets(e.rng, e.n/3) {
-		for _, fp := range set.Fingerprints {
-			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
-			if e.IntN(3) == 0 {
-				d.Key = fmt.Sprint("page ", e.keyed)
-				e.keyed++
-			}
-			docs = append(docs, d)
-		}
-	}
-	e.rng.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] })
-	docs = docs[:min(n, len(docs))]
-	for _, d := range docs {
-		e.fps = append(e.fps, uint64(d.Fingerprint))
-	}
-	return docs
-}
-
-// session opens the index, changes it, and asks for what is near to all documents.
-func (e *exactness) session(changes ...step) {
-	open := e.open()
-	if e.plan.Probes() > manyProbes && !atLength() {
-		open.open.FilterBytes, open.open.CacheBytes = 0, 0
-	}
-	e.steps = append(append(e.steps, open), changes...)
-	queries := max(1, min(6, 4*manyProbes/e.plan.Probes())) * number(1, 1, 1, 10)
-	ask := step{what: "query", method: oneByOne, k: e.plan.MaxDistance}
-	for _, q := range testgen.Queries(e.rng, e.fps, queries, e.plan.MaxDistance) {
-		ask.docs = append(ask.docs, index.Document{Fingerprint: fingerprint.Fingerprint(q)})
-	}
-	nearer := ask
-	nearer.k, nearer.limit = e.IntN(e.plan.MaxDistance+1), e.IntN(3)
-	e.steps = append(e.steps, ask, nearer, step{what: "close"})
-}
-
-func (e *exactness) run(plan *plan.Plan) {
-	e.steps = append(e.steps, step{what: "compact", work: compaction.Options{Plan: plan, MemoryBytes: 1, FilterBytes: pick[int64](e, 0, -1, 1000, 1<<16)}})
-}
-
-func (e *exactness) load(docs []index.Document) {
-	e.steps = append(e.steps, step{what: "load", docs: docs, open: e.open().open, work: compaction.Options{MemoryBytes: 1}})
-}
-
-// gone are half of the keys so far, and what is older than an hour of the history.
-func (e *exactness) gone(hour int) []step {
-	var keys []string
-	for i := range e.keyed {
-		if e.IntN(2) == 0 {
-			keys = append(keys, fmt.Sprint("page ", i))
-		}
-	}
-	return []step{{what: "delete", keys: keys}, {what: "expire", before: epoch.Add(time.Duration(hour) * time.Hour)}}
-}
-
-// all goes through all states.
-func (e *exactness) all(next *plan.Plan) []step {
-	hour := step{what: "wait", wait: time.Hour}
-	made := e.open()
-	made.open.Plan = e.plan
-	e.steps = []step{made, {what: "close"}, hour}
-	first := e.draw(e.n)
-	if e.IntN(2) == 0 {
-		e.load(first)
-	} else {
-		e.session(step{what: "add", docs: first})
-		e.run(nil)
-	}
-	e.session()
-	e.steps = append(e.steps, hour)
-	second := e.draw(e.n)
-	e.session(step{what: "add", docs: second})
-	e.session(e.gone(2)...)
-	var again []index.Document // of packed fingerprints of which all documents are gone
-	for i, d := range first {
-		if i%3 == 0 {
-			again = append(again, index.Document{Fingerprint: d.Fingerprint})
-		}
-	}
-	e.session(step{what: "add", docs: again})
-	e.run(nil)
-	e.session()
-	e.steps = append(e.steps, hour)
-	e.load(e.draw(e.n / 2))
-	e.session(step{what: "add", docs: e.draw(e.n / 2)})
-	e.run(next)
-	e.plan = next
-	e.session(step{what: "add", docs: e.draw(e.n / 4)})
-	e.session(e.gone(9)...)
-	e.run(nil)
-	e.session()
-	return e.steps
-}
-
-// plansToCheck are those of all designs, for k up to 10, with up to so many tables, and others.
-func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
-	for k := range 11 {
-		for _, d := range plan.Designs(k) {
-			p := namedPlan(t, d, k)
-			if len(p.Tables) <= tables {
-				plans = append(plans, p)
-			}
-		}
-	}
-	for _, text := range undesigned {
-		plans = append(plans, parsePlan(t, text))
-	}
-	return plans
-}
-
-// TestQueryIsExactInEveryState compares every design, at every k up to 10, with brute
-// force; by default every sixth, in CI every third.
-func TestQueryIsExactInEveryState(t *testing.T) {
-	size, tables, every := number(400, 400, 400, 10_000), number(16, 16, 16, 100), uint64(number(6, 6, 3, 1))
-	if raceEnabled {
-		size, tables, every = 300, 4, 24
-	}
-	s := testseed.Of(t)
-	plans := plansToCheck(t, tables)
-	for i, p := range plans {
-		if uint64(i)%every != s%every {
-			continue
-		}
-		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i), func(t *testing.T) {
-			t.Parallel()
-			d := newDrawer(s, uint64(i))
-			e := &exactness{drawer: d, rng: d.source.(*rand.Rand), plan: p, n: max(300, size*3/(2+len(p.Tables)))}
-			newHistory(vfs.NewMem()).must(t, e.all(plans[e.IntN(len(plans))])...)
-		})
-	}
 }

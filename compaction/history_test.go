@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"os"
@@ -26,7 +27,7 @@ import (
 
 // Tests of this package are histories: an index takes steps, and so does a model of it,
 // which says what each has to answer. Between the two stands the file system, where an
-// injector (inject_test.go) lets operations fail or the machine stop.
+// injector lets operations fail (fault_test.go) or the machine stop (crash_test.go).
 
 // step is something to do with an index.
 type step struct {
@@ -646,6 +647,131 @@ func seqOf(docs []index.Document, last error) iter.Seq2[index.Document, error] {
 		}
 	}
 }
+
+// seen returns the state of an open index, which Verify finds whole.
+func seen(x *index.Index) (*state, error) {
+	if err := indextest.Problems(x); err != nil {
+		return nil, err
+	}
+	docs, err := indextest.AllDocuments(x)
+	if err != nil {
+		return nil, err
+	}
+	stats := x.Stats()
+	m := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))
+	m.Docs, m.NextID = docs, stats.NextID
+	if stats.Documents != uint64(len(docs)) || stats.Bare != m.Bare() {
+		return nil, fmt.Errorf("%d documents by the counters, %d of them bare, not %d, %d", stats.Documents, stats.Bare, len(docs), m.Bare())
+	}
+	return &state{Model: m, generation: stats.Generation, plan: stats.Plan}, nil
+}
+
+// which opens the index in a file system, finds out in which of the states it is, and
+// checks answers of it. With deeply, nothing else may be left in its folder and its tables.
+func which(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply bool) (found *state, err error) {
+	opts.FS, opts.MustExist = fsys, true
+	x, err := index.Open("ix", &opts)
+	if errors.Is(err, fs.ErrNotExist) && states[0].none {
+		return &states[0], nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err = whichOf(x, states, r)
+	if err = errors.Join(err, x.Close()); err != nil || !deeply {
+		return found, err
+	}
+	if opts.ReadOnly { // then all is as the crash left it, and what sweeps up is yet to come
+		opts.ReadOnly = false
+		again, err := which(fsys, states, r, opts, deeply)
+		if err == nil && again.name != found.name {
+			err = fmt.Errorf("for reading it is from %s, for writing from %s", found.name, again.name)
+		}
+		return again, err
+	}
+	if _, err := fsys.Stat("ix/incoming"); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the folder incoming is still there: %v", err)
+	}
+	as := *found // where there are several, it may be another one that was frozen
+	return &as, checkPacked(fsys, &as)
+}
+
+// whichOf finds out in which of the states an open index is.
+func whichOf(x *index.Index, states []state, r *rand.Rand) (*state, error) {
+	got, err := seen(x)
+	if err != nil {
+		return nil, err
+	}
+	var differences strings.Builder
+	for i := range states {
+		if states[i].none {
+			continue
+		}
+		diff := states[i].differs(got)
+		if diff == "" {
+			states[i].plan = got.plan
+			return &states[i], checkAnswers(x, got.Model, r, 12)
+		}
+		fmt.Fprintf(&differences, "\n  from %s: %s", states[i].name, diff)
+	}
+	return nil, fmt.Errorf("an index that differs%s", &differences)
+}
+
+// checkAnswers asks for some documents, and for a quarter of all keys that there can be.
+func checkAnswers(x *index.Index, m *indextest.Model, r *rand.Rand, queries int) error {
+	for range min(len(m.Docs), queries) {
+		like := m.Docs[r.IntN(len(m.Docs))]
+		for range r.IntN(4) {
+			like.Fingerprint ^= 1 << r.IntN(64)
+		}
+		if err := m.Query(x, like, m.Rule.MaxDistance, 0); err != nil {
+			return err
+		}
+	}
+	for i := r.IntN(4); i < keyNames; i += 4 {
+		want, stored := m.Docs.Key(keyName(i))
+		if got, found, err := x.Get(context.Background(), keyName(i)); err != nil || found != stored || got != want {
+			return fmt.Errorf("key %q: stored %t, found %t, %v: %+v, not %+v", keyName(i), stored, found, err, got, want)
+		}
+	}
+	return nil
+}
+
+// checkPacked looks below package index, whose Verify compares all that is stored: where nothing is live, nothing else is left of
+// what was packed, and no fingerprint without documents is packed. It notes whether an epoch is frozen.
+func checkPacked(fsys vfs.FS, want *state) (err error) {
+	s, err := store.Open("ix", store.Options{FS: fsys})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	v, err := s.View()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	if frozen := v.Epochs() > 1; !frozen || !want.frozen {
+		want.frozen, want.frozenDocs = frozen, want.Docs
+	}
+	if want.live() || want.unsure {
+		return nil
+	}
+	for i, info := range s.Meta().Packed {
+		if info.Entries != want.entries() {
+			return fmt.Errorf("table %d has %d packed entries of %d fingerprints", i, info.Entries, want.entries())
+		}
+		for entry, err := range v.Live(i) {
+			return fmt.Errorf("table %d has a live entry %016x, and nothing is live: %v", i, entry, err)
+		}
+	}
+	return nil
+}
+
+// raceEnabled: the race detector is on.
+var raceEnabled = func() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()
 
 // TestMain: what the many small indexes leave behind is collected less often.
 func TestMain(m *testing.M) {

@@ -29,34 +29,6 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// someDocuments draws documents of few keys and scopes.
-func someDocuments(rng *rand.Rand, n, keys int) []index.Document {
-	docs := make([]index.Document, 0, n)
-	for _, set := range testgen.Sets(rng, n/3+1) {
-		for _, fp := range set.Fingerprints {
-			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
-			switch r := rng.IntN(8); {
-			case r < 4:
-				d.Key = fmt.Sprint("page ", rng.IntN(keys))
-			case r == 4 && rng.IntN(1+n/300) == 0:
-				d.Key = colliding[rng.IntN(2)]
-			}
-			if rng.IntN(4) == 0 {
-				d.Scope = pick(rng, "a", "b", colliding[0], colliding[1])
-			}
-			if rng.IntN(4) == 0 {
-				d.Shingle = fingerprint.Fingerprint(rng.Uint64())
-			}
-			if rng.IntN(4) == 0 {
-				d.Tokens = rng.IntN(1000)
-			}
-			docs = append(docs, d)
-		}
-	}
-	rng.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] })
-	return docs[:n]
-}
-
 // must ends a test at an error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
@@ -85,7 +57,9 @@ func TestLoadIsAdd(t *testing.T) {
 	for i, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			docs := someDocuments(rand.New(rand.NewPCG(s, uint64(i))), n, n/3)
+			d := newDrawer(s, uint64(i))
+			d.keys = n / 3
+			docs := d.documents(n)
 			h := newHistory(vfs.NewMem())
 			h.session(t, index.Options{})
 			for some := range slices.Chunk(docs, n*5/6) {
@@ -382,8 +356,8 @@ func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	return disk, *h.newest()
 }
 
-// TestCancelledWorkChangesNothing cancels loads at each point where they look at their context, compactions where they
-// change the file system, or at some of them.
+// TestCancelledWorkChangesNothing cancels loads at each point where they look at their context, compactions and loads of an open
+// index where they change the file system, or at some of them.
 func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testseed.Of(t), 3)
 	other := namedPlan(t, "3", 6)
@@ -395,36 +369,41 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	loaded := before.clone()
 	loaded.Now = epoch
 	loaded.Load(docs...)
+	loaded = loaded.repacked(before.plan)
+	reserved := before.freeze()
+	reserved.NextID += uint64(len(docs))
+	load := func(ctx context.Context, into bool, fsys vfs.FS) error {
+		opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
+		return loadEither(ctx, into, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
+	}
+	run := func(ctx *testhook.Countdown, plan *plan.Plan, fsys vfs.FS) error {
+		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1, Plan: plan})
+		return err
+	}
 	for _, c := range []struct {
 		name    string
+		left    []state // but as before
 		after   state
 		halfway bool // the tables may be packed, and the rest not
 		work    func(*testhook.Countdown, vfs.FS) error
 	}{
-		{"Load", loaded.repacked(before.plan), false, func(ctx *testhook.Countdown, fsys vfs.FS) error {
-			opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
-			return loadEither(ctx, false, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
-		}},
-		{"Run", before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error {
-			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1})
-			return err
-		}},
-		{"Run with a plan", before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error {
-			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1, Plan: other})
-			return err
-		}},
+		{"Load", nil, loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error { return load(ctx, false, fsys) }},
+		{"LoadInto", []state{reserved}, loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error { return load(ctx, true, counting(ctx, fsys)) }},
+		{"Run", nil, before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, nil, fsys) }},
+		{"Run with a plan", nil, before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, other, fsys) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			whole := testhook.NewCountdown(-1)
 			must(t, c.work(whole, used.CrashClone(vfs.CrashCloneCfg{})))
-			before, after := before.clone(), c.after.clone()
-			before.name, after.name = "before", "after"
+			states := []state{before.clone(), c.after.clone()}
+			states[0].name, states[1].name = "before", "after"
+			states = append(states, c.left...)
 			goroutines, cancelled, packed := runtime.NumGoroutine(), 0, 0
 			points := whole.Asked()
 			for n := int64(1); n <= points+1; n += 1 + int64(d.IntN(int(1+points/moments))) {
 				fsys := used.CrashClone(vfs.CrashCloneCfg{})
 				err := c.work(testhook.NewCountdown(n), fsys)
-				found, lookErr := which(fsys, []state{before, after}, d.source.(*rand.Rand), index.Options{}, true)
+				found, lookErr := which(fsys, states, d.source.(*rand.Rand), index.Options{}, true)
 				switch {
 				case lookErr != nil:
 					t.Fatalf("point %d of %d, error %v: %v", n, points, err, lookErr)

@@ -223,63 +223,6 @@ func TestCloseEndsLoadInto(t *testing.T) {
 	}
 }
 
-// TestCancelledLoadInto: a context that ends, wherever that is, leaves the documents of before.
-func TestCancelledLoadInto(t *testing.T) {
-	d := newDrawer(testseed.Of(t), 4)
-	used, before := usedIndex(t, d)
-	docs := d.documents(1000)
-	after := before.clone()
-	after.Now = epoch
-	after.Load(docs...)
-	after = after.repacked(before.plan)
-	left := before.freeze() // with IDs reserved
-	left.NextID += uint64(len(docs))
-	before.name, left.name, after.name = "before", "before, with IDs left out", "after"
-	for n, done := int64(1), false; !done; n += 1 + n/16 {
-		ctx, cancel := context.WithCancel(t.Context())
-		var calls atomic.Int64
-		calls.Store(-1 << 40) // until the index is open
-		call := func() {
-			if calls.Add(1) == n {
-				cancel()
-			}
-		}
-		some := func(yield func(index.Document, error) bool) {
-			for i, doc := range docs {
-				if i%200 == 0 {
-					call()
-				}
-				if !yield(doc, nil) {
-					return
-				}
-			}
-		}
-		fsys := used.CrashClone(vfs.CrashCloneCfg{})
-		calling := errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if strings.Contains(op.Path, "incoming") {
-				call()
-			}
-			return nil
-		}))
-		x, err := index.Open("ix", &index.Options{FS: calling, Now: func() time.Time { return epoch }})
-		must(t, err)
-		calls.Store(0)
-		_, err = compaction.LoadInto(ctx, x, some, compaction.LoadOptions{MemoryBytes: 1})
-		cancel()
-		must(t, x.Close())
-		found, lookErr := which(fsys, []state{before.clone(), left.clone(), after.clone()}, rand.New(rand.NewPCG(1, uint64(n))), index.Options{}, true)
-		if lookErr != nil {
-			t.Fatalf("call %d: %v, %v", n, err, lookErr)
-		}
-		if done = calls.Load() < n; done && n < 20 {
-			t.Errorf("cancelled at %d moments only", n-1)
-		}
-		if over := err == nil; over != (found.name == "after") || !over && !errors.Is(err, context.Canceled) || done && !over {
-			t.Errorf("call %d of %d: the index is from %s: %v", n, calls.Load(), found.name, err)
-		}
-	}
-}
-
 // TestUnsettledLoad: a crash comes between the step in which documents are loaded and what settles the keys that were written meanwhile. What
 // is done to the closed index then, by whatever comes first, finds the documents that are there without the crash.
 func TestUnsettledLoad(t *testing.T) {

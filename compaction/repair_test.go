@@ -20,11 +20,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/internal/verify"
 )
@@ -41,51 +41,41 @@ type flipped struct {
 	state
 }
 
-// flippedDocuments are in clusters, bare and not.
-func flippedDocuments(rng *rand.Rand, n int, prefix string) []index.Document {
-	docs := make([]index.Document, n)
-	centre := uint64(0)
-	for i := range docs {
-		if i%5 == 0 {
-			centre = rng.Uint64()
-		}
-		docs[i].Fingerprint = fingerprint.Fingerprint(centre ^ 1<<rng.IntN(64))
-		switch rng.IntN(4) {
-		case 0:
-			docs[i].Key = fmt.Sprint(prefix, i)
-		case 1:
-			docs[i].Key, docs[i].Scope = fmt.Sprint(prefix, i), "scope"
-		case 2:
-			docs[i].Key, docs[i].Shingle = fmt.Sprint(prefix, i), fingerprint.Fingerprint(rng.Uint64())
-		}
-	}
-	return docs
-}
-
 func newFlipped(t *testing.T, n uint64) *flipped {
 	t.Helper()
 	f := &flipped{seed: testseed.Of(t), opts: index.Options{CacheBytes: 1 << 20, FilterBytes: 32 << 10}}
 	f.rng = rand.New(rand.NewPCG(f.seed, n))
+	d := &drawer{source: f.rng, keys: 1000}
 	h := newHistory(vfs.NewMem())
-	add := func(n int, prefix string) {
-		docs := flippedDocuments(f.rng, n, prefix)
+	keyed := 0
+	documents := func(n int) []index.Document {
+		docs := d.documents(n)
+		for i := range docs {
+			if docs[i].Key != "" { // each once: where what it replaces comes back is another matter
+				docs[i].Key = keyName(keyed)
+				keyed++
+			}
+		}
+		return docs
+	}
+	add := func(n int) {
+		docs := documents(n)
 		h.must(t, step{what: "open", open: f.opts})
 		for part := range slices.Chunk(docs, 7) {
 			h.quickly(t, step{what: "add", docs: part})
 		}
 		h.must(t, step{what: "delete", keys: []string{docs[1].Key, docs[2].Key, docs[3].Key}}, step{what: "close"})
 	}
-	add(400, "packed ")
+	add(400)
 	h.must(t, step{what: "compact", work: compaction.Options{FilterBytes: f.opts.FilterBytes}})
-	add(60, "flushed ")
+	add(60)
 	// A compaction that was ended has left the second epoch frozen, and some of it goes since.
-	h.session(t, f.opts, step{what: "freeze"}, step{what: "delete IDs", ids: []uint64{h.newest().NextID - 1, h.newest().NextID - 2}},
-		step{what: "add", docs: []index.Document{{Key: "flushed 0", Fingerprint: 1}}})
-	add(60, "logged ") // what the log had is in tables now
+	h.session(t, f.opts, step{what: "freeze"}, step{what: "delete IDs", ids: []uint64{h.newest().NextID - 1, h.newest().NextID - 2, h.newest().NextID - 3}})
+	add(60) // what the log had is in tables now
 	h.session(t, f.opts)
 	h.quickly(t, step{what: "open", open: f.opts})
-	for _, d := range flippedDocuments(f.rng, 30, "late ") {
-		h.quickly(t, step{what: "add", docs: []index.Document{d}})
+	for range 30 {
+		h.quickly(t, step{what: "add", docs: documents(1)})
 	}
 	h.must(t, step{what: "close"})
 	f.state, f.files = *h.newest(), filesOf(t, h.fs, "ix")
@@ -416,7 +406,7 @@ func TestRepairWithoutManifest(t *testing.T) {
 func TestRepairOfStaleCounters(t *testing.T) {
 	h := newHistory(vfs.NewMem())
 	for _, name := range []string{"first", "second"} {
-		docs := randomDocuments(h.r, 1000)
+		docs := bare(testgen.Uniform(h.r, 1000))
 		for i := range docs {
 			docs[i].Key = fmt.Sprint(name, i)
 		}

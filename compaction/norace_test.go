@@ -1,5 +1,0 @@
-//go:build !race
-
-package compaction_test
-
-const raceEnabled = false
