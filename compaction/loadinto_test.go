@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )
@@ -226,95 +226,56 @@ func TestCloseEndsLoadInto(t *testing.T) {
 // TestUnsettledLoad: a crash comes between the step in which documents are loaded and what settles the keys that were written meanwhile. What
 // is done to the closed index then, by whatever comes first, finds the documents that are there without the crash.
 func TestUnsettledLoad(t *testing.T) {
-	ctx, disk := t.Context(), vfs.NewCrashableMem()
-	opts := index.Options{Now: func() time.Time { return epoch }}
-	var docs, late []index.Document
-	for n := range 40 {
-		docs = append(docs, index.Document{Key: fmt.Sprint("page ", n), Fingerprint: fingerprint.Fingerprint(n % 7)})
-		late = append(late, index.Document{Key: fmt.Sprint("page ", 2*n), Fingerprint: fingerprint.Fingerprint(n % 5)})
-	}
-	var mu sync.Mutex
-	var crashes []*vfs.MemFS // of each moment once those came
-	var ix atomic.Pointer[index.Index]
-	var went error
-	write := sync.OnceFunc(func() {
-		x := ix.Swap(nil)
-		went = x.Add(ctx, late...)
-		_, err := x.Delete(ctx, "page 1", "page 3", "page 39")
-		went = errors.Join(went, err)
-		mu.Lock()
-		crashes = []*vfs.MemFS{}
-		mu.Unlock()
-	})
-	opts.FS = errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if x := ix.Load(); x != nil && strings.Contains(op.Path, "incoming") && x.Stats().NextID > uint64(30+len(docs)) { // IDs are reserved
-			write()
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if crashes != nil && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			crashes = append(crashes, disk.CrashClone(vfs.CrashCloneCfg{}))
-		}
-		return nil
-	}))
-	x, err := index.Open("ix", &opts)
-	must(t, err)
-	must(t, x.Add(ctx, docs[:30]...))
-	ix.Store(x)
-	_, err = compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{})
-	mu.Lock()
-	left := crashes
-	crashes = nil
-	mu.Unlock()
-	want, wantErr := indextest.AllDocuments(x)
-	must(t, err, wantErr, went, indextest.Problems(x), x.Close())
-	left = slices.DeleteFunc(left, func(fsys *vfs.MemFS) bool {
-		x, err := index.Open("ix", &index.Options{FS: fsys.CrashClone(vfs.CrashCloneCfg{}), ReadOnly: true})
+	ctx, all := t.Context(), tasks(t, testseed.Of(t))
+	k := all[slices.IndexFunc(all, func(k *task) bool { return k.name == "load while open and written to" })]
+	k.make(t)
+	c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(1, 2)), 1)
+	c.must(t, k.opening...)
+	var through []state
+	var err error
+	crashes, _ := c.during(func() { through, err = c.do(&k.step) })
+	must(t, err, c.x.Close())
+	want := through[len(through)-1].Docs
+	crashes = slices.DeleteFunc(crashes, func(l left) bool {
+		x, err := index.Open("ix", &index.Options{FS: copyOf(l.fsys, c.history.r), ReadOnly: true})
 		if err == nil {
 			err = x.Close()
 		}
-		return !errors.Is(err, index.ErrReadOnly)
+		return !l.synced || !errors.Is(err, index.ErrReadOnly)
 	})
-	t.Logf("%d crashes come before all is settled", len(left))
-	if len(left) == 0 {
+	t.Logf("%d crashes come before all is settled", len(crashes))
+	if len(crashes) == 0 {
 		t.Fatal("no crash came before all was settled")
 	}
-	another := namedPlan(t, "3", 3)
 	one := index.Document{Key: "one more", Fingerprint: 3}
+	run := func(plan *plan.Plan) func(vfs.FS) error {
+		return func(fsys vfs.FS) error {
+			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, Plan: plan})
+			return err
+		}
+	}
 	for name, do := range map[string]func(vfs.FS) error{
-		"open": func(vfs.FS) error { return nil },
-		"run":  func(fsys vfs.FS) error { _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); return err },
-		"run under another plan": func(fsys vfs.FS) error {
-			_, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys, Plan: another})
-			return err
-		},
+		"open": func(vfs.FS) error { return nil }, "run": run(nil), "run under another plan": run(namedPlan(t, "3", 3)),
 		"load": func(fsys vfs.FS) error {
-			o := opts
-			o.FS = fsys
-			_, err := compaction.Load(ctx, "ix", seqOf([]index.Document{one}, nil), compaction.LoadOptions{Index: o})
-			return err
+			return loadEither(ctx, false, []index.Document{one}, compaction.LoadOptions{Index: index.Options{FS: fsys}})
 		},
 		"repair": func(fsys vfs.FS) error {
 			_, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}})
 			return err
 		},
 	} {
-		for _, l := range left {
-			o := opts
-			o.FS = l.CrashClone(vfs.CrashCloneCfg{})
-			err := do(o.FS)
-			if err != nil {
+		for _, l := range crashes {
+			fsys := copyOf(l.fsys, c.history.r)
+			if err := do(fsys); err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			x, err := index.Open("ix", &o)
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			x, err := index.Open("ix", &index.Options{FS: fsys})
+			must(t, err)
 			got, err := indextest.AllDocuments(x)
-			got = got.Without(func(d *index.Document) bool { return d.Key == one.Key })
+			got = got.WithoutKeys(one.Key)
 			if err := errors.Join(err, indextest.Problems(x), x.Close()); err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s: %d documents, want %d: %v", name, len(got), len(want), err)
+				t.Errorf("%s: %s: %v", name, indextest.Difference(got, want), err)
 			}
 		}
 	}
