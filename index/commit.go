@@ -188,17 +188,20 @@ func (x *Index) liveTables() (tables []liveTable) {
 // Changes that only add are applied together with those that come while they wait for the commit lock: pending
 // writes have nothing to do with each other, and a commit of its own costs each as much as its entries do.
 func (x *Index) apply(c *change) (finish func() error, err error) {
-	if len(c.remove) > 0 || len(c.dependsOn) > 0 {
+	switch {
+	case len(c.remove) > 0 || len(c.dependsOn) > 0:
 		x.commitMu.Lock()
-		defer x.commitMu.Unlock()
-		return x.commit(c)
+	case x.pending.single() && x.commitMu.TryLock(): // there is none to wait for
+	default:
+		g, at := x.joining.join(c)
+		if at == 0 {
+			x.commitGroup(g)
+		}
+		<-g.done
+		return g.finish[at], g.err[at]
 	}
-	g, at := x.joining.join(c)
-	if at == 0 {
-		x.commitGroup(g)
-	}
-	<-g.done
-	return g.finish[at], g.err[at]
+	defer x.commitMu.Unlock()
+	return x.commit(c)
 }
 
 // joining is the group of changes that is to be applied next.
@@ -238,13 +241,16 @@ func (j *joining) close(g *group) {
 	}
 }
 
+// errPanicked is what the other changes of a group get where the commit of one panics, as Options.Now may.
+var errPanicked = errors.New("not stored: a commit of several calls has panicked in another one")
+
 // commitGroup applies a group as one change; where that fails, one by one, so that each fails for itself.
 func (x *Index) commitGroup(g *group) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
 	defer close(g.done)
 	x.joining.close(g)
-	g.finish, g.err = make([]func() error, len(g.changes)), make([]error, len(g.changes))
+	g.finish, g.err = make([]func() error, len(g.changes)), slices.Repeat([]error{errPanicked}, len(g.changes))
 	if len(g.changes) > 1 {
 		all := change{keys: make(map[uint64]keyChange)}
 		for _, c := range g.changes {
@@ -254,7 +260,7 @@ func (x *Index) commitGroup(g *group) {
 		if finish, err := x.commit(&all); err == nil {
 			once := sync.OnceValue(finish)
 			for i := range g.finish {
-				g.finish[i] = once
+				g.finish[i], g.err[i] = once, nil
 			}
 			return
 		}

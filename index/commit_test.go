@@ -72,6 +72,45 @@ func TestChangesAreAppliedTogether(t *testing.T) {
 	}
 }
 
+// Where the commit of changes that are applied together panics, each of them says so or panics itself, and the index goes on.
+func TestPanicOfChangesTogether(t *testing.T) {
+	panics := true
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Now: func() time.Time {
+		if panics {
+			panic("of the caller")
+		}
+		return time.Unix(1, 0)
+	}})
+	must(t, err)
+	release, ends := x.HoldCommits(), make(chan any)
+	for i := range 3 {
+		go func() {
+			defer func() { ends <- recover() }()
+			if err := x.Add(context.Background(), index.Document{Fingerprint: fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15, Key: fmt.Sprint(i)}); err != nil {
+				panic(err)
+			}
+		}()
+	}
+	for x.Joined() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	release()
+	for range 3 {
+		switch end := (<-ends).(type) {
+		case error:
+			if !strings.Contains(end.Error(), "not stored") {
+				t.Error(end)
+			}
+		case string: // the clock's own
+		default:
+			t.Errorf("it ended with %v", end)
+		}
+	}
+	panics = false
+	must(t, x.Add(context.Background(), index.Document{Key: "a"}))
+	must(t, indextest.Problems(x), x.Close())
+}
+
 // Of changes that are applied together one cannot be: it fails, and the others do not.
 func TestOneOfAGroupFails(t *testing.T) {
 	packed := documents(1, packedDocuments)

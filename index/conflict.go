@@ -33,6 +33,13 @@ const (
 	maxComparedKeys = expireChunk * windowLimit
 )
 
+// single says whether one write is open, the caller's.
+func (p *pendingWrites) single() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open) == 1
+}
+
 func newPendingWrite(docs []Document) *pendingWrite {
 	w := newPendingRemoval(docs)
 	w.signatures = make([]fingerprint.Signature, len(docs))
