@@ -103,7 +103,7 @@ func TestLoadPanics(t *testing.T) {
 // try, and not of the wait for a connection.
 func TestServerThatIsSilent(t *testing.T) {
 	defer func(d time.Duration) { tryTime = d }(tryTime)
-	tryTime = time.Second
+	tryTime = 500 * time.Millisecond
 	silent := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

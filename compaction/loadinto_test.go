@@ -25,6 +25,7 @@ import (
 // TestLoadIntoIsLoad: whatever is done to an index while documents are loaded into it, it is as if they came in one moment
 // after all that, but for the keys that came since.
 func TestLoadIntoIsLoad(t *testing.T) {
+	t.Parallel()
 	seed := testseed.Of(t)
 	for n := range uint64(number(20, 40, 150, 3000)) {
 		d := &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: 8, most: 20}
@@ -226,6 +227,7 @@ func TestCloseEndsLoadInto(t *testing.T) {
 // TestUnsettledLoad: a crash comes between the step in which documents are loaded and what settles the keys that were written meanwhile. What
 // is done to the closed index then, by whatever comes first, finds the documents that are there without the crash.
 func TestUnsettledLoad(t *testing.T) {
+	t.Parallel()
 	ctx, all := t.Context(), tasks(t, testseed.Of(t))
 	k := all[slices.IndexFunc(all, func(k *task) bool { return k.name == "load while open and written to" })]
 	k.make(t)

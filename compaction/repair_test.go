@@ -404,6 +404,7 @@ func TestRepairWithoutManifest(t *testing.T) {
 // TestRepairOfStaleCounters: where the counters cannot be read that were written last, those of before are there, and say of what came
 // since that it was never given out. Of the documents whose records can be read none may be missing.
 func TestRepairOfStaleCounters(t *testing.T) {
+	t.Parallel()
 	h := newHistory(vfs.NewMem())
 	for _, name := range []string{"first", "second"} {
 		docs := bare(testgen.Uniform(h.r, 1000))

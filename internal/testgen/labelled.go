@@ -39,7 +39,7 @@ func Labels(texts []Text, tokens func(string) []string) (labels []Label) {
 		}
 	}
 	for b, y := range sequences {
-		places := make(map[int][]int)
+		places := make([][]int, len(numbers)) // of each token in y
 		for i, token := range y {
 			places[token] = append(places[token], i)
 		}
@@ -59,7 +59,7 @@ func Labels(texts []Text, tokens func(string) []string) (labels []Label) {
 // commonSubsequence is the length of the longest one of x and a sequence of n tokens, of which
 // it has the places: the bit-parallel form of Hyyrö (2004), in which a cleared bit is a place
 // where the length grows.
-func commonSubsequence(x []int, places map[int][]int, n int) int {
+func commonSubsequence(x []int, places [][]int, n int) int {
 	row := make([]uint64, n/64+1)
 	for i := range row {
 		row[i] = ^uint64(0)

@@ -37,7 +37,7 @@ func TestCommonSubsequence(t *testing.T) {
 				s[i] = rng.IntN(kinds)
 			}
 		}
-		places := make(map[int][]int)
+		places := make([][]int, kinds)
 		for i, token := range y {
 			places[token] = append(places[token], i)
 		}
