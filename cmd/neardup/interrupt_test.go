@@ -54,7 +54,7 @@ func exitedWith(t *testing.T, cmd *exec.Cmd, code int, stderr string) {
 	}
 }
 
-var signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+var signals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
 // A signal ends dedup and add with all that was printed kept, an account and the exit code that tells the signal.
 // Meanwhile a slow input is answered line by line, and no other process can open the index.
