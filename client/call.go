@@ -55,7 +55,7 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 
 // object makes a call whose answer is one object.
 func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, answer any) error {
-	return c.retry(ctx, func(ctx context.Context, since string) error {
+	return c.retry(ctx, len(body), func(ctx context.Context, since string, _ func()) error {
 		response, err := c.send(ctx, method, path, parameters, since, contentType, bytes.NewReader(body))
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10
 // fails on its way, those that were read hold, and the others are asked for again.
 func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got func(*T)) error {
 	answer := new(T)
-	return c.retry(ctx, func(ctx context.Context, since string) error {
+	return c.retry(ctx, len(l.body), func(ctx context.Context, since string, heard func()) error {
 		if len(l.starts) == 0 {
 			return nil
 		}
@@ -127,6 +127,7 @@ func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got fu
 				return fmt.Errorf("%w: a line of the answer: %w", errFinal, err)
 			}
 			got(answer)
+			heard()
 			l.starts = l.starts[1:]
 		}
 		c.noteNextID(response.Header)

@@ -84,7 +84,8 @@ type Options struct {
 	TLS *tls.Config
 
 	// RetryFor is how long a call is tried again, if its context does not end before. 0: 30 s.
-	// Below 0: it is tried once. A try that is not answered within two minutes has failed.
+	// Below 0: it is tried once. A try has failed where nothing of its answer comes within two
+	// minutes, and a second for each 64 KiB that it sends.
 	RetryFor time.Duration
 
 	// Connections is how many there are at most; further calls wait. 0: 64.
@@ -192,8 +193,9 @@ func isStranger(err error) bool {
 // errFinal is of what is not tried again.
 var errFinal = errors.New("it is not tried again")
 
-// retry calls do until it succeeds, or fails for good, or time is up. since is empty the first time.
-func (c *Client) retry(ctx context.Context, do func(ctx context.Context, since string) error) error {
+// retry calls do, which sends so many bytes, until it succeeds, or fails for good, or time is up. since is empty the first
+// time. heard is to be told of each line of the answer.
+func (c *Client) retry(ctx context.Context, bytes int, do func(ctx context.Context, since string, heard func()) error) error {
 	begun := time.Now()
 	known, told := c.nextID.Load().(string)
 	if !told {
@@ -207,7 +209,7 @@ func (c *Client) retry(ctx context.Context, do func(ctx context.Context, since s
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := try(ctx, since, do)
+		err := try(ctx, bytes, func(ctx context.Context, heard func()) error { return do(ctx, since, heard) })
 		if err == nil || !again(err) || time.Since(begun) > c.opts.RetryFor {
 			return err
 		}
@@ -220,19 +222,22 @@ func (c *Client) retry(ctx context.Context, do func(ctx context.Context, since s
 	}
 }
 
-// tryTime is how long a try may take once it has a connection. One to a process that is stopped, or to a machine that is
-// gone, would have no end.
+// tryTime is how long a try that has a connection waits for the next line of its answer, besides the time that what it sends
+// takes at slowBytes a second. One to a process that is stopped, or to a machine that is gone, would have no end.
 var tryTime = 2 * time.Minute
+
+const slowBytes = 64 << 10
 
 var errSilent = errors.New("the server takes the call and does not answer")
 
-func try(ctx context.Context, since string, do func(ctx context.Context, since string) error) error {
+func try(ctx context.Context, bytes int, do func(ctx context.Context, heard func()) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(math.MaxInt64, func() { cancel(errSilent) })
 	defer late.Stop()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { late.Reset(tryTime) }})
-	err := do(ctx, since)
+	heard := func() { late.Reset(tryTime + time.Duration(bytes/slowBytes)*time.Second) }
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { heard() }}
+	err := do(httptrace.WithClientTrace(ctx, trace), heard)
 	if err != nil && context.Cause(ctx) == errSilent {
 		return errSilent
 	}

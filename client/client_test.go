@@ -114,9 +114,12 @@ func TestServerThatIsSilent(t *testing.T) {
 			time.Sleep(tryTime / 2)
 			_, _ = io.WriteString(w, `{"key":"slow","verdict":"new"}`)
 			return
-		case r.URL.RawQuery == "":
-			_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n")
-			w.(http.Flusher).Flush()
+		case r.URL.RawQuery == "": // two lines, each in time, and then no more
+			for range 2 {
+				time.Sleep(tryTime * 3 / 5)
+				_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n")
+				w.(http.Flusher).Flush()
+			}
 		}
 		<-silent
 	}))
@@ -130,7 +133,7 @@ func TestServerThatIsSilent(t *testing.T) {
 	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errSilent) || v.Status != 0 {
 		t.Error(v, err)
 	}
-	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, errSilent) || len(v) != 1 {
+	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}}); !errors.Is(err, errSilent) || len(v) != 2 {
 		t.Error(v, err)
 	}
 	answered := make(chan error)
