@@ -123,6 +123,18 @@ func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 	return fsys
 }
 
+// withoutManifest returns one where each MANIFEST is zeros.
+func (f *flipped) withoutManifest(t testing.TB) *vfs.MemFS {
+	t.Helper()
+	changed := map[string][]byte{}
+	for name, data := range f.files {
+		if strings.HasPrefix(name, "MANIFEST-") {
+			changed[name] = make([]byte, len(data))
+		}
+	}
+	return f.with(t, changed)
+}
+
 // flip changes a byte of a file, drawn from all files alike or from all bytes alike. It
 // returns which, and the file.
 func (f *flipped) flip(anyByte bool) (what, name string, changed map[string][]byte) {
@@ -240,14 +252,8 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 // TestCancelledRepair ends when its context does, also while it reads tables one by one, and leaves nothing behind.
 func TestCancelledRepair(t *testing.T) {
 	f := newFlipped(t, 7)
-	changed := map[string][]byte{}
-	for name, data := range f.files {
-		if strings.HasPrefix(name, "MANIFEST-") {
-			changed[name] = make([]byte, len(data))
-		}
-	}
 	for n, ended := 1, false; !ended; n += 1 + n/8 {
-		fsys := f.with(t, changed)
+		fsys := f.withoutManifest(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		calls, opened, oneByOne := 0, 0, false
@@ -362,7 +368,7 @@ func TestRepairOfFlippedBytes(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			return
 		}
-		if report.Faults > 0 { // with what says that they are gone
+		if report.Faults > 0 && strings.HasSuffix(name, ".sst") { // what says that they are gone may be damaged
 			docs = slices.DeleteFunc(docs, func(d index.Document) bool { return slices.Contains(f.gone, d.ID) })
 		}
 		n := f.lost(t, docs)
@@ -390,13 +396,7 @@ func TestRepairOfFlippedBytes(t *testing.T) {
 // back. Nothing may be missing.
 func TestRepairWithoutManifest(t *testing.T) {
 	f := newFlipped(t, 4)
-	changed := map[string][]byte{}
-	for name, data := range f.files {
-		if strings.HasPrefix(name, "MANIFEST-") {
-			changed[name] = make([]byte, len(data))
-		}
-	}
-	report, docs, err := f.repaired(t, f.with(t, changed))
+	report, docs, err := f.repaired(t, f.withoutManifest(t))
 	must(t, err)
 	for _, d := range f.Docs {
 		if !slices.Contains(docs, d) {
