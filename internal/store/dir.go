@@ -402,8 +402,17 @@ const (
 	otherOpenFiles  = 128
 )
 
-func openTables(limit uint64) int {
-	return int(min((max(limit, otherOpenFiles+2*leastOpenTables)-otherOpenFiles)/2, mostOpenTables))
+func openTables(limit uint64) int { return int(min(sharedFiles(limit)/2, mostOpenTables)) }
+
+// HostFiles returns how many of the files that a process may have open are left to the host program.
+func HostFiles(limit uint64) uint64 {
+	shared := sharedFiles(limit)
+	return max(shared/2, shared-min(shared, mostOpenTables))
+}
+
+// sharedFiles returns how many are for tables and the host program together.
+func sharedFiles(limit uint64) uint64 {
+	return max(limit, otherOpenFiles+2*leastOpenTables) - otherOpenFiles
 }
 
 func newFileCache() *pebble.FileCache {

@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/process"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -71,9 +72,7 @@ func (l Limits) LeastBytes() int64 {
 func MostConnections() int { return mostConnections(process.OpenFilesLimit()) }
 
 func mostConnections(openFiles uint64) int {
-	const tables, others, least = 1000, 128, 8
-	openFiles = max(openFiles, others+2*least)
-	return int(min(max(openFiles-min(openFiles, tables+others), (openFiles-others)/2), math.MaxInt32))
+	return int(min(store.HostFiles(openFiles), math.MaxInt32))
 }
 
 // boundedListener refuses connections over the bound at once: one that waited would look like a server
