@@ -12,6 +12,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,7 +35,8 @@ var (
 	passed = flag.Bool("passed", false, "the tests have passed with nothing planted: do not run them so once more")
 )
 
-// A test that runs as long has noticed the mutant.
+// A test that runs as long has noticed the mutant. With some a process does not even end by
+// itself then: it is killed half a minute later.
 const timeout = 2 * time.Minute
 
 func main() {
@@ -123,7 +125,7 @@ func withoutMutants(mutants []*mutant) error {
 		if b.race {
 			args = append(args, "-race")
 		}
-		if out, err := b.command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		if out, err := b.command(context.Background(), "go", append(args, ".")...).CombinedOutput(); err != nil {
 			return fmt.Errorf("a test fails with nothing planted: %w\n%s", err, out)
 		}
 	}
@@ -153,7 +155,7 @@ func build(folder string, mutants []*mutant) error {
 		if m.race {
 			args = append(args, "-race")
 		}
-		if out, err := m.command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		if out, err := m.command(context.Background(), "go", append(args, ".")...).CombinedOutput(); err != nil {
 			failed = append(failed, fmt.Errorf("the mutants do not compile: %w\n%s", err, numbered(mutants, string(out))))
 		}
 		deps, err := exec.Command("go", "list", "-C", m.folder, "-test", "-deps", ".").Output()
@@ -218,8 +220,8 @@ type binary struct {
 	race, ci bool // under the race detector; at the length that tests have in CI
 }
 
-func (b binary) command(name string, args ...string) *exec.Cmd {
-	c := exec.Command(name, args...)
+func (b binary) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
 	c.Env = append(os.Environ(), "NEARDUP_CI=", "GORACE=atexit_sleep_ms=10")
 	if b.ci {
 		c.Env = append(c.Env, "NEARDUP_CI=1")
@@ -233,11 +235,15 @@ func (m *mutant) killed() error {
 	if m.rapid { // a failure is what is wanted, and no file of it
 		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ns")
 	}
-	c := m.command(m.path, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout+30*time.Second)
+	defer cancel()
+	c := m.command(ctx, m.path, args...)
 	c.Env = append(c.Env, fmt.Sprint(plantedVariable, "=", m.number))
 	c.Dir = m.folder
 	c.WaitDelay = 10 * time.Second // for what the test has started
 	switch out, err := c.CombinedOutput(); {
+	case ctx.Err() != nil:
+		return nil
 	case err == nil:
 		return fmt.Errorf("it survives %s %s", m.folder, m.run)
 	case !failure.Match(out):
