@@ -12,6 +12,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/internal/testhook"
 )
 
 // Status is what CheckAndAdd found out about a document. The zero Status is no verdict.
@@ -144,7 +145,7 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	docs := w.docs[len(w.verdicts):]
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
 		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool)}
-	readers, err := a.readers()
+	readers, err := a.readers(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	decided, applied := 0, 0
 	searching, applying := len(docs), len(docs)
 	if len(readers) > 1 {
-		searching, applying = a.parts()
+		searching, applying = a.parts(ctx)
 	}
 	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
@@ -187,11 +188,14 @@ type checkAttempt struct {
 }
 
 // partsFrom is how many nanoseconds a search takes where it is worth a commit to search meanwhile.
-var partsFrom = 10_000.0
+const partsFrom = 10_000.0
 
 // parts returns how many documents are searched for at a time, and how many are applied while others are searched
 // for: all, unless searches take long and a commit is no flush of the disk.
-func (a *checkAttempt) parts() (searching, applying int) {
+func (a *checkAttempt) parts(ctx context.Context) (searching, applying int) {
+	if searching, applying, set := testhook.Parts(ctx); set {
+		return searching, applying
+	}
 	n := int64(a.index.nextID.Load())
 	if a.index.opts.Durability == Sync || a.index.Plan().Estimate(n, 0).Warm < partsFrom {
 		return 32, len(a.docs)
@@ -201,13 +205,13 @@ func (a *checkAttempt) parts() (searching, applying int) {
 
 // readers returns as many as are worth it: one, or one to decide with and others for searches. A single one takes no
 // view before it needs it.
-func (a *checkAttempt) readers() ([]*reader, error) {
-	n := min(runtime.GOMAXPROCS(0), (len(a.docs)+15)/16)
-	switch {
-	case n > 1:
-		n++
-	case len(a.docs) == 1:
+func (a *checkAttempt) readers(ctx context.Context) ([]*reader, error) {
+	if len(a.docs) == 1 {
 		return []*reader{a.index.reader()}, nil
+	}
+	n := min(runtime.GOMAXPROCS(0), (len(a.docs)+15)/16)
+	if _, _, set := testhook.Parts(ctx); n > 1 || set {
+		n++
 	}
 	return a.index.sameReaders(n)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testhook"
 )
 
 // together adds each document by a call of its own while no commit is applied, and returns their errors once all are.
@@ -130,18 +130,16 @@ func TestOneOfAGroupFails(t *testing.T) {
 	}
 }
 
-// inParts opens an index that applies windows in parts, and returns documents for one, of which none is near another.
-func inParts(t *testing.T, opts index.Options) (*index.Index, []index.Document) {
+// inParts lets windows be applied in parts.
+func inParts(ctx context.Context) context.Context { return testhook.WithParts(ctx, 8, 32) }
+
+// openForParts opens an index, and returns documents for a window, of which none is near another.
+func openForParts(t *testing.T, opts index.Options) (*index.Index, []index.Document) {
 	t.Helper()
-	processors, always := runtime.GOMAXPROCS(2), index.SetPartsFrom(0) // with one nothing goes on meanwhile
 	opts.FS, opts.Durability = vfs.NewMem(), index.NoSync
 	x, err := index.Open("ix", &opts)
 	must(t, err)
-	t.Cleanup(func() {
-		runtime.GOMAXPROCS(processors)
-		always()
-		must(t, indextest.Problems(x), x.Close())
-	})
+	t.Cleanup(func() { must(t, indextest.Problems(x), x.Close()) })
 	docs := make([]index.Document, 256)
 	for i := range docs {
 		docs[i].Fingerprint = fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15
@@ -152,11 +150,11 @@ func inParts(t *testing.T, opts index.Options) (*index.Index, []index.Document) 
 // Documents behind those that are applied are duplicates of these, and there is nothing else to apply with them: their
 // verdicts name what they are duplicates of, as it is stored.
 func TestDuplicatesOfAnEarlierPart(t *testing.T) {
-	x, docs := inParts(t, index.Options{})
+	x, docs := openForParts(t, index.Options{})
 	for i := range docs {
 		docs[i] = docs[i%64]
 	}
-	verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
+	verdicts, err := x.CheckAndAddBatch(inParts(t.Context()), docs)
 	must(t, err)
 	for i, v := range verdicts[64:] {
 		if v.Status != index.Duplicate || v.Of.Document != verdicts[i%64].Document || v.Of.ID == 0 {
@@ -179,10 +177,10 @@ func (c whenAsked) Err() error {
 // What a duplicate is a duplicate of is applied with the documents at the beginning of a window, and deleted before those behind
 // them are: the duplicate is new then.
 func TestOriginIsDeletedWithinAWindow(t *testing.T) {
-	x, docs := inParts(t, index.Options{KeepDuplicates: true})
+	x, docs := openForParts(t, index.Options{KeepDuplicates: true})
 	docs[200].Fingerprint = docs[3].Fingerprint
 	deleted := 0
-	verdicts, err := x.CheckAndAddBatch(whenAsked{t.Context(), func() {
+	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
 		if n := x.Stats().Documents; deleted == 0 && n > 150 && n < 200 {
 			var err error
 			if deleted, err = x.DeleteIDs(t.Context(), 4); err != nil {
@@ -199,11 +197,11 @@ func TestOriginIsDeletedWithinAWindow(t *testing.T) {
 // What a document near the end of a window is a duplicate of is deleted before a recrawl at its beginning is applied: in turn, the recrawl comes
 // first, so the document is new.
 func TestDeletedBeforeAnEarlierPart(t *testing.T) {
-	x, docs := inParts(t, index.Options{})
+	x, docs := openForParts(t, index.Options{})
 	must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
 	docs[0].Key = "page" // has become a duplicate
 	asked := 0
-	verdicts, err := x.CheckAndAddBatch(whenAsked{t.Context(), func() {
+	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
 		if asked++; asked == 2 { // when the call begins, and for the first document
 			if n, err := x.DeleteIDs(t.Context(), 3); n != 1 || err != nil {
 				t.Error(n, err)

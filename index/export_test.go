@@ -14,13 +14,6 @@ func SetMaxBatchHits(n int64) (restore func()) {
 	return func() { maxBatchHits = before }
 }
 
-// SetPartsFrom sets from how many nanoseconds on, a search, windows are applied in parts, until restore is called.
-func SetPartsFrom(nanoseconds float64) (restore func()) {
-	before := partsFrom
-	partsFrom = nanoseconds
-	return func() { partsFrom = before }
-}
-
 // HasNear reports whether what is live is searched in memory.
 func (x *Index) HasNear() bool {
 	_, known := x.state.Load().written().AppendNear(nil, 0, x.Plan().MaxDistance)

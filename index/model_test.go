@@ -50,9 +50,9 @@ func openModelled(t fatal, opts index.Options) modelled {
 }
 
 // check compares the verdicts on a batch with the model's. Times are those of the index.
-func (m modelled) check(docs []index.Document) error {
+func (m modelled) check(ctx context.Context, docs []index.Document) error {
 	before := slices.Clone(docs)
-	verdicts, err := m.Index.CheckAndAddBatch(context.Background(), docs)
+	verdicts, err := m.Index.CheckAndAddBatch(ctx, docs)
 	if err != nil || len(verdicts) != len(docs) {
 		return fmt.Errorf("%d verdicts on %d documents: %w", len(verdicts), len(docs), err)
 	}
@@ -133,7 +133,7 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 					docs[i].Tokens = 1 // else it has no text
 				}
 			}
-			must(t, m.check(docs))
+			must(t, m.check(t.Context(), docs))
 			must(t, m.Model.Query(m.Index, drawDocument(t), rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"), rapid.IntRange(0, 3).Draw(t, "limit")))
 		}
 	})
@@ -155,10 +155,12 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 				docs[i].Tokens = 100 + rng.IntN(50)
 			}
 		}
-		restore := index.SetPartsFrom(float64(i/2) * 1e9) // applied in parts, and not
+		ctx := t.Context()
+		if i < 2 {
+			ctx = inParts(ctx)
+		}
 		m := openModelled(t, index.Options{KeepDuplicates: keep})
-		must(t, m.check(docs), m.Close())
-		restore()
+		must(t, m.check(ctx, docs), m.Close())
 	}
 }
 

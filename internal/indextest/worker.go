@@ -11,6 +11,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -132,6 +133,9 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 		if len(docs) > largeBatch && k.rng.IntN(8) > 0 {
 			docs[i].Key = "" // a key that comes again ends what is looked at together
 		}
+	}
+	if k.rng.IntN(2) == 0 {
+		ctx = testhook.WithParts(ctx, 1+k.rng.IntN(8), 1+k.rng.IntN(8))
 	}
 	verdicts, err := k.w.Index.CheckAndAddBatch(ctx, docs)
 	for i, v := range verdicts {

@@ -21,6 +21,20 @@ func SortedBatches(ctx context.Context) (sorted, set bool) {
 	return sorted, set
 }
 
+type parts struct{ searched, applied int }
+
+// WithParts returns a context by which index.CheckAndAddBatch applies a window in parts of so many documents,
+// and searches for so many at a time.
+func WithParts(ctx context.Context, searched, applied int) context.Context {
+	return context.WithValue(ctx, parts{}, parts{searched, applied})
+}
+
+// Parts returns what WithParts has set.
+func Parts(ctx context.Context) (searched, applied int, set bool) {
+	p, set := ctx.Value(parts{}).(parts)
+	return p.searched, p.applied, set
+}
+
 // Countdown is a context that is cancelled when it is asked for the n-th time.
 type Countdown struct {
 	context.Context
