@@ -141,6 +141,32 @@ func counted(run runner) (_ runner, most *int, reads map[string]int) {
 	}, most, reads
 }
 
+// A batch takes a few round trips, whether its documents are copies or only alike in what is announced of them.
+func TestBatchesOfAlike(t *testing.T) {
+	for _, shingles := range []fingerprint.Fingerprint{1, 1000} {
+		f, trips := &fake{keys: map[string]string{}, time: 10_000}, 0
+		x := testIndex(func(ctx context.Context, durable bool, commands []*command) error {
+			trips += min(len(commands), 1)
+			return f.run(ctx, durable, commands)
+		})
+		x.rule.MaxShingleDistance = 0
+		docs, news := make([]index.Document, 64), 0
+		for i := range docs {
+			docs[i].Shingle = 1 + fingerprint.Fingerprint(i)%shingles
+		}
+		verdicts, err := x.checkAndAdd(t.Context(), docs)
+		must(t, err)
+		for _, v := range verdicts {
+			if v.Status == index.New {
+				news++
+			}
+		}
+		if want := min(int(shingles), len(docs)); news != want || len(verdicts) != len(docs) || trips > 12 {
+			t.Errorf("%d verdicts, %d new, want %d; %d round trips", len(verdicts), news, want, trips)
+		}
+	}
+}
+
 // However many entries a document has, and documents a log, a sweep reads it once.
 func TestSweepReadsOnce(t *testing.T) {
 	x := openShared(t, Options{Bare: true, MaxDistance: 3})

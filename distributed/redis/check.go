@@ -57,6 +57,8 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 	for i, c := range left {
 		switch {
 		case x.dependsOn(c, left[:i]):
+		case c.of.ID != 0 && c.old.ID == 0:
+			c.duplicate() // now, so that later copies of the same need not wait for it
 		case c.of.ID != 0:
 			found = append(found, c)
 		default:
@@ -150,11 +152,15 @@ func (x *Index) duplicates(ctx context.Context, found []*checked) error {
 	}
 	for _, c := range found {
 		if c.old.ID == 0 || dropped[c.old.ID] && of.record(x.idOf(&c.of.Document)) != nil {
-			c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of}
-			c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
+			c.duplicate()
 		}
 	}
 	return nil
+}
+
+func (c *checked) duplicate() {
+	c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of}
+	c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 }
 
 // number gives sequence numbers to those that have none, in the order of the batch, by which one of two
@@ -173,12 +179,14 @@ func (x *Index) number(ctx context.Context, left []*checked) error {
 	return err
 }
 
-// announce writes the entries of documents under new IDs, and reads what else is there by then.
+// announce writes the entries of documents under new IDs, and reads what else is there by then: not each other's, of which it is
+// known that they do not match.
 func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	var says []*command
-	places := make([]*place, len(announced))
+	places, together := make([]*place, len(announced)), make(map[id]bool, len(announced))
 	for i, c := range announced {
 		c.id, c.seq, places[i] = id{c.seq, c.group}, 0, &c.place
+		together[c.id] = true
 		for t, bucket := range c.buckets {
 			says = append(says, newCommand(say, bucket, entryOf(&x.plan.Tables[t], c.stored, c.id)))
 		}
@@ -193,7 +201,7 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	for i, c := range announced {
 		c.open, c.since, c.of = nil, x.now(), index.Match{}
 		for _, n := range found[i] {
-			if n.id != c.id && (c.old.ID == 0 || n.id != x.idOf(&c.old)) {
+			if !together[n.id] && (c.old.ID == 0 || n.id != x.idOf(&c.old)) {
 				c.open = append(c.open, n)
 			}
 		}
