@@ -158,6 +158,7 @@ func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
 	if _, err := x.Stats(t.Context()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Stats: %v", err)
 	}
+	refused(t, s.client, Options{}, ErrUnavailable, s.address)
 }
 
 // Where replicas are waited for, too, deletions and sweeps go on when memory is used up; nothing does without the replica.

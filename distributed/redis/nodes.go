@@ -45,6 +45,8 @@ func (c *cluster) coverage(ctx context.Context, client goredis.UniversalClient) 
 		return fmt.Errorf("this is no cluster: open it with redis.NewClient")
 	case c.single != nil && err != nil && strings.HasPrefix(err.Error(), "ERR "): // or a server that knows no clusters
 		return nil
+	case err != nil && passes(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case err != nil:
 		return err
 	case c.single != nil:
