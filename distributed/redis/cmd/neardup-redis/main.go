@@ -21,10 +21,12 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/distributed/redis"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -42,7 +44,8 @@ The password comes from the environment: REDISCLI_AUTH.
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	logging.Disable()            // what fails is told at the end, or passes
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "neardup-redis:", err)
 		if errors.Is(err, errUsage) {
@@ -58,7 +61,6 @@ var errUsage = errors.New("see the usage")
 // settings are the flags.
 type settings struct {
 	addresses, user string
-	single          bool
 	options         redis.Options
 	before          time.Duration
 }
@@ -69,8 +71,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	var s settings
 	flags := flag.NewFlagSet("neardup-redis "+args[0], flag.ContinueOnError)
-	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379", "`addresses` of some nodes, with commas between")
-	flags.BoolVar(&s.single, "single", false, "the server is no cluster")
+	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379", "`addresses` of some nodes of a cluster, with commas between, or of one server")
 	flags.StringVar(&s.user, "user", "", "`name` of the user of Redis")
 	flags.StringVar(&s.options.Name, "name", "", "`name` of the index: what its keys begin with")
 	flags.IntVar(&s.options.MaxDistance, "k", 0, "largest `distance` of near-duplicates, of a new index (default 6; with -bare 3)")
@@ -93,10 +94,14 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return fmt.Errorf("no command %q: %w\n%s", args[0], errUsage, usage)
 	case args[0] == "expire" && s.before <= 0:
 		return fmt.Errorf("expire needs -before, a duration above 0: %w", errUsage)
+	case args[0] == "delete" && flags.NArg() == 0:
+		return fmt.Errorf("delete needs a KEY: %w", errUsage)
 	case args[0] != "delete" && flags.NArg() > 0:
 		return fmt.Errorf("%s takes no %q: %w", args[0], flags.Arg(0), errUsage)
+	case s.options.Name == "":
+		return fmt.Errorf("which index? -name: %w", errUsage)
 	}
-	client := s.client()
+	client := s.client(ctx)
 	defer client.Close()
 	if args[0] != "dedup" { // which alone makes one
 		if n, err := client.Exists(ctx, s.options.Name+":m").Result(); err == nil && n == 0 {
@@ -105,7 +110,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	x, err := redis.Open(ctx, client, s.options)
 	if err != nil {
-		return s.explain(ctx, client, err)
+		return err
 	}
 	defer x.Close()
 	switch args[0] {
@@ -126,50 +131,47 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 }
 
-func (s *settings) client() goredis.UniversalClient {
-	addresses, password := strings.Split(s.addresses, ","), os.Getenv("REDISCLI_AUTH")
-	if s.single {
-		return goredis.NewClient(&goredis.Options{Addr: addresses[0], Username: s.user, Password: password})
+// client is that of a cluster, or of a server that says that it is none.
+func (s *settings) client(ctx context.Context) goredis.UniversalClient {
+	o := &goredis.UniversalOptions{Addrs: strings.Split(s.addresses, ","), Username: s.user, Password: os.Getenv("REDISCLI_AUTH")}
+	single := goredis.NewClient(o.Simple())
+	_, err := single.ClusterInfo(ctx).Result()
+	if err != nil && strings.HasPrefix(err.Error(), "ERR ") && !goredis.IsMaxClientsError(err) {
+		return single
 	}
-	return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Username: s.user, Password: password})
-}
-
-// explain says of an error of opening which flag it is of, where that is -single.
-func (s *settings) explain(ctx context.Context, client goredis.UniversalClient, err error) error {
-	info, asked := client.ClusterInfo(ctx).Result()
-	switch {
-	case !s.single && goredis.HasErrorPrefix(asked, "This instance has cluster support disabled"):
-		return fmt.Errorf("%s is no cluster: give -single", s.addresses)
-	case s.single && strings.Contains(info, "cluster_state:"):
-		return fmt.Errorf("%s is a node of a cluster: leave -single out", s.addresses)
-	}
-	return err
+	single.Close()
+	return goredis.NewClusterClient(o.Cluster())
 }
 
 func report(out io.Writer, v any, err error) error {
 	return errors.Join(json.NewEncoder(out).Encode(v), err)
 }
 
-const batchLines = 256
+const (
+	batchLines = 256
+	lineBytes  = neardup.DefaultMaxBody/3*4 + 512<<10 // that a document may have: a page in base64, and the longest key and scope
+)
 
-// dedup checks the documents of lines, and answers each with one, as a served index does, once it is durable.
+// dedup checks the documents of lines, and answers each with one, as a served index does, once it is durable. What waits for
+// an answer before it sends more gets it.
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
-	decoder, run := json.NewDecoder(in), []document(nil)
-	for read := 1; ; read++ {
-		d, err := next(decoder)
-		if len(run) == batchLines || len(run) > 0 && (err != nil || (d.Fingerprint == nil) != (run[0].Fingerprint == nil)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a read that does not end is left
+	lines := ordered.New(ctx, 1, batchLines, func(p *ordered.Pipe[document]) error { return send(p, in) })
+	for run := []document(nil); ; {
+		d, ok, err := lines.Next()
+		if ok {
+			run = append(run, d)
+		}
+		if len(run) == batchLines || !ok || !lines.Ready() {
 			if err := check(ctx, x, run, out); err != nil {
 				return err
 			}
 			run = nil
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("document %d: %w", read, err)
+		if !ok {
+			return err
 		}
-		run = append(run, d)
 	}
 }
 
@@ -179,22 +181,57 @@ type document struct {
 	page neardup.Page
 }
 
+func (d *document) analyzed() bool { return d.Fingerprint != nil }
+
+// send reads documents.
+func send(p *ordered.Pipe[document], in io.Reader) error {
+	limited := &io.LimitedReader{R: in}
+	decoder := json.NewDecoder(limited)
+	for number := 1; ; number++ {
+		limited.N = lineBytes
+		d, err := next(decoder)
+		switch {
+		case limited.N <= 0:
+			err = fmt.Errorf("too large: more than %d bytes", lineBytes)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err == nil:
+			err = p.Send(d)
+		}
+		if err != nil {
+			return fmt.Errorf("document %d: %w", number, err)
+		}
+	}
+}
+
 func next(decoder *json.Decoder) (d document, err error) {
 	var raw json.RawMessage
 	if err := decoder.Decode(&raw); err != nil {
 		return d, err
 	}
-	if err := d.Parse(raw); err != nil || d.Fingerprint != nil {
+	if err := d.Parse(raw); err != nil || d.analyzed() {
 		return d, err
 	}
 	d.page, err = d.Page()
 	return d, err
 }
 
-// check answers documents, which all have fingerprints or all have none.
-func check(ctx context.Context, x *redis.Index, run []document, out io.Writer) (err error) {
+// check answers documents, as many at once as have fingerprints, or have none.
+func check(ctx context.Context, x *redis.Index, docs []document, out io.Writer) (err error) {
+	for len(docs) > 0 && err == nil {
+		n := slices.IndexFunc(docs, func(d document) bool { return d.analyzed() != docs[0].analyzed() })
+		if n < 0 {
+			n = len(docs)
+		}
+		err = checkRun(ctx, x, docs[:n], out)
+		docs = docs[n:]
+	}
+	return err
+}
+
+func checkRun(ctx context.Context, x *redis.Index, run []document, out io.Writer) (err error) {
 	var verdicts []neardup.Verdict
-	if run[0].Fingerprint != nil {
+	if run[0].analyzed() {
 		docs := make([]index.Document, len(run))
 		for i := range run {
 			docs[i] = run[i].Document()

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -36,7 +39,7 @@ func TestCommands(t *testing.T) {
 
 	call := func(in string, args ...string) (string, error) {
 		var out bytes.Buffer
-		err := run(t.Context(), append([]string{args[0], "-redis", address, "-single", "-name", "crawl"}, args[1:]...), strings.NewReader(in), &out)
+		err := run(t.Context(), append([]string{args[0], "-redis", address, "-name", "crawl"}, args[1:]...), strings.NewReader(in), &out)
 		return out.String(), err
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -56,6 +59,7 @@ func TestCommands(t *testing.T) {
 			[]string{`{"key":"a","verdict":"new"}`, `{"key":"b","verdict":"duplicate","of":{"key":"a","distance":0,`, `{"key":"c","fingerprint":"00000000000000ff","verdict":"new"}`, `"verdict":"skipped","reason":"no text"`}, ""},
 		{`{"key":"a","text":"` + text + `"} {"key":`, []string{"dedup"}, []string{`{"key":"a","verdict":"unchanged"`}, "document 2"},
 		{`{"key":"a"}`, []string{"dedup"}, nil, "document 1: no document"},
+		{strings.Repeat(" ", lineBytes), []string{"dedup"}, nil, "document 1: too large"},
 		{"", []string{"delete", "c", "unknown"}, []string{`{"deleted":1}`}, ""},
 		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
 		{"", []string{"expire"}, nil, "-before"},
@@ -74,16 +78,26 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range [][]string{{"dedup", "-redis", address, "-name", "crawl"}, {"stats", "-redis", address, "-name", "crawl"}} {
-		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "-single") {
-			t.Errorf("without -single: %v", err)
-		}
+
+	// who waits for an answer before it sends more gets it; a signal ends the command although its input goes on
+	in, question := io.Pipe()
+	answer, out := io.Pipe()
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- run(ctx, []string{"dedup", "-redis", address, "-name", "crawl"}, in, out) }()
+	go fmt.Fprintln(question, `{"key":"e","fingerprint":"0000000000ff0000","tokens":9}`)
+	if line, err := bufio.NewReader(answer).ReadString('\n'); err != nil || !strings.Contains(line, `"verdict":"new"`) {
+		t.Errorf("%s, %v", line, err)
+	}
+	interrupt()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
 // Wrong arguments are told before anything is opened, or made.
 func TestWrongArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"}, {"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"}} {
+	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"}, {"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"}, {"delete", "-name", "crawl"}, {"stats"}} {
 		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%q: %v", args, err)
 		}
@@ -94,7 +108,7 @@ func TestWrongArguments(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"dedup", "-h"}, {"stats", "-redis", "x", "--help"}} {
 		var out bytes.Buffer
-		if err := run(t.Context(), args, strings.NewReader(""), &out); err != nil || !strings.Contains(out.String(), "usage: neardup-redis") || !strings.Contains(out.String(), "-single") {
+		if err := run(t.Context(), args, strings.NewReader(""), &out); err != nil || !strings.Contains(out.String(), "usage: neardup-redis") || !strings.Contains(out.String(), "-no-restart") {
 			t.Errorf("%q: %v, %s", args, err, &out)
 		}
 	}
