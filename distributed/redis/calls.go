@@ -10,6 +10,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
@@ -17,6 +18,9 @@ import (
 
 // window is how many documents go through the protocol together.
 const window = 256
+
+// Signer is neardup.Index.Signer.
+func (x *Index) Signer() *page.Signer { return x.signer }
 
 // Check is neardup.Index.Check. Concurrent calls share round trips.
 func (x *Index) Check(ctx context.Context, p neardup.Page) (neardup.Verdict, error) {

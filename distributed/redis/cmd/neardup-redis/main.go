@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,7 +26,11 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/distributed/redis"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
+	pages "github.com/neardup/neardup/internal/check"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -157,17 +162,17 @@ const (
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a read that does not end is left
-	lines := ordered.New(ctx, 1, batchLines, func(p *ordered.Pipe[document]) error { return send(p, in) })
-	for run := []document(nil); ; {
-		d, ok, err := lines.Next()
+	items := ordered.New(ctx, runtime.GOMAXPROCS(0), batchLines, func(p *ordered.Pipe[item]) error { return send(p, in, x.Signer()) })
+	for batch := []item(nil); ; {
+		i, ok, err := items.Next()
 		if ok {
-			run = append(run, d)
+			batch = append(batch, i)
 		}
-		if len(run) == batchLines || !ok || !lines.Ready() {
-			if err := check(ctx, x, run, out); err != nil {
+		if len(batch) > 0 && (len(batch) == batchLines || !ok || !items.Ready()) {
+			if err := check(ctx, x, batch, out); err != nil {
 				return err
 			}
-			run = nil
+			batch = nil
 		}
 		if !ok {
 			return err
@@ -175,78 +180,88 @@ func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) err
 	}
 }
 
-// document is a line, and its page where it has no fingerprint.
-type document struct {
-	wire.Line
-	page neardup.Page
+// item is the document of a line.
+type item struct {
+	index.Document
+	key    string
+	reason string // why it is skipped
 }
 
-func (d *document) analyzed() bool { return d.Fingerprint != nil }
-
-// send reads documents.
-func send(p *ordered.Pipe[document], in io.Reader) error {
+// send reads lines.
+func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 	limited := &io.LimitedReader{R: in}
 	decoder := json.NewDecoder(limited)
 	for number := 1; ; number++ {
 		limited.N = lineBytes
-		d, err := next(decoder)
+		var raw json.RawMessage
+		err := decoder.Decode(&raw)
 		switch {
 		case limited.N <= 0:
 			err = fmt.Errorf("too large: more than %d bytes", lineBytes)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err == nil:
-			err = p.Send(d)
+			err = p.Go(func(int) (item, error) {
+				i, err := itemOf(raw, s)
+				if err != nil {
+					err = fmt.Errorf("document %d: %w", number, err)
+				}
+				return i, err
+			})
+			if err == nil {
+				continue
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("document %d: %w", number, err)
-		}
+		return fmt.Errorf("document %d: %w", number, err)
 	}
 }
 
-func next(decoder *json.Decoder) (d document, err error) {
-	var raw json.RawMessage
-	if err := decoder.Decode(&raw); err != nil {
-		return d, err
+func itemOf(raw []byte, s *page.Signer) (i item, err error) {
+	var l wire.Line
+	if err := l.Parse(raw); err != nil {
+		return i, err
 	}
-	if err := d.Parse(raw); err != nil || d.analyzed() {
-		return d, err
+	if i.key = l.Name(); l.Fingerprint != nil {
+		i.Document = l.Document()
+		if err := match.Validate(&i.Document); err != nil {
+			i.reason = err.Error()
+		} else if s != nil && i.Signature() == (fingerprint.Signature{}) {
+			i.reason = wire.NoText
+		}
+		return i, nil
 	}
-	d.page, err = d.Page()
-	return d, err
+	p, err := l.Page()
+	switch {
+	case err != nil:
+	case s == nil:
+		err = errors.New("the index is of fingerprints, and takes no pages")
+	case len(p.Body) > neardup.DefaultMaxBody:
+		i.reason = fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), neardup.DefaultMaxBody)
+	default:
+		i.Document, i.reason = pages.Analyze(s, p)
+	}
+	return i, err
 }
 
-// check answers documents, as many at once as have fingerprints, or have none.
-func check(ctx context.Context, x *redis.Index, docs []document, out io.Writer) (err error) {
-	for len(docs) > 0 && err == nil {
-		n := slices.IndexFunc(docs, func(d document) bool { return d.analyzed() != docs[0].analyzed() })
-		if n < 0 {
-			n = len(docs)
+// check answers items.
+func check(ctx context.Context, x *redis.Index, items []item, out io.Writer) error {
+	var docs []index.Document
+	for i := range items {
+		if items[i].reason == "" {
+			docs = append(docs, items[i].Document)
 		}
-		err = checkRun(ctx, x, docs[:n], out)
-		docs = docs[n:]
 	}
-	return err
-}
-
-func checkRun(ctx context.Context, x *redis.Index, run []document, out io.Writer) (err error) {
-	var verdicts []neardup.Verdict
-	if run[0].analyzed() {
-		docs := make([]index.Document, len(run))
-		for i := range run {
-			docs[i] = run[i].Document()
-		}
-		verdicts, err = x.CheckDocuments(ctx, docs)
-	} else {
-		pages := make([]neardup.Page, len(run))
-		for i := range run {
-			pages[i] = run[i].page
-		}
-		verdicts, err = x.CheckBatch(ctx, pages)
-	}
+	verdicts, err := x.CheckDocuments(ctx, docs)
 	var answers []byte
-	for i := range verdicts {
-		c := wire.CheckedOf(run[i].Name(), run[i].Fingerprint, &verdicts[i])
+	for _, i := range items {
+		v := neardup.Verdict{Status: neardup.Skipped, Reason: i.reason}
+		if i.reason == "" {
+			if len(verdicts) == 0 {
+				break
+			}
+			v, verdicts = verdicts[0], verdicts[1:]
+		}
+		c := wire.CheckedOf(i.key, &i.Fingerprint, &v)
 		var failed error
 		answers, failed = c.Append(answers)
 		err = errors.Join(err, failed)
