@@ -27,16 +27,15 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 
 // deleteKeys goes on while documents are replaced between being found and being dropped.
 func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err error) {
-	for before := []index.Document(nil); ; {
+	for {
 		docs, err := x.byKey(ctx, keys)
-		if err != nil || len(docs) == 0 || slices.Equal(docs, before) {
+		if err != nil {
 			return deleted, err
 		}
 		dropped, err := x.drop(ctx, docs)
 		if deleted += len(dropped); err != nil || len(dropped) == len(docs) {
 			return deleted, err
 		}
-		before = docs
 	}
 }
 

@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,28 +32,24 @@ func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*
 	if o.NoRestart {
 		c.lacks = append(c.lacks, "AOF is not asked for: a master that is restarted empty empties the index")
 	}
-	if err := c.coverage(ctx, client); err != nil {
+	if err := c.coverage(ctx); err != nil {
 		return nil, err
 	}
 	return c, c.each(ctx, false, func(ctx context.Context, node *goredis.Client) error { return c.look(ctx, node, o) })
 }
 
 // coverage refuses a cluster of whose slots some have no node.
-func (c *cluster) coverage(ctx context.Context, client goredis.UniversalClient) error {
-	text, err := client.ClusterInfo(ctx).Result()
-	switch {
-	case c.multi != nil && goredis.HasErrorPrefix(err, "This instance has cluster support disabled"):
-		return fmt.Errorf("this is no cluster: open it with redis.NewClient")
-	case c.single != nil && err != nil && strings.HasPrefix(err.Error(), "ERR "): // or a server that knows no clusters
+func (c *cluster) coverage(ctx context.Context) error {
+	if c.multi == nil {
 		return nil
-	case err != nil && passes(err):
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case err != nil:
-		return err
-	case c.single != nil:
-		return fmt.Errorf("this is a node of a cluster: open it with redis.NewClusterClient")
 	}
-	if info := fields(text); info["cluster_state"] != "ok" || info["cluster_slots_assigned"] != "16384" {
+	text, err := c.multi.ClusterInfo(ctx).Result()
+	switch info := fields(text); {
+	case goredis.HasErrorPrefix(err, "This instance has cluster support disabled"):
+		return errors.New("this is no cluster: open it with redis.NewClient")
+	case err != nil:
+		return away("the cluster", err)
+	case info["cluster_state"] != "ok" || info["cluster_slots_assigned"] != "16384":
 		return fmt.Errorf("%w: cluster state is %q, %s of 16384 slots have a node, %s are served: see redis-cli --cluster check",
 			ErrUnavailable, info["cluster_state"], info["cluster_slots_assigned"], info["cluster_slots_ok"])
 	}
@@ -62,10 +59,13 @@ func (c *cluster) coverage(ctx context.Context, client goredis.UniversalClient) 
 // look refuses a node that may drop or lose keys.
 func (c *cluster) look(ctx context.Context, node *goredis.Client, o *Options) error {
 	text, err := node.Info(ctx).Result()
-	if err != nil {
-		return awayIfPasses(node, err)
-	}
 	address, info := node.Options().Addr, fields(text)
+	if err != nil {
+		return away(address, err)
+	}
+	if c.single != nil && info["cluster_enabled"] == "1" {
+		return errors.New("this is a node of a cluster: open it with redis.NewClusterClient")
+	}
 	if policy := info["maxmemory_policy"]; policy != "noeviction" {
 		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which drops keys: set noeviction", ErrUnsafe, address, policy)
 	}
@@ -105,7 +105,7 @@ func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string)
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, string(c.name)+prefix+"*", scanCount).Result()
 			if err != nil {
-				return awayIfPasses(node, err)
+				return away(node.Options().Addr, err)
 			}
 			if len(keys) > 0 {
 				err = f(keys)
@@ -117,12 +117,12 @@ func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string)
 	})
 }
 
-// awayIfPasses makes an error of a node ErrUnavailable where the call may be repeated.
-func awayIfPasses(node *goredis.Client, err error) error {
+// away makes an error of a node ErrUnavailable where the call may be repeated.
+func away(node string, err error) error {
 	if err == nil || !passes(err) {
 		return err
 	}
-	return fmt.Errorf("%w: node %s: %w", ErrUnavailable, node.Options().Addr, err)
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, node, err)
 }
 
 // fields reads lines of name:value.
@@ -161,7 +161,7 @@ func (x *Index) Stats(ctx context.Context) (Stats, error) {
 		text, err := node.Info(ctx, "memory").Result()
 		used, _ := strconv.ParseUint(fields(text)["used_memory"], 10, 64)
 		s.Masters, s.UsedBytes = s.Masters+1, s.UsedBytes+used
-		return awayIfPasses(node, err)
+		return away(node.Options().Addr, err)
 	})
 	return s, err
 }

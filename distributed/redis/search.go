@@ -129,9 +129,6 @@ func (x *Index) strays(docs []index.Document) strays {
 
 // remove takes the entries of documents out of buckets. Where others change a bucket meanwhile, they are left for a sweep.
 func (x *Index) remove(ctx context.Context, gone strays) error {
-	if len(gone) == 0 {
-		return nil
-	}
 	buckets := slices.Concat(slices.Collect(maps.Values(gone))...)
 	reads := gets(slices.Compact(slices.Sorted(slices.Values(buckets))))
 	if err := x.run(ctx, false, reads); err != nil {

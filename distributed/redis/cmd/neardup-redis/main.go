@@ -136,12 +136,11 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 }
 
-// client is that of a cluster, or of a server that says that it is none.
+// client is that of a cluster, unless the first address is of a server that is in none.
 func (s *settings) client(ctx context.Context) goredis.UniversalClient {
 	o := &goredis.UniversalOptions{Addrs: strings.Split(s.addresses, ","), Username: s.user, Password: os.Getenv("REDISCLI_AUTH")}
 	single := goredis.NewClient(o.Simple())
-	_, err := single.ClusterInfo(ctx).Result()
-	if err != nil && strings.HasPrefix(err.Error(), "ERR ") && !goredis.IsMaxClientsError(err) {
+	if info, _ := single.Info(ctx, "cluster").Result(); strings.Contains(info, "cluster_enabled:0") {
 		return single
 	}
 	single.Close()
@@ -201,46 +200,38 @@ func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err == nil:
-			err = p.Go(func(int) (item, error) {
-				i, err := itemOf(raw, s)
-				if err != nil {
-					err = fmt.Errorf("document %d: %w", number, err)
-				}
-				return i, err
-			})
-			if err == nil {
-				continue
-			}
+			err = p.Go(func(int) (item, error) { return itemOf(raw, s), nil })
 		}
-		return fmt.Errorf("document %d: %w", number, err)
+		if err != nil {
+			return fmt.Errorf("document %d: %w", number, err)
+		}
 	}
 }
 
-func itemOf(raw []byte, s *page.Signer) (i item, err error) {
+func itemOf(raw []byte, s *page.Signer) (i item) {
 	var l wire.Line
-	if err := l.Parse(raw); err != nil {
-		return i, err
-	}
-	if i.key = l.Name(); l.Fingerprint != nil {
-		i.Document = l.Document()
-		if err := match.Validate(&i.Document); err != nil {
-			i.reason = err.Error()
-		} else if s != nil && i.Signature() == (fingerprint.Signature{}) {
+	err := l.Parse(raw)
+	if i.key = l.Name(); err == nil && l.Fingerprint != nil {
+		if i.Document = l.Document(); s != nil && i.Signature() == (fingerprint.Signature{}) {
 			i.reason = wire.NoText
 		}
-		return i, nil
+		err = match.Validate(&i.Document)
+	} else if err == nil {
+		var p neardup.Page
+		switch p, err = l.Page(); {
+		case err != nil:
+		case s == nil:
+			i.reason = "the index is of fingerprints, and takes no pages"
+		case len(p.Body) > neardup.DefaultMaxBody:
+			i.reason = fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), neardup.DefaultMaxBody)
+		default:
+			i.Document, i.reason = pages.Analyze(s, p)
+		}
 	}
-	p, err := l.Page()
-	switch {
-	case err != nil:
-	case s == nil:
-		err = errors.New("the index is of fingerprints, and takes no pages")
-	case len(p.Body) > neardup.DefaultMaxBody:
-		i.reason = fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), neardup.DefaultMaxBody)
-	default:
-		i.Document, i.reason = pages.Analyze(s, p)
+	if err != nil {
+		i.reason = err.Error()
 	}
-	return i, err
+	return i
 }
 
 // check answers items.

@@ -60,7 +60,7 @@ func TestCommands(t *testing.T) {
 {"key":"e","verdict":"skipped","reason":"no text"}
 {"key":"f","verdict":"skipped","reason":"over the limit: -1 tokens`, `{"key":"g","fingerprint":"0ff0000000000000","verdict":"new"}`}, ""},
 		{`{"key":"a","text":"` + text + `"} {"key":`, []string{"dedup"}, []string{`,"verdict":"unchanged"`}, "document 2"},
-		{`{"key":"a"}`, []string{"dedup"}, nil, "document 1: no document"},
+		{`{"key":"a"} {"key":7}`, []string{"dedup"}, []string{`{"key":"a","verdict":"skipped","reason":"no document: `, `{"key":"","verdict":"skipped","reason":"not a line of JSON: `}, ""},
 		{strings.Repeat(" ", lineBytes), []string{"dedup"}, nil, "document 1: too large"},
 		{"", []string{"delete", "c", "unknown"}, []string{`{"deleted":1}`}, ""},
 		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
