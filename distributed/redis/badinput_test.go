@@ -199,6 +199,11 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 	replica.kill()
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "0").Err())
 	x.cluster.patience = 0
+	y, err := Open(ctx, s.client, Options{Name: "n", Bare: true, Replicas: LoseAtFailover})
+	must(t, err)
+	if v, err := checkedOne(ctx, y, index.Document{Key: "c", Fingerprint: 1 << 20}); err != nil || v.Status != index.New {
+		t.Errorf("a check that waits for no replica: %v, %v", v, err)
+	}
 	if v, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a check, without the replica: %v, %v", v, err)
 	}
