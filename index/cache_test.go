@@ -37,8 +37,8 @@ func TestTimeOfArrivalWhileACommitIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestTimesOfNoClock: a document of a time that a time.Time cannot hold is of the nearest that it can, and is
-// neither deleted nor expires before that.
+// TestTimesOfNoClock: a document of a time before 1970 or after the year 9999 is of the nearest between them, which JSON can
+// hold, and is neither deleted nor expires before that.
 func TestTimesOfNoClock(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(math.MaxInt64, 0)
@@ -46,7 +46,7 @@ func TestTimesOfNoClock(t *testing.T) {
 	must(t, x.Add(ctx, Document{Key: "last", Fingerprint: 1}))
 	now = time.Unix(-5, 0)
 	must(t, x.Add(ctx, Document{Key: "first", Fingerprint: 1 << 20}))
-	for key, want := range map[string]int64{"last": math.MaxInt64 - 62_135_596_800, "first": 0} {
+	for key, want := range map[string]int64{"last": time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix(), "first": 0} {
 		d, found, err := x.Get(ctx, key)
 		if err != nil || !found || d.Added.Unix() != want || d.Added.Before(time.Unix(0, 0)) {
 			t.Errorf("%s: %v, %v", key, d, err)

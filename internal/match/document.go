@@ -46,8 +46,8 @@ type Document struct {
 	Added time.Time
 }
 
-// lastSecond is the last that time.Time compares and gives back as it is: it counts from the year 1 on.
-const lastSecond = math.MaxInt64 - 62_135_596_800
+// lastSecond is that of the year 9999: a later time is none in JSON, so that no line could have the document.
+const lastSecond = 253_402_300_799
 
 // Second is a time as the clock of an index has it: the nearest Unix second from 0 to lastSecond.
 func Second(t time.Time) uint64 { return uint64(min(max(t.Unix(), 0), lastSecond)) }

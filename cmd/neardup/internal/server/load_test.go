@@ -98,6 +98,11 @@ func TestLoadLines(t *testing.T) {
 	if d, found, err := x.Get(t.Context(), "b"); !found || err != nil || d.Added.Year() != 2020 {
 		t.Errorf("%+v, %v", d, err)
 	}
+	// One of a year of five digits is answered as any other.
+	post(t, address+"/v1/load", `{"key":"late","fingerprint":"00000000ffff0000","tokens":9,"added":"9999-12-31T23:59:59-12:00"}`)
+	if _, said := post(t, address+"/v1/check", `{"fingerprint":"00000000ffff0000","tokens":9}`); !strings.Contains(said, `"added":"9999-12-31T23:59:59Z"`) {
+		t.Error(said)
+	}
 	// Other calls take lines as they did before there was a load.
 	for _, added := range []string{`"yesterday"`, "12", "{}", `"2020-01-02T03:04:05Z"`} {
 		line := `{"key":"b","fingerprint":"0000000000000007","tokens":9,"added":` + added + "}"
