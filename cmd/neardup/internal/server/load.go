@@ -29,7 +29,6 @@ func (s *Server) load(a *answer, r *http.Request) error {
 	// A read that fails ends the context of the call as well, and is what there is to say.
 	ctx, end, err := s.packing(context.WithoutCancel(r.Context()))
 	if err != nil {
-		inMidBody(a, r)
 		return err
 	}
 	defer end()

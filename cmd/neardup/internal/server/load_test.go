@@ -207,10 +207,17 @@ func TestRefusedInMidBody(t *testing.T) {
 	} else {
 		defer end()
 	}
+	const known = " HTTP/1.1\r\nAuthorization: Bearer a token of some length"
 	for head, want := range map[string]string{
-		"POST /v1/load HTTP/1.1\r\nAuthorization: Bearer a token of some length": `"code":"busy"`,
-		"POST /v1/load HTTP/1.1":  `"code":"unauthorized"`,
-		"POST /v1/check HTTP/1.1": `"code":"unauthorized"`,
+		"POST /v1/load" + known:                                   `"code":"busy"`,
+		"POST /v1/load HTTP/1.1":                                  `"code":"unauthorized"`,
+		"POST /v1/check HTTP/1.1":                                 `"code":"unauthorized"`,
+		"POST /v1/chekc" + known:                                  `"code":"not_found"`,
+		"PUT /v1/check" + known:                                   `"code":"not_allowed"`,
+		"POST /v1/check?keys=a" + known:                           `"code":"bad_request"`,
+		"POST /v1/check?key=a&kind=a" + known:                     `"code":"bad_request"`,
+		"POST /v1/check" + known + "\r\nNeardup-Since: x":         `"code":"bad_request"`,
+		"POST /v1/check" + known + "\r\nOrigin: http://a.example": `"code":"forbidden"`,
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 		if err != nil {

@@ -77,7 +77,7 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token == "" {
 			if !isLoopbackHost(r.Host) { // a name of another site may lead here
-				writeFailure(w, &callError{wire.Forbidden, http.StatusForbidden, "without a token only localhost is served"})
+				writeFailure(w, r, &callError{wire.Forbidden, http.StatusForbidden, "without a token only localhost is served"})
 				return
 			}
 			h.ServeHTTP(w, r)
@@ -89,9 +89,8 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 		}
 		if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			s.metrics.refused.WithLabelValues("token").Inc()
-			inMidBody(w, r)
 			w.Header().Set("WWW-Authenticate", `Basic realm="neardup, with the token as the password", charset="UTF-8"`)
-			writeFailure(w, wire.ErrUnauthorized)
+			writeFailure(w, r, wire.ErrUnauthorized)
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -119,7 +118,7 @@ func (s *Server) counted(c call) http.Handler {
 		}
 		if err != nil {
 			s.noteError(err)
-			a.fail(err)
+			a.fail(r, err)
 		}
 		latency.Observe(time.Since(begun).Seconds())
 		s.metrics.answers.WithLabelValues(c.name, strconv.Itoa(max(a.status, 200))).Inc()
@@ -136,21 +135,29 @@ func (s *Server) counted(c call) http.Handler {
 
 func (s *Server) bounded(c call, a *answer, r *http.Request) error {
 	if s.isStopping() {
-		inMidBody(a, r)
 		return errStopping
 	}
 	if !s.calls.TryAcquire(1) {
-		inMidBody(a, r)
 		s.metrics.refused.WithLabelValues("calls").Inc()
 		return wire.ErrBusy
 	}
 	defer s.calls.Release(1)
+	if err := checkLength(r); err != nil {
+		return err
+	}
 	if err := checkEncoding(r); err != nil {
-		inMidBody(a, r)
 		a.Header().Set("Accept-Encoding", "identity")
 		return err
 	}
 	return c.do(a, r)
+}
+
+// checkLength refuses what is posted with HTTP/1.0 and without a length, which net/http takes to be empty.
+func checkLength(r *http.Request) error {
+	if r.Method == http.MethodPost && !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
+		return badCall("HTTP/1.0 and no Content-Length: there may be a body, of which nothing was read")
+	}
+	return nil
 }
 
 // checkEncoding refuses a body that is compressed: a page would get the fingerprint of its compressed bytes.
@@ -215,14 +222,14 @@ func (a *answer) json(v any) error {
 }
 
 // fail answers with an error; behind lines, it is the last one.
-func (a *answer) fail(err error) {
+func (a *answer) fail(r *http.Request, err error) {
 	if errors.Is(err, errUnread) {
 		a.server.metrics.refused.WithLabelValues("unread").Inc()
 		return
 	}
 	http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.server.limits.WriteTime))
 	if a.status == 0 {
-		a.status = writeFailure(a.ResponseWriter, err)
+		a.status = writeFailure(a.ResponseWriter, r, err)
 		return
 	}
 	failure, _ := failureOf(err)
@@ -251,7 +258,7 @@ func failureOf(err error) (wire.Failure, int) {
 }
 
 func failing(err error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeFailure(w, err) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeFailure(w, r, err) })
 }
 
 // inMidBody has a refusal go out before a stream has ended, and be the last answer on its connection: net/http does not take
@@ -264,7 +271,8 @@ func inMidBody(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeFailure answers with an error, and returns the status. What is left of the body is not read.
-func writeFailure(w http.ResponseWriter, err error) int {
+func writeFailure(w http.ResponseWriter, r *http.Request, err error) int {
+	inMidBody(w, r)
 	failure, status := failureOf(err)
 	line, _ := json.Marshal(failure)
 	w.Header().Set("Content-Type", "application/json")
@@ -280,9 +288,9 @@ func writeFailure(w http.ResponseWriter, err error) int {
 }
 
 // healthz says whether a restart would help.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	if s.failed.Load() {
-		writeFailure(w, index.ErrFailed)
+		writeFailure(w, r, index.ErrFailed)
 		return
 	}
 	w.Write([]byte("ok\n"))
@@ -291,7 +299,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz says whether calls are taken.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if s.isStopping() {
-		writeFailure(w, errStopping)
+		writeFailure(w, r, errStopping)
 		return
 	}
 	s.healthz(w, r)
