@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -59,7 +60,7 @@ func (l *Line) Parse(raw []byte) error {
 		return errors.New("not UTF-8: give keyBytes and body in base64")
 	}
 	if err := Decode(raw, l); err != nil {
-		return fmt.Errorf("not a line of JSON: %w", err)
+		return Explain(err)
 	}
 	if strings.ContainsRune(l.Key, utf8.RuneError) || strings.ContainsRune(l.Scope, utf8.RuneError) {
 		var names struct{ Key, Scope jsontext.Value }
@@ -68,6 +69,33 @@ func (l *Line) Parse(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// Explain says what is wrong with a line of JSON, in the words of docs/api.md: its decoder speaks of types of Go.
+func Explain(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, fingerprint.ErrSyntax):
+		return err
+	case !errors.As(err, &wrong):
+		return fmt.Errorf("not a line of JSON: %w", err)
+	case wrong.Field == "":
+		return fmt.Errorf("not a line of JSON: want an object, got %s", wrong.Value)
+	}
+	return fmt.Errorf("%s: want %s, got %s", wrong.Field, wanted(wrong.Type), wrong.Value)
+}
+
+// wanted is what the value of a field is to be.
+func wanted(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[fingerprint.Fingerprint]():
+		return "16 hex digits"
+	case t.Kind() == reflect.Slice:
+		return "base64"
+	case t.Kind() == reflect.String:
+		return "a string"
+	}
+	return "a whole number"
 }
 
 // hasSurrogate reports whether a value of JSON, which is UTF-8, is a string that has half of a pair of surrogates, of which Decode

@@ -1,6 +1,10 @@
 package wire
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // Keys that are different on the way in are different when they are read, or the line is skipped.
 func TestParseLineKeys(t *testing.T) {
@@ -17,5 +21,27 @@ func TestParseLineKeys(t *testing.T) {
 	}
 	if err := new(Line).Parse([]byte("{\"key\":\"a\xff\"}")); err == nil {
 		t.Error("a key that is not UTF-8 is read")
+	}
+}
+
+// What is wrong with a line is said in words of JSON, and its key is known where it is JSON.
+func TestParseLineErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"key":"a","tokens":"x"}`:                     `"a": tokens: want a whole number, got string`,
+		`{"tokens":1.5,"key":"a"}`:                     `"a": tokens: want a whole number, got number 1.5`,
+		`{"tokens":9223372036854775808}`:               `"": tokens: want a whole number, got number 9223372036854775808`,
+		`{"key":5}`:                                    `"": key: want a string, got number`,
+		`{"key":"a","html":["x"]}`:                     `"a": html: want a string, got array`,
+		`{"key":"a","body":"***"}`:                     `"a": body: want base64, got string`,
+		`{"key":"a","fingerprint":5}`:                  `"a": fingerprint: want 16 hex digits, got number`,
+		`{"key":"a","shingle":"xyz","fingerprint":"1"`: `"": not a line of JSON: unexpected end of JSON input`,
+		`{"key":"a","shingle":"xyz","fingerprint":""}`: `"a": not a fingerprint: "xyz"; want 16 hex digits`,
+		`[1]`: `"": not a line of JSON: want an object, got array`,
+	} {
+		var l Line
+		err := l.Parse([]byte(line))
+		if got := fmt.Sprintf("%q: %v", l.Name(), err); err == nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s; want %s", line, got, want)
+		}
 	}
 }

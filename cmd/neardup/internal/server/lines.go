@@ -34,11 +34,12 @@ type item struct {
 
 // fill makes an item of a line, which is read into l. What is stored must have text, where the index is of texts.
 func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
-	if err := l.Parse(raw); err != nil {
+	err := l.Parse(raw)
+	i.key, i.added, i.maxDistance, i.limit = l.Name(), l.Added, l.MaxDistance, l.Limit
+	if err != nil {
 		i.reason = err.Error()
 		return
 	}
-	i.key, i.added, i.maxDistance, i.limit = l.Name(), l.Added, l.MaxDistance, l.Limit
 	if l.Limit < 0 {
 		i.reason = fmt.Sprintf("limit is %d, want 0 or more", l.Limit)
 		return
