@@ -216,8 +216,10 @@ func documents(t *testing.T, x wire.Checker) {
 			t.Errorf("%+v: %+v, %v", q.query, matches, err)
 		}
 	}
-	if _, err := x.Query(ctx, match.Query{MaxDistance: 60}); !errors.Is(err, fault.ErrDistance) {
-		t.Error(err)
+	for _, k := range []int{60, -7} {
+		if _, err := x.Query(ctx, match.Query{MaxDistance: k}); !errors.Is(err, fault.ErrDistance) {
+			t.Errorf("k = %d: %v", k, err)
+		}
 	}
 	if verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: strings.Repeat("k", match.MaxKeyBytes+1)}}); !errors.Is(err, fault.ErrTooLarge) || len(verdicts) > 0 {
 		t.Error(verdicts, err)

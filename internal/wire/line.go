@@ -195,9 +195,9 @@ func QueryLine(q *match.Query) Line {
 	l := Line{Fingerprint: &q.Fingerprint, Shingle: q.Shingle, Tokens: q.Tokens, Limit: q.Limit}
 	l.Scope, l.ScopeBytes = split(q.Scope)
 	switch {
-	case q.MaxDistance < 0:
+	case q.MaxDistance == match.Exact:
 		l.MaxDistance = new(int)
-	case q.MaxDistance > 0:
+	case q.MaxDistance != 0:
 		l.MaxDistance = &q.MaxDistance
 	}
 	return l

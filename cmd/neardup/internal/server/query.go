@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 
@@ -19,7 +20,11 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 	var queries []index.Query
 	for _, i := range items {
 		if i.reason == "" {
-			queries = append(queries, queryOf(i))
+			q, err := queryOf(i)
+			if err != nil {
+				return err
+			}
+			queries = append(queries, q)
 		}
 	}
 	next, stop := iter.Pull2(s.index.QueryBatch(context.WithoutCancel(r.Context()), queries))
@@ -55,15 +60,18 @@ func found(i *item, matches []index.Match) wire.Found {
 	return f
 }
 
-func queryOf(i *item) index.Query {
+func queryOf(i *item) (index.Query, error) {
 	q := index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, Limit: i.limit}
 	if q.Limit == 0 || q.Limit > maxMatches {
 		q.Limit = maxMatches + 1
 	}
 	if k := i.maxDistance; k != nil {
+		if *k < 0 { // index.Exact is one of them
+			return q, fmt.Errorf("%w: maxDistance is %d, want 0 or more", index.ErrDistance, *k)
+		}
 		if q.MaxDistance = *k; *k == 0 {
 			q.MaxDistance = index.Exact
 		}
 	}
-	return q
+	return q, nil
 }

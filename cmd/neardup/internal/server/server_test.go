@@ -124,6 +124,11 @@ func TestWhatIsCompared(t *testing.T) {
 			t.Errorf("%s: %s, want that of %s, %s", test.fields, said, test.first, want)
 		}
 	}
+	for _, k := range []string{"-1", "-7", "7"} {
+		if status, said := post(t, address+"/v1/query", line(`"text":"some words","maxDistance":`+k)); status != 400 || !strings.Contains(said, `"code":"distance"`) {
+			t.Errorf("maxDistance %s: %d, %s", k, status, said)
+		}
+	}
 	for coding, want := range map[string]int{"gzip": 415, "ZSTD": 415, "identity, br": 415, "x": 415, "identity": 200, "Identity": 200, "": 200} {
 		for _, path := range []string{"/v1/check", "/v1/check?key=a", "/v1/query", "/v1/query?key=a", "/v1/load"} {
 			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(line(`"text":"some words"`)))
