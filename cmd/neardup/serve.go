@@ -43,6 +43,7 @@ type serving struct {
 
 	listen, tokenFile, cert, key, pprof *string
 	accessLog                           *bool
+	connections, calls                  *int
 	body, bytes, compaction             mebibytes
 	grace                               *time.Duration
 	archives                            []string
@@ -59,8 +60,8 @@ func runServe(ctx context.Context, c *call) error {
 	s.body = c.mebibytesFlag("max-document", 16, 1, "largest document in `MiB`; larger ones are skipped")
 	s.bytes = c.mebibytesFlag("max-bytes", 256, 1, "`MiB` that are read and not answered at once; more is refused")
 	s.compaction = c.mebibytesFlag("memory", 256, 1, "memory for sorting in a compaction, in `MiB`")
-	c.flags.IntVar(&s.opts.Connections, "max-connections", 4096, "open `connections` at once; more are refused")
-	c.flags.IntVar(&s.opts.Calls, "max-calls", 1024, "`calls` under way at once; more are refused")
+	s.connections = c.intFlag("max-connections", 4096, 1, 1<<20, "open `connections` at once; more are refused")
+	s.calls = c.intFlag("max-calls", 1024, 1, 1<<20, "`calls` under way at once; more are refused")
 	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
 	c.flags.StringVar(&s.opts.Checkpoints, "checkpoints", "", "`folder` in which callers may make checkpoints")
 	c.listFlag(&s.archives, "archive", "`file` with documents, a web archive or JSON lines, for the words on the pages; may be given several times")
@@ -73,18 +74,31 @@ func runServe(ctx context.Context, c *call) error {
 
 func (s *serving) check() error {
 	s.opts.PageBytes, s.opts.Bytes = int(s.body.bytes()), s.bytes.bytes()
+	s.opts.Connections, s.opts.Calls = *s.connections, *s.calls
 	least := s.opts.LeastBytes()
 	switch {
 	case (*s.cert == "") != (*s.key == ""):
 		return usagef("-tls-cert and -tls-key go together")
+	case *s.grace < 0:
+		return usagef("-grace is %v, want 0 or more", *s.grace)
+	case !isAddress(*s.listen):
+		return usagef("-listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", *s.listen)
 	case *s.tokenFile == "" && !isLoopback(*s.listen):
 		return usagef("-listen %s can be reached from elsewhere: give -token-file, or an address such as 127.0.0.1:7490", *s.listen)
 	case s.opts.Bytes < least:
 		return usagef("-max-bytes %d has no room for one document of -max-document %d: give %d or more", *s.bytes.n, *s.body.n, (least-1)>>20+1)
+	case *s.pprof != "" && !isAddress(*s.pprof):
+		return usagef("-pprof %s: want a host and a port, such as 127.0.0.1:7491", *s.pprof)
 	case *s.pprof != "" && !isLoopback(*s.pprof):
 		return usagef("-pprof %s can be reached from elsewhere: give an address such as 127.0.0.1:7491", *s.pprof)
 	}
 	return nil
+}
+
+// isAddress reports whether there is a port in it.
+func isAddress(address string) bool {
+	_, _, err := net.SplitHostPort(address)
+	return err == nil
 }
 
 // isLoopback reports whether an address can be reached from this machine only.
