@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -281,10 +282,13 @@ func TestToken(t *testing.T) {
 		t.Error(err)
 	}
 	dial(t, address, &client.Options{Token: token})
-	r, _ := http.NewRequest(http.MethodGet, address+"/v1/stats", nil)
-	r.SetBasicAuth("anyone", token)
-	if answer, err := http.DefaultClient.Do(r); err != nil || answer.StatusCode != http.StatusOK {
-		t.Error(answer, err)
+	basic := "asic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+token))
+	for _, header := range []string{"B" + basic, "b" + basic, "bearer " + token, "BEARER " + token} {
+		r, _ := http.NewRequest(http.MethodGet, address+"/v1/stats", nil)
+		r.Header.Set("Authorization", header)
+		if answer, err := http.DefaultClient.Do(r); err != nil || answer.StatusCode != http.StatusOK {
+			t.Error(header, answer, err)
+		}
 	}
 	if answer, err := http.Get(address + "/readyz"); err != nil || answer.StatusCode != http.StatusOK {
 		t.Error(answer, err)
