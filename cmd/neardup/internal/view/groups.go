@@ -26,6 +26,7 @@ type group struct {
 	Members []member
 	Left    int // members that are not shown
 	N       int
+	More    bool // there may be more
 }
 
 type member struct {
@@ -43,6 +44,7 @@ const (
 	maxGroups  = 50
 	maxLinked  = 16 << 10 // bytes of two keys in a link
 	maxMembers = 20
+	maxOfGroup = 200 // documents that are counted
 )
 
 func (p *Pages) groups(r *http.Request) (any, error) {
@@ -93,7 +95,7 @@ func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Documen
 func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document) error {
 	queries := make([]index.Query, len(docs))
 	for i, d := range docs {
-		queries[i] = index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: 200}
+		queries[i] = index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: maxOfGroup}
 	}
 	taken := make(map[uint64]bool)
 	for a, err := range p.source.QueryBatch(ctx, queries) {
@@ -101,10 +103,10 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 			return err
 		}
 		first := &docs[a.Query]
-		if taken[first.ID] || len(a.Matches) < 2 {
+		if taken[first.ID] || len(a.Matches) < 2 || taken[a.Matches[0].ID] { // in a group, though its limit may have left it out
 			continue
 		}
-		one := group{First: first.Key, N: len(a.Matches)}
+		one := group{First: first.Key, N: len(a.Matches), More: len(a.Matches) == maxOfGroup}
 		for _, m := range a.Matches {
 			taken[m.ID] = true
 			if m.ID == first.ID {
@@ -126,7 +128,7 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 	g.keepLargest()
 	for _, one := range g.Groups {
 		for i := range one.Members {
-			if m := &one.Members[i]; len(one.First)+len(m.Key) <= maxLinked {
+			if m := &one.Members[i]; m.Key != "" && len(one.First)+len(m.Key) <= maxLinked {
 				m.Path = pathTo("/compare", "a", one.First, "b", m.Key)
 			}
 		}

@@ -44,6 +44,7 @@ func testPages(t *testing.T) *Pages {
 	texts := testTexts{
 		"http://a.example/1": strings.Repeat(ferry, 10), "http://b.example/2": strings.Repeat(ferry, 9) + "and nothing more",
 		"http://a.example/lost": strings.Repeat(ferry, 10), "http://c.example/twice": strings.Repeat(ferry, 20),
+		"http://d.example/ ": strings.Repeat(ferry, 10), "": strings.Repeat(ferry, 10),
 		hostile: strings.Repeat(ferry, 10) + hostile, "http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
 	}
 	for key, text := range texts {
@@ -90,7 +91,7 @@ func TestPages(t *testing.T) {
 		status int
 		has    []string
 	}{
-		{"/", nil, 200, []string{"documents stored</dt><dd>6<", "duplicate", "66.7 %", "p99", "Packed and live", "polyline", "compaction</th><td>none in the background"}},
+		{"/", nil, 200, []string{"documents stored</dt><dd>8<", "duplicate", "66.7 %", "p99", "Packed and live", "polyline", "compaction</th><td>none in the background"}},
 		{"/search", nil, 200, []string{`name="q"`}},
 		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2", "/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
 		{"/search?q=0123456789abcdef", nil, 200, []string{"The fingerprint", "Nothing else"}},
@@ -104,11 +105,15 @@ func TestPages(t *testing.T) {
 		{"/compare", nil, 200, []string{`name="a"`}},
 		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200, []string{"They match", "<ins>", "differ in"}},
 		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200, []string{"They do not match", "beyond", "length"}},
+		{"/compare?a=+http://a.example/1+&b=http://d.example/+", nil, 200, []string{"They match", "http://d.example/ "}},
+		{"/search?q=http://d.example/+", nil, 200, []string{"number "}},
+		{"/search?q=+http://a.example/1%0A", nil, 200, []string{"number "}},
+		{"/search?q=+0123456789abcdef+", nil, 200, []string{"The fingerprint"}},
 		{"/compare?a=http://a.example/1&b=http://a.example/lost", nil, 200, []string{"They match", "do not have the text"}},
 		{"/compare?a=http://a.example/1&b=" + q(hostile), nil, 200, []string{"&lt;script&gt;"}},
 		{"/compare?a=http://a.example/1&b=%3Cscript%3E", nil, 200, []string{"No document has the key &lt;script&gt;"}},
 		{"/groups", nil, 200, []string{`name="host"`}},
-		{"/groups?host=A.example", nil, 200, []string{"2 documents of this host", "http://b.example/2"}},
+		{"/groups?host=A.example", nil, 200, []string{"2 documents of this host", "http://b.example/2", ">without a key<"}},
 		{"/groups?host=http://evil.example/x", nil, 200, []string{"1 documents of this host", "&lt;script&gt;"}},
 		{"/groups?host=" + q(hostile), nil, 200, []string{"0 documents"}},
 		{"/nothing", nil, 404, []string{"no such page"}},
@@ -257,5 +262,21 @@ func TestLargestGroups(t *testing.T) {
 	g.keepLargest()
 	if len(g.Groups) != maxGroups || g.Left != 1000-maxGroups || g.Groups[0].First != "2" || g.Groups[maxGroups-1].First != fmt.Sprint(2+3*(maxGroups-1)) {
 		t.Errorf("%d groups, %d left: %+v", len(g.Groups), g.Left, g.Groups)
+	}
+}
+
+// Equal documents of a host are one group, also where they are more than are counted.
+func TestLargeGroup(t *testing.T) {
+	p := testPages(t)
+	x := p.source.(*neardup.Index)
+	for n := range maxOfGroup + 3 {
+		d := index.Document{Key: fmt.Sprintf("http://same.example/%d", n), Fingerprint: 1, Tokens: 9}
+		if err := x.Add(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := get(p, "/groups?host=same.example", nil).Body.String()
+	if !strings.Contains(text, "200 documents or more, on any host") || strings.Count(text, "on any host") != 1 || strings.Contains(text, "smaller groups") {
+		t.Error(text[strings.Index(text, "<main"):])
 	}
 }

@@ -36,12 +36,12 @@ type nearRow struct {
 const maxNear = 50
 
 func (p *Pages) search(r *http.Request) (any, error) {
-	s := &searchPage{Asked: strings.TrimSpace(r.Form.Get("q")), Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
+	s := &searchPage{Asked: r.Form.Get("q"), Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
 	var err error
 	switch {
 	case strings.TrimSpace(s.Text) != "":
 		err = p.searchText(s)
-	case s.Asked != "":
+	case strings.TrimSpace(s.Asked) != "":
 		err = p.searchKey(r.Context(), s)
 	}
 	if err != nil || s.Of == nil {
@@ -50,9 +50,18 @@ func (p *Pages) search(r *http.Request) (any, error) {
 	return s, p.near(r.Context(), s)
 }
 
+// get returns the document that has a key or, where there is none, that between the spaces around it.
+func (p *Pages) get(ctx context.Context, key string) (d index.Document, found bool, err error) {
+	d, found, err = p.source.Get(ctx, key)
+	if trimmed := strings.TrimSpace(key); err == nil && !found && trimmed != key {
+		d, found, err = p.source.Get(ctx, trimmed)
+	}
+	return d, found, err
+}
+
 // searchKey takes what was asked for to be a key, or else a fingerprint.
 func (p *Pages) searchKey(ctx context.Context, s *searchPage) error {
-	d, found, err := p.source.Get(ctx, s.Asked)
+	d, found, err := p.get(ctx, s.Asked)
 	if err != nil {
 		return err
 	}
@@ -61,7 +70,7 @@ func (p *Pages) searchKey(ctx context.Context, s *searchPage) error {
 		return nil
 	}
 	var f fingerprint.Fingerprint
-	if f.UnmarshalText([]byte(strings.TrimPrefix(s.Asked, "0x"))) == nil {
+	if f.UnmarshalText([]byte(strings.TrimPrefix(strings.TrimSpace(s.Asked), "0x"))) == nil {
 		s.Given, s.Of = "fingerprint", &index.Document{Fingerprint: f}
 		return nil
 	}
@@ -123,13 +132,13 @@ type comparePage struct {
 const places = 100
 
 func (p *Pages) compare(r *http.Request) (any, error) {
-	c := &comparePage{A: strings.TrimSpace(r.Form.Get("a")), B: strings.TrimSpace(r.Form.Get("b"))}
-	if c.A == "" || c.B == "" {
+	c := &comparePage{A: r.Form.Get("a"), B: r.Form.Get("b")}
+	if strings.TrimSpace(c.A) == "" || strings.TrimSpace(c.B) == "" {
 		return c, nil
 	}
 	var sides [2]*compare.Document
 	for i, key := range []string{c.A, c.B} {
-		d, found, err := p.source.Get(r.Context(), key)
+		d, found, err := p.get(r.Context(), key)
 		switch {
 		case err != nil:
 			return nil, err
