@@ -109,14 +109,15 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 		}
 	}
 	for len(verdicts) < len(docs) {
-		part := docs[len(verdicts):min(len(verdicts)+maxLines, len(docs))]
+		before := len(verdicts)
+		part := docs[before:min(before+maxLines, len(docs))]
 		l := newLines(len(part))
 		for i := range part {
 			l.add(wire.DocumentLine(&part[i]))
 		}
 		err := linesOf(ctx, c, "/v1/check", l, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
-		for i, v := range verdicts {
-			if v.Status == Skipped {
+		for i := before; i < len(verdicts); i++ {
+			if v := &verdicts[i]; v.Status == Skipped {
 				return verdicts[:i], fmt.Errorf("%w: document %d of %d, key %.80q: %s", ErrNoText, i+1, len(docs), docs[i].Key, v.Reason)
 			}
 		}
