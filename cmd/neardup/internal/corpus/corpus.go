@@ -75,6 +75,15 @@ func (o *Original) Field(name string) string {
 	return append(headerFields(o.Header, name)[name], "")[0]
 }
 
+// HTTPHeader is the header of the HTTP response in a record of a web archive, with the empty line behind it; nil where
+// it holds none.
+func (o *Original) HTTPHeader() (header []byte) {
+	if isHTTP(parseRecordHeader(o.Header), o.Body) {
+		_, header, _ = cutResponse(o.Body)
+	}
+	return header
+}
+
 func (o *Original) bytes() int {
 	if o == nil {
 		return 0

@@ -37,28 +37,36 @@ func isHTTP(h recordHeader, block []byte) bool {
 // lines without a colon, "ICY 200 OK", "HTTP/2 200", no reason, interim
 // responses in front.
 func parseHTTP(block []byte) (payload, *Skip) {
+	status, header, body := cutResponse(block)
+	if header == nil {
+		line, _, _ := bytes.Cut(body[:min(len(body), 60)], []byte{'\n'})
+		return payload{}, &Skip{Reason: "bad http", Detail: "no status line: " + strconv.Quote(string(line)), Document: true}
+	}
+	fields := headerFields(header, "Content-Type", "Content-Encoding", "Transfer-Encoding")
+	p := payload{status: status, body: body, encodings: codings(fields["Content-Encoding"])}
+	if types := fields["Content-Type"]; len(types) > 0 {
+		p.contentType = types[len(types)-1] // the last one counts, as in browsers
+	}
+	for _, coding := range codings(fields["Transfer-Encoding"]) {
+		if p.chunked = p.chunked || coding == "chunked"; coding != "chunked" {
+			p.encodings = append(p.encodings, coding)
+		}
+	}
+	return p, nil
+}
+
+// cutResponse parts a message behind its interim responses. Without a status line there is no header.
+func cutResponse(block []byte) (status int, header, body []byte) {
 	for {
 		status, ok := parseStatus(block)
 		if !ok {
-			line, _, _ := bytes.Cut(block[:min(len(block), 60)], []byte{'\n'})
-			return payload{}, &Skip{Reason: "bad http", Detail: "no status line: " + strconv.Quote(string(line)), Document: true}
+			return 0, nil, block
 		}
-		header, body := cutHeader(block)
-		if status < 200 && bytes.HasPrefix(body, []byte("HTTP/")) {
-			block = body
-			continue
+		header, body = cutHeader(block)
+		if status >= 200 || !bytes.HasPrefix(body, []byte("HTTP/")) {
+			return status, header, body
 		}
-		fields := headerFields(header, "Content-Type", "Content-Encoding", "Transfer-Encoding")
-		p := payload{status: status, body: body, encodings: codings(fields["Content-Encoding"])}
-		if types := fields["Content-Type"]; len(types) > 0 {
-			p.contentType = types[len(types)-1] // the last one counts, as in browsers
-		}
-		for _, coding := range codings(fields["Transfer-Encoding"]) {
-			if p.chunked = p.chunked || coding == "chunked"; coding != "chunked" {
-				p.encodings = append(p.encodings, coding)
-			}
-		}
-		return p, nil
+		block = body
 	}
 }
 
@@ -86,7 +94,7 @@ func parseStatus(block []byte) (int, bool) {
 	return int(code), err == nil && len(digits) == 3 && code >= 100
 }
 
-// cutHeader parts a message at its first empty line.
+// cutHeader parts a message behind its first empty line.
 func cutHeader(block []byte) (header, body []byte) {
 	for off := 0; ; {
 		end := bytes.IndexByte(block[off:], '\n')
@@ -94,7 +102,7 @@ func cutHeader(block []byte) (header, body []byte) {
 			return block, nil
 		}
 		if end == 0 || end == 1 && block[off] == '\r' {
-			return block[:off], block[off+end+1:]
+			return block[:off+end+1], block[off+end+1:]
 		}
 		off += end + 1
 	}

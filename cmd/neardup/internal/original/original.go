@@ -6,6 +6,7 @@ package original
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/internal/mediatype"
 )
 
 // Writer writes records, all of one format. Its errors stick, and come back from Flush.
@@ -87,9 +87,9 @@ func (w *Writer) WriteRevisit(o *corpus.Original, of string) {
 	if u, err := url.Parse(of); err == nil && u.IsAbs() && !strings.ContainsAny(of, " <>") {
 		field("WARC-Refers-To-Target-URI", of)
 	}
-	block := httpHeader(o)
+	block := o.HTTPHeader()
 	if len(block) > 0 {
-		field("Content-Type", o.Field("Content-Type"))
+		field("Content-Type", cmp.Or(o.Field("Content-Type"), "application/http; msgtype=response"))
 		field("WARC-Truncated", "length")
 	}
 	field("Content-Length", fmt.Sprint(len(block)))
@@ -106,19 +106,4 @@ func revisitID(o *corpus.Original) string {
 	id := hash.Sum(nil)[:16]
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8 of RFC 9562: a hash of one's own choice
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-}
-
-// httpHeader is the header of an HTTP response, with the empty line behind it; nothing where the
-// record is none.
-func httpHeader(o *corpus.Original) []byte {
-	if mediatype.Of(o.Field("Content-Type")) != "application/http" {
-		return nil
-	}
-	end := len(o.Body)
-	for _, empty := range []string{"\r\n\r\n", "\n\n"} {
-		if at := bytes.Index(o.Body[:end], []byte(empty)); at >= 0 {
-			end = at + len(empty)
-		}
-	}
-	return o.Body[:end]
 }

@@ -149,6 +149,29 @@ func TestRevisit(t *testing.T) {
 	}
 }
 
+// The block of a revisit record is the header of the response that the page came with, whatever its lines end with.
+func TestHeaderOfARevisit(t *testing.T) {
+	const header, page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", "<p>one\r\n\r\ntwo\n\nthree"
+	mixed := "HTTP/1.1 200 OK\nContent-Type: text/html\n\r\n"
+	for _, test := range []struct{ contentType, block, want string }{
+		{"Content-Type: application/http; msgtype=response\r\n", header + page, header},
+		{"", header + page, header},
+		{"Content-Type: application/http\r\n", "HTTP/1.1 100 Continue\r\n\r\n" + header + page, header},
+		{"Content-Type: application/http\r\n", mixed + page, mixed},
+		{"Content-Type: text/html\r\n", page, ""},
+	} {
+		in := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/\r\n%sContent-Length: %d\r\n\r\n%s\r\n\r\n", test.contentType, len(test.block), test.block)
+		var out bytes.Buffer
+		w := NewWriter(bufio.NewWriter(&out))
+		w.WriteRevisit(readAll(t, in)[0].Original, "")
+		w.Flush()
+		record, block, _ := strings.Cut(out.String(), "\r\n\r\n")
+		if block != test.want+"\r\n\r\n" || strings.Contains(record, "application/http") != (test.want != "") {
+			t.Errorf("%q %q: %s\n%q", test.contentType, test.block, record, block)
+		}
+	}
+}
+
 // Formats of which records cannot be passed through end the reading, also within archives of files.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
