@@ -97,6 +97,11 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 			return Detect, f.skip()
 		}
 	}
+	if named == HTMLFile || named == TextFile { // an image keeps its first bytes under any name
+		if _, err := document.KindOf("text/plain", head); err != nil {
+			return Detect, notText(err)
+		}
+	}
 	if named != Detect && named != TextFile {
 		return named, nil
 	}
@@ -117,13 +122,17 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	}
 	kind, err := document.KindOf("", head)
 	if err != nil {
-		detail := "if it can be read, name its format"
-		if strings.HasPrefix(err.Error(), "not text: image/") {
-			detail = "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash"
-		}
-		return Detect, &Skip{Reason: err.Error(), Detail: detail, Document: true}
+		return Detect, notText(err)
 	}
 	return map[Kind]Format{HTML: HTMLFile, Text: TextFile}[kind], nil
+}
+
+func notText(err error) *Skip {
+	detail := "if it can be read, name its format"
+	if strings.HasPrefix(err.Error(), "not text: image/") {
+		detail = "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash"
+	}
+	return &Skip{Reason: err.Error(), Detail: detail, Document: true}
 }
 
 // formatByStart is the format of a file if its first bytes are enough to tell: those of a web

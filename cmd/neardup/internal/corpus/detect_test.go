@@ -49,6 +49,10 @@ func TestDetect(t *testing.T) {
 		{"x.txt", "[{\"a\":1}]", JSON, ""},
 		{"-", "[1] A. Author, A Title", TextFile, ""},
 		{"-", "\x89PNG\r\n\x1a\n", Detect, "not text: image/png"},
+		{"x.html", "\x89PNG\r\n\x1a\n", Detect, "not text: image/png"},
+		{"x.txt", "GIF89a\x01\x00", Detect, "not text: image/gif"},
+		{"x.html", "BM is a page\n", HTMLFile, ""},
+		{"x.html", "\x00\x01\x02", HTMLFile, ""}, // it may be in UTF-16
 		{"-", gzipped("x"), Detect, "not text: application/x-gzip"},
 		{"x.jsonl", "PAR1\x15\x04", Detect, "not supported: Parquet"},
 		{"x.txt", "%PDF-1.4", Detect, "not supported: PDF"},
