@@ -44,7 +44,7 @@ func runDedup(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := d.report.open(); err != nil {
+	if err := d.report.open(d.emission.file); err != nil {
 		return err
 	}
 	return d.emission.open(ctx, docs.Reader, func() error { return d.run(ctx, docs) })

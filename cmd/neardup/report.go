@@ -38,13 +38,23 @@ func (c *call) reportFlag(inputs *inputFlags) *report {
 }
 
 // open makes sure that the report can be written before anything is read. What it tries that with
-// is gone again: the report may be in a folder that is read.
-func (r *report) open() error {
+// is gone again: the report may be in a folder that is read. It takes the place of no input and of no
+// other output, which is records or standard output.
+func (r *report) open(records string) error {
 	if r.name == "" {
 		return nil
 	}
-	if info, err := os.Stat(r.name); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(r.name)
+	if err == nil && !info.Mode().IsRegular() {
 		return usagef("-report %s is no regular file", r.name)
+	}
+	if out, ok := r.call.out.(*os.File); ok && err == nil {
+		if its, err := out.Stat(); err == nil && os.SameFile(its, info) {
+			return usagef("-report %s is the standard output", r.name)
+		}
+	}
+	if records != "-" && sameFile(records, r.name) {
+		return usagef("-report %s is the file of -o", r.name)
 	}
 	for _, name := range r.call.args {
 		if sameFile(name, r.name) {
