@@ -7,8 +7,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -75,7 +78,9 @@ func badEntry(reason string, err error) *Skip {
 }
 
 func isHidden(name string) bool {
-	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") || strings.HasPrefix(name, "__MACOSX/")
+	return strings.HasPrefix(name, "__MACOSX/") || slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
+		return strings.HasPrefix(part, ".") && part != "." && part != ".."
+	})
 }
 
 // zip reads the files in a zip file; of a WACZ those in its folder archive, which hold the pages.
@@ -122,6 +127,10 @@ func (s *source) zipEntry(f *zip.File, wacz bool) bool {
 		return s.passEntry(f.Name, &Skip{Reason: "hidden file"})
 	case wacz && !strings.HasPrefix(f.Name, "archive/"):
 		return s.passEntry(f.Name, &Skip{Reason: "no archive of the WACZ"})
+	case f.Mode().Type() == fs.ModeSymlink: // what it holds is a name
+		return s.passEntry(f.Name, &Skip{Reason: "link", Document: true})
+	case !f.Mode().IsRegular():
+		return s.passEntry(f.Name, &Skip{Reason: "not a regular file"})
 	case f.Flags&1 != 0:
 		return s.passEntry(f.Name, &Skip{Reason: "encrypted", Detail: "unpack it with its password", Document: true})
 	}
@@ -181,6 +190,7 @@ func (s *source) tar() {
 			s.skip(s.w.pos, "", badEntry("truncated tar", errNoTarEnd))
 			return
 		default:
+			s.behindTar()
 			return
 		}
 		next = s.w.pos
@@ -191,6 +201,21 @@ func (s *source) tar() {
 		if !s.tarEntry(h, t) {
 			return
 		}
+	}
+}
+
+// behindTar reads what stands behind the zeros that end a tar file: nothing, as a rule, and the checksum of a
+// compressed one.
+func (s *source) behindTar() {
+	s.w.skip("\x00")
+	at := s.w.pos
+	for c := s.w.chunk(); len(c) > 0; c = s.w.chunk() {
+		s.w.advance(len(c))
+	}
+	if c := s.w.corruption(); c != nil {
+		s.skip(at, "", c.skip(""))
+	} else if n := s.w.pos - at; n > 0 {
+		s.skip(at, "", &Skip{Reason: "behind the end of a tar", Detail: fmt.Sprintf("%d bytes passed over; if they are another tar file, give each as a file of its own", n), Document: true})
 	}
 }
 
@@ -227,7 +252,7 @@ func (s *source) tarEntry(h *tar.Header, content io.Reader) bool {
 	switch {
 	case h.Typeflag == tar.TypeDir:
 		return true
-	case isHidden(strings.TrimPrefix(h.Name, "./")):
+	case isHidden(h.Name):
 		return s.passEntry(h.Name, &Skip{Reason: "hidden file"})
 	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
 		return s.passEntry(h.Name, &Skip{Reason: "link", Document: true})

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,6 +27,21 @@ func zipped(files ...string) string {
 		}
 		w.Write([]byte(files[i+1]))
 	}
+	z.Close()
+	return b.String()
+}
+
+// zippedAs makes a zip file of one that is not a regular file.
+func zippedAs(mode fs.FileMode, name, content string) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	h := &zip.FileHeader{Name: name}
+	h.SetMode(mode | 0o777)
+	w, err := z.CreateHeader(h)
+	if err != nil {
+		panic(err)
+	}
+	w.Write([]byte(content))
 	z.Close()
 	return b.String()
 }
@@ -72,6 +88,12 @@ func TestContainers(t *testing.T) {
 		"j/x.u64le": zipped("12345678", "")[:96],
 		"l.docx":    zipped("[Content_Types].xml", "<Types/>", "word/document.xml", "<w:document><w:t>some words</w:t></w:document>"),
 		"m.odt":     zipped("mimetype", "application/vnd.oasis.opendocument.text", "content.xml", "<office:body>some words</office:body>"),
+		"n.tar":     tarred("a.html", page) + tarred("b.html", page),
+		"o.tar.gz":  flipped(gzipped(tarred("a.html", page)), len(gzipped(tarred("a.html", page)))-6), // the checksum
+		"p.tar.gz":  gzipped(tarred("./a.html", page, "./.b/c.html", page)) + strings.Repeat("\x00", 100),
+		"q.zip":     zipped("./a.html", page, "../b.html", page, "c/./.d", page),
+		"r.zip":     zippedAs(fs.ModeSymlink, "a.html", "b.html"),
+		"s.zip":     zippedAs(fs.ModeNamedPipe, "a.html", ""),
 		"k.tar":     "a.html" + tarred("a.html", page)[6:600] + strings.Repeat("x", 3000),
 	})
 	at := func(name string) string { return filepath.ToSlash(filepath.Join(folder, name)) }
@@ -83,6 +105,13 @@ func TestContainers(t *testing.T) {
 		"e.zip.gz": {at("e.zip.gz") + " lost zip that is no file"},
 		"f.zip":    {at("f.zip") + "/a.html lost read error"},
 		"l.docx":   {at("l.docx") + " lost not supported: office document"},
+		"h.tar":    {at("h.tar") + "/a.html html " + page, " lost behind the end of a tar"},
+		"n.tar":    {at("n.tar") + "/a.html html " + page, " lost behind the end of a tar"},
+		"o.tar.gz": {at("o.tar.gz") + "/a.html html " + page, " lost bad gzip"},
+		"p.tar.gz": {at("p.tar.gz") + "/./a.html html " + page, at("p.tar.gz") + "/./.b/c.html pass hidden file"},
+		"q.zip":    {at("q.zip") + "/./a.html html " + page, at("q.zip") + "/../b.html html " + page, at("q.zip") + "/c/./.d pass hidden file"},
+		"r.zip":    {at("r.zip") + "/a.html lost link"},
+		"s.zip":    {at("s.zip") + "/a.html pass not a regular file"},
 		"m.odt":    {at("m.odt") + " lost not supported: office document"},
 	} {
 		check(t, readFiles(t, Options{}, at(name)), want...)
@@ -90,7 +119,7 @@ func TestContainers(t *testing.T) {
 	if got := brief(readFiles(t, Options{}, at("g.zip"))); got != "" {
 		t.Errorf("an empty zip: %s", got)
 	}
-	for _, name := range []string{"h.tar", "i.tar.gz", "k.tar"} {
+	for _, name := range []string{"h.tar", "i.tar.gz", "k.tar", "o.tar.gz"} {
 		r := newReader(t, Options{}, at(name))
 		readAll(t, r)
 		if broken := r.Broken() != nil; broken != (name != "h.tar") {
