@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -36,7 +37,7 @@ const begin = `{"neardupIndex":`
 type Line struct {
 	Key         string                   `json:"key,omitempty"`
 	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
-	Fingerprint fingerprint.Fingerprint  `json:"fingerprint"`
+	Fingerprint *fingerprint.Fingerprint `json:"fingerprint"` // nil is none
 	Shingle     *fingerprint.Fingerprint `json:"shingle,omitempty"`
 	Tokens      int                      `json:"tokens,omitempty"`
 	Scope       string                   `json:"scope,omitempty"`
@@ -45,7 +46,7 @@ type Line struct {
 }
 
 func lineOf(d *index.Document) *Line {
-	l := &Line{Key: d.Key, Fingerprint: d.Fingerprint, Tokens: d.Tokens, Scope: d.Scope, Added: d.Added}
+	l := &Line{Key: d.Key, Fingerprint: &d.Fingerprint, Tokens: d.Tokens, Scope: d.Scope, Added: d.Added}
 	if d.Shingle != 0 {
 		l.Shingle = &d.Shingle
 	}
@@ -59,7 +60,7 @@ func lineOf(d *index.Document) *Line {
 }
 
 func (l *Line) document() index.Document {
-	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
+	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
 	if l.Shingle != nil {
 		d.Shingle = *l.Shingle
 	}
@@ -111,6 +112,8 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 			err := d.Decode(&line)
 			if err == io.EOF {
 				err = fmt.Errorf("it is cut off: its first line promises %d documents", want)
+			} else if err == nil && line.Fingerprint == nil {
+				err = errors.New("there is no fingerprint")
 			}
 			if err != nil {
 				fail(n+2, err)
@@ -120,8 +123,11 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 				return
 			}
 		}
-		if d.More() {
+		switch _, err := d.Token(); {
+		case err == nil:
 			fail(want+2, fmt.Errorf("its first line promises %d documents only", want))
+		case err != io.EOF: // of a compressed file it may be the checksum
+			fail(want+2, fmt.Errorf("behind the %d documents that its first line promises: %w", want, err))
 		}
 	}
 }

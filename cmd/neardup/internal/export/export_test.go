@@ -1,0 +1,49 @@
+package export
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+)
+
+// An export that is not whole is no export, also where only its checksum or its end tells.
+func TestDamagedExport(t *testing.T) {
+	const whole = `{"neardupIndex":{"maxDistance":3,"documents":2}}` + "\n" + `{"key":"a","fingerprint":"0000000000000007"}` + "\n" + `{"fingerprint":"0000000000000008"}` + "\n"
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write([]byte(whole))
+	w.Close()
+	packed := z.String()
+	flipped := []byte(packed)
+	flipped[len(flipped)-6] ^= 1
+	for _, test := range []struct{ in, problem string }{
+		{whole, ""},
+		{strings.TrimSpace(whole), ""},
+		{packed, ""},
+		{string(flipped), "line 4, byte 128: behind the 2 documents that its first line promises: bad gzip"},
+		{packed[:len(packed)-3], "truncated gzip"},
+		{packed + "rubbish", "bad gzip"},
+		{whole + "}", "behind the 2 documents"},
+		{whole + "]", "behind the 2 documents"},
+		{whole + `{"fingerprint":"0000000000000008"}`, "promises 2 documents only"},
+		{strings.Replace(whole, `,"fingerprint":"0000000000000007"`, "", 1), "line 2, byte 60: there is no fingerprint"},
+		{strings.Replace(whole, `"0000000000000007"`, "null", 1), "there is no fingerprint"},
+	} {
+		in, err := corpus.Open("-", strings.NewReader(test.in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		problem := ""
+		for _, err := range Documents(in, 2) {
+			if err != nil {
+				problem = err.Error()
+			}
+		}
+		if test.problem == "" && problem != "" || !strings.Contains(problem, test.problem) {
+			t.Errorf("%.200q: %q, want %q", test.in, problem, test.problem)
+		}
+	}
+}
