@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"math"
+	"os"
 	"slices"
 )
 
@@ -94,12 +94,19 @@ func (l *lookahead) offset() int64 {
 // compressed says whether the file is.
 func (l *lookahead) compressed() bool { return l.src.z != nil }
 
-// remaining is how many bytes follow, at most.
-func (l *lookahead) remaining() int64 {
-	if l.compressed() || l.src.file.size < 0 {
-		return math.MaxInt64 // only reading on can tell
+// holds says whether n bytes may follow: only reading on can tell of a file that is compressed or a stream.
+// Another one may have grown since it was opened.
+func (l *lookahead) holds(n int64) bool {
+	file := l.src.file
+	if l.compressed() || file.size < 0 || n <= file.size-l.pos {
+		return true
 	}
-	return l.src.file.size - l.pos
+	if f, ok := file.r.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			file.size = info.Size()
+		}
+	}
+	return n <= file.size-l.pos
 }
 
 // corruption is what stops the reading here, nil for nothing or the end of the file.

@@ -109,7 +109,7 @@ func (a *archive) readHeader() (problem *Skip) {
 // Content-Length lies.
 func (a *archive) readBlock(length int64) (size int64, problem *Skip) {
 	a.content = a.content[:0]
-	credible := length >= 0 && length <= a.w.remaining()
+	credible := length >= 0 && a.w.holds(length)
 	if credible {
 		if size = a.copyBytes(length); size == length && a.endsHere() {
 			return size, nil

@@ -3,6 +3,8 @@ package corpus
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +62,29 @@ func TestQuirks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			check(t, readString(t, Options{}, test.file), test.want...)
 		})
+	}
+}
+
+// What a crawler appends to an archive while it is read is read too.
+func TestGrowingArchive(t *testing.T) {
+	long := strings.Repeat("a line of the page\n", 100_000)
+	a, b, c := response("a", long), response("b", long), response("c", page)
+	path := filepath.Join(writeFiles(t, map[string]string{"x.warc": a + b[:len(b)/2]}), "x.warc")
+	var got []string
+	for raw, err := range newReader(t, Options{}, path).RawRecords(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 {
+			if err := os.WriteFile(path, []byte(a+b+c), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := raw.Parse()
+		got = append(got, fmt.Sprint(r.Key, r.Skip == nil))
+	}
+	if want := []string{"atrue", "btrue", "ctrue"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
