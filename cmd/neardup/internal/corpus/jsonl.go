@@ -37,9 +37,7 @@ func (s *source) jsonValues() {
 
 // jsonParts reads an object for each time that begin finds one: what cut gives, as lookahead.line does.
 func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool)) {
-	if bytes.HasPrefix(s.w.peek(len(byteOrderMark)), []byte(byteOrderMark)) {
-		s.w.advance(len(byteOrderMark))
-	}
+	s.w.skipMark()
 	limit := s.lineLimit()
 	var buf []byte
 	for more := true; more; {

@@ -63,6 +63,13 @@ func (l *lookahead) skip(set string) (next byte, is bool) {
 	}
 }
 
+// skipMark goes past a byte order mark.
+func (l *lookahead) skipMark() {
+	if string(l.peek(len(byteOrderMark))) == byteOrderMark {
+		l.advance(len(byteOrderMark))
+	}
+}
+
 // advance goes past n bytes that are at hand.
 func (l *lookahead) advance(n int) {
 	l.buf.Discard(n)

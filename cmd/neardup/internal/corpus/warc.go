@@ -35,6 +35,7 @@ type archive struct {
 
 func (s *source) archive(records recordForm) {
 	a := &archive{source: s, records: records, limit: int(s.opts.MaxDocument) + httpSlack}
+	s.w.skipMark()
 	for first, more := true, true; more; first = false {
 		if _, is := a.w.skip("\r\n"); is {
 			more = a.record()

@@ -40,6 +40,7 @@ func TestQuirks(t *testing.T) {
 		{"no empty lines at the end", a + strings.TrimRight(b, "\r\n"), ab},
 		{"one empty line", strings.TrimSuffix(a, "\r\n") + b, ab},
 		{"many empty lines", "\r\n\n" + a + strings.Repeat("\r\n", 5000) + b + "\n\n\n", ab},
+		{"a byte order mark", byteOrderMark + a + b, ab},
 		{"URI in angle brackets", response("<a>", page) + b, ab},
 		{"names in any case", strings.ReplaceAll(strings.ReplaceAll(a, "WARC-Type", "warc-type"), "Content-Length", "CONTENT-length") + b, ab},
 		{"folded line", strings.Replace(a, "WARC-Type: ", "WARC-Type:\r\n  ", 1) + b, ab},
