@@ -215,6 +215,9 @@ var foreign = []foreignFormat{
 	{"7z", "unpack it and name the folder", "7z\xbc\xaf\x27\x1c", nil, nil},
 	{"RAR", "unpack it and name the folder", "Rar!\x1a\x07", nil, nil},
 	{"PDF", "take the text out of it: pdftotext FILE FILE.txt", "%PDF-", nil, nil},
+	{"MHTML", "take the page out of it, as Python's package email does, or save it as HTML", "", []string{".mht", ".mhtml"}, func(lines []string) bool {
+		return slices.ContainsFunc(lines, mimeVersion.MatchString) && slices.ContainsFunc(lines, multipartRelated.MatchString)
+	}},
 	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, func(lines []string) bool {
 		return strings.HasPrefix(lines[0], " CDX ") || all(lines, cdxLine.MatchString)
 	}},
@@ -231,10 +234,12 @@ func all(lines []string, is func(string) bool) bool {
 }
 
 var (
-	cdxLine    = regexp.MustCompile(`^\S+ \d{12,17} (\{"|\S+ \S+ \S+ \S+ )`)
-	urlLine    = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
-	hashLine   = regexp.MustCompile(`^(?i)([0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})( [ *]\S.*)?$`)
-	columnName = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
+	cdxLine          = regexp.MustCompile(`^\S+ \d{12,17} (\{"|\S+ \S+ \S+ \S+ )`)
+	urlLine          = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
+	hashLine         = regexp.MustCompile(`^(?i)([0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})( [ *]\S.*)?$`)
+	mimeVersion      = regexp.MustCompile(`^(?i)mime-version:`)
+	multipartRelated = regexp.MustCompile(`^(?i)content-type:\s*multipart/related\b`)
+	columnName       = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
 )
 
 // isTable says whether lines are a table with names of columns above it: text with commas hardly

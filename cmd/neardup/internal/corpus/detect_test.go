@@ -78,6 +78,9 @@ func TestDetect(t *testing.T) {
 		{"-", "com,example)/ 20200101000000 {\"url\": \"https://example.com/\"}\n", Detect, "not supported: CDX"},
 		{"x.txt", "In 2024 the company made many changes to its policy.\n", TextFile, ""},
 		{"-", " CDX N b a m s k r M S V g\n", Detect, "not supported: CDX"},
+		{"x.mht", "some words", Detect, "not supported: MHTML"},
+		{"-", "From: <Saved by Blink>\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related;\r\n\ttype=\"text/html\"\r\n", Detect, "not supported: MHTML"},
+		{"-", "MIME-Version: 1.0 is a line of a header\n", TextFile, ""},
 		{"x.cdxj", "", Detect, "not supported: CDX"},
 		{"-", "\x00\x01\x02", Detect, "not text: application/octet-stream"},
 	} {
