@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -408,6 +409,47 @@ func TestRepairWithoutManifest(t *testing.T) {
 
 // TestRepairOfStaleCounters: where the counters cannot be read that were written last, those of before are there, and say of what came
 // since that it was never given out. Of the documents whose records can be read none may be missing.
+func TestRepairWithOlderManifest(t *testing.T) {
+	fsys := vfs.NewMem()
+	var want indextest.Documents
+	session := func(docs ...index.Document) {
+		x, err := index.Open("ix", &index.Options{FS: fsys})
+		must(t, err, x.Add(t.Context(), docs...))
+		want, err = indextest.AllDocuments(x)
+		must(t, err, x.Close())
+	}
+	session(index.Document{Key: "a", Fingerprint: 1}, index.Document{Key: "b", Fingerprint: 2})
+	older := filesOf(t, fsys, "ix")
+	session(index.Document{Key: "b", Fingerprint: 3}, index.Document{Key: "c", Fingerprint: 4}) // what the log had is in tables now
+	session(index.Document{Key: "d", Fingerprint: 5})
+	ofManifest := regexp.MustCompile(`^(MANIFEST-|marker\.manifest\.)`)
+	for name := range filesOf(t, fsys, "ix") {
+		if ofManifest.MatchString(name) {
+			must(t, fsys.Remove("ix/"+name))
+		}
+	}
+	for name, data := range older {
+		if ofManifest.MatchString(name) {
+			file, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
+			must(t, err)
+			_, err = file.Write(data)
+			must(t, err, file.Close())
+		}
+	}
+	if _, err := index.Open("ix", &index.Options{FS: fsys}); !errors.Is(err, index.ErrCorrupt) {
+		t.Error("Open:", err)
+	}
+	_, err := compaction.Repair(t.Context(), "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}})
+	must(t, err)
+	x, err := index.Open("ix", &index.Options{FS: fsys})
+	must(t, err)
+	defer x.Close()
+	got, err := indextest.AllDocuments(x)
+	if err := errors.Join(err, indextest.Problems(x)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v; of %+v there is %+v", err, want, got)
+	}
+}
+
 func TestRepairOfStaleCounters(t *testing.T) {
 	t.Parallel()
 	h := newHistory(vfs.NewMem())

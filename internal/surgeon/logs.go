@@ -142,6 +142,7 @@ func (l logFile) goesOn(at int) bool {
 type manifest struct {
 	name     string
 	firstLog uint64 // no log before it is needed
+	nextFile uint64 // no file that it knows has this number or a larger one
 	lastSeq  uint64 // sequence number that was given out last
 }
 
@@ -183,12 +184,14 @@ func (m *manifest) apply(edit []byte) {
 			edit = edit[min(n, uint64(len(edit))):]
 		case tagFirstLog:
 			m.firstLog = next()
+		case tagNextFile:
+			m.nextFile = next()
 		case tagLastSeq:
 			m.lastSeq = max(m.lastSeq, next())
 		case tagCreatedBacking:
 			next()
 			next()
-		case tagNextFile, tagPrevLog, tagRemovedBacking:
+		case tagPrevLog, tagRemovedBacking:
 			next()
 		default:
 			return
@@ -261,6 +264,21 @@ func (m manifest) checkFirstLog(dir string, logs []uint64, fsys vfs.FS) error {
 		}
 	}
 	return err
+}
+
+// newerTable returns the name of a table that was made after the MANIFEST was written to last; "" if there is none.
+func newerTable(dir string, fsys vfs.FS) (string, error) {
+	m, err := currentManifest(dir, fsys)
+	if err != nil {
+		return "", err
+	}
+	names, err := fsys.List(dir)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") && fileNumber(name, "") >= m.nextFile {
+			return name, err
+		}
+	}
+	return "", err
 }
 
 // fileNumber returns the number in the name of a file of Pebble's; 0 if it does not begin so.

@@ -143,8 +143,12 @@ type Patient struct {
 // more. The caller closes the database, and removes Work.
 func (p *Patient) Open(ctx context.Context) (*pebble.DB, error) {
 	whole := p.FS.PathJoin(p.Work, "whole")
-	if err := p.copyAll(whole); err != nil {
+	older, err := p.copyAll(whole)
+	if err != nil {
 		return nil, err
+	}
+	if older {
+		return p.copyReadable(ctx, nil, whole)
 	}
 	for try := 0; ; try++ {
 		o := p.Options()
@@ -196,11 +200,11 @@ func (p *Patient) fixed(name string, n int, of string) {
 }
 
 // copyAll links the tables and copies the other files, without what is known to be wrong
-// in them.
-func (p *Patient) copyAll(to string) error {
+// in them. older: the MANIFEST is of before some of the tables.
+func (p *Patient) copyAll(to string) (older bool, err error) {
 	digests, err := currentDigest(p.Dir, p.FS)
 	if err != nil {
-		return err
+		return false, err
 	}
 	was := map[string]*fileDigest{}
 	for i, d := range digests {
@@ -213,20 +217,33 @@ func (p *Patient) copyAll(to string) error {
 		delete(was, name)
 		return done || p.Skip(name) || strings.HasPrefix(name, "OPTIONS-"), err // Pebble does without
 	}); err != nil {
-		return err
+		return false, err
 	}
 	for name := range was {
 		p.Report(Damage{true, name, Damaged(p.FS.PathJoin(p.Dir, name), "is missing")})
 	}
 	if len(was) > 0 {
-		return nil
+		return false, nil
 	}
 	err = checkLogs(to, p.FS)
-	if errors.Is(err, fault.ErrCorrupt) {
-		p.Report(Damage{true, "*.log", err})
-		return nil
+	if !errors.Is(err, fault.ErrCorrupt) {
+		return false, err
 	}
-	return err
+	p.Report(Damage{true, "*.log", err})
+	return p.isOlder(to)
+}
+
+// isOlder reports whether the MANIFEST is of before some of the tables, as an older copy is that was put in its place. That
+// is known only where a log is missing: else what a crash has left of a table is in the logs.
+func (p *Patient) isOlder(dir string) (bool, error) {
+	table, err := newerTable(dir, p.FS)
+	if errors.Is(err, fault.ErrCorrupt) {
+		return false, nil // Pebble tells what can be done with it
+	}
+	if table != "" {
+		p.Report(Damage{true, "MANIFEST", fmt.Errorf("%w: it is older than %s; reading tables one by one", fault.ErrCorrupt, table)})
+	}
+	return table != "", err
 }
 
 // copyLog copies a log or MANIFEST, up to the first damage that cannot be put right. was is what

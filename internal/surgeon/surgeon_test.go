@@ -113,6 +113,18 @@ func TestDigestOfWhatIsOpenedSince(t *testing.T) {
 	}
 }
 
+// TestNewerTable: none is newer than the MANIFEST that knows it.
+func TestNewerTable(t *testing.T) {
+	fsys := database(t, false, true)
+	if name, err := newerTable("ix", fsys); name != "" || err != nil {
+		t.Error(name, err)
+	}
+	overwrite(t, fsys, "999999.sst", nil)
+	if name, err := newerTable("ix", fsys); name != "999999.sst" || err != nil {
+		t.Error(name, err)
+	}
+}
+
 // TestDamagedManifestAfterCrash: a byte that is wrong before its last record is damage.
 func TestDamagedManifestAfterCrash(t *testing.T) {
 	fsys := database(t, false, true)
