@@ -363,13 +363,12 @@ func (r *repair) verify(ctx context.Context) error {
 	stats := x.Stats()
 	r.report.Documents, r.report.Bare = stats.Documents, stats.Bare
 	for p := range x.Verify(ctx, verify.Options{}) {
-		err := fmt.Errorf("%w: %v", ErrNotRepaired, p)
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if err = fmt.Errorf("%w: %v", ErrNotRepaired, p); p.Kind == verify.Unchecked && p.Err != nil {
+			err = p.Err // the rest was not looked at
 		}
-		return errors.Join(err, x.Close())
+		break // Close waits for Verify
 	}
-	return x.Close()
+	return errors.Join(err, x.Close())
 }
 
 // swap puts the repaired index in the place of the damaged one, unless it has one.

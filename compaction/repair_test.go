@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -276,6 +278,60 @@ func TestCancelledRepair(t *testing.T) {
 		if !ended && (!errors.Is(err, context.Canceled) || len(names) != 1 || opened > 1) || n == 1 && ended {
 			t.Errorf("call %d of %d: %v; there is %v, and %d tables were opened since", n, calls, err, names, opened)
 		}
+	}
+}
+
+// failedOpens repairs an index again and again, and lets another file not be opened each time. A repair that fails
+// leaves nothing.
+func (f *flipped) failedOpens(t *testing.T, fsys func() *vfs.MemFS, cause syscall.Errno, look func(compaction.RepairReport, error)) {
+	t.Helper()
+	for n, ended := 1, false; !ended; n += 1 + n/8 {
+		fsys := fsys()
+		var opened atomic.Int64
+		report, err := compaction.Repair(t.Context(), "ix", compaction.RepairOptions{Options: compaction.Options{FS: errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpOpen && opened.Add(1) == int64(n) {
+				return &fs.PathError{Op: "open", Path: op.Path, Err: cause}
+			}
+			return nil
+		}))}})
+		names, _ := fsys.List("")
+		if ended = opened.Load() < int64(n); err != nil && (ended || len(names) != 1) {
+			t.Errorf("open %d: %v; there is %v", n, err, names)
+		}
+		look(report, err)
+	}
+}
+
+// TestDeniedRepair: what the system refuses to open is no damage. Repair fails, or does without, and saves no less for it.
+func TestDeniedRepair(t *testing.T) {
+	f := newFlipped(t, 8)
+	for _, fsys := range []func() *vfs.MemFS{func() *vfs.MemFS { return f.with(t, nil) }, func() *vfs.MemFS { return f.withoutManifest(t) }} {
+		denied := 0
+		f.failedOpens(t, fsys, syscall.EMFILE, func(report compaction.RepairReport, err error) {
+			switch {
+			case errors.Is(err, syscall.EMFILE):
+				denied++
+			case err != nil || report.Documents < uint64(len(f.Docs)):
+				t.Errorf("%v; of %d documents are saved: %+v", err, len(f.Docs), report)
+			}
+		})
+		if denied == 0 {
+			t.Error("no repair failed")
+		}
+	}
+}
+
+// TestRepairOntoABadDisk ends where what it made cannot be read.
+func TestRepairOntoABadDisk(t *testing.T) {
+	f := newFlipped(t, 8)
+	failed := 0
+	f.failedOpens(t, func() *vfs.MemFS { return f.with(t, nil) }, syscall.EIO, func(_ compaction.RepairReport, err error) {
+		if errors.Is(err, compaction.ErrNotRepaired) && strings.Contains(err.Error(), "unreadable in file") {
+			failed++
+		}
+	})
+	if failed == 0 {
+		t.Error("verify found nothing")
 	}
 }
 

@@ -7,12 +7,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -396,6 +400,35 @@ func (d *damaged) loadFilters() {
 	d.t.Helper()
 	for _, err := range d.x.QueryBatch(testhook.WithSortedBatches(context.Background(), true), make([]index.Query, 1)) {
 		must(d.t, err)
+	}
+}
+
+// TestVerifyWithoutFiles: that the process may open no more files is no damage. Verify says that it could not go on.
+func TestVerifyWithoutFiles(t *testing.T) {
+	fsys := packedIndex(t, 1<<10, documents(1, 60))
+	unchecked, ended := 0, false
+	for n := int64(1); !ended; n++ {
+		var denied atomic.Bool
+		var opened atomic.Int64
+		x, err := index.Open("ix", damagedOptions(t, errorfs.Wrap(fsys.CrashClone(vfs.CrashCloneCfg{}), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpOpen && denied.Load() && opened.Add(1) >= n {
+				return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
+			}
+			return nil
+		}))))
+		must(t, err)
+		denied.Store(true)
+		for p := range x.Verify(t.Context(), verify.Options{}) {
+			if p.Kind != verify.Unchecked || !errors.Is(p.Err, syscall.EMFILE) || errors.Is(p.Err, index.ErrCorrupt) {
+				t.Errorf("open %d: %v", n, p)
+			}
+			unchecked++
+		}
+		ended = opened.Load() < n
+		must(t, x.Close())
+	}
+	if unchecked == 0 {
+		t.Error("no file was opened")
 	}
 }
 

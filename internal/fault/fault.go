@@ -3,7 +3,11 @@
 // connection, returns the same ones. The packages that callers know give them names: index, client.
 package fault
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
 
 // What each means is said at its name in package index.
 var (
@@ -16,3 +20,9 @@ var (
 	ErrReadOnly = errors.New("index is open for reading only")
 	ErrFailed   = errors.New("index takes no more writes after a failed one")
 )
+
+// Denied reports whether an error is that the system refuses something to the process, such as one file more. That says nothing
+// of what is in the file, so it is no damage.
+func Denied(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}

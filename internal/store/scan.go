@@ -136,14 +136,17 @@ func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key,
 			return p.ctx.Err()
 		}
 		if !ok {
-			if err := it.Error(); err == nil {
-				return nil
+			if err := it.Error(); err == nil || fault.Denied(err) {
+				return translateError(err)
 			} else if !p.resume(it, at, end, err) {
 				return p.ctx.Err()
 			}
 		}
 		key := it.Key()
 		value, err := it.ValueAndErr()
+		if fault.Denied(err) {
+			return translateError(err)
+		}
 		if err != nil {
 			p.corrupt(true, key, err)
 		} else {

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // wrongByte finds the byte of some data that makes its checksum wrong, and what to XOR it with; at is
@@ -130,6 +131,9 @@ func fixBlock(file []byte, b block.Handle) bool {
 // else is wrong stays.
 func fixTable(ctx context.Context, path string, o *pebble.Options, fsys vfs.FS) (fixed int, err error) {
 	blocks, err := blocksOf(ctx, path, o)
+	if fault.Denied(err) {
+		return 0, err
+	}
 	if err != nil {
 		return 0, nil // without the list of its blocks, nothing can be done
 	}

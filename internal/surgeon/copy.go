@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // copyReadable puts every entry that can be read of any file into a database of its own, the
@@ -52,6 +53,9 @@ func (p *Patient) copyReadable(ctx context.Context, db *pebble.DB, whole string)
 // whole ranges are left out: those are of the clock, where what comes back does no harm.
 func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, table readableTable, o *pebble.Options) (err error) {
 	lost := func(err error) error {
+		if fault.Denied(err) {
+			return err
+		}
 		p.Report(Damage{true, table.name, fmt.Errorf("nothing of it can be read: %w", err)})
 		return nil
 	}

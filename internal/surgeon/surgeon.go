@@ -86,6 +86,9 @@ func CheckTables(ctx context.Context, db *pebble.DB, o *pebble.Options, dir stri
 				err = listErr
 			}
 		}
+		if fault.Denied(err) {
+			return err
+		}
 		if err != nil {
 			report(Damage{true, name, err})
 		}
@@ -154,6 +157,9 @@ func (p *Patient) Open(ctx context.Context) (*pebble.DB, error) {
 		o := p.Options()
 		o.ReadOnly = true
 		db, err := open(whole, o)
+		if fault.Denied(err) {
+			return nil, err
+		}
 		if err != nil {
 			p.Report(Damage{true, "MANIFEST", fmt.Errorf("MANIFEST unusable; reading tables one by one: %w", err)})
 			return p.copyReadable(ctx, nil, whole)
