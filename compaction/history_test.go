@@ -813,11 +813,11 @@ func checkTable(v *store.View, t *plan.Table, number int, stored, empty []uint64
 	for _, fp := range stored {
 		want = append(want, t.Permute(fp))
 	}
-	for b, err := range v.PackedBlocks(number, 0) {
+	for permuted, err := range v.Packed(number) {
 		if err != nil {
 			return err
 		}
-		got = b.AppendTo(got)
+		got = append(got, permuted)
 	}
 	err := v.Scan(number, 0, ^uint64(0), func(permuted uint64) bool { got = append(got, permuted); return true })
 	if err != nil {

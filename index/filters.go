@@ -18,16 +18,13 @@ func (x *Index) startFilters(p *plan.Plan) (err error) {
 	x.state.Store(s)
 	n, packed := x.counters.Documents, s.tables.PackedEntries()
 	s.packed, err = x.newFilters("packed entries", x.packedOptions(p), packed, func(v *store.View) filter.Source {
-		return filter.Source{Saved: v.FilterChunks, All: packedStored(v)}
+		return filter.Source{Saved: v.FilterChunks, All: v.Packed(0)}
 	})
 	if err != nil {
 		return err
 	}
-	var hasLive []bool
-	if err := x.withView(func(v *store.View) error {
-		hasLive, err = epochsWithEntries(v)
-		return err
-	}); err != nil {
+	hasLive, err := x.epochsWithEntries()
+	if err != nil {
 		return err
 	}
 	for epoch, any := range hasLive {
@@ -47,18 +44,21 @@ func (x *Index) startFilters(p *plan.Plan) (err error) {
 }
 
 // epochsWithEntries tells which live epochs have any entry.
-func epochsWithEntries(v *store.View) ([]bool, error) {
-	has := make([]bool, v.Epochs())
-	for epoch := range has {
-		for _, err := range v.LiveOf(epoch, 0) {
-			if err != nil {
-				return nil, err
+func (x *Index) epochsWithEntries() (has []bool, err error) {
+	err = x.withView(func(v *store.View) error {
+		has = make([]bool, v.Epochs())
+		for epoch := range has {
+			for _, err := range v.LiveOf(epoch, 0) {
+				if err != nil {
+					return err
+				}
+				has[epoch] = true
+				break
 			}
-			has[epoch] = true
-			break
 		}
-	}
-	return has, nil
+		return nil
+	})
+	return has, err
 }
 
 // nearPacked is how much memory what is packed may take to be searched there instead of by its tables: that is for
@@ -168,25 +168,6 @@ func (x *Index) closeFilters() {
 		}
 	}
 	s.tables.Release()
-}
-
-// packedStored yields the fingerprints that are packed.
-func packedStored(v *store.View) iter.Seq2[uint64, error] {
-	return func(yield func(uint64, error) bool) {
-		var fps []uint64
-		for b, err := range v.PackedBlocks(0, 0) {
-			if err != nil {
-				yield(0, err)
-				return
-			}
-			fps = b.AppendTo(fps[:0])
-			for _, fp := range fps {
-				if !yield(fp, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // keysSince yields the hashes of the keys of the documents from an ID on.

@@ -158,7 +158,7 @@ func (x *Index) freeze(ctx context.Context, found bool, to *plan.Plan, l *loadin
 	}
 	s := x.state.Load()
 	if s.tables.Generation() > 0 && to == nil && l == nil {
-		if live, err := x.store.HasLive(); err != nil || !live {
+		if live, err := x.epochsWithEntries(); err != nil || !slices.Contains(live, true) {
 			return nil, counters, err
 		}
 	}

@@ -471,6 +471,25 @@ func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	}
 }
 
+// Packed yields the permuted fingerprints that are packed in a table, in ascending order.
+func (v *View) Packed(table int) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		var fps []uint64
+		for b, err := range v.PackedBlocks(table, 0) {
+			if err != nil {
+				yield(0, err)
+				return
+			}
+			fps = b.AppendTo(fps[:0])
+			for _, fp := range fps {
+				if !yield(fp, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Seen returns what a lenient view has found of a packed table, read from the beginning to the end: what
 // meta should say of it, if it is Complete.
 func (v *View) Seen(table int) PackedTableInfo { return v.policy.seen[table] }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -289,16 +288,6 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 		cached = t.cache.Bytes()
 	}
 	return directory, cached
-}
-
-// HasLive reports whether there is any live entry.
-func (s *Store) HasLive() (live bool, err error) {
-	v, err := s.View()
-	if err != nil {
-		return false, err
-	}
-	err = v.Scan(0, 0, math.MaxUint64, func(uint64) bool { live = true; return false })
-	return live, errors.Join(err, v.Close())
 }
 
 // TableBytes returns what the entries of a table take on disk, about, live and packed,

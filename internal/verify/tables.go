@@ -44,20 +44,13 @@ func (v *verifier) checkTables() {
 
 // entries are the stored fingerprints that have a live entry in a table, or a packed one.
 func (v *verifier) entries(table int, packed bool) pairs {
-	t := &v.Plan.Tables[table]
+	t, all := &v.Plan.Tables[table], v.view.Live(table)
+	if packed {
+		all = v.view.Packed(table)
+	}
 	return func(add func(a, b uint64)) {
-		if !packed {
-			for permuted := range values(v, v.view.Live(table)) {
-				add(t.Invert(permuted), 0)
-			}
-			return
-		}
-		var fps []uint64
-		for b := range values(v, v.view.PackedBlocks(table, 0)) {
-			fps = b.AppendTo(fps[:0])
-			for _, permuted := range fps {
-				add(t.Invert(permuted), 0)
-			}
+		for permuted := range values(v, all) {
+			add(t.Invert(permuted), 0)
 		}
 	}
 }
