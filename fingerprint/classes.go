@@ -3,13 +3,14 @@ package fingerprint
 //go:generate go run ./internal/gen
 
 import (
+	_ "embed"
 	"encoding/binary"
 	"sync"
 	"unicode/utf8"
 )
 
 // A class says what a character does to the token it stands in. Classes are
-// frozen at Unicode 15.0, in classes_table.go, because fingerprints are stored.
+// frozen at Unicode 15.0, in classes.bin, because fingerprints are stored.
 //
 // Letters, digits and marks make up tokens. In most scripts a token is a run of
 // them. In scripts written without spaces between words each character is a
@@ -96,8 +97,13 @@ func singleUnits(r rune) int {
 
 const tableEnd = 0x20000
 
-// tables are classRuns and foldRanges, spread out for speed (128 KiB and some 15
-// KiB).
+// classRuns lists runs of characters with one class, from U+0000 on: a uvarint length, the class, and what to add,
+// modulo 2^16, to fold the case of each, a uvarint too.
+//
+//go:embed classes.bin
+var classRuns string
+
+// tables are classRuns, spread out for speed (128 KiB and some 15 KiB).
 type tables struct {
 	class [tableEnd]class
 	fold  [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
@@ -107,33 +113,17 @@ type tables struct {
 	twoByte [0x800]uint32
 }
 
-type foldRange struct {
-	lo, hi rune
-	step   rune
-	add    uint16
-}
-
 var loadTables = sync.OnceValue(func() *tables {
 	t := new(tables)
-	r := 0
+	next := rune(0)
 	for b := []byte(classRuns); len(b) > 0; {
 		length, n := binary.Uvarint(b)
 		c := class(b[n])
-		b = b[n+1:]
-		run := t.class[r : r+int(length)]
-		for i := range run {
-			run[i] = c
-		}
-		r += len(run)
-	}
-	for _, f := range foldRanges {
-		for r := f.lo; r <= f.hi; r += f.step {
-			page := t.fold[r>>8]
-			if page == nil {
-				page = new([256]uint16)
-				t.fold[r>>8] = page
-			}
-			page[r&0xff] = f.add
+		add, m := binary.Uvarint(b[n+1:])
+		b = b[n+1+m:]
+		for range length {
+			t.set(next, c, uint16(add))
+			next++
 		}
 	}
 	for r := rune(0x80); r < 0x800; r++ {
@@ -145,6 +135,18 @@ var loadTables = sync.OnceValue(func() *tables {
 	}
 	return t
 })
+
+func (t *tables) set(r rune, c class, fold uint16) {
+	t.class[r] = c
+	if fold == 0 {
+		return
+	}
+	page := &t.fold[r>>8]
+	if *page == nil {
+		*page = new([256]uint16)
+	}
+	(*page)[r&0xff] = fold
+}
 
 // at gives the character at i, its class and its size.
 func (t *tables) at(text []byte, i int) (class, rune, int) {
