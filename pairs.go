@@ -1,6 +1,7 @@
 package neardup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -53,7 +54,7 @@ func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int
 // near it that are not taken. So all but the first can be left out.
 func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
 	return clusters(fingerprints, k, func(set *selfjoin.Set, places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
-		ranks := set.Ranks(func(a, b selfjoin.Node) bool { return places.Of(a)[0] < places.Of(b)[0] })
+		ranks := set.Ranks(func(a, b selfjoin.Node) int { return cmp.Compare(places.Of(a)[0], places.Of(b)[0]) })
 		return set.Stars(ctx, selfjoin.Options{MaxDistance: k}, ranks)
 	})
 }

@@ -133,18 +133,10 @@ func (s *Set) gather(owner []Node) *Clusters {
 const alone = ^uint32(0)
 
 // Ranks returns ranks for Stars: the place of each node among all when they are sorted.
-// before must be a strict order of nodes of which no two are equal.
-func (s *Set) Ranks(before func(a, b Node) bool) []uint32 {
+// To compare no two nodes may be equal.
+func (s *Set) Ranks(compare func(a, b Node) int) []uint32 {
 	order := NewForest(len(s.fps))
-	slices.SortFunc(order, func(a, b Node) int {
-		switch {
-		case a == b:
-			return 0
-		case before(a, b):
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(order, compare)
 	ranks := make([]uint32, len(order))
 	for rank, node := range order {
 		ranks[node] = uint32(rank)

@@ -27,7 +27,7 @@ func inMemoryClusters(t *testing.T, fps []fp, o ExternalClusterOptions) []wanted
 	must(t, err)
 	var clusters *Clusters
 	if o.Stars {
-		clusters, err = s.Stars(t.Context(), o.Options, s.Ranks(func(a, b Node) bool { return places.Of(a)[0] < places.Of(b)[0] }))
+		clusters, err = s.Stars(t.Context(), o.Options, s.Ranks(func(a, b Node) int { return cmp.Compare(places.Of(a)[0], places.Of(b)[0]) }))
 	} else {
 		clusters, err = s.Components(t.Context(), o.Options)
 	}

@@ -203,7 +203,7 @@ func (s *listSource) clusters(ctx context.Context) (*selfjoin.Clusters, error) {
 		best[node] = s.best(selfjoin.Node(node))
 	}
 	if s.scores != nil {
-		best = s.set.Ranks(func(a, b selfjoin.Node) bool { return s.compare(best[a], best[b]) < 0 })
+		best = s.set.Ranks(func(a, b selfjoin.Node) int { return s.compare(best[a], best[b]) })
 	}
 	return s.set.Stars(ctx, o, best)
 }
