@@ -17,6 +17,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -394,9 +395,5 @@ func (r *repair) swap() error {
 		return fmt.Errorf("the repaired index is %s, the damaged one %s: %w", r.dest, kept, err)
 	}
 	r.report.Index = r.dir
-	parent, err := fsys.OpenDir(fsys.PathDir(r.dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return surgeon.SyncDir(fsys.PathDir(r.dir), fsys)
 }
