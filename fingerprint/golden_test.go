@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the golden fingerprints: this i
 
 const goldenDir = "../testdata/fingerprints"
 
-func goldenOptions(t *testing.T) (options []Options) {
+func goldenOptions() (options []Options) {
 	for _, p := range goldenPapers() {
 		if p.name == "" {
 			options = append(options, p.Options)

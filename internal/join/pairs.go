@@ -25,7 +25,7 @@ func Pairs(ctx context.Context, source Source, o Options, yield func(Pair) bool)
 
 // pairs sends all pairs, from all workers.
 func (j *joiner) pairs(ctx context.Context, send func([]Pair) error) error {
-	if err := j.pairsOfCopies(ctx, &pairSender{ctx: ctx, joiner: j, send: send}); err != nil {
+	if err := j.pairsOfCopies(&pairSender{ctx: ctx, joiner: j, send: send}); err != nil {
 		return err
 	}
 	return j.set.Each(ctx, j.options(), func(worker int, found []selfjoin.Pair) error {
@@ -52,7 +52,7 @@ func (j *joiner) pairs(ctx context.Context, send func([]Pair) error) error {
 }
 
 // pairsOfCopies sends the pairs within each node.
-func (j *joiner) pairsOfCopies(ctx context.Context, to *pairSender) error {
+func (j *joiner) pairsOfCopies(to *pairSender) error {
 	var groups []Group
 	for node := range selfjoin.Node(j.set.Len()) {
 		if j.copies(node) == 1 {

@@ -449,7 +449,7 @@ func (s *sequence) Get(key []byte) ([]byte, io.Closer, error) {
 // has had every fingerprint.
 func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
-		r := blockReader{v: v, table: table}
+		r := blockReader{table: table}
 		if v.policy == nil {
 			if len(v.packed) == 0 {
 				return
@@ -496,7 +496,6 @@ func (v *View) Seen(table int) PackedTableInfo { return v.policy.seen[table] }
 
 // blockReader reads blocks of a table one after the other.
 type blockReader struct {
-	v      *View
 	p      *PackedTable // whose directory must list the blocks; nil: they are looked at by themselves
 	first  int          // block
 	table  int
