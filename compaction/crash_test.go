@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -307,20 +305,20 @@ func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 // The machine stops before every operation on the file system in turn, by default before one in four. The index is as
 // it was or as it is to be, and goes on from there.
 func TestCrash(t *testing.T) {
-	seed, every := testseed.Of(t), number(4, 4, 1, 1)
-	if raceEnabled { // most of it is one goroutine, that looks at what is left
+	seed, every := testseed.Of(t), testseed.Number(4, 4, 1, 1)
+	if testseed.Race { // most of it is one goroutine, that looks at what is left
 		every = 64
 	}
-	for round := range uint64(number(1, 1, 1, 4)) {
+	for round := range uint64(testseed.Number(1, 1, 1, 4)) {
 		for _, k := range tasks(t, seed+round) {
-			if raceEnabled && len(k.meanwhile) == 0 {
+			if testseed.Race && len(k.meanwhile) == 0 {
 				continue // TestFaults has the goroutines of these
 			}
 			t.Run(k.name, func(t *testing.T) {
 				t.Parallel()
 				k.make(t)
 				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), every)
-				c.going, c.deeply, c.readOnly, c.flushed = number(8, 8, 8, 1), 1, 4, 0
+				c.going, c.deeply, c.readOnly, c.flushed = testseed.Number(8, 8, 8, 1), 1, 4, 0
 				if c.newest().none { // Load makes it first
 					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})
 				}
@@ -338,26 +336,16 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// crashPoints is at how many moments the machine stops in TestCrashHistories.
-func crashPoints(t *testing.T) int64 {
-	t.Helper()
-	if text := os.Getenv("NEARDUP_CRASH_POINTS"); text != "" {
-		n, err := strconv.ParseInt(text, 10, 64)
-		must(t, err)
-		return n
-	}
-	if raceEnabled { // most of it is one goroutine, that looks at what is left
-		return 25
-	}
-	return int64(number(60, 400, 10_000, 100_000))
-}
-
 // The machine stops at random moments of random histories: after every step and in the
 // middle of them, with none, some or all of what was not synced left. What is there then
 // is one of the states since the last that was durable, whole: every document that was
 // acknowledged, nothing by half, and every query answers for just that.
 func TestCrashHistories(t *testing.T) {
-	seed, want := testseed.Of(t), crashPoints(t)
+	points := testseed.Number(60, 400, 10_000, 100_000)
+	if testseed.Race { // most of it is one goroutine, that looks at what is left
+		points = 25
+	}
+	seed, want := testseed.Of(t), int64(testseed.Asked(t, "NEARDUP_CRASH_POINTS", points))
 	const side = 2
 	var moments, histories atomic.Int64
 	plans := slices.Concat(quickPlans(t, 2), quickPlans(t, 3))

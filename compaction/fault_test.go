@@ -176,16 +176,16 @@ func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 // faulty chooses the operations that are to fail: by default one of every fourth sort, in CI of each; or all of them, but
 // for a task that takes long.
 func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
-	slow, every := k.name == "load beyond memory", number(4, 4, 1, 1)
-	if raceEnabled {
+	slow, every := k.name == "load beyond memory", testseed.Number(4, 4, 1, 1)
+	if testseed.Race {
 		every = 24
 	}
 	for at, n := range k.operations(t, r) {
-		if slow && !atLength() && !strings.Contains(at.path, "spill") || r.IntN(every) > 0 {
+		if slow && !testseed.Long() && !strings.Contains(at.path, "spill") || r.IntN(every) > 0 {
 			continue
 		}
 		for i, n := range r.Perm(n) {
-			if i == 0 || atLength() && !slow {
+			if i == 0 || testseed.Long() && !slow {
 				at.n = n
 				chosen = append(chosen, at)
 			}
@@ -204,7 +204,7 @@ func TestFaults(t *testing.T) {
 		if len(k.meanwhile) > 0 {
 			continue // it is not told which of these failed
 		}
-		if raceEnabled && len(k.docs) > 1000 {
+		if testseed.Race && len(k.docs) > 1000 {
 			continue // takes minutes; package extsort tests its goroutines with the race detector
 		}
 		t.Run(k.name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 	read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
 	reads, told := k.operations(t, r)[read], 0
 	for read.n = range reads {
-		if raceEnabled && read.n%24 > 0 {
+		if testseed.Race && read.n%24 > 0 {
 			continue
 		}
 		outcome, err := k.check(newFault(read, failOnce), r)
@@ -333,8 +333,8 @@ func (f *failing) run(steps []step) error {
 // meets it says so or does what it should; what is there can be read, later writes
 // work or say why they do not, and opened again the index is whole.
 func TestEveryOperationFails(t *testing.T) {
-	seed, every := testseed.Of(t), uint64(number(150, 80, 8, 1))
-	if raceEnabled {
+	seed, every := testseed.Of(t), uint64(testseed.Number(150, 80, 8, 1))
+	if testseed.Race {
 		every = 400
 	}
 	steps := eventful()

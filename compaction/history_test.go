@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"iter"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // Tests of this package are histories: an index takes steps, and so does a model of it,
@@ -844,33 +844,10 @@ func settledEmpty(v *store.View, stored uint64) bool {
 	return err == nil && ids.Empty()
 }
 
-// raceEnabled: the race detector is on.
-var raceEnabled = func() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}()
-
 // TestMain: what the many small indexes leave behind is collected less often.
 func TestMain(m *testing.M) {
-	if !atLength() {
+	if !testseed.Long() {
 		debug.SetGCPercent(400)
 	}
 	m.Run()
-}
-
-// atLength reports whether the tests are to run at full length.
-func atLength() bool { return os.Getenv("NEARDUP_LONG") != "" }
-
-// number returns how many of something to do: with -short, by default, with NEARDUP_CI and
-// with NEARDUP_LONG.
-func number(short, usual, ci, long int) int {
-	switch {
-	case atLength():
-		return long
-	case testing.Short():
-		return short
-	case os.Getenv("NEARDUP_CI") != "":
-		return ci
-	}
-	return usual
 }

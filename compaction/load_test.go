@@ -51,7 +51,7 @@ func bare(fps []uint64) []index.Document {
 func TestLoadIsAdd(t *testing.T) {
 	s := testseed.Of(t)
 	sizes := []int{10, 300, 3000, 60_000} // most of the last one is more than fits in the least memory
-	if raceEnabled {
+	if testseed.Race {
 		sizes = sizes[:2]
 	}
 	for i, n := range sizes {
@@ -76,7 +76,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	t.Parallel()
 	const fp = 0x0123456789abcdef
 	n := 140_000
-	if raceEnabled {
+	if testseed.Race {
 		n = 70_000
 	}
 	// The documents between them have others, so that the bitmap has no runs.
@@ -106,7 +106,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	h.session(t, opts, step{what: "add", docs: []index.Document{{Fingerprint: fp}, {Fingerprint: fp, Key: "5000"}}})
 	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
 	tables := uint64(len(h.report.Tables))
-	if last[compaction.StageRead].Done < uint64(n/2) || !raceEnabled && (last[compaction.StageMerge].Done == 0 || last[compaction.StageTables].Total != tables*h.report.Tables[0].EntriesAfter) { // which are told every 65,536
+	if last[compaction.StageRead].Done < uint64(n/2) || !testseed.Race && (last[compaction.StageMerge].Done == 0 || last[compaction.StageTables].Total != tables*h.report.Tables[0].EntriesAfter) { // which are told every 65,536
 		t.Errorf("progress %+v of %+v", last, h.report)
 	}
 	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
@@ -117,7 +117,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 // and others come and go, one commit after the other, so that its posting is written whole.
 func TestPackedPostingThatChangesOften(t *testing.T) {
 	t.Parallel()
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
@@ -179,7 +179,7 @@ func opened(steps ...step) []step {
 // their fingerprints, by what never was, came twice, or is another's by now.
 func removals(rng *rand.Rand) map[string][]step {
 	docs, keys := make([]index.Document, 4500), []string{"", ""}
-	if raceEnabled { // one goroutine
+	if testseed.Race { // one goroutine
 		docs = docs[:450]
 	}
 	for i := range docs {
@@ -362,8 +362,8 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testseed.Of(t), 3)
 	other := namedPlan(t, "3", 6)
 	used, before := usedIndex(t, d)
-	docs, moments := d.documents(3000), int64(number(15, 15, 25, 25))
-	if raceEnabled {
+	docs, moments := d.documents(3000), int64(testseed.Number(15, 15, 25, 25))
+	if testseed.Race {
 		docs, moments = docs[:1000], 8
 	}
 	loaded := before.clone()
@@ -466,7 +466,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	unreadable := errors.New("unreadable")
 	tooLarge := string(make([]byte, match.MaxKeyBytes+1))
 	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around a batch, and spilled
-	if raceEnabled {
+	if testseed.Race {
 		sizes = []int{0, 4096}
 	}
 	for _, n := range sizes {
@@ -567,10 +567,10 @@ func TestReportOfTables(t *testing.T) {
 
 // TestRunGivesSpaceBack: of what was deleted, as far as it has reached tables on disk.
 func TestRunGivesSpaceBack(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
-	n := number(3000, 20_000, 20_000, 20_000)
+	n := testseed.Number(3000, 20_000, 20_000, 20_000)
 	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 2)), n))
 	var gone []string
 	for i := range docs {

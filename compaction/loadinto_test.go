@@ -27,7 +27,7 @@ import (
 func TestLoadIntoIsLoad(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
-	for n := range uint64(number(20, 40, 150, 3000)) {
+	for n := range uint64(testseed.Number(20, 40, 150, 3000)) {
 		d := &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: 8, most: 20}
 		d.drawRule()
 		h := newHistory(vfs.NewMem())
@@ -69,7 +69,7 @@ func TestLoadIntoAmongWriters(t *testing.T) {
 	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 	defer w.Close()
 	newest := make([]uint64, keys) // of each key; a writer has those of its own, and no one those of the last
-	for round := range uint64(number(2, 3, 6, 60)) {
+	for round := range uint64(testseed.Number(2, 3, 6, 60)) {
 		seed := testseed.Of(t)
 		over, stop := context.WithCancel(ctx)
 		var work errgroup.Group

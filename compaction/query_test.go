@@ -56,11 +56,11 @@ func (e *exactness) draw(n int) []index.Document {
 // session opens the index, changes it, and asks for what is near to all documents.
 func (e *exactness) session(changes ...step) {
 	open := e.open()
-	if e.plan.Probes() > manyProbes && !atLength() {
+	if e.plan.Probes() > manyProbes && !testseed.Long() {
 		open.open.FilterBytes, open.open.CacheBytes = 0, 0
 	}
 	e.steps = append(append(e.steps, open), changes...)
-	queries := max(1, min(6, 4*manyProbes/e.plan.Probes())) * number(1, 1, 1, 10)
+	queries := max(1, min(6, 4*manyProbes/e.plan.Probes())) * testseed.Number(1, 1, 1, 10)
 	ask := step{what: "query", method: oneByOne, k: e.plan.MaxDistance}
 	for _, q := range testgen.Queries(e.rng, e.fps, queries, e.plan.MaxDistance) {
 		ask.docs = append(ask.docs, index.Document{Fingerprint: fingerprint.Fingerprint(q)})
@@ -147,8 +147,8 @@ func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 // TestQueryIsExactInEveryState compares every design, at every k up to 10, with brute
 // force; by default every sixth, in CI every third.
 func TestQueryIsExactInEveryState(t *testing.T) {
-	size, tables, every := number(400, 400, 400, 10_000), number(16, 16, 16, 100), uint64(number(6, 6, 3, 1))
-	if raceEnabled {
+	size, tables, every := testseed.Number(400, 400, 400, 10_000), testseed.Number(16, 16, 16, 100), uint64(testseed.Number(6, 6, 3, 1))
+	if testseed.Race {
 		size, tables, every = 300, 4, 24
 	}
 	s := testseed.Of(t)
@@ -200,7 +200,7 @@ func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64
 // and over the ends of chunks of the directory.
 func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	t.Parallel()
-	if raceEnabled && !atLength() {
+	if testseed.Race && !testseed.Long() {
 		t.Skip("it has no races of its own, and takes long")
 	}
 	fsys, rng := vfs.NewMem(), rand.New(rand.NewPCG(testseed.Of(t), 1))
@@ -235,8 +235,8 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 // TestQueryBatchIsQueryInEveryWay compares the ways to answer many queries with brute
 // force, over packed and live documents.
 func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
-	size, asked := number(900, 1500, 3000, 3000), number(60, 150, 400, 400)
-	if raceEnabled {
+	size, asked := testseed.Number(900, 1500, 3000, 3000), testseed.Number(60, 150, 400, 400)
+	if testseed.Race {
 		size, asked = 300, 20
 	}
 	for i, text := range []string{

@@ -220,10 +220,10 @@ func (f *flipped) look(x *index.Index, queries []index.Document) (errs []error) 
 
 // flips is how many bytes are flipped. Who reads them is one goroutine.
 func flips() int {
-	if raceEnabled {
+	if testseed.Race {
 		return 4
 	}
-	return number(25, 150, 2100, 50_000)
+	return testseed.Number(25, 150, 2100, 50_000)
 }
 
 // TestEveryFlippedByteIsHarmlessOrFound: one byte of any file of an index is another one.

@@ -59,13 +59,13 @@ const (
 // TestYear: neither documents nor disk nor memory grow after the first months, in which the index fills, for all the
 // recrawls of a year.
 func TestYear(t *testing.T) {
-	hosts := number(1, 1, 5, 30)
+	hosts := testseed.Number(1, 1, 5, 30)
 	for name, e := range map[string]index.Expiry{
 		"MaxAge":       {MaxAge: daysOfMonth*day - day/2},
 		"MaxDocuments": {MaxDocuments: uint64(hosts * hostPages)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !atLength() {
+			if !testseed.Long() {
 				t.Parallel()
 			}
 			y := &year{t: t, seed: testseed.Of(t), expiry: e, nextID: 1}
@@ -92,7 +92,7 @@ func (y *year) run(hosts int) {
 		y.hosts = append(y.hosts, h)
 	}
 	days := daysOfYear
-	if raceEnabled {
+	if testseed.Race {
 		days /= 3
 	}
 	for today := range days {
@@ -199,7 +199,7 @@ func (y *year) sample() {
 	m := &y.months[len(y.months)-1]
 	m.documents, m.disk = max(m.documents, s.Documents), max(m.disk, s.DiskBytes)
 	m.memory = max(m.memory, s.FilterBytes+s.DirectoryBytes+s.CachedBytes)
-	if atLength() {
+	if testseed.Long() {
 		m.memory = max(m.memory, residentMemory())
 	}
 }

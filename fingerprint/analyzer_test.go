@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 func newAnalyzer(tb testing.TB, o Options) *Analyzer {
@@ -301,7 +303,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	texts := goldenTexts(t)
 	length, random := 8_000, 120
-	if raceEnabled {
+	if testseed.Race {
 		length, random = 3_000, 30 // one goroutine
 	}
 	for _, l := range languages {
@@ -512,7 +514,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, a := range []*Analyzer{newAnalyzer(t, Options{}), newAnalyzer(t, Options{Method: MethodSimhash})} {
 		for name, text := range goldenTexts(t) {
-			if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !raceEnabled {
+			if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !testseed.Race {
 				t.Errorf("%s, %s: %v allocations a call", a.Name(), name, n)
 			}
 		}

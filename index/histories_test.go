@@ -6,8 +6,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,33 +16,20 @@ import (
 	"github.com/neardup/neardup/internal/testseed"
 )
 
-// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI, with
-// NEARDUP_LONG, or as a variable of the environment says.
-func length(t *testing.T, variable string, race, usual, ci, long int64) int64 {
-	t.Helper()
-	if text := os.Getenv(variable); variable != "" && text != "" {
-		n, err := strconv.ParseInt(text, 10, 64)
-		must(t, err)
-		return n
-	}
-	switch {
-	case os.Getenv("NEARDUP_LONG") != "":
-		return long
-	case index.RaceEnabled:
+// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI and with
+// NEARDUP_LONG.
+func length(race, usual, ci, long int) int {
+	if testseed.Race && !testseed.Long() {
 		return race
-	case testing.Short():
-		return usual / 4
-	case os.Getenv("NEARDUP_CI") != "":
-		return ci
 	}
-	return usual
+	return testseed.Number(usual/4, usual, ci, long)
 }
 
 // Eight goroutines make every call there is, with shared keys, scopes and groups of
 // near-duplicates. Every answer is explained by some order of the calls.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CALLS", 12_000, 40_000, 300_000, 10_000_000)
+	seed, want := testseed.Of(t), testseed.Asked(t, "NEARDUP_CALLS", length(12_000, 40_000, 300_000, 10_000_000))
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -53,14 +38,14 @@ func TestConcurrentHistories(t *testing.T) {
 // verdict names, and what a checkpoint holds.
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), length(t, "NEARDUP_CRASH_POINTS", 100, 100, 1000, 10_000)
+	seed, want := testseed.Of(t), testseed.Asked(t, "NEARDUP_CRASH_POINTS", length(100, 100, 1000, 10_000))
 	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
 // worlds goes through worlds until there was as much of something as is wanted.
-func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) int64, want int64) {
+func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) int64, want int) {
 	var done, calls, n int64
-	for ; done < want && !t.Failed(); n++ {
+	for ; done < int64(want) && !t.Failed(); n++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		w, err := indextest.NewWorld(rng, crash)
 		must(t, err)
@@ -131,7 +116,7 @@ func TestFiltersGrowWhileOthersCall(t *testing.T) {
 	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	must(t, w.Between(nil))
 	filters := w.Index.Stats().FilterBytes
-	calls := int(length(t, "", 12, 24, 150, 1500))
+	calls := length(12, 24, 150, 1500)
 	must(t, w.Round(indextest.Plan{Sites: 8, Calls: calls, Batch: 20, Fill: 70_000}))
 	for wait := 0; w.Index.Stats().FilterBytes == filters; wait++ { // growing goes on
 		if wait == 300_000 || t.Failed() { // five minutes

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,12 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testseed"
 )
-
-// full reports whether tests run at the size that they have in CI.
-func full() bool {
-	return os.Getenv("NEARDUP_LONG") != "" || os.Getenv("NEARDUP_CI") != "" && !testing.Short()
-}
 
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
 // found again; a byte more is an error with a name that stores nothing.
@@ -58,10 +53,7 @@ func TestLargestKeys(t *testing.T) {
 // TestManyScopes: one fingerprint in each of many scopes is found in each, alone.
 func TestManyScopes(t *testing.T) {
 	ctx := context.Background()
-	scopes := 2_000
-	if full() {
-		scopes = 50_000
-	}
+	scopes := testseed.Number(2_000, 2_000, 50_000, 50_000)
 	x := openMem(t, Options{Durability: NoSync})
 	docs := make([]Document, scopes)
 	for i := range docs {
@@ -84,10 +76,7 @@ func TestManyScopes(t *testing.T) {
 // TestBatchSizes: none, one, and a hundred thousand documents at once.
 func TestBatchSizes(t *testing.T) {
 	ctx := context.Background()
-	most := 2_000
-	if full() {
-		most = 100_000
-	}
+	most := testseed.Number(2_000, 2_000, 100_000, 100_000)
 	for _, n := range []int{0, 1, most} {
 		x := openMem(t, Options{Durability: NoSync})
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
@@ -132,10 +121,7 @@ func TestMemoryOfManyWriters(t *testing.T) {
 		t.Skip("skipped with -short") // TestCloseDuringWork and others write side by side
 	}
 	const writers = 64
-	lasting := 400 * time.Millisecond
-	if os.Getenv("NEARDUP_CI") != "" {
-		lasting = time.Second
-	}
+	lasting := time.Duration(testseed.Number(400, 400, 1000, 400)) * time.Millisecond
 	for _, durability := range []Durability{Sync, NoSync} {
 		dir := t.TempDir()
 		x, err := Open(dir, &Options{CacheBytes: 64 << 20, FilterBytes: 32 << 20, Durability: durability})

@@ -18,7 +18,7 @@ import (
 // TestPostingsAreWrittenWhole: of postings that change again and again, what is to be
 // merged stays little, and they hold what they should.
 func TestPostingsAreWrittenWhole(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	for _, k := range []int{3, Exact} { // Exact is a plan of one table

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testseed"
 	"pgregory.net/rapid"
 )
 
@@ -269,7 +270,7 @@ func TestFilterConcurrent(t *testing.T) {
 
 // skipUnderRace leaves out a test that takes long, where others have more goroutines.
 func skipUnderRace(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("no race to be found in it")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -171,17 +170,12 @@ func difference(got, want []Pair) string {
 func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
 	seed := testseed.Of(t)
 	for _, shape := range shapes {
-		n := 18_000 // minLarge and some
-		if testing.Short() {
-			n = 6000
-		}
+		n := testseed.Number(6000, 18_000, 18_000, 18_000) // minLarge and some
 		switch shape.name {
 		case "few bits", "numbers", "ball", "equal":
 			continue // millions of pairs, or none
 		case "random", "clustered":
-			if os.Getenv("NEARDUP_CI") != "" && !testing.Short() || os.Getenv("NEARDUP_LONG") != "" {
-				n = 100_000
-			}
+			n = testseed.Number(n, n, 100_000, 100_000)
 		default:
 			if testing.Short() {
 				continue

@@ -1,8 +1,10 @@
-// Package testseed gives random tests their seed.
+// Package testseed gives random tests their seed, and says how much they are to do.
 package testseed
 
 import (
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 func Of(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)
-	if os.Getenv("NEARDUP_LONG") != "" {
+	if Long() {
 		seed = uint64(time.Now().UnixNano())
 	}
 	if text := os.Getenv("NEARDUP_SEED"); text != "" {
@@ -26,3 +28,40 @@ func Of(t testing.TB) uint64 {
 	t.Logf("NEARDUP_SEED=%d", seed)
 	return seed
 }
+
+// Long reports whether tests are to run at full length.
+func Long() bool { return os.Getenv("NEARDUP_LONG") != "" }
+
+// Number returns how many of something to do: with -short, by default, with NEARDUP_CI and
+// with NEARDUP_LONG.
+func Number(short, usual, ci, long int) int {
+	switch {
+	case Long():
+		return long
+	case testing.Short():
+		return short
+	case os.Getenv("NEARDUP_CI") != "":
+		return ci
+	}
+	return usual
+}
+
+// Asked returns the number that a variable of the environment has; n, where it has none.
+func Asked(t testing.TB, variable string, n int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return n
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// Race: the race detector is on.
+var Race = func() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()

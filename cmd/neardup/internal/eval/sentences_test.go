@@ -2,7 +2,6 @@ package eval
 
 import (
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // sentences returns those of real legal pages in English, each once.
@@ -44,10 +44,7 @@ func sentences(t *testing.T) []string {
 // them over a billion pairs.
 func TestTextsOfOneSubject(t *testing.T) {
 	const words, k = 1500, 6
-	n, seeds := 800, 1
-	if os.Getenv("NEARDUP_LONG") != "" {
-		n, seeds = 20_000, 5
-	}
+	n, seeds := testseed.Number(800, 800, 800, 20_000), testseed.Number(1, 1, 1, 5)
 	bank := sentences(t)
 	var analyzers []*fingerprint.Analyzer
 	for seed := range seeds {

@@ -21,10 +21,7 @@ import (
 // simhash-find-clusters find: every pair of numbers within the distance, once; and from any number of a pair on,
 // all that pairs lead to.
 func TestLikeSimhashCPP(t *testing.T) {
-	r, n := rand.New(rand.NewPCG(testseed.Of(t), 1)), 10_000
-	if os.Getenv("NEARDUP_LONG") != "" {
-		n = 100_000
-	}
+	r, n := rand.New(rand.NewPCG(testseed.Of(t), 1)), testseed.Number(10_000, 10_000, 10_000, 100_000)
 	var text bytes.Buffer
 	var last [64]uint64
 	numbers := make([]uint64, n)
