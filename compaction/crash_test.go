@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -24,6 +23,7 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testseed"
 )
 
@@ -534,47 +534,27 @@ func (c *crashes) during(do func()) (meanwhile, after []left) {
 func kill(t *testing.T, fsys *crashfs.FS) *crashfs.FS {
 	t.Helper()
 	left := crashfs.New()
-	check := func(err error) {
-		t.Helper()
-		must(t, err)
-	}
-	sync := func(dir string) {
-		d, err := left.OpenDir(dir)
-		check(err)
-		check(errors.Join(d.Sync(), d.Close()))
-	}
-	files := func(from vfs.FS, do func(name string, data []byte)) (names []string) {
-		names, err := from.List("ix")
-		check(err)
-		for _, name := range names {
-			f, err := from.Open("ix/" + name)
-			check(err)
-			data, err := io.ReadAll(f)
-			check(errors.Join(err, f.Close()))
-			do("ix/"+name, data)
-		}
-		return names
-	}
 	write := func(name string, data []byte) vfs.File {
-		f, err := left.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-		check(err)
+		f, err := left.OpenReadWrite("ix/"+name, vfs.WriteCategoryUnspecified)
+		must(t, err)
 		_, err = f.WriteAt(data, 0)
-		check(err)
+		must(t, err)
 		return f
 	}
-	check(left.MkdirAll("ix", 0o755))
-	synced := files(fsys.CrashClone(vfs.CrashCloneCfg{}), func(name string, data []byte) {
+	must(t, left.MkdirAll("ix", 0o755))
+	synced := filesOf(t, fsys.CrashClone(vfs.CrashCloneCfg{}), "ix")
+	for name, data := range synced {
 		f := write(name, data)
-		check(errors.Join(f.Sync(), f.Close()))
-	})
-	sync("ix")
-	sync(".")
-	written := files(copyOf(fsys, rand.New(rand.NewPCG(0, 0))), func(name string, data []byte) {
-		check(write(name, data).Close())
-	})
-	for _, name := range synced {
-		if !slices.Contains(written, name) {
-			check(left.Remove("ix/" + name))
+		must(t, f.Sync(), f.Close())
+	}
+	must(t, surgeon.SyncDir("ix", left), surgeon.SyncDir(".", left))
+	written := filesOf(t, copyOf(fsys, rand.New(rand.NewPCG(0, 0))), "ix")
+	for name, data := range written {
+		must(t, write(name, data).Close())
+	}
+	for name := range synced {
+		if _, there := written[name]; !there {
+			must(t, left.Remove("ix/"+name))
 		}
 	}
 	return left

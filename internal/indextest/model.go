@@ -176,9 +176,13 @@ func reserved(first uint64, added time.Time, docs []index.Document) []index.Docu
 
 // load returns the documents with some that were loaded, but for those with a key of a document with an ID from end on.
 func (docs Documents) load(end uint64, loaded []index.Document) Documents {
-	for _, d := range loaded {
-		if there, held := docs.Key(d.Key); !held || there.ID < end {
-			docs = append(slices.Clip(docs.WithoutKeys(d.Key)), d)
+	since := docs.Without(func(d *index.Document) bool { return d.ID < end })
+	loaded = Documents(loaded).WithoutKeys(keysOf(since)...)
+	last := lastOfKeys(loaded)
+	docs = slices.Clip(docs.WithoutKeys(keysOf(loaded)...))
+	for i, d := range loaded {
+		if d.Key == "" || last[d.Key] == i {
+			docs = append(docs, d)
 		}
 	}
 	return slices.SortedFunc(slices.Values(docs), func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
@@ -187,15 +191,8 @@ func (docs Documents) load(end uint64, loaded []index.Document) Documents {
 // Load is compaction.Load: one document is stored after the other. It returns how many
 // were replaced by a later one with their key.
 func (m *Model) Load(docs ...index.Document) (replaced int) {
-	last, n := lastOfKeys(docs), len(m.Docs)+len(docs)
-	m.Docs = m.Docs.WithoutKeys(keysOf(docs)...)
-	for i, d := range docs {
-		if d.Key == "" || last[d.Key] == i {
-			m.store(d)
-		} else {
-			m.NextID++
-		}
-	}
+	n := len(m.Docs) + len(docs)
+	m.LoadReserved(m.Reserve(len(docs)), m.Now, docs...)
 	return n - len(m.Docs)
 }
 
