@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -200,20 +199,16 @@ func (y *year) sample() {
 	m.documents, m.disk = max(m.documents, s.Documents), max(m.disk, s.DiskBytes)
 	m.memory = max(m.memory, s.FilterBytes+s.DirectoryBytes+s.CachedBytes)
 	if testseed.Long() {
-		m.memory = max(m.memory, residentMemory())
+		m.memory = max(m.memory, uint64(residentBytes()))
 	}
 }
 
-// residentMemory is that of the process where Linux says it, else 0.
-func residentMemory() uint64 {
+// residentBytes returns what the process has in memory that is not of a file, where Linux says it, else 0.
+func residentBytes() (bytes int64) {
 	status, _ := os.ReadFile("/proc/self/status")
-	_, after, _ := strings.Cut(string(status), "\nVmRSS:")
-	fields := strings.Fields(after)
-	if len(fields) == 0 {
-		return 0
-	}
-	kib, _ := strconv.ParseUint(fields[0], 10, 64)
-	return kib << 10
+	_, after, _ := strings.Cut(string(status), "\nRssAnon:")
+	fmt.Sscan(after, &bytes)
+	return bytes << 10
 }
 
 // compare looks at all that the index has.
