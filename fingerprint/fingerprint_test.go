@@ -43,17 +43,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b Fingerprint
-		want int
-	}{{0, 0, 0}, {0, math.MaxUint64, 64}, {5, 6, 2}, {1 << 63, 0, 1}} {
-		if got := c.a.Distance(c.b); got != c.want {
-			t.Errorf("%v.Distance(%v) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestFingerprintJSON(t *testing.T) {
 	type record struct{ F Fingerprint }
 	b, err := json.Marshal(record{0xabc})

@@ -3,16 +3,12 @@ package fingerprint
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf16"
-
-	"pgregory.net/rapid"
 )
 
 // naiveHash is the definition of hashToken: blocks of 16 bytes, zeros after the last;
@@ -143,32 +139,6 @@ func TestFNV1KnownAnswers(t *testing.T) {
 			t.Errorf("FNV1(%q) = %#x, want %#x", c.in, got, c.want)
 		}
 	}
-}
-
-func TestFNV1EqualsArithmetic(t *testing.T) {
-	prime, two64 := big.NewInt(fnvPrime), new(big.Int).Lsh(big.NewInt(1), 64)
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "s")
-		want := new(big.Int).SetUint64(fnvOffset)
-		for _, unit := range utf16.Encode([]rune(s)) {
-			want.Mod(want.Mul(want, prime), two64)
-			want.Xor(want, big.NewInt(int64(unit)))
-		}
-		if got := FNV1(s); got != want.Uint64() {
-			t.Fatalf("FNV1(%q) = %x, want %x", s, got, want)
-		}
-		if isASCII(s) {
-			h := fnv.New64()
-			h.Write([]byte(s))
-			if FNV1(s) != h.Sum64() {
-				t.Fatalf("FNV1(%q) is not FNV-1 of its bytes", s)
-			}
-		}
-	})
-}
-
-func isASCII(s string) bool {
-	return len(s) == strings.Count(s, "")-1 && strings.ToValidUTF8(s, "") == s
 }
 
 // A tool of that kind adds 1 or -1 for each token that it finds and takes a sum

@@ -24,10 +24,10 @@ func chunksOf(f *Prefix) iter.Seq2[[]byte, error] {
 	}
 }
 
-func yieldAll(chunks [][]byte) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for _, c := range chunks {
-			if !yield(c, nil) {
+func yieldAll[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, one := range all {
+			if !yield(one, nil) {
 				return
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testseed"
-	"pgregory.net/rapid"
 )
 
 // prefixOf clears everything behind the prefix.
@@ -108,27 +107,6 @@ func TestAppendAll(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestFilterProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		prefix := rapid.IntRange(1, 64).Draw(t, "prefix")
-		fps := rapid.SliceOfN(rapid.Uint64(), 1, 200).Draw(t, "fingerprints")
-		budget := rapid.Int64Range(64, 4096).Draw(t, "budget")
-		f := fit(prefix, rapid.Int64Range(-1, 1000).Draw(t, "expected"), budget)
-		if f.Bytes() > budget {
-			t.Fatalf("%d bytes of %d", f.Bytes(), budget)
-		}
-		there := make(map[uint64]bool)
-		for _, fp := range fps {
-			f.Add(fp)
-			there[prefixOf(fp, prefix)] = true
-		}
-		q := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom(fps)).Draw(t, "query")
-		radius := rapid.IntRange(0, 2).Draw(t, "radius")
-		checkNear(t, "rapid", f, there, q, radius)
-		checkNear(t, "rapid", reload(t, f), there, q, radius)
-	})
 }
 
 func TestFilterRadiusBeyondPrefix(t *testing.T) {

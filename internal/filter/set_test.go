@@ -330,14 +330,10 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 		more = 5000
 	}
 	old, since, later := testgen.Uniform(rng, 3000), testgen.Uniform(rng, 500), testgen.Uniform(rng, more)
-	yield := func(calls *int, fps ...[]uint64) iter.Seq2[uint64, error] {
+	counted := func(calls *int, fps ...[]uint64) iter.Seq2[uint64, error] {
 		return func(yield func(uint64, error) bool) {
 			*calls++
-			for _, fp := range slices.Concat(fps...) {
-				if !yield(fp, nil) {
-					return
-				}
-			}
+			yieldAll(slices.Concat(fps...))(yield)
 		}
 	}
 	for broken := range 4 { // bits: the tables whose filter was not saved
@@ -353,7 +349,7 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 			return chunksOf(f)
 		}
 		s := NewSet(Options{Tables: tables, Budget: 1 << 30, Source: Source{
-			Expected: 3000, Saved: saved, All: yield(&all, old, since), Since: yield(&sinces, since), Done: func(err error) {
+			Expected: 3000, Saved: saved, All: counted(&all, old, since), Since: counted(&sinces, since), Done: func(err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -406,13 +402,7 @@ func TestSetSearchesWhatWasSaved(t *testing.T) {
 						}
 						return chunksOf(f)
 					},
-					All: func(yield func(uint64, error) bool) {
-						for _, fp := range fps {
-							if !yield(fp, nil) {
-								return
-							}
-						}
-					},
+					All:  yieldAll(fps),
 					Done: func(error) {},
 				}})
 				s.Add(added...)
