@@ -2,8 +2,6 @@ package fingerprint
 
 import (
 	"encoding/binary"
-	"fmt"
-	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -48,47 +46,6 @@ func TestHashToken(t *testing.T) {
 			t.Errorf("padded(%q) = %#x, want %#x", token, got, want)
 		}
 	}
-}
-
-// A simhash asks that each bit of the hash changes half of the time when any bit of the
-// token does, and that tokens of few bits, single characters, have no bit in common.
-func TestHashTokenMixes(t *testing.T) {
-	const seed, samples, tolerance = 9, 10_000, 0.03 // six standard deviations
-	rng := rand.New(rand.NewPCG(seed, 0))
-	check := func(what string, hashes func() uint64) {
-		var ones [64]int
-		for range samples {
-			h := hashes()
-			for i := range ones {
-				ones[i] += int(h >> i & 1)
-			}
-		}
-		for i, n := range ones {
-			if p := float64(n) / samples; math.Abs(p-0.5) > tolerance {
-				t.Errorf("%s, seed %d: bit %d in %.3f of all hashes", what, seed, i, p)
-			}
-		}
-	}
-	for _, size := range []int{2, 3, 5, 8, 9, 13, 16, 17, 33} {
-		check(fmt.Sprintf("one bit of %d bytes changed", size), func() uint64 {
-			b := make([]byte, size)
-			for i := range b {
-				b[i] = 'a' + byte(rng.IntN(26))
-			}
-			h := padded(b)
-			b[rng.IntN(size)] ^= 1 << rng.IntN(8)
-			return h ^ padded(b)
-		})
-	}
-	r := rune(0x4e00)
-	check("ideographs", func() uint64 {
-		r++
-		return padded([]byte(string(r)))
-	})
-	check("ideographs and the next", func() uint64 {
-		r++
-		return padded([]byte(string(r))) ^ padded([]byte(string(r+1)))
-	})
 }
 
 func TestWordAtStart(t *testing.T) {

@@ -127,26 +127,6 @@ func drawBlockPlan(t *rapid.T, k int) *Plan {
 	return p
 }
 
-// TestDesignsCover tries random flips beside the proof that the designs passed when they
-// were made.
-func TestDesignsCover(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, d := range numbered {
-		for k := range MaxDistance + 1 {
-			p := mustPlan(t, d, k)
-			for range 2000 {
-				flips := uint64(0)
-				for range k {
-					flips |= 1 << rng.IntN(64)
-				}
-				if p.misses(flips) {
-					t.Fatalf("design %s at k = %d misses %016x", d, k, flips)
-				}
-			}
-		}
-	}
-}
-
 // TestNoTableIsSuperfluous: a design without any one of its tables is found out.
 func TestNoTableIsSuperfluous(t *testing.T) {
 	for _, d := range numbered {
