@@ -1,10 +1,9 @@
-package index
+package index_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -12,12 +11,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
-	"github.com/neardup/neardup/internal/verify"
 )
 
 // effect is what a call says that it did, with its error.
@@ -31,20 +29,20 @@ type effect struct {
 var cancelledCalls = []struct {
 	name string
 	part bool // with an error, what it says is done, and no more; without: nothing is
-	call func(context.Context, *Index) effect
+	call func(context.Context, *index.Index) effect
 }{
-	{"Add", false, func(ctx context.Context, x *Index) effect {
-		return effect{x.Add(ctx, strangers(300)...), 300}
+	{"Add", false, func(ctx context.Context, x *index.Index) effect {
+		return effect{x.Add(ctx, index.Strangers(300)...), 300}
 	}},
-	{"CheckAndAdd", false, func(ctx context.Context, x *Index) effect {
-		_, err := x.CheckAndAdd(ctx, strangers(1)[0])
+	{"CheckAndAdd", false, func(ctx context.Context, x *index.Index) effect {
+		_, err := x.CheckAndAdd(ctx, index.Strangers(1)[0])
 		return effect{err, 1}
 	}},
-	{"CheckAndAddBatch", true, func(ctx context.Context, x *Index) effect {
-		verdicts, err := x.CheckAndAddBatch(ctx, strangers(300))
+	{"CheckAndAddBatch", true, func(ctx context.Context, x *index.Index) effect {
+		verdicts, err := x.CheckAndAddBatch(ctx, index.Strangers(300))
 		return effect{err, len(verdicts)}
 	}},
-	{"Delete", true, func(ctx context.Context, x *Index) effect {
+	{"Delete", true, func(ctx context.Context, x *index.Index) effect {
 		var keys []string
 		for i := range cancelPages {
 			keys = append(keys, fmt.Sprint("page ", i))
@@ -52,7 +50,7 @@ var cancelledCalls = []struct {
 		n, err := x.Delete(ctx, keys...)
 		return effect{err, -n}
 	}},
-	{"DeleteIDs", true, func(ctx context.Context, x *Index) effect {
+	{"DeleteIDs", true, func(ctx context.Context, x *index.Index) effect {
 		ids := make([]uint64, cancelPages)
 		for i := range ids {
 			ids[i] = uint64(i + 1)
@@ -60,54 +58,54 @@ var cancelledCalls = []struct {
 		n, err := x.DeleteIDs(ctx, ids...)
 		return effect{err, -n}
 	}},
-	{"DeleteBefore", true, func(ctx context.Context, x *Index) effect {
-		n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour))
+	{"DeleteBefore", true, func(ctx context.Context, x *index.Index) effect {
+		n, err := x.DeleteBefore(ctx, cancelTime.Add(time.Hour))
 		return effect{err, -n}
 	}},
-	{"Expire", true, func(ctx context.Context, x *Index) effect {
-		n, err := x.Expire(ctx, Expiry{MaxDocuments: 7})
+	{"Expire", true, func(ctx context.Context, x *index.Index) effect {
+		n, err := x.Expire(ctx, index.Expiry{MaxDocuments: 7})
 		return effect{err, -n}
 	}},
-	{"Query", false, func(ctx context.Context, x *Index) effect {
-		_, err := x.Query(ctx, nearTo(5))
+	{"Query", false, func(ctx context.Context, x *index.Index) effect {
+		_, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: 5}})
 		return effect{err: err}
 	}},
 	{"QueryBatch", false, queryBatch},
-	{"QueryBatch, sorted", false, func(ctx context.Context, x *Index) effect {
+	{"QueryBatch, sorted", false, func(ctx context.Context, x *index.Index) effect {
 		return queryBatch(testhook.WithSortedBatches(ctx, true), x)
 	}},
-	{"Get", false, func(ctx context.Context, x *Index) effect {
+	{"Get", false, func(ctx context.Context, x *index.Index) effect {
 		_, _, err := x.Get(ctx, "page 7")
 		return effect{err: err}
 	}},
-	{"Documents", false, func(ctx context.Context, x *Index) (e effect) {
+	{"Documents", false, func(ctx context.Context, x *index.Index) (e effect) {
 		for _, err := range x.Documents(ctx) {
 			e.err = errors.Join(e.err, err)
 		}
 		return e
 	}},
-	{"Pairs", false, func(ctx context.Context, x *Index) (e effect) {
-		for _, err := range x.Pairs(ctx, join.Options{}) {
+	{"Pairs", false, func(ctx context.Context, x *index.Index) (e effect) {
+		for _, err := range x.Pairs(ctx, index.JoinOptions{}) {
 			e.err = errors.Join(e.err, err)
 		}
 		return e
 	}},
-	{"Clusters", false, func(ctx context.Context, x *Index) (e effect) {
-		for _, err := range x.Clusters(ctx, join.Options{}) {
+	{"Clusters", false, func(ctx context.Context, x *index.Index) (e effect) {
+		for _, err := range x.Clusters(ctx, index.JoinOptions{}) {
 			e.err = errors.Join(e.err, err)
 		}
 		return e
 	}},
-	{"Verify", false, func(ctx context.Context, x *Index) (e effect) {
-		for p := range x.Verify(ctx, verify.Options{}) {
+	{"Verify", false, func(ctx context.Context, x *index.Index) (e effect) {
+		for p := range x.Verify(ctx, index.VerifyOptions{}) {
 			e.err = errors.Join(e.err, p.Err)
 		}
 		return e
 	}},
-	{"Checkpoint", false, func(ctx context.Context, x *Index) effect {
+	{"Checkpoint", false, func(ctx context.Context, x *index.Index) effect {
 		return effect{err: x.Checkpoint(ctx, "checkpoint")}
 	}},
-	{"Rewrite", false, func(ctx context.Context, x *Index) effect { // as far as freezing; histories compact to the end
+	{"Rewrite", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
 		gaveUp := errors.New("gave up")
 		err := x.Rewrite(ctx, nil, nil, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(gaveUp, ctx.Err())
@@ -117,11 +115,11 @@ var cancelledCalls = []struct {
 		}
 		return effect{err: err}
 	}},
-	{"Sync", false, func(ctx context.Context, x *Index) effect { return effect{err: x.Sync(ctx)} }},
+	{"Sync", false, func(ctx context.Context, x *index.Index) effect { return effect{err: x.Sync(ctx)} }},
 }
 
-func queryBatch(ctx context.Context, x *Index) (e effect) {
-	for _, err := range x.QueryBatch(ctx, make([]Query, 100)) {
+func queryBatch(ctx context.Context, x *index.Index) (e effect) {
+	for _, err := range x.QueryBatch(ctx, make([]index.Query, 100)) {
 		e.err = errors.Join(e.err, err)
 	}
 	return e
@@ -129,22 +127,34 @@ func queryBatch(ctx context.Context, x *Index) (e effect) {
 
 const cancelPages = 1100 // more than Delete removes at once
 
+var cancelTime = time.Unix(1_800_000_000, 0).UTC()
+
+// openCancelled opens an index until the test ends, in which all is stored at cancelTime.
+func openCancelled(t *testing.T, opts index.Options) *index.Index {
+	t.Helper()
+	opts.Now = func() time.Time { return cancelTime }
+	x, err := index.Open("index", &opts)
+	must(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
 // TestCallsAreRefused: by an index that is closed all, and by one that was opened to be read those that write, also where
 // they would change nothing.
 func TestCallsAreRefused(t *testing.T) {
 	ctx, disk := t.Context(), vfs.NewMem()
-	x := openMem(t, Options{FS: disk})
-	docs := []Document{{Key: "a", Fingerprint: 1}, {Fingerprint: 2}}
+	x := openCancelled(t, index.Options{FS: disk})
+	docs := []index.Document{{Key: "a", Fingerprint: 1}, {Fingerprint: 2}}
 	must(t, x.Add(ctx, docs...), x.Close())
 	for _, c := range cancelledCalls {
-		if e := c.call(ctx, x); !errors.Is(e.err, ErrClosed) {
+		if e := c.call(ctx, x); !errors.Is(e.err, index.ErrClosed) {
 			t.Errorf("%s of a closed index: %v", c.name, e.err)
 		}
 	}
-	x = openMem(t, Options{FS: disk, ReadOnly: true})
+	x = openCancelled(t, index.Options{FS: disk, ReadOnly: true})
 	var refused []string
 	for _, c := range cancelledCalls {
-		if e := c.call(ctx, x); errors.Is(e.err, ErrReadOnly) {
+		if e := c.call(ctx, x); errors.Is(e.err, index.ErrReadOnly) {
 			refused = append(refused, c.name)
 		} else {
 			must(t, e.err)
@@ -155,69 +165,12 @@ func TestCallsAreRefused(t *testing.T) {
 	}
 	_, err := x.CheckAndAdd(ctx, docs[0])
 	for _, err := range []error{x.Add(ctx), err} {
-		if !errors.Is(err, ErrReadOnly) {
+		if !errors.Is(err, index.ErrReadOnly) {
 			t.Errorf("nothing to be changed: %v", err)
 		}
 	}
-	checkInvariants(t, x, docs, 2)
-}
-
-// TestLongCallsAreCancelled: calls that look through much for little look at their context meanwhile.
-func TestLongCallsAreCancelled(t *testing.T) {
-	const copies, seconds, scans = 1000, 1000, 3
-	for name, c := range map[string]struct {
-		prepare func(*Index)
-		call    func(context.Context, *Index) error
-		asked   int64 // at least
-	}{
-		"CheckAndAdd among candidates with other Shingles": {func(x *Index) {
-			docs := make([]Document, copies)
-			for i := range docs {
-				docs[i].Shingle = ^fingerprint.Fingerprint(0)
-			}
-			must(t, x.Add(t.Context(), docs...))
-		}, func(ctx context.Context, x *Index) error {
-			_, err := x.CheckAndAdd(ctx, Document{Shingle: 1})
-			return err
-		}, copies},
-		"DeleteIDs of a bare document among newer ones": {func(x *Index) {
-			fps := make([]uint64, scans*scanChunk)
-			for i := range fps {
-				fps[i] = uint64(i)
-			}
-			fill(t, x, fps, len(fps))
-		}, func(ctx context.Context, x *Index) error {
-			_, err := x.DeleteIDs(ctx, 1)
-			return err
-		}, 2 * scans},
-		"DeleteBefore with a clock of many seconds": {func(x *Index) {
-			plantIn(t, x, func(b *store.Batch) {
-				for i := range uint64(seconds) {
-					b.SetClock(i, i)
-				}
-			})
-		}, func(ctx context.Context, x *Index) error {
-			_, err := x.DeleteBefore(ctx, time.Unix(seconds, 0))
-			return err
-		}, seconds},
-	} {
-		x := openMem(t, Options{Durability: NoSync})
-		c.prepare(x)
-		ctx := testhook.NewCountdown(c.asked)
-		if err := c.call(ctx, x); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, asked %d times", name, err, ctx.Asked())
-		}
-	}
-}
-
-// strangers are documents that are near to nothing.
-func strangers(n int) []Document {
-	rng := rand.New(rand.NewPCG(77, 77))
-	docs := make([]Document, n)
-	for i := range docs {
-		docs[i] = Document{Key: fmt.Sprint("stranger ", i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
-	}
-	return docs
+	m := indextest.Model{Docs: docs, NextID: 3}
+	must(t, m.Compare(x), indextest.Problems(x))
 }
 
 // TestCancelledAnywhere cancels every call at each point where it looks at its context, or
@@ -227,20 +180,23 @@ func TestCancelledAnywhere(t *testing.T) {
 	for _, c := range cancelledCalls {
 		names[c.name] = true
 	}
-	for i, typ := 0, reflect.TypeFor[*Index](); i < typ.NumMethod(); i++ {
+	for i, typ := 0, reflect.TypeFor[*index.Index](); i < typ.NumMethod(); i++ {
 		m := typ.Method(i)
 		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() && !names[m.Name] {
 			t.Errorf("%s is not tried", m.Name)
 		}
 	}
 	made := crashfs.New()
-	x, err := Open("index", &Options{FS: made})
-	must(t, err)
-	docs := strangers(cancelPages + 300)[300:]
+	x := openCancelled(t, index.Options{FS: made})
+	docs := index.Strangers(cancelPages + 300)[300:]
 	for i := range docs {
 		docs[i].Key = fmt.Sprint("page ", i)
 	}
-	must(t, x.Add(context.Background(), docs...), x.Close())
+	must(t, x.Add(t.Context(), docs...))
+	before := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))
+	before.Now = cancelTime
+	before.Add(docs...)
+	must(t, before.Compare(x), x.Close())
 	points := int64(8)
 	if testing.Short() {
 		points = 1
@@ -248,12 +204,12 @@ func TestCancelledAnywhere(t *testing.T) {
 	for _, c := range cancelledCalls {
 		t.Run(c.name, func(t *testing.T) {
 			counted := testhook.NewCountdown(-1)
-			if e := c.call(counted, openMem(t, Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
+			if e := c.call(counted, openCancelled(t, index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
 				t.Fatal(e.err)
 			}
 			asked, cancelled := counted.Asked(), 0
 			for n := int64(1); n <= asked; n += 1 + asked/points {
-				x := openMem(t, Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})
+				x := openCancelled(t, index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})
 				e := c.call(testhook.NewCountdown(n), x)
 				if e.err != nil {
 					cancelled++
@@ -264,7 +220,9 @@ func TestCancelledAnywhere(t *testing.T) {
 						e.did = 0
 					}
 				}
-				wantDocuments(t, x, docs, e.did)
+				if err := compareAfter(x, before, e.did); err != nil {
+					t.Fatalf("point %d of %d, error %v: %v", n, asked, e.err, err)
+				}
 			}
 			if cancelled == 0 {
 				t.Errorf("never cancelled at %d points", asked)
@@ -273,30 +231,27 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// wantDocuments says what is wrong with an index that had docs, to which so many of
-// strangers were added, or from which so many were removed.
-func wantDocuments(t *testing.T, x *Index, docs []Document, did int) {
-	t.Helper()
-	want := slices.Clone(docs)
+// compareAfter says what is wrong with an index to which so many of strangers were added, or from which so many
+// documents were removed.
+func compareAfter(x *index.Index, before *indextest.Model, did int) error {
+	want := before.Clone()
 	if did > 0 {
-		for i, d := range strangers(did) {
-			d.ID = uint64(len(docs) + 1 + i)
-			want = append(want, d)
-		}
+		want.Add(index.Strangers(did)...)
 	}
 	if did < 0 { // any of them
-		if got := x.Stats().Documents; got != uint64(len(docs)+did) {
-			t.Fatalf("%d documents are there, and %d were removed of %d", got, -did, len(docs))
+		left, err := indextest.AllDocuments(x)
+		if err != nil || len(left) != len(before.Docs)+did {
+			return fmt.Errorf("%d documents are there, and %d were removed of %d: %w", len(left), -did, len(before.Docs), err)
 		}
-		kept := make(map[string]bool)
-		for d, err := range x.Documents(context.Background()) {
-			must(t, err)
-			kept[d.Key] = true
+		want.Docs = want.Docs.Without(func(d *index.Document) bool { return !slices.Contains(left, *d) })
+	}
+	if n := x.Pending(); n != 0 {
+		return fmt.Errorf("%d writes are pending", n)
+	}
+	for i := 0; i < len(want.Docs); i += 10 {
+		if err := want.Query(x, want.Docs[i], 0, 0); err != nil {
+			return err
 		}
-		want = slices.DeleteFunc(want, func(d Document) bool { return !kept[d.Key] })
 	}
-	checkInvariants(t, x, want, uint64(max(len(docs), len(docs)+did)))
-	if len(x.pending.open) != 0 {
-		t.Fatalf("%d writes are pending", len(x.pending.open))
-	}
+	return errors.Join(want.Compare(x), indextest.Problems(x))
 }

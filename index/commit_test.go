@@ -17,6 +17,9 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
 )
 
@@ -70,6 +73,27 @@ func TestChangesAreAppliedTogether(t *testing.T) {
 		}
 		must(t, indextest.Problems(x), x.Close())
 	}
+}
+
+// TestClockThatPanics: a panic of Options.Now as documents are to be loaded leaves the index in order.
+func TestClockThatPanics(t *testing.T) {
+	panics := true
+	m := openModelled(t, index.Options{Now: func() time.Time {
+		if panics {
+			panic("of the caller")
+		}
+		return time.Unix(1, 0).UTC()
+	}})
+	func() {
+		defer func() { recover() }()
+		a := rewrite.Addition{
+			Read:  func(context.Context, *store.Store, *plan.Plan) (uint64, error) { return 1, nil },
+			Close: func() error { return nil },
+		}
+		t.Error(m.Rewrite(t.Context(), nil, &a, nil))
+	}()
+	panics = false
+	must(t, m.check(context.Background(), []index.Document{{Key: "a"}}), m.Close())
 }
 
 // Where the commit of changes that are applied together panics, each of them says so or panics itself, and the index goes on.

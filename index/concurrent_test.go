@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
 )
@@ -106,6 +107,54 @@ func TestCancelledQueryEnds(t *testing.T) {
 	}
 }
 
+// TestLongCallsAreCancelled: calls that look through much for little look at their context meanwhile.
+func TestLongCallsAreCancelled(t *testing.T) {
+	const copies, seconds, scans = 1000, 1000, 3
+	for name, c := range map[string]struct {
+		prepare func(*Index)
+		call    func(context.Context, *Index) error
+		asked   int64 // at least
+	}{
+		"CheckAndAdd among candidates with other Shingles": {func(x *Index) {
+			docs := make([]Document, copies)
+			for i := range docs {
+				docs[i].Shingle = ^fingerprint.Fingerprint(0)
+			}
+			must(t, x.Add(t.Context(), docs...))
+		}, func(ctx context.Context, x *Index) error {
+			_, err := x.CheckAndAdd(ctx, Document{Shingle: 1})
+			return err
+		}, copies},
+		"DeleteIDs of a bare document among newer ones": {func(x *Index) {
+			fps := make([]uint64, scans*scanChunk)
+			for i := range fps {
+				fps[i] = uint64(i)
+			}
+			fill(t, x, fps, len(fps))
+		}, func(ctx context.Context, x *Index) error {
+			_, err := x.DeleteIDs(ctx, 1)
+			return err
+		}, 2 * scans},
+		"DeleteBefore with a clock of many seconds": {func(x *Index) {
+			plantIn(t, x, func(b *store.Batch) {
+				for i := range uint64(seconds) {
+					b.SetClock(i, i)
+				}
+			})
+		}, func(ctx context.Context, x *Index) error {
+			_, err := x.DeleteBefore(ctx, time.Unix(seconds, 0))
+			return err
+		}, seconds},
+	} {
+		x := openMem(t, Options{Durability: NoSync})
+		c.prepare(x)
+		ctx := testhook.NewCountdown(c.asked)
+		if err := c.call(ctx, x); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, asked %d times", name, err, ctx.Asked())
+		}
+	}
+}
+
 func panicIn[T any](loop iter.Seq2[T, error]) {
 	for range loop {
 		panic("of the caller")
@@ -183,10 +232,8 @@ func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
 			entered <- w
 		}()
 	}
-	for waiting := 0; waiting < 3; time.Sleep(time.Millisecond) {
-		x.pending.mu.Lock()
-		waiting = len(x.pending.open)
-		x.pending.mu.Unlock()
+	for x.Pending() < 3 {
+		time.Sleep(time.Millisecond)
 	}
 	to, err := ParsePlan("blocks-7", 6)
 	must(t, err)

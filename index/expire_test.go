@@ -192,7 +192,7 @@ func TestExpireAgain(t *testing.T) {
 	for round := range 20 {
 		x := openMem(t, Options{Durability: NoSync})
 		addAt(t, x, bareDocuments(make([]uint64, 300)), time.Unix(1000, 0))
-		addAt(t, x, strangers(300), time.Unix(1001, 0))
+		addAt(t, x, Strangers(300), time.Unix(1001, 0))
 		x.opts.Now = func() time.Time { return time.Unix(5000, 0) }
 		cut := testhook.NewCountdown(int64(round + 3))
 		first, err := x.deleteBefore(cut, time.Unix(4000, 0), expireChunk)
@@ -210,7 +210,7 @@ func TestExpireAgain(t *testing.T) {
 func TestCloseEndsExpire(t *testing.T) {
 	fs := vfs.NewMem()
 	x := openMem(t, Options{FS: fs, Durability: NoSync})
-	addAt(t, x, strangers(300), time.Unix(1000, 0))
+	addAt(t, x, Strangers(300), time.Unix(1000, 0))
 	x.removing <- struct{}{} // so that Expire has not removed all by then
 	release := time.AfterFunc(20*time.Second, func() { <-x.removing })
 	expired := make(chan error)
@@ -230,11 +230,11 @@ func TestCloseEndsExpire(t *testing.T) {
 
 // TestExpireWaitsForItsDocuments: a window of a batch and what Expire removes wait for each other only where they share a key.
 func TestExpireWaitsForItsDocuments(t *testing.T) {
-	window, others := newPendingWrite(strangers(windowLimit)), strangers(windowLimit + expireChunk)[windowLimit:]
+	window, others := newPendingWrite(Strangers(windowLimit)), Strangers(windowLimit + expireChunk)[windowLimit:]
 	if newPendingRemoval(others).conflictsWith(window, match.Rule{MaxDistance: 3}) {
 		t.Error("the removal of other documents waits")
 	}
-	others[expireChunk-1].Key = strangers(windowLimit)[windowLimit-1].Key
+	others[expireChunk-1].Key = Strangers(windowLimit)[windowLimit-1].Key
 	if !newPendingRemoval(others).conflictsWith(window, match.Rule{MaxDistance: 3}) {
 		t.Error("the removal of a document does not wait for its recrawl")
 	}

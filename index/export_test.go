@@ -35,3 +35,10 @@ func (x *Index) Joined() int {
 
 // Commits returns how many commits there were.
 func (x *Index) Commits() uint64 { return x.applied.Load() }
+
+// Pending returns how many writes have begun and are to end.
+func (x *Index) Pending() int {
+	x.pending.mu.Lock()
+	defer x.pending.mu.Unlock()
+	return len(x.pending.open)
+}

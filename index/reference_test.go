@@ -3,9 +3,10 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
@@ -48,6 +49,16 @@ func bareDocuments(fps []uint64) []Document {
 	return docs
 }
 
+// Strangers are documents that are near to nothing.
+func Strangers(n int) []Document {
+	rng := rand.New(rand.NewPCG(77, 77))
+	docs := make([]Document, n)
+	for i := range docs {
+		docs[i] = Document{Key: fmt.Sprint("stranger ", i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
+	}
+	return docs
+}
+
 // fill adds bare documents, batch by batch.
 func fill(t testing.TB, x *Index, fps []uint64, batch int) {
 	t.Helper()
@@ -61,53 +72,5 @@ func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// checkInvariants compares an index with the documents that it should hold, of which the
-// last that was given an ID has a certain one: counters, all documents, and of up to a hundred or so what Get and
-// a query for their own fingerprint find. Verify compares the rest with them.
-func checkInvariants(t testing.TB, x *Index, docs []Document, last uint64) {
-	t.Helper()
-	ctx := context.Background()
-	byID, bare := map[uint64]Document{}, uint64(0)
-	for _, d := range docs {
-		d.Added = time.Time{}
-		byID[d.ID] = d
-		if d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Tokens == 0 {
-			bare++
-		}
-	}
-	if s := x.Stats(); s.Documents != uint64(len(docs)) || s.Bare != bare || s.NextID != last+1 {
-		t.Fatalf("%+v for %d documents, %d bare, the last of them %d", s, len(docs), bare, last)
-	}
-	n, every := 0, 1+len(docs)/100
-	for d, err := range x.Documents(ctx) {
-		must(t, err)
-		if d.Added.IsZero() {
-			t.Fatalf("no time of arrival: %+v", d)
-		}
-		if n%every == 0 {
-			checkFound(t, x, d)
-		}
-		if d.Added = (time.Time{}); d != byID[d.ID] {
-			t.Fatalf("%+v, not %+v", d, byID[d.ID])
-		}
-		n++
-	}
-	if n != len(docs) {
-		t.Fatalf("%d documents, not %d", n, len(docs))
-	}
-	checkVerified(t, x)
-}
-
-func checkFound(t testing.TB, x *Index, d Document) {
-	t.Helper()
-	matches, err := x.Query(context.Background(), Query{Signature: d.Signature(), Scope: d.Scope, MaxDistance: Exact})
-	if err != nil || !slices.Contains(matches, Match{Document: d}) {
-		t.Fatalf("%+v is not among %+v: %v", d, matches, err)
-	}
-	if got, found, err := x.Get(context.Background(), d.Key); d.Key != "" && (err != nil || !found || got != d) {
-		t.Fatalf("key %q: %+v, %v, %v, not %+v", d.Key, got, found, err, d)
 	}
 }

@@ -6,11 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testseed"
 )
@@ -80,24 +77,6 @@ func TestRewritesAreBounded(t *testing.T) {
 	if g := r[1]; g.since < 1<<20 {
 		t.Errorf("a large posting is written whole after %d bytes", g.since)
 	}
-}
-
-// TestClockThatPanics: a panic of Options.Now as documents are to be loaded leaves the index in order.
-func TestClockThatPanics(t *testing.T) {
-	x := openMem(t, Options{})
-	now := x.opts.Now
-	x.opts.Now = func() time.Time { panic("of the caller") }
-	func() {
-		defer func() { recover() }()
-		a := rewrite.Addition{
-			Read:  func(context.Context, *store.Store, *plan.Plan) (uint64, error) { return 1, nil },
-			Close: func() error { return nil },
-		}
-		t.Error(x.Rewrite(t.Context(), nil, &a, nil))
-	}()
-	x.opts.Now = now
-	must(t, x.Add(t.Context(), Document{Key: "a"}))
-	checkInvariants(t, x, []Document{{ID: 1, Key: "a"}}, 1)
 }
 
 // TestReadersLetGoOfBlocks: a reader that waits for the next call refers to no packed block: the memory of a block
