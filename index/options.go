@@ -66,8 +66,7 @@ type Options struct {
 	MaxLengthRatio float64
 
 	// Now tells the time at which a document is stored, see Document.Added: whole seconds
-	// from 1970 on, and up to the last that a time.Time can tell from others (some 292 billion years on): a time
-	// before or after these is taken for the nearest one. It is called by one goroutine at a time. nil: time.Now.
+	// of the years 1970 to 9999, the last of which JSON has: a time before or after these is taken for the nearest one. It is called by one goroutine at a time. nil: time.Now.
 	Now func() time.Time
 
 	// Durability says when a write counts as done. Default Sync.
