@@ -66,7 +66,8 @@ type Options struct {
 	MaxLengthRatio float64
 
 	// Now tells the time at which a document is stored, see Document.Added: whole seconds
-	// of the years 1970 to 9999, the last of which JSON has: a time before or after these is taken for the nearest one. It is called by one goroutine at a time. nil: time.Now.
+	// of the years 1970 to 9999, the last that JSON has: a time before or after these is taken for the
+	// nearest one. It is called by one goroutine at a time. nil: time.Now.
 	Now func() time.Time
 
 	// Durability says when a write counts as done. Default Sync.
