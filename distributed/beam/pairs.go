@@ -2,7 +2,6 @@ package beam
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sort"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/neardup/neardup/internal/selfjoin"
 )
@@ -96,22 +96,19 @@ func (d *distribute) flush(ctx context.Context, emit func(int, []byte)) error {
 // packGroups packs each group of one table, on all cores.
 func packGroups(t *tables, set *selfjoin.Set) ([][]byte, error) {
 	blobs := make([][]byte, 1<<t.Bits)
-	errs := make([]error, len(blobs))
-	var groups sync.WaitGroup
-	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var groups errgroup.Group
+	groups.SetLimit(runtime.GOMAXPROCS(0))
 	for from := 0; from < set.Len(); {
 		group := t.group(set.Fingerprint(selfjoin.Node(from)))
 		n := sort.Search(set.Len()-from, func(i int) bool { return t.group(set.Fingerprint(selfjoin.Node(from+i))) > group })
 		first, end := selfjoin.Node(from), selfjoin.Node(from+n)
 		from += n
-		places <- struct{}{}
-		groups.Go(func() {
-			blobs[group], errs[group] = appendBlob(nil, set, first, end)
-			<-places
+		groups.Go(func() (err error) {
+			blobs[group], err = appendBlob(nil, set, first, end)
+			return err
 		})
 	}
-	groups.Wait()
-	return blobs, errors.Join(errs...)
+	return blobs, groups.Wait()
 }
 
 // joinGroup finds the pairs of a group that no table before has in one.
