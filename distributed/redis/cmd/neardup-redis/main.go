@@ -7,6 +7,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,7 +155,7 @@ func report(out io.Writer, v any, err error) error {
 
 const (
 	batchLines = 256
-	lineBytes  = neardup.DefaultMaxBody/3*4 + 512<<10 // that a document may have: a page in base64, and the longest key and scope
+	lineBytes  = neardup.DefaultMaxBody/3*4 + 512<<10 // that a line may have: a page in base64, and the longest key and scope
 )
 
 // dedup checks the documents of lines, and answers each with one, as a served index does, once it is durable. What waits for
@@ -188,24 +190,21 @@ type item struct {
 
 // send reads lines.
 func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
-	limited := &io.LimitedReader{R: in}
-	decoder := json.NewDecoder(limited)
-	for number := 1; ; number++ {
-		limited.N = lineBytes
-		var raw json.RawMessage
-		err := decoder.Decode(&raw)
-		switch {
-		case limited.N <= 0:
-			err = fmt.Errorf("too large: more than %d bytes", lineBytes)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err == nil:
-			err = p.Go(func(int) (item, error) { return itemOf(raw, s), nil })
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, lineBytes)
+	for lines.Scan() {
+		raw := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
+		if len(raw) == 0 {
+			continue
 		}
-		if err != nil {
-			return fmt.Errorf("document %d: %w", number, err)
+		if err := p.Go(func(int) (item, error) { return itemOf(raw, s), nil }); err != nil {
+			return err
 		}
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("a line has more than %d bytes", lineBytes)
+	}
+	return lines.Err()
 }
 
 func itemOf(raw []byte, s *page.Signer) (i item) {

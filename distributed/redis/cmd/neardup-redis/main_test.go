@@ -55,13 +55,21 @@ func TestCommands(t *testing.T) {
 		err  string
 	}{
 		{"", []string{"stats"}, []string{`"maxDistance":6`, `it is one server`}, ""},
-		{`{"key":"a","text":"` + text + `"} {"key":"b","html":"<p>` + text + `"} {"key":"c","fingerprint":"00000000000000ff","shingle":"00000000000000ff","tokens":9} {"key":"d","text":""} {"key":"e","fingerprint":"0000000000000000"} {"key":"f","fingerprint":"00ff000000000000","tokens":-1} {"key":"g","fingerprint":"0ff0000000000000"}`, []string{"dedup"},
+		{`{"key":"a","text":"` + text + `"}
+{"key":"b","html":"<p>` + text + `"}
+{"key":"c","fingerprint":"00000000000000ff","shingle":"00000000000000ff","tokens":9}
+{"key":"d","text":""}
+{"key":"e","fingerprint":"0000000000000000"}
+{"key":"f","fingerprint":"00ff000000000000","tokens":-1}
+{"key":"g","fingerprint":"0ff0000000000000"}`, []string{"dedup"},
 			[]string{`{"key":"a","fingerprint":"`, `,"verdict":"new"}`, `,"verdict":"duplicate","of":{"key":"a","distance":0,`, `{"key":"c","fingerprint":"00000000000000ff","verdict":"new"}`, `{"key":"d","verdict":"skipped","reason":"no text"}
 {"key":"e","verdict":"skipped","reason":"no text"}
 {"key":"f","verdict":"skipped","reason":"over the limit: -1 tokens`, `{"key":"g","fingerprint":"0ff0000000000000","verdict":"new"}`}, ""},
-		{`{"key":"a","text":"` + text + `"} {"key":`, []string{"dedup"}, []string{`,"verdict":"unchanged"`}, "document 2"},
-		{`{"key":"a"} {"key":7}`, []string{"dedup"}, []string{`{"key":"a","verdict":"skipped","reason":"no document: `, `{"key":"","verdict":"skipped","reason":"not a line of JSON: `}, ""},
-		{strings.Repeat(" ", lineBytes), []string{"dedup"}, nil, "document 1: too large"},
+		{`{"key":"a","text":"` + text + `"}
+
+{"key":
+{"key":"b"}`, []string{"dedup"}, []string{`,"verdict":"unchanged"`, `{"key":"","verdict":"skipped","reason":"not a line of JSON: `, `{"key":"b","verdict":"skipped","reason":"no document: `}, ""},
+		{strings.Repeat(" ", lineBytes), []string{"dedup"}, nil, "a line has more than"},
 		{"", []string{"delete", "c", "unknown"}, []string{`{"deleted":1}`}, ""},
 		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
 		{"", []string{"expire"}, nil, "-before"},
