@@ -297,23 +297,6 @@ func TestBrokenBlobs(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	for _, c := range []struct {
-		o    Options
-		most int
-	}{{Options{MaxDistance: -1}, 64}, {Options{MaxDistance: 65}, 64}, {Options{MaxDistance: 17}, 16}, {Options{Groups: 3}, 64},
-		{Options{Groups: -1}, 64}, {Options{Groups: maxGroups * 2}, 64}, {Options{MemoryBytes: 1}, 64}} {
-		func() {
-			defer func() {
-				if err, _ := recover().(error); !errors.Is(err, ErrOptions) {
-					t.Errorf("%+v: %v", c.o, err)
-				}
-			}()
-			c.o.must(c.most)
-		}()
-	}
-}
-
 // TestTables: two fingerprints within the distance share a group of some table, and exactly one
 // of these is the first.
 func TestTables(t *testing.T) {

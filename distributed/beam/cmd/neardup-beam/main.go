@@ -119,12 +119,10 @@ func run(args []string) error {
 // pipeline builds what a job wants. The transforms panic where an option is wrong.
 func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 	defer func() {
-		switch wrong := recover().(type) {
-		case nil:
-		case error:
-			p, err = nil, wrong
-		default:
-			p, err = nil, fmt.Errorf("%v", wrong)
+		if wrong := recover(); wrong != nil {
+			if err, _ = wrong.(error); err == nil {
+				err = fmt.Errorf("%v", wrong)
+			}
 		}
 	}()
 	p, s := beam.NewPipelineWithRoot()

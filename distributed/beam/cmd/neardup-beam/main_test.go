@@ -84,8 +84,14 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"pears", "-o", output, "x"}, errUsage},
 		{[]string{"scan", "-k", "3", "-o", output, "x"}, errUsage},
 		{[]string{"pairs", "-k", "65", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-k", "-1", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"scan", "-k", "17", "-queries", "x", "-o", output, "x"}, neardup.ErrOptions},
 		{[]string{"pairs", "-k", "3", "-groups", "3", "-o", output, "x"}, neardup.ErrOptions},
-		{[]string{"pairs", "-groups", "4", "-format", "parquet", "-o", output, "x"}, neardup.ErrFormat},
+		{[]string{"pairs", "-groups", "-4", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-groups", "131072", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-groups", "4", "-memory", "15", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-memory", "64", "-files", "0", "-o", output, "x"}, neardup.ErrOptions},
+		{[]string{"pairs", "-files", "1", "-format", "parquet", "-o", output, "x"}, neardup.ErrFormat},
 	} {
 		if err := run(c.args); !errors.Is(err, c.want) {
 			t.Errorf("%q: %v, want %v", c.args, err, c.want)
