@@ -94,7 +94,7 @@ func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
 	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, nil, "no nodes")
 	must(t, node.client.ClusterAddSlotsRange(t.Context(), 0, 100).Err())
 	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, ErrUnavailable, "101 of 16384")
-	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{evicts.address}}), Options{}, nil, "NewClient")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{evicts.address}}), Options{}, nil, "cluster support disabled")
 	refused(t, goredis.NewRing(&goredis.RingOptions{}), Options{}, nil, "cannot be used")
 }
 
