@@ -138,3 +138,30 @@ func TestContext(t *testing.T) {
 	closeAll(t, s, fs)
 	expectGoroutines(t, before)
 }
+
+// A loop that panics, or whose context is done before it begins, leaves nothing behind, as Beam has it where what comes behind fails.
+func TestLoopsThatPanicOrNeverBegin(t *testing.T) {
+	before := runtime.NumGoroutine()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{t.Context(), canceled} {
+		s, fs := newSpilling[[2]uint64]()
+		addAll(t, s, testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next))
+		if len(spillFiles(t, fs)) == 0 {
+			t.Fatal("nothing was spilled")
+		}
+		func() {
+			defer func() { _ = recover() }()
+			for range s.Sorted(ctx) {
+				panic("behind")
+			}
+		}()
+		if files := spillFiles(t, fs); len(files) > 0 {
+			t.Fatalf("left %v", files)
+		}
+		if err := s.Add(t.Context(), make([][2]uint64, 1)); !errors.Is(err, errSorted) {
+			t.Errorf("Add: %v", err)
+		}
+	}
+	expectGoroutines(t, before)
+}

@@ -123,11 +123,15 @@ func (s *Sorter[R]) Len() int64 { return s.len }
 // when the loop ends, at its end or before.
 func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	return func(yield func([]R, error) bool) {
-		if err := s.usable(ctx); err != nil {
+		defer s.release() // also where the loop panics
+		err := s.usable(ctx)
+		if s.failed == nil {
+			s.failed = errSorted
+		}
+		if err != nil {
 			yield(nil, err)
 			return
 		}
-		s.failed = errSorted
 		r := startRuns(ctx, s)
 		s.pipe = r.pipe
 		next, ok, err := r.pipe.Next()
