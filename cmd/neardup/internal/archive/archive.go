@@ -60,14 +60,14 @@ func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Si
 }
 
 func (a *Archive) add(ctx context.Context, name string) error {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // before Open, which waits for who writes to a pipe
+		return cmp.Or(err, fmt.Errorf("%w: it is no regular file", ErrNotSeekable))
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	a.files = append(a.files, file)
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return cmp.Or(err, fmt.Errorf("%w: it is no regular file", ErrNotSeekable))
-	}
 	o := a.opts
 	o.Originals = []corpus.Format{corpus.WARC, corpus.WET, corpus.JSONL}
 	reader, err := corpus.New([]string{name}, o)

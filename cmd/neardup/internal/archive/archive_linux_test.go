@@ -1,0 +1,34 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/internal/check"
+)
+
+// A named pipe that nobody writes to is refused, and not waited for.
+func TestPipeIsRefused(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := Open(context.Background(), []string{pipe}, corpus.Options{}, check.DefaultSigner())
+		refused <- err
+	}()
+	select {
+	case err := <-refused:
+		if !errors.Is(err, ErrNotSeekable) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is waited for")
+	}
+}
