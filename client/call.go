@@ -92,8 +92,8 @@ func (l *lines) add(line wire.Line) {
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
 
 // linesOf makes a call with lines whose answer has a line for each, and gives those to got, which keeps none. When it
-// fails on its way, those that were read hold, and the others are asked for again.
-func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got func(*T)) error {
+// fails on its way, those that were read hold, and the others are asked for again, unless got has failed.
+func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got func(*T) error) error {
 	answer := new(T)
 	return c.retry(ctx, len(l.body), func(ctx context.Context, since string, heard func()) error {
 		if len(l.starts) == 0 {
@@ -126,7 +126,9 @@ func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got fu
 			if err := wire.Decode(raw, answer); err != nil {
 				return fmt.Errorf("%w: a line of the answer: %w", errFinal, err)
 			}
-			got(answer)
+			if err := got(answer); err != nil {
+				return err
+			}
 			heard()
 			l.starts = l.starts[1:]
 		}

@@ -43,7 +43,28 @@ func (c *Client) Check(ctx context.Context, p Page) (Verdict, error) {
 	if err := c.object(ctx, http.MethodPost, "/v1/check", parameters, p.ContentType, p.Body, &answer); err != nil {
 		return Verdict{}, err
 	}
+	return verdictOf(&answer)
+}
+
+// errNoAnswer is of an object of JSON that no neardup has sent.
+var errNoAnswer = fmt.Errorf("%w: the answer does not have what was asked for: is it a neardup server?", errFinal)
+
+func verdictOf(answer *wire.Checked) (Verdict, error) {
+	if answer.Verdict == 0 {
+		return Verdict{}, errNoAnswer
+	}
 	return answer.AsVerdict(), nil
+}
+
+// addVerdict adds that of a line of an answer.
+func addVerdict(to *[]Verdict) func(*wire.Checked) error {
+	return func(answer *wire.Checked) error {
+		v, err := verdictOf(answer)
+		if err == nil {
+			*to = append(*to, v)
+		}
+		return err
+	}
 }
 
 // skip says why a page need not be sent.
@@ -80,7 +101,7 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 			l.add(wire.PageLine(p))
 			size += len(p.Body)
 		}
-		err := linesOf(ctx, c, "/v1/check", l, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
+		err := linesOf(ctx, c, "/v1/check", l, addVerdict(&verdicts))
 		if err != nil {
 			return verdicts, err
 		}
@@ -115,7 +136,7 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 		for i := range part {
 			l.add(wire.DocumentLine(&part[i]))
 		}
-		err := linesOf(ctx, c, "/v1/check", l, func(answer *wire.Checked) { verdicts = append(verdicts, answer.AsVerdict()) })
+		err := linesOf(ctx, c, "/v1/check", l, addVerdict(&verdicts))
 		for i := before; i < len(verdicts); i++ {
 			if v := &verdicts[i]; v.Status == Skipped {
 				return verdicts[:i], fmt.Errorf("%w: document %d of %d, key %.80q: %s", ErrNoText, i+1, len(docs), docs[i].Key, v.Reason)
@@ -154,9 +175,13 @@ func (c *Client) QueryBatch(ctx context.Context, queries []Query) ([][]Match, er
 			l.add(wire.QueryLine(&part[i]))
 		}
 		more := false
-		err := linesOf(ctx, c, "/v1/query", l, func(answer *wire.Found) {
+		err := linesOf(ctx, c, "/v1/query", l, func(answer *wire.Found) error {
+			if answer.Matches == nil {
+				return errNoAnswer
+			}
 			more = more || answer.More
 			answers = append(answers, answer.AsMatches())
+			return nil
 		})
 		if err != nil {
 			return nil, err

@@ -137,7 +137,11 @@ func Open(address string, o *Options) (*Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	if _, err := c.Stats(context.Background()); err != nil {
+	stats, err := c.Stats(context.Background())
+	if err == nil && stats.Tables == 0 {
+		err = errNoAnswer
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", c.base.Redacted(), err)
 	}
 	return c, nil

@@ -46,11 +46,44 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// stats is what a server says to Open.
+const stats = `{"tables":1}`
+
+// What answers in JSON and is no neardup is not opened; where it stands in the place of one, nothing is taken for a verdict.
+func TestStranger(t *testing.T) {
+	said := "{}"
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, said+"\n") }))
+	defer stranger.Close()
+	if c, err := Open(stranger.URL, nil); err == nil || !strings.Contains(err.Error(), "is it a neardup server?") {
+		t.Error(c, err)
+	}
+	said = stats
+	c, err := Open(stranger.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, said = range []string{"{}", `{"verdict":"no verdict"}`} {
+		if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errNoAnswer) {
+			t.Error(v, err)
+		}
+		if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, errNoAnswer) || len(v) != 0 {
+			t.Error(v, err)
+		}
+		if v, err := c.CheckDocuments(t.Context(), []Document{{Key: "a"}}); !errors.Is(err, errNoAnswer) || len(v) != 0 {
+			t.Error(v, err)
+		}
+		if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, errNoAnswer) {
+			t.Error(m, err)
+		}
+	}
+}
+
 // An answer with fewer lines than the call is no end of anything.
 func TestAnswerBreaksOff(t *testing.T) {
 	short := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, "{}")
+			_, _ = io.WriteString(w, stats)
 		}
 	}))
 	defer short.Close()
@@ -72,7 +105,7 @@ func TestLoadPanics(t *testing.T) {
 			_, err := io.Copy(io.Discard, r.Body)
 			read <- err
 		}
-		_, _ = io.WriteString(w, "{}")
+		_, _ = io.WriteString(w, stats)
 	}))
 	defer server.Close()
 	defer server.CloseClientConnections()
@@ -108,7 +141,7 @@ func TestServerThatIsSilent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodGet:
-			_, _ = io.WriteString(w, "{}")
+			_, _ = io.WriteString(w, stats)
 			return
 		case r.URL.Query().Get("key") == "slow":
 			time.Sleep(tryTime / 2)
