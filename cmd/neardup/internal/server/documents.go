@@ -81,9 +81,26 @@ func (s *Server) pairs(a *answer, r *http.Request) error {
 			return badCall("limit is %.40q, want 1 to %d", text, maxMatches)
 		}
 	}
-	matches, err := s.index.Query(r.Context(), index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: limit + 2})
+	text, err := s.pairsOf(r.Context(), &d, limit)
 	if err != nil {
 		return err
+	}
+	taken := &claim{server: s}
+	defer taken.release()
+	if err := taken.takeAnswer(len(text)); err != nil {
+		return err
+	}
+	a.documents++
+	return a.object(text)
+}
+
+// pairsOf returns the line of the documents that match d.
+func (s *Server) pairsOf(ctx context.Context, d *index.Document, limit int) ([]byte, error) {
+	s.queries.Acquire(context.Background(), 1)
+	defer s.queries.Release(1)
+	matches, err := s.index.Query(ctx, index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: limit + 2})
+	if err != nil {
+		return nil, err
 	}
 	others := make([]index.Match, 0, len(matches))
 	for _, m := range matches {
@@ -93,8 +110,7 @@ func (s *Server) pairs(a *answer, r *http.Request) error {
 	}
 	found := wire.FoundOf(d.Key, &d.Fingerprint, others[:min(limit, len(others))])
 	found.More = len(others) > limit
-	a.documents++
-	return a.json(found)
+	return found.Append(nil)
 }
 
 // compare answers GET /v1/compare.

@@ -46,7 +46,7 @@ const (
 	// committing is how many of these are under way: one searches while another waits for the disk.
 	committing = 3
 
-	// batching is how many calls that are batches are in the index: there, each has room for its verdicts.
+	// batching is how many calls that are batches, and how many queries, are in the index: there, each has room for its verdicts or matches.
 	batching = 32
 )
 

@@ -27,7 +27,7 @@ import (
 type Limits struct {
 	Connections int   // open at once; default 4096
 	Calls       int   // under way at once; default 1024
-	Bytes       int64 // read and not answered yet; at least LeastBytes; default 256 MiB
+	Bytes       int64 // read and not answered yet, or of queries and not taken yet; at least LeastBytes; default 256 MiB
 	HeaderBytes int   // of a call's head; default 256 KiB, which a key of 64 KiB in a URL takes
 	PageBytes   int   // of a page; larger ones are skipped; default neardup.DefaultMaxBody
 
@@ -224,9 +224,20 @@ type claim struct {
 func (c *claim) take(n int64) error {
 	if !c.server.bytes.TryAcquire(n) {
 		c.server.metrics.refused.WithLabelValues("bytes").Inc()
-		return fmt.Errorf("%w: too much is being read", wire.ErrBusy)
+		return fmt.Errorf("%w: too much is being read or answered", wire.ErrBusy)
 	}
 	c.add(n)
+	return nil
+}
+
+// freeAnswer is how long an answer to a query may be that takes no more than its call does.
+const freeAnswer = 64 << 10
+
+// takeAnswer claims what an answer of n bytes takes until the caller has taken it.
+func (c *claim) takeAnswer(n int) error {
+	if over := int64(n-freeAnswer) - c.n; over > 0 {
+		return c.take(over)
+	}
 	return nil
 }
 

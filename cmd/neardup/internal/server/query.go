@@ -30,25 +30,40 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 	next, stop := iter.Pull2(s.index.QueryBatch(context.WithoutCancel(r.Context()), queries))
 	defer stop()
 	out := a.lines()
+	taken := &claim{server: s}
+	defer taken.release()
 	for _, i := range items {
-		line := wire.FoundOf(i.key, nil, nil)
-		if line.Reason = i.reason; i.reason == "" {
-			answered, err, _ := next()
-			if err != nil {
-				return out.end(err)
-			}
-			line = found(i, answered.Matches)
-		}
-		if err := out.add(&line); err != nil {
+		before := out.text.Len()
+		if err := s.addFound(out, i, next, taken); err != nil {
+			out.text.Truncate(before)
 			return out.end(err)
 		}
 		if out.text.Len() > windowBytes {
 			if err := out.send(); err != nil {
 				return err
 			}
+			taken.release()
 		}
 	}
 	return out.end(nil)
+}
+
+// addFound adds the answer to an item, that of next unless it is skipped, and claims what it takes. Few are made at once: each has room for its matches.
+func (s *Server) addFound(out *lineWriter, i *item, next func() (index.Answer, error, bool), taken *claim) error {
+	line := wire.FoundOf(i.key, nil, nil)
+	if line.Reason = i.reason; i.reason == "" {
+		s.queries.Acquire(context.Background(), 1)
+		defer s.queries.Release(1)
+		answered, err, _ := next()
+		if err != nil {
+			return err
+		}
+		line = found(i, answered.Matches)
+	}
+	if err := out.add(&line); err != nil {
+		return err
+	}
+	return taken.takeAnswer(out.text.Len())
 }
 
 // maxMatches is how many a document may have in an answer.

@@ -215,9 +215,14 @@ func (a *answer) json(v any) error {
 	if err != nil {
 		return err
 	}
+	return a.object(line)
+}
+
+// object answers with one that is encoded.
+func (a *answer) object(line []byte) error {
 	a.Header().Set("Content-Type", "application/json")
 	a.Header().Set("Content-Length", strconv.Itoa(len(line)))
-	_, err = a.Write(line)
+	_, err := a.Write(line)
 	return unread(err)
 }
 

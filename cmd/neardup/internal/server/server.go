@@ -72,7 +72,8 @@ type Server struct {
 	gather  *gatherer
 
 	calls    *semaphore.Weighted // calls under way
-	bytes    *semaphore.Weighted // read and not answered yet
+	bytes    *semaphore.Weighted // read and not answered yet, or of queries and not taken yet
+	queries  *semaphore.Weighted // that are in the index
 	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
 
 	stopping   context.Context // done when no more is to be begun
@@ -89,6 +90,7 @@ func New(x *neardup.Index, o Options) *Server {
 		index: x, opts: o, limits: l, metrics: newMetrics(x),
 		calls:    semaphore.NewWeighted(int64(l.Calls)),
 		bytes:    semaphore.NewWeighted(l.Bytes),
+		queries:  semaphore.NewWeighted(batching),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())

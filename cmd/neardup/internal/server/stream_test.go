@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
@@ -92,6 +93,43 @@ func TestStreamWaitsForItsAnswers(t *testing.T) {
 			s.bytes.Release(rest)
 		}
 	}
+}
+
+// Long answers to queries are within the bound of bytes until they are taken, and a call alone has all of its answer.
+func TestAnswersAreBounded(t *testing.T) {
+	x := open(t, inMemory())
+	docs := make([]index.Document, 2000)
+	for n := range docs {
+		docs[n] = index.Document{Key: fmt.Sprintf("%0100d", n), Fingerprint: 1, Tokens: 9}
+	}
+	if _, err := x.Load(t.Context(), sequence(docs), compaction.LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, address := serve(t, x, Options{Limits: impatient})
+	few, many := `{"fingerprint":"0000000000000001","tokens":9,"limit":3}`+"\n", `{"fingerprint":"0000000000000001","tokens":9}`+"\n"
+	pairs := func() (int, string) {
+		r, err := http.Get(address + "/v1/pairs?of=" + docs[0].Key)
+		return answerOf(t, r, err)
+	}
+	const left = 128 << 10
+	s.bytes.Acquire(t.Context(), impatient.Bytes-left)
+	if status, said := post(t, address+"/v1/query", many); status != 503 || !strings.Contains(said, `"busy"`) {
+		t.Errorf("%d, %.200s", status, said)
+	}
+	if status, said := post(t, address+"/v1/query", few+many+few); status != 200 || strings.Count(said, "\n") != 2 || !strings.HasSuffix(said, `"code":"busy"}`+"\n") {
+		t.Errorf("%d, %.200s", status, said)
+	}
+	if status, said := pairs(); status != 503 || !strings.Contains(said, `"busy"`) {
+		t.Errorf("%d, %.200s", status, said)
+	}
+	s.bytes.Release(impatient.Bytes - left)
+	if status, said := post(t, address+"/v1/query", few+many+few); status != 200 || strings.Count(said, "\n") != 3 || strings.Contains(said, "busy") {
+		t.Errorf("%d, %.200s", status, said)
+	}
+	if status, said := pairs(); status != 200 || strings.Contains(said, "busy") {
+		t.Errorf("%d, %.200s", status, said)
+	}
+	nothingIsClaimed(t, s)
 }
 
 // Where there is room for one document, the largest one is answered, as a page and as a line.
