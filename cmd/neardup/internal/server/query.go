@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
@@ -27,14 +28,26 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 			queries = append(queries, q)
 		}
 	}
-	next, stop := iter.Pull2(s.index.QueryBatch(context.WithoutCancel(r.Context()), queries))
+	ctx := context.WithoutCancel(r.Context())
+	first := slices.Clone(queries)
+	for i := range first {
+		first[i].Limit = min(first[i].Limit, fewMatches+1)
+	}
+	next, stop := iter.Pull2(s.index.QueryBatch(ctx, first))
 	defer stop()
+	matches := func() ([]index.Match, error) {
+		answered, err, _ := next()
+		if err == nil && len(answered.Matches) > fewMatches {
+			return s.index.Query(ctx, queries[answered.Query])
+		}
+		return answered.Matches, err
+	}
 	out := a.lines()
 	taken := &claim{server: s}
 	defer taken.release()
 	for _, i := range items {
 		before := out.text.Len()
-		if err := s.addFound(out, i, next, taken); err != nil {
+		if err := s.addFound(out, i, matches, taken); err != nil {
 			out.text.Truncate(before)
 			return out.end(err)
 		}
@@ -48,17 +61,17 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 	return out.end(nil)
 }
 
-// addFound adds the answer to an item, that of next unless it is skipped, and claims what it takes. Few are made at once: each has room for its matches.
-func (s *Server) addFound(out *lineWriter, i *item, next func() (index.Answer, error, bool), taken *claim) error {
+// addFound adds the answer to an item, with matches unless it is skipped, and claims what it takes. Few are made at once: each has room for its matches.
+func (s *Server) addFound(out *lineWriter, i *item, matches func() ([]index.Match, error), taken *claim) error {
 	line := wire.FoundOf(i.key, nil, nil)
 	if line.Reason = i.reason; i.reason == "" {
 		s.queries.Acquire(context.Background(), 1)
 		defer s.queries.Release(1)
-		answered, err, _ := next()
+		near, err := matches()
 		if err != nil {
 			return err
 		}
-		line = found(i, answered.Matches)
+		line = found(i, near)
 	}
 	if err := out.add(&line); err != nil {
 		return err
@@ -66,8 +79,13 @@ func (s *Server) addFound(out *lineWriter, i *item, next func() (index.Answer, e
 	return taken.takeAnswer(out.text.Len())
 }
 
-// maxMatches is how many a document may have in an answer.
-const maxMatches = 10_000
+const (
+	// maxMatches is how many a document may have in an answer.
+	maxMatches = 10_000
+
+	// fewMatches is how many it may have in a batch, which the index answers ahead; more are asked for alone.
+	fewMatches = 64
+)
 
 func found(i *item, matches []index.Match) wire.Found {
 	f := wire.FoundOf(i.key, &i.document.Fingerprint, matches[:min(len(matches), maxMatches)])

@@ -129,6 +129,17 @@ func TestAnswersAreBounded(t *testing.T) {
 	if status, said := pairs(); status != 200 || strings.Contains(said, "busy") {
 		t.Errorf("%d, %.200s", status, said)
 	}
+	var lines strings.Builder
+	limits := []int{1, fewMatches - 1, fewMatches, fewMatches + 1, fewMatches + 2, len(docs)}
+	for _, limit := range limits {
+		fmt.Fprintf(&lines, `{"fingerprint":"0000000000000001","limit":%d}`+"\n", limit)
+	}
+	_, said := post(t, address+"/v1/query", lines.String())
+	for n, line := range strings.Split(strings.TrimSpace(said), "\n") {
+		if got := strings.Count(line, `"id":`); got != limits[n] {
+			t.Errorf("%d matches, want %d", got, limits[n])
+		}
+	}
 	nothingIsClaimed(t, s)
 }
 
