@@ -50,7 +50,9 @@ type Document struct {
 const lastSecond = 253_402_300_799
 
 // Second is a time as the clock of an index has it: the nearest Unix second from 0 to lastSecond.
-func Second(t time.Time) uint64 { return uint64(min(max(t.Unix(), 0), lastSecond)) }
+func Second(t time.Time) uint64 {
+	return uint64(min(max(t.Unix(), 0), lastSecond))
+}
 
 // Signature returns what an Analyzer has said of the page.
 func (d *Document) Signature() fingerprint.Signature {
