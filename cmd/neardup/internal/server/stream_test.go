@@ -215,7 +215,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	x := open(t, inMemory())
 	limits := impatient
-	limits.IdleTime = 10 * time.Second
+	limits.IdleTime, limits.HeaderTime = 10*time.Second, time.Minute // that of the handshake, too
 	s, address, known := secured(t, x, Options{Limits: limits})
 	for _, two := range []bool{true, false} {
 		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: two}}
@@ -259,7 +259,9 @@ func TestSlowDiskOverHTTP2(t *testing.T) {
 		return nil
 	}))
 	x := open(t, &neardup.Options{Index: index.Options{FS: disk}})
-	_, address, known := secured(t, x, Options{Limits: impatient})
+	limits := impatient
+	limits.HeaderTime = time.Minute // it is that of the handshake, too
+	_, address, known := secured(t, x, Options{Limits: limits})
 	slow.Store(true)
 	defer slow.Store(false)
 	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: true}}
