@@ -87,6 +87,7 @@ func nextReadable(at []byte, readable func(key []byte) bool) []byte {
 		for _, b := range append(bytes.Clone(at[prefix:]), make([]byte, width)...)[:width] { // at may be shorter than a key
 			bad = bad<<8 | uint64(b)
 		}
+		readable(key(good)) // it may be in the block of the first, and then all between is
 		for step := uint64(1); step <= (good-bad)/4; step *= 4 {
 			if n := bad + step; readable(key(n)) {
 				good = n

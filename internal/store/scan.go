@@ -166,10 +166,24 @@ func (p *policy) entries(it *pebble.Iterator, first, end []byte, yield func(key,
 // and reports what that is.
 func (p *policy) resume(it *pebble.Iterator, at, end []byte, err error) bool {
 	var to []byte
+	block := surgeon.DamagedBlock{Cause: err}
 	if len(at) > 0 {
-		to = nextReadable(at, func(key []byte) bool { it.SeekGE(key); return it.Error() == nil })
+		to = nextReadable(at, func(key []byte) bool {
+			if p.ctx.Err() != nil || bytes.Compare(key, end) >= 0 {
+				return true // there is nothing to read
+			}
+			if block.Has(key) {
+				return false
+			}
+			it.SeekGE(key)
+			block.Note(key, it.Error())
+			return it.Error() == nil
+		})
 	}
-	if to == nil {
+	if p.ctx.Err() != nil {
+		return false
+	}
+	if to == nil || bytes.Compare(to, end) > 0 {
 		to = end
 	}
 	p.corrupt(true, at, fmt.Errorf("%w (nothing from key %x up to %x)", corrupt(err), at, to))

@@ -84,7 +84,10 @@ func (p *Patient) copyTable(ctx context.Context, to *pebble.DB, whole string, ta
 			if it.Error() == nil {
 				return w.flush(0)
 			}
-			next := p.skip(it, at, table.name)
+			next := p.skip(ctx, it, at, table)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if next == nil {
 				return w.flush(0)
 			}
@@ -117,11 +120,39 @@ func (p *Patient) kindOf(key pebble.InternalKey, table readableTable) pebble.Int
 }
 
 // skip finds the first key behind what cannot be read from a key on; nil if there is none.
-func (p *Patient) skip(it sstable.Iterator, at []byte, name string) (next []byte) {
+func (p *Patient) skip(ctx context.Context, it sstable.Iterator, at []byte, table readableTable) (next []byte) {
 	cause := it.Error()
-	next = p.Next(at, func(key []byte) bool { return it.SeekGE(key, 0) != nil })
-	p.Report(Damage{true, name, fmt.Errorf("%w (nothing from key %x up to %x)", cause, at, next)})
+	block := DamagedBlock{Cause: cause}
+	if table.last != nil {
+		it.SeekGE(table.last, 0)
+		block.Note(table.last, it.Error())
+	}
+	next = p.Next(at, func(key []byte) bool {
+		if table.last != nil && bytes.Compare(key, table.last) > 0 || ctx.Err() != nil || block.Has(key) {
+			return false
+		}
+		found := it.SeekGE(key, 0) != nil
+		block.Note(key, it.Error())
+		return found
+	})
+	p.Report(Damage{true, table.name, fmt.Errorf("%w (nothing from key %x up to %x)", cause, at, next)})
 	return next
+}
+
+// DamagedBlock remembers which keys are in a block that cannot be read. Pebble takes up to seconds for each key that it looks for there.
+type DamagedBlock struct {
+	Cause error  // of a first key
+	last  []byte // the largest key that gave it too; what is between the two does
+}
+
+// Has reports whether a key behind the first one is known to be in the block.
+func (b *DamagedBlock) Has(key []byte) bool { return bytes.Compare(key, b.last) <= 0 }
+
+// Note remembers what came of looking for a key.
+func (b *DamagedBlock) Note(key []byte, err error) {
+	if err != nil && err.Error() == b.Cause.Error() && !b.Has(key) {
+		b.last = bytes.Clone(key)
+	}
 }
 
 // batchBytes is about how much is written at once.
