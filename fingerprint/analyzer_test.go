@@ -25,47 +25,33 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 	return a
 }
 
-// paper is what section 2 of the paper does with the words of a text beside what Options
-// have: a caller does it with Tokens. The goldens of older versions, which had it as options,
-// hold that Tokens and an Accumulator are enough for it.
-type paper struct {
-	Options
-	name    string // how those versions called it
-	fnv1    bool
-	stop    map[string]bool
-	stem    func(string) string
-	weigh   func(feature string, n int) int
-	phrases map[string]bool
-	replace bool // phrases take the place of their words
-}
-
 // naiveSignature is the oracle for all options: strings, maps and 64 counters, from the
 // definitions in the documentation.
 func naiveSignature(o Options, text string) Signature {
 	if o.method() == MethodMinHash {
 		return naiveMinHashes(o, naiveTokens(text))
 	}
-	return paper{Options: o}.signature(naiveTokens(text))
+	return naiveSimhash(o, naiveTokens(text))
+}
+
+func naiveHashOf(o Options) func(token string) uint64 {
+	if o.Seed == 0 {
+		return func(s string) uint64 { return padded([]byte(s)) }
+	}
+	return func(s string) uint64 { return mix(padded([]byte(s)) + o.Seed*prime1) }
 }
 
 // naiveMinHashes is the oracle for MethodMinHash.
 func naiveMinHashes(o Options, tokens []string) Signature {
-	hash := func(s string) uint64 { return padded([]byte(s)) }
-	if o.Seed != 0 {
-		hash = func(s string) uint64 { return mix(padded([]byte(s)) + o.Seed*prime1) }
-	}
+	hash := naiveHashOf(o)
 	if len(tokens) == 0 {
 		return Signature{Short: true}
-	}
-	units := 0
-	for _, token := range tokens {
-		units += naiveUnits([]rune(token)[0])
 	}
 	limit := o.ShortWords
 	if limit == 0 {
 		limit = 5
 	}
-	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), len(tokens), units < limit*12}
+	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), len(tokens), naiveUnits(tokens) < limit*12}
 	if sig.Short {
 		h := uint64(prime5)
 		for _, token := range tokens {
@@ -101,62 +87,11 @@ func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
 	return f
 }
 
-// phraseAt gives the longest phrase that begins with the first word.
-func (p paper) phraseAt(words []string) (n int) {
-	for i := 2; i <= min(len(words), 6); i++ {
-		if p.phrases[strings.Join(words[:i], " ")] {
-			n = i
-		}
-	}
-	return n
-}
-
-// arrange gives the words that are left, and the phrases found besides.
-func (p paper) arrange(words []string) (tokens, phrases []string) {
-	after := 0
-	for i, word := range words {
-		if i < after && p.replace {
-			continue
-		}
-		if n := p.phraseAt(words[i:]); n > 0 && i >= after {
-			after = i + n
-			phrase := strings.Join(words[i:after], " ")
-			if p.replace {
-				tokens = append(tokens, phrase)
-				continue
-			}
-			phrases = append(phrases, phrase)
-		}
-		if p.stem != nil && !p.stop[word] {
-			word = p.stem(word)
-		}
-		if !p.stop[word] {
-			tokens = append(tokens, word)
-		}
-	}
-	return tokens, phrases
-}
-
-func (p paper) signature(words []string) Signature {
-	o := p.Options
-	hash := func(s string) uint64 { return padded([]byte(s)) }
-	if p.fnv1 {
-		hash = FNV1
-	}
-	if unseeded := hash; o.Seed != 0 {
-		hash = func(s string) uint64 { return mix(unseeded(s) + o.Seed*prime1) }
-	}
-	inWindow := hash
-	if p.fnv1 {
-		inWindow = func(s string) uint64 { return mix(hash(s)) }
-	}
-	units := 0
-	for _, word := range words {
-		units += naiveUnits([]rune(word)[0])
-	}
-	tokens, phrases := p.arrange(words)
+// naiveSimhash is the oracle for MethodSimhash.
+func naiveSimhash(o Options, tokens []string) Signature {
+	hash := naiveHashOf(o)
 	features := naiveWindows(tokens, max(o.Window, 1))
-	if len(features)+len(phrases) == 0 {
+	if len(features) == 0 {
 		return Signature{Short: true}
 	}
 	counts := map[string]int{}
@@ -167,18 +102,11 @@ func (p paper) signature(words []string) Signature {
 	for f, n := range counts {
 		h := hash(f)
 		if o.Window > 1 {
-			h = naiveWindowHash(f, inWindow)
+			h = naiveWindowHash(f, hash)
 		}
-		text64.add(h, p.weight(f, n))
+		text64.add(h, naiveWeight(o, n))
 	}
-	counts = map[string]int{}
-	for _, f := range phrases {
-		counts[f]++
-	}
-	for f, n := range counts {
-		text64.add(hash(f), p.weight(f, n))
-	}
-	mixed := o.Window == 0 && o.Weight == "" && p.weigh == nil
+	mixed := o.Window == 0 && o.Weight == ""
 	seen := map[string]bool{}
 	for i := 0; i+4 <= len(tokens); i++ {
 		window := strings.Join(tokens[i:i+4], "\n")
@@ -186,19 +114,19 @@ func (p paper) signature(words []string) Signature {
 			continue
 		}
 		seen[window] = true
-		shingle64.add(naiveWindowHash(window, inWindow), 1)
+		shingle64.add(naiveWindowHash(window, hash), 1)
 		if mixed {
-			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], "\n"), inWindow), 1)
+			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], "\n"), hash), 1)
 		}
 	}
 	if len(tokens) < 4 {
-		shingle64.add(naiveWindowHash(strings.Join(tokens, "\n"), inWindow), 1)
+		shingle64.add(naiveWindowHash(strings.Join(tokens, "\n"), hash), 1)
 	}
 	limit := o.ShortWords
 	if limit == 0 {
 		limit = 50
 	}
-	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), len(features) + len(phrases), units < limit*12}
+	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), len(features), naiveUnits(tokens) < limit*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -223,7 +151,15 @@ func (s *sums) fingerprint() (f Fingerprint) {
 	return f
 }
 
-func naiveUnits(r rune) int {
+// naiveUnits are the twelfths of words in a text.
+func naiveUnits(tokens []string) (units int) {
+	for _, token := range tokens {
+		units += naiveUnitsOf([]rune(token)[0])
+	}
+	return units
+}
+
+func naiveUnitsOf(r rune) int {
 	switch page := r >> 8; {
 	case !property(r).is(singleProperty | unknownProperty):
 		return 12
@@ -262,10 +198,8 @@ func naiveSequenceHash(tokens []string, hash func(string) uint64) Fingerprint {
 	return Fingerprint(mix(h))
 }
 
-func (p paper) weight(feature string, n int) int {
-	switch o := p.Options; {
-	case p.weigh != nil:
-		return p.weigh(feature, n)
+func naiveWeight(o Options, n int) int {
+	switch {
 	case o.Weight == "count":
 		return n
 	case o.Weight == "sqrt":
