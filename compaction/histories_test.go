@@ -203,7 +203,7 @@ func namedPlan(t testing.TB, name string, k int) *plan.Plan {
 	return p
 }
 
-// rule draws what matches, for a whole history.
+// drawRule draws what matches, for a whole history.
 func (d *drawer) drawRule() {
 	d.rule.KeepDuplicates = d.IntN(3) == 0
 	d.rule.MaxShingleDistance = pick(d, 0, 0, 13, 18, -1)

@@ -102,14 +102,7 @@ func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashf
 	fsys := crashfs.New()
 	opts := *damagedOptions(t, fsys)
 	opts.FilterBytes = filterBytes
-	seq := func(yield func(index.Document, error) bool) {
-		for _, d := range docs {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-	_, err := compaction.Load(context.Background(), "ix", seq, compaction.LoadOptions{Index: opts})
+	_, err := compaction.Load(context.Background(), "ix", seqOf(docs), compaction.LoadOptions{Index: opts})
 	must(t, err)
 	return fsys
 }
