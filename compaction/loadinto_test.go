@@ -61,76 +61,37 @@ func (d *drawer) loadOpen() step {
 // TestLoadIntoAmongWriters: documents are loaded while others write and delete what has their keys, expire, ask, and make checkpoints. Of
 // each key the later document is there, by its ID, and who asks finds all that was loaded or nothing.
 func TestLoadIntoAmongWriters(t *testing.T) {
-	const keys, group, writers = 400, 50, 3
 	ctx, fs := t.Context(), vfs.NewMem()
 	x, err := index.Open("ix", &index.Options{FS: fs, Durability: index.NoSync})
 	must(t, err)
 	defer x.Close()
 	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
 	defer w.Close()
-	newest := make([]uint64, keys) // of each key; a writer has those of its own, and no one those of the last
+	a := among{Index: x}
 	for round := range uint64(testseed.Number(2, 3, 6, 60)) {
 		seed := testseed.Of(t)
 		over, stop := context.WithCancel(ctx)
 		var work errgroup.Group
-		for n := range writers {
+		for n := range amongWriters {
 			r := rand.New(rand.NewPCG(seed, round<<8|uint64(n)))
-			work.Go(func() error {
-				for over.Err() == nil {
-					i := r.IntN(keys/4)*4 + n
-					docs := []index.Document{{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(r.IntN(50))}}
-					if err := x.Add(ctx, docs...); err != nil {
-						return err
-					}
-					newest[i] = docs[0].ID
-				}
-				return nil
-			})
+			work.Go(func() error { return a.write(over, n, r) })
 		}
-		like := fingerprint.Fingerprint((round + 1) * 0x9e3779b97f4a7c15)
+		group := index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint((round + 1) * 0x9e3779b97f4a7c15)}, Scope: "group"}
 		work.Go(func() error {
-			r := rand.New(rand.NewPCG(seed, round<<8|writers))
-			for n := 0; over.Err() == nil; n++ {
-				matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: like}, Scope: "group"})
-				if err == nil && len(matches) > 0 && len(matches) != group {
-					err = fmt.Errorf("%d of %d documents that were loaded are there", len(matches), group)
-				}
-				if err == nil {
-					_, err = x.Delete(ctx, fmt.Sprint(r.IntN(keys/4)*4+3))
-				}
-				if err == nil {
-					_, err = x.DeleteBefore(ctx, time.Unix(1, 0))
-				}
-				if err == nil && n%50 == 0 {
-					err = x.Checkpoint(ctx, fmt.Sprint("copy ", round, n))
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			return a.ask(over, group, fmt.Sprintf("copy %d of ", round), rand.New(rand.NewPCG(seed, round<<8|amongWriters)))
 		})
-		var docs []index.Document
-		for range group {
-			docs = append(docs, index.Document{Fingerprint: like, Scope: "group"})
-		}
-		for i := range keys {
+		docs := slices.Repeat([]index.Document{{Fingerprint: group.Fingerprint, Scope: group.Scope}}, amongGroup)
+		for i := range amongKeys {
 			docs = append(docs, index.Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(i % 60)})
 		}
 		_, err := compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{MemoryBytes: 1 << 20})
 		stop()
 		must(t, err, work.Wait(), indextest.Problems(x))
-		matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: like}, Scope: "group"})
-		if err != nil || len(matches) != group {
+		matches, err := x.Query(ctx, group)
+		if err != nil || len(matches) != amongGroup {
 			t.Fatalf("%d documents of a group: %v", len(matches), err)
 		}
-		for i := range newest {
-			newest[i] = max(newest[i], matches[0].ID+uint64(group+i))
-			d, found, err := x.Get(ctx, fmt.Sprint(i))
-			if err != nil || found && d.ID != newest[i] || !found && i%4 != 3 {
-				t.Fatalf("key %d: %+v, %v, %v; want document %d", i, d, found, err, newest[i])
-			}
-		}
+		must(t, a.compare(ctx, matches[0].ID+amongGroup))
 	}
 	names, err := fs.List("")
 	must(t, err)
@@ -146,6 +107,63 @@ func TestLoadIntoAmongWriters(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+const amongKeys, amongGroup, amongWriters = 400, 50, 3
+
+// among is an index that others use while documents are loaded into it. Of four keys each of three writers has one,
+// and the fourth is deleted.
+type among struct {
+	*index.Index
+	newest [amongKeys]uint64 // of each key
+}
+
+func (a *among) write(over context.Context, n int, r *rand.Rand) error {
+	for over.Err() == nil {
+		i := r.IntN(amongKeys/4)*4 + n
+		docs := []index.Document{{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(r.IntN(50))}}
+		if err := a.Add(context.Background(), docs...); err != nil {
+			return err
+		}
+		a.newest[i] = docs[0].ID
+	}
+	return nil
+}
+
+// ask sees all of a group or nothing, deletes and makes checkpoints.
+func (a *among) ask(over context.Context, group index.Query, copies string, r *rand.Rand) error {
+	ctx := context.Background()
+	for n := 0; over.Err() == nil; n++ {
+		matches, err := a.Query(ctx, group)
+		if err == nil && len(matches) > 0 && len(matches) != amongGroup {
+			err = fmt.Errorf("%d of %d documents that were loaded are there", len(matches), amongGroup)
+		}
+		if err == nil {
+			_, err = a.Delete(ctx, fmt.Sprint(r.IntN(amongKeys/4)*4+amongWriters))
+		}
+		if err == nil {
+			_, err = a.DeleteBefore(ctx, time.Unix(1, 0))
+		}
+		if err == nil && n%50 == 0 {
+			err = a.Checkpoint(ctx, fmt.Sprint(copies, n))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare looks at all keys after a load that gave them the IDs from first on.
+func (a *among) compare(ctx context.Context, first uint64) error {
+	for i := range a.newest {
+		a.newest[i] = max(a.newest[i], first+uint64(i))
+		d, found, err := a.Get(ctx, fmt.Sprint(i))
+		if err != nil || found && d.ID != a.newest[i] || !found && i%4 != amongWriters {
+			return fmt.Errorf("key %d: %+v, %v, %v; want document %d", i, d, found, err, a.newest[i])
+		}
+	}
+	return nil
 }
 
 // TestLoadIntoTakesLastOfFingerprint: what is loaded replaces the last document of a fingerprint that is packed, or frozen, while another
