@@ -421,13 +421,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 			if cancelled < 5 || packed == cancelled {
 				t.Errorf("cancelled %d times at %d points, %d times too late", cancelled, points, packed)
 			}
-			for range 6000 { // a minute
-				if runtime.NumGoroutine() <= goroutines {
-					return
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
+			testseed.NoMoreGoroutines(t, goroutines)
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // TestCloseDuringWork closes an index under load: every call ends, with its result or
@@ -207,13 +208,7 @@ func TestLoopsThatBreak(t *testing.T) {
 		}()
 	}
 	must(t, x.Close())
-	for range 6000 { // a minute
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	testseed.NoMoreGoroutines(t, before)
 }
 
 // TestWritesThatWaitedForAnotherPlan: what has waited for the step to another k looks again whom it conflicts with.

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // addAndRead returns the first error of Add, Sorted and Close.
@@ -75,7 +76,7 @@ func TestFileSystemErrors(t *testing.T) {
 			if failures < least {
 				t.Errorf("only %d operations failed", failures)
 			}
-			expectGoroutines(t, before)
+			testseed.NoMoreGoroutines(t, before)
 		})
 	}
 }
@@ -136,7 +137,7 @@ func TestContext(t *testing.T) {
 		t.Errorf("left %v", files)
 	}
 	closeAll(t, s, fs)
-	expectGoroutines(t, before)
+	testseed.NoMoreGoroutines(t, before)
 }
 
 // A loop that panics, or whose context is done before it begins, leaves nothing behind, as Beam has it where what comes behind fails.

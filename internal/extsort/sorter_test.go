@@ -9,12 +9,12 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testseed"
 )
 
 // addAll adds records in batches of random length.
@@ -64,18 +64,6 @@ func spillFiles(t testing.TB, fs vfs.FS) []string {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// expectGoroutines waits until there are no more than before.
-func expectGoroutines(t *testing.T, before int) {
-	t.Helper()
-	for range 6000 { // a minute
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
 // checkSorted adds records, reads them, and expects the order of a stable sort, and no file
@@ -172,7 +160,7 @@ func TestBreak(t *testing.T) {
 						break
 					}
 				}
-				expectGoroutines(t, before+1) // that of this subtest
+				testseed.NoMoreGoroutines(t, before+1) // that of this subtest
 				closeAll(t, s, fs)
 			})
 		}
@@ -206,7 +194,7 @@ func TestClose(t *testing.T) {
 	if err := New[[1]uint64](Options{}).Close(); err != nil {
 		t.Error(err)
 	}
-	expectGoroutines(t, before)
+	testseed.NoMoreGoroutines(t, before)
 }
 
 func TestSortedOnce(t *testing.T) {

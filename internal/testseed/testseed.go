@@ -1,8 +1,9 @@
-// Package testseed gives random tests their seed, and says how much they are to do.
+// Package testseed gives random tests their seed, says how much they are to do, and sees that nothing of them runs on.
 package testseed
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -58,6 +59,18 @@ func Asked(t testing.TB, variable string, n int) int {
 		t.Fatalf("%s: %v", variable, err)
 	}
 	return n
+}
+
+// NoMoreGoroutines waits until there are no more than before, a minute at most.
+func NoMoreGoroutines(t testing.TB, before int) {
+	t.Helper()
+	for range 6000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
 // Race: the race detector is on.
