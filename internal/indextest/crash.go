@@ -174,8 +174,9 @@ func (w *World) afterCrash(m *moment) error {
 		if c.end > m.before {
 			continue
 		}
-		if _, _, err := w.lookAt(m.left, c.dir); err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
+		holds, _, err := w.lookAt(m.left, c.dir)
+		if err != nil || !slices.EqualFunc(holds, c.holds, slices.Equal[Documents]) {
+			return fmt.Errorf("a checkpoint of before holds %v, not %v: %w", holds, c.holds, err)
 		}
 	}
 	return nil

@@ -73,6 +73,8 @@ type place struct {
 type checkpoint struct {
 	dir        string
 	start, end int64
+	holds      []Documents // of each site, and
+	k          int         // of its plan, when all calls have ended
 }
 
 // NewWorld opens an index in memory, in a file system that crashes if crash is set.
@@ -312,16 +314,15 @@ func (w *World) settle() error {
 	if err != nil {
 		return err
 	}
-	copied, within := make([][]Documents, len(w.copies)), make([]int, len(w.copies))
-	for i, c := range w.copies {
-		if copied[i], within[i], err = w.lookAt(w.Options.FS, c.dir); err != nil {
+	for _, c := range w.copies {
+		if c.holds, c.k, err = w.lookAt(w.Options.FS, c.dir); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
 	k := w.Index.Plan().MaxDistance
 	for n, s := range w.sites {
-		for i, c := range w.copies {
-			s.calls = append(s.calls, found(n, c.start, c.end, within[i], copied[i][n]))
+		for _, c := range w.copies {
+			s.calls = append(s.calls, found(n, c.start, c.end, c.k, c.holds[n]))
 		}
 		now := w.clock.Add(2)
 		calls := append(slices.Clip(s.calls), found(n, now-1, now, k, left[n]))
