@@ -1,12 +1,9 @@
 package compaction_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +16,6 @@ import (
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testseed"
-	"golang.org/x/sync/errgroup"
 )
 
 // TestLoadIntoIsLoad: whatever is done to an index while documents are loaded into it, it is as if they came in one moment
@@ -56,114 +52,6 @@ func (d *drawer) loadOpen() step {
 		s.meanwhile = append(s.meanwhile, w)
 	}
 	return s
-}
-
-// TestLoadIntoAmongWriters: documents are loaded while others write and delete what has their keys, expire, ask, and make checkpoints. Of
-// each key the later document is there, by its ID, and who asks finds all that was loaded or nothing.
-func TestLoadIntoAmongWriters(t *testing.T) {
-	ctx, fs := t.Context(), vfs.NewMem()
-	x, err := index.Open("ix", &index.Options{FS: fs, Durability: index.NoSync})
-	must(t, err)
-	defer x.Close()
-	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1, Share: .01, Every: time.Millisecond})
-	defer w.Close()
-	a := among{Index: x}
-	for round := range uint64(testseed.Number(2, 3, 6, 60)) {
-		seed := testseed.Of(t)
-		over, stop := context.WithCancel(ctx)
-		var work errgroup.Group
-		for n := range amongWriters {
-			r := rand.New(rand.NewPCG(seed, round<<8|uint64(n)))
-			work.Go(func() error { return a.write(over, n, r) })
-		}
-		group := index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint((round + 1) * 0x9e3779b97f4a7c15)}, Scope: "group"}
-		work.Go(func() error {
-			return a.ask(over, group, fmt.Sprintf("copy %d of ", round), rand.New(rand.NewPCG(seed, round<<8|amongWriters)))
-		})
-		docs := slices.Repeat([]index.Document{{Fingerprint: group.Fingerprint, Scope: group.Scope}}, amongGroup)
-		for i := range amongKeys {
-			docs = append(docs, index.Document{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(i % 60)})
-		}
-		_, err := compaction.LoadInto(ctx, x, seqOf(docs, nil), compaction.LoadOptions{MemoryBytes: 1 << 20})
-		stop()
-		must(t, err, work.Wait(), indextest.Problems(x))
-		matches, err := x.Query(ctx, group)
-		if err != nil || len(matches) != amongGroup {
-			t.Fatalf("%d documents of a group: %v", len(matches), err)
-		}
-		must(t, a.compare(ctx, matches[0].ID+amongGroup))
-	}
-	names, err := fs.List("")
-	must(t, err)
-	for _, name := range names {
-		if !strings.HasPrefix(name, "copy") {
-			continue
-		}
-		c, err := index.Open(name, &index.Options{FS: fs, MustExist: true})
-		if err == nil {
-			err = errors.Join(indextest.Problems(c), c.Close())
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-const amongKeys, amongGroup, amongWriters = 400, 50, 3
-
-// among is an index that others use while documents are loaded into it. Of four keys each of three writers has one,
-// and the fourth is deleted.
-type among struct {
-	*index.Index
-	newest [amongKeys]uint64 // of each key
-}
-
-func (a *among) write(over context.Context, n int, r *rand.Rand) error {
-	for over.Err() == nil {
-		i := r.IntN(amongKeys/4)*4 + n
-		docs := []index.Document{{Key: fmt.Sprint(i), Fingerprint: fingerprint.Fingerprint(r.IntN(50))}}
-		if err := a.Add(context.Background(), docs...); err != nil {
-			return err
-		}
-		a.newest[i] = docs[0].ID
-	}
-	return nil
-}
-
-// ask sees all of a group or nothing, deletes and makes checkpoints.
-func (a *among) ask(over context.Context, group index.Query, copies string, r *rand.Rand) error {
-	ctx := context.Background()
-	for n := 0; over.Err() == nil; n++ {
-		matches, err := a.Query(ctx, group)
-		if err == nil && len(matches) > 0 && len(matches) != amongGroup {
-			err = fmt.Errorf("%d of %d documents that were loaded are there", len(matches), amongGroup)
-		}
-		if err == nil {
-			_, err = a.Delete(ctx, fmt.Sprint(r.IntN(amongKeys/4)*4+amongWriters))
-		}
-		if err == nil {
-			_, err = a.DeleteBefore(ctx, time.Unix(1, 0))
-		}
-		if err == nil && n%50 == 0 {
-			err = a.Checkpoint(ctx, fmt.Sprint(copies, n))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compare looks at all keys after a load that gave them the IDs from first on.
-func (a *among) compare(ctx context.Context, first uint64) error {
-	for i := range a.newest {
-		a.newest[i] = max(a.newest[i], first+uint64(i))
-		d, found, err := a.Get(ctx, fmt.Sprint(i))
-		if err != nil || found && d.ID != a.newest[i] || !found && i%4 != amongWriters {
-			return fmt.Errorf("key %d: %+v, %v, %v; want document %d", i, d, found, err, a.newest[i])
-		}
-	}
-	return nil
 }
 
 // TestLoadIntoTakesLastOfFingerprint: what is loaded replaces the last document of a fingerprint that is packed, or frozen, while another

@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testseed"
+	"golang.org/x/sync/errgroup"
 )
 
 // length returns how much of something to do: under the race detector, by default, with NEARDUP_CI and with
@@ -55,13 +56,21 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
 				opts := compaction.Options{MemoryBytes: 1 << 20}
 				if draw.IntN(3) == 0 {
-					return w.Load(draw, func(docs []index.Document) error {
+					var both errgroup.Group
+					if draw.IntN(2) == 0 { // one waits for the other
+						both.Go(func() error {
+							_, err := compaction.Compact(ctx, x, opts)
+							return err
+						})
+					}
+					err := w.Load(draw, func(docs []index.Document) error {
 						_, err := compaction.LoadInto(ctx, x, seqOf(docs), compaction.LoadOptions{KeepAdded: true, MemoryBytes: opts.MemoryBytes})
 						if errors.Is(err, compaction.ErrDone) {
 							err = nil
 						}
 						return err
 					})
+					return errors.Join(err, both.Wait())
 				}
 				if text := plans[draw.IntN(len(plans))]; text != "" {
 					p, err := plan.Parse(text)
