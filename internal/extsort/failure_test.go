@@ -164,5 +164,5 @@ func TestLoopsThatPanicOrNeverBegin(t *testing.T) {
 			t.Errorf("Add: %v", err)
 		}
 	}
-	expectGoroutines(t, before)
+	testseed.NoMoreGoroutines(t, before)
 }
