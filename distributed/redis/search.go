@@ -52,13 +52,15 @@ func gets(keys []string) (reads []*command) {
 
 // candidates finds in buckets that were read what is near to each place.
 func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, error) {
-	found := make([][]candidate, len(places))
+	found, seen := make([][]candidate, len(places)), make(map[id]bool)
 	for i, p := range places {
+		clear(seen)
 		for t := range x.plan.Tables {
 			table := &x.plan.Tables[t]
 			permuted := table.Permute(p.stored)
 			err := x.entries(reads[i*len(p.buckets)+t], func(_ string, other uint64, of id) {
-				if d := bits.OnesCount64(other ^ permuted); d <= x.plan.MaxDistance && !has(found[i], of) {
+				if d := bits.OnesCount64(other ^ permuted); d <= x.plan.MaxDistance && !seen[of] {
+					seen[of] = true
 					found[i] = append(found[i], candidate{of, d})
 				}
 			})
