@@ -93,12 +93,10 @@ func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking bool
 // take keeps what was replied.
 func (c *command) take(replies []*goredis.Cmd) {
 	for _, reply := range replies {
-		if c.err = reply.Err(); errors.Is(c.err, goredis.Nil) {
-			c.err = nil
-		}
-		if c.err != nil {
+		if c.err = reply.Err(); c.err != nil && !errors.Is(c.err, goredis.Nil) {
 			return
 		}
 	}
+	c.err = nil
 	c.value, _ = replies[len(replies)-1].Text()
 }

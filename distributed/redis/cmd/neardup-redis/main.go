@@ -193,12 +193,10 @@ func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, lineBytes)
 	for lines.Scan() {
-		raw := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
-		if len(raw) == 0 {
-			continue
-		}
-		if err := p.Go(func(int) (item, error) { return itemOf(raw, s), nil }); err != nil {
-			return err
+		if raw := bytes.Clone(bytes.TrimSpace(lines.Bytes())); len(raw) > 0 {
+			if err := p.Go(func(int) (item, error) { return itemOf(raw, s), nil }); err != nil {
+				return err
+			}
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
