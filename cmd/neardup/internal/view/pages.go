@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"runtime"
 	"time"
 
 	"github.com/neardup/neardup/compaction"
@@ -49,6 +50,7 @@ type Pages struct {
 	mux     *http.ServeMux
 	room    chan struct{} // for requests
 	scan    chan struct{} // for those that read many documents
+	texts   chan struct{} // for those that read a text, which takes several times its size meanwhile
 }
 
 const (
@@ -59,7 +61,7 @@ const (
 
 // New makes the pages of an index.
 func New(source Source, o Options) *Pages {
-	p := &Pages{source: source, opts: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1)}
+	p := &Pages{source: source, opts: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1), texts: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	p.mux.HandleFunc("GET /{$}", p.show(overviewTemplate, p.overview))
 	p.mux.HandleFunc("GET /search", p.show(searchTemplate, p.search))
 	p.mux.HandleFunc("POST /search", p.show(searchTemplate, p.search))
@@ -159,6 +161,16 @@ func (p *Pages) bounded(w http.ResponseWriter, r *http.Request, make func(*http.
 		return nil, &problem{http.StatusBadRequest, "The form cannot be read."}
 	}
 	return make(r)
+}
+
+// reading waits until a text may be read. end must follow.
+func (p *Pages) reading(ctx context.Context) (end func(), err error) {
+	select {
+	case p.texts <- struct{}{}:
+		return func() { <-p.texts }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // pathTo is that of a page with parameters, in pairs.

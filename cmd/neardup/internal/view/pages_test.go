@@ -154,6 +154,36 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// watched notes how many texts are read at once.
+type watched struct {
+	Texts
+	pages *Pages
+	most  int
+}
+
+func (w *watched) Words(ctx context.Context, d *index.Document) ([]string, error) {
+	w.most = max(w.most, len(w.pages.texts))
+	return w.Texts.Words(ctx, d)
+}
+
+// No more texts are read at once than there is room for: each takes several times its size.
+func TestTextsWait(t *testing.T) {
+	p := testPages(t)
+	texts := &watched{Texts: p.opts.Texts, pages: p}
+	p.opts.Texts = texts
+	if w := get(p, "/compare?a=http://a.example/1&b=http://b.example/2", nil); w.Code != http.StatusOK || texts.most != 1 || len(p.texts) != 0 {
+		t.Errorf("%d: %d were read at once, and %d are", w.Code, texts.most, len(p.texts))
+	}
+	for range cap(p.texts) {
+		p.texts <- struct{}{}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := p.reading(ended); err == nil {
+		t.Error("there is room beyond the bound")
+	}
+}
+
 // A closed index is told of.
 func TestClosedIndex(t *testing.T) {
 	p := testPages(t)

@@ -40,7 +40,7 @@ func (p *Pages) search(r *http.Request) (any, error) {
 	var err error
 	switch {
 	case strings.TrimSpace(s.Text) != "":
-		err = p.searchText(s)
+		err = p.searchText(r.Context(), s)
 	case strings.TrimSpace(s.Asked) != "":
 		err = p.searchKey(r.Context(), s)
 	}
@@ -78,7 +78,7 @@ func (p *Pages) searchKey(ctx context.Context, s *searchPage) error {
 	return nil
 }
 
-func (p *Pages) searchText(s *searchPage) error {
+func (p *Pages) searchText(ctx context.Context, s *searchPage) error {
 	signer := p.source.Signer()
 	switch {
 	case signer == nil:
@@ -86,6 +86,11 @@ func (p *Pages) searchText(s *searchPage) error {
 	case len(s.Text) > maxPasted:
 		return &problem{http.StatusRequestEntityTooLarge, "The text is too large: 4 MiB at most."}
 	}
+	end, err := p.reading(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	d, reason := check.Analyze(signer, neardup.Page{Body: []byte(s.Text)})
 	if reason != "" {
 		s.Note = "There is nothing to compare: " + reason + "."
@@ -120,6 +125,16 @@ func (p *Pages) near(ctx context.Context, s *searchPage) error {
 	return nil
 }
 
+// words are those of the text of a document.
+func (p *Pages) words(ctx context.Context, d *index.Document) ([]string, error) {
+	end, err := p.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return p.opts.Texts.Words(ctx, d)
+}
+
 // comparePage is two documents beside each other.
 type comparePage struct {
 	A, B   string
@@ -148,11 +163,9 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 		}
 		sides[i] = compare.Of(&d)
 		if p.opts.Texts != nil {
-			words, err := p.opts.Texts.Words(r.Context(), &d)
-			if err != nil {
+			if sides[i].Words, err = p.words(r.Context(), &d); err != nil {
 				return nil, err
 			}
-			sides[i].Words = words
 		}
 	}
 	switch {
