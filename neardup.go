@@ -45,7 +45,7 @@ type Options struct {
 	// visible text and the default options.
 	Signer *page.Signer
 
-	// MaxBody is the size in bytes from which on a page is Skipped. 0: DefaultMaxBody.
+	// MaxBody is how many bytes a page may have; a larger one is Skipped. 0: DefaultMaxBody.
 	MaxBody int
 
 	// Bare lets Open do without a Signer: an index that has none recorded, or one that this

@@ -91,7 +91,7 @@ type Options struct {
 	// Connections is how many there are at most; further calls wait. 0: 64.
 	Connections int
 
-	// MaxBody is the size in bytes from which on a page is Skipped, without sending it. 0: 16 MiB, as
+	// MaxBody is how many bytes a page may have; a larger one is Skipped, without sending it. 0: 16 MiB, as
 	// the server has it.
 	MaxBody int
 }

@@ -239,7 +239,7 @@ type Problem = verify.Problem
 // use, 8 bytes a packed block, and one saved filter at a time.
 //
 // If ctx ends, or the store fails, the last Problem is Unchecked with that error. After a
-// break nothing more is read.
+// break nothing more is read. The index must not be closed from within the loop.
 func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(verify.Problem) bool) {
 		stopped := false
