@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -107,11 +108,18 @@ type repair struct {
 }
 
 // name gives both folders names to which an ending can be added. With a slash at its end, or a dot, it would be that of
-// something within them.
+// something within them; beside a link, what is repaired would not be where the index is, and on another disk perhaps.
 func (r *repair) name(dir string) (err error) {
 	if r.dir = r.opts.FS.PathJoin(dir); strings.Trim(r.opts.FS.PathBase(r.dir), ".") == "" {
 		if r.dir, err = filepath.Abs(r.dir); err != nil {
 			return err
+		}
+	}
+	if r.opts.FS == vfs.Default {
+		if info, err := os.Lstat(r.dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			if r.dir, err = filepath.EvalSymlinks(r.dir); err != nil {
+				return err
+			}
 		}
 	}
 	if r.dest = r.dir + ".repaired"; r.opts.Dest != "" {

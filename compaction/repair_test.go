@@ -640,8 +640,10 @@ func TestRepairByAnyName(t *testing.T) {
 	x, err := index.Open(ix, nil)
 	must(t, err)
 	must(t, x.Add(t.Context(), index.Document{Key: "a page", Fingerprint: 1}), x.Close())
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(ix, link))
 	t.Chdir(ix)
-	for _, names := range [][2]string{{ix + "/", ""}, {ix, dir + "/better/"}, {".", ""}} {
+	for _, names := range [][2]string{{ix + "/", ""}, {ix, dir + "/better/"}, {".", ""}, {link, ""}} {
 		report, err := compaction.Repair(t.Context(), names[0], compaction.RepairOptions{Dest: names[1]})
 		if err != nil || report.Documents != 1 || report.Faults > 0 || names[1] == "" && report.Index != ix {
 			t.Errorf("%q: %+v, %v", names, report, err)
@@ -649,7 +651,7 @@ func TestRepairByAnyName(t *testing.T) {
 		t.Chdir(ix) // it is another one
 	}
 	left, err := os.ReadDir(dir)
-	if must(t, err); fmt.Sprint(left) != "[d better/ d ix/ d ix.damaged/ d ix.damaged-2/]" {
+	if must(t, err); fmt.Sprint(left) != "[d better/ d ix/ d ix.damaged/ d ix.damaged-2/ d ix.damaged-3/]" {
 		t.Errorf("there is %v", left)
 	}
 }
