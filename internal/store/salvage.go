@@ -111,6 +111,7 @@ func nextReadable(at []byte, readable func(key []byte) bool) []byte {
 		for table := 0; keyspace >= evenKeyspace && table < 64; table++ {
 			keys = append(keys, tableStart(byte(keyspace), table))
 		}
+		readable(keys[len(keys)-1]) // as above
 		for _, key := range keys {
 			if bytes.Compare(key, at) > 0 && readable(key) {
 				return key
