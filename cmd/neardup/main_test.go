@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testseed"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 		raceMain()
 		return
 	}
+	testseed.MostlyWait()
 	os.Exit(m.Run())
 }
 

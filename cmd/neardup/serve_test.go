@@ -279,14 +279,19 @@ func TestServeFewOpenFiles(t *testing.T) {
 	cmd := process("serve", "-listen", listen, "-index", filepath.Join(t.TempDir(), "ix"))
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 150 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
 	s := started(t, listen, cmd)
-	for range 20 { // as many wait as can
+	var waiting []net.Conn // as many as can
+	for range 20 {
 		conn, err := net.Dial("tcp", listen)
 		must(t, err)
-		defer conn.Close()
+		waiting = append(waiting, conn)
 	}
-	r, err := http.Get(s.address + "/readyz")
+	another := http.Client{Transport: &http.Transport{}} // the default one may still have a connection
+	r, err := another.Get(s.address + "/readyz")
 	must(t, err)
 	r.Body.Close()
+	for _, conn := range waiting { // the end of the server would wait for what they ask
+		conn.Close()
+	}
 	if r.StatusCode != http.StatusServiceUnavailable {
 		t.Error(r.Status)
 	}

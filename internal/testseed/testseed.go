@@ -2,6 +2,7 @@
 package testseed
 
 import (
+	"flag"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -71,6 +72,19 @@ func NoMoreGoroutines(t testing.TB, before int) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+// MostlyWait lets more tests of a package go side by side than there are processors, unless -parallel says how many:
+// most of their time they wait, for the disk, other processes or limits of time. Under the race detector they do not. It is
+// for TestMain.
+func MostlyWait() {
+	flag.Parse()
+	if Race {
+		return
+	}
+	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		p.Value.Set("8")
+	}
 }
 
 // Race: the race detector is on.

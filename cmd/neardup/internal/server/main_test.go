@@ -1,0 +1,12 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/neardup/neardup/internal/testseed"
+)
+
+func TestMain(m *testing.M) {
+	testseed.MostlyWait()
+	m.Run()
+}
