@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -239,7 +239,7 @@ func TestBackgroundExpires(t *testing.T) {
 
 // TestVerifyOverCompaction: an index that is packed under a plan of fewer tables while it is verified is as sound as it was.
 func TestVerifyOverCompaction(t *testing.T) {
-	if testseed.Race || testing.Short() {
+	if testenv.Race || testing.Short() {
 		t.Skip("takes a second")
 	}
 	ctx, opts := context.Background(), index.Options{FS: vfs.NewMem()}

@@ -24,7 +24,7 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/surgeon"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // task is the last step of a history, and what it finds once the history is made.
@@ -305,20 +305,20 @@ func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 // The machine stops before every operation on the file system in turn, by default before one in four. The index is as
 // it was or as it is to be, and goes on from there.
 func TestCrash(t *testing.T) {
-	seed, every := testseed.Of(t), testseed.Number(4, 4, 1, 1)
-	if testseed.Race { // most of it is one goroutine, that looks at what is left
+	seed, every := testenv.Seed(t), testenv.Number(4, 4, 1, 1)
+	if testenv.Race { // most of it is one goroutine, that looks at what is left
 		every = 64
 	}
-	for round := range uint64(testseed.Number(1, 1, 1, 4)) {
+	for round := range uint64(testenv.Number(1, 1, 1, 4)) {
 		for _, k := range tasks(t, seed+round) {
-			if testseed.Race && len(k.meanwhile) == 0 {
+			if testenv.Race && len(k.meanwhile) == 0 {
 				continue // TestFaults has the goroutines of these
 			}
 			t.Run(k.name, func(t *testing.T) {
 				t.Parallel()
 				k.make(t)
 				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), every)
-				c.going, c.deeply, c.readOnly, c.flushed = testseed.Number(8, 8, 8, 1), 1, 4, 0
+				c.going, c.deeply, c.readOnly, c.flushed = testenv.Number(8, 8, 8, 1), 1, 4, 0
 				if c.newest().none { // Load makes it first
 					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})
 				}
@@ -341,11 +341,11 @@ func TestCrash(t *testing.T) {
 // is one of the states since the last that was durable, whole: every document that was
 // acknowledged, nothing by half, and every query answers for just that.
 func TestCrashHistories(t *testing.T) {
-	points := testseed.Number(60, 400, 10_000, 100_000)
-	if testseed.Race { // most of it is one goroutine, that looks at what is left
+	points := testenv.Number(60, 400, 10_000, 100_000)
+	if testenv.Race { // most of it is one goroutine, that looks at what is left
 		points = 25
 	}
-	seed, want := testseed.Of(t), int64(testseed.Asked(t, "NEARDUP_CRASH_POINTS", points))
+	seed, want := testenv.Seed(t), int64(testenv.Asked(t, "NEARDUP_CRASH_POINTS", points))
 	const side = 2
 	var moments, histories atomic.Int64
 	plans := slices.Concat(quickPlans(t, 2), quickPlans(t, 3))

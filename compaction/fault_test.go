@@ -21,7 +21,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // failing is a history in which something fails.
@@ -176,16 +176,16 @@ func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 // faulty chooses the operations that are to fail: by default one of every fourth sort, in CI of each; or all of them, but
 // for a task that takes long.
 func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
-	slow, every := k.name == "load beyond memory", testseed.Number(4, 4, 1, 1)
-	if testseed.Race {
+	slow, every := k.name == "load beyond memory", testenv.Number(4, 4, 1, 1)
+	if testenv.Race {
 		every = 24
 	}
 	for at, n := range k.operations(t, r) {
-		if slow && !testseed.Long() && !strings.Contains(at.path, "spill") || r.IntN(every) > 0 {
+		if slow && !testenv.Long() && !strings.Contains(at.path, "spill") || r.IntN(every) > 0 {
 			continue
 		}
 		for i, n := range r.Perm(n) {
-			if i == 0 || testseed.Long() && !slow {
+			if i == 0 || testenv.Long() && !slow {
 				at.n = n
 				chosen = append(chosen, at)
 			}
@@ -199,12 +199,12 @@ func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 // on. An error comes back that is the file system's, the index is as it was or as it is
 // to be, which the error tells, nothing is left beside it, and it is not locked.
 func TestFaults(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for _, k := range append(tasks(t, seed), loadBeyondMemory(seed)) {
 		if len(k.meanwhile) > 0 {
 			continue // it is not told which of these failed
 		}
-		if testseed.Race && len(k.docs) > 1000 {
+		if testenv.Race && len(k.docs) > 1000 {
 			continue // takes minutes; package extsort tests its goroutines with the race detector
 		}
 		t.Run(k.name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestFaults(t *testing.T) {
 // it, and so would lose what is beside the tables. Every read of a compaction fails in turn.
 func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 	t.Parallel()
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	k := tasks(t, seed)[0]
 	k.make(t)
@@ -243,7 +243,7 @@ func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 	read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
 	reads, told := k.operations(t, r)[read], 0
 	for read.n = range reads {
-		if testseed.Race && read.n%24 > 0 {
+		if testenv.Race && read.n%24 > 0 {
 			continue
 		}
 		outcome, err := k.check(newFault(read, failOnce), r)
@@ -333,8 +333,8 @@ func (f *failing) run(steps []step) error {
 // meets it says so or does what it should; what is there can be read, later writes
 // work or say why they do not, and opened again the index is whole.
 func TestEveryOperationFails(t *testing.T) {
-	seed, every := testseed.Of(t), uint64(testseed.Number(150, 80, 8, 1))
-	if testseed.Race {
+	seed, every := testenv.Seed(t), uint64(testenv.Number(150, 80, 8, 1))
+	if testenv.Race {
 		every = 400
 	}
 	steps := eventful()

@@ -24,7 +24,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -139,7 +139,7 @@ func TestGrowing(t *testing.T) {
 	must(t, group.Wait())
 	watcher.Close()
 	var quiet atomic.Bool
-	time.AfterFunc(time.Duration(testseed.Number(200, 200, 2000, 2000))*time.Millisecond, func() { quiet.Store(true) })
+	time.AfterFunc(time.Duration(testenv.Number(200, 200, 2000, 2000))*time.Millisecond, func() { quiet.Store(true) })
 	must(t, g.read("quiet", 1, &quiet), g.x.Close())
 	g.say("closed\n")
 }
@@ -316,21 +316,21 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 // TestGrowth lets an index grow to 20 million documents with NEARDUP_LONG, in 28 minutes at most, and kills it 200 times; NEARDUP_GROWTH
 // has other numbers: of documents, minutes and kills. Each quarter begins with its kills; its times are those of the rest.
 func TestGrowth(t *testing.T) {
-	documents, minutes, kills := uint64(testseed.Number(4_000, 40_000, 200_000, 20_000_000)), 28., testseed.Number(2, 4, 20, 200)
+	documents, minutes, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), 28., testenv.Number(2, 4, 20, 200)
 	if text := os.Getenv("NEARDUP_GROWTH"); text != "" {
 		if _, err := fmt.Sscan(text, &documents, &minutes, &kills); err != nil {
 			t.Fatalf("NEARDUP_GROWTH: %v", err)
 		}
-	} else if !testseed.Long() {
+	} else if !testenv.Long() {
 		t.Parallel()
 	}
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 20))
 	g := &growth{t: t, dir: filepath.Join(t.TempDir(), "ix"), atLeast: max(1000, documents/20)}
 	start := time.Now()
 	for n := range uint64(4) {
 		for range kills / 4 {
-			g.run(true, time.Duration(r.IntN(testseed.Number(600, 600, 1500, 2500)))*time.Millisecond, 1<<63)
+			g.run(true, time.Duration(r.IntN(testenv.Number(600, 600, 1500, 2500)))*time.Millisecond, 1<<63)
 		}
 		g.now = &g.quarters[n]
 		share := time.Duration(float64(n+1) / 4 * minutes * float64(time.Minute))
@@ -350,16 +350,16 @@ func (g *growth) report(took time.Duration) {
 		g.t.Logf("quarter %d: %d documents in %.1f s, %.0f/s, %d compactions; calls of %d: p50 %d us, p99 %d, longest %d; queries: p50 %d us, p99 %d, longest %d; when quiet p50 %d, p99 %d",
 			n+1, q.documents, q.seconds, rate(q), q.compactions, growthBatch, share(q.calls, .5), share(q.calls, .99), share(q.calls, 1),
 			share(q.queries, .5), share(q.queries, .99), share(q.queries, 1), share(q.quiet, .5), share(q.quiet, .99))
-		if testseed.Long() && share(q.calls, 1) > time.Second.Microseconds() {
+		if testenv.Long() && share(q.calls, 1) > time.Second.Microseconds() {
 			g.t.Errorf("quarter %d: a write took %d us", n+1, share(q.calls, 1))
 		}
-		if testseed.Long() && share(q.queries, .99) > 5*share(q.quiet, .99) {
+		if testenv.Long() && share(q.queries, .99) > 5*share(q.quiet, .99) {
 			g.t.Errorf("quarter %d: p99 of queries is %d us, and %d when it is quiet", n+1, share(q.queries, .99), share(q.quiet, .99))
 		}
 	}
 	first, last := rate(&g.quarters[0]), rate(&g.quarters[3])
 	g.t.Logf("%d documents checked in %v; last quarter at %.2f of the first", g.total(), took, last/first)
-	if testseed.Long() && last < .8*first {
+	if testenv.Long() && last < .8*first {
 		g.t.Errorf("the last quarter went at %.2f of the first", last/first)
 	}
 }

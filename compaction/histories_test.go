@@ -12,8 +12,8 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 	"pgregory.net/rapid"
 )
 
@@ -223,7 +223,7 @@ func quickPlans(t testing.TB, k int) (plans []*plan.Plan) {
 	t.Helper()
 	for _, d := range plan.Designs(k) {
 		p := namedPlan(t, d, k)
-		if p.Probes() <= manyProbes || testseed.Long() {
+		if p.Probes() <= manyProbes || testenv.Long() {
 			plans = append(plans, p)
 		}
 	}
@@ -241,7 +241,7 @@ const manyProbes = 500
 // TestHistoriesAreTheModel: whatever happens to an index, it answers as the model does.
 func TestHistoriesAreTheModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		must(t, flag.Set("rapid.checks", fmt.Sprint(testseed.Number(15, 60, 150, 3000))))
+		must(t, flag.Set("rapid.checks", fmt.Sprint(testenv.Number(15, 60, 150, 3000))))
 		t.Cleanup(func() { f.Value.Set(f.DefValue) })
 	}
 	var plans []*plan.Plan

@@ -22,8 +22,8 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testhook"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // Tests of this package are histories: an index takes steps, and so does a model of it,
@@ -846,7 +846,7 @@ func settledEmpty(v *store.View, stored uint64) bool {
 
 // TestMain: what the many small indexes leave behind is collected less often.
 func TestMain(m *testing.M) {
-	if !testseed.Long() {
+	if !testenv.Long() {
 		debug.SetGCPercent(400)
 	}
 	m.Run()

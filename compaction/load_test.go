@@ -23,9 +23,9 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
-	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -49,9 +49,9 @@ func bare(fps []uint64) []index.Document {
 // TestLoadIsAdd loads documents: they arrive as if one were added after the other. Most
 // come by the first load, into a new index, the rest by the second.
 func TestLoadIsAdd(t *testing.T) {
-	s := testseed.Of(t)
+	s := testenv.Seed(t)
 	sizes := []int{10, 300, 3000, 60_000} // most of the last one is more than fits in the least memory
-	if testseed.Race {
+	if testenv.Race {
 		sizes = sizes[:2]
 	}
 	for i, n := range sizes {
@@ -76,7 +76,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	t.Parallel()
 	const fp = 0x0123456789abcdef
 	n := 140_000
-	if testseed.Race {
+	if testenv.Race {
 		n = 70_000
 	}
 	// The documents between them have others, so that the bitmap has no runs.
@@ -106,7 +106,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	h.session(t, opts, step{what: "add", docs: []index.Document{{Fingerprint: fp}, {Fingerprint: fp, Key: "5000"}}})
 	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
 	tables := uint64(len(h.report.Tables))
-	if last[compaction.StageRead].Done < uint64(n/2) || !testseed.Race && (last[compaction.StageMerge].Done == 0 || last[compaction.StageTables].Total != tables*h.report.Tables[0].EntriesAfter) { // which are told every 65,536
+	if last[compaction.StageRead].Done < uint64(n/2) || !testenv.Race && (last[compaction.StageMerge].Done == 0 || last[compaction.StageTables].Total != tables*h.report.Tables[0].EntriesAfter) { // which are told every 65,536
 		t.Errorf("progress %+v of %+v", last, h.report)
 	}
 	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
@@ -117,10 +117,10 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 // and others come and go, one commit after the other, so that its posting is written whole.
 func TestPackedPostingThatChangesOften(t *testing.T) {
 	t.Parallel()
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	one := index.Document{Fingerprint: 12345}
 	h := newHistory(vfs.NewMem())
 	h.must(t, step{what: "load", docs: slices.Repeat([]index.Document{one}, 3000)})
@@ -156,7 +156,7 @@ func TestShortHistories(t *testing.T) {
 	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
 		clock = append(clock, step{what: "wait", wait: wait}, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)}, index.Document{Key: fmt.Sprint(i)}))
 	}
-	histories := removals(rand.New(rand.NewPCG(testseed.Of(t), 5)))
+	histories := removals(rand.New(rand.NewPCG(testenv.Seed(t), 5)))
 	maps.Copy(histories, map[string][]step{
 		"live changes of bare packed documents": append(
 			[]step{load(bare([]uint64{fp, fp, ^uint64(fp)})...)},
@@ -179,7 +179,7 @@ func opened(steps ...step) []step {
 // their fingerprints, by what never was, came twice, or is another's by now.
 func removals(rng *rand.Rand) map[string][]step {
 	docs, keys := make([]index.Document, 4500), []string{"", ""}
-	if testseed.Race { // one goroutine
+	if testenv.Race { // one goroutine
 		docs = docs[:450]
 	}
 	for i := range docs {
@@ -359,11 +359,11 @@ func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 // TestCancelledWorkChangesNothing cancels loads at each point where they look at their context, compactions and loads of an open
 // index where they change the file system, or at some of them.
 func TestCancelledWorkChangesNothing(t *testing.T) {
-	d := newDrawer(testseed.Of(t), 3)
+	d := newDrawer(testenv.Seed(t), 3)
 	other := namedPlan(t, "3", 6)
 	used, before := usedIndex(t, d)
-	docs, moments := d.documents(3000), int64(testseed.Number(15, 15, 25, 25))
-	if testseed.Race {
+	docs, moments := d.documents(3000), int64(testenv.Number(15, 15, 25, 25))
+	if testenv.Race {
 		docs, moments = docs[:1000], 8
 	}
 	loaded := before.clone()
@@ -421,7 +421,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 			if cancelled < 5 || packed == cancelled {
 				t.Errorf("cancelled %d times at %d points, %d times too late", cancelled, points, packed)
 			}
-			testseed.NoMoreGoroutines(t, goroutines)
+			testenv.NoMoreGoroutines(t, goroutines)
 		})
 	}
 }
@@ -455,12 +455,12 @@ func TestLoadLooksAtItsContext(t *testing.T) {
 // TestFailedLoadChangesNothing: what the documents are read from fails, or panics, and
 // the index is as it was, and closed.
 func TestFailedLoadChangesNothing(t *testing.T) {
-	d := newDrawer(testseed.Of(t), 4)
+	d := newDrawer(testenv.Seed(t), 4)
 	used, before := usedIndex(t, d)
 	unreadable := errors.New("unreadable")
 	tooLarge := string(make([]byte, match.MaxKeyBytes+1))
 	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around a batch, and spilled
-	if testseed.Race {
+	if testenv.Race {
 		sizes = []int{0, 4096}
 	}
 	for _, n := range sizes {
@@ -561,10 +561,10 @@ func TestReportOfTables(t *testing.T) {
 
 // TestRunGivesSpaceBack: of what was deleted, as far as it has reached tables on disk.
 func TestRunGivesSpaceBack(t *testing.T) {
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
-	n := testseed.Number(3000, 20_000, 20_000, 20_000)
+	n := testenv.Number(3000, 20_000, 20_000, 20_000)
 	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 2)), n))
 	var gone []string
 	for i := range docs {

@@ -15,15 +15,15 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestLoadIntoIsLoad: whatever is done to an index while documents are loaded into it, it is as if they came in one moment
 // after all that, but for the keys that came since.
 func TestLoadIntoIsLoad(t *testing.T) {
 	t.Parallel()
-	seed := testseed.Of(t)
-	for n := range uint64(testseed.Number(20, 40, 150, 3000)) {
+	seed := testenv.Seed(t)
+	for n := range uint64(testenv.Number(20, 40, 150, 3000)) {
 		d := &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: 8, most: 20}
 		d.drawRule()
 		h := newHistory(vfs.NewMem())
@@ -134,7 +134,7 @@ func TestCloseEndsLoadInto(t *testing.T) {
 // is done to the closed index then, by whatever comes first, finds the documents that are there without the crash.
 func TestUnsettledLoad(t *testing.T) {
 	t.Parallel()
-	ctx, all := t.Context(), tasks(t, testseed.Of(t))
+	ctx, all := t.Context(), tasks(t, testenv.Seed(t))
 	k := all[slices.IndexFunc(all, func(k *task) bool { return k.name == "load while open and written to" })]
 	k.make(t)
 	c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(1, 2)), 1)

@@ -11,14 +11,14 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestMemoryIsBounded: an index that is asked for all that it has takes what CacheBytes and its filters say
 // within a fifth, beside the little that Go's heap has in any case, where the cache holds all packed blocks; where it does
 // not, Stats says so.
 func TestMemoryIsBounded(t *testing.T) {
-	if testing.Short() || testseed.Race {
+	if testing.Short() || testenv.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
 	if os.Getenv("NEARDUP_ALONE") == "" { // other tests of this process leave memory behind
@@ -31,7 +31,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		return
 	}
 	const mib = 1 << 20
-	millions := testseed.Number(1, 1, 3, 3)
+	millions := testenv.Number(1, 1, 3, 3)
 	n := millions * 1_000_000
 	blocks := int64(millions) * 18 * mib // what is packed takes a bit more
 	dir, ctx := t.TempDir(), context.Background()

@@ -16,8 +16,8 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // exactness are the steps that take an index from state to state, with queries in each.
@@ -56,11 +56,11 @@ func (e *exactness) draw(n int) []index.Document {
 // session opens the index, changes it, and asks for what is near to all documents.
 func (e *exactness) session(changes ...step) {
 	open := e.open()
-	if e.plan.Probes() > manyProbes && !testseed.Long() {
+	if e.plan.Probes() > manyProbes && !testenv.Long() {
 		open.open.FilterBytes, open.open.CacheBytes = 0, 0
 	}
 	e.steps = append(append(e.steps, open), changes...)
-	queries := max(1, min(6, 4*manyProbes/e.plan.Probes())) * testseed.Number(1, 1, 1, 10)
+	queries := max(1, min(6, 4*manyProbes/e.plan.Probes())) * testenv.Number(1, 1, 1, 10)
 	ask := step{what: "query", method: oneByOne, k: e.plan.MaxDistance}
 	for _, q := range testgen.Queries(e.rng, e.fps, queries, e.plan.MaxDistance) {
 		ask.docs = append(ask.docs, index.Document{Fingerprint: fingerprint.Fingerprint(q)})
@@ -147,11 +147,11 @@ func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 // TestQueryIsExactInEveryState compares every design, at every k up to 10, with brute
 // force; by default every sixth, in CI every third.
 func TestQueryIsExactInEveryState(t *testing.T) {
-	size, tables, every := testseed.Number(400, 400, 400, 10_000), testseed.Number(16, 16, 16, 100), uint64(testseed.Number(6, 6, 3, 1))
-	if testseed.Race {
+	size, tables, every := testenv.Number(400, 400, 400, 10_000), testenv.Number(16, 16, 16, 100), uint64(testenv.Number(6, 6, 3, 1))
+	if testenv.Race {
 		size, tables, every = 300, 4, 24
 	}
-	s := testseed.Of(t)
+	s := testenv.Seed(t)
 	plans := plansToCheck(t, tables)
 	for i, p := range plans {
 		if uint64(i)%every != s%every {
@@ -200,10 +200,10 @@ func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64
 // and over the ends of chunks of the directory.
 func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	t.Parallel()
-	if testseed.Race && !testseed.Long() {
+	if testenv.Race && !testenv.Long() {
 		t.Skip("it has no races of its own, and takes long")
 	}
-	fsys, rng := vfs.NewMem(), rand.New(rand.NewPCG(testseed.Of(t), 1))
+	fsys, rng := vfs.NewMem(), rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	// Besides scattered fingerprints, there are 200,000 of one prefix in each table, and
 	// 50,000 without a gap.
 	fps := testgen.Uniform(rng, 500_000)
@@ -235,8 +235,8 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 // TestQueryBatchIsQueryInEveryWay compares the ways to answer many queries with brute
 // force, over packed and live documents.
 func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
-	size, asked := testseed.Number(900, 1500, 3000, 3000), testseed.Number(60, 150, 400, 400)
-	if testseed.Race {
+	size, asked := testenv.Number(900, 1500, 3000, 3000), testenv.Number(60, 150, 400, 400)
+	if testenv.Race {
 		size, asked = 300, 20
 	}
 	for i, text := range []string{
@@ -253,7 +253,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 			if p.Probes() > 200 {
 				n, q = size/3, min(asked, 40)
 			}
-			d := newDrawer(testseed.Of(t), uint64(i))
+			d := newDrawer(testenv.Seed(t), uint64(i))
 			e := &exactness{drawer: d, rng: d.source.(*rand.Rand), n: n}
 			opts := index.Options{Plan: p, MaxShingleDistance: 1, Durability: index.NoSync, FilterBytes: []int64{0, 1 << 16}[i%2], CacheBytes: []int64{1, 0, 1 << 14}[i%3]}
 			steps := []step{{what: "load", docs: e.draw(n * 3 / 4), open: opts}, {what: "open", open: opts}, {what: "add", docs: e.draw(n / 4)}, e.gone(0)[0]}

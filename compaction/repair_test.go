@@ -27,8 +27,8 @@ import (
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -47,7 +47,7 @@ type flipped struct {
 
 func newFlipped(t *testing.T, n uint64) *flipped {
 	t.Helper()
-	f := &flipped{seed: testseed.Of(t), opts: index.Options{CacheBytes: 1 << 20, FilterBytes: 32 << 10}}
+	f := &flipped{seed: testenv.Seed(t), opts: index.Options{CacheBytes: 1 << 20, FilterBytes: 32 << 10}}
 	f.rng = rand.New(rand.NewPCG(f.seed, n))
 	d := &drawer{source: f.rng, keys: 1000}
 	h := newHistory(vfs.NewMem())
@@ -220,10 +220,10 @@ func (f *flipped) look(x *index.Index, queries []index.Document) (errs []error) 
 
 // flips is how many bytes are flipped. Who reads them is one goroutine.
 func flips() int {
-	if testseed.Race {
+	if testenv.Race {
 		return 4
 	}
-	return testseed.Number(25, 150, 2100, 50_000)
+	return testenv.Number(25, 150, 2100, 50_000)
 }
 
 // TestEveryFlippedByteIsHarmlessOrFound: one byte of any file of an index is another one.

@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // A year is a crawler on some hosts, day by day of a simulated clock, with an index that is compacted and expires in
@@ -58,16 +58,16 @@ const (
 // TestYear: neither documents nor disk nor memory grow after the first months, in which the index fills, for all the
 // recrawls of a year.
 func TestYear(t *testing.T) {
-	hosts := testseed.Number(1, 1, 5, 30)
+	hosts := testenv.Number(1, 1, 5, 30)
 	for name, e := range map[string]index.Expiry{
 		"MaxAge":       {MaxAge: daysOfMonth*day - day/2},
 		"MaxDocuments": {MaxDocuments: uint64(hosts * hostPages)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !testseed.Long() {
+			if !testenv.Long() {
 				t.Parallel()
 			}
-			y := &year{t: t, seed: testseed.Of(t), expiry: e, nextID: 1}
+			y := &year{t: t, seed: testenv.Seed(t), expiry: e, nextID: 1}
 			y.r = rand.New(rand.NewPCG(y.seed, 365))
 			y.run(hosts)
 		})
@@ -91,7 +91,7 @@ func (y *year) run(hosts int) {
 		y.hosts = append(y.hosts, h)
 	}
 	days := daysOfYear
-	if testseed.Race {
+	if testenv.Race {
 		days /= 3
 	}
 	for today := range days {
@@ -198,7 +198,7 @@ func (y *year) sample() {
 	m := &y.months[len(y.months)-1]
 	m.documents, m.disk = max(m.documents, s.Documents), max(m.disk, s.DiskBytes)
 	m.memory = max(m.memory, s.FilterBytes+s.DirectoryBytes+s.CachedBytes)
-	if testseed.Long() {
+	if testenv.Long() {
 		m.memory = max(m.memory, uint64(residentBytes()))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 func newAnalyzer(tb testing.TB, o Options) *Analyzer {
@@ -237,7 +237,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	texts := goldenTexts(t)
 	length, random := 8_000, 120
-	if testseed.Race {
+	if testenv.Race {
 		length, random = 3_000, 30 // one goroutine
 	}
 	for _, l := range languages {
@@ -448,7 +448,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, a := range []*Analyzer{newAnalyzer(t, Options{}), newAnalyzer(t, Options{Method: MethodSimhash})} {
 		for name, text := range goldenTexts(t) {
-			if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !testseed.Race {
+			if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !testenv.Race {
 				t.Errorf("%s, %s: %v allocations a call", a.Name(), name, n)
 			}
 		}

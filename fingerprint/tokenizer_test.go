@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -129,7 +129,7 @@ func checkTokens(t *testing.T, text string) {
 func TestTokensOfEveryCharacter(t *testing.T) {
 	step := rune(3)
 	switch {
-	case testseed.Race:
+	case testenv.Race:
 		step = 13 // one goroutine
 	case os.Getenv("NEARDUP_CI") != "":
 		step = 1

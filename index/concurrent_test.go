@@ -17,9 +17,9 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // TestCloseDuringWork closes an index under load: every call ends, with its result or
@@ -208,7 +208,7 @@ func TestLoopsThatBreak(t *testing.T) {
 		}()
 	}
 	must(t, x.Close())
-	testseed.NoMoreGoroutines(t, before)
+	testenv.NoMoreGoroutines(t, before)
 }
 
 // TestWritesThatWaitedForAnotherPlan: what has waited for the step to another k looks again whom it conflicts with.

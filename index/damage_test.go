@@ -29,8 +29,8 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testhook"
-	"github.com/neardup/neardup/internal/testseed"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -186,7 +186,7 @@ func denseBlock(n int, lows byte) []byte {
 // TestPlantedDamage: each thing that Verify looks at is found when it is wrong, and
 // nothing else is told. testdata/damage has the damage and the problems.
 func TestPlantedDamage(t *testing.T) {
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	packed := packedIndex(t, 1<<20, documents(1, packedDocuments))
@@ -430,7 +430,7 @@ func TestVerifyWithoutFiles(t *testing.T) {
 // reads it, and what can be read no more has its place. For a block that is damaged Pebble tries each of its
 // bits, which takes the square of its length: they are small here.
 func TestDamagedFiles(t *testing.T) {
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	fsys := packedIndex(t, 1<<10, documents(1, 60))

@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testhook"
-	"github.com/neardup/neardup/internal/testseed"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -56,7 +56,7 @@ func TestClockOfOneSecond(t *testing.T) {
 // TestExpire draws clocks, documents with and without keys and records, recrawls and bounds, and looks at every
 // document: what is over its bounds goes, and so does what is within the last hundredth, if anything goes.
 func TestExpire(t *testing.T) {
-	ctx, seed := context.Background(), testseed.Of(t)
+	ctx, seed := context.Background(), testenv.Seed(t)
 	expired, idle := 0, 0
 	for round := range 60 {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))

@@ -13,24 +13,24 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 	"golang.org/x/sync/errgroup"
 )
 
 // length returns how much of something to do: under the race detector, by default, with NEARDUP_CI and with
 // NEARDUP_LONG.
 func length(race, usual, ci, long int) int {
-	if testseed.Race && !testseed.Long() {
+	if testenv.Race && !testenv.Long() {
 		return race
 	}
-	return testseed.Number(usual/4, usual, ci, long)
+	return testenv.Number(usual/4, usual, ci, long)
 }
 
 // Eight goroutines make every call there is, with shared keys, scopes and groups of
 // near-duplicates. Every answer is explained by some order of the calls.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), testseed.Asked(t, "NEARDUP_CALLS", length(12_000, 40_000, 300_000, 10_000_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(12_000, 40_000, 300_000, 10_000_000))
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -39,7 +39,7 @@ func TestConcurrentHistories(t *testing.T) {
 // verdict names, and what a checkpoint holds.
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testseed.Of(t), testseed.Asked(t, "NEARDUP_CRASH_POINTS", length(100, 100, 1000, 10_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(100, 100, 1000, 10_000))
 	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
@@ -120,7 +120,7 @@ func between(ctx context.Context, w *indextest.World, what int) error {
 // the index is opened, once live and once packed. None fails: a warning is an error.
 func TestFiltersGrowWhileOthersCall(t *testing.T) {
 	t.Parallel()
-	w, err := indextest.NewWorld(rand.New(rand.NewPCG(testseed.Of(t), 6)), false)
+	w, err := indextest.NewWorld(rand.New(rand.NewPCG(testenv.Seed(t), 6)), false)
 	must(t, err)
 	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	must(t, w.Between(nil))

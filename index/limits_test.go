@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
@@ -53,7 +53,7 @@ func TestLargestKeys(t *testing.T) {
 // TestManyScopes: one fingerprint in each of many scopes is found in each, alone.
 func TestManyScopes(t *testing.T) {
 	ctx := context.Background()
-	scopes := testseed.Number(2_000, 2_000, 50_000, 50_000)
+	scopes := testenv.Number(2_000, 2_000, 50_000, 50_000)
 	x := openMem(t, Options{Durability: NoSync})
 	docs := make([]Document, scopes)
 	for i := range docs {
@@ -76,7 +76,7 @@ func TestManyScopes(t *testing.T) {
 // TestBatchSizes: none, one, and a hundred thousand documents at once.
 func TestBatchSizes(t *testing.T) {
 	ctx := context.Background()
-	most := testseed.Number(2_000, 2_000, 100_000, 100_000)
+	most := testenv.Number(2_000, 2_000, 100_000, 100_000)
 	for _, n := range []int{0, 1, most} {
 		x := openMem(t, Options{Durability: NoSync})
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
@@ -121,7 +121,7 @@ func TestMemoryOfManyWriters(t *testing.T) {
 		t.Skip("skipped with -short") // TestCloseDuringWork and others write side by side
 	}
 	const writers = 64
-	lasting := time.Duration(testseed.Number(400, 400, 1000, 400)) * time.Millisecond
+	lasting := time.Duration(testenv.Number(400, 400, 1000, 400)) * time.Millisecond
 	for _, durability := range []Durability{Sync, NoSync} {
 		dir := t.TempDir()
 		x, err := Open(dir, &Options{CacheBytes: 64 << 20, FilterBytes: 32 << 20, Durability: durability})

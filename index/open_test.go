@@ -20,7 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/store"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestOpenWithOtherOptions: an index is not opened under another k, plan or analyzer
@@ -241,7 +241,7 @@ func TestMemoryOfEmptyIndex(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("resident memory is read from /proc")
 	}
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
 	if dir := os.Getenv(variable); dir != "" {

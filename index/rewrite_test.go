@@ -9,13 +9,13 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/store"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestPostingsAreWrittenWhole: of postings that change again and again, what is to be
 // merged stays little, and they hold what they should.
 func TestPostingsAreWrittenWhole(t *testing.T) {
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	for _, k := range []int{3, Exact} { // Exact is a plan of one table
@@ -24,7 +24,7 @@ func TestPostingsAreWrittenWhole(t *testing.T) {
 }
 
 func testPostingsAreWrittenWhole(t *testing.T, k int) {
-	ctx, seed := context.Background(), testseed.Of(t)
+	ctx, seed := context.Background(), testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := openMem(t, Options{Durability: NoSync, MaxDistance: k})
 	const changes = 4000

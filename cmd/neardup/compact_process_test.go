@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // contents are the documents that an index should have.
@@ -125,7 +125,7 @@ type change struct {
 // whole, and can be done again.
 func TestKillCompaction(t *testing.T) {
 	t.Parallel()
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 4))
 	kills := 10
 	switch {

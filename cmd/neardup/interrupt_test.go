@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // interrupted starts the command, hands it some lines, sends it a signal once ready
@@ -97,7 +97,7 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 // A signal ends import with nothing stored, and compact with nothing changed.
 func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(testseed.Of(t), 8))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 8))
 	dir := filepath.Join(t.TempDir(), "ix")
 	c := makeIndex(t, dir, r)
 	want := c.exported()

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		raceMain()
 		return
 	}
-	testseed.MostlyWait()
+	testenv.MostlyWait()
 	os.Exit(m.Run())
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // outOfMemory is how Go and the C library end a program that gets no memory.
@@ -26,7 +26,7 @@ type limited struct {
 
 func newLimited(t *testing.T, seed uint64) *limited {
 	t.Helper()
-	r, dir, size := rand.New(rand.NewPCG(testseed.Of(t), seed)), t.TempDir(), 4000
+	r, dir, size := rand.New(rand.NewPCG(testenv.Seed(t), seed)), t.TempDir(), 4000
 	if os.Getenv("NEARDUP_LONG") != "" {
 		size = 40_000
 	}
@@ -62,14 +62,14 @@ func TestAddressSpaceLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("ulimit -v bounds the memory of a process on Linux only")
 	}
-	if raceEnabled {
+	if testenv.Race {
 		t.Skip("the race detector takes more address space than any limit leaves")
 	}
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no sh to set the limit: ", err)
 	}
 	l := newLimited(t, 11)
-	r := rand.New(rand.NewPCG(testseed.Of(t), 13))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 13))
 	least := leastAddressSpace(t)
 	runs := 3
 	switch {
@@ -144,7 +144,7 @@ func leastAddressSpace(t *testing.T) int {
 // TestGoMemoryLimit: GOMEMLIMIT makes the command slow, and nothing else.
 func TestGoMemoryLimit(t *testing.T) {
 	t.Parallel()
-	if raceEnabled {
+	if testenv.Race {
 		t.Skip("the race detector takes memory of its own, and long where there is little")
 	}
 	l := newLimited(t, 12)

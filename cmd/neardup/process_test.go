@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // process is the command as a process of its own, for what is killed, signalled or bounded: the test
@@ -97,7 +97,7 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 // set of documents as one clean run, as no key comes twice in the input.
 func TestKillAndRerun(t *testing.T) {
 	t.Parallel()
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	kills, pages := 5, 800
 	if testing.Short() {
@@ -212,7 +212,7 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine)
 func TestImportPipes(t *testing.T) {
 	dir := t.TempDir()
 	made, docs := filepath.Join(dir, "made"), filepath.Join(dir, "docs.jsonl")
-	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testseed.Of(t), 3)))
+	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testenv.Seed(t), 3)))
 	mustRun(t, "dedup", "-index", made, docs)
 	export := mustRun(t, "export", "-index", made, "-format", "jsonl")
 	list := mustRun(t, "export", "-index", made)

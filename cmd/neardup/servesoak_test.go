@@ -25,6 +25,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // soak is a served index and the crawlers that share it. Each crawler has pages of its own and remembers what is
@@ -319,9 +320,9 @@ func TestServeSoak(t *testing.T) {
 	dir := t.TempDir()
 	s := &soak{T: t, checkpoints: dir, documents: 12_000, keys: 2_400}
 	switch {
-	case os.Getenv("NEARDUP_LONG") != "":
+	case testenv.Long():
 		s.documents, s.keys = 1_440_000, 240_000
-	case raceEnabled || testing.Short() || os.Getenv("NEARDUP_CI") == "":
+	case testenv.Race || testing.Short() || os.Getenv("NEARDUP_CI") == "":
 		s.documents, s.keys = 4_000, 1_200
 	}
 	s.server = startServe(t, freeAddress(t), "-index", dir+"/ix", "-checkpoints", dir, "-cache", "64", "-memory", "64")
@@ -355,12 +356,12 @@ func TestServeSoak(t *testing.T) {
 	must(t, err)
 	t.Logf("%d requests, %d documents, %v", s.requests.Load(), s.done.Load(), time.Since(begun).Round(time.Second))
 	more := map[string]float64{"process_resident_memory_bytes": 64 << 20, "go_goroutines": 40, "process_open_fds": 40, "neardup_disk_bytes": 64 << 20}
-	if os.Getenv("NEARDUP_LONG") != "" { // nothing else is still filling up
+	if testenv.Long() { // nothing else is still filling up
 		more["process_resident_memory_bytes"], more["neardup_disk_bytes"] = 16<<20, 16<<20
 	}
 	for i, name := range soakFigures {
 		t.Logf("%-30s %12.0f %12.0f %12.0f %12.0f", name, quarters[0][i], quarters[1][i], quarters[2][i], quarters[3][i])
-		if margin, judged := more[name]; judged && !raceEnabled && quarters[3][i] > quarters[1][i]*1.1+margin {
+		if margin, judged := more[name]; judged && !testenv.Race && quarters[3][i] > quarters[1][i]*1.1+margin {
 			t.Errorf("%s grows", name)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 func TestMain(m *testing.M) {
@@ -151,7 +151,7 @@ func componentLines(pairs []Pair) (lines []string) {
 }
 
 func TestPairsAndClustersAreThoseOfComparingAll(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for i, shape := range testgen.Keys {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		p := newPipeline(t)
@@ -171,7 +171,7 @@ func TestPairsAndClustersAreThoseOfComparingAll(t *testing.T) {
 }
 
 func TestScanIsComparingAll(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for i, shape := range testgen.Keys {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		p := newPipeline(t)
@@ -223,7 +223,7 @@ func shuffledBytes(n, k int) float64 {
 
 // TestShuffleIsAsEstimated holds what is shuffled, at two sizes, to 25 bytes a fingerprint and to the model.
 func TestShuffleIsAsEstimated(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	for _, n := range []int{100_000, 1_000_000} {
 		fps := make([]fp, n)
 		for i := range fps {
@@ -244,7 +244,7 @@ func TestShuffleIsAsEstimated(t *testing.T) {
 
 // TestGroupsLargerThanMemory: what a group does not hold goes through files, and gives the same.
 func TestGroupsLargerThanMemory(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	fps := make([]fp, 3000)
 	for i := range fps {
@@ -272,7 +272,7 @@ func TestGroupsLargerThanMemory(t *testing.T) {
 
 // TestBrokenBlobs: of what a runner broke there is an error, and never a panic.
 func TestBrokenBlobs(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	blob := blobsOfGroups(t, &distribute{Tables: tablesFor(3, 1)}, []fp{1, 2, 3, 1 << 40, 1 << 63})[0][0]
 	if got, err := appendFingerprints(nil, blob); err != nil || !slices.Equal(got, []fp{1, 2, 3, 1 << 40, 1 << 63}) {
 		t.Fatalf("a whole blob gives %v, %v", got, err)
@@ -300,7 +300,7 @@ func TestBrokenBlobs(t *testing.T) {
 // TestTables: two fingerprints within the distance share a group of some table, and exactly one
 // of these is the first.
 func TestTables(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	for k := range 65 {
 		for _, groups := range []int{1, 2, 16, 1 << 16} {

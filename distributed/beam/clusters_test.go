@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // graphs have n nodes; each is connected with some that come before it.
@@ -26,7 +26,7 @@ var graphs = []struct {
 // TestComponentsAreUnionFind: of every graph, also of edges that come twice and of those that memory does not hold, the rounds
 // give what following its edges gives.
 func TestComponentsAreUnionFind(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	for _, g := range graphs {
 		for _, random := range []bool{false, true} {

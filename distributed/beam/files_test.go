@@ -15,7 +15,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/fileio"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // written has fingerprints in a file of a format.
@@ -66,7 +66,7 @@ func readAll(file string, format Format, length int64) (fps []fp, err error) {
 
 // TestPartsHaveEachLineOnce: wherever a file is cut, each fingerprint is read once.
 func TestPartsHaveEachLineOnce(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	fps := make([]fp, 50)
 	for i := range fps {
@@ -120,7 +120,7 @@ func TestBadFiles(t *testing.T) {
 
 // TestFilesThroughAPipeline: patterns are read, and several files written, each of them also if it has no line.
 func TestFilesThroughAPipeline(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	fps := make([]fp, 3000)
 	for i := range fps {
 		fps[i] = fp(r.Uint64N(1 << 20))

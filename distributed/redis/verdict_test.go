@@ -13,8 +13,8 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // documents are near each other in all ways that the rule tells apart, with scopes, and keys that come again.
@@ -52,7 +52,7 @@ func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
 		{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: 3}, {MaxDistance: 6, MaxShingleDistance: 8, MaxLengthRatio: -1},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			x, r := openShared(t, o), rand.New(rand.NewPCG(testseed.Of(t), uint64(i)))
+			x, r := openShared(t, o), rand.New(rand.NewPCG(testenv.Seed(t), uint64(i)))
 			x.longLog >>= i % 2 * 6 // so that commits rewrite logs
 			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer, MaxShingleDistance: o.MaxShingleDistance, MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
 			sameHistory(t, x, indextest.NewModel(rule), r, documents(r, 600))

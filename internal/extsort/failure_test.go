@@ -17,8 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/radix"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // addAndRead returns the first error of Add, Sorted and Close.
@@ -76,7 +76,7 @@ func TestFileSystemErrors(t *testing.T) {
 			if failures < least {
 				t.Errorf("only %d operations failed", failures)
 			}
-			testseed.NoMoreGoroutines(t, before)
+			testenv.NoMoreGoroutines(t, before)
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestContext(t *testing.T) {
 		t.Errorf("left %v", files)
 	}
 	closeAll(t, s, fs)
-	testseed.NoMoreGoroutines(t, before)
+	testenv.NoMoreGoroutines(t, before)
 }
 
 // A loop that panics, or whose context is done before it begins, leaves nothing behind, as Beam has it where what comes behind fails.
@@ -164,5 +164,5 @@ func TestLoopsThatPanicOrNeverBegin(t *testing.T) {
 			t.Errorf("Add: %v", err)
 		}
 	}
-	testseed.NoMoreGoroutines(t, before)
+	testenv.NoMoreGoroutines(t, before)
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/radix"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // addAll adds records in batches of random length.
@@ -160,7 +160,7 @@ func TestBreak(t *testing.T) {
 						break
 					}
 				}
-				testseed.NoMoreGoroutines(t, before+1) // that of this subtest
+				testenv.NoMoreGoroutines(t, before+1) // that of this subtest
 				closeAll(t, s, fs)
 			})
 		}
@@ -194,7 +194,7 @@ func TestClose(t *testing.T) {
 	if err := New[[1]uint64](Options{}).Close(); err != nil {
 		t.Error(err)
 	}
-	testseed.NoMoreGoroutines(t, before)
+	testenv.NoMoreGoroutines(t, before)
 }
 
 func TestSortedOnce(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // prefixOf clears everything behind the prefix.
@@ -248,7 +248,7 @@ func TestFilterConcurrent(t *testing.T) {
 
 // skipUnderRace leaves out a test that takes long, where others have more goroutines.
 func skipUnderRace(t *testing.T) {
-	if testseed.Race {
+	if testenv.Race {
 		t.Skip("no race to be found in it")
 	}
 }

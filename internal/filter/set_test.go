@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 	"pgregory.net/rapid"
 )
 
@@ -161,7 +161,7 @@ func (s *Set) settle() { s.Wait(context.Background()) }
 func TestSetFindsAll(t *testing.T) {
 	checks := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; testseed.Race && checks > 5 {
+		if checks++; testenv.Race && checks > 5 {
 			return
 		}
 		plan := rapid.SampledFrom(setPlans).Draw(t, "plan")
@@ -326,7 +326,7 @@ func TestSetLoads(t *testing.T) {
 // is of no use is made anew, for as many tables as it takes.
 func TestSetLoadsWhatWasSaved(t *testing.T) {
 	rng, more := rand.New(rand.NewPCG(1, 1)), 100_000
-	if testseed.Race {
+	if testenv.Race {
 		more = 5000
 	}
 	old, since, later := testgen.Uniform(rng, 3000), testgen.Uniform(rng, 500), testgen.Uniform(rng, more)

@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/store"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // documents are a Reader, by ID.
@@ -107,7 +107,7 @@ var rules = []match.Rule{
 // TestPairsAreThoseOfComparingAll: every pair of documents that match is in one pair of
 // groups, however many workers read the parts.
 func TestPairsAreThoseOfComparingAll(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {
 		docs, workers, rule, o := some(r, n, i%3 == 2), 1+i, rules[i%len(rules)], Options{}
 		if i%2 == 0 {
@@ -192,7 +192,7 @@ func naiveClusters(docs documents, rule match.Rule, o Options) (clusters [][]uin
 }
 
 func TestClustersAreThoseOfComparingAll(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 2))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
 	for i, n := range []int{0, 1, 2, 120, 120, 250, 250, 250, 250} {
 		for _, o := range []Options{{}, {Prefer: ShortestKey}, {Stars: true}, {Stars: true, Prefer: longerKey}} {
 			docs, rule := some(r, n, o.Prefer == nil && i%3 == 2), rules[i%len(rules)]
@@ -222,7 +222,7 @@ func TestClustersAreThoseOfComparingAll(t *testing.T) {
 
 // TestClustersComeInOrder of their fingerprints: several workers read them, many at once.
 func TestClustersComeInOrder(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 3))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 3))
 	const n = 61 * componentsEach / 2
 	var docs documents
 	for i := range uint64(n) {
@@ -246,7 +246,7 @@ func TestClustersComeInOrder(t *testing.T) {
 // TestStarsOfALongChain: comparing each member with all that are kept takes n*n/4
 // comparisons for a chain in which neighbours differ in one bit, so its pairs are sorted.
 func TestStarsOfALongChain(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 4))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 4))
 	for _, n := range []int{10, 65, 3000} {
 		chain := make([]Group, n)
 		for i := range chain {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestEstimateOfFilters: as many probes pass as a filter of random fingerprints lets
@@ -22,7 +22,7 @@ func TestEstimateOfFilters(t *testing.T) {
 		{n, 17, 1, unlimited}, {n, 20, 0, unlimited}, {n, 20, 1, unlimited}, {n, 24, 2, unlimited}, // bit arrays, and blocked ones
 		{n, 32, 1, unlimited}, {n, 32, 1, n}, {n, 32, 2, n / 2}, {n, 32, 1, n / 4}, {n, 32, 1, 0},
 	}
-	if testseed.Long() {
+	if testenv.Long() {
 		cases = append(cases, filterCase{3e7, 32, 1, unlimited}, filterCase{3e8, 32, 1, unlimited})
 	}
 	for _, c := range cases {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 	"pgregory.net/rapid"
 )
 
@@ -74,7 +74,7 @@ func TestUncovered(t *testing.T) {
 // overlap in any way.
 func TestFewestFlips(t *testing.T) {
 	const width = 7
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 3))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 3))
 	for range 20_000 {
 		demands := make([]demand, 1+rng.IntN(6))
 		for i := range demands {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 	"pgregory.net/rapid"
 )
 
@@ -326,7 +326,7 @@ func TestQueriesThatAreAlike(t *testing.T) {
 		distances = []int{3}
 	}
 	for _, k := range distances {
-		rng := rand.New(rand.NewPCG(testseed.Of(t), uint64(k)))
+		rng := rand.New(rand.NewPCG(testenv.Seed(t), uint64(k)))
 		all := alike(rng, 2000)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			queries := all[name]
@@ -363,7 +363,7 @@ func bytesOf(q *Queries) int64 {
 
 // TestEqualQueries: each of them is found, however many there are.
 func TestEqualQueries(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 20))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 20))
 	few := some(rng, 20, 3, nil)
 	var queries []uint64
 	for range 3000 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // naiveComponents joins the nodes of pairs until nothing changes.
@@ -72,7 +72,7 @@ func equalClusters(c *Clusters, want [][]Node) bool {
 }
 
 func TestClustersAreThoseOfComparingAll(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	for _, shape := range shapes {
 		for _, n := range []int{0, 1, 2, 120} {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // inParts yields fingerprints some at a time.
@@ -56,7 +56,7 @@ func externalPairs(t *testing.T, fps []fp, k, room int) []Pair {
 }
 
 func TestExternalPairsAreThoseOfComparingAll(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for _, shape := range shapes {
 		n := 2000
 		if shape.name == "few bits" || shape.name == "ball" || shape.name == "numbers" {

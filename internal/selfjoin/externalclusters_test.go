@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // wantedCluster is an ExternalCluster with its members.
@@ -94,7 +94,7 @@ func TestExternalClustersAreThoseInMemory(t *testing.T) {
 	if testing.Short() {
 		cases = cases[3:6]
 	}
-	r := rand.New(rand.NewPCG(testseed.Of(t), 11))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 11))
 	for _, shape := range shapes {
 		if testing.Short() && shape.name != "clustered" {
 			continue // many small files
@@ -120,7 +120,7 @@ func TestExternalClustersOfALongChain(t *testing.T) {
 	if testing.Short() {
 		n = 5000
 	}
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 12))
 	// Each one differs from the one before in a bit, as the numbers of a Gray code do.
 	fps := fill(n, func(i int, _ []fp) fp { return fp(i^i>>1) * 0x8000_0001 })

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/extsort"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // randomGraph returns edges between n nodes: a path in any order, or some at random.
@@ -27,7 +27,7 @@ func randomGraph(r *rand.Rand, n int) (edges [][2]Node) {
 }
 
 func TestForestsAndStarsOfGraphs(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 13))
 	const none = ^Node(0)
 	for range 50 {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // joinOf returns a join of some workers, and its pairs once it has finished.
@@ -30,7 +30,7 @@ func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 // TestLargeGroupsWithinLargeGroups has all workers take on parts of parts, as they do
 // with millions.
 func TestLargeGroupsWithinLargeGroups(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for _, shape := range shapes {
 		r := rand.New(rand.NewPCG(seed, 21))
 		for _, k := range []int{3, 6} {

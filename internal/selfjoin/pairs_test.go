@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // must ends a test at an error.
@@ -130,7 +130,7 @@ func fill(n int, f func(i int, before []fp) fp) []fp {
 }
 
 func TestPairsAreThoseOfComparingAll(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -168,14 +168,14 @@ func difference(got, want []Pair) string {
 // TestPairsOfManyAreThoseOfComparingAll goes where collections are divided by all
 // workers together, and parts again.
 func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	for _, shape := range shapes {
-		n := testseed.Number(6000, 18_000, 18_000, 18_000) // minLarge and some
+		n := testenv.Number(6000, 18_000, 18_000, 18_000) // minLarge and some
 		switch shape.name {
 		case "few bits", "numbers", "ball", "equal":
 			continue // millions of pairs, or none
 		case "random", "clustered":
-			n = testseed.Number(n, n, 100_000, 100_000)
+			n = testenv.Number(n, n, 100_000, 100_000)
 		default:
 			if testing.Short() {
 				continue

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 func newSet(t testing.TB, fps []fp) *Set {
@@ -16,7 +16,7 @@ func newSet(t testing.TB, fps []fp) *Set {
 }
 
 func TestOccurrencesAreWhereTheCopiesAre(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 3))
 	for _, n := range []int{0, 1, 2, 100, 20_000, 200_000} {
 		fps := fill(n, func(int, []fp) fp { return fp(r.IntN(1+n/2)) << (r.IntN(2) * 40) })

@@ -19,7 +19,7 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/surgeon"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // logOf returns the files of a store that was written to by commits of different sizes:
@@ -98,7 +98,7 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 func TestDamagedLogAtRest(t *testing.T) {
 	fsys := logOf(t, true)
 	flips := 0
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 8))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 8))
 	for _, name := range logFiles(t, fsys) {
 		whole := bytesOf(t, fsys, name)
 		written, step := len(bytes.TrimRight(whole, "\x00")), 31
@@ -305,7 +305,7 @@ func openAndClose(fsys vfs.FS) error {
 // or be zero from anywhere on, or what another log left in a file that is used again.
 func TestACutLogIsNoDamage(t *testing.T) {
 	fsys := logWith(t, false, 300) // Pebble takes long to look for a flipped bit in a large chunk
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 10))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 10))
 	for _, name := range logFiles(t, fsys) {
 		whole := bytesOf(t, fsys, name)
 		stale, from := bytes.Clone(whole), 0

@@ -3,10 +3,10 @@ package store
 import (
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testseed.MostlyWait()
+	testenv.MostlyWait()
 	m.Run()
 }

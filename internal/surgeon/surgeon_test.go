@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // must ends a test at an error.
@@ -153,7 +153,7 @@ func TestDamagedManifestAfterCrash(t *testing.T) {
 // TestFixesEveryFlippedByte of a log or a MANIFEST, as a crash leaves it or closed.
 func TestFixesEveryFlippedByte(t *testing.T) {
 	flips := 0
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 12))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 12))
 	step := 31 // prime to the length of everything
 	if testing.Short() {
 		step = 301

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 var rule = match.Rule{MaxDistance: 4, MaxShingleDistance: 9, MaxLengthRatio: 1.3}
@@ -24,7 +24,7 @@ func flipped(rng *rand.Rand, f fingerprint.Fingerprint) fingerprint.Fingerprint 
 // The pairs of a sample are those of comparing each with each; the ones that are named are the
 // nearest to the limits on their side, and in no other pair.
 func TestPairsOfSample(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 5))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 5))
 	s := NewSample()
 	var docs []index.Document
 	for i := range 400 {
@@ -107,7 +107,7 @@ func TestSampleIsBounded(t *testing.T) {
 
 // Nearness is at most 1 where two documents match, and above where they do not, and names the limit.
 func TestNearness(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 6))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 6))
 	for _, rule := range []match.Rule{rule, {MaxDistance: 0, MaxShingleDistance: 0, MaxLengthRatio: 1.3}, {MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.For("text/4", 6)} {
 		for range 5000 {
 			a := &Document{Fingerprint: flipped(rng, 0), Shingle: flipped(rng, 1<<60), Tokens: 50 + rng.IntN(30)}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // world makes documents with fingerprints in clusters, and labels, of all kinds.
@@ -184,7 +184,7 @@ func TestReadPairs(t *testing.T) {
 
 // TestParts: pairs of short texts, and those that are listed and different, counted one by one.
 func TestParts(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testseed.Of(t), 4))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 4))
 	const n, seeds = 150, 3
 	docs, pairs := world(rng, n, seeds)
 	for _, d := range docs {

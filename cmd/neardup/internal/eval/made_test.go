@@ -5,8 +5,8 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // TestMadeTexts: what the rule of dedup finds of short texts in five scripts, and what it takes for
@@ -16,7 +16,7 @@ func TestMadeTexts(t *testing.T) {
 	const k = 6
 	families, classes, seeds := 6, 150, 5
 	methods := []fingerprint.Method{fingerprint.MethodMinHash}
-	if testseed.Long() {
+	if testenv.Long() {
 		families, classes, seeds = 15, 400, 20
 		methods = append(methods, fingerprint.MethodSimhash)
 	}

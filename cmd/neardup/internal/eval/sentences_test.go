@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testseed"
 )
 
 // sentences returns those of real legal pages in English, each once.
@@ -44,7 +44,7 @@ func sentences(t *testing.T) []string {
 // them over a billion pairs.
 func TestTextsOfOneSubject(t *testing.T) {
 	const words, k = 1500, 6
-	n, seeds := testseed.Number(800, 800, 800, 20_000), testseed.Number(1, 1, 1, 5)
+	n, seeds := testenv.Number(800, 800, 800, 20_000), testenv.Number(1, 1, 1, 5)
 	bank := sentences(t)
 	var analyzers []*fingerprint.Analyzer
 	for seed := range seeds {

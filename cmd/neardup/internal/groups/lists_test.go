@@ -14,14 +14,14 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // TestLikeSimhashCPP holds pairs and clusters of lists, in memory and in files, to what simhash-find-all and
 // simhash-find-clusters find: every pair of numbers within the distance, once; and from any number of a pair on,
 // all that pairs lead to.
 func TestLikeSimhashCPP(t *testing.T) {
-	r, n := rand.New(rand.NewPCG(testseed.Of(t), 1)), testseed.Number(10_000, 10_000, 10_000, 100_000)
+	r, n := rand.New(rand.NewPCG(testenv.Seed(t), 1)), testenv.Number(10_000, 10_000, 10_000, 100_000)
 	var text bytes.Buffer
 	var last [64]uint64
 	numbers := make([]uint64, n)

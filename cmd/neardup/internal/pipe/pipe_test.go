@@ -11,11 +11,11 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 func TestReadsTheSame(t *testing.T) {
-	seed := testseed.Of(t)
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	want := make([]byte, 1<<20+7)
 	for i := range want {

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // Of however many documents that others are near to, the largest groups are known, and no count
 // is too high.
 func TestLargestGroups(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 3))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 3))
 	g := HeavyHitters{N: make(map[string]int64)}
 	want := map[string]int64{"a": 5000, "b": 3000, "c": 2000}
 	var keys []string

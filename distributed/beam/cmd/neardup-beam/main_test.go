@@ -15,7 +15,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	neardup "github.com/neardup/neardup/distributed/beam"
-	"github.com/neardup/neardup/internal/testseed"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // TestPairsAreThoseOfNeardup: sorted, the lines are byte for byte those of the command of one machine.
 func TestPairsAreThoseOfNeardup(t *testing.T) {
-	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	var data []byte
 	var fps []uint64
 	for i := range 50_000 {

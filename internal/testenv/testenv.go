@@ -1,5 +1,5 @@
-// Package testseed gives random tests their seed, says how much they are to do, and sees that nothing of them runs on.
-package testseed
+// Package testenv gives random tests their seed, says how much they are to do, and sees that nothing of them runs on.
+package testenv
 
 import (
 	"flag"
@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Of is the same by default, so that a test passes today if it did yesterday, and with
+// Seed is the same by default, so that a test passes today if it did yesterday, and with
 // NEARDUP_LONG another one each time. It is in the log of a test that fails, and
 // NEARDUP_SEED repeats the run.
-func Of(t testing.TB) uint64 {
+func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)
 	if Long() {
@@ -87,7 +87,7 @@ func MostlyWait() {
 	}
 }
 
-// Race: the race detector is on.
+// Race: the race detector is on, which takes much memory, address space and time.
 var Race = func() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
