@@ -52,6 +52,37 @@ func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
 	return d, ""
 }
 
+// Page is Analyze of a page that may be larger than maxBody, for an index that may have no Signer.
+func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason string) {
+	switch n := len(p.Body); {
+	case n > maxBody:
+		return d, fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
+	case s == nil:
+		return d, "the index is of fingerprints, and takes no pages"
+	}
+	return Analyze(s, p)
+}
+
+// Line makes a document of a line: of its fingerprint or, by analyze, of its page. Where texts is set, one without
+// text is skipped.
+func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, string)) (d index.Document, reason string) {
+	if l.Fingerprint != nil {
+		d = l.Document()
+		if err := match.Validate(&d); err != nil {
+			return d, err.Error()
+		}
+		if texts && d.Signature() == (fingerprint.Signature{}) {
+			return d, wire.NoText
+		}
+		return d, ""
+	}
+	p, err := l.Page()
+	if err != nil {
+		return d, err.Error()
+	}
+	return analyze(p)
+}
+
 // Pages is CheckBatch by any Checker's CheckDocuments: it analyzes pages on all cores, and says of those
 // that cannot be compared, larger ones than maxBody too, why they are Skipped.
 func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, check func(context.Context, []index.Document) ([]wire.Verdict, error)) ([]wire.Verdict, error) {
@@ -63,11 +94,7 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if n := len(pages[i].Body); n > maxBody {
-				reasons[i] = fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
-			} else {
-				docs[i], reasons[i] = Analyze(s, pages[i])
-			}
+			docs[i], reasons[i] = Page(s, maxBody, pages[i])
 			return nil
 		})
 	}

@@ -75,7 +75,8 @@ func (s *Salvage) Close() (err error) {
 // nextReadable returns where reading goes on behind a key from which on nothing can be read; nil if nowhere. Of the
 // keys that differ from it in the number at their end only it takes ever larger steps until one is readable, and then
 // halves them, so that what lies between two damaged places is passed over only where it is shorter than the first of
-// them. Behind those come the next tables and keyspaces.
+// them. Behind those come the next tables and keyspaces. The last of some keys is looked at first: where it is in the
+// damaged block, so are all before it, of which readable then knows without another look.
 func nextReadable(at []byte, readable func(key []byte) bool) []byte {
 	length, width := keyLayout(at[0])
 	if prefix := length - width; width > 0 && len(at) >= prefix {
@@ -87,7 +88,7 @@ func nextReadable(at []byte, readable func(key []byte) bool) []byte {
 		for _, b := range append(bytes.Clone(at[prefix:]), make([]byte, width)...)[:width] { // at may be shorter than a key
 			bad = bad<<8 | uint64(b)
 		}
-		readable(key(good)) // it may be in the block of the first, and then all between is
+		readable(key(good))
 		for step := uint64(1); step <= (good-bad)/4; step *= 4 {
 			if n := bad + step; readable(key(n)) {
 				good = n
@@ -111,7 +112,7 @@ func nextReadable(at []byte, readable func(key []byte) bool) []byte {
 		for table := 0; keyspace >= evenKeyspace && table < 64; table++ {
 			keys = append(keys, tableStart(byte(keyspace), table))
 		}
-		readable(keys[len(keys)-1]) // as above
+		readable(keys[len(keys)-1])
 		for _, key := range keys {
 			if bytes.Compare(key, at) > 0 && readable(key) {
 				return key

@@ -14,7 +14,6 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -44,36 +43,15 @@ func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
 		i.reason = fmt.Sprintf("limit is %d, want 0 or more", l.Limit)
 		return
 	}
-	if l.Fingerprint != nil {
-		i.document = l.Document()
-		if err := match.Validate(&i.document); err != nil {
-			i.reason = err.Error()
-		} else if stores && s.index.Signer() != nil && i.document.Signature() == (index.Query{}).Signature {
-			i.reason = wire.NoText
-		}
-		return
-	}
-	p, err := l.Page()
-	if err != nil {
-		i.reason = err.Error()
-		return
-	}
-	i.document, i.reason = s.analyze(p)
+	i.document, i.reason = check.Line(l, stores && s.index.Signer() != nil, s.analyze)
 }
 
 // analyze makes a document of a page. As many are made at once as there are processors, since a page
 // takes several times its size meanwhile.
 func (s *Server) analyze(p neardup.Page) (d index.Document, reason string) {
-	if len(p.Body) > s.limits.PageBytes {
-		return d, fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), s.limits.PageBytes)
-	}
-	signer := s.index.Signer()
-	if signer == nil {
-		return d, "the index is of fingerprints, and takes no pages"
-	}
 	s.analysis.Acquire(context.Background(), 1)
 	defer s.analysis.Release(1)
-	return check.Analyze(signer, p)
+	return check.Page(s.index.Signer(), s.limits.PageBytes, p)
 }
 
 const (

@@ -28,11 +28,9 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/distributed/redis"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	pages "github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -208,24 +206,11 @@ func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 func itemOf(raw []byte, s *page.Signer) (i item) {
 	var l wire.Line
 	err := l.Parse(raw)
-	if i.key = l.Name(); err == nil && l.Fingerprint != nil {
-		if i.Document = l.Document(); s != nil && i.Signature() == (fingerprint.Signature{}) {
-			i.reason = wire.NoText
-		}
-		err = match.Validate(&i.Document)
-	} else if err == nil {
-		var p neardup.Page
-		switch p, err = l.Page(); {
-		case err != nil:
-		case s == nil:
-			i.reason = "the index is of fingerprints, and takes no pages"
-		case len(p.Body) > neardup.DefaultMaxBody:
-			i.reason = fmt.Sprintf("too large: %d bytes, limit %d", len(p.Body), neardup.DefaultMaxBody)
-		default:
-			i.Document, i.reason = pages.Analyze(s, p)
-		}
-	}
-	if err != nil {
+	if i.key = l.Name(); err == nil {
+		i.Document, i.reason = pages.Line(&l, s != nil, func(p neardup.Page) (index.Document, string) {
+			return pages.Page(s, neardup.DefaultMaxBody, p)
+		})
+	} else {
 		i.reason = err.Error()
 	}
 	return i
