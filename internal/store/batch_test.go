@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // fatal is what *testing.T, *testing.B and *rapid.T have.
@@ -351,10 +351,7 @@ func TestLastNamesWhatIsSeen(t *testing.T) {
 		})
 	}
 	order := map[*Commit]uint64{s.Last(): 0}
-	commits := uint64(4000)
-	if os.Getenv("NEARDUP_CI") != "" {
-		commits *= 8 // a reader must come in the microsecond between two steps
-	}
+	commits := uint64(testenv.Number(4000, 4000, 32_000, 32_000)) // a reader must come in the microsecond between two steps
 	for id := uint64(1); id <= commits || changes.Load() < 100 && id < 100_000; id++ {
 		b := s.NewBatch()
 		b.SetClock(id, id)
