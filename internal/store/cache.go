@@ -135,6 +135,19 @@ func (c *blockCache) put(d *directory, slot int, block []byte, read uint64) {
 	c.bytes.Add(int64(size))
 }
 
+// hasRoom reports whether a page of blocks can be cached that pushes no others out.
+func (c *blockCache) hasRoom() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed && int64(3*c.page) <= c.limit && (c.memory == nil || c.unused())
+}
+
+// unused reports whether nothing is in the page behind the one that is filled, and in the one that would be emptied for that.
+func (c *blockCache) unused() bool {
+	next := c.end / c.page % len(c.used)
+	return c.used[next]+c.used[(next+1)%len(c.used)] == 0
+}
+
 // room sees to it that so many bytes, at most half a page, can be put where the next block goes.
 func (c *blockCache) room(size int, evict bool) bool {
 	if c.memory == nil {
@@ -146,11 +159,11 @@ func (c *blockCache) room(size int, evict bool) bool {
 	if c.at+size <= c.end {
 		return true
 	}
-	next := c.end / c.page % len(c.used)
-	behind := (next + 1) % len(c.used)
-	if !evict && c.used[next]+c.used[behind] > 0 || c.oldest() < c.emptied {
+	if !evict && !c.unused() || c.oldest() < c.emptied {
 		return false
 	}
+	next := c.end / c.page % len(c.used)
+	behind := (next + 1) % len(c.used)
 	c.at, c.end = next*c.page, (next+1)*c.page
 	if next == 0 {
 		c.at = cachedAlign

@@ -2,12 +2,16 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // checkCache compares the account of a cache with what the slots of its tables hold.
@@ -139,6 +143,85 @@ func (s *storedTable) openCounting(t fatal, limit int64) (p *PackedTable, counts
 	must(t, err)
 	clear(counts)
 	return p, counts
+}
+
+// iterated is a database that counts its iterators.
+type iterated struct {
+	*pebble.DB
+	iterators int
+}
+
+func (d *iterated) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	d.iterators++
+	return d.DB.NewIter(o)
+}
+
+// While there is room, the blocks behind one that is asked for are cached with it. A damaged one among them is told to
+// who asks for it.
+func TestReadAhead(t *testing.T) {
+	s := storeTable(t, 1, randomFingerprints(20_000, 1), nil, 0)
+	const damaged = 40
+	s.values[s.blockKey(damaged)] = []byte("no block")
+	db := &iterated{DB: databaseOf(t, s.values)}
+	var p *PackedTable
+	open := func(limit int64) {
+		var err error
+		p, err = openPackedTable(1, uint64(len(s.fps)), uint64(len(s.lasts)), newBlockCache(limit), db)
+		must(t, err)
+	}
+	read := func(i, iterators int, cached ...int) {
+		t.Helper()
+		before := db.iterators
+		if b, err := p.Block(i); err != nil {
+			t.Fatal(err)
+		} else if b.Last() != s.lasts[i] {
+			t.Fatalf("block %d ends with %x, not %x", i, b.Last(), s.lasts[i])
+		}
+		var got []int
+		for i := range p.slots {
+			if p.slots[i].place.Load() != 0 {
+				got = append(got, i)
+			}
+		}
+		if db.iterators != before+iterators || !slices.Equal(got, cached) {
+			t.Errorf("after block %d and %d iterators %v are cached, not %v", i, db.iterators-before, got, cached)
+		}
+		checkCache(t, p)
+	}
+	numbers := func(first, end int) (all []int) {
+		for i := first; i < end; i++ {
+			all = append(all, i)
+		}
+		return all
+	}
+	open(1 << 20)
+	read(30, 1, numbers(30, damaged)...)
+	read(35, 0, numbers(30, damaged)...)
+	read(5, 1, numbers(5, damaged)...)
+	if _, err := p.Block(damaged); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("the damaged block: %v", err)
+	}
+	read(damaged+1, 1, append(numbers(5, damaged), numbers(damaged+1, damaged+1+aheadBlocks)...)...)
+	p.cache.close()
+	read(3, 0)
+
+	open(12 << 10) // three pages, one of which is kept empty
+	read(0, 1, numbers(0, 6)...)
+	for i := range p.blocks() {
+		if i != damaged {
+			_, err := p.Block(i)
+			must(t, err)
+		}
+	}
+	before := db.iterators
+	for i := range damaged {
+		_, err := p.Block(i)
+		must(t, err)
+	}
+	if db.iterators != before {
+		t.Error("others are read where there is no room for them")
+	}
+	must(t, db.Close())
 }
 
 // What is read all the time stays, whatever else comes by once.

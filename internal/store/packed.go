@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -272,12 +273,43 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 	if p.inOrder != nil {
 		return p.inOrder.next(p, i)
 	}
+	if from, ok := p.from.(iterable); ok && p.cache.hasRoom() {
+		return p.readAhead(from, i)
+	}
 	fetched, err := p.read(p.from, i, &b)
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
 	p.cache.add(p.directory, i, fetched, true)
 	return b, nil
+}
+
+// iterable is a getter that can go on behind a key.
+type iterable interface {
+	NewIter(*pebble.IterOptions) (*pebble.Iterator, error)
+}
+
+// aheadBlocks are read where one is asked for, as long as there is room for them: it takes little more than to read that one.
+const aheadBlocks = 32
+
+// readAhead returns block i, and caches it and those behind it.
+func (p *PackedTable) readAhead(from iterable, i int) (Block, error) {
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: tableKey(packedKeyspace, p.table, p.last(i)), UpperBound: tableEnd(packedKeyspace, p.table)})
+	if err != nil {
+		return Block{}, p.blockError(i, translateError(err))
+	}
+	s := sequence{it: it, at: -1, last: -1}
+	b, err := s.next(p, i)
+	isCached := func(i int) bool { return p.slots[i].place.Load() != 0 }
+	for behind := i + 1; err == nil && behind < min(i+aheadBlocks, p.blocks()) && isCached(behind-1); behind++ {
+		if isCached(behind) {
+			continue
+		}
+		if _, err := s.next(p, behind); err != nil {
+			break // who asks for that one is told
+		}
+	}
+	return b, errors.Join(err, translateError(it.Close()))
 }
 
 // Fetch begins to bring block i, if it is cached, into the cache of the processor, and waits

@@ -97,14 +97,21 @@ func (s *storedTable) open(t fatal, cache *blockCache) *PackedTable {
 	return p
 }
 
-// inViewOf reads a database with these entries, and the packed tables that are given.
-func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read func(v *View)) {
+// databaseOf returns a database with these entries.
+func databaseOf(t fatal, entries map[string][]byte) *pebble.DB {
 	t.Helper()
 	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Merger: postingMerger})
 	must(t, err)
 	for key, value := range entries {
 		must(t, db.Set([]byte(key), value, pebble.NoSync))
 	}
+	return db
+}
+
+// inViewOf reads a database with these entries, and the packed tables that are given.
+func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read func(v *View)) {
+	t.Helper()
+	db := databaseOf(t, entries)
 	it, err := db.NewIter(nil)
 	must(t, err)
 	read(newView(it, packed, []liveEntries{{keyspace: evenKeyspace}}))

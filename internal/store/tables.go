@@ -233,15 +233,21 @@ func (p *pin) Get(key []byte) ([]byte, io.Closer, error) {
 	return nil, nil, pebble.ErrNotFound
 }
 
-// View opens a view of the tables: of this moment while they are the store's, of their last one after that. It
-// holds them.
-func (t *Tables) View() (*View, error) {
-	it, err := t.db.NewIter(nil)
+// NewIter returns an iterator over the moment of the tables.
+func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	it, err := t.db.NewIter(o)
 	if p := t.pin.Load(); p != nil && err == nil { // the iterator may show what came after it
 		if err = t.guarded.CloseIterator(it); err == nil {
 			it, err = p.clone()
 		}
 	}
+	return it, err
+}
+
+// View opens a view of the tables: of this moment while they are the store's, of their last one after that. It
+// holds them.
+func (t *Tables) View() (*View, error) {
+	it, err := t.NewIter(nil)
 	if err != nil {
 		return nil, translateError(err)
 	}
