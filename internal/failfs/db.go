@@ -25,6 +25,7 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	})
 	if f.hasStopped() {
 		f.abandon()
+		f.sweep()
 		return nil, f.cause
 	}
 	f.opening.Store(false)

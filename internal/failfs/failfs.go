@@ -54,6 +54,7 @@ type FS struct {
 
 	mu   sync.Mutex
 	open map[*file]struct{} // nil once Pebble is abandoned
+	made []string           // by Open: tables and MANIFESTs that no marker leads to yet
 }
 
 // New returns the file system for the database in dir. failed is told why it stops, when it does.
@@ -191,6 +192,16 @@ func (f *FS) abandon() {
 	f.open = nil
 }
 
+// sweep removes what an Open has made that failed before anything led to it. Pebble does so only where Open
+// goes well, and one that is tried again and again on a full disk would take all the room that is made for it.
+func (f *FS) sweep() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.made {
+		_ = f.FS.Remove(name) // what is left takes space, and does no harm
+	}
+}
+
 // Stop stops the database, as a write does that fails: nothing changes the disk from now on.
 func (f *FS) Stop(cause error) {
 	f.once.Do(func() {
@@ -257,6 +268,18 @@ func (f *FS) vital(name string) bool {
 		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
 }
 
+// note notes what Open is about to make.
+func (f *FS) note(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch base := f.PathBase(name); {
+	case strings.HasPrefix(base, "marker."):
+		f.made = nil
+	case strings.HasSuffix(base, ".sst"), strings.HasPrefix(base, "MANIFEST-"):
+		f.made = append(f.made, name)
+	}
+}
+
 // create runs an operation that opens a file for writing.
 func (f *FS) create(name string, do func() (vfs.File, error)) (vfs.File, error) {
 	if err := f.copied.Load().check(name); err != nil {
@@ -275,6 +298,9 @@ func (f *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, erro
 	if strings.HasSuffix(name, ".sst") && f.PathDir(name) == f.dir {
 		f.flushed.Store(true)
 		f.retry.wait(f.stopped)
+	}
+	if f.opening.Load() {
+		f.note(name)
 	}
 	return f.create(name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 }
