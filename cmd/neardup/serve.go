@@ -165,6 +165,9 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if *s.accessLog {
 		s.opts.AccessLog = log
 	}
+	s.opts.Failed = func(err error) {
+		log.Error("start again, once what failed is mended; queries go on until then", "error", err.Error())
+	}
 	var serve *server.Server
 	pages, archives, err := s.pages(ctx, x, func() view.Counts { return serve.Counts() })
 	if err != nil {

@@ -49,6 +49,9 @@ type Options struct {
 
 	// AccessLog gets a line for each call. nil: none.
 	AccessLog *slog.Logger
+
+	// Failed is told, once, why the index takes no more writes. nil: no one is.
+	Failed func(error)
 }
 
 // panics is what net/http logs to. Calls that panicked are told with their traces; what clients do wrong is counted.
@@ -149,9 +152,9 @@ func (s *Server) Close() {
 
 func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
 
-// noteError remembers that the index takes no more writes.
+// noteError remembers that the index takes no more writes, and tells why.
 func (s *Server) noteError(err error) {
-	if errors.Is(err, index.ErrFailed) {
-		s.failed.Store(true)
+	if errors.Is(err, index.ErrFailed) && !s.failed.Swap(true) && s.opts.Failed != nil {
+		s.opts.Failed(err)
 	}
 }

@@ -14,10 +14,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
@@ -64,6 +67,55 @@ func open(t *testing.T, o *neardup.Options) *neardup.Index {
 		}
 	})
 	return x
+}
+
+// Where the disk is full, each write says so, the log once, and who asks whether a restart would help hears that it would. Queries go on.
+func TestFullDisk(t *testing.T) {
+	var full atomic.Bool
+	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind == errorfs.OpFileWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	x, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 9)
+	s := New(x, Options{Failed: func(err error) { told <- err }})
+	call := func(method, path, body string) (int, string) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Host = "localhost"
+		s.Handler().ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	const line = `{"key":"a","fingerprint":"0123456789abcdef"}` + "\n"
+	if status, said := call("POST", "/v1/check", line); status != 200 {
+		t.Fatal(status, said)
+	}
+	full.Store(true)
+	for range 3 {
+		if status, said := call("POST", "/v1/check", `{"key":"b","fingerprint":"f0f0f0f0f0f0f0f0"}`); status != 500 || !strings.Contains(said, "no space left on device") || !strings.Contains(said, `"failed"`) {
+			t.Errorf("check: %d, %s", status, said)
+		}
+	}
+	if status, said := call("POST", "/v1/query", line); status != 200 || !strings.Contains(said, `"id":1`) {
+		t.Errorf("query: %d, %s", status, said)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, said := call("GET", path, ""); status != 500 || !strings.Contains(said, `"failed"`) {
+			t.Errorf("%s: %d, %s", path, status, said)
+		}
+	}
+	s.Close()
+	if err := x.Close(); !errors.Is(err, index.ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+	if err := <-told; len(told) > 0 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("told %d times more, at first %v", len(told), err)
+	}
 }
 
 func inMemory() *neardup.Options {
