@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -56,7 +58,9 @@ func main() {
 		wanted = strings.Split(*columns, ",")
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
-	go guard(*memory << 20)
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // one is guard's
+	go guard(uint64(*memory) << 20)
 	for _, path := range flags.Args() {
 		if err := convert(out, path, wanted); err != nil {
 			out.Flush()
@@ -70,15 +74,25 @@ func main() {
 	}
 }
 
+// collect is set when it is time to collect garbage.
+var collect atomic.Bool
+
 // guard ends the program when it takes too much memory: what a page of a few bytes decompresses
-// to is nowhere bounded in the format, nor in the library.
-func guard(limit int64) {
-	debug.SetMemoryLimit(limit / 2)
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+// to is nowhere bounded in the format, nor in the library. The library may write gigabytes without a
+// point where a collection could stop it, which in turn would stop guard: so none begins by itself, and guard
+// allocates nothing.
+func guard(limit uint64) {
+	problem := fmt.Appendf(nil, "neardup-parquet: a file takes more than %d MiB: it is broken, or has very large pages, for which there is -memory\n", limit>>20)
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	for range time.Tick(10 * time.Millisecond) {
-		if metrics.Read(sample); sample[0].Value.Uint64() > uint64(limit) {
-			fmt.Fprintf(os.Stderr, "neardup-parquet: a file takes more than %d MiB: it is broken, or has very large pages, for which there is -memory\n", limit>>20)
+		metrics.Read(samples)
+		heap, live := samples[0].Value.Uint64(), samples[1].Value.Uint64()
+		if heap > limit {
+			os.Stderr.Write(problem)
 			os.Exit(1)
+		}
+		if heap > live+min(live+64<<20, (limit-min(live, limit))/2) {
+			collect.Store(true)
 		}
 	}
 }
@@ -194,6 +208,9 @@ func (l *leaf) read() error {
 		if l.next == l.buffered {
 			for i := range l.row { // their page goes
 				l.row[i] = l.row[i].Clone()
+			}
+			if collect.Swap(false) {
+				runtime.GC()
 			}
 			n, err := l.values.ReadValues(l.buffer[:])
 			l.next, l.buffered = 0, n
