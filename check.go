@@ -70,8 +70,8 @@ func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 // the disk. When it fails part of the way, the verdicts on the pages before come with the error,
 // and hold.
 func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error) {
-	if x.signer == nil {
-		return nil, x.recordedSigner()
+	if x.unsigned != nil {
+		return nil, x.unsigned
 	}
 	return check.Pages(ctx, x.signer, x.maxBody, pages, x.CheckDocuments)
 }

@@ -69,6 +69,8 @@ type Index struct {
 	signer  *page.Signer
 	maxBody int
 	rule    match.Rule // within any distance
+
+	unsigned error // why there is no signer
 }
 
 // Open opens the index in dir. Where there is none it makes one. Its errors are those of
@@ -95,8 +97,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.recordedSigner(); err != nil && !o.Bare {
-		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
+	if x.unsigned = x.recordedSigner(); x.unsigned != nil && !o.Bare {
+		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(x.unsigned, x.Close()))
 	}
 	if !o.Index.ReadOnly {
 		if x.watcher, err = compaction.Background(context.Background(), x.Index, o.Compaction); err != nil {

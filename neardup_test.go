@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -169,6 +170,25 @@ func TestOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestBareChecks: pages that come to an index of no known signer at once are all refused, and it is not changed by them. The
+// race detector sees that.
+func TestBareChecks(t *testing.T) {
+	dir := t.TempDir()
+	if err := indexed(&index.Options{Analyzer: "visible/0 words"})(dir); err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, dir, &neardup.Options{Bare: true})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			if _, err := x.Check(t.Context(), neardup.Page{Body: []byte("a word")}); !errors.Is(err, index.ErrMismatch) || x.Signer() != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
 }
 
 // TestOptionsAreChecked: a value that has no meaning is refused, and the index is not left open.
