@@ -25,10 +25,6 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	if os.Getenv("NEARDUP_TEST_RACE") != "" {
-		raceMain()
-		return
-	}
 	testenv.MostlyWait()
 	os.Exit(m.Run())
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,10 +72,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-const (
-	racers      = 16 // clients in each of the processes
-	racerFamily = 5  // documents in a group
-)
+const racerFamily = 5 // documents in a group
 
 // racedDocument is the n-th document: all of a group are within 2 bits of each other, and no others near.
 func racedDocument(n int) client.Document {
@@ -87,27 +83,23 @@ func racedDocument(n int) client.Document {
 
 // raced is what a client was told.
 type raced struct {
-	Group   int
-	Key     string
-	Verdict string
-	Of      string
+	group   int
+	key     string
+	verdict client.Status
+	of      string
 }
 
-// raceMain is a process with several clients, which check every processes-th document, each in an order of
-// its own, and print what they are told.
-func raceMain() {
-	address, mine, processes, documents := os.Args[1], number(os.Args[2]), number(os.Args[3]), number(os.Args[4])
+// race is a client that checks documents from 16 goroutines, in an order of its own, and tells what it is told.
+func race(t *testing.T, address string, numbers []int, told chan<- raced) {
 	c, err := client.Open(address, &client.Options{RetryFor: 5 * time.Minute})
 	if err != nil {
-		panic(err)
+		t.Error(err)
+		return
 	}
-	var numbers []int
-	for n := mine; n < documents; n += processes {
-		numbers = append(numbers, n)
-	}
-	rand.New(rand.NewPCG(uint64(mine), 3)).Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
-	out := make(chan raced)
+	defer c.Close()
+	rand.New(rand.NewPCG(uint64(numbers[0]), 3)).Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 	var wg sync.WaitGroup
+	const racers = 16
 	for r := range racers {
 		wg.Go(func() {
 			for part := range slices.Chunk(numbers[len(numbers)*r/racers:len(numbers)*(r+1)/racers], 1+r%2*7) {
@@ -115,34 +107,20 @@ func raceMain() {
 				for _, n := range part {
 					docs = append(docs, racedDocument(n))
 				}
-				verdicts, err := c.CheckDocuments(context.Background(), docs)
+				verdicts, err := c.CheckDocuments(t.Context(), docs)
 				if err != nil {
-					panic(err)
+					t.Error(err)
 				}
 				for i, v := range verdicts {
-					out <- raced{part[i] / racerFamily, docs[i].Key, v.Status.String(), v.Of.Key}
+					told <- raced{part[i] / racerFamily, docs[i].Key, v.Status, v.Of.Key}
 				}
 			}
 		})
 	}
-	go func() { wg.Wait(); close(out) }()
-	lines := json.NewEncoder(os.Stdout)
-	for line := range out {
-		if err := lines.Encode(line); err != nil {
-			panic(err)
-		}
-	}
+	wg.Wait()
 }
 
-func number(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
-
-// 64 clients in 4 processes race, and the server is killed, ended and started again meanwhile: of each group of
+// 64 goroutines of 4 clients race, and the server is killed, ended and started again meanwhile: of each group of
 // near-duplicates exactly one is New, all others are its duplicates, and it is what the index has in the end.
 func TestServeRace(t *testing.T) {
 	documents := 8000
@@ -152,30 +130,17 @@ func TestServeRace(t *testing.T) {
 	case testing.Short():
 		documents = 1500
 	}
-	const processes = 4
+	const clients = 4
+	numbers := make([][]int, clients)
+	for n := range documents {
+		numbers[n%clients] = append(numbers[n%clients], n)
+	}
 	ix, listen := filepath.Join(t.TempDir(), "ix"), freeAddress(t)
 	server := startServe(t, listen, "-index", ix)
 	told := make(chan raced, 1000)
 	var wg sync.WaitGroup
-	for n := range processes {
-		cmd := exec.Command(os.Args[0], server.address, fmt.Sprint(n), fmt.Sprint(processes), fmt.Sprint(documents))
-		cmd.Env = append(os.Environ(), "NEARDUP_TEST_RACE=1")
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		must(t, err)
-		wg.Go(func() {
-			defer cmd.Wait()
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				var line raced
-				if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-					t.Error(err)
-				}
-				told <- line
-			}
-		})
+	for _, own := range numbers {
+		wg.Go(func() { race(t, "http://"+listen, own, told) })
 	}
 	go func() { wg.Wait(); close(told) }()
 	var all []raced
@@ -200,27 +165,24 @@ func TestServeRace(t *testing.T) {
 	}
 	first := make(map[int]string)
 	for _, line := range all {
-		if line.Verdict == "new" {
-			if before, found := first[line.Group]; found {
-				t.Errorf("group %d: %s and %s are new", line.Group, before, line.Key)
+		if line.verdict == client.New {
+			if before, found := first[line.group]; found {
+				t.Errorf("group %d: %s and %s are new", line.group, before, line.key)
 			}
-			first[line.Group] = line.Key
+			first[line.group] = line.key
 		}
 	}
 	for _, line := range all {
-		if line.Verdict != "new" && (line.Verdict != "duplicate" || line.Of != first[line.Group]) {
-			t.Errorf("%+v; %q is new", line, first[line.Group])
+		if line.verdict != client.New && (line.verdict != client.Duplicate || line.of != first[line.group]) {
+			t.Errorf("%+v; %q is new", line, first[line.group])
 		}
 	}
-	var want, got []string
-	for _, key := range first {
-		want = append(want, key)
-	}
+	want := slices.Sorted(maps.Values(first))
+	var got []string
 	for _, line := range exported(t, ix) {
 		_, key, _ := strings.Cut(line, "\t")
 		got = append(got, key)
 	}
-	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) || len(want) != documents/racerFamily {
 		t.Errorf("%d documents are stored, %d were new, of %d groups", len(got), len(want), documents/racerFamily)
