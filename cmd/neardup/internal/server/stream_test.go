@@ -37,29 +37,6 @@ func nothingIsClaimed(t *testing.T, s *Server) {
 	})
 }
 
-// A caller who goes away in the midst of a stream gives back what was read of it and not answered.
-func TestStreamThatIsCutGivesBack(t *testing.T) {
-	x := open(t, inMemory())
-	limits := impatient
-	limits.Bytes, limits.IdleTime = 64<<20, time.Minute
-	s, address := serve(t, x, Options{Limits: limits})
-	for range 2 {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
-		lines := strings.Repeat(`{"key":"`+strings.Repeat("k", 20_000)+`"}`+"\n", 10)
-		conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
-		for err == nil { // until it is cut off, since nobody reads
-			_, err = fmt.Fprintf(conn, "%x\r\n%s\r\n", len(lines), lines)
-		}
-		conn.Close()
-	}
-	nothingIsClaimed(t, s)
-}
-
 // A caller who does not read leaves room for others.
 func TestStreamWaitsForItsAnswers(t *testing.T) {
 	t.Parallel()
