@@ -2,11 +2,9 @@ package bench
 
 import (
 	"errors"
-	"math/bits"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
 	"pgregory.net/rapid"
@@ -82,17 +80,17 @@ func TestVerifyReferenceFails(t *testing.T) {
 	}
 }
 
-func TestCollection(t *testing.T) {
+func TestKeys(t *testing.T) {
 	c := collection{seed: 3, n: 10_000}
-	fps, keys := make(map[fingerprint.Fingerprint]bool), make(map[string]bool)
+	keys := make(map[string]bool)
 	for d := range c.documents(0, c.n, true) {
-		fps[d.Fingerprint], keys[d.Key] = true, true
+		keys[d.Key] = true
 		if len(d.Key) != keyBytes {
 			t.Fatalf("key %q has %d bytes", d.Key, len(d.Key))
 		}
 	}
-	if len(fps) != c.n || len(keys) != c.n {
-		t.Errorf("%d fingerprints and %d keys are different, want %d", len(fps), len(keys), c.n)
+	if len(keys) != c.n {
+		t.Errorf("%d keys are different, want %d", len(keys), c.n)
 	}
 	if c.key(1e9) == c.key(1e9+1) || len(c.key(1e10)) != keyBytes {
 		t.Errorf("keys far on: %q", c.key(1e10))
@@ -119,21 +117,6 @@ func TestQueries(t *testing.T) {
 	for d := range k + 1 {
 		if at[d] < asked/2/(k+1)/2 || at[d] > asked/2/(k+1)*2 {
 			t.Errorf("%d of %d at distance %d", at[d], asked, d)
-		}
-	}
-}
-
-// A document that is to be a duplicate is within k bits of a stored one.
-func TestCopied(t *testing.T) {
-	stored := collection{seed: 5, n: 100, shingles: true}
-	r := &run{Options: Options{Documents: 100, MaxDistance: 3}, stored: stored}
-	for i := 100; i < 1000; i++ {
-		nearest := 64
-		for j := range 100 {
-			nearest = min(nearest, bits.OnesCount64(uint64(r.copied(i).Fingerprint)^r.stored.at(j)))
-		}
-		if nearest > 3 {
-			t.Fatalf("document %d is %d bits away", i, nearest)
 		}
 	}
 }
