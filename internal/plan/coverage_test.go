@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/testenv"
-	"pgregory.net/rapid"
 )
 
 // misses reports whether no table of a plan finds what differs in these bits.
@@ -20,54 +19,6 @@ func (p *Plan) misses(flips uint64) bool {
 		}
 	}
 	return true
-}
-
-// someMissed tries every set of at most MaxDistance bits.
-func (p *Plan) someMissed() bool {
-	var walk func(flips uint64, from, left int) bool
-	walk = func(flips uint64, from, left int) bool {
-		if p.misses(flips) {
-			return true
-		}
-		for bit := from; bit < 64 && left > 0; bit++ {
-			if walk(flips|1<<bit, bit+1, left-1) {
-				return true
-			}
-		}
-		return false
-	}
-	return walk(0, 0, p.MaxDistance)
-}
-
-// TestUncovered compares the search with an exhaustive one, for tables of whole blocks,
-// which often just cover or just do not, and for tables that cut anywhere.
-func TestUncovered(t *testing.T) {
-	for name, draw := range map[string]func(*rapid.T, int) *Plan{"blocks": drawBlockPlan, "any bits": drawPlan} {
-		t.Run(name, func(t *testing.T) {
-			outcomes := map[bool]int{}
-			check := func(t *rapid.T) {
-				p := draw(t, rapid.IntRange(0, 4).Draw(t, "k"))
-				flips, found, decided := p.uncovered()
-				if !decided {
-					t.Fatalf("%v is not decided", p)
-				}
-				outcomes[found]++
-				if found && (!p.misses(flips) || bits.OnesCount64(flips) > p.MaxDistance) {
-					t.Fatalf("%v is said to miss %016x", p, flips)
-				}
-				if !found && p.someMissed() {
-					t.Fatalf("%v is said to miss nothing", p)
-				}
-			}
-			// The few plans of a short run may all be of one kind.
-			for range 20 {
-				if rapid.Check(t, check); outcomes[false] > 0 && outcomes[true] > 0 {
-					return
-				}
-			}
-			t.Errorf("%d plans cover, %d do not", outcomes[false], outcomes[true])
-		})
-	}
 }
 
 // TestFewestFlips compares the search with every set of some few bits, for demands that
@@ -105,26 +56,6 @@ func TestUndecidedPlanIsRefused(t *testing.T) {
 	if _, err := New(p.MaxDistance, p.Tables...); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "too many ways") {
 		t.Error(err)
 	}
-}
-
-// drawBlockPlan draws tables that lead with some of m blocks.
-func drawBlockPlan(t *rapid.T, k int) *Plan {
-	m := rapid.IntRange(1, 8).Draw(t, "blocks")
-	blocks := split([]Bits{{0, 63}}, m)
-	p := &Plan{MaxDistance: k}
-	for range rapid.IntRange(1, 14).Draw(t, "tables") {
-		chosen := rapid.Uint64Range(1, 1<<m-1).Draw(t, "chosen")
-		var front []Bits
-		for i, block := range blocks {
-			if chosen>>i&1 != 0 {
-				front = append(front, block...)
-			}
-		}
-		table := leading(front)
-		table.Radius = rapid.IntRange(0, 2).Draw(t, "radius")
-		p.Tables = append(p.Tables, table)
-	}
-	return p
 }
 
 // TestNoTableIsSuperfluous: a design without any one of its tables is found out.
