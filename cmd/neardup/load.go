@@ -320,7 +320,7 @@ func runExport(ctx context.Context, c *call) error {
 	out, lossy := bufio.NewWriterSize(c.out, 64<<10), 0
 	err := indexes.read(func(x *index.Index) error {
 		if *format == "jsonl" {
-			return export.Write(ctx, x, func(v any) error { return writeJSON(out, v) })
+			return export.Write(ctx, x, out)
 		}
 		for d, err := range x.Documents(ctx) {
 			if err == nil {

@@ -12,10 +12,10 @@ import (
 	"io"
 	"iter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // FirstLine is the first line.
@@ -45,20 +45,6 @@ type Line struct {
 	Added       time.Time                `json:"added,omitzero"`
 }
 
-func lineOf(d *index.Document) *Line {
-	l := &Line{Key: d.Key, Fingerprint: &d.Fingerprint, Tokens: d.Tokens, Scope: d.Scope, Added: d.Added}
-	if d.Shingle != 0 {
-		l.Shingle = &d.Shingle
-	}
-	if !utf8.ValidString(d.Key) {
-		l.Key, l.KeyBytes = "", []byte(d.Key)
-	}
-	if !utf8.ValidString(d.Scope) {
-		l.Scope, l.ScopeBytes = "", []byte(d.Scope)
-	}
-	return l
-}
-
 func (l *Line) document() index.Document {
 	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
 	if l.Shingle != nil {
@@ -67,15 +53,22 @@ func (l *Line) document() index.Document {
 	return d
 }
 
-// Write has the documents of an index written, an object a line.
-func Write(ctx context.Context, x *index.Index, write func(v any) error) error {
+// Write writes the documents of an index, an object a line.
+func Write(ctx context.Context, x *index.Index, to io.Writer) error {
 	stats := x.Stats()
-	if err := write(FirstLine{Index{stats.Analyzer, stats.MaxDistance, stats.Documents}}); err != nil {
+	line, err := wire.Encode(FirstLine{Index{stats.Analyzer, stats.MaxDistance, stats.Documents}})
+	if err != nil {
+		return err
+	}
+	if _, err = to.Write(line); err != nil {
 		return err
 	}
 	for d, err := range x.Documents(ctx) {
 		if err == nil {
-			err = write(lineOf(&d))
+			l := wire.DocumentLine(&d)
+			l.Added.Time = d.Added
+			line = l.Append(line[:0])
+			_, err = to.Write(line)
 		}
 		if err != nil {
 			return err
