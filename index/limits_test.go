@@ -50,69 +50,6 @@ func TestLargestKeys(t *testing.T) {
 	checkVerified(t, x)
 }
 
-// TestManyScopes: one fingerprint in each of many scopes is found in each, alone.
-func TestManyScopes(t *testing.T) {
-	ctx := context.Background()
-	scopes := testenv.Number(2_000, 2_000, 50_000, 50_000)
-	x := openMem(t, Options{Durability: NoSync})
-	docs := make([]Document, scopes)
-	for i := range docs {
-		docs[i] = Document{Key: fmt.Sprint("page ", i), Scope: fmt.Sprint("host ", i), Fingerprint: 0xabcdef}
-	}
-	verdicts, err := x.CheckAndAddBatch(ctx, docs)
-	must(t, err)
-	for i, v := range verdicts {
-		if v.Status != New {
-			t.Fatalf("scope %d: %v of %+v", i, v.Status, v.Of)
-		}
-	}
-	for i := 0; i < scopes; i += 97 {
-		if matches, err := x.Query(ctx, Query{Signature: nearTo(0xabcdee).Signature, Scope: docs[i].Scope}); err != nil || len(matches) != 1 || matches[0].Key != docs[i].Key {
-			t.Fatalf("%s: %v, %v", docs[i].Scope, matches, err)
-		}
-	}
-}
-
-// TestBatchSizes: none, one, and a hundred thousand documents at once.
-func TestBatchSizes(t *testing.T) {
-	ctx := context.Background()
-	most := testenv.Number(2_000, 2_000, 100_000, 100_000)
-	for _, n := range []int{0, 1, most} {
-		x := openMem(t, Options{Durability: NoSync})
-		rng := rand.New(rand.NewPCG(uint64(n), 1))
-		docs, queries := make([]Document, n), make([]Query, n)
-		for i := range docs {
-			queries[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
-			docs[i] = Document{Key: fmt.Sprint("page ", i), Fingerprint: queries[i].Fingerprint}
-		}
-		must(t, x.Add(ctx, docs...))
-		verdicts, err := x.CheckAndAddBatch(ctx, docs)
-		if err != nil || len(verdicts) != n {
-			t.Fatalf("%d verdicts of %d, %v", len(verdicts), n, err)
-		}
-		for i, v := range verdicts {
-			if v.Status != Known {
-				t.Fatalf("document %d of %d: %v", i, n, v.Status)
-			}
-		}
-		answers := 0
-		for a, err := range x.QueryBatch(ctx, queries) {
-			if err != nil || len(a.Matches) != 1 {
-				t.Fatalf("%+v, %v", a, err)
-			}
-			answers++
-		}
-		keys := []string{}
-		for _, d := range docs {
-			keys = append(keys, d.Key)
-		}
-		deleted, err := x.Delete(ctx, keys...)
-		if err != nil || answers != n || deleted != n || x.Stats().Documents != 0 {
-			t.Errorf("%d answers, %d deleted, %d left of %d, %v", answers, deleted, x.Stats().Documents, n, err)
-		}
-	}
-}
-
 // TestMemoryOfManyWriters: 64 writers at once take the memory of a few of them. What
 // Pebble has from the C library (its cache and write buffers) is bounded by CacheBytes
 // and not in the figure.

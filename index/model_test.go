@@ -210,4 +210,7 @@ func TestQueryBatchTakesFewerAtOnce(t *testing.T) {
 	if found < 2*kept {
 		t.Errorf("%d matches: not more than are kept at once", found)
 	}
+	for a, err := range m.QueryBatch(t.Context(), nil) {
+		t.Errorf("an answer to no query: %+v, %v", a, err)
+	}
 }
