@@ -54,7 +54,8 @@ type FS struct {
 
 	mu   sync.Mutex
 	open map[*file]struct{} // nil once Pebble is abandoned
-	made []string           // by Open: tables and MANIFESTs that no marker leads to yet
+	made []string           // by Open: tables and MANIFESTs that no marker leads to
+	led  bool               // a marker may lead to what Open has made
 }
 
 // New returns the file system for the database in dir. failed is told why it stops, when it does.
@@ -197,6 +198,9 @@ func (f *FS) abandon() {
 func (f *FS) sweep() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.led {
+		return
+	}
 	for _, name := range f.made {
 		_ = f.FS.Remove(name) // what is left takes space, and does no harm
 	}
@@ -274,7 +278,7 @@ func (f *FS) note(name string) {
 	defer f.mu.Unlock()
 	switch base := f.PathBase(name); {
 	case strings.HasPrefix(base, "marker."):
-		f.made = nil
+		f.led = true
 	case strings.HasSuffix(base, ".sst"), strings.HasPrefix(base, "MANIFEST-"):
 		f.made = append(f.made, name)
 	}

@@ -266,6 +266,31 @@ func running(function string) int {
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(function))
 }
 
+// What a failed Open has made goes, unless a marker may lead to some of it.
+func TestSweep(t *testing.T) {
+	for _, test := range []struct {
+		made []string
+		left int
+	}{
+		{[]string{"000005.sst", "MANIFEST-000006"}, 0},
+		{[]string{"000005.sst", "marker.manifest.000002.MANIFEST-000006", "000007.sst"}, 3},
+	} {
+		mem := vfs.NewMem()
+		f := New(mem, "", func(error) {})
+		for _, name := range test.made {
+			file, err := f.Create(name, vfs.WriteCategoryUnspecified)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file.Close()
+		}
+		f.sweep()
+		if left, err := mem.List(""); err != nil || len(left) != test.left {
+			t.Errorf("of %q there is left %q, %v", test.made, left, err)
+		}
+	}
+}
+
 // The time that writes wait is counted while they do, and afterwards.
 func TestStalls(t *testing.T) {
 	f := New(vfs.NewMem(), "", func(error) {})
