@@ -79,7 +79,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	d.match.set(&o.Index)
 	if d.indexes.dir == "" {
 		if d.indexes.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
-			return err
+			return fmt.Errorf("temporary index: %w; give -index DIR, or another TMPDIR", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(d.indexes.dir)) }()
 		d.call.logf("without -index, the index is temporary: it is gone after this run")

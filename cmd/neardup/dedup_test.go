@@ -35,3 +35,14 @@ func TestReadyFingerprints(t *testing.T) {
 		t.Errorf("import: %d, %s", code, errs)
 	}
 }
+
+// Where the temporary index has no place, the error says what to do.
+func TestNoPlaceForTheTemporaryIndex(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	t.Setenv("TMPDIR", nowhere)
+	t.Setenv("TMP", nowhere)
+	code, _, errs := runHere("", "dedup", writeFile(t, "page.txt", "some words"))
+	if code != exitFailed || !strings.Contains(errs, nowhere) || !strings.Contains(errs, "give -index DIR, or another TMPDIR") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
