@@ -111,6 +111,18 @@ func TestBzip2(t *testing.T) {
 	}
 }
 
+// A file of zstd --long=31 and one of zstd -D.
+func TestZstdThatIsNotRead(t *testing.T) {
+	for file, want := range map[string]string{
+		"\x00\xa8\x01\x00\x00":     "at byte 6: its window is over 128 MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -",
+		"\x21\x07\x00\x01\x00\x00": "at byte 7: its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -",
+	} {
+		if records := readString(t, Options{}, string(zstdMagic)+file); len(records) != 1 || records[0].Skip == nil || records[0].Skip.Detail != want {
+			t.Errorf("%s, want %s", brief(records), want)
+		}
+	}
+}
+
 // The xz of six JSON lines as xz -9 makes it, and of lines stored: streams behind each other with
 // padding between them, cut off, damaged, with rubbish behind.
 func TestXZ(t *testing.T) {

@@ -300,6 +300,12 @@ func (d *decompressor) corrupt(err error) error {
 
 func (d *decompressor) corruptAt(offset int64, err error) error {
 	c := &corruption{at: offset, between: !d.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
+	switch { // the file may well be whole
+	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+		c.err = fmt.Errorf("its window is over %d MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -", maxWindow>>20)
+	case errors.Is(err, zstd.ErrUnknownDictionary):
+		c.err = errors.New("its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -")
+	}
 	switch {
 	case d.file.err != nil:
 		c.reason, c.err = "read error", d.file.err
