@@ -207,12 +207,13 @@ func sixteenIsEight(label string) string {
 // labelIn is the charset parameter of a Content-Type, which in the wild is
 // too often malformed for mime.ParseMediaType.
 func labelIn(contentType string) string {
-	for s := contentType; ; {
-		i := strings.Index(strings.ToLower(s), "charset")
-		if i < 0 || i+len("charset") > len(s) {
-			return ""
+	const parameter = "charset"
+	for s := contentType; len(s) >= len(parameter); {
+		if !strings.EqualFold(s[:len(parameter)], parameter) {
+			s = s[1:]
+			continue
 		}
-		s = strings.TrimLeft(s[i+len("charset"):], " \t\r\n\f")
+		s = strings.TrimLeft(s[len(parameter):], " \t\r\n\f")
 		label, ok := strings.CutPrefix(s, "=")
 		if !ok {
 			continue
@@ -223,4 +224,5 @@ func labelIn(contentType string) string {
 		}
 		return label
 	}
+	return ""
 }

@@ -43,6 +43,7 @@ func TestDecode(t *testing.T) {
 		{"gbk by header", encode(t, chinese, "gbk"), "text/html; charset=GB2312", chinese, "gbk"},
 		{"quoted", encode(t, chinese, "gbk"), `text/html; charset="gb2312"; x`, chinese, "gbk"},
 		{"malformed header", encode(t, russian, "koi8-r"), `text/html; charset = koi8-r;;charset=x`, russian, "koi8-r"},
+		{"a header that is no ASCII", encode(t, russian, "koi8-r"), "text/html; \u212a\u212a\u212a\u212a\u212aCharset=koi8-r", russian, "koi8-r"},
 		{"shift_jis by meta", "<meta charset=Shift_JIS>" + encode(t, japanese, "shift_jis"), "text/html",
 			"<meta charset=Shift_JIS>" + japanese, "shift_jis"},
 		{"iso-2022-jp", encode(t, japanese, "iso-2022-jp"), "text/html; charset=iso-2022-jp", japanese, "iso-2022-jp"},
@@ -73,6 +74,14 @@ func TestDecode(t *testing.T) {
 				t.Errorf("got %q in %s, want %q in %s", got, name, test.text, test.charset)
 			}
 		})
+	}
+}
+
+// A header of 16 MiB, as an archive may hold, takes time in proportion: no part of it is copied.
+func TestHeaderOfManyCharsets(t *testing.T) {
+	header := strings.Repeat("Charset ", 1000)
+	if n := testing.AllocsPerRun(1, func() { labelIn(header) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
