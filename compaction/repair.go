@@ -81,8 +81,8 @@ const maxRanges = 1000
 // It takes time, memory and disk as Load does for as many documents, and, if a table is
 // damaged, disk for the index once more.
 //
-// Errors: ErrNotRepaired, index.ErrLocked, index.ErrNotIndex, fs.ErrNotExist, fs.ErrExist
-// for Dest, ctx's and those of the file system.
+// Errors: ErrNotRepaired, index.ErrLocked, index.ErrNotIndex, index.ErrVersion, fs.ErrNotExist,
+// fs.ErrExist for Dest, ctx's and those of the file system.
 func Repair(ctx context.Context, dir string, opts RepairOptions) (report RepairReport, err error) {
 	start := time.Now()
 	defer func() { report.Seconds = time.Since(start).Seconds() }()

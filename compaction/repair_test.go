@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
@@ -492,8 +494,6 @@ func TestRepairWithoutManifest(t *testing.T) {
 	t.Logf("%d documents of %d, %d faults", report.Documents, len(f.Docs), report.Faults)
 }
 
-// TestRepairOfStaleCounters: where the counters cannot be read that were written last, those of before are there, and say of what came
-// since that it was never given out. Of the documents whose records can be read none may be missing.
 func TestRepairWithOlderManifest(t *testing.T) {
 	fsys := vfs.NewMem()
 	var want indextest.Documents
@@ -535,6 +535,8 @@ func TestRepairWithOlderManifest(t *testing.T) {
 	}
 }
 
+// TestRepairOfStaleCounters: where the counters cannot be read that were written last, those of before are there, and say of what came
+// since that it was never given out. Of the documents whose records can be read none may be missing.
 func TestRepairOfStaleCounters(t *testing.T) {
 	t.Parallel()
 	h := newHistory(vfs.NewMem())
@@ -584,6 +586,27 @@ func TestRepairOfWrongEntries(t *testing.T) {
 	must(t, err)
 	if n := f.lost(t, docs); n > 0 || report.Dropped != 1 {
 		t.Errorf("%d documents are not what they were: %+v", n, report)
+	}
+}
+
+// TestRepairOfANewerFormat: it is not damaged, and what this version does not know of it would be lost.
+func TestRepairOfANewerFormat(t *testing.T) {
+	f := newFlipped(t, 7)
+	fsys := f.with(t, nil)
+	merger := &pebble.Merger{Name: "neardup.posting.1", Merge: pebble.DefaultMerger.Merge}
+	db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Merger: merger, FormatMajorVersion: pebble.FormatValueSeparation})
+	must(t, err)
+	newer := binary.BigEndian.AppendUint32([]byte("neardup\n"), store.Format+1)
+	must(t, db.Set([]byte("mformat"), newer, nil), db.Close())
+	before := filesOf(t, fsys, "ix")
+	for _, dest := range []string{"", "better"} {
+		report, err := compaction.Repair(t.Context(), "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}, Dest: dest})
+		if !errors.Is(err, index.ErrVersion) {
+			t.Errorf("%+v, %v", report, err)
+		}
+	}
+	if names, err := fsys.List(""); err != nil || fmt.Sprint(names) != "[ix]" || !maps.EqualFunc(before, filesOf(t, fsys, "ix"), bytes.Equal) {
+		t.Errorf("the index is another one, or there are others: %v, %v", names, err)
 	}
 }
 

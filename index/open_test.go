@@ -279,7 +279,7 @@ func residentBytes(t *testing.T) int {
 	return resident * os.Getpagesize()
 }
 
-// TestRefusedOpenLeavesTheIndex: not a byte of an index of an older format changes when it
+// TestRefusedOpenLeavesTheIndex: nothing in an index of an older format changes when it
 // is refused, not even its format, and what an interrupted compaction left stays.
 func TestRefusedOpenLeavesTheIndex(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "index")

@@ -211,7 +211,7 @@ func (v *View) Meta() (m Meta, err error) {
 		case name != "packed" && name != "epochs":
 			err = fmt.Errorf("%w: meta entry %q is missing", fault.ErrCorrupt, name)
 		}
-		if err != nil && v.policy == nil {
+		if err != nil && (v.policy == nil || errors.Is(err, ErrVersion)) { // that is no damage
 			return m, err
 		}
 		if err != nil {
