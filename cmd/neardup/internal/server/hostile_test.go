@@ -618,6 +618,26 @@ func TestLingerEnds(t *testing.T) {
 	}
 }
 
+// Who sends a head too slowly is not read on behind the end of its time, wherever in a line that is.
+func TestSlowHeadIsCutOff(t *testing.T) {
+	limits := impatient
+	limits.BodyTime = time.Hour
+	_, address := serve(t, open(t, inMemory()), Options{Limits: limits})
+	for _, drop := range []string{"x", "X: y\r\n"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
+		for end := time.Now().Add(10 * time.Second); err == nil; time.Sleep(10 * time.Millisecond) {
+			if _, err = io.WriteString(conn, drop); time.Now().After(end) {
+				t.Fatalf("%q after %q is still read", drop, drop)
+			}
+		}
+	}
+}
+
 // A caller who sends all before it reads hears what it is answered, whatever the answer did not wait for.
 func TestAnswerBeforeEndOfBody(t *testing.T) {
 	const token = "a token of some length"

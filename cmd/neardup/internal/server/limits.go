@@ -113,6 +113,7 @@ type boundedConn struct {
 	server *Server
 	leave  func()
 	active atomic.Bool // a call is under way, or was the last one, and its answer is taken
+	late   atomic.Bool // a head did not come in time, or not whole: there is no call to answer
 	ended  atomic.Bool // nothing more is read
 	closed atomic.Bool
 }
@@ -120,7 +121,7 @@ type boundedConn struct {
 // noteState is told by net/http what a connection does.
 func (s *Server) noteState(c net.Conn, now http.ConnState) {
 	if bounded := boundedOf(c); bounded != nil {
-		bounded.active.Store(now == http.StateActive)
+		bounded.active.Store(now == http.StateActive && !bounded.late.Load())
 	}
 	s.metrics.connState(c, now)
 }
@@ -159,7 +160,11 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.ended.Load() {
 		return 0, io.EOF
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if err != nil && !c.active.Load() {
+		c.late.Store(true)
+	}
+	return n, err
 }
 
 func (c *boundedConn) Write(p []byte) (int, error) {
