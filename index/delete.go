@@ -107,8 +107,8 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	return x.deleteRanges(ctx, ranges, bare, deleteChunk)
 }
 
-// DeleteBefore removes every document that was added before t, to the second, and
-// returns how many there were. It commits 1,024 at a time, so that the writes of others
+// DeleteBefore removes every document that was added before the second of t, and
+// returns how many there were: what came in that second may be later than t. It commits 1,024 at a time, so that the writes of others
 // go on in between; cut short, it can be called again. It reads an entry for each second in
 // which documents came, and all fingerprints where there are bare documents.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
@@ -416,6 +416,7 @@ func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
 
 // expiredBefore returns what was added before a time, and whether any document is bare. It notes the oldest of the others.
 func (x *Index) expiredBefore(ctx context.Context, t time.Time) (e expired, bare bool, err error) {
+	t = t.Truncate(time.Second) // what was added in its second may have come after it
 	oldest := uint64(noSecond)
 	x.commitMu.Lock()
 	x.oldest = noSecond // what is added meanwhile makes it less

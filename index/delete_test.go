@@ -68,6 +68,20 @@ func TestDeleteBeforeFindsBareAmongMany(t *testing.T) {
 	}
 }
 
+// TestDeleteBeforeWithinSecond: who notes the time, adds documents and then removes what is older keeps all of these.
+func TestDeleteBeforeWithinSecond(t *testing.T) {
+	x := openMem(t, Options{})
+	second := time.Unix(1000, 0)
+	for i, at := range []time.Duration{-time.Millisecond, 0, 600 * time.Millisecond} {
+		x.opts.Now = func() time.Time { return second.Add(at) }
+		must(t, x.Add(t.Context(), Document{Key: strconv.Itoa(i)}))
+	}
+	n, err := x.DeleteBefore(t.Context(), second.Add(500*time.Millisecond))
+	if _, found, _ := x.Get(t.Context(), "2"); n != 1 || err != nil || !found {
+		t.Errorf("%d are removed, %v; the last one is there: %v", n, err, found)
+	}
+}
+
 // TestDeleteIDsNotGivenYet: what gets its ID while others are deleted stays, though its ID is
 // among those.
 func TestDeleteIDsNotGivenYet(t *testing.T) {

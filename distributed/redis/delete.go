@@ -39,14 +39,15 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err
 	}
 }
 
-// DeleteBefore removes every document that was added before t, to the second, and returns how many
-// there were. It reads every document. Cut short, it can be called again; so it should where slots
+// DeleteBefore removes every document that was added before the second of t, and returns how many
+// there were: what came in that second may be later than t. It reads every document. Cut short, it can be called again; so it should where slots
 // move meanwhile.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.begin(ctx); err != nil {
 		return 0, err
 	}
 	defer x.end()
+	t = t.Truncate(time.Second)
 	err = x.eachLog(ctx, func(logs []*groupLog) error {
 		var docs []index.Document
 		for _, l := range logs {
