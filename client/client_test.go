@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/neardup/neardup/internal/testenv"
 )
+
+var must = testenv.Must
 
 // A crawler that asks a served index links neither the index nor its store.
 func TestLinksNoStore(t *testing.T) {
@@ -59,9 +63,7 @@ func TestStranger(t *testing.T) {
 	}
 	said = stats
 	c, err := Open(stranger.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	for _, said = range []string{"{}", `{"verdict":"no verdict"}`} {
 		if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errNoAnswer) {
@@ -88,9 +90,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	}))
 	defer short.Close()
 	c, err := Open(short.URL, &Options{RetryFor: time.Nanosecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		t.Error(err)
@@ -110,9 +110,7 @@ func TestLoadPanics(t *testing.T) {
 	defer server.Close()
 	defer server.CloseClientConnections()
 	c, err := Open(server.URL, &Options{RetryFor: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	func() {
 		defer func() { _ = recover() }()
@@ -159,9 +157,7 @@ func TestServerThatIsSilent(t *testing.T) {
 	defer server.Close()
 	defer close(silent)
 	c, err := Open(server.URL, &Options{RetryFor: -1, Connections: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errSilent) || v.Status != 0 {
 		t.Error(v, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	planning "github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
 	"pgregory.net/rapid"
@@ -25,13 +26,7 @@ type fatal interface {
 	Fatal(...any)
 }
 
-// must ends a test at an error.
-func must(t fatal, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // modelled is an index and what it has to hold.
 type modelled struct {

@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 func mustPlan(t testing.TB, design string, k int) *plan.Plan {
@@ -67,10 +67,4 @@ func fill(t testing.TB, x *Index, fps []uint64, batch int) {
 	}
 }
 
-// must ends a test at an error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must

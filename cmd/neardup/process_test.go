@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -45,13 +44,7 @@ func runHere(in string, args ...string) (code int, out, diagnostics string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// must ends a test at an error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // writeFile makes a file in a folder of its own unless the name has one.
 func writeFile(t *testing.T, name, content string) (path string) {

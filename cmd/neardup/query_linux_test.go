@@ -29,9 +29,7 @@ func TestQueryAnswersANamedPipe(t *testing.T) {
 		}
 	}()
 	queries, err := os.OpenFile(pipe, os.O_RDWR, 0) // not waiting for the command to open it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := bufio.NewReader(out)
 	for range 3 {
 		queries.WriteString("00000000000000fe\n")

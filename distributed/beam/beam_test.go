@@ -21,6 +21,8 @@ import (
 	"github.com/neardup/neardup/internal/testgen"
 )
 
+var must = testenv.Must
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	beam.Init()
@@ -81,9 +83,7 @@ func linesOf(t *testing.T, files ...string) (lines []string) {
 	t.Helper()
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(data)) {
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
@@ -198,9 +198,7 @@ func blobsOfGroups(t *testing.T, d *distribute, fps []fp) map[int][][]byte {
 	blobs := map[int][][]byte{}
 	emit := func(key int, blob []byte) { blobs[key] = append(blobs[key], blob) }
 	err := errors.Join(d.StartBundle(ctx, emit), d.ProcessElement(ctx, Batch{fps}, emit), d.FinishBundle(ctx, emit))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return blobs
 }
 

@@ -42,9 +42,7 @@ func written(t *testing.T, r *rand.Rand, format Format, fps []fp) string {
 func writtenAs(t *testing.T, data []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, data, 0o600))
 	return file
 }
 

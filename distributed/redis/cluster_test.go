@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/internal/testenv"
 	goredis "github.com/redis/go-redis/v9"
 )
 
@@ -54,9 +55,7 @@ func redisServer(t testing.TB) string {
 func freePorts(t testing.TB, n int) (ports []string) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		ports = append(ports, port)
@@ -85,9 +84,7 @@ func startServer(t testing.TB, dir string, settings ...string) *server {
 func (s *server) start(t testing.TB) {
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cmd.Start())
 	waitFor(t, "redis-server at "+s.address, func() bool {
 		err := s.client.Ping(context.Background()).Err()
 		return err == nil || strings.HasPrefix(err.Error(), "NOAUTH")
@@ -114,9 +111,7 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 		"--cluster-replica-validity-factor", "0", "--appendonly", "yes"}, settings...)
 	for i := range masters * (1 + replicas) {
 		folder := filepath.Join(dir, strconv.Itoa(i))
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(folder, 0o755))
 		c.all = append(c.all, startServer(t, folder, settings...))
 	}
 	t.Cleanup(func() {
@@ -196,12 +191,7 @@ func (c *servers) client(t testing.TB) *goredis.ClusterClient {
 	return client
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // shared is a cluster for tests that do it no harm.
 var shared struct {

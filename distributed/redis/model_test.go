@@ -587,9 +587,7 @@ func TestEveryInterleaving(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			states, err := s.explore()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Logf("%d states", states)
 		})
 	}

@@ -90,9 +90,7 @@ func TestSpillFileCutShort(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	if err := os.Truncate(files[0], 500_001); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(files[0], 500_001))
 	_, err = readAll(t.Context(), s)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)

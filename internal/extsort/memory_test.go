@@ -40,18 +40,14 @@ func TestMemoryBound(t *testing.T) {
 				for i := range records {
 					records[i] = [2]uint64{k.Next(random, at*batch+i), 0}
 				}
-				if err := s.Add(t.Context(), records); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Add(t.Context(), records))
 				if at%50 == 0 {
 					measure()
 				}
 			}
 			steps, got := 0, 0
 			for run, err := range s.Sorted(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got += len(run)
 				if steps++; steps%50 == 1 {
 					measure()

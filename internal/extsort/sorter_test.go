@@ -17,6 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/testgen"
 )
 
+var must = testenv.Must
+
 // addAll adds records in batches of random length.
 func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	t.Helper()
@@ -24,9 +26,7 @@ func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	for rest := records; len(rest) > 0; {
 		n := min(random.IntN(3000), len(rest))
 		batch := slices.Clone(rest[:n])
-		if err := s.Add(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add(t.Context(), batch))
 		clear(batch) // Add has copied it
 		rest = rest[n:]
 	}
@@ -153,9 +153,7 @@ func TestBreak(t *testing.T) {
 				addAll(t, s, testgen.Records[[2]uint64](100_000, 3, k.Next))
 				n := 0
 				for _, err := range s.Sorted(t.Context()) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if n++; n == runs {
 						break
 					}

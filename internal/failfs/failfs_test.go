@@ -16,7 +16,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/testenv"
 )
+
+var must = testenv.Must
 
 // pebbleVersion is that for which this package and package surgeon hold. With another version look again at
 //
@@ -38,9 +41,7 @@ const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !strings.Contains(string(mod), "github.com/cockroachdb/pebble/v2 "+pebbleVersion+"\n") {
 		t.Errorf("what leans on Pebble was looked at for %s", pebbleVersion)
 	}
@@ -73,17 +74,13 @@ func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
 // have by then, and changes nothing.
 func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 	mem := vfs.NewMem()
-	if err := mem.MkdirAll("store", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("store", 0o755))
 	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
 	fsys := New(mem, "store", func(error) {})
 	f, err := fsys.Open("store/1.sst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fsys.Stop(syscall.EIO)
 	fsys.abandon()
 	calls := map[string]func(){
@@ -148,12 +145,8 @@ func fill(t *testing.T) *vfs.MemFS {
 	mem := vfs.NewMem()
 	f := New(mem, "ix", func(error) {})
 	db, err := f.OpenDB(optionsOver(f, &linesLogger{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Set([]byte("key"), make([]byte, 1000), nil), db.Flush(), f.CloseDB(db)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, db.Set([]byte("key"), make([]byte, 1000), nil), db.Flush(), f.CloseDB(db))
 	return mem
 }
 
@@ -217,9 +210,7 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	})), "ix", func(error) {})
 	var log linesLogger // written by one goroutine, and read when the database is closed
 	db, err := f.OpenDB(optionsOver(f, &log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	soon(t, "the first attempt", func() {
 		for attempts.Load() == 0 {
 			time.Sleep(time.Millisecond)

@@ -52,9 +52,7 @@ func TestNoChoiceIsOutgrownBeforeItsTime(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for expected := int64(1000); expected <= 10_000_000_000; expected *= 100 {
 			c, err := Choose(k, expected, Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for n := expected; n > 0; n /= 10 {
 				if a := c.Plan.Outgrown(n); a != "" {
 					t.Errorf("k = %d, chosen for %d: %s", k, expected, a)

@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/neardup/neardup/internal/testenv"
 	"pgregory.net/rapid"
 )
+
+var must = testenv.Must
 
 // TestData runs the files in testdata, which explain plans by example. Begin with
 // testdata/1_paper. With -rewrite they are written anew.
@@ -150,9 +153,7 @@ var numbered = []string{"2", "3", "4", "10", "16", "20"}
 func mustPlan(t testing.TB, design string, k int) *Plan {
 	t.Helper()
 	p, err := Named(design, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -160,9 +161,7 @@ func mustPlan(t testing.TB, design string, k int) *Plan {
 func tablesFor(t testing.TB, design string, k int) *Plan {
 	t.Helper()
 	tables, err := tablesOf(design, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &Plan{MaxDistance: k, Tables: tables}
 }
 

@@ -14,13 +14,7 @@ import (
 	"github.com/neardup/neardup/internal/testenv"
 )
 
-// must ends a test at an error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // database returns the files of a database that was written to by commits of different sizes, over two blocks of
 // the log: as a crash leaves them, or closed. With tables there are some between.

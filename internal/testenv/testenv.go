@@ -1,7 +1,9 @@
-// Package testenv gives random tests their seed, says how much they are to do, and sees that nothing of them runs on.
+// Package testenv gives random tests their seed, says how much they are to do, ends them at an error, and sees that nothing of
+// them runs on.
 package testenv
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"runtime"
@@ -60,6 +62,17 @@ func Asked(t testing.TB, variable string, n int) int {
 		t.Fatalf("%s: %v", variable, err)
 	}
 	return n
+}
+
+// Must ends a test at an error.
+func Must(t interface {
+	Helper()
+	Fatal(...any)
+}, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // NoMoreGoroutines waits until there are no more than before, a minute at most.

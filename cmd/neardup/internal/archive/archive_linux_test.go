@@ -15,9 +15,7 @@ import (
 // A named pipe that nobody writes to is refused, and not waited for.
 func TestPipeIsRefused(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	refused := make(chan error, 1)
 	go func() {
 		_, err := Open(context.Background(), []string{pipe}, corpus.Options{}, check.DefaultSigner())

@@ -15,7 +15,10 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
+	"github.com/neardup/neardup/internal/testenv"
 )
+
+var must = testenv.Must
 
 func text(i int) string { return fmt.Sprintf("the ferry number %d leaves the harbour at nine", i) }
 
@@ -55,13 +58,9 @@ func TestWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(content), 0o666))
 			a, err := Open(ctx, []string{file}, corpus.Options{}, check.DefaultSigner())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer a.Close()
 			for i := range 3 {
 				if words, err := a.Words(ctx, document(i)); err != nil || strings.Join(words, " ") != text(i) {
@@ -96,9 +95,7 @@ func TestRefused(t *testing.T) {
 		"whole.warc.gz":  gz(warc(0) + warc(1)),
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(content), 0o666))
 		if _, err := Open(context.Background(), []string{file}, corpus.Options{}, check.DefaultSigner()); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -107,9 +104,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("a folder: %v", err)
 	}
 	page := filepath.Join(dir, "page.html")
-	if err := os.WriteFile(page, []byte("<p>a page"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(page, []byte("<p>a page"), 0o666))
 	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, check.DefaultSigner()); !errors.Is(err, corpus.ErrNoOriginals) {
 		t.Errorf("a page: %v", err)
 	}

@@ -7,8 +7,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testenv"
 	"pgregory.net/rapid"
 )
+
+var must = testenv.Must
 
 // The reference finds what comparing with everything finds, at every k.
 func TestReference(t *testing.T) {
@@ -16,18 +19,12 @@ func TestReference(t *testing.T) {
 		c := collection{seed: rapid.Uint64().Draw(t, "seed"), n: rapid.IntRange(1, 2000).Draw(t, "documents")}
 		k := rapid.IntRange(0, plan.MaxDistance).Draw(t, "k")
 		ref, err := newReference(t.Context(), c, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		asked := c.queries(k, streamTimed).next(50)
 		expected, err := scan(t.Context(), c, k, asked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, fp := range asked {
-			if err := verifyReference(fp, expected[i], ref.query(uint64(fp), nil)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, verifyReference(fp, expected[i], ref.query(uint64(fp), nil)))
 		}
 	})
 }
@@ -102,9 +99,7 @@ func TestQueries(t *testing.T) {
 	c := collection{seed: 4, n: 1000}
 	const k, asked = 5, 1200
 	expected, err := scan(t.Context(), c, k, c.queries(k, streamTimed).next(asked))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := make(map[int]int)
 	for i, found := range expected {
 		if len(found) > 0 {

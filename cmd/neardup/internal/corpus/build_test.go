@@ -12,8 +12,11 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 )
+
+var must = testenv.Must
 
 // What tests put their inputs together with.
 
@@ -84,9 +87,7 @@ func brotlied(s string) string {
 func newReader(t testing.TB, opts Options, inputs ...string) *Reader {
 	t.Helper()
 	r, err := New(inputs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -94,9 +95,7 @@ func newReader(t testing.TB, opts Options, inputs ...string) *Reader {
 func readAll(t testing.TB, r *Reader) (records []Record) {
 	t.Helper()
 	for u, err := range r.RawRecords(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		records = append(records, u.Parse())
 	}
 	checkTotals(t, records, totalsOf(r))
@@ -164,12 +163,8 @@ func writeFiles(t testing.TB, files map[string]string) (folder string) {
 	folder = t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must(t, os.WriteFile(path, []byte(content), 0o666))
 	}
 	return folder
 }

@@ -230,9 +230,7 @@ func TestZipOfManyEntries(t *testing.T) {
 	end = le.AppendUint64(append(end, "PK\x06\x07\x00\x00\x00\x00"...), uint64(size))
 	end = append(end, "\x01\x00\x00\x00PK\x05\x06\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"...)
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	file.WriteString("PK\x03\x04")
 	if _, err := file.WriteAt(end, size); err != nil { // all before it is a hole
@@ -264,9 +262,7 @@ func FuzzContainers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		path := filepath.Join(t.TempDir(), "x")
-		if err := os.WriteFile(path, input, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, input, 0o600))
 		for _, rec := range readFiles(t, Options{MaxDocument: 1000}, path) {
 			if len(rec.Content) > 1000 {
 				t.Fatalf("a document of %d bytes", len(rec.Content))

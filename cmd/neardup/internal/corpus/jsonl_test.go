@@ -145,9 +145,7 @@ func TestFields(t *testing.T) {
 			rapid.SliceOf(rapid.String()).AsAny(), rapid.MapOf(names, rapid.Float64()).AsAny(), rapid.MapOf(names, rapid.String()).AsAny(),
 		)).Draw(t, "object")
 		line, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if rapid.Bool().Draw(t, "indented") {
 			var b bytes.Buffer
 			json.Indent(&b, line, "\t", " ")

@@ -47,9 +47,7 @@ func readChunks(t testing.TB, opts Options, name string, in io.Reader) (all []li
 		return nil
 	}
 	for c, err := range r.Chunks(context.Background(), work) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, fp := range c.Fingerprints {
 			all = append(all, listed{c.Number(i), fp, c.Key(i)})
 		}
@@ -251,9 +249,7 @@ func TestLayoutsOfLists(t *testing.T) {
 // Each spelling in docs/inputs.md is one of the same fingerprint.
 func TestSpellingsOfTheDocuments(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/inputs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Lists of fingerprints\n")
 	rows := regexp.MustCompile("(?m)^\\| .* \\| `(.*)` \\|$").FindAllStringSubmatch(section, -1)
 	if len(rows) != 5 {
@@ -332,9 +328,7 @@ func FuzzWords(f *testing.F) {
 	f.Add([]byte("\x28\xb5\x2f\xfd\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		name := filepath.Join(t.TempDir(), "list.u64le")
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, data, 0o600))
 		got, skips, broken := readChunks(t, Options{}, name, nil)
 		if (broken != nil) != (len(data)%8 != 0) || len(skips) != min(1, len(data)%8) || len(got) != len(data)/8 {
 			t.Fatalf("%d bytes: %d fingerprints, %d skips, %v", len(data), len(got), len(skips), broken)

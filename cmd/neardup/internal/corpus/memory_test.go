@@ -197,9 +197,7 @@ func readMeasured(t *testing.T, format Format, input io.Reader) (records string,
 	last := ""
 	peak = measureHeap(func() {
 		for u, err := range r.RawRecords(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			line := strings.TrimSuffix(brief([]Record{u.Parse()}), "\n")
 			if line = line[:min(len(line), 60)] + "\n"; line != last && len(records) < 1000 {
 				records, last = records+line, line

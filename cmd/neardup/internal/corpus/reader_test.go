@@ -106,9 +106,7 @@ func TestUnreadable(t *testing.T) {
 		if err := os.Mkdir(long, 0o777); err != nil {
 			t.Skipf("skipped: %v", err)
 		}
-		if err := os.WriteFile(long+".html", []byte(page), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(long+".html", []byte(page), 0o666))
 		t.Chdir(long)
 	}
 	r := newReader(t, Options{}, folder)
@@ -165,9 +163,7 @@ func TestProgress(t *testing.T) {
 	if read, total := r.Progress(); read != 0 || total != -1 {
 		t.Errorf("before: %d of %d", read, total)
 	}
-	if err := r.Measure(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Measure(context.Background()))
 	if _, err := countUntilError(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -180,9 +176,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%+v", byInput)
 	}
 	r = newReader(t, Options{}, "-", folder)
-	if err := r.Measure(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Measure(context.Background()))
 	if _, total := r.Progress(); total != -1 {
 		t.Errorf("standard input has %d bytes", total)
 	}
@@ -332,9 +326,7 @@ func TestSlowInput(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := &slow{t: t, pieces: c.pieces}
 			for u, err := range newReader(t, Options{Format: c.format, Stdin: in}, "-").RawRecords(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				u.Parse()
 				in.seen++
 			}
@@ -362,9 +354,7 @@ func TestRawRecordsOnManyGoroutines(t *testing.T) {
 		r := newReader(t, Options{Stdin: strings.NewReader(input)}, "-")
 		var all []*RawRecord
 		for u, err := range r.RawRecords(context.Background()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, u)
 		}
 		got := make([]Record, len(all))

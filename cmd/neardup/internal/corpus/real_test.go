@@ -21,26 +21,18 @@ import (
 func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []string, contents [][]byte) {
 	t.Helper()
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	in := bytes.NewReader(file)
 	types = make(map[string]int64)
 	for in.Len() > 0 {
 		z, err := gzip.NewReader(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		z.Multistream(false)
 		record, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, record, _ = bytes.Cut(record, []byte("\r\n")) // the version
 		message, err := mail.ReadMessage(bytes.NewReader(record))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		types[message.Header.Get("Warc-Type")]++
 		kind, media := message.Header.Get("Warc-Type"), message.Header.Get("Content-Type")
 		body, _ := io.ReadAll(message.Body)
@@ -51,9 +43,7 @@ func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []
 			header, _, _ := bytes.Cut(body, []byte("\r\n\r\n"))
 			chunked := bytes.Contains(bytes.ToLower(header), []byte("transfer-encoding: chunked"))
 			response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(body)), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if response.StatusCode != 200 {
 				continue
 			}
@@ -121,21 +111,15 @@ func TestJSONLinesOfPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := inputPath(t, name)
 			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			z, err := gzip.NewReader(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := json.NewDecoder(z)
 			records := readFiles(t, Options{}, path)
 			for _, rec := range records {
 				var doc struct{ ID, HTML, Main string }
-				if err := want.Decode(&doc); err != nil {
-					t.Fatal(err)
-				}
+				must(t, want.Decode(&doc))
 				if content := cmp.Or(doc.HTML, doc.Main); rec.Skip != nil || rec.Kind != kind || rec.Key != doc.ID || string(rec.Content) != content {
 					t.Errorf("record %d is %q, of kind %d, %d bytes, %v; want %q, %d bytes", rec.Number, rec.Key, rec.Kind, len(rec.Content), rec.Skip, doc.ID, len(content))
 				}

@@ -73,13 +73,9 @@ func TestGrowingArchive(t *testing.T) {
 	path := filepath.Join(writeFiles(t, map[string]string{"x.warc": a + b[:len(b)/2]}), "x.warc")
 	var got []string
 	for raw, err := range newReader(t, Options{}, path).RawRecords(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(got) == 0 {
-			if err := os.WriteFile(path, []byte(a+b+c), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(a+b+c), 0o666))
 		}
 		r := raw.Parse()
 		got = append(got, fmt.Sprint(r.Key, r.Skip == nil))

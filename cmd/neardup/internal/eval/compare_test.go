@@ -186,9 +186,7 @@ func TestCompare(t *testing.T) {
 		"",
 	}
 	signer, err := page.NewSigner(page.Visible, fingerprint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var docs []*Document
 	for i, text := range texts {
 		docs = append(docs, &Document{
@@ -196,9 +194,7 @@ func TestCompare(t *testing.T) {
 		})
 	}
 	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "b", "c"}, {.7, "a", "e"}, {.7, "c", "e"}, {.85, "b", "e"}, {1, "a", "c"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := func(a, b sketch) bool { return true }
 	sketches := l.sketches(t.Context(), tokenDigest, 0)
 	// Of 10 pairs of documents with a text one has equal tokens, one is between, two are positive.
@@ -252,9 +248,7 @@ func TestCrawl(t *testing.T) {
 		{.95, "b", "g"}, {.85, "a", "g"}, // found
 		{.95, "h", "a"}, // nothing to compare
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rule := Rule{MaxDistance: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	if got, want := l.Measure(rule).Crawl, (Crawl{Distinct: 2, Dropped: 1, Duplicates: 3, Stored: 1}); got != want { // d is dropped
 		t.Errorf("%+v, want %+v", got, want)

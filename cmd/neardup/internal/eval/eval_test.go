@@ -13,6 +13,8 @@ import (
 	"github.com/neardup/neardup/internal/testenv"
 )
 
+var must = testenv.Must
+
 // world makes documents with fingerprints in clusters, and labels, of all kinds.
 func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
@@ -112,9 +114,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 		const seeds = 3
 		docs, pairs := world(rng, 40+rng.IntN(160), seeds)
 		labelled, err := Label(docs, pairs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(30) - 40*rng.IntN(2)*rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)], 30 * rng.IntN(2)}
 		report := labelled.Measure(rule)
 		points := []Point{report.Default}
@@ -195,9 +195,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	l, err := Label(docs, pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rule := Rule{MaxDistance: 6, MaxShingleDistance: 20, MaxLengthRatio: 3}
 	var want Parts
 	for b := range docs {

@@ -58,9 +58,7 @@ func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, me
 	}
 	for seed := range seeds {
 		a, err := fingerprint.NewAnalyzer(fingerprint.Options{Method: method, Seed: uint64(seed)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if seed == 0 {
 			analyzer = a.Name()
 		}
@@ -73,8 +71,6 @@ func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, me
 		pairs[i] = Pair{l.Similarity, texts[l.A].ID, texts[l.B].ID}
 	}
 	labelled, err := Label(docs, pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return analyzer, labelled.Measure(Rule(match.For(analyzer, k)))
 }

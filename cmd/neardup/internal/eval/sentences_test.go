@@ -16,15 +16,11 @@ import (
 // sentences returns those of real legal pages in English, each once.
 func sentences(t *testing.T) []string {
 	r, err := corpus.New([]string{testgen.Shared(t, "revisions/docs.jsonl.gz")}, corpus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []string
 	seen := make(map[string]bool)
 	for raw, err := range r.RawRecords(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := string(raw.Parse().Content)
 		if strings.Count(text, " the ") < 10 {
 			continue
@@ -52,9 +48,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 	var analyzers []*fingerprint.Analyzer
 	for seed := range seeds {
 		a, err := fingerprint.NewAnalyzer(fingerprint.Options{Seed: uint64(seed)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		analyzers = append(analyzers, a)
 	}
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -74,9 +68,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 		places = append(places, d)
 	}
 	labelled, err := Label(places, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	report := labelled.Measure(Rule(match.For(analyzers[0].Name(), k)))
 	got := report.Default
 	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",

@@ -17,6 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/testenv"
 )
 
+var must = testenv.Must
+
 // TestLikeSimhashCPP holds pairs and clusters of lists, in memory and in files, to what simhash-find-all and
 // simhash-find-clusters find: every pair of numbers within the distance, once; and from any number of a pair on,
 // all that pairs lead to.
@@ -37,9 +39,7 @@ func TestLikeSimhashCPP(t *testing.T) {
 		fmt.Fprint(&text, f, [...]string{"\n", "\r\n", "\n\n", "\thttp://example.org/\n"}[r.IntN(4)])
 	}
 	file := filepath.Join(t.TempDir(), "numbers.txt")
-	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text.Bytes(), 0o600))
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
 	for _, k := range []int{1, 3, 4} {
@@ -96,13 +96,9 @@ func array(numbers ...uint64) string {
 func written(t *testing.T, file string, o ListOptions, write func(Source, []*Writer) error) []string {
 	t.Helper()
 	reader, err := corpus.New([]string{file}, corpus.Options{Format: corpus.Decimal})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := OfLists(reader.Chunks(t.Context(), nil), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var text bytes.Buffer
 	out := bufio.NewWriter(&text)
 	writers := NewWriters(SimhashCPP, "", out, 3)

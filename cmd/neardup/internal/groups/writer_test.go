@@ -3,7 +3,6 @@ package groups
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"math/rand/v2"
@@ -33,9 +32,7 @@ func FuzzMemberOutput(f *testing.F) {
 		if err := w.Cluster(clusterOf([]Member{m})); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmp.Or(w.Flush(), w.out.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Flush(), w.out.Flush())
 		row := bytes.TrimPrefix(out.Bytes(), []byte("columns\n"))
 		fields, err := csv.NewReader(bytes.NewReader(row)).Read()
 		if err != nil || len(fields) != 6 || corpus.UnquoteKey(fields[3]) != key {
@@ -82,9 +79,7 @@ func TestPairsOfAsManyWorkers(t *testing.T) {
 		}
 	}
 	set, err := selfjoin.NewSet(fps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &listSource{ListOptions: ListOptions{MaxDistance: 3}, set: set}
 	var pairs, others atomic.Int64
 	err = s.Pairs(t.Context(), 1, func(worker int, _, _ *Member, _ int) error {

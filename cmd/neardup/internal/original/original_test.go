@@ -15,8 +15,11 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 )
+
+var must = testenv.Must
 
 var both = []corpus.Format{corpus.WARC, corpus.JSONL}
 
@@ -24,13 +27,9 @@ var both = []corpus.Format{corpus.WARC, corpus.JSONL}
 func readAll(t *testing.T, content string) (records []corpus.Record) {
 	t.Helper()
 	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: both, Stdin: strings.NewReader(content)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for raw, err := range r.RawRecords(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		held := raw.Bytes()
 		rec := raw.Parse()
 		if o := rec.Original; o != nil && held < len(o.Header)+len(o.Body) {
@@ -51,9 +50,7 @@ func written(t *testing.T, records []corpus.Record) string {
 			w.Write(rec.Original)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Flush())
 	return out.String()
 }
 
@@ -127,9 +124,7 @@ func TestRevisit(t *testing.T) {
 		var out bytes.Buffer
 		w := NewWriter(bufio.NewWriter(&out))
 		w.WriteRevisit(records[0].Original, of)
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Flush())
 		return out.String()
 	}
 	const of = "WARC-Refers-To-Target-URI: http://a.example/first\r\n"
@@ -177,9 +172,7 @@ func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(content), 0o666))
 		return name
 	}
 	lines, archive := write("a.jsonl", `{"id":1,"text":"a"}`), write("b.warc", small)
@@ -202,9 +195,7 @@ func TestRefused(t *testing.T) {
 		{[]string{page, array, arc}, nil, false},
 	} {
 		r, err := corpus.New(test.inputs, corpus.Options{Originals: test.formats})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before, found := r.CheckOriginals(context.Background(), nil), error(nil)
 		for raw, err := range r.RawRecords(context.Background()) {
 			if found = err; err == nil {

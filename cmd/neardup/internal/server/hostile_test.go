@@ -38,9 +38,7 @@ var impatient = Limits{
 func talk(t *testing.T, address string, parts ...string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	go func() {
@@ -113,9 +111,7 @@ func TestHostileConnections(t *testing.T) {
 			}
 			var keys []string
 			for d, err := range x.Documents(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				keys = append(keys, d.Key)
 			}
 			if fmt.Sprint(keys) != fmt.Sprint(c.keys) && c.what != "a length and chunks" {
@@ -133,9 +129,7 @@ func TestCallerWhoDoesNotRead(t *testing.T) {
 	limits.BodyTime, limits.IdleTime = time.Minute, time.Minute // it is not what is read that takes too long
 	s, address := serve(t, x, Options{Limits: limits})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	io.WriteString(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
@@ -177,9 +171,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	var held []net.Conn
 	for range connections {
 		conn, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(held) < limits.Connections {
 			held = append(held, conn)
 			continue
@@ -226,15 +218,11 @@ func TestBusy(t *testing.T) {
 		streams = append(streams, out)
 		go fmt.Fprintf(out, "{\"fingerprint\":\"%016x\"}\n", 1<<n)
 		r, err := http.Post(address+"/v1/check", "", in) // returns with the first verdict: the call is under way
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Body.Close()
 	}
 	r, err := http.Get(address + "/v1/stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Body.Close()
 	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
 		t.Fatal(r.Status, r.Header)
@@ -366,13 +354,9 @@ func TestRetryAtRestoredIndex(t *testing.T) {
 		}
 	}
 	check(x, 0, 10)
-	if err := x.Checkpoint(t.Context(), copied); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Checkpoint(t.Context(), copied))
 	restored, err := neardup.Open(copied, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer restored.Close()
 	servers := []*Server{New(x, Options{}), New(restored, Options{})}
 	defer func() {
@@ -491,9 +475,7 @@ func TestStreamIsBounded(t *testing.T) {
 		out.Close()
 	}()
 	r, err := http.Post(address+"/v1/check", "", in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Body.Close()
 	n, most := 0, uint64(0)
 	for answers := bufio.NewScanner(r.Body); answers.Scan(); n++ {
@@ -513,9 +495,7 @@ func TestStreamIsBounded(t *testing.T) {
 // all that was claimed is given back.
 func FuzzCalls(f *testing.F) {
 	x, err := neardup.Open("pages", inMemory())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	s := New(x, Options{Limits: Limits{PageBytes: 4 << 10, Bytes: 1 << 20}})
 	f.Cleanup(func() { s.Close(); x.Close() })
 	for _, seed := range []struct{ method, target, contentType, body string }{
@@ -557,18 +537,14 @@ func FuzzCalls(f *testing.F) {
 func lingering(t *testing.T, s *Server) (caller net.Conn, conn *boundedConn) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer inner.Close()
 	if caller, err = net.Dial("tcp", inner.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { caller.Close() })
 	accepted, err := (&boundedListener{Listener: inner, server: s, room: make(chan struct{}, 1)}).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	io.WriteString(caller, "ab")
 	if _, err := io.ReadFull(accepted, make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -668,9 +644,7 @@ func TestAnswerBeforeEndOfBody(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			conn, err := c.dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(30 * time.Second))
 			before, behind := fmt.Sprintf("Content-Length: %d\r\n\r\n", large), ""

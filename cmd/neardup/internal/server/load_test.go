@@ -50,9 +50,7 @@ func sequence(docs []index.Document) iter.Seq2[index.Document, error] {
 func stored(t *testing.T, x *neardup.Index) (docs []index.Document) {
 	t.Helper()
 	for d, err := range x.Documents(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		docs = append(docs, d)
 	}
 	return docs
@@ -220,9 +218,7 @@ func TestRefusedInMidBody(t *testing.T) {
 		"POST /v1/check" + known + "\r\nOrigin: http://a.example": `"code":"forbidden"`,
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(20 * time.Second)) // the body has a minute
 		io.WriteString(conn, head+"\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\n\n\r\n")

@@ -129,13 +129,9 @@ func (o *openAPI) checkAnswer(method, path string, r *http.Response) error {
 // What is answered has the status, the type, the headers and the fields that docs/openapi.json says, whether it succeeds or fails.
 func TestOpenAPIAnswers(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc openAPI
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &doc))
 	_, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir(), Limits: Limits{PageBytes: 1 << 10}})
 	const words = "some words that are in each of these pages and nothing else"
 	line := func(key string) string { return `{"key":"` + key + `","text":"` + words + `","scope":"s"}` + "\n" }
@@ -179,9 +175,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 		r, _ := http.NewRequest(c.method, address+c.path+c.query, strings.NewReader(c.body))
 		r.Header.Set("Content-Type", "text/plain")
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := doc.checkAnswer(c.method, c.path, answer); err != nil || answer.StatusCode != c.want {
 			t.Errorf("%s %s%s: %s, want %d; %v", c.method, c.path, c.query, answer.Status, c.want, err)
 		}

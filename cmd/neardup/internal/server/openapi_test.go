@@ -21,9 +21,7 @@ import (
 // docs/openapi.json has the calls that there are, and objects with the fields that are sent and read.
 func TestOpenAPI(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc struct {
 		Paths map[string]map[string]struct {
 			OperationID string
@@ -36,9 +34,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &doc))
 	var got, want []string
 	for path, methods := range doc.Paths {
 		for method, operation := range methods {
@@ -93,9 +89,7 @@ func figuresOf(t *testing.T) map[string]bool {
 	s.metrics.refused.WithLabelValues("calls")
 	dial(t, address, nil).Check(t.Context(), neardup.Page{Body: []byte("a word")})
 	families, err := s.metrics.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	has := make(map[string]bool)
 	for _, f := range families {
 		has[f.GetName()] = true
@@ -106,9 +100,7 @@ func figuresOf(t *testing.T) map[string]bool {
 // The figures that docs/operations.md lists are those that /metrics has, but for Go's and the process's.
 func TestListOfMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listed := make(map[string]bool)
 	for _, row := range regexp.MustCompile("(?m)^\\| `(neardup_[a-z0-9_]+)`").FindAllStringSubmatch(string(text), -1) {
 		listed[row[1]] = true
@@ -123,15 +115,11 @@ func TestListOfMetrics(t *testing.T) {
 // Every figure of the dashboard is one that /metrics has.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/serve/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &dashboard))
 	has := figuresOf(t)
 	checked := 0
 	for _, panel := range dashboard.Panels {

@@ -27,16 +27,17 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/wire"
 )
+
+var must = testenv.Must
 
 // serve serves an index on loopback until the test ends, and returns its address.
 func serve(t *testing.T, x *neardup.Index, o Options) (s *Server, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s = New(x, o)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
@@ -58,9 +59,7 @@ func serve(t *testing.T, x *neardup.Index, o Options) (s *Server, address string
 func open(t *testing.T, o *neardup.Options) *neardup.Index {
 	t.Helper()
 	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil {
 			t.Error(err)
@@ -125,9 +124,7 @@ func inMemory() *neardup.Options {
 func dial(t *testing.T, address string, o *client.Options) *client.Client {
 	t.Helper()
 	c, err := client.Open(address, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -208,9 +205,7 @@ func TestVerdictsAreThoseOfTheIndex(t *testing.T) {
 		pages = append(pages, s.Page)
 	}
 	want, err := open(t, options).CheckBatch(t.Context(), pages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, address := serve(t, open(t, options), Options{})
 	got, err := dial(t, address, nil).CheckBatch(t.Context(), pages)
 	if err != nil || !slices.Equal(got, want) {
@@ -254,9 +249,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	if err == nil {
 		x, err = neardup.Open(dir, &neardup.Options{Index: index.Options{ReadOnly: true}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	_, address := serve(t, x, Options{})
 	c := dial(t, address, &client.Options{RetryFor: -1})
@@ -318,9 +311,7 @@ func TestCompactAndCheckpoint(t *testing.T) {
 		close(done)
 	}()
 	check(100)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	if s, err := c.Stats(t.Context()); err != nil || s.Generation != 1 || s.Packed < 200 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -329,9 +320,7 @@ func TestCompactAndCheckpoint(t *testing.T) {
 		t.Fatal(said)
 	}
 	copied, err := neardup.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer copied.Close()
 	for n := range checked {
 		for _, from := range []neardup.Checker{c, copied} {
@@ -354,9 +343,7 @@ func TestCompactAndCheckpoint(t *testing.T) {
 func TestNextIDOutlastsCrash(t *testing.T) {
 	disk := crashfs.New()
 	x, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk, Durability: index.NoSync}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer x.Close()
 	s := New(x, Options{})
 	defer s.Close()
@@ -370,9 +357,7 @@ func TestNextIDOutlastsCrash(t *testing.T) {
 	s.Handler().ServeHTTP(w, r)
 	told := w.Header().Get(wire.NextID)
 	again, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer again.Close()
 	if next := again.Stats().NextID; !strings.HasPrefix(told, fmt.Sprint(next, ".")) || x.Stats().NextID != 4 {
 		t.Errorf("the next ID is %d, told was %s", next, told)
@@ -386,9 +371,7 @@ func TestChangeOfK(t *testing.T) {
 	c := dial(t, address, nil)
 	add := func(key string, fp fingerprint.Fingerprint) *neardup.Verdict {
 		verdicts, err := c.CheckDocuments(t.Context(), []index.Document{{Key: key, Fingerprint: fp}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return &verdicts[0]
 	}
 	const base = 0x0123456789abcdef

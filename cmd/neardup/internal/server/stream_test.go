@@ -44,9 +44,7 @@ func TestStreamWaitsForItsAnswers(t *testing.T) {
 	limits := Limits{Bytes: 48 << 20, WriteTime: 2 * time.Second}
 	s, address := serve(t, x, Options{Limits: limits})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	sent := make(chan bool)
@@ -133,9 +131,7 @@ func TestLargestDocument(t *testing.T) {
 	line := `{"key":"line","text":"` + body + `","more":"`
 	line += strings.Repeat("x", s.limits.lineBytes()-len(line)-len(`"}`+"\n")) + `"}` + "\n"
 	r, err := http.Post(address+"/v1/check", "", io.MultiReader(strings.NewReader(line))) // of no known length
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Body.Close()
 	if said, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(said), `"verdict":"duplicate"`) {
 		t.Errorf("%d bytes: %s, %v", len(line), said, err)
@@ -199,9 +195,7 @@ func TestTLS(t *testing.T) {
 		in, out := io.Pipe()
 		go fmt.Fprintf(out, `{"key":"a %v","text":"words of a %v"}`+"\n", two, two)
 		r, err := caller.Post(address+"/v1/check", "", in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if two != (r.ProtoMajor == 2) {
 			t.Errorf("it is %s", r.Proto)
 		}
@@ -248,9 +242,7 @@ func TestSlowDiskOverHTTP2(t *testing.T) {
 		fmt.Fprintf(&body, `{"key":"%d","fingerprint":"%016x","tokens":100}`+"\n", n, uint64(n)*0x9e3779b97f4a7c15)
 	}
 	r, err := caller.Post(address+"/v1/check", "", strings.NewReader(body.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Body.Close()
 	said, err := io.ReadAll(r.Body)
 	if lines := bytes.Count(said, []byte("\n")); err != nil || lines != 3*window || r.ProtoMajor != 2 {

@@ -17,7 +17,10 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testenv"
 )
+
+var must = testenv.Must
 
 // testTexts has the words of each document whose key does not end in "lost".
 type testTexts map[string]string
@@ -37,9 +40,7 @@ const ferry = "the ferry leaves the harbour at nine in the morning and comes bac
 func testPages(t *testing.T) *Pages {
 	t.Helper()
 	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { x.Close() })
 	texts := testTexts{
 		"http://a.example/1": strings.Repeat(ferry, 10), "http://b.example/2": strings.Repeat(ferry, 9) + "and nothing more",
@@ -52,9 +53,7 @@ func testPages(t *testing.T) *Pages {
 		if reason != "" {
 			t.Fatal(reason)
 		}
-		if err := x.Add(context.Background(), d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(context.Background(), d))
 	}
 	n := uint64(0)
 	counts := func() Counts {
@@ -301,9 +300,7 @@ func TestLargeGroup(t *testing.T) {
 	x := p.source.(*neardup.Index)
 	for n := range maxOfGroup + 3 {
 		d := index.Document{Key: fmt.Sprintf("http://same.example/%d", n), Fingerprint: 1, Tokens: 9}
-		if err := x.Add(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Add(t.Context(), d))
 	}
 	text := get(p, "/groups?host=same.example", nil).Body.String()
 	if !strings.Contains(text, "200 documents or more, on any host") || strings.Count(text, "on any host") != 1 || strings.Contains(text, "smaller groups") {

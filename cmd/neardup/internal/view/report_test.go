@@ -30,9 +30,7 @@ func hostileReport() *Report {
 // Whatever keys, texts and names hold is text, and nothing of it comes from elsewhere.
 func TestReportIsSafe(t *testing.T) {
 	var out strings.Builder
-	if err := hostileReport().Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, hostileReport().Write(&out))
 	checkSafe(t, out.String())
 	if n := strings.Count(out.String(), "&lt;script&gt;"); n < 12 {
 		t.Errorf("hostile text is there %d times", n)
@@ -44,9 +42,7 @@ func TestReportIsSafe(t *testing.T) {
 func checkSafe(t *testing.T, page string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	styles := 0
 	for n := range root.Descendants() {
 		if n.Type == html.TextNode && n.Parent.Data != "textarea" && strings.ContainsAny(n.Data, "\x1b\u202e") { // a field gives back what was put in

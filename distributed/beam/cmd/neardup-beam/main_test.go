@@ -42,23 +42,17 @@ func TestPairsAreThoseOfNeardup(t *testing.T) {
 	}
 	dir := t.TempDir()
 	list, output := filepath.Join(dir, "list.u64le"), filepath.Join(dir, "out")
-	if err := os.WriteFile(list, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(list, data, 0o600))
 	if err := run([]string{"pairs", "-k", "4", "-memory", "64", "-o", output, list}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	one := exec.Command("go", "run", "./cmd/neardup", "pairs", "-k", "4", "-memory", "64", list)
 	one.Dir = "../../../.."
 	one.Stderr = os.Stderr
 	want, err := one.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if !bytes.Equal(sorted(got), sorted(want)) {
 		t.Errorf("%d bytes of pairs, want %d", len(got), len(want))
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // A crawl from a shell, on a single server.
@@ -25,15 +27,11 @@ func TestCommands(t *testing.T) {
 		t.Skip("no redis-server on this machine")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	address := l.Addr().String()
 	l.Close()
 	cmd := exec.Command(server, "--port", address[strings.LastIndex(address, ":")+1:], "--appendonly", "yes", "--dir", t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 
