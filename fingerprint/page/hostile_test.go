@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // within fails a test whose work hangs, or takes time out of all proportion.
@@ -58,7 +60,7 @@ func TestHugeAttributes(t *testing.T) {
 			t.Run(tag+" "+name, func(t *testing.T) {
 				body := []byte(tag + strings.Repeat(fill, size/len(fill)) + "'>words behind")
 				within(t, 5*time.Minute, func() {
-					peak := measureHeap(func() {
+					peak := testenv.PeakHeap(func() {
 						if _, text := titleAndText(body, "", Visible); text != "words behind" {
 							t.Errorf("%d bytes of text: %.60q", len(text), text)
 						}

@@ -3,14 +3,12 @@ package page
 import (
 	"bytes"
 	"math"
-	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // hostilePages are pages that are made to cost much. Those with markup end in a word.
@@ -81,7 +79,7 @@ func TestHostilePages(t *testing.T) {
 				has := false
 				peak := uint64(math.MaxUint64)
 				for try := 0; try < 3 && peak > 24*uint64(size); try++ { // garbage counts until it is collected, which on a busy machine is late
-					peak = min(peak, measureHeap(func() {
+					peak = min(peak, testenv.PeakHeap(func() {
 						signer.withText(HTML, "", body, func(found []byte) {
 							got = signer.analyzer.Bytes(found)
 							has = bytes.Contains(found, []byte("text"))
@@ -98,31 +96,4 @@ func TestHostilePages(t *testing.T) {
 			})
 		}
 	}
-}
-
-// measureHeap is how much the heap grows at most while f runs, looked at from
-// time to time.
-func measureHeap(f func()) (peak uint64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	runtime.GC()
-	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}} // MemStats stop all that runs
-	metrics.Read(m)
-	before := m[0].Value.Uint64()
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			metrics.Read(m)
-			peak = max(peak, max(m[0].Value.Uint64(), before)-before)
-			select {
-			case <-done:
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-		}
-	}()
-	f()
-	close(done)
-	<-stopped
-	return peak
 }

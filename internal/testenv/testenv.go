@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"testing"
@@ -105,3 +106,29 @@ var Race = func() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }()
+
+// PeakHeap is how much the heap grows at most while f runs, looked at from time to time.
+func PeakHeap(f func()) (peak uint64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	runtime.GC()
+	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}} // MemStats stop all that runs
+	metrics.Read(m)
+	before := m[0].Value.Uint64()
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			metrics.Read(m)
+			peak = max(peak, max(m[0].Value.Uint64(), before)-before)
+			select {
+			case <-done:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(done)
+	<-stopped
+	return peak
+}

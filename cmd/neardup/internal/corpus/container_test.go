@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // files are names and contents, by turns.
@@ -200,7 +202,7 @@ func TestContainerBombs(t *testing.T) {
 			c.content = ""
 			runtime.GC()
 			var records []Record
-			peak := measureHeap(func() { records = readFiles(t, Options{MaxDocument: 1 << 20}, path) })
+			peak := testenv.PeakHeap(func() { records = readFiles(t, Options{MaxDocument: 1 << 20}, path) })
 			if len(records) == 0 || records[0].Skip == nil || !strings.Contains(records[0].Skip.Error(), c.want) {
 				t.Errorf("%d records: %.200s", len(records), brief(records))
 			}

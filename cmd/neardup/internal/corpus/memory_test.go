@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // generator gives head, then fill over and over up to size bytes, then tail.
@@ -195,7 +193,7 @@ func layers(s string, n int) string {
 func readMeasured(t *testing.T, format Format, input io.Reader) (records string, peak uint64) {
 	r := newReader(t, Options{Format: format, MaxDocument: 1 << 20, Stdin: input}, "-")
 	last := ""
-	peak = measureHeap(func() {
+	peak = testenv.PeakHeap(func() {
 		for u, err := range r.RawRecords(t.Context()) {
 			must(t, err)
 			line := strings.TrimSuffix(brief([]Record{u.Parse()}), "\n")
@@ -241,36 +239,4 @@ func TestXZDictionaries(t *testing.T) {
 	if want := "at byte 0: its dictionary is over 128 MiB: decompress it, xz -dc FILE | neardup dedup -"; !strings.HasPrefix(c.Detail, want) {
 		t.Errorf("%s, want %s", c.Detail, want)
 	}
-}
-
-// measureHeap is how much the heap grows at most while f runs, looked at from
-// time to time.
-func measureHeap(f func()) (peak uint64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	before := m.HeapAlloc
-	look := func() {
-		runtime.ReadMemStats(&m)
-		if m.HeapAlloc > before {
-			peak = max(peak, m.HeapAlloc-before)
-		}
-	}
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(5 * time.Millisecond):
-				look()
-			}
-		}
-	}()
-	f()
-	close(done)
-	<-stopped
-	return peak
 }
