@@ -30,6 +30,7 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
@@ -102,7 +103,7 @@ func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashf
 	fsys := crashfs.New()
 	opts := *damagedOptions(t, fsys)
 	opts.FilterBytes = filterBytes
-	_, err := compaction.Load(context.Background(), "ix", seqOf(docs), compaction.LoadOptions{Index: opts})
+	_, err := compaction.Load(context.Background(), "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
 	must(t, err)
 	return fsys
 }

@@ -3,7 +3,6 @@ package index_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testgen"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -64,7 +64,7 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 						})
 					}
 					err := w.Load(draw, func(docs []index.Document) error {
-						_, err := compaction.LoadInto(ctx, x, seqOf(docs), compaction.LoadOptions{KeepAdded: true, MemoryBytes: opts.MemoryBytes})
+						_, err := compaction.LoadInto(ctx, x, testgen.Sequence(docs), compaction.LoadOptions{KeepAdded: true, MemoryBytes: opts.MemoryBytes})
 						if errors.Is(err, compaction.ErrDone) {
 							err = nil
 						}
@@ -149,14 +149,4 @@ type failing struct{ t *testing.T }
 func (f failing) Write(line []byte) (int, error) {
 	f.t.Errorf("%s", line)
 	return len(line), nil
-}
-
-func seqOf(docs []index.Document) iter.Seq2[index.Document, error] {
-	return func(yield func(index.Document, error) bool) {
-		for _, d := range docs {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
 }

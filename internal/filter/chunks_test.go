@@ -24,16 +24,6 @@ func chunksOf(f *Prefix) iter.Seq2[[]byte, error] {
 	}
 }
 
-func yieldAll[T any](all []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, one := range all {
-			if !yield(one, nil) {
-				return
-			}
-		}
-	}
-}
-
 // reload saves and loads a filter.
 func reload(t interface{ Fatalf(string, ...any) }, f *Prefix) *Prefix {
 	back, err := LoadPrefix(f.prefix, f.Bytes(), chunksOf(f))
@@ -144,7 +134,7 @@ func TestFilterChunksRefused(t *testing.T) {
 		for data := range chunksOf(f) {
 			chunks = append(chunks, slices.Clone(data))
 		}
-		_, err := LoadPrefix(32, budget, yieldAll(c.change(chunks)))
+		_, err := LoadPrefix(32, budget, testgen.Sequence(c.change(chunks)))
 		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -156,7 +146,7 @@ func TestFilterChunksRefused(t *testing.T) {
 			break
 		}
 		data[2] = byte(prefix)
-		_, err := LoadPrefix(prefix, budget, yieldAll([][]byte{data}))
+		_, err := LoadPrefix(prefix, budget, testgen.Sequence([][]byte{data}))
 		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "1 to 64") {
 			t.Errorf("a prefix of %d bits: %v", prefix, err)
 		}
@@ -179,7 +169,7 @@ func FuzzFilterChunks(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, prefix byte, data []byte) {
-		p, err := LoadPrefix(int(prefix), 1<<20, yieldAll([][]byte{data}))
+		p, err := LoadPrefix(int(prefix), 1<<20, testgen.Sequence([][]byte{data}))
 		if err != nil {
 			if !errors.Is(err, ErrUnusable) {
 				t.Fatalf("%v", err)

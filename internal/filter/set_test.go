@@ -333,7 +333,7 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 	counted := func(calls *int, fps ...[]uint64) iter.Seq2[uint64, error] {
 		return func(yield func(uint64, error) bool) {
 			*calls++
-			yieldAll(slices.Concat(fps...))(yield)
+			testgen.Sequence(slices.Concat(fps...))(yield)
 		}
 	}
 	for broken := range 4 { // bits: the tables whose filter was not saved
@@ -402,7 +402,7 @@ func TestSetSearchesWhatWasSaved(t *testing.T) {
 						}
 						return chunksOf(f)
 					},
-					All:  yieldAll(fps),
+					All:  testgen.Sequence(fps),
 					Done: func(error) {},
 				}})
 				s.Add(added...)

@@ -9,6 +9,7 @@ package testgen
 
 import (
 	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 )
 
@@ -40,4 +41,15 @@ func (r *rng) permutation(n int) []int {
 		order[j] = i
 	}
 	return order
+}
+
+// Sequence yields all of them, and no error.
+func Sequence[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, one := range all {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // loadedDocuments are n of all kinds. Some have a key that comes again.
@@ -37,16 +38,6 @@ func loadedDocuments(n int) []index.Document {
 	return docs
 }
 
-func sequence(docs []index.Document) iter.Seq2[index.Document, error] {
-	return func(yield func(index.Document, error) bool) {
-		for _, d := range docs {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
 func stored(t *testing.T, x *neardup.Index) (docs []index.Document) {
 	t.Helper()
 	for d, err := range x.Documents(t.Context()) {
@@ -61,19 +52,19 @@ func TestLoad(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).UTC()
 	options := &neardup.Options{Index: index.Options{Now: func() time.Time { return now }}}
 	docs, here, served := loadedDocuments(3000), open(t, options), open(t, options)
-	report, err := here.Load(t.Context(), sequence(docs), compaction.LoadOptions{KeepAdded: true})
+	report, err := here.Load(t.Context(), testgen.Sequence(docs), compaction.LoadOptions{KeepAdded: true})
 	if err != nil || report.Loaded != 3000 || report.Replaced != 300 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	_, address := serve(t, served, Options{CompactionBytes: 1 << 20})
-	loaded, replaced, err := dial(t, address, nil).Load(t.Context(), sequence(docs))
+	loaded, replaced, err := dial(t, address, nil).Load(t.Context(), testgen.Sequence(docs))
 	if err != nil || loaded != 3000 || replaced != 300 {
 		t.Error(loaded, replaced, err)
 	}
 	if want := stored(t, here); !slices.Equal(stored(t, served), want) || len(want) != 2700 {
 		t.Errorf("%d documents are stored, and are not those of %d", len(stored(t, served)), len(want))
 	}
-	if loaded, replaced, err := dial(t, address, nil).Load(t.Context(), sequence(nil)); loaded != 0 || replaced != 0 || err != nil {
+	if loaded, replaced, err := dial(t, address, nil).Load(t.Context(), testgen.Sequence[index.Document](nil)); loaded != 0 || replaced != 0 || err != nil {
 		t.Error(loaded, replaced, err)
 	}
 }
@@ -162,7 +153,7 @@ func TestLoadEndsEarly(t *testing.T) {
 	_, _, err := c.Load(t.Context(), until(func() (d index.Document, _ error) {
 		if !refused {
 			refused = true
-			if _, _, err := c.Load(t.Context(), sequence(nil)); !errors.Is(err, client.ErrBusy) {
+			if _, _, err := c.Load(t.Context(), testgen.Sequence[index.Document](nil)); !errors.Is(err, client.ErrBusy) {
 				t.Error("a second load:", err)
 			}
 			if status, said := post(t, address+"/v1/compact", ""); status != http.StatusServiceUnavailable {

@@ -23,6 +23,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testgen"
 )
 
 // nothingIsClaimed waits until all bytes that calls claimed are given back.
@@ -77,7 +78,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	for n := range docs {
 		docs[n] = index.Document{Key: fmt.Sprintf("%0100d", n), Fingerprint: 1, Tokens: 9}
 	}
-	if _, err := x.Load(t.Context(), sequence(docs), compaction.LoadOptions{}); err != nil {
+	if _, err := x.Load(t.Context(), testgen.Sequence(docs), compaction.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s, address := serve(t, x, Options{Limits: impatient})
