@@ -23,6 +23,7 @@ import (
 
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // served is a process that serves an index.
@@ -456,7 +457,7 @@ p.close_spider(None)
 
 // The pipeline for Scrapy keeps and drops what it should, with a real server and a stand-in for Scrapy.
 func TestServeScrapy(t *testing.T) {
-	python := python3(t)
+	python := testenv.Program(t, "python3")
 	dir, token := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n")
 	for name, text := range scrapyStandIn {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
@@ -471,22 +472,9 @@ func TestServeScrapy(t *testing.T) {
 	}
 }
 
-// python3 is the interpreter that clients in Python are tried with.
-func python3(t *testing.T) string {
-	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		if os.Getenv("NEARDUP_CI") != "" {
-			t.Fatal("there is no python3")
-		}
-		t.Skip("there is no python3")
-	}
-	return python
-}
-
 // The example in Python, and what it does when the server is gone for a while.
 func TestServePython(t *testing.T) {
-	python := python3(t)
+	python := testenv.Program(t, "python3")
 	var pages strings.Builder
 	want := ""
 	for n := range 600 {

@@ -39,18 +39,6 @@ type servers struct {
 	moved  atomic.Int64 // slots
 }
 
-// redisServer returns the path of redis-server, without which the test is skipped; not under NEARDUP_CI.
-func redisServer(t testing.TB) string {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("NEARDUP_CI") != "" {
-			t.Fatal("no redis-server: install it (Debian: redis-server)")
-		}
-		t.Skip("no redis-server on this machine")
-	}
-	return path
-}
-
 // freePorts are n that nothing listens on.
 func freePorts(t testing.TB, n int) (ports []string) {
 	for range n {
@@ -67,7 +55,7 @@ func freePorts(t testing.TB, n int) (ports []string) {
 func startServer(t testing.TB, dir string, settings ...string) *server {
 	ports := freePorts(t, 2)
 	s := &server{dir: dir, address: "127.0.0.1:" + ports[0]}
-	s.args = append([]string{redisServer(t), "--port", ports[0], "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
+	s.args = append([]string{testenv.Program(t, "redis-server"), "--port", ports[0], "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, settings...)
 	for i, arg := range s.args {
 		if arg == "--cluster-enabled" && s.args[i+1] == "yes" {
@@ -225,7 +213,7 @@ type never struct{ testing.TB }
 func (never) Cleanup(func()) {}
 
 func sharedCluster(t testing.TB) *servers {
-	redisServer(t)
+	testenv.Program(t, "redis-server")
 	shared.Do(func() {
 		dir, err := os.MkdirTemp("", "neardup-redis")
 		must(t, err)

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testenv"
 )
 
 // What each method finds of equal and of changed pages, and takes for known wrongly.
@@ -15,12 +15,7 @@ func TestMethods(t *testing.T) {
 	}{
 		"digests": {func(t *testing.T) *method { return opened(t)(digests(t.Context(), n)) }, false},
 		"Redis": {func(t *testing.T) *method {
-			if _, err := exec.LookPath("redis-server"); err != nil {
-				if os.Getenv("NEARDUP_CI") != "" {
-					t.Fatal("redis-server is not here")
-				}
-				t.Skip("skipped: redis-server is not here")
-			}
+			testenv.Program(t, "redis-server")
 			return opened(t)(inRedis(t.Context(), n))
 		}, false},
 		"Bloom":   {func(t *testing.T) *method { return opened(t)(filter(t.Context(), n)) }, false},

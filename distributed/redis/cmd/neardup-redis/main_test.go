@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,13 +18,7 @@ import (
 
 // A crawl from a shell, on a single server.
 func TestCommands(t *testing.T) {
-	server, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("NEARDUP_CI") != "" {
-			t.Fatal("no redis-server: install it (Debian: redis-server)")
-		}
-		t.Skip("no redis-server on this machine")
-	}
+	server := testenv.Program(t, "redis-server")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.Must(t, err)
 	address := l.Addr().String()
