@@ -113,21 +113,3 @@ func TestOptimalTables(t *testing.T) {
 		}
 	}
 }
-
-// TestOptimalTablesFewer: more tables are never needed for fewer fingerprints, or
-// for more candidates.
-func TestOptimalTablesFewer(t *testing.T) {
-	for k := range 5 {
-		before := 1.0
-		for d := 4.0; d <= 40; d += 2 {
-			x := OptimalTables(64, k, d, 10)
-			if x < before || math.IsInf(x, 1) || x != math.Trunc(x) {
-				t.Errorf("X(64,%d,%g) = %g after %g", k, d, x, before)
-			}
-			if y := OptimalTables(64, k, d, 12); y > x {
-				t.Errorf("X(64,%d,%g) = %g with 2^12 candidates, %g with 2^10", k, d, y, x)
-			}
-			before = x
-		}
-	}
-}

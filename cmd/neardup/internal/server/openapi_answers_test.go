@@ -30,8 +30,18 @@ type response struct {
 }
 
 type openAPI struct {
-	Paths      map[string]map[string]struct{ Responses map[string]response }
+	Paths map[string]map[string]struct {
+		OperationID string
+		Responses   map[string]response
+	}
 	Components struct{ Schemas map[string]*schema }
+}
+
+func readOpenAPI(t *testing.T) (doc openAPI) {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/openapi.json")
+	must(t, err, json.Unmarshal(text, &doc))
+	return doc
 }
 
 // check returns what is wrong with a value.
@@ -128,10 +138,7 @@ func (o *openAPI) checkAnswer(method, path string, r *http.Response) error {
 
 // What is answered has the status, the type, the headers and the fields that docs/openapi.json says, whether it succeeds or fails.
 func TestOpenAPIAnswers(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/openapi.json")
-	must(t, err)
-	var doc openAPI
-	must(t, json.Unmarshal(text, &doc))
+	doc := readOpenAPI(t)
 	_, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir(), Limits: Limits{PageBytes: 1 << 10}})
 	const words = "some words that are in each of these pages and nothing else"
 	line := func(key string) string { return `{"key":"` + key + `","text":"` + words + `","scope":"s"}` + "\n" }
