@@ -230,6 +230,23 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	}
 }
 
+// What a compaction that was cut short has left goes before the log is put into tables, for which there may be no room beside it.
+func TestOpenWithoutRoomBesideWhatIsLeft(t *testing.T) {
+	left, acknowledged := crashedAfter(t, 200)
+	must(t, left.MkdirAll("ix/"+incomingDir, 0o700))
+	disk := &breakable{mem: left, fails: func(kind errorfs.OpKind, base string) bool {
+		_, err := left.Stat("ix/" + incomingDir)
+		return err == nil && kind == errorfs.OpCreate && strings.HasSuffix(base, ".sst")
+	}}
+	disk.broken.Store(true)
+	if n := recordsAfter(t, disk.fs()); n != acknowledged {
+		t.Errorf("%d documents of %d", n, acknowledged)
+	}
+	if names, err := left.List("ix"); err != nil || slices.Contains(names, incomingDir) {
+		t.Errorf("left are %q, %v", names, err)
+	}
+}
+
 // Every operation of Open, where there is nothing and after a crash, fails in turn, for once and from there on:
 // Open says so or succeeds, never panics or hangs, and nothing is lost.
 func TestOpenWithEveryOperationFailing(t *testing.T) {

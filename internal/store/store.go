@@ -51,8 +51,8 @@ type Options struct {
 	Create   *Header // make the store with this header where there is none; nil: it must exist
 	ReadOnly bool    // refuse writes; Create is then ignored
 
-	// Accept, if not nil, is asked of a store that is there, before anything in it changes:
-	// with an error it is not opened.
+	// Accept, if not nil, is asked of a store that is there, before anything that it holds
+	// changes: with an error it is not opened.
 	Accept func(Header, Counters) error
 
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
@@ -125,6 +125,9 @@ func open(dir string, opts Options) (*Store, error) {
 	if err == nil {
 		err = surgeon.Check(dir, s.fs)
 	}
+	if err == nil && !opts.ReadOnly {
+		err = sweepIncoming(dir, s.fs) // first: what the log takes as tables may have no room beside it
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.own.Close())
 	}
@@ -148,7 +151,7 @@ func open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// load reads what there is, or makes it, and clears away what was cut short.
+// load reads what there is, or makes it.
 func (s *Store) load(opts Options) error {
 	s.documents.from = s.db
 	s.cacheBytes = opts.CacheBytes
@@ -166,7 +169,7 @@ func (s *Store) load(opts Options) error {
 		err = opts.Accept(*s.meta.Header, *s.meta.Counters)
 	}
 	if err == nil && !s.readOnly {
-		err = errors.Join(s.raiseFormat(), sweepIncoming(s.dir, s.fs))
+		err = s.raiseFormat()
 	}
 	if err != nil {
 		return err
