@@ -29,6 +29,7 @@ func TestARC(t *testing.T) {
 		"ten columns":        {begin + strings.Replace(a, "text/html ", "text/html 200 - - 100 x.arc ", 1) + b, []string{described, readA, readB}},
 		"a length that lies": {begin + lies + a, []string{described, "http://b/ lost wrong Content-Length", readA}},
 		"one that hides":     {strings.Replace(begin, " text/plain ", " text/plain 1", 1) + a + b, []string{"filedesc://x.arc lost wrong Content-Length", readB}},
+		"into a header":      {strings.Replace(arcBegin, "76", "100", 1) + a + b, []string{"filedesc://x.arc lost wrong Content-Length", readB}},
 		"rubbish":            {begin + a + "\nrubbish\nmore of it\n" + b, []string{described, readA, " lost no ARC record", readB}},
 		"cut off":            {begin + a + b[:len(b)-20], []string{described, readA, "http://b/ lost truncated record"}},
 	} {

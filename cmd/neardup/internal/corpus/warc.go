@@ -67,7 +67,7 @@ func (a *archive) record() bool {
 		if c := a.w.corruption(); c != nil {
 			return a.lost(offset, h, c)
 		}
-		problem.Document = !isNonDocument(h.kind) || a.hidesRecord(size)
+		problem.Document = problem.Document || !isNonDocument(h.kind)
 		return a.skip(offset, h.uri, problem)
 	}
 	u := a.interpret(h, size)
@@ -125,17 +125,10 @@ func (a *archive) readBlock(length int64) (size int64, problem *Skip) {
 	if cut && a.w.ended() {
 		return size, &Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes of a Content-Length of %s", size+passed, says), Broken: true}
 	}
-	return size, &Skip{Reason: "wrong Content-Length", Detail: fmt.Sprintf("it says %s, and no record follows there; went on %d bytes behind the header", says, size+passed)}
-}
-
-// hidesRecord says whether a record begins within the block of size bytes, whose length lies.
-func (a *archive) hidesRecord(size int64) bool {
-	for rest := a.content; len(rest) > 0; rest = rest[a.records.next(rest):] {
-		if a.records.start(rest[:min(len(rest), a.records.startBytes)]) {
-			return true
-		}
+	return size, &Skip{
+		Reason: "wrong Content-Length", Detail: fmt.Sprintf("it says %s, and no record follows there; went on %d bytes behind the header", says, size+passed),
+		Document: size > 0, // the length may hide some
 	}
-	return size > int64(len(a.content))
 }
 
 // copyBytes reads n bytes, less where a gzip member begins with a record, at
