@@ -70,13 +70,16 @@ func cutResponse(block []byte) (status int, header, body []byte) {
 	}
 }
 
-// codings reads lists of codings, lower-case, without those that change nothing.
+// codings reads lists of codings, lower-case, without those that change nothing, and no more than it takes to know
+// that they are too many.
 func codings(lists []string) (names []string) {
 	for name := range strings.SplitSeq(strings.Join(lists, ","), ",") {
 		switch name = strings.ToLower(strings.TrimSpace(name)); name {
 		case "", "identity", "none", "binary", "7bit", "8bit", "utf-8":
 		default:
-			names = append(names, name)
+			if names = append(names, name); len(names) > maxEncodings {
+				return names
+			}
 		}
 	}
 	return names
@@ -161,7 +164,7 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 		encodings = []string{"gzip"}
 	}
 	if len(encodings) > maxEncodings {
-		return nil, &Skip{Reason: "too many content encodings", Detail: fmt.Sprint(len(encodings))}
+		return nil, &Skip{Reason: "too many content encodings", Detail: fmt.Sprintf("over %d", maxEncodings)}
 	}
 	for _, name := range slices.Backward(encodings) {
 		open, known := decoders[name]

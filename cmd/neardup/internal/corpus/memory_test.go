@@ -148,6 +148,7 @@ func TestMemory(t *testing.T) {
 		{"a bomb of Brotli in a body", WARC, inBody("Content-Encoding: br", brotlied(strings.Repeat("\x00", 32<<20))), lost + read},
 		{"a bomb in a bomb", WARC, inBody("Content-Encoding: gzip, gzip", gzipped(bomb)), lost + read},
 		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip", layers(page, 60)), "a lost too many content encodings\n" + read},
+		{"a header of encodings", WARC, inBody("Content-Encoding: "+strings.Repeat("a,", 1_000_000), page), "a lost too many content encodings\n" + read},
 		{"chunks of one byte", WARC, inBody("Transfer-Encoding: chunked", chunked(strings.Repeat("x", 1<<16), 1)), "a html " + strings.Repeat("x", 53) + "\n" + read},
 		{"a chunk that claims all there is", WARC, inBody("Transfer-Encoding: chunked", "7fffffffffffffff x"), "a html 7fffffffffffffff x\n" + read},
 
