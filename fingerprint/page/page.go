@@ -10,7 +10,7 @@
 // UTF-8; a page that is UTF-8 already is not copied), and so is the text with
 // the title (no character reference grows by more than a fifth, and a zero byte
 // in a title becomes U+FFFD). With what is in use on the way, a page that is made
-// to cost much takes up to 14 times its size (TestHostilePages measures it).
+// to cost much takes up to 24 times its size (TestHostilePages holds it to that).
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page
