@@ -25,7 +25,8 @@ type Options struct {
 
 	CacheBytes int64 // as index.Options has it
 
-	// Progress, if set, is called now and then, from several goroutines.
+	// Progress, if set, is called now and then, from several goroutines. It must not close the index of Compact or LoadInto:
+	// that waits for it.
 	Progress func(Progress)
 
 	gently bool // on one core
