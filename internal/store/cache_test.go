@@ -156,6 +156,8 @@ func (d *iterated) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return d.DB.NewIter(o)
 }
 
+func (d *iterated) CloseIter(it *pebble.Iterator) error { return it.Close() }
+
 // While there is room, the blocks behind one that is asked for are cached with it. A damaged one among them is told to
 // who asks for it.
 func TestReadAhead(t *testing.T) {

@@ -287,6 +287,7 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 // iterable is a getter that can go on behind a key.
 type iterable interface {
 	NewIter(*pebble.IterOptions) (*pebble.Iterator, error)
+	CloseIter(*pebble.Iterator) error
 }
 
 // aheadBlocks are read where one is asked for, as long as there is room for them: it takes little more than to read that one.
@@ -309,7 +310,7 @@ func (p *PackedTable) readAhead(from iterable, i int) (Block, error) {
 			break // who asks for that one is told
 		}
 	}
-	return b, errors.Join(err, translateError(it.Close()))
+	return b, errors.Join(err, from.CloseIter(it))
 }
 
 // Fetch begins to bring block i, if it is cached, into the cache of the processor, and waits

@@ -167,7 +167,7 @@ func (t *Tables) Release() error {
 		t.cache.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
-		return translateError(t.guarded.CloseIterator(p.it))
+		return t.CloseIter(p.it)
 	}
 	return nil
 }
@@ -242,6 +242,11 @@ func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 		}
 	}
 	return it, err
+}
+
+// CloseIter closes one of NewIter.
+func (t *Tables) CloseIter(it *pebble.Iterator) error {
+	return translateError(t.guarded.CloseIterator(it))
 }
 
 // View opens a view of the tables: of this moment while they are the store's, of their last one after that. It

@@ -46,7 +46,7 @@ func (v *View) Close() error {
 	if v.tables == nil {
 		return translateError(v.it.Close())
 	}
-	return errors.Join(translateError(v.tables.guarded.CloseIterator(v.it)), v.tables.Release())
+	return errors.Join(v.tables.CloseIter(v.it), v.tables.Release())
 }
 
 // Frozen returns what a view has of the packed entries and of the epoch that is frozen. It is good until v is
