@@ -29,13 +29,7 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// must ends a test at an error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // bare returns documents with nothing but their fingerprints.
 func bare(fps []uint64) []index.Document {

@@ -16,13 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/testgen"
 )
 
-// must ends a test at an error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // naive compares all with all.
 func naive(fps []fp, k int) (pairs []Pair) {

@@ -24,13 +24,7 @@ type fatal interface {
 	Fatal(...any)
 }
 
-// must ends a test at an error.
-func must(t fatal, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testenv.Must
 
 // openIn opens the store "ix" of a file system, or makes it.
 func openIn(t fatal, fsys vfs.FS) *Store {
