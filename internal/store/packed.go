@@ -297,7 +297,7 @@ const aheadBlocks = 32
 func (p *PackedTable) readAhead(from iterable, i int) (Block, error) {
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: tableKey(packedKeyspace, p.table, p.last(i)), UpperBound: tableEnd(packedKeyspace, p.table)})
 	if err != nil {
-		return Block{}, p.blockError(i, translateError(err))
+		return Block{}, p.blockError(i, err)
 	}
 	s := sequence{it: it, at: -1, last: -1}
 	b, err := s.next(p, i)

@@ -241,7 +241,7 @@ func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 			it, err = p.clone()
 		}
 	}
-	return it, err
+	return it, translateError(err)
 }
 
 // CloseIter closes one of NewIter.
@@ -254,7 +254,7 @@ func (t *Tables) CloseIter(it *pebble.Iterator) error {
 func (t *Tables) View() (*View, error) {
 	it, err := t.NewIter(nil)
 	if err != nil {
-		return nil, translateError(err)
+		return nil, err
 	}
 	t.Hold()
 	v := newView(it, t.packed, t.live)
