@@ -157,6 +157,7 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	}
 	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
+			giveWay(decided)
 			err = a.decide(ctx, readers[0], decided)
 		}
 		if err == nil && (decided == len(docs) || decided-applied >= applying) {
@@ -171,6 +172,14 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// giveWay lets others run before the i-th document of some: a query on a busy machine waits for one of them, and not for
+// all.
+func giveWay(i int) {
+	if i > 0 {
+		runtime.Gosched()
+	}
 }
 
 // checkAttempt is the documents of a window that have no verdicts yet, as of one moment.
@@ -220,6 +229,7 @@ func (a *checkAttempt) readers(ctx context.Context) ([]*reader, error) {
 func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) iter.Seq2[int, error] {
 	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
 		for i := from; i < to; i++ {
+			giveWay(i - from)
 			hits, err := r.search(ctx, storedOf(&a.docs[i]), r.s.plan.MaxDistance)
 			if err != nil {
 				return i, err

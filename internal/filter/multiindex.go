@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/neardup/neardup/internal/offheap"
 )
@@ -18,15 +19,56 @@ import (
 // in every table.
 //
 // What is live is searched here, since each seek in Pebble takes as long as some thousand
-// comparisons, and more the more files there are. Its methods may be called from any goroutine.
+// comparisons, and more the more files there are. Its methods may be called from any goroutine. Those that
+// search take no lock: whoever waited for one would then wait for a processor, behind all who write.
 type multiIndex struct {
-	limit int64 // of bytes; what would take more is given up, all of it
+	mu    sync.Mutex // held to add
+	limit int64      // of bytes; what would take more is given up, all of it
 
-	mu     sync.RWMutex
-	few    []uint64 // all, until there are more than maxFew
-	tables *[hashBlocks][1 << hashBits][]uint64
-	size   int64 // bytes
-	full   bool  // it was given up
+	few    bucket // all, until there are more than maxFew
+	tables atomic.Pointer[hashTables]
+	size   atomic.Int64 // bytes
+	full   atomic.Bool  // it was given up: set before anything is taken away
+}
+
+type hashTables [hashBlocks][1 << hashBits]bucket
+
+// bucket is a list of fingerprints that only grows.
+type bucket struct {
+	n     atomic.Uint32 // those in use; changed last, and read first
+	room  uint32        // of the writer
+	first atomic.Pointer[uint64]
+}
+
+// fingerprints returns those of a moment, which nobody changes.
+func (b *bucket) fingerprints() []uint64 {
+	n := b.n.Load()
+	if first := b.first.Load(); first != nil {
+		return unsafe.Slice(first, n)
+	}
+	return nil
+}
+
+// put writes a fingerprint behind the last one, where publish makes it one of the list. It returns how many more bytes
+// the bucket takes. Both are for one goroutine at a time.
+func (b *bucket) put(fp uint64) (more int64) {
+	n := b.n.Load()
+	if n == b.room {
+		all := make([]uint64, n+4+n/4)
+		copy(all, b.fingerprints())
+		more = 8 * int64(len(all)-int(n))
+		b.use(all)
+	}
+	unsafe.Slice(b.first.Load(), b.room)[n] = fp
+	return more
+}
+
+func (b *bucket) publish() { b.n.Store(b.n.Load() + 1) }
+
+// use gives the bucket other memory, which begins with what it has.
+func (b *bucket) use(all []uint64) {
+	b.room = uint32(len(all))
+	b.first.Store(unsafe.SliceData(all))
 }
 
 const (
@@ -38,7 +80,7 @@ const (
 	// maxFew fingerprints are compared one by one, which is as fast as a search.
 	maxFew = 4096
 
-	hashTablesBytes = hashBlocks << hashBits * 24 // of the empty tables
+	hashTablesBytes = hashBlocks << hashBits * 16 // of the empty tables
 
 	// maxCompared is how many more fingerprints than in four times as many evenly filled buckets a search compares. Where nearly all share
 	// a block, the tables of the plan have fewer candidates.
@@ -53,23 +95,32 @@ func (h *multiIndex) Add(fps []uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, fp := range fps {
-		if !h.full && !h.has(fp) {
-			h.insert(fp)
+		if tables, few, known := h.now(); known && !has(tables, few, fp) {
+			h.insert(tables, fp)
 		}
 	}
 }
 
+// now returns what was added: in tables, or the few that there are. It is false where it was given up.
+func (h *multiIndex) now() (tables *hashTables, few []uint64, known bool) {
+	if tables = h.tables.Load(); tables == nil {
+		few = h.few.fingerprints()
+	}
+	return tables, few, !h.full.Load() // last: until it was, what was seen is all
+}
+
 // hasRoom reports whether so many fingerprints can be filled in.
 func (h *multiIndex) hasRoom(n int64) bool {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return !h.full && n <= (h.limit-hashTablesBytes)/(8*hashBlocks)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.full.Load() && n <= (h.limit-hashTablesBytes)/(8*hashBlocks)
 }
 
 // Fill adds fingerprints, all different, to an empty one: as Add does, in less time and memory.
 func (h *multiIndex) Fill(fps []uint64) {
 	h.mu.Lock()
-	empty := !h.full && h.tables == nil && len(h.few) == 0
+	tables, few, known := h.now()
+	empty := known && tables == nil && len(few) == 0
 	if empty && len(fps) > maxFew {
 		h.fill(fps)
 	}
@@ -82,38 +133,43 @@ func (h *multiIndex) Fill(fps []uint64) {
 // fill sorts the fingerprints into the buckets of each table, which lie one behind the other.
 func (h *multiIndex) fill(fps []uint64) {
 	all, free := offheap.Make[uint64](hashBlocks * len(fps))
-	runtime.AddCleanup(h, func(free func()) { free() }, free)
-	h.tables = new([hashBlocks][1 << hashBits][]uint64)
-	for i := range h.tables {
+	tables := new(hashTables)
+	runtime.AddCleanup(tables, func(free func()) { free() }, free)
+	for i := range tables {
 		var sizes [1 << hashBits]uint32
 		for _, fp := range fps {
 			sizes[hashBlock(fp, i)]++
 		}
 		for b, size := range sizes {
-			h.tables[i][b], all = all[:0:size], all[size:]
+			tables[i][b].use(all[:size:size])
+			all = all[size:]
 		}
 		for _, fp := range fps {
-			b := &h.tables[i][hashBlock(fp, i)]
-			*b = append(*b, fp)
+			b := &tables[i][hashBlock(fp, i)]
+			b.put(fp)
+			b.publish()
 		}
 	}
-	h.size = hashTablesBytes + 8*hashBlocks*int64(len(fps))
+	h.tables.Store(tables)
+	h.size.Store(hashTablesBytes + 8*hashBlocks*int64(len(fps)))
 	h.keepWithin()
 }
 
-func (h *multiIndex) insert(fp uint64) {
+func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	switch {
-	case h.tables != nil:
-		h.insertInto(fp)
-	case len(h.few) < maxFew:
-		h.few = append(h.few, fp)
-		h.size += 8
+	case tables != nil:
+		h.size.Add(tables.add(fp))
+	case h.few.n.Load() < maxFew:
+		h.size.Add(h.few.put(fp))
+		h.few.publish()
 	default:
-		h.tables, h.size = new([hashBlocks][1 << hashBits][]uint64), hashTablesBytes
-		for _, early := range append(h.few, fp) {
-			h.insertInto(early)
+		tables = new(hashTables)
+		more := hashTablesBytes + tables.add(fp)
+		for _, early := range h.few.fingerprints() { // who has not seen the tables looks there
+			more += tables.add(early)
 		}
-		h.few = nil
+		h.tables.Store(tables)
+		h.size.Add(more)
 	}
 	h.keepWithin()
 }
@@ -127,21 +183,23 @@ func (h *multiIndex) Limit(bytes int64) {
 }
 
 func (h *multiIndex) keepWithin() {
-	if h.size > h.limit {
-		h.tables, h.few, h.size, h.full = nil, nil, 0, true
+	if h.size.Load() > h.limit {
+		h.full.Store(true)
+		h.tables.Store(nil)
+		h.few.first.Store(nil)
+		h.size.Store(0)
 	}
 }
 
-func (h *multiIndex) insertInto(fp uint64) {
-	for i := range h.tables {
-		b := &h.tables[i][hashBlock(fp, i)]
-		if len(*b) == cap(*b) {
-			more := 4 + len(*b)/4
-			h.size += 8 * int64(more)
-			*b = append(make([]uint64, 0, len(*b)+more), *b...)
-		}
-		*b = append(*b, fp)
+// add returns how many more bytes the buckets take.
+func (t *hashTables) add(fp uint64) (more int64) {
+	for i := range t {
+		more += t[i][hashBlock(fp, i)].put(fp)
 	}
+	for i := range t { // at last: the first of these waits for all that was put
+		t[i][hashBlock(fp, i)].publish()
+	}
+	return more
 }
 
 // hashBlock returns the i-th block of a fingerprint, which is its bucket in table i.
@@ -149,13 +207,13 @@ func hashBlock(fp uint64, i int) uint16 { return uint16(fp >> (i * hashBits)) }
 
 // has looks in the smallest of the buckets: copies of a block that many share lie in
 // one.
-func (h *multiIndex) has(fp uint64) bool {
-	if h.tables == nil {
-		return slices.Contains(h.few, fp)
+func has(tables *hashTables, few []uint64, fp uint64) bool {
+	if tables == nil {
+		return slices.Contains(few, fp)
 	}
-	least := h.tables[0][hashBlock(fp, 0)]
+	least := tables[0][hashBlock(fp, 0)].fingerprints()
 	for i := 1; i < hashBlocks; i++ {
-		if b := h.tables[i][hashBlock(fp, i)]; len(b) < len(least) {
+		if b := tables[i][hashBlock(fp, i)].fingerprints(); len(b) < len(least) {
 			least = b
 		}
 	}
@@ -164,36 +222,37 @@ func (h *multiIndex) has(fp uint64) bool {
 
 // MayContain reports whether a fingerprint was added, or may have been.
 func (h *multiIndex) MayContain(fp uint64) bool {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.full || h.has(fp)
+	tables, few, known := h.now()
+	defer runtime.KeepAlive(tables)
+	return !known || has(tables, few, fp)
 }
 
 // AppendNear appends what was added within k bits of a fingerprint, each once, in no
 // order. It is false where there was too much to be held, or to be compared.
 func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+	tables, few, known := h.now()
 	switch {
-	case h.full:
+	case !known:
 		return dst, false
-	case h.tables == nil:
-		for _, other := range h.few {
+	case tables == nil:
+		for _, other := range few {
 			if bits.OnesCount64(other^fp) <= k {
 				dst = append(dst, other)
 			}
 		}
 		return dst, true
 	}
+	defer runtime.KeepAlive(tables)
 	near, flips := dst, hashFlips[k/hashBlocks]
-	some := buckets{left: maxCompared + h.size/2*int64(len(flips))>>hashBits}
-	for i := range h.tables {
-		table, block := &h.tables[i], hashBlock(fp, i)
+	some := buckets{left: maxCompared + h.size.Load()/2*int64(len(flips))>>hashBits}
+	for i := range tables {
+		table, block := &tables[i], hashBlock(fp, i)
 		for _, f := range flips {
-			if some.n == len(some.of) {
+			if some.n == len(some.first) {
 				near = some.appendNear(near, fp, k)
 			}
-			some.of[some.n], some.table[some.n] = table[block^f], uint8(i)
+			b := &table[block^f]
+			some.size[some.n], some.first[some.n], some.table[some.n] = b.n.Load(), b.first.Load(), uint8(i)
 			some.n++
 		}
 	}
@@ -206,7 +265,8 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 // buckets are what a search fetches together, so that waiting for one overlaps with waiting for
 // the others.
 type buckets struct {
-	of    [32][]uint64
+	size  [32]uint32
+	first [32]*uint64
 	table [32]uint8
 	n     int
 	left  int64 // how many more fingerprints may be compared; below 0: it was given up
@@ -214,17 +274,17 @@ type buckets struct {
 
 // appendNear appends what is near in the buckets, each from the first table that has it, and empties them.
 func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
-	for _, b := range s.of[:s.n] {
-		if s.left -= int64(len(b)); len(b) > 0 {
-			atomic.LoadUint64(&b[0]) // for the cache: nothing waits for it
+	for i, first := range s.first[:s.n] {
+		if s.left -= int64(s.size[i]); s.size[i] > 0 {
+			atomic.LoadUint64(first) // for the cache: nothing waits for it
 		}
 	}
 	if s.left < 0 {
 		s.n = 0
 		return dst
 	}
-	for i, b := range s.of[:s.n] {
-		for _, other := range b {
+	for i, first := range s.first[:s.n] {
+		for _, other := range unsafe.Slice(first, s.size[i]) {
 			if bits.OnesCount64(other^fp) <= k && !foundBefore(int(s.table[i]), other^fp, k) {
 				dst = append(dst, other)
 			}
@@ -245,11 +305,7 @@ func foundBefore(i int, differ uint64, k int) bool {
 }
 
 // Bytes returns the memory that it takes.
-func (h *multiIndex) Bytes() int64 {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.size
-}
+func (h *multiIndex) Bytes() int64 { return h.size.Load() }
 
 // hashFlips has, for each radius, the flips of a block within it.
 var hashFlips = func() (flips [maxDistance/hashBlocks + 1][]uint16) {

@@ -86,24 +86,34 @@ func TestMultiIndexGivesUp(t *testing.T) {
 	}
 }
 
-// TestMultiIndexUnderWork adds and asks at once.
+// TestMultiIndexUnderWork adds and asks at once. What was there before a search began is found, while tables take the place of the few and
+// when it gives up.
 func TestMultiIndexUnderWork(t *testing.T) {
 	fps := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew)
-	h := newMultiIndex(1 << 40)
-	var wg sync.WaitGroup
-	for part := range slices.Chunk(fps, len(fps)/4) {
-		wg.Go(func() {
-			for some := range slices.Chunk(part, 64) {
-				h.Add(some)
-				if found, known := h.AppendNear(nil, some[0]^5, 4); !known || !slices.Contains(found, some[0]) {
-					t.Errorf("%016x was added and is not found", some[0])
+	for _, limit := range []int64{1 << 40, 8 * maxFew / 2, hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2)} {
+		h := newMultiIndex(limit)
+		h.Add(fps[:1])
+		var wg sync.WaitGroup
+		for part := range slices.Chunk(fps, len(fps)/4) {
+			wg.Go(func() {
+				for some := range slices.Chunk(part, 64) {
+					h.Add(some)
+					for _, fp := range []uint64{fps[0], some[0], some[len(some)-1]} {
+						if found, known := h.AppendNear(nil, fp^5, 4); known && !slices.Contains(found, fp) || !h.MayContain(fp) {
+							t.Errorf("at most %d bytes: %016x was added and is not found", limit, fp)
+						}
+					}
 				}
-			}
-		})
-	}
-	wg.Wait()
-	if found, _ := h.AppendNear(nil, 0, 16); !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(fps, 0, 16)) {
-		t.Error("not what was added")
+			})
+		}
+		wg.Wait()
+		found, known := h.AppendNear(nil, 0, 16)
+		if known != (limit == 1<<40) {
+			t.Errorf("at most %d bytes: known is %v", limit, known)
+		}
+		if known && !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(fps, 0, 16)) {
+			t.Error("not what was added")
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ type blockCache struct {
 	readings
 	limit   int64        // bytes that it may take
 	holders atomic.Int64 // Tables
+	spare   atomic.Bool  // a page of blocks can be cached that pushes no others out
 
 	mu      sync.Mutex
 	memory  []byte // of all pages; nil before the first block
@@ -60,6 +61,7 @@ func newBlockCache(limit int64) *blockCache {
 	c := &blockCache{limit: limit, page: int(min(max(limit/cachePages, minCachePage), maxCachePage)) &^ (cachedAlign - 1)}
 	c.readings.init()
 	c.holders.Store(1)
+	c.spare.Store(int64(3*c.page) <= limit)
 	return c
 }
 
@@ -105,14 +107,17 @@ func (c *blockCache) data(at uint64) []byte {
 	return c.memory[begin : begin+length : begin+length]
 }
 
-// add keeps a copy of a block, unless another goroutine has done so meanwhile. With evict others make room
-// for it; without, it is left out where there is no room.
+// add keeps a copy of a block, unless another goroutine has done so meanwhile, or is adding one: a query that
+// waited for that would wait for a processor too. With evict others make room for it; without, it is left out where there
+// is no room.
 func (c *blockCache) add(d *directory, slot int, block []byte, evict bool) {
 	size := cost(len(block))
 	if size > c.page/2 || int64(3*c.page) > c.limit {
 		return
 	}
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		return
+	}
 	defer c.mu.Unlock()
 	if c.closed || d.slots[slot].place.Load() != 0 || !c.room(size, evict) {
 		return
@@ -133,13 +138,6 @@ func (c *blockCache) put(d *directory, slot int, block []byte, read uint64) {
 	c.at += size
 	c.used[page] = c.at - page*c.page
 	c.bytes.Add(int64(size))
-}
-
-// hasRoom reports whether a page of blocks can be cached that pushes no others out.
-func (c *blockCache) hasRoom() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.closed && int64(3*c.page) <= c.limit && (c.memory == nil || c.unused())
 }
 
 // unused reports whether nothing is in the page behind the one that is filled, and in the one that would be emptied for that.
@@ -170,6 +168,7 @@ func (c *blockCache) room(size int, evict bool) bool {
 	}
 	c.used[next] = 0
 	c.empty(behind)
+	c.spare.Store(c.unused())
 	return true
 }
 
@@ -230,6 +229,7 @@ func (c *blockCache) empties() (free func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	c.spare.Store(false)
 	for _, d := range c.tables {
 		for i := range d.slots {
 			d.slots[i].place.Store(0)

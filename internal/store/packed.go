@@ -273,7 +273,7 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 	if p.inOrder != nil {
 		return p.inOrder.next(p, i)
 	}
-	if from, ok := p.from.(iterable); ok && p.cache.hasRoom() {
+	if from, ok := p.from.(iterable); ok && p.cache.spare.Load() {
 		return p.readAhead(from, i)
 	}
 	fetched, err := p.read(p.from, i, &b)
