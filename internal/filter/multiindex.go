@@ -275,13 +275,11 @@ type buckets struct {
 // appendNear appends what is near in the buckets, each from the first table that has it, and empties them.
 func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	for i, first := range s.first[:s.n] {
-		if s.left -= int64(s.size[i]); s.size[i] > 0 {
-			atomic.LoadUint64(first) // for the cache: nothing waits for it
+		if s.left -= int64(s.size[i]); s.left < 0 {
+			s.n = 0
+			return dst
 		}
-	}
-	if s.left < 0 {
-		s.n = 0
-		return dst
+		fetch(unsafe.Slice(first, s.size[i]))
 	}
 	for i, first := range s.first[:s.n] {
 		for _, other := range unsafe.Slice(first, s.size[i]) {
@@ -292,6 +290,13 @@ func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	}
 	s.n = 0
 	return dst
+}
+
+// fetch asks for the cache lines of fingerprints. Nothing waits for them.
+func fetch(fps []uint64) {
+	for i := 0; i < len(fps); i += 8 {
+		atomic.LoadUint64(&fps[i])
+	}
 }
 
 // foundBefore reports whether a table before the i-th finds what differs in these bits.

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -119,7 +120,7 @@ func TestMultiIndexUnderWork(t *testing.T) {
 
 // BenchmarkMultiIndex asks for what is near, and adds: an op is a fingerprint.
 func BenchmarkMultiIndex(b *testing.B) {
-	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 1_000_000)
+	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 5_000_000)
 	b.Run("add", func(b *testing.B) {
 		for left := b.N; left > 0; left -= len(fps) {
 			h := newMultiIndex(1 << 40)
@@ -129,15 +130,19 @@ func BenchmarkMultiIndex(b *testing.B) {
 			b.ReportMetric(float64(h.Bytes())/float64(min(left, len(fps))), "B/fingerprint")
 		}
 	})
-	b.Run("near", func(b *testing.B) {
+	for _, n := range []int{len(fps) / 5, len(fps)} {
 		h := newMultiIndex(1 << 40)
-		h.Add(fps)
-		queries := nearQueries(fps, 1<<16)
-		var found []uint64
-		for i := range b.N {
-			found, _ = h.AppendNear(found[:0], queries[i&(len(queries)-1)], 6)
+		h.Add(fps[:n])
+		queries := nearQueries(fps[:n], 1<<16)
+		for _, k := range []int{3, 6} {
+			b.Run(fmt.Sprintf("near/n=%d/k=%d", n, k), func(b *testing.B) {
+				var found []uint64
+				for i := range b.N {
+					found, _ = h.AppendNear(found[:0], queries[i&(len(queries)-1)], k)
+				}
+			})
 		}
-	})
+	}
 }
 
 // TestMultiIndexOfOneBlock: where nearly all have one block alike, a search does not compare them all, and says so. Searches
