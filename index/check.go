@@ -144,7 +144,8 @@ func (w *checkWindow) wait() (err error) {
 func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	docs := w.docs[len(w.verdicts):]
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
-		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool)}
+		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool),
+		crowded: len(docs) > 1 && w.index.pending.count() > runtime.GOMAXPROCS(0)}
 	readers, err := a.readers(ctx)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	}
 	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
-			giveWay(decided)
+			a.giveWay()
 			err = a.decide(ctx, readers[0], decided)
 		}
 		if err == nil && (decided == len(docs) || decided-applied >= applying) {
@@ -174,19 +175,12 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	return err
 }
 
-// giveWay lets others run before the i-th document of some: a query on a busy machine waits for one of them, and not for
-// all.
-func giveWay(i int) {
-	if i > 0 {
-		runtime.Gosched()
-	}
-}
-
 // checkAttempt is the documents of a window that have no verdicts yet, as of one moment.
 type checkAttempt struct {
 	index    *Index
 	docs     []Document
 	verdicts []Verdict
+	crowded  bool // it is a batch, and more writes are open than there are processors
 
 	hits                [][]hit                   // of each document, what is stored within the distance
 	pending             []int                     // documents that are to be stored, or are by now
@@ -194,6 +188,14 @@ type checkAttempt struct {
 	origin              []int                     // of each verdict, the document of these that it is a duplicate of, or -1
 	removed             map[uint64]bool           // IDs that these take out
 	change              change                    // what is not applied yet
+}
+
+// giveWay lets others run before the next document: where it is crowded, a query waits for a document of each batch, and not
+// for all of them.
+func (a *checkAttempt) giveWay() {
+	if a.crowded {
+		runtime.Gosched()
+	}
 }
 
 // partsFrom is how many nanoseconds a search takes where it is worth a commit to search meanwhile.
@@ -229,7 +231,7 @@ func (a *checkAttempt) readers(ctx context.Context) ([]*reader, error) {
 func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) iter.Seq2[int, error] {
 	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
 		for i := from; i < to; i++ {
-			giveWay(i - from)
+			a.giveWay()
 			hits, err := r.search(ctx, storedOf(&a.docs[i]), r.s.plan.MaxDistance)
 			if err != nil {
 				return i, err

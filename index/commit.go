@@ -191,7 +191,7 @@ func (x *Index) apply(c *change) (finish func() error, err error) {
 	switch {
 	case len(c.remove) > 0 || len(c.dependsOn) > 0:
 		x.commitMu.Lock()
-	case x.pending.single() && x.commitMu.TryLock(): // there is none to wait for
+	case x.pending.count() == 1 && x.commitMu.TryLock(): // there is none to wait for
 	default:
 		g, at := x.joining.join(c)
 		if at == 0 {

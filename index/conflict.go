@@ -33,11 +33,11 @@ const (
 	maxComparedKeys = expireChunk * windowLimit
 )
 
-// single says whether one write is open, the caller's.
-func (p *pendingWrites) single() bool {
+// count returns how many writes are open.
+func (p *pendingWrites) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.open) == 1
+	return len(p.open)
 }
 
 func newPendingWrite(docs []Document) *pendingWrite {
