@@ -56,6 +56,7 @@ func startServer(t testing.TB, dir string, settings ...string) *server {
 	ports := freePorts(t, 2)
 	s := &server{dir: dir, address: "127.0.0.1:" + ports[0]}
 	s.args = append([]string{testenv.Program(t, "redis-server"), "--port", ports[0], "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
+		"--enable-debug-command", "local", // by which redis-cli compares what a move that was cut short has left on both nodes
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, settings...)
 	for i, arg := range s.args {
 		if arg == "--cluster-enabled" && s.args[i+1] == "yes" {
@@ -122,7 +123,8 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 // cli does something to a cluster.
 func cli(args ...string) error {
 	cmd := exec.Command("redis-cli", append([]string{"--cluster"}, args...)...)
-	cmd.Stdin = strings.NewReader("yes\n") // to what fix asks
+	cmd.Args = append(cmd.Args, "--cluster-replace") // of a key on both nodes, the one that gives has what was written last
+	cmd.Stdin = strings.NewReader("yes\n")           // to what fix asks
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("redis-cli --cluster %q: %w: %s", args, err, out)
