@@ -123,8 +123,7 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 // cli does something to a cluster.
 func cli(args ...string) error {
 	cmd := exec.Command("redis-cli", append([]string{"--cluster"}, args...)...)
-	cmd.Args = append(cmd.Args, "--cluster-replace") // of a key on both nodes, the one that gives has what was written last
-	cmd.Stdin = strings.NewReader("yes\n")           // to what fix asks
+	cmd.Stdin = strings.NewReader("yes\n") // to what fix asks
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("redis-cli --cluster %q: %w: %s", args, err, out)
