@@ -49,9 +49,8 @@ func (b *bucket) fingerprints() []uint64 {
 	return nil
 }
 
-// put writes a fingerprint behind the last one, where publish makes it one of the list. It returns how many more bytes
-// the bucket takes. Both are for one goroutine at a time.
-func (b *bucket) put(fp uint64) (more int64) {
+// add is for one goroutine at a time. It returns how many more bytes the bucket takes.
+func (b *bucket) add(fp uint64) (more int64) {
 	n := b.n.Load()
 	if n == b.room {
 		all := make([]uint64, n+4+n/4)
@@ -60,10 +59,9 @@ func (b *bucket) put(fp uint64) (more int64) {
 		b.use(all)
 	}
 	unsafe.Slice(b.first.Load(), b.room)[n] = fp
+	b.n.Store(n + 1)
 	return more
 }
-
-func (b *bucket) publish() { b.n.Store(b.n.Load() + 1) }
 
 // use gives the bucket other memory, which begins with what it has.
 func (b *bucket) use(all []uint64) {
@@ -80,7 +78,7 @@ const (
 	// maxFew fingerprints are compared one by one, which is as fast as a search.
 	maxFew = 4096
 
-	hashTablesBytes = hashBlocks << hashBits * 16 // of the empty tables
+	hashTablesBytes = int64(unsafe.Sizeof(hashTables{})) // of the empty tables
 
 	// maxCompared is how many more fingerprints than in four times as many evenly filled buckets a search compares. Where nearly all share
 	// a block, the tables of the plan have fewer candidates.
@@ -145,9 +143,7 @@ func (h *multiIndex) fill(fps []uint64) {
 			all = all[size:]
 		}
 		for _, fp := range fps {
-			b := &tables[i][hashBlock(fp, i)]
-			b.put(fp)
-			b.publish()
+			tables[i][hashBlock(fp, i)].add(fp)
 		}
 	}
 	h.tables.Store(tables)
@@ -160,8 +156,7 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	case tables != nil:
 		h.size.Add(tables.add(fp))
 	case h.few.n.Load() < maxFew:
-		h.size.Add(h.few.put(fp))
-		h.few.publish()
+		h.size.Add(h.few.add(fp))
 	default:
 		tables = new(hashTables)
 		more := hashTablesBytes + tables.add(fp)
@@ -194,10 +189,7 @@ func (h *multiIndex) keepWithin() {
 // add returns how many more bytes the buckets take.
 func (t *hashTables) add(fp uint64) (more int64) {
 	for i := range t {
-		more += t[i][hashBlock(fp, i)].put(fp)
-	}
-	for i := range t { // at last: the first of these waits for all that was put
-		t[i][hashBlock(fp, i)].publish()
+		more += t[i][hashBlock(fp, i)].add(fp)
 	}
 	return more
 }

@@ -11,7 +11,7 @@ import (
 // Set holds the filters of all tables of a plan, of what is packed or of what was written
 // since; a set of one table whose prefix is 64 bits holds the hashes of keys.
 //
-// It is monotone: what it has said yes to it never says no to again. Until it has loaded
+// It is monotone: what was added it says yes to ever after. Until it has loaded
 // what was stored before it was made, it says yes to everything. So an answer is right
 // for every view of the store that was opened after the Set was made, however old the
 // view is by then, if writers add before what they write becomes visible.
