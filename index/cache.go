@@ -3,6 +3,7 @@ package index
 import (
 	"math/bits"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,59 +12,87 @@ import (
 	"github.com/neardup/neardup/internal/store"
 )
 
-// clockRange is a range of IDs whose documents arrived in one second.
-type clockRange struct {
-	idRange
-	added time.Time
+// clockCache keeps what was asked of the clock, so that the time of a match is mostly no look-up of its own. Nobody
+// waits for it: who finds it in use looks up what it may have, or leaves what was looked up.
+type clockCache struct {
+	mu     sync.RWMutex
+	ranges []clockRange // by ID
 }
 
-// maxClockRanges is the number of ranges that are kept. It is enough for what was
-// loaded in bulk, where documents by the million are of one second.
-const maxClockRanges = 64
+// clockRange is a range of IDs whose documents arrived in one second. It begins where the entry of the clock does.
+type clockRange struct {
+	idRange
+	seconds uint64
+}
+
+// maxClockRanges is how many are kept, in 96 KiB. In a crawl each is a second, after a bulk load it has documents by the million.
+const maxClockRanges = 4096
+
+func (c *clockCache) find(id uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(c.ranges, id, func(r clockRange, id uint64) int { return r.compare(id) })
+}
+
+// get returns the entry of a document, if it is known.
+func (c *clockCache) get(id uint64) (entry store.ClockEntry, found bool) {
+	if !c.mu.TryRLock() {
+		return entry, false
+	}
+	defer c.mu.RUnlock()
+	i, found := c.find(id)
+	if found {
+		entry = store.ClockEntry{First: c.ranges[i].first, Seconds: c.ranges[i].seconds}
+	}
+	return entry, found
+}
+
+// put takes the entry of a document.
+func (c *clockCache) put(entry store.ClockEntry, id uint64) {
+	if !c.mu.TryLock() {
+		return
+	}
+	defer c.mu.Unlock()
+	i, found := c.find(entry.First)
+	if found {
+		c.ranges[i].end = max(c.ranges[i].end, id+1)
+		return
+	}
+	if len(c.ranges) == maxClockRanges {
+		c.ranges, i = c.ranges[:0], 0
+	}
+	c.ranges = slices.Insert(c.ranges, i, clockRange{idRange{entry.First, id + 1}, entry.Seconds})
+}
 
 // added returns when a document arrived. Error: errConflict, if the clock has forgotten some
 // that have expired since a search that took no view; the document may be one of them.
 func (r *reader) added(id uint64) (added time.Time, err error) {
-	if ranges := r.x.clock.Load(); ranges != nil {
-		if i, at := findRange(*ranges, id); at {
-			return (*ranges)[i].added, nil
-		}
-	}
 	if r.v != nil {
-		return r.x.lookUpClock(r.v, id, r.nextID)
+		return r.x.added(r.v, id)
 	}
-	next := r.x.nextID.Load() // before the view is opened
+	if entry, found := r.x.clock.get(id); found {
+		return entry.Added(), nil
+	}
 	err = r.x.withView(func(v *store.View) error {
 		if r.x.forgotten.Load() != r.forgotten {
 			return errConflict
 		}
-		added, err = r.x.lookUpClock(v, id, next)
+		added, err = r.x.added(v, id)
 		return err
 	})
 	return added, err
 }
 
-// findRange returns the range that has an ID, or else where it would be.
-func findRange(ranges []clockRange, id uint64) (i int, found bool) {
-	return slices.BinarySearchFunc(ranges, id, func(c clockRange, id uint64) int { return c.compare(id) })
-}
-
-// lookUpClock asks a view that has all documents with IDs below next, and keeps the
-// answer.
-func (x *Index) lookUpClock(v *store.View, id, next uint64) (time.Time, error) {
-	entry, end, found, err := v.ClockRange(id, next)
-	if err != nil || !found {
-		return time.Time{}, err
+// added returns when a document arrived that a view has. Nothing is kept of later ones: the view may not have what the
+// clock says of them.
+func (x *Index) added(v *store.View, id uint64) (time.Time, error) {
+	entry, found := x.clock.get(id)
+	if !found {
+		var err error
+		if entry, found, err = v.ClockAt(id); err != nil || !found {
+			return time.Time{}, err
+		}
+		x.clock.put(entry, id)
 	}
-	c := clockRange{idRange{entry.First, end}, entry.Added()}
-	var ranges []clockRange
-	if known := x.clock.Load(); known != nil && len(*known) < maxClockRanges {
-		ranges = slices.DeleteFunc(slices.Clone(*known), func(k clockRange) bool { return k.first == c.first })
-	}
-	i, _ := findRange(ranges, id)
-	ranges = slices.Insert(ranges, i, c)
-	x.clock.Store(&ranges)
-	return c.added, nil
+	return entry.Added(), nil
 }
 
 // shingleCache holds Shingles of documents that were candidates, by ID. In a crawl of

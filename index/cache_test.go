@@ -2,9 +2,11 @@ package index
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
+	"golang.org/x/sync/errgroup"
 )
 
 // TestTimeOfArrivalWhileACommitIsOnItsWay: who asks for the time of a document while
@@ -22,7 +26,7 @@ func TestTimeOfArrivalWhileACommitIsOnItsWay(t *testing.T) {
 	must(t, x.Add(context.Background(), Document{Fingerprint: 1}))
 	first := addedOf(t, x, 1)
 	later := first.Add(time.Hour)
-	x.clock.Store(nil)
+	x.clock.ranges = nil
 	x.announce(nil, &change{}, store.Counters{NextID: 3, Documents: 2, Bare: 2})
 	if got := addedOf(t, x, 1); got != first {
 		t.Fatalf("document 1 was added %v, then %v", first, got)
@@ -34,6 +38,47 @@ func TestTimeOfArrivalWhileACommitIsOnItsWay(t *testing.T) {
 	}
 	if got := addedOf(t, x, 2); got != later {
 		t.Errorf("document 2 was added %v, not %v", got, later)
+	}
+}
+
+// TestTimesOfArrival asks for documents in any order, of more seconds than are kept, while others are stored and the oldest
+// expire.
+func TestTimesOfArrival(t *testing.T) {
+	ctx := context.Background()
+	second := int64(0)
+	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return time.Unix(second, 0) }})
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
+	var added []int64 // of each document
+	for len(added) < 3*maxClockRanges/2 {
+		for range 256 {
+			if rng.IntN(8) > 0 {
+				second++
+			}
+			must(t, x.Add(ctx, Document{Key: strconv.Itoa(len(added)), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}))
+			added = append(added, second)
+		}
+		oldest := max(0, second-int64(maxClockRanges))
+		if _, err := x.DeleteBefore(ctx, time.Unix(oldest, 0)); err != nil {
+			t.Fatal(err)
+		}
+		var group errgroup.Group
+		for seed := range uint64(4) {
+			group.Go(func() error {
+				rng := rand.New(rand.NewPCG(uint64(len(added)), seed))
+				for range 1000 {
+					n := rng.IntN(len(added))
+					d, found, err := x.Get(ctx, strconv.Itoa(n))
+					if want := added[n] >= oldest; err != nil || found != want || found && d.Added.Unix() != added[n] {
+						return fmt.Errorf("document %d of %d: %v, %t, %w; want second %d", n, len(added), d.Added, found, err, added[n])
+					}
+				}
+				return nil
+			})
+		}
+		must(t, group.Wait())
+	}
+	if n := len(x.clock.ranges); n > maxClockRanges {
+		t.Errorf("%d ranges are kept, at most %d", n, maxClockRanges)
 	}
 }
 
@@ -89,7 +134,7 @@ func TestShingleCache(t *testing.T) {
 				rng := rand.New(rand.NewPCG(91, g))
 				for range 100_000 {
 					id := 1 + rng.Uint64N(4*slots+4)
-					if rng.IntN(2) == 0 {
+					if rng.IntN(8) > 0 {
 						c.put(id, shingleOf(id))
 					}
 					if shingle, known := c.get(id); known && shingle != shingleOf(id) {

@@ -141,7 +141,7 @@ func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, er
 			return err
 		}
 		if d, found, err = findKey(v, key, ids); err == nil && found {
-			d.Added, err = v.Added(d.ID)
+			d.Added, err = x.added(v, d.ID)
 		}
 		return err
 	})

@@ -40,9 +40,9 @@ type Index struct {
 	limits  match.Rule // of its analyzer, within any distance
 	ofTexts bool       // the analyzer that is recorded is one of texts
 
-	state   atomic.Pointer[state]        // changes under commitMu
-	readers sync.Pool                    // of *reader
-	clock   atomic.Pointer[[]clockRange] // sorted; never changed
+	state   atomic.Pointer[state] // changes under commitMu
+	readers sync.Pool             // of *reader
+	clock   clockCache
 
 	pending  pendingWrites
 	joining  joining

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/neardup/neardup/internal/filter"
@@ -401,8 +400,6 @@ type state struct {
 	packed *filter.Set   // of what the last compaction packed
 	live   []liveFilters // of what was written since, by epoch: the last takes what is written
 	keys   *filter.Set   // of the hashes of keys
-
-	nextID atomic.Uint64 // at the end of its time; 0: it is in use
 }
 
 // hold returns the state of this moment. Release of its tables must follow.
@@ -420,7 +417,6 @@ func (x *Index) hold() *state {
 // setState puts a state, with its own hold of its tables, in the place of the one before. The commit lock must be held.
 func (x *Index) setState(next *state) error {
 	before := x.state.Swap(next)
-	before.nextID.Store(x.counters.NextID)
 	return before.tables.Release()
 }
 

@@ -14,10 +14,9 @@ import (
 // a reader takes a view of the store only when something live may bear on its answer. It
 // is not safe for concurrent use.
 type reader struct {
-	x      *Index
-	s      *state      // that it holds
-	v      *store.View // of s; nil until it is needed
-	nextID uint64      // documents before it have all that belongs to them in v
+	x *Index
+	s *state      // that it holds
+	v *store.View // of s; nil until it is needed
 
 	forgotten uint64 // the index's when a search began without a view
 
@@ -72,14 +71,10 @@ func (x *Index) readerOf(s *state) *reader {
 
 // take opens the reader's view.
 func (r *reader) take() (err error) {
-	r.nextID = r.x.nextID.Load()
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
 	r.v, err = r.s.tables.View()
-	if last := r.s.nextID.Load(); last != 0 { // the view is of that moment
-		r.nextID = min(r.nextID, last)
-	}
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
@@ -108,7 +103,6 @@ func (x *Index) sameReaders(n int) ([]*reader, error) {
 		first.s.tables.Hold()
 		r := x.readerOf(first.s)
 		readers = append(readers, r)
-		r.nextID = first.nextID
 		r.v, err = first.v.Clone()
 	}
 	if err != nil {

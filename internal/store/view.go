@@ -66,11 +66,10 @@ func (v *View) Clone() (*View, error) {
 	return clone, nil
 }
 
-// Get returns the value of a key, until the next call; pebble.ErrNotFound if there is none.
+// Get returns the value of a key, until the next call; pebble.ErrNotFound if there is none. The key is its own prefix, so
+// that Bloom filters tell which files do not have it.
 func (v *View) Get(key []byte) ([]byte, io.Closer, error) {
-	n := copy(v.limit[:], key)
-	v.limit[n] = 0
-	if v.it.SeekGEWithLimit(key, v.limit[:n+1]) != pebble.IterValid || !bytes.Equal(v.it.Key(), key) {
+	if !v.it.SeekPrefixGE(key) {
 		if err := v.it.Error(); err != nil {
 			return nil, nil, err
 		}
@@ -269,21 +268,6 @@ func (v *View) ClockAt(id uint64) (c ClockEntry, found bool, err error) {
 
 func (v *View) atClock() bool { return bytes.HasPrefix(v.it.Key(), []byte{clockKeyspace}) }
 
-// ClockRange returns the entry of the clock for a document, and the end of the IDs that arrived with it,
-// of those below next. found is false if no entry says when that was.
-func (v *View) ClockRange(id, next uint64) (c ClockEntry, end uint64, found bool, err error) {
-	if c, found, err = v.ClockAt(id); err != nil || !found {
-		return c, 0, false, err
-	}
-	end = next
-	if v.it.Next() && v.atClock() {
-		if end, err = keyNumber(v.it.Key()); err != nil {
-			return c, 0, false, err
-		}
-	}
-	return c, end, true, translateError(v.it.Error())
-}
-
 // clockRange is the IDs, before end, of the documents that an entry of the clock tells of.
 type clockRange struct {
 	ClockEntry
@@ -294,9 +278,18 @@ type clockRange struct {
 // entry of the clock says so. For the next document of the same second it looks nothing up.
 func (v *View) Added(id uint64) (time.Time, error) {
 	if id < v.second.First || id >= v.second.end {
-		c, end, found, err := v.ClockRange(id, math.MaxUint64)
+		c, found, err := v.ClockAt(id)
 		if err != nil || !found {
 			return time.Time{}, err
+		}
+		end := uint64(math.MaxUint64)
+		if v.it.Next() && v.atClock() {
+			if end, err = keyNumber(v.it.Key()); err != nil {
+				return time.Time{}, err
+			}
+		}
+		if err := v.it.Error(); err != nil {
+			return time.Time{}, translateError(err)
 		}
 		v.second = clockRange{c, end}
 	}
@@ -329,7 +322,7 @@ func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (
 }
 
 // documents looks up what belongs to documents: of a View that of its moment, of a Store that of the newest
-// commit that was applied. For an absent key a Store mostly gets by with a Bloom filter, where a View has to seek.
+// commit that was applied.
 type documents struct{ from getter }
 
 // Record returns the record of a document, and whether it has one.
