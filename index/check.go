@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -140,12 +141,31 @@ func (w *checkWindow) wait() (err error) {
 	return err
 }
 
+// takeTurn waits until fewer batches are searched for and decided on than there are processors, in the order of
+// the calls. More would gain nothing, and a query that waited for anything would then wait for a processor behind all of them.
+// release may be called again. A document by itself, which takes microseconds, is no batch.
+func (x *Index) takeTurn(ctx context.Context, docs int) (release func(), err error) {
+	if docs == 1 {
+		return func() {}, nil
+	}
+	select {
+	case x.turns <- struct{}{}:
+		return sync.OnceFunc(func() { <-x.turns }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // attempt goes on with the window. While some of its documents are applied, those behind them are searched for.
 func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	docs := w.docs[len(w.verdicts):]
+	release, err := w.index.takeTurn(ctx, len(docs))
+	if err != nil {
+		return err
+	}
+	defer release()
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
-		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool),
-		crowded: len(docs) > 1 && w.index.pending.count() > runtime.GOMAXPROCS(0)}
+		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool)}
 	readers, err := a.readers(ctx)
 	if err != nil {
 		return err
@@ -158,10 +178,12 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	}
 	for searched, failed := range a.search(ctx, readers, searching) {
 		for err = failed; err == nil && decided < searched; decided++ {
-			a.giveWay()
 			err = a.decide(ctx, readers[0], decided)
 		}
 		if err == nil && (decided == len(docs) || decided-applied >= applying) {
+			if decided == len(docs) {
+				release() // a commit mostly waits
+			}
 			var finish func() error
 			if finish, err = a.apply(applied, decided); err == nil {
 				w.verdicts, w.applied = append(w.verdicts, a.verdicts[applied:decided]...), append(w.applied, finish)
@@ -180,7 +202,6 @@ type checkAttempt struct {
 	index    *Index
 	docs     []Document
 	verdicts []Verdict
-	crowded  bool // it is a batch, and more writes are open than there are processors
 
 	hits                [][]hit                   // of each document, what is stored within the distance
 	pending             []int                     // documents that are to be stored, or are by now
@@ -188,14 +209,6 @@ type checkAttempt struct {
 	origin              []int                     // of each verdict, the document of these that it is a duplicate of, or -1
 	removed             map[uint64]bool           // IDs that these take out
 	change              change                    // what is not applied yet
-}
-
-// giveWay lets others run before the next document: where it is crowded, a query waits for a document of each batch, and not
-// for all of them.
-func (a *checkAttempt) giveWay() {
-	if a.crowded {
-		runtime.Gosched()
-	}
 }
 
 // partsFrom is how many nanoseconds a search takes where it is worth a commit to search meanwhile.
@@ -231,7 +244,6 @@ func (a *checkAttempt) readers(ctx context.Context) ([]*reader, error) {
 func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) iter.Seq2[int, error] {
 	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
 		for i := from; i < to; i++ {
-			a.giveWay()
 			hits, err := r.search(ctx, storedOf(&a.docs[i]), r.s.plan.MaxDistance)
 			if err != nil {
 				return i, err

@@ -20,6 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
+	"golang.org/x/sync/errgroup"
 )
 
 // TestCloseDuringWork closes an index under load: every call ends, with its result or
@@ -245,6 +246,55 @@ func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 		x.pending.leave(first)
 		<-entered
+	}
+}
+
+// TestBatchesTakeTurns: where as many batches are under way as may be, another one waits, or is cancelled, and a document by
+// itself is not kept. In the end all turns are free, also of batches that conflicted and were applied in parts.
+func TestBatchesTakeTurns(t *testing.T) {
+	ctx := context.Background()
+	x := openMem(t, Options{Durability: NoSync})
+	batch := func(ctx context.Context, n uint64) error {
+		_, err := x.CheckAndAddBatch(ctx, []Document{{Key: "a", Fingerprint: fingerprint.Fingerprint(n << 32)}, {Fingerprint: fingerprint.Fingerprint(n<<32 | 0xffff)}})
+		return err
+	}
+	for range cap(x.turns) {
+		x.turns <- struct{}{}
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := batch(short, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a batch that waits for its turn: %v", err)
+	}
+	if _, err := x.CheckAndAdd(ctx, Document{Fingerprint: 1}); err != nil {
+		t.Error(err)
+	}
+	done := make(chan error)
+	go func() { done <- batch(ctx, 2) }()
+	select {
+	case err := <-done:
+		t.Errorf("a batch does not wait for its turn: %v", err)
+	case <-time.After(20 * time.Millisecond):
+		<-x.turns
+		must(t, <-done)
+	}
+	for range cap(x.turns) - 1 {
+		<-x.turns
+	}
+	var group errgroup.Group
+	for w := range uint64(8) {
+		group.Go(func() error {
+			for n := range uint64(20) {
+				if err := batch(testhook.WithParts(ctx, 1, 1), n+w%4); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	must(t, group.Wait())
+	if taken, pending := len(x.turns), x.Pending(); taken != 0 || pending != 0 {
+		t.Errorf("%d turns are taken, and %d writes open", taken, pending)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type Index struct {
 	clock   clockCache
 
 	pending  pendingWrites
+	turns    chan struct{} // has one for each batch that is searched for and decided on
 	joining  joining
 	shingles shingleCache
 
@@ -83,7 +85,10 @@ type Index struct {
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
-	x := &Index{rewrites: make(rewrites), rewriting: make(chan struct{}, 1), removing: make(chan struct{}, 1)}
+	x := &Index{
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), rewrites: make(rewrites),
+		rewriting: make(chan struct{}, 1), removing: make(chan struct{}, 1),
+	}
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
 	if opts != nil {
 		x.opts = *opts
