@@ -40,6 +40,7 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 // CloseDB closes the database; where it has stopped, or stops meanwhile, it is abandoned.
 func (f *FS) CloseDB(db *pebble.DB) error {
 	// A call that Do did not wait for may go on, and Pebble panics over one that comes after its Close.
+	f.closing.Wait()
 	err := f.Err()
 	if err == nil {
 		f.end()
@@ -74,6 +75,7 @@ func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
 	return &pebble.EventListener{
 		FlushEnd: func(info pebble.FlushInfo) {
 			flush.Store(&info.Err)
+			f.moments.Add(1)
 			if info.Err == nil {
 				f.retry.succeeded()
 			}
@@ -89,6 +91,7 @@ func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
 			}
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
+			f.moments.Add(1)
 			switch {
 			case info.Err == nil:
 				f.retry.succeeded()

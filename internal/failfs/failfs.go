@@ -42,6 +42,8 @@ type FS struct {
 	opening  atomic.Bool
 	excising atomic.Bool
 	excision sync.RWMutex          // locked while Pebble excises, for ever where that never returns
+	moments  atomic.Uint64         // flushes, compactions and excisions that ended
+	closing  sync.WaitGroup        // iterators that are closed later
 	flushed  atomic.Bool           // since Open began
 	readFail atomic.Pointer[error] // the first failed read of Open
 
@@ -162,7 +164,18 @@ func (f *FS) Excise(call func() error) error {
 	defer f.excision.Unlock()
 	f.excising.Store(true)
 	defer f.excising.Store(false)
+	defer f.moments.Add(1)
 	return call()
+}
+
+// Moment changes whenever files of the database may have become obsolete.
+func (f *FS) Moment() uint64 { return f.moments.Load() }
+
+// CloseIteratorLater is CloseIterator for an iterator of an earlier Moment, which may be the last of it: whoever closes that
+// one takes the blocks of all obsolete files out of Pebble's cache, and between them lets every other goroutine run
+// first. CloseDB waits for it.
+func (f *FS) CloseIteratorLater(it io.Closer) {
+	f.closing.Go(func() { _ = f.CloseIterator(it) }) // what went wrong with it, its methods have said
 }
 
 // CloseIterator closes an iterator of Pebble. The last one of its moment needs Pebble's lock; where the database stops

@@ -195,6 +195,41 @@ func TestCloseIteratorWhileExcising(t *testing.T) {
 	close(lock)
 }
 
+// What makes files obsolete is another moment, and CloseDB waits for iterators that are closed later.
+func TestIteratorsThatAreClosedLater(t *testing.T) {
+	f := New(vfs.NewMem(), "ix", func(error) {})
+	db, err := f.OpenDB(optionsOver(f, &linesLogger{}))
+	must(t, err, db.Set([]byte("key"), []byte("value"), nil))
+	it, err := db.NewIter(nil)
+	must(t, err)
+	for what, change := range map[string]func() error{
+		"flush":   db.Flush,
+		"compact": func() error { return db.Compact(t.Context(), []byte("a"), []byte("z"), false) },
+		"excise":  func() error { return f.Excise(func() error { return nil }) },
+	} {
+		must(t, db.Set([]byte("key"), []byte(what), nil))
+		before := f.Moment()
+		must(t, change())
+		if f.Moment() == before {
+			t.Errorf("%s: the same moment", what)
+		}
+	}
+	lock := make(chan struct{})
+	f.CloseIteratorLater(closer(func() error {
+		<-lock
+		return it.Close()
+	}))
+	closed := make(chan error)
+	go func() { closed <- f.CloseDB(db) }()
+	select {
+	case err := <-closed:
+		t.Errorf("CloseDB does not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+		close(lock)
+		must(t, <-closed)
+	}
+}
+
 // Pebble reads the statistics of a table that it can not read again and again. It must not
 // keep a processor busy with it, nor fill the log, nor hold up Close.
 func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {

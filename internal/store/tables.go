@@ -167,7 +167,7 @@ func (t *Tables) Release() error {
 		t.cache.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
-		return t.CloseIter(p.it)
+		t.guarded.CloseIteratorLater(p.it)
 	}
 	return nil
 }
@@ -252,13 +252,14 @@ func (t *Tables) CloseIter(it *pebble.Iterator) error {
 // View opens a view of the tables: of this moment while they are the store's, of their last one after that. It
 // holds them.
 func (t *Tables) View() (*View, error) {
+	moment := t.guarded.Moment()
 	it, err := t.NewIter(nil)
 	if err != nil {
 		return nil, err
 	}
 	t.Hold()
 	v := newView(it, t.packed, t.live)
-	v.tables = t
+	v.tables, v.moment = t, moment
 	return v, nil
 }
 

@@ -22,6 +22,7 @@ type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
 	tables *Tables          // that it holds; nil: none
+	moment uint64           // of the file system, before it was opened
 	policy *policy          // nil: the first corruption is an error
 	second clockRange       // of the last document that Added was asked for
 	key    [tableKeyLen]byte
@@ -46,7 +47,13 @@ func (v *View) Close() error {
 	if v.tables == nil {
 		return translateError(v.it.Close())
 	}
-	return errors.Join(v.tables.CloseIter(v.it), v.tables.Release())
+	var err error
+	if v.tables.guarded.Moment() == v.moment {
+		err = v.tables.CloseIter(v.it)
+	} else {
+		v.tables.guarded.CloseIteratorLater(v.it)
+	}
+	return errors.Join(err, v.tables.Release())
 }
 
 // Frozen returns what a view has of the packed entries and of the epoch that is frozen. It is good until v is
@@ -60,6 +67,7 @@ func (v *View) Clone() (*View, error) {
 		return nil, translateError(err)
 	}
 	clone := newView(it, v.packed, v.live)
+	clone.moment = v.moment
 	if clone.tables = v.tables; clone.tables != nil {
 		clone.tables.Hold()
 	}
