@@ -189,7 +189,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	x := open(t, inMemory())
 	limits := impatient
-	limits.IdleTime, limits.HeaderTime = 10*time.Second, time.Minute // that of the handshake, too
+	limits.IdleTime, limits.HeaderTime, limits.BodyTime = 10*time.Second, time.Minute, 2*time.Second // the shortest is that of the handshake, too
 	s, address, known := secured(t, x, Options{Limits: limits})
 	for _, two := range []bool{true, false} {
 		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: two}}
@@ -201,7 +201,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("it is %s", r.Proto)
 		}
 		answers := bufio.NewReader(r.Body)
-		for n := range 2 {
+		for n := range 5 {
 			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, `"verdict"`) {
 				t.Fatalf("%s, line %d: %q, %v", r.Proto, n, line, err)
 			}
@@ -232,7 +232,7 @@ func TestSlowDiskOverHTTP2(t *testing.T) {
 	}))
 	x := open(t, &neardup.Options{Index: index.Options{FS: disk}})
 	limits := impatient
-	limits.HeaderTime = time.Minute // it is that of the handshake, too
+	limits.HeaderTime, limits.BodyTime = time.Minute, time.Second // the shorter is that of the handshake, too
 	_, address, known := secured(t, x, Options{Limits: limits})
 	slow.Store(true)
 	defer slow.Store(false)
