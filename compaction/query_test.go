@@ -275,3 +275,60 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkMatch asks for documents that have been stored over many seconds, so that times of arrival are looked up as in
+// a crawl, one by one and in batches of check-and-add, with nothing packed and all.
+func BenchmarkMatch(b *testing.B) {
+	const documents, batch = 600_000, 32
+	ctx := context.Background()
+	for _, each := range []int{1000, 50} { // documents of a second
+		for _, packed := range []bool{false, true} {
+			second := int64(0)
+			x, err := index.Open(b.TempDir(), &index.Options{MaxDistance: 3, Durability: index.NoSync, Now: func() time.Time { return time.Unix(second, 0) }})
+			must(b, err)
+			rng := rand.New(rand.NewPCG(1, 1))
+			var docs []index.Document
+			for i := range documents {
+				docs = append(docs, index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Key: fmt.Sprintf("http://www.example.org/%012d/a-page-of-a-site", i)})
+			}
+			for some := range slices.Chunk(docs, 50) {
+				must(b, x.Add(ctx, some...))
+				if rng.IntN(each/50) == 0 {
+					second++
+				}
+			}
+			if packed {
+				_, err := compaction.Compact(ctx, x, compaction.Options{})
+				must(b, err)
+			}
+			name := fmt.Sprintf("%dOfASecond/packed=%t/", each, packed)
+			b.Run(name+"Query", func(b *testing.B) {
+				for range b.N {
+					near := index.Query{Signature: fingerprint.Signature{Fingerprint: docs[rng.IntN(documents)].Fingerprint ^ 1}}
+					if found, err := x.Query(ctx, near); err != nil || len(found) == 0 {
+						b.Fatal(found, err)
+					}
+				}
+			})
+			b.Run(name+"Batch", func(b *testing.B) {
+				for n := 0; n < b.N; n += batch {
+					var near []index.Document
+					for range batch {
+						near = append(near, index.Document{Fingerprint: docs[rng.IntN(documents)].Fingerprint ^ 1})
+					}
+					if verdicts, err := x.CheckAndAddBatch(ctx, near); err != nil || verdicts[0].Status != index.Duplicate {
+						b.Fatal(verdicts, err)
+					}
+				}
+			})
+			b.Run(name+"Recrawl", func(b *testing.B) {
+				for range b.N {
+					if v, err := x.CheckAndAdd(ctx, docs[rng.IntN(documents)]); err != nil || v.Status != index.Known {
+						b.Fatal(v, err)
+					}
+				}
+			})
+			must(b, x.Close())
+		}
+	}
+}
