@@ -19,17 +19,17 @@ type clockCache struct {
 	ranges []clockRange // by ID
 }
 
-// clockRange is a range of IDs whose documents arrived in one second. It begins where the entry of the clock does.
+// clockRange is an entry of the clock, and the IDs before end that it is known to tell of.
 type clockRange struct {
-	idRange
-	seconds uint64
+	store.ClockEntry
+	end uint64
 }
 
 // maxClockRanges is how many are kept, in 96 KiB. In a crawl each is a second, after a bulk load it has documents by the million.
 const maxClockRanges = 4096
 
 func (c *clockCache) find(id uint64) (i int, found bool) {
-	return slices.BinarySearchFunc(c.ranges, id, func(r clockRange, id uint64) int { return r.compare(id) })
+	return slices.BinarySearchFunc(c.ranges, id, func(r clockRange, id uint64) int { return idRange{r.First, r.end}.compare(id) })
 }
 
 // get returns the entry of a document, if it is known.
@@ -40,7 +40,7 @@ func (c *clockCache) get(id uint64) (entry store.ClockEntry, found bool) {
 	defer c.mu.RUnlock()
 	i, found := c.find(id)
 	if found {
-		entry = store.ClockEntry{First: c.ranges[i].first, Seconds: c.ranges[i].seconds}
+		entry = c.ranges[i].ClockEntry
 	}
 	return entry, found
 }
@@ -59,7 +59,7 @@ func (c *clockCache) put(entry store.ClockEntry, id uint64) {
 	if len(c.ranges) == maxClockRanges {
 		c.ranges, i = c.ranges[:0], 0
 	}
-	c.ranges = slices.Insert(c.ranges, i, clockRange{idRange{entry.First, id + 1}, entry.Seconds})
+	c.ranges = slices.Insert(c.ranges, i, clockRange{entry, id + 1})
 }
 
 // added returns when a document arrived. Error: errConflict, if the clock has forgotten some

@@ -67,7 +67,8 @@ const windowLimit = 256
 
 // CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with
 // searches on all cores and many documents a commit. When it fails part of the way,
-// the verdicts of the documents before come with the error, and hold. Docs is not changed.
+// the verdicts of the documents before come with the error, and hold. Docs is not changed. As many calls are at work at a time
+// as GOMAXPROCS was at Open; others wait in line.
 func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdict, error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return nil, err

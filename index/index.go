@@ -59,12 +59,11 @@ type Index struct {
 	loading    *loading
 	coming     *plan.Plan // that the index is to have, and commits write entries for as well; nil: none
 
-	// For readers. The first three are set before what they tell of becomes visible, the
-	// last one after that.
+	// For readers. The first three are set before what they tell of becomes visible.
 	applied     atomic.Uint64 // changes
 	forgotten   atomic.Uint64 // how often the clock has forgotten what expired
 	firstRecord atomic.Uint64 // the documents before it are bare
-	nextID      atomic.Uint64
+	nextID      atomic.Uint64 // for estimates
 
 	rewriting chan struct{}           // has one while a compaction goes on
 	removing  chan struct{}           // has one while documents are deleted that no key tells

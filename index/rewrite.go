@@ -179,15 +179,12 @@ func (x *Index) freeze(ctx context.Context, found bool, to *plan.Plan, l *loadin
 	}
 	clear(x.rewrites)
 	next.tables = x.store.Tables()
-	err = x.setState(next)
+	x.setState(next)
 	x.coming = to
 	if l != nil {
 		x.loading, x.counters.NextID = l, l.ids.end
 		x.lastSecond = noSecond // what comes next has an entry of its own
 		x.nextID.Store(l.ids.end)
-	}
-	if err != nil {
-		return nil, counters, err
 	}
 	v, err = x.store.View()
 	return v, x.counters, err
@@ -251,7 +248,8 @@ func (x *Index) switchTo(ctx context.Context, next *state, p rewrite.Packed, fro
 	if err := x.store.Take(ctx, p.Rewrite, settle); err != nil {
 		// They may be others all the same: those before are pinned to the moment before the attempt.
 		same := &state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}
-		return nil, errors.Join(err, x.setState(same))
+		x.setState(same)
+		return nil, err
 	}
 	replaced = []*filter.Set{before.packed, before.live[0].Set}
 	next.live, next.tables, next.keys = slices.Clone(before.live[1:]), x.store.Tables(), before.keys
@@ -270,7 +268,8 @@ func (x *Index) switchTo(ctx context.Context, next *state, p rewrite.Packed, fro
 	if keys != nil {
 		replaced, next.keys = append(replaced, before.keys), keys
 	}
-	return replaced, errors.Join(err, x.setState(next))
+	x.setState(next)
+	return replaced, err
 }
 
 // addLate adds to a Rewrite what is known of loaded documents now, and returns what is to follow the step. The commit lock
@@ -415,10 +414,7 @@ func (x *Index) hold() *state {
 }
 
 // setState puts a state, with its own hold of its tables, in the place of the one before. The commit lock must be held.
-func (x *Index) setState(next *state) error {
-	before := x.state.Swap(next)
-	return before.tables.Release()
-}
+func (x *Index) setState(next *state) { x.state.Swap(next).tables.Release() }
 
 // written is the filters of what is written now.
 func (s *state) written() *filter.Set { return s.live[len(s.live)-1].Set }

@@ -81,14 +81,13 @@ func (r *reader) take() (err error) {
 	return err
 }
 
-func (r *reader) close() error {
-	var err error
+func (r *reader) close() (err error) {
 	if r.v != nil {
 		err = r.v.Close()
 		r.v = nil
 	}
 	clear(r.visits) // their blocks go with the tables
-	err = errors.Join(err, r.s.tables.Release())
+	r.s.tables.Release()
 	r.ctx, r.s = nil, nil
 	r.x.readers.Put(r)
 	return err

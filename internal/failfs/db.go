@@ -39,8 +39,8 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 
 // CloseDB closes the database; where it has stopped, or stops meanwhile, it is abandoned.
 func (f *FS) CloseDB(db *pebble.DB) error {
-	// A call that Do did not wait for may go on, and Pebble panics over one that comes after its Close.
 	f.closing.Wait()
+	// A call that Do did not wait for may go on, and Pebble panics over one that comes after its Close.
 	err := f.Err()
 	if err == nil {
 		f.end()

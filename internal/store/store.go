@@ -178,7 +178,8 @@ func (s *Store) load(opts Options) error {
 	if err != nil {
 		return err
 	}
-	return s.replace(t)
+	s.replace(t)
+	return nil
 }
 
 // loadMeta reads what meta says. It reports false for a database that has no entry at all: one that was
@@ -321,11 +322,10 @@ func (s *Store) closeDB() error {
 	if s.unreserve != nil {
 		s.unreserve()
 	}
-	var err error
 	if t := s.tables.Load(); t != nil {
-		err = t.Release()
+		t.Release()
 	}
-	err = errors.Join(err, translateError(s.guarded.CloseDB(s.db)))
+	err := translateError(s.guarded.CloseDB(s.db))
 	if err == nil && !s.readOnly {
 		// Everything is durable as it is; a digest that cannot be written tells of no loss.
 		if err := surgeon.WriteDigest(s.dir, s.fs); err != nil {

@@ -159,9 +159,9 @@ func (s *Store) Now() *Tables { return s.tables.Load() }
 func (t *Tables) Hold() { t.holders.Add(1) }
 
 // Release lets go of tables.
-func (t *Tables) Release() error {
+func (t *Tables) Release() {
 	if t.holders.Add(-1) > 0 {
-		return nil
+		return
 	}
 	if t.cache != nil && !t.released.Swap(true) {
 		t.cache.release()
@@ -169,7 +169,6 @@ func (t *Tables) Release() error {
 	if p := t.pin.Swap(nil); p != nil {
 		t.guarded.CloseIteratorLater(p.it)
 	}
-	return nil
 }
 
 // pinTo makes tables read this moment from now on. No one may write meanwhile.
@@ -183,7 +182,7 @@ func (t *Tables) pinTo(db *pebble.DB) error {
 }
 
 // replace makes next the store's tables; those before have a pin.
-func (s *Store) replace(next *Tables) error { return s.tables.Swap(next).Release() }
+func (s *Store) replace(next *Tables) { s.tables.Swap(next).Release() }
 
 // Get returns the value of a key in the moment of the tables.
 func (t *Tables) Get(key []byte) ([]byte, io.Closer, error) {
@@ -366,7 +365,8 @@ func (s *Store) Freeze(also func(*Batch)) error {
 	if err != nil {
 		return s.fail(err) // nothing can be written any more; all that was is in the pinned tables
 	}
-	return s.replace(s.with(t, e))
+	s.replace(s.with(t, e))
+	return nil
 }
 
 // Take makes the tables of a Rewrite the store's, in one step and durably: what it packed, in the place of
@@ -410,16 +410,17 @@ func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error
 		// The tables before go on with their pin: whatever has come to be on the disk, nothing is
 		// written any more.
 		if next != nil {
-			err = errors.Join(err, next.Release())
+			next.Release()
 		}
 		return err
 	}
 	if err != nil {
-		return errors.Join(err, s.replace(s.with(before, before.epochs)))
+		s.replace(s.with(before, before.epochs))
+		return err
 	}
-	err = s.replace(next)
+	s.replace(next)
 	if before.cache != nil {
 		before.cache.close() // there is memory for one: whoever holds the tables before reads files
 	}
-	return err
+	return nil
 }

@@ -38,8 +38,8 @@ func newView(it *pebble.Iterator, packed []*PackedTable, live []liveEntries) *Vi
 // View opens a view of this moment.
 func (s *Store) View() (*View, error) {
 	t := s.Tables()
-	v, err := t.View()
-	return v, errors.Join(err, t.Release())
+	defer t.Release()
+	return t.View()
 }
 
 // Close lets go of the view.
@@ -47,13 +47,12 @@ func (v *View) Close() error {
 	if v.tables == nil {
 		return translateError(v.it.Close())
 	}
-	var err error
+	defer v.tables.Release()
 	if v.tables.guarded.Moment() == v.moment {
-		err = v.tables.CloseIter(v.it)
-	} else {
-		v.tables.guarded.CloseIteratorLater(v.it)
+		return v.tables.CloseIter(v.it)
 	}
-	return errors.Join(err, v.tables.Release())
+	v.tables.guarded.CloseIteratorLater(v.it)
+	return nil
 }
 
 // Frozen returns what a view has of the packed entries and of the epoch that is frozen. It is good until v is
