@@ -277,6 +277,9 @@ func TestBatchesTakeTurns(t *testing.T) {
 		<-x.turns
 		must(t, <-done)
 	}
+	if taken := len(x.turns); taken != cap(x.turns)-1 {
+		t.Fatalf("%d turns are taken of %d, behind a batch", taken, cap(x.turns))
+	}
 	for range cap(x.turns) - 1 {
 		<-x.turns
 	}
