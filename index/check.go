@@ -13,6 +13,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
 )
 
@@ -99,14 +100,18 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 }
 
 // windowLen returns how many documents go into the next window: it ends before a
-// key that it has already.
+// key of a hash that it has already.
 func windowLen(docs []Document) int {
-	seen := make(map[string]bool, min(len(docs), windowLimit))
+	seen := make(map[uint64]bool, min(len(docs), windowLimit))
 	for i := range docs[:min(len(docs), windowLimit)] {
-		if docs[i].Key != "" && seen[docs[i].Key] {
+		if docs[i].Key == "" {
+			continue
+		}
+		hash := store.KeyHash(docs[i].Key)
+		if seen[hash] {
 			return i
 		}
-		seen[docs[i].Key] = true
+		seen[hash] = true
 	}
 	return min(len(docs), windowLimit)
 }
@@ -167,6 +172,7 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	defer release()
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
 		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool)}
+	a.since = a.index.removals.count.Load()
 	readers, err := a.readers(ctx)
 	if err != nil {
 		return err
@@ -209,6 +215,7 @@ type checkAttempt struct {
 	pendingFingerprints []fingerprint.Fingerprint // theirs, side by side, since each document is compared with all before
 	origin              []int                     // of each verdict, the document of these that it is a duplicate of, or -1
 	removed             map[uint64]bool           // IDs that these take out
+	since               uint64                    // how many removals there were before the moment
 	change              change                    // what is not applied yet
 }
 
@@ -300,7 +307,7 @@ func (a *checkAttempt) noteDependencies(from, to int) {
 			of = &a.verdicts[j].Document
 		}
 		if of.ID != 0 && a.verdicts[i].Status == Duplicate {
-			a.change.dependsOn = append(a.change.dependsOn, dependency{of.ID, storedOf(of)})
+			a.change.dependsOn, a.change.since = append(a.change.dependsOn, dependency{of.ID, storedOf(of)}), a.since
 		}
 	}
 }
@@ -316,7 +323,7 @@ func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
 	known := false
 	if key := a.docs[i].Key; key != "" {
 		var err error
-		if old, known, err = a.change.replace(a.index, key); err != nil {
+		if old, known, err = a.change.replace(a.index, r.documents(), key); err != nil {
 			return err
 		}
 		if known {

@@ -60,7 +60,7 @@ func (x *Index) add(ctx context.Context, docs []Document) (finish func() error, 
 		if docs[i].Key == "" {
 			continue
 		}
-		if _, _, err := c.replace(x, docs[i].Key); err != nil {
+		if _, _, err := c.replace(x, x.store, docs[i].Key); err != nil {
 			return nil, err
 		}
 	}
@@ -86,24 +86,7 @@ type change struct {
 	keys   map[uint64]keyChange // by hash
 
 	dependsOn []dependency // must be there still
-}
-
-type dependency struct{ id, stored uint64 }
-
-// errConflict: a document that a change or an answer rests on was removed meanwhile.
-var errConflict = errors.New("overtaken by another change")
-
-func (x *Index) checkDependencies(c *change) error {
-	for _, d := range c.dependsOn {
-		ids, err := x.store.Now().Posting(d.stored)
-		if err != nil {
-			return err
-		}
-		if !ids.Contains(d.id) {
-			return errConflict
-		}
-	}
-	return nil
+	since     uint64       // how many removals there were before these were seen
 }
 
 // keyChange is the documents whose keys have one hash.
@@ -116,8 +99,8 @@ func (c *change) empty() bool { return len(c.add) == 0 && len(c.remove) == 0 && 
 
 // noteKey looks up the documents that share a key's hash. It must be done for the
 // key of every document that is added or removed. No other change touches the key
-// while this one is pending, so the newest state is that of any view of it.
-func (c *change) noteKey(x *Index, key string) error {
+// while this one is pending, so the newest state is that of any view that was opened since.
+func (c *change) noteKey(x *Index, from documents, key string) error {
 	hash := store.KeyHash(key)
 	if _, noted := c.keys[hash]; noted {
 		return nil
@@ -125,7 +108,7 @@ func (c *change) noteKey(x *Index, key string) error {
 	var ids store.IDs
 	if x.state.Load().keys.MayContain(hash) {
 		var err error
-		if ids, err = x.store.KeyIDs(hash); err != nil {
+		if ids, err = from.KeyIDs(hash); err != nil {
 			return err
 		}
 	}
@@ -137,11 +120,11 @@ func (c *change) noteKey(x *Index, key string) error {
 }
 
 // replace lets the change remove the document that has a key, if there is one.
-func (c *change) replace(x *Index, key string) (old Document, known bool, err error) {
-	if err := c.noteKey(x, key); err != nil {
+func (c *change) replace(x *Index, from documents, key string) (old Document, known bool, err error) {
+	if err := c.noteKey(x, from, key); err != nil {
 		return Document{}, false, err
 	}
-	old, known, err = findKey(x.store, key, c.keys[store.KeyHash(key)].ids)
+	old, known, err = findKey(from, key, c.keys[store.KeyHash(key)].ids)
 	if err == nil && known {
 		c.remove = append(c.remove, old)
 	}
@@ -311,6 +294,7 @@ func (x *Index) commit(c *change) (finish func() error, err error) {
 		if len(c.add) > 0 {
 			x.oldest = min(x.oldest, second)
 		}
+		x.removals.add(c.remove)
 		x.nextID.Store(counters.NextID)
 		if x.deletions.due {
 			x.deletions = deletions{}

@@ -20,6 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
 )
 
@@ -187,6 +188,20 @@ func TestDuplicatesOfAnEarlierPart(t *testing.T) {
 	}
 }
 
+// Keys of one hash are each there where the documents of one are applied before those of the other.
+func TestKeysOfOneHashInParts(t *testing.T) {
+	x, docs := openForParts(t, index.Options{})
+	keys := testgen.CollidingKeys(0)
+	docs[3].Key, docs[200].Key = keys[0], keys[1]
+	_, err := x.CheckAndAddBatch(inParts(t.Context()), docs)
+	must(t, err)
+	for i, key := range map[int]string{3: keys[0], 200: keys[1]} {
+		if d, found, err := x.Get(t.Context(), key); !found || err != nil || d.Fingerprint != docs[i].Fingerprint {
+			t.Errorf("document %d: %+v, %t, %v", i, d, found, err)
+		}
+	}
+}
+
 // whenAsked is a context that calls back whenever it is asked whether it is over.
 type whenAsked struct {
 	context.Context
@@ -219,22 +234,42 @@ func TestOriginIsDeletedWithinAWindow(t *testing.T) {
 }
 
 // What a document near the end of a window is a duplicate of is deleted before a recrawl at its beginning is applied: in turn, the recrawl comes
-// first, so the document is new.
+// first, so the document is new. So it is where more is deleted than the index remembers, and a duplicate still
+// where only that is.
 func TestDeletedBeforeAnEarlierPart(t *testing.T) {
-	x, docs := openForParts(t, index.Options{})
-	must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
-	docs[0].Key = "page" // has become a duplicate
-	asked := 0
-	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
-		if asked++; asked == 2 { // when the call begins, and for the first document
-			if n, err := x.DeleteIDs(t.Context(), 3); n != 1 || err != nil {
-				t.Error(n, err)
+	for _, c := range []struct {
+		deletes, others bool
+		want            index.Status
+	}{{true, false, index.New}, {true, true, index.New}, {false, true, index.Duplicate}, {false, false, index.Duplicate}} {
+		x, docs := openForParts(t, index.Options{})
+		must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
+		var ids []uint64
+		if c.deletes {
+			ids = append(ids, 3)
+		}
+		if c.others {
+			others := make([]index.Document, 2*index.RememberedRemovals)
+			for i := range others {
+				others[i].Fingerprint = 1 << 63
+			}
+			must(t, x.Add(t.Context(), others...))
+			for i := range others {
+				ids = append(ids, others[i].ID)
 			}
 		}
-	}}, docs)
-	must(t, err)
-	if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != index.New {
-		t.Errorf("%v of %+v, and %v of %+v", first.Status, first.Of, late.Status, late.Of)
+		docs[0].Key = "page" // has become a duplicate
+		asked := 0
+		verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+			if asked++; asked == 2 { // when the call begins, and for the first document
+				if n, err := x.DeleteIDs(t.Context(), ids...); n != len(ids) || err != nil {
+					t.Error(n, err)
+				}
+			}
+		}}, docs)
+		must(t, err)
+		if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != c.want {
+			t.Errorf("%+v: %v of %+v, and %v of %+v", c, first.Status, first.Of, late.Status, late.Of)
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package index
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
@@ -124,4 +126,58 @@ func (p *pendingWrites) leave(w *pendingWrite) {
 	p.open = slices.Delete(p.open, i, i+1)
 	p.mu.Unlock()
 	close(w.done)
+}
+
+// errConflict: a document that a change or an answer rests on was removed meanwhile.
+var errConflict = errors.New("overtaken by another change")
+
+// dependency is a document that a change rests on.
+type dependency struct{ id, stored uint64 }
+
+// checkDependencies returns errConflict where a change rests on what is gone. The commit lock must be held.
+func (x *Index) checkDependencies(c *change) error {
+	for _, d := range c.dependsOn {
+		gone, known := x.removals.after(c.since, d.id)
+		if !known {
+			ids, err := x.store.Now().Posting(d.stored)
+			if err != nil {
+				return err
+			}
+			gone = !ids.Contains(d.id)
+		}
+		if gone {
+			return errConflict
+		}
+	}
+	return nil
+}
+
+// removals are the documents that commits took out, in their order, and the last of these. They are counted once that
+// is visible: who opens a view sees all that were counted before. They are changed under the commit lock.
+type removals struct {
+	count atomic.Uint64
+	last  [rememberedRemovals]uint64 // IDs, the n-th at n modulo the length
+}
+
+const rememberedRemovals = 1 << 10
+
+func (r *removals) add(docs []Document) {
+	n := r.count.Load()
+	for i := range docs {
+		r.last[n%rememberedRemovals] = docs[i].ID
+		n++
+	}
+	r.count.Store(n)
+}
+
+// after reports whether a document was removed after the first n, and whether that is known. The commit lock must be held.
+func (r *removals) after(n, id uint64) (removed, known bool) {
+	count := r.count.Load()
+	if count-n > rememberedRemovals {
+		return false, false
+	}
+	for ; n < count && !removed; n++ {
+		removed = r.last[n%rememberedRemovals] == id
+	}
+	return removed, true
 }

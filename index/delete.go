@@ -46,7 +46,7 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
 			if key == "" {
 				continue
 			}
-			if _, _, err := c.replace(x, key); err != nil {
+			if _, _, err := c.replace(x, x.store, key); err != nil {
 				return err
 			}
 		}
@@ -309,7 +309,7 @@ func (c *change) has(x *Index, d *Document) (bool, error) {
 	if d.Key == "" {
 		return true, nil
 	}
-	err := c.noteKey(x, d.Key)
+	err := c.noteKey(x, x.store, d.Key)
 	return c.keys[store.KeyHash(d.Key)].ids.Contains(d.ID), err
 }
 

@@ -73,11 +73,7 @@ func (r *reader) document(id, stored uint64) (Document, error) {
 	if id < r.x.firstRecord.Load() {
 		return bare, nil
 	}
-	var records recordReader = r.x.store
-	if r.v != nil {
-		records = r.v
-	}
-	record, found, err := records.Record(id)
+	record, found, err := r.documents().Record(id)
 	if err != nil || !found {
 		return bare, err
 	}
@@ -86,9 +82,18 @@ func (r *reader) document(id, stored uint64) (Document, error) {
 	return d, nil
 }
 
-// recordReader is a store's newest state, or a view.
-type recordReader interface {
+// documents is a store's newest state, or a view.
+type documents interface {
 	Record(id uint64) (store.Record, bool, error)
+	KeyIDs(hash uint64) (store.IDs, error)
+}
+
+// documents is the reader's view, or the newest state while it has none.
+func (r *reader) documents() documents {
+	if r.v != nil {
+		return r.v
+	}
+	return r.x.store
 }
 
 // bareDocument is a document that has no record, and so an empty scope.
@@ -110,9 +115,9 @@ func documentOf(id uint64, r store.Record) Document {
 
 // findKey returns the document that has a key, among those whose key has its hash,
 // without its time of arrival.
-func findKey(records recordReader, key string, ids store.IDs) (Document, bool, error) {
+func findKey(from documents, key string, ids store.IDs) (Document, bool, error) {
 	for id := range ids.All() {
-		r, recorded, err := records.Record(id)
+		r, recorded, err := from.Record(id)
 		if err != nil {
 			return Document{}, false, err
 		}

@@ -11,6 +11,9 @@ func SetMaxBatchHits(n int64) (restore func()) {
 	return func() { maxBatchHits = before }
 }
 
+// RememberedRemovals is how many removals an index remembers.
+const RememberedRemovals = rememberedRemovals
+
 // HasNear reports whether what is live is searched in memory.
 func (x *Index) HasNear() bool {
 	_, known := x.state.Load().written().AppendNear(nil, 0, x.Plan().MaxDistance)

@@ -53,6 +53,7 @@ type Index struct {
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
 	rewrites   rewrites
 	deletions  deletions
+	removals   removals
 	counters   store.Counters
 	lastSecond uint64 // of the newest entry of the clock
 	oldest     uint64 // no document was added before this second; 0: not known
