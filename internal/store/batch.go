@@ -135,7 +135,7 @@ func (c *Commit) Wait() error {
 // durable. Batches become durable in the order in which they were applied. The
 // batch must not be used again. Calls wait for each other.
 func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
-	s.writes()
+	s.pebbleCache.writes()
 	s.applying.Lock() // Last must not go back to an older commit
 	defer s.applying.Unlock()
 	if err := s.writable(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/offheap"
 )
 
@@ -338,6 +339,64 @@ func writeBytes(total int64) int64 {
 		return 0
 	}
 	return 3 * int64(memTableBytes(defaultPebbleBytes))
+}
+
+// pebbleCache is how much Pebble's cache may hold. It is safe for concurrent use.
+type pebbleCache struct {
+	cache   *pebble.Cache
+	total   int64 // for caches; 0: the default
+	written atomic.Bool
+
+	mu        sync.Mutex
+	beside    int64  // what packed blocks leave
+	unreserve func() // takes back the last reservation
+}
+
+func newPebbleCache(cache *pebble.Cache, total int64) *pebbleCache {
+	c := &pebbleCache{cache: cache, total: total, beside: pebbleCacheBytes(total)}
+	c.reserve()
+	return c
+}
+
+// may is how many bytes the cache may hold now.
+func (c *pebbleCache) may() int64 {
+	if c.total > 0 || !c.written.Load() {
+		return c.beside
+	}
+	return defaultPebbleBytes + writeBytes(0) // whoever writes looks up keys and records of any age
+}
+
+// reserve keeps from Pebble what it may not have. The lock must be held.
+func (c *pebbleCache) reserve() {
+	if c.unreserve != nil {
+		c.unreserve()
+	}
+	c.unreserve = c.cache.Reserve(int(c.cache.MaxSize() - c.may()))
+}
+
+// packed says what packed blocks leave.
+func (c *pebbleCache) packed(beside int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beside = beside
+	c.reserve()
+}
+
+// writes is called before each write.
+func (c *pebbleCache) writes() {
+	if c.written.Load() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.written.Store(true)
+	c.reserve()
+}
+
+func (c *pebbleCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unreserve()
 }
 
 // packedCacheBytes divides the memory for caches, 0 for the default: what packed blocks take with all

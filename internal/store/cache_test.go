@@ -326,3 +326,29 @@ func TestBlockCacheConcurrently(t *testing.T) {
 		checkCache(t, tables...)
 	}
 }
+
+// Where the caller gives no bound, Pebble's cache has what packed blocks leave until the first write, and all of its own from then on, also
+// where more is packed.
+func TestPebbleCacheOfWriters(t *testing.T) {
+	const total, left = 200 << 20, 40 << 20
+	for _, bound := range []int64{0, total} {
+		cache := pebble.NewCache(pebbleCacheBytes(bound) + writeBytes(bound))
+		c := newPebbleCache(cache, bound)
+		check := func(when string, want int64) {
+			t.Helper()
+			if got := c.may(); got != want {
+				t.Errorf("bound %d, %s: %d bytes, not %d", bound, when, got, want)
+			}
+		}
+		check("new", pebbleCacheBytes(bound))
+		c.packed(left)
+		check("packed", left)
+		writing := map[int64]int64{0: defaultPebbleBytes + writeBytes(0), total: left}[bound]
+		c.writes()
+		check("written", writing)
+		c.packed(left)
+		check("packed while it is written", writing)
+		c.close()
+		cache.Unref()
+	}
+}

@@ -82,10 +82,9 @@ type Store struct {
 
 	checkpoints chan struct{} // has one while one is made
 
-	tables     atomic.Pointer[Tables] // of now
-	cacheBytes int64
-	unreserve  func() // gives back to Pebble's cache what that of packed blocks took of it
-	writes     func() // gives to it, once, what its memtables will take of it
+	tables      atomic.Pointer[Tables] // of now
+	cacheBytes  int64
+	pebbleCache *pebbleCache
 
 	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -134,16 +133,16 @@ func open(dir string, opts Options) (*Store, error) {
 	cache := pebble.NewCache(pebbleCacheBytes(opts.CacheBytes) + writeBytes(opts.CacheBytes))
 	defer cache.Unref()
 	opts.FS = s.guarded
-	s.writes = sync.OnceFunc(cache.Reserve(int(writeBytes(opts.CacheBytes))))
+	s.pebbleCache = newPebbleCache(cache, opts.CacheBytes)
 	s.options = pebbleOptions(opts, cache)
 	s.options.Lock = lock.own
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
-		s.writes()
+		s.pebbleCache.close()
 		return nil, errors.Join(translateError(surgeon.OpenError(dir, s.fs, err)), s.unlock())
 	}
 	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize > 1<<20 {
-		s.writes() // what was replayed is in memtables
+		s.pebbleCache.writes() // what was replayed is in memtables
 	}
 	if err = s.load(opts); err != nil {
 		return nil, errors.Join(err, s.closeDB())
@@ -209,10 +208,7 @@ func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 		}
 		t.packed = append(t.packed, p)
 	}
-	if s.unreserve != nil {
-		s.unreserve()
-	}
-	s.unreserve = s.options.Cache.Reserve(int(pebbleCacheBytes(s.cacheBytes) - pebble))
+	s.pebbleCache.packed(pebble)
 	return t, nil
 }
 
@@ -318,10 +314,7 @@ func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
 
 func (s *Store) closeDB() error {
-	s.writes()
-	if s.unreserve != nil {
-		s.unreserve()
-	}
+	s.pebbleCache.close()
 	if t := s.tables.Load(); t != nil {
 		t.Release()
 	}
