@@ -38,9 +38,11 @@ type Options struct {
 	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up
 	// to three quarters are for packed blocks, as far as there are so many. A sixteenth
 	// comes on top, 16 bytes each for the Shingles of documents that were candidates, but no more
-	// than 1 GiB, nor than a sixteenth of the machine's memory. It is taken as it fills. 0: what holds all packed blocks, in half of the machine's memory at
-	// most, and little besides, but 128 MiB in all at least, and up to 96 MiB more while it is
-	// written to; 512 MiB where nothing is packed. Stats says where it is too small (CacheShort).
+	// than 1 GiB, nor than a sixteenth of the machine's memory. It is taken as it fills.
+	//
+	// 0: what holds all packed blocks, in half of the machine's memory at most, and little besides, but 128 MiB in all at
+	// least. From the first write on, and where nothing is packed, 512 MiB besides, in an eighth of the machine's memory at
+	// most, and 96 for write buffers. Stats says where it is too small (CacheShort).
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for

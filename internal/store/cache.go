@@ -315,12 +315,14 @@ func (r *readings) wait(epoch uint64) {
 }
 
 // Memory for caches where Options do not say how much: what is packed is kept whole, in half of
-// the machine's memory at most, and Pebble gets little beside it, as its blocks would be the same bytes
-// again. A small index has room for all its records and keys. Where nothing is packed, Pebble has it all.
+// the machine's memory at most, and Pebble gets little beside it while nobody writes, as queries read few records. A small
+// index has room for all its records and keys. Whoever writes looks up keys and records of any age, so Pebble has more then, and where
+// nothing is packed.
 const (
-	defaultPebbleBytes = 512 << 20
-	leastCacheBytes    = 128 << 20 // of packed blocks and of Pebble's
-	besidePacked       = 4 << 20   // of Pebble's, and a 16th of the packed blocks, for the indexes of its files
+	maxPebbleBytes  = 512 << 20
+	pebbleShare     = 8         // of the machine's memory
+	leastCacheBytes = 128 << 20 // of packed blocks and of Pebble's
+	besidePacked    = 4 << 20   // of Pebble's, and a 16th of the packed blocks, for the indexes of its files
 )
 
 // pebbleCacheBytes returns what Pebble's cache may have at most.
@@ -328,7 +330,7 @@ func pebbleCacheBytes(total int64) int64 {
 	if total > 0 {
 		return total
 	}
-	return defaultPebbleBytes
+	return min(maxPebbleBytes, MachineMemory()/pebbleShare)
 }
 
 // writeBytes returns what Pebble's cache has on top for the memtables that it takes off: those of an index
@@ -338,7 +340,7 @@ func writeBytes(total int64) int64 {
 	if total > 0 {
 		return 0
 	}
-	return 3 * int64(memTableBytes(defaultPebbleBytes))
+	return 3 * int64(memTableBytes(pebbleCacheBytes(0)))
 }
 
 // pebbleCache is how much Pebble's cache may hold. It is safe for concurrent use.
@@ -363,7 +365,7 @@ func (c *pebbleCache) may() int64 {
 	if c.total > 0 || !c.written.Load() {
 		return c.beside
 	}
-	return defaultPebbleBytes + writeBytes(0) // whoever writes looks up keys and records of any age
+	return c.cache.MaxSize()
 }
 
 // reserve keeps from Pebble what it may not have. The lock must be held.
@@ -407,10 +409,10 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) (packed, pebble int
 		return packed, total - packed
 	}
 	if packed == 0 {
-		return 0, defaultPebbleBytes
+		return 0, pebbleCacheBytes(0)
 	}
 	packed = min(packed, MachineMemory()/2)
-	return packed, min(max(besidePacked+packed/16, leastCacheBytes-packed), defaultPebbleBytes)
+	return packed, min(max(besidePacked+packed/16, leastCacheBytes-packed), pebbleCacheBytes(0))
 }
 
 // wantedCacheBytes returns what a cache takes that holds all packed blocks.

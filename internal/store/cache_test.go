@@ -343,7 +343,7 @@ func TestPebbleCacheOfWriters(t *testing.T) {
 		check("new", pebbleCacheBytes(bound))
 		c.packed(left)
 		check("packed", left)
-		writing := map[int64]int64{0: defaultPebbleBytes + writeBytes(0), total: left}[bound]
+		writing := map[int64]int64{0: pebbleCacheBytes(0) + writeBytes(0), total: left}[bound]
 		c.writes()
 		check("written", writing)
 		c.packed(left)

@@ -402,7 +402,7 @@ func TestReplayLeavesRoomInCache(t *testing.T) {
 	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize < 16<<20 {
 		t.Fatalf("memtables of %d and %d bytes after a crash", m.Size, m.ZombieSize)
 	}
-	release := s.options.Cache.Reserve(defaultPebbleBytes - 8<<20) // as packed blocks do
+	release := s.options.Cache.Reserve(int(pebbleCacheBytes(0)) - 8<<20) // as packed blocks do
 	if n := records(t, s); n != 40 {
 		t.Fatalf("%d of 40 records", n)
 	}
