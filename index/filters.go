@@ -39,7 +39,7 @@ func (x *Index) startFilters(p *plan.Plan) (err error) {
 		}
 		s.live = append(s.live, liveFilters{Set: live})
 	}
-	s.keys, err = x.keyFilters(s.tables.PackedBefore())
+	s.keys, err = x.keyFilters(s.tables.PackedBefore(), s.written())
 	return err
 }
 
@@ -109,8 +109,8 @@ func (l liveFilters) AppendCandidates(dst []uint64, table int, permuted uint64) 
 	return l.Set.AppendCandidates(dst, l.first+table, permuted)
 }
 
-// keyFilters returns those of all keys; what is saved is that of the documents before an ID.
-func (x *Index) keyFilters(saved uint64) (*filter.Set, error) {
+// keyFilters returns those of all keys, which are loaded after other ones; what is saved is that of the documents before an ID.
+func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error) {
 	_, _, budget := filter.Shares(x.opts.FilterBytes)
 	expected := x.counters.Documents - x.counters.Bare
 	if x.opts.ReadOnly {
@@ -123,6 +123,7 @@ func (x *Index) keyFilters(saved uint64) (*filter.Set, error) {
 				Saved: func(int) iter.Seq2[[]byte, error] { return v.FilterChunks(store.KeyFilterTable) },
 				All:   v.KeyHashes(),
 				Since: keysSince(v, saved),
+				After: after,
 			}
 		})
 }

@@ -261,7 +261,7 @@ func (x *Index) switchTo(ctx context.Context, next *state, p rewrite.Packed, fro
 		p.Added.Taken()
 	}
 	// Those of keys before are right where nothing was loaded, but have what is gone as well.
-	keys, err := x.keyFilters(next.tables.PackedBefore())
+	keys, err := x.keyFilters(next.tables.PackedBefore(), nil)
 	if err != nil && p.Added != nil {
 		keys = filter.NewSet(filter.Options{}) // it says yes to all
 	}

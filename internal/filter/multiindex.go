@@ -114,41 +114,62 @@ func (h *multiIndex) hasRoom(n int64) bool {
 	return !h.full.Load() && n <= (h.limit-hashTablesBytes)/(8*hashBlocks)
 }
 
-// Fill adds fingerprints, all different, to an empty one: as Add does, in less time and memory.
+// Fill adds fingerprints, all different, to one that has none or few: as Add does, in less time and memory. Others may add meanwhile.
 func (h *multiIndex) Fill(fps []uint64) {
-	h.mu.Lock()
-	tables, few, known := h.now()
-	empty := known && tables == nil && len(few) == 0
-	if empty && len(fps) > maxFew {
-		h.fill(fps)
-	}
-	h.mu.Unlock()
-	if !empty || len(fps) <= maxFew {
+	if len(fps) <= maxFew {
 		h.Add(fps)
+		return
 	}
+	filled := filledTables(fps)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tables, few, known := h.now()
+	if !known {
+		return
+	}
+	size := hashTablesBytes + 8*hashBlocks*int64(len(fps))
+	add := func(others []uint64) {
+		for _, fp := range others {
+			if !has(filled, nil, fp) {
+				size += filled.add(fp)
+			}
+		}
+	}
+	add(few)
+	for i := 0; tables != nil && i < len(tables[0]); i++ {
+		add(tables[0][i].fingerprints())
+	}
+	h.tables.Store(filled)
+	h.size.Store(size)
+	h.keepWithin()
 }
 
-// fill sorts the fingerprints into the buckets of each table, which lie one behind the other.
-func (h *multiIndex) fill(fps []uint64) {
+// filledTables sorts fingerprints into the buckets of each table, which lie one behind the other.
+func filledTables(fps []uint64) *hashTables {
 	all, free := offheap.Make[uint64](hashBlocks * len(fps))
 	tables := new(hashTables)
 	runtime.AddCleanup(tables, func(free func()) { free() }, free)
+	var group sync.WaitGroup
 	for i := range tables {
-		var sizes [1 << hashBits]uint32
-		for _, fp := range fps {
-			sizes[hashBlock(fp, i)]++
-		}
-		for b, size := range sizes {
-			tables[i][b].use(all[:size:size])
-			all = all[size:]
-		}
-		for _, fp := range fps {
-			tables[i][hashBlock(fp, i)].add(fp)
-		}
+		group.Go(func() { fill(&tables[i], i, fps, all[i*len(fps):(i+1)*len(fps)]) })
 	}
-	h.tables.Store(tables)
-	h.size.Store(hashTablesBytes + 8*hashBlocks*int64(len(fps)))
-	h.keepWithin()
+	group.Wait()
+	return tables
+}
+
+// fill sorts fingerprints into the buckets of table i, which lie in the given room.
+func fill(table *[1 << hashBits]bucket, i int, fps, room []uint64) {
+	var sizes [1 << hashBits]uint32
+	for _, fp := range fps {
+		sizes[hashBlock(fp, i)]++
+	}
+	for b, size := range sizes {
+		table[b].use(room[:size:size])
+		room = room[size:]
+	}
+	for _, fp := range fps {
+		table[hashBlock(fp, i)].add(fp)
+	}
 }
 
 func (h *multiIndex) insert(tables *hashTables, fp uint64) {

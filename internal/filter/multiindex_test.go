@@ -41,7 +41,13 @@ func TestMultiIndexFindsAll(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "filled") {
 			distinct := slices.Compact(slices.Sorted(slices.Values(fps)))
-			h.Fill(distinct[:rng.IntN(len(distinct)+1)])
+			rng.Shuffle(len(distinct), func(i, j int) { distinct[i], distinct[j] = distinct[j], distinct[i] })
+			early := distinct[:min(len(distinct), rapid.SampledFrom([]int{0, 1, maxFew, maxFew + 1}).Draw(t, "early"))]
+			h.Add(early)
+			h.Fill(distinct[rng.IntN(len(distinct)+1):])
+			if i := slices.IndexFunc(early, func(fp uint64) bool { return !h.MayContain(fp) }); i >= 0 {
+				t.Fatalf("seed %d: %016x is gone, of %d that were there before", seed, early[i], len(early))
+			}
 		}
 		for part := range slices.Chunk(slices.Concat(fps, fps[:n/2]), 1000) {
 			h.Add(part)
@@ -90,11 +96,19 @@ func TestMultiIndexGivesUp(t *testing.T) {
 // TestMultiIndexUnderWork adds and asks at once. What was there before a search began is found, while tables take the place of the few and
 // when it gives up.
 func TestMultiIndexUnderWork(t *testing.T) {
-	fps := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew)
+	fps, filled := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew), testgen.Uniform(rand.New(rand.NewPCG(83, 0)), 2*maxFew)
 	for _, limit := range []int64{1 << 40, 8 * maxFew / 2, hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2)} {
 		h := newMultiIndex(limit)
 		h.Add(fps[:1])
 		var wg sync.WaitGroup
+		wg.Go(func() {
+			h.Fill(filled)
+			for _, fp := range filled[:100] {
+				if found, known := h.AppendNear(nil, fp^3, 4); known && !slices.Contains(found, fp) || !h.MayContain(fp) {
+					t.Errorf("at most %d bytes: %016x was filled in and is not found", limit, fp)
+				}
+			}
+		})
 		for part := range slices.Chunk(fps, len(fps)/4) {
 			wg.Go(func() {
 				for some := range slices.Chunk(part, 64) {
@@ -112,7 +126,7 @@ func TestMultiIndexUnderWork(t *testing.T) {
 		if known != (limit == 1<<40) {
 			t.Errorf("at most %d bytes: known is %v", limit, known)
 		}
-		if known && !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(fps, 0, 16)) {
+		if known && !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(slices.Concat(fps, filled), 0, 16)) {
 			t.Error("not what was added")
 		}
 	}

@@ -63,6 +63,9 @@ type Source struct {
 	// Done is called when the source is needed no more. An error says why the set says yes
 	// to everything for as long as it lives.
 	Done func(error)
+
+	// After is a set that is more urgent, and is loaded before this one; nil: there is none.
+	After *Set
 }
 
 // NewSet returns a set that loads in the background. Close must be called.
@@ -101,6 +104,11 @@ func NewSet(o Options) *Set {
 
 // load takes in what was stored, and returns how many that were.
 func (s *Set) load(ctx context.Context, source *Source) (found int64, err error) {
+	if source.After != nil {
+		if err := source.After.Wait(ctx); err != nil {
+			return 0, err
+		}
+	}
 	missing := s.tables
 	if source.Saved != nil {
 		missing = nil
@@ -118,6 +126,9 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 		}
 	}
 	found = source.Expected
+	if source.Saved == nil && s.near != nil && s.near.hasRoom(source.Expected) {
+		return s.loadNearFirst(ctx, source)
+	}
 	if len(missing) > 0 {
 		places, err := source.places(ctx)
 		if err != nil {
@@ -138,27 +149,57 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	return found + since, err
 }
 
+// loadNearFirst is load where what is stored can be searched in memory, which then waits for no table.
+func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, err error) {
+	fps, err := source.all(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range s.tables {
+		t.reserve(int64(len(fps)))
+	}
+	s.limitNear()
+	s.near.Fill(fps)
+	s.known.Store(true)
+	for chunk := range slices.Chunk(fps, scanned) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		s.addToTables(s.tables, chunk)
+	}
+	return int64(len(fps)), nil
+}
+
 // loadNear takes in what is to be searched, where that was not read for the tables. Until then they
 // answer.
 func (s *Set) loadNear(ctx context.Context, source *Source) error {
-	if s.near == nil {
+	if s.near == nil || s.known.Load() {
 		return nil
 	}
 	if source.Saved != nil {
 		if s.limitNear(); !s.near.hasRoom(source.Expected) {
 			return nil
 		}
-		fps := make([]uint64, 0, source.Expected)
-		for fp, err := range untilDone(ctx, source.All) {
-			if err != nil {
-				return err
-			}
-			fps = append(fps, fp)
+		fps, err := source.all(ctx)
+		if err != nil {
+			return err
 		}
 		s.near.Fill(fps)
 	}
 	s.known.Store(true)
 	return nil
+}
+
+// all returns what All yields.
+func (s *Source) all(ctx context.Context) (fps []uint64, err error) {
+	fps = make([]uint64, 0, s.Expected)
+	for fp, err := range untilDone(ctx, s.All) {
+		if err != nil {
+			return nil, err
+		}
+		fps = append(fps, fp)
+	}
+	return fps, nil
 }
 
 // fewPlaces is the part of Expected that All may have to make it worth counting. So much is
@@ -189,9 +230,12 @@ func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T,
 	}
 }
 
+// scanned is how many fingerprints are added at a time.
+const scanned = 1024
+
 // scan adds to some tables and returns how many there were.
 func (s *Set) scan(ctx context.Context, tables []*growing, all iter.Seq2[uint64, error]) (n int64, err error) {
-	batch := make([]uint64, 0, 1024)
+	batch := make([]uint64, 0, scanned)
 	for fp, err := range untilDone(ctx, all) {
 		if err != nil {
 			return 0, err
@@ -213,6 +257,13 @@ func (s *Set) Add(stored ...uint64) {
 }
 
 func (s *Set) addTo(tables []*growing, stored []uint64) {
+	s.addToTables(tables, stored)
+	if s.near != nil {
+		s.near.Add(stored)
+	}
+}
+
+func (s *Set) addToTables(tables []*growing, stored []uint64) {
 	grown := false
 	var permuted [4 * addAhead]uint64
 	for chunk := range slices.Chunk(stored, len(permuted)) {
@@ -221,9 +272,6 @@ func (s *Set) addTo(tables []*growing, stored []uint64) {
 				permuted[j] = t.Permute(fp)
 			}
 			grown = t.add(permuted[:len(chunk)]) || grown
-		}
-		if s.near != nil {
-			s.near.Add(chunk)
 		}
 	}
 	if grown {
@@ -267,11 +315,11 @@ func (s *Set) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
 
 // MayContain reports whether a fingerprint, given as it is stored, may have been added.
 func (s *Set) MayContain(stored uint64) bool {
-	if !s.loaded.Load() {
-		return true
-	}
 	if s.near != nil && s.known.Load() && !s.near.MayContain(stored) {
 		return false
+	}
+	if !s.loaded.Load() {
+		return true
 	}
 	for _, t := range s.tables {
 		if !t.mayContain(t.Permute(stored)) {

@@ -373,58 +373,110 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 	}
 }
 
-// TestSetSearchesWhatWasSaved compares with a look at every fingerprint what a set holds whose filters were saved, with
+// TestSetSearchesWhatWasStored compares with a look at every fingerprint what a set holds whose filters were saved, or not, with
 // those that were added while it loaded. Where there is no room for all, it says so.
-func TestSetSearchesWhatWasSaved(t *testing.T) {
-	const seed, k = 91, 3
+func TestSetSearchesWhatWasStored(t *testing.T) {
+	const seed = 91
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, same := range []uint64{0, 0xffff, 0xffff_ffff_0000_0000} {
 		for _, n := range []int{1, maxFew, maxFew + 1, 3 * maxFew} {
 			for _, room := range []int64{1 << 40, -1, 0} {
-				fps := testgen.Uniform(rng, n)
-				for i := range fps {
-					if fps[i] &^= same; i%3 == 2 {
-						fps[i] = testgen.Flip(rng, fps[i-1], ^uint64(0), rng.IntN(5))
-					}
+				for _, saved := range []bool{true, false} {
+					checkStored(t, rng, same, n, room, saved, fmt.Sprintf("seed %d, saved %v", seed, saved))
 				}
-				slices.Sort(fps)
-				fps = slices.Compact(fps)
-				if room < 0 {
-					room = hashTablesBytes + int64(len(fps))*8*hashBlocks - 1
-				}
-				plan, added := setPlans[1], testgen.Uniform(rng, 100)
-				s := NewSet(Options{Tables: tablesOf(plan), Near: room, Budget: 1 << 40, Source: Source{
-					Expected: int64(len(fps)),
-					Saved: func(table int) iter.Seq2[[]byte, error] {
-						f := NewPacked(plan.tables[table][1], len(plan.tables), int64(len(fps)), 0)
-						for _, fp := range fps {
-							f.Add(tablesOf(plan)[table].Permute(fp))
-						}
-						return chunksOf(f)
-					},
-					All:  testgen.Sequence(fps),
-					Done: func(error) {},
-				}})
-				s.Add(added...)
-				name := fmt.Sprintf("seed %d, %d alike in %016x, room for %d", seed, len(fps), same, room)
-				checkSet(t, rng, plan, s, added, name)
-				s.settle()
-				all := slices.Concat(fps, added)
-				checkSet(t, rng, plan, s, all[max(0, len(all)-300):], name)
-				for range 50 {
-					q := testgen.Flip(rng, all[rng.IntN(len(all))], ^uint64(0), rng.IntN(k+2))
-					found, known := s.AppendNear(nil, q, k)
-					slices.Sort(found)
-					if known && !slices.Equal(found, nearOf(all, q, k)) {
-						t.Fatalf("%s: %016x near to %016x, want %016x", name, found, q, nearOf(all, q, k))
-					}
-					if fits := room == 1<<40; known != fits && (fits || len(fps) > maxFew || room == 0) {
-						t.Fatalf("%s: what is near is known: %v", name, known)
-					}
-				}
-				s.Close()
 			}
 		}
+	}
+}
+
+// checkStored makes a set of n fingerprints, alike in some bits, with room for what is to be searched; -1: a byte less than they take.
+func checkStored(t *testing.T, rng *rand.Rand, same uint64, n int, room int64, saved bool, name string) {
+	const k = 3
+	fps := testgen.Uniform(rng, n)
+	for i := range fps {
+		if fps[i] &^= same; i%3 == 2 {
+			fps[i] = testgen.Flip(rng, fps[i-1], ^uint64(0), rng.IntN(5))
+		}
+	}
+	slices.Sort(fps)
+	fps = slices.Compact(fps)
+	if room < 0 {
+		room = hashTablesBytes + int64(len(fps))*8*hashBlocks - 1
+	}
+	plan, added := setPlans[1], testgen.Uniform(rng, 100)
+	o := Options{Tables: tablesOf(plan), Near: room, Budget: 1 << 40, Source: Source{
+		Expected: int64(len(fps)),
+		All:      testgen.Sequence(fps),
+		Done:     func(error) {},
+	}}
+	if saved {
+		o.Saved = func(table int) iter.Seq2[[]byte, error] {
+			f := NewPacked(plan.tables[table][1], len(plan.tables), int64(len(fps)), 0)
+			for _, fp := range fps {
+				f.Add(tablesOf(plan)[table].Permute(fp))
+			}
+			return chunksOf(f)
+		}
+	}
+	s := NewSet(o)
+	s.Add(added...)
+	name += fmt.Sprintf(", %d alike in %016x, room for %d", len(fps), same, room)
+	checkSet(t, rng, plan, s, added, name)
+	s.settle()
+	all := slices.Concat(fps, added)
+	checkSet(t, rng, plan, s, all[max(0, len(all)-300):], name)
+	for range 50 {
+		q := testgen.Flip(rng, all[rng.IntN(len(all))], ^uint64(0), rng.IntN(k+2))
+		found, known := s.AppendNear(nil, q, k)
+		slices.Sort(found)
+		if known && !slices.Equal(found, nearOf(all, q, k)) {
+			t.Fatalf("%s: %016x near to %016x, want %016x", name, found, q, nearOf(all, q, k))
+		}
+		if fits := room == 1<<40; known != fits && (fits || len(fps) > maxFew || room == 0) {
+			t.Fatalf("%s: what is near is known: %v", name, known)
+		}
+	}
+	s.Close()
+}
+
+// TestSetLoadsAfterAnother: nothing is read for a set before a more urgent one is loaded, and it says yes to everything until then.
+func TestSetLoadsAfterAnother(t *testing.T) {
+	goOn := make(chan struct{})
+	urgent := NewSet(Options{Tables: tablesOf(setPlans[0]), Budget: 1 << 20, Source: Source{
+		Expected: 1,
+		All:      func(yield func(uint64, error) bool) { <-goOn; yield(1, nil) },
+		Done:     func(error) {},
+	}})
+	defer urgent.Close()
+	for _, closed := range []bool{true, false} {
+		s := NewSet(Options{Tables: tablesOf(setPlans[0]), Budget: 1 << 20, Source: Source{
+			Expected: 1,
+			All: func(yield func(uint64, error) bool) {
+				select {
+				case <-goOn:
+				default:
+					t.Error("it is read too early")
+				}
+				yield(2, nil)
+			},
+			Done: func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			},
+			After: urgent,
+		}})
+		time.Sleep(5 * time.Millisecond)
+		if !s.MayContain(3) {
+			t.Error("it says no before it is loaded")
+		}
+		if !closed {
+			close(goOn)
+			if s.settle(); s.MayContain(3) || !s.MayContain(2) {
+				t.Error("it is not loaded in the end")
+			}
+		}
+		s.Close()
 	}
 }
 
