@@ -232,7 +232,7 @@ type indexFlags struct {
 }
 
 func (c *call) indexFlags() *indexFlags {
-	f := &indexFlags{call: c, cache: c.mebibytesFlag("cache", 0, 0, "memory for the index in `MiB`; 0: what holds all that is compacted, in half of the machine's at most")}
+	f := &indexFlags{call: c, cache: c.mebibytesFlag("cache", 0, 0, "memory for the index in `MiB`; 0: what holds all that is compacted, in half of the machine's at most, with 512 for records and keys once it is written to")}
 	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
 	return f
 }
