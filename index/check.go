@@ -100,18 +100,14 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 }
 
 // windowLen returns how many documents go into the next window: it ends before a
-// key of a hash that it has already.
+// key that it has already.
 func windowLen(docs []Document) int {
-	seen := make(map[uint64]bool, min(len(docs), windowLimit))
+	seen := make(map[string]bool, min(len(docs), windowLimit))
 	for i := range docs[:min(len(docs), windowLimit)] {
-		if docs[i].Key == "" {
-			continue
-		}
-		hash := store.KeyHash(docs[i].Key)
-		if seen[hash] {
+		if docs[i].Key != "" && seen[docs[i].Key] {
 			return i
 		}
-		seen[hash] = true
+		seen[docs[i].Key] = true
 	}
 	return min(len(docs), windowLimit)
 }
@@ -171,7 +167,7 @@ func (w *checkWindow) attempt(ctx context.Context) (err error) {
 	}
 	defer release()
 	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
-		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool)}
+		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool), written: make(map[uint64]bool)}
 	a.since = a.index.removals.count.Load()
 	readers, err := a.readers(ctx)
 	if err != nil {
@@ -217,6 +213,7 @@ type checkAttempt struct {
 	removed             map[uint64]bool           // IDs that these take out
 	since               uint64                    // how many removals there were before the moment
 	change              change                    // what is not applied yet
+	written             map[uint64]bool           // hashes of keys that were applied since the moment: another key may have the same one
 }
 
 // partsFrom is how many nanoseconds a search takes where it is worth a commit to search meanwhile.
@@ -285,6 +282,11 @@ func (a *checkAttempt) apply(from, to int) (finish func() error, err error) {
 		if finish, err = a.index.apply(&a.change); err != nil {
 			return nil, err
 		}
+		if to < len(a.docs) {
+			for hash := range a.change.keys {
+				a.written[hash] = true
+			}
+		}
 		a.change = change{}
 	}
 	for i := from; i < to; i++ { // all before have their IDs now
@@ -323,7 +325,11 @@ func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
 	known := false
 	if key := a.docs[i].Key; key != "" {
 		var err error
-		if old, known, err = a.change.replace(a.index, r.documents(), key); err != nil {
+		from := r.documents()
+		if a.written[store.KeyHash(key)] {
+			from = a.index.store
+		}
+		if old, known, err = a.change.replace(a.index, from, key); err != nil {
 			return err
 		}
 		if known {
