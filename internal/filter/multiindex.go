@@ -107,11 +107,14 @@ func (h *multiIndex) now() (tables *hashTables, few []uint64, known bool) {
 	return tables, few, !h.full.Load() // last: until it was, what was seen is all
 }
 
-// hasRoom reports whether so many fingerprints can be filled in.
-func (h *multiIndex) hasRoom(n int64) bool {
+// room returns how many fingerprints can be filled in.
+func (h *multiIndex) room() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.full.Load() && n <= (h.limit-hashTablesBytes)/(8*hashBlocks)
+	if h.full.Load() {
+		return 0
+	}
+	return max(0, h.limit-hashTablesBytes) / (8 * hashBlocks)
 }
 
 // Fill adds fingerprints, all different, to one that has none or few: as Add does, in less time and memory. Others may add meanwhile.

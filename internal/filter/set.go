@@ -126,8 +126,10 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 		}
 	}
 	found = source.Expected
-	if source.Saved == nil && s.near != nil && s.near.hasRoom(source.Expected) {
-		return s.loadNearFirst(ctx, source)
+	if source.Saved == nil && s.near != nil {
+		if found, done, err := s.loadNearFirst(ctx, source); done || err != nil {
+			return found, err
+		}
 	}
 	if len(missing) > 0 {
 		places, err := source.places(ctx)
@@ -149,25 +151,29 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	return found + since, err
 }
 
-// loadNearFirst is load where what is stored can be searched in memory, which then waits for no table.
-func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, err error) {
-	fps, err := source.all(ctx)
-	if err != nil {
-		return 0, err
+// loadNearFirst is load where what is stored can be searched in memory, which then waits for no table. It is not done where
+// there is no room for that.
+func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, done bool, err error) {
+	fps, all, err := source.few(ctx, s.near.room())
+	if err != nil || !all {
+		return 0, false, err
 	}
+	found = int64(len(fps))
 	for _, t := range s.tables {
-		t.reserve(int64(len(fps)))
+		t.reserve(found)
 	}
-	s.limitNear()
+	if s.limitNear(); found > s.near.room() {
+		return 0, false, nil
+	}
 	s.near.Fill(fps)
 	s.known.Store(true)
 	for chunk := range slices.Chunk(fps, scanned) {
 		if err := ctx.Err(); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		s.addToTables(s.tables, chunk)
 	}
-	return int64(len(fps)), nil
+	return found, true, nil
 }
 
 // loadNear takes in what is to be searched, where that was not read for the tables. Until then they
@@ -177,11 +183,9 @@ func (s *Set) loadNear(ctx context.Context, source *Source) error {
 		return nil
 	}
 	if source.Saved != nil {
-		if s.limitNear(); !s.near.hasRoom(source.Expected) {
-			return nil
-		}
-		fps, err := source.all(ctx)
-		if err != nil {
+		s.limitNear()
+		fps, all, err := source.few(ctx, s.near.room())
+		if err != nil || !all {
 			return err
 		}
 		s.near.Fill(fps)
@@ -190,16 +194,19 @@ func (s *Set) loadNear(ctx context.Context, source *Source) error {
 	return nil
 }
 
-// all returns what All yields.
-func (s *Source) all(ctx context.Context) (fps []uint64, err error) {
+// few returns what All yields, unless that is, or is expected to be, more than so many.
+func (s *Source) few(ctx context.Context, most int64) (fps []uint64, all bool, err error) {
+	if s.Expected > most {
+		return nil, false, nil
+	}
 	fps = make([]uint64, 0, s.Expected)
 	for fp, err := range untilDone(ctx, s.All) {
-		if err != nil {
-			return nil, err
+		if err != nil || int64(len(fps)) == most {
+			return nil, false, err
 		}
 		fps = append(fps, fp)
 	}
-	return fps, nil
+	return fps, true, nil
 }
 
 // fewPlaces is the part of Expected that All may have to make it worth counting. So much is

@@ -350,6 +350,7 @@ type pebbleCache struct {
 	written atomic.Bool
 
 	mu        sync.Mutex
+	replayed  bool   // there are memtables, though nothing was written yet
 	beside    int64  // what packed blocks leave
 	unreserve func() // takes back the last reservation
 }
@@ -362,10 +363,13 @@ func newPebbleCache(cache *pebble.Cache, total int64) *pebbleCache {
 
 // may is how many bytes the cache may hold now.
 func (c *pebbleCache) may() int64 {
-	if c.total > 0 || !c.written.Load() {
-		return c.beside
+	switch {
+	case c.total == 0 && c.written.Load():
+		return c.cache.MaxSize()
+	case c.replayed:
+		return c.beside + writeBytes(c.total)
 	}
-	return c.cache.MaxSize()
+	return c.beside
 }
 
 // reserve keeps from Pebble what it may not have. The lock must be held.
@@ -381,6 +385,14 @@ func (c *pebbleCache) packed(beside int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.beside = beside
+	c.reserve()
+}
+
+// replays is called where a log was replayed.
+func (c *pebbleCache) replays() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replayed = true
 	c.reserve()
 }
 

@@ -343,6 +343,8 @@ func TestPebbleCacheOfWriters(t *testing.T) {
 		check("new", pebbleCacheBytes(bound))
 		c.packed(left)
 		check("packed", left)
+		c.replays()
+		check("replayed", left+writeBytes(bound))
 		writing := map[int64]int64{0: pebbleCacheBytes(0) + writeBytes(0), total: left}[bound]
 		c.writes()
 		check("written", writing)

@@ -142,7 +142,7 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, errors.Join(translateError(surgeon.OpenError(dir, s.fs, err)), s.unlock())
 	}
 	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize > 1<<20 {
-		s.pebbleCache.writes() // what was replayed is in memtables
+		s.pebbleCache.replays() // what was replayed is in memtables
 	}
 	if err = s.load(opts); err != nil {
 		return nil, errors.Join(err, s.closeDB())
