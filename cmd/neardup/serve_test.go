@@ -250,6 +250,7 @@ func TestServeFewOpenFiles(t *testing.T) {
 	}
 	another, err := net.Dial("tcp", listen)
 	must(t, err)
+	must(t, another.SetReadDeadline(time.Now().Add(20*time.Second)))
 	r, err := http.ReadResponse(bufio.NewReader(another), nil) // it is answered before it asks, which a client may take for an error
 	must(t, err)
 	must(t, another.Close())

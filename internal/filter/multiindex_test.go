@@ -41,15 +41,7 @@ func TestMultiIndexFindsAll(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "filled") {
 			distinct := slices.Compact(slices.Sorted(slices.Values(fps)))
-			rng.Shuffle(len(distinct), func(i, j int) { distinct[i], distinct[j] = distinct[j], distinct[i] })
-			early := distinct[:min(len(distinct), rapid.SampledFrom([]int{0, 1, maxFew, maxFew + 1}).Draw(t, "early"))]
-			h.Add(early)
-			h.Fill(distinct[rng.IntN(len(distinct)+1):])
-			for i, fp := range early {
-				if there, _ := h.AppendNear(nil, fp, 0); len(there) != 1 && (same == 0 || i < 20) {
-					t.Fatalf("seed %d: %016x is there %d times, one of %d that were there before", seed, fp, len(there), len(early))
-				}
-			}
+			h.Fill(distinct[:rng.IntN(len(distinct)+1)])
 		}
 		for part := range slices.Chunk(slices.Concat(fps, fps[:n/2]), 1000) {
 			h.Add(part)
@@ -70,6 +62,21 @@ func TestMultiIndexFindsAll(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMultiIndexIsFilledBesideOthers: what was there before is there once, in tables or as one of few, whether it is filled in or not.
+func TestMultiIndexIsFilledBesideOthers(t *testing.T) {
+	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 4*maxFew)
+	for _, early := range []int{0, 2, maxFew, 2 * maxFew} {
+		h := newMultiIndex(1 << 40)
+		h.Add(fps[:early])
+		h.Fill(fps[early/2:])
+		for i, fp := range fps {
+			if there, known := h.AppendNear(nil, fp, 0); !known || len(there) != 1 {
+				t.Fatalf("number %d, %d early ones: it is there %d times, known is %v", i, early, len(there), known)
+			}
+		}
+	}
 }
 
 // TestMultiIndexGivesUp: with more than fits it holds nothing, and says so.
