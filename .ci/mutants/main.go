@@ -229,8 +229,23 @@ func (b binary) command(ctx context.Context, name string, args ...string) *exec.
 	return c
 }
 
+// chances is how many times a test of random histories may let a bug pass.
+const chances = 4
+
+var errSurvives = errors.New("it survives")
+
 // killed runs the test with the bug. Error: it passes.
-func (m *mutant) killed() error {
+func (m *mutant) killed() (err error) {
+	for range chances {
+		if err = m.try(); !m.rapid || !errors.Is(err, errSurvives) {
+			break
+		}
+	}
+	return err
+}
+
+// try is killed once.
+func (m *mutant) try() error {
 	args := []string{"-test.run", m.run, "-test.failfast", "-test.timeout", timeout.String()}
 	if m.rapid { // a failure is what is wanted, and no file of it
 		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ns")
@@ -245,7 +260,7 @@ func (m *mutant) killed() error {
 	case ctx.Err() != nil:
 		return nil
 	case err == nil:
-		return fmt.Errorf("it survives %s %s", m.folder, m.run)
+		return fmt.Errorf("%w %s %s", errSurvives, m.folder, m.run)
 	case !failure.Match(out):
 		return fmt.Errorf("the test did not fail, but end: %w\n%s", err, out)
 	}
