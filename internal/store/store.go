@@ -83,7 +83,6 @@ type Store struct {
 	checkpoints chan struct{} // has one while one is made
 
 	tables      atomic.Pointer[Tables] // of now
-	cacheBytes  int64
 	pebbleCache *pebbleCache
 
 	applying    sync.Mutex
@@ -153,7 +152,6 @@ func open(dir string, opts Options) (*Store, error) {
 // load reads what there is, or makes it.
 func (s *Store) load(opts Options) error {
 	s.documents.from = s.db
-	s.cacheBytes = opts.CacheBytes
 	s.tables.Store(s.newTables(packing{}, epochs{}))
 	found, err := s.loadMeta()
 	switch {
@@ -198,7 +196,7 @@ func (s *Store) loadMeta() (found bool, err error) {
 // openTables opens the packed tables, if there are any, with a cache of their own.
 func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	t := s.newTables(packed, live)
-	limit, pebble := packedCacheBytes(packed.tables, s.cacheBytes)
+	limit, pebble := packedCacheBytes(packed.tables, s.pebbleCache.total)
 	t.cache = newBlockCache(limit)
 	for i, info := range packed.tables {
 		p, err := openPackedTable(i, info.Entries, info.Blocks, t.cache, t)
