@@ -26,7 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint/page"
@@ -116,12 +115,6 @@ func (x *Index) Close() error {
 		x.watcher.Close()
 	}
 	return err
-}
-
-// Load stores many documents in one step, by sorting, and gives no verdicts; see [compaction.LoadInto]. Those of pages have
-// the signatures of x.Signer().
-func (x *Index) Load(ctx context.Context, docs iter.Seq2[index.Document, error], opts compaction.LoadOptions) (compaction.Report, error) {
-	return compaction.LoadInto(ctx, x.Index, docs, opts)
 }
 
 // Compaction returns what the compaction in the background has done and does.

@@ -97,39 +97,6 @@ func TestAnswerBreaksOff(t *testing.T) {
 	}
 }
 
-// A load whose documents panic breaks off, and is not waited for by the server.
-func TestLoadPanics(t *testing.T) {
-	read := make(chan error, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			_, err := io.Copy(io.Discard, r.Body)
-			read <- err
-		}
-		_, _ = io.WriteString(w, stats)
-	}))
-	defer server.Close()
-	defer server.CloseClientConnections()
-	c, err := Open(server.URL, &Options{RetryFor: -1})
-	must(t, err)
-	defer c.Close()
-	func() {
-		defer func() { _ = recover() }()
-		_, _, err := c.Load(t.Context(), func(yield func(Document, error) bool) {
-			yield(Document{Key: "a", Fingerprint: 1}, nil)
-			panic("of the documents")
-		})
-		t.Errorf("no panic: %v", err)
-	}()
-	select {
-	case err := <-read:
-		if err == nil {
-			t.Error("the load has an end")
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the load goes on")
-	}
-}
-
 // A server that takes calls and does not answer, before or within an answer, does not hold them for good. The time is that of a
 // try, and not of the wait for a connection.
 func TestServerThatIsSilent(t *testing.T) {

@@ -49,7 +49,6 @@ var apiLines = []apiLine{
 	{"A line out of check", wire.Checked{}, nil},
 	{"A line out of query, and pairs", wire.Found{}, nil},
 	{"What is deleted", server.Deleted{}, nil},
-	{"What is loaded", server.Loaded{}, nil},
 	{"Why a call failed", wire.Failure{}, nil},
 	{"eval", eval.Report{}, []string{"eval -json -compare -seeds 2 -docs EVAL/docs.jsonl -pairs EVAL/pairs.tsv -field text"}},
 }

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/neardup/neardup"
-	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/compaction"
@@ -105,8 +103,8 @@ func runFingerprint(ctx context.Context, c *call) error {
 
 var importCommand = command{
 	name:        "import",
-	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT... | -server ADDRESS [-token-file FILE] INPUT...",
-	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"export -format jsonl\" prints them; the index must not be in use, but by the server that is asked to load them",
+	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT...",
+	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"export -format jsonl\" prints them; no other process may have the index open",
 	interrupted: "nothing was stored",
 	run:         runImport,
 }
@@ -117,16 +115,13 @@ type importing struct {
 	indexes *indexFlags
 	memory  mebibytes
 
-	analyzer, server, tokenFile string
+	analyzer string
 }
 
 func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
-	i := &importing{call: c, indexes: c.indexFlags().makingFlags(importK), memory: c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")}
+	i := &importing{call: c, indexes: c.requiredIndexFlags().makingFlags(importK), memory: c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")}
 	c.flags.StringVar(&i.analyzer, "analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
-	c.flags.StringVar(&i.server, "server", "", "`address` of a server, such as http://127.0.0.1:7490, whose index they are loaded into while it is in use")
-	c.flags.StringVar(&i.tokenFile, "token-file", "", "`file` with the token of -server, in its first line")
-	c.check(i.check)
 	if err := c.parse(); err != nil {
 		return err
 	}
@@ -155,25 +150,7 @@ func runImport(ctx context.Context, c *call) error {
 			return err
 		}
 	}
-	if i.server != "" {
-		return i.send(ctx, docs, len(exports) > 0)
-	}
 	return i.load(ctx, docs, exports)
-}
-
-func (i *importing) check() error {
-	if i.server == "" {
-		if i.tokenFile != "" {
-			return usagef("-token-file is of -server, which is missing")
-		}
-		return i.indexes.required()
-	}
-	for _, name := range []string{"index", "cache", "k", "design", "expected-documents", "nosync", "memory"} {
-		if i.call.given(name) {
-			return usagef("-%s and -server do not go together: the server has the index", name)
-		}
-	}
-	return nil
 }
 
 // load loads documents into an index that is not in use.
@@ -209,33 +186,6 @@ func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, err
 		return err
 	}
 	c.logf("%s in %.1f s; the index has %d documents", stored(report.Loaded, report.Replaced), report.Seconds, report.Documents)
-	return nil
-}
-
-// send has a server load documents into its index.
-func (i *importing) send(ctx context.Context, docs iter.Seq2[index.Document, error], exported bool) error {
-	token, err := readToken(i.tokenFile)
-	if err != nil {
-		return err
-	}
-	x, err := client.Open(i.server, &client.Options{Token: token})
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	stats, err := x.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	if (exported || i.analyzer != "") && i.analyzer != stats.Analyzer {
-		return fmt.Errorf("%w: the index of %s has fingerprints of analyzer %q, not %q", index.ErrMismatch, i.server, stats.Analyzer, i.analyzer)
-	}
-	begun := time.Now()
-	loaded, replaced, err := x.Load(ctx, docs)
-	if err != nil {
-		return err
-	}
-	i.call.logf("%s in %.1f s", stored(loaded, replaced), time.Since(begun).Seconds())
 	return nil
 }
 

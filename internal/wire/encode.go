@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -42,10 +41,6 @@ func (l *Line) Append(to []byte) []byte {
 	}
 	o.number("tokens", l.Tokens)
 	o.texts("scope", l.Scope, "scopeBytes", l.ScopeBytes)
-	if !l.Added.IsZero() {
-		o.name("added")
-		o.quote(l.Added.Format(time.RFC3339Nano))
-	}
 	if l.MaxDistance != nil {
 		o.name("maxDistance")
 		o.to = strconv.AppendInt(o.to, int64(*l.MaxDistance), 10)
@@ -143,7 +138,7 @@ func (o *object) key(key string, bytes []byte) {
 	o.texts("", "", "keyBytes", bytes)
 }
 
-// texts appends what split has made, unless it is empty.
+// texts appends what Split has made, unless it is empty.
 func (o *object) texts(name, text, bytesName string, bytes []byte) {
 	o.text(name, text)
 	if len(bytes) > 0 {

@@ -19,7 +19,7 @@ func full() []any {
 		&Line{
 			Key: hostile, KeyBytes: []byte("\xff"), HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Body: []byte("body"), ContentType: "text/html",
 			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingle: 2, Tokens: -3, Scope: "a\x1fé\xff", ScopeBytes: []byte{0},
-			Added: Moment{Time: time.Unix(1_700_000_000, 123_000_000).UTC()}, MaxDistance: new(-1), Limit: 9,
+			MaxDistance: new(-1), Limit: 9,
 		},
 		&Checked{
 			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: Changed, Of: &stored, Near: true, Retried: true,

@@ -33,21 +33,8 @@ type Line struct {
 	Scope      string `json:"scope,omitempty"`
 	ScopeBytes []byte `json:"scopeBytes,omitempty"`
 
-	Added Moment `json:"added,omitzero"` // of a load; zero: when it is stored
-
 	MaxDistance *int `json:"maxDistance,omitempty"` // of a query: nil: that of the index
 	Limit       int  `json:"limit,omitempty"`       // of a query: 0: all
-}
-
-// Moment is a time in a line. One that is none is an error where a load asks for it: other calls take lines whatever they have there.
-type Moment struct {
-	time.Time
-	Err error
-}
-
-func (m *Moment) UnmarshalJSON(raw []byte) error {
-	m.Err = m.Time.UnmarshalJSON(raw)
-	return nil
 }
 
 // errNoContent is of a line that has no document in it.
@@ -121,8 +108,8 @@ func either(text string, bytes []byte) string {
 	return text
 }
 
-// split undoes either.
-func split(s string) (text string, bytes []byte) {
+// Split returns a key or scope as the two fields of a line that hold it: text if it is UTF-8, bytes otherwise.
+func Split(s string) (text string, bytes []byte) {
 	if utf8.ValidString(s) {
 		return s, nil
 	}
@@ -174,8 +161,8 @@ func (l *Line) Page() (p Page, err error) {
 // PageLine is the line of a page.
 func PageLine(p *Page) Line {
 	l := Line{ContentType: p.ContentType, Kind: KindName(p.Kind), Body: p.Body}
-	l.Key, l.KeyBytes = split(p.URL)
-	l.Scope, l.ScopeBytes = split(p.Scope)
+	l.Key, l.KeyBytes = Split(p.URL)
+	l.Scope, l.ScopeBytes = Split(p.Scope)
 	if l.Body == nil {
 		l.Body = []byte{}
 	}
@@ -185,15 +172,15 @@ func PageLine(p *Page) Line {
 // DocumentLine is the line of a document that is analyzed already.
 func DocumentLine(d *match.Document) Line {
 	l := Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
-	l.Key, l.KeyBytes = split(d.Key)
-	l.Scope, l.ScopeBytes = split(d.Scope)
+	l.Key, l.KeyBytes = Split(d.Key)
+	l.Scope, l.ScopeBytes = Split(d.Scope)
 	return l
 }
 
 // QueryLine is the line of a query.
 func QueryLine(q *match.Query) Line {
 	l := Line{Fingerprint: &q.Fingerprint, Shingle: q.Shingle, Tokens: q.Tokens, Limit: q.Limit}
-	l.Scope, l.ScopeBytes = split(q.Scope)
+	l.Scope, l.ScopeBytes = Split(q.Scope)
 	switch {
 	case q.MaxDistance == match.Exact:
 		l.MaxDistance = new(int)
@@ -220,8 +207,8 @@ type Stored struct {
 // StoredOf is a match in an answer.
 func StoredOf(m *match.Match) Stored {
 	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingle: m.Shingle, Tokens: m.Tokens, Added: m.Added}
-	s.Key, s.KeyBytes = split(m.Key)
-	s.Scope, s.ScopeBytes = split(m.Scope)
+	s.Key, s.KeyBytes = Split(m.Key)
+	s.Scope, s.ScopeBytes = Split(m.Scope)
 	return s
 }
 
@@ -248,7 +235,7 @@ type Checked struct {
 // CheckedOf is the answer that a verdict on a document is.
 func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
 	c := Checked{Verdict: v.Status, Near: v.Near, Retried: v.Retried, Reason: v.Reason}
-	c.Key, c.KeyBytes = split(key)
+	c.Key, c.KeyBytes = Split(key)
 	if v.Status != Skipped {
 		c.Fingerprint = fp
 	}
@@ -281,7 +268,7 @@ type Found struct {
 // FoundOf is the answer to a query for a document.
 func FoundOf(key string, fp *fingerprint.Fingerprint, matches []match.Match) Found {
 	f := Found{Fingerprint: fp, Matches: make([]Stored, len(matches))}
-	f.Key, f.KeyBytes = split(key)
+	f.Key, f.KeyBytes = Split(key)
 	for i := range matches {
 		f.Matches[i] = StoredOf(&matches[i])
 	}

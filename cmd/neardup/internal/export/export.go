@@ -45,6 +45,16 @@ type Line struct {
 	Added       time.Time                `json:"added,omitzero"`
 }
 
+func lineOf(d *index.Document) *Line {
+	l := &Line{Fingerprint: &d.Fingerprint, Tokens: d.Tokens, Added: d.Added}
+	l.Key, l.KeyBytes = wire.Split(d.Key)
+	l.Scope, l.ScopeBytes = wire.Split(d.Scope)
+	if d.Shingle != 0 {
+		l.Shingle = &d.Shingle
+	}
+	return l
+}
+
 func (l *Line) document() index.Document {
 	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
 	if l.Shingle != nil {
@@ -65,9 +75,9 @@ func Write(ctx context.Context, x *index.Index, to io.Writer) error {
 	}
 	for d, err := range x.Documents(ctx) {
 		if err == nil {
-			l := wire.DocumentLine(&d)
-			l.Added.Time = d.Added
-			line = l.Append(line[:0])
+			line, err = wire.Encode(lineOf(&d))
+		}
+		if err == nil {
 			_, err = to.Write(line)
 		}
 		if err != nil {

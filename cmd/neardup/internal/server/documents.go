@@ -237,7 +237,7 @@ func (s *Server) planWithin(text string) (*plan.Plan, error) {
 func (s *Server) packing(of context.Context) (ctx context.Context, end func(), err error) {
 	if !s.compacting.CompareAndSwap(false, true) {
 		s.metrics.refused.WithLabelValues("compactions").Inc()
-		return nil, nil, fmt.Errorf("%w: a compaction or a load is under way", wire.ErrBusy)
+		return nil, nil, fmt.Errorf("%w: another compaction is running", wire.ErrBusy)
 	}
 	ctx, cancel := context.WithCancel(of)
 	goOn := context.AfterFunc(s.stopping, cancel)

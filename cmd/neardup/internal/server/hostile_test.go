@@ -92,7 +92,7 @@ func TestHostileConnections(t *testing.T) {
 			[]string{"too large", `"behind"`}, []string{"behind"}},
 		{"HTTP/1.0", []string{"POST /v1/check HTTP/1.0\r\nContent-Length: 36\r\n\r\n" + line("old")}, []string{"HTTP/1.0 200", `"new"`}, []string{"old"}},
 		{"HTTP/1.0 without a length", []string{"POST /v1/check HTTP/1.0\r\n\r\n" + line("none")}, []string{"HTTP/1.0 400", `"bad_request"`, "Content-Length"}, nil},
-		{"HTTP/1.0 in chunks", []string{"POST /v1/load HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(line("none")) + "0\r\n\r\n"}, []string{"HTTP/1.0 400", `"bad_request"`}, nil},
+		{"HTTP/1.0 in chunks", []string{"POST /v1/query HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(line("none")) + "0\r\n\r\n"}, []string{"HTTP/1.0 400", `"bad_request"`}, nil},
 		{"another site", []string{check + "Origin: http://example.com\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"403"}, nil},
 		{"another host", []string{"GET /v1/stats HTTP/1.1\r\nHost: example.com:7490\r\nConnection: close\r\n\r\n"}, []string{"403"}, nil},
 		{"a parameter that there is not", []string{"POST /v1/check?url=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"}, []string{"400", "no parameter"}, nil},
@@ -638,7 +638,7 @@ func TestAnswerBeforeEndOfBody(t *testing.T) {
 		{"no token", "POST /v1/check", "", plain, `"unauthorized"`},
 		{"no such call", "POST /v1/nope", authorized, plain, `"not_found"`},
 		{"no such parameter", "POST /v1/check?url=a", authorized, plain, `"bad_request"`},
-		{"compressed", "POST /v1/load", authorized + "Content-Encoding: zstd\r\n", plain, `"content_encoding"`},
+		{"compressed", "POST /v1/query", authorized + "Content-Encoding: zstd\r\n", plain, `"content_encoding"`},
 		{"a large head", "POST /v1/check", "X: " + strings.Repeat("x", large) + "\r\n", plain, "431 "},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -659,5 +659,39 @@ func TestAnswerBeforeEndOfBody(t *testing.T) {
 				t.Errorf("%q, %v; want %s", said, err, c.want)
 			}
 		})
+	}
+}
+
+// A caller who is refused hears so at once, whose body has not ended.
+func TestRefusedInMidBody(t *testing.T) {
+	s, address := serve(t, open(t, nil), Options{Token: "a token of some length"})
+	if _, end, err := s.packing(t.Context()); err != nil {
+		t.Fatal(err)
+	} else {
+		defer end()
+	}
+	const known = " HTTP/1.1\r\nAuthorization: Bearer a token of some length"
+	for head, want := range map[string]string{
+		"POST /v1/compact" + known:                                `"code":"busy"`,
+		"POST /v1/check HTTP/1.1":                                 `"code":"unauthorized"`,
+		"POST /v1/chekc" + known:                                  `"code":"not_found"`,
+		"PUT /v1/check" + known:                                   `"code":"not_allowed"`,
+		"POST /v1/check?keys=a" + known:                           `"code":"bad_request"`,
+		"POST /v1/check?key=a&kind=a" + known:                     `"code":"bad_request"`,
+		"POST /v1/check" + known + "\r\nNeardup-Since: x":         `"code":"bad_request"`,
+		"POST /v1/check" + known + "\r\nOrigin: http://a.example": `"code":"forbidden"`,
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		must(t, err)
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second)) // the body has a minute
+		io.WriteString(conn, head+"\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\n\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(head, err)
+		}
+		if answer, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("%s: %s, %v; want %s", head, answer, err, want)
+		}
 	}
 }

@@ -25,8 +25,6 @@ type item struct {
 	reason   string // why it is skipped
 	claim    *claim
 
-	added wire.Moment // of a load; zero: now
-
 	maxDistance *int // of a query
 	limit       int
 }
@@ -34,7 +32,7 @@ type item struct {
 // fill makes an item of a line, which is read into l. What is stored must have text, where the index is of texts.
 func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
 	err := l.Parse(raw)
-	i.key, i.added, i.maxDistance, i.limit = l.Name(), l.Added, l.MaxDistance, l.Limit
+	i.key, i.maxDistance, i.limit = l.Name(), l.MaxDistance, l.Limit
 	if err != nil {
 		i.reason = err.Error()
 		return

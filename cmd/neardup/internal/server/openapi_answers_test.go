@@ -149,13 +149,12 @@ func TestOpenAPIAnswers(t *testing.T) {
 		want                      int
 	}{
 		{"POST", "/v1/check", "", line("a") + line("a") + line("b") + `{"key":"a","text":"words","scope":"s"}` + "\n{\n" + `{"keyBytes":"/w==","fingerprint":"1"}`, 200},
+		{"POST", "/v1/check", "?key=b&scope=s&kind=text", "a text that no other page has", 200},
 		{"POST", "/v1/check", "?key=c&scope=s&kind=text", words, 200},
 		{"POST", "/v1/check", "?key=c", "...", 200},
 		{"POST", "/v1/check", "?key=c", strings.Repeat("words ", 1000), 200},
 		{"POST", "/v1/check", "", `{"x":"` + long + `"}`, 200},
 		{"POST", "/v1/check", "?kind=text", "", 400},
-		{"POST", "/v1/load", "", line("b") + line("d") + "{\n", 200},
-		{"POST", "/v1/load", "?k=1", "", 400},
 		{"POST", "/v1/query", "", line("b") + "{\n", 200},
 		{"POST", "/v1/query", "", `{"text":"a","limit":1}` + "\n" + strings.Repeat(line("b"), 2*window) + `{"text":"a","maxDistance":17}`, 200},
 		{"POST", "/v1/query", "?key=&kind=text&scope=s", words, 200},

@@ -30,7 +30,6 @@ func (s *Server) table() []call {
 		{"GET", "/v1/stats", "stats", s.stats},
 		{"POST", "/v1/checkpoint", "checkpoint", s.checkpoint},
 		{"POST", "/v1/compact", "compact", s.compact},
-		{"POST", "/v1/load", "load", s.load},
 	}
 }
 

@@ -81,7 +81,7 @@ type Server struct {
 
 	stopping   context.Context // done when no more is to be begun
 	stop       context.CancelFunc
-	compacting atomic.Bool // by a call of compact or load
+	compacting atomic.Bool // by a call of compact
 	cut        atomic.Bool // connections are closed one after the other, whatever is under way
 	failed     atomic.Bool // a write has failed, and so will all later ones
 }

@@ -179,7 +179,7 @@ func TestWhatIsCompared(t *testing.T) {
 		}
 	}
 	for coding, want := range map[string]int{"gzip": 415, "ZSTD": 415, "identity, br": 415, "x": 415, "identity": 200, "Identity": 200, "": 200} {
-		for _, path := range []string{"/v1/check", "/v1/check?key=a", "/v1/query", "/v1/query?key=a", "/v1/load"} {
+		for _, path := range []string{"/v1/check", "/v1/check?key=a", "/v1/query", "/v1/query?key=a"} {
 			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(line(`"text":"some words"`)))
 			r.Header.Set("Content-Encoding", coding)
 			r.Header.Set("Content-Type", "text/plain")

@@ -20,10 +20,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
-	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/testgen"
 )
 
 // nothingIsClaimed waits until all bytes that calls claimed are given back.
@@ -78,7 +76,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	for n := range docs {
 		docs[n] = index.Document{Key: fmt.Sprintf("%0100d", n), Fingerprint: 1, Tokens: 9}
 	}
-	if _, err := x.Load(t.Context(), testgen.Sequence(docs), compaction.LoadOptions{}); err != nil {
+	if err := x.Add(t.Context(), docs...); err != nil {
 		t.Fatal(err)
 	}
 	s, address := serve(t, x, Options{Limits: impatient})
