@@ -7,9 +7,14 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -77,20 +82,89 @@ func (c *call) distanceFlag(k int, usage string) *int {
 	return c.intFlag("k", k, 0, plan.MaxDistance, usage)
 }
 
-// mebibytes is a flag for an amount of memory or data.
-type mebibytes struct{ n *int }
+// size is the value of a flag for an amount of memory or data, in bytes.
+type size struct{ n *uint64 }
 
-func (c *call) mebibytesFlag(name string, value, least int, usage string) mebibytes {
-	return mebibytes{c.intFlag(name, value, least, 1<<20, usage)}
+func (s size) bytes() int64 { return int64(*s.n) }
+
+// maxSize is the largest value of a flag for an amount of memory or data: 1 TiB.
+const maxSize = 1 << 40
+
+// sizeFlag defines a flag for an amount of memory or data of at least least bytes. Its value needs
+// a unit, because some programs read a bare number as bytes and others read it as megabytes. Only 0
+// has no unit.
+func (c *call) sizeFlag(name string, value, least uint64, usage string) size {
+	s := sizeValue{n: &value, least: least}
+	c.flags.Var(&s, name, usage)
+	return size{s.n}
 }
 
-func (m mebibytes) bytes() int64 { return int64(*m.n) << 20 }
+// sizeValue is the flag.Value of a size.
+type sizeValue struct {
+	n     *uint64
+	least uint64
+}
+
+func (s *sizeValue) String() string {
+	if s.n == nil { // package flag asks the zero value
+		return ""
+	}
+	return strings.ReplaceAll(humanize.IBytes(*s.n), " ", "")
+}
+
+func (s *sizeValue) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	switch bare := strings.Trim(text, "0123456789.") == ""; {
+	case err != nil || bare && n != 0:
+		return errors.New("want a size with a unit, such as 64MiB")
+	case n < s.least || n > maxSize:
+		least := sizeValue{n: &s.least}
+		return fmt.Errorf("want a size from %v to 1TiB", &least)
+	}
+	*s.n = n
+	return nil
+}
+
+// durationFlag defines a flag for a duration, which may be given in days.
+func (c *call) durationFlag(d *time.Duration, name, usage string) {
+	c.flags.Func(name, usage, func(text string) (err error) {
+		*d, err = parseDuration(text)
+		return err
+	})
+}
+
+// days is a number of days that a duration begins with.
+var days = regexp.MustCompile(`^([0-9]+)d`)
+
+// parseDuration parses a duration as time.ParseDuration does. It may begin with a number of days:
+// 30d, 1d12h.
+func parseDuration(text string) (time.Duration, error) {
+	total, rest := time.Duration(0), text
+	if found := days.FindStringSubmatch(text); found != nil {
+		n, err := strconv.ParseInt(found[1], 10, 64)
+		if err != nil || n > int64(math.MaxInt64/(24*time.Hour)) {
+			return 0, fmt.Errorf("%s is too long", text)
+		}
+		total, rest = time.Duration(n)*24*time.Hour, text[len(found[0]):]
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil || d < 0 || total+d < 0 {
+			return 0, errors.New("want a duration such as 30d or 12h")
+		}
+		total += d
+	}
+	if text == "" {
+		return 0, errors.New("want a duration such as 30d or 12h")
+	}
+	return total, nil
+}
 
 // inputFlags say what to read and how to make fingerprints of it.
 type inputFlags struct {
 	corpus.Options
 	call        *call
-	maxDocument mebibytes
+	maxDocument size
 
 	scope                *string
 	text, method, weight *string
@@ -99,7 +173,7 @@ type inputFlags struct {
 }
 
 func (c *call) inputFlags() *inputFlags {
-	f := &inputFlags{call: c, maxDocument: c.mebibytesFlag("max-document", 16, 1, "largest document in `MiB`; larger ones are skipped")}
+	f := &inputFlags{call: c, maxDocument: c.documentSizeFlag()}
 	c.flags.Func("format", "`format` of all inputs: warc, wet, arc, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
 		f.Format, err = corpus.ParseFormat(name)
 		return err
@@ -110,6 +184,11 @@ func (c *call) inputFlags() *inputFlags {
 	c.flags.StringVar(&f.Fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint, in lists also hash.body_simhash)")
 	c.flags.BoolVar(&c.allowEmpty, "allow-empty", false, "inputs that hold not one document are no error")
 	return f
+}
+
+// documentSizeFlag defines the flag for the size of the largest document.
+func (c *call) documentSizeFlag() size {
+	return c.sizeFlag("document-size-limit", corpus.DefaultMaxDocument, 1<<20, "skip documents larger than this `size`")
 }
 
 func (f *inputFlags) scopeFlag() *inputFlags {
@@ -222,17 +301,18 @@ func (a *analyzer) scopeOf(r *corpus.Record) string {
 type indexFlags struct {
 	call         *call
 	dir          string
-	cache        mebibytes
+	cache        size
 	k            *int
 	design       string
 	expect       float64
 	noSync       bool
 	noCompaction bool
 	expiry       index.Expiry
+	expired      atomic.Int64 // documents that the background deleted
 }
 
 func (c *call) indexFlags() *indexFlags {
-	f := &indexFlags{call: c, cache: c.mebibytesFlag("cache", 0, 0, "memory for the index in `MiB`; 0: what holds all that is compacted, in half of the machine's at most, with 512 for records and keys once it is written to")}
+	f := &indexFlags{call: c, cache: c.sizeFlag("cache", 0, 0, "`size` of the cache of the index, such as 2GiB (default automatic, at most half of the machine's memory)")}
 	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
 	return f
 }
@@ -268,14 +348,11 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
 	if f.call.command.name != "import" {
 		flags.BoolVar(&f.noCompaction, "no-compaction", false, "do not compact the index while it is written to")
-		flags.DurationVar(&f.expiry.MaxAge, "max-age", 0, "remove documents whose page was last seen longer ago than this `time`, such as 720h (0: none)")
-		flags.Uint64Var(&f.expiry.MaxDocuments, "max-documents", 0, "`number` of documents that are kept: where there are more, those that were seen longest ago are removed (0: all)")
+		f.call.durationFlag(&f.expiry.MaxAge, "retain-for", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)")
+		flags.Uint64Var(&f.expiry.MaxDocuments, "retain-documents", 0, "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
 	}
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	f.call.check(func() error {
-		if f.expiry.MaxAge < 0 {
-			return usagef("-max-age is %v, want a time such as 720h", f.expiry.MaxAge)
-		}
 		if !(f.expect >= 0) || f.expect > maxDocuments {
 			return usagef("-expected-documents is %g, want 0 to %g", f.expect, maxDocuments)
 		}
@@ -284,10 +361,28 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	return f
 }
 
-// expire removes what is over its bounds at the end of a run, which may have been too short for the background.
+// expire deletes the documents that exceed the retention limits at the end of a run, and reports how
+// many documents were deleted since the index was opened. The run may have been too short for the
+// background to delete any.
 func (f *indexFlags) expire(ctx context.Context, x *neardup.Index) error {
-	_, err := x.Expire(ctx, f.expiry)
+	n, err := x.Expire(ctx, f.expiry)
+	f.expired.Add(int64(n))
+	if n := f.expired.Load(); n > 0 {
+		f.call.logf("%d documents were deleted from the index by the retention limits%s", n, f.retention())
+	}
 	return err
+}
+
+// retention lists the retention limits that were given.
+func (f *indexFlags) retention() string {
+	var limits []string
+	if f.expiry.MaxAge > 0 {
+		limits = append(limits, fmt.Sprintf("-retain-for %v", f.expiry.MaxAge))
+	}
+	if f.expiry.MaxDocuments > 0 {
+		limits = append(limits, fmt.Sprintf("-retain-documents %d", f.expiry.MaxDocuments))
+	}
+	return " (" + strings.Join(limits, ", ") + ")"
 }
 
 // optionsFor are options for documents of an analyzer: k is importK for bare fingerprints, unless it is given.
@@ -305,6 +400,7 @@ func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, er
 		o.Index.MaxDistance = distanceOption(*f.k)
 	}
 	o.Compaction.Off, o.Compaction.Expiry = f.noCompaction, f.expiry
+	o.Compaction.Expired = func(documents int, _ error) { f.expired.Add(int64(documents)) } // expire returns what fails again
 	if f.noSync {
 		o.Index.Durability = index.NoSync
 	}

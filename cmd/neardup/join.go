@@ -110,6 +110,11 @@ func runClusters(ctx context.Context, c *call) error {
 	return nil
 }
 
+// mebibytes is the value of -memory.
+type mebibytes struct{ n *int }
+
+func (m mebibytes) bytes() int64 { return int64(*m.n) << 20 }
+
 // joinFlags are those of pairs and clusters.
 type joinFlags struct {
 	call    *call
@@ -139,7 +144,7 @@ func (c *call) joinFlags(forms ...string) *joinFlags {
 	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")
-	f.memory = c.mebibytesFlag("memory", 0, 0, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")
+	f.memory = mebibytes{c.intFlag("memory", 0, 0, 1<<20, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")}
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", groups.SimhashCPP)
 	for _, name := range []string{"output", "o"} {
 		flags.StringVar(&f.output, name, "-", "`file` to write; - is standard output")

@@ -113,14 +113,14 @@ var importCommand = command{
 type importing struct {
 	call    *call
 	indexes *indexFlags
-	memory  mebibytes
+	memory  size
 
 	analyzer string
 }
 
 func runImport(ctx context.Context, c *call) error {
 	inputs := c.inputFlags()
-	i := &importing{call: c, indexes: c.requiredIndexFlags().makingFlags(importK), memory: c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")}
+	i := &importing{call: c, indexes: c.requiredIndexFlags().makingFlags(importK), memory: c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")}
 	c.flags.StringVar(&i.analyzer, "analyzer", "", "`name` of the analyzer that made the fingerprints, as \"stats\" shows it")
 	if err := c.parse(); err != nil {
 		return err

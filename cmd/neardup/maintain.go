@@ -34,7 +34,7 @@ func runCompact(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	design := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
 	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default as it is)")
-	memory := c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")
+	memory := c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")
 	c.check(func() error {
 		if c.given("k") && *design == "" {
 			return usagef("-k is fixed by the plan; change it together with -plan")
@@ -282,7 +282,7 @@ var errProblems = errors.New("the index is damaged; \"neardup repair\" saves wha
 
 func runVerify(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
-	memory := c.mebibytesFlag("memory", 256, 1, "memory for sorting, where parts of the index differ, in `MiB`")
+	memory := c.sizeFlag("memory", 256<<20, 1<<20, "`size` of the memory for sorting, if parts of the index differ")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func runRepair(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	design := c.flags.String("design", "", "`design` that the index was made with, if its own can not be read any more")
 	k := c.distanceFlag(importK, "largest Hamming `distance` that goes with -design")
-	memory := c.mebibytesFlag("memory", 1024, 1, "memory for sorting in `MiB`")
+	memory := c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")
 	if err := c.parse(); err != nil {
 		return err
 	}

@@ -242,7 +242,7 @@ func runBench(ctx context.Context, c *call) error {
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
 	only := c.flags.String("only", "", sections)
 	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
-	cache := c.mebibytesFlag("cache", 0, 0, "memory for the cache of an index in `MiB` (0: that of an index)")
+	cache := c.sizeFlag("cache", 0, 0, "`size` of the cache of an index (default that of an index)")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint; without, the resident memory is that of the index")
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with -bare)")
 	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them, and not as pages have one")

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	_ "net/http/pprof"
 	"os"
 	"runtime"
 	"strings"
@@ -41,12 +39,12 @@ type serving struct {
 	match   *matchFlags
 	opts    server.Options
 
-	listen, tokenFile, cert, key, pprof *string
-	accessLog                           *bool
-	connections, calls                  *int
-	body, bytes, compaction             mebibytes
-	grace                               *time.Duration
-	archives                            []string
+	listen, tokenFile, cert, key *string
+	accessLog                    *bool
+	connections                  *int
+	body, compaction             size
+	grace                        *time.Duration
+	archives                     []string
 }
 
 func runServe(ctx context.Context, c *call) error {
@@ -55,13 +53,10 @@ func runServe(ctx context.Context, c *call) error {
 	s.tokenFile = c.flags.String("token-file", "", "`file` with the token that callers must know, in its first line")
 	s.cert = c.flags.String("tls-cert", "", "`file` with the certificate for TLS, and those that it rests on")
 	s.key = c.flags.String("tls-key", "", "`file` with the key of -tls-cert")
-	s.pprof = c.flags.String("pprof", "", "loopback `address` for Go's profiles, a port of its own")
 	s.accessLog = c.flags.Bool("access-log", false, "write a line of JSON on standard error for each call")
-	s.body = c.mebibytesFlag("max-document", 16, 1, "largest document in `MiB`; larger ones are skipped")
-	s.bytes = c.mebibytesFlag("max-bytes", 256, 1, "`MiB` that are read and not answered at once; more is refused")
-	s.compaction = c.mebibytesFlag("memory", 256, 1, "memory for sorting in a compaction, in `MiB`")
+	s.body = c.documentSizeFlag()
+	s.compaction = c.sizeFlag("memory", 256<<20, 1<<20, "`size` of the memory for sorting in a compaction")
 	s.connections = c.intFlag("max-connections", 4096, 1, 1<<20, "open `connections` at once; more are refused")
-	s.calls = c.intFlag("max-calls", 1024, 1, 1<<20, "`calls` under way at once; more are refused")
 	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
 	c.flags.StringVar(&s.opts.Checkpoints, "checkpoints", "", "`folder` in which callers may make checkpoints")
 	c.listFlag(&s.archives, "archive", "`file` with documents, a web archive or JSON lines, for the words on the pages; may be given several times")
@@ -72,10 +67,13 @@ func runServe(ctx context.Context, c *call) error {
 	return s.run(ctx)
 }
 
+// pendingBytes bounds the request bytes that are read and not answered yet, unless one document
+// needs more.
+const pendingBytes = 256 << 20
+
 func (s *serving) check() error {
-	s.opts.PageBytes, s.opts.Bytes = int(s.body.bytes()), s.bytes.bytes()
-	s.opts.Connections, s.opts.Calls = *s.connections, *s.calls
-	least := s.opts.LeastBytes()
+	s.opts.PageBytes, s.opts.Connections = int(s.body.bytes()), *s.connections
+	s.opts.Bytes = max(pendingBytes, s.opts.LeastBytes())
 	switch {
 	case (*s.cert == "") != (*s.key == ""):
 		return usagef("-tls-cert and -tls-key go together")
@@ -85,12 +83,6 @@ func (s *serving) check() error {
 		return usagef("-listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", *s.listen)
 	case *s.tokenFile == "" && !isLoopback(*s.listen):
 		return usagef("-listen %s can be reached from elsewhere: give -token-file, or an address such as 127.0.0.1:7490", *s.listen)
-	case s.opts.Bytes < least:
-		return usagef("-max-bytes %d has no room for one document of -max-document %d: give %d or more", *s.bytes.n, *s.body.n, (least-1)>>20+1)
-	case *s.pprof != "" && !isAddress(*s.pprof):
-		return usagef("-pprof %s: want a host and a port, such as 127.0.0.1:7491", *s.pprof)
-	case *s.pprof != "" && !isLoopback(*s.pprof):
-		return usagef("-pprof %s can be reached from elsewhere: give an address such as 127.0.0.1:7491", *s.pprof)
 	}
 	return nil
 }
@@ -150,7 +142,12 @@ func (s *serving) run(ctx context.Context) (err error) {
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	o.Compaction.Done = func(_ compaction.Report, err error) { logFailure(log, "compaction", err) }
-	o.Compaction.Expired = func(_ int, err error) { logFailure(log, "expiry", err) }
+	o.Compaction.Expired = func(documents int, err error) {
+		if documents > 0 {
+			log.Info("documents were deleted by the retention limits"+s.indexes.retention(), "documents", documents)
+		}
+		logFailure(log, "expiry", err)
+	}
 	x, err := neardup.Open(s.indexes.dir, o)
 	if err != nil {
 		return err
@@ -181,12 +178,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	// pages. This is never touched, so it takes no memory, but counts as in use.
 	ballast := make([]byte, 32<<20)
 	defer runtime.KeepAlive(ballast)
-	ended := make(chan error, 2)
-	stopProfiles, err := s.profiles(ended)
-	if err != nil {
-		return errors.Join(err, x.Close())
-	}
-	defer stopProfiles()
+	ended := make(chan error, 1)
 	go func() { ended <- serve.Serve(listener) }()
 	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", *s.cert != "", "token", s.opts.Token != "")
 	select {
@@ -258,22 +250,4 @@ func (s *serving) tls() (*tls.Config, error) {
 		s.call.logf("-tls-cert %s: clients will refuse it: it holds from %v to %v", *s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
-}
-
-// profiles serves those of Go, if they are asked for.
-func (s *serving) profiles(ended chan<- error) (stop func(), err error) {
-	if *s.pprof == "" {
-		return func() {}, nil
-	}
-	l, err := net.Listen("tcp", *s.pprof)
-	if err != nil {
-		return nil, fmt.Errorf("-pprof: %w", err)
-	}
-	profiles := &http.Server{ReadHeaderTimeout: 10 * time.Second} // of http.DefaultServeMux, where they are
-	go func() {
-		if err := profiles.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			ended <- err
-		}
-	}()
-	return func() { profiles.Close() }, nil
 }

@@ -279,13 +279,8 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"serve", "-index", "IX", "-listen", "127.0.0.1"}, exitUsage, "want a host and a port"},
 		{[]string{"serve", "-index", "IX", "-listen", "::1:7490"}, exitUsage, "[::1]:7490"},
 		{[]string{"serve", "-index", "IX", "-max-connections", "0"}, exitUsage, "-max-connections is 0"},
-		{[]string{"serve", "-index", "IX", "-max-calls", "-1"}, exitUsage, "-max-calls is -1"},
 		{[]string{"serve", "-index", "IX", "-grace", "-1s"}, exitUsage, "-grace is -1s"},
-		{[]string{"serve", "-index", "IX", "-pprof", "localhost"}, exitUsage, "want a host and a port"},
-		{[]string{"serve", "-index", "IX", "-pprof", ":6060"}, exitUsage, "-pprof"},
 		{[]string{"serve", "-index", "IX", "-tls-cert", "c"}, exitUsage, "go together"},
-		{[]string{"serve", "-index", "IX", "-max-bytes", "21"}, exitUsage, "give 22 or more"},
-		{[]string{"serve", "-index", "IX", "-max-document", "256"}, exitUsage, "give 342 or more"},
 		{[]string{"serve", "-index", "IX", "-token-file", short}, exitFailed, "want 16 or more"},
 		{[]string{"serve", "-index", "IX", "-listen", "127.0.0.1:0", "-tls-cert", short, "-tls-key", short}, exitFailed, "-tls-cert"},
 	} {
@@ -300,13 +295,11 @@ func TestServeUsage(t *testing.T) {
 	}
 }
 
-// The access log has a line a call, and profiles are at their own port only.
-func TestServeLogAndProfiles(t *testing.T) {
-	profiles := "http://" + freeAddress(t)
-	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-access-log", "-pprof", strings.TrimPrefix(profiles, "http://"))
+// The access log has one line per call. The server has no profiles of Go.
+func TestServeLog(t *testing.T) {
+	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-access-log")
 	for address, status := range map[string]int{
-		profiles + "/debug/pprof/": 200, profiles + "/debug/pprof/heap": 200, profiles + "/debug/pprof/profile?seconds=1": 200,
-		server.address + "/debug/pprof/": 404, profiles + "/v1/stats": 404, server.address + "/v1/documents?key=none": 404,
+		server.address + "/debug/pprof/": 404, server.address + "/v1/documents?key=none": 404,
 	} {
 		r, err := http.Get(address)
 		must(t, err)

@@ -325,7 +325,7 @@ func TestServeSoak(t *testing.T) {
 	case testenv.Race || testing.Short() || os.Getenv("NEARDUP_CI") == "":
 		s.documents, s.keys = 4_000, 1_200
 	}
-	s.server = startServe(t, freeAddress(t), "-index", dir+"/ix", "-checkpoints", dir, "-cache", "64", "-memory", "64")
+	s.server = startServe(t, freeAddress(t), "-index", dir+"/ix", "-checkpoints", dir, "-cache", "64MiB", "-memory", "64MiB")
 	var err error
 	if s.client, err = client.Open(s.server.address, nil); err != nil {
 		t.Fatal(err)
