@@ -1,107 +1,51 @@
-// Command neardup-parquet writes the rows of Parquet files as JSON lines, which neardup reads:
+// Command neardup-parquet writes the rows of Parquet files as JSON Lines, which neardup reads:
 //
-//	neardup-parquet -columns url,text FILE... | neardup dedup -format jsonl -
-//
-// Of each column that is asked for it holds a page at a time.
+//	neardup-parquet --columns url,text FILE... | neardup dedup --format jsonl -
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
-	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
+	"slices"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
 
-const usage = `usage: neardup-parquet [-columns a,b.c] [-memory MiB] FILE...
-
-Writes the rows of Parquet files to standard output, a JSON object a line: lists as arrays, maps as
-objects, timestamps as RFC 3339. To find near-duplicates among them:
-
-  neardup-parquet -columns url,text FILE... | neardup dedup -format jsonl -
-
-`
-
 func main() {
-	flags := flag.NewFlagSet("neardup-parquet", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	columns := flags.String("columns", "", "read these `columns` only, with commas between, a dot before what is inside one (default all)")
-	memory := flags.Int64("memory", 4096, "end with an error rather than take more than so many `MiB`")
-	err := flags.Parse(os.Args[1:])
-	if err == nil && flags.NArg() == 0 {
-		err = errors.New("no file is named")
-	}
-	if err == nil && *memory <= 0 {
-		err = errors.New("-memory is to be above 0")
-	}
-	if err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintf(os.Stderr, "neardup-parquet: %v\n", err)
-		}
-		fmt.Fprint(os.Stderr, usage)
-		flags.SetOutput(os.Stderr)
-		flags.PrintDefaults()
+	columns := flag.String("columns", "", "write only these `columns`, separated by commas; a.b is column b of group a (default all)")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: neardup-parquet [--columns a,b.c] FILE...\n\nWrite the rows of Parquet files to standard output, one JSON object per line.")
+		flag.PrintDefaults()
 		os.Exit(2)
 	}
-	var wanted []string
-	if *columns != "" {
-		wanted = strings.Split(*columns, ",")
+	wanted := strings.FieldsFunc(*columns, func(c rune) bool { return c == ',' })
+	out, err := bufio.NewWriterSize(os.Stdout, 1<<20), error(nil)
+	for i := 0; err == nil && i < flag.NArg(); i++ {
+		err = convert(out, flag.Arg(i), wanted)
 	}
-	out := bufio.NewWriterSize(os.Stdout, 1<<20)
-	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // one is guard's
-	go guard(uint64(*memory) << 20)
-	for _, path := range flags.Args() {
-		if err := convert(out, path, wanted); err != nil {
-			out.Flush()
-			fmt.Fprintf(os.Stderr, "neardup-parquet: %s: %v\n", path, err)
-			os.Exit(1)
-		}
-	}
-	if err := out.Flush(); err != nil {
-		fmt.Fprintf(os.Stderr, "neardup-parquet: %v\n", err)
+	if err := errors.Join(err, out.Flush()); err != nil {
+		fmt.Fprintln(os.Stderr, "neardup-parquet:", err)
 		os.Exit(1)
 	}
 }
 
-// collect is set when it is time to collect garbage.
-var collect atomic.Bool
-
-// guard ends the program when it takes too much memory: what a page of a few bytes decompresses
-// to is nowhere bounded in the format, nor in the library. The library may write gigabytes without a
-// point where a collection could stop it, which in turn would stop guard: so none begins by itself, and guard
-// allocates nothing.
-func guard(limit uint64) {
-	problem := fmt.Appendf(nil, "neardup-parquet: a file takes more than %d MiB: it is broken, or has very large pages, for which there is -memory\n", limit>>20)
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
-	for range time.Tick(10 * time.Millisecond) {
-		metrics.Read(samples)
-		heap, live := samples[0].Value.Uint64(), samples[1].Value.Uint64()
-		if heap > limit {
-			os.Stderr.Write(problem)
-			os.Exit(1)
-		}
-		if heap > live+min(live+64<<20, (limit-min(live, limit))/2) {
-			collect.Store(true)
-		}
-	}
-}
-
-// convert writes the rows of a file. The library panics where some files are broken.
+// convert writes the rows of one file.
 func convert(out io.Writer, path string, wanted []string) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return errors.Unwrap(err) // the path is told by the caller
+		return err
 	}
 	defer file.Close()
 	info, err := file.Stat()
@@ -109,129 +53,147 @@ func convert(out io.Writer, path string, wanted []string) (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no file: Parquet is read from its end")
+		return fmt.Errorf("%s: not a regular file: a Parquet file is read from its end", path)
 	}
-	where := "its footer"
+	part := "footer"
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("broken: %s: %v", where, p)
+		if p := recover(); p != nil { // The library panics on some damaged files.
+			err = fmt.Errorf("%s: damaged %s: %v", path, part, p)
 		}
 	}()
 	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return fmt.Errorf("broken: %w", err)
+		return fmt.Errorf("%s: damaged footer: %w", path, err)
 	}
-	root, err := newNode(f.Root(), wanted)
+	columns, err := selectColumns(f.Root(), wanted)
 	if err != nil {
-		return err
-	}
-	for i, group := range f.Metadata().RowGroups {
-		for _, l := range root.leaves {
-			if group.Columns[l.column.Index()].MetaData.Codec == format.Lz4Raw {
-				return fmt.Errorf("row group %d: column %s is compressed with LZ4_RAW, which the library reads wrong (parquet-go issue 608): write it anew with another compression", i, l.name())
-			}
-		}
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	for i, group := range f.RowGroups() {
-		where = fmt.Sprintf("row group %d", i)
-		if err := writeRows(out, root, group); err != nil {
-			if errors.Is(err, errOutput) {
-				return err
+		part = fmt.Sprintf("row group %d", i)
+		for _, c := range columns {
+			if f.Metadata().RowGroups[i].Columns[c.Index()].MetaData.Codec == format.Lz4Raw {
+				return fmt.Errorf("%s: %s: LZ4_RAW, which parquet-go decodes incorrectly: compress the file with another codec", path, part)
 			}
-			return fmt.Errorf("broken: %s: %w", where, err)
 		}
-	}
-	for _, l := range root.leaves {
-		if l.notUTF8 > 0 {
-			fmt.Fprintf(os.Stderr, "neardup-parquet: %s: column %s: %d values are not UTF-8, and what is not became U+FFFD\n", path, l.name(), l.notUTF8)
+		if err := writeRows(out, columns, group); err != nil {
+			return fmt.Errorf("%s: %s: %w", path, part, err)
 		}
 	}
 	return nil
 }
 
-var errOutput = errors.New("standard output")
-
-// writeRows writes a row group.
-func writeRows(out io.Writer, root *node, group parquet.RowGroup) error {
-	chunks := group.ColumnChunks()
-	for _, l := range root.leaves {
-		l.values = parquet.NewColumnChunkValueReader(chunks[l.column.Index()])
-		l.buffered, l.next = 0, 0
-		defer l.values.Close()
-	}
-	rows := make([][]parquet.Value, len(root.leaves))
-	var line []byte
-	for n := range group.NumRows() {
-		for i, l := range root.leaves {
-			if err := l.read(); err == io.EOF {
-				return fmt.Errorf("column %s ends after %d of the %d rows of its group", l.name(), n, group.NumRows())
-			} else if err != nil {
-				return fmt.Errorf("column %s: %w", l.name(), err)
-			}
-			rows[i] = l.row
+// selectColumns returns the columns that wanted names, by themselves or by a group around them; all
+// columns if wanted is empty. A column inside a list or a map has several values per row and no
+// place in a flat object.
+func selectColumns(root *parquet.Column, wanted []string) (columns []*parquet.Column, err error) {
+	var names []string
+	missing := slices.Clone(wanted)
+	var visit func(c *parquet.Column)
+	visit = func(c *parquet.Column) {
+		for _, child := range c.Columns() {
+			visit(child)
 		}
-		var err error
-		if line, err = root.appendJSON(line[:0], rows); err != nil {
+		if !c.Leaf() || c.MaxRepetitionLevel() > 0 {
+			return
+		}
+		names = append(names, strings.Join(c.Path(), "."))
+		contains := func(name string) bool { return strings.HasPrefix(names[len(names)-1]+".", name+".") }
+		if len(wanted) == 0 || slices.ContainsFunc(wanted, contains) {
+			columns = append(columns, c)
+		}
+		missing = slices.DeleteFunc(missing, contains)
+	}
+	visit(root)
+	if len(missing) > 0 || len(names) == 0 {
+		return nil, fmt.Errorf("no column %q outside lists and maps: the columns are %q", missing, names)
+	}
+	return columns, nil
+}
+
+// writeRows writes the rows of one row group. It holds one page of each column in memory.
+func writeRows(out io.Writer, columns []*parquet.Column, group parquet.RowGroup) error {
+	readers, names := make([]parquet.ColumnChunkValueReader, len(columns)), make([][]byte, len(columns))
+	for i, c := range columns {
+		readers[i] = parquet.NewColumnChunkValueReader(group.ColumnChunks()[c.Index()])
+		defer readers[i].Close()
+		names[i], _ = jsontext.AppendQuote(nil, strings.Join(c.Path(), "."))
+	}
+	var line []byte
+	var value [1]parquet.Value
+	for row := range group.NumRows() {
+		separator := byte('{')
+		for i, c := range columns {
+			if n, err := readers[i].ReadValues(value[:]); n == 0 {
+				return fmt.Errorf("row %d of %d: column %s: %w", row, group.NumRows(), names[i], err)
+			}
+			line = append(append(append(line, separator), names[i]...), ':')
+			line, separator = appendValue(line, c.Type(), value[0]), ','
+		}
+		if _, err := out.Write(append(line, "}\n"...)); err != nil {
 			return err
 		}
-		if _, err := out.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("%w: %w", errOutput, err)
-		}
+		line = line[:0]
 	}
-	for _, l := range root.leaves {
-		if err := l.read(); err == nil {
-			return fmt.Errorf("column %s has more than the %d rows of its group", l.name(), group.NumRows())
-		} else if err != io.EOF {
-			return fmt.Errorf("column %s, behind its rows: %w", l.name(), err)
+	for i := range readers {
+		if n, err := readers[i].ReadValues(value[:]); n > 0 || err != io.EOF {
+			return fmt.Errorf("column %s does not end after %d rows", names[i], group.NumRows())
 		}
 	}
 	return nil
 }
 
-// leaf reads a column of a row group.
-type leaf struct {
-	column         *parquet.Column
-	values         parquet.ColumnChunkValueReader
-	buffer         [64]parquet.Value
-	next, buffered int
-	row            []parquet.Value // valid until the next read
-	notUTF8        int64           // values
-}
-
-func (l *leaf) name() string { return strings.Join(l.column.Path(), ".") }
-
-// read reads the values of the next row: in a repeated column all up to the one that begins
-// another row.
-func (l *leaf) read() error {
-	l.row = l.row[:0]
-	for {
-		if l.next == l.buffered {
-			for i := range l.row { // their page goes
-				l.row[i] = l.row[i].Clone()
-			}
-			if collect.Swap(false) {
-				runtime.GC()
-			}
-			n, err := l.values.ReadValues(l.buffer[:])
-			l.next, l.buffered = 0, n
-			switch {
-			case n > 0:
-			case err == io.EOF && len(l.row) > 0:
-				return nil
-			case err == nil:
-				return io.ErrNoProgress
-			default:
-				return err
-			}
-		}
-		v := l.buffer[l.next]
-		if len(l.row) > 0 && v.RepetitionLevel() == 0 {
-			return nil
-		}
-		l.row = append(l.row, v)
-		l.next++
-		if l.column.MaxRepetitionLevel() == 0 {
-			return nil
-		}
+// appendValue appends a value as JSON. A number that JSON does not have becomes null.
+func appendValue(b []byte, t parquet.Type, v parquet.Value) []byte {
+	var logical any
+	if l := t.LogicalType(); l != nil && !v.IsNull() {
+		logical = l.Value
 	}
+	text := v.String()
+	switch logical := logical.(type) {
+	case *format.DateType:
+		return time.Unix(86400*int64(v.Int32()), 0).UTC().AppendFormat(b, `"2006-01-02"`)
+	case *format.TimestampType:
+		at := time.Unix(0, v.Int64())
+		switch logical.Unit.Value.(type) {
+		case *format.MilliSeconds:
+			at = time.UnixMilli(v.Int64())
+		case *format.MicroSeconds:
+			at = time.UnixMicro(v.Int64())
+		}
+		if !logical.IsAdjustedToUTC {
+			return at.UTC().AppendFormat(b, `"2006-01-02T15:04:05.999999999"`)
+		}
+		return at.UTC().AppendFormat(b, `"2006-01-02T15:04:05.999999999Z"`)
+	case *format.DecimalType:
+		n, _ := new(big.Int).SetString(text, 10)
+		if t.Kind() >= parquet.ByteArray { // two's complement, most significant byte first
+			n = new(big.Int).SetBytes(v.ByteArray())
+			if n.BitLen() == 8*len(text) {
+				n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(n.BitLen())))
+			}
+		}
+		scale := max(0, min(logical.Scale, 76)) // 76 digits have 256 bits
+		unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+		return append(b, new(big.Rat).SetFrac(n, unit).FloatString(int(scale))...)
+	case *format.IntType:
+		if !logical.IsSigned {
+			text = strconv.FormatUint(v.Uint64()&(1<<logical.BitWidth-1), 10)
+		}
+	case *format.UUIDType:
+		text = fmt.Sprintf("%x-%x-%x-%x-%x", text[:4], text[4:6], text[6:8], text[8:10], text[10:])
+	}
+	if v.Kind() == parquet.Int96 { // the time of day in nanoseconds, and the Julian day
+		n := v.Int96()
+		return time.Unix((int64(n[2])-2440588)*86400, int64(uint64(n[1])<<32|uint64(n[0]))).UTC().AppendFormat(b, `"2006-01-02T15:04:05.999999999Z"`)
+	}
+	_, isJSON := logical.(*format.JsonType)
+	switch value := jsontext.Value(text); {
+	case v.IsNull() || t.Kind() < parquet.ByteArray && !value.IsValid():
+		return append(b, "null"...)
+	case t.Kind() < parquet.ByteArray || isJSON && value.Compact() == nil:
+		return append(b, bytes.ToValidUTF8(value, []byte("\ufffd"))...)
+	}
+	b, _ = jsontext.AppendQuote(b, text) // The error is invalid UTF-8, which becomes U+FFFD.
+	return b
 }
