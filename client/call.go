@@ -84,9 +84,13 @@ func newLines(n int) lines {
 	return lines{make([]byte, 0, 160*n), make([]int, 0, n)}
 }
 
-func (l *lines) add(line wire.Line) {
-	l.starts = append(l.starts, len(l.body))
-	l.body = line.Append(l.body)
+func (l *lines) add(line wire.Line) error {
+	start := len(l.body)
+	var err error
+	if l.body, err = wire.Append(l.body, &line); err == nil {
+		l.starts = append(l.starts, start)
+	}
+	return err
 }
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}

@@ -98,7 +98,9 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 				verdicts = append(verdicts, Verdict{Status: Skipped, Reason: reason})
 				continue
 			}
-			l.add(wire.PageLine(p))
+			if err := l.add(wire.PageLine(p)); err != nil {
+				return verdicts, err
+			}
 			size += len(p.Body)
 		}
 		err := linesOf(ctx, c, "/v1/check", l, addVerdict(&verdicts))
@@ -134,7 +136,9 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 		part := docs[before:min(before+maxLines, len(docs))]
 		l := newLines(len(part))
 		for i := range part {
-			l.add(wire.DocumentLine(&part[i]))
+			if err := l.add(wire.DocumentLine(&part[i])); err != nil {
+				return verdicts, err
+			}
 		}
 		err := linesOf(ctx, c, "/v1/check", l, addVerdict(&verdicts))
 		for i := before; i < len(verdicts); i++ {
@@ -172,7 +176,9 @@ func (c *Client) QueryBatch(ctx context.Context, queries []Query) ([][]Match, er
 			if part[i].Limit < 0 {
 				return nil, fmt.Errorf("query limit %d is negative", part[i].Limit)
 			}
-			l.add(wire.QueryLine(&part[i]))
+			if err := l.add(wire.QueryLine(&part[i])); err != nil {
+				return nil, err
+			}
 		}
 		more := false
 		err := linesOf(ctx, c, "/v1/query", l, func(answer *wire.Found) error {

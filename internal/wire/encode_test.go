@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -8,7 +10,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// full has a value with each field set, of each type of line.
+// full returns a value of each type of line, with each field set.
 func full() []any {
 	hostile := "https://example.com/?a=1&b=<2>"
 	stored := Stored{
@@ -18,7 +20,7 @@ func full() []any {
 	return []any{
 		&Line{
 			Key: hostile, KeyBytes: []byte("\xff"), HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Body: []byte("body"), ContentType: "text/html",
-			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingle: 2, Tokens: -3, Scope: "a\x1fé\xff", ScopeBytes: []byte{0},
+			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingle: 2, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
 			MaxDistance: new(-1), Limit: 9,
 		},
 		&Checked{
@@ -31,7 +33,7 @@ func full() []any {
 	}
 }
 
-// Lines are written as encoding/json writes them.
+// Each line, with and without each of its fields, is what encoding/json writes, and is read back as it was.
 func TestAppend(t *testing.T) {
 	for _, whole := range full() {
 		v := reflect.ValueOf(whole).Elem()
@@ -48,9 +50,9 @@ func TestAppend(t *testing.T) {
 			checkAppend(t, whole)
 		}
 	}
-	late := Checked{Of: &Stored{Added: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	if got, err := late.Append([]byte("a")); err == nil || string(got) != "a" {
-		t.Errorf("%s, %v", got, err)
+	late := &Checked{Verdict: New, Of: &Stored{Added: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	if got, err := Append([]byte("a"), late); err == nil || string(got) != "a" {
+		t.Errorf("a document of the year 10000: %s, %v", got, err)
 	}
 }
 
@@ -59,25 +61,26 @@ func checkAppend(t *testing.T, v any) {
 	if f, is := v.(*Found); is && f.Matches == nil {
 		f.Matches = []Stored{} // as FoundOf makes it
 	}
-	want, err := Encode(v)
-	if err != nil {
-		return // a year of five digits
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		t.Fatal(err)
 	}
-	got := []byte("before ")
-	switch v := v.(type) {
-	case *Line:
-		got = v.Append(got)
-	case *Checked:
-		got, err = v.Append(got)
-	case *Found:
-		got, err = v.Append(got)
-	}
-	if err != nil || string(got) != "before "+string(want) {
+	got, err := Append([]byte("before "), v)
+	if want := escapeControls([]byte("before "+plain.String()), 0); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%T: %s, %v\nwant %s", v, got, err, want)
+	}
+	read := reflect.New(reflect.TypeOf(v).Elem()).Interface()
+	if c, is := v.(*Checked); is && c.Verdict == 0 {
+		return // no status is written so
+	}
+	if err := Decode(got[len("before "):], read); err != nil || !reflect.DeepEqual(read, v) {
+		t.Errorf("%s is read as %+v, %v; want %+v", got, read, err, v)
 	}
 }
 
-// Whatever is read is written as encoding/json would write it.
+// Whatever is read is written so that the same is read again.
 func FuzzParse(f *testing.F) {
 	for _, v := range full() {
 		line, err := Encode(v)
@@ -88,8 +91,17 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, v := range []any{new(Line), new(Checked), new(Found)} {
-			if Decode(raw, v) == nil {
-				checkAppend(t, v)
+			if Decode(raw, v) != nil {
+				continue
+			}
+			line, err := Encode(v)
+			if err != nil {
+				t.Fatalf("%s is read and cannot be written: %v", raw, err)
+			}
+			again := reflect.New(reflect.TypeOf(v).Elem()).Interface()
+			err = Decode(line, again)
+			if rewritten, _ := Encode(again); err != nil || !bytes.Equal(rewritten, line) {
+				t.Errorf("%s is written as %s, and then as %s, %v", raw, line, rewritten, err)
 			}
 		}
 		new(Line).Parse(raw)
@@ -101,7 +113,7 @@ func TestEscapeControls(t *testing.T) {
 		"{}\n": "{}\n", "\"a\x7fb\u009b\u00a0é\"\n": `"a\u007fb\u009b` + "\u00a0é\"\n", "\"\u0080\u00bf\"": `"\u0080` + "\u00bf\"",
 		"\"\u202efdp.exe\"": `"\u202efdp.exe"`, "\"\u2013\u2064\"": "\"\u2013\u2064\"", "\"\u061c\"": `"\u061c"`, "\"\u2066\u2069\"": `"\u2066\u2069"`, "\"\u200f\"": `"\u200f"`,
 	} {
-		if got := string(escapeControls([]byte(line))); got != want {
+		if got := string(escapeControls([]byte("\x7f"+line), 1)); got != "\x7f"+want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}

@@ -3,7 +3,6 @@ package groups
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/csv"
 	"fmt"
 	"strconv"
@@ -106,10 +105,10 @@ func (w *Writer) Pair(a, b *Member, distance int) error {
 	line := w.text.AvailableBuffer()
 	switch w.form {
 	case JSON:
-		line = appendMember(append(line, `{"first":`...), a)
-		line = appendMember(append(line, `,"second":`...), b)
-		line = strconv.AppendInt(append(line, `,"distance":`...), int64(distance), 10)
-		line = append(line, "}\n"...)
+		var err error
+		if line, err = wire.Append(line, &PairLine{memberLine(a), memberLine(b), distance}); err != nil {
+			return err
+		}
 	case CSV:
 		w.csvLine(a.name(), b.name(), strconv.Itoa(distance))
 	case SimhashCPP:
@@ -128,7 +127,9 @@ func (w *Writer) Cluster(c *Cluster) error {
 	err := c.each(func(m *Member) error {
 		switch w.form {
 		case JSON:
-			w.jsonMember(c, n, m)
+			if err := w.jsonMember(c, n, m); err != nil {
+				return err
+			}
 		case CSV:
 			w.csvLine(strconv.Itoa(w.Written), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
 				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
@@ -161,18 +162,23 @@ func (w *Writer) Cluster(c *Cluster) error {
 }
 
 // jsonMember writes member n as part of a ClusterLine.
-func (w *Writer) jsonMember(c *Cluster, n int, m *Member) {
+func (w *Writer) jsonMember(c *Cluster, n int, m *Member) error {
 	line := w.text.AvailableBuffer()
-	switch n {
-	case 0:
+	if n == 0 {
 		line = fmt.Appendf(line, `{"documents":%d,"kept":`, c.Documents)
-		line = append(appendMember(line, m), `,"others":[`...)
-	case 1:
-		line = appendMember(line, m)
-	default:
-		line = appendMember(append(line, ','), m)
+	} else if n > 1 {
+		line = append(line, ',')
+	}
+	line, err := wire.Append(line, memberLine(m))
+	if err != nil {
+		return err
+	}
+	line = line[:len(line)-1] // without the line break
+	if n == 0 {
+		line = append(line, `,"others":[`...)
 	}
 	w.text.Write(line)
+	return nil
 }
 
 // removal writes what to delete.
@@ -195,36 +201,11 @@ func (m *Member) name() string {
 	return m.Fingerprint.String()
 }
 
-// appendMember appends what encoding/json gives for a MemberLine, which takes twice as long:
-// there may be billions of pairs.
-func appendMember(line []byte, m *Member) []byte {
-	line = append(line, '{')
-	if m.ID > 0 {
-		line = append(strconv.AppendUint(append(line, `"id":`...), m.ID, 10), ',')
-	}
-	if m.Key != "" {
-		line = append(appendString(append(line, `"key":`...), m.Key), ',')
-	}
+// memberLine returns what JSON has of a member.
+func memberLine(m *Member) MemberLine {
+	l := MemberLine{ID: m.ID, Key: m.Key, Fingerprint: m.Fingerprint, Documents: m.Documents}
 	if !utf8.ValidString(m.Key) {
-		line = base64.StdEncoding.AppendEncode(append(line, `"keyBytes":"`...), []byte(m.Key))
-		line = append(line, `",`...)
+		l.KeyBytes = []byte(m.Key)
 	}
-	line, _ = m.Fingerprint.AppendText(append(line, `"fingerprint":"`...))
-	line = append(line, '"')
-	if m.Documents > 0 {
-		line = strconv.AppendInt(append(line, `,"documents":`...), int64(m.Documents), 10)
-	}
-	return append(line, '}')
-}
-
-// appendString appends a string of JSON. Most keys stand in it as they are.
-func appendString(line []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			encoded, _ := wire.Encode(s)
-			return append(line, bytes.TrimSuffix(encoded, []byte{'\n'})...)
-		}
-	}
-	line = append(append(line, '"'), s...)
-	return append(line, '"')
+	return l
 }

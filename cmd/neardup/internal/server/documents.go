@@ -110,7 +110,7 @@ func (s *Server) pairsOf(ctx context.Context, d *index.Document, limit int) ([]b
 	}
 	found := wire.FoundOf(d.Key, &d.Fingerprint, others[:min(limit, len(others))])
 	found.More = len(others) > limit
-	return found.Append(nil)
+	return wire.Encode(&found)
 }
 
 // compare answers GET /v1/compare.

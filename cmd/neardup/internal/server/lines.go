@@ -185,8 +185,8 @@ func (a *answer) lines() *lineWriter {
 	return &lineWriter{a, text}
 }
 
-func (l *lineWriter) add(line interface{ Append([]byte) ([]byte, error) }) error {
-	text, err := line.Append(l.text.AvailableBuffer())
+func (l *lineWriter) add(line any) error {
+	text, err := wire.Append(l.text.AvailableBuffer(), line)
 	if err == nil {
 		l.text.Write(text)
 		l.documents++

@@ -236,7 +236,7 @@ func check(ctx context.Context, x *redis.Index, items []item, out io.Writer) err
 		}
 		c := wire.CheckedOf(i.key, &i.Fingerprint, &v)
 		var failed error
-		answers, failed = c.Append(answers)
+		answers, failed = wire.Append(answers, &c)
 		err = errors.Join(err, failed)
 	}
 	_, failed := out.Write(answers)
