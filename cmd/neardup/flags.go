@@ -174,7 +174,7 @@ type inputFlags struct {
 
 func (c *call) inputFlags() *inputFlags {
 	f := &inputFlags{call: c, maxDocument: c.documentSizeFlag()}
-	c.flags.Func("format", "`format` of all inputs: warc, wet, arc, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
+	c.flags.Func("format", "`format` of all inputs: warc, wet, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
 		f.Format, err = corpus.ParseFormat(name)
 		return err
 	})

@@ -181,7 +181,7 @@ func (s *source) tar() {
 		switch c := s.w.corruption(); {
 		case err == nil:
 		case c != nil:
-			s.skip(s.w.pos, "", c.skip("; what follows was not read"))
+			s.skip(s.w.pos, "", c.skip())
 			return
 		case err != io.EOF:
 			s.skip(s.w.pos, "", badEntry("bad tar", err))
@@ -213,7 +213,7 @@ func (s *source) behindTar() {
 		s.w.advance(len(c))
 	}
 	if c := s.w.corruption(); c != nil {
-		s.skip(at, "", c.skip(""))
+		s.skip(at, "", c.skip())
 	} else if n := s.w.pos - at; n > 0 {
 		s.skip(at, "", &Skip{Reason: "behind the end of a tar", Detail: fmt.Sprintf("%d bytes passed over; if they are another tar file, give each as a file of its own", n), Document: true})
 	}

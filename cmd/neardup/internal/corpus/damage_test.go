@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However one record is damaged, all others are read as they are; but where nothing is
-// compressed, a record that has become shorter takes the next ones with it that its length
-// reaches into, and is then a skip, or the last record.
+// TestOneDamagedRecord damages one record. In a compressed file, all records before it are read, and the file is
+// broken. In a file that is not compressed, all other records are read; but a record that has become shorter
+// takes the records with it that its length reaches into, and is then a skip, or the last record.
 func TestOneDamagedRecord(t *testing.T) {
 	for name, wrap := range map[string]func(string) string{
 		"plain": func(s string) string { return s }, "gzip": gzipped,
@@ -46,6 +46,7 @@ func damageOne(t *testing.T, rt *rapid.T, wrap func(string) string) {
 			missing = whole - len(stored)
 		case !compressed && missing > 0:
 			missing -= len(stored)
+		case compressed && i > victim: // the records after the damage are lost
 		default:
 			want[key] = body
 		}
@@ -61,6 +62,9 @@ func damageOne(t *testing.T, rt *rapid.T, wrap func(string) string) {
 	}
 	if len(want) > 0 {
 		rt.Errorf("lost %v of\n%q\n%s", want, file.String(), brief(records))
+	}
+	if compressed && len(records) != n && brokenAmong(records) == 0 {
+		rt.Errorf("%d of %d records, and no word of the damage\n%s", len(records), n, brief(records))
 	}
 }
 
@@ -117,7 +121,7 @@ func TestZstdThatIsNotRead(t *testing.T) {
 		"\x00\xa8\x01\x00\x00":     "at byte 6: its window is over 128 MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -",
 		"\x21\x07\x00\x01\x00\x00": "at byte 7: its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -",
 	} {
-		if records := readString(t, Options{}, string(zstdMagic)+file); len(records) != 1 || records[0].Skip == nil || records[0].Skip.Detail != want {
+		if records := readString(t, Options{}, string(zstdMagic)+file); len(records) != 1 || records[0].Skip == nil || !strings.HasPrefix(records[0].Skip.Detail, want) {
 			t.Errorf("%s, want %s", brief(records), want)
 		}
 	}
@@ -138,10 +142,6 @@ func TestXZ(t *testing.T) {
 	if records := readFiles(t, Options{}, folder); len(records) < 3 || records[0].Key != "u" || string(records[1].Content) != page || records[2].Kind != Fingerprint {
 		t.Errorf("%s", brief(records))
 	}
-
-	a, b := response("a", page), response("b", page)
-	archive := xzed(a, 0) + flipped(xzed(a, 0), len(xzed(a, 0))-1) + strings.Repeat("x", 8<<10) + xzed(b, 0)
-	check(t, readString(t, Options{}, archive), "a html "+page, "a lost bad xz", "b html "+page)
 }
 
 // Wherever a bit of xz is another one, the text is the same, or the file is told to be broken; and

@@ -19,16 +19,12 @@ import (
 )
 
 const (
-	// fileBuffer is enough to look into a compressed member before it is read: half
-	// of it holds a Zstandard block, which has 128 KiB at most.
-	fileBuffer = 512 << 10
-	// maxWindow bounds the memory of a Zstandard decoder: what the zstd command allows
-	// without being told to. It bounds the dictionary of xz too, of which xz -9 takes half.
+	fileBuffer = 128 << 10
+	// maxWindow bounds the memory of a decoder: the window of Zstandard, for which it is also the limit
+	// of the zstd command, and the dictionary of xz, of which xz -9 uses half.
 	maxWindow = 128 << 20
-	// maxDictionary bounds the dictionary that a .warc.zst file begins with.
+	// maxDictionary bounds the dictionary at the start of a .warc.zst file.
 	maxDictionary = 16 << 20
-	// maxRewind bounds one rewind and, with the bytes read, the sum of rewinds.
-	maxRewind = 1 << 20
 )
 
 var (
@@ -36,37 +32,37 @@ var (
 	gzipMagic       = []byte{0x1f, 0x8b, 8}
 	xzMagic         = []byte("\xfd7zXZ\x00")
 	zstdMagic       = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame that holds a dictionary, as .warc.zst files have
+	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame with a dictionary, as in .warc.zst files
 )
 
+// zstdOptions make a decoder run on the goroutine of its reader, so that it need not be closed.
 var zstdOptions = []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
 
-// corruption is the end of what can be read of a file, at least up to its next gzip
-// member or Zstandard frame.
+// corruption is an error that ended the reading of a file before its end.
 type corruption struct {
 	reason  string
 	at      int64 // offset in the file
-	between bool  // nothing was given of the member that is corrupt
+	between bool  // nothing was returned of the member that is damaged
 	err     error
 }
 
 func (c *corruption) Error() string { return fmt.Sprintf("%s at byte %d: %v", c.reason, c.at, c.err) }
 func (c *corruption) Unwrap() error { return c.err }
 
-// skip is what corruption makes of a document.
-func (c *corruption) skip(detail string) *Skip {
-	detail = fmt.Sprintf("at byte %d: %v", c.at, c.err) + detail
+// skip returns the Skip of the record that the corruption ended.
+func (c *corruption) skip() *Skip {
+	detail := fmt.Sprintf("at byte %d: %v; the rest of the file was not read", c.at, c.err)
 	return &Skip{Reason: c.reason, Detail: detail, Document: true, Broken: true, Err: c}
 }
 
-// countedFile is a file as it is stored, counted, and ended by the context.
+// countedFile counts the bytes read from a file, and ends the file when its context ends.
 type countedFile struct {
 	ctx      context.Context
 	r        io.Reader
 	size     int64 // -1 if unknown
 	n        int64 // bytes read
 	progress *atomic.Int64
-	err      error // an error of the file, not its end
+	err      error // of reading, not io.EOF
 }
 
 func (f *countedFile) Read(p []byte) (int, error) {
@@ -82,65 +78,31 @@ func (f *countedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decompressor decompresses a file by what its first bytes say. Of a gzip file it
-// gives the members apart: no Read returns bytes of two.
+// decompressor decompresses a file according to its first bytes. It reports where the members of a gzip
+// file begin; no Read returns bytes of two members.
 type decompressor struct {
-	file *countedFile
-	in   *bufio.Reader // of file
-	z    decoder       // nil until the file is opened, and where it is not compressed
-	err  error         // behind what was given: io.EOF or *corruption
+	file   *countedFile
+	in     *bufio.Reader // of file
+	format string        // "gzip", "bzip2", "xz", "zstd"; "" if the file is not compressed
+	z      io.Reader     // nil if the file is not compressed
+	gzip   *gzip.Reader  // z, if the format is gzip
+	inside bool          // in a gzip member
+	began  int64         // offset in the file of the last gzip member
+	start  int64         // its offset in the decompressed stream
+	out    int64         // bytes returned
+	err    error         // io.EOF or *corruption, after the bytes that were returned
 
-	format string // "gzip", "bzip2", "xz", "zstd"; "" for none
-	magic  []byte
-	inside bool  // inside a member
-	began  int64 // file offset of the last member
-	given  bool  // some of it was
-	out    int64 // bytes given
-
-	members []member // of gzip, for the reader to drop
-	rewound int64    // bytes gone back so far
+	members []member // of gzip; lookahead removes those that it has passed
 }
 
-// member is where a gzip member begins, in the decompressed stream and in the file.
+// member is the start of a gzip member, in the decompressed stream and in the file.
 type member struct{ pos, file int64 }
 
-type decoder interface {
-	io.Reader
-	Reset(io.Reader) error
-}
-
-// bzip2Reader reads all streams of a file as one.
-type bzip2Reader struct{ io.Reader }
-
-func (b *bzip2Reader) Reset(r io.Reader) error {
-	b.Reader = bzip2.NewReader(r)
-	return nil
-}
-
-// xzReader reads all streams of a file as one. It reads ahead of what it gives by 8 KiB at most.
-type xzReader struct{ *xz.Reader }
-
-func (x *xzReader) Reset(r io.Reader) error { return xzError(x.Reader.Reset(r)) }
-
-func (x *xzReader) Read(p []byte) (int, error) {
-	n, err := x.Reader.Read(p)
-	return n, xzError(err)
-}
-
-func xzError(err error) error {
-	switch err {
-	case xz.ErrBuf: // the input ended
-		return io.ErrUnexpectedEOF
-	case xz.ErrMemlimit:
-		return fmt.Errorf("its dictionary is over %d MiB: decompress it, xz -dc FILE | neardup dedup -", maxWindow>>20)
-	}
-	return err
-}
-
-// newDecompressor looks at the first bytes of a file, unless it is plain whatever they are.
+// newDecompressor looks at the first bytes of a file, unless plain says that it is not compressed whatever
+// they are.
 func newDecompressor(f *countedFile, plain bool) *decompressor {
 	size := fileBuffer
-	if f.size >= 0 { // a small file takes no more than it has
+	if f.size >= 0 { // a small file needs a small buffer
 		size = int(min(f.size+1, fileBuffer))
 	}
 	d := &decompressor{file: f, in: bufio.NewReaderSize(f, size)}
@@ -150,33 +112,34 @@ func newDecompressor(f *countedFile, plain bool) *decompressor {
 	return d
 }
 
-func (d *decompressor) open() error {
+func (d *decompressor) open() (err error) {
 	head, err := d.in.Peek(len(zstdMagic))
 	if bytes.HasPrefix(xzMagic, head) {
 		head, err = d.in.Peek(len(xzMagic))
 	}
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
-		d.format, d.magic, d.z = "gzip", gzipMagic, new(gzip.Reader)
+		d.format, d.gzip = "gzip", new(gzip.Reader)
+		d.z = d.gzip
 		return nil
 	case len(head) == 4 && bytes.HasPrefix(head, bzip2Magic) && '1' <= head[3] && head[3] <= '9':
-		d.format, d.magic, d.z = "bzip2", bzip2Magic, new(bzip2Reader)
+		d.format, d.z = "bzip2", bzip2.NewReader(d.in)
 		return nil
 	case bytes.Equal(head, xzMagic):
-		d.format, d.magic = "xz", xzMagic
-		z, err := xz.NewReader(nil, maxWindow)
-		d.z = &xzReader{z}
+		d.format = "xz"
+		d.z, err = xz.NewReader(d.in, maxWindow)
 		return err
 	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
-		return d.openZstd(head)
+		d.format = "zstd"
+		d.z, err = d.openZstd(head)
+		return err
 	case err == io.EOF: // a short file
 		return nil
 	}
 	return err
 }
 
-func (d *decompressor) openZstd(head []byte) error {
-	d.format, d.magic = "zstd", zstdMagic
+func (d *decompressor) openZstd(head []byte) (io.Reader, error) {
 	options := zstdOptions
 	if bytes.Equal(head, dictionaryMagic) {
 		dictionary, err := d.readDictionary()
@@ -184,22 +147,17 @@ func (d *decompressor) openZstd(head []byte) error {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if dictionary != nil {
 			options = append(slices.Clone(options), zstd.WithDecoderDicts(dictionary))
 		}
 	}
-	z, err := zstd.NewReader(nil, options...) // on this goroutine alone: there is nothing to close
-	if err != nil {
-		return err
-	}
-	d.z = z
-	return nil
+	return zstd.NewReader(d.in, options...)
 }
 
-// readDictionary reads the first frame of a .warc.zst file: a dictionary, as it is or
-// compressed with Zstandard itself.
+// readDictionary reads the first frame of a .warc.zst file: a dictionary, which may itself be compressed
+// with Zstandard. It returns nil for another frame, which is to be passed over.
 func (d *decompressor) readDictionary() ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(d.in, head[:]); err != nil {
@@ -217,7 +175,7 @@ func (d *decompressor) readDictionary() ([]byte, error) {
 		return stored.Bytes(), nil
 	}
 	if !bytes.HasPrefix(stored.Bytes(), zstdMagic) {
-		return nil, nil // some other frame, to be passed over
+		return nil, nil
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary))
 	if err != nil {
@@ -226,11 +184,13 @@ func (d *decompressor) readDictionary() ([]byte, error) {
 	return z.DecodeAll(stored.Bytes(), nil)
 }
 
-// Read gives decompressed bytes. Its error is io.EOF, or a *corruption after which
-// resync may find more.
+// Read returns decompressed bytes. Its error is io.EOF or a *corruption.
 func (d *decompressor) Read(p []byte) (n int, err error) {
 	for n == 0 && d.err == nil {
 		n, d.err = d.read(p)
+		if c := d.corruption(); c != nil && d.gzip != nil {
+			c.between = n == 0 && d.out == d.start
+		}
 		d.out += int64(n)
 	}
 	if n > 0 {
@@ -240,156 +200,101 @@ func (d *decompressor) Read(p []byte) (n int, err error) {
 }
 
 func (d *decompressor) read(p []byte) (int, error) {
-	if d.z == nil {
+	switch {
+	case d.z == nil:
 		n, err := d.in.Read(p)
 		return n, d.corrupt(err)
-	}
-	if !d.inside {
-		if err := d.begin(); err != nil {
+	case d.gzip == nil:
+		n, err := d.z.Read(p)
+		return n, d.corrupt(err)
+	case !d.inside:
+		if err := d.beginMember(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := d.z.Read(p)
-	d.given = d.given || n > 0
+	n, err := d.gzip.Read(p)
 	d.inside = err == nil
-	if err == io.EOF {
+	if err == io.EOF { // of the member
 		return n, nil
 	}
 	return n, d.corrupt(err)
 }
 
-// begin starts the next member; io.EOF if there is none. Zero bytes that fill up a block
-// of a tape or a disk are no members.
-func (d *decompressor) begin() error {
-	head, err := d.in.Peek(len(d.magic))
+// beginMember starts the next gzip member. It returns io.EOF if there is none. Zeros that fill up a block
+// of a tape or a disk may stand between members.
+func (d *decompressor) beginMember() error {
+	head, err := d.in.Peek(1)
 	for len(head) > 0 && head[0] == 0 {
 		d.in.Discard(1)
-		head, err = d.in.Peek(len(d.magic))
+		head, err = d.in.Peek(1)
 	}
 	if len(head) == 0 {
 		return d.corrupt(err)
 	}
-	d.began, d.given = d.offset(), false
-	err = gzip.ErrHeader
-	if d.format != "gzip" || bytes.Equal(head, gzipMagic) {
-		err = d.z.Reset(d.in)
-	}
-	if err == io.EOF {
+	d.began, d.start = d.offset(), d.out
+	if head, _ = d.in.Peek(len(gzipMagic)); !bytes.HasPrefix(gzipMagic, head) {
+		err = gzip.ErrHeader
+	} else if err = d.gzip.Reset(d.in); err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
 		return d.corruptAt(d.began, err)
 	}
-	if z, ok := d.z.(*gzip.Reader); ok {
-		z.Multistream(false)
-		if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // which is empty
-			d.members = d.members[:n-1]
-		}
-		d.members = append(d.members, member{d.out, d.began})
+	d.gzip.Multistream(false)
+	if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // the last member was empty
+		d.members = d.members[:n-1]
 	}
+	d.members = append(d.members, member{d.out, d.began})
 	return nil
 }
 
-// corrupt makes corruption of an error that is not the end.
+// corrupt turns an error other than io.EOF into a *corruption at the current offset, or for gzip at the
+// start of the damaged member.
 func (d *decompressor) corrupt(err error) error {
 	if err == nil || err == io.EOF {
 		return err
+	}
+	if d.gzip != nil && d.file.err == nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return d.corruptAt(d.began, err)
 	}
 	return d.corruptAt(d.offset(), err)
 }
 
 func (d *decompressor) corruptAt(offset int64, err error) error {
-	c := &corruption{at: offset, between: !d.given || errors.Is(err, zstd.ErrMagicMismatch), err: err}
-	switch { // the file may well be whole
-	case errors.Is(err, zstd.ErrWindowSizeExceeded):
-		c.err = fmt.Errorf("its window is over %d MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -", maxWindow>>20)
-	case errors.Is(err, zstd.ErrUnknownDictionary):
-		c.err = errors.New("its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -")
-	}
+	c := &corruption{at: offset, between: errors.Is(err, zstd.ErrMagicMismatch), err: err}
 	switch {
 	case d.file.err != nil:
 		c.reason, c.err = "read error", d.file.err
 	case d.format == "":
 		c.reason = "read error"
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		c.reason = "truncated " + d.format
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, xz.ErrBuf):
+		c.reason, c.err = "truncated "+d.format, io.ErrUnexpectedEOF
 	default:
 		c.reason = "bad " + d.format
+	}
+	switch { // the file may be intact
+	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+		c.err = fmt.Errorf("its window is over %d MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -", maxWindow>>20)
+	case errors.Is(err, zstd.ErrUnknownDictionary):
+		c.err = errors.New("its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -")
+	case errors.Is(err, xz.ErrMemlimit):
+		c.err = fmt.Errorf("its dictionary is over %d MiB: decompress it, xz -dc FILE | neardup dedup -", maxWindow>>20)
 	}
 	return c
 }
 
-// corruption is what stopped the reading, nil for nothing or the end.
+// corruption returns what ended the reading, or nil if nothing did or the file ended.
 func (d *decompressor) corruption() *corruption {
 	c, _ := d.err.(*corruption)
 	return c
 }
 
-// offset is the position of the next byte in the file.
+// offset returns the position of the next byte in the file.
 func (d *decompressor) offset() int64 { return d.file.n - int64(d.in.Buffered()) }
 
-// resync goes forward, after corruption, to the next member whose text begins with want,
-// and says whether there is one.
-func (d *decompressor) resync(want string) bool {
-	if d.z == nil || d.file.err != nil {
-		return false
-	}
-	if d.format == "gzip" {
-		d.rewind(d.began + 1) // a member that was cut off runs into the next one
-	}
-	for {
-		if d.in.Buffered() < fileBuffer/2 {
-			d.in.Peek(fileBuffer) // seldom, since it moves what is in the buffer
-		}
-		ahead, _ := d.in.Peek(d.in.Buffered())
-		at := bytes.Index(ahead, d.magic)
-		switch {
-		case len(ahead) < len(d.magic):
-			return false
-		case at < 0:
-			d.in.Discard(len(ahead) - len(d.magic) + 1)
-		case at > 0:
-			d.in.Discard(at)
-		case d.beginsWith(ahead, want):
-			d.err = nil
-			return true
-		default:
-			d.in.Discard(1)
-		}
-	}
-}
-
-// beginsWith tries to read a member of which the first bytes are at hand.
-func (d *decompressor) beginsWith(member []byte, want string) bool {
-	if err := d.z.Reset(bytes.NewReader(member)); err != nil {
-		return false
-	}
-	got := make([]byte, len(want))
-	_, err := io.ReadFull(d.z, got)
-	return err == nil && string(got) == want
-}
-
-// rewind goes back to offset, or as near to it as may be. Where the file cannot seek, it
-// stays where it is.
-func (d *decompressor) rewind(offset int64) {
-	seeker, ok := d.file.r.(io.Seeker)
-	offset = max(offset, d.offset()-maxRewind)
-	back := d.offset() - offset
-	if !ok || back <= 0 || d.rewound+back > d.offset()+maxRewind {
-		return
-	}
-	if _, err := seeker.Seek(offset-d.file.n, io.SeekCurrent); err != nil {
-		return
-	}
-	d.rewound += back
-	d.file.progress.Add(offset - d.file.n)
-	d.file.n = offset
-	d.in.Reset(d.file)
-}
-
-// Open opens a file, or standard input where the name is "-", and decompresses it by its
-// content, all its members as one stream. Corruption is an error of Read: what was read
-// before it may not be taken for the whole.
+// Open opens a file, or standard input if the name is "-", and decompresses it according to its first
+// bytes, all members as one stream. Read returns an error if the file is damaged: the bytes before the
+// damage are not the whole content.
 func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 	in := io.NopCloser(stdin)
 	if name != "-" {

@@ -23,12 +23,11 @@ const (
 	Detect       Format = ""
 	WARC         Format = "warc"         // WARC 0.17, 0.18, 1.0 and 1.1
 	WET          Format = "wet"          // the same: text that was taken from a WARC
-	ARC          Format = "arc"          // ARC 1.0, which came before WARC
 	JSONL        Format = "jsonl"        // an object a line
 	JSON         Format = "json"         // an array of objects, or objects over any number of lines
 	HTMLFile     Format = "html"         // one page a file
 	TextFile     Format = "text"         // one text a file
-	Fingerprints Format = "fingerprints" // a fingerprint a line, with or without a key: fingerprint TAB key, or as layout finds it
+	Fingerprints Format = "fingerprints" // a fingerprint per line, or a fingerprint, a tab and a key; see notation
 	Decimal      Format = "decimal"      // a decimal number a line, also of 16 digits; what follows it does not count
 	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz, .bz2, .xz or .zst
 )
@@ -42,9 +41,8 @@ var formats = []struct {
 	certain    bool
 	read       func(*source)
 }{
-	{WARC, []string{".warc", ".wet"}, recordStart, true, func(s *source) { s.archive(warcRecords) }},
-	{WET, nil, nil, false, func(s *source) { s.archive(warcRecords) }},
-	{ARC, []string{".arc"}, func(head []byte) bool { return bytes.HasPrefix(head, []byte("filedesc://")) }, true, func(s *source) { s.archive(arcRecords) }},
+	{WARC, []string{".warc", ".wet"}, recordStart, true, (*source).archive},
+	{WET, nil, nil, false, (*source).archive},
 	{JSONL, []string{".jsonl", ".ndjson"}, beginsLines, false, (*source).jsonLines},
 	{JSON, nil, beginsJSON, false, (*source).jsonValues},
 	{HTMLFile, []string{".html", ".htm", ".xhtml"}, nil, false, func(s *source) { s.wholeFile(HTML) }},
@@ -72,6 +70,9 @@ func ParseFormat(s string) (Format, error) {
 // sniffBytes is how much of a file or a document is looked at to tell what it is.
 const sniffBytes = 4 << 10
 
+// sniffLines bounds the lines of these bytes that are looked at.
+const sniffLines = 100
+
 // detect finds the format of a file.
 func (s *source) detect() (Format, *Skip) {
 	if f := formatByStart(s.name, s.w.chunk()); f != Detect {
@@ -79,7 +80,7 @@ func (s *source) detect() (Format, *Skip) {
 	}
 	head := s.w.peek(sniffBytes)
 	if c := s.w.corruption(); c != nil {
-		return Detect, c.skip("")
+		return Detect, c.skip()
 	}
 	return detectFormat(s.name, head)
 }
@@ -105,8 +106,8 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	if named != Detect && named != TextFile {
 		return named, nil
 	}
-	lines := firstLines(string(head), len(head) < sniffBytes)
-	if areFingerprints(lines) {
+	lines := firstLines(string(head), sniffLines, len(head) < sniffBytes)
+	if n := fingerprintLines(lines); n > 0 && n == len(lines) {
 		return Fingerprints, nil
 	}
 	for _, f := range foreign {
@@ -223,7 +224,7 @@ var foreign = []foreignFormat{
 	}},
 	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
 	{"a list of hashes", "equal hashes are equal files, and tell nothing of near ones; fingerprints have 64 bits" + orOneText, "", nil, func(lines []string) bool { return all(lines, hashLine.MatchString) }},
-	{"a list with lines that are no fingerprints", "-format fingerprints reads it and skips these lines" + orOneText, "", nil, areMostlyFingerprints},
+	{"a list with lines that are no fingerprints", "-format fingerprints reads it and skips these lines" + orOneText, "", nil, func(lines []string) bool { return fingerprintLines(lines) > max(1, len(lines)/2) }},
 	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, isTable},
 }
 

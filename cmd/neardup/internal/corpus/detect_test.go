@@ -43,7 +43,6 @@ func TestDetect(t *testing.T) {
 		{"-", "0123456789abcdef\nbut then words", TextFile, ""},
 		{"-", strings.Repeat("0123456789abcdef\n", 1000)[:sniffBytes], Fingerprints, ""}, // cut inside a line
 		{"-", "", Detect, "empty"},
-		{"x.txt", "filedesc://x.arc 0.0.0.0 20080430 text/plain 70\n", ARC, ""},
 		{"x.json", "[\n {\"a\":1}]", JSON, ""},
 		{"x.json", "{\n \"a\":1}", JSON, ""},
 		{"x.txt", "[{\"a\":1}]", JSON, ""},
@@ -63,9 +62,9 @@ func TestDetect(t *testing.T) {
 		{"-", "id\ttext\n1\ta\n2\tb\n", Detect, "not supported: CSV"},
 		{"-", "Well, then\nshe said, no\nand left, soon\n", TextFile, ""},
 		{"-", "one,two\nthree\nfour,five,six\n", TextFile, ""},
-		{"x.csv", "id,phash\n1,8f373714acfcf4d0\n2,8f373714acfcf4d1\n", Fingerprints, ""},
+		{"x.csv", "id,phash\n1,8f373714acfcf4d0\n2,8f373714acfcf4d1\n", Detect, "not supported: CSV"},
 		{"x.txt", "8f373714acfcf4d0\n8f373714acfcf4d1\n", Fingerprints, ""},
-		{"-", "a.png\tp:8f373714acfcf4d0\n", Fingerprints, ""},
+		{"-", "p:8f373714acfcf4d0\ta.png\n", Fingerprints, ""},
 		{"-", "-8128481726486315824\n-8128481726486315825\n", Fingerprints, ""},
 		{"-", "8f373714acfcf4d0, so they say\n", TextFile, ""},
 		{"x.txt", "0123456789abcdef\n0123456789abcde0\nxyz\n0123456789abcde1\n", Detect, "not supported: a list with lines that are no fingerprints"},
@@ -96,12 +95,12 @@ func TestDetect(t *testing.T) {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{Detect, WARC, WET, ARC, JSONL, JSON, HTMLFile, TextFile, Fingerprints, Decimal, U64LE} {
+	for _, f := range []Format{Detect, WARC, WET, JSONL, JSON, HTMLFile, TextFile, Fingerprints, Decimal, U64LE} {
 		if got, err := ParseFormat(string(f)); got != f || err != nil {
 			t.Errorf("%q: %q, %v", f, got, err)
 		}
 	}
-	if _, err := ParseFormat("pdf"); err == nil || !strings.Contains(err.Error(), "warc, wet, arc, jsonl, json, html, text, fingerprints, decimal, u64le") {
+	if _, err := ParseFormat("pdf"); err == nil || !strings.Contains(err.Error(), "warc, wet, jsonl, json, html, text, fingerprints, decimal, u64le") {
 		t.Errorf("pdf: %v", err)
 	}
 }

@@ -43,7 +43,7 @@ func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (p
 	for more := true; more; {
 		if !begin() {
 			if c := s.w.corruption(); c != nil {
-				s.skip(s.w.pos, "", c.skip("; what follows was not read"))
+				s.skip(s.w.pos, "", c.skip())
 			}
 			return
 		}
@@ -54,7 +54,7 @@ func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (p
 		buf, size, whole = cut(buf, int(limit))
 		if !whole {
 			if c := s.w.corruption(); c != nil {
-				s.skip(offset, "", c.skip("; what follows was not read"))
+				s.skip(offset, "", c.skip())
 				return
 			}
 		}

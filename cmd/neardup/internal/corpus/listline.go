@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"encoding/csv"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,116 +8,99 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// layout says where the fingerprint stands in the lines of a list, and its key. The zero
-// value is a fingerprint and, behind a tab, all else. The first line that has a fingerprint
-// tells the layout of all.
-type layout struct {
-	separator byte // 0 is a tab
-	last      bool // the fingerprint is the last column, else the first one
-	decimal   bool // 16 digits are no hex ones, unless the first is 0
-	known     bool // a line was seen that has it
-}
+// notation is how a list writes its fingerprints. One notation applies to the whole list, because
+// the same digits are different fingerprints in different notations: 16 decimal digits are also 16
+// hexadecimal ones, and programs that print without leading zeros write some with fewer digits.
+type notation uint8
 
-// layoutLines is how many lines are looked at for the layout.
-const layoutLines = 1000
+const (
+	unknownNotation notation = iota // no line had digits so far
+	hexNotation
+	decimalNotation
+	binaryNotation
+)
 
-// layoutOf finds the layout of a line. distinct says whether its fingerprint hardly is anything
-// else.
-func layoutOf(line string) (l layout, distinct bool) {
-	for _, last := range []bool{false, true} { // a number may well stand before a fingerprint
-		for _, separator := range []byte{0, ',', ';'} {
-			candidate := layout{separator: separator, last: last, known: true}
-			digits, _, ok := candidate.split(line)
-			_, err := parseFingerprint(digits)
-			sure := len(digits) >= 16 || strings.HasPrefix(digits, "0x")
-			if ok && err == nil && (!l.known || sure && !distinct) {
-				l, distinct = candidate, sure
-				l.decimal = len(digits) > 16 && strings.Trim(strings.TrimPrefix(digits, "-"), "0123456789") == ""
-			}
-		}
-	}
-	return l, distinct
-}
+// notationLines is the number of lines that decide the notation of a list, if they are in its
+// first chunk.
+const notationLines = 1000
 
-// areFingerprints says whether lines, the first of which may name the columns, are fingerprints
-// in a form that other text hardly has.
-func areFingerprints(lines []string) bool {
-	if len(lines) > 1 && namesColumns(lines[0]) {
-		lines = lines[1:]
-	}
+// notationOf returns the notation of a list that begins with the given lines, and whether no other lines
+// could change it:
+//
+//   - hexadecimal, if some digits are only hexadecimal, or have a prefix, or if all have 16 digits;
+//   - binary, if some digits are more than 20 and all are 0 or 1;
+//   - decimal otherwise.
+//
+// Lines without digits of any notation do not count.
+func notationOf(lines []string) (n notation, sure bool) {
+	longest, signed, all16, allBinary := 0, false, true, true
 	for _, line := range lines {
-		if l, distinct := layoutOf(line); !distinct || l.separator != 0 && len(lines) == 1 {
-			return false
+		digits, _, _ := strings.Cut(line, "\t")
+		digits = strings.TrimSpace(digits)
+		switch {
+		case hasHexPrefix(digits):
+			return hexNotation, true
+		case consistsOf(strings.TrimPrefix(digits, "-"), "0123456789"):
+			longest = max(longest, len(digits))
+			signed = signed || digits[0] == '-'
+			all16 = all16 && len(digits) == 16
+			allBinary = allBinary && consistsOf(digits, "01")
+		case len(digits) <= 16 && consistsOf(digits, hexDigits):
+			return hexNotation, true
 		}
 	}
-	return len(lines) > 0
-}
-
-// areMostlyFingerprints says whether more than half of lines, and two or more, are fingerprints.
-func areMostlyFingerprints(lines []string) bool {
-	n := 0
-	for _, line := range lines {
-		if _, distinct := layoutOf(line); distinct {
-			n++
-		}
-	}
-	return n > 1 && n > len(lines)/2
-}
-
-// namesColumns says whether a line names the columns of a table.
-func namesColumns(line string) bool {
-	columns := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(",;\t", r) })
-	return len(columns) > 1 && all(columns, func(name string) bool { return columnName.MatchString(strings.Trim(name, `"`)) })
-}
-
-// split takes a line apart. It is false where the layout has a separator and the line has none.
-func (l layout) split(line string) (digits, key string, ok bool) {
 	switch {
-	case l.separator == 0 && !l.last:
-		digits, key, _ = strings.Cut(line, "\t")
-		return digits, key, true
-	case l.separator == 0:
-		tab := strings.LastIndexByte(line, '\t')
-		return line[tab+1:], line[:max(tab, 0)], tab >= 0
+	case longest == 0:
+		return unknownNotation, false
+	case allBinary && longest > 20:
+		return binaryNotation, true
+	case all16 && !signed:
+		return hexNotation, false
 	}
-	r := csv.NewReader(strings.NewReader(line))
-	r.Comma, r.LazyQuotes = rune(l.separator), true
-	columns, err := r.Read()
-	if err != nil || len(columns) < 2 {
-		return "", "", false
-	}
-	if l.last {
-		return strings.TrimSpace(columns[len(columns)-1]), columns[0], true
-	}
-	return strings.TrimSpace(columns[0]), columns[1], true
+	return decimalNotation, signed || longest > 16
 }
 
-// parse reads a line that has the layout. The key is quoted.
-func (l layout) parse(line string) (fp fingerprint.Fingerprint, key string, err error) {
-	digits, key, ok := l.split(line)
+const hexDigits = "0123456789abcdefABCDEF"
+
+// hasHexPrefix reports whether digits begin with 0x, or with the letter and colon by which imagehash
+// programs name the kind of hash.
+func hasHexPrefix(digits string) bool {
+	return strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") || len(digits) == 18 && digits[1] == ':'
+}
+
+func consistsOf(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
+
+// parse reads digits in the notation of their list. A list of unknownNotation has one line only that
+// is a fingerprint, if any.
+func (n notation) parse(digits string) (fingerprint.Fingerprint, error) {
+	digits = strings.TrimSpace(digits)
+	base := 16
 	switch {
-	case !ok:
-		return 0, "", fmt.Errorf("%w: %.40q has no column of one", fingerprint.ErrSyntax, line)
-	case l.separator != 0:
-		key = QuoteKey(key)
+	case n == unknownNotation:
+		return parseFingerprint(digits)
+	case hasHexPrefix(digits):
+		digits = digits[2:]
+	case n == decimalNotation, len(digits) > 16 && n == hexNotation && consistsOf(digits, "0123456789"):
+		return parseDecimal(digits)
+	case n == binaryNotation:
+		base = 2
 	}
-	if l.decimal && len(digits) == 16 && digits[0] != '0' {
-		if fp, err = parseDecimal(digits); err == nil {
-			return fp, key, nil
-		}
+	v, err := strconv.ParseUint(digits, base, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %.40q; a line is a fingerprint, or a fingerprint, a tab and a key, and this list is %s",
+			fingerprint.ErrSyntax, digits, map[notation]string{hexNotation: "hexadecimal", binaryNotation: "binary"}[n])
 	}
-	fp, err = parseFingerprint(digits)
-	return fp, key, err
+	return fingerprint.Fingerprint(v), nil
 }
 
-// parseFingerprint reads what fingerprint.Parse does, negative numbers in two's complement, 64
-// binary digits, and hex digits behind a letter and a colon, which says which kind of hash
-// of an image it is.
+// parseFingerprint reads a fingerprint that is not in a list. It accepts what fingerprint.Parse accepts,
+// negative numbers in two's complement, 64 binary digits, and hexadecimal digits after the kind of an
+// image hash.
 func parseFingerprint(s string) (fingerprint.Fingerprint, error) {
 	switch {
 	case strings.HasPrefix(s, "-"):
 		return parseDecimal(s)
-	case len(s) == 64 && strings.Trim(s, "01") == "":
+	case len(s) == 64 && consistsOf(s, "01"):
 		n, err := strconv.ParseUint(s, 2, 64)
 		return fingerprint.Fingerprint(n), err
 	case len(s) == 18 && s[1] == ':':
@@ -127,8 +109,8 @@ func parseFingerprint(s string) (fingerprint.Fingerprint, error) {
 	return fingerprint.Parse(s)
 }
 
-// parseDecimal reads the number that a line begins with, signed or not. What stands behind it,
-// after a space or a tab, does not count.
+// parseDecimal reads the number at the start of a line, signed or unsigned. It ignores the rest of the
+// line after a space or a tab.
 func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 	line = strings.TrimSpace(line)
 	if end := strings.IndexAny(line, " \t"); end > 0 {
@@ -136,7 +118,7 @@ func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 	}
 	n, err := strconv.ParseUint(line, 10, 64)
 	if signed, bad := strconv.ParseInt(line, 10, 64); err != nil && bad == nil {
-		n, err = uint64(signed), nil // two's complement, as databases have it
+		n, err = uint64(signed), nil // two's complement, as a bigint of a database
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%.40q is no decimal number from -2^63 to 2^64-1", line)
@@ -144,14 +126,30 @@ func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 	return fingerprint.Fingerprint(n), nil
 }
 
-// firstLines are whole lines that a list begins with, without blank ones.
-func firstLines(text string, whole bool) (lines []string) {
+// fingerprintLines counts the lines that are fingerprints, with or without a key, in a form that other
+// text hardly has.
+func fingerprintLines(lines []string) (n int) {
+	for _, line := range lines {
+		digits, _, _ := strings.Cut(line, "\t")
+		if _, err := parseFingerprint(digits); err == nil && (len(digits) >= 16 || hasHexPrefix(digits)) {
+			n++
+		}
+	}
+	return n
+}
+
+// firstLines returns the whole lines at the start of text, at most limit, without blank ones. The last
+// line is whole if nothing follows text.
+func firstLines(text string, limit int, nothingFollows bool) (lines []string) {
 	text = strings.TrimPrefix(text, byteOrderMark)
-	if end := strings.LastIndexByte(text, '\n'); end >= 0 && !whole {
+	if end := strings.LastIndexByte(text, '\n'); end >= 0 && !nothingFollows {
 		text = text[:end]
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		if line = strings.TrimSuffix(line, "\r"); strings.TrimSpace(line) != "" && len(lines) < 100 {
+		if len(lines) == limit {
+			break
+		}
+		if line = strings.TrimSuffix(line, "\r"); strings.TrimSpace(line) != "" {
 			lines = append(lines, line)
 		}
 	}

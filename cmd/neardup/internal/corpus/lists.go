@@ -38,18 +38,18 @@ type Chunk struct {
 	Source       string // as in Record
 	Fingerprints []fingerprint.Fingerprint
 
-	opts   *Options
-	format Format
-	layout layout   // of Fingerprints
-	input  int      // of the Reader
-	first  uint64   // number of the first line or word, from 1
-	offset int64    // where the chunk begins
-	text   []byte   // what was read
-	places []place  // of the fingerprints in lines
-	keys   []string // the same
-	skips  []Record
-	err    error  // a document in the list
-	buffer []byte // that text is in
+	opts     *Options
+	format   Format
+	notation notation // of Fingerprints
+	input    int      // of the Reader
+	first    uint64   // number of the first line or word, from 1
+	offset   int64    // where the chunk begins
+	text     []byte   // what was read
+	places   []place  // of the fingerprints in lines
+	keys     []string // the same
+	skips    []Record
+	err      error  // a document in the list
+	buffer   []byte // that text is in
 }
 
 // place is where a line is in its chunk.
@@ -100,9 +100,6 @@ func (c *Chunk) parse() {
 			continue
 		}
 		fp, key, skip := c.parseLine(line)
-		if skip != nil && c.first+uint64(at.number) == 1 && namesColumns(line) {
-			key, skip = "", &Skip{Reason: "names of columns", Detail: line[:min(len(line), 80)]}
-		}
 		switch {
 		case skip == nil:
 			c.Fingerprints, c.places, c.keys = append(c.Fingerprints, fp), append(c.places, at), append(c.keys, key)
@@ -132,12 +129,14 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 		fp, err = parseDecimal(line)
 	default:
 		var word [8]byte
-		if plain := !c.layout.decimal && !c.layout.last && c.layout.separator == 0; plain && (len(line) == 16 || len(line) > 16 && line[16] == '\t') {
+		if c.notation == hexNotation && (len(line) == 16 || len(line) > 16 && line[16] == '\t') {
 			if _, bad := hex.Decode(word[:], []byte(line[:16])); bad == nil {
 				return fingerprint.Fingerprint(binary.BigEndian.Uint64(word[:])), strings.TrimPrefix(line[16:], "\t"), nil // as most are
 			}
 		}
-		fp, key, err = c.layout.parse(line)
+		var digits string
+		digits, key, _ = strings.Cut(line, "\t")
+		fp, err = c.notation.parse(digits)
 	}
 	if err != nil {
 		skip = &Skip{Reason: "bad fingerprint", Detail: err.Error(), Document: true, Err: err}
@@ -278,13 +277,12 @@ func (s *source) cut(format Format, give func(*Chunk) bool) {
 // listCutter is what is known of a list between two chunks.
 type listCutter struct {
 	*source
-	format Format
-	layout layout // of Fingerprints, once a line was seen that has one
-	seen   int    // lines that were looked at for it
-	number uint64 // of the next line or word
-	offset int64  // of the next chunk
-	rest   []byte // what was read of it: the beginning of a line or a word
-	ended  bool
+	format   Format
+	notation notation // of Fingerprints
+	number   uint64   // of the next line or word
+	offset   int64    // of the next chunk
+	rest     []byte   // what was read of it: the beginning of a line or a word
+	ended    bool
 }
 
 // next reads the next chunk. It is false at the end.
@@ -292,10 +290,13 @@ func (l *listCutter) next(c *Chunk) bool {
 	c.first, c.offset = l.number, l.offset
 	c.buffer = append(c.buffer, l.rest...)
 	whole := 0 // bytes of whole lines or words
-	for whole == 0 && len(c.buffer) <= maxListLine+len("\r\n") {
+	for whole == 0 && len(c.buffer) <= maxListLine+len("\r\n") || l.undecided(c) {
 		n := len(c.buffer)
 		c.buffer = slices.Grow(c.buffer, max(chunkBytes-n, 1))
 		got, _ := l.w.Read(c.buffer[n:max(chunkBytes, n+1)])
+		if got == 0 && whole > 0 && l.w.corruption() != nil {
+			break
+		}
 		if got == 0 {
 			return l.last(c, n)
 		}
@@ -320,17 +321,23 @@ func (l *listCutter) next(c *Chunk) bool {
 	return true
 }
 
+// undecided reports whether more lines are needed to tell the notation of a list, and fit into its first
+// chunk.
+func (l *listCutter) undecided(c *Chunk) bool {
+	if l.format != Fingerprints || l.notation != unknownNotation || len(c.buffer) >= chunkBytes {
+		return false
+	}
+	_, sure := notationOf(firstLines(string(c.buffer), notationLines, false))
+	return !sure
+}
+
 // take makes the first n bytes of the buffer the text of the chunk.
 func (l *listCutter) take(c *Chunk, n int) {
 	c.text = c.buffer[:n]
-	for line := range bytes.Lines(c.text) {
-		if l.layout.known || l.seen == layoutLines || l.format != Fingerprints {
-			break
-		}
-		l.layout, _ = layoutOf(strings.TrimRight(strings.TrimPrefix(string(line), byteOrderMark), "\r\n"))
-		l.seen++
+	if l.format == Fingerprints && l.notation == unknownNotation {
+		l.notation, _ = notationOf(firstLines(string(c.text), notationLines, true))
 	}
-	c.layout = l.layout
+	c.notation = l.notation
 	l.offset += int64(n)
 	if l.format == U64LE {
 		l.number += uint64(n / 8)
@@ -350,7 +357,7 @@ func (l *listCutter) last(c *Chunk, n int) bool {
 	case l.ctx.Err() != nil: // that ended the file
 		return false
 	case corruption != nil:
-		l.skip(c, corruption.skip("; what follows was not read"))
+		l.skip(c, corruption.skip())
 	case n == 0:
 		return false
 	case l.format == U64LE:

@@ -61,18 +61,15 @@ func readChunks(t testing.TB, opts Options, name string, in io.Reader) (all []li
 	return all, skips, r.Broken()
 }
 
-// splitList is what a list of lines has, by splitting the whole text.
-func splitList(text string, format Format) (all []listed, bad int) {
-	var l layout
+// splitList returns the fingerprints of a list and the number of other lines, by splitting the whole text.
+func splitList(text string, format Format, n notation) (all []listed, bad int) {
 	for i, line := range strings.Split(strings.TrimPrefix(text, byteOrderMark), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		if !l.known {
-			l, _ = layoutOf(line)
-		}
-		fp, key, err := l.parse(line)
+		digits, key, _ := strings.Cut(line, "\t")
+		fp, err := n.parse(digits)
 		if format == Decimal {
 			digits, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			digits, _, _ = strings.Cut(digits, "\t")
@@ -94,7 +91,7 @@ func splitList(text string, format Format) (all []listed, bad int) {
 
 func TestChunksOfLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	for _, begin := range []string{"", byteOrderMark} {
+	for _, begin := range []string{"0x1\n", byteOrderMark + "0x1\n"} {
 		text := begin
 		for range 3000 {
 			fp := rng.Uint64() >> rng.IntN(64)
@@ -113,7 +110,8 @@ func TestChunksOfLines(t *testing.T) {
 // checkList holds the chunks and the records of a list to splitting the whole of it.
 func checkList(t testing.TB, format Format, text string, size int) {
 	t.Helper()
-	want, bad := splitList(text, format)
+	n, _ := notationOf(firstLines(text, notationLines, true))
+	want, bad := splitList(text, format, n)
 	got, skips, broken := readChunks(t, Options{Format: format}, "-", pieces{strings.NewReader(text), size})
 	if !slices.Equal(got, want) || len(skips) != bad || broken != nil {
 		t.Fatalf("%s in pieces of %d: %d fingerprints and %d skipped, want %d and %d; %v", format, size, len(got), len(skips), len(want), bad, broken)
@@ -202,45 +200,44 @@ func TestListsByName(t *testing.T) {
 func TestFingerprintLines(t *testing.T) {
 	file := "0123456789abcdef\thttp://a/\tb\r\n0xff\n\n42\tx\nnonsense\ty\n" + strings.Repeat("1", 2<<20) + "\n00000000000000aa"
 	records := readString(t, Options{Format: Fingerprints}, file)
-	check(t, records, "http://a/\tb 0123456789abcdef", " 00000000000000ff", "x 000000000000002a", "y lost bad fingerprint",
+	check(t, records, "http://a/\tb 0123456789abcdef", " 00000000000000ff", "x 0000000000000042", "y lost bad fingerprint",
 		" lost too large", " 00000000000000aa")
 	if records[2].Offset != 36 || records[2].Number != 3 {
 		t.Errorf("record %d at %d", records[2].Number, records[2].Offset)
 	}
 }
 
-// The first line that has a fingerprint says where it stands, and the key.
-func TestLayoutsOfLists(t *testing.T) {
-	const a, b = 0x8f373714acfcf4d0, 0x0123456789abcdef
+// A list is read in one notation, which its first lines decide.
+func TestNotations(t *testing.T) {
+	const a, b = 0x0f373714acfcf4d0, 0xf123456789abcdef
 	for name, c := range map[string]struct {
 		text string
-		want string // a and b as keys, unless it says otherwise
+		want string // a and b as keys by default
 	}{
-		"hex":                   {"8f373714acfcf4d0\ta\n0123456789abcdef\tb", ""},
-		"0x":                    {"0x8f373714acfcf4d0\ta\n0x123456789abcdef\tb", ""},
-		"unsigned":              {"10319777633083913424\ta\n81985529216486895\tb", ""},
-		"signed":                {"-8126966440625638192\ta\n81985529216486895\tb", ""},
-		"a kind":                {"p:8f373714acfcf4d0\ta\np:0123456789abcdef\tb", ""},
-		"binary":                {fmt.Sprintf("%064b\ta\n%064b\tb", uint64(a), uint64(b)), ""},
-		"the key first":         {"a\t8f373714acfcf4d0\nb\t0123456789abcdef", ""},
-		"CSV":                   {"8f373714acfcf4d0,a\n0123456789abcdef,b", ""},
-		"CSV, the key first":    {"url,phash\r\na,8f373714acfcf4d0\r\nb,0123456789abcdef\r\n", ""},
-		"CSV with quotes":       {"\"id\";\"phash\"\n\"a\";\"8f373714acfcf4d0\"\n\"b\";\"0123456789abcdef\"\n", ""},
-		"keys that are numbers": {"1,8f373714acfcf4d0\n2,0123456789abcdef", "1 8f373714acfcf4d0\n2 0123456789abcdef\n"},
-		"a key with a comma":    {"\"a, b\",8f373714acfcf4d0", "a, b 8f373714acfcf4d0\n"},
-		"16 digits, decimal":    {"10319777633083913424\n1234567890123456", " 8f373714acfcf4d0\n 000462d53c8abac0\n"},
-		"16 digits, hex":        {"8f373714acfcf4d0\n1234567890123456", " 8f373714acfcf4d0\n 1234567890123456\n"},
-		"a line of none":        {"nothing\na\t8f373714acfcf4d0\n", " lost bad fingerprint\na 8f373714acfcf4d0\n"},
+		"hexadecimal":                  {"0f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
+		"upper case":                   {"0F373714ACFCF4D0\ta\nF123456789ABCDEF\tb", ""},
+		"without leading zeros":        {"f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
+		"0x":                           {"0xf373714acfcf4d0\ta\n0xf123456789abcdef\tb", ""},
+		"unsigned":                     {fmt.Sprintf("%d\ta\n%d\tb", uint64(a), uint64(b)), ""},
+		"signed":                       {fmt.Sprintf("%d\ta\n-1070935975390360081\tb", uint64(a)), ""},
+		"a kind of image hash":         {"p:0f373714acfcf4d0\ta\np:f123456789abcdef\tb", ""},
+		"binary":                       {fmt.Sprintf("%064b\ta\n%064b\tb", uint64(a), uint64(b)), ""},
+		"binary without leading zeros": {fmt.Sprintf("%b\ta\n%b\tb", uint64(a), uint64(b)), ""},
+		"the shortest first":           {"12\ta\nab\tb", "a 0000000000000012\nb 00000000000000ab\n"},
+		"16 digits, decimal":           {"1234567890123456\n10319777633083913424", " 000462d53c8abac0\n 8f373714acfcf4d0\n"},
+		"16 digits, hexadecimal":       {"1234567890123456\n8f373714acfcf4d0", " 1234567890123456\n 8f373714acfcf4d0\n"},
+		"small numbers":                {"7\n12", " 0000000000000007\n 000000000000000c\n"},
+		"other text":                   {"nothing\n0f373714acfcf4d0\ta\nab,b\n", " lost bad fingerprint\na 0f373714acfcf4d0\n lost bad fingerprint\n"},
+		"CSV":                          {"a,0f373714acfcf4d0\nb,f123456789abcdef\n", " lost bad fingerprint\n lost bad fingerprint\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := cmp.Or(c.want, "a 8f373714acfcf4d0\nb 0123456789abcdef\n")
-			got := brief(readString(t, Options{Format: Fingerprints}, c.text))
-			if got = strings.TrimPrefix(got, " pass names of columns\n"); got != want {
+			want := cmp.Or(c.want, "a 0f373714acfcf4d0\nb f123456789abcdef\n")
+			if got := brief(readString(t, Options{Format: Fingerprints}, c.text)); got != want {
 				t.Errorf("got\n%swant\n%s", got, want)
 			}
-			all, _, _ := readChunks(t, Options{}, "-", pieces{strings.NewReader(c.text), 1})
+			all, _, _ := readChunks(t, Options{}, "-", strings.NewReader(c.text))
 			if lines := strings.Count(want, "\n") - strings.Count(want, "lost"); len(all) != lines {
-				t.Errorf("%d fingerprints in pieces of one byte, want %d", len(all), lines)
+				t.Errorf("%d fingerprints in chunks, want %d", len(all), lines)
 			}
 		})
 	}

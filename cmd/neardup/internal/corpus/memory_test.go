@@ -134,8 +134,6 @@ func TestMemory(t *testing.T) {
 		{"an array of braces", JSON, endless("[", `{"a":`, ""), tooLarge + " lost truncated json\n"},
 		{"an array of numbers", JSON, many(1<<18, "[", "1,"), " lost bad json\n lost truncated json\n"},
 		{"an array of nothing", JSON, endless("[", " ,\n", `{"url":"u","text":"behind"}]`), behind},
-		{"a record of ARC", ARC, endless(fmt.Sprint("http://a/ 192.0.2.1 20080430204825 text/html ", size, "\n"), "x", "\nhttp://after/ 192.0.2.1 20080430204825 text/html 27\n"+page), "http://a/ lost too large\nhttp://after/ html " + page + "\n"},
-		{"no record of ARC", ARC, endless("filedesc://x 192.0.2.1 20080430204825 text/plain 0\n\n\n", strings.Repeat("x", 200)+"\n", ""), "filedesc://x pass filedesc\n lost no ARC record\n"},
 
 		{"a page", HTMLFile, endless("<html>", "x", ""), "- lost too large\n"},
 		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), "- lost too large\n"},
@@ -237,7 +235,7 @@ func TestXZDictionaries(t *testing.T) {
 		checkWindow(t, "xz", xzed(page, size), int(size)/2+12, readable)
 	}
 	c := readString(t, Options{}, xzed(page, 40))[0].Skip
-	if want := "at byte 0: its dictionary is over 128 MiB: decompress it, xz -dc FILE | neardup dedup -"; !strings.HasPrefix(c.Detail, want) {
+	if want := "its dictionary is over 128 MiB: decompress it, xz -dc FILE | neardup dedup -"; !strings.Contains(c.Detail, want) {
 		t.Errorf("%s, want %s", c.Detail, want)
 	}
 }

@@ -271,7 +271,7 @@ func TestBroken(t *testing.T) {
 	}
 	readAll(t, r)
 	err := r.Broken()
-	if want := "broken input: - byte 0: read error: at byte 100: invalid argument; nothing could be read behind it"; !errors.Is(err, ErrBroken) || !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
+	if want := "broken input: - byte 0: read error: at byte 100: invalid argument; the rest of the file was not read"; !errors.Is(err, ErrBroken) || !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if totals := r.Totals(); totals[0].Input != folder || totals[1].Input != "-" {

@@ -152,7 +152,7 @@ func (s *source) wholeFile(kind Kind) {
 	case over:
 		s.skip(0, s.name, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
 	case c != nil:
-		s.skip(0, s.name, c.skip(""))
+		s.skip(0, s.name, c.skip())
 	case size == 0:
 		s.skip(0, s.name, &Skip{Reason: "empty", Document: true})
 	default:

@@ -20,21 +20,18 @@ const (
 	maxRecordHeader = 1 << 20
 )
 
-// archive reads a WARC file. A record ends where its Content-Length says. Where
-// that lies, so that no record, gzip member's end or file's end follows there, the
-// record is a skip, and reading goes on at the next line or gzip member that begins a
-// record. What the length hid is not looked for. Where no record begins and none is
-// expected, what is passed over is one skip.
+// archive reads a WARC file. A record ends where its Content-Length says. If no record, no end of a gzip
+// member and no end of the file follows there, the record is a skip, and reading continues at the next
+// line or gzip member that begins a record. Bytes between records are one skip.
 type archive struct {
 	*source
-	records recordForm
 	limit   int    // of a record
 	header  []byte // scratch
 	content []byte // scratch: of the block, the first limit bytes at most
 }
 
-func (s *source) archive(records recordForm) {
-	a := &archive{source: s, records: records, limit: int(s.opts.MaxDocument) + httpSlack}
+func (s *source) archive() {
+	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack}
 	s.w.skipMark()
 	for first, more := true, true; more; first = false {
 		if _, is := a.w.skip("\r\n"); is {
@@ -45,7 +42,10 @@ func (s *source) archive(records recordForm) {
 		if c == nil && first {
 			a.skip(0, "", &Skip{Reason: "empty", Document: true})
 		}
-		more = c != nil && a.lost(c.at, recordHeader{}, c)
+		if c != nil {
+			a.lost(c.at, recordHeader{}, c)
+		}
+		more = false
 	}
 }
 
@@ -54,18 +54,19 @@ func (a *archive) record() bool {
 	offset := a.w.offset()
 	if !a.atRecord() {
 		n := a.toRecordStart()
-		return a.skip(offset, "", &Skip{Reason: "no " + a.records.name + " record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
+		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
 	}
 	var h recordHeader
 	var size int64
 	problem := a.readHeader()
 	if problem == nil {
-		h = a.records.parse(a.header)
+		h = parseRecordHeader(a.header)
 		size, problem = a.readBlock(h.length)
 	}
 	if problem != nil {
 		if c := a.w.corruption(); c != nil {
-			return a.lost(offset, h, c)
+			a.lost(offset, h, c)
+			return false
 		}
 		problem.Document = problem.Document || !isNonDocument(h.kind)
 		return a.skip(offset, h.uri, problem)
@@ -75,16 +76,11 @@ func (a *archive) record() bool {
 	return a.sendRaw(u)
 }
 
-// lost reports a record that corruption of the file ended. It is false where nothing
-// behind it can be read.
-func (a *archive) lost(offset int64, h recordHeader, c *corruption) bool {
-	detail, more := "; nothing could be read behind it", a.w.src.resync(a.records.resync)
-	if more {
-		detail = fmt.Sprintf("; went on at byte %d", a.w.src.offset())
-	}
-	skip := c.skip(detail)
+// lost sends the skip of a record that corruption of the file ended.
+func (a *archive) lost(offset int64, h recordHeader, c *corruption) {
+	skip := c.skip()
 	skip.Document = !isNonDocument(h.kind)
-	return a.skip(offset, h.uri, skip) && more
+	a.skip(offset, h.uri, skip)
 }
 
 // readHeader reads up to the empty line into a.header.
@@ -99,7 +95,7 @@ func (a *archive) readHeader() (problem *Skip) {
 		case len(a.header) == maxRecordHeader:
 			n := maxRecordHeader + a.toRecordStart()
 			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n)}
-		case a.records.oneLine || len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
+		case len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
 			return nil
 		}
 	}
@@ -151,17 +147,17 @@ func (a *archive) copyBytes(n int64) (size int64) {
 // endsHere says whether a record ends here: but for empty lines, a record, the gzip
 // member's end or the end of the file follows, or two empty lines at least.
 func (a *archive) endsHere() bool {
-	if a.records.start(bytes.TrimLeft(a.w.peek(a.records.startBytes), "\r\n")) {
+	if recordStart(bytes.TrimLeft(a.w.peek(recordStartBytes), "\r\n")) {
 		return true // without waiting for more: the input may be slow
 	}
 	next := a.w.peek(4 << 10)
 	rest := bytes.TrimLeft(next, "\r\n")
 	if len(rest) == 0 {
 		c := a.w.src.corruption()
-		return c == nil || c.between // a member whose checksum is wrong is wrong from its start
+		return c == nil || c.between
 	}
 	at := a.w.pos + int64(len(next)-len(rest))
-	return a.records.start(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) ||
+	return recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) ||
 		bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
 }
 
@@ -176,14 +172,14 @@ func (a *archive) toRecordStart() (size int64) {
 		if len(c) == 0 {
 			return size
 		}
-		c = c[:a.records.next(c)]
+		c = c[:nextRecordStart(c)]
 		lineStart = c[len(c)-1] == '\n'
 		size += int64(len(c))
 		a.w.advance(len(c))
 	}
 }
 
-func (a *archive) atRecord() bool { return a.records.start(a.w.peek(a.records.startBytes)) }
+func (a *archive) atRecord() bool { return recordStart(a.w.peek(recordStartBytes)) }
 
 func (a *archive) atMemberRecord() bool {
 	_, ok := a.w.atMember()
@@ -193,7 +189,7 @@ func (a *archive) atMemberRecord() bool {
 // isNonDocument says whether a type of record holds no document.
 func isNonDocument(kind string) bool {
 	switch kind {
-	case "warcinfo", "request", "metadata", "revisit", "continuation", "filedesc":
+	case "warcinfo", "request", "metadata", "revisit", "continuation":
 		return true
 	}
 	return false
@@ -218,9 +214,6 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
 	case mediatype.Of(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
-	}
-	if a.records.oneLine && bytes.HasPrefix(a.content, []byte("HTTP/")) {
-		h.contentType = "" // it is that of the body
 	}
 	p := payload{contentType: h.contentType, body: a.content}
 	if isHTTP(h, a.content) {
@@ -286,55 +279,17 @@ type recordHeader struct {
 	length      int64 // -1 where Content-Length is missing or no number
 }
 
-// recordForm is how records are written.
-type recordForm struct {
-	name       string
-	startBytes int                       // that start looks at
-	start      func(b []byte) bool       // says whether a record begins with b
-	next       func(b []byte) int        // how far to go from one place to the next where one may begin
-	oneLine    bool                      // a header is a line, else all up to an empty one
-	parse      func([]byte) recordHeader // of a header
-	resync     string                    // what a gzip member behind corruption must begin with
-}
-
-var warcRecords = recordForm{
-	name: "WARC", startBytes: 32, start: recordStart, parse: parseRecordHeader, resync: "WARC/",
-	next: func(b []byte) int {
-		if next := bytes.Index(b[1:], []byte("WARC/")); next >= 0 {
-			return next + 1
-		}
-		return max(1, len(b)-len("WARC")) // it may begin at the end
-	},
-}
-
-// arcRecords are those of ARC 1.0: a line of a URL, an address, a date, a media type, perhaps more, and
-// the length of what follows. The first one describes the file.
-var arcRecords = recordForm{
-	name: "ARC", startBytes: 4 << 10, oneLine: true, parse: parseARCHeader, resync: "http",
-	start: func(b []byte) bool { return parseARCHeader(b).length >= 0 },
-	next: func(b []byte) int {
-		if end := bytes.IndexByte(b, '\n'); end >= 0 {
-			return end + 1
-		}
-		return len(b)
-	},
-}
-
-func parseARCHeader(b []byte) recordHeader {
-	line, _, whole := bytes.Cut(b, []byte{'\n'})
-	columns := bytes.Split(bytes.TrimRight(line, "\r"), []byte{' '})
-	if n := len(columns); whole && (n == 5 || n == 10) && bytes.IndexByte(columns[0], ':') > 0 && len(columns[2]) == 14 && len(bytes.Trim(columns[2], "0123456789")) == 0 {
-		length, err := strconv.ParseInt(string(columns[n-1]), 10, 64)
-		if err == nil && length >= 0 {
-			h := recordHeader{kind: "response", uri: string(columns[0]), contentType: string(columns[3]), length: length}
-			if strings.HasPrefix(h.uri, "filedesc://") {
-				h.kind = "filedesc"
-			}
-			return h
-		}
+// nextRecordStart returns how far to go in b, which is not empty, to the next place at which a record may
+// begin.
+func nextRecordStart(b []byte) int {
+	if next := bytes.Index(b[1:], []byte("WARC/")); next >= 0 {
+		return next + 1
 	}
-	return recordHeader{length: -1}
+	return max(1, len(b)-len("WARC")) // it may begin at the end
 }
+
+// recordStartBytes is the number of bytes that recordStart needs.
+const recordStartBytes = 32
 
 // recordStart says whether b begins with the version line of a WARC record.
 func recordStart(b []byte) bool {

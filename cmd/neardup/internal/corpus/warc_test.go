@@ -179,7 +179,7 @@ func TestLengthsThatLie(t *testing.T) {
 
 func TestBrokenArchives(t *testing.T) {
 	a, b, c := response("a", page), response("b", page), response("c", page)
-	da, db, dc := "a html "+page, "b html "+page, "c html "+page
+	da, db := "a html "+page, "b html "+page
 	za, zb, zc := gzipped(a), gzipped(b), gzipped(c)
 	flip := func(s string, i int) string { return s[:i] + string(s[i]^0x55) + s[i+1:] }
 	for _, test := range []struct {
@@ -190,18 +190,18 @@ func TestBrokenArchives(t *testing.T) {
 		{"rubbish at the end", a + b + "rubbish", []string{da, db, " lost no WARC record"}},
 		{"cut in a header", a + b[:40], []string{da, " lost truncated record header"}},
 		{"cut in a block", a + b[:len(b)-20], []string{da, "b lost truncated record"}},
-		{"cut in a member", za + zb[:len(zb)-20] + zc, []string{da, "b lost bad gzip", dc}},
+		{"cut in a member", za + zb[:len(zb)-20] + zc, []string{da, "b lost bad gzip"}},
 		{"cut in the last member", za + zb[:len(zb)-20], []string{da, "b lost truncated gzip"}},
 		{"cut in a member's header", za + zb[:5], []string{da, " lost truncated gzip"}},
-		{"a bit of a member", za + flip(zb, len(zb)/2) + zc, []string{da, "LOST bad gzip", dc}},
-		{"a bit of a checksum", za + flip(zb, len(zb)-6) + zc, []string{da, "b lost bad gzip", dc}},
-		{"rubbish between members", za + "rubbish" + zb, []string{da, " lost bad gzip", db}},
+		{"a bit of a member", za + flip(zb, len(zb)/2) + zc, []string{da, "LOST bad gzip"}},
+		{"a bit of a checksum", za + flip(zb, len(zb)-6) + zc, []string{da, "b lost bad gzip"}},
+		{"rubbish between members", za + "rubbish" + zb, []string{da, " lost bad gzip"}},
 		{"zeros between members", za + strings.Repeat("\x00", 1000) + zb + "\x00\x00", []string{da, db}},
 		{"empty members", gzipped("") + za + gzipped("") + gzipped("") + zb + gzipped(""), []string{da, db}},
 		{"a member that is no record", za + gzipped("rubbish") + zb, []string{da, " lost no WARC record", db}},
 		{"a record over two members", gzipped(a[:100]) + gzipped(a[100:]) + zb, []string{da, db}},
 		{"a cut frame", zstded(a + b)[:60], []string{"LOST truncated zstd"}},
-		{"rubbish between frames", zstded(a) + "rubbish" + zstded(b), []string{da, " lost bad zstd", db}},
+		{"rubbish between frames", zstded(a) + "rubbish" + zstded(b), []string{da, " lost bad zstd"}},
 		{"a bad dictionary", "\x5d\x2a\x4d\x18\x28\x00\x00\x00\x37\xa4\x30\xec" + strings.Repeat("rubb", 9) + zstded(a), []string{" lost bad zstd"}},
 		{"a cut dictionary", "\x5d\x2a\x4d\x18\x08\x00\x00\x00\x37\xa4", []string{" lost truncated zstd"}},
 		{"a frame to be passed over", "\x5d\x2a\x4d\x18\x04\x00\x00\x00rubb" + zstded(a), []string{da}},
