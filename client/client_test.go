@@ -24,7 +24,7 @@ func TestLinksNoStore(t *testing.T) {
 	if !strings.Contains(string(out), "github.com/neardup/neardup/internal/wire\n") {
 		t.Fatalf("%s", out)
 	}
-	for _, other := range []string{"cockroachdb/pebble", "neardup/internal/store", "neardup/index\n", "prometheus/client_golang"} {
+	for _, other := range []string{"cockroachdb/pebble", "neardup/store", "neardup/index\n", "prometheus/client_golang"} {
 		if strings.Contains(string(out), other) {
 			t.Errorf("it links %s", other)
 		}

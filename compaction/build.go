@@ -12,7 +12,7 @@ import (
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/radix"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // builder makes the next state of an index: the documents that it has, and those that

@@ -21,9 +21,9 @@ import (
 	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/store"
 )
 
 // Tests of this package are histories: an index takes steps, and so does a model of it,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // addedKey is the hash of a key that is added, its digest, and the document's ID. Keys are

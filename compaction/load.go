@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // LoadOptions of Load. The zero value is ready to use.

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // recordFile holds the records that are added, in the order of their IDs, until it is

@@ -17,9 +17,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/verify"
+	"github.com/neardup/neardup/store"
 )
 
 // RepairOptions of Repair. The zero value is ready to use.

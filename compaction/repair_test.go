@@ -28,10 +28,10 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/verify"
+	"github.com/neardup/neardup/store"
 )
 
 // flipped is an index of which everything is known, as bytes: it has packed tables and

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/store"
 )
 
 // Answer is what QueryBatch found for one of the queries.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/offheap"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // clockCache keeps what was asked of the clock, so that the time of a match is mostly no look-up of its own. Nobody

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testenv"
 	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/store"
 	"golang.org/x/sync/errgroup"
 )
 

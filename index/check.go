@@ -13,8 +13,8 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/ordered"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/store"
 )
 
 // Status is what CheckAndAdd found out about a document. The zero Status is no verdict.

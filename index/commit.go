@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Add stores documents as they are, whatever is stored already, in one atomic

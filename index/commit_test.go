@@ -19,9 +19,9 @@ import (
 	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testgen"
 	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/store"
 )
 
 // together adds each document by a call of its own while no commit is applied, and returns their errors once all are.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 const (

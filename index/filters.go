@@ -6,7 +6,7 @@ import (
 
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // startFilters begins to load, in the background, what says where to look: the filters

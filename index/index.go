@@ -31,7 +31,7 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Index is an open index. Its methods may be called from any goroutine.

@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/store"
 )
 
 // TestOpenWithOtherOptions: an index is not opened under another k, plan or analyzer

@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Query asks for the stored documents near to a fingerprint, or to all three of a Signature. It is made as

@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Rewrite is for package compaction alone, whose Compact and LoadInto are what others call: its types are internal, and

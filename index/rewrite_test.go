@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/store"
 )
 
 // TestPostingsAreWrittenWhole: of postings that change again and again, what is to be

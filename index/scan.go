@@ -10,8 +10,8 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/verify"
+	"github.com/neardup/neardup/store"
 )
 
 // snapshot opens a view, and returns the counters of the same moment and the IDs of what is being loaded, which the view

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/verify"
+	"github.com/neardup/neardup/store"
 )
 
 // checkVerified sees to it that Verify finds nothing.

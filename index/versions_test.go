@@ -20,7 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // releasedDir holds an index in every format that was ever written. They must open

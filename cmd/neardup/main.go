@@ -23,7 +23,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	_ "github.com/neardup/neardup/cmd/neardup/internal/malloc"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 func main() {

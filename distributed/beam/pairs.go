@@ -78,11 +78,7 @@ func (d *distribute) flush(ctx context.Context, emit func(int, []byte)) error {
 		if err != nil {
 			return err
 		}
-		blobs, err := packGroups(t, set)
-		if err != nil {
-			return err
-		}
-		for group, blob := range blobs {
+		for group, blob := range packGroups(t, set) {
 			if len(blob) > 0 {
 				shuffled.Inc(ctx, int64(len(blob)))
 				emit(t.key(table, group), blob)
@@ -93,8 +89,8 @@ func (d *distribute) flush(ctx context.Context, emit func(int, []byte)) error {
 	return nil
 }
 
-// packGroups packs each group of one table, on all cores.
-func packGroups(t *tables, set *selfjoin.Set) ([][]byte, error) {
+// packGroups encodes each group of one table, on all cores.
+func packGroups(t *tables, set *selfjoin.Set) [][]byte {
 	blobs := make([][]byte, 1<<t.Bits)
 	var groups errgroup.Group
 	groups.SetLimit(runtime.GOMAXPROCS(0))
@@ -103,12 +99,13 @@ func packGroups(t *tables, set *selfjoin.Set) ([][]byte, error) {
 		n := sort.Search(set.Len()-from, func(i int) bool { return t.group(set.Fingerprint(selfjoin.Node(from+i))) > group })
 		first, end := selfjoin.Node(from), selfjoin.Node(from+n)
 		from += n
-		groups.Go(func() (err error) {
-			blobs[group], err = appendBlob(nil, set, first, end)
-			return err
+		groups.Go(func() error {
+			blobs[group] = appendBlob(nil, set, first, end)
+			return nil
 		})
 	}
-	return blobs, groups.Wait()
+	_ = groups.Wait()
+	return blobs
 }
 
 // joinGroup finds the pairs of a group that no table before has in one.

@@ -12,7 +12,7 @@ import (
 	"iter"
 
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Options of index.Index.Pairs and Clusters. The zero value asks for what check-and-add

@@ -12,8 +12,8 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/store"
 )
 
 // documents are a Reader, by ID.

@@ -29,7 +29,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // ErrUnusable: a plan is malformed, would miss matches, or is beyond what an index can

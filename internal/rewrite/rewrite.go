@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Frozen is what Rewrite gives to be packed: what was packed before, and the epoch that is frozen.

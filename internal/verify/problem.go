@@ -3,7 +3,7 @@ package verify
 import (
 	"fmt"
 
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // Kind says what is wrong.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/store"
+	"github.com/neardup/neardup/store"
 )
 
 // checkPackedTable compares what was found of a packed table with meta and the directory.

@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/process"
-	"github.com/neardup/neardup/internal/store"
 	"github.com/neardup/neardup/internal/wire"
+	"github.com/neardup/neardup/store"
 )
 
 // Limits are what clients may take. A limit of 0 is its default.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/store/block/blocktest"
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 )
 
 // sparseValues returns n consecutive values of a table that has total random ones.

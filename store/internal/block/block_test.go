@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/store/block/blocktest"
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 	"pgregory.net/rapid"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // View reads the store as it was at one moment. It must be closed, and keeps

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // IDs is a set of document IDs: a posting, or the documents of a key's hash.

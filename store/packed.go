@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/offheap"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // Block is a packed block, as PackedTable gives it.

@@ -18,8 +18,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	sstblock "github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/store/block"
 	"github.com/neardup/neardup/internal/surgeon"
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // incomingDir is where a Rewrite gathers its files, within the index.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/store/block"
+	"github.com/neardup/neardup/store/internal/block"
 )
 
 // storedTable is a packed table as it is stored: blocks and directory by their keys.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/store/block"
-	"github.com/neardup/neardup/internal/store/block/blocktest"
+	"github.com/neardup/neardup/store/internal/block"
+	"github.com/neardup/neardup/store/internal/block/blocktest"
 	"pgregory.net/rapid"
 )
 
