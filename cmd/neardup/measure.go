@@ -136,7 +136,7 @@ func runEval(ctx context.Context, c *call) error {
 	seeds := c.intFlag("seeds", 5, 1, 1000, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
 	mistakes := c.flags.String("mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of the second fingerprints, ratio of lengths, similarity, id and id, with tabs between them")
-	compare := c.flags.Bool("compare", false, "measure other methods as well: exact digests, MinHash with LSH, super-shingles, samples of shingles, I-Match and classic simhash; takes memory for all texts")
+	compare := c.flags.Bool("compare", false, "measure other methods as well: exact digests, MinHash with LSH, super-shingles, samples of shingles, I-Match and simhash; holds all texts in memory")
 	asJSON := c.flags.Bool("json", false, "print one JSON object instead of a table")
 	if err := c.parse(); err != nil {
 		return err

@@ -18,23 +18,22 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
-// Method is how well a method of finding near-duplicates does: ours, or one of those that
+// Method is the quality, size and speed of a method that finds near-duplicates: neardup, or one that
 // section 5 of the paper names.
 type Method struct {
 	Name             string  `json:"name"`
 	BytesPerDocument float64 `json:"bytesPerDocument"`
-	MBPerSecond      float64 `json:"mbPerSecond"` // of text, on one core, tokens included
+	MBPerSecond      float64 `json:"mbPerSecond"` // of text, on one core, including the tokenizer
 	Score
 	Deviation Score `json:"deviation"`
 }
 
-// ours is what an index keeps of a document: two fingerprints and a length.
-const ours = 8 + 8 + 4
+// bytesPerDocument is the size of two fingerprints and a length.
+const bytesPerDocument = 8 + 8 + 4
 
-// Compare measures the rule of a Report and the other methods on the same pairs. Their
-// implementations are plain: what they find is that of the method, their speed is that of a
-// first version. The signers are those of the documents, for their time. All documents need
-// a text, else the error is ErrDocuments.
+// Compare measures the rule of a Report and other methods on the same pairs. The other methods are
+// plain implementations: their results are those of the method, their speed is that of a first
+// version. signers made the signatures of the documents. A document without a text is ErrDocuments.
 func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signer) ([]Method, error) {
 	size := 0
 	for _, d := range l.docs {
@@ -51,13 +50,12 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signe
 			s.Analyzer().Text(d.Text)
 		}
 	}
-	first := Method{
-		Name: fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance), BytesPerDocument: ours, MBPerSecond: speed(time.Since(begun)),
+	methods := []Method{{
+		Name: fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance), BytesPerDocument: bytesPerDocument, MBPerSecond: speed(time.Since(begun)),
 		Score: r.Default.Score, Deviation: r.Default.Deviation,
-	}
-	methods := []Method{first}
+	}}
 	for _, s := range sketchers(l.docs) {
-		scores := make([][]Score, len(s.rules))
+		var scores []Score
 		numbers, spent := 0, time.Duration(0)
 		for seed := range signers {
 			begun := time.Now()
@@ -66,36 +64,27 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signe
 			for _, sketch := range sketches {
 				numbers += len(sketch)
 			}
-			for i, rule := range s.rules {
-				scores[i] = append(scores[i], l.scoreSketches(ctx, sketches, rule.near))
-			}
+			scores = append(scores, l.scoreSketches(ctx, sketches, s.near))
 			if err := context.Cause(ctx); err != nil {
 				return nil, err
 			}
 		}
-		for i, rule := range s.rules {
-			m := Method{Name: rule.name, MBPerSecond: speed(spent)}
-			m.BytesPerDocument = float64(s.size*numbers) / float64(max(1, len(l.docs)*len(signers)))
-			m.Score, m.Deviation = meanOf(scores[i])
-			methods = append(methods, m)
-		}
+		m := Method{Name: s.name, MBPerSecond: speed(spent)}
+		m.BytesPerDocument = float64(s.size*numbers) / float64(max(1, len(l.docs)*len(signers)))
+		m.Score, m.Deviation = meanOf(scores)
+		methods = append(methods, m)
 	}
 	return methods, nil
 }
 
-// sketch is what a method keeps of a document. An empty one, of a document of which the method
-// takes nothing, is near to none.
+// sketch is the data that a method stores per document. An empty sketch matches nothing.
 type sketch []uint64
 
-// sketcher is a way to make sketches, and the rules that compare them.
+// sketcher is a method that makes and compares sketches.
 type sketcher struct {
-	size  int // of a number, in bytes
-	make  func(tokens []string, seed uint64) sketch
-	rules []sketchRule
-}
-
-type sketchRule struct {
 	name string
+	size int // bytes per number of a sketch
+	make func(tokens []string, seed uint64) sketch
 	near func(a, b sketch) bool
 }
 
@@ -113,52 +102,35 @@ func (l *Labelled) sketches(ctx context.Context, make func([]string, uint64) ske
 // scoreSketches compares all pairs, as Measure does.
 func (l *Labelled) scoreSketches(ctx context.Context, sketches []sketch, near func(a, b sketch) bool) Score {
 	var found, wrong atomic.Int64
-	l.eachRow(func(a int) {
-		if len(sketches[a]) == 0 || ctx.Err() != nil {
-			return
-		}
-		for b, other := range sketches[:a] {
-			if len(other) == 0 || !near(sketches[a], other) || !l.compared(a, b) {
-				continue
-			}
-			switch l.labels[ordered(a, b)].class {
-			case positive:
-				found.Add(1)
-			case negative, unlisted:
-				wrong.Add(1)
-			}
+	both := func(a, b sketch) bool { return len(a) > 0 && len(b) > 0 && ctx.Err() == nil && near(a, b) }
+	eachPair(l, sketches, both, func(later, earlier int) {
+		switch l.labels[ordered(later, earlier)].class {
+		case positive:
+			found.Add(1)
+		case negative, unlisted:
+			wrong.Add(1)
 		}
 	})
 	return l.score(found.Load(), wrong.Load())
 }
 
-// sketchers are the other methods.
+// sketchers returns the other methods, each with the parameters of its publication or, for a
+// threshold, the one with the best F1 on the documents of docs/quality.md.
 func sketchers(docs []*Document) []sketcher {
-	words := wordCounts(docs)
-	all := []sketcher{
-		{8, tokenDigest, []sketchRule{{"digest of all tokens", equal}}},
-		{size: 4, make: minHashes},
-		{8, superShingles, []sketchRule{{"super-shingles, 2 of 6", func(a, b sketch) bool { return agreeing(a, b) >= 2 }}}},
-		{size: 8, make: sample},
-		{8, iMatch(words, len(docs), .1, 1), []sketchRule{{"I-Match, idf .1 to 1", equal}}},
-		{8, iMatch(words, len(docs), .2, .8), []sketchRule{{"I-Match, idf .2 to .8", equal}}},
-		{8, simhash(slices.Clone[[]string]), []sketchRule{{"simhash of words, k=3", withinThree}}},
-		{8, simhash(shingles), []sketchRule{{"simhash of shingles, k=3", withinThree}}},
-		{8, simhash(characters), []sketchRule{{"simhash of 4 characters, k=3", withinThree}}},
+	return []sketcher{
+		{"digest of all tokens", 8, tokenDigest, equal},
+		{"MinHash LSH 0.6, 18 bands of 7", 4, minHashes, func(a, b sketch) bool {
+			return shareBand(a, b, 18, 7) && float64(agreeing(a, b)) >= 0.6*permutations
+		}},
+		{"super-shingles, 2 of 6", 8, superShingles, func(a, b sketch) bool { return agreeing(a, b) >= 2 }},
+		{"shingles 0 mod 25, Jaccard 0.7", 8, sample, func(a, b sketch) bool { return jaccard(a, b) >= 0.7 }},
+		{"I-Match, idf 0.2 to 0.8", 8, iMatch(wordCounts(docs), len(docs), 0.2, 0.8), equal},
+		{"simhash of words, k=3", 8, simhash(slices.Clone[[]string]), withinThree},
+		{"simhash of 4 characters, k=3", 8, simhash(characters), withinThree},
 	}
-	for _, banding := range bandings {
-		t, bands, rows := banding.threshold, banding.bands, banding.rows
-		all[1].rules = append(all[1].rules, sketchRule{fmt.Sprintf("MinHash LSH %.1f, %d bands of %d", t, bands, rows), func(a, b sketch) bool {
-			return shareBand(a, b, bands, rows) && float64(agreeing(a, b)) >= t*permutations
-		}})
-		all[3].rules = append(all[3].rules, sketchRule{fmt.Sprintf("shingles 0 mod %d, Jaccard %.1f", modulus, t), func(a, b sketch) bool {
-			return jaccard(a, b) >= t
-		}})
-	}
-	return all
 }
 
-// tokenDigest is equal for equal tokens only.
+// tokenDigest returns a digest of the sequence of tokens.
 func tokenDigest(tokens []string, _ uint64) sketch {
 	d := digestOf(tokens)
 	return sketch{binary.LittleEndian.Uint64(d[:8]), binary.LittleEndian.Uint64(d[8:])}
@@ -166,7 +138,7 @@ func tokenDigest(tokens []string, _ uint64) sketch {
 
 func equal(a, b sketch) bool { return slices.Equal(a, b) }
 
-// shingles are the rows of four tokens (Broder et al. 1997); fewer are one.
+// shingles returns the rows of four tokens (Broder et al. 1997). Fewer tokens are one row.
 func shingles(tokens []string) (all []string) {
 	for i := range max(1, len(tokens)-4+1) {
 		all = append(all, strings.Join(tokens[i:min(i+4, len(tokens))], " "))
@@ -174,7 +146,7 @@ func shingles(tokens []string) (all []string) {
 	return all
 }
 
-// hashes of features; those of different seeds have nothing to do with each other.
+// hashes returns the hashes of features. Hashes of different seeds are independent.
 func hashes(features []string, seed uint64) []uint64 {
 	all, d := make([]uint64, len(features)), xxhash.New()
 	for i, f := range features {
@@ -185,23 +157,17 @@ func hashes(features []string, seed uint64) []uint64 {
 	return all
 }
 
-// permutations is how many min-hashes datasketch makes by default.
+// permutations is the default number of min-hashes of datasketch, which chooses 18 bands of 7 rows for a
+// threshold of 0.6: they have the least sum of the areas of false positives and false negatives.
 const permutations = 128
 
-// bandings are what datasketch chooses for so many permutations: for a threshold, the least sum of the
-// areas of false positives below it and of false negatives above.
-var bandings = []struct {
-	threshold   float64
-	bands, rows int
-}{{.5, 25, 5}, {.6, 18, 7}, {.7, 14, 9}, {.8, 9, 13}}
-
-// minHashes are what MinHash with LSH keeps, as datasketch does.
+// minHashes returns the min-hashes that datasketch stores for LSH.
 func minHashes(tokens []string, seed uint64) sketch {
 	return minHash(hashes(shingles(tokens), seed), permutations, seed)
 }
 
-// minHash makes n min-hashes of 32 bits of a set (Broder 1997), each the least of a strongly
-// universal hash of its members (Dietzfelbinger 1996): the upper half of a·x+b.
+// minHash returns n min-hashes of 32 bits of a set (Broder 1997). Each is the minimum of a strongly
+// universal hash of the members (Dietzfelbinger 1996), the upper half of a·x+b.
 func minHash(set []uint64, n int, seed uint64) sketch {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	least := make(sketch, n)
@@ -215,7 +181,7 @@ func minHash(set []uint64, n int, seed uint64) sketch {
 	return least
 }
 
-// shareBand reports whether two documents meet in LSH: all rows of a band are equal.
+// shareBand reports whether all rows of a band are equal, which makes two documents candidates of LSH.
 func shareBand(a, b sketch, bands, rows int) bool {
 	for i := range bands {
 		if slices.Equal(a[i*rows:(i+1)*rows], b[i*rows:(i+1)*rows]) {
@@ -234,8 +200,7 @@ func agreeing(a, b sketch) (n int) {
 	return n
 }
 
-// superShingles are six hashes of 14 min-hashes each (Fetterly, Manasse and Najork 2003, after
-// Broder).
+// superShingles returns six hashes of 14 min-hashes each (Fetterly, Manasse and Najork 2003).
 func superShingles(tokens []string, seed uint64) (s sketch) {
 	const supers, each = 6, 14
 	for group := range slices.Chunk(minHash(hashes(shingles(tokens), seed), supers*each, seed), each) {
@@ -246,14 +211,14 @@ func superShingles(tokens []string, seed uint64) (s sketch) {
 
 const modulus = 25
 
-// sample is of the shingles whose hash is 0 modulo 25, in order (Manber 1994, Broder et al. 1997).
+// sample returns the hashes of shingles that are 0 modulo 25, sorted (Manber 1994, Broder et al. 1997).
 func sample(tokens []string, seed uint64) sketch {
 	s := slices.DeleteFunc(hashes(shingles(tokens), seed), func(h uint64) bool { return h%modulus != 0 })
 	slices.Sort(s)
 	return slices.Compact(s)
 }
 
-// jaccard is the similarity of two sorted sets, not both empty.
+// jaccard returns the similarity of two sorted sets, of which one is not empty.
 func jaccard(a, b sketch) float64 {
 	both, i, j := 0, 0, 0
 	for i < len(a) && j < len(b) {
@@ -273,7 +238,7 @@ func wordSet(tokens []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(tokens)))
 }
 
-// wordCounts says how many documents have a word.
+// wordCounts returns the number of documents that contain each word.
 func wordCounts(docs []*Document) map[string]int {
 	counts := make(map[string]int)
 	for _, d := range docs {
@@ -284,9 +249,9 @@ func wordCounts(docs []*Document) map[string]int {
 	return counts
 }
 
-// iMatch is a digest of the set of words of which the inverse document frequency among so many
-// documents, log(documents/count)/log(documents), is in a range (Chowdhury et al. 2002; Kołcz,
-// Chowdhury and Alspector 2004).
+// iMatch returns a function that hashes the set of words whose inverse document frequency,
+// log(documents/count)/log(documents), is in a range (Chowdhury et al. 2002; Kołcz, Chowdhury and
+// Alspector 2004).
 func iMatch(counts map[string]int, documents int, from, to float64) func([]string, uint64) sketch {
 	return func(tokens []string, seed uint64) sketch {
 		kept := slices.DeleteFunc(wordSet(tokens), func(word string) bool {
@@ -300,7 +265,7 @@ func iMatch(counts map[string]int, documents int, from, to float64) func([]strin
 	}
 }
 
-// characters are the rows of four characters of the words, without spaces; fewer are one.
+// characters returns the rows of four characters of the text without spaces. Fewer characters are one row.
 func characters(tokens []string) (all []string) {
 	text := []rune(strings.Join(tokens, ""))
 	for i := range max(1, len(text)-4+1) {
@@ -309,7 +274,7 @@ func characters(tokens []string) (all []string) {
 	return all
 }
 
-// simhash is that of Charikar (2002): each feature as often as it comes.
+// simhash returns the simhash of features weighted by frequency (Charikar 2002).
 func simhash(features func(tokens []string) []string) func([]string, uint64) sketch {
 	return func(tokens []string, seed uint64) sketch {
 		var sum fingerprint.Accumulator

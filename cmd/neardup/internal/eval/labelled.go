@@ -121,50 +121,46 @@ func (l *Labelled) count() {
 			l.Between++
 		}
 	}
-	n, different := int64(len(l.docs)), l.different(func(int) bool { return true })
+	n, different := int64(len(l.docs)), l.different()
 	l.Identical = n*(n-1)/2 - different
 	l.Negative = different - int64(l.Positive) - int64(l.Between)
 }
 
-// different is how many pairs of some of the documents have other tokens.
-func (l *Labelled) different(of func(i int) bool) (pairs int64) {
-	all, copies := int64(0), make(map[digest]int64)
+// different returns the number of pairs of documents whose tokens differ.
+func (l *Labelled) different() (pairs int64) {
+	copies := make(map[digest]int64)
 	for i, d := range l.docs {
-		if of(i) {
-			pairs += all - copies[d.tokens]
-			all++
-			copies[d.tokens]++
-		}
+		pairs += int64(i) - copies[d.tokens]
+		copies[d.tokens]++
 	}
 	return pairs
 }
 
-// eachNear calls found for each pair of documents that are compared and whose fingerprints
-// of one seed are within MaxDistance bits, the earlier one last, from several goroutines: all pairs
-// of a later document from one. It looks at all pairs: a distance of 16 bits of 64 leaves tables of
-// prefixes nothing to exclude, and a comparison takes half a nanosecond.
+// eachNear calls found for each pair of compared documents whose fingerprints of one seed are within
+// MaxDistance bits. It is called like do of eachPair.
 func (l *Labelled) eachNear(seed int, found func(later, earlier int, apart apart)) {
 	fps := make([]fingerprint.Fingerprint, len(l.docs))
 	for i, d := range l.docs {
 		fps[i] = d.Signatures[seed].Fingerprint
 	}
-	l.eachRow(func(a int) {
-		for b, other := range fps[:a] {
-			if other.Distance(fps[a]) <= MaxDistance && l.compared(a, b) {
-				found(a, b, l.apart(seed, a, b))
-			}
-		}
-	})
+	near := func(a, b fingerprint.Fingerprint) bool { return a.Distance(b) <= MaxDistance }
+	eachPair(l, fps, near, func(later, earlier int) { found(later, earlier, l.apart(seed, later, earlier)) })
 }
 
-// eachRow calls row for each document, from several goroutines.
-func (l *Labelled) eachRow(row func(a int)) {
+// eachPair calls do for each pair of compared documents for which near returns true. values has one
+// value per document. Several goroutines call do; one goroutine handles all pairs of a later document.
+// It examines all pairs: a distance of 16 bits of 64 rules out every table of prefixes.
+func eachPair[V any](l *Labelled, values []V, near func(a, b V) bool, do func(later, earlier int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for a := int(next.Add(1)) - 1; a < len(l.docs); a = int(next.Add(1)) - 1 {
-				row(a)
+			for a := int(next.Add(1)) - 1; a < len(values); a = int(next.Add(1)) - 1 {
+				for b, other := range values[:a] {
+					if near(values[a], other) && l.compared(a, b) {
+						do(a, b)
+					}
+				}
 			}
 		})
 	}

@@ -41,8 +41,7 @@ type counts struct {
 	// more to be scored.
 	near [2][MaxDistance + 1][MaxDistance + 65]struct{ positive, negative atomic.Int64 }
 
-	shortFound, shortWrong, alikeWrong atomic.Int64 // matching pairs of Parts
-	dropped                            []bool       // documents that match an earlier one
+	dropped []bool // documents that match an earlier one
 }
 
 const farLengths, nearLengths = 0, 1 // in counts.near
@@ -50,12 +49,11 @@ const farLengths, nearLengths = 0, 1 // in counts.near
 func (l *Labelled) counts(seed int, r Rule) *counts {
 	c := &counts{dropped: make([]bool, len(l.docs))}
 	l.eachNear(seed, func(later, earlier int, apart apart) {
-		class := l.labels[ordered(later, earlier)].class
 		lengths := farLengths
 		if r.near(&apart) {
 			lengths = nearLengths
 		}
-		switch n := &c.near[lengths][apart.distance][r.total(&apart)]; class {
+		switch n := &c.near[lengths][apart.distance][r.total(&apart)]; l.labels[ordered(later, earlier)].class {
 		case positive:
 			n.positive.Add(1)
 		case negative, unlisted:
@@ -63,23 +61,9 @@ func (l *Labelled) counts(seed int, r Rule) *counts {
 		}
 		if r.matches(&apart) {
 			c.dropped[later] = true
-			c.addPart(class, l.short(later) && l.short(earlier))
 		}
 	})
 	return c
-}
-
-// addPart counts a pair that matches.
-func (c *counts) addPart(class class, short bool) {
-	switch {
-	case short && class == positive:
-		c.shortFound.Add(1)
-	case short && class != between:
-		c.shortWrong.Add(1)
-	}
-	if class == negative {
-		c.alikeWrong.Add(1)
-	}
 }
 
 func (c *counts) matching(r Rule) (positive, negative int64) {
@@ -162,9 +146,7 @@ type Report struct {
 	Analyzer string   `json:"analyzer"`
 	Curves   []Curve  `json:"curves"`
 	Default  Point    `json:"default"`
-	Parts    Parts    `json:"parts"`             // by Default
 	Crawl    Crawl    `json:"crawl"`             // by Default
-	Best     *Point   `json:"best,omitempty"`    // of all rules, that of the best F1 with WantedPrecision; none reaches it: nil
 	Methods  []Method `json:"methods,omitempty"` // of Compare
 }
 
@@ -182,12 +164,6 @@ type Point struct {
 	Deviation Score `json:"deviation"`
 }
 
-// WantedPrecision is what Report.Best must have.
-const WantedPrecision = 0.98
-
-// maxShingleTried bounds the search for Report.Best.
-const maxShingleTried = 28
-
 // Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
 // and the rule itself.
 func (l *Labelled) Measure(rule Rule) *Report {
@@ -204,9 +180,7 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
-	r.Parts = m.parts()
 	r.Crawl = m.crawl()
-	r.Best = m.best(rule)
 	return r
 }
 
@@ -249,19 +223,4 @@ func (m *measure) curve(name string, r Rule) Curve {
 		}
 	}
 	return c
-}
-
-// best goes through all rules that differ in k and MaxShingleDistance, the strictest first.
-func (m *measure) best(r Rule) *Point {
-	var best *Point
-	for k := range MaxDistance + 1 {
-		for limit := range maxShingleTried + 1 {
-			r.MaxDistance, r.MaxShingleDistance = k, limit
-			p := m.point(r)
-			if p.Precision >= WantedPrecision && (best == nil || p.F1 > best.F1) {
-				best = &p
-			}
-		}
-	}
-	return best
 }

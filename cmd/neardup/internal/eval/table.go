@@ -29,14 +29,6 @@ func (r *Report) WriteTable(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(w, "\nthe rule  %s\n", ruleLine(&r.Default))
-	if r.Best != nil {
-		fmt.Fprintf(w, "the best  %s\n", ruleLine(r.Best))
-	}
-	fmt.Fprintf(w, "(of the rules with precision %.2f or more, the one with the best F1)\n", WantedPrecision)
-	short, alike := &r.Parts.Short, &r.Parts.Alike
-	fmt.Fprintf(w, "\nshort texts, both of at most %d tokens: the rule finds %.1f of %d pairs of near-duplicates, and %.1f of %d pairs of different documents match\n",
-		ShortTokens, short.Found, short.Positive, short.Wrong, short.Negative)
-	fmt.Fprintf(w, "different but listed, below %.2f, as pages of one template are: %.1f of %d pairs match\n", NegativeBelow, alike.Wrong, alike.Negative)
 	_, err := fmt.Fprintf(w, "a crawler with the rule would drop %.1f of %d distinct documents and store %.1f of %d near-duplicates of earlier ones\n",
 		r.Crawl.Dropped, r.Crawl.Distinct, r.Crawl.Stored, r.Crawl.Duplicates)
 	if len(r.Methods) > 0 {
@@ -46,7 +38,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 }
 
 func writeMethods(w io.Writer, methods []Method) error {
-	fmt.Fprintf(w, "\nbeside other methods; MB/s of text on one core, with tokens\n\n")
+	fmt.Fprintf(w, "\nother methods; MB/s of text on one core, including the tokenizer\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "method\tbytes\tMB/s\tprecision\t\trecall\t\tF1\t\tper billion")
 	for _, m := range methods {
