@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,24 +126,18 @@ func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
 	t.Run("compact", func(t *testing.T) { interruptCompact(t, dir, unchanged) })
 }
 
-// A signal ends pairs and clusters that wait for input, and their temporary files go.
-func TestSignalEndsPairsThatWaitForInput(t *testing.T) {
+// Pairs and clusters that wait for input end with their context.
+func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 	for _, command := range []string{"pairs", "clusters"} {
-		dir := t.TempDir()
-		t.Setenv("TMPDIR", dir)
-		t.Setenv("TMP", dir)
-		begun := func() bool {
-			found, err := filepath.Glob(filepath.Join(dir, "neardup-selfjoin-*"))
-			return err == nil && len(found) > 0
-		}
-		waiting := func(*bufio.Reader) {
-			for end := time.Now().Add(time.Minute); !begun() && time.Now().Before(end); {
-				time.Sleep(5 * time.Millisecond)
-			}
-		}
-		stdout, _ := interrupted(t, os.Interrupt, "12345678", waiting, command, "-memory", "16", "-format", "u64le", "-")
-		if stdout != "" || begun() {
-			t.Errorf("%s printed %q, temporary files are left: %v", command, stdout, begun())
+		in, input := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			input.Write([]byte("12345678")) // returns once the command has read it
+			cancel()
+		}()
+		var out, diagnostics bytes.Buffer
+		if code := run(ctx, []string{command, "-format", "u64le", "-"}, &streams{in, &out, &diagnostics}); code == 0 || out.Len() > 0 {
+			t.Errorf("%s ended with %d and printed %q\n%s", command, code, &out, &diagnostics)
 		}
 	}
 }

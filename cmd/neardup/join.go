@@ -28,9 +28,6 @@ func runPairs(ctx context.Context, c *call) error {
 	if err := f.parse(); err != nil {
 		return err
 	}
-	if f.memory.bytes() > 0 && f.equal {
-		return usagef("-memory lists pairs of distinct fingerprints, not with -equal")
-	}
 	equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with one fingerprint that are not written
 	writers, err := f.join(ctx, "first,second,distance", len(equal), func(s groups.Source, writers []*groups.Writer) error {
 		return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
@@ -87,11 +84,8 @@ func runClusters(ctx context.Context, c *call) error {
 	if err := f.parse(); err != nil {
 		return err
 	}
-	switch {
-	case f.indexes.dir != "" && (*f.keep == groups.KeepLongest || *f.keep == groups.KeepScore):
+	if f.indexes.dir != "" && (*f.keep == groups.KeepLongest || *f.keep == groups.KeepScore) {
 		return usagef("-keep %s needs lists of fingerprint TAB key TAB number: an index has no such number", *f.keep)
-	case f.memory.bytes() > 0 && *f.keep != groups.KeepFirst:
-		return usagef("-memory keeps the first document of a cluster, not -keep %s: its lists have fingerprints only", *f.keep)
 	}
 	documents := 0
 	writers, err := f.join(ctx, "cluster,kept,id,key,fingerprint,documents", 1, func(s groups.Source, writers []*groups.Writer) error {
@@ -129,7 +123,6 @@ type joinFlags struct {
 	star   bool
 	keep   *string // of clusters
 	match  *matchFlags
-	memory mebibytes
 
 	compat           *string // the program of seomoz/simhash-cpp that it stands in for
 	blocks, distance int
@@ -144,7 +137,6 @@ func (c *call) joinFlags(forms ...string) *joinFlags {
 	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
 	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")
-	f.memory = mebibytes{c.intFlag("memory", 0, 0, 1<<20, "for lists larger than memory: sort them in files in the folder for temporary ones (TMPDIR), with so many `MiB`, 16 or more;\npairs then have fingerprints only")}
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", groups.SimhashCPP)
 	for _, name := range []string{"output", "o"} {
 		flags.StringVar(&f.output, name, "-", "`file` to write; - is standard output")
@@ -181,9 +173,6 @@ func (f *joinFlags) parse() error {
 		return usagef("want -index DIR or lists of fingerprints (- is standard input), one of the two")
 	}
 	if f.indexes.dir != "" {
-		if f.memory.bytes() > 0 {
-			return usagef("-memory goes with lists of fingerprints")
-		}
 		return nil
 	}
 	for _, name := range []string{"max-shingle-distance", "max-length-ratio"} {
@@ -254,9 +243,7 @@ func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) er
 		return err
 	}
 	chunks := f.call.chunks(ctx, reader, f.inputs.Format == corpus.Decimal) // numbers are known by their place: none may be missing
-	s, err := groups.OfLists(chunks, groups.ListOptions{
-		MaxDistance: *f.k, Stars: f.star, Keep: *f.keep, Numbers: *f.form == groups.SimhashCPP, MemoryBytes: f.memory.bytes(),
-	})
+	s, err := groups.OfLists(chunks, groups.ListOptions{MaxDistance: *f.k, Stars: f.star, Keep: *f.keep, Numbers: *f.form == groups.SimhashCPP})
 	if err != nil {
 		return err
 	}

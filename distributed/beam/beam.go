@@ -40,15 +40,21 @@ type Options struct {
 	// of bits has fewer values. Default 16; one for each million fingerprints is good.
 	Groups int
 
-	// MemoryBytes is what a worker may take for one group, or for the edges of a graph. A
-	// group that needs more goes through temporary files. Default 1 GiB, at least 16 MiB.
+	// MemoryBytes bounds the memory of a worker for one group of Pairs, 24 bytes per
+	// fingerprint, or for the edges of Components. A larger group is ErrMemory; edges that
+	// exceed it go through temporary files. Default 1 GiB, at least 16 MiB.
 	MemoryBytes int64
 }
 
 const maxGroups = 1 << 16
 
-// ErrOptions: a distance or another number is out of range.
-var ErrOptions = errors.New("beam: option out of range")
+var (
+	// ErrOptions: a distance or another number is out of range.
+	ErrOptions = errors.New("beam: option out of range")
+
+	// ErrMemory: a group of fingerprints does not fit in Options.MemoryBytes.
+	ErrMemory = errors.New("beam: group exceeds MemoryBytes")
+)
 
 // must fills in defaults. It panics as Beam's own transforms do on a pipeline that cannot be: there is nothing
 // else that takes an error while one is built.

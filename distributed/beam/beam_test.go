@@ -240,8 +240,9 @@ func TestShuffleIsAsEstimated(t *testing.T) {
 	}
 }
 
-// TestGroupsLargerThanMemory: what a group does not hold goes through files, and gives the same.
-func TestGroupsLargerThanMemory(t *testing.T) {
+// TestGroupsOfSeveralBundles: a group joins the fingerprints of all bundles, equal ones once, and
+// fails if they do not fit in memory.
+func TestGroupsOfSeveralBundles(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	fps := make([]fp, 3000)
@@ -253,17 +254,28 @@ func TestGroupsLargerThanMemory(t *testing.T) {
 	d := &distribute{Tables: tablesFor(3, 4)}
 	half := len(fps) / 2
 	first, second := blobsOfGroups(t, d, fps[:half]), blobsOfGroups(t, d, fps[half:])
-	for _, memory := range []int64{1 << 30, 1000, 12_000} {
+	largest := 0
+	for _, blobs := range blobsOfGroups(t, d, fps) {
+		group, err := appendFingerprints(nil, blobs[0])
+		testenv.Must(t, err)
+		largest = max(largest, len(group))
+	}
+	for _, c := range []struct {
+		memory int // in fingerprints
+		want   error
+	}{{1 << 20, nil}, {largest*4/3 + 2, nil}, {largest, ErrMemory}, {largest / 2, ErrMemory}} {
 		var got []Pair
-		j := &joinGroup{Tables: d.Tables, Options: Options{MaxDistance: 3, MemoryBytes: memory}}
+		var failed error
+		j := &joinGroup{Tables: d.Tables, Options: Options{MaxDistance: 3, MemoryBytes: int64(c.memory) * groupBytes}}
 		for key := range first {
-			if err := j.ProcessElement(context.Background(), key, eachOf(append(first[key], second[key]...)), func(p Pair) { got = append(got, p) }); err != nil {
-				t.Fatal(err)
-			}
+			blobs := slices.Concat(first[key], second[key], first[key]) // the last one as from a third bundle
+			failed = errors.Join(failed, j.ProcessElement(context.Background(), key, eachOf(blobs), func(p Pair) { got = append(got, p) }))
 		}
-		lines, want := pairLines(got), pairLines(brutePairs(fps, 3))
-		if !slices.Equal(lines, want) {
-			t.Errorf("seed %d, memory %d: %d pairs, want %d", seed, memory, len(lines), len(want))
+		if !errors.Is(failed, c.want) {
+			t.Errorf("seed %d, memory for %d of %d: %v, want %v", seed, c.memory, largest, failed, c.want)
+		}
+		if lines, want := pairLines(got), pairLines(brutePairs(fps, 3)); failed == nil && !slices.Equal(lines, want) {
+			t.Errorf("seed %d, memory for %d of %d: %d pairs, want %d", seed, c.memory, largest, len(lines), len(want))
 		}
 	}
 }

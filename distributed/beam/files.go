@@ -198,8 +198,9 @@ func parseLine(line []byte, format Format) (fp, error) {
 	return fingerprint.Parse(string(text))
 }
 
-// JSON gives a line of JSON for each Pair, Member or Match of a PCollection, as
-// `neardup pairs -memory` has pairs: a PCollection<string>.
+// JSON gives a line of JSON for each Pair, Member or Match of a PCollection: a
+// PCollection<string>. A line of a Pair has the fields of `neardup pairs` without IDs, keys
+// and numbers of documents.
 func JSON(s beam.Scope, found beam.PCollection) beam.PCollection {
 	switch found.Type().Type() {
 	case reflect.TypeFor[Pair]():

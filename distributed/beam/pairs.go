@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sort"
 	"sync"
 
@@ -28,7 +29,8 @@ const ShuffledBytes = "shuffled_bytes"
 var shuffled = beam.NewCounter("neardup", ShuffledBytes)
 
 // Pairs gives every pair of different fingerprints of a PCollection<Batch> within
-// MaxDistance bits, once: a PCollection<Pair>, in no order.
+// MaxDistance bits, once: a PCollection<Pair>, in no order. It fails with ErrMemory if a
+// group of fingerprints does not fit in MemoryBytes.
 func Pairs(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Pairs")
@@ -130,7 +132,7 @@ func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]b
 			}
 		})
 	}
-	o := selfjoin.Options{MaxDistance: j.Options.MaxDistance, MemoryBytes: j.Options.MemoryBytes}
+	limit := int(j.Options.MemoryBytes / groupBytes)
 	var group []fp
 	var blob []byte
 	for blobs(&blob) {
@@ -138,15 +140,20 @@ func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]b
 		if group, err = appendFingerprints(group, blob); err != nil {
 			return fmt.Errorf("group %d: %w", key, err)
 		}
-		if int64(len(group))*groupBytes > o.MemoryBytes {
-			return selfjoin.ExternalPairs(ctx, restOf(group, blobs), o, found)
+		if len(group) <= limit {
+			continue
+		}
+		// Bundles may have fingerprints in common.
+		slices.Sort(group)
+		if group = slices.Compact(group); len(group) > limit*3/4 {
+			return fmt.Errorf("%w: group %d has more than %d fingerprints; raise Groups or MemoryBytes", ErrMemory, key, limit*3/4)
 		}
 	}
 	set, err := selfjoin.NewSet(group)
 	if err != nil {
 		return err
 	}
-	return set.Each(ctx, o, found)
+	return set.Each(ctx, selfjoin.Options{MaxDistance: j.Options.MaxDistance}, found)
 }
 
 // emitting lets goroutines emit, one at a time. Beam's emitters panic where what comes behind them
@@ -169,21 +176,4 @@ func (e *emitting) do(emit func()) (err error) {
 		emit()
 	}
 	return e.err
-}
-
-// restOf yields the part of a group that was read, and what is still to come.
-func restOf(group []fp, blobs func(*[]byte) bool) func(func([]fp, error) bool) {
-	return func(yield func([]fp, error) bool) {
-		if !yield(group, nil) {
-			return
-		}
-		group = nil
-		var blob []byte
-		for blobs(&blob) {
-			fps, err := appendFingerprints(nil, blob)
-			if !yield(fps, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
@@ -75,7 +74,7 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 	case j.fingerprintsDecide(members):
 		parts = [][]Group{members}
 	default:
-		var roots selfjoin.Forest
+		var roots []selfjoin.Node
 		roots, err = selfjoin.Components(len(members), j.edges(ctx, members))
 		parts = partsOf(members, roots)
 	}
@@ -128,12 +127,12 @@ next:
 
 // starsOfPairs is stars, by way of all pairs.
 func (j *joiner) starsOfPairs(ctx context.Context, members []Group) ([][]Group, error) {
-	owners, err := selfjoin.Stars(ctx, len(members), nil, extsort.Options{MemoryBytes: 64 << 20}, j.edges(ctx, members))
+	owners, err := selfjoin.Stars(ctx, len(members), nil, j.edges(ctx, members))
 	return partsOf(members, owners), err
 }
 
 // partsOf puts members of one owner together, in the order of the owners' first members.
-func partsOf(members []Group, owners selfjoin.Forest) [][]Group {
+func partsOf(members []Group, owners []selfjoin.Node) [][]Group {
 	var parts [][]Group
 	places := make(map[uint32]int)
 	for i, owner := range owners {

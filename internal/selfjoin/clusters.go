@@ -2,6 +2,7 @@ package selfjoin
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -48,11 +49,10 @@ func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
 // are near to each other.
 //
 // ranks has a different number for each node, smaller ones first; nil ranks them by
-// their fingerprints. All pairs are sorted, with 256 MiB of memory and, where that is
-// not enough, a file in the folder for temporary files of 16 bytes a pair; besides, it
-// takes 8 bytes a node. Errors are those of Each, and of the file.
+// their fingerprints. Stars sorts all pairs, 16 bytes per pair, as [Stars] does, and takes
+// 8 bytes per node. It returns the same errors as Each and [Stars].
 func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (*Clusters, error) {
-	owners, err := Stars(ctx, len(s.fps), ranks, extsort.Options{MemoryBytes: 256 << 20}, s.edgesWithin(ctx, o))
+	owners, err := Stars(ctx, len(s.fps), ranks, s.edgesWithin(ctx, o))
 	if err != nil {
 		return nil, err
 	}
@@ -72,18 +72,13 @@ func (s *Set) edgesWithin(ctx context.Context, o Options) Edges {
 	}
 }
 
-// Edges returns the nodes of pairs.
+// Edges returns the two nodes of each pair.
 func (s *Set) Edges(pairs []Pair) [][2]Node {
 	ends := make([]fp, 0, 2*len(pairs))
 	for _, p := range pairs {
 		ends = append(ends, p.First, p.Second)
 	}
-	return s.edges(ends)
-}
-
-// edges returns the nodes of fingerprints of the set, two by two.
-func (s *Set) edges(ends []fp) [][2]Node {
-	edges := make([][2]Node, 0, len(ends)/2)
+	edges := make([][2]Node, 0, len(pairs))
 	for nodes := range slices.Chunk(s.nodesOf(ends), 2) {
 		edges = append(edges, [2]Node(nodes))
 	}
@@ -135,11 +130,93 @@ const alone = ^uint32(0)
 // Ranks returns ranks for Stars: the place of each node among all when they are sorted.
 // To compare no two nodes may be equal.
 func (s *Set) Ranks(compare func(a, b Node) int) []uint32 {
-	order := NewForest(len(s.fps))
+	order := singletons(len(s.fps))
 	slices.SortFunc(order, compare)
 	ranks := make([]uint32, len(order))
 	for rank, node := range order {
 		ranks[node] = uint32(rank)
 	}
 	return ranks
+}
+
+// Edges calls found with all edges of a graph, in batches of any size.
+type Edges func(found func(edges [][2]Node) error) error
+
+// Components returns, for each of n nodes, the smallest node of its connected component.
+func Components(n int, edges Edges) ([]Node, error) {
+	// The parent of a node is never larger than the node; a root is its own parent.
+	parents := singletons(n)
+	root := func(n Node) Node {
+		for parents[n] != n {
+			parents[n] = parents[parents[n]]
+			n = parents[n]
+		}
+		return n
+	}
+	err := edges(func(edges [][2]Node) error {
+		for _, e := range edges {
+			a, b := root(e[0]), root(e[1])
+			parents[max(a, b)] = min(a, b)
+		}
+		return nil
+	})
+	for i, parent := range parents {
+		parents[i] = parents[parent]
+	}
+	return parents, err
+}
+
+// starMemory is the memory for sorting the edges of Stars.
+const starMemory = 64 << 20
+
+// Stars returns the center of each of n nodes; a center is its own center. It visits the
+// nodes in ascending order of their ranks; if ranks is nil, in the order of their numbers.
+// A node that no earlier center has taken becomes a center and takes all of its neighbors
+// that are not taken. Stars sorts the edges, 16 bytes per edge; edges that exceed 64 MiB go
+// to temporary files. It returns the errors of edges and of these files.
+func Stars(ctx context.Context, n int, ranks []uint32, edges Edges) (centers []Node, err error) {
+	rank := func(n Node) uint32 {
+		if ranks == nil {
+			return n
+		}
+		return ranks[n]
+	}
+	// A record is the rank of the edge's earlier node, and both nodes, the earlier one first.
+	sorter := extsort.New[[2]uint64](extsort.Options{MemoryBytes: starMemory})
+	defer func() { err = errors.Join(err, sorter.Close()) }()
+	if err := edges(func(edges [][2]Node) error {
+		records := make([][2]uint64, len(edges))
+		for i, e := range edges {
+			first, second := e[0], e[1]
+			if rank(second) < rank(first) {
+				first, second = second, first
+			}
+			records[i] = [2]uint64{uint64(rank(first)), uint64(first)<<32 | uint64(second)}
+		}
+		return sorter.Add(ctx, records)
+	}); err != nil {
+		return nil, err
+	}
+	centers = singletons(n)
+	for run, err := range sorter.Sorted(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		for _, edge := range run {
+			center, node := Node(edge[1]>>32), Node(edge[1])
+			if centers[center] == center && centers[node] == node {
+				centers[node] = center
+			}
+		}
+	}
+	return centers, nil
+}
+
+// singletons returns the numbers of n nodes.
+func singletons(n int) []Node {
+	nodes := make([]Node, n)
+	for i := range nodes {
+		nodes[i] = Node(i)
+	}
+	return nodes
 }

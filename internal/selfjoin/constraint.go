@@ -26,25 +26,15 @@ func (c *constraint) allows(x fp) bool {
 
 // split chooses how to divide a group of n whose members differ in some bits.
 func (c *constraint) split(n, k int, differ fp) split {
-	all := split{cost: float64(n) * float64(n) / 2 * costCompare}
+	best := split{cost: float64(n) * float64(n) / 2 * costCompare} // of comparing all with all
 	if n <= compareAll || bits.OnesCount64(uint64(differ)) <= k {
-		return all
+		return best
 	}
-	return c.cheapest(all, int64(n), k, differ)
-}
-
-func (c *constraint) cheapest(best split, n int64, k int, differ fp) split {
-	best.consider(n, c.free&differ, c.budget)
+	best.consider(int64(n), c.free&differ, c.budget)
 	if any := differ &^ c.equal; any != c.free&differ || k != c.budget {
-		best.consider(n, any, k)
+		best.consider(int64(n), any, k)
 	}
 	return best
-}
-
-// smaller is split for a group that can not be compared as it is. It may cost more.
-func (c *constraint) smaller(n int64, k int, differ fp) split {
-	const more = 8
-	return c.cheapest(split{cost: more * float64(n) * float64(n) / 2 * costCompare}, n, k, differ)
 }
 
 // step is one pass over a group: it is divided by a block, and the pairs that are looked

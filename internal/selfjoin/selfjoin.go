@@ -19,7 +19,7 @@
 // never takes more than a few times as long as comparing all with all, and comes near to
 // that only for k above 12 or so, or where most comparisons are matches.
 //
-// What memory does not hold goes the same way: its groups by the first passes are files.
+// A search holds all fingerprints in memory, 16 bytes each.
 package selfjoin
 
 import (
@@ -54,20 +54,11 @@ type Options struct {
 
 	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
 	Workers int
-
-	// MemoryBytes is about what ExternalPairs and ExternalClusters take in all; default 1 GiB,
-	// at least 16 MiB. A Set takes what its methods say.
-	MemoryBytes int64
-
-	// Dir is where their temporary files go: 16 bytes a fingerprint for pairs, 24 for clusters,
-	// and what is in clusters. They are gone when the call returns. Default os.TempDir().
-	Dir string
 }
 
 var (
 	errDistance = errors.New("selfjoin: distance out of range")
 	errTooMany  = errors.New("selfjoin: too many fingerprints") // more than nodes can be numbered
-	errMemory   = errors.New("selfjoin: not enough memory")     // for fingerprints that have to be compared at once
 )
 
 func (o *Options) check() error {

@@ -72,11 +72,6 @@ func (c *Chunk) Key(i int) string {
 	return UnquoteKey(c.keys[i])
 }
 
-// Keyed says whether any of the fingerprints has a key.
-func (c *Chunk) Keyed() bool {
-	return slices.ContainsFunc(c.keys, func(key string) bool { return key != "" })
-}
-
 // Skips are what is no fingerprint, in order.
 func (c *Chunk) Skips() []Record { return c.skips }
 

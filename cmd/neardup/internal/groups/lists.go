@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,22 +22,9 @@ type ListOptions struct {
 	Stars       bool   // every member of a cluster is near to the one that is kept
 	Keep        string // one of the constants
 	Numbers     bool   // fingerprints are all that is wanted: no IDs, no keys, each once
-
-	// MemoryBytes is how much the lists may take; what is more is sorted in files. Pairs have
-	// fingerprints only then, and KeepFirst is the only way. 0: all are in memory.
-	MemoryBytes int64
 }
 
-// OfLists is the fingerprints of lists. A document's ID is the number of its record, all lists
-// together, from 1.
-func OfLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (Source, error) {
-	if o.MemoryBytes > 0 {
-		return &fileSource{chunks, o}, nil
-	}
-	return readLists(chunks, o)
-}
-
-// listSource is lists in memory.
+// listSource is lists of fingerprints in memory.
 type listSource struct {
 	ListOptions
 	keys   Keys
@@ -47,8 +33,10 @@ type listSource struct {
 	places *selfjoin.Occurrences // nil where only numbers are wanted
 }
 
-func readLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (s *listSource, err error) {
-	s = &listSource{ListOptions: o}
+// OfLists reads lists of fingerprints into memory. The ID of a document is the number of its record,
+// counted from 1 through all lists.
+func OfLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (_ Source, err error) {
+	s := &listSource{ListOptions: o}
 	var parts [][]fingerprint.Fingerprint
 	read := 0
 	for chunk, err := range chunks {
@@ -206,62 +194,4 @@ func (s *listSource) clusters(ctx context.Context) (*selfjoin.Clusters, error) {
 		best = s.set.Ranks(func(a, b selfjoin.Node) int { return s.compare(best[a], best[b]) })
 	}
 	return s.set.Stars(ctx, o, best)
-}
-
-// fileSource is lists that are sorted in files. Fingerprints are all that is known of them, and
-// their places in clusters.
-type fileSource struct {
-	chunks iter.Seq2[*corpus.Chunk, error]
-	ListOptions
-}
-
-// fingerprints yields those of the lists, which have nothing else.
-func (s *fileSource) fingerprints(yield func([]fingerprint.Fingerprint, error) bool) {
-	for chunk, err := range s.chunks {
-		if err == nil && chunk.Keyed() {
-			err = fmt.Errorf("%s: -memory reads u64le and decimal, which have no keys: give -format if it is one of these", chunk.Source)
-		}
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		if !yield(chunk.Fingerprints, nil) {
-			return
-		}
-	}
-}
-
-// limitMemory keeps the garbage collector within the memory, which it would add to, until restore is called.
-// The program itself takes some 20 MiB besides.
-func (s *fileSource) limitMemory() (restore func()) {
-	before := debug.SetMemoryLimit(s.MemoryBytes / 8 * 7)
-	return func() { debug.SetMemoryLimit(before) }
-}
-
-func (s *fileSource) Pairs(ctx context.Context, workers int, found func(worker int, a, b *Member, distance int) error) error {
-	defer s.limitMemory()()
-	o := selfjoin.Options{MaxDistance: s.MaxDistance, MemoryBytes: s.MemoryBytes, Workers: workers}
-	return selfjoin.ExternalPairs(ctx, s.fingerprints, o, func(worker int, pairs []selfjoin.Pair) error {
-		return eachNumbers(worker, pairs, found)
-	})
-}
-
-func (s *fileSource) Clusters(ctx context.Context, found func(*Cluster) error) error {
-	defer s.limitMemory()()
-	o := selfjoin.ExternalClusterOptions{
-		Options: selfjoin.Options{MaxDistance: s.MaxDistance, MemoryBytes: s.MemoryBytes}, Stars: s.Stars, Copies: !s.Numbers,
-	}
-	return selfjoin.ExternalClusters(ctx, s.fingerprints, o, func(c *selfjoin.ExternalCluster) error {
-		return found(&Cluster{int(c.Copies), func(do func(*Member) error) error {
-			for m, err := range c.Members() {
-				if err == nil {
-					err = do(&Member{Document: index.Document{ID: uint64(m.Place) + 1, Fingerprint: m.Fingerprint}, Documents: int(m.Copies)})
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
-	})
 }

@@ -28,7 +28,7 @@ const usage = `usage: neardup-beam pairs    [-k 3] -o FILE [flags] FILES...
        neardup-beam scan     [-k 3] -o FILE [flags] -queries FILES FILES...
 
 It reads fingerprints from FILES, which are names and patterns that the workers can open, and
-writes lines of JSON: pairs as "neardup pairs -memory" does, members of clusters with the
+writes lines of JSON: pairs as "neardup pairs" does, without IDs and keys, members of clusters with the
 smallest fingerprint of each, and matches of queries. -runner is prism, which is in this
 process, flink, spark or universal, with -endpoint. docs/distributed.md says more. Flags
 of Beam, and these:
@@ -61,7 +61,7 @@ var asked job
 func init() {
 	flag.IntVar(&asked.MaxDistance, "k", 3, "largest Hamming `distance`")
 	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one for each million fingerprints is good (default 16)")
-	flag.Func("memory", "`MiB` that a worker may take for a group or a graph (default 1024)", func(text string) error {
+	flag.Func("memory", "memory in `MiB` of a worker for a group or a graph (default 1024)", func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 64-20)
 		asked.MemoryBytes = n << 20
 		return err
