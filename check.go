@@ -23,8 +23,8 @@ type Status = wire.Status
 const (
 	New       = wire.New       // nothing like it was stored; it is now
 	Duplicate = wire.Duplicate // another page that matches is stored; this one is not
-	Unchanged = wire.Unchanged // this URL was stored, with the same text
-	Changed   = wire.Changed   // this URL was stored, with another text, which this one replaces
+	Unchanged = wire.Unchanged // this URL was stored with an equal text: no word differs
+	Changed   = wire.Changed   // this URL was stored with a different text, which this one replaces
 	Skipped   = wire.Skipped   // there is nothing to compare
 )
 
@@ -33,6 +33,7 @@ const (
 //	Status  Status
 //	Of      index.Match // the nearest stored page of a Duplicate; the earlier self of what is Unchanged or Changed
 //	Near    bool        // Of is near enough for a Duplicate: it tells a page that Changed a little from another page
+//	Removed bool        // of a Duplicate: the earlier version of its URL was stored, and was removed
 //	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
 //	Retried bool        // of package client only: New, and an earlier try of the same call may have stored it
 type Verdict = wire.Verdict
@@ -51,9 +52,13 @@ type Checker = wire.Checker
 
 var _ Checker = (*Index)(nil)
 
-// Check stores a page unless another page that matches it is stored, or there is nothing to
-// compare. A page of a known URL replaces its earlier self; where it has become a
-// Duplicate of another page, the earlier self is gone; where it is Skipped, that stays.
+// Check stores a page unless a matching page is stored, or there is nothing to compare. A page of
+// a known URL replaces the earlier version of the page. If the page has become a Duplicate of
+// another page, the earlier version is removed, and Verdict.Removed says so. If the page is
+// Skipped, the earlier version stays.
+//
+// A page is Unchanged only if its text has the same words in the same order as the stored text.
+// White space, punctuation, markup, case and Unicode normal form do not count.
 //
 // Two pages match as index.CheckAndAdd says: their fingerprints are within k bits, both
 // fingerprints together within 13 (more for texts of fewer than 200 words), and neither has more

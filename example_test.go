@@ -2,6 +2,7 @@ package neardup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -12,7 +13,7 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// checkAndSave is the README's first snippet, as TestREADME sees to.
+// checkAndSave is the README's first snippet; TestREADME compares them.
 func checkAndSave(ctx context.Context, url, contentType string, body []byte, save func(url string, body []byte) error) error {
 	x, err := neardup.Open("pages.neardup", nil) // makes the index where there is none
 	if err != nil {
@@ -22,10 +23,14 @@ func checkAndSave(ctx context.Context, url, contentType string, body []byte, sav
 
 	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
 	if err != nil {
-		return err // and no verdict
+		return err // no verdict
 	}
-	if v.Status == neardup.New || v.Status == neardup.Changed {
-		return save(url, body)
+	switch v.Status {
+	case neardup.New, neardup.Changed, neardup.Unchanged: // Unchanged too: the last run may have died before it saved
+		if err := save(url, body); err != nil {
+			_, undo := x.Delete(ctx, url) // the next visit is New again
+			return errors.Join(err, undo)
+		}
 	}
 	return nil
 }

@@ -5,7 +5,7 @@
 //	switch v.Status {
 //	case neardup.New:       // stored; nothing like it was
 //	case neardup.Duplicate: // not stored; v.Of is the nearest stored page
-//	case neardup.Unchanged: // this URL, with the text that it had
+//	case neardup.Unchanged: // this URL, with an equal text
 //	case neardup.Changed:   // this URL, with another text: v.Of is the earlier one, v.Of.Distance how far
 //	case neardup.Skipped:   // nothing to compare; v.Reason says why
 //	}
@@ -14,8 +14,9 @@
 // says is on the disk. If near-duplicates are checked at once, exactly one is New.
 //
 // An Index has the methods of the [index.Index] in it besides: Delete, DeleteBefore, Get, Query,
-// Stats, Pairs, Clusters, Checkpoint, Verify, Close. Where a crawler fails to store a page that is
-// New, it deletes its URL, so that the next copy is New again. Errors are those of package index.
+// Stats, Pairs, Clusters, Checkpoint, Verify, Close. A crawler saves a page that is New, Changed or
+// Unchanged: the last run may have died after Check and before the page was saved. If saving
+// fails, it deletes the URL, so that the next copy of the page is New. Errors are those of package index.
 //
 // The neardup command and this package open each other's indexes.
 package neardup

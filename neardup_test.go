@@ -30,7 +30,8 @@ func TestSuite(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return open(t, t.TempDir(), nil) })
 }
 
-// The README's first snippet is compiled, and saves what is to be saved.
+// The README's first snippet is compiled. It saves every page that the index has stored, also after
+// the process has died before it saved, and deletes a page that cannot be saved.
 func TestREADME(t *testing.T) {
 	lines := func(file string) string {
 		b, err := os.ReadFile(file)
@@ -54,8 +55,20 @@ func TestREADME(t *testing.T) {
 			saved = true
 			return nil
 		})
-		if want := s.Status == neardup.New || s.Status == neardup.Changed; err != nil || saved != want {
+		if want := s.Status == neardup.New || s.Status == neardup.Changed || s.Status == neardup.Unchanged; err != nil || saved != want {
 			t.Errorf("%.30s: saved %v, want %v, %v", s.Page.URL, saved, want, err)
+		}
+	}
+
+	body, full := []byte(checktest.Text("harbour", 100)), errors.New("disk full")
+	for range 2 {
+		saved := false
+		if err := checkAndSave(t.Context(), "harbour", "text/plain", body, func(string, []byte) error { return full }); !errors.Is(err, full) {
+			t.Errorf("a page that cannot be saved: %v", err)
+		}
+		// A copy at another URL is New, and the page itself is, once it can be saved.
+		if err := checkAndSave(t.Context(), "copy", "text/plain", body, func(string, []byte) error { saved = true; return full }); !errors.Is(err, full) || !saved {
+			t.Errorf("a copy of a page that could not be saved: saved %v, %v", saved, err)
 		}
 	}
 }

@@ -253,7 +253,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) er
 			return err
 		}
 		if err := b.add(id, store.Record{
-			Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
+			Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
 		}); err != nil {
 			return err
 		}

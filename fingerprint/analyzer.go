@@ -27,6 +27,11 @@ type Signature struct {
 	// tokens, when there are fewer), whatever the options say of features and weights.
 	Shingle Fingerprint
 
+	// Digest identifies the sequence of all tokens. It does not depend on the options. Texts that
+	// differ only in white space, punctuation, case or Unicode form have equal Digests; texts
+	// with any other difference do not.
+	Digest Digest
+
 	// Tokens is the number of tokens or, with Window, of windows of them, repeats included.
 	// When it is 0 there is nothing to compare, no letter or digit: both fingerprints are
 	// then 0 and Short is true.
@@ -102,6 +107,7 @@ type scratch struct {
 	shingleSum Accumulator
 
 	wordBins, windowBins minHash
+	digest               digester
 
 	// Of the batch: its windows of four tokens, the first two tokens of those, and how often each
 	// hash has come so far.
@@ -138,6 +144,7 @@ func (a *Analyzer) stream(sc *scratch, size int) Signature {
 	t := &sc.tokenizer
 	total, inSegment := 0, 0
 	sc.batch = sc.batch[:0]
+	sc.digest.Reset()
 	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
 		if inSegment == 0 {
 			// The tables are large, for few hashes to find their slot taken.
@@ -146,6 +153,7 @@ func (a *Analyzer) stream(sc *scratch, size int) Signature {
 		}
 		known := len(sc.batch) // a call of next may give more tokens than the batch takes
 		sc.batch = t.next(sc.batch, carried+batchSize-known)
+		sc.digest.add(sc.batch[known:])
 		a.options.seedAll(sc.batch[known:])
 		end := min(len(sc.batch), carried+min(batchSize, a.segment-inSegment))
 		tokens := sc.batch[carried:end]
@@ -187,6 +195,8 @@ func (a *Analyzer) whole(sc *scratch) Signature {
 		sc.batch = t.next(sc.batch, batchSize)
 	}
 	tokens := sc.batch
+	sc.digest.Reset()
+	sc.digest.add(tokens)
 	a.options.seedAll(tokens)
 	sc.shingleShort(tokens)
 	for i := 0; i < len(tokens); i += a.segment {
@@ -213,7 +223,7 @@ func (a *Analyzer) signature(sc *scratch, total int, tokens []uint64) Signature 
 	if total == 0 {
 		return Signature{Short: true}
 	}
-	s := Signature{sc.textSum.Fingerprint(), sc.shingleSum.Fingerprint(), total, sc.tokenizer.words() < a.options.shortWords()}
+	s := Signature{sc.textSum.Fingerprint(), sc.shingleSum.Fingerprint(), sc.digest.sum(), total, sc.tokenizer.words() < a.options.shortWords()}
 	if s.Short {
 		s.Fingerprint = Fingerprint(sequenceHash(tokens))
 	}

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/internal/testenv"
 )
 
@@ -51,7 +53,7 @@ func naiveMinHashes(o Options, tokens []string) Signature {
 	if limit == 0 {
 		limit = 5
 	}
-	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), len(tokens), naiveUnits(tokens) < limit*12}
+	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < limit*12}
 	if sig.Short {
 		h := uint64(prime5)
 		for _, token := range tokens {
@@ -61,6 +63,15 @@ func naiveMinHashes(o Options, tokens []string) Signature {
 		sig.Fingerprint = Fingerprint(mix(h + uint64(len(tokens))))
 	}
 	return sig
+}
+
+// naiveDigest is the oracle for Signature.Digest.
+func naiveDigest(tokens []string) Digest {
+	var b []byte
+	for _, token := range tokens {
+		b = binary.LittleEndian.AppendUint64(b, padded([]byte(token)))
+	}
+	return Digest(xxhash.Sum64(b))
 }
 
 // naiveMinHash looks for the least hash of each bin among all windows.
@@ -126,7 +137,7 @@ func naiveSimhash(o Options, tokens []string) Signature {
 	if limit == 0 {
 		limit = 50
 	}
-	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), len(features), naiveUnits(tokens) < limit*12}
+	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), naiveDigest(tokens), len(features), naiveUnits(tokens) < limit*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -293,7 +304,7 @@ func TestSegments(t *testing.T) {
 		}
 		a := newAnalyzer(t, Options{Method: MethodSimhash})
 		a.segment = size
-		want := Signature{text64.fingerprint(), shingle64.fingerprint(), len(tokens), false}
+		want := Signature{text64.fingerprint(), shingle64.fingerprint(), a.Text(text).Digest, len(tokens), false}
 		if got := a.Text(text); got != want {
 			t.Errorf("seed %d, segments of %d: %+v, want %+v", seed, size, got, want)
 		}

@@ -101,12 +101,14 @@ func (a *Analyzer) minHashes(sc *scratch) Signature {
 	words, windows4 := &sc.wordBins, &sc.windowBins
 	words.reset()
 	windows4.reset()
+	sc.digest.Reset()
 	t := &sc.tokenizer
 	total, sequence := 0, uint64(prime5)
 	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
 		sc.batch = t.next(sc.batch[:carried], batchSize)
 		batch := sc.batch
 		tokens := batch[carried:]
+		sc.digest.add(tokens) // before seedAll: the digest does not depend on the options
 		a.options.seedAll(tokens)
 		total += len(tokens)
 		words.addAll(tokens)
@@ -125,7 +127,7 @@ func (a *Analyzer) minHashes(sc *scratch) Signature {
 	if total < shingleSize { // the one window that there is
 		windows4.add(windows(sc.batch, shingleSize)[0])
 	}
-	s := Signature{words.fingerprint(), windows4.fingerprint(), total, t.words() < a.options.shortWords()}
+	s := Signature{words.fingerprint(), windows4.fingerprint(), sc.digest.sum(), total, t.words() < a.options.shortWords()}
 	if s.Short {
 		s.Fingerprint = Fingerprint(mix(sequence + uint64(total)))
 	}

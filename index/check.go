@@ -41,6 +41,7 @@ type Verdict struct {
 	Status   Status
 	Document Document // as stored; ID and Added are zero if it was not stored
 	Of       Match    // for a Duplicate, the nearest document: by distance, then ID; for a Known, its earlier self
+	Removed  bool     // the document that had the key was removed for a Duplicate that is not stored
 }
 
 // CheckAndAdd stores a document unless another one of its scope is stored that
@@ -365,6 +366,7 @@ func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
 		a.change.add = append(a.change.add, &verdict.Document)
 	} else {
 		verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
+		verdict.Removed = known
 	}
 	return nil
 }

@@ -15,11 +15,12 @@ import (
 //	Key         string                  // a URL as a rule, at most 64 KiB; one that is known replaces its document. "": none
 //	Fingerprint fingerprint.Fingerprint // 64 bits
 //	Shingle     fingerprint.Fingerprint // the second one of a fingerprint.Signature. 0: none
+//	Digest      fingerprint.Digest      // of the token sequence: equal if and only if the texts are equal. 0: none
 //	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
 //	Added       time.Time               // when it was stored, in whole seconds, UTC; ignored on the way in
 //
-// Signature returns Fingerprint, Shingle and Tokens as one fingerprint.Signature.
+// Signature returns Fingerprint, Shingle, Digest and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
 // Match is a stored document near to what was asked for. Its fields:
@@ -33,7 +34,7 @@ type Match = match.Match
 func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func recordOf(d *Document) store.Record {
-	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key}
+	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Digest: uint64(d.Digest), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key}
 }
 
 // validate checks documents before any is stored.
@@ -108,6 +109,7 @@ func documentOf(id uint64, r store.Record) Document {
 		Key:         r.Key,
 		Fingerprint: fingerprint.Fingerprint(r.Fingerprint),
 		Shingle:     fingerprint.Fingerprint(r.Shingle),
+		Digest:      fingerprint.Digest(r.Digest),
 		Tokens:      int(r.Tokens),
 		Scope:       r.Scope,
 	}

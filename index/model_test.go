@@ -104,6 +104,7 @@ func drawDocument(t *rapid.T) index.Document {
 		Added:       time.Unix(rapid.Int64Range(0, 9).Draw(t, "time of the caller, to be ignored"), 0),
 		// None, and some within 16 bits of each other, some just beyond.
 		Shingle: rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle"),
+		Digest:  rapid.SampledFrom([]fingerprint.Digest{0, 0, 1, 1 << 63}).Draw(t, "digest"),
 		Tokens:  rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
 	}
 }

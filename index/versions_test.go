@@ -44,6 +44,9 @@ func releasedDocuments(format int) []index.Document {
 	if format >= 3 {
 		docs[0].Tokens, docs[1].Tokens, docs[6].Tokens = 300, 1, match.MaxTokens
 	}
+	if format >= 7 {
+		docs[0].Digest, docs[7].Digest = 1, 1<<63
+	}
 	return docs
 }
 

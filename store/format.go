@@ -140,22 +140,26 @@ func Stored(fingerprint uint64, scope string) uint64 {
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record is what the index keeps of one document beside its posting. A document
-// whose Shingle, Tokens, Scope and Key are all empty has no record.
+// whose Shingle, Digest, Tokens, Scope and Key are all empty has no record.
 type Record struct {
 	Fingerprint uint64 // as it was given, not XORed with the scope
 	Shingle     uint64 // 0: none
+	Digest      uint64 // of the token sequence; 0: none
 	Tokens      uint32 // of the text; 0: not known
 	Scope       string
 	Key         string
 }
 
 // Bare reports whether there is nothing to record but the fingerprint.
-func (r Record) Bare() bool { return r.Shingle == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == "" }
+func (r Record) Bare() bool {
+	return r.Shingle == 0 && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
+}
 
 const (
 	recordHasShingle = 1 << iota
 	recordHasScope
-	recordHasLength // since format 3
+	recordHasLength
+	recordHasDigest
 )
 
 // Append appends the record as docs/format.md has it; DecodeRecord reads it.
@@ -170,10 +174,16 @@ func (r Record) Append(dst []byte) []byte {
 	if r.Tokens != 0 {
 		flags |= recordHasLength
 	}
+	if r.Digest != 0 {
+		flags |= recordHasDigest
+	}
 	dst = append(dst, flags)
 	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
 	if r.Shingle != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, r.Shingle)
+	}
+	if r.Digest != 0 {
+		dst = binary.BigEndian.AppendUint64(dst, r.Digest)
 	}
 	if r.Tokens != 0 {
 		dst = binary.AppendUvarint(dst, uint64(r.Tokens))
@@ -187,7 +197,7 @@ func (r Record) Append(dst []byte) []byte {
 
 // DecodeRecord reads what Append wrote. Error: ErrCorrupt.
 func DecodeRecord(src []byte) (Record, error) {
-	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope|recordHasLength) != 0 {
+	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope|recordHasLength|recordHasDigest) != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", fault.ErrCorrupt, src)
 	}
 	flags := src[0]
@@ -198,6 +208,13 @@ func DecodeRecord(src []byte) (Record, error) {
 			return Record{}, fmt.Errorf("%w: document record breaks off in its shingle", fault.ErrCorrupt)
 		}
 		r.Shingle = binary.BigEndian.Uint64(src)
+		src = src[8:]
+	}
+	if flags&recordHasDigest != 0 {
+		if len(src) < 8 || binary.BigEndian.Uint64(src) == 0 {
+			return Record{}, fmt.Errorf("%w: document record has no digest of 8 bytes", fault.ErrCorrupt)
+		}
+		r.Digest = binary.BigEndian.Uint64(src)
 		src = src[8:]
 	}
 	if flags&recordHasLength != 0 {

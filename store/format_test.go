@@ -118,6 +118,7 @@ func TestRecordReadsBack(t *testing.T) {
 		r := Record{
 			Fingerprint: rapid.Uint64().Draw(t, "fingerprint"),
 			Shingle:     rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "shingle"),
+			Digest:      rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "digest"),
 			Tokens:      rapid.Uint32().Draw(t, "length"),
 			Scope:       rapid.String().Draw(t, "scope"),
 			Key:         string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
@@ -136,10 +137,11 @@ func TestRecordReadsBack(t *testing.T) {
 // TestRecordBytes has the bytes of docs/format.md.
 func TestRecordBytes(t *testing.T) {
 	for want, r := range map[string]Record{
-		"\x00\x01\x02\x03\x04\x05\x06\x07\x08key":                                            {Fingerprint: 0x0102030405060708, Key: "key"},
-		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s":          {Shingle: 9, Scope: "s"},
-		"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xac\x02\x01sk": {Shingle: 9, Tokens: 300, Scope: "s", Key: "k"},
-		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                               {Scope: "\xff\xfe", Key: "\x00"},
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08key":                                                                   {Fingerprint: 0x0102030405060708, Key: "key"},
+		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s":                                 {Shingle: 9, Scope: "s"},
+		"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xac\x02\x01sk":                        {Shingle: 9, Tokens: 300, Scope: "s", Key: "k"},
+		"\x0d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00\x00\x00\x00\x0a\x02k": {Shingle: 9, Digest: 10, Tokens: 2, Key: "k"},
+		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                                                      {Scope: "\xff\xfe", Key: "\x00"},
 	} {
 		if got := r.Append(nil); string(got) != want {
 			t.Errorf("%+v is written %x, not %x", r, got, want)
@@ -151,7 +153,9 @@ func TestRecordIsRefused(t *testing.T) {
 	for what, value := range map[string]string{
 		"empty":                   "",
 		"fingerprint breaks off":  "\x00\x01\x02\x03\x04\x05\x06\x07",
-		"unknown flag":            "\x08\x01\x02\x03\x04\x05\x06\x07\x08",
+		"unknown flag":            "\x10\x01\x02\x03\x04\x05\x06\x07\x08",
+		"digest breaks off":       "\x08\x01\x02\x03\x04\x05\x06\x07\x08\x01",
+		"digest of 0":             "\x08\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x00",
 		"shingle breaks off":      "\x01\x01\x02\x03\x04\x05\x06\x07\x08\x01",
 		"no length":               "\x04\x01\x02\x03\x04\x05\x06\x07\x08",
 		"length of 0":             "\x04\x01\x02\x03\x04\x05\x06\x07\x08\x00",
@@ -168,7 +172,7 @@ func TestRecordIsRefused(t *testing.T) {
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	f.Add(Record{Fingerprint: 1, Shingle: 2, Scope: "scope", Key: "key"}.Append(nil))
+	f.Add(Record{Fingerprint: 1, Shingle: 2, Digest: 3, Scope: "scope", Key: "key"}.Append(nil))
 	f.Add(Record{}.Append(nil))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		r, err := DecodeRecord(value)

@@ -14,7 +14,7 @@ import (
 // Format is the number of the format that this version writes, FormatOldest
 // the oldest that it reads (docs/format.md).
 const (
-	Format       = 6
+	Format       = 7
 	FormatOldest = 1
 )
 

@@ -88,6 +88,13 @@ func describeComparison(r *compare.Result, out io.Writer) error {
 	if r.ShingleDistance != nil {
 		fmt.Fprintf(w, "second fingerprint\t%v\t%v\t%d bits differ in both together, at most %d may\n", r.A.Shingle, r.B.Shingle, *r.ShingleDistance, r.MaxShingle)
 	}
+	if r.A.Digest != 0 && r.B.Digest != 0 {
+		text := "the texts differ"
+		if r.A.Digest == r.B.Digest {
+			text = "the texts have equal words"
+		}
+		fmt.Fprintf(w, "digest\t%v\t%v\t%s\n", r.A.Digest, r.B.Digest, text)
+	}
 	if r.LengthRatio > 0 {
 		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens, r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
 	}

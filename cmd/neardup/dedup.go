@@ -151,8 +151,9 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		case v.Status == neardup.New:
 			i.decide(v.Status, nil)
 		default:
-			i.decide(v.Status, &referenceLine{Key: v.Of.Key, KeyBytes: keyBytes(v.Of.Key), Distance: v.Of.Distance})
+			i.decide(v.Status, i.reference(&v.Of, ""))
 		}
+		i.line.(*verdictLine).Removed = v.Removed
 	}
 	rest := d.lines.writeReady(batch) // if there is one, err says why
 	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
@@ -176,6 +177,14 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	return err
 }
 
+// reference returns the line about a match, in the index that documents are added to or in dir.
+func (i *input) reference(of *index.Match, dir string) *referenceLine {
+	return &referenceLine{
+		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, Index: dir,
+		equalText: of.Digest != 0 && of.Digest == i.document.Digest,
+	}
+}
+
 func (i *input) decide(status neardup.Status, of *referenceLine) {
 	i.verdict, i.of = status.String(), of
 	i.line = &verdictLine{Key: i.document.Key, KeyBytes: keyBytes(i.document.Key), Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
@@ -194,7 +203,7 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 	e := &emission{call: c}
 	what := c.choiceFlag("emit", "print the records of what is `new` or changed, as they stand in the inputs, and no verdicts", "", "new")
 	c.flags.StringVar(&e.file, "o", "-", "`file` for the records of -emit; the verdicts are printed then")
-	c.flags.BoolVar(&e.revisits, "revisits", false, "with -emit, and web archives: a revisit record in place of each page that is not kept")
+	c.flags.BoolVar(&e.revisits, "revisits", false, "with -emit, and web archives: a revisit record in place of each page whose text is already stored")
 	c.check(func() error {
 		if *what == "" {
 			if c.given("o") || c.given("revisits") {
@@ -256,7 +265,7 @@ func (e *emission) write(batch []*input) error {
 		case o == nil || !i.compared && i.record.Skip == nil: // a document without text, for one
 		case !i.compared || i.verdict == neardup.New.String() || i.verdict == neardup.Changed.String():
 			e.records.Write(o)
-		case e.revisits:
+		case e.revisits && i.of.equalText:
 			e.records.WriteRevisit(o, i.of.Key)
 		}
 	}
@@ -320,7 +329,7 @@ func (d *dedup) findInReferences(ctx context.Context, inputs []*input) error {
 	for _, r := range d.references {
 		err := query(ctx, r.Index.Index, inputs, k, 1, func(i *input, matches []index.Match) {
 			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
-				i.of = &referenceLine{Key: matches[0].Key, KeyBytes: keyBytes(matches[0].Key), Distance: matches[0].Distance, Index: r.dir}
+				i.of = i.reference(&matches[0], r.dir)
 			}
 		})
 		if err != nil {

@@ -38,6 +38,7 @@ type verdictLine struct {
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
 	Verdict     string                   `json:"verdict"`
 	Of          *referenceLine           `json:"of,omitempty"`
+	Removed     bool                     `json:"removed,omitempty"` // the earlier version of the key
 	Reason      string                   `json:"reason,omitempty"`
 	At          string                   `json:"at,omitempty"` // of what is skipped: file, record, byte
 }
@@ -48,6 +49,8 @@ type referenceLine struct {
 	KeyBytes []byte `json:"keyBytes,omitempty"`
 	Distance int    `json:"distance"`
 	Index    string `json:"index,omitempty"` // folder of the reference that has it
+
+	equalText bool // the Digests are equal
 }
 
 // skipped is the verdict on a document that could not be compared.

@@ -159,7 +159,7 @@ func (x *Index) duplicates(ctx context.Context, found []*checked) error {
 }
 
 func (c *checked) duplicate() {
-	c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of}
+	c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of, Removed: c.old.ID != 0}
 	c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 }
 

@@ -14,7 +14,7 @@ import (
 // What docs/distributed.md says of the bytes in Redis: keys and buckets.
 
 const (
-	format      = 2
+	format      = 3
 	kind        = "neardup-redis"
 	seqBytes    = 6
 	idBytes     = seqBytes + 3

@@ -23,6 +23,7 @@ const (
 	hasScope   = 2
 	hasLength  = 4
 	hasEarlier = 8
+	hasDigest  = 16
 )
 
 // state is what a log says of a document; nil: nothing yet, so it is pending.
@@ -178,6 +179,10 @@ func appendRecord(b []byte, d *index.Document, earlier uint64) []byte {
 		b[start] |= hasShingle
 		b = binary.BigEndian.AppendUint64(b, uint64(d.Shingle))
 	}
+	if d.Digest != 0 {
+		b[start] |= hasDigest
+		b = binary.BigEndian.AppendUint64(b, uint64(d.Digest))
+	}
 	if d.Tokens != 0 {
 		b[start] |= hasLength
 		b = binary.AppendUvarint(b, uint64(d.Tokens))
@@ -206,6 +211,9 @@ func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint6
 	if flags&hasShingle != 0 {
 		d.Shingle = fingerprint.Fingerprint(r.number(8))
 	}
+	if flags&hasDigest != 0 {
+		d.Digest = fingerprint.Digest(r.number(8))
+	}
 	if flags&hasLength != 0 {
 		d.Tokens = int(r.uvarint())
 	}
@@ -216,7 +224,7 @@ func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint6
 		earlier = r.number(seqBytes)
 	}
 	d.Key, r.rest = r.rest, ""
-	if flags > isRecord|hasShingle|hasScope|hasLength|hasEarlier || match.Validate(&d) != nil {
+	if flags > isRecord|hasShingle|hasScope|hasLength|hasEarlier|hasDigest || match.Validate(&d) != nil {
 		r.bad = true
 	}
 	return d, earlier

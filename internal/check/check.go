@@ -48,7 +48,7 @@ func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
 	if signature.Tokens == 0 {
 		return index.Document{}, wire.NoText
 	}
-	d.Fingerprint, d.Shingle, d.Tokens = signature.Fingerprint, signature.Shingle, signature.Tokens
+	d.Fingerprint, d.Shingle, d.Digest, d.Tokens = signature.Fingerprint, signature.Shingle, signature.Digest, signature.Tokens
 	return d, ""
 }
 
@@ -122,14 +122,18 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, 
 	return verdicts, err
 }
 
-// Verdict says of a page what an index has found out about its document; rule is that of the index.
+// Verdict returns the verdict on a page for an index's verdict on its document. The rule is the
+// rule of the index. A known document is Unchanged if its Signature is equal to the stored one.
+// Every Analyzer computes a Digest of the whole text, which is part of the Signature. So a page is
+// Unchanged only if its text is. Documents that were checked without a Digest are compared by the
+// other fields; if only one of the two has a Digest, the document is Changed.
 func Verdict(rule match.Rule, found *index.Verdict) wire.Verdict {
 	now, of := &found.Document, &found.Of
 	switch {
 	case found.Status == index.New:
 		return wire.Verdict{Status: wire.New}
 	case found.Status == index.Duplicate:
-		return wire.Verdict{Status: wire.Duplicate, Of: *of, Near: true}
+		return wire.Verdict{Status: wire.Duplicate, Of: *of, Near: true, Removed: found.Removed}
 	case now.Signature() == of.Signature():
 		return wire.Verdict{Status: wire.Unchanged, Of: *of, Near: true}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,8 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/width"
 )
 
 // defaultMaxDistance is k of an index that package neardup makes.
@@ -23,7 +26,7 @@ const defaultMaxDistance = 6
 // Run runs all tests, each with an empty index that open makes, and closes when its test ends.
 func Run(t *testing.T, open func(*testing.T) wire.Checker) {
 	for name, test := range map[string]func(*testing.T, wire.Checker){
-		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Delete": deleted, "Racing": racing, "Documents": documents,
+		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts, "Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -48,6 +51,8 @@ type Step struct {
 	Of     string
 	Near   bool
 	Reason string
+
+	Removed bool
 }
 
 // Crawl has every status and every reason.
@@ -56,39 +61,39 @@ func Crawl() []Step {
 	const utf8 = "text/html; charset=utf-8"
 	ferry, museum := Text("ferry", 400), Text("museum", 300)
 	return []Step{
-		{wire.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, wire.Skipped, "", false, "no text"},
-		{wire.Page{URL: "shell 2", Body: []byte(shell)}, wire.Skipped, "", false, "no text"},
-		{wire.Page{URL: "empty"}, wire.Skipped, "", false, "no text"},
-		{wire.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")}, wire.Skipped, "", false, "not text: image/png"},
-		{wire.Page{URL: "image that lies", ContentType: utf8, Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, wire.Skipped, "", false, "not text: image/png"},
-		{wire.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, wire.Skipped, "", false, "not text: image/png"},
-		{wire.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)}, wire.Skipped, "", false, "not text: application/json"},
-		{wire.Page{URL: "large", Body: make([]byte, 16<<20+1)}, wire.Skipped, "", false, "too large: 16777217 bytes, limit 16777216"},
-		{wire.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, wire.Skipped, "", false, "too large: URL of 70000 bytes, scope of 0"},
+		{wire.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
+		{wire.Page{URL: "shell 2", Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
+		{wire.Page{URL: "empty"}, wire.Skipped, "", false, "no text", false},
+		{wire.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")}, wire.Skipped, "", false, "not text: image/png", false},
+		{wire.Page{URL: "image that lies", ContentType: utf8, Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, wire.Skipped, "", false, "not text: image/png", false},
+		{wire.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, wire.Skipped, "", false, "not text: image/png", false},
+		{wire.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)}, wire.Skipped, "", false, "not text: application/json", false},
+		{wire.Page{URL: "large", Body: make([]byte, 16<<20+1)}, wire.Skipped, "", false, "too large: 16777217 bytes, limit 16777216", false},
+		{wire.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, wire.Skipped, "", false, "too large: URL of 70000 bytes, scope of 0", false},
 
-		{wire.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, wire.New, "", false, ""},
-		{wire.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, wire.Unchanged, "ferry", true, ""},
-		{wire.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, wire.Duplicate, "ferry", true, ""},
-		{wire.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, wire.Duplicate, "ferry", true, ""},
-		{wire.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, wire.New, "", false, ""},
-		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Changed, "ferry", true, ""},
-		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Unchanged, "ferry", true, ""},
-		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Changed, "ferry", false, ""},
-		{wire.Page{URL: "museum", Body: html(museum)}, wire.Duplicate, "ferry", true, ""},
-		{wire.Page{URL: "ferry again", Body: html(ferry)}, wire.New, "", false, ""}, // its earlier self is gone
-		{wire.Page{URL: "ferry", Body: []byte(shell)}, wire.Skipped, "", false, "no text"},
-		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Unchanged, "ferry", true, ""}, // and stays
-		{wire.Page{URL: "ferry", Body: html(ferry)}, wire.Duplicate, "ferry again", true, ""},
-		{wire.Page{URL: "museum", Body: html(museum)}, wire.New, "", false, ""}, // the page that had it is gone
-		{wire.Page{Body: html(museum)}, wire.Duplicate, "museum", true, ""},
+		{wire.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, wire.New, "", false, "", false},
+		{wire.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, wire.Unchanged, "ferry", true, "", false},
+		{wire.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, wire.Duplicate, "ferry", true, "", false},
+		{wire.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, wire.Duplicate, "ferry", true, "", false},
+		{wire.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, wire.New, "", false, "", false},
+		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Changed, "ferry", true, "", false},
+		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Unchanged, "ferry", true, "", false},
+		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Changed, "ferry", false, "", false},
+		{wire.Page{URL: "museum", Body: html(museum)}, wire.Duplicate, "ferry", true, "", false},
+		{wire.Page{URL: "ferry again", Body: html(ferry)}, wire.New, "", false, "", false}, // its earlier self is gone
+		{wire.Page{URL: "ferry", Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
+		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Unchanged, "ferry", true, "", false}, // and stays
+		{wire.Page{URL: "ferry", Body: html(ferry)}, wire.Duplicate, "ferry again", true, "", true},
+		{wire.Page{URL: "museum", Body: html(museum)}, wire.New, "", false, "", false}, // the page that had it is gone
+		{wire.Page{Body: html(museum)}, wire.Duplicate, "museum", true, "", false},
 	}
 }
 
 func (s *Step) check(t *testing.T, v wire.Verdict) {
 	t.Helper()
-	if v.Status != s.Status || v.Of.Key != s.Of || v.Near != s.Near || v.Reason != s.Reason {
-		t.Errorf("%.30s: %v of %q, near %v, %q; want %v of %q, near %v, %q",
-			s.Page.URL, v.Status, v.Of.Key, v.Near, v.Reason, s.Status, s.Of, s.Near, s.Reason)
+	if v.Status != s.Status || v.Of.Key != s.Of || v.Near != s.Near || v.Reason != s.Reason || v.Removed != s.Removed {
+		t.Errorf("%.30s: %v of %q, near %v, %q, removed %v; want %v of %q, near %v, %q, removed %v",
+			s.Page.URL, v.Status, v.Of.Key, v.Near, v.Reason, v.Removed, s.Status, s.Of, s.Near, s.Reason, s.Removed)
 	}
 	switch far := v.Of.Distance > defaultMaxDistance; {
 	case s.Status == wire.Unchanged && v.Of.Distance != 0, far == v.Near && s.Of != "", v.Of.Added.IsZero() != (s.Of == ""):
@@ -120,7 +125,8 @@ func checkBatch(t *testing.T, x wire.Checker) {
 	}
 }
 
-// Unchanged is what both fingerprints and the length say.
+// A document is Unchanged if its Signature is equal to the stored one, with the Digest or, if both
+// have none, without.
 func unchanged(t *testing.T, x wire.Checker) {
 	d := match.Document{Key: "page", Fingerprint: 1 << 40, Shingle: 1 << 41, Tokens: 100}
 	for i, change := range []struct {
@@ -137,11 +143,106 @@ func unchanged(t *testing.T, x wire.Checker) {
 		{func() { d.Shingle = ^d.Shingle }, wire.Changed, false},
 		{func() { d.Fingerprint ^= 1 }, wire.Changed, true},
 		{func() {}, wire.Unchanged, true},
+		{func() { d.Digest = 1 << 43 }, wire.Changed, true}, // the stored text is not known
+		{func() {}, wire.Unchanged, true},
+		{func() { d.Digest ^= 1 }, wire.Changed, true}, // although the fingerprints are equal
+		{func() {}, wire.Unchanged, true},              // the record has the new Digest
+		{func() { d.Digest = 0 }, wire.Changed, true},
+		{func() {}, wire.Unchanged, true},
 	} {
 		change.do()
 		verdicts, err := x.CheckDocuments(t.Context(), []match.Document{d})
 		if err != nil || verdicts[0].Status != change.want || verdicts[0].Near != change.near {
 			t.Errorf("%d: %+v, %v", i, verdicts, err)
+		}
+	}
+}
+
+// A page with one word changed is never Unchanged, however long it is. A page that differs only in
+// white space, markup, case or Unicode form always is.
+func texts(t *testing.T, x wire.Checker) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{1, 20, 100, 300, 1000, 5000} {
+		words := make([]string, n)
+		for i := range words { // some words are repeated
+			words[i] = fmt.Sprintf("%s%d", []string{"caf\u00e9", "\ud55c\uad6d\uc5b4", "Stra\u00dfe", "word"}[rng.IntN(4)], rng.IntN(1+3*n))
+		}
+		edit := func(change func(w []string)) []string {
+			w := slices.Clone(words)
+			change(w)
+			return w
+		}
+		first, last, middle := 0, n-1, n/2
+		changed := map[string][]string{
+			"first word":   edit(func(w []string) { w[first] = "replaced" }),
+			"last word":    edit(func(w []string) { w[last] = "replaced" }),
+			"middle word":  edit(func(w []string) { w[middle] = "replaced" }),
+			"word removed": words[:last],
+			"word added":   append(slices.Clone(words), "added"),
+			"word doubled": append([]string{words[first]}, words...),
+			"word cut":     edit(func(w []string) { w[middle] = w[middle][:len(w[middle])-1] + " " + w[middle][len(w[middle])-1:] }),
+		}
+		if n > 1 {
+			changed["words swapped"] = edit(func(w []string) { w[first], w[last] = w[last], w[first] })
+			changed["neighbours swapped"] = edit(func(w []string) { w[middle-1], w[middle] = w[middle], w[middle-1] })
+			changed["words joined"] = edit(func(w []string) { w[last-1] += w[last]; w[last] = "" })
+		}
+		plain := strings.Join(words, " ")
+		equal := map[string]string{
+			"white space": "\n\n" + strings.Join(words, " \t\r\n\u00a0\u3000") + "  ",
+			"markup":      "<main><p class='a'>" + strings.Join(words, "</p>\n<p><b><!-- comment --></b>") + "</p></main>",
+			"upper case":  strings.ToUpper(plain),
+			"NFD":         norm.NFD.String(plain),
+			"full width":  width.Widen.String(plain),
+			"entities":    strings.ReplaceAll(plain, "\u00e9", "&eacute;"),
+			"punctuation": strings.Join(words, ", ") + "!",
+		}
+		url := fmt.Sprint("page ", n)
+		check := func(what, text string, want ...wire.Status) {
+			t.Helper()
+			v, err := x.Check(t.Context(), wire.Page{URL: url, Scope: url, ContentType: "text/html; charset=utf-8", Body: []byte("<body>" + text)})
+			if err != nil || !slices.Contains(want, v.Status) {
+				t.Errorf("%d words, %s: %v, %v; want %v", n, what, v.Status, err, want)
+			}
+		}
+		check("first visit", plain, wire.New)
+		for what, text := range equal {
+			check(what, text, wire.Unchanged)
+		}
+		for what, w := range changed {
+			text := strings.Join(w, " ")
+			if strings.TrimSpace(text) == "" || slices.Equal(w, words) {
+				continue
+			}
+			check(what, text, wire.Changed)
+			check(what+", again", text, wire.Unchanged)
+			check(what+", undone", plain, wire.Changed)
+		}
+	}
+}
+
+// A verdict says when the earlier version of the URL was removed.
+func removed(t *testing.T, x wire.Checker) {
+	ferry, museum := []byte(Text("ferry", 100)), []byte(Text("museum", 100))
+	for i, step := range []struct {
+		url    string
+		body   []byte
+		status wire.Status
+		want   bool
+	}{
+		{"a", ferry, wire.New, false},
+		{"b", ferry, wire.Duplicate, false}, // it was never stored
+		{"b", museum, wire.New, false},
+		{"b", ferry, wire.Duplicate, true},
+		{"b", ferry, wire.Duplicate, false}, // it was removed before
+		{"b", museum, wire.New, false},
+		{"b", museum, wire.Unchanged, false},
+		{"", museum, wire.Duplicate, false},
+		{"a", museum, wire.Duplicate, true},
+	} {
+		v, err := x.Check(t.Context(), wire.Page{URL: step.url, Body: step.body})
+		if err != nil || v.Status != step.status || v.Removed != step.want {
+			t.Errorf("%d, %s: %v, removed %v, %v; want %v, removed %v", i, step.url, v.Status, v.Removed, err, step.status, step.want)
 		}
 	}
 }
@@ -190,7 +291,7 @@ func racing(t *testing.T, x wire.Checker) {
 func documents(t *testing.T, x wire.Checker) {
 	ctx := t.Context()
 	key := "a key that is no \xff text"
-	docs := []match.Document{{Key: key, Fingerprint: 1 << 40, Shingle: 1 << 41, Tokens: 100, Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
+	docs := []match.Document{{Key: key, Fingerprint: 1 << 40, Shingle: 1 << 41, Digest: 1 << 42, Tokens: 100, Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
 	if verdicts, err := x.CheckDocuments(ctx, docs); err != nil || len(verdicts) != 2 || verdicts[0].Status != wire.New || verdicts[1].Status != wire.New {
 		t.Fatal(verdicts, err)
 	}

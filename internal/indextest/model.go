@@ -104,7 +104,7 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 
 // Bare reports whether an index stores nothing of a document but its fingerprint.
 func Bare(d *index.Document) bool {
-	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Tokens == 0
+	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Digest == 0 && d.Tokens == 0
 }
 
 // Model is what an index has to hold and to answer when calls come one after the other,
@@ -213,9 +213,10 @@ func lastOfKeys(docs []index.Document) map[string]int {
 
 // CheckAndAdd is Index.CheckAndAdd.
 func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
-	v := index.Verdict{Status: index.New, Document: d}
+	v, known := index.Verdict{Status: index.New, Document: d}, false
 	for _, old := range m.Docs {
 		if d.Key != "" && old.Key == d.Key {
+			known = true
 			v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
 		}
 	}
@@ -226,6 +227,8 @@ func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
 	v.Document.ID, v.Document.Added = 0, time.Time{}
 	if v.Status != index.Duplicate || m.Rule.KeepDuplicates {
 		v.Document = m.store(d)
+	} else {
+		v.Removed = known
 	}
 	return v
 }

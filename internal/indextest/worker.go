@@ -43,6 +43,9 @@ func (k *worker) draw(s *site) index.Document {
 		d.Shingle = []fingerprint.Fingerprint{s.shingle, s.shingle, s.shingle ^ 0xf, ^s.shingle}[k.rng.IntN(4)]
 	}
 	if k.rng.IntN(3) == 0 {
+		d.Digest = fingerprint.Digest(k.rng.IntN(4))
+	}
+	if k.rng.IntN(3) == 0 {
 		d.Tokens = []int{100, 100, 120, 300}[k.rng.IntN(4)]
 	}
 	return d

@@ -34,6 +34,9 @@ type Document struct {
 	// Shingle is the second fingerprint of an Analyzer's Signature; 0 if there is none.
 	Shingle fingerprint.Fingerprint
 
+	// Digest identifies the text, a Signature's Digest; 0 if there is none.
+	Digest fingerprint.Digest
+
 	// Tokens is how long the text is, a Signature's Tokens, up to 2^31-1; 0 if it is not known.
 	Tokens int
 
@@ -54,9 +57,11 @@ func Second(t time.Time) uint64 {
 	return uint64(min(max(t.Unix(), 0), lastSecond))
 }
 
-// Signature returns what an Analyzer has said of the page.
+// Signature returns the Signature of the document, without Short. If the Signatures of two
+// documents are equal, so are their texts as far as is known: a document without a Digest, which
+// somebody has stored by its fingerprint alone, has only its other fields to compare.
 func (d *Document) Signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.

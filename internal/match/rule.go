@@ -115,9 +115,10 @@ func (r Rule) Limit(longer int) int {
 	return r.MaxShingleDistance + r.ShortAllowance*max(0, ShortTokens-longer)/ShortTokens
 }
 
-// Relevant returns a signature without what the rule does not look at: documents of one
-// scope that are equal in it match the same documents.
+// Relevant returns a signature without the fields that the rule ignores. Documents of one
+// scope with equal results match the same documents.
 func (r Rule) Relevant(s fingerprint.Signature) fingerprint.Signature {
+	s.Digest = 0
 	if r.MaxShingleDistance < 0 {
 		s.Shingle = 0
 	}

@@ -28,6 +28,7 @@ type Line struct {
 
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
 	Shingle     fingerprint.Fingerprint  `json:"shingle,omitzero"`
+	Digest      fingerprint.Digest       `json:"digest,omitzero"`
 	Tokens      int                      `json:"tokens,omitempty"`
 
 	Scope      string `json:"scope,omitempty"`
@@ -75,7 +76,7 @@ func Explain(err error) error {
 // wanted is what the value of a field is to be.
 func wanted(t reflect.Type) string {
 	switch {
-	case t == reflect.TypeFor[fingerprint.Fingerprint]():
+	case t == reflect.TypeFor[fingerprint.Fingerprint](), t == reflect.TypeFor[fingerprint.Digest]():
 		return "16 hex digits"
 	case t.Kind() == reflect.Slice:
 		return "base64"
@@ -118,7 +119,7 @@ func Split(s string) (text string, bytes []byte) {
 
 // Document is that of a line with a fingerprint.
 func (l *Line) Document() match.Document {
-	return match.Document{Key: l.Name(), Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Tokens: l.Tokens, Scope: l.inScope()}
+	return match.Document{Key: l.Name(), Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Digest: l.Digest, Tokens: l.Tokens, Scope: l.inScope()}
 }
 
 var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
@@ -171,7 +172,7 @@ func PageLine(p *Page) Line {
 
 // DocumentLine is the line of a document that is analyzed already.
 func DocumentLine(d *match.Document) Line {
-	l := Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+	l := Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
 	l.Key, l.KeyBytes = Split(d.Key)
 	l.Scope, l.ScopeBytes = Split(d.Scope)
 	return l
@@ -198,6 +199,7 @@ type Stored struct {
 	ID          uint64                  `json:"id,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Shingle     fingerprint.Fingerprint `json:"shingle,omitzero"`
+	Digest      fingerprint.Digest      `json:"digest,omitzero"`
 	Tokens      int                     `json:"tokens,omitempty"`
 	Scope       string                  `json:"scope,omitempty"`
 	ScopeBytes  []byte                  `json:"scopeBytes,omitempty"`
@@ -206,7 +208,7 @@ type Stored struct {
 
 // StoredOf is a match in an answer.
 func StoredOf(m *match.Match) Stored {
-	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingle: m.Shingle, Tokens: m.Tokens, Added: m.Added}
+	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingle: m.Shingle, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
 	s.Key, s.KeyBytes = Split(m.Key)
 	s.Scope, s.ScopeBytes = Split(m.Scope)
 	return s
@@ -215,7 +217,7 @@ func StoredOf(m *match.Match) Stored {
 // Match undoes StoredOf.
 func (s *Stored) Match() match.Match {
 	return match.Match{Distance: s.Distance, Document: match.Document{
-		ID: s.ID, Key: either(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens,
+		ID: s.ID, Key: either(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Digest: s.Digest, Tokens: s.Tokens,
 		Scope: either(s.Scope, s.ScopeBytes), Added: s.Added,
 	}}
 }
@@ -228,13 +230,14 @@ type Checked struct {
 	Verdict     Status                   `json:"verdict"`
 	Of          *Stored                  `json:"of,omitempty"`
 	Near        bool                     `json:"near,omitempty"`
+	Removed     bool                     `json:"removed,omitempty"`
 	Retried     bool                     `json:"retried,omitempty"`
 	Reason      string                   `json:"reason,omitempty"`
 }
 
 // CheckedOf is the answer that a verdict on a document is.
 func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
-	c := Checked{Verdict: v.Status, Near: v.Near, Retried: v.Retried, Reason: v.Reason}
+	c := Checked{Verdict: v.Status, Near: v.Near, Removed: v.Removed, Retried: v.Retried, Reason: v.Reason}
 	c.Key, c.KeyBytes = Split(key)
 	if v.Status != Skipped {
 		c.Fingerprint = fp
@@ -248,7 +251,7 @@ func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
 
 // AsVerdict undoes CheckedOf.
 func (c *Checked) AsVerdict() Verdict {
-	v := Verdict{Status: c.Verdict, Near: c.Near, Retried: c.Retried, Reason: c.Reason}
+	v := Verdict{Status: c.Verdict, Near: c.Near, Removed: c.Removed, Retried: c.Retried, Reason: c.Reason}
 	if c.Of != nil {
 		v.Of = c.Of.Match()
 	}

@@ -41,8 +41,8 @@ type Status uint8
 const (
 	New       Status = iota + 1 // nothing like it was stored; it is now
 	Duplicate                   // another page that matches is stored; this one is not
-	Unchanged                   // this URL was stored, with the same text
-	Changed                     // this URL was stored, with another text, which this one replaces
+	Unchanged                   // this URL was stored with an equal text: no word differs
+	Changed                     // this URL was stored with a different text, which this one replaces
 	Skipped                     // there is nothing to compare
 )
 
@@ -81,6 +81,10 @@ type Verdict struct {
 	// is near enough for a Duplicate. It is true of each that is a Duplicate or Unchanged.
 	// What a page is compared with is its last visit; many small changes are none that is not Near.
 	Near bool
+
+	// Removed reports that the earlier version of the URL was removed from the index. The URL was
+	// stored, its page has become a Duplicate of another page, and duplicates are not stored.
+	Removed bool
 
 	// Reason is why a page is Skipped: "no text", "not text: image/png",
 	// "too large: 20971520 bytes, limit 16777216".

@@ -16,6 +16,7 @@ type Document struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"` // of Result: Key, if it is not UTF-8
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Shingle     fingerprint.Fingerprint `json:"shingle"`
+	Digest      fingerprint.Digest      `json:"digest,omitzero"`
 	Tokens      int                     `json:"tokens"`
 	Scope       string                  `json:"scope,omitempty"`
 
@@ -24,11 +25,11 @@ type Document struct {
 
 // Of is a document of an index, whose words are not known.
 func Of(d *index.Document) *Document {
-	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens, Scope: d.Scope}
+	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens, Scope: d.Scope}
 }
 
 func (d *Document) signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Tokens: d.Tokens}
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
 }
 
 // The limits that may keep two documents from matching.

@@ -39,6 +39,7 @@ type Line struct {
 	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint"` // nil is none
 	Shingle     *fingerprint.Fingerprint `json:"shingle,omitempty"`
+	Digest      fingerprint.Digest       `json:"digest,omitzero"`
 	Tokens      int                      `json:"tokens,omitempty"`
 	Scope       string                   `json:"scope,omitempty"`
 	ScopeBytes  []byte                   `json:"scopeBytes,omitempty"`
@@ -56,7 +57,7 @@ func lineOf(d *index.Document) *Line {
 }
 
 func (l *Line) document() index.Document {
-	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
+	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Digest: l.Digest, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
 	if l.Shingle != nil {
 		d.Shingle = *l.Shingle
 	}

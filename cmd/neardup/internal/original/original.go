@@ -62,13 +62,14 @@ func (w *Writer) record(compressed bool, header, block []byte) {
 	w.gzip.Close()
 }
 
-// RevisitProfile is the WARC-Profile of a record in place of a near-duplicate. Those of the standard
-// promise an equal payload, or what the server said; a reader that does not know a profile leaves the
-// record alone.
-const RevisitProfile = "https://github.com/neardup/neardup/blob/main/docs/api.md#near-duplicate-revisit"
+// RevisitProfile is the WARC-Profile of a record that replaces a page with an equal text. The
+// profiles of the standard promise equal bytes or an HTTP status of 304. A reader that does not know
+// a profile leaves the record alone.
+const RevisitProfile = "https://github.com/neardup/neardup/blob/main/docs/api.md#equal-text-revisit"
 
-// WriteRevisit writes a record that stands for one of a web archive: what it was, when it was
-// fetched and the header that the server sent, without the page, which is near to another one.
+// WriteRevisit writes a revisit record in place of a record of a web archive. It has the URL, the
+// time and the HTTP header of the record, without the page, whose text is equal to the text of the
+// page with the key of.
 func (w *Writer) WriteRevisit(o *corpus.Original, of string) {
 	var header bytes.Buffer
 	field := func(name, value string) {
