@@ -296,7 +296,7 @@ func documents(t *testing.T, x wire.Checker) {
 		t.Fatal(verdicts, err)
 	}
 	d, found, err := x.Get(ctx, key)
-	if err != nil || !found || d.Signature() != docs[0].Signature() || d.Scope != docs[0].Scope || d.Key != key || d.ID == 0 || d.Added.IsZero() {
+	if err != nil || !found || d.Signature() != docs[0].Signature() || d.Digest == 0 || d.Scope != docs[0].Scope || d.Key != key || d.ID == 0 || d.Added.IsZero() {
 		t.Errorf("%+v, %v, %v", d, found, err)
 	}
 	if _, found, err := x.Get(ctx, "c"); found || err != nil {

@@ -47,7 +47,7 @@ type Line struct {
 }
 
 func lineOf(d *index.Document) *Line {
-	l := &Line{Fingerprint: &d.Fingerprint, Tokens: d.Tokens, Added: d.Added}
+	l := &Line{Fingerprint: &d.Fingerprint, Digest: d.Digest, Tokens: d.Tokens, Added: d.Added}
 	l.Key, l.KeyBytes = wire.Split(d.Key)
 	l.Scope, l.ScopeBytes = wire.Split(d.Scope)
 	if d.Shingle != 0 {
