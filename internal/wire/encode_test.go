@@ -14,17 +14,17 @@ import (
 func full() []any {
 	hostile := "https://example.com/?a=1&b=<2>"
 	stored := Stored{
-		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1, Fingerprint: 0xfedcba9876543210, Shingle: 7, Tokens: 100,
+		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1, Fingerprint: 0xfedcba9876543210, Shingle: 7, Digest: 8, Tokens: 100,
 		Scope: "example.com", ScopeBytes: []byte("\xfe"), Added: time.Unix(1_700_000_000, 123_000_000).UTC(),
 	}
 	return []any{
 		&Line{
 			Key: hostile, KeyBytes: []byte("\xff"), HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Body: []byte("body"), ContentType: "text/html",
-			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingle: 2, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
+			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingle: 2, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
 			MaxDistance: new(-1), Limit: 9,
 		},
 		&Checked{
-			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: Changed, Of: &stored, Near: true, Retried: true,
+			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: Changed, Of: &stored, Near: true, Removed: true, Retried: true,
 			Reason: "not text: \u0085",
 		},
 		&Found{
