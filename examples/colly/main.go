@@ -1,9 +1,8 @@
-// The command colly crawls a site with the colly library and keeps its pages, one of each that are
-// nearly alike. It stops asking for URLs of a pattern whose pages keep coming back as duplicates.
+// Command colly crawls a site with the colly library and saves one page of each group of near-duplicates.
 //
 //	go run ./colly http://localhost:8080/ crawl
 //
-// It may be killed and started again: what it has printed is kept.
+// The crawler can be killed and started again: every page whose URL it printed is saved.
 package main
 
 import (
@@ -13,9 +12,6 @@ import (
 	"mime"
 	"net/url"
 	"os"
-	"regexp"
-	"sync"
-	"sync/atomic"
 
 	"github.com/gocolly/colly/v2"
 	"github.com/neardup/neardup"
@@ -31,17 +27,17 @@ func main() {
 	}
 }
 
-// crawl keeps the pages of the site of a URL in a folder, and their index beside them.
+// crawl saves the pages of the site of a URL in a folder.
 func crawl(ctx context.Context, start, folder string) (err error) {
 	u, err := url.Parse(start)
 	if err != nil {
 		return err
 	}
-	kept, err := pages.Open(folder)
+	saved, err := pages.Open(folder)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
+	defer func() { err = errors.Join(err, saved.Close()) }()
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -50,29 +46,18 @@ func crawl(ctx context.Context, start, folder string) (err error) {
 	if err := c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: 4}); err != nil {
 		return err
 	}
-	var patterns sync.Map
-	duplicates := func(u *url.URL) *atomic.Int32 { // one after another
-		n, _ := patterns.LoadOrStore(pattern(u), new(atomic.Int32))
-		return n.(*atomic.Int32)
-	}
 	c.OnRequest(func(r *colly.Request) {
-		if ctx.Err() != nil || duplicates(r.URL).Load() >= maxDuplicates {
+		if ctx.Err() != nil {
 			r.Abort()
 		}
 	})
 	c.OnResponse(func(r *colly.Response) {
-		status, err := kept.Keep(ctx, neardup.Page{URL: r.Request.URL.String(), ContentType: contentType(r), Body: r.Body})
-		switch {
-		case err != nil:
+		if _, err := saved.Save(ctx, neardup.Page{URL: r.Request.URL.String(), ContentType: contentType(r), Body: r.Body}); err != nil {
 			stop(err)
-		case status == neardup.Duplicate:
-			duplicates(r.Request.URL).Add(1)
-		case status != neardup.Skipped:
-			duplicates(r.Request.URL).Store(0)
 		}
 	})
 	c.OnHTML("a[href]", func(e *colly.HTMLElement) {
-		_ = e.Request.Visit(e.Attr("href")) // most of its errors: visited already, another site
+		_ = e.Request.Visit(e.Attr("href")) // The usual errors are a visited URL and another site.
 	})
 	c.OnError(func(r *colly.Response, err error) { log.Printf("%s: %v", r.Request.URL, err) })
 	if err := c.Visit(start); err != nil {
@@ -82,7 +67,8 @@ func crawl(ctx context.Context, start, folder string) (err error) {
 	return context.Cause(ctx)
 }
 
-// contentType is the header's, but names the charset that colly has made of the one there.
+// contentType returns the Content-Type header. colly has converted the body to UTF-8 if the header
+// names a charset.
 func contentType(r *colly.Response) string {
 	header := r.Headers.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(header)
@@ -90,19 +76,4 @@ func contentType(r *colly.Response) string {
 		return media + "; charset=utf-8"
 	}
 	return header
-}
-
-// maxDuplicates is the budget: how many duplicates one after another end a pattern.
-const maxDuplicates = 10
-
-var number = regexp.MustCompile(`\d+`)
-
-// pattern is a URL with # for each number of its path, and of its query only the names:
-// /calendar/#?day&view.
-func pattern(u *url.URL) string {
-	names := u.Query()
-	for name := range names {
-		names[name] = []string{""}
-	}
-	return u.Host + number.ReplaceAllString(u.Path, "#") + "?" + names.Encode()
 }

@@ -1,11 +1,11 @@
-// Command compare checks the same made-up pages with what people use against duplicates today: a set
-// of digests in memory, one in Redis, a Bloom filter, and neardup. Of every four pages of 400 words two
-// are new, one is equal to an earlier one, and one has 6 other words than an earlier one.
+// Command compare measures what deduplicates generated pages: a set of digests in memory, one in Redis,
+// a Bloom filter, and neardup. Of every four pages of 400 words two are new, one equals an earlier page,
+// and one differs from an earlier page in 6 words.
 //
 //	go run ./compare -n 100000
 //
-// Redis is started for this if redis-server is there. Bytes are those of a new page: the growth of the
-// heap, of what Redis says it uses, of the filter, and of the index on disk.
+// It starts redis-server if that is installed. Bytes per new page are the growth of the heap, of the
+// memory that Redis reports, of the filter, and of the index on disk.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 const batch = 256
 
 func main() {
-	n := flag.Int("n", 100_000, "how many pages")
+	n := flag.Int("n", 100_000, "`number` of pages")
 	flag.Parse()
 	if err := run(context.Background(), *n); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// pages makes the pages from i on, the same ones each time.
+// pages returns pages i to end-1. The same numbers give the same pages.
 func pages(i, end int) (made []neardup.Page) {
 	for ; i < end; i++ {
 		original := i
@@ -51,7 +51,7 @@ func pages(i, end int) (made []neardup.Page) {
 		words := make([]string, 400)
 		for j := range words {
 			f := rng.Float64()
-			words[j] = "w" + strconv.Itoa(int(30_000*f*f*f)) // some words are frequent
+			words[j] = "w" + strconv.Itoa(int(30_000*f*f*f)) // The distribution of words is skewed.
 		}
 		if i%4 == 3 {
 			for range 6 {
@@ -63,16 +63,16 @@ func pages(i, end int) (made []neardup.Page) {
 	return made
 }
 
-// A method says of each page whether it is a duplicate.
+// method reports whether pages are known.
 type method struct {
 	name  string
 	check func([]neardup.Page) ([]bool, error)
-	bytes func() (memory, disk int64, err error) // now
+	bytes func() (memory, disk int64, err error) // in use
 	close func() error
 }
 
 func run(ctx context.Context, n int) error {
-	fmt.Println("method | equal found | changed found | new taken for known | memory, disk: bytes a new page | us a page")
+	fmt.Println("method | equal found | changed found | new pages dropped | memory, disk: bytes per new page | µs per page")
 	for _, open := range []func(context.Context, int) (*method, error){digests, inRedis, filter, nearDuplicates} {
 		m, err := open(ctx, n)
 		if err != nil {
@@ -149,7 +149,7 @@ func digests(context.Context, int) (*method, error) {
 func filter(_ context.Context, n int) (*method, error) {
 	f := bloom.NewWithEstimates(uint(n)/2, 0.001)
 	grown := int64(0)
-	return &method{"Bloom filter of digests, .001", func(ps []neardup.Page) (known []bool, err error) {
+	return &method{"Bloom filter of digests, 0.001", func(ps []neardup.Page) (known []bool, err error) {
 		for _, p := range ps {
 			d := digest(p)
 			known = append(known, f.TestAndAdd(d[:]))
@@ -161,7 +161,7 @@ func filter(_ context.Context, n int) (*method, error) {
 
 func inRedis(ctx context.Context, _ int) (*method, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		fmt.Println("set of digests, Redis: redis-server is not here")
+		fmt.Println("set of digests, Redis: redis-server is not installed")
 		return nil, nil
 	}
 	dir, err := os.MkdirTemp("", "compare")

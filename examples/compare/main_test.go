@@ -6,7 +6,7 @@ import (
 	"github.com/neardup/neardup/internal/testenv"
 )
 
-// What each method finds of equal and of changed pages, and takes for known wrongly.
+// TestMethods checks which equal, changed and new pages each method reports as known.
 func TestMethods(t *testing.T) {
 	const n = 2000
 	for name, open := range map[string]struct {

@@ -1,5 +1,5 @@
-// Package pages keeps a crawler's pages in a folder, one of each that are nearly alike, and their
-// index beside them. What Keep has returned without an error is kept, also after a kill -9.
+// Package pages saves the pages of a crawler in a folder, one of each group of near-duplicates, with
+// their index. A page is on disk when Save returns without an error.
 package pages
 
 import (
@@ -16,40 +16,40 @@ import (
 	"github.com/neardup/neardup"
 )
 
-// Folder is an open folder. Its methods may be called from any goroutine.
+// Folder is an open folder. Its methods can be called from any goroutine.
 type Folder struct {
 	dir string
 	*neardup.Index
 }
 
-// Open opens a folder, and makes it where there is none.
+// Open opens a folder. It creates the folder if it does not exist.
 func Open(dir string) (*Folder, error) {
 	x, err := neardup.Open(filepath.Join(dir, "index"), nil)
 	return &Folder{dir, x}, err
 }
 
-// File is where the page of a URL is kept.
+// File returns the path of the page with a URL.
 func (f *Folder) File(url string) string {
 	return filepath.Join(f.dir, fmt.Sprintf("%x.html", sha256.Sum256([]byte(url))))
 }
 
-// Keep saves a page unless there is one like it. An Unchanged one is saved too: the crawler may
-// have been killed when the index had the page, and the folder not.
-func (f *Folder) Keep(ctx context.Context, p neardup.Page) (neardup.Status, error) {
+// Save saves a page unless it is a near-duplicate of a stored one. It saves an Unchanged page too: the
+// crawler may have been killed between Check and the write of the file.
+func (f *Folder) Save(ctx context.Context, p neardup.Page) (neardup.Status, error) {
 	v, err := f.Check(ctx, p)
 	if err != nil {
-		return 0, err // and no verdict
+		return 0, err
 	}
 	file := f.File(p.URL)
 	switch v.Status {
 	case neardup.New, neardup.Changed, neardup.Unchanged:
 		if err := atomic.WriteFile(file, bytes.NewReader(p.Body)); err != nil {
-			// The next copy shall be New again, also where the crawl is being stopped.
-			_, forget := f.Delete(context.WithoutCancel(ctx), p.URL)
-			return 0, errors.Join(err, forget)
+			// Without its record, the page is New at the next try.
+			_, failed := f.Delete(context.WithoutCancel(ctx), p.URL)
+			return 0, errors.Join(err, failed)
 		}
 		fmt.Println(p.URL)
-	case neardup.Duplicate: // of another page, though it may have been one of its own before
+	case neardup.Duplicate: // An earlier version of the page may have been saved.
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}

@@ -1,10 +1,9 @@
-// The command workers crawls a site with net/http and a pool of workers, and keeps its pages, one of
-// each that are nearly alike. It asks for pages as fast as they come, and for no robots.txt: it is
-// for sites of one's own.
+// Command workers crawls a site with net/http and a pool of workers, and saves one page of each group
+// of near-duplicates. It does not read robots.txt and does not limit its rate, so use it on your own site.
 //
 //	go run ./workers http://localhost:8080/ crawl
 //
-// It may be killed and started again: what it has printed is kept.
+// The crawler can be killed and started again: every page whose URL it printed is saved.
 package main
 
 import (
@@ -35,18 +34,19 @@ func main() {
 	}
 }
 
-const workers = 8 // that are at work at once
+// workers is the number of concurrent requests.
+const workers = 8
 
-// crawl keeps the pages of the site of a URL in a folder, and their index beside them.
+// crawl saves the pages of the site of a URL in a folder.
 func crawl(ctx context.Context, start, folder string) (err error) {
-	kept, err := pages.Open(folder)
+	saved, err := pages.Open(folder)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
+	defer func() { err = errors.Join(err, saved.Close()) }()
 
 	group, ctx := errgroup.WithContext(ctx)
-	atWork := semaphore.NewWeighted(workers)
+	slots := semaphore.NewWeighted(workers)
 	var seen sync.Map
 	var visit func(u string)
 	visit = func(u string) {
@@ -54,16 +54,16 @@ func crawl(ctx context.Context, start, folder string) (err error) {
 			return
 		}
 		group.Go(func() error {
-			if err := atWork.Acquire(ctx, 1); err != nil {
+			if err := slots.Acquire(ctx, 1); err != nil {
 				return err
 			}
-			defer atWork.Release(1)
+			defer slots.Release(1)
 			p, err := fetch(ctx, u)
 			if err != nil {
-				log.Print(err) // and on with the others
+				log.Print(err)
 				return ctx.Err()
 			}
-			if _, err := kept.Keep(ctx, p); err != nil {
+			if _, err := saved.Save(ctx, p); err != nil {
 				return err
 			}
 			for _, link := range links(p) {
@@ -89,7 +89,7 @@ func fetch(ctx context.Context, u string) (p neardup.Page, err error) {
 	if response.StatusCode != http.StatusOK || response.Request.URL.Host != request.URL.Host {
 		return p, fmt.Errorf("%s: %s from %s", u, response.Status, response.Request.URL.Host)
 	}
-	// One byte more than neardup takes, so that it is Skipped as too large, and not cut off.
+	// With one byte more than the limit, neardup skips the page as too large.
 	body, err := io.ReadAll(io.LimitReader(response.Body, neardup.DefaultMaxBody+1))
 	return neardup.Page{URL: response.Request.URL.String(), ContentType: response.Header.Get("Content-Type"), Body: body}, err
 }
