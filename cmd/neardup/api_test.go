@@ -174,13 +174,14 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 	return "integer", nil
 }
 
-// A line out of check is that of dedup, but for what is of the inputs of a command, and it has no other type.
+// TestServedLineIsThatOfDedup: a line of /v1/check has the fields of a line of dedup, with the same types. Only
+// dedup has the position of a record in its inputs, the index of -against, and the ID of a stored document.
 func TestServedLineIsThatOfDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[wire.Checked](), "", make(map[reflect.Type]bool))
 	for _, field := range fieldsOf(reflect.TypeFor[verdictLine](), "", make(map[reflect.Type]bool)) {
-		ofInputs := field == "at: string, or absent" || field == "of.index: string, or absent"
-		if slices.Contains(served, field) == ofInputs {
-			t.Errorf("%s: served: %v", field, !ofInputs)
+		ofDedup := field == "at: string, or absent" || field == "of.index: string, or absent" || field == "id: integer, or absent"
+		if slices.Contains(served, field) == ofDedup {
+			t.Errorf("%s: served: %v", field, !ofDedup)
 		}
 	}
 }

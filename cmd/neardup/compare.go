@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,14 +24,15 @@ var compareCommand = command{
 	name:    "compare",
 	args:    "[-index DIR] [-in INPUT] A B",
 	summary: "say why two documents match or do not: their distances, their lengths, the limit that decides and the words that differ",
-	more: `A and B are each a file, a key in the index, or a URL that is fetched; with -in, keys of documents
-there, such as the URLs of a web archive. Of a key in an index there are no words.
+	more: `A and B are each a file, a key in the index, or a URL that is fetched. With -in, they are keys of
+documents there, such as the URLs of a web archive, paths of files, or records: FILE#NUMBER.
+A key in an index has no words.
 [-these words are in A only-] {+these in B only+}`,
 	run: runCompare,
 }
 
 func runCompare(ctx context.Context, c *call) (err error) {
-	inputs := c.inputFlags().scopeFlag().analyzerFlags()
+	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	indexes, limits := c.indexFlags(), c.matchFlags()
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates, where there is no index that says it")
 	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
@@ -139,11 +141,11 @@ func (f *finder) find(ctx context.Context, in string) (sides [2]*compare.Documen
 // findIn reads an input until it has given both.
 func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Document, err error) {
 	err = f.records(ctx, in, func(r *corpus.Record) (more bool, err error) {
-		key := (&input{record: *r}).key()
+		key, record := f.analyzer.key(r), fmt.Sprintf("%s#%d", r.Source, r.Number)
 		for n, name := range f.call.args {
-			if name == key && sides[n] == nil {
+			if (name == key || name == record || isPathKey(name, r)) && sides[n] == nil {
 				rec := *r
-				if sides[n], err = f.analyze(key, &rec); err != nil {
+				if sides[n], err = f.analyze(name, &rec); err != nil {
 					return false, err
 				}
 			}
@@ -156,6 +158,12 @@ func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Docum
 		}
 	}
 	return sides, err
+}
+
+// isPathKey reports whether name is the path of the file that the record is.
+func isPathKey(name string, r *corpus.Record) bool {
+	path, err := filepath.Abs(name)
+	return err == nil && r.Key != "" && filepath.ToSlash(path) == r.Key
 }
 
 func (f *finder) named(ctx context.Context, name string) (s *compare.Document, err error) {

@@ -22,6 +22,8 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, diagnostics)
 	}
+	root, err := filepath.Abs(crawl)
+	must(t, err)
 	type line struct {
 		Key, Verdict string
 		Of           struct{ Key string }
@@ -30,7 +32,7 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 	for lines := json.NewDecoder(strings.NewReader(out)); lines.More(); {
 		var l line
 		must(t, lines.Decode(&l))
-		verdicts[strings.TrimPrefix(l.Key, filepath.Clean(crawl)+"/")] = l
+		verdicts[strings.TrimPrefix(l.Key, filepath.ToSlash(root)+"/")] = l
 	}
 	groups := make(map[string]string)
 	counts := make(map[string]int)
@@ -44,7 +46,7 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 		groups[key] = group
 		l, found := verdicts[key]
 		got := l.Verdict
-		switch of := strings.TrimPrefix(l.Of.Key, filepath.Clean(crawl)+"/"); {
+		switch of := strings.TrimPrefix(l.Of.Key, filepath.ToSlash(root)+"/"); {
 		case !found || got == "skipped":
 			got = "no-page"
 		case got == "duplicate" && groups[of] != group:

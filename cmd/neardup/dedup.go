@@ -15,6 +15,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/original"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
+	"github.com/neardup/neardup/internal/match"
 )
 
 var dedupCommand = command{
@@ -30,7 +32,7 @@ compressed file. A record is written once its verdict is durable.`,
 }
 
 func runDedup(ctx context.Context, c *call) error {
-	inputs := c.inputFlags().scopeFlag().analyzerFlags()
+	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
 		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(),
 		emission: c.emitFlags(inputs), summary: summary.New(), report: c.reportFlag(inputs),
@@ -63,6 +65,7 @@ type dedup struct {
 	temporary  bool // without -index
 	references []reference
 	index      *neardup.Index
+	rule       match.Rule // of index
 	lines      lines
 }
 
@@ -93,11 +96,12 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if d.index, err = neardup.Open(d.indexes.dir, o); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.index.Close()) }()
+	defer func() { err = errors.Join(err, d.indexes.close(d.index)) }()
 	if err := d.checkReferences(d.index.Plan().MaxDistance); err != nil {
 		return err
 	}
 	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
+	d.rule = match.For(d.index.Stats().Analyzer, d.index.Plan().MaxDistance).With(d.match.shingle, d.match.ratio)
 	d.lines = newLines(d.emission.verdicts())
 	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
 	if err == nil {
@@ -142,9 +146,10 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 			i.decide(neardup.Duplicate, i.of)
 		}
 	}
-	verdicts, err := d.index.CheckDocuments(ctx, documents(left))
-	for n, v := range verdicts {
-		i := left[n]
+	found, err := d.index.CheckAndAddBatch(ctx, documents(left))
+	for n := range found {
+		i, v := left[n], check.Verdict(d.rule, &found[n])
+		i.document.ID = found[n].Document.ID
 		switch {
 		case i.of != nil:
 			i.decide(neardup.Duplicate, i.of)
@@ -169,7 +174,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		}
 		of := ""
 		if i.of != nil {
-			of = i.of.Key
+			of = i.of.name()
 		}
 		d.summary.Compare(i.verdict, of)
 		d.report.add(i)
@@ -180,14 +185,17 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 // reference returns the line about a match, in the index that documents are added to or in dir.
 func (i *input) reference(of *index.Match, dir string) *referenceLine {
 	return &referenceLine{
-		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, Index: dir,
+		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, ID: of.ID, Index: dir,
 		equalText: of.Digest != 0 && of.Digest == i.document.Digest,
 	}
 }
 
 func (i *input) decide(status neardup.Status, of *referenceLine) {
 	i.verdict, i.of = status.String(), of
-	i.line = &verdictLine{Key: i.document.Key, KeyBytes: keyBytes(i.document.Key), Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of}
+	i.line = &verdictLine{
+		Key: i.key, KeyBytes: keyBytes(i.key), ID: i.document.ID,
+		Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of, At: i.at(),
+	}
 }
 
 // emission is the records of what is kept, as they stand in the inputs, where they are asked for.

@@ -106,8 +106,8 @@ type sizeValue struct {
 }
 
 func (s *sizeValue) String() string {
-	if s.n == nil { // package flag asks the zero value
-		return ""
+	if s.n == nil || *s.n == 0 { // package flag asks the zero value
+		return "0"
 	}
 	return strings.ReplaceAll(humanize.IBytes(*s.n), " ", "")
 }
@@ -166,6 +166,8 @@ type inputFlags struct {
 	call        *call
 	maxDocument size
 
+	keyPrefix            string
+	noKeys               bool
 	scope                *string
 	text, method, weight *string
 	urls                 *bool
@@ -189,6 +191,20 @@ func (c *call) inputFlags() *inputFlags {
 // documentSizeFlag defines the flag for the size of the largest document.
 func (c *call) documentSizeFlag() size {
 	return c.sizeFlag("document-size-limit", corpus.DefaultMaxDocument, 1<<20, "skip documents larger than this `size`")
+}
+
+// keyFlags defines the flags that change the keys of documents.
+func (f *inputFlags) keyFlags() *inputFlags {
+	c := f.call
+	c.flags.StringVar(&f.keyPrefix, "key-prefix", "", "put this `text` before each key, so that equal keys of several data sets differ")
+	c.flags.BoolVar(&f.noKeys, "no-keys", false, "store documents without their keys: no document replaces an earlier one")
+	c.check(func() error {
+		if f.noKeys && (f.keyPrefix != "" || f.Fields.Key != "") {
+			return usagef("-no-keys excludes -key-prefix and -key-field")
+		}
+		return nil
+	})
+	return f
 }
 
 func (f *inputFlags) scopeFlag() *inputFlags {
@@ -240,6 +256,9 @@ type analyzer struct {
 	asked string // its name where flags ask for it; else it is that of the index, if it has one
 	bare  bool   // the inputs bring fingerprints
 	scope string // as -scope has it
+
+	keyPrefix string
+	noKeys    bool
 }
 
 // analyzer is the one that the flags ask for; other seeds than 0 make other hashes.
@@ -255,7 +274,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{Signer: signer, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
+	a := &analyzer{Signer: signer, keyPrefix: f.keyPrefix, noKeys: f.noKeys, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
 	if f.scope != nil {
 		a.scope = *f.scope
 	}
@@ -284,6 +303,16 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	}
 	d, reason = check.Analyze(a.Signer, p)
 	return d, reason, nil
+}
+
+// key returns the key under which the document of a record is stored; "" if it is stored without
+// one. The position of a record is never a key: it may be the position of another document in the
+// next run.
+func (a *analyzer) key(r *corpus.Record) string {
+	if a.noKeys || r.Key == "" {
+		return ""
+	}
+	return a.keyPrefix + r.Key
 }
 
 // scopeOf returns the scope of a record as -scope says.
@@ -361,12 +390,18 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 	return f
 }
 
-// expire deletes the documents that exceed the retention limits at the end of a run, and reports how
-// many documents were deleted since the index was opened. The run may have been too short for the
-// background to delete any.
+// expire deletes the documents that exceed the retention limits at the end of a run, which may have
+// been too short for the background.
 func (f *indexFlags) expire(ctx context.Context, x *neardup.Index) error {
 	n, err := x.Expire(ctx, f.expiry)
 	f.expired.Add(int64(n))
+	return err
+}
+
+// close closes the index and reports how many documents the retention limits have deleted since it was
+// opened.
+func (f *indexFlags) close(x *neardup.Index) error {
+	err := x.Close() // ends the background, which deletes documents too
 	if n := f.expired.Load(); n > 0 {
 		f.call.logf("%d documents were deleted from the index by the retention limits%s", n, f.retention())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 // input is a record on its way from reading to its line of output.
 type input struct {
 	record   corpus.Record
+	key      string         // of the document; "" if it has none
 	compared bool           // false: it is skipped, and line says why if it is a document
 	document index.Document // what is compared and stored
 
@@ -31,7 +33,8 @@ type input struct {
 	release func()         // gives back the memory of the record as it stood in its file; nil: there is none
 }
 
-// verdictLine is what is printed of a document by dedup, and by all of one that is skipped.
+// verdictLine is the line that dedup prints for a document, and each subcommand for a document that
+// it skips.
 type verdictLine struct {
 	Key         string                   `json:"key"`
 	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
@@ -40,14 +43,16 @@ type verdictLine struct {
 	Of          *referenceLine           `json:"of,omitempty"`
 	Removed     bool                     `json:"removed,omitempty"` // the earlier version of the key
 	Reason      string                   `json:"reason,omitempty"`
-	At          string                   `json:"at,omitempty"` // of what is skipped: file, record, byte
+	ID          uint64                   `json:"id,omitempty"` // if it was stored
+	At          string                   `json:"at,omitempty"` // file, record and byte, if the document is skipped or has no key
 }
 
-// referenceLine is the nearest document that a duplicate is near to.
+// referenceLine is the nearest document of a duplicate, or the earlier version of a document.
 type referenceLine struct {
 	Key      string `json:"key"`
 	KeyBytes []byte `json:"keyBytes,omitempty"`
 	Distance int    `json:"distance"`
+	ID       uint64 `json:"id,omitempty"`
 	Index    string `json:"index,omitempty"` // folder of the reference that has it
 
 	equalText bool // the Digests are equal
@@ -56,16 +61,28 @@ type referenceLine struct {
 // skipped is the verdict on a document that could not be compared.
 var skipped = neardup.Skipped.String()
 
-// key names a document: by its own key, else by its place in its source.
-func (i *input) key() string {
-	if i.record.Key != "" {
-		return i.record.Key
+// name returns what the document is called in messages: its key, else its ID.
+func (r *referenceLine) name() string {
+	if r.Key != "" {
+		return r.Key
 	}
-	return fmt.Sprintf("%s#%d", i.record.Source, i.record.Number)
+	return fmt.Sprintf("document %d", r.ID)
 }
+
+// at returns the position of the record if the document has no key.
+func (i *input) at() string {
+	if i.key != "" {
+		return ""
+	}
+	return position(&i.record)
+}
+
+// name returns what the document is called in messages: its key, else its position.
+func (i *input) name() string { return cmp.Or(i.key, position(&i.record)) }
 
 // analyze makes a document of the record.
 func (i *input) analyze(a *analyzer) error {
+	i.key = a.key(&i.record)
 	if skip := i.record.Skip; skip != nil {
 		i.reason = skip.Reason
 		if skip.Document { // other records, such as requests of an archive, are counted only
@@ -73,7 +90,7 @@ func (i *input) analyze(a *analyzer) error {
 		}
 		return nil
 	}
-	d, reason, err := a.document(i.key(), &i.record)
+	d, reason, err := a.document(i.key, &i.record)
 	if reason != "" {
 		i.reason = reason
 		i.skip(reason)
@@ -85,7 +102,7 @@ func (i *input) analyze(a *analyzer) error {
 
 func (i *input) skip(reason string) {
 	i.verdict = skipped
-	i.line = &verdictLine{Key: i.key(), KeyBytes: keyBytes(i.key()), Verdict: skipped, Reason: reason, At: position(&i.record)}
+	i.line = &verdictLine{Key: i.key, KeyBytes: keyBytes(i.key), Verdict: skipped, Reason: reason, At: position(&i.record)}
 }
 
 // compared returns the inputs of a batch that are documents to be compared.

@@ -31,10 +31,11 @@ type addLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	ID          uint64                  `json:"id"`
+	At          string                  `json:"at,omitempty"` // file, record and byte, if the document has no key
 }
 
 func runAdd(ctx context.Context, c *call) error {
-	inputs := c.inputFlags().scopeFlag().analyzerFlags()
+	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	indexes := c.requiredIndexFlags().makingFlags(defaultK)
 	if err := c.parse(); err != nil {
 		return err
@@ -60,7 +61,7 @@ func runAdd(ctx context.Context, c *call) error {
 			return err
 		}
 		for n, i := range inputs {
-			i.line = addLine{stored[n].Key, keyBytes(stored[n].Key), stored[n].Fingerprint, stored[n].ID}
+			i.line = addLine{stored[n].Key, keyBytes(stored[n].Key), stored[n].Fingerprint, stored[n].ID, i.at()}
 		}
 		out.writeReady(batch)
 		return out.Flush()
@@ -68,7 +69,7 @@ func runAdd(ctx context.Context, c *call) error {
 	if err == nil {
 		err = indexes.expire(ctx, x)
 	}
-	return errors.Join(err, x.Close())
+	return errors.Join(err, indexes.close(x))
 }
 
 var fingerprintCommand = command{
@@ -94,7 +95,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 			if i.compared {
 				writeDocument(out, &i.document, "fingerprints") // its errors stick
 			} else if skip, ok := i.line.(*verdictLine); ok {
-				c.logf("%s: skipped: %s (%s)", skip.Key, skip.Reason, skip.At)
+				c.logf("%s: skipped: %s (%s)", i.name(), skip.Reason, skip.At)
 			}
 		}
 		return out.Flush()

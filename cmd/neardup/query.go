@@ -30,6 +30,7 @@ type queryLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Matches     []matchLine             `json:"matches"`
+	At          string                  `json:"at,omitempty"` // file, record and byte, if the document has no key
 }
 
 // matchLine is a match in the output of query.
@@ -42,7 +43,7 @@ type matchLine struct {
 }
 
 func runQuery(ctx context.Context, c *call) error {
-	inputs := c.inputFlags().scopeFlag().analyzerFlags()
+	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
 	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index; it is read from beginning to end")
 	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default by its name, u64le, jsonl or else fingerprints)",
@@ -129,7 +130,7 @@ const (
 
 // answer gives an input its line, writes what is ready of a batch, and returns the rest.
 func (l lines) answer(batch []*input, i *input, matches []index.Match) (rest []*input) {
-	line := queryLine{i.document.Key, keyBytes(i.document.Key), i.document.Fingerprint, make([]matchLine, len(matches))}
+	line := queryLine{i.document.Key, keyBytes(i.document.Key), i.document.Fingerprint, make([]matchLine, len(matches)), i.at()}
 	for n, m := range matches {
 		line.Matches[n] = matchLine{m.ID, m.Key, keyBytes(m.Key), m.Fingerprint, m.Distance}
 	}

@@ -115,9 +115,9 @@ func TestKeyBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ix")
 	list := writeFile(t, filepath.Join(t.TempDir(), "list.txt"), "0000000000000001\ta\xe9\n0000000000000001\ta\xe8\n")
 	mustRun(t, "import", "-index", dir, list)
-	const first, second = `"key":"a\ufffd","keyBytes":"Yek="`, `"key":"a\ufffd","keyBytes":"Yeg="`
+	const first, second = "\"key\":\"a\ufffd\",\"keyBytes\":\"Yek=\"", "\"key\":\"a\ufffd\",\"keyBytes\":\"Yeg=\""
 	for command, want := range map[string][]string{
-		"dedup -format fingerprints":   {"{" + first + `,"fingerprint"`, "{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0}`},
+		"dedup -format fingerprints":   {"{" + first + `,"fingerprint"`, "{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0,"id":1}`},
 		"add -index " + dir + ".added": {"{" + first, "{" + second},
 		"query -index " + dir:          {"{" + first + `,"fingerprint"`, `"matches":[{"id":1,` + first},
 		"query -scan " + list:          {"{" + first, `"matches":[{"id":1,` + first},

@@ -17,7 +17,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
-	"github.com/neardup/neardup/internal/match"
 )
 
 // report is the file that dedup -report writes; without a name there is none.
@@ -90,7 +89,9 @@ func (r *report) add(i *input) {
 	if r.name == "" {
 		return
 	}
-	r.sample.Add(&i.document, i.record.Source, i.record.Number)
+	d := i.document
+	d.Key = i.name()
+	r.sample.Add(&d, i.record.Source, i.record.Number)
 	if i.verdict == neardup.Duplicate.String() {
 		r.distances[i.of.Distance]++
 	}
@@ -108,10 +109,9 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 		return nil
 	}
 	k := d.index.Plan().MaxDistance
-	rule := match.For(d.index.Stats().Analyzer, k).With(d.match.shingle, d.match.ratio)
 	s := d.summary
 	page := &view.Report{
-		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: rule, Begun: r.begun, Took: time.Since(r.begun),
+		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: d.rule, Begun: r.begun, Took: time.Since(r.begun),
 		Records: s.Records, Compared: s.Compared, Duplicates: s.Duplicates(),
 		Verdicts: summary.Counts(s.Verdicts, len(s.Verdicts)), Skips: summary.Counts(s.Skips, len(s.Skips)), Groups: summary.Counts(s.Groups.N, reportGroups),
 		GroupsLow: s.Groups.Lowered, Distances: r.distances[:k+1],
@@ -186,7 +186,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		}
 		delete(left, place{source, number})
 		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
-			now, err := a.described(i.key(), &i.record, compare.MaxText)
+			now, err := a.described(a.key(&i.record), &i.record, compare.MaxText)
 			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingle == d.Shingle && now.Words != nil { // as it was
 				d.Words = now.Words
 				found++

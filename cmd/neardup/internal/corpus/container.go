@@ -40,7 +40,7 @@ func (s *source) container() func(*source) {
 	}
 	if s.within {
 		return func(s *source) {
-			s.skip(0, s.name, &Skip{Reason: "archive within an archive", Detail: "unpack the outer one and name the folder", Document: true})
+			s.skip(0, s.key, &Skip{Reason: "archive within an archive", Detail: "unpack the outer one and name the folder", Document: true})
 		}
 	}
 	return unpack
@@ -63,14 +63,15 @@ func (s *source) mayBeTar(head []byte) bool {
 // entry reads a file within an archive of files.
 func (s *source) entry(name string, r io.Reader, size int64) {
 	file := &countedFile{ctx: s.ctx, r: struct{ io.Reader }{r}, size: max(size, -1), progress: new(atomic.Int64)}
+	key := s.entryKey(name)
 	name = s.name + "/" + name
-	within := &source{run: s.run, name: name, within: true, w: newLookahead(newDecompressor(file, s.opts.isRawWords(name)))}
+	within := &source{run: s.run, name: name, key: key, within: true, w: newLookahead(newDecompressor(file, s.opts.isRawWords(name)))}
 	within.records()
 }
 
 // passEntry sends the skip of an entry that is not read. It is false when to stop.
 func (s *source) passEntry(name string, skip *Skip) bool {
-	return s.skip(s.w.pos, s.name+"/"+name, skip)
+	return s.skip(s.w.pos, s.entryKey(name), skip)
 }
 
 func badEntry(reason string, err error) *Skip {
@@ -88,25 +89,25 @@ func (s *source) zip() {
 	file, ok := s.w.src.file.r.(io.ReaderAt)
 	size := s.w.src.file.size
 	if !ok || s.w.src.z != nil || size < 0 {
-		s.skip(0, s.name, &Skip{Reason: "zip that is no file", Detail: "its directory is at its end: save it as a file, not compressed again, or unpack it", Document: true})
+		s.skip(0, s.key, &Skip{Reason: "zip that is no file", Detail: "its directory is at its end: save it as a file, not compressed again, or unpack it", Document: true})
 		return
 	}
 	directory := &limitedReaderAt{r: file, left: maxDirectory}
 	z, err := zip.NewReader(directory, size)
 	if err != nil {
-		s.skip(0, s.name, badEntry("bad zip", err))
+		s.skip(0, s.key, badEntry("bad zip", err))
 		return
 	}
 	directory.left = -1
 	stored, wacz := uint64(0), false
 	for _, f := range z.File {
 		if f.Name == "[Content_Types].xml" || f.Name == "mimetype" { // its parts are no documents each
-			s.skip(0, s.name, &Skip{Reason: "not supported: office document", Detail: "take the text out of it: pandoc -t plain -o FILE.txt FILE", Document: true})
+			s.skip(0, s.key, &Skip{Reason: "not supported: office document", Detail: "take the text out of it: pandoc -t plain -o FILE.txt FILE", Document: true})
 			return
 		}
 		wacz = wacz || f.Name == "datapackage.json"
 		if stored += min(f.CompressedSize64, uint64(size)+1); stored > uint64(size) {
-			s.skip(0, s.name, badEntry("bad zip", errors.New("its entries are larger than the file: they overlap")))
+			s.skip(0, s.key, badEntry("bad zip", errors.New("its entries are larger than the file: they overlap")))
 			return
 		}
 	}

@@ -47,7 +47,7 @@ type Record struct {
 	// else in bytes of the decompressed stream.
 	Offset int64
 
-	Key         string // URL, path or ID; empty where the input has none
+	Key         string // URL, absolute path or ID; empty if the record has none
 	Scope       string // JSON lines only
 	Kind        Kind
 	ContentType string // as declared by the input, with its charset

@@ -135,9 +135,9 @@ func TestMemory(t *testing.T) {
 		{"an array of numbers", JSON, many(1<<18, "[", "1,"), " lost bad json\n lost truncated json\n"},
 		{"an array of nothing", JSON, endless("[", " ,\n", `{"url":"u","text":"behind"}]`), behind},
 
-		{"a page", HTMLFile, endless("<html>", "x", ""), "- lost too large\n"},
-		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), "- lost too large\n"},
-		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter), "- lost too large\n"},
+		{"a page", HTMLFile, endless("<html>", "x", ""), " lost too large\n"},
+		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), " lost too large\n"},
+		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter), " lost too large\n"},
 		{"a bomb of an archive", WARC, compressed(zeros(), gzipWriter), " lost no WARC record\n"},
 		{"a bomb of JSON", JSONL, compressed(zeros(), zstdWriter), tooLarge},
 		{"a bomb of fingerprints", Fingerprints, compressed(zeros(), gzipWriter), tooLarge},
@@ -220,9 +220,9 @@ func TestZstdWindows(t *testing.T) {
 func checkWindow(t *testing.T, format, input string, log int, readable bool) {
 	t.Helper()
 	got, peak := readMeasured(t, Detect, strings.NewReader(input))
-	want := "- lost bad " + format + "\n"
+	want := " lost bad " + format + "\n"
 	if readable {
-		want = "- html " + page + "\n"
+		want = " html " + page + "\n"
 	}
 	if limit := uint64(16<<20 + 1<<min(log, 27)); got != want || peak > limit {
 		t.Errorf("2^%d: %d bytes, limit %d; got %s, want %s", log, peak, limit, got, want)

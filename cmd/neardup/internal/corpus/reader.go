@@ -260,7 +260,7 @@ func (r *run) readFound(f found) error {
 		}
 	}
 	if f.skip != nil {
-		r.emit(&RawRecord{record: Record{Source: f.name, Number: 1, Key: f.name, Skip: f.skip}})
+		r.emit(&RawRecord{record: Record{Source: f.name, Number: 1, Key: pathKey(f.name), Skip: f.skip}})
 	}
 	if r.stopped {
 		return errStopped
@@ -290,7 +290,11 @@ func (r *run) readFile(name string, f io.Reader, size int64) error {
 	r.totals[r.input].Files++
 	r.mu.Unlock()
 	file := &countedFile{ctx: r.ctx, r: f, size: size, progress: &r.done}
-	r.read(&source{run: r, name: name, w: newLookahead(newDecompressor(file, r.opts.isRawWords(name)))})
+	key := ""
+	if size >= 0 { // neither standard input nor a pipe
+		key = pathKey(name)
+	}
+	r.read(&source{run: r, name: name, key: key, w: newLookahead(newDecompressor(file, r.opts.isRawWords(name)))})
 	return r.ctx.Err()
 }
 

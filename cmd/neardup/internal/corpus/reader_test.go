@@ -62,13 +62,28 @@ photo.png lost not text: image/png
 	}
 }
 
-func TestKeyAsGiven(t *testing.T) {
-	folder := writeFiles(t, map[string]string{"a/x.html": page})
-	t.Chdir(folder)
-	for input, key := range map[string]string{"a": "a/x.html", "./a": "./a/x.html", "a/": "a/x.html", ".": "./a/x.html", "a/x.html": "a/x.html", "./a/x.html": "./a/x.html"} {
-		records := readFiles(t, Options{}, filepath.FromSlash(input))
-		if len(records) != 1 || records[0].Key != key || records[0].Source != key {
-			t.Errorf("%s: %q", input, brief(records))
+// TestPathsAreKeys: the key of a file that is one document is its absolute path, whatever path it was
+// given by. So a file has one key, and files with equal relative paths have several.
+func TestPathsAreKeys(t *testing.T) {
+	one, two := writeFiles(t, map[string]string{"a/x.html": page}), writeFiles(t, map[string]string{"a/x.html": page})
+	for _, folder := range []string{one, two} {
+		t.Chdir(folder)
+		working, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := filepath.ToSlash(filepath.Join(working, "a", "x.html"))
+		for _, input := range []string{"a", "./a", "a/", ".", "../" + filepath.Base(working), "a/x.html", "./a/x.html", "a/../a/x.html", filepath.Join(working, "a")} {
+			records := readFiles(t, Options{}, filepath.FromSlash(input))
+			if len(records) != 1 || records[0].Key != key {
+				t.Errorf("%s: %q, want the key %s", input, brief(records), key)
+			}
+		}
+	}
+	for _, stdin := range []string{page, tarred("x.html", page)} {
+		records := readString(t, Options{}, stdin)
+		if len(records) != 1 || records[0].Key != "" || records[0].Skip != nil {
+			t.Errorf("standard input: %q", brief(records))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,8 @@ import (
 type source struct {
 	*run
 	name   string
-	within bool // an archive of files
+	key    string // of the file as one document; "" for standard input and pipes
+	within bool   // an archive of files
 	w      *lookahead
 	number int64
 }
@@ -47,7 +49,7 @@ func (s *source) records() {
 	}
 	format, problem := s.format()
 	if problem != nil {
-		s.skip(0, s.name, problem)
+		s.skip(0, s.key, problem)
 		return
 	}
 	if !s.accept(format) {
@@ -150,14 +152,33 @@ func (s *source) wholeFile(kind Kind) {
 	})
 	switch c := s.w.corruption(); {
 	case over:
-		s.skip(0, s.name, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
+		s.skip(0, s.key, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
 	case c != nil:
-		s.skip(0, s.name, c.skip())
+		s.skip(0, s.key, c.skip())
 	case size == 0:
-		s.skip(0, s.name, &Skip{Reason: "empty", Document: true})
+		s.skip(0, s.key, &Skip{Reason: "empty", Document: true})
 	default:
-		s.send(&Record{Key: s.name, Kind: kind, Content: content})
+		s.send(&Record{Key: s.key, Kind: kind, Content: content})
 	}
+}
+
+// entryKey returns the key of an entry of an archive of files as one document: no name leads out of
+// the archive.
+func (s *source) entryKey(name string) string {
+	if s.key == "" {
+		return ""
+	}
+	return s.key + path.Clean("/"+name)
+}
+
+// pathKey returns the key of a document that is a whole file: its absolute path, cleaned, with
+// slashes. A relative path would be the key of another file in another working directory.
+func pathKey(name string) string {
+	absolute, err := filepath.Abs(filepath.FromSlash(name))
+	if err != nil {
+		return "" // the working directory does not exist any more
+	}
+	return filepath.ToSlash(absolute)
 }
 
 // found is a file below a folder, or what cannot be read there.
