@@ -4,12 +4,7 @@ go 1.26.0
 
 require github.com/neardup/neardup v0.0.0
 
-require (
-	github.com/RoaringBitmap/roaring/v2 v2.30.0 // indirect
-	github.com/bits-and-blooms/bitset v1.24.4 // indirect
-	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/mschoch/smat v0.2.0 // indirect
-)
+require github.com/klauspost/compress v1.20.3 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -39,7 +34,7 @@ require (
 	github.com/distribution/reference v0.6.0 // indirect
 	github.com/docker/go-connections v0.7.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect
-	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/envoyproxy/go-control-plane/envoy v1.37.0 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
