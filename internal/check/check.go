@@ -63,8 +63,8 @@ func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason st
 	return Analyze(s, p)
 }
 
-// Line makes a document of a line: of its fingerprint or, by analyze, of its page. Where texts is set, one without
-// text is skipped.
+// Line returns the document of a line: its fingerprint or, by analyze, that of its page. If texts is set, a document
+// without text is skipped.
 func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, string)) (d index.Document, reason string) {
 	if l.Fingerprint != nil {
 		d = l.Document()
@@ -76,11 +76,7 @@ func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, str
 		}
 		return d, ""
 	}
-	p, err := l.Page()
-	if err != nil {
-		return d, err.Error()
-	}
-	return analyze(p)
+	return analyze(l.Page())
 }
 
 // Pages is CheckBatch by any Checker's CheckDocuments: it analyzes pages on all cores, and says of those

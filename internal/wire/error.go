@@ -6,10 +6,16 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Failure is the answer to a call that failed, or the last line of one that failed on its way.
+// Failure is the answer to a call that failed, the last line of the answer to a call that failed on its way, or the
+// answer to one malformed line.
 type Failure struct {
 	Error string `json:"error"`
 	Code  string `json:"code"`
+
+	// Of a malformed line (BadLine), after which the answer goes on.
+	Line     int    `json:"line,omitempty"` // its number in the request, from 1
+	Key      string `json:"key,omitempty"`
+	KeyBytes []byte `json:"keyBytes,omitempty"`
 }
 
 // Errors of a connection.
@@ -42,6 +48,8 @@ var codes = []struct {
 // Codes that stand for no error of Go's.
 const (
 	BadRequest      = "bad_request"      // 400: the call is not as docs/api.md says
+	BadLine         = "bad_line"         // 200: one line is malformed; the call goes on
+	ContentType     = "content_type"     // 415: the body is of a type that no parser reads
 	Forbidden       = "forbidden"        // 403: from a page of another site, or for another host
 	NotFound        = "not_found"        // 404
 	NotAllowed      = "not_allowed"      // 405: another method

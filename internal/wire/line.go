@@ -1,30 +1,37 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
-	"strings"
+	"regexp"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	json "github.com/go-json-experiment/json/v1"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Line is one document that is checked or asked for: a page as html, text or body, or a fingerprint.
+// Line is one document that is checked or queried: a page as html, text, content or body, or a fingerprint.
 type Line struct {
+	// At most one of these names the document, or all of them have the same value.
 	Key      string `json:"key,omitempty"`
-	KeyBytes []byte `json:"keyBytes,omitempty"` // instead of Key, if it is not UTF-8
+	KeyBytes []byte `json:"keyBytes,omitempty"` // base64, for a key that is not UTF-8
+	URL      string `json:"url,omitempty"`      // as crawlers write it
+	ID       id     `json:"id,omitempty"`       // as data sets write it
 
 	HTML        *string `json:"html,omitempty"`
 	Text        *string `json:"text,omitempty"`
-	Body        []byte  `json:"body,omitzero"` // of a page in any charset
+	Content     *string `json:"content,omitempty"` // HTML or text, as ContentType says or Content looks like
+	Body        []byte  `json:"body,omitzero"`     // a page in any charset
 	ContentType string  `json:"contentType,omitempty"`
-	Kind        string  `json:"kind,omitempty"` // of Body: html or text; empty: what ContentType and Body say
+	Kind        string  `json:"kind,omitempty"` // of Content or Body: html or text; if empty, ContentType and the page decide
 
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
 	Shingle     fingerprint.Fingerprint  `json:"shingle,omitzero"`
@@ -34,50 +41,118 @@ type Line struct {
 	Scope      string `json:"scope,omitempty"`
 	ScopeBytes []byte `json:"scopeBytes,omitempty"`
 
-	MaxDistance *int `json:"maxDistance,omitempty"` // of a query: nil: that of the index
-	Limit       int  `json:"limit,omitempty"`       // of a query: 0: all
+	MaxDistance *int `json:"maxDistance,omitempty"` // of a query; if nil, k of the index
+	Limit       int  `json:"limit,omitempty"`       // of a query; if zero, there is none
 }
 
-// errNoContent is of a line that has no document in it.
-var errNoContent = errors.New("no document: want html, text, body or fingerprint")
+// id is a key that may be a number in JSON, whose digits are then the key.
+type id string
 
-// Parse reads a line. The error is why it is skipped.
-func (l *Line) Parse(raw []byte) error {
-	*l = Line{}
-	if !utf8.Valid(raw) {
-		return errors.New("not UTF-8: give keyBytes and body in base64")
-	}
-	if err := Decode(raw, l); err != nil {
-		return Explain(err)
-	}
-	if strings.ContainsRune(l.Key, utf8.RuneError) || strings.ContainsRune(l.Scope, utf8.RuneError) {
-		var names struct{ Key, Scope jsontext.Value }
-		if err := Decode(raw, &names); err != nil || hasSurrogate(names.Key) || hasSurrogate(names.Scope) {
-			return errors.New("key or scope has a surrogate alone, which is no character: give keyBytes or scopeBytes in base64")
-		}
+func (i *id) UnmarshalJSON(raw []byte) error {
+	switch value := jsontext.Value(raw); value.Kind() {
+	case '"':
+		text, err := jsontext.AppendUnquote(nil, value)
+		*i = id(text)
+		return err
+	case '0':
+		*i = id(raw)
+	case 'n':
+		*i = ""
+	default:
+		return errNotID
 	}
 	return nil
 }
 
-// Explain says what is wrong with a line of JSON, in the words of docs/api.md: its decoder speaks of types of Go.
-func Explain(err error) error {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, fingerprint.ErrSyntax):
-		return err
-	case !errors.As(err, &wrong):
-		return fmt.Errorf("not a line of JSON: %w", err)
-	case wrong.Field == "":
-		return fmt.Errorf("not a line of JSON: want an object, got %s", wrong.Value)
+var errNotID = errors.New("want a string or a number")
+
+// contents are the fields that a document is read from.
+const contents = "html, text, content, body or fingerprint"
+
+var byteOrderMark = []byte("\ufeff")
+
+// Parse reads a line. An error says what is malformed; if the line is an object of JSON, l has its key all the same.
+func (l *Line) Parse(raw []byte) error {
+	*l = Line{}
+	raw = bytes.TrimPrefix(raw, byteOrderMark)
+	if !utf8.Valid(raw) {
+		return errors.New("the line is not UTF-8: give keyBytes and body in base64")
 	}
-	return fmt.Errorf("%s: want %s, got %s", wrong.Field, wanted(wrong.Type), wrong.Value)
+	if err := json.Unmarshal(raw, l, strict); err != nil {
+		var names struct {
+			Key      string `json:"key"`
+			KeyBytes []byte `json:"keyBytes"`
+			URL      string `json:"url"`
+			ID       id     `json:"id"`
+		}
+		_ = json.Unmarshal(raw, &names, jsontext.AllowDuplicateNames(true)) // as far as it can be read
+		l.Key = cmp.Or(names.Key, string(names.KeyBytes), names.URL, string(names.ID))
+		return explain(raw, err)
+	}
+	for _, name := range []string{string(l.KeyBytes), l.URL, string(l.ID)} {
+		if name != "" && l.Key != "" && name != l.Key {
+			return fmt.Errorf("two keys, %.80q and %.80q: give one of key, keyBytes, url and id", l.Key, name)
+		}
+		l.Key = cmp.Or(l.Key, name)
+	}
+	if l.Limit < 0 {
+		return fmt.Errorf("limit is %d, want 0 or more", l.Limit)
+	}
+	if l.Fingerprint == nil && l.HTML == nil && l.Text == nil && l.Content == nil && l.Body == nil {
+		return errors.New("no document: want " + contents)
+	}
+	_, err := ParseKind(l.Kind)
+	return err
 }
+
+// strict refuses unknown and repeated fields.
+var strict = json.RejectUnknownMembers(true)
+
+// explain says what is wrong with a line of JSON, in the words of docs/api.md instead of those of Go.
+func explain(raw []byte, err error) error {
+	var syntax *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("the field %q is there twice", syntax.JSONPointer.LastToken())
+	case errors.As(err, &syntax):
+		if at := raw[min(int(syntax.ByteOffset), len(raw)):]; notNumber.Match(at) {
+			return fmt.Errorf("not JSON: byte %d: NaN and Infinity are not JSON; write null, or leave the field out", syntax.ByteOffset)
+		}
+		return fmt.Errorf("not JSON: byte %d: %w", syntax.ByteOffset, syntax.Err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("not JSON: the object does not end on its line: %w", io.ErrUnexpectedEOF)
+	case !errors.As(err, &wrong):
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	got := kindNames[wrong.JSONKind]
+	if wrong.JSONKind == '0' && len(wrong.JSONValue) > 0 {
+		got += fmt.Sprintf(" %.40s", wrong.JSONValue)
+	}
+	field := wrong.JSONPointer.LastToken()
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("unknown field %.80q; a document is in %s, its key in key, url or id, and docs/api.md has all fields", field, contents)
+	case errors.Is(err, fingerprint.ErrSyntax):
+		return fmt.Errorf("%s: %w", field, wrong.Err)
+	case field == "":
+		return fmt.Errorf("not a JSON object but %s", got)
+	}
+	return fmt.Errorf("%s: want %s, got %s", field, wanted(wrong.GoType), got)
+}
+
+// notNumber matches the names that some writers of JSON give to what is not a number.
+var notNumber = regexp.MustCompile(`^-?(NaN|Infinity|nan|inf)`)
+
+var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
 
 // wanted is what the value of a field is to be.
 func wanted(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[fingerprint.Fingerprint](), t == reflect.TypeFor[fingerprint.Digest]():
 		return "16 hex digits"
+	case t == reflect.TypeFor[id]():
+		return "a string or a number"
 	case t.Kind() == reflect.Slice:
 		return "base64"
 	case t.Kind() == reflect.String:
@@ -86,18 +161,8 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// hasSurrogate reports whether a value of JSON, which is UTF-8, is a string that has half of a pair of surrogates, of which Decode
-// makes U+FFFD: keys that differ in it would be one.
-func hasSurrogate(value jsontext.Value) bool {
-	_, err := jsontext.AppendUnquote(nil, value)
-	return err != nil && value.Kind() == '"' // or it is null, or not there
-}
-
-// Decode is that of encoding/json, by its next version, which takes a quarter of its time.
+// Decode reads the answer of a server, which may have fields that this version does not know.
 func Decode(raw []byte, into any) error { return json.Unmarshal(raw, into) }
-
-// Name is the key.
-func (l *Line) Name() string { return either(l.Key, l.KeyBytes) }
 
 // inScope is the scope.
 func (l *Line) inScope() string { return either(l.Scope, l.ScopeBytes) }
@@ -119,7 +184,7 @@ func Split(s string) (text string, bytes []byte) {
 
 // Document is that of a line with a fingerprint.
 func (l *Line) Document() match.Document {
-	return match.Document{Key: l.Name(), Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Digest: l.Digest, Tokens: l.Tokens, Scope: l.inScope()}
+	return match.Document{Key: l.Key, Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Digest: l.Digest, Tokens: l.Tokens, Scope: l.inScope()}
 }
 
 var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
@@ -143,20 +208,27 @@ func KindName(kind page.Kind) string {
 	return ""
 }
 
-// Page is that of a line without a fingerprint.
-func (l *Line) Page() (p Page, err error) {
-	p = Page{URL: l.Name(), Scope: l.inScope(), ContentType: l.ContentType, Body: l.Body}
+// Page returns the page of a line without a fingerprint. If html or text is empty, the next of html, text, content and
+// body that the line has counts.
+func (l *Line) Page() Page {
+	p := Page{URL: l.Key, Scope: l.inScope(), ContentType: l.ContentType, Kind: kinds[l.Kind], Body: l.Body}
 	switch {
-	case l.HTML != nil:
+	case l.HTML != nil && (*l.HTML != "" || l.Text == nil && l.Content == nil && l.Body == nil):
 		p.Body, p.Kind, p.ContentType = []byte(*l.HTML), page.HTML, "text/html; charset=utf-8"
-	case l.Text != nil:
+	case l.Text != nil && (*l.Text != "" || l.Content == nil && l.Body == nil):
 		p.Body, p.Kind, p.ContentType = []byte(*l.Text), page.PlainText, "text/plain; charset=utf-8"
-	case l.Body == nil:
-		return p, errNoContent
-	default:
-		p.Kind, err = ParseKind(l.Kind)
+	case l.Content != nil:
+		p.Body = []byte(*l.Content)
+		if p.Kind == 0 {
+			kind, err := page.KindOf(l.ContentType, p.Body)
+			if err != nil {
+				return p // which says what is not text
+			}
+			p.Kind = kind
+		}
+		p.ContentType = "text/html; charset=utf-8"
 	}
-	return p, err
+	return p
 }
 
 // PageLine is the line of a page.

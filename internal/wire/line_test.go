@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/fingerprint/page"
 )
 
 // Keys that are different on the way in are different when they are read, or the line is skipped.
@@ -11,11 +13,11 @@ func TestParseLineKeys(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "", `{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
 		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd", `{"key":"\\ud800\ufffd"}`: `\ud800` + "\ufffd",
-		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","text":"\ud800"}`: "b",
+		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","content":"\ud800"}`: "",
 	} {
 		var l Line
-		err := l.Parse([]byte(line))
-		if (err != nil) != (want == "") || err == nil && l.Name() != want {
+		err := l.Parse([]byte(strings.Replace(line, "{", `{"html":"",`, 1)))
+		if (err != nil) != (want == "") || err == nil && l.Key != want {
 			t.Errorf("%s: %+v, %v, want %q", line, l, err, want)
 		}
 	}
@@ -24,24 +26,63 @@ func TestParseLineKeys(t *testing.T) {
 	}
 }
 
-// What is wrong with a line is said in words of JSON, and its key is known where it is JSON.
+// An error of a line names what is wrong in words of JSON, and the key is known if the line is an object.
 func TestParseLineErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"key":"a","tokens":"x"}`:                     `"a": tokens: want a whole number, got string`,
-		`{"tokens":1.5,"key":"a"}`:                     `"a": tokens: want a whole number, got number 1.5`,
-		`{"tokens":9223372036854775808}`:               `"": tokens: want a whole number, got number 9223372036854775808`,
-		`{"key":5}`:                                    `"": key: want a string, got number`,
-		`{"key":"a","html":["x"]}`:                     `"a": html: want a string, got array`,
-		`{"key":"a","body":"***"}`:                     `"a": body: want base64, got string`,
-		`{"key":"a","fingerprint":5}`:                  `"a": fingerprint: want 16 hex digits, got number`,
-		`{"key":"a","shingle":"xyz","fingerprint":"1"`: `"": not a line of JSON: unexpected end of JSON input`,
-		`{"key":"a","shingle":"xyz","fingerprint":""}`: `"a": not a fingerprint: "xyz"; want 16 hex digits`,
-		`[1]`: `"": not a line of JSON: want an object, got array`,
+		`{"key":"a","tokens":"x"}`:                      `"a": tokens: want a whole number, got a string`,
+		`{"tokens":1.5,"key":"a"}`:                      `"a": tokens: want a whole number, got a number 1.5`,
+		`{"tokens":9223372036854775808}`:                `"": tokens: want a whole number, got a number 9223372036854775808`,
+		`{"key":5}`:                                     `"": key: want a string, got a number`,
+		`{"id":[5]}`:                                    `"": id: want a string or a number, got an array`,
+		`{"key":"a","html":["x"]}`:                      `"a": html: want a string, got an array`,
+		`{"key":"a","body":"***"}`:                      `"a": body: want base64, got a string`,
+		`{"key":"a","fingerprint":5}`:                   `"a": fingerprint: want 16 hex digits, got a number`,
+		`{"key":"a","shingle":"1","fingerprint":"1"`:    `"a": not JSON: `,
+		`{"key":"a","shingle":"xyz","fingerprint":"1"}`: `"a": shingle: not a fingerprint: "xyz"; want 16 hex digits`,
+		`[1]`:                               `"": not a JSON object but an array`,
+		`{"scop":"s","key":"a","text":"b"}`: `"a": unknown field "scop"; a document is in html, text`,
+		`{"key":"a","Text":"b"}`:            `"a": unknown field "Text"`,
+		`{"key":"a","text":"b","response":{"body":"c"}}`: `"a": unknown field "response"`,
+		`{"key":"a","text":"b","text":"c"}`:              `"a": the field "text" is there twice`,
+		`{"key":"a","text":"b","tokens":NaN}`:            `"a": not JSON: byte 31: NaN and Infinity are not JSON; write null`,
+		`{"key":"a","text":"b","limit":-Infinity}`:       `"a": not JSON: byte 31: NaN and Infinity are not JSON; write null`,
+		`{"key":"a","url":"b","text":"c"}`:               `"a": two keys, "a" and "b": give one of`,
+		`{"id":7,"url":"b","text":"c"}`:                  `"b": two keys, "b" and "7": give one of`,
+		`{"key":"a"}`:                                    `"a": no document: want html, text, content, body or fingerprint`,
+		`{"key":"a","text":"b","limit":-1}`:              `"a": limit is -1, want 0 or more`,
+		`{"key":"a","body":"","kind":"pdf"}`:             `"a": kind is "pdf", want html or text`,
+		"{\"key\":\"a\xff\",\"text\":\"b\"}":             `"": the line is not UTF-8`,
 	} {
 		var l Line
 		err := l.Parse([]byte(line))
-		if got := fmt.Sprintf("%q: %v", l.Name(), err); err == nil || !strings.HasPrefix(got, want) {
+		if got := fmt.Sprintf("%q: %v", l.Key, err); err == nil || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s; want %s", line, got, want)
+		}
+	}
+}
+
+// The key and the document of a line are read as the command reads them.
+func TestParseLineFields(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"url":"https://a.example/","text":"b"}`:                     `"https://a.example/" plain text "b"`,
+		`{"id":"7","text":"b"}`:                                       `"7" plain text "b"`,
+		`{"id":7.50,"text":"b"}`:                                      `"7.50" plain text "b"`,
+		`{"id":null,"url":"a","text":"b"}`:                            `"a" plain text "b"`,
+		`{"key":"a","url":"a","id":"a","keyBytes":"YQ==","text":"b"}`: `"a" plain text "b"`,
+		`{"key":"a","html":"","text":"b"}`:                            `"a" plain text "b"`,
+		`{"key":"a","html":"<p>b","text":"c"}`:                        `"a" HTML "<p>b"`,
+		`{"key":"a","content":"<!DOCTYPE html><p>b"}`:                 `"a" HTML "<!DOCTYPE html><p>b"`,
+		`{"key":"a","content":"b"}`:                                   `"a" plain text "b"`,
+		`{"key":"a","content":"<p>b","contentType":"text/plain"}`:     `"a" plain text "<p>b"`,
+		`{"key":"a","content":"b","kind":"html"}`:                     `"a" HTML "b"`,
+		"\ufeff{\"key\":\"a\",\"text\":\"b\"}\r":                      `"a" plain text "b"`,
+	} {
+		var l Line
+		err := l.Parse([]byte(line))
+		p := l.Page()
+		kind := map[page.Kind]string{page.HTML: "HTML", page.PlainText: "plain text"}[p.Kind]
+		if got := fmt.Sprintf("%q %s %q", p.URL, kind, p.Body); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", line, got, err, want)
 		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/mediatype"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -22,14 +24,26 @@ func (s *Server) check(a *answer, r *http.Request) error {
 	return s.forEachDocument(a, r, true, func(items []*item) error { return s.checkItems(a, items, since) })
 }
 
-// forEachDocument gives what a call has to work: lines, or the one page that is its body where the URL has its key.
+// forEachDocument reads the documents of a call and calls work with them, in order. If the URL has the parameter key, the
+// body is one page. Otherwise its Content-Type decides: JSON, or lines of JSON, which is also the default.
 func (s *Server) forEachDocument(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
 	parameters, err := parametersOf(r, "key", "scope", "kind")
 	if err != nil {
 		return err
 	}
 	if parameters == nil {
-		return s.forEachWindow(a, r, stores, work)
+		switch media := mediatype.Of(r.Header.Get("Content-Type")); media {
+		case "application/json":
+			return s.forEachValue(a, r, stores, work)
+		case "", wire.JSONLines, "application/jsonl", "application/jsonlines", "application/x-jsonlines", "application/octet-stream",
+			"application/x-www-form-urlencoded": // curl sends the last one unless it is told
+			return s.forEachWindow(a, r, stores, work)
+		case "text/html", "application/xhtml+xml", "text/plain":
+			return badCall("a body of type %s is one page: its URL is missing, as in ?key=https%%3A%%2F%%2Fexample.com%%2F; lines of JSON have the type %s", media, wire.JSONLines)
+		default:
+			return &callError{wire.ContentType, http.StatusUnsupportedMediaType,
+				fmt.Sprintf("Content-Type is %.80q: want %s or application/json, or text/html or text/plain with ?key=", media, wire.JSONLines)}
+		}
 	}
 	c := &claim{server: s}
 	defer c.release()
@@ -46,7 +60,7 @@ func (s *Server) forEachDocument(a *answer, r *http.Request, stores bool, work f
 func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 	docs := make([]index.Document, 0, len(items))
 	for _, i := range items {
-		if i.reason == "" {
+		if i.isCompared() {
 			docs = append(docs, i.document)
 		}
 	}
@@ -58,6 +72,12 @@ func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 	out := a.lines()
 	var line wire.Checked
 	for _, i := range items {
+		if i.malformed != nil {
+			if err := out.add(i.malformed); err != nil {
+				return out.end(err)
+			}
+			continue
+		}
 		if i.reason == "" && len(verdicts) == 0 {
 			break
 		}
@@ -107,10 +127,18 @@ func (s *Server) sinceOf(r *http.Request) (uint64, error) {
 	return since, nil
 }
 
-// parametersOf reads those of a URL, of which there may be no others; nil: there are none.
+// parametersOf returns the parameters of the URL of a call, or nil if it has none. Unknown and repeated ones are errors, and
+// so are URLs that are not percent-encoded: what follows a & in them would silently be another parameter, a + be a
+// space, and %2F be /.
 func parametersOf(r *http.Request, known ...string) (url.Values, error) {
 	if r.URL.RawQuery == "" {
 		return nil, nil
+	}
+	const encode = "percent-encode URLs in parameters, as curl -G --data-urlencode does"
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		if name, value, _ := strings.Cut(pair, "="); strings.Contains(value, "://") && strings.ContainsAny(value, "?%+") {
+			return nil, badCall("the parameter %.40s is a URL that is not percent-encoded: %s", name, encode)
+		}
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -118,10 +146,10 @@ func parametersOf(r *http.Request, known ...string) (url.Values, error) {
 	}
 	for name, given := range values {
 		if !slices.Contains(known, name) {
-			return nil, badCall("there is no parameter %.40q", name)
+			return nil, badCall("unknown parameter %.40q, want %s; %s", name, strings.Join(known, ", "), encode)
 		}
 		if len(given) > 1 {
-			return nil, badCall("the parameter %s is given %d times", name, len(given))
+			return nil, badCall("the parameter %s is given %d times; %s", name, len(given), encode)
 		}
 	}
 	return values, nil

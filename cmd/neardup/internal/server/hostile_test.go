@@ -95,7 +95,7 @@ func TestHostileConnections(t *testing.T) {
 		{"HTTP/1.0 in chunks", []string{"POST /v1/query HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(line("none")) + "0\r\n\r\n"}, []string{"HTTP/1.0 400", `"bad_request"`}, nil},
 		{"another site", []string{check + "Origin: http://example.com\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"403"}, nil},
 		{"another host", []string{"GET /v1/stats HTTP/1.1\r\nHost: example.com:7490\r\nConnection: close\r\n\r\n"}, []string{"403"}, nil},
-		{"a parameter that there is not", []string{"POST /v1/check?url=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"}, []string{"400", "no parameter"}, nil},
+		{"a parameter that there is not", []string{"POST /v1/check?url=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"}, []string{"400", "unknown parameter", "percent-encode"}, nil},
 		{"a key twice", []string{"POST /v1/check?key=a&key=b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"}, []string{"400"}, nil},
 		{"a path that leads out", []string{"POST /v1/checkpoint?name=../x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"40"}, nil},
 	} {

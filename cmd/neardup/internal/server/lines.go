@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
@@ -18,29 +20,37 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// item is a line on its way to its answer.
+// item is a document of a call on its way to its answer.
 type item struct {
-	key      string
-	document index.Document
-	reason   string // why it is skipped
-	claim    *claim
+	key       string
+	document  index.Document
+	reason    string        // why it is skipped
+	malformed *wire.Failure // answered instead
+	claim     *claim
 
 	maxDistance *int // of a query
 	limit       int
 }
 
-// fill makes an item of a line, which is read into l. What is stored must have text, where the index is of texts.
-func (s *Server) fill(i *item, l *wire.Line, raw []byte, stores bool) {
+func (i *item) isCompared() bool { return i.reason == "" && i.malformed == nil }
+
+// fail makes the answer to an item an error of its line.
+func (i *item) fail(number int, key, text string) {
+	i.malformed = &wire.Failure{Error: fmt.Sprintf("line %d: %s", number, text), Code: wire.BadLine, Line: number}
+	i.malformed.Key, i.malformed.KeyBytes = wire.Split(key)
+}
+
+// fill reads line number n into l and i. A document that is stored must have text if the index is one of texts.
+func (s *Server) fill(i *item, l *wire.Line, n int, raw []byte, stores bool) {
 	err := l.Parse(raw)
-	i.key, i.maxDistance, i.limit = l.Name(), l.MaxDistance, l.Limit
+	if err == nil && stores && (l.MaxDistance != nil || l.Limit != 0) {
+		err = errors.New("maxDistance and limit are fields of a query")
+	}
 	if err != nil {
-		i.reason = err.Error()
+		i.fail(n, l.Key, err.Error())
 		return
 	}
-	if l.Limit < 0 {
-		i.reason = fmt.Sprintf("limit is %d, want 0 or more", l.Limit)
-		return
-	}
+	i.key, i.maxDistance, i.limit = l.Key, l.MaxDistance, l.Limit
 	i.document, i.reason = check.Line(l, stores && s.index.Signer() != nil, s.analyze)
 }
 
@@ -82,23 +92,92 @@ func (s *Server) forEachOf(a *answer, r *http.Request, stores bool, work func([]
 	if err != nil {
 		return err
 	}
-	var raw []byte
-	var line wire.Line
-	for body = bytes.TrimSpace(body); len(body) > 0; {
-		items := make([]*item, 0, min(window, 1+bytes.Count(body, []byte{'\n'})))
-		for len(items) < window && len(body) > 0 {
-			if raw, body, _ = bytes.Cut(body, []byte{'\n'}); len(bytes.TrimSpace(raw)) > 0 {
-				i := &item{claim: c}
-				s.fill(i, &line, raw, stores)
-				items = append(items, i)
+	var lines []numbered
+	n := 0
+	for raw := range bytes.SplitSeq(body, []byte{'\n'}) {
+		n++
+		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+			continue
+		}
+		if len(lines) == 0 {
+			if err := checkFirst(n, raw); err != nil {
+				return err
 			}
 		}
-		a.last = len(body) == 0
+		lines = append(lines, numbered{n, raw})
+	}
+	return s.forEachRaw(a, c, lines, stores, work)
+}
+
+// numbered is a document as it came, with its place in the request from 1.
+type numbered struct {
+	n   int
+	raw []byte
+}
+
+// forEachRaw calls work with the documents of a body that is in memory.
+func (s *Server) forEachRaw(a *answer, c *claim, raws []numbered, stores bool, work func([]*item) error) error {
+	var line wire.Line
+	for part := range slices.Chunk(raws, window) {
+		items := make([]*item, len(part))
+		for at, raw := range part {
+			items[at] = &item{claim: c}
+			s.fill(items[at], &line, raw.n, raw.raw, stores)
+		}
+		raws = raws[len(part):]
+		a.last = len(raws) == 0
 		if err := work(items); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forEachValue is forEachWindow of a body of type application/json: an array of documents, or one or several of them. A body
+// that is not JSON is refused as a whole.
+func (s *Server) forEachValue(a *answer, r *http.Request, stores bool, work func([]*item) error) error {
+	c := &claim{server: s}
+	defer c.release()
+	body, err := readBody(r, c, int64(s.limits.lineBytes()))
+	if errors.Is(err, errOver) {
+		return fmt.Errorf("%w: application/json may have %d bytes; send more documents as lines, of type %s", index.ErrTooLarge, s.limits.lineBytes(), wire.JSONLines)
+	}
+	if err != nil {
+		return err
+	}
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	// Parse refuses what is allowed here, with the number of its document.
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	var values []numbered
+	for {
+		if kind := d.PeekKind(); kind == '[' && d.StackDepth() == 0 || kind == ']' {
+			_, err = d.ReadToken()
+		} else {
+			var value jsontext.Value
+			if value, err = d.ReadValue(); err == nil {
+				end := int(d.InputOffset())
+				values = append(values, numbered{len(values) + 1, body[end-len(value) : end]})
+			}
+		}
+		if err == io.EOF {
+			a.Header().Set("Content-Type", wire.JSONLines)
+			return s.forEachRaw(a, c, values, stores, work)
+		}
+		if err != nil {
+			return badCall("the body is not JSON: %v; lines of JSON have the type %s", err, wire.JSONLines)
+		}
+	}
+}
+
+// checkFirst refuses a body whose first line, of number n, shows that it is not lines of JSON objects.
+func checkFirst(n int, raw []byte) error {
+	raw = bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\ufeff")))
+	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := d.SkipValue(); bytes.HasPrefix(raw, []byte{'{'}) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil // what else is wrong with it is an error of the line
+	}
+	return badCall("line %d is not an object of JSON, one per line: a JSON array or an object of several lines needs Content-Type: application/json, "+
+		"and a page needs Content-Type: text/html or text/plain and its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", n)
 }
 
 // forEachStreamed is forEachWindow of a body that may go on for ever.
@@ -109,7 +188,8 @@ func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work f
 	lines := s.newLineReader(a.ResponseWriter, r)
 	// A read that fails, as at the end of its time, ends the context of the call; what was read before is answered.
 	pipe := ordered.New(context.WithoutCancel(r.Context()), runtime.GOMAXPROCS(0), window, func(p *ordered.Pipe[*item]) error {
-		for {
+		first := true
+		for n := 1; ; n++ {
 			raw, claim, err := lines.next(p.Context())
 			if err == io.EOF {
 				return nil
@@ -122,8 +202,14 @@ func (s *Server) forEachStreamed(a *answer, r *http.Request, stores bool, work f
 			case err == nil && len(bytes.TrimSpace(raw)) == 0:
 				claim.release()
 			case err == nil:
+				if first {
+					if err := checkFirst(n, raw); err != nil {
+						return err
+					}
+				}
+				first = false
 				err = p.Go(func(int) (*item, error) {
-					s.fill(i, new(wire.Line), raw, stores)
+					s.fill(i, new(wire.Line), n, raw, stores)
 					return i, nil
 				})
 			}

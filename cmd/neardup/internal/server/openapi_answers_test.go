@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/wire"
 )
 
 // schema is what docs/openapi.json says of a value.
@@ -149,6 +151,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 		want                      int
 	}{
 		{"POST", "/v1/check", "", line("a") + line("a") + line("b") + `{"key":"a","text":"words","scope":"s"}` + "\n{\n" + `{"keyBytes":"/w==","fingerprint":"1"}`, 200},
+		{"POST", "/v1/check", "", "{\n", 400},
 		{"POST", "/v1/check", "?key=b&scope=s&kind=text", "a text that no other page has", 200},
 		{"POST", "/v1/check", "?key=c&scope=s&kind=text", words, 200},
 		{"POST", "/v1/check", "?key=c", "...", 200},
@@ -179,7 +182,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"DELETE", "/v1/documents", "", "", 400},
 	} {
 		r, _ := http.NewRequest(c.method, address+c.path+c.query, strings.NewReader(c.body))
-		r.Header.Set("Content-Type", "text/plain")
+		if r.Header.Set("Content-Type", wire.JSONLines); strings.Contains(c.query, "key=") {
+			r.Header.Set("Content-Type", "text/plain")
+		}
 		answer, err := http.DefaultClient.Do(r)
 		must(t, err)
 		if err := doc.checkAnswer(c.method, c.path, answer); err != nil || answer.StatusCode != c.want {

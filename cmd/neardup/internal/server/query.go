@@ -20,7 +20,7 @@ func (s *Server) query(a *answer, r *http.Request) error {
 func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 	var queries []index.Query
 	for _, i := range items {
-		if i.reason == "" {
+		if i.isCompared() {
 			q, err := queryOf(i)
 			if err != nil {
 				return err
@@ -63,6 +63,9 @@ func (s *Server) queryItems(a *answer, r *http.Request, items []*item) error {
 
 // addFound adds the answer to an item, with matches unless it is skipped, and claims what it takes. Few are made at once: each has room for its matches.
 func (s *Server) addFound(out *lineWriter, i *item, matches func() ([]index.Match, error), taken *claim) error {
+	if i.malformed != nil {
+		return out.add(i.malformed)
+	}
 	line := wire.FoundOf(i.key, nil, nil)
 	if line.Reason = i.reason; i.reason == "" {
 		s.queries.Acquire(context.Background(), 1)

@@ -182,7 +182,9 @@ func TestWhatIsCompared(t *testing.T) {
 		for _, path := range []string{"/v1/check", "/v1/check?key=a", "/v1/query", "/v1/query?key=a"} {
 			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(line(`"text":"some words"`)))
 			r.Header.Set("Content-Encoding", coding)
-			r.Header.Set("Content-Type", "text/plain")
+			if strings.Contains(path, "key=") {
+				r.Header.Set("Content-Type", "text/plain")
+			}
 			answer, err := http.DefaultClient.Do(r)
 			status, said := answerOf(t, answer, err)
 			if status != want || (want == 415) != strings.Contains(said, `"code":"content_encoding"`) {
@@ -397,5 +399,129 @@ func TestChangeOfK(t *testing.T) {
 	r, err := http.Get(address + "/v1/compare?a=a&b=b")
 	if status, said := answerOf(t, r, err); status != http.StatusOK || !strings.Contains(said, `"match":true`) {
 		t.Error(status, said)
+	}
+}
+
+// postAs posts a body of a Content-Type.
+func postAs(t *testing.T, url, contentType, body string) (status int, said string) {
+	t.Helper()
+	r, err := http.Post(url, contentType, strings.NewReader(body))
+	return answerOf(t, r, err)
+}
+
+// Lines have their keys and their content in the fields that the command reads. A line that is malformed is an error with its number and its key, stores
+// nothing, and does not end the call; and it is the same for a body of each length, and for a query.
+func TestLineFields(t *testing.T) {
+	x := open(t, nil)
+	_, address := serve(t, x, Options{})
+	const lines = `{"url":"https://a.example/1","html":"<p>some words of one page"}
+
+{"key":"scop","text":"other words","scop":"s"}
+{"url":"https://a.example/1","html":"<p>some words of one page"}
+{"key":"nan","text":"b","tokens":NaN}
+{"key":"limit","text":"b","limit":1}
+{"key":"none"}` + "\r\n\ufeff" + `{"id":7,"content":"a text of seven words and no more"}` + "\r\n"
+	checks := []string{
+		`"key":"https://a.example/1","fingerprint":`,
+		`{"error":"line 3: unknown field \"scop\"; a document is in html,`,
+		`"verdict":"unchanged"`,
+		`{"error":"line 5: not JSON: byte 33: NaN and Infinity are not JSON`,
+		`{"error":"line 6: maxDistance and limit are fields of a query","code":"bad_line","line":6,"key":"limit"}`,
+		`{"error":"line 7: no document: want html, text, content, body or fingerprint","code":"bad_line","line":7,"key":"none"}`,
+		`{"key":"7","fingerprint":`,
+	}
+	for _, padding := range []int{0, smallBody} {
+		status, said := post(t, address+"/v1/check", lines+strings.Repeat(" ", padding))
+		got := strings.Split(strings.TrimSpace(said), "\n")
+		if status != 200 || len(got) != len(checks) {
+			t.Fatalf("%d, %s", status, said)
+		}
+		for i, want := range checks {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("answer %d: %s, want %s", i+1, got[i], want)
+			}
+		}
+		if n := x.Stats().Documents; n != 2 {
+			t.Errorf("%d documents are stored, want 2", n)
+		}
+	}
+	if status, said := post(t, address+"/v1/query", `{"text":"b","limits":1}`+"\n"+`{"text":"b","limit":1}`); status != 200 || !strings.HasPrefix(said, `{"error":"line 1: unknown field \"limits\"`) || !strings.Contains(said, `"matches":[]`) {
+		t.Errorf("%d, %s", status, said)
+	}
+	for _, key := range []string{"https://a.example/1", "7"} {
+		if _, found, err := x.Get(t.Context(), key); !found || err != nil {
+			t.Errorf("%s: %v, %v", key, found, err)
+		}
+	}
+}
+
+// The Content-Type of a body without the parameter key selects its parser. A body that is no documents at all is refused, and nothing of it is stored.
+func TestBodyTypes(t *testing.T) {
+	const page = "<!DOCTYPE html>\n<title>a</title>\n<p>some words\n"
+	const pretty = "{\n  \"url\": \"p\",\n  \"text\": \"some words\"\n}\n"
+	const array = `[{"url":"p","text":"some words"},` + "\n" + `{"url":"q","texts":"b"}, 5, {"url":"r","text":"quite another text"}]`
+	for _, test := range []struct {
+		contentType, body string
+		status            int
+		want              []string
+		stored            uint64
+		lines             int // of the answer, if it is one
+	}{
+		{"text/html; charset=utf-8", page, 400, []string{"?key=", `"bad_request"`}, 0, 0},
+		{"text/plain", `{"key":"a","text":"b"}`, 400, []string{"?key=", `"bad_request"`}, 0, 0},
+		{"", page, 400, []string{"line 1 is not an object", "?key="}, 0, 0},
+		{"", "\n\n" + page, 400, []string{"line 3 is not an object"}, 0, 0},
+		{"", pretty, 400, []string{"line 1 is not an object", "application/json"}, 0, 0},
+		{"", array, 400, []string{"line 1 is not an object", "application/json"}, 0, 0},
+		{"", page + strings.Repeat("<p>words\n", smallBody/4), 400, []string{"line 1 is not an object", "?key="}, 0, 0},
+		{"application/x-www-form-urlencoded", "\ufeff" + `{"key":"a","text":"b"}` + "\r\n", 200, []string{`"verdict":"new"`}, 1, 1},
+		{"application/json", pretty, 200, []string{`"key":"p"`, `"verdict":"new"`}, 1, 1},
+		{"application/json; charset=utf-8", "\ufeff" + array, 200, []string{`"key":"p"`, `{"error":"line 2: unknown field \"texts\"`, `"error":"line 3: not a JSON object but a number"`, `"key":"r"`}, 2, 4},
+		{"application/json", pretty + pretty, 200, []string{`"verdict":"new"`, `"verdict":"unchanged"`}, 1, 2},
+		{"application/json", array + "]", 400, []string{"the body is not JSON"}, 0, 0},
+		{"application/json", array[:40], 400, []string{"the body is not JSON"}, 0, 0},
+		{"application/json", "[]", 200, nil, 0, 0},
+		{"application/json", "", 200, nil, 0, 0},
+		{"application/json", `[{"text":"` + strings.Repeat("a ", 3<<20) + `"}]`, 413, []string{`"too_large"`, "application/x-ndjson"}, 0, 0},
+		{"application/xml", page, 415, []string{`"content_type"`}, 0, 0},
+	} {
+		x := open(t, nil)
+		_, address := serve(t, x, Options{Limits: Limits{PageBytes: 4 << 20}})
+		status, said := postAs(t, address+"/v1/check", test.contentType, test.body)
+		if status != test.status || x.Stats().Documents != test.stored || status == 200 && strings.Count(said, "\n") != test.lines {
+			t.Errorf("%s, %.60q: %d, %d documents, %s", test.contentType, test.body, status, x.Stats().Documents, said)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s, %.60q: %s, want %s", test.contentType, test.body, said, want)
+			}
+		}
+	}
+}
+
+// A URL that is not percent-encoded is refused instead of being taken for a part of itself.
+func TestParameters(t *testing.T) {
+	x := open(t, nil)
+	_, address := serve(t, x, Options{})
+	for query, want := range map[string]string{
+		"key=http://a.example/x?id=1&scope=de":               "the parameter key is a URL that is not percent-encoded",
+		"key=http://a.example/x?id=1":                        "not percent-encoded",
+		"key=http://a.example/a+b":                           "not percent-encoded",
+		"key=http://a.example/%C3%A9":                        "not percent-encoded",
+		"key=http://a.example/x&id=1":                        "unknown parameter \\\"id\\\", want key, scope, kind; percent-encode",
+		"key=a&scope=b&scope=c":                              "the parameter scope is given 2 times; percent-encode",
+		"key=http%3A%2F%2Fa.example%2Fx%3Fid%3D1%26scope%3D": `"key":"http://a.example/x?id=1&scope=","fingerprint"`,
+		"key=http://a.example/x&scope=de":                    `"key":"http://a.example/x","fingerprint"`,
+	} {
+		status, said := postAs(t, address+"/v1/check?"+query, "text/html", "<p>some words of a page")
+		if (status == 200) != strings.Contains(want, `"fingerprint"`) || !strings.Contains(said, want) {
+			t.Errorf("%s: %d, %s; want %s", query, status, said, want)
+		}
+	}
+	for _, path := range []string{"/v1/documents?key=http://a.example/x?id=1", "/v1/pairs?of=http://a.example/x?id=1", "/v1/compare?a=http://a.example/x?id=1&b=b"} {
+		r, err := http.Get(address + path)
+		if status, said := answerOf(t, r, err); status != 400 || !strings.Contains(said, "not percent-encoded") {
+			t.Errorf("%s: %d, %s", path, status, said)
+		}
 	}
 }

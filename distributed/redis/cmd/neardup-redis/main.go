@@ -206,7 +206,7 @@ func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 func itemOf(raw []byte, s *page.Signer) (i item) {
 	var l wire.Line
 	err := l.Parse(raw)
-	if i.key = l.Name(); err == nil {
+	if i.key = l.Key; err == nil {
 		i.Document, i.reason = pages.Line(&l, s != nil, func(p neardup.Page) (index.Document, string) {
 			return pages.Page(s, neardup.DefaultMaxBody, p)
 		})
