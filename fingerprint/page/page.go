@@ -19,7 +19,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -188,7 +187,7 @@ func KindOf(contentType string, body []byte) (Kind, error) {
 	default:
 		return 0, notText(media)
 	}
-	if media, yes := isBinary(body); yes {
+	if media, yes := mediatype.Binary(body); yes {
 		return 0, notText(media)
 	}
 	return declared, nil
@@ -198,7 +197,7 @@ func notText(media string) error { return fmt.Errorf("%w: %s", ErrNotText, media
 
 // sniff tells pages from texts, and both from everything else, by content.
 func sniff(body []byte) (Kind, error) {
-	media, binary := isBinary(body)
+	media, binary := mediatype.Binary(body)
 	switch {
 	case binary:
 	case media == "text/html":
@@ -209,18 +208,4 @@ func sniff(body []byte) (Kind, error) {
 		return PlainText, nil
 	}
 	return 0, notText(media)
-}
-
-// isBinary says whether content that is declared to be text is something
-// else, by its magic number, and what.
-func isBinary(body []byte) (media string, yes bool) {
-	media = mediatype.Of(http.DetectContentType(body))
-	family, _, _ := strings.Cut(media, "/")
-	switch {
-	case media == "application/octet-stream", family == "text":
-		return media, false // without a magic number it may be text in another encoding
-	case media == "application/pdf", media == "application/postscript":
-		return media, true
-	}
-	return media, !mediatype.IsText(body) // "BM" begins bitmaps, and words
 }

@@ -195,7 +195,7 @@ func TestContainerBombs(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"overlapping":           {overlapping, "bad zip: its entries are larger"},
 		"a directory too large": {zipped(manyNames(300)...), "its directory is too large"},
-		"zeros":                 {zipped("a.html", strings.Repeat("\x00", 64<<20), "b.html", page), "too large"},
+		"one letter":            {zipped("a.html", strings.Repeat("x", 64<<20), "b.html", page), "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			os.WriteFile(path, []byte(c.content), 0o600)

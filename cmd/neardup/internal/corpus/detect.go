@@ -121,7 +121,7 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	case len(head) == 0:
 		return Detect, &Skip{Reason: "empty", Document: true}
 	}
-	kind, err := document.KindOf("", head)
+	kind, err := kindOf("", name, head)
 	if err != nil {
 		return Detect, notText(err)
 	}
@@ -139,9 +139,9 @@ func notText(err error) *Skip {
 // formatByStart is the format of a file if its first bytes are enough to tell: those of a web
 // archive are, those of JSON where the name does not say that it is something else than text.
 func formatByStart(name string, head []byte) Format {
-	text, named := withoutSpace(head), formatByName(name)
+	text, named, code := withoutSpace(head), formatByName(name), codeByName[extension(name)]
 	for _, f := range formats {
-		if f.begins != nil && f.begins(text) && (f.certain || named == Detect || named == TextFile && (bytes.HasPrefix(text, []byte(`{"`)) || bytes.HasPrefix(text, []byte("[{")))) {
+		if f.begins != nil && f.begins(text) && (f.certain || named == Detect && (code == "" || code == "application/json" && extension(name) != ".map") || named == TextFile && (bytes.HasPrefix(text, []byte(`{"`)) || bytes.HasPrefix(text, []byte("[{")))) {
 			return f.name
 		}
 	}
@@ -174,9 +174,10 @@ func withoutSpace(b []byte) []byte {
 // compressions are the extensions of compressed files.
 var compressions = []string{".gz", ".bz2", ".xz", ".zst"}
 
-// extension is that of a name, without one of a compression behind it.
+// extension returns the extension of a path or URL in lower case, without that of a compression and without
+// the query of a URL, which wget keeps in the names of files, also after an @.
 func extension(name string) string {
-	name = strings.ToLower(path.Base(name))
+	name = strings.ToLower(path.Base(withoutQuery(name)))
 	for _, c := range compressions {
 		name = strings.TrimSuffix(name, c)
 	}

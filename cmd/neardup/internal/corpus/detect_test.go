@@ -51,7 +51,7 @@ func TestDetect(t *testing.T) {
 		{"x.html", "\x89PNG\r\n\x1a\n", Detect, "not text: image/png"},
 		{"x.txt", "GIF89a\x01\x00", Detect, "not text: image/gif"},
 		{"x.html", "BM is a page\n", HTMLFile, ""},
-		{"x.html", "\x00\x01\x02", HTMLFile, ""}, // it may be in UTF-16
+		{"x.html", "\x00\x01\x02", Detect, "not text: application/octet-stream"},
 		{"-", gzipped("x"), Detect, "not text: application/x-gzip"},
 		{"x.jsonl", "PAR1\x15\x04", Detect, "not supported: Parquet"},
 		{"x.txt", "%PDF-1.4", Detect, "not supported: PDF"},

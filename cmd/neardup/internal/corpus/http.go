@@ -22,8 +22,9 @@ type payload struct {
 	status      int // 0 where it did not come by HTTP
 	contentType string
 	encodings   []string // of the body, in the order in which they were applied
-	chunked     bool     // behind these
+	chunked     bool     // after these
 	body        []byte
+	name        string // URL
 }
 
 // isHTTP says whether a block is an HTTP message.
@@ -111,33 +112,69 @@ func cutHeader(block []byte) (header, body []byte) {
 	}
 }
 
-// dechunk undoes the chunked transfer encoding, in place. Archives often keep
-// the header of a body that the crawler has put together already; so a body
-// whose first chunk is not one is left as it is. A body that ends before its last
-// chunk is given as far as it goes.
+// dechunk undoes the chunked transfer encoding, in place. Archives often keep the header of a body whose
+// chunks the crawler has joined already, and the first line of such a body may well be a number. So a body is
+// chunked only if the whole of it is chunks, up to the last one or to where the body is cut short. A body
+// that is cut short in its first chunk is chunked if it would be binary otherwise.
 func dechunk(body []byte) (out []byte) {
-	size, at, ok := chunkHeader(body)
-	if !ok || size < len(body)-at && !bytes.HasPrefix(body[at+size:], []byte{'\n'}) && !bytes.HasPrefix(body[at+size:], []byte("\r\n")) {
-		return body
+	chunks, whole := 0, false
+	for rest := body; !whole && len(rest) > 0; {
+		size, at, ok := chunkHeader(rest)
+		switch {
+		case !ok:
+			return body
+		case size == 0 && chunks == 0 && !isTrailer(rest[at:]):
+			return body // the number 0, and text
+		case size == 0:
+			whole = true
+			continue
+		case size > len(rest)-at:
+			if chunks == 0 && looksDecoded(rest[at:]) {
+				return body
+			}
+			rest = nil
+		default:
+			if rest, ok = cutLineEnd(rest[at+size:]); !ok {
+				return body
+			}
+		}
+		chunks++
 	}
 	out = body[:0]
-	for rest := body; ; {
-		size, at, ok = chunkHeader(rest)
-		if !ok || size == 0 {
-			return out
+	for rest := body; len(rest) > 0; {
+		size, at, _ := chunkHeader(rest)
+		if size == 0 {
+			break
 		}
 		rest = rest[at:]
 		if size > len(rest) {
 			return append(out, rest...)
 		}
 		out = append(out, rest[:size]...)
-		rest = bytes.TrimPrefix(rest[size:], []byte{'\r'})
-		rest = bytes.TrimPrefix(rest, []byte{'\n'})
+		rest, _ = cutLineEnd(rest[size:])
 	}
+	return out
 }
 
-// chunkHeader reads the line before a chunk: its size in hex, perhaps padded,
-// perhaps with an extension. at is where the chunk begins.
+// cutLineEnd cuts the line end after a chunk. Nothing at all is one if the body is cut short.
+func cutLineEnd(b []byte) (rest []byte, ok bool) {
+	rest = bytes.TrimPrefix(bytes.TrimPrefix(b, []byte{'\r'}), []byte{'\n'})
+	return rest, len(rest) < len(b) || len(b) == 0
+}
+
+// isTrailer reports whether b is fields and an empty line, or less, as after the last chunk.
+func isTrailer(b []byte) bool {
+	header, rest := cutHeader(b)
+	for line := range bytes.Lines(header) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && bytes.IndexByte(line, ':') <= 0 {
+			return false
+		}
+	}
+	return len(bytes.TrimSpace(rest)) == 0
+}
+
+// chunkHeader reads the line before a chunk: its size in hexadecimal, perhaps padded with spaces, perhaps
+// with an extension. The chunk begins at b[at].
 func chunkHeader(b []byte) (size, at int, ok bool) {
 	end := bytes.IndexByte(b[:min(len(b), 4<<10)], '\n')
 	if end < 0 {
@@ -151,10 +188,9 @@ func chunkHeader(b []byte) (size, at int, ok bool) {
 // maxEncodings bounds how often a body may be compressed over again.
 const maxEncodings = 4
 
-// decode gives the content of a payload, whose body it may change. The headers are
-// taken as hints: many archives hold decoded bodies under the headers of
-// encoded ones, and some the other way round. A body that is cut short is a
-// document as far as it goes, as in a browser.
+// decode returns the content of a payload, whose body it may change. The headers are taken as hints: many
+// archives hold decoded bodies under the headers of encoded ones, and servers confuse gzip and deflate. A
+// body that is cut short is decoded as far as it goes, as in a browser.
 func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 	body, encodings := p.body, p.encodings
 	if p.chunked {
@@ -200,48 +236,40 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 	return body, nil
 }
 
-// decoders open a body that has a content encoding. They give nil for one that is not
-// encoded that way.
+// decoders open a body by the name of its content encoding. They return nil for a body that is not encoded.
 var decoders = map[string]func(body []byte) (io.Reader, error){
-	"gzip": openGzip, "x-gzip": openGzip, "deflate": openDeflate, "zstd": openZstd, "br": openBrotli,
+	"gzip": openBody, "x-gzip": openBody, "deflate": openBody, "x-deflate": openBody, "zstd": openBody, "br": openBrotli,
 }
 
-// openBrotli opens a body of which nothing tells that it is compressed but that it can be
-// decompressed.
-func openBrotli(body []byte) (io.Reader, error) {
-	_, err := io.ReadFull(brotli.NewReader(bytes.NewReader(body)), make([]byte, 1))
-	if err != nil && looksDecoded(body) {
-		return nil, nil
-	}
-	return brotli.NewReader(bytes.NewReader(body)), nil
-}
-
-func openGzip(body []byte) (io.Reader, error) {
-	if !bytes.HasPrefix(body, gzipMagic) {
-		return nil, nil
-	}
-	return gzip.NewReader(bytes.NewReader(body))
-}
-
-// openDeflate opens a body in zlib's wrapping, as the standard has it, or a bare one.
-func openDeflate(body []byte) (io.Reader, error) {
+// openBody opens a body by its first bytes, whatever its content encoding is called. Bytes that begin
+// like no other encoding are deflate without a header.
+func openBody(body []byte) (io.Reader, error) {
+	r := bytes.NewReader(body)
 	switch {
-	case len(body) >= 2 && body[0]&0x0f == 8 && (int(body[0])<<8|int(body[1]))%31 == 0:
-		return zlib.NewReader(bytes.NewReader(body))
+	case bytes.HasPrefix(body, gzipMagic):
+		return gzip.NewReader(r)
+	case bytes.HasPrefix(body, zstdMagic):
+		return zstd.NewReader(r, zstdOptions...) // on this goroutine: there is nothing to close
 	case looksDecoded(body):
 		return nil, nil
+	case len(body) >= 2 && body[0]&0x0f == 8 && (int(body[0])<<8|int(body[1]))%31 == 0:
+		return zlib.NewReader(r)
 	}
-	return flate.NewReader(bytes.NewReader(body)), nil
+	return flate.NewReader(r), nil
 }
 
-func openZstd(body []byte) (io.Reader, error) {
-	if !bytes.HasPrefix(body, zstdMagic) {
-		return nil, nil
+// openBrotli opens a body, which only decompressing tells from one that is not compressed.
+func openBrotli(body []byte) (io.Reader, error) {
+	if _, err := io.ReadFull(brotli.NewReader(bytes.NewReader(body)), make([]byte, 1)); err != nil {
+		return openBody(body)
 	}
-	return zstd.NewReader(bytes.NewReader(body), zstdOptions...) // on this goroutine alone: there is nothing to close
+	if r := brotli.NewReader(bytes.NewReader(body)); !bytes.HasPrefix(body, gzipMagic) && !bytes.HasPrefix(body, zstdMagic) {
+		return r, nil
+	}
+	return openBody(body)
 }
 
-// looksDecoded says whether a body can be read as it is.
+// looksDecoded reports whether a body can be read as it is.
 func looksDecoded(body []byte) bool {
 	return len(body) == 0 || mediatype.IsText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
 }

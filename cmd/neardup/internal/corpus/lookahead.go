@@ -11,16 +11,42 @@ import (
 // lookaheadBytes is how far a lookahead can look.
 const lookaheadBytes = 64 << 10
 
-// lookahead is what all formats read from: the decompressed bytes of a file, with
-// some of them in view, and the places where gzip members begin.
+// lookahead is what all formats read from: the decompressed bytes of a file, of which the next ones can be
+// looked at, and the places where gzip members begin.
 type lookahead struct {
-	src *decompressor
-	buf *bufio.Reader
-	pos int64 // of the next byte, in the decompressed stream
+	src    *decompressor
+	text   io.Reader // src, or src as UTF-8 if it is UTF-16
+	unread []byte    // before text
+	buf    *bufio.Reader
+	pos    int64 // of the next byte, in the decompressed stream
 }
 
 func newLookahead(src *decompressor) *lookahead {
-	return &lookahead{src: src, buf: bufio.NewReaderSize(src, lookaheadBytes)}
+	l := &lookahead{src: src, text: src}
+	l.buf = bufio.NewReaderSize((*unreader)(l), lookaheadBytes)
+	return l
+}
+
+// unreader is the input of lookahead.buf.
+type unreader lookahead
+
+func (l *unreader) Read(p []byte) (n int, err error) {
+	if len(l.unread) == 0 {
+		return l.text.Read(p)
+	}
+	n = copy(p, l.unread)
+	if l.unread = l.unread[n:]; len(l.unread) == 0 {
+		l.unread = nil
+	}
+	return n, nil
+}
+
+// goBack makes b, the last bytes that were read, the next ones.
+func (l *lookahead) goBack(b []byte) {
+	ahead := l.peek(l.buf.Buffered())
+	l.unread = slices.Concat(b, ahead, l.unread)
+	l.buf.Reset((*unreader)(l))
+	l.pos -= int64(len(b))
 }
 
 // peek gives the next n bytes, n at most lookaheadBytes, or as many as there are.

@@ -99,6 +99,7 @@ type Totals struct {
 	Records   int64            // all records
 	Documents int64            // records without a Skip
 	Skipped   map[string]int64 // skips by reason
+	Repaired  int64            // records of web archives with a wrong Content-Length
 }
 
 // Skips is the number of records that are no documents.

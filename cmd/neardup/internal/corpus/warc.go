@@ -3,6 +3,7 @@ package corpus
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,16 +19,23 @@ const (
 	httpSlack = 1 << 20
 	// maxRecordHeader bounds the header of a record: its URL may be a data URL.
 	maxRecordHeader = 1 << 20
+	// maxReread bounds, apart from the bytes of the archive, how many bytes are read again after wrong
+	// Content-Lengths.
+	maxReread = 64 << 20
 )
 
 // archive reads a WARC file. A record ends where its Content-Length says. If no record, no end of a gzip
-// member and no end of the file follows there, the record is a skip, and reading continues at the next
-// line or gzip member that begins a record. Bytes between records are one skip.
+// member and no end of the file follows there, the Content-Length is wrong: the record then ends where the
+// next one begins, which is the first line within the Content-Length that begins a record, or else the next
+// such line or gzip member. Bytes between records are one skip.
 type archive struct {
 	*source
-	limit   int    // of a record
-	header  []byte // scratch
-	content []byte // scratch: of the block, the first limit bytes at most
+	limit    int                 // of a record
+	header   []byte              // scratch
+	content  []byte              // scratch: the first limit bytes of the block
+	repaired bool                // the Content-Length in header is wrong
+	reread   int64               // bytes that were read again after a wrong Content-Length
+	pages    map[uint64]struct{} // hashes of the URLs of responses
 }
 
 func (s *source) archive() {
@@ -49,26 +57,26 @@ func (s *source) archive() {
 	}
 }
 
-// record reads one record, or what stands in place of one. It is false when to stop.
+// record reads one record, or the bytes up to the next one. It returns false if nothing more is to be read.
 func (a *archive) record() bool {
 	offset := a.w.offset()
 	if !a.atRecord() {
-		n := a.toRecordStart()
-		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true})
+		n := a.toRecordStart(false)
+		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true, Broken: true})
 	}
 	var h recordHeader
 	var size int64
 	problem := a.readHeader()
 	if problem == nil {
 		h = parseRecordHeader(a.header)
-		size, problem = a.readBlock(h.length)
+		size, problem = a.readBlock(h)
 	}
 	if problem != nil {
 		if c := a.w.corruption(); c != nil {
 			a.lost(offset, h, c)
 			return false
 		}
-		problem.Document = problem.Document || !isNonDocument(h.kind)
+		problem.Document = !isNonDocument(h.kind)
 		return a.skip(offset, h.uri, problem)
 	}
 	u := a.interpret(h, size)
@@ -91,44 +99,60 @@ func (a *archive) readHeader() (problem *Skip) {
 		a.header, _, whole = a.w.line(a.header, maxRecordHeader)
 		switch {
 		case !whole:
-			return &Skip{Reason: "truncated record header", Broken: a.w.ended()}
+			return &Skip{Reason: "truncated record header", Broken: true}
 		case len(a.header) == maxRecordHeader:
-			n := maxRecordHeader + a.toRecordStart()
-			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n)}
+			n := maxRecordHeader + a.toRecordStart(false)
+			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Broken: true}
 		case len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
 			return nil
 		}
 	}
-	return &Skip{Reason: "truncated record header"}
+	return &Skip{Reason: "truncated record header", Broken: true}
 }
 
-// readBlock reads the content of a record, and says how long it is, or that its
-// Content-Length lies.
-func (a *archive) readBlock(length int64) (size int64, problem *Skip) {
-	a.content = a.content[:0]
-	credible := length >= 0 && a.w.holds(length)
+// readBlock reads the block of a record into a.content and returns its size.
+func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
+	a.content, a.repaired = a.content[:0], false
+	credible := h.length >= 0 && a.w.holds(h.length)
 	if credible {
-		if size = a.copyBytes(length); size == length && a.endsHere() {
+		if size = a.copyBytes(h.length); size == h.length && a.endsHere(h) {
 			return size, nil
 		}
 	}
-	cut := length > size && (!credible || a.w.ended()) // unless another record follows
-	passed := a.toRecordStart()
-	says := "nothing"
-	if length >= 0 {
-		says = strconv.FormatInt(length, 10)
+	a.repaired = true
+	if at := a.recordWithin(size); at > 0 {
+		if a.reread += size - int64(at); a.reread > maxReread+a.w.pos {
+			return size, &Skip{Reason: "wrong Content-Length", Detail: fmt.Sprintf("it is %d, and further records begin within it; too many records before it are like this", size), Broken: true}
+		}
+		a.w.goBack(a.content[at:])
+		size = int64(at)
+		a.content = a.content[:at]
+	} else if !credible || size == h.length {
+		size += a.toRecordStart(true)
 	}
-	if cut && a.w.ended() {
-		return size, &Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes of a Content-Length of %s", size+passed, says), Broken: true}
+	// What follows is a record, a gzip member, the end of the file or corruption.
+	switch {
+	case a.w.corruption() != nil:
+		return size, &Skip{} // which reports the corruption
+	case a.w.ended() && (h.length < 0 || h.length > size) && !a.isTerminated():
+		return size, &Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes, and its Content-Length is %s", size, h.lengthText()), Broken: true}
+	case int64(len(a.content)) == size:
+		a.content = bytes.TrimRight(a.content, "\r\n") // the empty lines after a record
+		size = int64(len(a.content))
 	}
-	return size, &Skip{
-		Reason: "wrong Content-Length", Detail: fmt.Sprintf("it says %s, and no record follows there; went on %d bytes behind the header", says, size+passed),
-		Document: size > 0, // the length may hide some
-	}
+	a.countRepaired()
+	return size, nil
 }
 
-// copyBytes reads n bytes, less where a gzip member begins with a record, at
-// the end and at corruption.
+// countRepaired counts a record whose Content-Length is wrong.
+func (a *archive) countRepaired() {
+	a.mu.Lock()
+	a.totals[a.input].Repaired++
+	a.mu.Unlock()
+}
+
+// copyBytes reads n bytes into a.content, less if a gzip member begins with a record, at the end and at
+// corruption.
 func (a *archive) copyBytes(n int64) (size int64) {
 	a.content = slices.Grow(a.content, int(min(n, int64(a.limit))))
 	for size < n && !a.atMemberRecord() {
@@ -138,15 +162,20 @@ func (a *archive) copyBytes(n int64) (size int64) {
 		}
 		c = c[:min(int64(len(c)), n-size)]
 		size += int64(len(c))
-		a.content = append(a.content, c[:min(len(c), max(0, a.limit-len(a.content)))]...)
+		a.keep(c)
 		a.w.advance(len(c))
 	}
 	return size
 }
 
-// endsHere says whether a record ends here: but for empty lines, a record, the gzip
-// member's end or the end of the file follows, or two empty lines at least.
-func (a *archive) endsHere() bool {
+// keep appends c to a.content as far as the limit allows.
+func (a *archive) keep(c []byte) {
+	a.content = append(a.content, c[:min(len(c), max(0, a.limit-len(a.content)))]...)
+}
+
+// endsHere reports whether a record may end here: apart from empty lines, a record, the end of the gzip
+// member or of the file follows, or at least two empty lines do, which are not those after an HTTP header.
+func (a *archive) endsHere(h recordHeader) bool {
 	if recordStart(bytes.TrimLeft(a.w.peek(recordStartBytes), "\r\n")) {
 		return true // without waiting for more: the input may be slow
 	}
@@ -157,13 +186,53 @@ func (a *archive) endsHere() bool {
 		return c == nil || c.between
 	}
 	at := a.w.pos + int64(len(next)-len(rest))
-	return recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) ||
-		bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
+	if recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) {
+		return true
+	}
+	if !bytes.HasPrefix(next, []byte("\r\n\r\n")) && !bytes.HasPrefix(next, []byte("\n\n")) {
+		return false
+	}
+	header, _ := cutHeader(a.content)
+	return (!isHTTP(h, a.content) || len(header) < len(a.content)) && a.recordWithin(int64(len(a.content))) == 0
 }
 
-// toRecordStart reads up to the next line or gzip member that begins a record, or to
-// the end or corruption.
-func (a *archive) toRecordStart() (size int64) {
+// recordWithin returns where in a.content, if that is the whole of a block of the given size, the next record
+// begins. It returns 0 if no line begins one.
+func (a *archive) recordWithin(size int64) (at int) {
+	if size == 0 || size > int64(len(a.content)) {
+		return 0
+	}
+	b := append(a.content, a.w.peek(256)...) // the next record may begin with the last bytes of the content
+	for {
+		i := bytes.Index(b[at:], []byte("\nWARC/"))
+		if i < 0 || at+i+1 >= len(a.content) {
+			return 0
+		}
+		if at += i + 1; recordStart(b[at:]) && beginsHeader(b[at:]) {
+			return at
+		}
+	}
+}
+
+// beginsHeader reports whether the line after the version of a record is one of the header of a record.
+func beginsHeader(b []byte) bool {
+	_, line, _ := bytes.Cut(b, []byte{'\n'})
+	name, _, _ := bytes.Cut(line[:min(len(line), 100)], []byte{':'})
+	name = bytes.ToUpper(name)
+	return bytes.HasPrefix(name, []byte("WARC-")) || bytes.HasPrefix(name, []byte("CONTENT-"))
+}
+
+// isTerminated reports whether a.content ends with the two empty lines that end a record.
+func (a *archive) isTerminated() bool {
+	if bytes.Contains(a.header, []byte("\r\n")) {
+		return bytes.HasSuffix(a.content, []byte("\r\n\r\n"))
+	}
+	return bytes.HasSuffix(a.content, []byte("\n\n"))
+}
+
+// toRecordStart reads up to the next line or gzip member that begins a record, or to the end or corruption,
+// and returns how many bytes that took. It appends them to a.content if keep is set.
+func (a *archive) toRecordStart(keep bool) (size int64) {
 	for lineStart := true; ; {
 		if lineStart && a.atRecord() || a.atMemberRecord() {
 			return size
@@ -175,6 +244,9 @@ func (a *archive) toRecordStart() (size int64) {
 		c = c[:nextRecordStart(c)]
 		lineStart = c[len(c)-1] == '\n'
 		size += int64(len(c))
+		if keep {
+			a.keep(c)
+		}
 		a.w.advance(len(c))
 	}
 }
@@ -186,7 +258,7 @@ func (a *archive) atMemberRecord() bool {
 	return ok && a.atRecord()
 }
 
-// isNonDocument says whether a type of record holds no document.
+// isNonDocument reports whether records of a type hold no document.
 func isNonDocument(kind string) bool {
 	switch kind {
 	case "warcinfo", "request", "metadata", "revisit", "continuation":
@@ -195,7 +267,7 @@ func isNonDocument(kind string) bool {
 	return false
 }
 
-// interpret makes a record of a header and the block that was read, of so many bytes.
+// interpret makes a record of a header and of the block in a.content, of which size bytes were read.
 func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	skip := func(s *Skip) *RawRecord { return &RawRecord{record: Record{Skip: s}} }
 	switch {
@@ -212,6 +284,10 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		return skip(&Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
 	case h.segment != "":
 		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
+	case h.kind != "response" && crawlerRecord(h.uri) != "":
+		return skip(&Skip{Reason: "no page: " + crawlerRecord(h.uri), Detail: "a record of the crawler about a page or about itself"})
+	case h.kind == "conversion" && a.hasPage(h.uri):
+		return skip(&Skip{Reason: "no page: conversion", Detail: "made from a page that is in this archive"})
 	case mediatype.Of(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
 	}
@@ -222,8 +298,11 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 			return skip(problem)
 		}
 		if p.status != 200 { // errors and redirects are copies of each other
-			return skip(&Skip{Reason: fmt.Sprintf("status %d", p.status)})
+			return skip(statusSkip(p.status))
 		}
+	}
+	if h.kind == "response" {
+		a.addPage(h.uri)
 	}
 	if _, err := document.KindOf(p.contentType, nil); err != nil { // it need not be decoded
 		return skip(&Skip{Reason: err.Error(), Document: true})
@@ -238,6 +317,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		a.content = nil // handed over: another copy of it would be the most memory that the record takes
 	}
 	limit := a.opts.MaxDocument
+	p.name = h.uri
 	return &RawRecord{
 		record: Record{Original: original},
 		bytes:  cap(p.body) + original.bytes(),
@@ -245,22 +325,90 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	}
 }
 
-// original is the record that was read, of a block of so many bytes, where it is asked for.
+// maxPages bounds archive.pages. A conversion follows the page it was made from within so many pages.
+const maxPages = 1 << 16
+
+var pageSeed = maphash.MakeSeed()
+
+func (a *archive) addPage(uri string) {
+	if a.pages == nil || len(a.pages) == maxPages {
+		a.pages = make(map[uint64]struct{})
+	}
+	a.pages[maphash.String(pageSeed, uri)] = struct{}{}
+}
+
+func (a *archive) hasPage(uri string) bool {
+	_, has := a.pages[maphash.String(pageSeed, uri)]
+	return has
+}
+
+// crawlerRecord returns the kind of the resource that a crawler itself wrote, by its URI, and "" for a page.
+// Crawlers store their settings and logs as metadata://... (wget) and urn:X-..., and what they made of a
+// page, such as its text or a screenshot, as urn:KIND:URL (Browsertrix) or KIND:URL (brozzler).
+func crawlerRecord(uri string) string {
+	scheme, rest, _ := strings.Cut(uri, ":")
+	switch scheme = strings.ToLower(scheme); scheme {
+	case "http", "https", "ftp", "ftps", "gopher", "gemini", "file":
+		return ""
+	case "metadata":
+		return scheme
+	case "urn":
+		kind, of, _ := strings.Cut(rest, ":")
+		if len(kind) <= 40 && (strings.HasPrefix(strings.ToLower(kind), "x-") || slices.Contains(browsertrixKinds, strings.ToLower(kind)) || isURL(of)) {
+			return "urn:" + kind
+		}
+	default:
+		if _, of, found := strings.Cut(uri, ":http"); found && isURL("http"+of) && len(scheme) <= 40 {
+			return scheme
+		}
+	}
+	return ""
+}
+
+var browsertrixKinds = []string{"text", "textfinal", "pageinfo", "thumbnail", "thumbnailfinal", "view", "viewfinal", "fullpage", "fullpagefinal"}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
+
+// original returns the record that was read, with a block of size bytes, if originals are asked for.
 func (a *archive) original(size int64) *Original {
 	if a.opts.Originals == nil || size > int64(len(a.content)) {
 		return nil
 	}
-	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: bytes.Clone(a.header), Body: bytes.Clone(a.content)}
+	header := bytes.Clone(a.header)
+	if a.repaired {
+		header = withContentLength(header, size)
+	}
+	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: header, Body: bytes.Clone(a.content)}
 }
 
-// decodePayload decodes the payload of a web archive's record and tells what it is.
+// withContentLength returns the header of a record with another Content-Length.
+func withContentLength(header []byte, length int64) (out []byte) {
+	end := "\n"
+	if bytes.Contains(header, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	out = make([]byte, 0, len(header)+40)
+	for line := range bytes.Lines(header) {
+		name, _, _ := bytes.Cut(line, []byte{':'})
+		switch {
+		case strings.EqualFold(string(bytes.TrimSpace(name)), "Content-Length"):
+			continue
+		case len(bytes.TrimRight(line, "\r\n")) == 0:
+			out = fmt.Appendf(out, "Content-Length: %d%s", length, end)
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+// decodePayload decodes the payload of a record of a web archive and makes r a document or a skip.
 func (r *Record) decodePayload(p payload, limit int64) {
 	content, problem := p.decode(limit)
 	if problem == nil && len(content) == 0 {
 		problem = &Skip{Reason: "empty"}
 	}
 	if problem == nil {
-		kind, err := document.KindOf(p.contentType, content)
+		kind, err := kindOf(p.contentType, p.name, content)
 		if err == nil {
 			r.Kind, r.ContentType, r.Content = kind, p.contentType, content
 			return
@@ -276,7 +424,15 @@ type recordHeader struct {
 	uri         string
 	contentType string
 	segment     string
-	length      int64 // -1 where Content-Length is missing or no number
+	length      int64 // -1 if Content-Length is missing or not a number
+}
+
+// lengthText returns the Content-Length as an error gives it.
+func (h recordHeader) lengthText() string {
+	if h.length < 0 {
+		return "missing"
+	}
+	return strconv.FormatInt(h.length, 10)
 }
 
 // nextRecordStart returns how far to go in b, which is not empty, to the next place at which a record may
@@ -291,7 +447,7 @@ func nextRecordStart(b []byte) int {
 // recordStartBytes is the number of bytes that recordStart needs.
 const recordStartBytes = 32
 
-// recordStart says whether b begins with the version line of a WARC record.
+// recordStart reports whether b begins with the version line of a WARC record.
 func recordStart(b []byte) bool {
 	version, ok := bytes.CutPrefix(b, []byte("WARC/"))
 	if !ok || len(version) < 4 || !isDigit(version[0]) || version[1] != '.' || !isDigit(version[2]) {
@@ -301,7 +457,8 @@ func recordStart(b []byte) bool {
 	for i < len(version) && i < 6 && isDigit(version[i]) {
 		i++
 	}
-	return i < len(version) && (version[i] == '\r' || version[i] == '\n')
+	rest := bytes.TrimLeft(version[i:], " \t")
+	return len(rest) > 0 && (rest[0] == '\r' || rest[0] == '\n')
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

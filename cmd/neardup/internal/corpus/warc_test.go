@@ -39,6 +39,7 @@ func TestQuirks(t *testing.T) {
 		{"no empty lines after a record", strings.TrimRight(a, "\r\n") + b, ab},
 		{"no empty lines at the end", a + strings.TrimRight(b, "\r\n"), ab},
 		{"one empty line", strings.TrimSuffix(a, "\r\n") + b, ab},
+		{"a space after the version", strings.ReplaceAll(a, "WARC/1.0", "WARC/1.0 ") + strings.ReplaceAll(b, "WARC/1.0", "WARC/1.1\t"), ab},
 		{"many empty lines", "\r\n\n" + a + strings.Repeat("\r\n", 5000) + b + "\n\n\n", ab},
 		{"a byte order mark", byteOrderMark + a + b, ab},
 		{"URI in angle brackets", response("<a>", page) + b, ab},
@@ -85,77 +86,82 @@ func TestGrowingArchive(t *testing.T) {
 	}
 }
 
-// A record whose Content-Length lies is a skip. What the length reaches into is lost with it,
-// and what begins behind that is read.
-func TestLengthsThatLie(t *testing.T) {
+// TestWrongContentLength: a record with a wrong Content-Length ends where the next record begins, and no other
+// record is lost.
+func TestWrongContentLength(t *testing.T) {
 	a, b, c := response("a", page), response("b", page), response("c", page)
 	if n := len("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page); n != 71 {
 		t.Fatalf("the lengths below are made for a block of 71 bytes, not %d", n)
 	}
 	long := response("a", strings.Repeat(page, 3000))
-	wrong, db, dc := "a lost wrong Content-Length", "b html "+page, "c html "+page
-	for _, test := range []struct {
-		name, file string
-		want       []string // one after the other
-		members    []string // a gzip member each
-	}{
-		{"missing", withLength(a, "X: "), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"negative", withLength(a, "Content-Length: -5"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"not a number", withLength(a, "Content-Length: many"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"over 64 bits", withLength(a, "Content-Length: 99999999999999999999"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"huge", withLength(a, "Content-Length: 9223372036854775807"), []string{"a lost truncated record"}, []string{wrong, db, dc}},
-		{"zero", withLength(a, "Content-Length: 0"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"too small", withLength(a, "Content-Length: 50"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"too small by a bit", withLength(a, "Content-Length: 70"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"into the next header", withLength(a, "Content-Length: 100"), []string{wrong, dc}, []string{wrong, db, dc}},
-		{"beyond the next record", withLength(a, "Content-Length: 300"), []string{wrong}, []string{wrong, db, dc}},
-		{"one too many, as wget has it", withLength(a, "Content-Length: 72"), []string{"a html " + page + "\r", db, dc}, []string{"a html " + page + "\r", db, dc}},
-		{"too small, large record", withLength(long, "Content-Length: 70"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"of an image", withLength(record("response", "a", "image/png", "x"), "Content-Length: 0"), []string{wrong, db, dc}, []string{wrong, db, dc}},
-		{"of a request", withLength(record("request", "a", "application/http", "GET"), "Content-Length: 0"),
-			[]string{"a pass wrong Content-Length", db, dc}, []string{"a pass wrong Content-Length", db, dc}},
-		{"of a request, into the next record", withLength(record("request", "a", "application/http", "GET"), "Content-Length: 150"),
-			[]string{wrong, dc}, []string{wrong, db, dc}},
+	da, db, dc := "a html "+page, "b html "+page, "c html "+page
+	for _, test := range []struct{ name, file, want string }{
+		{"missing", withLength(a, "X: "), da},
+		{"negative", withLength(a, "Content-Length: -5"), da},
+		{"not a number", withLength(a, "Content-Length: many"), da},
+		{"over 64 bits", withLength(a, "Content-Length: 99999999999999999999"), da},
+		{"huge", withLength(a, "Content-Length: 9223372036854775807"), da},
+		{"zero", withLength(a, "Content-Length: 0"), da},
+		{"the HTTP header only", withLength(a, "Content-Length: 40"), da},
+		{"too small", withLength(a, "Content-Length: 50"), da},
+		{"too small by one", withLength(a, "Content-Length: 70"), da},
+		{"into the next version", withLength(a, "Content-Length: 78"), da},
+		{"into the next header", withLength(a, "Content-Length: 100"), da},
+		{"beyond the next record", withLength(a, "Content-Length: 300"), da},
+		{"one too many, as wget writes it", withLength(a, "Content-Length: 72"), da + "\r"},
+		{"too small, a large record", withLength(long, "Content-Length: 70"), "a html " + strings.Repeat(page, 3000)},
+		{"of an image", withLength(record("response", "a", "image/png", "x"), "Content-Length: 0"), "a lost not text: image/png"},
+		{"of a request", withLength(record("request", "a", "application/http", "GET"), "Content-Length: 0"), "a pass request"},
+		{"of a request, into the next record", withLength(record("request", "a", "application/http", "GET"), "Content-Length: 150"), "a pass request"},
+		{"without an empty line after the block", withLength(strings.TrimRight(a, "\r\n")+"\r\n", "Content-Length: 90"), da},
+		{"line feeds only, too small", strings.ReplaceAll(withLength(a, "Content-Length: 60"), "\r\n", "\n"), da},
+		{"line feeds only, too large", strings.ReplaceAll(withLength(a, "Content-Length: 80"), "\r\n", "\n"), da},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			check(t, readString(t, Options{}, test.file+b+c), test.want...)
-			check(t, readString(t, Options{}, gzipped(test.file+b+c)), test.want...)
-			check(t, readString(t, Options{}, zstded(test.file+b+c)), test.want...)
-			check(t, readString(t, Options{}, gzipped(test.file)+gzipped(b)+gzipped(c)), test.members...)
+			want := []string{test.want, db, dc}
+			file := filepath.Join(writeFiles(t, map[string]string{"x.warc": test.file + b + c}), "x.warc")
+			check(t, readFiles(t, Options{}, file), want...)
+			for _, input := range []string{test.file + b + c, gzipped(test.file + b + c), zstded(test.file + b + c), gzipped(test.file) + gzipped(b) + gzipped(c)} {
+				check(t, readString(t, Options{}, input), want...)
+			}
+			if !strings.HasSuffix(test.want, "\r") {
+				for _, input := range []string{b + c + test.file, gzipped(b) + gzipped(c) + gzipped(test.file)} { // the last record
+					records := readString(t, Options{}, input)
+					if got := brief(records[min(2, len(records)):]); got != test.want+"\n" && (len(records) != 3 || records[2].Skip == nil || !records[2].Skip.Broken) {
+						t.Errorf("the last record: %s", brief(records))
+					}
+				}
+			}
+			r := newReader(t, Options{Originals: []Format{WARC}, Stdin: strings.NewReader(test.file + b + c)}, "-")
+			records := readAll(t, r)
+			if repaired := r.Totals()[0].Repaired; repaired != 1 && !strings.HasSuffix(test.want, "\r") {
+				t.Errorf("%d records are counted as repaired", repaired)
+			}
+			if o := records[0].Original; o != nil { // it is a record again
+				check(t, readString(t, Options{}, string(o.Header)+string(o.Body)+"\r\n\r\n"+b), test.want, db)
+			}
 		})
 	}
-	t.Run("beyond the end of a file", func(t *testing.T) {
-		folder := writeFiles(t, map[string]string{"x.warc": withLength(a, "Content-Length: 9223372036854775807") + b + c})
-		records := readFiles(t, Options{}, folder)
-		check(t, records, wrong, db, dc)
-		if want := "it says 9223372036854775807, and no record follows there; went on 75 bytes behind the header"; records[0].Skip.Detail != want {
-			t.Errorf("%s, want %s", records[0].Skip.Detail, want)
+	t.Run("too large, at the end of the file", func(t *testing.T) {
+		for _, n := range []int{72, 74, 76, 80, 1000} {
+			for _, wrap := range []func(string) string{gzipped, zstded, func(s string) string { return s }} {
+				records := readString(t, Options{}, wrap(b)+wrap(withLength(a, fmt.Sprint("Content-Length: ", n))))
+				if len(records) != 2 || records[1].Skip != nil || strings.TrimSpace(string(records[1].Content)) != page {
+					t.Errorf("%d: %s", n, brief(records))
+				}
+			}
 		}
 	})
 	t.Run("every length", func(t *testing.T) {
-		behind := a[strings.Index(a, "\r\n\r\n")+4:] + b + c
 		for n := range 400 {
-			want := []string{wrong, db, dc}
-			ends := 71 <= n && n <= 75 || 71+len(b) <= n && n <= 75+len(b)
-			if !ends && strings.HasPrefix(behind[n:], "\r\n\r\n") {
-				continue // looks like the end of a record: that of a header
-			}
-			switch {
-			case 71+len(b) <= n && n <= 75+len(b): // as large as both
-				want = []string{"a html ", dc}
-			case 71 <= n && n <= 75:
-				want[0] = "a html " + page
-			case n > 75+len(b):
-				want = want[:1]
-			case n > 75:
-				want = []string{wrong, dc}
-			}
 			records := readString(t, Options{}, withLength(a, fmt.Sprint("Content-Length: ", n))+b+c)
-			if n >= 71 && records[0].Skip == nil {
-				records[0].Content = bytes.TrimRight(records[0].Content, "\r\n") // empty lines behind the block
-				if n > 75 {
-					records[0].Content = nil
-				}
+			want := []string{da, db, dc}
+			switch {
+			case 71+len(b) <= n && n <= 75+len(b): // as large as both records
+				want = []string{"a html ", dc}
+				records[0].Content = nil
+			case records[0].Skip == nil:
+				records[0].Content = bytes.TrimRight(records[0].Content, "\r\n") // empty lines after the block
 			}
 			if check(t, records, want...); t.Failed() {
 				t.Fatalf("with a Content-Length of %d", n)
@@ -163,18 +169,118 @@ func TestLengthsThatLie(t *testing.T) {
 		}
 	})
 	t.Run("every record", func(t *testing.T) {
-		file := strings.Repeat(withLength(response("a", page), "Content-Length: 50"), 200)
-		check(t, readString(t, Options{MaxDocument: 100}, file+b), append(slices.Repeat([]string{wrong}, 200), db)...)
+		for _, n := range []int{50, 80, 10_000} {
+			file := strings.Repeat(withLength(response("a", page), fmt.Sprint("Content-Length: ", n)), 200)
+			check(t, readString(t, Options{MaxDocument: 10_000}, file+b), append(slices.Repeat([]string{da}, 200), db)...)
+		}
 	})
-	t.Run("of the last record", func(t *testing.T) {
-		for _, file := range []string{a + withLength(b, "Content-Length: 400"), gzipped(a) + gzipped(withLength(b, "Content-Length: 400"))} {
+	t.Run("a record that is cut off", func(t *testing.T) {
+		for _, file := range []string{a + b[:len(b)-10], a + withLength(b[:len(b)-10], "X: y"), gzipped(a) + gzipped(b[:len(b)-10])} {
 			records := readString(t, Options{}, file)
-			check(t, records, "a html "+page, "b lost truncated record")
+			check(t, records, da, "b lost truncated record")
 			if brokenAmong(records) != 1 {
 				t.Errorf("%d broken places", brokenAmong(records))
 			}
 		}
 	})
+}
+
+// TestWrongContentLengthIsNotSlow: records whose Content-Length reaches to the end of the archive do not make
+// reading quadratic.
+func TestWrongContentLengthIsNotSlow(t *testing.T) {
+	one := withLength(response("a", page), "Content-Length: 1048576")
+	in := &generator{fill: one, size: 16 << 20}
+	r := newReader(t, Options{MaxDocument: 1 << 20, Stdin: in}, "-")
+	if _, err := countUntilError(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	totals := r.Totals()[0]
+	if totals.Documents < 60 || totals.Records > totals.Documents+40 || totals.Skipped["wrong Content-Length"] == 0 || r.Broken() == nil {
+		t.Errorf("%+v, %v", totals, r.Broken())
+	}
+}
+
+// TestCrawlerRecords: what a crawler writes about its pages, and about itself, is no page.
+func TestCrawlerRecords(t *testing.T) {
+	db := "b html " + page
+	for uri, want := range map[string]string{
+		"urn:text:https://a.example/":                              "no page: urn:text",
+		"urn:textFinal:https://a.example/":                         "no page: urn:textFinal",
+		"urn:pageinfo:https://a.example/":                          "no page: urn:pageinfo",
+		"urn:thumbnail:https://a.example/":                         "no page: urn:thumbnail",
+		"urn:view:about:blank":                                     "no page: urn:view",
+		"urn:anything:https://a.example/":                          "no page: urn:anything",
+		"urn:X-wpull:log":                                          "no page: urn:X-wpull",
+		"metadata://gnu.org/software/wget/warc/wget_arguments.txt": "no page: metadata",
+		"screenshot:https://a.example/":                            "no page: screenshot",
+		"youtube-dl:00001:https://a.example/":                      "no page: youtube-dl",
+		"urn:uuid:9c2a5b1e-0000-4000-8000-000000000000":            "",
+		"https://a.example/?u=urn:text:https://b.example/":         "",
+		"http://a.example/":                                        "",
+		"https://web.archive.org/web/2020/http://a.example/":       "",
+		"doi:10.1000/182":                                          "",
+	} {
+		for _, kind := range []string{"resource", "conversion"} {
+			record := record(kind, uri, "text/plain; charset=utf-8", "some words of the page")
+			want := uri + " pass " + want
+			if strings.HasSuffix(want, " ") {
+				want = uri + " text some words of the page"
+			}
+			check(t, readString(t, Options{}, record+response("b", page)), want, db)
+		}
+	}
+}
+
+// TestConversions: text made from a page of the archive is no page; in a WET file, which has no responses, it is.
+func TestConversions(t *testing.T) {
+	text := func(uri string) string { return record("conversion", uri, "text/plain", "words") }
+	check(t, readString(t, Options{}, text("a")+text("b")), "a text words", "b text words")
+	check(t, readString(t, Options{}, response("a", page)+text("a")+text("b")), "a html "+page, "a pass no page: conversion", "b text words")
+	check(t, readString(t, Options{}, httpRecord("a", "HTTP/1.1 404 Not Found\r\n\r\n")+text("a")), "a pass status 404", "a text words")
+}
+
+// TestRecordsOfUnknownType: code and data of a site is no page, if nothing says what it is either.
+func TestRecordsOfUnknownType(t *testing.T) {
+	for _, test := range []struct{ uri, content, want string }{
+		{"http://a/x.css?v=3", "a text", "not text: text/css"},
+		{"http://a/x.js", "a text", "not text: text/javascript"},
+		{"http://a/x.js", page, ""},
+		{"http://a/x", "body { color: red; }\n", "not text: text/css"},
+		{"http://a/x", "/* all */\n@media screen { a:hover, .b > c { margin: 0 } }\n", "not text: text/css"},
+		{"http://a/x", `{"a":1,"b":[2]}`, "not text: application/json"},
+		{"http://a/x", `[{"a":1}]`, "not text: application/json"},
+		{"http://a/x", "!function(e,t){return e}(1,2)", "not text: text/javascript"},
+		{"http://a/x", "/*! lib v1 */\n(function () { var a = 1; })()", "not text: text/javascript"},
+		{"http://a/x", "// x\nconst a = require('b')", "not text: text/javascript"},
+		{"http://a/x", "<?xml version='1.0'?><rss><channel/></rss>", "not text: application/xml"},
+		{"http://a/x", "<svg xmlns='http://www.w3.org/2000/svg'/>", "not text: application/xml"},
+		{"http://a/x", "<?xml version='1.0'?><html><p>words</html>", ""},
+		{"http://a/x", "Some words: {a} and [b]; no more.", ""},
+		{"http://a/x", "[1] A. Author, A Title", ""},
+		{"http://a/x", "import duties rise: from \"today\" on", ""},
+		{"http://a/x", "Let me say: it is a function of time {see below}", ""},
+	} {
+		want := test.uri + " lost " + test.want
+		for _, header := range []string{"", "Content-Type: application/octet-stream\r\n"} {
+			records := readString(t, Options{}, httpRecord(test.uri, "HTTP/1.1 200 OK\r\n"+header+"\r\n"+test.content))
+			if test.want != "" {
+				check(t, records, want)
+			} else if records[0].Skip != nil {
+				t.Errorf("%.40q: %v", test.content, records[0].Skip)
+			}
+		}
+		if records := readString(t, Options{}, httpRecord(test.uri, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"+test.content)); records[0].Skip != nil {
+			t.Errorf("%.40q, which says that it is text: %v", test.content, records[0].Skip)
+		}
+	}
+}
+
+// TestBinaryCalledHTML: bytes are no page, whatever their type says.
+func TestBinaryCalledHTML(t *testing.T) {
+	ole := "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("\x00", 100)
+	utf16 := "\xff\xfe<\x00p\x00>\x00w\x00o\x00r\x00d\x00"
+	check(t, readString(t, Options{}, response("a", ole)+response("b", utf16)+response("c", gzipped(ole))),
+		"a lost not text: application/x-ole-storage", "b html "+utf16, "c lost not text: application/x-ole-storage")
 }
 
 func TestBrokenArchives(t *testing.T) {
@@ -208,7 +314,7 @@ func TestBrokenArchives(t *testing.T) {
 		{"nothing but empty lines", "\r\n\r\n", []string{" lost empty"}},
 		{"a header without end", a + "WARC/1.0\r\n" + strings.Repeat("X: y\r\n", 300_000) + "\r\n\r\n" + b, []string{da, " lost record header too large", db}},
 		{"a header line without end", a + "WARC/1.0\r\n" + strings.Repeat("X", 3_000_000) + "\r\n\r\n" + b, []string{da, " lost record header too large", db}},
-		{"folds without end", a + "WARC/1.0\r\nX:" + strings.Repeat("\n ", 400_000) + "\r\n\r\n" + b, []string{da, " lost wrong Content-Length", db}},
+		{"folds without end", a + "WARC/1.0\r\nX:" + strings.Repeat("\n ", 400_000) + "\r\n\r\n" + b, []string{da, " lost no WARC-Type", db}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			records := readString(t, Options{Format: WARC}, test.file)
