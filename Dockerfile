@@ -15,6 +15,7 @@ COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /image/neardup ./cmd/neardup && mkdir /image/data /image/tmp
 
 FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 /image /
 USER 65532:65532
 WORKDIR /data

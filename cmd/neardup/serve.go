@@ -141,12 +141,25 @@ func (s *serving) run(ctx context.Context) (err error) {
 	o.Compaction.MemoryBytes = s.compaction.bytes()
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
-	o.Compaction.Done = func(_ compaction.Report, err error) { logFailure(log, "compaction", err) }
+	ended := make(chan error, 1)
+	end := func(err error) { // the first error counts
+		select {
+		case ended <- err:
+		default:
+		}
+	}
+	background := func(what string, err error) {
+		logFailure(log, what, err)
+		if errors.Is(err, index.ErrFailed) {
+			end(err)
+		}
+	}
+	o.Compaction.Done = func(_ compaction.Report, err error) { background("compaction", err) }
 	o.Compaction.Expired = func(documents int, err error) {
 		if documents > 0 {
 			log.Info("documents were deleted by the retention limits"+s.indexes.retention(), "documents", documents)
 		}
-		logFailure(log, "expiry", err)
+		background("expiry", err)
 	}
 	x, err := neardup.Open(s.indexes.dir, o)
 	if err != nil {
@@ -163,7 +176,8 @@ func (s *serving) run(ctx context.Context) (err error) {
 		s.opts.AccessLog = log
 	}
 	s.opts.Failed = func(err error) {
-		log.Error("start again, once what failed is mended; queries go on until then", "error", err.Error())
+		log.Error("a write to the index failed: the server ends, since only reopening the index repairs it", "error", err.Error())
+		end(err)
 	}
 	var serve *server.Server
 	pages, archives, err := s.pages(ctx, x, func() view.Counts { return serve.Counts() })
@@ -178,8 +192,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	// pages. This is never touched, so it takes no memory, but counts as in use.
 	ballast := make([]byte, 32<<20)
 	defer runtime.KeepAlive(ballast)
-	ended := make(chan error, 1)
-	go func() { ended <- serve.Serve(listener) }()
+	go func() { end(serve.Serve(listener)) }()
 	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", *s.cert != "", "token", s.opts.Token != "")
 	select {
 	case <-ctx.Done():
@@ -199,7 +212,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	return errors.Join(err, x.Close())
 }
 
-// logFailure tells of what failed in the background, and goes on later.
+// logFailure logs an error of work in the background, which is tried again later.
 func logFailure(log *slog.Logger, what string, err error) {
 	if err != nil && !errors.Is(err, index.ErrClosed) && !errors.Is(err, context.Canceled) {
 		log.Warn(what+" failed", "error", err.Error())

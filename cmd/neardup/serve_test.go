@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testenv"
@@ -230,6 +232,49 @@ func TestServeEndsWithAFault(t *testing.T) {
 	must(t, os.RemoveAll(dir))
 	if code := server.end(syscall.SIGTERM); code != exitFailed || !strings.Contains(server.said.String(), "moved or removed while it was open") {
 		t.Errorf("exit code %d: %s", code, server.said)
+	}
+}
+
+// A server whose disk fails ends with exit code 1, so that its supervisor starts it again, and what it acknowledged is stored.
+func TestServeEndsAfterFailedWrite(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no ulimit")
+	}
+	listen, dir := freeAddress(t), filepath.Join(t.TempDir(), "ix")
+	cmd := process("serve", "-listen", listen, "-index", dir)
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" XFSZ; ulimit -f 1024 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
+	server := started(t, listen, cmd)
+	c, err := client.Open(server.address, &client.Options{RetryFor: -1})
+	must(t, err)
+	defer c.Close()
+	acknowledged := 0
+	for n := 0; err == nil && n < 10_000; n += 100 {
+		docs := make([]client.Document, 100)
+		for i := range docs {
+			docs[i] = client.Document{Key: strings.Repeat("k", 1000) + fmt.Sprint(n+i), Fingerprint: fingerprint.Fingerprint(rand.Uint64()), Tokens: 100}
+		}
+		var verdicts []client.Verdict
+		verdicts, err = c.CheckDocuments(t.Context(), docs)
+		acknowledged += len(verdicts)
+	}
+	if !errors.Is(err, client.ErrFailed) {
+		t.Errorf("%d documents and no failed write: %v", acknowledged, err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.cmd.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it goes on after a failed write")
+	}
+	if code := server.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(server.said.String(), "a write to the index failed") {
+		t.Errorf("exit code %d: %s", code, server.said)
+	}
+	x, err := neardup.Open(dir, nil)
+	must(t, err)
+	defer x.Close()
+	if n := x.Stats().Documents; n < uint64(acknowledged) {
+		t.Errorf("%d documents are stored, and %d were acknowledged", n, acknowledged)
 	}
 }
 
