@@ -107,7 +107,7 @@ func TestAPIExitCodes(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
 		got = append(got, row[1])
 	}
-	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitSignal + int(syscall.SIGHUP), exitSignal + int(syscall.SIGINT), exitUnread, exitSignal + int(syscall.SIGTERM)})
+	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitDamaged, exitSignal + int(syscall.SIGHUP), exitSignal + int(syscall.SIGINT), exitUnread, exitSignal + int(syscall.SIGTERM)})
 	if fmt.Sprint(got) != want {
 		t.Errorf("docs/api.md has exit codes %v, want %v", got, want)
 	}

@@ -67,7 +67,7 @@ func wantBroken(t *testing.T, args []string, in io.Reader, name, reason string) 
 	var out, diagnostics bytes.Buffer
 	code := run(context.Background(), args, &streams{in, &out, &diagnostics})
 	said := "neardup " + args[0] + ": broken input: " + name + " byte "
-	if code != exitFailed || !strings.Contains(diagnostics.String(), said) || !strings.Contains(diagnostics.String(), reason) {
+	if code != exitDamaged || !strings.Contains(diagnostics.String(), said) || !strings.Contains(diagnostics.String(), reason) {
 		t.Errorf("%v: exit code %d, want %q and %q:\n%s", args, code, said, reason, &diagnostics)
 	}
 	if args[0] == "import" {

@@ -2,15 +2,31 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
-// When no one reads the output any more, each subcommand ends as cat does, quietly, whatever it writes
-// with, also while there is more to read, and leaves no temporary index behind.
+// TestBrokenPipeElsewhere: a broken pipe or connection that is not standard output is a failure with a message.
+func TestBrokenPipeElsewhere(t *testing.T) {
+	lost := &url.Error{Op: "Get", URL: "http://127.0.0.1/", Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}}
+	var diagnostics bytes.Buffer
+	c := command{name: "compare", run: func(context.Context, *call) error { return lost }}
+	code := runCommand(t.Context(), c, nil, &streams{strings.NewReader(""), io.Discard, &diagnostics})
+	if code != exitFailed || !strings.Contains(diagnostics.String(), "broken pipe") {
+		t.Errorf("exit code %d: %s", code, &diagnostics)
+	}
+}
+
+// TestClosedPipe: when nobody reads standard output any more, each subcommand ends as cat does, without a
+// message, whatever it writes, also while there is more to read, and leaves no temporary index.
 func TestClosedPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes are different there")

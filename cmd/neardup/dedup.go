@@ -93,7 +93,11 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 			return err
 		}
 	}
-	if d.index, err = neardup.Open(d.indexes.dir, o); err != nil {
+	open := d.indexes.open
+	if d.temporary {
+		open = func(o *neardup.Options) (*neardup.Index, error) { return neardup.Open(d.indexes.dir, o) }
+	}
+	if d.index, err = open(o); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.indexes.close(d.index)) }()
@@ -103,7 +107,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
 	d.rule = match.For(d.index.Stats().Analyzer, d.index.Plan().MaxDistance).With(d.match.shingle, d.match.ratio)
 	d.lines = newLines(d.emission.verdicts())
-	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error { return d.check(ctx, batch) })
+	err = docs.forEachBatch(ctx, writeBatches, func(batch []*input) error { return d.check(ctx, batch) })
 	if err == nil {
 		err = d.indexes.expire(ctx, d.index)
 	}
@@ -240,7 +244,7 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 	}
 	return e.call.writeTo(e.file, func(out *bufio.Writer) error {
 		output, _ := os.Stat(e.file) // nil for none
-		if file, ok := e.call.out.(*os.File); ok && e.file == "-" {
+		if file := e.call.outFile(); file != nil && e.file == "-" {
 			output, _ = file.Stat()
 		}
 		err := inputs.CheckOriginals(ctx, output)

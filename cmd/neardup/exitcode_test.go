@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,19 +13,34 @@ import (
 // could follow.
 func TestExitCodes(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	broken := writeFile(t, "broken.jsonl.gz", "\x1f\x8b\x08rest")
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	mustRun(t, "import", "-index", damaged, writeFile(t, "list.txt", "00000000000000ff\ta\n"))
+	options, err := filepath.Glob(filepath.Join(damaged, "OPTIONS-*"))
+	must(t, err)
+	for _, name := range options {
+		must(t, os.WriteFile(name, []byte("damaged"), 0o600))
+	}
+	verified := filepath.Join(t.TempDir(), "verified")
 	for args, want := range map[string]int{
-		"help":                        exitDone,
-		"version":                     exitDone,
-		"query -h":                    exitDone,
-		"plan -n 1e6":                 exitDone,
-		"stats -index " + nowhere:     exitFailed,
-		"fingerprint " + nowhere:      exitFailed,
-		"":                            exitUsage,
-		"nosuch":                      exitUsage,
-		"stats":                       exitUsage,
-		"stats -nosuch":               exitUsage,
-		"query -limit -1 " + nowhere:  exitUsage,
-		"export -output-format other": exitUsage,
+		"help":                     exitDone,
+		"version":                  exitDone,
+		"query -h":                 exitDone,
+		"plan -n 1e6":              exitDone,
+		"stats -index " + nowhere:  exitFailed,
+		"stats -index " + damaged:  exitDamaged,
+		"verify -index " + damaged: exitDamaged,
+		"fingerprint " + broken:    exitDamaged,
+		"dedup " + broken:          exitDamaged,
+		"import -index " + verified + " " + broken:             exitDamaged,
+		"add -must-exist -index " + verified + ".2 " + nowhere: exitFailed,
+		"fingerprint " + nowhere:                               exitFailed,
+		"":                                                     exitUsage,
+		"nosuch":                                               exitUsage,
+		"stats":                                                exitUsage,
+		"stats -nosuch":                                        exitUsage,
+		"query -limit -1 " + nowhere:                           exitUsage,
+		"export -output-format other":                          exitUsage,
 	} {
 		got, _, said := runHere("", strings.Fields(args)...)
 		if got != want {

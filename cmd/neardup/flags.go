@@ -244,7 +244,7 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	}
 	o := f.Options
 	o.MaxDocument, o.Stdin = f.maxDocument.bytes(), f.call.in
-	if file, ok := f.call.out.(*os.File); ok {
+	if file := f.call.outFile(); file != nil {
 		o.Output, _ = file.Stat()
 	}
 	return corpus.New(inputs, o)
@@ -334,6 +334,7 @@ type indexFlags struct {
 	k            *int
 	design       string
 	expect       float64
+	mustExist    bool
 	noSync       bool
 	noCompaction bool
 	expiry       index.Expiry
@@ -380,6 +381,7 @@ func (f *indexFlags) makingFlags(k int) *indexFlags {
 		f.call.durationFlag(&f.expiry.MaxAge, "retain-for", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)")
 		flags.Uint64Var(&f.expiry.MaxDocuments, "retain-documents", 0, "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
 	}
+	flags.BoolVar(&f.mustExist, "must-exist", false, "fail if there is no index, instead of creating one")
 	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
 	f.call.check(func() error {
 		if !(f.expect >= 0) || f.expect > maxDocuments {
@@ -430,7 +432,7 @@ func (f *indexFlags) optionsFor(a *analyzer) (*neardup.Options, error) {
 
 // options are those of an index that is opened, or made, then with *k.
 func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, err error) {
-	o = &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}}
+	o = &neardup.Options{Bare: bare, Index: index.Options{MustExist: f.mustExist, Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}}
 	if f.call.given("k") {
 		o.Index.MaxDistance = distanceOption(*f.k)
 	}
@@ -451,6 +453,22 @@ func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, er
 	}
 	o.Index.Plan, err = planNamed("design", f.design, k)
 	return o, err
+}
+
+// open opens the index, or creates it and says so: a misspelt name creates an empty index.
+func (f *indexFlags) open(o *neardup.Options) (*neardup.Index, error) {
+	absent := f.absent()
+	x, err := neardup.Open(f.dir, o)
+	if err == nil && absent {
+		f.call.logf("created index %s", f.dir)
+	}
+	return x, err
+}
+
+// absent reports whether the directory of the index does not exist or is empty.
+func (f *indexFlags) absent() bool {
+	files, err := os.ReadDir(f.dir)
+	return len(files) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
 }
 
 // planNamed is the plan of a design that a flag names.

@@ -141,11 +141,26 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 	return &documentReader{Reader: reader, call: f.call, analyzer: a}, err
 }
 
-// forEachBatch reads the inputs and gives their records to work, in order: as many at once,
-// up to most, as are ready, so that a slow input is answered line by line and a fast one in
-// large batches; fewer than most wait for more until maxWait is over. At the end, however it
-// comes, it accounts for every record.
-func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait time.Duration, work func([]*input) error) error {
+// batching bounds the batches of a documentReader.
+type batching struct {
+	records int
+	bytes   int64         // of memory, without the contents of the documents, which are not held
+	wait    time.Duration // for more records, if a batch has fewer
+}
+
+// writeBatches is the batching of records that go into an index.
+var writeBatches = batching{records: maxBatch, bytes: 64 << 20}
+
+// memory returns about how many bytes an input takes while it waits in a batch.
+func (i *input) memory() int64 {
+	const fixed = 512 // the structs of the input, its document and its line
+	return fixed + int64(len(i.key)+len(i.document.Scope)+len(i.record.Source))
+}
+
+// forEachBatch reads the inputs and passes their records to work, in order. A batch has the records
+// that are ready, so that a slow input is answered line by line and a fast one in large batches. At the
+// end, also after an error, forEachBatch accounts for every record.
+func (r *documentReader) forEachBatch(ctx context.Context, most batching, work func([]*input) error) error {
 	c := r.call
 	c.inputs = true
 	account := c.reading(ctx, r.Reader)
@@ -175,17 +190,19 @@ func (r *documentReader) forEachBatch(ctx context.Context, most int, maxWait tim
 		}
 		return err
 	}
-	begun := time.Now()
+	begun, bytes := time.Now(), int64(0)
 	for {
 		i, ok, err := pipe.Next()
 		if !ok {
 			return errors.Join(flush(), err)
 		}
-		if batch = append(batch, i); len(batch) == most || !pipe.Ready() && time.Since(begun) >= maxWait {
+		batch = append(batch, i)
+		bytes += i.memory()
+		if len(batch) == most.records || bytes >= most.bytes || !pipe.Ready() && time.Since(begun) >= most.wait {
 			if err := flush(); err != nil {
 				return err
 			}
-			begun = time.Now()
+			begun, bytes = time.Now(), 0
 		}
 	}
 }

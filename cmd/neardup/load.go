@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/compaction"
@@ -48,13 +47,13 @@ func runAdd(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	x, err := neardup.Open(indexes.dir, o)
+	x, err := indexes.open(o)
 	if err != nil {
 		return err
 	}
 	docs.analyzer.Signer, docs.pages = x.Signer(), x.Plan()
 	out := newLines(c.out)
-	err = docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
+	err = docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
 		inputs := compared(batch)
 		stored := documents(inputs)
 		if err := x.Add(ctx, stored...); err != nil {
@@ -90,7 +89,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 		return err
 	}
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	return docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
+	return docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
 		for _, i := range batch {
 			if i.compared {
 				writeDocument(out, &i.document, "fingerprints") // its errors stick
@@ -105,7 +104,7 @@ func runFingerprint(ctx context.Context, c *call) error {
 var importCommand = command{
 	name:        "import",
 	args:        "-index DIR [-k 3] [-analyzer NAME] INPUT...",
-	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"export -format jsonl\" prints them; no other process may have the index open",
+	summary:     "load ready fingerprints in bulk: lines of fingerprint[TAB key], 8 bytes little-endian each (files named .u64le), JSON lines (.jsonl), or whole indexes, as \"neardup export\" prints them; no other process may have the index open",
 	interrupted: "nothing was stored",
 	run:         runImport,
 }
@@ -171,6 +170,7 @@ func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, err
 	if !c.given("expected-documents") {
 		o.Index.ExpectedDocuments = 0 // it will be known
 	}
+	absent := i.indexes.absent()
 	show, stop := c.compaction()
 	report, err := compaction.Load(ctx, i.indexes.dir, docs, compaction.LoadOptions{
 		KeepAdded:   len(exports) > 0,
@@ -185,6 +185,9 @@ func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, err
 	stop()
 	if err != nil {
 		return err
+	}
+	if absent {
+		c.logf("created index %s", i.indexes.dir)
 	}
 	c.logf("%s in %.1f s; the index has %d documents", stored(report.Loaded, report.Replaced), report.Seconds, report.Documents)
 	return nil
@@ -228,7 +231,7 @@ func (f *inputFlags) exportedDocuments(exports []export.Index) iter.Seq2[index.D
 		for n, name := range f.call.args {
 			for d, err := range f.documentsAt(name, exports[n].Documents) {
 				if err != nil {
-					err = fmt.Errorf("%s: %w", name, err)
+					err = fmt.Errorf("%w: %s: %w", corpus.ErrBroken, name, err)
 				}
 				if !yield(d, err) || err != nil {
 					return
@@ -256,15 +259,17 @@ func (f *inputFlags) documentsAt(name string, want uint64) iter.Seq2[index.Docum
 
 var exportCommand = command{
 	name:    "export",
-	args:    "-index DIR [-format jsonl]",
-	summary: "print every stored document: all there is to know of it as JSON lines; or its fingerprint, 16 hex digits and, after a tab, the key if there is one",
-	more:    quotedKeys + `"neardup import" reads it back; of -format jsonl, with all that decides what matches.`,
-	run:     runExport,
+	args:    "-index DIR [-format jsonl|fingerprints|u64le]",
+	summary: "print every stored document as JSON lines, from which \"neardup import\" makes an equal index",
+	more: `-format fingerprints prints the fingerprint, 16 hex digits, and after a tab the key. It leaves out the
+second fingerprint, the length, the scope and the time of a document.
+` + quotedKeys,
+	run: runExport,
 }
 
 func runExport(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
-	format := c.choiceFlag("format", "`format`: fingerprints; jsonl, with all there is to know; or u64le, 8 bytes little-endian each", "fingerprints", "jsonl", "u64le")
+	format := c.choiceFlag("format", "`format`: jsonl, which keeps all that is stored; fingerprints, lines of fingerprint[TAB key]; or u64le, 8 bytes little-endian each", "jsonl", "fingerprints", "u64le")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	_ "github.com/neardup/neardup/cmd/neardup/internal/malloc"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/store"
 )
 
@@ -38,8 +39,8 @@ func main() {
 		signal.Stop(signals) // a second one ends the program at once
 		cancel(signalled{sig})
 	}()
-	// Output that no one reads is an error like any other: the index is to be closed, and
-	// a temporary one removed.
+	// A write to a standard output that nobody reads fails like any other write, so that the index is
+	// closed and a temporary one is removed.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr}))
 }
@@ -96,7 +97,8 @@ const (
 	exitDone    = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitNothing = 3                                 // the inputs held not one document
+	exitNothing = 3                                 // the inputs have no document
+	exitDamaged = 4                                 // an index is damaged, or an input is broken or not recognized
 	exitSignal  = 128                               // and the number of the signal, as shells have it
 	exitUnread  = exitSignal + int(syscall.SIGPIPE) // no one reads the output: as cat ends then
 )
@@ -147,7 +149,7 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 	var wrong usageError
 	switch {
 	case err == nil && use.foundNothing():
-		fmt.Fprintf(io.err, "neardup %s: the inputs held not one document; what stands above says what was skipped and why (-allow-empty makes this no error)\n", c.name)
+		fmt.Fprintf(io.err, "neardup %s: the inputs have no document; the lines above count what was skipped (-allow-empty accepts such inputs)\n", c.name)
 		return exitNothing
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitDone
@@ -168,10 +170,30 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 		return exitFailed
 	}
 	fmt.Fprintf(io.err, "neardup %s: %s\n", c.name, printable(err))
+	for _, damage := range []error{index.ErrCorrupt, corpus.ErrBroken, errProblems} {
+		if errors.Is(err, damage) {
+			return exitDamaged
+		}
+	}
 	return exitFailed
 }
 
-// unread reports that an error is of output that no one reads any more, and of nothing else.
+// output is the standard output. It marks the error of a write that fails because nobody reads the
+// output any more: the same error of a file or a connection is a failure.
+type output struct{ io.Writer }
+
+// errUnread is the error of a write to a standard output that nobody reads.
+var errUnread = errors.New("standard output is closed")
+
+func (o output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		err = errUnread
+	}
+	return n, err
+}
+
+// unread reports whether err is errUnread, or wraps errUnread and no other error.
 func unread(err error) bool {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(several.Unwrap(), func(e error) bool { return !unread(e) })
@@ -179,7 +201,7 @@ func unread(err error) bool {
 	if inner := errors.Unwrap(err); inner != nil {
 		return unread(inner)
 	}
-	return err == syscall.EPIPE
+	return err == errUnread
 }
 
 // printable is the text of an error for a terminal. Each line may be that of an error of its own; one that several
@@ -210,10 +232,19 @@ type call struct {
 }
 
 func newCall(c command, raw []string, s *streams) *call {
+	if _, ok := s.out.(output); !ok {
+		s = &streams{s.in, output{s.out}, s.err}
+	}
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // of what is wrong: the error says it, behind the name of the program
 	flags.Usage = func() {}     // help prints it; an error is a line of its own
 	return &call{streams: s, command: c, flags: flags, raw: raw}
+}
+
+// outFile returns the file that standard output is; nil if it is none.
+func (c *call) outFile() *os.File {
+	file, _ := c.out.(output).Writer.(*os.File)
+	return file
 }
 
 // foundNothing says whether inputs were read that should have held a document, and held none.
@@ -322,9 +353,9 @@ func writeUsage(w io.Writer) error {
 	}
 	text.WriteString(`
 "neardup help SUBCOMMAND" lists the flags of one. Results go to standard output, all else to
-standard error. The exit code is 0 when all was read and done, 1 when something failed or an
-input is broken (what could be read of it is done), 2 on wrong usage, 3 when the inputs held
-not one document, 130 after an interrupt.
+standard error. Exit codes: 0 success; 1 failure; 2 wrong usage; 3 the inputs have no document;
+4 a damaged index, or an input that is broken or not recognized (the rest of it is processed);
+130 interrupted.
 `)
 	_, err := io.WriteString(w, text.String())
 	return err

@@ -98,7 +98,7 @@ type deleteLine struct {
 func runDelete(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
 	var bound time.Time
-	c.flags.Func("before", "delete what was added before this `time`: 2026-01-31, 2026-01-31T12:00:00Z, or a duration ago such as 720h", func(s string) (err error) {
+	c.flags.Func("before", "delete documents that were added before this `time`: 2026-01-31 (midnight UTC), 2026-01-31T12:00:00Z, or a duration ago such as 30d", func(s string) (err error) {
 		bound, err = parseTime(s, time.Now())
 		return err
 	})
@@ -226,17 +226,21 @@ func (c *call) eachName(do func(name string) error) error {
 	return nil
 }
 
-// parseTime reads a date, a time or a duration before now.
+// parseTime parses a date in UTC, a time, or a duration before now. The time must be in the past: any
+// other one would delete every document.
 func parseTime(s string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t, nil
+	t := now
+	if d, err := parseDuration(s); err == nil {
+		t = now.Add(-d)
+	} else if t, err = time.Parse(time.RFC3339, s); err != nil {
+		if t, err = time.Parse(time.DateOnly, s); err != nil {
+			return t, errors.New("want a date, an RFC 3339 time or a duration such as 30d")
 		}
 	}
-	return time.Time{}, errors.New("want a date, an RFC 3339 time or a duration such as 720h")
+	if !t.Before(now) {
+		return t, errors.New("it is not in the past, so it would delete every document; to do that, remove the directory of the index")
+	}
+	return t, nil
 }
 
 var checkpointCommand = command{
@@ -273,11 +277,11 @@ func runCheckpoint(ctx context.Context, c *call) error {
 var verifyCommand = command{
 	name:    "verify",
 	args:    "-index DIR",
-	summary: "check everything in an index against everything else; a JSON line for each problem, exit 1 if there is any",
+	summary: "check everything in an index against everything else; a JSON line for each problem, exit 4 if there is any",
 	run:     runVerify,
 }
 
-// errProblems makes the command exit with 1.
+// errProblems is the error of verify if it finds problems.
 var errProblems = errors.New("the index is damaged; \"neardup repair\" saves what can be saved")
 
 func runVerify(ctx context.Context, c *call) error {
@@ -286,7 +290,7 @@ func runVerify(ctx context.Context, c *call) error {
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	bar := progress.New(c.command.name, c.err, c.out)
+	bar := progress.New(c.command.name, c.err, c.outFile())
 	opts := verify.Options{
 		MemoryBytes: memory.bytes(),
 		Progress:    func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },

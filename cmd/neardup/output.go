@@ -108,7 +108,7 @@ func (f *emptiedFile) Write(p []byte) (int, error) {
 
 // reading shows how far a reader is, until account is called, which is as the method of this name.
 func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func() (records int64)) {
-	stop := progress.New(c.command.name, c.err, c.out).Reading(ctx, r)
+	stop := progress.New(c.command.name, c.err, c.outFile()).Reading(ctx, r)
 	return func() int64 { stop(); return c.account(r) }
 }
 

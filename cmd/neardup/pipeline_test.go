@@ -33,7 +33,7 @@ func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *b
 func TestAccountAddsUpAfterFailure(t *testing.T) {
 	docs, diagnostics := readLines(t, strings.NewReader(strings.Repeat(`{"text":"a few words"}`+"\n", 5000)))
 	failure, done := errors.New("no more"), int64(0)
-	err := docs.forEachBatch(context.Background(), maxBatch, 0, func(batch []*input) error {
+	err := docs.forEachBatch(context.Background(), writeBatches, func(batch []*input) error {
 		if done > 300 {
 			return failure
 		}
@@ -56,6 +56,24 @@ func TestAccountAddsUpAfterFailure(t *testing.T) {
 	}
 }
 
+// TestBatchesAreBoundedByBytes: a batch of queries with long keys takes no more memory than the batching says,
+// and the key that fills it.
+func TestBatchesAreBoundedByBytes(t *testing.T) {
+	const key, records = 50_000, 100
+	docs, _ := readLines(t, strings.NewReader(strings.Repeat(`{"key":"`+strings.Repeat("k", key)+`","text":"a few words"}`+"\n", records)))
+	most, seen := queryBatches, 0
+	most.bytes = 10 * key
+	err := docs.forEachBatch(t.Context(), most, func(batch []*input) error {
+		if seen += len(batch); len(batch) > 10 {
+			t.Errorf("a batch of %d queries with keys of %d bytes, want at most %d bytes", len(batch), key, most.bytes)
+		}
+		return nil
+	})
+	if err != nil || seen != records {
+		t.Errorf("%d records: %v", seen, err)
+	}
+}
+
 // TestRecordsWaitWithinBounds: records that are to be passed through wait for their verdicts in
 // bounded memory, and the reader goes on once they have been given back.
 func TestRecordsWaitWithinBounds(t *testing.T) {
@@ -68,7 +86,7 @@ func TestRecordsWaitWithinBounds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := 0
-	err := docs.forEachBatch(ctx, maxBatch, 0, func(batch []*input) error {
+	err := docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
 		if seen == 0 {
 			time.Sleep(300 * time.Millisecond) // the reader goes as far ahead as it may
 		}

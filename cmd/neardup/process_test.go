@@ -59,7 +59,7 @@ func writeFile(t *testing.T, name, content string) (path string) {
 // exported returns the stored documents in a fixed order.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(mustRun(t, "export", "-index", dir)), "\n")
+	lines := strings.Split(strings.TrimSpace(mustRun(t, "export", "-format", "fingerprints", "-index", dir)), "\n")
 	slices.Sort(lines)
 	return lines
 }
@@ -207,8 +207,8 @@ func TestImportPipes(t *testing.T) {
 	made, docs := filepath.Join(dir, "made"), filepath.Join(dir, "docs.jsonl")
 	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testenv.Seed(t), 3)))
 	mustRun(t, "dedup", "-index", made, docs)
-	export := mustRun(t, "export", "-index", made, "-format", "jsonl")
-	list := mustRun(t, "export", "-index", made)
+	export := mustRun(t, "export", "-index", made)
+	list := mustRun(t, "export", "-index", made, "-format", "fingerprints")
 	inputs := map[string]string{
 		"list": list + strings.Repeat("\n", 70<<10), "export": export,
 		"gzip": testgen.Gzip(export), "zstd": testgen.Zstd(export),
@@ -231,9 +231,9 @@ func TestImportPipes(t *testing.T) {
 				continue
 			}
 			r.Close()
-			want, got := export, mustRun(t, "export", "-index", index, "-format", "jsonl")
+			want, got := export, mustRun(t, "export", "-index", index)
 			if name == "list" {
-				want, got = list, mustRun(t, "export", "-index", index)
+				want, got = list, mustRun(t, "export", "-index", index, "-format", "fingerprints")
 			}
 			if got != want {
 				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument, len(got), len(want), &stderr)

@@ -46,12 +46,9 @@ func runQuery(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	indexes := c.indexFlags()
 	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index; it is read from beginning to end")
-	scanFormat := c.choiceFlag("scan-format", "`format` of the file to scan: fingerprints, decimal, u64le or jsonl (default by its name, u64le, jsonl or else fingerprints)",
-		"", "fingerprints", "decimal", "u64le", "jsonl")
 	k := c.intFlag("k", 0, 0, math.MaxInt, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
 	match := c.matchFlags()
 	limit := c.intFlag("limit", 0, 0, math.MaxInt, "print the `N` nearest matches at most (default all)")
-	verbose := c.flags.Bool("v", false, "say on standard error how long the queries take")
 	c.check(func() error {
 		switch {
 		case *scanned != "" && indexes.dir != "":
@@ -69,15 +66,15 @@ func runQuery(ctx context.Context, c *call) error {
 		return err
 	}
 	if *scanned != "" {
-		s := &scanning{call: c, file: *scanned, format: corpus.Format(*scanFormat), lines: newLines(c.out), k: *k, limit: *limit, verbose: *verbose}
+		s := &scanning{call: c, file: *scanned, lines: newLines(c.out), k: *k, limit: *limit}
 		if !c.given("k") {
 			s.k = importK
 		}
 		return s.run(ctx, docs)
 	}
-	most, maxWait := queryBatch, queryMaxWait
+	most := queryBatches
 	if slices.ContainsFunc(c.args, corpus.IsStream) {
-		most, maxWait = maxBatch, 0 // who writes lines may wait for the answers
+		most = writeBatches // the writer of the stream may wait for each answer
 	}
 	within := 0 // that of the index
 	if c.given("k") {
@@ -92,15 +89,12 @@ func runQuery(ctx context.Context, c *call) error {
 	}
 	docs.analyzer.Signer = x.Signer()
 	out := newLines(c.out)
-	err = docs.forEachBatch(ctx, most, maxWait, func(batch []*input) error {
+	err = docs.forEachBatch(ctx, most, func(batch []*input) error {
 		inputs := compared(batch)
-		rest, begun := out.writeReady(batch), time.Now()
+		rest := out.writeReady(batch)
 		err := query(ctx, x.Index, inputs, within, *limit, func(i *input, matches []index.Match) {
 			rest = out.answer(rest, i, matches)
 		})
-		if *verbose {
-			c.logf("%d queries in %.2f s", len(inputs), time.Since(begun).Seconds())
-		}
 		return errors.Join(err, out.Flush())
 	})
 	return errors.Join(err, x.Close())
@@ -122,11 +116,8 @@ func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, f
 	return nil
 }
 
-// Queries that are read from files are answered many at once.
-const (
-	queryBatch   = 1 << 18
-	queryMaxWait = time.Second
-)
+// queryBatches is the batching of queries that are read from files: many are answered at once.
+var queryBatches = batching{records: 1 << 18, bytes: 128 << 20, wait: time.Second}
 
 // answer gives an input its line, writes what is ready of a batch, and returns the rest.
 func (l lines) answer(batch []*input, i *input, matches []index.Match) (rest []*input) {
@@ -143,15 +134,13 @@ func (l lines) answer(batch []*input, i *input, matches []index.Match) (rest []*
 type scanning struct {
 	call     *call
 	file     string
-	format   corpus.Format // Detect: by name
 	lines    lines
 	k, limit int
-	verbose  bool
 	log      *skipLog
 }
 
-// scanWindow is how many queries are in memory at once.
-const scanWindow = 1 << 20
+// scanBatches is the batching of queries that are compared with a file, which is read once per batch.
+var scanBatches = batching{records: 1 << 20, bytes: 512 << 20, wait: math.MaxInt64}
 
 func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 	for _, name := range []string{"scope", "max-shingle-distance", "max-length-ratio"} {
@@ -172,9 +161,9 @@ func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 	}
 	s.log = &skipLog{call: s.call}
 	scanned := false
-	return docs.forEachBatch(ctx, scanWindow, math.MaxInt64, func(batch []*input) error {
+	return docs.forEachBatch(ctx, scanBatches, func(batch []*input) error {
 		if len(batch) > 0 && scanned && s.file == "-" {
-			return fmt.Errorf("standard input can be scanned once only, for %d queries at most", scanWindow)
+			return fmt.Errorf("standard input can be scanned only once, for at most %d queries that take at most %d MiB: save it to a file", scanBatches.records, scanBatches.bytes>>20)
 		}
 		scanned = true
 		return errors.Join(s.answer(ctx, batch), s.lines.Flush())
@@ -191,17 +180,12 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 	for n, i := range inputs {
 		fps[n] = i.document.Fingerprint
 	}
-	begun := time.Now()
 	queries, err := scan.New(fps, s.k, s.expected())
 	if err != nil {
 		return err
 	}
-	prepared := time.Since(begun)
 	found := matches.New()
-	read, err := s.scan(ctx, func(chunk *corpus.Chunk) error { return found.Scan(ctx, queries, chunk) })
-	if s.verbose && err == nil {
-		s.call.logf("%v: prepared in %.2f s, %d fingerprints scanned in %.2f s", queries, prepared.Seconds(), read, (time.Since(begun) - prepared).Seconds())
-	}
+	err = s.scan(ctx, func(chunk *corpus.Chunk) error { return found.Scan(ctx, queries, chunk) })
 	if err == nil {
 		err = found.Each(ctx, len(inputs), s.limit, func(query int, matches []index.Match) { rest = s.lines.answer(rest, inputs[query], matches) })
 	}
@@ -209,10 +193,10 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 }
 
 // scan reads the file once, and calls do with all chunks of it, from several goroutines.
-func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read int64, err error) {
-	reader, err := corpus.New([]string{s.file}, corpus.Options{Format: s.format, Stdin: pipe.Cancelable(ctx, s.call.in)})
+func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) error {
+	reader, err := corpus.New([]string{s.file}, corpus.Options{Stdin: pipe.Cancelable(ctx, s.call.in)})
 	if err != nil {
-		return 0, fmt.Errorf("-scan: %w", err)
+		return fmt.Errorf("-scan: %w", err)
 	}
 	for chunk, failed := range reader.Chunks(ctx, do) {
 		if err = failed; err == nil {
@@ -223,7 +207,7 @@ func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) (read
 		}
 	}
 	s.call.account(reader)
-	return reader.Totals()[0].Documents, err
+	return err
 }
 
 // expected returns about how many fingerprints the file has, 0 if that is not known.

@@ -47,7 +47,7 @@ func (r *report) open(records string) error {
 	if err == nil && !info.Mode().IsRegular() {
 		return usagef("-report %s is no regular file", r.name)
 	}
-	if out, ok := r.call.out.(*os.File); ok && err == nil {
+	if out := r.call.outFile(); out != nil && err == nil {
 		if its, err := out.Stat(); err == nil && os.SameFile(its, info) {
 			return usagef("-report %s is the standard output", r.name)
 		}

@@ -161,9 +161,13 @@ func (s *serving) run(ctx context.Context) (err error) {
 		}
 		background("expiry", err)
 	}
+	absent := s.indexes.absent()
 	x, err := neardup.Open(s.indexes.dir, o)
 	if err != nil {
 		return err
+	}
+	if absent {
+		log.Info("created index", "index", s.indexes.dir)
 	}
 	s.opts.CompactionBytes = s.compaction.bytes()
 	limits := match.For(x.Stats().Analyzer, 0).With(s.match.shingle, s.match.ratio)

@@ -89,7 +89,7 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 		want string // of what is printed
 	}{
 		{[]string{"query", "-index", made, list}, `"key":"a"`},
-		{[]string{"export", "-index", made}, "00000000000000ff\ta"},
+		{[]string{"export", "-index", made, "-format", "fingerprints"}, "00000000000000ff\ta"},
 		{[]string{"stats", "-index", made}, "visible/2 text/3"},
 		{[]string{"compact", "-index", made}, ""},
 		{[]string{"verify", "-index", made}, ""},

@@ -207,7 +207,7 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		}
 		if below == "." {
 			if err == nil && isDatabase(path) {
-				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export -format jsonl\" prints what is stored", folder)
+				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints what is stored", folder)
 			}
 			return err
 		}
