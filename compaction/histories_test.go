@@ -69,6 +69,7 @@ func (d *drawer) document() index.Document {
 	}
 	if d.IntN(3) == 0 {
 		doc.Tokens = pick(d, 100, 120, 130, 131, 150, 1000)
+		doc.Digest = fingerprint.Digest(doc.Tokens % 4)
 	}
 	return doc
 }
@@ -97,7 +98,7 @@ func (d *drawer) someKeys(n int) (keys []string) {
 	for range n {
 		keys = append(keys, keyName(d.IntN(d.keys)))
 	}
-	return append(keys, "", "nobody's")
+	return append(keys, "", "nobody's", keys[0]) // one of them twice
 }
 
 // open draws options to open an index with.
@@ -133,6 +134,7 @@ func (d *drawer) write() step {
 		for i := range ids {
 			ids[i] = uint64(d.IntN(120))
 		}
+		ids = append(ids, ids[0]) // one of them twice
 		return step{what: "delete IDs", ids: ids}
 	case 7: // of what came before one of the hours of a history
 		return step{what: "expire", before: epoch.Add(time.Duration(d.IntN(8)) * time.Hour)}

@@ -186,6 +186,7 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	for _, i := range draw(k.rng.IntN, len(s.keys), 1+k.rng.IntN(2)) {
 		keys = append(keys, s.keys[i])
 	}
+	keys = append(keys, keys[0]) // one of them twice
 	deleted, err := k.w.Index.Delete(ctx, keys...)
 	return []*call{removal(n, deleted, func(docs Documents) Documents { return docs.WithoutKeys(keys...) }, "Delete", keys)}, err
 }
@@ -200,7 +201,7 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 		id = s.ids[k.rng.IntN(len(s.ids))]
 	}
 	s.mu.Unlock()
-	deleted, err := k.w.Index.DeleteIDs(ctx, id)
+	deleted, err := k.w.Index.DeleteIDs(ctx, id, id)
 	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
 		err = nil // what is counted is gone
 	}
