@@ -35,7 +35,6 @@ const (
 //	Near    bool        // Of is near enough for a Duplicate: it tells a page that Changed a little from another page
 //	Removed bool        // of a Duplicate: the earlier version of its URL was stored, and was removed
 //	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
-//	Retried bool        // of package client only: New, and an earlier try of the same call may have stored it
 type Verdict = wire.Verdict
 
 // Checker is what a crawler asks of an index: an [Index] here, one that is

@@ -16,7 +16,7 @@ import (
 )
 
 // send sends a call and returns its answer, or the error that it says.
-func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, since string, contentType string, body io.Reader) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body io.Reader) (*http.Response, error) {
 	to := *c.base
 	to.Path += path
 	to.RawQuery = parameters.Encode()
@@ -29,9 +29,6 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 	}
 	if c.opts.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.opts.Token)
-	}
-	if since != "" {
-		r.Header.Set(wire.Since, since)
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
@@ -55,8 +52,8 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 
 // object makes a call whose answer is one object.
 func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, answer any) error {
-	return c.retry(ctx, len(body), func(ctx context.Context, since string, _ func()) error {
-		response, err := c.send(ctx, method, path, parameters, since, contentType, bytes.NewReader(body))
+	return c.retry(ctx, len(body), func(ctx context.Context, _ func()) error {
+		response, err := c.send(ctx, method, path, parameters, contentType, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -68,7 +65,6 @@ func (c *Client) object(ctx context.Context, method, path string, parameters url
 		if err := json.Unmarshal(text, answer); err != nil {
 			return fmt.Errorf("%w: the answer is no JSON: %.200q", errFinal, text)
 		}
-		c.noteNextID(response.Header)
 		return nil
 	})
 }
@@ -99,11 +95,11 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10
 // fails on its way, those that were read hold, and the others are asked for again, unless got has failed.
 func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got func(*T) error) error {
 	answer := new(T)
-	return c.retry(ctx, len(l.body), func(ctx context.Context, since string, heard func()) error {
+	return c.retry(ctx, len(l.body), func(ctx context.Context, heard func()) error {
 		if len(l.starts) == 0 {
 			return nil
 		}
-		response, err := c.send(ctx, http.MethodPost, path, nil, since, wire.JSONLines, bytes.NewReader(l.body[l.starts[0]:]))
+		response, err := c.send(ctx, http.MethodPost, path, nil, wire.JSONLines, bytes.NewReader(l.body[l.starts[0]:]))
 		if err != nil {
 			return err
 		}
@@ -136,7 +132,6 @@ func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got fu
 			heard()
 			l.starts = l.starts[1:]
 		}
-		c.noteNextID(response.Header)
 		_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
 		return err
 	})

@@ -5,14 +5,11 @@
 // Pages, verdicts, documents and queries are the same types, and errors the same values: errors.Is(err,
 // index.ErrFailed) is true of a failed index on another machine. It links no store.
 //
-// A call that fails on its way, or because the server is busy or about to start again, is tried again
-// until Options.RetryFor is over. What it did is not done twice: a page that an earlier try has stored
-// without an answer is New in the answer to the next one, and the Verdict says that it was Retried; it may
-// be said so to two callers who check one URL in the same moment, so a page is saved twice at worst, and never
-// lost. A Delete that is tried again may return 0 of what an earlier try has deleted.
-//
-// A call that ends with an error after all, its context's too, may have been done at the server: a page of it is then Unchanged
-// when it is checked again, and nobody has saved it. So save Unchanged pages of such calls too, or Delete their URLs first.
+// A call that fails on its way, or because the server is busy or about to start again, is tried again until
+// Options.RetryFor is over. If an earlier try stored a page and its answer was lost, the verdict of the next try is
+// Unchanged, or Duplicate of itself for a page without a URL. The same holds for a page that is checked again after a call that
+// ended with an error, including the error of its context. So save pages that are Unchanged too, unless they are known to
+// be saved. A Delete that is tried again may return 0 for documents that an earlier try deleted.
 package client
 
 import (
@@ -101,7 +98,6 @@ type Client struct {
 	base   *url.URL
 	opts   Options
 	http   *http.Client
-	nextID atomic.Value // the last that the server told, a string
 	closed atomic.Bool
 }
 
@@ -197,15 +193,10 @@ func isStranger(err error) bool {
 // errFinal is of what is not tried again.
 var errFinal = errors.New("it is not tried again")
 
-// retry calls do, which sends so many bytes, until it succeeds, or fails for good, or time is up. since is empty the first
-// time. heard is to be told of each line of the answer.
-func (c *Client) retry(ctx context.Context, bytes int, do func(ctx context.Context, since string, heard func()) error) error {
+// retry calls do, which sends the given number of bytes, until it succeeds, fails for good, or RetryFor is over. do calls
+// heard for each line of the answer.
+func (c *Client) retry(ctx context.Context, bytes int, do func(ctx context.Context, heard func()) error) error {
 	begun := time.Now()
-	known, told := c.nextID.Load().(string)
-	if !told {
-		known = "0"
-	}
-	since := ""
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if c.closed.Load() {
 			return ErrClosed
@@ -213,11 +204,10 @@ func (c *Client) retry(ctx context.Context, bytes int, do func(ctx context.Conte
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := try(ctx, bytes, func(ctx context.Context, heard func()) error { return do(ctx, since, heard) })
+		err := try(ctx, bytes, do)
 		if err == nil || !again(err) || time.Since(begun) > c.opts.RetryFor {
 			return err
 		}
-		since = known
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
@@ -246,11 +236,4 @@ func try(ctx context.Context, bytes int, do func(ctx context.Context, heard func
 		return errSilent
 	}
 	return err
-}
-
-// noteNextID keeps what an answer tells.
-func (c *Client) noteNextID(h http.Header) {
-	if id := h.Get(wire.NextID); id != "" {
-		c.nextID.Store(id)
-	}
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks pages at a neardup server, with Python's standard library alone.
+"""Checks pages at a neardup server. It needs only Python's standard library.
 
     python3 check.py http://127.0.0.1:7490 pages.jsonl [TOKEN]
 
-Each line of the file is an object with "key" and "html" or "text". What is new or changed is printed.
+Each line of the file is an object with "url" and "html" or "text". The URLs of new and changed pages are printed.
 """
 
 import http.client
@@ -13,8 +13,16 @@ import time
 import urllib.parse
 
 
+class Failure(RuntimeError):
+    """An error that the server reports."""
+
+    def __init__(self, answer):
+        super().__init__(answer.get("error", "the answer has no verdict: %.200r" % answer))
+        self.may_pass = answer.get("code") in ("busy", "closed", "timeout")
+
+
 class Neardup:
-    """A connection to a server; for one thread."""
+    """A connection to a server, for one thread."""
 
     def __init__(self, address, token=None, retry_for=30.0, max_body=16 << 20):
         url = urllib.parse.urlsplit(address)
@@ -22,58 +30,63 @@ class Neardup:
         self.connection = kind(url.hostname, url.port, timeout=60)
         self.headers = {"Authorization": "Bearer " + token} if token else {}
         self.retry_for, self.max_body = retry_for, max_body  # the server's -document-size-limit is 16 MiB by default
-        status, answer = self._call("GET", "/v1/stats", None, {})
-        if status != 200:
-            raise RuntimeError(answer["error"])
+        self._call("GET", "/v1/stats", None, {})
 
     def check_page(self, key, body, content_type):
-        """The verdict on a page: its URL, its bytes and its Content-Type. One over max_body is not sent."""
+        """Returns the verdict on a page: its URL, its bytes and its Content-Type. A page over max_body is not sent."""
         if len(body) > self.max_body:
             return {"key": key, "verdict": "skipped", "reason": "too large: %d bytes, limit %d" % (len(body), self.max_body)}
         path = "/v1/check?" + urllib.parse.urlencode({"key": key})
-        return self._safely(path, body, {"Content-Type": content_type or ""})[0]
+        verdicts = []
+        self._retry(lambda: self._check(path, body, content_type or "", 1, verdicts))
+        return verdicts[0]
 
     def check(self, documents):
-        """The verdicts on up to 256 documents, in their order."""
+        """Returns the verdicts on up to 256 documents, in their order."""
         lines = [json.dumps(d).encode() + b"\n" for d in documents]
         verdicts = []
-        while len(verdicts) < len(lines):
-            rest = lines[len(verdicts):]
-            got = self._safely("/v1/check", b"".join(rest), {"Content-Type": "application/x-ndjson"})
-            verdicts += [v for v in got if "verdict" in v]
-            if got and "error" in got[-1]:
-                if got[-1]["code"] not in ("busy", "closed", "timeout"):
-                    raise RuntimeError(got[-1]["error"])
-                time.sleep(0.2)
+        self._retry(lambda: self._check("/v1/check", b"".join(lines[len(verdicts):]), "application/x-ndjson", len(lines), verdicts))
         return verdicts
 
-    def _safely(self, path, body, headers):
-        """Tries again what failed on its way; Neardup-Since tells the server so, and no page is lost."""
-        headers, begun, known = dict(headers), time.monotonic(), self.next_id
+    def _check(self, path, body, content_type, wanted, verdicts):
+        """Appends the verdicts of one call, up to the number wanted. Those before a failure hold."""
+        for answer in self._call("POST", path, body, {"Content-Type": content_type}):
+            if "verdict" not in answer:
+                raise Failure(answer)
+            verdicts.append(answer)
+        if len(verdicts) < wanted:
+            raise Failure({"error": "the answer breaks off", "code": "closed"})
+
+    def _retry(self, call):
+        """Repeats a call until it succeeds, fails for good, or retry_for is over. If the answer of an earlier try was lost, its
+        pages are then unchanged instead of new."""
+        begun = time.monotonic()
         while True:
             try:
-                status, answer = self._call("POST", path, body, headers)
-                if status == 200:
-                    return answer if isinstance(answer, list) else [answer]
-                if status not in (408, 503):
-                    raise RuntimeError(answer["error"])
-                problem = answer["error"]
+                return call()
             except (OSError, http.client.HTTPException) as err:
                 self.connection.close()
                 problem = err
+            except Failure as err:
+                if not err.may_pass:
+                    raise
+                problem = err
             if time.monotonic() - begun > self.retry_for:
                 raise RuntimeError("no answer: %s" % problem)
-            headers["Neardup-Since"] = known
             time.sleep(0.2)
 
     def _call(self, method, path, body, headers):
+        """Returns the objects of an answer."""
         self.connection.request(method, path, body, {**self.headers, **headers})
         response = self.connection.getresponse()
         text = response.read()
-        self.next_id = response.headers.get("Neardup-Next-Id") or getattr(self, "next_id", "0")
-        if response.headers.get("Content-Type") == "application/x-ndjson":
-            return response.status, [json.loads(line) for line in text.splitlines()]
-        return response.status, json.loads(text)
+        media = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media not in ("application/json", "application/x-ndjson"):  # of something between
+            raise Failure({"error": "HTTP status %d, %s" % (response.status, media), "code": "busy" if response.status in (502, 503, 504) else "internal"})
+        answers = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if response.status != 200:
+            raise Failure(answers[0] if answers else {"error": "HTTP status %d" % response.status})
+        return answers
 
 
 def main():

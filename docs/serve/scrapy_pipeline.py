@@ -1,6 +1,6 @@
-"""Drops items of pages that are near-duplicates of one that any of the crawlers has kept.
+"""Drops the items of pages that are near-duplicates of a page that one of the crawlers has kept.
 
-In settings.py, beside check.py and this file:
+In settings.py, with check.py and this file in its folder:
 
     ITEM_PIPELINES = {"scrapy_pipeline.NeardupPipeline": 100}
     NEARDUP_URL = "http://127.0.0.1:7490"
@@ -32,10 +32,11 @@ class NeardupPipeline:
         self.threads.stop()
 
     def process_item(self, item, spider):
-        checked = deferToThreadPool(reactor, self.threads, self.index.check, [{"key": item["url"], "html": item["html"]}])
+        checked = deferToThreadPool(reactor, self.threads, self.index.check, [{"url": item["url"], "html": item["html"]}])
         return checked.addCallback(lambda verdicts: self.decide(item, verdicts[0]))
 
     def decide(self, item, verdict):
-        if verdict["verdict"] in ("new", "changed"):
-            return item
-        raise DropItem("%s: %s" % (verdict["verdict"], verdict.get("of", {}).get("key") or verdict.get("reason")))
+        """Drops duplicates only: pages that are unchanged may not be saved yet, after a crash, and skipped ones are not compared."""
+        if verdict["verdict"] == "duplicate":
+            raise DropItem("duplicate: %s" % verdict["of"]["key"])
+        return item

@@ -24,7 +24,7 @@ func full() []any {
 			MaxDistance: new(-1), Limit: 9,
 		},
 		&Checked{
-			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: Changed, Of: &stored, Near: true, Removed: true, Retried: true,
+			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: Changed, Of: &stored, Near: true, Removed: true,
 			Reason: "not text: \u0085",
 		},
 		&Found{

@@ -303,13 +303,12 @@ type Checked struct {
 	Of          *Stored                  `json:"of,omitempty"`
 	Near        bool                     `json:"near,omitempty"`
 	Removed     bool                     `json:"removed,omitempty"`
-	Retried     bool                     `json:"retried,omitempty"`
 	Reason      string                   `json:"reason,omitempty"`
 }
 
 // CheckedOf is the answer that a verdict on a document is.
 func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
-	c := Checked{Verdict: v.Status, Near: v.Near, Removed: v.Removed, Retried: v.Retried, Reason: v.Reason}
+	c := Checked{Verdict: v.Status, Near: v.Near, Removed: v.Removed, Reason: v.Reason}
 	c.Key, c.KeyBytes = Split(key)
 	if v.Status != Skipped {
 		c.Fingerprint = fp
@@ -323,7 +322,7 @@ func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
 
 // AsVerdict undoes CheckedOf.
 func (c *Checked) AsVerdict() Verdict {
-	v := Verdict{Status: c.Verdict, Near: c.Near, Removed: c.Removed, Retried: c.Retried, Reason: c.Reason}
+	v := Verdict{Status: c.Verdict, Near: c.Near, Removed: c.Removed, Reason: c.Reason}
 	if c.Of != nil {
 		v.Of = c.Of.Match()
 	}
@@ -358,17 +357,6 @@ func (f *Found) AsMatches() []match.Match {
 	}
 	return matches
 }
-
-// Headers of HTTP that are of this protocol.
-const (
-	// NextID of an answer is an ID that no document had when the call was answered, unless it
-	// was stored shortly before.
-	NextID = "Neardup-Next-Id"
-
-	// Since of a call says that it is tried again, and that the first try was begun when NextID was
-	// this: an earlier self with this ID or a later one may be of that try.
-	Since = "Neardup-Since"
-)
 
 // JSONLines is the media type of lines.
 const JSONLines = "application/x-ndjson"

@@ -89,10 +89,6 @@ type Verdict struct {
 	// Reason is why a page is Skipped: "no text", "not text: image/png",
 	// "too large: 20971520 bytes, limit 16777216".
 	Reason string
-
-	// Retried is of a client only: an answer was lost on its way, and the page, which is New, may
-	// have been stored by the earlier try, in the place of an earlier self that is not known any more.
-	Retried bool
 }
 
 // NoText is the reason why a page without a word is Skipped, as one whose text a script makes.

@@ -16,12 +16,7 @@ import (
 
 // check answers POST /v1/check.
 func (s *Server) check(a *answer, r *http.Request) error {
-	since, err := s.sinceOf(r)
-	if err != nil {
-		return err
-	}
-	a.Header().Set(wire.NextID, s.gather.nextID())
-	return s.forEachDocument(a, r, true, func(items []*item) error { return s.checkItems(a, items, since) })
+	return s.forEachDocument(a, r, true, func(items []*item) error { return s.checkItems(a, items) })
 }
 
 // forEachDocument reads the documents of a call and calls work with them, in order. If the URL has the parameter key, the
@@ -57,7 +52,7 @@ func (s *Server) forEachDocument(a *answer, r *http.Request, stores bool, work f
 }
 
 // checkItems checks documents and answers them. Where it fails part of the way, those before are answered.
-func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
+func (s *Server) checkItems(a *answer, items []*item) error {
 	docs := make([]index.Document, 0, len(items))
 	for _, i := range items {
 		if i.isCompared() {
@@ -81,7 +76,7 @@ func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 		if i.reason == "" && len(verdicts) == 0 {
 			break
 		}
-		line = s.checked(i, verdicts, since)
+		line = s.checked(i, verdicts)
 		if err := out.add(&line); err != nil {
 			return out.end(err)
 		}
@@ -92,39 +87,14 @@ func (s *Server) checkItems(a *answer, items []*item, since uint64) error {
 	return out.end(failed)
 }
 
-// checked is the answer to an item: that of the first verdict, unless it is skipped.
-func (s *Server) checked(i *item, verdicts []neardup.Verdict, since uint64) wire.Checked {
+// checked returns the answer to an item: the first verdict, unless the item is skipped.
+func (s *Server) checked(i *item, verdicts []neardup.Verdict) wire.Checked {
 	v := neardup.Verdict{Status: neardup.Skipped, Reason: i.reason}
 	if i.reason == "" {
 		v = verdicts[0]
 	}
-	if v.Of.ID >= since && (v.Status == neardup.Unchanged || v.Status == neardup.Duplicate && isItself(&i.document, &v.Of)) {
-		// It was stored after the first try had begun, perhaps by it, and then nobody has heard so.
-		v = neardup.Verdict{Status: neardup.New, Retried: true}
-	}
 	s.metrics.verdicts[v.Status].Inc()
 	return wire.CheckedOf(i.key, &i.document.Fingerprint, &v)
-}
-
-// isItself reports whether a document without a key may be the stored one.
-func isItself(d *index.Document, of *index.Match) bool {
-	return d.Key == "" && of.Key == "" && d.Signature() == of.Signature()
-}
-
-// noSince is above every ID.
-const noSince = 1<<64 - 1
-
-// sinceOf reads what a call says that is tried again.
-func (s *Server) sinceOf(r *http.Request) (uint64, error) {
-	text := r.Header.Get(wire.Since)
-	if text == "" {
-		return noSince, nil
-	}
-	since, ok := s.gather.since(text)
-	if !ok {
-		return 0, badCall("%s: %.40q is nothing that %s has said", wire.Since, text, wire.NextID)
-	}
-	return since, nil
 }
 
 // parametersOf returns the parameters of the URL of a call, or nil if it has none. Unknown and repeated ones are errors, and

@@ -140,7 +140,6 @@ func (s *Server) stats(a *answer, r *http.Request) error {
 	if stats.Tables == 0 {
 		return index.ErrClosed
 	}
-	a.Header().Set(wire.NextID, s.gather.nextID())
 	return a.json(stats)
 }
 

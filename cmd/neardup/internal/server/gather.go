@@ -2,12 +2,7 @@ package server
 
 import (
 	"context"
-	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
@@ -21,14 +16,6 @@ type gatherer struct {
 	queue   chan *job // it holds no more than there may be calls under way
 	workers sync.WaitGroup
 	batches *semaphore.Weighted
-
-	process string // of the processes that have served the index, this one
-	first   uint64 // the next ID when it began
-
-	mu      sync.Mutex
-	next    uint64 // ID, when it was sampled
-	sampled time.Time
-	durable uint64 // an earlier next, of which all below is stored for good
 }
 
 // job is the documents of a call, in their order.
@@ -51,8 +38,7 @@ const (
 )
 
 func newGatherer(x *neardup.Index) *gatherer {
-	next := x.Stats().NextID
-	g := &gatherer{index: x, queue: make(chan *job), batches: semaphore.NewWeighted(batching), process: strconv.FormatUint(rand.Uint64(), 36), first: next, durable: next}
+	g := &gatherer{index: x, queue: make(chan *job), batches: semaphore.NewWeighted(batching)}
 	for range committing {
 		g.workers.Go(g.work)
 	}
@@ -106,13 +92,7 @@ func (g *gatherer) commit(jobs []*job) {
 			docs = append(docs, j.docs...)
 		}
 	}
-	next := g.sample()
 	verdicts, err := g.index.CheckDocuments(context.Background(), docs)
-	if err == nil && slices.ContainsFunc(verdicts, stores) {
-		g.mu.Lock()
-		g.durable = max(g.durable, next) // what is durable now was written after all that had an ID then
-		g.mu.Unlock()
-	}
 	for _, j := range jobs {
 		n := min(len(verdicts), len(j.docs))
 		j.verdicts, verdicts = verdicts[:n:n], verdicts[n:]
@@ -126,36 +106,4 @@ func (g *gatherer) commit(jobs []*job) {
 		}
 		close(j.done)
 	}
-}
-
-// stores reports whether a document was written for a verdict: one that is unchanged is, too.
-func stores(v neardup.Verdict) bool { return v.Status != neardup.Duplicate }
-
-// sample returns what the next ID of the index was a tenth of a second ago or later.
-func (g *gatherer) sample() uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now := time.Now(); now.Sub(g.sampled) > 100*time.Millisecond {
-		g.sampled, g.next = now, g.index.Stats().NextID
-	}
-	return g.next
-}
-
-// nextID is what answers tell: an ID that will not be given again even if the machine fails now, for then a page
-// that is tried again would be taken for one that was there before; and which process says so.
-func (g *gatherer) nextID() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return strconv.FormatUint(g.durable, 10) + "." + g.process
-}
-
-// since is from which ID on documents are newer than what nextID said. Where another process said more than this one
-// began with, the index was put back, and any ID may have been given since.
-func (g *gatherer) since(said string) (id uint64, ok bool) {
-	number, process, _ := strings.Cut(said, ".")
-	id, err := strconv.ParseUint(number, 10, 64)
-	if process != g.process && id > g.first {
-		id = 0
-	}
-	return id, err == nil
 }

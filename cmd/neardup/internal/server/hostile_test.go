@@ -15,10 +15,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,7 +245,7 @@ func TestBusy(t *testing.T) {
 		t.Error(v, err)
 	}
 	time.AfterFunc(200*time.Millisecond, func() { s.bytes.Release(limits.Bytes) })
-	if v, err := c.Check(t.Context(), neardup.Page{URL: "b", Body: []byte("other words")}); err != nil || v.Status != neardup.New || v.Retried {
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "b", Body: []byte("other words")}); err != nil || v.Status != neardup.New {
 		t.Error(v, err)
 	}
 }
@@ -292,9 +290,8 @@ func unheard(h http.Handler, r *http.Request) {
 	h.ServeHTTP(httptest.NewRecorder(), r)
 }
 
-// An answer that was lost is given again: the page is New, and says that it was tried twice.
-func TestRetriedPageIsNew(t *testing.T) {
-	t.Parallel()
+// A call whose answer was lost is tried again, and stores its documents once.
+func TestLostAnswer(t *testing.T) {
 	x := open(t, nil)
 	lost := 0
 	s := New(x, Options{})
@@ -310,96 +307,15 @@ func TestRetriedPageIsNew(t *testing.T) {
 	defer between.Close()
 	defer s.Close()
 	c := dial(t, between.URL, nil)
-	ferry, museum := neardup.Page{URL: "ferry", Body: []byte("about the ferry")}, neardup.Page{URL: "museum", Body: []byte("a museum, rather")}
-	for _, step := range []struct {
-		page    neardup.Page
-		lost    int
-		want    neardup.Status
-		retried bool
-	}{
-		{ferry, 2, neardup.New, true},
-		{ferry, 0, neardup.Unchanged, false},
-		{ferry, 0, neardup.Unchanged, false},
-		{museum, 1, neardup.New, true},
-		{neardup.Page{URL: "copy", Body: ferry.Body}, 1, neardup.Duplicate, false},
-		{neardup.Page{Body: []byte("it has no name")}, 1, neardup.New, true},
-		{neardup.Page{Body: museum.Body}, 1, neardup.Duplicate, false},
-	} {
-		time.Sleep(150 * time.Millisecond) // so that the next ID is known
-		lost = step.lost
-		v, err := c.Check(t.Context(), step.page)
-		if err != nil || v.Status != step.want || v.Retried != step.retried || lost != 0 {
-			t.Errorf("%s: %+v, %v", step.page.URL, v, err)
-		}
+	lost = 2
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "ferry", Body: []byte("about the ferry")}); err != nil || v.Status != neardup.Unchanged || lost != 0 {
+		t.Error(v, err)
 	}
 	lost = 1
 	v, err := c.CheckBatch(t.Context(), []neardup.Page{{URL: "batch", Body: []byte("words of a batch")}, {URL: "batch copy", Body: []byte("words of a batch")}})
-	if err != nil || v[0].Status != neardup.New || !v[0].Retried || v[1].Status != neardup.Duplicate {
-		t.Error(v, err)
+	if err != nil || v[0].Status != neardup.Unchanged || v[1].Status != neardup.Duplicate || x.Stats().Documents != 2 {
+		t.Errorf("%+v, %v, %d documents", v, err, x.Stats().Documents)
 	}
-}
-
-// An index is put back as a checkpoint has it while a client tries again: what the restored one has stored for a try
-// that was not answered is New, though its ID was given before.
-func TestRetryAtRestoredIndex(t *testing.T) {
-	x, copied := open(t, nil), filepath.Join(t.TempDir(), "copy")
-	page := func(n int) neardup.Page {
-		return neardup.Page{URL: fmt.Sprint(n), Body: fmt.Appendf(nil, "words of page %d", n*7919)}
-	}
-	check := func(to neardup.Checker, from, n int) {
-		for i := from; i < from+n; i++ {
-			if v, err := to.Check(t.Context(), page(i)); err != nil || v.Status != neardup.New {
-				t.Fatal(v, err)
-			}
-		}
-	}
-	check(x, 0, 10)
-	must(t, x.Checkpoint(t.Context(), copied))
-	restored, err := neardup.Open(copied, nil)
-	must(t, err)
-	defer restored.Close()
-	servers := []*Server{New(x, Options{}), New(restored, Options{})}
-	defer func() {
-		for _, s := range servers {
-			s.Close()
-		}
-	}()
-	var now atomic.Int64 // which of them serves; -1: the second, and its answer is lost
-	var meanwhile func() // what comes to pass before the call is tried again
-	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if now.CompareAndSwap(-1, 1) {
-			unheard(servers[1].Handler(), r)
-			meanwhile()
-			panic(http.ErrAbortHandler)
-		}
-		servers[now.Load()].Handler().ServeHTTP(w, r)
-	}))
-	defer between.Close()
-	c := dial(t, between.URL, nil)
-	check(c, 10, 20)
-	time.Sleep(150 * time.Millisecond)
-	check(c, 30, 2) // the next ID is known
-	idle := dial(t, between.URL, nil)
-	meanwhile = func() { servers[1] = restart(servers[1]) }
-	now.Store(-1)
-	if v, err := idle.Check(t.Context(), page(50)); err != nil || v.Status != neardup.New || !v.Retried {
-		t.Error("of one that was restored long ago:", v, err)
-	}
-	meanwhile = func() { check(restored, 1000, 100) } // others go on, beyond what IDs there were
-	now.Store(-1)
-	if v, err := c.Check(t.Context(), page(40)); err != nil || v.Status != neardup.New || !v.Retried {
-		t.Error(v, err)
-	}
-	check(c, 20, 1) // it was forgotten
-	if v, err := c.Check(t.Context(), page(5)); err != nil || v.Status != neardup.Unchanged {
-		t.Error(v, err)
-	}
-}
-
-// restart is what the next process makes of an index.
-func restart(s *Server) *Server {
-	s.Close()
-	return New(s.index, s.opts)
 }
 
 // A call that panics ends alone, and its trace is told; a connection that is aborted is not.
@@ -443,21 +359,6 @@ func TestStreamEndsBeforeItsBody(t *testing.T) {
 	log.SetOutput(os.Stderr)
 	if told.Len() > 0 {
 		t.Error(told.String())
-	}
-}
-
-// What another process has said holds, unless the index was put back since, as does what has no name of one.
-func TestSince(t *testing.T) {
-	g := &gatherer{process: "b", first: 100}
-	for said, want := range map[string]uint64{"150.b": 150, "90.a": 90, "100.a": 100, "101.a": 0, "0": 0, "90": 90, "18446744073709551615.b": noSince} {
-		if id, ok := g.since(said); id != want || !ok {
-			t.Errorf("%q: %d, %v, want %d", said, id, ok, want)
-		}
-	}
-	for _, said := range []string{"", ".b", "-1.b", "a.1", "18446744073709551616"} {
-		if id, ok := g.since(said); ok {
-			t.Errorf("%q: %d", said, id)
-		}
 	}
 }
 
@@ -678,7 +579,6 @@ func TestRefusedInMidBody(t *testing.T) {
 		"PUT /v1/check" + known:                                   `"code":"not_allowed"`,
 		"POST /v1/check?keys=a" + known:                           `"code":"bad_request"`,
 		"POST /v1/check?key=a&kind=a" + known:                     `"code":"bad_request"`,
-		"POST /v1/check" + known + "\r\nNeardup-Since: x":         `"code":"bad_request"`,
 		"POST /v1/check" + known + "\r\nOrigin: http://a.example": `"code":"forbidden"`,
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))

@@ -26,9 +26,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/wire"
 )
 
 var must = testenv.Must
@@ -337,32 +335,6 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	r, err := http.Get(address + "/v1/pairs?of=7")
 	if status, said := answerOf(t, r, err); status != http.StatusOK || !strings.Contains(said, `"matches":[]`) {
 		t.Error(status, said)
-	}
-}
-
-// What answers tell is no ID that is given again after the machine has failed: a page that is tried again then would
-// pass for one that was there before.
-func TestNextIDOutlastsCrash(t *testing.T) {
-	disk := crashfs.New()
-	x, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk, Durability: index.NoSync}})
-	must(t, err)
-	defer x.Close()
-	s := New(x, Options{})
-	defer s.Close()
-	for n := range 3 { // it is written, and not durable yet
-		if _, err := x.Check(t.Context(), neardup.Page{URL: fmt.Sprint(n), Body: fmt.Appendf(nil, "words of page %d", n*7919)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, "http://localhost/v1/stats", nil)
-	s.Handler().ServeHTTP(w, r)
-	told := w.Header().Get(wire.NextID)
-	again, err := neardup.Open("ix", &neardup.Options{Index: index.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})}})
-	must(t, err)
-	defer again.Close()
-	if next := again.Stats().NextID; !strings.HasPrefix(told, fmt.Sprint(next, ".")) || x.Stats().NextID != 4 {
-		t.Errorf("the next ID is %d, told was %s", next, told)
 	}
 }
 
