@@ -58,15 +58,39 @@ func (c *Client) object(ctx context.Context, method, path string, parameters url
 			return err
 		}
 		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
+		text, err := io.ReadAll(io.LimitReader(response.Body, int64(maxAnswer)+1))
 		if err != nil {
 			return err
+		}
+		if len(text) > maxAnswer {
+			return errLongAnswer
 		}
 		if err := json.Unmarshal(text, answer); err != nil {
 			return fmt.Errorf("%w: the answer is no JSON: %.200q", errFinal, text)
 		}
 		return nil
 	})
+}
+
+// maxAnswer is how many bytes an answer of one object, or a line of another answer, may have. It is a variable for tests.
+var maxAnswer = 64 << 20
+
+var errLongAnswer = fmt.Errorf("%w: an answer has more than %d bytes; give the query a Limit", ErrTooLarge, maxAnswer)
+
+// readLine reads a line of at most maxAnswer bytes, which is valid until the next read.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxAnswer {
+			return nil, errLongAnswer
+		}
+		if line == nil && err == nil {
+			return part, nil
+		}
+		if line = append(line, part...); err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
 }
 
 // lines are the body of a call.
@@ -108,9 +132,12 @@ func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got fu
 		defer readers.Put(answers)
 		answers.Reset(response.Body)
 		for len(l.starts) > 0 {
-			raw, err := answers.ReadBytes('\n')
+			raw, err := readLine(answers)
 			if err == io.EOF { // which a caller may take for an end
 				err = io.ErrUnexpectedEOF
+			}
+			if err == errLongAnswer {
+				return err
 			}
 			if err != nil {
 				return fmt.Errorf("an answer breaks off: %w", err)
@@ -132,7 +159,10 @@ func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got fu
 			heard()
 			l.starts = l.starts[1:]
 		}
-		_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
+		_, err = io.CopyN(io.Discard, response.Body, 1) // up to its end, so that the connection is used again
+		if err == io.EOF {
+			err = nil
+		}
 		return err
 	})
 }

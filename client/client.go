@@ -177,7 +177,7 @@ func again(err error) bool {
 		return errors.Is(err, ErrBusy) || errors.Is(err, ErrClosed) || said.code == wire.Timeout || said.status == http.StatusBadGateway ||
 			said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
 	}
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal) && !isStranger(err)
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal) && !errors.Is(err, errLongAnswer) && !isStranger(err)
 }
 
 // isStranger reports whether who answers is not the server that is meant, or speaks no HTTP.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +95,46 @@ func TestAnswerBreaksOff(t *testing.T) {
 	defer c.Close()
 	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		t.Error(err)
+	}
+}
+
+// An answer that has no end is not read into memory, and not asked for again.
+func TestAnswerWithoutEnd(t *testing.T) {
+	defer func(n int) { maxAnswer = n }(maxAnswer)
+	maxAnswer = 1 << 20
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/stats" {
+			_, _ = io.WriteString(w, stats)
+			return
+		}
+		calls.Add(1)
+		text := []byte(strings.Repeat(" ", 64<<10))
+		for range 1 << 10 {
+			if _, err := w.Write(text); err != nil {
+				return
+			}
+		}
+		t.Errorf("%s: %d bytes were read", r.URL.Path, len(text)<<10)
+	}))
+	defer server.Close()
+	c, err := Open(server.URL, nil)
+	must(t, err)
+	defer c.Close()
+	if v, err := c.Check(t.Context(), Page{URL: "a", Body: []byte("b")}); !errors.Is(err, ErrTooLarge) {
+		t.Error(v, err)
+	}
+	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, ErrTooLarge) {
+		t.Error(v, err)
+	}
+	if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, ErrTooLarge) {
+		t.Error(m, err)
+	}
+	if _, _, err := c.Get(t.Context(), "a"); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	if n := calls.Load(); n != 4 {
+		t.Errorf("%d calls, want 4", n)
 	}
 }
 
