@@ -595,3 +595,18 @@ func TestRefusedInMidBody(t *testing.T) {
 		}
 	}
 }
+
+// A page of another site cannot have a browser make a call, with GET neither; it may link to the pages for people.
+func TestCrossOriginCalls(t *testing.T) {
+	_, address := serve(t, open(t, nil), Options{Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	for _, path := range []string{"/v1/pairs?of=a", "/v1/stats", "/v1/compare?a=a&b=b", "/"} {
+		for site, refused := range map[string]bool{"": false, "none": false, "same-origin": false, "same-site": path != "/", "cross-site": path != "/"} {
+			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
+			r.Header.Set("Sec-Fetch-Site", site)
+			answer, err := http.DefaultClient.Do(r)
+			if status, said := answerOf(t, answer, err); (status == http.StatusForbidden) != refused {
+				t.Errorf("%s, Sec-Fetch-Site %q: %d, %s", path, site, status, said)
+			}
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -67,11 +68,20 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// guarded lets those through who know the token, and where there is none, who are no page of another site.
+// guarded calls h for callers who know the token or, if there is none, are on this machine. It refuses what a browser
+// sends for a page of another site, except GET of the pages for people, which may be linked to.
 func (s *Server) guarded(h http.Handler) http.Handler {
 	sites := http.NewCrossOriginProtection()
-	sites.SetDenyHandler(failing(&callError{wire.Forbidden, http.StatusForbidden, "pages of other sites may not call"}))
-	h = sites.Handler(h)
+	refuse := failing(&callError{wire.Forbidden, http.StatusForbidden, "cross-origin requests are not allowed"})
+	sites.SetDenyHandler(refuse)
+	inner := sites.Handler(h)
+	h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/") && view.IsCrossOrigin(r) { // which may be expensive
+			refuse.ServeHTTP(w, r)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
 	want := sha256.Sum256([]byte(s.opts.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token == "" {
