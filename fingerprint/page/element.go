@@ -104,7 +104,10 @@ var endedBy = map[string]string{
 	"td": "td th tr tbody tfoot", "th": "td th tr tbody tfoot", "tr": "tr tbody tfoot",
 }
 
-var tableKind, templateKind, h1Kind = kinds["table"], kinds["template"], kinds["h1"]
+var (
+	tableKind, templateKind, h1Kind = kinds["table"], kinds["template"], kinds["h1"]
+	buttonKind, selectKind          = kinds["button"], kinds["select"]
+)
 
 // table makes the table of elements. It also gives the kinds by name, and by
 // kind, the kinds of elements that a start tag ends though their end tags are

@@ -1,37 +1,31 @@
 package page
 
 import (
-	"bytes"
 	"slices"
 	"sync"
 
 	"golang.org/x/net/html"
 )
 
-// A page that hides more than hiddenShare times what it shows, and at least
-// minHidden bytes, hides it only until a script shows it.
-const (
-	hiddenShare = 10
-	minHidden   = 1000
-)
-
-// extract reads a page. The extractor is to be released.
+// extract reads a page. The caller must release the extractor.
 //
-// A second reading takes what the first one left out where a page hides nearly
-// all of its text, and from an element on that is left out and never ends, so
-// that no unclosed tag loses a page. Script and style are never taken.
-func extract(doc []byte, mode TextMode) *extractor {
+// If every text of the page is in parts that are dropped, or if an element that
+// is left out never ends, extract reads the page a second time. The second reading
+// takes the whole page, or everything after the start tag of that element. It
+// never takes scripts and style sheets.
+func extract(doc []byte, mode TextMode, xml bool) *extractor {
 	e := extractors.Get().(*extractor)
-	e.run(doc, mode, len(doc)+1)
-	if e.hidden >= max(minHidden, hiddenShare*len(e.out.text)) {
-		e.run(doc, mode, 0)
-	} else if e.skipped > 0 {
-		e.run(doc, mode, e.skippedAt)
+	e.run(doc, mode, xml, len(doc)+1)
+	if e.dropped && len(e.out.text) == 0 {
+		e.run(doc, mode, xml, 0)
+	} else if e.skipped {
+		e.run(doc, mode, xml, e.skippedAt)
 	}
 	return e
 }
 
-// result is the text that was asked for, valid until the extractor is released.
+// result is the text that was asked for. It is valid until the extractor is
+// released.
 func (e *extractor) result() []byte {
 	if e.outlined {
 		return e.outline.main(e.out.text, e.title)
@@ -41,7 +35,7 @@ func (e *extractor) result() []byte {
 
 var extractors = sync.Pool{New: func() any { return new(extractor) }}
 
-// kept bounds what a pooled extractor keeps of each kind of memory, in bytes.
+// kept bounds the memory of each kind that a pooled extractor keeps, in bytes.
 const kept = 1 << 20
 
 func (e *extractor) release() {
@@ -52,65 +46,85 @@ func (e *extractor) release() {
 	extractors.Put(e)
 }
 
-// extractor reads the tokens of a page, and keeps a stack of those open elements
-// that bear on its text: blocks, and what is left out.
+// extractor reads the tokens of a page. It keeps a stack of the open elements that
+// matter for the text: blocks, parts, and elements that are left out.
 //
-// Elements end as the HTML standard has it: an end tag ends the innermost open
-// element of its name and all in it, but nothing outside of the table cell,
-// caption, template or foreignObject that it is in, unless it is a table's;
-// start tags end what endedBy says, up to the list or table around; body and html
-// end with the page. Inline elements have no part in that, but for the one that is
-// left out.
+// Elements end as the HTML standard specifies. An end tag ends the innermost open
+// element of its name and every element in it. It ends nothing outside of the
+// table cell, caption, template or foreignObject around it, unless it is the end
+// tag of a table. A start tag ends the elements that endedBy lists, up to the list
+// or table around it. The elements body and html end with the page. Inline
+// elements are not on the stack, except for a part and the elements of its name
+// in it.
 type extractor struct {
 	out       textWriter
 	title     string
 	titled    bool    // a title was seen
 	outline   outline // of the text
 	outlined  bool    // outline is used
-	shownFrom int     // elements that begin here or later are not hidden
-	hidden    int     // bytes of text left out for being hidden or navigation
+	shownFrom int     // elements that begin at this offset or later are neither parts nor left out
+	skippedAt int     // offset after the start tag of the innermost element that is left out
+
+	parts     []part // the open ones
+	dropped   bool   // a part was dropped
+	inlineAt  int32  // the place of the inline element that is a part, or 0
+	inlineKey uint64 // its key, or 0
+	fragments int    // open documents within the page
+	streams
+	counts counts
 
 	stack     []openElement
 	innermost [maxKinds]int32 // by kind: the place of the innermost open element on the stack, from 1; or 0
 	context
-	skipped    int32  // the place of the outermost element that is left out, or 0
-	skippedKey uint64 // what tells its name
-	skippedAt  int    // offset behind its start tag
 }
 
-// context is what changes with the open elements, and is as it was when they end.
+// context is the state that changes with an element and is restored when the
+// element ends.
 type context struct {
-	container int32 // the place of the innermost one, or 0
-	scope     int32 // the same
+	container int32 // the place of the innermost container, or 0
+	scope     int32 // the place of the innermost scope, or 0
 	node      int32 // of the outline
 	deep      int32 // open elements beyond maxDepth
+	skipped   bool  // in an element that is left out
+	anchor    bool  // in an a element that is a link
 }
 
 type openElement struct {
 	class class
 	kind  uint8
-	outer int32   // the innermost one of this kind when it began
-	was   context // the same
+	outer int32   // the place of the innermost element of this kind before
+	was   context // the context before
 }
 
 // maxDepth bounds the memory that nested elements cost. Browsers have the same
 // limit.
 const maxDepth = 512
 
-// run reads the page. Elements that begin at shownFrom or later are not hidden.
-func (e *extractor) run(doc []byte, mode TextMode, shownFrom int) {
-	*e = extractor{out: textWriter{text: e.out.text[:0]}, stack: e.stack[:0], outline: e.outline, outlined: mode&^URLs == Main, shownFrom: shownFrom}
+// run reads the page. Elements that begin at shownFrom or later are neither parts
+// nor left out.
+func (e *extractor) run(doc []byte, mode TextMode, xml bool, shownFrom int) {
+	*e = extractor{
+		out: textWriter{text: e.out.text[:0]}, parts: e.parts[:0], stack: e.stack[:0],
+		outline: e.outline, outlined: mode&^URLs == Main, shownFrom: shownFrom,
+	}
 	e.out.text = slices.Grow(e.out.text, len(doc)) // few pages have more text than bytes
 	if e.outlined {
 		e.outline.begin()
 	}
-	s := scanner{doc: doc}
+	e.read(&scanner{doc: doc, xml: xml})
+}
+
+// read reads a document: the page, or a document within it.
+func (e *extractor) read(s *scanner) {
 	for token := s.next(); token != endToken; token = s.next() {
 		switch token {
 		case textToken:
-			e.text(&s)
+			e.text(s)
 		case startToken:
-			e.startTag(&s)
+			e.startTag(s)
+			if s.xml && s.selfClosing && !e.inside(foreign) {
+				e.endTag(&s.tag)
+			}
 		case stopToken:
 			e.endTag(&s.tag)
 		}
@@ -119,26 +133,31 @@ func (e *extractor) run(doc []byte, mode TextMode, shownFrom int) {
 
 func (e *extractor) text(s *scanner) {
 	switch {
+	case e.skipped:
 	case s.rawText && s.tag.class&left != 0:
-		if s.tag.name == "title" && !e.titled && e.skipped == 0 {
-			var title textWriter
-			title.whole(s)
-			e.title, e.titled = string(title.text), true
+		switch s.tag.name {
+		case "noscript":
+			e.noscript(s)
+		case "title":
+			if !e.titled && len(e.parts) == 0 {
+				var title textWriter
+				title.whole(s)
+				e.title, e.titled = string(title.text), true
+			}
 		}
-	case e.skipped > 0:
-		if e.stack[e.skipped-1].class&left == 0 {
-			e.hidden += len(bytes.TrimSpace(s.doc[s.from:s.to]))
-		}
-	case e.outlined:
+	default:
 		from, begins := len(e.out.text), len(e.out.text) == 0 || e.out.gap == '\n'
 		e.out.whole(s)
-		e.outline.text(from, len(e.out.text), begins, e.node, e.headingLevel())
-	default:
-		e.out.whole(s)
+		if len(e.parts) > 0 && (e.anchor || e.innermost[buttonKind]|e.innermost[selectKind] > 0) {
+			e.counts.linked += len(e.out.text) - from
+		}
+		if e.outlined {
+			e.outline.text(from, len(e.out.text), begins, e.node, e.headingLevel())
+		}
 	}
 }
 
-// inside says whether the innermost open element is of a class.
+// inside reports whether the innermost open element is of a class.
 func (e *extractor) inside(c class) bool {
 	return len(e.stack) > 0 && e.stack[len(e.stack)-1].class&c != 0
 }
@@ -155,10 +174,7 @@ func (e *extractor) startTag(s *scanner) {
 	tag := &s.tag
 	if e.inside(foreign) {
 		if tag.class&breakout == 0 {
-			s.rawElement = element{} // no element's content is raw in an svg element
-			if tag.class&(foreign|integration) != 0 && !s.selfClosing {
-				e.open(s)
-			}
+			e.startForeign(s)
 			return
 		}
 		for e.inside(foreign) {
@@ -170,44 +186,81 @@ func (e *extractor) startTag(s *scanner) {
 			e.close(at)
 		}
 	}
-	if e.skipped == 0 {
+	if !e.skipped {
 		if tag.class&block != 0 {
 			e.out.newline()
 		}
 		if tag.name == "a" {
+			e.anchor = s.attributes.href != nil
 			e.outline.link = !withinPage(s.attributes.href)
 		}
+		if tag.hint&(mainPart|control) != 0 {
+			e.counts.add(tag)
+		}
 	}
-	if tag.class&void != 0 || tag.class&left != 0 && tag.class&raw != 0 {
-		return
-	}
-	if e.skipped == 0 && e.leavesOut(s) {
-		e.skipped, e.skippedKey, e.skippedAt = int32(len(e.stack)+1), tag.key, s.pos
-		e.open(s)
-	} else if tag.kind > 0 && tag.class&(foreign|integration) == 0 || e.skipped > 0 && tag.key == e.skippedKey {
+	switch {
+	case tag.class&void != 0:
+	case tag.class&left != 0 && tag.class&raw != 0:
+		if s.attributes.srcdoc != nil && !e.skipped && tag.name == "iframe" {
+			e.out.newline()
+			e.fragment(&scanner{doc: []byte(html.UnescapeString(string(s.attributes.srcdoc)))}, false)
+			e.out.newline()
+		}
+	case tag.class&left != 0 && e.leavesOut(s):
+		if tag.kind == templateKind && e.outlined {
+			e.hold(s.attributes.id)
+		}
+		e.push(s)
+		e.skipped, e.skippedAt = true, s.pos
+	case (tag.hint&framing != 0 || s.attributed && s.attributes.mayHide || len(e.parts) > 0) && e.isPart(s):
+		e.beginPart(&s.attributes, false)
+		e.parts[len(e.parts)-1].nav = tag.name == "nav" || string(s.attributes.role) == "navigation"
+		e.push(s)
+		if tag.kind == 0 {
+			e.inlineAt, e.inlineKey = int32(len(e.stack)), tag.key
+		}
+	case tag.kind > 0 && tag.class&(foreign|integration) == 0 || tag.key == e.inlineKey:
 		e.open(s)
 	}
 }
 
-// leavesOut says whether the element that begins is left out of the text.
+// startForeign reads a start tag in an svg element. Only the content of a
+// foreignObject element is text of the page.
+func (e *extractor) startForeign(s *scanner) {
+	s.rawElement = element{} // no element's content is raw in an svg element
+	if s.tag.class&(foreign|integration) != 0 && !s.selfClosing && e.open(s) && s.tag.name == "foreignobject" {
+		e.skipped = false
+		e.out.newline()
+	}
+}
+
+// leavesOut reports whether the element that begins is left out.
 func (e *extractor) leavesOut(s *scanner) bool {
 	switch tag := &s.tag; {
+	case e.skipped:
+		return false
 	case tag.class&foreign != 0:
 		return !s.selfClosing && s.pos != e.shownFrom
-	case s.pos >= e.shownFrom || tag.class&shown != 0:
+	case tag.kind == templateKind && (s.attributes.shadow || e.isStreamed(s)):
 		return false
 	default:
-		return tag.class&left != 0 || hidden(s)
+		return s.pos < e.shownFrom
 	}
 }
 
-// open puts the element that begins on the stack.
-func (e *extractor) open(s *scanner) {
-	tag := &s.tag
-	if len(e.stack) >= maxDepth && int(e.skipped) != len(e.stack)+1 {
+// open puts the element that begins on the stack, unless the stack is full.
+func (e *extractor) open(s *scanner) bool {
+	if len(e.stack) >= maxDepth {
 		e.deep++
-		return
+		return false
 	}
+	e.push(s)
+	return true
+}
+
+// push puts the element that begins on the stack.
+func (e *extractor) push(s *scanner) {
+	tag := &s.tag
 	e.stack = append(e.stack, openElement{tag.class, tag.kind, e.innermost[tag.kind], e.context})
 	at := int32(len(e.stack))
 	e.innermost[tag.kind], e.deep = at, 0
@@ -217,14 +270,19 @@ func (e *extractor) open(s *scanner) {
 	if tag.class&scope != 0 {
 		e.scope = at
 	}
-	if e.outlined && e.skipped == 0 {
-		e.node = e.outline.open(e.node, tag, &s.attributes)
+	if e.outlined && !e.skipped {
+		around := e.node
+		if e.places != nil && e.isStreamed(s) {
+			around = e.placeOf(s.attributes.id, around)
+		}
+		e.node = e.outline.open(around, tag, &s.attributes)
 	}
 }
 
 func (e *extractor) endTag(tag *element) {
+	skipped := e.skipped
 	switch {
-	case tag.kind == 0 && tag.key != e.skippedKey, tag.class&(void|shown) != 0:
+	case tag.kind == 0 && (tag.key != e.inlineKey), tag.class&(void|shown) != 0:
 	case e.deep > 0:
 		e.deep--
 	default:
@@ -236,19 +294,25 @@ func (e *extractor) endTag(tag *element) {
 			e.close(at)
 		}
 	}
-	if e.skipped == 0 {
+	switch {
+	case e.skipped != skipped && e.skipped: // the end of a foreignObject element
+		e.out.newline()
+	case !e.skipped:
 		if tag.class&block != 0 {
 			e.out.newline()
 		}
 		if tag.name == "a" {
-			e.outline.link = false
+			e.anchor, e.outline.link = false, false
 		}
 	}
 }
 
-// close ends the element at that place on the stack, and all in it.
+// close ends the element at a place on the stack, and every element in it.
 func (e *extractor) close(at int32) {
 	for int32(len(e.stack)) >= at {
+		if n := len(e.parts); n > 0 && int(e.parts[n-1].place) == len(e.stack) {
+			e.endPart()
+		}
 		top := &e.stack[len(e.stack)-1]
 		e.stack = e.stack[:len(e.stack)-1]
 		if e.node != top.was.node {
@@ -256,33 +320,7 @@ func (e *extractor) close(at int32) {
 		}
 		e.innermost[top.kind], e.context = top.outer, top.was
 	}
-	if e.skipped >= at {
-		e.skipped, e.skippedKey = 0, 0
+	if e.inlineAt >= at {
+		e.inlineAt, e.inlineKey = 0, 0
 	}
-}
-
-// hidden says, by its start tag, whether an element is not shown, or is
-// navigation.
-func hidden(s *scanner) bool {
-	a := &s.attributes
-	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
-}
-
-// displayNone says whether an inline style sets display to none. It knows
-// declarations, not CSS: no escapes, no comments.
-func displayNone(style []byte) bool {
-	if bytes.IndexByte(style, '&') >= 0 {
-		style = []byte(html.UnescapeString(string(style)))
-	}
-	for declaration := range bytes.SplitSeq(style, []byte{';'}) {
-		property, value, ok := bytes.Cut(declaration, []byte{':'})
-		if !ok || !bytes.EqualFold(bytes.TrimSpace(property), []byte("display")) {
-			continue
-		}
-		value, _, _ = bytes.Cut(value, []byte{'!'})
-		if bytes.EqualFold(bytes.TrimSpace(value), []byte("none")) {
-			return true
-		}
-	}
-	return false
 }

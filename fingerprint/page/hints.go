@@ -13,6 +13,7 @@ const (
 	pageHeader                  // a header, which may be the page's or the article's
 	mainPart                    // main
 	article
+	consent // a consent dialog
 )
 
 func hintsOf(tag *element, a *attributes) hint {
@@ -65,7 +66,7 @@ func nameHint(value []byte) (h hint) {
 			n++
 			i++
 		}
-		if n <= len(word) {
+		if n <= len(word) && framingLengths[word[0]]>>n&1 != 0 {
 			h |= framingWords[string(word[:n])]
 		}
 	}
@@ -74,10 +75,22 @@ func nameHint(value []byte) (h hint) {
 
 var framingWords = words(map[hint]string{
 	structural: "nav navbar navigation menu submenu megamenu footer sidebar breadcrumb breadcrumbs crumbs banner popup modal overlay lightbox " +
-		"pagination pager toolbar widget widgets masthead topbar dropdown tooltip offcanvas drawer onetrust cybot tagcloud outbrain taboola disqus",
-	topical: "foot side aside cookie cookies consent gdpr advert advertisement ads ad sponsor sponsored promo promotion share sharing social related " +
+		"pagination pager toolbar widget widgets masthead topbar dropdown tooltip offcanvas drawer tagcloud outbrain taboola disqus",
+	topical: "foot side aside advert advertisement ads ad sponsor sponsored promo promotion share sharing social related " +
 		"recommended recommendations comment comments respond newsletter subscribe subscription signup login paging skip tags print rating byline",
+	structural | consent: "onetrust cybot",
+	topical | consent:    "cookie cookies consent gdpr",
+	consent:              "cookiebot cookielaw didomi usercentrics ccpa",
 })
+
+// framingLengths has a bit per length of the framing words that begin with a letter.
+// Most words of a page are found to be none without a look at the map.
+var framingLengths = func() (lengths [256]uint32) {
+	for word := range framingWords {
+		lengths[word[0]] |= 1 << len(word)
+	}
+	return lengths
+}()
 
 func words(lists map[hint]string) map[string]hint {
 	m := map[string]hint{}

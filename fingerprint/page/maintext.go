@@ -33,8 +33,9 @@ type outline struct {
 // node is an element that may be part of a page's frame.
 type node struct {
 	parent int32
-	last   int32 // of the nodes in it
+	root   int32 // the node that root chose before this node, if that contains this node
 	hint   hint
+	held   bool // nodes that follow later may be in it
 	frame  bool // or in one
 	inMain bool // where a header is not the page's
 	// Bytes of prose in it, what is left of that without the frame, and all text
@@ -74,9 +75,22 @@ func (o *outline) open(around int32, tag *element, a *attributes) int32 {
 
 // forget drops a node without text, so that empty elements take no memory.
 func (o *outline) forget(n int32) {
-	if last := len(o.nodes) - 1; int(n) == last && (len(o.lines) == 0 || o.lines[len(o.lines)-1].node < n) {
+	if last := len(o.nodes) - 1; int(n) == last && !o.nodes[n].held && (len(o.lines) == 0 || o.lines[len(o.lines)-1].node < n) {
 		o.nodes = o.nodes[:last]
 	}
+}
+
+// truncate forgets the lines after the first size bytes of the text, and all but
+// the first nodes.
+func (o *outline) truncate(size, nodes int) {
+	for len(o.lines) > 0 && o.lines[len(o.lines)-1].from >= size {
+		o.lines = o.lines[:len(o.lines)-1]
+	}
+	if n := len(o.lines); n > 0 && o.lines[n-1].to > size {
+		l := &o.lines[n-1]
+		l.to, l.linked = size, min(l.linked, size-l.from)
+	}
+	o.nodes = o.nodes[:min(len(o.nodes), nodes)]
 }
 
 // text takes note of text that was written from one place to another, the first
@@ -109,7 +123,7 @@ func (o *outline) main(text []byte, title string) []byte {
 	root := o.root()
 	b, size, topped := append(o.chosen[:0], title...), 0, false
 	for _, l := range o.lines {
-		inRoot, top := o.contains(root, l.node), l.heading == 1 && !topped
+		inRoot, top := o.nodes[l.node].root == root, l.heading == 1 && !topped
 		if o.nodes[l.node].frame || !inRoot && !top || l.linked*2 > l.to-l.from && l.heading == 0 {
 			continue
 		}
@@ -145,11 +159,7 @@ func (o *outline) weigh() {
 		o.nodes[l.node].prose += l.prose()
 	}
 	for i := len(o.nodes) - 1; i > 0; i-- {
-		n := &o.nodes[i]
-		n.last = max(n.last, int32(i))
-		parent := &o.nodes[n.parent]
-		parent.last = max(parent.last, n.last)
-		parent.prose += n.prose
+		o.nodes[o.nodes[i].parent].prose += o.nodes[i].prose
 	}
 }
 
@@ -176,22 +186,21 @@ func (o *outline) frame() {
 	}
 }
 
-// root is the node that holds the main text.
+// root is the node that holds the main text. The field root of all nodes in it is
+// the same node.
 func (o *outline) root() int32 {
 	root := int32(0)
 	for i := int32(1); int(i) < len(o.nodes); i++ {
-		if n, around := &o.nodes[i], &o.nodes[root]; n.content > 0 && o.contains(root, i) {
-			named := n.hint&(mainPart|article) != 0 && n.content*10 >= around.content*namedShare
-			if named || n.content*10 >= around.content*anyShare && n.text*2 >= around.text {
-				root = i
-			}
+		n, around := &o.nodes[i], &o.nodes[root]
+		if n.root = o.nodes[n.parent].root; n.root != root {
+			continue
+		}
+		named := n.hint&(mainPart|article) != 0 && n.content*10 >= around.content*namedShare
+		if n.content > 0 && n.hint&framing == 0 && (named || n.content*10 >= around.content*anyShare && n.text*2 >= around.text) {
+			root, n.root = i, i
 		}
 	}
 	return root
-}
-
-func (o *outline) contains(outer, i int32) bool {
-	return outer <= i && i <= o.nodes[outer].last
 }
 
 // withinPage says whether a link leads to a place in the page itself, as in a

@@ -112,7 +112,7 @@ func checkLines(t *testing.T, title, main, visible string) {
 
 // textOf gives the text of a page that is valid UTF-8.
 func textOf(doc []byte, mode TextMode) string {
-	e := extract(doc, mode)
+	e := extract(doc, mode, false)
 	defer e.release()
 	return string(e.result())
 }

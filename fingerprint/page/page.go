@@ -1,16 +1,30 @@
 // Package page turns the bytes of a web page into the text that a
-// [fingerprint.Analyzer] reads: it finds the character encoding, decodes,
+// [fingerprint.Analyzer] reads. It finds the character encoding, decodes the page,
 // and keeps what a reader of the page would see.
 //
-// It reads the tokens once (a second time where a page hides nearly all its text,
-// or hides an element that never ends), and keeps a stack of the open elements, no
-// tree, so no input is refused. Whatever the bytes are, the result is valid UTF-8,
-// and time and memory are linear in len(body): the decoded page is at most 3
-// times the body (one byte of a single-byte encoding becomes at most three of
-// UTF-8; a page that is UTF-8 already is not copied), and so is the text with
-// the title (no character reference grows by more than a fifth, and a zero byte
-// in a title becomes U+FFFD). With what is in use on the way, a page that is made
-// to cost much takes up to 24 times its size (TestHostilePages holds it to that).
+// # Hidden text
+//
+// Text that a page hides (with hidden, display:none, a closed dialog or noscript) or
+// holds in a document within the page (iframe srcdoc, foreignObject, a declarative
+// shadow root) is text of the page, since a browser shows it after the page's scripts
+// ran or without scripts. Left out are navigation and hidden elements that have more
+// than half of their text in links and buttons or, for navigation, in short lines,
+// hidden elements that ask for consent to cookies, notices that ask for JavaScript,
+// and templates that no script of a streaming framework moves into the page. If
+// nothing else is left of a page, these are its text.
+//
+// # Cost
+//
+// The package reads the tokens of a page once, and a second time if the page has no
+// text but that of menus, or if an element that is left out never ends. It keeps a
+// stack of the open elements and no tree, so it refuses no input. For any bytes, the
+// result is valid UTF-8, and time and memory are linear in len(body). The decoded page
+// is at most 3 times as large as the body, since one byte of a single-byte encoding
+// becomes at most three bytes of UTF-8. A page in UTF-8 is not copied. The text with
+// the title is at most 3 times as large, too: no character reference grows by more
+// than a fifth, and a zero byte in a title becomes U+FFFD. With working memory, a page
+// that is made to cost much takes up to 24 times its size, which TestHostilePages
+// checks.
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page
@@ -25,36 +39,32 @@ import (
 	"github.com/neardup/neardup/internal/mediatype"
 )
 
-// TextMode says which text of a page is taken.
+// TextMode selects the text of a page.
 type TextMode uint8
 
 const (
-	// Visible is the default: the text that a browser would show without running
-	// scripts, but for navigation. Left out are script, style, noscript, template,
-	// svg, iframe, canvas, audio, video and nav, and elements with a hidden
-	// attribute, an inline display:none or the role of navigation (except html
-	// and body, which pages hide only until a script shows them). What a page hides
-	// so is taken as well where it is more than ten times what the page shows. Style
-	// sheets are not read.
+	// Visible is the default: the text that a browser shows, without navigation. The
+	// package comment says which hidden text is part of it. Script, style, svg,
+	// canvas, audio and video elements are left out. Style sheets are not read.
 	Visible TextMode = iota
 
-	// Main is the main text: what is left of the visible text without what
-	// frames it on the page, by a search through its block elements; before it the
-	// title and the first h1. Where little is found, it is the visible text.
+	// Main is the main text: the visible text without the parts of the page that
+	// frame it, which a search through the block elements finds. It begins with the
+	// title and the first h1 element. If little is found, it is the visible text.
 	Main
 
-	// URLs is added to one of the others, as in Visible|URLs: link targets and URLs
-	// in plain text and Markdown are then words. Else they are none, since they
-	// change though what is written does not. In HTML the targets of links are no
-	// text anyhow, and URLs that are shown are words in every mode.
+	// URLs is combined with one of the others, as in Visible|URLs. With it, link targets
+	// and URLs in plain text and Markdown are words. Without it they are not, since they
+	// change if the text does not. In HTML, the targets of links are never text, and
+	// URLs that the page shows are words in every mode.
 	URLs TextMode = 1 << 7
 )
 
-// textNames change whenever the text that a Signer takes of some document does.
-var textNames = [...]string{Visible: "visible/3", Main: "main/2"}
+// textNames change if the text that a Signer takes of any document changes.
+var textNames = [...]string{Visible: "visible/4", Main: "main/3"}
 
-// name identifies the text: two versions of this package that give the same
-// name for a mode give the same text for every page. It is a part of [Signer.Name].
+// name identifies the text. Two versions of this package that give the same name for a
+// mode give the same text for every page. The name is a part of [Signer.Name].
 func (m TextMode) name() string {
 	if m&URLs != 0 {
 		return textNames[m&^URLs] + urlsName
@@ -65,15 +75,15 @@ func (m TextMode) name() string {
 const urlsName = "+urls"
 
 // Signer turns a document, as it came over the network, into a
-// [fingerprint.Signature]: it tells what kind of document it is, decodes it,
-// takes its text and analyzes that. It is safe for concurrent use.
+// [fingerprint.Signature]. It finds the kind of the document, decodes it, takes its
+// text and analyzes the text. It is safe for concurrent use.
 type Signer struct {
 	mode     TextMode
 	analyzer *fingerprint.Analyzer
 }
 
-// NewSigner makes a Signer that takes this text of HTML pages and analyzes it as
-// the options say. The error is one of the mode or the options.
+// NewSigner returns a Signer that takes the text of HTML pages that mode selects, and
+// analyzes it with the given options. It fails if mode or the options are invalid.
 func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 	if mode&^URLs > Main {
 		return nil, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", mode)
@@ -85,9 +95,9 @@ func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 	return &Signer{mode, analyzer}, nil
 }
 
-// ParseSigner makes the Signer of a name that [Signer.Name] gave. The error says
-// which part of the name this version does not know; it wraps
-// [fingerprint.ErrOptions] where that is in the analyzer's part.
+// ParseSigner returns the Signer of a name that [Signer.Name] returned. The error says
+// which part of the name this version does not know. It wraps [fingerprint.ErrOptions]
+// if that is the analyzer's part.
 func ParseSigner(name string) (*Signer, error) {
 	text, rest, _ := strings.Cut(name, " ")
 	for _, mode := range []TextMode{Visible, Main, Visible | URLs, Main | URLs} {
@@ -100,22 +110,22 @@ func ParseSigner(name string) (*Signer, error) {
 		}
 		return &Signer{mode, analyzer}, nil
 	}
-	return nil, fmt.Errorf("page: signer %q takes the text %q, this version knows %s: make a new index from the documents", name, text, strings.Join(textNames[:], " and "))
+	return nil, fmt.Errorf("page: signer %q takes the text %q, but this version knows %s: build a new index from the documents", name, text, strings.Join(textNames[:], " and "))
 }
 
-// Name identifies the text that is taken and the analyzer: two Signers of one
-// name give equal signatures for every document. It is what index.Options.Analyzer
-// records, so that an index is only ever opened with the Signer that it was made
-// with. [ParseSigner] reads it.
+// Name identifies the text mode and the analyzer. Two Signers with equal names give
+// equal signatures for every document. An index records the name as
+// index.Options.Analyzer, and opens only with a Signer of that name. [ParseSigner]
+// reads the name.
 func (s *Signer) Name() string { return s.mode.name() + " " + s.analyzer.Name() }
 
-// Analyzer is what analyzes the text.
+// Analyzer returns the analyzer of the text.
 func (s *Signer) Analyzer() *fingerprint.Analyzer { return s.analyzer }
 
-// Sign gives the signature of a document. contentType is the value of the HTTP
-// header Content-Type, or empty. The error wraps [ErrNotText] where the document
-// is neither HTML nor plain text, by [KindOf]. A document without a word has a
-// signature of 0 Tokens, and nothing to compare.
+// Sign returns the signature of a document. contentType is the value of the HTTP
+// header Content-Type, or empty. The error wraps [ErrNotText] if the document is
+// neither HTML nor plain text according to [KindOf]. The signature of a document
+// without words has 0 Tokens and cannot be compared.
 func (s *Signer) Sign(contentType string, body []byte) (fingerprint.Signature, error) {
 	kind, err := KindOf(contentType, body)
 	if err != nil {
@@ -124,24 +134,25 @@ func (s *Signer) Sign(contentType string, body []byte) (fingerprint.Signature, e
 	return s.SignKind(kind, contentType, body), nil
 }
 
-// SignKind is Sign for a document of known kind.
+// SignKind is like Sign, for a document whose kind is known.
 func (s *Signer) SignKind(kind Kind, contentType string, body []byte) (signature fingerprint.Signature) {
 	s.withText(kind, contentType, body, func(text []byte) { signature = s.analyzer.Bytes(text) })
 	return signature
 }
 
-// Text gives the text that SignKind analyzes.
+// Text returns the text that SignKind analyzes.
 func (s *Signer) Text(kind Kind, contentType string, body []byte) (text string) {
 	s.withText(kind, contentType, body, func(t []byte) { text = string(t) })
 	return text
 }
 
-// withText hands on the text of a document, which is valid only for that long.
+// withText calls use with the text of a document. The text is valid only during the
+// call.
 func (s *Signer) withText(kind Kind, contentType string, body []byte, use func(text []byte)) {
 	body, _ = decode(body, contentType)
 	switch {
 	case kind == HTML:
-		e := extract(body, s.mode)
+		e := extract(body, s.mode, isXHTML(contentType, body))
 		defer e.release()
 		use(e.result())
 	case s.mode&URLs != 0:
@@ -153,7 +164,19 @@ func (s *Signer) withText(kind Kind, contentType string, body []byte, use func(t
 	}
 }
 
-// Kind says how the text of a document is found.
+// isXHTML reports whether a browser would read a page as XML: by its media type,
+// or by its XML declaration if it has no media type.
+func isXHTML(contentType string, body []byte) bool {
+	switch mediatype.Of(contentType) {
+	case "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
+		return true
+	case "text/html":
+		return false
+	}
+	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n\f"), []byte("<?xml"))
+}
+
+// Kind is the kind of a document. It decides how its text is found.
 type Kind uint8
 
 const (
@@ -161,16 +184,15 @@ const (
 	PlainText                 // text/plain and Markdown
 )
 
-// ErrNotText is what [KindOf] and [Signer.Sign] wrap for a document that is
-// neither HTML nor plain text: an image, a PDF file, JSON. The error names the
-// media type: "not text: image/png".
+// ErrNotText is the error that [KindOf] and [Signer.Sign] wrap for a document that is
+// neither HTML nor plain text, such as an image, a PDF file or JSON. The error names
+// the media type: "not text: image/png".
 var ErrNotText = errors.New("not text")
 
-// KindOf tells the kind of a document by the Content-Type header that it came
-// with, and by its content where the header is missing or says nothing, or where
-// a document that is declared to be text begins like an image or an archive. For
-// an empty body it goes by the header alone; the kind is then 0 where the content
-// would decide.
+// KindOf returns the kind of a document. The Content-Type header decides. The content
+// decides if the header is missing or generic, or if a document that is declared as
+// text begins like an image or an archive. For an empty body, only the header counts,
+// and the kind is 0 if the content would decide.
 func KindOf(contentType string, body []byte) (Kind, error) {
 	media := mediatype.Of(contentType)
 	var declared Kind
@@ -195,7 +217,7 @@ func KindOf(contentType string, body []byte) (Kind, error) {
 
 func notText(media string) error { return fmt.Errorf("%w: %s", ErrNotText, media) }
 
-// sniff tells pages from texts, and both from everything else, by content.
+// sniff returns the kind of a document by its content.
 func sniff(body []byte) (Kind, error) {
 	media, binary := mediatype.Binary(body)
 	switch {

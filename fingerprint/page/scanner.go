@@ -21,7 +21,8 @@ const (
 // byte once, most of them many at a time.
 type scanner struct {
 	doc []byte
-	pos int // behind the token
+	pos int  // offset after the token
+	xml bool // the document is XHTML: CDATA sections are text, and a self-closing tag has no content
 
 	from, to int  // the text
 	literal  bool // the text has no character references
@@ -39,8 +40,10 @@ type scanner struct {
 // value of each is that of the first attribute of the name. A nil value is an
 // attribute that is not there.
 type attributes struct {
-	class, id, role, style, href []byte
-	hidden, open                 bool
+	class, id, role, style, href, srcdoc []byte
+	hidden, open                         bool
+	shadow                               bool // shadowrootmode is open or closed
+	mayHide                              bool // hidden, style or role is there
 }
 
 // What a byte does inside a tag.
@@ -94,6 +97,11 @@ func (s *scanner) next() token {
 		case c == '!':
 			if i+3 < len(doc) && doc[i+2] == '-' && doc[i+3] == '-' {
 				i = s.behindComment(i + 4)
+			} else if s.xml && bytes.HasPrefix(doc[i+2:], []byte("[CDATA[")) {
+				if s.cdata(i + len("<![CDATA[")) {
+					return textToken
+				}
+				i = s.pos
 			} else {
 				i = s.behind(i+2, '>')
 			}
@@ -113,6 +121,17 @@ func (s *scanner) textUpTo(from, to int) token {
 		return endToken
 	}
 	return textToken
+}
+
+// cdata reads the content of a CDATA section that begins at i, and reports whether
+// there is any.
+func (s *scanner) cdata(i int) bool {
+	s.from, s.to, s.pos = i, len(s.doc), len(s.doc)
+	if n := bytes.Index(s.doc[i:], []byte("]]>")); n >= 0 {
+		s.to, s.pos = i+n, i+n+len("]]>")
+	}
+	s.literal = true
+	return s.from < s.to
 }
 
 // behind is the place behind the next c, or the end.
@@ -160,7 +179,7 @@ func (s *scanner) readTag(name int, kind token) token {
 	if !s.tagEnds(name) {
 		return s.textUpTo(len(s.doc), len(s.doc))
 	}
-	if kind == startToken && s.tag.class&raw != 0 {
+	if kind == startToken && s.tag.class&raw != 0 && !(s.xml && s.selfClosing) {
 		s.rawElement = s.tag
 	}
 	return kind
@@ -274,7 +293,7 @@ func (a *attributes) note(key, value []byte) {
 		}
 	case 4:
 		if a.role == nil && isName(key, "role") {
-			a.role = value
+			a.role, a.mayHide = value, true
 		} else if a.href == nil && isName(key, "href") {
 			a.href = value
 		} else if isName(key, "open") {
@@ -284,11 +303,17 @@ func (a *attributes) note(key, value []byte) {
 		if a.class == nil && isName(key, "class") {
 			a.class = value
 		} else if a.style == nil && isName(key, "style") {
-			a.style = value
+			a.style, a.mayHide = value, true
 		}
 	case 6:
 		if isName(key, "hidden") {
-			a.hidden = true
+			a.hidden, a.mayHide = true, true
+		} else if a.srcdoc == nil && isName(key, "srcdoc") {
+			a.srcdoc = value
+		}
+	case 14:
+		if isName(key, "shadowrootmode") {
+			a.shadow = a.shadow || bytes.EqualFold(value, []byte("open")) || bytes.EqualFold(value, []byte("closed"))
 		}
 	}
 }

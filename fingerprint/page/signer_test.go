@@ -92,7 +92,7 @@ func TestParseSigner(t *testing.T) {
 	name := newSigner(t, Visible, fingerprint.Options{}).Name()
 	text, analyzer, _ := strings.Cut(name, " ")
 	for _, name := range []string{
-		"", text, "visible/2 " + analyzer, text + " text/0", text + "+urls", text + "+urls+urls " + analyzer, name + " ", name + " seed=x", name + " cap=100", name + " weight=heavy",
+		"", text, "visible/3 " + analyzer, text + " text/0", text + "+urls", text + "+urls+urls " + analyzer, name + " ", name + " seed=x", name + " cap=100", name + " weight=heavy",
 		name + " stop=0123456789abcdef", name + " hash=fnv1", text + "  " + analyzer, name + " short=x", name + " window=-1",
 	} {
 		if s, err := ParseSigner(name); err == nil {

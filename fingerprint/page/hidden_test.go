@@ -1,0 +1,217 @@
+package page
+
+import (
+	"fmt"
+	"html"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/fingerprint"
+)
+
+// madeText is n words of made-up prose in paragraphs of 40 words.
+func madeText(rng *rand.Rand, n int) (paragraphs []string) {
+	syllables := strings.Fields("ka ro mi te lun sar vi pol den gha bri sto nel qua fer jo")
+	var words []string
+	for i := 1; i <= n; i++ {
+		word := ""
+		for range 2 + rng.IntN(3) {
+			word += syllables[rng.IntN(len(syllables))]
+		}
+		words = append(words, word)
+		if i%40 == 0 || i == n {
+			paragraphs, words = append(paragraphs, strings.Join(words, " ")+"."), nil
+		}
+	}
+	return paragraphs
+}
+
+func asParagraphs(paragraphs []string) string {
+	return "<p>" + strings.Join(paragraphs, "</p>\n<p>") + "</p>"
+}
+
+// hidings are the ways in which pages hold text that a browser shows only after a
+// script ran, or if scripts do not run, or in another document or tree.
+var hidings = map[string]func(part int, content string) string{
+	"React segment": func(i int, s string) string {
+		return fmt.Sprintf(`<div hidden id="S:%x">%s</div><script>$RC("B:%[1]x","S:%[1]x")</script>`, i, s)
+	},
+	"React table segment": func(i int, s string) string {
+		return fmt.Sprintf(`<table hidden id="S:%x"><tr><td>%s</td></tr></table>`, i, s)
+	},
+	"Solid template": func(i int, s string) string {
+		return fmt.Sprintf(`<template id="0-%d">%s</template><script>$df("0-%[1]d")</script>`, i, s)
+	},
+	"shadow root": func(_ int, s string) string {
+		return `<x-article><template shadowrootmode="open"><style>p{}</style>` + s + `</template></x-article>`
+	},
+	"hidden":             func(_ int, s string) string { return "<div hidden>" + s + "</div>" },
+	"hidden until found": func(_ int, s string) string { return "<section hidden='until-found'>" + s + "</section>" },
+	"hidden element":     func(_ int, s string) string { return "<x-article hidden>" + s + "</x-article>" },
+	"display none": func(i int, s string) string {
+		return fmt.Sprintf(`<div id="tab%d" style="color:red;display: none">%s</div>`, i, s)
+	},
+	"hidden twice": func(_ int, s string) string { return `<div hidden><div style="display:none">` + s + `</div></div>` },
+	"visibility": func(_ int, s string) string {
+		return `<div style="visibility:hidden;position:absolute;top:-9999px">` + s + `</div>`
+	},
+	"opacity":          func(_ int, s string) string { return `<div class="async-hide" style="opacity:0">` + s + `</div>` },
+	"aria-hidden":      func(_ int, s string) string { return `<div aria-hidden="true">` + s + `</div>` },
+	"dialog":           func(_ int, s string) string { return "<dialog>" + s + "</dialog>" },
+	"details":          func(_ int, s string) string { return "<details><summary>More</summary>" + s + "</details>" },
+	"noscript":         func(_ int, s string) string { return "<noscript>" + s + "</noscript>" },
+	"escaped noscript": func(_ int, s string) string { return "<noscript>" + html.EscapeString(s) + "</noscript>" },
+	"navigation":       func(_ int, s string) string { return `<nav aria-label="contents">` + s + "</nav>" },
+	"srcdoc": func(_ int, s string) string {
+		return `<iframe srcdoc="` + html.EscapeString("<!DOCTYPE html><title>x</title><body>"+s) + `"></iframe>`
+	},
+	"foreignObject": func(_ int, s string) string {
+		return "<svg><g><foreignObject><div>" + s + "</div></foreignObject></g></svg>"
+	},
+	"never closed": func(_ int, s string) string { return "<div><div hidden>" + s },
+	"textarea":     func(_ int, s string) string { return "<textarea style='display:none'>" + s + "</textarea>" },
+}
+
+// placeholders are the places of the parts that frameworks stream.
+var placeholders = map[string]string{
+	"React segment":       `<div><!--$?--><template id="B:0"></template><p>Loading</p><!--/$--></div><template id="P:1"></template>`,
+	"React table segment": `<div><template id="B:0"></template></div><template id="B:1"></template>`,
+	"Solid template":      `<div><template id="pl-0-0"></template></div><template id="pl-0-1"></template>`,
+}
+
+// madePage is a page with a frame around its content.
+func madePage(frame []string, head, content, tail string) []byte {
+	return []byte("<!DOCTYPE html><html><head><title>A story</title></head><body><header><a href=/>Journal</a></header>" + head +
+		"<main>" + content + "</main><footer>" + asParagraphs(frame) + "</footer>" + tail + "</body></html>")
+}
+
+// TestHiddenArticle checks that a page's article is text of the page, whatever hides
+// it, whatever the lengths of the article and of the frame of the page, and in one
+// part or several. The page has nearly the fingerprint of the page that shows it.
+func TestHiddenArticle(t *testing.T) {
+	sizes := []int{20, 30, 100, 400, 5000}
+	if testing.Short() {
+		sizes = sizes[:3]
+	}
+	rng := rand.New(rand.NewPCG(7, 1))
+	for hiding, hide := range hidings {
+		pages, farthest := 0, 0
+		for _, words := range sizes {
+			for _, framed := range []int{20, 100, 250, 500} {
+				frame, article := madeText(rng, framed), madeText(rng, words)
+				shown := madePage(frame, "", asParagraphs(article), "")
+				for _, parts := range []int{1, 3} {
+					var b strings.Builder
+					for i := range parts {
+						from, to := i*len(article)/parts, (i+1)*len(article)/parts
+						if from < to {
+							b.WriteString(hide(i, asParagraphs(article[from:to])))
+						}
+					}
+					for place, page := range map[string][]byte{
+						"at the end": madePage(frame, "", "<p>Loading</p>", b.String()),
+						"in place":   madePage(frame, "", b.String(), ""),
+					} {
+						pages++
+						signer := newSigner(t, Visible, fingerprint.Options{})
+						text := signer.Text(HTML, "", page)
+						for _, paragraph := range article {
+							if !strings.Contains(text, paragraph) {
+								t.Fatalf("%s, article of %d words in %d parts %s, frame of %d: %.60q is lost", hiding, words, parts, place, framed, paragraph)
+							}
+						}
+						a, b := signer.SignKind(HTML, "", page), signer.SignKind(HTML, "", shown)
+						farthest = max(farthest, bits.OnesCount64(uint64(a.Fingerprint^b.Fingerprint)))
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d pages, at most %d bits from the page that shows the article", hiding, pages, farthest)
+		if farthest > 6 {
+			t.Errorf("%s: a page is %d bits from the page that shows the article", hiding, farthest)
+		}
+	}
+}
+
+// TestHiddenArticleInMainText checks the main text in the same way, for articles that
+// are hidden in the place in which others are shown, and for streamed articles, which
+// come after the frame.
+func TestHiddenArticleInMainText(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 2))
+	signer := newSigner(t, Main, fingerprint.Options{})
+	for hiding, hide := range hidings {
+		for _, words := range []int{30, 100, 400, 1000} {
+			for _, framed := range []int{20, 100, 250, 500} {
+				frame, article := madeText(rng, framed), madeText(rng, words)
+				page := madePage(frame, "", hide(0, asParagraphs(article)), "")
+				if placeholder, streamed := placeholders[hiding]; streamed {
+					half := len(article) / 2
+					page = madePage(frame, "", placeholder, hide(0, asParagraphs(article[:half]))+hide(1, asParagraphs(article[half:])))
+				}
+				text := signer.Text(HTML, "", page)
+				for _, paragraph := range article {
+					if !strings.Contains(text, paragraph) {
+						t.Fatalf("%s, article of %d words, frame of %d: %.60q is lost", hiding, words, framed, paragraph)
+					}
+				}
+				a, b := signer.SignKind(HTML, "", page), signer.SignKind(HTML, "", madePage(frame, "", asParagraphs(article), ""))
+				if d := bits.OnesCount64(uint64(a.Fingerprint ^ b.Fingerprint)); d > 6 {
+					t.Errorf("%s, article of %d words, frame of %d: %d bits from the page that shows the article", hiding, words, framed, d)
+				}
+			}
+		}
+	}
+}
+
+// TestHiddenFrame checks that hidden menus, consent dialogs, notices and templates,
+// which pages of a site have in common, are no text of the page.
+func TestHiddenFrame(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 3))
+	item := func() string { return strings.TrimSuffix(madeText(rng, 2)[0], ".") }
+	var links, nested, buttons strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&links, "<li><a href=/%d>%s</a>\n", i, item())
+		fmt.Fprintf(&buttons, "<li><button>%s</button>\n", item())
+		if i%10 == 0 {
+			fmt.Fprintf(&nested, "<h3>%s</h3><ul><li><a href=/%d><span>%s</span></a><li><a href=# class=x>%s</a></ul>\n", item(), i, item(), item())
+		}
+	}
+	consent := asParagraphs(madeText(rng, 120)) + "<p>We use cookies. Cookies make this site work. Read more in our cookie policy.</p><p>You can reject cookies.</p>" +
+		"<button>Accept</button><button>Reject</button>"
+	long := asParagraphs(madeText(rng, 300))
+	for name, html := range map[string]string{
+		"nav":                       "<nav><ul>" + links.String() + "</ul></nav>",
+		"nav without links":         "<nav><ul><li>Home<li>News<li>About us<li>Contact</ul></nav>",
+		"role":                      "<div role=navigation>" + nested.String() + "</div>",
+		"hidden menu":               "<div hidden><ul>" + links.String() + "</ul></div>",
+		"menu of display none":      "<div style=display:none>" + nested.String() + "</div>",
+		"hidden menu of buttons":    "<ul hidden>" + buttons.String() + "</ul>",
+		"dialog with a menu":        "<dialog>" + links.String() + "</dialog>",
+		"menu without scripts":      "<noscript><ul>" + links.String() + "</ul></noscript>",
+		"menu in a document":        "<iframe srcdoc='<ul>" + links.String() + "</ul>'></iframe>",
+		"hidden around hidden menu": "<div hidden><div hidden>" + links.String() + "</div></div>",
+		"consent by id":             "<div hidden id=cookie-banner>" + long + "</div>",
+		"consent by class":          "<dialog class='box gdpr'>" + long + "</dialog>",
+		"consent in a wrapper":      "<div style=display:none><div id=onetrust-consent-sdk>" + long + "</div></div>",
+		"consent without a name":    "<div hidden>" + consent + "</div>",
+		"consent dialog":            "<dialog>" + consent + "</dialog>",
+		"template":                  "<template id=card><h3>A title</h3>" + long + "</template>",
+		"notice":                    "<noscript>You need to enable JavaScript to run this app.</noscript>",
+		"tracking pixel":            "<noscript>&lt;img src=\"https://example.com/p?t=17\" alt=\"\"/&gt;</noscript>",
+	} {
+		for _, mode := range []TextMode{Visible, Main} {
+			for _, words := range []int{0, 20, 100, 1000} {
+				frame, article := madeText(rng, 50), asParagraphs(madeText(rng, words+1))
+				signer := newSigner(t, mode, fingerprint.Options{})
+				want := signer.Text(HTML, "", madePage(frame, "", article, ""))
+				for place, page := range map[string][]byte{"head": madePage(frame, html, article, ""), "content": madePage(frame, "", html+article, ""), "tail": madePage(frame, "", article, html)} {
+					if got := signer.Text(HTML, "", page); got != want {
+						t.Errorf("%s in the %s, %s, article of %d words: %.200q", name, place, mode.name(), words, got)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package page
+
+import (
+	"bytes"
+
+	"golang.org/x/net/html"
+)
+
+// part is an open element whose text may be no text of the page: an element that
+// the page hides, navigation, or a document within the page. Its text is written
+// like any other. When the element ends, endPart drops the text if it is that of
+// a menu or of a notice.
+type part struct {
+	place    int32 // of the element on the stack
+	noscript bool
+	nav      bool
+	consent  bool // its name is one of a consent dialog
+	from     int  // length of the text before
+	gap      byte // of the text before
+	nodes    int  // of the outline before
+	counts        // before
+}
+
+// counts are counts of what was read so far.
+type counts struct {
+	linked   int // bytes of text in links, buttons and selects
+	articles int // start tags of main and article elements
+	buttons  int // start tags of buttons
+}
+
+// add counts the start tag of an element.
+func (c *counts) add(tag *element) {
+	switch {
+	case tag.hint&mainPart != 0:
+		c.articles++
+	case tag.kind == buttonKind:
+		c.buttons++
+	}
+}
+
+// isPart reports whether the element that begins is a part.
+func (e *extractor) isPart(s *scanner) bool {
+	tag := &s.tag
+	switch {
+	case e.skipped || s.pos >= e.shownFrom || tag.class&shown != 0 || len(e.stack) >= maxDepth || tag.kind == 0 && e.inlineKey != 0:
+		return false
+	case hides(s):
+		return !e.isStreamed(s)
+	}
+	return len(e.parts) > 0 && !e.parts[len(e.parts)-1].nav && tag.class&(block|minor) == block && isConsent(&s.attributes)
+}
+
+// hides reports whether an element, by its start tag, is not shown before a script
+// runs, or is navigation.
+func hides(s *scanner) bool {
+	a := &s.attributes
+	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
+}
+
+// isConsent reports whether the class or id of an element is that of a consent
+// dialog.
+func isConsent(a *attributes) bool {
+	return a.class != nil && nameHint(a.class)&consent != 0 || a.id != nil && nameHint(a.id)&consent != 0
+}
+
+// beginPart begins a part. The caller must push its element next.
+func (e *extractor) beginPart(a *attributes, noscript bool) {
+	e.parts = append(e.parts, part{
+		place: int32(len(e.stack) + 1), noscript: noscript, consent: isConsent(a),
+		from: len(e.out.text), gap: e.out.gap, nodes: len(e.outline.nodes), counts: e.counts,
+	})
+}
+
+// endPart ends the innermost part, and drops its text if it is no text of the
+// page.
+func (e *extractor) endPart() {
+	p := &e.parts[len(e.parts)-1]
+	e.parts = e.parts[:len(e.parts)-1]
+	text := e.out.text[p.from:]
+	if len(text) == 0 || !p.drops(text, e.counts) {
+		if e.outlined && int(e.node) == p.nodes {
+			e.outline.nodes[e.node].hint &^= framing | control // it holds text of the page
+		}
+		return
+	}
+	e.dropped = true
+	e.out.text, e.out.gap = e.out.text[:p.from], p.gap
+	e.counts.linked = p.linked
+	if e.outlined {
+		e.outline.truncate(p.from, p.nodes)
+	}
+}
+
+const (
+	// maxConsent is the largest text of an element that is taken for a consent
+	// dialog because of its name, in bytes.
+	maxConsent = 16 << 10
+	// maxNotice is the largest text that is taken for a notice because of its
+	// words, in bytes.
+	maxNotice = 2000
+	// cookieShare is the number of bytes of a notice about cookies per time that
+	// it names them.
+	cookieShare = 400
+)
+
+// drops reports whether the text of a part is dropped: more than half of it is in
+// links and controls, as in a menu, it asks for consent to cookies, or it asks for
+// JavaScript. An element that holds a main or an article element is always kept.
+func (p *part) drops(text []byte, now counts) bool {
+	cookies := func() int { return bytes.Count(text, []byte("ookie")) }
+	switch {
+	case now.articles > p.articles:
+		return false
+	case 2*(now.linked-p.linked) > len(text), p.nav && 2*proseOf(text) < len(text):
+		return true
+	case p.consent:
+		return len(text) <= maxConsent
+	case len(text) > maxNotice:
+		return false
+	case p.noscript && (bytes.Contains(text, []byte("avaScript")) || bytes.Contains(text, []byte("avascript"))):
+		return true
+	}
+	return now.buttons > p.buttons && cookies()*cookieShare >= len(text)
+}
+
+// proseOf returns the number of bytes of text in lines of prose.
+func proseOf(text []byte) (n int) {
+	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+		if len(line) >= minProse {
+			n += len(line)
+		}
+	}
+	return n
+}
+
+// fragment reads a document within the page as a part: the content of a noscript
+// element, or of the srcdoc attribute of an iframe element.
+func (e *extractor) fragment(s *scanner, noscript bool) {
+	if e.fragments == maxFragments {
+		return
+	}
+	at, shownFrom := int32(len(e.stack)+1), e.shownFrom
+	e.beginPart(&attributes{}, noscript)
+	e.push(&scanner{tag: element{class: container | scope, kind: templateKind}})
+	e.fragments++
+	if s.pos == 0 {
+		e.shownFrom = len(s.doc) + 1 // offsets in s.doc are no offsets in the page
+	}
+	e.read(s)
+	e.close(at)
+	e.fragments, e.shownFrom = e.fragments-1, shownFrom
+}
+
+// noscript reads the content of a noscript element. In pages that were saved from a
+// browser, it may be escaped.
+func (e *extractor) noscript(s *scanner) {
+	content := s.doc[s.from:s.to]
+	if bytes.IndexByte(content, '<') < 0 && bytes.Contains(content, []byte("&lt;")) {
+		e.fragment(&scanner{doc: []byte(html.UnescapeString(string(content)))}, true)
+		return
+	}
+	e.fragment(&scanner{doc: s.doc[:s.to], pos: s.from, xml: s.xml}, true)
+}
+
+// maxFragments is how deep documents within the page are read.
+const maxFragments = 4
+
+// displayNone reports whether an inline style sets display to none. It knows
+// declarations, but neither escapes nor comments.
+func displayNone(style []byte) bool {
+	if bytes.IndexByte(style, '&') >= 0 {
+		style = []byte(html.UnescapeString(string(style)))
+	}
+	for declaration := range bytes.SplitSeq(style, []byte{';'}) {
+		property, value, ok := bytes.Cut(declaration, []byte{':'})
+		if !ok || !bytes.EqualFold(bytes.TrimSpace(property), []byte("display")) {
+			continue
+		}
+		value, _, _ = bytes.Cut(value, []byte{'!'})
+		if bytes.EqualFold(bytes.TrimSpace(value), []byte("none")) {
+			return true
+		}
+	}
+	return false
+}
