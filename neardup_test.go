@@ -124,7 +124,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 
 // An index says by itself how the text of its pages is taken.
 func TestOpen(t *testing.T) {
-	main, err := page.NewSigner(page.Main, fingerprint.Options{Window: 2})
+	main, err := page.NewSigner(page.Main, fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 // naiveSignature is the oracle for all options: strings, maps and 64 counters, from the
 // definitions in the documentation.
 func naiveSignature(o Options, text string) Signature {
-	if o.method() == MethodMinHash {
+	if o.Method == MethodMinHash {
 		return naiveMinHashes(o, naiveTokens(text))
 	}
 	return naiveSimhash(o, naiveTokens(text))
@@ -49,18 +49,9 @@ func naiveMinHashes(o Options, tokens []string) Signature {
 	if len(tokens) == 0 {
 		return Signature{Short: true}
 	}
-	limit := o.ShortWords
-	if limit == 0 {
-		limit = 5
-	}
-	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < limit*12}
+	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 5*12}
 	if sig.Short {
-		h := uint64(prime5)
-		for _, token := range tokens {
-			h ^= hash(token)
-			h = bits.RotateLeft64(h, 27)*prime1 + prime4
-		}
-		sig.Fingerprint = Fingerprint(mix(h + uint64(len(tokens))))
+		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
 	return sig
 }
@@ -101,43 +92,21 @@ func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
 // naiveSimhash is the oracle for MethodSimhash.
 func naiveSimhash(o Options, tokens []string) Signature {
 	hash := naiveHashOf(o)
-	features := naiveWindows(tokens, max(o.Window, 1))
-	if len(features) == 0 {
+	if len(tokens) == 0 {
 		return Signature{Short: true}
 	}
-	counts := map[string]int{}
-	for _, f := range features {
-		counts[f]++
-	}
-	var text64, shingle64 sums
-	for f, n := range counts {
-		h := hash(f)
-		if o.Window > 1 {
-			h = naiveWindowHash(f, hash)
+	sum := func(features []string) Fingerprint {
+		counts := map[string]int{}
+		for _, f := range features {
+			counts[f]++
 		}
-		text64.add(h, naiveWeight(o, n))
-	}
-	mixed := o.Window == 0 && o.Weight == ""
-	seen := map[string]bool{}
-	for i := 0; i+4 <= len(tokens); i++ {
-		window := strings.Join(tokens[i:i+4], "\n")
-		if seen[window] {
-			continue
+		var s sums
+		for f, n := range counts {
+			s.add(naiveWindowHash(f, hash), n)
 		}
-		seen[window] = true
-		shingle64.add(naiveWindowHash(window, hash), 1)
-		if mixed {
-			text64.add(naiveWindowHash(strings.Join(tokens[i:i+2], "\n"), hash), 1)
-		}
+		return s.fingerprint()
 	}
-	if len(tokens) < 4 {
-		shingle64.add(naiveWindowHash(strings.Join(tokens, "\n"), hash), 1)
-	}
-	limit := o.ShortWords
-	if limit == 0 {
-		limit = 50
-	}
-	sig := Signature{text64.fingerprint(), shingle64.fingerprint(), naiveDigest(tokens), len(features), naiveUnits(tokens) < limit*12}
+	sig := Signature{sum(naiveWindows(tokens, max(o.Window, 1))), sum(naiveWindows(tokens, 4)), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 50*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -201,30 +170,12 @@ func naiveWindowHash(window string, hash func(string) uint64) uint64 {
 }
 
 func naiveSequenceHash(tokens []string, hash func(string) uint64) Fingerprint {
-	h := uint64(prime5) + uint64(len(tokens))
+	h := uint64(prime5)
 	for _, token := range tokens {
 		h ^= hash(token)
-		h = (h<<27|h>>37)*prime1 + prime4
+		h = bits.RotateLeft64(h, 27)*prime1 + prime4
 	}
-	return Fingerprint(mix(h))
-}
-
-func naiveWeight(o Options, n int) int {
-	switch {
-	case o.Weight == "count":
-		return n
-	case o.Weight == "sqrt":
-		return int(math.Floor(16*math.Sqrt(float64(n)) + 0.5))
-	case o.Weight == "log":
-		return int(math.Floor(16*(1+math.Log(float64(n))) + 0.5))
-	case o.Weight == "once":
-		return 1
-	case o.Cap > 0:
-		return min(n, o.Cap)
-	case o.Window > 0:
-		return min(n, 16)
-	}
-	return min(n, 100)
+	return Fingerprint(mix(h + uint64(len(tokens))))
 }
 
 func goldenTexts(t *testing.T) map[string]string {
@@ -268,7 +219,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		}
 		texts[fmt.Sprintf("random %d", n)] = b.String()
 	}
-	options := append(goldenOptions(), Options{Seed: 1}, Options{Seed: math.MaxUint64, Window: 2, Weight: "log"}, Options{ShortWords: 101})
+	options := append(goldenOptions(), Options{Seed: 1}, Options{Method: MethodSimhash, Seed: math.MaxUint64, Window: 2})
 	for _, o := range options {
 		a := newAnalyzer(t, o)
 		for name, text := range texts {
@@ -279,45 +230,8 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 	}
 }
 
-// A text longer than a segment is as its segments are, one after the other.
-func TestSegments(t *testing.T) {
-	const seed = 37
-	rng := rand.New(rand.NewPCG(seed, 0))
-	tokens := naiveTokens(languages[0].write(rng, 20_000))
-	text := strings.Join(tokens, " ")
-	for _, size := range []int{1, 2, 3, 4, 5, 7, 100, batchSize, 1000, len(tokens), len(tokens) + 1} {
-		var text64, shingle64 sums
-		for start := 0; start < len(tokens); start += size {
-			counts, seen := map[string]int{}, map[string]bool{}
-			for i := start; i < min(start+size, len(tokens)); i++ {
-				if counts[tokens[i]]++; counts[tokens[i]] <= 100 {
-					text64.add(padded([]byte(tokens[i])), 1)
-				}
-				if i < 3 || seen[strings.Join(tokens[i-3:i+1], "\n")] {
-					continue
-				}
-				seen[strings.Join(tokens[i-3:i+1], "\n")] = true
-				hash := func(s string) uint64 { return padded([]byte(s)) }
-				shingle64.add(naiveWindowHash(strings.Join(tokens[i-3:i+1], "\n"), hash), 1)
-				text64.add(naiveWindowHash(strings.Join(tokens[i-3:i-1], "\n"), hash), 1)
-			}
-		}
-		a := newAnalyzer(t, Options{Method: MethodSimhash})
-		a.segment = size
-		want := Signature{text64.fingerprint(), shingle64.fingerprint(), a.Text(text).Digest, len(tokens), false}
-		if got := a.Text(text); got != want {
-			t.Errorf("seed %d, segments of %d: %+v, want %+v", seed, size, got, want)
-		}
-		a = newAnalyzer(t, Options{Method: MethodSimhash})
-		a.segment, a.streaming = size, false
-		if got := a.Text(text); got.Shingle != want.Shingle {
-			t.Errorf("seed %d, segments of %d: %+v by the whole text, want %+v", seed, size, got, want)
-		}
-	}
-}
-
 func TestShort(t *testing.T) {
-	a := newAnalyzer(t, Options{ShortWords: 50})
+	a := newAnalyzer(t, Options{Method: MethodSimhash}) // Short below 50 words
 	words := func(n int) string { return strings.Repeat("word ", n) }
 	for _, c := range []struct {
 		text  string
@@ -348,15 +262,11 @@ func TestShort(t *testing.T) {
 			t.Errorf("%+v: five words are %+v", o, got)
 		}
 	}
-	if got := newAnalyzer(t, Options{Method: MethodSimhash, ShortWords: -1}).Text("word"); got.Short || got.Fingerprint != Fingerprint(padded([]byte("word"))) {
-		t.Errorf("ShortWords -1: %+v", got)
-	}
 }
 
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
-	all := append(goldenOptions(),
-		Options{Cap: 3}, Options{Cap: 16}, Options{Cap: 32}, Options{Window: 1}, Options{Window: 1, Cap: 64}, Options{Window: 3}, Options{Seed: 1}, Options{Seed: 16}, Options{ShortWords: 51})
+	all := append(goldenOptions(), Options{Seed: 1}, Options{Seed: 16}, Options{Method: MethodSimhash, Window: 2}, Options{Method: MethodSimhash, Seed: 16})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -364,8 +274,11 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = o
 	}
-	for o, want := range map[Options]string{{}: "text/4", {ShortWords: 5}: "text/4", {Method: MethodSimhash}: "text/3", {Cap: 100, ShortWords: 50}: "text/3", {Weight: capped}: "text/4", {Window: 2}: "text/3 window=2"} {
-		if got := newAnalyzer(t, o).Name(); got != want && want != "text/3" || !strings.HasPrefix(got, want) {
+	for o, want := range map[Options]string{
+		{}: "text/4", {Seed: 31}: "text/4 seed=1f", {Method: MethodSimhash}: "simhash/1", {Method: MethodSimhash, Window: 1}: "simhash/1",
+		{Method: MethodSimhash, Window: 2, Seed: 1}: "simhash/1 window=2 seed=1",
+	} {
+		if got := newAnalyzer(t, o).Name(); got != want {
 			t.Errorf("%+v is %q, want %q", o, got, want)
 		}
 	}
@@ -376,7 +289,7 @@ func TestNames(t *testing.T) {
 func TestSeedsHaveNothingInCommon(t *testing.T) {
 	text := goldenTexts(t)["english.txt"]
 	const seeds = 200
-	for _, o := range []Options{{}, {Method: MethodSimhash}, {ShortWords: maxShortWords}, {Window: 2}} {
+	for _, o := range []Options{{}, {Method: MethodSimhash}, {Method: MethodSimhash, Window: 2}} {
 		var sigs []Signature
 		for seed := range uint64(seeds) {
 			o.Seed = seed
@@ -401,8 +314,7 @@ func TestSeedsHaveNothingInCommon(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
-		{Method: -1}, {Method: 2}, {Window: -1}, {Window: maxWindow + 1}, {Weight: "heavy"}, {Cap: -1}, {Cap: 3, Weight: "log"},
-		{ShortWords: maxShortWords + 1},
+		{Method: -1}, {Method: 2}, {Method: MethodSimhash, Window: -1}, {Method: MethodSimhash, Window: maxWindow + 1}, {Window: 2},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
@@ -457,11 +369,10 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	for _, a := range []*Analyzer{newAnalyzer(t, Options{}), newAnalyzer(t, Options{Method: MethodSimhash})} {
-		for name, text := range goldenTexts(t) {
-			if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !testenv.Race {
-				t.Errorf("%s, %s: %v allocations a call", a.Name(), name, n)
-			}
+	a := newAnalyzer(t, Options{})
+	for name, text := range goldenTexts(t) {
+		if n := testing.AllocsPerRun(20, func() { a.Text(text) }); n >= 1 && !testenv.Race {
+			t.Errorf("%s: %v allocations per call", name, n)
 		}
 	}
 }
@@ -470,15 +381,11 @@ func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ", "a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327", "ก" + strings.Repeat("\u0e38", 3000)} {
 		f.Add(s)
 	}
-	plain, simhash, listed := newAnalyzer(f, Options{}), newAnalyzer(f, Options{Method: MethodSimhash}), newAnalyzer(f, Options{Method: MethodSimhash})
-	listed.streaming = false
+	plain, simhash := newAnalyzer(f, Options{}), newAnalyzer(f, Options{Method: MethodSimhash})
 	f.Fuzz(func(t *testing.T, s string) {
 		got := plain.Text(s)
 		if again := plain.Text(s); again != got {
 			t.Fatalf("%+v, then %+v", got, again)
-		}
-		if streamed, whole := simhash.Text(s), listed.Text(s); streamed != whole {
-			t.Fatalf("%+v, by the whole text %+v", streamed, whole)
 		}
 		if other := plain.Text(strings.ToValidUTF8(s, "\ufffd")); other != got {
 			t.Fatalf("%+v, with U+FFFD for invalid bytes %+v", got, other)

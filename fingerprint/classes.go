@@ -1,7 +1,5 @@
 package fingerprint
 
-//go:generate go run ./internal/gen
-
 import (
 	_ "embed"
 	"encoding/binary"

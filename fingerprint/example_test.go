@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleAnalyzer() {
-	a, err := fingerprint.NewAnalyzer(fingerprint.Options{ShortWords: -1})
+	a, err := fingerprint.NewAnalyzer(fingerprint.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -22,7 +22,7 @@ func ExampleAnalyzer() {
 	fmt.Println(s.Fingerprint, s.Tokens)
 	fmt.Println(s.Fingerprint.Distance(t.Fingerprint), s.Fingerprint.Distance(u.Fingerprint))
 	// Output:
-	// text/4 short=0
+	// text/4
 	// 799efa77b2e0dcaa 9
 	// 0 2
 }
@@ -84,14 +84,14 @@ func ExampleAccumulator_weights() {
 	// Output: bce6c02d5136f238
 }
 
-// Shingles are windows of words; an Analyzer has them as an option.
+// Windows of words are features of MethodSimhash.
 func ExampleOptions_shingles() {
-	a, err := fingerprint.NewAnalyzer(fingerprint.Options{Window: 3, ShortWords: -1})
+	a, err := fingerprint.NewAnalyzer(fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 3})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(a.Name(), a.Text("The quick brown fox jumps").Tokens)
-	// Output: text/3 window=3 short=0 3
+	// Output: simhash/1 window=3 5
 }
 
 func ExampleAccumulator() {

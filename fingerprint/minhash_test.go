@@ -32,10 +32,10 @@ func TestMinHashOfBins(t *testing.T) {
 	}
 }
 
-// Windows go on from one batch of tokens to the next, and a Short text may be of many batches.
+// Windows continue from one batch of tokens to the next.
 func TestTextsOfBatches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(47, 0))
-	for _, o := range []Options{{}, {ShortWords: 3 * batchSize, Seed: 5}, {Method: MethodSimhash}} {
+	for _, o := range []Options{{}, {Seed: 5}, {Method: MethodSimhash}} {
 		a := newAnalyzer(t, o)
 		for _, distinct := range []int{1, 3, 5_000} {
 			for _, around := range []int{3, batchSize, 2 * batchSize, 3 * batchSize, 5 * batchSize} {

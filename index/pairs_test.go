@@ -22,7 +22,7 @@ func TestJoinRule(t *testing.T) {
 			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
 		}
 	}
-	for _, analyzer := range []string{"visible/3 text/4", "visible/3 text/3"} {
+	for _, analyzer := range []string{"visible/3 text/4", "visible/3 simhash/1"} {
 		x = openMem(t, Options{MaxDistance: 5, Analyzer: analyzer})
 		if got, err := joinRule(x.rule(x.Plan()), join.Options{}); got != match.For(analyzer, 5) || err != nil {
 			t.Errorf("%s: %+v, %v", analyzer, got, err)

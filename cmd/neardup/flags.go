@@ -166,12 +166,9 @@ type inputFlags struct {
 	call        *call
 	maxDocument size
 
-	keyPrefix            string
-	noKeys               bool
-	scope                *string
-	text, method, weight *string
-	urls                 *bool
-	window, max, min     *int
+	keyPrefix           string
+	noKeys              bool
+	scope, text, method *string
 }
 
 func (c *call) inputFlags() *inputFlags {
@@ -221,20 +218,7 @@ func (f *inputFlags) scopeFlag() *inputFlags {
 func (f *inputFlags) analyzerFlags() *inputFlags {
 	c := f.call
 	f.text = c.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
-	f.urls = c.flags.Bool("urls", false, "take link targets and URLs in plain text and Markdown for words")
-	f.method = c.choiceFlag("method", "`method` that makes fingerprints: minhash, of the words and of rows of four, or simhash, which older indexes have, and which -window, -weight and -cap are for", "minhash", "simhash")
-	f.window = c.flags.Int("window", 0, "`words` a feature of simhash: 1, or more for shingles of so many (default single words, and the first two of each new row of four)")
-	f.weight = c.choiceFlag("weight", "`weight` of a feature of simhash, from how often it occurs: capped (as often, up to -cap), count (as often), sqrt, log or once", "capped", "count", "sqrt", "log", "once")
-	f.max = c.flags.Int("cap", 0, "most `times` that a feature counts with -weight capped (default 100, or 16 with -window)")
-	f.min = c.flags.Int("min-words", 0, "number of `words` below which only equal texts match (-1: no text is too short; default 5, with simhash 50)")
-	c.check(func() error {
-		for _, name := range []string{"window", "weight", "cap"} {
-			if c.given(name) && c.given("method") && *f.method != "simhash" {
-				return usagef("-%s is of -method simhash, not %s", name, *f.method)
-			}
-		}
-		return nil
-	})
+	f.method = c.choiceFlag("method", "`method` of the fingerprints: minhash, or simhash of words weighted by their frequency", "minhash", "simhash")
 	return f
 }
 
@@ -264,12 +248,9 @@ type analyzer struct {
 // analyzer is the one that the flags ask for; other seeds than 0 make other hashes.
 func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	text := map[string]page.TextMode{"visible": page.Visible, "main": page.Main}[*f.text]
-	if *f.urls {
-		text |= page.URLs
-	}
 	signer, err := page.NewSigner(text, fingerprint.Options{
 		Method: map[string]fingerprint.Method{"minhash": fingerprint.MethodMinHash, "simhash": fingerprint.MethodSimhash}[*f.method],
-		Window: *f.window, Weight: *f.weight, Cap: *f.max, ShortWords: *f.min, Seed: seed,
+		Seed:   seed,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)
@@ -278,7 +259,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if f.scope != nil {
 		a.scope = *f.scope
 	}
-	if !a.bare && slices.ContainsFunc([]string{"text", "urls", "method", "window", "weight", "cap", "min-words"}, f.call.given) {
+	if !a.bare && slices.ContainsFunc([]string{"text", "method"}, f.call.given) {
 		a.asked = signer.Name()
 	}
 	return a, nil

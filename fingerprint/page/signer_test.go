@@ -75,8 +75,7 @@ func TestParseSigner(t *testing.T) {
 	body := []byte("<nav>menu</nav><p>" + strings.Repeat("some words of a page that is long enough and says what it says ", 20))
 	for _, mode := range []TextMode{Visible, Main, Visible | URLs, Main | URLs} {
 		for _, o := range []fingerprint.Options{
-			{}, {Cap: 5}, {Window: 3}, {Window: 2, Cap: 9}, {Weight: "log"}, {Weight: "once", Window: 4},
-			{Seed: 0xabcdef}, {ShortWords: -1}, {ShortWords: 7},
+			{}, {Seed: 0xabcdef}, {Method: fingerprint.MethodSimhash}, {Method: fingerprint.MethodSimhash, Window: 3, Seed: 7},
 		} {
 			s := newSigner(t, mode, o)
 			again, err := ParseSigner(s.Name())

@@ -75,8 +75,7 @@ func TestLimitsOfAnalyzers(t *testing.T) {
 		"text/4 seed=7":        {6, 13, 1.3, 22},
 		"image text/4 of mine": {6, 16, 1.3, 0}, // text/4 stands in it, and it is no name of one
 		"my own text/4":        {6, 16, 1.3, 0},
-		"visible text/3":       {6, 16, 1.3, 0},
-		"visible text/3 cap=2": {6, 16, 1.3, 0},
+		"visible simhash/1":    {6, 16, 1.3, 0},
 		"":                     {6, 16, 1.3, 0},
 		"text/40":              {6, 16, 1.3, 0},
 	} {
