@@ -105,7 +105,7 @@ const maxDepth = 512
 func (e *extractor) run(doc []byte, mode TextMode, xml bool, shownFrom int) {
 	*e = extractor{
 		out: textWriter{text: e.out.text[:0]}, parts: e.parts[:0], stack: e.stack[:0],
-		outline: e.outline, outlined: mode&^URLs == Main, shownFrom: shownFrom,
+		outline: e.outline, outlined: mode == Main, shownFrom: shownFrom,
 	}
 	e.out.text = slices.Grow(e.out.text, len(doc)) // few pages have more text than bytes
 	if e.outlined {

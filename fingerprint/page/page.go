@@ -52,12 +52,6 @@ const (
 	// frame it, which a search through the block elements finds. It begins with the
 	// title and the first h1 element. If little is found, it is the visible text.
 	Main
-
-	// URLs is combined with one of the others, as in Visible|URLs. With it, link targets
-	// and URLs in plain text and Markdown are words. Without it they are not, since they
-	// change if the text does not. In HTML, the targets of links are never text, and
-	// URLs that the page shows are words in every mode.
-	URLs TextMode = 1 << 7
 )
 
 // textNames change if the text that a Signer takes of any document changes.
@@ -65,14 +59,7 @@ var textNames = [...]string{Visible: "visible/4", Main: "main/3"}
 
 // name identifies the text. Two versions of this package that give the same name for a
 // mode give the same text for every page. The name is a part of [Signer.Name].
-func (m TextMode) name() string {
-	if m&URLs != 0 {
-		return textNames[m&^URLs] + urlsName
-	}
-	return textNames[m]
-}
-
-const urlsName = "+urls"
+func (m TextMode) name() string { return textNames[m] }
 
 // Signer turns a document, as it came over the network, into a
 // [fingerprint.Signature]. It finds the kind of the document, decodes it, takes its
@@ -85,7 +72,7 @@ type Signer struct {
 // NewSigner returns a Signer that takes the text of HTML pages that mode selects, and
 // analyzes it with the given options. It fails if mode or the options are invalid.
 func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
-	if mode&^URLs > Main {
+	if mode > Main {
 		return nil, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", mode)
 	}
 	analyzer, err := fingerprint.NewAnalyzer(analysis)
@@ -100,7 +87,7 @@ func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 // if that is the analyzer's part.
 func ParseSigner(name string) (*Signer, error) {
 	text, rest, _ := strings.Cut(name, " ")
-	for _, mode := range []TextMode{Visible, Main, Visible | URLs, Main | URLs} {
+	for _, mode := range []TextMode{Visible, Main} {
 		if mode.name() != text {
 			continue
 		}
@@ -150,18 +137,15 @@ func (s *Signer) Text(kind Kind, contentType string, body []byte) (text string) 
 // call.
 func (s *Signer) withText(kind Kind, contentType string, body []byte, use func(text []byte)) {
 	body, _ = decode(body, contentType)
-	switch {
-	case kind == HTML:
+	if kind == HTML {
 		e := extract(body, s.mode, isXHTML(contentType, body))
 		defer e.release()
 		use(e.result())
-	case s.mode&URLs != 0:
-		use(body)
-	default:
-		e := extractors.Get().(*extractor)
-		defer e.release()
-		use(e.out.withoutURLs(body))
+		return
 	}
+	e := extractors.Get().(*extractor)
+	defer e.release()
+	use(e.out.withoutURLs(body)) // link targets and URLs change if the text does not
 }
 
 // isXHTML reports whether a browser would read a page as XML: by its media type,

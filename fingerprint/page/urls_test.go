@@ -79,23 +79,16 @@ func TestHostileURLs(t *testing.T) {
 	}
 }
 
-// Links are no words in plain text and Markdown, unless a Signer is asked for them; its
-// name says so.
+// URLs and link targets are not words in plain text and Markdown. In HTML, URLs that the page shows are.
 func TestURLsAreNoWords(t *testing.T) {
 	words := strings.Repeat("some words of a text that is long enough and says what it says ", 9)
 	linked := strings.ReplaceAll(words, "text", "[text](https://example.com/a/b \"text\")")
 	for _, mode := range []TextMode{Visible, Main} {
-		s, with := newSigner(t, mode, fingerprint.Options{}), newSigner(t, mode|URLs, fingerprint.Options{})
+		s := newSigner(t, mode, fingerprint.Options{})
 		if got := s.Text(PlainText, "", []byte(linked)); strings.Contains(got, "example") || !strings.Contains(got, "[text](  \"text\")") {
 			t.Errorf("%s: %.80q", s.Name(), got)
 		}
-		if got := with.Text(PlainText, "text/markdown", []byte(linked)); got != linked {
-			t.Errorf("%s: %.80q", with.Name(), got)
-		}
 		page := []byte("<p>" + words + "https://example.com/")
-		if s.Name() == with.Name() || s.SignKind(HTML, "", page) != with.SignKind(HTML, "", page) {
-			t.Errorf("%s and %s have one name, or other signatures of a page", s.Name(), with.Name())
-		}
 		if !strings.Contains(s.Text(HTML, "", page), "https://example.com/") {
 			t.Errorf("%s: the page has lost its URL", s.Name())
 		}
