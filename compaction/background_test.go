@@ -76,7 +76,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	refused("Run", err)
 	_, err = compaction.Load(ctx, "new", none, compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: -1})
 	refused("Load", err)
-	_, err = compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys, MemoryBytes: -1}})
+	_, err = compaction.Repair(ctx, "ix", "new", compaction.RepairOptions{Options: compaction.Options{FS: fsys, MemoryBytes: -1}})
 	refused("Repair", err)
 	if _, err := fsys.Stat("new"); err == nil {
 		t.Error("Load has made the index all the same")

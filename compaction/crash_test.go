@@ -23,7 +23,6 @@ import (
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/internal/testenv"
 )
 
@@ -547,7 +546,11 @@ func kill(t *testing.T, fsys *crashfs.FS) *crashfs.FS {
 		f := write(name, data)
 		must(t, f.Sync(), f.Close())
 	}
-	must(t, surgeon.SyncDir("ix", left), surgeon.SyncDir(".", left))
+	for _, name := range []string{"ix", "."} {
+		dir, err := left.OpenDir(name)
+		must(t, err)
+		must(t, dir.Sync(), dir.Close())
+	}
 	written := filesOf(t, copyOf(fsys, rand.New(rand.NewPCG(0, 0))), "ix")
 	for name, data := range written {
 		must(t, write(name, data).Close())

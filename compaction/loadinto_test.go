@@ -168,7 +168,7 @@ func TestUnsettledLoad(t *testing.T) {
 			return loadEither(ctx, false, []index.Document{one}, compaction.LoadOptions{Index: index.Options{FS: fsys}})
 		},
 		"repair": func(fsys vfs.FS) error {
-			_, err := compaction.Repair(ctx, "ix", compaction.RepairOptions{Options: compaction.Options{FS: fsys}})
+			_, err := compaction.Repair(ctx, "ix", "new", compaction.RepairOptions{Options: compaction.Options{FS: fsys}})
 			return err
 		},
 	} {

@@ -45,8 +45,8 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 		x := openAt(t, source, Options{ReadOnly: readOnly, MustExist: true})
 		want := documentsOf(t, x)
 		must(t, x.Checkpoint(ctx, target))
-		if _, err := os.Stat(filepath.Join(target, "incoming")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("incoming is left: %v", err)
+		if _, err := os.Stat(target + ".incomplete"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the working directory is left: %v", err)
 		}
 		y := openAt(t, target, Options{MustExist: true})
 		got := documentsOf(t, y)
@@ -86,6 +86,27 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something is left: %v", err)
+	}
+}
+
+// TestCheckpointKeepsWhatIsThere: a target that holds only a directory named as one of the index's
+// own, or a working directory that another checkpoint may have left, is refused and stays as it is.
+func TestCheckpointKeepsWhatIsThere(t *testing.T) {
+	ctx := context.Background()
+	for _, there := range []string{"copy/incoming", "copy.incomplete"} {
+		mem := vfs.NewMem()
+		x := openAt(t, "ix", Options{FS: mem})
+		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}))
+		must(t, mem.MkdirAll(there, 0o755))
+		f, err := mem.Create(there+"/mine", vfs.WriteCategoryUnspecified)
+		must(t, err)
+		must(t, f.Close())
+		if err := x.Checkpoint(ctx, "copy"); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", there, err)
+		}
+		if _, err := mem.Stat(there + "/mine"); err != nil {
+			t.Errorf("%s was wiped: %v", there, err)
+		}
 	}
 }
 

@@ -430,7 +430,7 @@ func (x *Index) expiredBefore(ctx context.Context, t time.Time) (e expired, bare
 	at := idRange{first: 1}
 	old := true // what came before the first entry is that old
 	newest := uint64(0)
-	for c, err := range v.Clock() {
+	for c, err := range v.Clock(0) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return expired{}, false, err
 		}

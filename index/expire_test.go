@@ -29,7 +29,7 @@ func TestClockOfOneSecond(t *testing.T) {
 		must(t, err)
 		defer v.Close()
 		var got []int64
-		for c, err := range v.Clock() {
+		for c, err := range v.Clock(0) {
 			must(t, err)
 			got = append(got, c.Added().Unix())
 		}

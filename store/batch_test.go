@@ -258,7 +258,7 @@ func TestClock(t *testing.T) {
 				}
 			}
 			var got [][2]uint64
-			for e, err := range v.Clock() {
+			for e, err := range v.Clock(0) {
 				must(t, err)
 				got = append(got, [2]uint64{e.First, uint64(e.Added().Unix())})
 			}
@@ -287,7 +287,7 @@ func TestClock(t *testing.T) {
 		if _, err := v.Added(700); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a clock entry of 4 bytes: %v", err)
 		}
-		for e, err := range v.Clock() {
+		for e, err := range v.Clock(0) {
 			if (e.First == 0) != errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("the entry %d: %v", e.First, err)
 			}

@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
-	"github.com/neardup/neardup/internal/surgeon"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markerPrefix begins the name of the file that says which MANIFEST is the current
-// one. Without it there is no database.
-const markerPrefix = "marker.manifest."
-
-// Checkpoint makes dir a store of its own that holds what this one held at one moment
-// during the call, everything that was applied before it included. The files of tables
-// are linked where the file system can, all others copied. dir is durable when it
-// returns, and must not exist before or be empty; after an error it is as it was. One
-// that was cut short by a crash is no index.
+// Checkpoint makes dir a store that holds what this store held at one moment during the call,
+// with everything that was applied before the call. Pebble links the files of its tables if the
+// file system can do so, and copies all others.
+//
+// The directory dir must not exist or be empty. Checkpoint writes to dir + ".incomplete", which
+// must not exist, and renames it at the end, so dir is complete and durable as soon as it is
+// there. After an error neither is left. A crash can leave dir + ".incomplete".
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	release, err := s.HoldCheckpoints(ctx)
 	if err != nil {
@@ -31,17 +28,14 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	if err := s.Sync(); err != nil {
 		return err
 	}
-	c := checkpoint{ctx: ctx, s: s, dir: dir, staging: s.fs.PathJoin(dir, incomingDir)}
-	if err = c.begin(); err == nil {
-		err = c.make()
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("checkpoint to %s: %w", dir, err), c.undo())
+	if err := s.checkpoint(ctx, dir); err != nil {
+		return fmt.Errorf("checkpoint to %s: %w", dir, err)
 	}
 	return nil
 }
 
-// HoldCheckpoints waits until none is made, and lets none begin before release is called.
+// HoldCheckpoints waits until no checkpoint is being made, and lets none begin before the caller
+// calls release.
 func (s *Store) HoldCheckpoints(ctx context.Context) (release func(), err error) {
 	select {
 	case s.checkpoints <- struct{}{}:
@@ -51,138 +45,94 @@ func (s *Store) HoldCheckpoints(ctx context.Context) (release func(), err error)
 	}
 }
 
-// checkpoint is one being made. Pebble writes it into a folder in its own, from which
-// the files move up, the marker last: so the folder is an index once all of it is there.
-type checkpoint struct {
-	ctx     context.Context
-	s       *Store
-	dir     string
-	staging string
-	remove  string   // what was made of dir's path; "": nothing
-	moved   []string // files in dir
-	begun   bool
-}
-
-// begin makes dir, or sees that it is empty but for what a crash left of an earlier try.
-func (c *checkpoint) begin() error {
-	if err := c.refuseInside(); err != nil {
+func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
+	if err := errors.Join(ctx.Err(), s.refuseInside(dir)); err != nil {
 		return err
 	}
-	fsys := c.s.fs
-	names, err := fsys.List(c.dir)
+	dir = s.fs.PathJoin(dir) // without a separator at its end
+	incomplete := dir + ".incomplete"
+	names, err := s.fs.List(dir)
+	exists := err == nil
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		c.begun = true
-		c.remove, err = makeDir(c.dir, fsys)
-		return err
-	case err != nil:
+	case exists && len(names) > 0:
+		return fmt.Errorf("%w: it holds %q, and must be empty", fs.ErrExist, names[0])
+	case !exists && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	for _, name := range names {
-		if name != incomingDir {
-			return fmt.Errorf("%w: it holds %q, and must be empty", fs.ErrExist, name)
+	if _, err := s.fs.Stat(incomplete); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s: %w: remove what an interrupted checkpoint has left", incomplete, fs.ErrExist), err)
+	}
+	parent := s.fs.PathDir(dir)
+	made, err := makeDir(parent, s.fs)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.fs.RemoveAll(incomplete))
+			if made != "" {
+				err = errors.Join(err, s.fs.RemoveAll(made))
+			}
 		}
-	}
-	c.begun = true
-	return fsys.RemoveAll(c.staging)
-}
-
-// refuseInside refuses a folder in that of the store.
-func (c *checkpoint) refuseInside() error {
-	fsys := c.s.fs
-	_, at := missing(c.dir, fsys)
-	at, err := canonicalDir(at, fsys)
+	}()
 	if err != nil {
 		return err
 	}
-	for ; ; at = fsys.PathDir(at) {
-		if at == c.s.dir {
-			return fmt.Errorf("%w: it is in the folder of the index itself", fs.ErrExist)
+	copying := s.copyFiles
+	if !s.readOnly {
+		copying = func(to string) error { return s.guard(func() error { return s.db.Checkpoint(to) }) }
+	}
+	err = translateError(s.guarded.Copy(ctx, func() error { return copying(incomplete) }, parent, incomplete))
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if exists {
+		if err := s.fs.Remove(dir); err != nil {
+			return err
 		}
-		if fsys.PathDir(at) == at {
+	}
+	if err := s.fs.Rename(incomplete, dir); err != nil {
+		return err
+	}
+	if err := syncDir(parent, s.fs); err != nil {
+		return errors.Join(err, s.fs.RemoveAll(dir))
+	}
+	return nil
+}
+
+// refuseInside returns an error for a directory in the directory of the store.
+func (s *Store) refuseInside(dir string) error {
+	_, at := missing(dir, s.fs)
+	at, err := canonicalDir(at, s.fs)
+	if err != nil {
+		return err
+	}
+	for ; ; at = s.fs.PathDir(at) {
+		if at == s.dir {
+			return fmt.Errorf("%w: it is in the directory of the index itself", fs.ErrExist)
+		}
+		if s.fs.PathDir(at) == at {
 			return nil
 		}
 	}
 }
 
-func (c *checkpoint) make() error {
-	if err := c.ctx.Err(); err != nil {
+// copyFiles replaces Pebble's Checkpoint for a store that is open for reading. The lock of the
+// directory keeps its files as they are.
+func (s *Store) copyFiles(to string) error {
+	if err := s.guarded.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	copying := c.copyFiles
-	if !c.s.readOnly {
-		copying = func() error { return c.s.guard(func() error { return c.s.db.Checkpoint(c.staging) }) }
-	}
-	if err := translateError(c.s.guarded.Copy(c.ctx, copying, c.dir, c.staging)); err != nil {
-		return err
-	}
-	if err := surgeon.WriteDigest(c.staging, c.s.fs); err != nil {
-		return err
-	}
-	return c.moveUp()
-}
-
-// copyFiles is Pebble's Checkpoint for a store that is open for reading: no one else
-// can write to it, so its files are what is to be copied.
-func (c *checkpoint) copyFiles() error {
-	return surgeon.CopyFiles(c.s.dir, c.staging, c.s.guarded, func(name, _ string) (bool, error) { return notPebbles(name), nil })
-}
-
-// notPebbles tells what in the folder of a store is not of its database, or of no use in a copy.
-func notPebbles(name string) bool {
-	return name == "LOCK" || name == incomingDir || strings.HasPrefix(name, surgeon.DigestName)
-}
-
-// moveUp moves the files to where they belong, and the digest last: where it is, there is an index.
-func (c *checkpoint) moveUp() error {
-	fsys := c.s.fs
-	names, err := fsys.List(c.staging)
-	if err != nil {
-		return err
-	}
-	var groups [3][]string
+	names, err := s.fs.List(s.dir)
 	for _, name := range names {
-		group := 0
-		switch {
-		case strings.HasPrefix(name, markerPrefix):
-			group = 1
-		case name == surgeon.DigestName:
-			group = 2
-		}
-		groups[group] = append(groups[group], name)
-	}
-	for _, group := range groups {
-		for _, name := range group {
-			if err := c.ctx.Err(); err != nil {
-				return err
-			}
-			c.moved = append(c.moved, name)
-			if err := fsys.Rename(fsys.PathJoin(c.staging, name), fsys.PathJoin(c.dir, name)); err != nil {
-				return err
-			}
-		}
-		if err := surgeon.SyncDir(c.dir, fsys); err != nil {
+		if err != nil {
 			return err
 		}
-	}
-	return fsys.RemoveAll(c.staging)
-}
-
-// undo removes what was made, the marker first.
-func (c *checkpoint) undo() error {
-	if !c.begun {
-		return nil
-	}
-	fsys := c.s.fs
-	var errs []error
-	for _, name := range slices.Backward(c.moved) {
-		if err := fsys.Remove(fsys.PathJoin(c.dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
+		copying := vfs.Copy
+		switch {
+		case name == "LOCK" || name == incomingDir:
+			continue
+		case strings.HasSuffix(name, ".sst"):
+			copying = vfs.LinkOrCopy
 		}
+		err = copying(s.guarded, s.fs.PathJoin(s.dir, name), s.fs.PathJoin(to, name))
 	}
-	errs = append(errs, fsys.RemoveAll(c.staging))
-	if c.remove != "" {
-		errs = append(errs, fsys.RemoveAll(c.remove))
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, syncDir(to, s.guarded))
 }

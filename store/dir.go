@@ -21,7 +21,6 @@ import (
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
-	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // machineFS is the file system of every index that is given none. What it makes anew belongs to the user
@@ -111,7 +110,7 @@ func prepareDir(dir string, opts Options) error {
 	case desc.OptionsFilename == "":
 		return nil
 	}
-	text, err := surgeon.ReadFile(desc.OptionsFilename, opts.FS)
+	text, err := readFile(desc.OptionsFilename, opts.FS)
 	if err != nil {
 		return err
 	}
@@ -127,11 +126,29 @@ func makeDir(dir string, fsys vfs.FS) (made string, err error) {
 			return made, err
 		}
 		made = cmp.Or(made, folder)
-		if err := surgeon.SyncDir(fsys.PathDir(folder), fsys); err != nil {
+		if err := syncDir(fsys.PathDir(folder), fsys); err != nil {
 			return made, err
 		}
 	}
 	return made, nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string, fsys vfs.FS) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func readFile(path string, fsys vfs.FS) ([]byte, error) {
+	f, err := fsys.Open(path, vfs.SequentialReadsOption)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
 }
 
 // missing returns the folders of a path that are not there, the highest last, and the one above them.
@@ -168,9 +185,6 @@ func checkUnfinished(dir string, opts Options) error {
 	for _, name := range names {
 		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
 			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
-			if closed, err := surgeon.HasDigest(dir, opts.FS); err != nil || closed {
-				return errors.Join(err, surgeon.Damaged(dir, "lacks its "+markerPrefix+"* file"))
-			}
 			return fmt.Errorf("%w: it holds %q and no database", ErrNotIndex, name)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/neardup/neardup/internal/fault"
 )
@@ -202,7 +200,6 @@ func (v *View) Meta() (m Meta, err error) {
 	}
 	for _, name := range metaNames {
 		value, found := values[name]
-		delete(values, name)
 		switch {
 		case found:
 			err = m.set(name, value)
@@ -211,17 +208,8 @@ func (v *View) Meta() (m Meta, err error) {
 		case name != "packed" && name != "epochs":
 			err = fmt.Errorf("%w: meta entry %q is missing", fault.ErrCorrupt, name)
 		}
-		if err != nil && (v.policy == nil || errors.Is(err, ErrVersion)) { // that is no damage
-			return m, err
-		}
 		if err != nil {
-			v.policy.corrupt(false, metaKey(name), err)
-			err = nil
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if v.policy != nil {
-			v.policy.corrupt(false, metaKey(name), fmt.Errorf("%w: there is no such meta entry", fault.ErrCorrupt))
+			return m, err
 		}
 	}
 	return m, nil

@@ -335,7 +335,7 @@ func (p *PackedTable) read(from getter, i int, b *Block) ([]byte, error) {
 		if i > 0 {
 			before = followed{p.last(i - 1), true}
 		}
-		err = openBlock(b, fetched, p.table, p.last(i), before, false)
+		err = openBlock(b, fetched, p.table, p.last(i), before)
 	}
 	return fetched, err
 }
@@ -347,15 +347,9 @@ type followed struct {
 }
 
 // openBlock opens b over the bytes that are stored under a last fingerprint of a table, if they can be that.
-// With verify every fingerprint and posting of it is looked at.
-func openBlock(b *Block, data []byte, table int, last uint64, before followed, verify bool) error {
+func openBlock(b *Block, data []byte, table int, last uint64, before followed) error {
 	if err := b.Open(data); err != nil {
 		return err
-	}
-	if verify {
-		if err := b.Verify(); err != nil {
-			return err
-		}
 	}
 	switch {
 	case b.HasPostings() != (table == 0):
@@ -482,13 +476,10 @@ func (s *sequence) Get(key []byte) ([]byte, io.Closer, error) {
 // has had every fingerprint.
 func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
-		r := blockReader{table: table}
-		if v.policy == nil {
-			if len(v.packed) == 0 {
-				return
-			}
-			r.begin(v.packed[table], first)
+		if len(v.packed) == 0 {
+			return
 		}
+		r := newBlockReader(v.packed[table], first)
 		blocks := scan(v, tableKey(packedKeyspace, table, first), tableEnd(packedKeyspace, table), r.decode)
 		for b, err := range blocks {
 			if !yield(b, err) || err != nil {
@@ -497,9 +488,6 @@ func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 		}
 		if err := r.end(); err != nil {
 			yield(nil, err)
-		}
-		if v.policy != nil {
-			v.policy.seen[table] = r.seen
 		}
 	}
 }
@@ -523,102 +511,53 @@ func (v *View) Packed(table int) iter.Seq2[uint64, error] {
 	}
 }
 
-// Seen returns what a lenient view has found of a packed table, read from the beginning to the end: what
-// meta should say of it, if it is Complete.
-func (v *View) Seen(table int) PackedTableInfo { return v.policy.seen[table] }
-
-// blockReader reads blocks of a table one after the other.
+// blockReader reads the blocks of a table one after the other, and compares them with the directory.
 type blockReader struct {
-	p      *PackedTable // whose directory must list the blocks; nil: they are looked at by themselves
-	first  int          // block
-	table  int
-	block  Block
-	before followed
-	seen   PackedTableInfo
+	p       *PackedTable
+	next    int // block
+	block   Block
+	before  followed
+	entries uint64 // of all blocks from the first one on
+	all     bool   // block 0 was the first
 }
 
-func (r *blockReader) begin(p *PackedTable, first uint64) {
-	r.p, r.first = p, p.find(first)
-	if r.first > 0 {
-		r.before = followed{p.last(r.first - 1), true}
+// newBlockReader returns a reader that begins with the block of a fingerprint.
+func newBlockReader(p *PackedTable, first uint64) *blockReader {
+	r := &blockReader{p: p, next: p.find(first)}
+	r.all = r.next == 0
+	if !r.all {
+		r.before = followed{p.last(r.next - 1), true}
 	}
+	return r
 }
 
 func (r *blockReader) decode(key, value []byte) (*Block, error) {
 	last, err := keyNumber(key)
 	if err != nil {
-		return nil, fmt.Errorf("table %d: %w", r.table, err)
+		return nil, fmt.Errorf("table %d: %w", r.p.table, err)
 	}
-	if i := r.first + int(r.seen.Blocks); r.p != nil && (i == r.p.blocks() || last < r.p.last(i)) {
-		return nil, fmt.Errorf("%w: it is not in the directory of table %d", fault.ErrCorrupt, r.table)
-	} else if r.p != nil && last > r.p.last(i) {
-		return nil, r.p.blockError(i, errMissing)
+	if r.next == r.p.blocks() || last < r.p.last(r.next) {
+		return nil, fmt.Errorf("%w: it is not in the directory of table %d", fault.ErrCorrupt, r.p.table)
 	}
-	r.seen.Blocks++
-	r.seen.Bytes += uint64(len(value))
-	if err = openBlock(&r.block, value, r.table, last, r.before, r.p == nil); err != nil {
-		return nil, fmt.Errorf("packed block of table %d: %w", r.table, err)
+	if last > r.p.last(r.next) {
+		return nil, r.p.blockError(r.next, errMissing)
 	}
+	if err = openBlock(&r.block, value, r.p.table, last, r.before); err != nil {
+		return nil, fmt.Errorf("packed block of table %d: %w", r.p.table, err)
+	}
+	r.next++
 	r.before = followed{last, true}
-	r.seen.Entries += uint64(r.block.Len())
+	r.entries += uint64(r.block.Len())
 	return &r.block, nil
 }
 
-// end sees that nothing is missing.
+// end returns an error if a block is missing.
 func (r *blockReader) end() error {
-	if r.p == nil {
-		return nil
+	if r.next < r.p.blocks() {
+		return r.p.blockError(r.next, errMissing)
 	}
-	if i := r.first + int(r.seen.Blocks); i < r.p.blocks() {
-		return r.p.blockError(i, errMissing)
-	}
-	if r.first == 0 && r.seen.Entries != r.p.entries {
-		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", fault.ErrCorrupt, r.table, r.seen.Entries, r.p.entries)
+	if r.all && r.entries != r.p.entries {
+		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", fault.ErrCorrupt, r.p.table, r.entries, r.p.entries)
 	}
 	return nil
-}
-
-// CheckDirectory compares the directory of a table with the keys of its blocks. The view must be a lenient one.
-func (v *View) CheckDirectory(table int) error {
-	var r directoryReader
-	var listed []uint64
-	for _, err := range scan(v, tableStart(directoryKeyspace, table), tableEnd(directoryKeyspace, table), func(key, value []byte) (none struct{}, err error) {
-		chunk, err := keyNumber(key)
-		if err != nil {
-			return none, err
-		}
-		lasts, err := decodeDirectoryChunk(value)
-		if err == nil {
-			err = r.add(int(chunk), lasts)
-		}
-		if err != nil { // the next one is looked at by itself
-			r = directoryReader{chunks: int(chunk) + 1, blocks: int(chunk+1) * directoryChunk}
-		}
-		listed = append(listed, lasts...)
-		return none, err
-	}) {
-		if err != nil {
-			return err
-		}
-	}
-	if !v.Complete("directory", "packed") {
-		return nil
-	}
-	i := 0
-	wrong := func(key []byte, format string, args ...any) {
-		v.policy.report(Corruption{false, "directory", key, fmt.Errorf("%w: "+format, append([]any{fault.ErrCorrupt}, args...)...)})
-		i = len(listed)
-	}
-	err := v.entries(tableStart(packedKeyspace, table), tableEnd(packedKeyspace, table), func(key, _ []byte) bool {
-		if i == len(listed) || !bytes.Equal(key, tableKey(packedKeyspace, table, listed[i])) {
-			wrong(bytes.Clone(key), "block %d of table %d is not in the directory", i, table)
-			return false
-		}
-		i++
-		return true
-	})
-	if err == nil && i < len(listed) {
-		wrong(tableStart(packedKeyspace, table), "it lists %d blocks of table %d, and there are %d", len(listed), table, i)
-	}
-	return err
 }

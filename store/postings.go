@@ -159,7 +159,7 @@ type livePosting struct {
 }
 
 // apply returns the documents of the fingerprint with this packed posting. An ID that was removed never comes again, so the order
-// of the two is of no account: a Salvage does not know it.
+// of the two is of no account.
 func (l *livePosting) apply(packed IDs) IDs {
 	return change{l.frozen.added.Union(l.change.added), l.frozen.removed.Union(l.change.removed)}.apply(packed)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	sstblock "github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/surgeon"
 	"github.com/neardup/neardup/store/internal/block"
 )
 
@@ -193,7 +192,7 @@ func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error 
 		err = r.addMeta(counters)
 	}
 	if err == nil {
-		err = surgeon.SyncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
+		err = syncDir(r.dir, r.store.fs) // the names of the files, before Pebble links to them
 	}
 	if err != nil {
 		return err
@@ -226,7 +225,7 @@ func (r *Rewrite) AddLate(counters Counters, keys []LateKey) error {
 	if err := errors.Join(w.set(metaKey("counters"), counters.encode()), w.close()); err != nil {
 		return err
 	}
-	return surgeon.SyncDir(r.dir, r.store.fs)
+	return syncDir(r.dir, r.store.fs)
 }
 
 // Late yields what the Take of a Rewrite left to be settled, by hash.

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,7 +28,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // Errors of Open; others that callers tell apart are in package fault.
@@ -58,6 +58,8 @@ type Options struct {
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
 	FS         vfs.FS       // nil: the file system of the machine, files 0600, folders 0700
 	Logger     *slog.Logger // nil: none
+
+	remains bool // of OpenRemains: neither meta nor the packed tables are read
 }
 
 const (
@@ -101,7 +103,11 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s, err := open(dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
+		err = fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
+		if errors.Is(err, fault.ErrCorrupt) {
+			err = fmt.Errorf("%w; restore a checkpoint, or copy what can be read into a new index (repair)", err)
+		}
+		return nil, err
 	}
 	return s, nil
 }
@@ -120,9 +126,6 @@ func open(dir string, opts Options) (*Store, error) {
 	}
 	s := &Store{dir: dir, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock}
 	s.guarded, s.fs, err = guardedFS(dir, opts.FS, func(err error) { s.fail(err) })
-	if err == nil {
-		err = surgeon.Check(dir, s.fs)
-	}
 	if err == nil && !opts.ReadOnly {
 		err = sweepIncoming(dir, s.fs) // first: what the log takes as tables may have no room beside it
 	}
@@ -138,7 +141,7 @@ func open(dir string, opts Options) (*Store, error) {
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
 		s.pebbleCache.close()
-		return nil, errors.Join(translateError(surgeon.OpenError(dir, s.fs, err)), s.unlock())
+		return nil, errors.Join(s.openError(err), s.unlock())
 	}
 	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize > 1<<20 {
 		s.pebbleCache.replays() // what was replayed is in memtables
@@ -153,6 +156,9 @@ func open(dir string, opts Options) (*Store, error) {
 func (s *Store) load(opts Options) error {
 	s.documents.from = s.db
 	s.tables.Store(s.newTables(packing{}, epochs{}))
+	if opts.remains {
+		return nil
+	}
 	found, err := s.loadMeta()
 	switch {
 	case err != nil:
@@ -293,6 +299,19 @@ func translateError(err error) error {
 	return explainOpenFiles(err)
 }
 
+// openError translates an error of Pebble's Open for a directory that holds a database. If the
+// operating system has not caused the error, then the files do not fit together. A caller must not
+// take an index that lacks a file for a directory without an index.
+func (s *Store) openError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %v", fault.ErrCorrupt, firstLine{err})
+	}
+	if s.guarded.Err() != nil || pebble.IsCorruptionError(err) || fault.Denied(err) || errors.As(err, new(syscall.Errno)) {
+		return translateError(err)
+	}
+	return fmt.Errorf("%w: %w", fault.ErrCorrupt, firstLine{err})
+}
+
 // firstLine is an error of Pebble's without the carrier of details in its second line.
 type firstLine struct{ error }
 
@@ -316,14 +335,7 @@ func (s *Store) closeDB() error {
 	if t := s.tables.Load(); t != nil {
 		t.Release()
 	}
-	err := translateError(s.guarded.CloseDB(s.db))
-	if err == nil && !s.readOnly {
-		// Everything is durable as it is; a digest that cannot be written tells of no loss.
-		if err := surgeon.WriteDigest(s.dir, s.fs); err != nil {
-			s.options.Logger.Errorf("no digest of the closed index was written: %v", err)
-		}
-	}
-	return errors.Join(err, s.unlock())
+	return errors.Join(translateError(s.guarded.CloseDB(s.db)), s.unlock())
 }
 
 // unlock gives the directory back.

@@ -17,7 +17,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/surgeon"
 )
 
 // contents reads every file of a directory.
@@ -340,7 +339,7 @@ func TestFilesArePrivate(t *testing.T) {
 	must(t, r.AddClock(1, 1))
 	must(t, r.AddFilterChunk(0, 0, []byte("x")))
 	kinds := allPrivate(t, root)
-	for _, kind := range []string{"LOCK", ".log", ".sst", "MANIFEST", "OPTIONS", "marker", incomingDir, surgeon.DigestName} {
+	for _, kind := range []string{"LOCK", ".log", ".sst", "MANIFEST", "OPTIONS", "marker", incomingDir} {
 		if !kinds[kind] {
 			t.Errorf("no %s among %v", kind, kinds)
 		}

@@ -23,7 +23,6 @@ type View struct {
 	it     *pebble.Iterator // of Get and Scan
 	tables *Tables          // that it holds; nil: none
 	moment uint64           // of the file system, before it was opened
-	policy *policy          // nil: the first corruption is an error
 	second clockRange       // of the last document that Added was asked for
 	key    [tableKeyLen]byte
 	limit  [tableKeyLen + 1]byte // a key and a zero byte: the next key after it
@@ -240,10 +239,10 @@ type ClockEntry struct {
 // Added returns when the documents of the entry arrived.
 func (c ClockEntry) Added() time.Time { return time.Unix(int64(c.Seconds), 0).UTC() }
 
-// Clock yields the entries of the clock in the order of the documents; the seconds may go
-// backwards.
-func (v *View) Clock() iter.Seq2[ClockEntry, error] {
-	return scan(v, []byte{clockKeyspace}, keyspaceEnd(clockKeyspace), decodeClock)
+// Clock yields the entries of the clock from a document ID on, in the order of the documents. The
+// seconds may go backwards.
+func (v *View) Clock(first uint64) iter.Seq2[ClockEntry, error] {
+	return scan(v, uint64Key(clockKeyspace, first), keyspaceEnd(clockKeyspace), decodeClock)
 }
 
 func decodeClock(key, value []byte) (c ClockEntry, err error) {

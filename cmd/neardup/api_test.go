@@ -40,7 +40,7 @@ var apiLines = []apiLine{
 	{"delete", deleteLine{}, []string{"delete -index IX c"}},
 	{"checkpoint", checkpointLine{}, []string{"checkpoint -index IX IX.copy"}},
 	{"compact", compaction.Report{}, []string{"compact -index IX"}},
-	{"repair", compaction.RepairReport{}, []string{"repair -index IX", "repair -index IX IX.repaired"}},
+	{"repair", compaction.RepairReport{}, []string{"repair -index IX IX.repaired"}},
 	{"verify", verify.Problem{}, nil},
 	{"stats", statsLine{}, []string{"stats -index IX", "stats -index IX -plot PLOT"}},
 	{"export, the first line", export.FirstLine{}, nil},

@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageLog, "neardup": runInScript},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageTables, "neardup": runInScript},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", programs+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("NEARDUP_TEST_MAIN", "1")

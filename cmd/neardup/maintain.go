@@ -327,76 +327,56 @@ func runVerify(ctx context.Context, c *call) error {
 
 var repairCommand = command{
 	name:    "repair",
-	args:    "-index DIR [-design DESIGN -k K] [DEST]",
-	summary: "make a whole index of what can be read of a damaged one, in its place or in DEST; the damaged one is kept, a whole one is left as it is",
+	args:    "-index DIR [-design DESIGN -k K] [-analyzer NAME] DEST",
+	summary: "copy every document that can be read from a damaged index into a new index in DEST, which must not exist",
 	run:     runRepair,
 }
 
 func runRepair(ctx context.Context, c *call) error {
 	indexes := c.requiredIndexFlags()
-	design := c.flags.String("design", "", "`design` that the index was made with, if its own can not be read any more")
-	k := c.distanceFlag(importK, "largest Hamming `distance` that goes with -design")
+	design := c.flags.String("design", "", "`design` that the index was made with, if its own cannot be read")
+	k := c.distanceFlag(importK, "largest Hamming `distance`; required with -design")
+	analyzer := c.flags.String("analyzer", "", "`name` of the analyzer that the index was made with, if its own cannot be read; none: it had none")
 	memory := c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")
 	if err := c.parse(); err != nil {
 		return err
 	}
-	opts := compaction.RepairOptions{Options: compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}}
-	switch len(c.args) {
-	case 0:
-	case 1:
-		opts.Dest = c.args[0]
-	default:
-		return usagef("want one folder to make the repaired index in, or none")
+	if len(c.args) != 1 {
+		return usagef("want one directory that does not exist, to make the new index in")
 	}
-	if *design != "" {
+	opts := compaction.RepairOptions{Options: compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}}
+	switch {
+	case *design != "" && !c.given("k"):
+		return usagef("-design requires -k")
+	case *design != "":
 		var err error
 		if opts.Plan, err = planNamed("design", *design, *k); err != nil {
 			return err
 		}
-	} else if c.given("k") {
-		return usagef("-k goes with -design")
+	case c.given("k"):
+		return usagef("-k requires -design")
 	}
-	if opts.Dest == "" && opts.Plan == nil {
-		if stats, ok := indexes.whole(ctx, memory.bytes()); ok {
-			c.logf("%s: no problem in %d documents; it is left as it is", indexes.dir, stats.Documents)
-			return c.printJSON(compaction.RepairReport{Index: indexes.dir, Documents: stats.Documents, Bare: stats.Bare})
-		}
+	if *analyzer == "none" {
+		opts.Analyzer = new(string)
+	} else if *analyzer != "" {
+		opts.Analyzer = analyzer
 	}
 	told := 0
-	opts.Problem = func(p verify.Problem) {
+	opts.Unreadable = func(err error) {
 		if told++; told <= 20 {
-			c.logf("%v", p)
+			c.logf("%v", err)
 		}
 	}
 	show, stop := c.compaction()
 	opts.Progress = show
-	report, err := compaction.Repair(ctx, indexes.dir, opts)
+	report, err := compaction.Repair(ctx, indexes.dir, c.args[0], opts)
 	stop()
 	if told > 20 {
-		c.logf("and %d faults more", told-20)
+		c.logf("and %d more places that cannot be read", told-20)
 	}
 	if err != nil {
 		return err
 	}
-	then := fmt.Sprintf("no fault was found in the index that is now %s", report.Kept)
-	switch {
-	case len(report.Ranges) > 0:
-		then = fmt.Sprintf("what could not be read is not: compare them with a backup before you remove the damaged index, %s", report.Kept)
-	case report.Faults > 0:
-		then = fmt.Sprintf("the damaged index is %s, and can be removed", report.Kept)
-	}
-	c.logf("%d documents are in %s; %s", report.Documents, report.Index, then)
+	c.logf("%d documents are in %s; %d are lost", report.Documents, c.args[0], report.Lost)
 	return c.printJSON(report)
-}
-
-// whole reports that verify finds no problem in the index.
-func (f *indexFlags) whole(ctx context.Context, memory int64) (stats index.Stats, ok bool) {
-	err := f.read(func(x *index.Index) error {
-		stats = x.Stats()
-		for range x.Verify(ctx, verify.Options{MemoryBytes: memory}) {
-			return errProblems
-		}
-		return ctx.Err()
-	})
-	return stats, err == nil
 }

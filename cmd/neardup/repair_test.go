@@ -7,20 +7,25 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// damageLog flips a byte in the logs of an index: "damage DIR" in a script.
-func damageLog(ts *testscript.TestScript, neg bool, args []string) {
+// damageTables flips a byte in the first block of the largest table file of an index: "damage DIR" in a script.
+func damageTables(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: damage DIR")
 	}
-	logs, err := filepath.Glob(ts.MkAbs(filepath.Join(args[0], "*.log")))
+	tables, err := filepath.Glob(ts.MkAbs(filepath.Join(args[0], "*.sst")))
 	ts.Check(err)
-	if len(logs) == 0 {
-		ts.Fatalf("%s has no log", args[0])
-	}
-	for _, name := range logs {
+	var largest []byte
+	var path string
+	for _, name := range tables {
 		data, err := os.ReadFile(name)
 		ts.Check(err)
-		data[30] ^= 0x20
-		ts.Check(os.WriteFile(name, data, 0o644))
+		if len(data) > len(largest) {
+			largest, path = data, name
+		}
 	}
+	if path == "" {
+		ts.Fatalf("%s has no table", args[0])
+	}
+	largest[10] ^= 0x20
+	ts.Check(os.WriteFile(path, largest, 0o644))
 }

@@ -10,7 +10,7 @@ import (
 
 // checkDocuments reads the records.
 func (v *verifier) checkDocuments() {
-	for r := range values(v, v.view.Records(0)) {
+	for r := range values(v, v.View.Records(0)) {
 		v.recorded.Add(r.ID)
 		v.records.add(r.ID, store.Stored(r.Fingerprint, r.Scope))
 		if r.Key != "" {
@@ -33,7 +33,7 @@ func (v *verifier) checkArrival(id uint64) {
 func (v *verifier) checkKeys() {
 	found := tally{seeds: v.recordKeys.seeds}
 	var shared []store.IDs
-	for k := range values(v, v.view.Keys()) {
+	for k := range values(v, v.View.Keys()) {
 		for id := range k.IDs.All() {
 			found.add(k.Hash, id)
 		}
@@ -41,22 +41,21 @@ func (v *verifier) checkKeys() {
 			shared = append(shared, k.IDs)
 		}
 	}
-	if !v.complete("keys with records", "key", "document") {
-		return
-	}
 	for _, ids := range shared {
-		v.checkShared(ids)
+		if v.failed == nil {
+			v.checkShared(ids)
+		}
 	}
 	v.compare(&v.recordKeys, &found,
 		func(add func(a, b uint64)) {
-			for r := range values(v, v.view.Records(0)) {
+			for r := range values(v, v.View.Records(0)) {
 				if r.Key != "" {
 					add(store.KeyHash(r.Key), r.ID)
 				}
 			}
 		},
 		func(add func(a, b uint64)) {
-			for k := range values(v, v.view.Keys()) {
+			for k := range values(v, v.View.Keys()) {
 				for id := range k.IDs.All() {
 					add(k.Hash, id)
 				}
@@ -92,7 +91,7 @@ func (v *verifier) checkShared(ids store.IDs) {
 func (v *verifier) checkPostings() {
 	saved := v.savedFilter(0, v.Plan.Tables[0].Prefix)
 	found := tally{seeds: v.records.seeds}
-	for p := range values(v, v.view.Postings(0)) {
+	for p := range values(v, v.View.Postings(0)) {
 		key := tableKey('t', 0, p.Stored)
 		if p.Packed {
 			v.packed.add(p.Stored, 0)
@@ -118,8 +117,8 @@ func (v *verifier) checkPostings() {
 			v.checkArrival(id)
 		}
 	}
-	v.checkPackedTable(0)
-	if v.complete("postings with records and counters", "table", "packed", "document") {
+	v.checkBlocks(0)
+	if v.failed == nil {
 		v.compareDocuments(&found)
 	}
 }
@@ -138,14 +137,14 @@ func (v *verifier) compareDocuments(found *tally) {
 	}
 	v.compare(&v.records, found,
 		func(add func(a, b uint64)) {
-			for r := range values(v, v.view.Records(0)) {
+			for r := range values(v, v.View.Records(0)) {
 				if !lost.Contains(r.ID) {
 					add(r.ID, store.Stored(r.Fingerprint, r.Scope))
 				}
 			}
 		},
 		func(add func(a, b uint64)) {
-			for p := range values(v, v.view.Postings(0)) {
+			for p := range values(v, v.View.Postings(0)) {
 				for id := range p.IDs.All() {
 					if v.recorded.Contains(id) {
 						add(id, p.Stored)

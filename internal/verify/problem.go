@@ -1,18 +1,14 @@
 package verify
 
-import (
-	"fmt"
-
-	"github.com/neardup/neardup/store"
-)
+import "fmt"
 
 // Kind says what is wrong.
 type Kind string
 
 const (
-	// Unreadable: a file is damaged, or does not give what is stored in it.
+	// Unreadable: a file or an entry cannot be read. Nothing else was looked at after it.
 	Unreadable Kind = "unreadable"
-	// Malformed: an entry does not follow docs/format.md.
+	// Malformed: an entry can be read, and is none that an index can have.
 	Malformed Kind = "malformed"
 	// Missing: an entry that another one asks for is not there.
 	Missing Kind = "missing"
@@ -22,8 +18,7 @@ const (
 	Miscounted Kind = "miscounted"
 	// FalseNegative: a filter says no to something that is stored, so that queries miss it.
 	FalseNegative Kind = "false negative"
-	// Unchecked: something could not be checked, because of another problem or because the
-	// work was cut short; Err says why.
+	// Unchecked: the work was cut short; Err says why.
 	Unchecked Kind = "unchecked"
 )
 
@@ -31,7 +26,7 @@ const (
 type Problem struct {
 	Kind     Kind   `json:"kind"`
 	Keyspace string `json:"keyspace"`      // as docs/format.md names it; "file" for a file
-	Key      string `json:"key,omitempty"` // of the entry, in hex with its keyspace; the name of a file
+	Key      string `json:"key,omitempty"` // of the entry, in hex with its keyspace
 	Message  string `json:"message"`
 
 	Err error `json:"-"` // what Message says, where it was an error; may be nil
@@ -42,18 +37,6 @@ func (p Problem) String() string {
 		return fmt.Sprintf("%s in %s: %s", p.Kind, p.Keyspace, p.Message)
 	}
 	return fmt.Sprintf("%s in %s, %s: %s", p.Kind, p.Keyspace, p.Key, p.Message)
-}
-
-// ProblemOf is what the store calls a corruption.
-func ProblemOf(c store.Corruption) Problem {
-	p := Problem{Kind: Malformed, Keyspace: c.Keyspace, Key: fmt.Sprintf("%x", c.Key), Message: c.Err.Error(), Err: c.Err}
-	if c.Unreadable {
-		p.Kind = Unreadable
-	}
-	if c.Keyspace == "file" {
-		p.Key = string(c.Key)
-	}
-	return p
 }
 
 // Keys of entries, as docs/format.md has them.

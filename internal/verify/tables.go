@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -8,19 +9,18 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// checkPackedTable compares what was found of a packed table with meta and the directory.
-func (v *verifier) checkPackedTable(table int) {
-	if v.failed != nil {
-		return
+// checkBlocks checks every fingerprint and posting of the packed blocks of a table.
+func (v *verifier) checkBlocks(table int) {
+	for b, err := range v.View.PackedBlocks(table, 0) {
+		if err == nil {
+			if err = b.Verify(); err != nil {
+				err = fmt.Errorf("packed block %016x of table %d: %w", b.Last(), table, err)
+			}
+		}
+		if v.fail(cmp.Or(err, v.ctx.Err())); v.failed != nil {
+			return
+		}
 	}
-	var said store.PackedTableInfo
-	if table < len(v.meta.Packed) {
-		said = v.meta.Packed[table]
-	}
-	if found := v.view.Seen(table); found != said && v.view.Complete("meta", "packed") {
-		v.problem(Miscounted, "meta", "", "packed table %d: %+v, and meta says %+v", table, found, said)
-	}
-	v.fail(v.view.CheckDirectory(table))
 }
 
 // checkTables compares the other tables with table 0.
@@ -34,8 +34,8 @@ func (v *verifier) checkTables() {
 			packed.add(stored, 0)
 			v.checkPackedFilters(saved, table, t.Permute(stored))
 		})
-		v.checkPackedTable(table)
-		if v.complete("entries of table with table 0", "table", "packed") {
+		v.checkBlocks(table)
+		if v.failed == nil {
 			v.compareTable(table, false, &v.live, &live)
 			v.compareTable(table, true, &v.packed, &packed)
 		}
@@ -44,9 +44,9 @@ func (v *verifier) checkTables() {
 
 // entries are the stored fingerprints that have a live entry in a table, or a packed one.
 func (v *verifier) entries(table int, packed bool) pairs {
-	t, all := &v.Plan.Tables[table], v.view.Live(table)
+	t, all := &v.Plan.Tables[table], v.View.Live(table)
 	if packed {
-		all = v.view.Packed(table)
+		all = v.View.Packed(table)
 	}
 	return func(add func(a, b uint64)) {
 		for permuted := range values(v, all) {
@@ -63,7 +63,7 @@ func (v *verifier) compareTable(table int, packed bool, want, got *tally) {
 	}
 	v.compare(want, got,
 		func(add func(a, b uint64)) {
-			for p := range values(v, v.view.Postings(0)) {
+			for p := range values(v, v.View.Postings(0)) {
 				if packed && p.Packed || !packed && p.Spread {
 					add(p.Stored, 0)
 				}
@@ -90,7 +90,7 @@ func (v *verifier) loadedOver(stored uint64, inFirst bool) bool {
 		ids, err := v.View.Posting(stored)
 		return err == nil && ids.Empty()
 	}
-	for p := range values(v, v.view.Postings(stored)) {
+	for p := range values(v, v.View.Postings(stored)) {
 		return p.Stored == stored && p.Live
 	}
 	return false
@@ -114,7 +114,7 @@ func (v *verifier) savedFilter(table, prefix int) *filter.Prefix {
 	}
 	chunks := 0
 	saved, err := filter.LoadPrefix(prefix, int64(2*size+1<<20), func(yield func([]byte, error) bool) {
-		for chunk := range values(v, v.view.FilterChunks(table)) {
+		for chunk := range values(v, v.View.FilterChunks(table)) {
 			if chunks++; !yield(chunk, nil) {
 				return
 			}
@@ -149,9 +149,7 @@ func (v *verifier) checkKeyFilters() {
 	if saved == nil && v.Keys == nil || v.failed != nil {
 		return
 	}
-	v.again = true
-	defer func() { v.again = false }()
-	for k := range values(v, v.view.Keys()) {
+	for k := range values(v, v.View.Keys()) {
 		if v.Keys != nil && !v.Keys.MayContain(k.Hash) {
 			v.problem(FalseNegative, "filter", keyKey(k.Hash), "the filter of keys in memory says no to one")
 		}

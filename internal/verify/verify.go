@@ -1,9 +1,8 @@
 // Package verify checks an index: whether all that belongs together is there, and nothing
 // else, and whether every byte of it can be read.
 //
-// It names each problem, whatever the damage: what cannot be read is a problem of its own
-// and is passed over, and what can be read is compared. It looks at one moment, while reads
-// and writes go on. It compares
+// It reports every difference between entries that it can read, and stops at the first file or entry
+// that it cannot read. It looks at one moment, while reads and writes go on. It compares
 //
 //   - the checksums of every block of every file;
 //   - every entry with docs/format.md, every packed block with what it decodes to, with its
@@ -21,11 +20,13 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/store"
@@ -56,8 +57,9 @@ type Source struct {
 	Keys     *filter.Set   // that writes use; nil: there are none
 }
 
-// Run reports every problem, in no particular order, until report returns false. An error
-// is that of ctx or of the store: the rest was not looked at.
+// Run reports every problem, in no particular order, until report returns false, and up to the first
+// file or entry that cannot be read. An error is that of ctx or of the store: the rest was not
+// looked at.
 func Run(ctx context.Context, source Source, o Options, report func(Problem) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,27 +77,27 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 			cancel()
 		}
 	}
-	corruption := func(c store.Corruption) {
-		if !v.again {
-			v.report(ProblemOf(c))
-		}
-	}
-	v.view = source.View.Lenient(ctx, corruption, func() { v.tell(1) })
 	for _, stage := range []struct {
-		name string
-		run  func()
+		name, keyspace string
+		run            func()
 	}{
-		{"files", func() { v.fail(v.Store.CheckFiles(ctx, corruption, v.tell)) }},
-		{"meta", v.checkMeta},
-		{"documents", v.checkDocuments},
-		{"keys", v.checkKeys},
-		{"postings", v.checkPostings},
-		{"tables", v.checkTables},
-		{"filters", v.checkKeyFilters},
+		{"files", "file", func() { v.fail(v.Store.CheckFiles(ctx, v.tell)) }},
+		{"meta", "meta", v.checkMeta},
+		{"documents", "document", v.checkDocuments},
+		{"keys", "key", v.checkKeys},
+		{"postings", "table", v.checkPostings},
+		{"tables", "table", v.checkTables},
+		{"filters", "filter", v.checkKeyFilters},
 	} {
 		v.stage, v.done = stage.name, 0
 		v.tell(0)
-		if stage.run(); v.failed != nil {
+		stage.run()
+		v.fail(ctx.Err())
+		if errors.Is(v.failed, fault.ErrCorrupt) {
+			report(Problem{Kind: Unreadable, Keyspace: stage.keyspace, Message: v.failed.Error(), Err: v.failed})
+			return nil
+		}
+		if v.failed != nil {
 			return v.failed
 		}
 	}
@@ -109,9 +111,7 @@ type verifier struct {
 	options Options
 	report  func(Problem)
 
-	view   *store.View // the Source's, passing over what is wrong
-	again  bool        // what is read was read before, so what is wrong with it was told
-	failed error       // why nothing more is read
+	failed error // why nothing more is read
 	stage  string
 	done   uint64
 
@@ -130,7 +130,13 @@ type verifier struct {
 func values[T any](v *verifier, entries iter.Seq2[T, error]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for entry, err := range entries {
-			if v.fail(err); v.failed != nil || !yield(entry) {
+			if err == nil && v.done%1024 == 0 {
+				err = v.ctx.Err()
+			}
+			if v.fail(err); v.failed != nil {
+				return
+			}
+			if v.tell(1); !yield(entry) {
 				return
 			}
 		}
@@ -158,20 +164,10 @@ func (v *verifier) problem(kind Kind, keyspace, key, format string, args ...any)
 	v.report(Problem{Kind: kind, Keyspace: keyspace, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// complete reports whether all of some keyspaces could be read. If not, what a
-// comparison would say is of no use: it tells that it was not made.
-func (v *verifier) complete(comparison string, keyspaces ...string) bool {
-	if v.failed == nil && !v.view.Complete(keyspaces...) {
-		v.problem(Unchecked, keyspaces[0], "", "%s: not compared, as not everything could be read", comparison)
-		return false
-	}
-	return v.failed == nil
-}
-
-// checkMeta checks meta, the clock, and that there are no entries of other kinds.
+// checkMeta checks meta and the clock.
 func (v *verifier) checkMeta() {
 	var err error
-	if v.meta, err = v.view.Meta(); err != nil {
+	if v.meta, err = v.View.Meta(); err != nil {
 		v.fail(err)
 		return
 	}
@@ -190,9 +186,8 @@ func (v *verifier) checkMeta() {
 	if works := v.View.Generation(); v.meta.Generation != works {
 		v.problem(Malformed, "meta", "", "generation %d, and the index works with %d", v.meta.Generation, works)
 	}
-	v.fail(v.view.UnknownKeys(len(v.Plan.Tables), v.meta.Generation > 0))
 	any := false
-	for c := range values(v, v.view.Clock()) {
+	for c := range values(v, v.View.Clock(0)) {
 		if c.Seconds > math.MaxInt64 {
 			v.problem(Malformed, "clock", clockKey(c.First), "second %d", c.Seconds)
 		}
