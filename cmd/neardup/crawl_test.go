@@ -66,7 +66,7 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 func TestREADMELines(t *testing.T) {
 	t.Parallel()
 	_, out, diagnostics := runHere("", "dedup", "../../testdata/crawl")
-	shown := regexp.MustCompile(`(?m)^    (\{"key":.*"verdict":.*\}|\d+ records: .*)$`).FindAllStringSubmatch(readFile(t, "../../README.md"), -1)
+	shown := regexp.MustCompile(`(?m)^    (\{"key":.*"verdict":.*\}|\d+ records in .*)$`).FindAllStringSubmatch(readFile(t, "../../README.md"), -1)
 	if len(shown) != 3 {
 		t.Errorf("README.md shows %d lines", len(shown))
 	}

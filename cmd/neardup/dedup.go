@@ -35,7 +35,7 @@ func runDedup(ctx context.Context, c *call) error {
 	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
 		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(),
-		emission: c.emitFlags(inputs), summary: summary.New(), report: c.reportFlag(inputs),
+		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
 	c.listFlag(&d.against, "against", "`folder` of an index to compare with first, to which nothing is added; may be given several times")
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
@@ -58,8 +58,8 @@ type dedup struct {
 	match    *matchFlags
 	against  []string // folders of references
 	emission *emission
-	keep     bool // duplicates are stored too
-	summary  *summary.Summary
+	keep     bool             // duplicates are stored too
+	summary  *summary.Summary // of the documentReader
 	report   *report
 
 	temporary  bool // without -index
@@ -106,18 +106,16 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	}
 	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
 	d.rule = match.For(d.index.Stats().Analyzer, d.index.Plan().MaxDistance).With(d.match.shingle, d.match.ratio)
-	d.lines = newLines(d.emission.verdicts())
+	d.lines, d.summary = newLines(d.emission.verdicts()), docs.summary
+	d.summary.Verdicts = make(map[string]int64)
 	err = docs.forEachBatch(ctx, writeBatches, func(batch []*input) error { return d.check(ctx, batch) })
 	if err == nil {
 		err = d.indexes.expire(ctx, d.index)
 	}
-	for _, line := range d.summary.Lines() {
-		d.call.logf("%s", line)
-	}
 	if err != nil {
 		return err
 	}
-	if d.summary.Records > 0 {
+	if d.summary.Compared > 0 && d.call.broken == nil {
 		d.call.logf("next: %s", d.next())
 	}
 	return d.report.write(ctx, d, docs.analyzer)
@@ -155,6 +153,12 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		i, v := left[n], check.Verdict(d.rule, &found[n])
 		i.document.ID = found[n].Document.ID
 		switch {
+		case v.Status == neardup.Changed && !v.Near:
+			i.lost = unrelated
+		case v.Status == neardup.Changed || v.Removed:
+			i.lost = replaced
+		}
+		switch {
 		case i.of != nil:
 			i.decide(neardup.Duplicate, i.of)
 		case v.Status == neardup.New:
@@ -172,16 +176,9 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		return errors.Join(err, unwritten)
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {
-		if !i.compared {
-			d.summary.Skip(i.reason)
-			continue
+		if i.compared {
+			d.report.add(i)
 		}
-		of := ""
-		if i.of != nil {
-			of = i.of.name()
-		}
-		d.summary.Compare(i.verdict, of)
-		d.report.add(i)
 	}
 	return err
 }

@@ -107,7 +107,7 @@ func TestRemovedInLines(t *testing.T) {
 {"url":"b","text":"the first page has these words in it"}
 `)
 	code, out, errs := runHere("", "dedup", pages)
-	if lines := strings.Split(out, "\n"); code != exitDone || len(lines) != 5 || !strings.HasSuffix(lines[2], `"distance":0},"removed":true}`) || strings.Count(out, "removed") != 1 {
+	if lines := strings.Split(out, "\n"); code != exitDone || len(lines) != 5 || !strings.HasSuffix(lines[2], `"distance":0,"id":1},"removed":true}`) || strings.Count(out, "removed") != 1 {
 		t.Errorf("%d, %s\n%s", code, errs, out)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/progress"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/ordered"
@@ -27,7 +29,8 @@ type input struct {
 	document index.Document // what is compared and stored
 
 	reason  string         // why it is skipped, in few words
-	verdict string         // of dedup, and on what is skipped
+	verdict string         // of dedup, or "skipped"
+	lost    loss           // what the document replaced in the index
 	of      *referenceLine // the match of dedup -against, if there is one
 	line    any            // what is printed; nil: nothing, or it is not known yet
 	release func()         // gives back the memory of the record as it stood in its file; nil: there is none
@@ -127,7 +130,8 @@ type documentReader struct {
 	*corpus.Reader
 	call     *call
 	analyzer *analyzer
-	pages    *plan.Plan // of the index that they go into, until it is told that there are bare fingerprints among them
+	summary  *summary.Summary // of the records whose work is done
+	pages    *plan.Plan       // of the index that they go into, until it is told that there are bare fingerprints among them
 }
 
 // openInputs opens the inputs that are the arguments. That comes before an index is opened: a
@@ -138,7 +142,7 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 		return nil, err
 	}
 	reader, err := f.readerOf(f.call.args...)
-	return &documentReader{Reader: reader, call: f.call, analyzer: a}, err
+	return &documentReader{Reader: reader, call: f.call, analyzer: a, summary: summary.New()}, err
 }
 
 // batching bounds the batches of a documentReader.
@@ -163,12 +167,10 @@ func (i *input) memory() int64 {
 func (r *documentReader) forEachBatch(ctx context.Context, most batching, work func([]*input) error) error {
 	c := r.call
 	c.inputs = true
-	account := c.reading(ctx, r.Reader)
-	done := int64(0) // records whose work is done
+	stop := progress.New(c.command.name, c.err, c.outFile()).Reading(ctx, r.Reader)
 	defer func() {
-		if ahead := account() - done; ahead > 0 {
-			c.logf("up to %d of these, the last ones, had been read but have no answer; run again to finish", ahead)
-		}
+		stop()
+		c.accountFor(r)
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the pipe, but does not wait: it may hang in a read of standard input
@@ -178,9 +180,8 @@ func (r *documentReader) forEachBatch(ctx context.Context, most batching, work f
 		r.tellBare(batch)
 		err := work(batch)
 		if err == nil {
-			done += int64(len(batch))
-			c.documents += int64(len(compared(batch)))
 			for _, i := range batch {
+				r.tally(i)
 				if i.release != nil {
 					i.release()
 				}
@@ -204,6 +205,43 @@ func (r *documentReader) forEachBatch(ctx context.Context, most batching, work f
 			}
 			begun, bytes = time.Now(), 0
 		}
+	}
+}
+
+// loss says what became of the earlier version of a document.
+type loss uint8
+
+const (
+	nothing   loss = iota // there was none, or it had the same text
+	replaced              // by another text
+	unrelated             // by a text that is not near it
+)
+
+// tally counts an input whose work is done.
+func (r *documentReader) tally(i *input) {
+	c, s := r.call, r.summary
+	s.File(i.record.Source)
+	switch skip := i.record.Skip; {
+	case i.compared:
+		c.documents++
+		of := ""
+		if i.of != nil {
+			of = i.of.name()
+		}
+		s.Compare(i.verdict, of)
+		if i.key != "" && i.lost != nothing {
+			s.Replace(i.key, i.lost == unrelated)
+		} else if i.key != "" {
+			s.Key(i.key)
+		}
+	case skip != nil && skip.Unrecognized && slices.Contains(c.args, i.record.Source):
+		c.unrecognized++
+		if c.unrecognized == 1 {
+			c.firstUnrecognized = fmt.Sprintf("%s: %s", i.record.Source, skip)
+		}
+		fallthrough
+	default:
+		s.Skip(i.reason)
 	}
 }
 

@@ -60,6 +60,7 @@ func runAdd(ctx context.Context, c *call) error {
 			return err
 		}
 		for n, i := range inputs {
+			i.lost = replaced // perhaps: add does not look
 			i.line = addLine{stored[n].Key, keyBytes(stored[n].Key), stored[n].Fingerprint, stored[n].ID, i.at()}
 		}
 		out.writeReady(batch)

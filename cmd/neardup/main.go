@@ -170,7 +170,7 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 		return exitFailed
 	}
 	fmt.Fprintf(io.err, "neardup %s: %s\n", c.name, printable(err))
-	for _, damage := range []error{index.ErrCorrupt, corpus.ErrBroken, errProblems} {
+	for _, damage := range []error{index.ErrCorrupt, corpus.ErrBroken, errMalformed, errUnrecognized, errProblems} {
 		if errors.Is(err, damage) {
 			return exitDamaged
 		}
@@ -226,9 +226,12 @@ type call struct {
 	args    []string // what is no flag, after parse
 	broken  error    // inputs that could be read in part only: the work on that part is done
 
-	inputs     bool  // some were read to their end
-	documents  int64 // that they held
-	allowEmpty bool  // they may hold none
+	inputs     bool  // inputs were read to their end
+	documents  int64 // documents of the inputs
+	allowEmpty bool  // the inputs may have no document
+
+	unrecognized      int    // inputs whose format is not recognized
+	firstUnrecognized string // and why the first one is not
 }
 
 func newCall(c command, raw []string, s *streams) *call {

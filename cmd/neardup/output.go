@@ -106,10 +106,10 @@ func (f *emptiedFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// reading shows how far a reader is, until account is called, which is as the method of this name.
-func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func() (records int64)) {
+// reading shows how far a reader is, until account is called, see call.account.
+func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func()) {
 	stop := progress.New(c.command.name, c.err, c.outFile()).Reading(ctx, r)
-	return func() int64 { stop(); return c.account(r) }
+	return func() { stop(); c.account(r) }
 }
 
 // compaction shows the stages of one, until stop is called.
@@ -118,15 +118,58 @@ func (c *call) compaction() (show func(compaction.Progress), stop func()) {
 	return func(p compaction.Progress) { bar.Show(p.Stage, int64(p.Done), int64(p.Total), false) }, bar.Stop
 }
 
-// account says of each input what became of its records, and returns their number. A
-// broken input makes the subcommand fail in the end.
-func (c *call) account(r *corpus.Reader) (records int64) {
+// errUnrecognized is the error about an input whose format is not recognized.
+var errUnrecognized = errors.New("input not recognized")
+
+// errMalformed is the error about lines that are not JSON or not fingerprints. Each of them is reported where
+// it is skipped.
+var errMalformed = errors.New("malformed input")
+
+// noteProblems makes the subcommand fail in the end if an input is broken or is not recognized, or if
+// no record has a field that a flag names.
+func (c *call) noteProblems(r *corpus.Reader, records int64) {
 	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
 		c.broken = errors.Join(c.broken, err)
 	}
 	for _, t := range r.Totals() {
+		if n := t.Skipped[corpus.BadJSON] + t.Skipped[corpus.BadFingerprint]; n > 0 {
+			c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %d records", errMalformed, t.Input, n))
+			break // the summary has the number of all
+		}
+	}
+	if c.unrecognized > 0 {
+		more := ""
+		if c.unrecognized > 1 {
+			more = fmt.Sprintf(" (and %d more inputs)", c.unrecognized-1)
+		}
+		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s%s", errUnrecognized, c.firstUnrecognized, more))
+	}
+	if missing := r.MissingFields(); len(missing) > 0 && records > 0 && !c.allowEmpty {
+		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; what was read is processed without it", strings.Join(missing, ", ")))
+	}
+}
+
+// accountFor prints the summary of the records whose work is done.
+func (c *call) accountFor(r *documentReader) {
+	records, files := int64(0), int64(0)
+	for _, t := range r.Totals() {
+		records, files = records+t.Records, files+t.Files
+	}
+	for _, line := range r.summary.Lines(files) {
+		c.logf("%s", line)
+	}
+	if ahead := records - r.summary.Records; ahead > 0 {
+		c.logf("%d more records were read, and may not be processed; run again to finish", ahead)
+	}
+	c.noteProblems(r.Reader, records)
+}
+
+// account prints for each input that is a list how many of its lines are fingerprints.
+func (c *call) account(r *corpus.Reader) {
+	records := int64(0)
+	for _, t := range r.Totals() {
 		records += t.Records
 		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), summary.Reasons(t.Skipped))
 	}
-	return records
+	c.noteProblems(r, records)
 }

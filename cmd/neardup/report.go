@@ -113,7 +113,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	page := &view.Report{
 		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: d.rule, Begun: r.begun, Took: time.Since(r.begun),
 		Records: s.Records, Compared: s.Compared, Duplicates: s.Duplicates(),
-		Verdicts: summary.Counts(s.Verdicts, len(s.Verdicts)), Skips: summary.Counts(s.Skips, len(s.Skips)), Groups: summary.Counts(s.Groups.N, reportGroups),
+		Verdicts: s.VerdictCounts(), Skips: summary.Counts(s.Skips, len(s.Skips)), Groups: summary.Counts(s.Groups.N, reportGroups),
 		GroupsLow: s.Groups.Lowered, Distances: r.distances[:k+1],
 	}
 	if !d.temporary {

@@ -102,7 +102,7 @@ func (s *source) zip() {
 	stored, wacz := uint64(0), false
 	for _, f := range z.File {
 		if f.Name == "[Content_Types].xml" || f.Name == "mimetype" { // its parts are no documents each
-			s.skip(0, s.key, &Skip{Reason: "not supported: office document", Detail: "take the text out of it: pandoc -t plain -o FILE.txt FILE", Document: true})
+			s.skip(0, s.key, &Skip{Reason: "not supported: office document", Detail: "take the text out of it: pandoc -t plain -o FILE.txt FILE", Document: true, Unrecognized: true})
 			return
 		}
 		wacz = wacz || f.Name == "datapackage.json"

@@ -91,6 +91,12 @@ func (o *Original) bytes() int {
 	return len(o.Header) + len(o.Body)
 }
 
+// The reasons of the skips of malformed lines and objects.
+const (
+	BadJSON        = "bad json"
+	BadFingerprint = "bad fingerprint"
+)
+
 // Skip says why a record is no document.
 type Skip struct {
 	// Reason is short and one of few: "revisit", "status 404", "too large",
@@ -102,9 +108,12 @@ type Skip struct {
 	// some, that could not be read or used. It is false where there is nothing
 	// to miss: a request, a revisit, a redirect.
 	Document bool
-	// Broken is true where the file itself is broken or could not be read, so
-	// that an unknown part of it is missing. See Reader.Broken.
+	// Broken is true if the file is damaged or could not be read, so that an
+	// unknown part of it is missing. See Reader.Broken.
 	Broken bool
+	// Unrecognized is true if the record is a whole file whose format is unknown,
+	// or is known and not read.
+	Unrecognized bool
 	// Err is the error behind it, if there was one.
 	Err error
 }

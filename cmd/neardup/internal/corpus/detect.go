@@ -133,7 +133,7 @@ func notText(err error) *Skip {
 	if strings.HasPrefix(err.Error(), "not text: image/") {
 		detail = "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash"
 	}
-	return &Skip{Reason: err.Error(), Detail: detail, Document: true}
+	return &Skip{Reason: err.Error(), Detail: detail, Document: true, Unrecognized: true}
 }
 
 // formatByStart is the format of a file if its first bytes are enough to tell: those of a web
@@ -202,7 +202,7 @@ type foreignFormat struct {
 }
 
 func (f *foreignFormat) skip() *Skip {
-	return &Skip{Reason: "not supported: " + f.name, Detail: f.advice, Document: true}
+	return &Skip{Reason: "not supported: " + f.name, Detail: f.advice, Document: true, Unrecognized: true}
 }
 
 // foreign are the formats that people have and that are not read: how each is known, by its first

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,6 +62,8 @@ type fieldNames struct {
 	names   [fields][]string
 	wanted  map[string][]wanted // by the way to a field, with a dot between names
 	objects map[string]bool     // that lead to one
+
+	found [fields]atomic.Bool // by any record
 }
 
 // wanted is a field and the rank of one of its names: the greater the better.
@@ -116,6 +119,11 @@ func (f *fieldNames) find(record []byte) (*values, error) {
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
 		return nil, fmt.Errorf("something follows the object")
+	}
+	for i := range v {
+		if v[i].value != nil && !f.found[i].Load() {
+			f.found[i].Store(true)
+		}
 	}
 	return v, nil
 }

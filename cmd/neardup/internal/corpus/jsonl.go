@@ -142,7 +142,7 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	}
 	v, err := opts.names.find(object)
 	if err != nil {
-		skip("bad json", err.Error(), err)
+		skip(BadJSON, err.Error(), err)
 		return
 	}
 	rec.Key, rec.Scope = string(v[keyField].text()), string(v[scopeField].text())
@@ -151,7 +151,7 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	if ready.value != nil && (list || !foreign && (content.value == nil || opts.Fields.Fingerprint != "")) {
 		rec.Fingerprint, err = ready.fingerprint()
 		if err != nil {
-			skip("bad fingerprint", err.Error(), err)
+			skip(BadFingerprint, err.Error(), err)
 			return
 		}
 		rec.Kind = Fingerprint

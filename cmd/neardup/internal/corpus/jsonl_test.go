@@ -91,7 +91,7 @@ func TestJSONValues(t *testing.T) {
 	}{
 		{"an array", "[" + a + ",\n" + b + "]\n", []string{readA, readB}},
 		{"a mark", byteOrderMark + " [" + a + "]", []string{readA}},
-		{"none", " [ ] ", []string{}},
+		{"none", " [ ] ", []string{" pass no records"}},
 		{"arrays", "[" + a + "][" + b + "]", []string{readA, readB}},
 		{"objects", a + b + "\n" + a, []string{readA, readB, readA}},
 		{"what is no object", `[1,` + a + `,"x",null,[[]],` + b + `,{"url":1]`, []string{bad, readA, bad, bad, bad, readB, bad, cut}},

@@ -134,7 +134,7 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 		fp, err = c.notation.parse(digits)
 	}
 	if err != nil {
-		skip = &Skip{Reason: "bad fingerprint", Detail: err.Error(), Document: true, Err: err}
+		skip = &Skip{Reason: BadFingerprint, Detail: err.Error(), Document: true, Err: err}
 	}
 	return fp, key, skip
 }

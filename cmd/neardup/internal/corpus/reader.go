@@ -159,6 +159,23 @@ func (r *Reader) Broken() error {
 	return fmt.Errorf("%w: %s byte %d: %w%s", ErrBroken, r.broken.Source, r.broken.Offset, r.broken.Skip, more)
 }
 
+// MissingFields returns the names in Options.Fields that no record has had so far, each with its flag.
+func (r *Reader) MissingFields() (missing []string) {
+	named := &r.opts.Fields
+	for _, f := range []struct {
+		field      field
+		flag, name string
+	}{
+		{keyField, "-key-field", named.Key}, {contentField, "-content-field", named.Content},
+		{scopeField, "-scope-field", named.Scope}, {fingerprintField, "-fingerprint-field", named.Fingerprint},
+	} {
+		if f.name != "" && !r.opts.names.found[f.field].Load() {
+			missing = append(missing, f.flag+" "+f.name)
+		}
+	}
+	return missing
+}
+
 // RawRecord is a record that was read and not looked into.
 type RawRecord struct {
 	record Record // what is known of it, or all

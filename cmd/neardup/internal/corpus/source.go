@@ -60,7 +60,13 @@ func (s *source) records() {
 			f.read(s) // archive, jsonLines, wholeFile or a list
 		}
 	}
+	if s.number == 0 { // the caller counts and names the file by its records
+		s.skip(0, s.key, &Skip{Reason: noRecords})
+	}
 }
+
+// noRecords is the reason of the skip that stands for a file without records.
+const noRecords = "no records"
 
 // format is that which is forced, or found.
 func (s *source) format() (Format, *Skip) {

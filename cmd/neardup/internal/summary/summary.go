@@ -12,30 +12,73 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 )
 
-// Summary is the counts of a run of dedup.
+// Summary counts the records of a run.
 type Summary struct {
 	Records  int64
-	Compared int64
-	Verdicts map[string]int64
+	Compared int64            // documents; the other records are skipped
+	Verdicts map[string]int64 // of dedup; nil for subcommands without verdicts
 	Skips    map[string]int64 // by reason
-	Groups   HeavyHitters     // duplicates by the document that they are near to
+	Groups   HeavyHitters     // duplicates by the document that they match
+
+	file      string // of the current record
+	documents int64  // of file
+	files     int    // that records came from
+	without   int    // files without a document
+	names     []string
+	keys      keyFiles
+
+	replaced  int64 // documents that replaced the document of another file of the run
+	example   string
+	unrelated int64 // documents that replaced one with unrelated content
 }
 
-// New returns one of nothing.
+// New returns a Summary of no records.
 func New() *Summary {
-	return &Summary{Verdicts: make(map[string]int64), Skips: make(map[string]int64), Groups: HeavyHitters{N: make(map[string]int64)}}
+	return &Summary{Skips: make(map[string]int64), Groups: HeavyHitters{N: make(map[string]int64)}}
 }
 
 var duplicate, skipped = neardup.Duplicate.String(), neardup.Skipped.String()
 
-// maxReasons bounds the reasons that are told apart: content types are of the inputs' making.
-const maxReasons = 50
+// verdicts is the order of the verdicts in the summary.
+var verdicts = []string{neardup.New.String(), neardup.Changed.String(), neardup.Unchanged.String(), duplicate}
 
-// Compare counts a document that was compared; one that is a duplicate is near to that of a key.
+const (
+	// maxReasons bounds the reasons that are counted apart: the inputs choose content types.
+	maxReasons = 50
+	// maxNames bounds the names of files without a document.
+	maxNames = 5
+)
+
+// File names the file of the records that follow.
+func (s *Summary) File(name string) {
+	if s.files > 0 && name == s.file {
+		return
+	}
+	s.endFile()
+	s.file, s.documents = name, 0
+	s.files++
+}
+
+// endFile notes the current file if it has no document.
+func (s *Summary) endFile() {
+	if s.files == 0 || s.documents > 0 {
+		return
+	}
+	s.without++
+	if len(s.names) < maxNames {
+		s.names = append(s.names, s.file)
+	}
+}
+
+// Compare counts a document, with its verdict if there are verdicts. of names the document that a
+// duplicate matches.
 func (s *Summary) Compare(verdict, of string) {
 	s.Records++
 	s.Compared++
-	s.Verdicts[verdict]++
+	s.documents++
+	if s.Verdicts != nil {
+		s.Verdicts[verdict]++
+	}
 	if verdict == duplicate {
 		s.Groups.add(of)
 	}
@@ -44,30 +87,80 @@ func (s *Summary) Compare(verdict, of string) {
 // Skip counts a record that was not compared.
 func (s *Summary) Skip(reason string) {
 	s.Records++
-	s.Verdicts[skipped]++
 	if s.Skips[reason] == 0 && len(s.Skips) >= maxReasons {
 		reason = "other reasons"
 	}
 	s.Skips[reason]++
 }
 
-// Duplicates is how many there are.
+// Key notes the key of a document that replaced no other text.
+func (s *Summary) Key(key string) { s.keys.put(key, s.files) }
+
+// Replace notes the key of a document that replaced an earlier document with another text.
+func (s *Summary) Replace(key string, unrelated bool) {
+	if s.keys.put(key, s.files) {
+		s.replaced++
+		if s.example == "" {
+			s.example = fmt.Sprintf("%s in %s", shortened(key), s.file)
+		}
+	}
+	if unrelated {
+		s.unrelated++
+	}
+}
+
+// Duplicates returns the number of duplicates.
 func (s *Summary) Duplicates() int64 { return s.Verdicts[duplicate] }
 
-// Lines says it to people, where there was anything.
-func (s *Summary) Lines() (lines []string) {
+// VerdictCounts returns the records by verdict, in the order of the summary.
+func (s *Summary) VerdictCounts() (counts []view.Count) {
+	for _, v := range verdicts {
+		if n := s.Verdicts[v]; n > 0 {
+			counts = append(counts, view.Count{Name: v, N: n})
+		}
+	}
+	if n := s.Skipped(); n > 0 {
+		counts = append(counts, view.Count{Name: skipped, N: n})
+	}
+	return counts
+}
+
+// Skipped returns the number of records that were not compared.
+func (s *Summary) Skipped() int64 { return s.Records - s.Compared }
+
+// remedy says what to do if the keys of documents are not unique.
+const remedy = "if these are different documents, use -key-field, -key-prefix or -no-keys"
+
+// Lines returns the summary of a run that has read so many files. The first line counts every record
+// once.
+func (s *Summary) Lines(files int64) (lines []string) {
 	if s.Records == 0 {
 		return nil
 	}
-	var verdicts []string
-	for _, v := range Counts(s.Verdicts, len(s.Verdicts)) {
-		count := fmt.Sprintf("%d %s", v.N, v.Name)
-		if v.Name == skipped {
-			count += Reasons(s.Skips)
+	s.endFile()
+	var counts []string
+	if s.Verdicts == nil {
+		counts = append(counts, fmt.Sprintf("%d documents", s.Compared))
+	} else {
+		for _, v := range verdicts {
+			counts = append(counts, fmt.Sprintf("%d %s", s.Verdicts[v], v))
 		}
-		verdicts = append(verdicts, count)
 	}
-	lines = append(lines, fmt.Sprintf("%d records: %s", s.Records, strings.Join(verdicts, ", ")))
+	counts = append(counts, fmt.Sprintf("%d %s%s", s.Skipped(), skipped, Reasons(s.Skips)))
+	lines = append(lines, fmt.Sprintf("%d records in %d files: %s", s.Records, files, strings.Join(counts, ", ")))
+	if s.without > 0 {
+		more := ""
+		if n := s.without - len(s.names); n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		lines = append(lines, fmt.Sprintf("%d files have no document: %s%s", s.without, strings.Join(s.names, ", "), more))
+	}
+	if s.replaced > 0 {
+		lines = append(lines, fmt.Sprintf("%d documents replaced a document of another file with the same key, such as %s; %s", s.replaced, s.example, remedy))
+	}
+	if s.unrelated > 0 {
+		lines = append(lines, fmt.Sprintf("%d documents replaced an earlier document with the same key and unrelated content; %s", s.unrelated, remedy))
+	}
 	if n := s.Duplicates(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
 		lines = append(lines, s.Groups.largest()...)
