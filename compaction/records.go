@@ -13,14 +13,15 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// recordFile holds the records that are added, in the order of their IDs, until it is
-// known which of them are replaced by later ones. There is no file before there is a record.
+// recordFile holds the added records in the order of their IDs until it is known which of
+// them later ones replace. The file is created with the first record.
 type recordFile struct {
 	path   string
 	fs     vfs.FS
 	file   vfs.File
 	writer *bufio.Writer
 	buffer []byte
+	count  int // records
 }
 
 const (
@@ -38,11 +39,12 @@ func (f *recordFile) add(id uint64, r store.Record) (err error) {
 	f.buffer = r.Append(append(f.buffer[:0], make([]byte, recordHeader)...))
 	binary.BigEndian.PutUint64(f.buffer, id)
 	binary.BigEndian.PutUint32(f.buffer[8:], uint32(len(f.buffer)-recordHeader))
+	f.count++
 	_, err = f.writer.Write(f.buffer)
 	return err
 }
 
-// each reads the records back.
+// each calls do for each record.
 func (f *recordFile) each(ctx context.Context, do func(id uint64, r store.Record) error) (err error) {
 	if f.file == nil {
 		return nil
@@ -61,11 +63,11 @@ func (f *recordFile) each(ctx context.Context, do func(id uint64, r store.Record
 			return ctx.Err()
 		}
 		id, record, err := f.read(r)
-		if err == io.EOF {
+		if err == io.EOF && n == f.count {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: record %d: %w", f.path, n, err)
+			return fmt.Errorf("temporary file %s: record %d of %d: %w", f.path, n, f.count, err)
 		}
 		if err := do(id, record); err != nil {
 			return err

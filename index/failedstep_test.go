@@ -17,15 +17,19 @@ import (
 	"github.com/neardup/neardup/internal/indextest"
 )
 
-// failingChange fails one operation that changes the disk, with ENOSPC.
+// failingChange fails operations that change the disk, with ENOSPC.
 type failingChange struct {
 	armed atomic.Bool
-	left  atomic.Int64 // changes until the one that fails
+	left  atomic.Int64 // changes until the first one that fails
+	times int64        // the number of changes that fail, one after the other
 	hit   atomic.Pointer[string]
 }
 
 func (f *failingChange) MaybeError(op errorfs.Op) error {
-	if !f.armed.Load() || op.Kind.ReadOrWrite() != errorfs.OpIsWrite || f.left.Add(-1) != 0 {
+	if !f.armed.Load() || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+		return nil
+	}
+	if left := f.left.Add(-1); left > 0 || left <= -f.times {
 		return nil
 	}
 	f.hit.Store(new(fmt.Sprintf("%v %s", op.Kind, op.Path)))
@@ -50,23 +54,30 @@ func TestIndexGoesOnAfterAFailedStep(t *testing.T) {
 	must(t, x.Add(ctx, docs[20:]...))
 	must(t, x.Close())
 
-	for what, step := range map[string]func(*index.Index) error{
-		"compaction": func(x *index.Index) error {
-			_, err := compaction.Compact(ctx, x, compaction.Options{})
-			return err
-		},
-		"checkpoint": func(x *index.Index) error { return x.Checkpoint(ctx, "copy") },
+	compact := func(x *index.Index) error {
+		_, err := compaction.Compact(ctx, x, compaction.Options{})
+		return err
+	}
+	checkpoint := func(x *index.Index) error { return x.Checkpoint(ctx, "copy") }
+	for what, c := range map[string]struct {
+		times int64
+		step  func(*index.Index) error
+	}{
+		"compaction": {1, compact},
+		// Pebble copies a file that it cannot link, so an ingestion fails only if both operations fail.
+		"compaction, two changes": {2, compact},
+		"checkpoint":              {1, checkpoint},
 	} {
 		t.Run(what, func(t *testing.T) {
 			failed, wentOn := 0, 0
 			for n := int64(1); ; n++ {
-				f, opts := new(failingChange), opts
+				f, opts := &failingChange{times: c.times}, opts
 				opts.FS = errorfs.Wrap(disk.CrashClone(vfs.CrashCloneCfg{}), f)
 				x, err := index.Open("ix", &opts)
 				must(t, err)
 				f.left.Store(n)
 				f.armed.Store(true)
-				err = step(x)
+				err = c.step(x)
 				f.armed.Store(false)
 				if f.hit.Load() == nil { // there are fewer changes
 					must(t, err, x.Close())
