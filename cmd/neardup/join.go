@@ -62,30 +62,24 @@ func runPairs(ctx context.Context, c *call) error {
 
 var clustersCommand = command{
 	name:    "clusters",
-	args:    "[-k 3] [-star] [-keep first] [-output-format json|csv|removals|removal-ids] -index DIR | FINGERPRINTS...",
+	args:    "[-k 3] [-star] [-output-format json|csv|removals] -index DIR | FINGERPRINTS...",
 	summary: "print the clusters of near-duplicates in an index or in lists of fingerprints",
 	more: `A cluster is what a chain of pairs connects: its ends may have little in common, and one
 page that resembles two groups makes one cluster of both. With -star, every member is
 within -k of the one that is kept, so it is safe to drop it for that one; a chain may then
-give several clusters. With -output-format removals it prints what to delete so that one
-document of each cluster remains, for "neardup delete -index DIR -": keys, and numbers of
-documents without one, which -output-format removal-ids prints of all, for
-"neardup delete -index DIR -ids -".
+give several clusters. The document that is kept is the first one that was added or listed.
+-output-format removals prints the IDs to delete so that one document of each cluster remains:
+neardup clusters -index DIR -star -output-format removals | neardup delete -index DIR -ids -
 With -compat simhash-cpp it takes the flags of simhash-find-clusters (-b -d -i -o) and
 writes what that writes.`,
 	run: runClusters,
 }
 
 func runClusters(ctx context.Context, c *call) error {
-	f := c.joinFlags(groups.JSON, groups.CSV, groups.Removals, groups.RemovalIDs)
-	f.keep = c.choiceFlag("keep", "which document of a cluster is `kept`: first (added or listed), shortest-key, longest or score;\nthe last two take the larger number behind the key: lines of fingerprint TAB key TAB number",
-		groups.KeepFirst, groups.KeepShortestKey, groups.KeepLongest, groups.KeepScore)
+	f := c.joinFlags(groups.JSON, groups.CSV, groups.Removals)
 	c.flags.BoolVar(&f.star, "star", false, "every member within -k of the one that is kept, instead of chains")
 	if err := f.parse(); err != nil {
 		return err
-	}
-	if f.indexes.dir != "" && (*f.keep == groups.KeepLongest || *f.keep == groups.KeepScore) {
-		return usagef("-keep %s needs lists of fingerprint TAB key TAB number: an index has no such number", *f.keep)
 	}
 	documents := 0
 	writers, err := f.join(ctx, "cluster,kept,id,key,fingerprint,documents", 1, func(s groups.Source, writers []*groups.Writer) error {
@@ -98,9 +92,6 @@ func runClusters(ctx context.Context, c *call) error {
 		return err
 	}
 	c.logf("%d clusters of %d documents", writers[0].Written, documents)
-	if unnamed := writers[0].Unnamed; unnamed > 0 {
-		c.logf("%d documents without a key were listed by number; \"neardup delete -ids\" takes numbers, and -output-format removal-ids prints nothing else", unnamed)
-	}
 	return nil
 }
 
@@ -121,7 +112,6 @@ type joinFlags struct {
 	output string
 	equal  bool
 	star   bool
-	keep   *string // of clusters
 	match  *matchFlags
 
 	compat           *string // the program of seomoz/simhash-cpp that it stands in for
@@ -130,12 +120,11 @@ type joinFlags struct {
 }
 
 func (c *call) joinFlags(forms ...string) *joinFlags {
-	keep := groups.KeepFirst
-	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags(), keep: &keep}
+	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags()}
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default by name, u64le, jsonl or else fingerprints)"
 	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
-	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals and removal-ids", forms...)
+	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", groups.SimhashCPP)
 	for _, name := range []string{"output", "o"} {
@@ -205,7 +194,7 @@ func (f *joinFlags) setCompat() error {
 	default:
 		return usagef("-compat %s reads one input, not %q", *f.compat, f.lists)
 	}
-	*f.k, *f.form, *f.keep, f.inputs.Format = f.distance, *f.compat, groups.KeepFirst, corpus.Decimal
+	*f.k, *f.form, f.inputs.Format = f.distance, *f.compat, corpus.Decimal
 	f.equal, f.star = false, false
 	return nil
 }
@@ -233,9 +222,6 @@ func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) er
 		if f.call.given("k") {
 			o.MaxDistance = distanceOption(*f.k)
 		}
-		if *f.keep == groups.KeepShortestKey {
-			o.Prefer = join.ShortestKey
-		}
 		return f.indexes.read(func(x *index.Index) error { return do(groups.OfIndex(x, o)) })
 	}
 	reader, err := f.inputs.listReader(f.lists)
@@ -243,7 +229,7 @@ func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) er
 		return err
 	}
 	chunks := f.call.chunks(ctx, reader, f.inputs.Format == corpus.Decimal) // numbers are known by their place: none may be missing
-	s, err := groups.OfLists(chunks, groups.ListOptions{MaxDistance: *f.k, Stars: f.star, Keep: *f.keep, Numbers: *f.form == groups.SimhashCPP})
+	s, err := groups.OfLists(chunks, groups.ListOptions{MaxDistance: *f.k, Stars: f.star, Numbers: *f.form == groups.SimhashCPP})
 	if err != nil {
 		return err
 	}

@@ -84,9 +84,8 @@ var deleteCommand = command{
 	summary: "delete documents by key (- reads keys from standard input, one a line), by ID or by age",
 	more: quotedKeys + `Keys on standard input are read so, too.
 
-"neardup clusters -index DIR -output-format removals" prints keys for it, and with -output-format removal-ids IDs,
-which all documents have: pass them on with -ids. An ID is never used again, so a page that
-was stored anew since stays.`,
+"neardup clusters -index DIR -output-format removals" prints IDs for -ids. Every document has an
+ID, and no ID is used again, so a page that was stored again since then stays.`,
 	run: runDelete,
 }
 

@@ -12,14 +12,6 @@ import (
 	"github.com/neardup/neardup/internal/join"
 )
 
-// Which document of a cluster is kept.
-const (
-	KeepFirst       = "first" // added or listed
-	KeepShortestKey = "shortest-key"
-	KeepLongest     = "longest" // these two by a number behind the key, in lists only
-	KeepScore       = "score"
-)
-
 // Member is documents that have one fingerprint. The document to name is the one to be kept; of lists,
 // its ID is the number of the line.
 type Member struct {

@@ -3,12 +3,8 @@ package groups
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -19,16 +15,14 @@ import (
 // ListOptions of OfLists.
 type ListOptions struct {
 	MaxDistance int
-	Stars       bool   // every member of a cluster is near to the one that is kept
-	Keep        string // one of the constants
-	Numbers     bool   // fingerprints are all that is wanted: no IDs, no keys, each once
+	Stars       bool // every member of a cluster is near to the one that is kept
+	Numbers     bool // fingerprints are all that is wanted: no IDs, no keys, each once
 }
 
 // listSource is lists of fingerprints in memory.
 type listSource struct {
 	ListOptions
 	keys   Keys
-	scores []float64 // the document with the largest is kept; none: the first one is
 	set    *selfjoin.Set
 	places *selfjoin.Occurrences // nil where only numbers are wanted
 }
@@ -43,12 +37,8 @@ func OfLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (_ Source, e
 		if err != nil {
 			return nil, err
 		}
-		for i, fp := range chunk.Fingerprints {
-			key, err := s.score(chunk.Key(i))
-			if err != nil {
-				return nil, fmt.Errorf("fingerprint %d (%v): %w", read+i+1, fp, err)
-			}
-			s.keys.Add(read+i, key)
+		for i := range chunk.Fingerprints {
+			s.keys.Add(read+i, chunk.Key(i))
 		}
 		parts = append(parts, slices.Clone(chunk.Fingerprints))
 		read += len(chunk.Fingerprints)
@@ -59,28 +49,6 @@ func OfLists(chunks iter.Seq2[*corpus.Chunk, error], o ListOptions) (_ Source, e
 		s.set, s.places, err = selfjoin.NewSetWithPlaces(slices.Concat(parts...))
 	}
 	return s, err
-}
-
-// score gives a document its score, and returns its key without the number behind it.
-func (s *listSource) score(key string) (string, error) {
-	score := math.Inf(-1)
-	switch s.Keep {
-	case KeepFirst:
-		return key, nil
-	case KeepShortestKey:
-		if key != "" {
-			score = -float64(len(key))
-		}
-	default:
-		tab := strings.LastIndexByte(key, '\t')
-		var err error
-		if score, err = strconv.ParseFloat(key[tab+1:], 64); err != nil {
-			return "", fmt.Errorf("-keep %s wants a number behind the key, after a tab: %w", s.Keep, err)
-		}
-		key = key[:max(tab, 0)]
-	}
-	s.scores = append(s.scores, score)
-	return key, nil
 }
 
 // document is the one at a place.
@@ -97,7 +65,7 @@ func (s *listSource) member(node selfjoin.Node) Member {
 	if len(places) == 1 {
 		return Member{Document: s.document(places[0], node), Documents: 1}
 	}
-	return Member{s.document(s.best(node), node), len(places), func(yield func(index.Document, error) bool) {
+	return Member{s.document(s.first(node), node), len(places), func(yield func(index.Document, error) bool) {
 		for _, place := range places {
 			if !yield(s.document(place, node), nil) {
 				return
@@ -106,18 +74,8 @@ func (s *listSource) member(node selfjoin.Node) Member {
 	}}
 }
 
-// best is the place of the document of a node that is to be kept.
-func (s *listSource) best(node selfjoin.Node) uint32 {
-	return slices.MinFunc(s.places.Of(node), s.compare)
-}
-
-// compare orders places of documents, the one to be kept first.
-func (s *listSource) compare(a, b uint32) int {
-	if s.scores == nil {
-		return cmp.Compare(a, b)
-	}
-	return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
-}
+// first returns the place of the document of a node that is kept: the first one that is listed.
+func (s *listSource) first(node selfjoin.Node) uint32 { return slices.Min(s.places.Of(node)) }
 
 func (s *listSource) Pairs(ctx context.Context, workers int, found func(worker int, a, b *Member, distance int) error) error {
 	for node := range s.set.Repeated() {
@@ -170,9 +128,8 @@ func (s *listSource) Clusters(ctx context.Context, found func(*Cluster) error) e
 		for i, node := range nodes {
 			members[i] = s.member(node)
 		}
-		if s.places != nil { // the kept one first, the others as they were listed
-			slices.SortFunc(members, func(a, b Member) int { return s.compare(uint32(a.ID-1), uint32(b.ID-1)) })
-			slices.SortFunc(members[1:], func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+		if s.places != nil { // as they were listed: the first one is kept
+			slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 		}
 		if err := found(clusterOf(members)); err != nil {
 			return err
@@ -186,12 +143,9 @@ func (s *listSource) clusters(ctx context.Context) (*selfjoin.Clusters, error) {
 	if !s.Stars {
 		return s.set.Components(ctx, o)
 	}
-	best := make([]uint32, s.set.Len()) // the place of the document of each node to be kept
-	for node := range best {
-		best[node] = s.best(selfjoin.Node(node))
+	first := make([]uint32, s.set.Len()) // the place of the first document of each node
+	for node := range first {
+		first[node] = s.first(selfjoin.Node(node))
 	}
-	if s.scores != nil {
-		best = s.set.Ranks(func(a, b selfjoin.Node) int { return s.compare(best[a], best[b]) })
-	}
-	return s.set.Stars(ctx, o, best)
+	return s.set.Stars(ctx, o, first)
 }

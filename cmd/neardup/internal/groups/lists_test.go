@@ -68,7 +68,7 @@ func TestLikeSimhashCPP(t *testing.T) {
 		}
 		slices.Sort(pairs)
 		slices.Sort(clusters)
-		o := ListOptions{MaxDistance: k, Keep: KeepFirst, Numbers: true}
+		o := ListOptions{MaxDistance: k, Numbers: true}
 		gotPairs := written(t, file, o, func(s Source, w []*Writer) error {
 			return s.Pairs(t.Context(), len(w), func(worker int, a, b *Member, distance int) error {
 				if distance == 0 {

@@ -16,10 +16,9 @@ import (
 
 // The forms of output.
 const (
-	JSON       = "json"        // a line for each pair or cluster
-	CSV        = "csv"         // a line for each pair, or document of a cluster
-	Removals   = "removals"    // of clusters, what to delete so that one document of each remains
-	RemovalIDs = "removal-ids" // the same, by numbers
+	JSON     = "json"     // a line for each pair or cluster
+	CSV      = "csv"      // a line for each pair, or document of a cluster
+	Removals = "removals" // of clusters, the IDs to delete so that one document of each remains
 
 	// SimhashCPP is the arrays of numbers that simhash-find-all and simhash-find-clusters of
 	// seomoz/simhash-cpp write. These come in an order that hash tables give; here it is that of the
@@ -54,7 +53,6 @@ type ClusterLine struct {
 // Writer writes pairs and clusters, in every form, for one goroutine of several.
 type Writer struct {
 	Written int // pairs or clusters
-	Unnamed int // removals of documents without a key
 
 	form string
 	text bytes.Buffer // whole lines that are not in out yet, and the one under way
@@ -142,9 +140,9 @@ func (w *Writer) Cluster(c *Cluster) error {
 			default:
 				fmt.Fprintf(&w.text, ", %d", m.Fingerprint)
 			}
-		case Removals, RemovalIDs:
+		case Removals:
 			if n > 0 {
-				w.removal(m)
+				fmt.Fprintln(&w.text, m.ID)
 			}
 		}
 		n++
@@ -179,18 +177,6 @@ func (w *Writer) jsonMember(c *Cluster, n int, m *Member) error {
 	}
 	w.text.Write(line)
 	return nil
-}
-
-// removal writes what to delete.
-func (w *Writer) removal(m *Member) {
-	if w.form == Removals && m.Key != "" {
-		fmt.Fprintln(&w.text, corpus.QuoteKey(m.Key))
-		return
-	}
-	fmt.Fprintln(&w.text, m.ID)
-	if w.form == Removals {
-		w.Unnamed++
-	}
 }
 
 // name is what a member is called in a list: its key, or else its fingerprint.
