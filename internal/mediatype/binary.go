@@ -62,7 +62,7 @@ func Binary(body []byte) (media string, yes bool) {
 		return media, true
 	case media != "application/octet-stream" && family != "text":
 		return media, !IsText(body) // "BM" begins bitmaps, and words
-	case isUTF16(body) || !hasControls(body):
+	case IsUTF16(body) || !hasControls(body):
 		return media, false
 	}
 	media = "application/octet-stream"
@@ -85,9 +85,9 @@ func hasControls(body []byte) bool {
 	return n > 1+len(body)/controlShare
 }
 
-// isUTF16 reports whether body begins with the byte order mark of UTF-16, or with the characters of ASCII in
+// IsUTF16 reports whether body begins with the byte order mark of UTF-16, or with the characters of ASCII in
 // UTF-16, and has hardly a control character or half of a surrogate pair.
-func isUTF16(body []byte) bool {
+func IsUTF16(body []byte) bool {
 	if len(body) < 2 {
 		return false
 	}

@@ -65,7 +65,7 @@ func (s *source) entry(name string, r io.Reader, size int64) {
 	file := &countedFile{ctx: s.ctx, r: struct{ io.Reader }{r}, size: max(size, -1), progress: new(atomic.Int64)}
 	key := s.entryKey(name)
 	name = s.name + "/" + name
-	within := &source{run: s.run, name: name, key: key, within: true, w: newLookahead(newDecompressor(file, s.opts.isRawWords(name)))}
+	within := &source{run: s.run, name: name, key: key, within: true, w: s.opts.open(name, file)}
 	within.records()
 }
 
@@ -84,7 +84,7 @@ func isHidden(name string) bool {
 	})
 }
 
-// zip reads the files in a zip file; of a WACZ those in its folder archive, which hold the pages.
+// zip reads the files in a zip file; in a WACZ file, its web archives only.
 func (s *source) zip() {
 	file, ok := s.w.src.file.r.(io.ReaderAt)
 	size := s.w.src.file.size
@@ -99,20 +99,20 @@ func (s *source) zip() {
 		return
 	}
 	directory.left = -1
-	stored, wacz := uint64(0), false
+	stored, crawls := uint64(0), make(crawlNames)
 	for _, f := range z.File {
 		if f.Name == "[Content_Types].xml" || f.Name == "mimetype" { // its parts are no documents each
 			s.skip(0, s.key, &Skip{Reason: "not supported: office document", Detail: "take the text out of it: pandoc -t plain -o FILE.txt FILE", Document: true, Unrecognized: true})
 			return
 		}
-		wacz = wacz || f.Name == "datapackage.json"
+		crawls.add(f.Name)
 		if stored += min(f.CompressedSize64, uint64(size)+1); stored > uint64(size) {
 			s.skip(0, s.key, badEntry("bad zip", errors.New("its entries are larger than the file: they overlap")))
 			return
 		}
 	}
 	for _, f := range z.File {
-		if s.stopped || !s.zipEntry(f, wacz) {
+		if s.stopped || !s.zipEntry(f, crawls) {
 			return
 		}
 		s.done.Add(int64(f.CompressedSize64))
@@ -120,14 +120,14 @@ func (s *source) zip() {
 }
 
 // zipEntry reads a file in a zip file. It is false when to stop.
-func (s *source) zipEntry(f *zip.File, wacz bool) bool {
+func (s *source) zipEntry(f *zip.File, crawls crawlNames) bool {
 	switch {
 	case strings.HasSuffix(f.Name, "/"):
 		return true
 	case isHidden(f.Name):
 		return s.passEntry(f.Name, &Skip{Reason: "hidden file"})
-	case wacz && !strings.HasPrefix(f.Name, "archive/"):
-		return s.passEntry(f.Name, &Skip{Reason: "no archive of the WACZ"})
+	case crawls.repeat(f.Name):
+		return s.passEntry(f.Name, notArchive())
 	case f.Mode().Type() == fs.ModeSymlink: // what it holds is a name
 		return s.passEntry(f.Name, &Skip{Reason: "link", Document: true})
 	case !f.Mode().IsRegular():
@@ -142,6 +142,42 @@ func (s *source) zipEntry(f *zip.File, wacz bool) bool {
 	defer r.Close()
 	s.entry(f.Name, r, int64(f.UncompressedSize64))
 	return !s.stopped
+}
+
+// crawlNames finds the folders in an archive of files that are laid out as a WACZ file, as isCrawlFolder does in
+// a file system. The root of a WACZ file that was unpacked and zipped again is such a folder.
+type crawlNames map[string]struct{ archives, repeats bool }
+
+// add adds the name of an entry.
+func (c crawlNames) add(name string) {
+	matches := func(pattern string) bool { is, _ := path.Match(pattern, path.Base(name)); return is }
+	name = path.Clean(name)
+	root := path.Dir(name)
+	parent := path.Base(root)
+	isArchive := parent == "archive" && matches("*.warc*")
+	inFolder := parent == "pages" && matches("*.jsonl") || parent == "indexes" && (matches("*.cdx*") || matches("*.idx"))
+	if isArchive || inFolder {
+		root = path.Dir(root)
+	}
+	found := c[root]
+	found.archives = found.archives || isArchive
+	found.repeats = found.repeats || inFolder || matches("datapackage.json")
+	if found.archives || found.repeats {
+		c[root] = found
+	}
+}
+
+// repeat reports whether an entry is in the folder of a crawl, and not one of its web archives.
+func (c crawlNames) repeat(name string) bool {
+	name = path.Clean(name)
+	for root := path.Dir(name); ; root = path.Dir(root) {
+		if found := c[root]; found.archives && found.repeats {
+			return !strings.HasPrefix(strings.TrimPrefix(name, root+"/"), "archive/")
+		}
+		if root == "." || root == "/" {
+			return false
+		}
+	}
 }
 
 // limitedReaderAt reads so many bytes at most; any number if it is negative.
@@ -174,6 +210,7 @@ const (
 func (s *source) tar() {
 	in := &zeroCounter{Reader: s.w}
 	t := tar.NewReader(in)
+	crawls := make(crawlNames)
 	for next := int64(0); ; { // where the next header is, or the end
 		h, err := t.Next()
 		if errors.Is(err, context.Canceled) || s.ctx.Err() != nil {
@@ -199,7 +236,12 @@ func (s *source) tar() {
 			next += h.Size
 		}
 		next = (next + tarBlock - 1) / tarBlock * tarBlock
-		if !s.tarEntry(h, t) {
+		crawls.add(h.Name)
+		if crawls.repeat(h.Name) && h.Typeflag == tar.TypeReg {
+			if !s.passEntry(h.Name, notArchive()) {
+				return
+			}
+		} else if !s.tarEntry(h, t) {
 			return
 		}
 	}

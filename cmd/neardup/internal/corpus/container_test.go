@@ -217,7 +217,7 @@ func TestContainerBombs(t *testing.T) {
 			t.Errorf("%v", u.record.Skip)
 		}
 		return true
-	}}, name: "x.tar", w: newLookahead(newDecompressor(&countedFile{ctx: t.Context(), r: strings.NewReader(""), size: 0}, true))}
+	}}, name: "x.tar", w: newLookahead(newDecompressor(&countedFile{ctx: t.Context(), r: strings.NewReader(""), size: 0}, true), true)}
 	s.tarEntry(h, strings.NewReader(""))
 }
 

@@ -1,14 +1,12 @@
 package corpus
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	document "github.com/neardup/neardup/fingerprint/page"
 )
 
@@ -66,7 +64,7 @@ func codeByContent(content []byte) string {
 
 // isJSON reports whether content is JSON objects or arrays, or its beginning is, if it is cut or long.
 func isJSON(content []byte) bool {
-	d := jsontext.NewDecoder(bytes.NewReader(content), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := newDecoder(content)
 	for n := range 100 {
 		if _, err := d.ReadToken(); err == io.EOF {
 			return n > 2

@@ -141,7 +141,7 @@ func notText(err error) *Skip {
 func formatByStart(name string, head []byte) Format {
 	text, named, code := withoutSpace(head), formatByName(name), codeByName[extension(name)]
 	for _, f := range formats {
-		if f.begins != nil && f.begins(text) && (f.certain || named == Detect && (code == "" || code == "application/json" && extension(name) != ".map") || named == TextFile && (bytes.HasPrefix(text, []byte(`{"`)) || bytes.HasPrefix(text, []byte("[{")))) {
+		if f.begins != nil && f.begins(text) && (f.certain || named == Detect && (code == "" || strings.HasPrefix(extension(name), ".json")) || named == TextFile && (bytes.HasPrefix(text, []byte(`{"`)) || bytes.HasPrefix(text, []byte("[{")))) {
 			return f.name
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
@@ -21,6 +23,8 @@ const (
 	contentField
 	typeField
 	fingerprintField
+	statusField
+	outputField
 	fields
 )
 
@@ -55,6 +59,15 @@ var usualFields = [fields][]string{
 		"response.headers.content_type", "response.headers.Content-Type", "response.headers.content-type", // katana
 	},
 	fingerprintField: {"fingerprint", bodySimhash},
+	statusField: {
+		"redirected_status_code", "status_code", // crawl4ai, httpx
+		"response.status_code",                        // katana
+		"metadata.statusCode", "metadata.status_code", // firecrawl
+		"crawl.httpStatusCode", "httpStatusCode", // Apify
+		"response.statusCode", "response.status", // others
+		"statusCode", "http_status", "httpStatus", "status", // Scrapy
+	},
+	outputField: {"verdict", "matches"}, // of lines that neardup wrote
 }
 
 // fieldNames finds fields by their names.
@@ -103,13 +116,49 @@ func (f *fieldNames) missing(list bool) string {
 // values are the fields that were found of a record.
 type values [fields]choice
 
-// find reads a record, which has to be one object, and picks the fields out of it. Each
-// run of bytes that are not UTF-8 is U+FFFD.
+// status returns the HTTP status of the page in a record, 0 if it names none.
+func (v *values) status() int {
+	status, err := strconv.Atoi(string(v[statusField].text()))
+	if err != nil || status < 100 || status > 599 {
+		return 0
+	}
+	return status
+}
+
+// isOutput reports whether a record is a line that neardup wrote about a document.
+func (v *values) isOutput() bool {
+	switch out := &v[outputField]; {
+	case out.name == "matches":
+		return v[fingerprintField].value != nil && out.value.Kind() == '['
+	case out.value.Kind() == '"':
+		return slices.Contains([]string{"new", "duplicate", "unchanged", "changed", "skipped"}, string(out.text())) && v[keyField].value != nil
+	}
+	return false
+}
+
+// newDecoder returns a decoder of a record that allows duplicate names and, in a string, half of a surrogate
+// pair.
+func newDecoder(record []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// find reads a record, which must be one object, and picks the fields out of it. Each run of bytes that are
+// not UTF-8 is U+FFFD. NaN and infinite numbers, which Python writes, are null.
 func (f *fieldNames) find(record []byte) (*values, error) {
+	v, err := f.findIn(record)
+	if err != nil {
+		if fixed, found := withoutNaN(record); found {
+			return f.findIn(fixed)
+		}
+	}
+	return v, err
+}
+
+func (f *fieldNames) findIn(record []byte) (*values, error) {
 	if !utf8.Valid(record) {
 		record = bytes.ToValidUTF8(record, []byte("\uFFFD"))
 	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // that is: a surrogate alone
+	d := newDecoder(record)
 	if kind := d.PeekKind(); kind != '{' && kind != 0 {
 		return nil, fmt.Errorf("it is not an object")
 	}
@@ -126,6 +175,35 @@ func (f *fieldNames) find(record []byte) (*values, error) {
 		}
 	}
 	return v, nil
+}
+
+var notNumbers = [][]byte{[]byte("-Infinity"), []byte("Infinity"), []byte("NaN")}
+
+// withoutNaN replaces NaN, Infinity and -Infinity outside of strings by null, and reports whether there were
+// any.
+func withoutNaN(record []byte) (fixed []byte, found bool) {
+	inString := false
+	for i := 0; i < len(record); i++ {
+		c := record[i]
+		switch {
+		case inString && c == '\\':
+			fixed = append(fixed, c)
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && (c == 'N' || c == 'I' || c == '-'):
+			if n := slices.IndexFunc(notNumbers, func(word []byte) bool { return bytes.HasPrefix(record[i:], word) }); n >= 0 {
+				fixed = append(fixed, "null"...)
+				i += len(notNumbers[n]) - 1
+				found = true
+				continue
+			}
+		}
+		if i < len(record) {
+			fixed = append(fixed, record[i])
+		}
+	}
+	return fixed, found
 }
 
 // object reads an object, and those in it that may have wanted fields. There are no more of
@@ -150,18 +228,31 @@ func (f *fieldNames) object(d *jsontext.Decoder, record []byte, path string, v *
 		if err != nil {
 			return err
 		}
-		if kind := value.Kind(); kind != '"' && kind != '0' {
+		if kind := value.Kind(); kind != '"' && kind != '0' && (kind != '[' || name != "matches") {
 			continue
 		}
 		for _, w := range f.wanted[name] {
-			if c := &v[w.field]; w.rank >= c.rank {
+			rank := w.rank
+			if w.field == contentField && isBlank(value) {
+				rank -= len(f.names[contentField]) // any other content is better
+			}
+			if c := &v[w.field]; rank >= c.rank || c.value == nil {
 				end := int(d.InputOffset())
-				*c = choice{w.rank, name, record[end-len(value) : end]} // what the decoder gives is its own
+				*c = choice{rank, name, record[end-len(value) : end]} // what the decoder gives is its own
 			}
 		}
 	}
 	_, err := d.ReadToken() // the closing brace
 	return err
+}
+
+// isBlank reports whether a value is a string of white space.
+func isBlank(value jsontext.Value) bool {
+	if len(value) > 100 || value.Kind() != '"' {
+		return false
+	}
+	text, _ := jsontext.AppendUnquote(nil, value)
+	return len(bytes.TrimSpace(text)) == 0
 }
 
 // choice is the best of the fields found: of several names the first, of fields of one name

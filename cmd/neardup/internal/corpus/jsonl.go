@@ -2,6 +2,9 @@ package corpus
 
 import (
 	"bytes"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	document "github.com/neardup/neardup/fingerprint/page"
 )
@@ -77,9 +80,21 @@ func reuse(buf []byte) []byte {
 	return buf[:0]
 }
 
-// sendJSON sends an object that is still to be parsed.
-func (s *source) sendJSON(offset int64, object []byte) bool {
-	object = bytes.Clone(object)
+// sendJSON sends an object that is still to be parsed, or the documents that are enclosed in it.
+func (s *source) sendJSON(offset int64, object []byte) (more bool) {
+	docs := s.opts.names.enclosed(object)
+	if docs == nil {
+		return s.sendObject(offset, bytes.Clone(object))
+	}
+	for _, doc := range docs {
+		if more = s.sendObject(offset+int64(doc.at), append(bytes.Clone(doc.object), '\n')); !more {
+			break
+		}
+	}
+	return more
+}
+
+func (s *source) sendObject(offset int64, object []byte) bool {
 	opts := &s.opts
 	rec := Record{Offset: offset}
 	if s.opts.Originals != nil {
@@ -87,6 +102,61 @@ func (s *source) sendJSON(offset int64, object []byte) bool {
 	}
 	parse := func(rec *Record) { rec.setJSON(object, opts, false) }
 	return s.sendRaw(&RawRecord{record: rec, bytes: cap(object), parse: parse})
+}
+
+// enclosedObject is an object within another one.
+type enclosedObject struct {
+	object []byte
+	at     int // in the other one
+}
+
+// enclosedIn are the fields in which crawl services return documents: firecrawl, crawl4ai.
+var enclosedIn = []string{"data", "results"}
+
+// enclosed returns the documents in the answer of a crawl service: the objects in an array, or the one
+// object, of a field of enclosedIn. It returns nil for an object that has content or a fingerprint itself.
+func (f *fieldNames) enclosed(object []byte) (docs []enclosedObject) {
+	if !slices.ContainsFunc(enclosedIn, func(name string) bool { return bytes.Contains(object, []byte(`"`+name+`"`)) }) {
+		return nil
+	}
+	fixed, found := withoutNaN(object)
+	if found {
+		object = fixed
+	}
+	if v, err := f.findIn(object); err != nil || v[fingerprintField].value != nil || v[contentField].value != nil && !isBlank(v[contentField].value) {
+		return nil
+	}
+	d := newDecoder(object)
+	d.ReadToken()
+	for d.PeekKind() == '"' {
+		name, _ := d.ReadToken()
+		if !slices.Contains(enclosedIn, name.String()) {
+			d.SkipValue()
+			continue
+		}
+		switch d.PeekKind() {
+		case '{':
+			docs = appendObject(docs, d, object)
+		case '[':
+			for d.ReadToken(); d.PeekKind() != ']' && d.PeekKind() != 0; {
+				docs = appendObject(docs, d, object)
+			}
+			d.ReadToken()
+		default:
+			d.SkipValue()
+		}
+	}
+	return docs
+}
+
+// appendObject appends the next value of d, which reads from object.
+func appendObject(docs []enclosedObject, d *jsontext.Decoder, object []byte) []enclosedObject {
+	value, err := d.ReadValue()
+	if err != nil {
+		return docs
+	}
+	end := int(d.InputOffset())
+	return append(docs, enclosedObject{object[end-len(value) : end], end - len(value)})
 }
 
 // valueCutter finds the end of a JSON value.
@@ -147,6 +217,14 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	}
 	rec.Key, rec.Scope = string(v[keyField].text()), string(v[scopeField].text())
 	content, ready := &v[contentField], &v[fingerprintField]
+	if status := v.status(); status != 0 && status != 200 && !list {
+		rec.Skip = statusSkip(status)
+		return
+	}
+	if content.value == nil && !list && opts.Fields.Fingerprint == "" && v.isOutput() {
+		rec.Skip = &Skip{Reason: "output of neardup", Detail: "a line about a document"}
+		return
+	}
 	foreign := ready.name == bodySimhash && opts.Fields.Fingerprint == ""
 	if ready.value != nil && (list || !foreign && (content.value == nil || opts.Fields.Fingerprint != "")) {
 		rec.Fingerprint, err = ready.fingerprint()
@@ -173,9 +251,12 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 			return
 		}
 		rec.Content = text
-		rec.ContentType = map[Kind]string{HTML: "text/html; charset=utf-8", Text: "text/plain; charset=utf-8"}[rec.Kind]
+		rec.ContentType = utf8Type[rec.Kind]
 	}
 }
+
+// utf8Type is the Content-Type of a document whose content is UTF-8.
+var utf8Type = map[Kind]string{HTML: "text/html; charset=utf-8", Text: "text/plain; charset=utf-8"}
 
 // kindOfField is what a content field holds: by its name if that says it, else by the type that
 // was declared, else by its content.

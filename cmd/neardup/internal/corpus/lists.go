@@ -237,13 +237,21 @@ func (s *source) listFormat() Format {
 	return Fingerprints
 }
 
-// isRawWords says whether a file is numbers that are not compressed. They may begin with any
-// bytes, also with those of a compressed file, so its name decides. Standard input has none.
+// isWords reports whether the name of a file, or Options.Format, says that it is binary fingerprints, which
+// may begin with any bytes. Standard input has no name.
+func (o *Options) isWords(name string) bool {
+	return o.Format == U64LE || o.Format == Detect && name != "-" && formatByName(name) == U64LE
+}
+
+// isRawWords reports whether a file is binary fingerprints that are not compressed, by its name. They may
+// also begin with the bytes of a compressed file.
 func (o *Options) isRawWords(name string) bool {
-	if slices.Contains(compressions, path.Ext(strings.ToLower(name))) {
-		return false
-	}
-	return name != "-" && (o.Format == U64LE || o.Format == Detect && formatByName(name) == U64LE)
+	return name != "-" && o.isWords(name) && !slices.Contains(compressions, path.Ext(strings.ToLower(name)))
+}
+
+// open returns the lookahead of a file of the given name.
+func (o *Options) open(name string, file *countedFile) *lookahead {
+	return newLookahead(newDecompressor(file, o.isRawWords(name)), o.isWords(name))
 }
 
 // freeChunks are to be read into again, which takes less than half of the time.

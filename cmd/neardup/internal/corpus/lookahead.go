@@ -6,6 +6,10 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/neardup/neardup/internal/mediatype"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // lookaheadBytes is how far a lookahead can look.
@@ -16,15 +20,43 @@ const lookaheadBytes = 64 << 10
 type lookahead struct {
 	src    *decompressor
 	text   io.Reader // src, or src as UTF-8 if it is UTF-16
+	utf16  bool      // it is
 	unread []byte    // before text
 	buf    *bufio.Reader
 	pos    int64 // of the next byte, in the decompressed stream
 }
 
-func newLookahead(src *decompressor) *lookahead {
+// newLookahead makes a lookahead, which reads UTF-16 as UTF-8 unless words says that the file is binary.
+func newLookahead(src *decompressor, words bool) *lookahead {
 	l := &lookahead{src: src, text: src}
 	l.buf = bufio.NewReaderSize((*unreader)(l), lookaheadBytes)
+	if !words {
+		l.decodeUTF16()
+	}
 	return l
+}
+
+// minUTF16 is how many bytes it takes to recognize UTF-16 without a byte order mark.
+const minUTF16 = 8
+
+// decodeUTF16 makes UTF-8 of a file that begins like UTF-16, as PowerShell and some editors write it.
+func (l *lookahead) decodeUTF16() {
+	l.peek(2)
+	head := l.peek(l.buf.Buffered()) // without waiting for more: the input may be slow
+	if len(head) < 2 || !mediatype.IsUTF16(head) {
+		return
+	}
+	order := unicode.LittleEndian
+	if head[0] == 0 || head[0] == 0xfe {
+		order = unicode.BigEndian
+	}
+	if marked := head[0]|head[1] == 0xff; !marked && len(head) < minUTF16 {
+		return
+	}
+	undecoded := io.MultiReader(bytes.NewReader(bytes.Clone(head)), l.src)
+	l.text = transform.NewReader(undecoded, unicode.UTF16(order, unicode.UseBOM).NewDecoder())
+	l.buf.Reset((*unreader)(l))
+	l.utf16 = true
 }
 
 // unreader is the input of lookahead.buf.
@@ -124,14 +156,14 @@ func (l *lookahead) offset() int64 {
 	return l.pos
 }
 
-// compressed says whether the file is.
+// compressed reports whether the file is compressed.
 func (l *lookahead) compressed() bool { return l.src.z != nil }
 
-// holds says whether n bytes may follow: only reading on can tell of a file that is compressed or a stream.
-// Another one may have grown since it was opened.
+// holds reports whether n bytes may follow. Only reading tells that of a compressed file or a stream. Another
+// file may have grown since it was opened.
 func (l *lookahead) holds(n int64) bool {
 	file := l.src.file
-	if l.compressed() || file.size < 0 || n <= file.size-l.pos {
+	if l.compressed() || l.utf16 || file.size < 0 || n <= file.size-l.pos {
 		return true
 	}
 	if f, ok := file.r.(*os.File); ok {

@@ -116,7 +116,7 @@ func (r *Reader) Totals() []Totals {
 	return totals
 }
 
-// count counts documents of an input, and skips.
+// count counts documents and skips of an input.
 func (r *Reader) count(input, documents int, skips ...Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,9 +143,9 @@ func (r *Reader) count(input, documents int, skips ...Record) {
 // ErrBroken is matched by the error of Reader.Broken.
 var ErrBroken = errors.New("broken input")
 
-// Broken is nil, or an error that matches ErrBroken and says where the first
-// file is broken that was read so far, and how many places there are. Each of
-// them is a skip too: what could be read was given.
+// Broken returns an error that matches ErrBroken if an input is damaged or cannot be read. It gives the
+// first such place so far, and the number of them. Each of them is also a skip, and what could be read was
+// returned.
 func (r *Reader) Broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,7 +312,7 @@ func (r *run) readFile(name string, f io.Reader, size int64) error {
 	if size >= 0 { // neither standard input nor a pipe
 		key = pathKey(name)
 	}
-	r.read(&source{run: r, name: name, key: key, w: newLookahead(newDecompressor(file, r.opts.isRawWords(name)))})
+	r.read(&source{run: r, name: name, key: key, w: r.opts.open(name, file)})
 	return r.ctx.Err()
 }
 

@@ -164,7 +164,11 @@ func (s *source) wholeFile(kind Kind) {
 	case size == 0:
 		s.skip(0, s.key, &Skip{Reason: "empty", Document: true})
 	default:
-		s.send(&Record{Key: s.key, Kind: kind, Content: content})
+		rec := &Record{Key: s.key, Kind: kind, Content: content}
+		if s.w.utf16 {
+			rec.ContentType = utf8Type[kind]
+		}
+		s.send(rec)
 	}
 }
 
@@ -195,10 +199,11 @@ type found struct {
 	skip *Skip // why it is no file to be read
 }
 
-// walk visits what is in a folder and below it, each folder sorted by name. Links are not
-// followed: one may lead out of the folder, to what its owner did not mean to be read, or
-// round in a circle. Names that begin with a dot are passed by, and so is the folder of an index.
+// walk visits the files in a folder and below it, each folder sorted by name. Links are not followed: one may
+// lead out of the folder, to files that its owner did not mean to be read, or round in a circle. It passes over
+// names that begin with a dot, the folders of indexes and, in the folder of a crawl, all but its web archives.
 func walk(ctx context.Context, folder string, visit func(found) error) error {
+	crawls := make(map[string]bool)            // folders
 	root, err := filepath.EvalSymlinks(folder) // one that was named is followed
 	if err != nil {
 		return err
@@ -215,6 +220,7 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 			if err == nil && isDatabase(path) {
 				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints what is stored", folder)
 			}
+			crawls[path] = isCrawlFolder(path)
 			return err
 		}
 		f := found{path: path, name: strings.TrimSuffix(filepath.ToSlash(folder), "/") + "/" + filepath.ToSlash(below)}
@@ -226,7 +232,10 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 			f.skip = &Skip{Reason: "hidden file"}
 		case entry.IsDir() && isDatabase(path):
 			f.skip = &Skip{Reason: "folder of an index"}
+		case crawls[filepath.Dir(path)] && (!entry.IsDir() || entry.Name() != "archive"):
+			f.skip = notArchive()
 		case entry.IsDir():
+			crawls[path] = isCrawlFolder(path)
 			return nil
 		case entry.Type() == fs.ModeSymlink:
 			f.skip = &Skip{Reason: "link", Document: true, Detail: "links in a folder are not followed: name the link itself as an input"}
@@ -250,8 +259,23 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 	})
 }
 
-// isDatabase says whether a folder is that of an index: perhaps the one that what is read goes to,
-// whose files come and go.
+// isCrawlFolder reports whether a folder is laid out as a WACZ file: with web archives in the folder archive,
+// and with pages and indexes that repeat what these hold.
+func isCrawlFolder(folder string) bool {
+	has := func(pattern string) bool {
+		names, err := fs.Glob(os.DirFS(folder), pattern)
+		return err == nil && len(names) > 0
+	}
+	return has("archive/*.warc*") && slices.ContainsFunc(crawlFiles, has)
+}
+
+// crawlFiles are the files of a WACZ file that tell it from other folders with web archives, as patterns.
+var crawlFiles = []string{"datapackage.json", "pages/*.jsonl", "indexes/*.cdx*", "indexes/*.idx"}
+
+func notArchive() *Skip { return &Skip{Reason: "no archive of the WACZ"} }
+
+// isDatabase reports whether a folder is that of an index: perhaps the one that the documents go to, whose
+// files come and go.
 func isDatabase(folder string) bool {
 	markers, err := fs.Glob(os.DirFS(folder), "marker.manifest.*")
 	return err == nil && len(markers) > 0
