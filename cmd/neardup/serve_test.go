@@ -383,38 +383,6 @@ func TestServeLog(t *testing.T) {
 	}
 }
 
-// What compare says, by the limits of the flags, and what the pages say follow the k that a call gives the index.
-func TestServeChangeOfK(t *testing.T) {
-	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-k", "3", "-max-shingle-distance", "-1")
-	said := func(r *http.Response, err error) string {
-		t.Helper()
-		must(t, err)
-		text, err := io.ReadAll(r.Body)
-		if r.Body.Close(); err != nil || r.StatusCode != http.StatusOK {
-			t.Fatal(r.Status, err, string(text))
-		}
-		return string(text)
-	}
-	lines := `{"key":"a","fingerprint":"0123456789abcdef","shingle":"00000000000000ff"}
-{"key":"b","fingerprint":"0123456789abcdf0","shingle":"ffffffffffffff00"}`
-	if text := said(http.Post(server.address+"/v1/check", "", strings.NewReader(lines))); strings.Count(text, `"new"`) != 2 {
-		t.Error(text)
-	}
-	for _, k := range []string{"3", "6"} {
-		said(http.Post(server.address+"/v1/compact?k="+k, "", nil))
-		match := k == "6"
-		if text := said(http.Get(server.address + "/v1/compare?a=a&b=b")); strings.Contains(text, `"match":true`) != match {
-			t.Errorf("k = %s: %s", k, text)
-		}
-		if text := said(http.Get(server.address + "/compare?a=a&b=b")); strings.Contains(text, "They match") != match {
-			t.Errorf("k = %s: %s", k, text)
-		}
-	}
-	if code := server.end(syscall.SIGTERM); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
-}
-
 // The unit of systemd and the Docker image start a server.
 func TestServeAsDeployed(t *testing.T) {
 	unit, err := os.ReadFile("../../docs/serve/neardup.service")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -244,20 +245,29 @@ func (s *soak) maintain(ctx context.Context) error {
 	}
 }
 
+// post starts a task and waits for its end.
 func (s *soak) post(ctx context.Context, path string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.server.address+path, nil)
-	if err != nil {
-		return err
+	task, _, _ := strings.Cut(path, "?")
+	var state struct{ State, Error string }
+	for method, to := http.MethodPost, path; ; method, to = http.MethodGet, task {
+		r, err := http.NewRequestWithContext(ctx, method, s.server.address+to, nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		err = json.NewDecoder(answer.Body).Decode(&state)
+		answer.Body.Close()
+		if err != nil || state.State != "running" && state.State != "done" {
+			return fmt.Errorf("%s: %s: %s, %v", to, answer.Status, state.Error, err)
+		}
+		if state.State == "done" {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", path, answer.Status)
-	}
-	return nil
 }
 
 // soakFigures are what is looked at, as /metrics has them.

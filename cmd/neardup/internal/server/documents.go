@@ -2,19 +2,13 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
-	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -141,115 +135,4 @@ func (s *Server) stats(a *answer, r *http.Request) error {
 		return index.ErrClosed
 	}
 	return a.json(stats)
-}
-
-// unhurried is for calls that may take long: they end when they are done, or the caller goes away.
-func (a *answer) unhurried() {
-	conn := http.NewResponseController(a.ResponseWriter)
-	conn.SetReadDeadline(time.Time{}) // at its end net/http would end the context of the call
-	conn.SetWriteDeadline(time.Time{})
-}
-
-// Checkpointed is the answer to POST /v1/checkpoint.
-type Checkpointed struct {
-	Checkpoint string `json:"checkpoint"`
-	Documents  uint64 `json:"documents"`
-	DiskBytes  uint64 `json:"diskBytes"` // of the index; linked files are counted
-}
-
-// checkpoint answers POST /v1/checkpoint?name=: it makes a folder of that name in that of all checkpoints.
-func (s *Server) checkpoint(a *answer, r *http.Request) error {
-	if s.opts.Checkpoints == "" {
-		return &callError{wire.Forbidden, http.StatusForbidden, "serve was started without -checkpoints DIR, the folder to make them in"}
-	}
-	name, err := required(r, "name")
-	if err != nil {
-		return err
-	}
-	if !validName(name) {
-		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, 100 at most, and not a dot first", name)
-	}
-	a.unhurried()
-	dir := filepath.Join(s.opts.Checkpoints, name)
-	err = s.index.Checkpoint(r.Context(), dir)
-	if errors.Is(err, fs.ErrExist) {
-		return &callError{wire.Exists, http.StatusConflict, err.Error()}
-	}
-	if err != nil {
-		return err
-	}
-	stats := s.index.Stats()
-	return a.json(Checkpointed{dir, stats.Documents, stats.DiskBytes})
-}
-
-func validName(name string) bool {
-	for i, c := range name {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
-		default:
-			return false
-		}
-	}
-	return name != "" && len(name) <= 100
-}
-
-// compact answers POST /v1/compact, once the index is packed. With ?k= it is under the best plan for that k and its
-// documents from then on. Calls go on meanwhile; one compaction goes on at a time, and a caller who goes away, or SIGTERM, ends it.
-func (s *Server) compact(a *answer, r *http.Request) error {
-	parameters, err := parametersOf(r, "k")
-	if err != nil {
-		return err
-	}
-	o := compaction.Options{MemoryBytes: s.opts.CompactionBytes}
-	if parameters.Has("k") {
-		if o.Plan, err = s.planWithin(parameters.Get("k")); err != nil {
-			return err
-		}
-	}
-	ctx, end, err := s.packing(r.Context())
-	if err != nil {
-		return err
-	}
-	defer end()
-	a.unhurried()
-	report, err := compaction.Compact(ctx, s.index.Index, o)
-	if err != nil {
-		return s.packingError(err)
-	}
-	return a.json(report)
-}
-
-// planWithin returns the best plan for k and the documents that there are.
-func (s *Server) planWithin(text string) (*plan.Plan, error) {
-	k, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, badCall("k is %.40q, want a number", text)
-	}
-	choice, err := plan.Choose(k, int64(max(s.index.Stats().Documents, 1)), plan.Limits{})
-	if err != nil {
-		return nil, badCall("k: %v", err)
-	}
-	return choice.Plan, nil
-}
-
-// packing begins a call that packs the index, of which one goes on at a time. SIGTERM ends it. end must follow.
-func (s *Server) packing(of context.Context) (ctx context.Context, end func(), err error) {
-	if !s.compacting.CompareAndSwap(false, true) {
-		s.metrics.refused.WithLabelValues("compactions").Inc()
-		return nil, nil, fmt.Errorf("%w: another compaction is running", wire.ErrBusy)
-	}
-	ctx, cancel := context.WithCancel(of)
-	goOn := context.AfterFunc(s.stopping, cancel)
-	return ctx, func() {
-		goOn()
-		cancel()
-		s.compacting.Store(false)
-	}, nil
-}
-
-func (s *Server) packingError(err error) error {
-	if s.isStopping() && errors.Is(err, context.Canceled) {
-		return errStopping
-	}
-	return err
 }

@@ -37,7 +37,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	objects := map[string]any{
 		"Line": wire.Line{}, "Checked": wire.Checked{}, "Found": wire.Found{}, "Stored": wire.Stored{}, "Failure": wire.Failure{},
-		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "Stats": index.Stats{}, "Compared": compare.Result{}, "Compacted": compaction.Report{},
+		"Deleted": Deleted{}, "Checkpointed": Checkpointed{}, "TaskState": TaskState{}, "Stats": index.Stats{}, "Compared": compare.Result{}, "Compacted": compaction.Report{},
 	}
 	if len(objects) != len(doc.Components.Schemas) {
 		t.Errorf("it has %v", slices.Collect(maps.Keys(doc.Components.Schemas)))

@@ -30,7 +30,9 @@ func (s *Server) table() []call {
 		{"GET", "/v1/compare", "compare", s.compare},
 		{"GET", "/v1/stats", "stats", s.stats},
 		{"POST", "/v1/checkpoint", "checkpoint", s.checkpoint},
+		{"GET", "/v1/checkpoint", "checkpointState", s.checkpointState},
 		{"POST", "/v1/compact", "compact", s.compact},
+		{"GET", "/v1/compact", "compactState", s.compactState},
 	}
 }
 
@@ -198,6 +200,7 @@ type answer struct {
 	written   int64
 	documents int
 
+	accept      bool // the status is 202
 	last        bool // what is written now ends the answer, and goes out with it
 	multiplexed bool // a stream of HTTP/2, which its write deadline ends though nothing is being written
 }
@@ -231,6 +234,9 @@ func (a *answer) json(v any) error {
 func (a *answer) object(line []byte) error {
 	a.Header().Set("Content-Type", "application/json")
 	a.Header().Set("Content-Length", strconv.Itoa(len(line)))
+	if a.accept {
+		a.WriteHeader(http.StatusAccepted)
+	}
 	_, err := a.Write(line)
 	return unread(err)
 }

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/neardup/neardup"
@@ -79,11 +80,14 @@ type Server struct {
 	queries  *semaphore.Weighted // that are in the index
 	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
 
-	stopping   context.Context // done when no more is to be begun
-	stop       context.CancelFunc
-	compacting atomic.Bool // by a call of compact
-	cut        atomic.Bool // connections are closed one after the other, whatever is under way
-	failed     atomic.Bool // a write has failed, and so will all later ones
+	compaction    task
+	checkpointing task
+	tasks         sync.WaitGroup // compactions and checkpoints that are running
+
+	stopping context.Context // done when no more is to be begun
+	stop     context.CancelFunc
+	cut      atomic.Bool // connections are closed one after the other, whatever is under way
+	failed   atomic.Bool // a write has failed, and so will all later ones
 }
 
 // New makes a Server of an index, which must stay open until Close has returned.
@@ -147,6 +151,7 @@ func (s *Server) Close() {
 	s.cut.Store(true)
 	s.http.Close()
 	s.calls.Acquire(context.Background(), int64(s.limits.Calls)) // until each handler has returned
+	s.tasks.Wait()
 	s.gather.close()
 }
 

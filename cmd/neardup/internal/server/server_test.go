@@ -27,6 +27,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/wire"
 )
 
 var must = testenv.Must
@@ -302,21 +303,21 @@ func TestCompactAndCheckpoint(t *testing.T) {
 		}
 	}
 	check(200)
-	done := make(chan error, 1)
-	go func() {
-		status, said := post(t, address+"/v1/compact", "")
-		if status != http.StatusOK {
-			done <- errors.New(said)
-		}
-		close(done)
-	}()
+	if status, said := post(t, address+"/v1/compact", ""); status != http.StatusAccepted || !strings.Contains(said, `"state":"`) {
+		t.Fatal(status, said)
+	}
 	check(100)
-	must(t, <-done)
+	if said := finished(t, address+"/v1/compact"); !strings.Contains(said, `"state":"done","compaction":{`) {
+		t.Error(said)
+	}
 	if s, err := c.Stats(t.Context()); err != nil || s.Generation != 1 || s.Packed < 200 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	dir := filepath.Join(folder, "copy")
-	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusOK || !strings.Contains(said, dir) {
+	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusAccepted {
+		t.Fatal(status, said)
+	}
+	if said := finished(t, address+"/v1/checkpoint"); !strings.Contains(said, `"state":"done","name":"copy","checkpoint":{"checkpoint":"`+dir) {
 		t.Fatal(said)
 	}
 	copied, err := neardup.Open(dir, nil)
@@ -338,39 +339,70 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	}
 }
 
-// The k of an index changes while documents come: queries and what compare says follow it, and what is no k is refused.
-func TestChangeOfK(t *testing.T) {
-	x := open(t, &neardup.Options{Index: index.Options{MaxDistance: 3}})
-	_, address := serve(t, x, Options{})
-	c := dial(t, address, nil)
-	add := func(key string, fp fingerprint.Fingerprint) *neardup.Verdict {
-		verdicts, err := c.CheckDocuments(t.Context(), []index.Document{{Key: key, Fingerprint: fp}})
-		must(t, err)
-		return &verdicts[0]
+// finished waits until a task has finished, and returns its state.
+func finished(t *testing.T, url string) (said string) {
+	t.Helper()
+	waitFor(t, func() bool {
+		r, err := http.Get(url)
+		_, said = answerOf(t, r, err)
+		return !strings.Contains(said, `"running"`)
+	})
+	return said
+}
+
+// A caller who does not wait for the answer does not cancel the compaction or the checkpoint that it started, one runs at a time, and the
+// end of the server cancels it and waits for it.
+func TestTasks(t *testing.T) {
+	s, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir()})
+	begun, release := make(chan struct{}), make(chan error)
+	var work task
+	state, err := s.start(&work, "a", func(ctx context.Context, done *TaskState) error {
+		close(begun)
+		select {
+		case err := <-release:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil || state.State != "running" {
+		t.Fatal(state, err)
 	}
-	const base = 0x0123456789abcdef
-	const fiveOff = base ^ 0x1f
-	add("a", base)
-	if v := add("b", fiveOff); v.Status != neardup.New {
-		t.Errorf("at k = 3: %+v", v)
+	<-begun
+	if again, err := s.start(&work, "a", nil); err != nil || again.State != "running" {
+		t.Error(again, err)
 	}
-	for _, wrong := range []string{"k=", "k=x", "k=-1", "k=17", "k=3&k=3", "plan=auto"} {
-		if status, said := post(t, address+"/v1/compact?"+wrong, ""); status != http.StatusBadRequest {
-			t.Errorf("%s: %d, %s", wrong, status, said)
+	if other, err := s.start(&work, "b", nil); !errors.Is(err, wire.ErrBusy) {
+		t.Error(other, err)
+	}
+	release <- index.ErrCorrupt
+	waitFor(t, func() bool { return work.get().State != "running" })
+	if state := work.get(); state.State != "failed" || state.Code != "corrupt" || state.Name != "a" {
+		t.Errorf("%+v", state)
+	}
+	// The context of a call that is gone before it is answered.
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, path := range []string{"/v1/compact", "/v1/checkpoint?name=copy"} {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://localhost"+path, nil).WithContext(gone))
+		if w.Code != http.StatusAccepted {
+			t.Error(path, w.Code, w.Body)
 		}
 	}
-	if status, said := post(t, address+"/v1/compact?k=6", ""); status != http.StatusOK {
-		t.Fatal(said)
+	for _, path := range []string{"/v1/compact", "/v1/checkpoint"} {
+		if said := finished(t, address+path); !strings.Contains(said, `"state":"done"`) {
+			t.Error(path, said)
+		}
 	}
-	if s, err := c.Stats(t.Context()); err != nil || s.MaxDistance != 6 || s.Documents != 2 || x.Plan().MaxDistance != 6 {
-		t.Errorf("%+v, %v", s, err)
+	var last task
+	if _, err := s.start(&last, "", func(ctx context.Context, _ *TaskState) error { <-ctx.Done(); return ctx.Err() }); err != nil {
+		t.Fatal(err)
 	}
-	if v := add("c", fiveOff^(1<<63)); v.Status != neardup.Duplicate || v.Of.Key != "b" {
-		t.Errorf("at k = 6: %+v", v)
-	}
-	r, err := http.Get(address + "/v1/compare?a=a&b=b")
-	if status, said := answerOf(t, r, err); status != http.StatusOK || !strings.Contains(said, `"match":true`) {
-		t.Error(status, said)
+	s.stop()
+	s.tasks.Wait()
+	if state := last.get(); state.State != "failed" || state.Code != "closed" {
+		t.Errorf("%+v", state)
 	}
 }
 
