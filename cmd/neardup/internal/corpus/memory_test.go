@@ -169,9 +169,11 @@ func TestMemory(t *testing.T) {
 			if got != test.want {
 				t.Errorf("got\n%swant\n%s", got, test.want)
 			}
-			limit := uint64(24 << 20)
+			// At most some ten documents of 1 MiB, or the skips of one chunk of a list, are held; the garbage of the
+			// readers and of the test itself comes on top, more of it on a busy machine. The inputs have 32 MiB or 2 GB.
+			limit := uint64(30 << 20)
 			if strings.HasPrefix(test.name, "tiny") {
-				limit = 16 << 20
+				limit = 20 << 20
 			}
 			if peak > limit {
 				t.Errorf("peak heap %d bytes, limit %d", peak, limit)
