@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/checktest"
+	"github.com/neardup/neardup/internal/testing/checktest"
 )
 
 // FuzzCheck: whatever a page is, it is New or Skipped; the same again is Unchanged or Skipped for

@@ -23,7 +23,7 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/checktest"
+	"github.com/neardup/neardup/internal/testing/checktest"
 )
 
 func TestSuite(t *testing.T) {

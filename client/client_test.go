@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 var must = testenv.Must

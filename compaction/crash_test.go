@@ -20,10 +20,10 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // task is the last step of a history, and what it finds once the history is made.

@@ -20,12 +20,12 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
 

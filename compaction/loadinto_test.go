@@ -13,9 +13,9 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestLoadIntoIsLoad: whatever is done to an index while documents are loaded into it, it is as if they came in one moment

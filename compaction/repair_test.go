@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/verify"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 type declaration struct{ key, name, text string }

@@ -15,8 +15,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
 // same compares the index with its model, and runs Verify.

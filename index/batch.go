@@ -12,7 +12,7 @@ import (
 
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
 )
 

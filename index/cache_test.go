@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/store"
 	"golang.org/x/sync/errgroup"
 )

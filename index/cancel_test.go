@@ -12,10 +12,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
 // effect is what a call says that it did, with its error.

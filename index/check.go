@@ -13,7 +13,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/ordered"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
 )
 

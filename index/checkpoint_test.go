@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
 func documentsOf(t testing.TB, x *Index) map[string]Document {

@@ -15,12 +15,12 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testgen"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
 	"golang.org/x/sync/errgroup"
 )

@@ -12,11 +12,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/indextest"
 	planning "github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"pgregory.net/rapid"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/crashfs"
-	"github.com/neardup/neardup/internal/indextest"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
 var errUnreadable = errors.New("injected: a file cannot be read")

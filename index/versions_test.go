@@ -16,10 +16,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/indextest"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/store"
 )
 

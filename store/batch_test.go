@@ -13,9 +13,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // fatal is what *testing.T, *testing.B and *rapid.T have.

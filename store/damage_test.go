@@ -15,9 +15,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // logOf returns the files of a store that was written to by commits of different sizes:

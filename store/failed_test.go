@@ -13,8 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
 // soon fails the test where a call does not end.

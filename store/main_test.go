@@ -3,7 +3,7 @@ package store
 import (
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {

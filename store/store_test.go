@@ -15,8 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/neardup/neardup/internal/crashfs"
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
 // contents reads every file of a directory.

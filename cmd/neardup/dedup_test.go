@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/checktest"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/testing/checktest"
 )
 
 // TestReadyFingerprints: one whose key is too long is a skip of its own, and that they are compared

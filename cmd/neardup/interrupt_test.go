@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // interrupted starts the command, hands it some lines, sends it a signal once ready

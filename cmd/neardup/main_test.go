@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // outOfMemory is how Go and the C library end a program that gets no memory.

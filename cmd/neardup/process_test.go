@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // process is the command as a process of its own, for what is killed, signalled or bounded: the test

@@ -26,7 +26,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // soak is a served index and the crawlers that share it. Each crawler has pages of its own and remembers what is

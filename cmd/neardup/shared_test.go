@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // Over archives and pages, of our own and real ones, every record is accounted for, every

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	goredis "github.com/redis/go-redis/v9"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestMethods checks which equal, changed and new pages each method reports as known.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // within fails a test whose work hangs, or takes time out of all proportion.

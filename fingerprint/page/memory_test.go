@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // hostilePages are pages that are made to cost much. Those with markup end in a word.

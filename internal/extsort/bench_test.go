@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/internal/radix"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // benchmarkSorter times Add in batches of 4096 and Sorted to its end, making the

@@ -17,8 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/radix"
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // addAndRead returns the first error of Add, Sorted and Close.

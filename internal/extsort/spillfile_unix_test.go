@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // Spill files have what the caller's files have, which may be private.

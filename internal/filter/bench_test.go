@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // nearQueries are strangers, and fingerprints 0 to 3 flips from a stored one, by turns.

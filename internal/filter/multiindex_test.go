@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"pgregory.net/rapid"
 )
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"pgregory.net/rapid"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestEstimateOfFilters: as many probes pass as a filter of random fingerprints lets

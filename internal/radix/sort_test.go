@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/radix"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 func TestSort(t *testing.T) {

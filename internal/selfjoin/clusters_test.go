@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // naiveComponents joins the nodes of pairs until nothing changes.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // joinOf returns a join of some workers, and its pairs once it has finished.

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 var rule = match.Rule{MaxDistance: 4, MaxShingleDistance: 9, MaxLengthRatio: 1.3}

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
-	"github.com/neardup/neardup/internal/testenv"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 var must = testenv.Must

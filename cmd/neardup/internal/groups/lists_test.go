@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 var must = testenv.Must

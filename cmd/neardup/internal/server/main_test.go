@@ -3,7 +3,7 @@ package server
 import (
 	"testing"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {

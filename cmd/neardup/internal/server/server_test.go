@@ -25,8 +25,8 @@ import (
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/checktest"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/checktest"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/wire"
 )
 

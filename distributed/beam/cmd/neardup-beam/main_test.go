@@ -17,7 +17,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	neardup "github.com/neardup/neardup/distributed/beam"
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testenv"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // A crawl from a shell, on a single server.

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // Workers is how many goroutines call the index at a time.

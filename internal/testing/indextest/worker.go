@@ -11,7 +11,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/testhook"
+	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/crashfs"
+	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
 // crashes takes what crashes would leave of a file system while calls go on.
