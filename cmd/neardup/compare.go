@@ -31,12 +31,14 @@ A key in an index has no words.
 	run: runCompare,
 }
 
+// maxDifferences is the number of places with different words that compare prints.
+const maxDifferences = 20
+
 func runCompare(ctx context.Context, c *call) (err error) {
 	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
 	indexes, limits := c.indexFlags(), c.matchFlags()
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates, where there is no index that says it")
 	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
-	most := c.intFlag("differences", 20, 0, 1<<20, "print the first `N` differences at most")
 	form := c.choiceFlag("output-format", "`form` of the output: text for people, or json", "text", "json")
 	c.check(func() error {
 		if len(c.args) != 2 {
@@ -71,7 +73,7 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	if a.Signer != nil {
 		name = a.Name()
 	}
-	result := compare.Documents(sides[0], sides[1], match.For(name, *k).With(limits.shingle, limits.ratio), *most)
+	result := compare.Documents(sides[0], sides[1], match.For(name, *k).With(limits.shingle, limits.ratio), maxDifferences)
 	if *form == "json" {
 		return c.printJSON(result)
 	}
