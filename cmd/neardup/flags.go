@@ -280,7 +280,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 		}
 		return d, reason, nil
 	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no analyzer that this version knows, so documents cannot be compared with them: make a new index from the documents", key, index.ErrMismatch)
+		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no analyzer that this version knows, so documents cannot be compared with them: build a new index from the documents", key, index.ErrMismatch)
 	}
 	d, reason = check.Analyze(a.Signer, p)
 	return d, reason, nil
