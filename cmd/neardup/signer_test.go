@@ -104,7 +104,7 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 		{"dedup", "-index", made, file}, {"dedup", "-against", made, file}, {"add", "-index", made, file}, {"query", "-index", made, file},
 		{"dedup", "-index", made, "-text", "visible", file},
 	} {
-		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "build a new index from the documents") {
+		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "a new index from the documents") {
 			t.Errorf("%q: %d, %s%s", args, code, out, errs)
 		}
 	}
