@@ -237,9 +237,11 @@ func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 	case err == nil:
 		l.own = lock
 		return l, nil
+	case errors.Is(err, syscall.EROFS):
+		return nil, fmt.Errorf("%w: readers write to the LOCK file too; copy the index to a file system that is not read-only", err)
 	case fsys != machineFS:
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOSPC),
 		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return nil, err
 	case !errors.As(err, new(syscall.Errno)): // Pebble's own list of what it has locked
