@@ -95,11 +95,6 @@ func runClusters(ctx context.Context, c *call) error {
 	return nil
 }
 
-// mebibytes is the value of -memory.
-type mebibytes struct{ n *int }
-
-func (m mebibytes) bytes() int64 { return int64(*m.n) << 20 }
-
 // joinFlags are those of pairs and clusters.
 type joinFlags struct {
 	call    *call

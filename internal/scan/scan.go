@@ -1,31 +1,20 @@
-// Package scan compares a collection of fingerprints with many queries at once, while
-// it reads the collection from beginning to end and without an index of it: the batch
-// plan of Manku, Jain and Das Sarma (WWW 2007, section 3.2 and 3.3), with the tables
-// over the queries in memory.
+// Package scan compares a collection of fingerprints with many queries while it reads the
+// collection once from beginning to end: the batch plan of Manku, Jain and Das Sarma
+// (WWW 2007, section 3.3), with the tables over the queries in memory.
 //
-// It finds every pair within k bits, each once. The work is a few looks into memory for
-// each fingerprint of the collection, however it is stored and ordered; a collection
-// that is sorted is faster, since part of these looks are then at the same place.
+// It finds every pair within k bits once. Each fingerprint of the collection takes a few
+// reads of memory, in whatever order they come; a sorted collection is faster, since
+// successive reads are then close together. Queries that share a bucket are compared one by
+// one, so a scan for queries with a long common prefix is slower than one for random queries.
 //
-// # Memory
-//
-// A query takes 12 bytes, 4 more if some are equal, and in each table 12 and up to 8 for
-// the table's buckets: 92 to 96 bytes with the four tables of k = 3, 12 + 20 (k+1) at
-// most. Filters take at most 1 GiB: 256 MiB in all for a million queries, k = 3 and a
-// collection of a hundred million, half of that for one of ten million. A scan itself takes 14 KiB for each goroutine.
-//
-// # Queries that have much in common
-//
-// What shares a bucket is compared one by one, which takes a nanosecond or two for each
-// fingerprint that the filter lets through and query. So a scan for queries that all begin
-// alike, or are numbers in a row, is slower than one for as many that are spread.
+// A query takes 12 bytes, and 12 to 20 in each table: about 50 bytes for k = 3. Filters take
+// at most 1 GiB: 256 MiB for a million queries, k = 3 and a collection of a hundred million.
 package scan
 
 import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"sync"
 
 	"github.com/neardup/neardup/internal/radix"
@@ -34,120 +23,188 @@ import (
 // MaxDistance is the largest k.
 const MaxDistance = 16
 
-// Queries are fingerprints in memory with which those of a collection are compared.
-// They do not change. All methods may be called from several goroutines.
+// Queries are prepared fingerprints. They are immutable and safe for concurrent use.
 type Queries struct {
-	k int
-
-	fps     []uint64 // without repetitions, ascending
-	numbers []uint32 // of the first query of each
-	next    []uint32 // the next equal query, noQuery if there is none; nil: all are different
-	plan    plan
-	blocks  []prepared
+	k      int
+	fps    []uint64 // distinct, ascending
+	places []uint32 // of all queries in the caller's list, those of equal ones together
+	starts []uint32 // start of the places of each of fps, and the end of the last ones
+	blocks []prepared
 }
 
-// prepared is a block of the plan with what is in it.
+// prepared is a block of the plan.
 type prepared struct {
-	radiusField
-	mask   uint64
-	filter *filter // nil: all may be near
+	field
+	filter *filter // nil: all fingerprints are looked up
 	tables []*table
 }
 
 // Match is a fingerprint of a collection within k bits of a query.
 type Match struct {
-	At       int // place in the block that was scanned
-	Query    int // place among the queries as they were given
+	At       int // position in the slice that was scanned
+	Query    int // position in the list of queries
 	Distance int
 }
 
 const defaultCollection = 100_000_000
 
-// New prepares queries, on all cores, for matches within k bits, and for a collection of
-// about so many fingerprints, 100 million by default: with many, it pays to prepare more. The package comment
-// says what memory they take. It refuses another k than 0 to MaxDistance, and more queries than
-// can be numbered in 32 bits.
+// New prepares queries on all cores for matches within k bits, 0 to MaxDistance, and for a
+// collection of about the given size; 0: 100 million. It returns an error for another k, and
+// for 2^32-1 queries or more.
 func New[F ~uint64](queries []F, k int, collection int64) (*Queries, error) {
 	if k < 0 || k > MaxDistance {
 		return nil, fmt.Errorf("scan: k = %d is not in 0..%d", k, MaxDistance)
 	}
-	if uint64(len(queries)) > math.MaxUint32-1 {
-		return nil, fmt.Errorf("scan: %d queries, at most %d", len(queries), uint32(math.MaxUint32-1))
+	if uint64(len(queries)) >= math.MaxUint32 {
+		return nil, fmt.Errorf("scan: %d queries, at most %d are possible", len(queries), uint32(math.MaxUint32-1))
 	}
 	if collection <= 0 {
 		collection = defaultCollection
 	}
-	q := &Queries{k: k}
-	q.fps, q.numbers, q.next = distinct(queries)
-	q.prepare(planFor(len(q.fps), k, collection, maxFilterBytes))
+	q := distinct(queries, k)
+	q.prepare(planFor(len(q.fps), k, collection))
 	return q, nil
 }
 
-// noQuery ends a chain of equal queries.
-const noQuery = ^uint32(0)
-
-// distinct returns the different ones of the queries, in order, with the place of the
-// first of each, and for each place that of the next equal one; next is nil if all are
-// different.
-func distinct[F ~uint64](queries []F) (fps []uint64, places, next []uint32) {
+// distinct sorts the queries.
+func distinct[F ~uint64](queries []F, k int) *Queries {
 	all := make([][2]uint64, len(queries)) // fingerprint and place
 	for i, fp := range queries {
 		all[i] = [2]uint64{uint64(fp), uint64(i)}
 	}
-	all = radix.Sort(all, make([][2]uint64, len(all)))
-	fps, places = make([]uint64, 0, len(all)), make([]uint32, 0, len(all))
-	for i, n := range all {
-		if i == 0 || n[0] != all[i-1][0] {
-			fps, places = append(fps, n[0]), append(places, uint32(n[1]))
-			continue
+	q := &Queries{k: k, places: make([]uint32, len(all))}
+	for i, r := range radix.Sort(all, make([][2]uint64, len(all))) {
+		if q.places[i] = uint32(r[1]); i == 0 || r[0] != q.fps[len(q.fps)-1] {
+			q.fps, q.starts = append(q.fps, r[0]), append(q.starts, uint32(i))
 		}
-		if next == nil {
-			next = slices.Repeat([]uint32{noQuery}, len(queries))
-		}
-		next[all[i-1][1]] = uint32(n[1])
 	}
-	return fps, places, next
+	q.starts = append(q.starts, uint32(len(all)))
+	return q
 }
 
-// prepare makes the filters and tables, each of them on a core of its own.
-func (q *Queries) prepare(p plan) {
-	q.plan = p
-	q.blocks = make([]prepared, len(p))
+// prepare makes the filters and tables of a plan concurrently.
+func (q *Queries) prepare(plan []block) {
+	q.blocks = make([]prepared, len(plan))
 	var group sync.WaitGroup
-	for i, b := range p {
+	for i, b := range plan {
 		to := &q.blocks[i]
-		to.radiusField, to.mask, to.tables = b.radiusField, b.mask(), make([]*table, len(b.tables))
+		to.field, to.tables = b.field, make([]*table, len(b.parts))
 		if b.filterBits > 0 {
-			group.Go(func() { to.filter = newFilter(b.radiusField, b.filterBits, q.fps) })
+			group.Go(func() { to.filter = newFilter(b.field, b.filterBits, q.fps) })
 		}
-		for j, t := range b.tables {
-			group.Go(func() { to.tables[j] = newTable(t, q.fps, q.numbers) })
+		for j, part := range b.parts {
+			group.Go(func() { to.tables[j] = newTable(part, q.fps) })
 		}
 	}
 	group.Wait()
 }
 
-// String says how the collection is compared with the queries.
-func (q *Queries) String() string {
-	return fmt.Sprintf("%d distinct queries within %d bits: %v", len(q.fps), q.k, q.plan)
+// Scan calls found with every pair of one of the given fingerprints and a query within k
+// bits, each once, in no particular order.
+func (q *Queries) Scan(fps []uint64, found func(Match)) {
+	s := scanner{Queries: q, found: found}
+	for s.from = 0; s.from < len(fps); s.from += step {
+		s.fps = fps[s.from:min(s.from+step, len(fps))]
+		if len(s.blocks) == 0 {
+			s.compareAll()
+		}
+		for i := range s.blocks {
+			s.scan(i)
+		}
+	}
 }
 
-// first reports whether a pair that differs in these bits is near in the block and the
-// table, and not in one before. So each pair is found once.
-func (q *Queries) first(block, table int, flips uint64) bool {
-	for i := range q.blocks[:block] {
-		if b := &q.blocks[i]; bits.OnesCount64(flips&b.mask) <= b.radius {
+const (
+	step      = 1024 // fingerprints looked up together
+	maxRanges = 256  // buckets read together
+)
+
+// scanner scans a slice of the collection. It issues many reads of memory before it uses the
+// result of the first one, so that the processor waits for several of them at the same time.
+type scanner struct {
+	*Queries
+	found  func(Match)
+	from   int      // position of fps in the slice
+	fps    []uint64 // of this step
+	words  [step]uint64
+	at     [step]uint16
+	ranges [maxRanges]bucketRange
+	sum    uint64 // uses the values of reads that fill the processor's cache
+}
+
+// bucketRange is the queries of a bucket to compare with the fingerprint at a position.
+type bucketRange struct{ at, from, to uint32 }
+
+func (s *scanner) compareAll() {
+	for at, fp := range s.fps {
+		for i, query := range s.Queries.fps {
+			if bits.OnesCount64(query^fp) <= s.k {
+				s.report(uint32(at), uint32(i))
+			}
+		}
+	}
+}
+
+// scan finds the matches of the fingerprints in a block.
+func (s *scanner) scan(block int) {
+	b := &s.blocks[block]
+	passing := b.filter.passing(s.fps, &s.words, &s.at)
+	for i, t := range b.tables {
+		ranges := 0
+		for _, at := range passing {
+			bucket := t.bucketOf(s.fps[at])
+			for _, flip := range t.flips {
+				r := bucketRange{uint32(at), t.starts[bucket^flip], t.starts[bucket^flip+1]}
+				if s.ranges[ranges] = r; r.from < r.to {
+					ranges++
+				}
+				if ranges == maxRanges {
+					s.compare(block, i, s.ranges[:])
+					ranges = 0
+				}
+			}
+		}
+		s.compare(block, i, s.ranges[:ranges])
+	}
+}
+
+// compare compares fingerprints with the queries of their buckets.
+func (s *scanner) compare(block, table int, ranges []bucketRange) {
+	t := s.blocks[block].tables[table]
+	for _, r := range ranges {
+		s.sum += t.keys[r.from] + t.keys[r.to-1]
+	}
+	for _, r := range ranges {
+		fp := s.fps[r.at]
+		for i, key := range t.keys[r.from:r.to] {
+			if flips := key ^ fp; bits.OnesCount64(flips) <= s.k && s.first(block, table, flips) {
+				s.report(r.at, t.numbers[r.from+uint32(i)])
+			}
+		}
+	}
+}
+
+// first reports whether a pair that differs in these bits is near in the table of the block
+// and in no block and no table before it. So each pair is found once.
+func (s *scanner) first(block, table int, flips uint64) bool {
+	for i := range s.blocks[:block] {
+		if s.blocks[i].near(flips) {
 			return false
 		}
 	}
-	b := &q.blocks[block]
-	if bits.OnesCount64(flips&b.mask) > b.radius {
-		return false
-	}
+	b := &s.blocks[block]
 	for _, t := range b.tables[:table] {
-		if bits.OnesCount64(flips&t.mask) <= t.radius {
+		if t.near(flips) {
 			return false
 		}
 	}
-	return bits.OnesCount64(flips&b.tables[table].mask) <= b.tables[table].radius
+	return b.near(flips) && b.tables[table].near(flips)
+}
+
+// report reports the queries that are equal to the n-th distinct one.
+func (s *scanner) report(at, n uint32) {
+	distance := bits.OnesCount64(s.Queries.fps[n] ^ s.fps[at])
+	for _, place := range s.places[s.starts[n]:s.starts[n+1]] {
+		s.found(Match{s.from + int(at), int(place), distance})
+	}
 }

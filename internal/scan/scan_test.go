@@ -79,15 +79,14 @@ func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	return fps
 }
 
-// memory is what a plan is made for.
-type memory struct{ collection, filterBytes int64 }
+// collections are sizes for which plans have filters, smaller filters, and none.
+var collections = []int64{1e5, 1000, 10}
 
-var memories = []memory{{1e5, maxFilterBytes}, {10, maxFilterBytes}, {1e5, 1}, {1e6, 1 << 14}, {defaultCollection, 4 << 20}}
-
-func newQueries(queries []uint64, k int, m memory) *Queries {
-	q := &Queries{k: k}
-	q.fps, q.numbers, q.next = distinct(queries)
-	q.prepare(planFor(len(q.fps), k, m.collection, m.filterBytes))
+func newQueries(t interface{ Fatal(...any) }, queries []uint64, k int, collection int64) *Queries {
+	q, err := New(queries, k, collection)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return q
 }
 
@@ -102,8 +101,8 @@ func TestScanIsExact(t *testing.T) {
 		for _, n := range sizes {
 			queries := some(rng, n, k, nil)
 			fps := some(rng, 700, k, queries)
-			for _, m := range memories {
-				found += checkScan(t, newQueries(queries, k, m), queries, fps, k)
+			for _, collection := range collections {
+				found += checkScan(t, newQueries(t, queries, k, collection), queries, fps, k)
 			}
 		}
 		if found == 0 {
@@ -112,7 +111,7 @@ func TestScanIsExact(t *testing.T) {
 	}
 }
 
-// TestEveryPlanIsExact does not leave it to the rule which plans are tried.
+// TestEveryPlanIsExact tries plans that planFor does not make as well.
 func TestEveryPlanIsExact(t *testing.T) {
 	for k := range 11 {
 		rng := rand.New(rand.NewPCG(uint64(k), 12))
@@ -121,25 +120,24 @@ func TestEveryPlanIsExact(t *testing.T) {
 		if testing.Short() && k%3 != 0 {
 			continue
 		}
+		large := func(f field) bool { return ballSize(f.width, f.radius) > 2000 }
 		for blocks := 1; blocks <= k+1; blocks++ {
 			for parts := 1; parts <= k+1; parts++ {
-				var d plan
-				for i, b := range divide(field{0, 64}, blocks, k+1) {
-					tables := divide(b.field, min(parts, b.radius+1), b.radius+1)
-					if slices.ContainsFunc(tables, func(n radiusField) bool { return hammingBallSize(n.width, n.radius) > 2000 }) {
-						d = nil
+				var plan []block
+				for i, f := range (field{0, 64, k}).divide(blocks) {
+					b := block{f, []int{0, min(f.width, 14), 12, 7}[(i+parts)%4], f.divide(min(parts, f.radius+1))}
+					if large(f) || b.filterBits < 7 || b.filterBits > f.width {
+						b.filterBits = 0
+					}
+					if slices.ContainsFunc(b.parts, large) {
+						plan = nil
 						break
 					}
-					filterBits := []int{0, min(b.width, 14), 12, 7}[(i+parts)%4]
-					if hammingBallSize(b.width, b.radius) > 2000 || filterBits < 7 {
-						filterBits = 0
-					}
-					d = append(d, block{b, filterBits, tables})
+					plan = append(plan, b)
 				}
-				if d != nil {
-					q := &Queries{k: k}
-					q.fps, q.numbers, q.next = distinct(queries)
-					q.prepare(d)
+				if plan != nil {
+					q := distinct(queries, k)
+					q.prepare(plan)
 					checkScan(t, q, queries, collection, k)
 				}
 			}
@@ -154,8 +152,8 @@ func TestLargeBlocks(t *testing.T) {
 	queries := some(rng, 300, 3, nil)
 	for _, n := range []int{step - 1, step, step + 1, 3*step + 7} {
 		fps := some(rng, n, 3, queries)
-		for _, m := range memories {
-			q := newQueries(queries, 3, m)
+		for _, collection := range collections {
+			q := newQueries(t, queries, 3, collection)
 			if found := checkScan(t, q, queries, fps, 3); found < 2*maxRanges {
 				t.Errorf("only %d matches", found)
 			}
@@ -166,42 +164,33 @@ func TestLargeBlocks(t *testing.T) {
 	}
 }
 
-// TestPlans: what the rule makes of numbers of queries.
+// TestPlans: blocks as width~radius, the filter, and the parts.
 func TestPlans(t *testing.T) {
-	whole := memory{defaultCollection, maxFilterBytes}
 	for _, c := range []struct {
 		queries, k int
-		memory     memory
+		collection int64
 		want       string
 	}{
-		{1, 3, whole, "one by one"},
-		{1000, 16, whole, "one by one"},
-		{5, 0, whole, "64 bits within 0 (filter of 2^22 bits)"},
-		{1000, 3, whole, "32 bits within 1 (filter of 2^22 bits), 32 bits within 1 (filter of 2^22 bits)"},
-		{1_000_000, 3, whole, "32 bits within 1 (filter of 2^30 bits), 32 bits within 1 (filter of 2^30 bits)"},
-		{1_000_000, 3, memory{1e7, maxFilterBytes}, "32 bits within 1 (filter of 2^29 bits), 32 bits within 1 (filter of 2^29 bits)"},
-		{1_000_000, 3, memory{1e6, maxFilterBytes}, "32 bits within 1, 32 bits within 1"},
-		{1_000_000, 3, memory{defaultCollection, 1 << 26}, "32 bits within 1 (filter of 2^28 bits), 32 bits within 1 (filter of 2^28 bits)"},
-		{1_000_000, 6, whole, "32 bits within 3, 32 bits within 2 (filter of 2^32 bits)"},
+		{1, 3, defaultCollection, "[]"},
+		{1000, 16, defaultCollection, "[]"},
+		{5, 0, defaultCollection, "[64~0/22 [64~0]]"},
+		{1000, 3, defaultCollection, "[32~1/22 [16~0 16~0] 32~1/22 [16~0 16~0]]"},
+		{1_000_000, 3, defaultCollection, "[32~1/30 [16~0 16~0] 32~1/30 [16~0 16~0]]"},
+		{1_000_000, 3, 1e7, "[32~1/29 [16~0 16~0] 32~1/29 [16~0 16~0]]"},
+		{1_000_000, 3, 1e6, "[32~1/0 [16~0 16~0] 32~1/0 [16~0 16~0]]"},
+		{1_000_000, 6, defaultCollection, "[32~3/0 [16~1 16~1] 32~2/32 [16~1 16~0]]"},
 	} {
-		if got := planFor(c.queries, c.k, c.memory.collection, c.memory.filterBytes).String(); got != c.want {
-			t.Errorf("%d queries, k = %d, %+v: %s, want %s", c.queries, c.k, c.memory, got, c.want)
+		plan := []any{}
+		text := func(f field) string { return fmt.Sprintf("%d~%d", f.width, f.radius) }
+		for _, b := range planFor(c.queries, c.k, c.collection) {
+			var parts []string
+			for _, p := range b.parts {
+				parts = append(parts, text(p))
+			}
+			plan = append(plan, fmt.Sprintf("%s/%d", text(b.field), b.filterBits), parts)
 		}
-	}
-	for k := range MaxDistance + 1 {
-		for n := 1; n < 1<<31; n = 3*n + 1 {
-			filters := int64(0)
-			for _, b := range planFor(n, k, defaultCollection, maxFilterBytes) {
-				if len(b.tables) == 0 || len(b.tables) > b.radius+1 {
-					t.Errorf("%d queries, k = %d: %+v", n, k, b)
-				}
-				if b.filterBits > 0 {
-					filters += 1 << (b.filterBits - 3)
-				}
-			}
-			if filters > maxFilterBytes {
-				t.Errorf("%d queries, k = %d: filters of %d bytes", n, k, filters)
-			}
+		if got := fmt.Sprint(plan); got != c.want {
+			t.Errorf("%d queries, k = %d, %d fingerprints: %s, want %s", c.queries, c.k, c.collection, got, c.want)
 		}
 	}
 }
@@ -215,7 +204,7 @@ func TestScanOfAnything(t *testing.T) {
 		if rapid.Bool().Draw(t, "sorted") {
 			slices.Sort(fps)
 		}
-		q := newQueries(queries, k, memory{rapid.Int64Range(1, 1e5).Draw(t, "expected"), rapid.Int64Range(0, 1<<16).Draw(t, "filter")})
+		q := newQueries(t, queries, k, rapid.Int64Range(1, 1e5).Draw(t, "expected"))
 		checkScan(t, q, queries, fps, k)
 	})
 }
@@ -224,7 +213,7 @@ func TestScanInParallel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 13))
 	queries := some(rng, 2000, 3, nil)
 	fps := some(rng, 4000, 3, queries)
-	q := newQueries(queries, 3, memories[0])
+	q := newQueries(t, queries, 3, collections[0])
 	var mu sync.Mutex
 	var got []Match
 	var wg sync.WaitGroup
@@ -266,28 +255,24 @@ func TestNothingToScan(t *testing.T) {
 	if got := matchesOf(one, nil); len(got) != 0 {
 		t.Errorf("an empty collection has the matches %v", got)
 	}
-	if got, want := one.String(), "1 distinct queries within 0 bits: one by one"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
 }
 
-// TestPlansCover: what differs in at most k bits is near in a block, and in a table
-// of each block in which it is near, however the bits fall.
+// TestPlansCover: every set of at most k flipped bits is within the radius of a part.
 func TestPlansCover(t *testing.T) {
 	for k := range MaxDistance + 1 {
-		for blocks := 1; blocks <= k+1; blocks++ {
-			parts := divide(field{0, 64}, blocks, k+1)
+		for n := 1; n <= k+1; n++ {
+			parts := field{0, 64, k}.divide(n)
 			sum, next := 0, 0
 			for _, p := range parts {
 				if p.first != next || p.width < 1 || p.radius < 0 {
-					t.Fatalf("k = %d in %d blocks: %+v", k, blocks, parts)
+					t.Fatalf("k = %d in %d parts: %+v", k, n, parts)
 				}
 				sum += p.radius + 1
 				next += p.width
 			}
-			// Were no block near, there would be a flip more than its radius in each.
+			// If no part were near, each would have one flip more than its radius.
 			if sum <= k || next != 64 {
-				t.Errorf("k = %d in %d blocks: radii of %+v", k, blocks, parts)
+				t.Errorf("k = %d in %d parts: radii of %+v", k, n, parts)
 			}
 		}
 	}
@@ -335,12 +320,12 @@ func TestQueriesThatAreAlike(t *testing.T) {
 				fps[i] = flip(rng, queries[rng.IntN(len(queries))], rng.IntN(k+3))
 			}
 			fps[0], fps[1], fps[2] = 0, ^uint64(0), rng.Uint64()
-			for i, m := range memories {
-				q := newQueries(queries, k, m)
-				t.Run(fmt.Sprintf("k=%d/%s/%d", k, name, i), func(t *testing.T) { checkScan(t, q, queries, fps, k) })
-				// 12 bytes a query for itself, 4 where some are equal, and in each table 12 and 8.
-				if n, most := bytesOf(q), int64(len(queries))*(16+int64(k+1)*(12+8))+m.filterBytes; n > most {
-					t.Errorf("k = %d, %s with %+v: %d bytes, more than %d", k, name, m, n, most)
+			for _, collection := range collections {
+				q := newQueries(t, queries, k, collection)
+				t.Run(fmt.Sprintf("k=%d/%s/%d", k, name, collection), func(t *testing.T) { checkScan(t, q, queries, fps, k) })
+				// 16 bytes per query, in each table 12 and up to 8, and filters of 64 bits per fingerprint.
+				if n, most := bytesOf(q), int64(len(queries))*(16+int64(k+1)*(12+8))+max(2*8*collection, 2<<22/8); n > most {
+					t.Errorf("k = %d, %s for %d: %d bytes, more than %d", k, name, collection, n, most)
 				}
 			}
 		}
@@ -349,7 +334,7 @@ func TestQueriesThatAreAlike(t *testing.T) {
 
 // bytesOf returns the memory that queries take.
 func bytesOf(q *Queries) int64 {
-	n := 12*len(q.fps) + 4*len(q.next)
+	n := 8*len(q.fps) + 4*len(q.places) + 4*len(q.starts)
 	for _, b := range q.blocks {
 		if b.filter != nil {
 			n += 8 * len(b.filter.words)
@@ -371,6 +356,6 @@ func TestEqualQueries(t *testing.T) {
 	}
 	fps := slices.Concat(few, few, []uint64{few[0] ^ 1, rng.Uint64()})
 	for _, k := range []int{0, 3, 10} {
-		checkScan(t, newQueries(queries, k, memories[0]), queries, fps, k)
+		checkScan(t, newQueries(t, queries, k, collections[0]), queries, fps, k)
 	}
 }

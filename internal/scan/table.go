@@ -7,40 +7,104 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// table has all queries in the order of the first bits of one field.
+// table has all queries sorted by the first bits of a field.
 type table struct {
-	radiusField
-	bucket  field    // the first bits
-	mask    uint64   // of the whole field
-	flips   []uint64 // of a bucket, within the radius
-	starts  []uint32 // of each bucket, and of one more
+	field
+	shift   int      // from the field to the number of a bucket
+	flips   []uint64 // of the number of a bucket, within the radius
+	starts  []uint32 // of each bucket, and the end of the last one
 	keys    []uint64 // the queries
 	numbers []uint32 // of each of them
 }
 
-// maxBucketBits bounds what starts takes where there are few queries.
+// maxBucketBits bounds the memory of starts.
 const maxBucketBits = 24
 
-func newTable(n radiusField, queries []uint64, numbers []uint32) *table {
-	width := min(n.width, maxBucketBits, bits.Len(uint(len(queries))))
-	bucket := field{n.first, width}
+func newTable(f field, queries []uint64) *table {
+	width := min(f.width, maxBucketBits, bits.Len(uint(len(queries))))
 	t := &table{
-		radiusField: n, bucket: bucket, mask: n.mask(), starts: bucket.starts(queries),
+		field: f, shift: f.width - width, starts: make([]uint32, 1<<width+1),
 		keys: make([]uint64, len(queries)), numbers: make([]uint32, len(queries)),
 	}
-	// The flips of the bits behind a bucket's lead to the same bucket.
-	for _, flip := range flipsOf(n.width, n.radius) {
-		t.flips = append(t.flips, flip>>(n.width-width))
+	hugepages.Prefer(t.starts)
+	hugepages.Prefer(t.keys)
+	hugepages.Prefer(t.numbers)
+	for _, flip := range appendFlips(nil, f.width, 0, 0, f.radius) {
+		t.flips = append(t.flips, flip>>t.shift)
 	}
 	slices.Sort(t.flips)
 	t.flips = slices.Compact(t.flips)
-	hugepages.Prefer(t.keys)
-	hugepages.Prefer(t.numbers)
+	for _, q := range queries {
+		t.starts[t.bucketOf(q)+1]++
+	}
+	for i := range t.starts[1:] {
+		t.starts[i+1] += t.starts[i]
+	}
 	next := slices.Clone(t.starts)
 	for i, q := range queries {
-		at := &next[t.bucket.of(q)]
-		t.keys[*at], t.numbers[*at] = q, numbers[i]
+		at := &next[t.bucketOf(q)]
+		t.keys[*at], t.numbers[*at] = q, uint32(i)
 		*at++
 	}
 	return t
+}
+
+func (t *table) bucketOf(fp uint64) uint64 { return t.of(fp) >> t.shift }
+
+// filter tells which fingerprints may be within the radius of a query in a field. It has a
+// word for each value of the field's first bits, so that a sorted collection reads it in
+// order, and in the word two bits by a hash of the whole field.
+type filter struct {
+	field
+	bits  int // of the filter
+	words []uint64
+}
+
+// newFilter returns a filter of 2^bits bits with all variants of the queries.
+func newFilter(f field, bits int, queries []uint64) *filter {
+	t := &filter{field: f, bits: bits, words: make([]uint64, 1<<(bits-6))}
+	hugepages.Prefer(t.words)
+	values := make([]uint64, len(queries))
+	for i, q := range queries {
+		values[i] = f.of(q)
+	}
+	slices.Sort(values) // so that each flip leads to words in nearly ascending order
+	shift := (f.width - bits + 6) & 63
+	for _, flip := range appendFlips(nil, f.width, 0, 0, f.radius) {
+		for _, v := range values {
+			v ^= flip
+			h := v * hashFactor
+			t.words[v>>shift] |= 1<<(h>>58) | 1<<(h>>52&63)
+		}
+	}
+	return t
+}
+
+// hashFactor is 2^64 divided by the golden ratio, rounded to an odd number.
+const hashFactor = 0x9e3779b97f4a7c15
+
+// passing returns in at the positions of the fingerprints to look up. It reads all words of
+// the filter before it uses the first one, and writes every position, so that no branch
+// depends on memory that is still being read. A nil filter passes all.
+func (f *filter) passing(fps []uint64, words *[step]uint64, at *[step]uint16) []uint16 {
+	fps = fps[:min(len(fps), step)]
+	if f == nil {
+		for i := range fps {
+			at[i] = uint16(i)
+		}
+		return at[:len(fps)]
+	}
+	read := words[:len(fps)]
+	first, shift := f.first&63, (64-f.bits+6)&63
+	for i, fp := range fps {
+		read[i] = f.words[fp<<first>>shift]
+	}
+	n := 0
+	shift = (64 - f.width) & 63
+	for i, word := range read {
+		h := fps[i] << first >> shift * hashFactor
+		at[n&(step-1)] = uint16(i)
+		n += int(word >> (h >> 58) & (word >> (h >> 52 & 63)) & 1)
+	}
+	return at[:n]
 }
