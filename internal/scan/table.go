@@ -68,13 +68,17 @@ func newFilter(f field, bits int, queries []uint64) *filter {
 	for i, q := range queries {
 		values[i] = f.of(q)
 	}
-	slices.Sort(values) // so that each flip leads to words in nearly ascending order
+	slices.Sort(values)
 	shift := (f.width - bits + 6) & 63
-	for _, flip := range appendFlips(nil, f.width, 0, 0, f.radius) {
-		for _, v := range values {
-			v ^= flip
-			h := v * hashFactor
-			t.words[v>>shift] |= 1<<(h>>58) | 1<<(h>>52&63)
+	flips := appendFlips(nil, f.width, 0, 0, f.radius)
+	// The words of a chunk, with most flips, fit in the processor's cache together.
+	for chunk := range slices.Chunk(values, max(len(values)>>max(bits-cachedBits, 0), 1)) {
+		for _, flip := range flips {
+			for _, v := range chunk {
+				v ^= flip
+				h := v * hashFactor
+				t.words[v>>shift] |= 1<<(h>>58) | 1<<(h>>52&63)
+			}
 		}
 	}
 	return t
