@@ -144,7 +144,7 @@ func (d *drawer) write() step {
 		return step{what: "pairs", k: d.IntN(5)}
 	}
 	return step{what: "query", docs: d.some(), k: d.IntN(6), limit: d.IntN(4),
-		method: pick(d, oneByOne, oneByOne, "each", "sorted", "")}
+		method: pick(d, oneByOne, oneByOne, "each", "scanned", "")}
 }
 
 // between draws what happens to a closed index.

@@ -361,7 +361,7 @@ func by(ctx context.Context, method string) context.Context {
 	if method == "" {
 		return ctx
 	}
-	return testhook.WithSortedBatches(ctx, method == "sorted")
+	return testhook.WithScannedBatches(ctx, method == "scanned")
 }
 
 // doPairs compares pairs and clusters by fingerprint and scope alone.

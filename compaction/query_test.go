@@ -262,7 +262,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 				first.Fingerprint = queries[0].Fingerprint
 				return append([]index.Document{first}, queries[1:len(queries)/4]...)
 			}
-			for _, method := range []string{oneByOne, "each", "sorted", ""} {
+			for _, method := range []string{oneByOne, "each", "scanned", ""} {
 				for _, s := range []step{
 					{docs: queries, k: p.MaxDistance}, {docs: queries, k: p.MaxDistance / 2, limit: 2}, {docs: queries[:1], k: p.MaxDistance}, {},
 					{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingle: 1}), k: p.MaxDistance},

@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"runtime"
 	"slices"
@@ -12,25 +11,25 @@ import (
 
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/scan"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
 )
 
-// Answer is what QueryBatch found for one of the queries.
+// Answer is the answer to a query of QueryBatch.
 type Answer struct {
-	Query   int // its place among them, from 0
+	Query   int // position of the query, from 0
 	Matches []Match
 }
 
-// QueryBatch answers many queries at once, on all cores, and yields their answers in
-// order. All are answered of one moment. It stops at the first error, which it yields. The
-// index must not be closed from within the loop.
+// QueryBatch answers queries on all cores and yields the answers in the order of the
+// queries. All answers are of one snapshot. It stops at the first error, which it yields.
+// The index must not be closed within the loop.
 //
-// Where it is expected to take less time, they are not answered one by one, but table by
-// table with the probes of all of them in its order, so that each block is read once. At
-// most a million queries are under way at once; they take some 100 bytes each, and 40 for
-// each matching fingerprint, of which there are 4 million at most before fewer queries are
-// taken at once.
+// If the blocks of the index are not in memory and reading them one by one would take
+// longer, QueryBatch compares up to a million queries at a time with all fingerprints in
+// one sequential pass over the index. That takes about 150 bytes per query and 32 bytes per
+// matching fingerprint, of which it keeps at most 4 million.
 func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
 		stopped := false
@@ -48,15 +47,9 @@ func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answe
 	}
 }
 
-const (
-	// batchWindow is how many queries are searched together.
-	batchWindow = 1 << 20
-	// leastWindow is how many are answered one by one if together they have too many hits
-	// to be kept.
-	leastWindow = 1 << 10
-)
+// batchWindow is the number of queries of one pass over the index.
+const batchWindow = 1 << 20
 
-// queryBatch answers window after window.
 func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answer, error) bool) (err error) {
 	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(queries)+answerLen-1)/answerLen))
 	if err != nil {
@@ -64,83 +57,81 @@ func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answ
 	}
 	defer closeAll(readers, &err)
 	s := readers[0].s
+	k := 0
 	for i := range queries {
-		if _, err := queries[i].Within(s.plan.MaxDistance); err != nil {
+		within, err := queries[i].Within(s.plan.MaxDistance)
+		if err != nil {
 			return err
 		}
+		k = max(k, within)
 	}
-	size, sorted := len(queries), s.sorts(ctx, len(queries))
-	if sorted {
+	size, scans := max(len(queries), 1), s.scans(ctx, min(len(queries), batchWindow), k)
+	if scans {
 		size = batchWindow
 	}
-	for start, more := 0, true; start < len(queries) && more && err == nil; {
-		w := window{start: start, queries: queries[start:min(start+size, len(queries))]}
-		if sorted && size > leastWindow {
-			w.hits, err = searchBatch(ctx, readers, w.queries)
-			if errors.Is(err, errManyHits) {
-				size, err = size/4, nil
-				continue
+	start := 0
+	for some := range slices.Chunk(queries, size) {
+		w := window{start: start, queries: some}
+		if scans {
+			if w.hits, err = scanFor(ctx, readers, some, k); err != nil {
+				return err
 			}
 		}
-		if err == nil {
-			more, err = w.answer(ctx, readers, yield)
+		if more, err := w.answer(ctx, readers, yield); err != nil || !more {
+			return err
 		}
-		start += len(w.queries)
+		start += len(some)
 	}
-	return err
+	return nil
+}
+
+// leastBatch is the number of queries below which a pass over the index is not considered.
+const leastBatch = 1 << 10
+
+// scans reports whether queries within k bits are answered by a pass over the index.
+func (s *state) scans(ctx context.Context, queries, k int) bool {
+	if scans, set := testhook.ScannedBatches(ctx); set {
+		return scans
+	}
+	return scanIsFaster(s.plan, queries, k, int64(s.tables.PackedEntries()), 1-s.tables.PackedCached())
+}
+
+// scanIsFaster compares the estimated times of answering queries one by one and by a pass
+// over the index, if the given part of the packed blocks must be read from disk.
+func scanIsFaster(p *plan.Plan, queries, k int, packed int64, toRead float64) bool {
+	const (
+		readEntry    = 100  // nanoseconds to read an entry of table 0 with its documents in order
+		prepareQuery = 1000 // nanoseconds to prepare a query for a pass
+	)
+	e := p.Estimate(packed, 0)
+	oneByOne := float64(queries) * (e.Warm + (e.Disk-e.Warm)*toRead)
+	pass := float64(queries)*prepareQuery + float64(packed)*(readEntry+scan.Estimate(queries, k, packed))
+	return queries >= leastBatch && pass < oneByOne
 }
 
 const (
-	// leastBatch is the number of queries below which nothing is gained by sorting.
-	leastBatch = 1 << 10
-	// warmBatch is the number from which on it is gained in memory as well: at 10 M, 7,500
-	// queries take 1.4 times as long sorted as one by one, a million 0.8 times.
-	warmBatch = 1 << 16
-	// orderedRead is the nanoseconds to read a block that is not in memory, in the order of
-	// its table.
-	orderedRead = 4000
-)
-
-// sorts reports whether so many queries are answered table by table.
-func (s *state) sorts(ctx context.Context, queries int) bool {
-	if sorted, set := testhook.SortedBatches(ctx); set {
-		return sorted
-	}
-	return sortsBatch(s.plan, queries, int64(s.tables.PackedEntries()), 1-s.tables.PackedCached())
-}
-
-// sortsBatch estimates with so many packed fingerprints, a part of which must be read.
-func sortsBatch(p *plan.Plan, queries int, packed int64, toRead float64) bool {
-	one := p.Estimate(packed, 0)
-	each := float64(queries) * (one.Warm + (one.Disk-one.Warm)*toRead)
-	work, blocks := one.Batch(float64(queries))
-	sorted := work + blocks*toRead*orderedRead
-	return queries >= leastBatch && sorted < each && (queries >= warmBatch || sorted < each/2)
-}
-
-// window is queries of a batch on their way to answers.
-type window struct {
-	start   int // among all
-	queries []Query
-	hits    *batchHits // nil: they are searched one by one
-}
-
-const (
-	// answerLen is how many queries a worker answers at a time.
+	// answerLen is the number of queries that a worker answers at a time.
 	answerLen = 64
-	// answersAhead is how many times that each worker may be ahead of what was yielded.
+	// answersAhead is how many times answerLen queries each worker may be ahead of the loop.
 	answersAhead = 4
 )
 
-// answers are those to a run of queries, up to an error.
+// batchWindow_ is queries of a batch that are answered together.
+type window struct {
+	start   int // position of the first query in the batch
+	queries []Query
+	hits    *batchHits // nil: the queries are searched one by one
+}
+
+// answers are the answers to some consecutive queries of a window, up to an error.
 type answers struct {
 	start   int
 	matches [][]Match
 	err     error
 }
 
-// answer lets workers answer ahead of what is yielded. more is false if the caller wants
-// no more.
+// answer answers the queries of a window, with workers that run ahead of the loop. It returns
+// more = false if the loop has ended.
 func (w *window) answer(ctx context.Context, readers []*reader, yield func(Answer, error) bool) (more bool, err error) {
 	for a, err := range ordered.All(ctx, len(readers), len(readers)*answersAhead, func(p *ordered.Pipe[answers]) error {
 		for start := 0; start < len(w.queries); start += answerLen {
@@ -187,297 +178,103 @@ func (w *window) answers(ctx context.Context, r *reader, start int) answers {
 	return a
 }
 
-// batch finds the hits of a window of queries, with each table read in order.
-type batch struct {
-	s       *state // of all readers
-	ctx     context.Context
-	targets []target
-	kept    atomic.Int64 // hits
-	workers []*batchWorker
-}
-
-// target is what one query looks for.
-type target struct {
-	stored uint64
-	k      int
-}
-
-// batchProbe is a prefix of a table to look for.
-type batchProbe struct {
-	first uint64 // the smallest permuted fingerprint that has it
-	query uint32
-	live  bool
-}
-
-// batchWorker is for one goroutine. What is to be sorted it keeps in parts, for the workers
-// to sort one after the other.
-type batchWorker struct {
-	*batch
-	reader *reader
-	table  *store.PackedTable // that is read; nil: none is packed
-
-	probes    parts[batchProbe] // by prefix
-	elsewhere parts[hit]        // what packed tables but the first have found, by fingerprint: its posting is in table 0
-	hits      parts[hit]        // by query
-}
-
-const batchParts = 256
-
-type parts[T any] [batchParts][]T
-
-// gather returns what all workers have in a part, and lets go of it.
-func gather[T any](b *batch, part int, of func(*batchWorker) *parts[T]) []T {
-	var all []T
-	for _, w := range b.workers {
-		p := of(w)
-		if all == nil {
-			all = p[part]
-		} else {
-			all = append(all, p[part]...)
-		}
-		p[part] = nil
-	}
-	return all
-}
-
-// batchHits are the hits of a window, nearest first for each query.
+// batchHits are the hits of a window by query, the nearest first.
 type batchHits struct {
-	queries int
-	parts   parts[hit]
+	hits   []hit
+	starts []uint32 // of each query, and the end of the last one
 }
 
-func partOf(query uint32, queries int) int { return int(uint64(query) * batchParts / uint64(queries)) }
+func (h *batchHits) of(query int) []hit { return h.hits[h.starts[query]:h.starts[query+1]] }
 
-func (h *batchHits) of(query int) []hit {
-	hits := h.parts[partOf(uint32(query), h.queries)]
-	first, _ := slices.BinarySearchFunc(hits, uint32(query), func(h hit, q uint32) int { return cmp.Compare(h.query, q) })
-	end := first
-	for end < len(hits) && hits[end].query == uint32(query) {
-		end++
-	}
-	return hits[first:end]
-}
-
-const maxBatchProbes = 16 << 20 // of a table that are in memory
-
-var (
-	maxBatchHits int64 = 4 << 20 // of a window that are in memory
-	errManyHits        = errors.New("too many probes or hits for one window")
+const (
+	scanParts = 64   // ranges of fingerprints that workers scan one at a time
+	scanned   = 4096 // fingerprints that are compared at a time
 )
 
-// searchBatch returns the hits of the queries. Error: errManyHits, if they are too many
-// to be kept.
-func searchBatch(ctx context.Context, readers []*reader, queries []Query) (*batchHits, error) {
-	b := &batch{s: readers[0].s, ctx: ctx, targets: make([]target, len(queries))}
+// maxBatchHits is the number of hits of a window that are kept in memory.
+var maxBatchHits int64 = 4 << 20
+
+// scanFor returns the hits of queries within k bits or less, by a pass over all entries of
+// table 0. It returns nil if they are more than maxBatchHits.
+func scanFor(ctx context.Context, readers []*reader, queries []Query, k int) (*batchHits, error) {
+	stored := make([]uint64, len(queries))
+	within := make([]uint8, len(queries))
 	for i := range queries {
-		k, _ := queries[i].Within(b.s.plan.MaxDistance)
-		b.targets[i] = target{storedOfQuery(&queries[i]), k}
+		stored[i] = storedOfQuery(&queries[i])
+		k, _ := queries[i].Within(readers[0].s.plan.MaxDistance)
+		within[i] = uint8(k)
 	}
-	for _, r := range readers {
-		b.workers = append(b.workers, &batchWorker{batch: b, reader: r})
-	}
-	if err := b.s.packed.Wait(ctx); err != nil {
+	prepared, err := scan.New(stored, k, int64(readers[0].s.tables.PackedEntries()))
+	if err != nil {
 		return nil, err
 	}
-	// Table 0 comes last: on the way through it, postings are read for what the others found.
-	for i := len(b.s.plan.Tables) - 1; i >= 0; i-- {
-		if err := b.searchTable(i); err != nil {
-			return nil, err
-		}
-	}
-	hits := &batchHits{queries: len(queries)}
-	err := b.eachOf(batchParts, func(_ *batchWorker, part int) error {
-		hits.parts[part] = nearestFirst(gather(b, part, func(w *batchWorker) *parts[hit] { return &w.hits }))
-		return nil
-	})
-	return hits, err
-}
-
-// eachOf lets the workers do n things, each the next one that none has begun.
-func (b *batch) eachOf(n int, do func(w *batchWorker, i int) error) error {
-	var next atomic.Int64
-	errs := make([]error, len(b.workers))
-	var wg sync.WaitGroup
-	for i, w := range b.workers {
-		wg.Go(func() {
-			for errs[i] == nil {
-				at := int(next.Add(1) - 1)
-				if at >= n {
+	var next, kept atomic.Int64
+	found := make([][]hit, len(readers))
+	errs := make([]error, len(readers))
+	var workers sync.WaitGroup
+	for i, r := range readers {
+		workers.Go(func() {
+			for errs[i] == nil && kept.Load() <= maxBatchHits {
+				part := uint64(next.Add(1) - 1)
+				if part >= scanParts {
 					return
 				}
-				if errs[i] = b.ctx.Err(); errs[i] == nil {
-					errs[i] = do(w, at)
-				}
+				const width = (1<<64-1)/scanParts + 1
+				errs[i] = r.scan(ctx, part*width, part*width+(width-1), prepared, func(h hit) {
+					if h.distance <= within[h.query] && kept.Add(1) <= maxBatchHits {
+						found[i] = append(found[i], h)
+					}
+				})
 			}
-			next.Store(int64(n)) // the others need not go on
 		})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// searchTable probes a table, in its order, for all queries.
-func (b *batch) searchTable(table int) (err error) {
-	if err := b.collect(table); err != nil {
-		return err
+	workers.Wait()
+	if err := cmp.Or(errs...); err != nil || kept.Load() > maxBatchHits {
+		return nil, err
 	}
-	defer func() {
-		for _, w := range b.workers {
-			if w.table != nil {
-				err = errors.Join(err, w.table.Close())
-				w.table = nil
-			}
-		}
-	}()
-	for _, w := range b.workers {
-		if b.s.tables.Packed(table) == nil {
-			break
-		}
-		if w.table, err = w.reader.v.PackedInOrder(table); err != nil {
-			return err
-		}
+	h := &batchHits{hits: slices.Concat(found...), starts: make([]uint32, len(queries)+1)}
+	for i := range h.hits {
+		h.starts[h.hits[i].query+1]++
 	}
-	return b.eachOf(batchParts, func(w *batchWorker, part int) error { return w.searchPart(table, part) })
-}
-
-// queriesTogether is how many queries a worker takes at once.
-const queriesTogether = 4096
-
-// collect finds the prefixes of a table that may be there for each query.
-func (b *batch) collect(table int) error {
-	t := &b.s.plan.Tables[table]
-	var collected atomic.Int64
-	return b.eachOf((len(b.targets)+queriesTogether-1)/queriesTogether, func(w *batchWorker, i int) error {
-		n := 0
-		r := w.reader
-		for q := i * queriesTogether; q < min((i+1)*queriesTogether, len(b.targets)) && n <= maxBatchProbes; q++ {
-			permuted := t.Permute(b.targets[q].stored)
-			r.flips = b.s.packed.AppendCandidates(r.flips[:0], table, permuted)
-			packed := len(r.flips)
-			for _, live := range b.s.live {
-				r.flips = live.AppendCandidates(r.flips, table, permuted)
-			}
-			for j, flips := range r.flips {
-				first, _ := t.PrefixRange(permuted ^ flips)
-				w.probes[first>>56] = append(w.probes[first>>56], batchProbe{first, uint32(q), j >= packed})
-			}
-			n += len(r.flips)
-		}
-		if collected.Add(int64(n)) > maxBatchProbes {
-			return errManyHits
-		}
-		return nil
+	for i := range queries {
+		h.starts[i+1] += h.starts[i]
+	}
+	slices.SortFunc(h.hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored))
 	})
+	return h, nil
 }
 
-// searchPart makes the probes of a part. In table 0 it looks for what other tables found, too.
-func (w *batchWorker) searchPart(table, part int) error {
-	t, r := &w.s.plan.Tables[table], w.reader
-	probes := gather(w.batch, part, func(w *batchWorker) *parts[batchProbe] { return &w.probes })
-	slices.SortFunc(probes, func(a, b batchProbe) int { return cmp.Compare(a.first, b.first) })
-	var others []hit
-	if table == 0 {
-		others = gather(w.batch, part, func(w *batchWorker) *parts[hit] { return &w.elsewhere })
-		slices.SortFunc(others, func(a, b hit) int { return cmp.Compare(a.stored, b.stored) })
+// scan calls found with the hits of prepared queries among the stored fingerprints from first
+// to last.
+func (r *reader) scan(ctx context.Context, first, last uint64, queries *scan.Queries, found func(hit)) error {
+	fps := make([]uint64, 0, scanned)
+	ids := make([]uint64, 0, scanned) // of the only document of each; 0 if it has several
+	compare := func() error {
+		queries.Scan(fps, func(m scan.Match) {
+			found(hit{stored: fps[m.At], id: ids[m.At], query: uint32(m.Query), block: -1, distance: uint8(m.Distance)})
+		})
+		fps, ids = fps[:0], ids[:0]
+		return ctx.Err()
 	}
-	for _, probe := range probes {
-		for len(others) > 0 && others[0].stored < probe.first {
-			if err := w.locate(others[0]); err != nil {
-				return err
-			}
-			others = others[1:]
-		}
-		first, last := t.PrefixRange(probe.first)
-		target := w.targets[probe.query]
-		r.begin(w.ctx, target.stored, target.k)
-		permuted := t.Permute(target.stored)
-		var err error
-		if probe.live {
-			err = r.probeLiveRange(table, permuted, first, last)
-		} else {
-			r.ranges = append(r.ranges[:0], store.Range{First: first, Last: last})
-			err = r.probePacked(table, w.table, permuted, r.ranges)
-		}
-		if err == nil {
-			err = w.keepHits(table, &probe)
-		}
+	for p, err := range r.v.Postings(first) {
 		if err != nil {
 			return err
 		}
-	}
-	for _, other := range others {
-		if err := w.locate(other); err != nil {
-			return err
+		if p.Stored > last {
+			break
 		}
-	}
-	return nil
-}
-
-// keepHits keeps what a probe has found.
-func (w *batchWorker) keepHits(table int, probe *batchProbe) error {
-	for _, h := range w.reader.hits {
-		h.query = probe.query
-		switch {
-		case h.posting != nil:
-			h.id, h.posting = onlyID(*h.posting), nil
-		case probe.live:
-		case table != 0:
-			w.elsewhere[h.stored>>56] = append(w.elsewhere[h.stored>>56], h)
-			if err := w.count(); err != nil {
-				return err
-			}
+		if p.IDs.Empty() {
 			continue
-		default:
-			if err := w.readPacked(&h); err != nil {
+		}
+		fps, ids = append(fps, p.Stored), append(ids, onlyID(p.IDs))
+		if len(fps) == scanned {
+			if err := compare(); err != nil {
 				return err
 			}
 		}
-		if err := w.keep(h); err != nil {
-			return err
-		}
 	}
-	return nil
-}
-
-// count counts a hit before it is kept.
-func (w *batchWorker) count() error {
-	if w.kept.Add(1) > maxBatchHits {
-		return errManyHits
-	}
-	return nil
-}
-
-func (w *batchWorker) keep(h hit) error {
-	part := partOf(h.query, len(w.targets))
-	w.hits[part] = append(w.hits[part], h)
-	return w.count()
-}
-
-// locate finds in table 0 what another table has found.
-func (w *batchWorker) locate(h hit) error {
-	block, at, found, err := w.table.Locate(h.stored)
-	if err != nil {
-		return err
-	}
-	if found {
-		h.block, h.at = int32(block), uint16(at)
-		if err := w.readPacked(&h); err != nil {
-			return err
-		}
-	}
-	w.kept.Add(-1) // it was counted before
-	return w.keep(h)
-}
-
-// readPacked reads the posting of a hit in packed table 0, if that says it all and is
-// of one document. Others are read when they are asked for: they may be large.
-func (w *batchWorker) readPacked(h *hit) error {
-	if w.s.mayBeLive(h.stored) {
-		return nil
-	}
-	ids, err := w.table.PostingAt(int(h.block), int(h.at))
-	h.id = onlyID(ids)
-	return err
+	return compare()
 }
 
 // onlyID returns the ID of the only document of a posting; 0 if there is not exactly one.
@@ -485,6 +282,6 @@ func onlyID(ids store.IDs) uint64 {
 	if ids.Len() != 1 {
 		return 0
 	}
-	id, _ := ids.Iterator()()
-	return id
+	var id [1]uint64
+	return ids.AppendTo(id[:0])[0]
 }

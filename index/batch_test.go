@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/plan"
 )
 
 // nearTo asks for what is near to a fingerprint.
@@ -17,21 +18,31 @@ func nearTo(fp fingerprint.Fingerprint) Query {
 	return Query{Signature: fingerprint.Signature{Fingerprint: fp}}
 }
 
-// TestBatchesAreSorted: few queries are answered one by one, and many table by table.
-func TestBatchesAreSorted(t *testing.T) {
-	p := mustPlan(t, "2", 3)
+// TestScanOfColdIndexes: a large batch for an index that must be read from disk takes a pass
+// over the index; few queries are answered one by one, and so are those for an index in memory.
+func TestScanOfColdIndexes(t *testing.T) {
+	p, pages := mustPlan(t, "2", 3), mustPlan(t, "blocks-4", 6)
 	for _, c := range []struct {
+		plan    *plan.Plan
 		queries int
 		packed  int64
 		toRead  float64
 		want    bool
 	}{
-		{100, 100_000_000, 1, false},
-		{100_000, 100_000_000, 1, true},
-		{1_000_000, 100_000, 0, true},
+		{p, 100, 100_000_000, 1, false},
+		{p, 10_000, 100_000_000, 1, false},
+		{p, 100_000, 100_000_000, 1, true},
+		{p, 1_000_000, 100_000_000, 1, true},
+		{p, 1_000_000, 100_000_000, 0.5, true},
+		{p, 1_000_000, 100_000_000, 0, false},
+		{p, 10_000, 1_000_000, 0, false},
+		{pages, 1000, 10_000_000, 1, false},
+		{pages, 100_000, 10_000_000, 1, true},
+		{pages, 1_000_000, 100_000_000, 1, true},
+		{pages, 10_000, 10_000_000, 0, false},
 	} {
-		if got := sortsBatch(p, c.queries, c.packed, c.toRead); got != c.want {
-			t.Errorf("%d queries of %d fingerprints, %g of them to be read: sorted is %v", c.queries, c.packed, c.toRead, got)
+		if got := scanIsFaster(c.plan, c.queries, c.plan.MaxDistance, c.packed, c.toRead); got != c.want {
+			t.Errorf("%d queries within %d bits of %d fingerprints, %g of them to be read: a pass is %v", c.queries, c.plan.MaxDistance, c.packed, c.toRead, got)
 		}
 	}
 }

@@ -71,8 +71,8 @@ var cancelledCalls = []struct {
 		return effect{err: err}
 	}},
 	{"QueryBatch", false, queryBatch},
-	{"QueryBatch, sorted", false, func(ctx context.Context, x *index.Index) effect {
-		return queryBatch(testhook.WithSortedBatches(ctx, true), x)
+	{"QueryBatch, scanned", false, func(ctx context.Context, x *index.Index) effect {
+		return queryBatch(testhook.WithScannedBatches(ctx, true), x)
 	}},
 	{"Get", false, func(ctx context.Context, x *index.Index) effect {
 		_, _, err := x.Get(ctx, "page 7")

@@ -174,7 +174,7 @@ func TestLoopsThatBreak(t *testing.T) {
 	must(t, x.Add(ctx, Document{Key: "a"}))
 	for n := range 150 {
 		i := 0
-		for a, err := range x.QueryBatch(testhook.WithSortedBatches(ctx, n%2 == 0), slices.Repeat([]Query{{Limit: 1}}, 140)) {
+		for a, err := range x.QueryBatch(testhook.WithScannedBatches(ctx, n%2 == 0), slices.Repeat([]Query{{Limit: 1}}, 140)) {
 			if err != nil || a.Query != i {
 				t.Fatal(a, err)
 			}
@@ -197,7 +197,7 @@ func TestLoopsThatBreak(t *testing.T) {
 		func() { panicIn(x.Pairs(ctx, JoinOptions{})) },
 		func() { panicIn(x.Clusters(ctx, JoinOptions{})) },
 		func() { panicIn(x.QueryBatch(ctx, make([]Query, 200))) },
-		func() { panicIn(x.QueryBatch(testhook.WithSortedBatches(ctx, true), make([]Query, 200))) },
+		func() { panicIn(x.QueryBatch(testhook.WithScannedBatches(ctx, true), make([]Query, 200))) },
 	} {
 		func() {
 			defer func() {

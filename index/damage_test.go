@@ -389,7 +389,7 @@ func TestPlantedPackedEntries(t *testing.T) {
 // loadFilters waits until the filters of the packed tables are in memory.
 func (d *damaged) loadFilters() {
 	d.t.Helper()
-	for _, err := range d.x.QueryBatch(testhook.WithSortedBatches(context.Background(), true), make([]index.Query, 1)) {
+	for _, err := range d.x.QueryBatch(testhook.WithScannedBatches(context.Background(), true), make([]index.Query, 1)) {
 		must(d.t, err)
 	}
 }

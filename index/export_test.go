@@ -2,9 +2,7 @@ package index
 
 // For the tests of what is seen from outside.
 
-const LeastWindow = leastWindow
-
-// SetMaxBatchHits sets how many hits a batch keeps, until restore is called.
+// SetMaxBatchHits sets the number of hits that a pass over the index keeps, until restore is called.
 func SetMaxBatchHits(n int64) (restore func()) {
 	before := maxBatchHits
 	maxBatchHits = n

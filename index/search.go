@@ -139,16 +139,16 @@ func (r *reader) begin(ctx context.Context, stored uint64, k int) {
 	r.forgotten = r.x.forgotten.Load()
 }
 
-// nearestFirst sorts the hits of each query, and drops those that were found twice: a packed
-// fingerprint with new documents has an entry in both parts of table 0.
+// nearestFirst sorts hits, and drops those that were found twice: a packed fingerprint with
+// new documents has an entry in both parts of table 0.
 func nearestFirst(hits []hit) []hit {
 	if len(hits) < 2 {
 		return hits
 	}
 	slices.SortFunc(hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored))
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored))
 	})
-	return slices.CompactFunc(hits, func(a, b hit) bool { return a.query == b.query && a.stored == b.stored })
+	return slices.CompactFunc(hits, func(a, b hit) bool { return a.stored == b.stored })
 }
 
 // checkEvery is the number of probes and candidates between two looks at the context.

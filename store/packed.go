@@ -38,15 +38,13 @@ type Visit struct {
 // PackedTable reads the blocks that the last compaction wrote for one table. Their
 // keys are in RAM; the blocks are fetched when they are first asked for, and cached.
 // It never changes while the store is open, and may be used by several goroutines at
-// once, unless it reads in order (View.PackedInOrder).
+// once.
 type PackedTable struct {
 	*directory
 	table   int
 	entries uint64
 	cache   *blockCache
 	from    getter
-
-	inOrder *sequence // nil: blocks are read one by one
 }
 
 // directory lists the last fingerprint of every block of a table, each with the
@@ -263,15 +261,8 @@ func (p *PackedTable) Read(last *Reading) *Reading { return p.cache.begin(last) 
 func (p *PackedTable) Block(i int) (b Block, err error) {
 	slot := &p.slots[i]
 	if at := slot.place.Load(); at != 0 {
-		if p.inOrder != nil {
-			err = b.Open(p.cache.data(at))
-		} else {
-			err = b.Open(p.cache.block(slot, at))
-		}
+		err = b.Open(p.cache.block(slot, at))
 		return b, err
-	}
-	if p.inOrder != nil {
-		return p.inOrder.next(p, i)
 	}
 	if from, ok := p.from.(iterable); ok && p.cache.spare.Load() {
 		return p.readAhead(from, i)
@@ -422,23 +413,6 @@ type sequence struct {
 	block Block // number last; kept, since several probes in turn fall into it
 	last  int   // -1: none
 }
-
-// PackedInOrder returns a packed table for one goroutine that asks for blocks in about their order, which is
-// much faster then where they are not cached. What it reads goes into the cache as long as there is room, but
-// pushes nothing out: whoever reads all of a table has no use for most of it again. It must be closed before
-// the view.
-func (v *View) PackedInOrder(table int) (*PackedTable, error) {
-	it, err := v.it.Clone(pebble.CloneOptions{})
-	if err != nil {
-		return nil, translateError(err)
-	}
-	p := *v.packed[table]
-	p.inOrder = &sequence{it: it, at: -1, last: -1}
-	return &p, nil
-}
-
-// Close ends a table of PackedInOrder.
-func (p *PackedTable) Close() error { return translateError(p.inOrder.it.Close()) }
 
 // next reads block i, by a step if it is the one behind the last.
 func (s *sequence) next(p *PackedTable, i int) (Block, error) {

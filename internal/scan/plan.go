@@ -39,6 +39,27 @@ func planFor(queries, k int, collection int64) (plan []block) {
 	return plan
 }
 
+// Estimate estimates the nanoseconds that Scan takes per fingerprint of a collection.
+func Estimate(queries, k int, collection int64) float64 {
+	const lookUpFilter, lookUpBucket, compare, passing = 5, 3, 1, 1.0 / 32
+	plan := planFor(queries, k, collection)
+	if plan == nil {
+		return float64(queries) * compare
+	}
+	ns := 0.0
+	for _, b := range plan {
+		share := 1.0 // of the fingerprints that are looked up
+		if b.filterBits > 0 {
+			ns, share = ns+lookUpFilter, passing
+		}
+		for _, p := range b.parts {
+			bucket := float64(queries) / float64(uint64(1)<<min(p.width, maxBucketBits))
+			ns += share * float64(ballSize(p.width, p.radius)) * (lookUpBucket + bucket*compare)
+		}
+	}
+	return ns
+}
+
 // divide splits a field into parts such that a pair that is near in the field is near in at
 // least one of them: the radii, increased by one each, add up to that of the field plus one.
 func (f field) divide(parts int) (out []field) {

@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-type sortedBatches struct{}
+type scannedBatches struct{}
 
-// WithSortedBatches returns a context by which index.QueryBatch goes table by table with its
-// queries sorted, or answers them one by one.
-func WithSortedBatches(ctx context.Context, sorted bool) context.Context {
-	return context.WithValue(ctx, sortedBatches{}, sorted)
+// WithScannedBatches returns a context in which index.QueryBatch answers its queries by a pass
+// over the index, or one by one.
+func WithScannedBatches(ctx context.Context, scanned bool) context.Context {
+	return context.WithValue(ctx, scannedBatches{}, scanned)
 }
 
-// SortedBatches returns what WithSortedBatches has set.
-func SortedBatches(ctx context.Context) (sorted, set bool) {
-	sorted, set = ctx.Value(sortedBatches{}).(bool)
-	return sorted, set
+// ScannedBatches returns the value set by WithScannedBatches.
+func ScannedBatches(ctx context.Context) (scanned, set bool) {
+	scanned, set = ctx.Value(scannedBatches{}).(bool)
+	return scanned, set
 }
 
 type parts struct{ searched, applied int }
