@@ -125,8 +125,7 @@ func (a *Analyzer) minHashes(sc *scratch) Signature {
 		sc.digest.add(tokens) // before seedAll: the digest does not depend on the options
 		a.options.seedAll(tokens)
 		total += len(tokens)
-		words.addAll(tokens)
-		windows4.addWindows(batch)
+		addTokens(words, windows4, batch, carried)
 		if t.done() {
 			break
 		}

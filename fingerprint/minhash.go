@@ -25,21 +25,20 @@ func (m *minHash) add(hash uint64) {
 	*bin = min(*bin, hash)
 }
 
-func (m *minHash) addAll(hashes []uint64) {
-	for _, h := range hashes {
-		m.add(h)
+// addTokens adds every token from number carried on to words, and every window of four tokens to
+// windows. The tokens before are the last three of the previous batch, or none.
+func addTokens(words, windows *minHash, tokens []uint64, carried int) {
+	for _, h := range tokens[carried:max(carried, min(shingleSize-1, len(tokens)))] {
+		words.add(h)
 	}
-}
-
-// addWindows adds the hash of every window of four tokens.
-func (m *minHash) addWindows(tokens []uint64) {
 	if len(tokens) < shingleSize {
 		return
 	}
 	sum1, sum2, third := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2], tokens[2]
-	for _, fourth := range tokens[shingleSize-1:] {
+	for _, fourth := range tokens[shingleSize-1:] { // one loop for both: the processor overlaps them
+		words.add(fourth)
 		sum3 := third*prime1 + fourth
-		m.add(sum1*squared1 + sum3)
+		windows.add(sum1*squared1 + sum3)
 		sum1, sum2, third = sum2, sum3, fourth
 	}
 }
