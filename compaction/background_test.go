@@ -69,8 +69,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	none := seqOf(nil, nil)
 	_, err = compaction.Compact(ctx, x, compaction.Options{MemoryBytes: -1})
 	refused("Compact", err)
-	_, err = compaction.LoadInto(ctx, x, none, compaction.LoadOptions{MemoryBytes: -1})
-	refused("LoadInto", err)
 	must(t, x.Close())
 	_, err = compaction.Run(ctx, "ix", compaction.Options{FS: fsys, CacheBytes: -1})
 	refused("Run", err)
@@ -244,7 +242,7 @@ func TestVerifyOverCompaction(t *testing.T) {
 	}
 	ctx, opts := context.Background(), index.Options{FS: vfs.NewMem()}
 	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 4)), 500_000)) // so that a filter is larger than one of another index may be
-	must(t, loadEither(ctx, false, docs, compaction.LoadOptions{Index: opts}))
+	must(t, loadAll(ctx, docs, compaction.LoadOptions{Index: opts}))
 	x, err := index.Open("ix", &opts)
 	must(t, err)
 	defer x.Close()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -29,7 +28,6 @@ type builder struct {
 
 	before   store.Counters // of the index
 	first    uint64         // ID: documents below it were in the index before
-	shift    uint64         // what the IDs of added documents are less than they come to be
 	counters store.Counters // of the next state
 	added    *batches[added]
 	records  recordFile // of those that are added
@@ -39,12 +37,9 @@ type builder struct {
 	clock  *batches[clockEntry]
 	second uint64 // of the last of them
 	now    uint64 // the second of those that do not say when they came
-	oldest uint64 // second of all
 
-	keyFilter   filling                          // of all keys of the next state
-	addedFilter filling                          // of those that are added
-	loads       func(may func(hash uint64) bool) // is told of it; nil: nobody asks
-	filters     []*filling                       // of each table
+	keyFilter filling    // of all keys of the next state
+	filters   []*filling // of each table
 }
 
 // added is a stored fingerprint and the ID of a document that is added with it.
@@ -63,7 +58,6 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 		records:  recordFile{path: r.FS().PathJoin(r.Dir(), "records"), fs: r.FS()},
 		keys:     newBatches[addedKey](opts.sorting(r, 1)),
 		clock:    newBatches[clockEntry](opts.sorting(r, clockShare)),
-		oldest:   math.MaxUint64,
 		replaced: roaring64.New(),
 	}, nil
 }
@@ -151,7 +145,6 @@ func (b *builder) writeRecords() error {
 		}
 	}
 	return b.records.each(b.ctx, func(id uint64, record store.Record) error {
-		id += b.shift
 		if b.replaced.Contains(id) {
 			return nil
 		}
@@ -171,7 +164,7 @@ func (b *builder) writeTables() error {
 func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 	runs, stop := iter.Pull2(b.added.Sorted(b.ctx))
 	defer stop()
-	next := addedEntries{runs: runs, shift: b.shift}
+	next := addedEntries{runs: runs}
 	if err := next.advance(); err != nil {
 		return err
 	}
@@ -239,7 +232,6 @@ func (b *builder) writeEntry(t *tables, p store.Posting) error {
 // with its documents.
 type addedEntries struct {
 	runs   func() ([]added, error, bool)
-	shift  uint64
 	run    []added // what is left of it
 	ok     bool    // there is one at hand
 	stored uint64
@@ -255,7 +247,7 @@ func (a *addedEntries) advance() error {
 				return nil
 			}
 			a.ok, a.stored = true, e[0]
-			a.ids = append(a.ids, e[1]+a.shift)
+			a.ids = append(a.ids, e[1])
 		}
 		run, err, more := a.runs()
 		a.run = run

@@ -114,11 +114,7 @@ func (d *drawer) open() step {
 func (d *drawer) write() step {
 	switch d.IntN(14) {
 	case 11, 12:
-		work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}
-		if len(d.plans) > 0 && d.IntN(2) == 0 {
-			work.Plan = pick(d, d.plans...)
-		}
-		return step{what: "compact open", work: work}
+		return step{what: "compact open", work: compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}}
 	case 13:
 		return step{what: "freeze"}
 	case 0, 1:

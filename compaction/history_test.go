@@ -72,7 +72,7 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 }
 
 func init() { // these take steps themselves
-	actions["compact open"], actions["load open"] = (*history).doCompactOpen, (*history).doLoadOpen
+	actions["compact open"] = (*history).doCompactOpen
 }
 
 // state is all that can be seen of an index.
@@ -418,17 +418,10 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	opts := s.work
 	opts.FS = h.fs
 	report, err := compaction.Run(context.Background(), "ix", opts)
-	rounds := 0
-	if works || next.unsure {
-		rounds = 1
+	through := []state{*next}
+	if works && (err != nil || !next.frozen || generationOf(h.fs) > next.generation) { // what was frozen may be empty
+		through = append(through, next.repacked(plan))
 	}
-	if next.frozen { // that is packed first; how far it came, what stopped does not say
-		rounds = 2
-	}
-	if err == nil && (next.frozen || next.unsure) {
-		rounds = min(rounds, int(generationOf(h.fs)-next.generation))
-	}
-	through := next.packedAgain(rounds, plan)
 	*next = through[len(through)-1]
 	if err == nil {
 		h.report = &report
@@ -555,48 +548,11 @@ func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
 	}
-	err = h.x.Rewrite(context.Background(), nil, nil, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
+	err = rewrite.Index(context.Background(), h.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
 	if errors.Is(err, errCut) {
 		err = nil
 	}
 	return through, err
-}
-
-// doLoadOpen takes other steps while documents are loaded.
-func (h *history) doLoadOpen(s *step, next *state) (through []state, err error) {
-	before := h.states
-	defer func() { through, h.states, h.hook = h.states[len(before):], before, nil }()
-	h.states = slices.Clip(before)
-	reach := func(s state) {
-		s.name = "load open"
-		h.states = append(h.states, s)
-	}
-	if next.frozen && len(s.docs) > 0 {
-		reach(next.repackedFrozen(next.plan))
-	}
-	var first uint64
-	begin := func() {
-		reserved := h.newest().freeze()
-		first, reserved.unsure = reserved.Reserve(len(s.docs)), true
-		reach(reserved)
-	}
-	end := h.whileWorking(s, func() bool { return h.x.Stats().NextID >= h.newest().NextID+uint64(len(s.docs)) }, begin)
-	report, err := compaction.LoadInto(context.Background(), h.x, seqOf(s.docs, nil), compaction.LoadOptions{MemoryBytes: s.work.MemoryBytes, Progress: s.work.Progress})
-	if len(s.docs) == 0 {
-		return nil, err
-	}
-	err = errors.Join(err, end())
-	loaded := h.newest().clone()
-	loaded.LoadReserved(first, h.now, s.docs...)
-	packed := indextest.Model{Docs: loaded.frozenDocs}
-	packed.LoadReserved(first, h.now, s.docs...)
-	loaded = loaded.repacked(loaded.plan)
-	loaded.packed, loaded.unsure = packed.Docs, true
-	reach(loaded)
-	if err == nil {
-		err = wrongly(nil, [2]uint64{report.Loaded, report.Documents}, [2]uint64{uint64(len(s.docs)), uint64(len(loaded.Docs))})
-	}
-	return nil, err
 }
 
 func (h *history) doLoad(s *step, next *state) ([]state, error) {

@@ -34,9 +34,6 @@ func (b *builder) writeKeys() error {
 	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
 	}
-	if b.loads != nil && b.keys.Len() > 0 {
-		b.addedFilter.Prefix = filter.NewKeys(b.keys.Len(), b.opts.FilterBytes)
-	}
 	hash := uint64(0)
 	newest := map[digest]uint64{} // of each key of that hash, the last document
 	for run, err := range b.keys.Sorted(b.ctx) {
@@ -51,7 +48,7 @@ func (b *builder) writeKeys() error {
 				clear(newest)
 			}
 			hash = k[0]
-			d, id := digest{k[1], k[2]}, k[3]+b.shift
+			d, id := digest{k[1], k[2]}, k[3]
 			if earlier, again := newest[d]; again {
 				b.replaced.Add(earlier)
 			}
@@ -63,26 +60,12 @@ func (b *builder) writeKeys() error {
 			return err
 		}
 	}
-	b.tellKeys()
 	return nil
-}
-
-// tellKeys tells whoever asks which keys are added.
-func (b *builder) tellKeys() {
-	if b.loads == nil {
-		return
-	}
-	any, of := b.keys.Len() > 0, &b.addedFilter
-	if of.Prefix != nil {
-		of.flush()
-	}
-	b.loads(func(hash uint64) bool { return any && (of.Prefix == nil || of.MayContain(hash)) })
 }
 
 // writeKey writes the documents of one hash, nearly always of one key.
 func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
 	b.keyFilter.add(hash)
-	b.addedFilter.add(hash)
 	ids, err := b.oldOfHash(hash, newest)
 	if err != nil {
 		return err

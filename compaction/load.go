@@ -12,7 +12,6 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/store"
 )
 
@@ -154,81 +153,6 @@ func makeIndex(dir string, opts *index.Options) error {
 	return x.Close()
 }
 
-// LoadInto is Load into an index that is open, while others write to it, query it, delete from it and make checkpoints of it. IDs and
-// times are those of the moment when all documents have been read. They come to be there in one later moment, in
-// which writes wait, some milliseconds and some tens of microseconds for each key that was written meanwhile as well; queries
-// never do. Such a key keeps what was written since, and its loaded document is gone, which Replaced does not count. What is deleted
-// meanwhile is what is there then.
-//
-// Of LoadOptions it takes KeepAdded, MemoryBytes and Progress; all else is that of the index. docs may use the index, but for
-// compactions of it, which wait for each other, and Close, which waits for docs to give a document or to end.
-//
-// Errors: those of Load; index.ErrClosed when the index is closed meanwhile. With any but ErrDone and ErrFailed no document is loaded; what
-// was live may wait to be packed, for the next Compact, LoadInto or Run, and IDs may be left out.
-func LoadInto(ctx context.Context, x *index.Index, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
-	defer report.timed(time.Now())
-	report.BytesBefore = x.Stats().DiskBytes
-	l := loadInto{opts: Options{MemoryBytes: opts.MemoryBytes, Progress: opts.Progress}, report: &report}
-	if err = l.opts.check(); err == nil {
-		err = x.Rewrite(ctx, nil, &rewrite.Addition{
-			Read: func(ctx context.Context, s *store.Store, plan *plan.Plan) (uint64, error) {
-				return l.read(ctx, s, plan, docs, opts.KeepAdded)
-			},
-			Close: l.close,
-		}, l.pack)
-	}
-	if l.taken {
-		err = afterwards(err)
-	}
-	after := x.Stats()
-	report.Documents, report.Plan, report.BytesAfter = after.Documents, after.Plan, after.DiskBytes
-	if err != nil {
-		return report, fmt.Errorf("load into the open index: %w", err)
-	}
-	return report, nil
-}
-
-// loadInto is a LoadInto under way.
-type loadInto struct {
-	opts   Options
-	report *Report
-	b      *builder
-	taken  bool
-}
-
-func (l *loadInto) read(ctx context.Context, s *store.Store, plan *plan.Plan, docs iter.Seq2[index.Document, error], keepAdded bool) (n uint64, err error) {
-	if l.b, err = newBuilder(ctx, s, plan, &l.opts, l.report); err != nil {
-		return 0, err
-	}
-	l.b.counters = store.Counters{} // IDs are those of the index only once they are reserved
-	return l.report.Loaded, l.b.read(docs, keepAdded)
-}
-
-func (l *loadInto) pack(ctx context.Context, f rewrite.Frozen) (p rewrite.Packed, err error) {
-	if f.First == 0 { // what an earlier one has left frozen
-		opts := l.opts
-		opts.Progress = nil
-		return pack(ctx, f, &opts, &Report{})
-	}
-	l.b.first, l.b.shift, l.b.now, l.b.loads = f.First, f.First, uint64(f.Added.Unix()), f.Loads
-	p, err = l.b.pack(f)
-	p.Added = &rewrite.Added{
-		Documents: l.b.counters.Documents,
-		Bare:      l.b.counters.Bare,
-		Records:   l.b.counters.Bare < l.report.Loaded,
-		Oldest:    l.b.oldest,
-		Taken:     func() { l.taken = true },
-	}
-	return p, err
-}
-
-func (l *loadInto) close() error {
-	if l.b == nil {
-		return nil
-	}
-	return l.b.close()
-}
-
 // read adds all documents.
 func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) error {
 	ofTexts := match.TextAnalyzer(b.s.Header().Analyzer) != nil
@@ -308,8 +232,7 @@ func (b *builder) writeClock() error {
 			if e[1] == isNow {
 				e[1] = b.now
 			}
-			b.oldest = min(b.oldest, e[1])
-			if err := b.r.AddClock(e[0]+b.shift, e[1]); err != nil {
+			if err := b.r.AddClock(e[0], e[1]); err != nil {
 				return err
 			}
 		}

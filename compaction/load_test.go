@@ -239,15 +239,15 @@ func TestReportOfARefusedDocument(t *testing.T) {
 func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	docs := []index.Document{{Key: "other", Fingerprint: 1}, {Key: "empty"}}
 	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
-		for _, into := range []bool{false, true} {
+		{
 			opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
-			if err := loadEither(t.Context(), into, docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {
-				t.Errorf("analyzer %q, open %v: %v", name, into, err)
+			if err := loadAll(t.Context(), docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {
+				t.Errorf("analyzer %q: %v", name, err)
 			}
 			x, err := index.Open("ix", &opts)
 			must(t, err)
 			if n := x.Stats().Documents; (n == 0) != (want != nil) {
-				t.Errorf("analyzer %q, open %v: %d documents", name, into, n)
+				t.Errorf("analyzer %q: %d documents", name, n)
 			}
 			if err := x.Close(); err != nil {
 				t.Error(err)
@@ -364,11 +364,9 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	loaded.Now = epoch
 	loaded.Load(docs...)
 	loaded = loaded.repacked(before.plan)
-	reserved := before.freeze()
-	reserved.NextID += uint64(len(docs))
-	load := func(ctx context.Context, into bool, fsys vfs.FS) error {
+	load := func(ctx context.Context, fsys vfs.FS) error {
 		opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
-		return loadEither(ctx, into, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
+		return loadAll(ctx, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
 	}
 	run := func(ctx *testhook.Countdown, plan *plan.Plan, fsys vfs.FS) error {
 		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1, Plan: plan})
@@ -376,22 +374,19 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		left    []state // but as before
 		after   state
 		halfway bool // the tables may be packed, and the rest not
 		work    func(*testhook.Countdown, vfs.FS) error
 	}{
-		{"Load", nil, loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error { return load(ctx, false, fsys) }},
-		{"LoadInto", []state{reserved}, loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error { return load(ctx, true, counting(ctx, fsys)) }},
-		{"Run", nil, before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, nil, fsys) }},
-		{"Run with a plan", nil, before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, other, fsys) }},
+		{"Load", loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error { return load(ctx, fsys) }},
+		{"Run", before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, nil, fsys) }},
+		{"Run with a plan", before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, other, fsys) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			whole := testhook.NewCountdown(-1)
 			must(t, c.work(whole, used.CrashClone(vfs.CrashCloneCfg{})))
 			states := []state{before.clone(), c.after.clone()}
 			states[0].name, states[1].name = "before", "after"
-			states = append(states, c.left...)
 			goroutines, cancelled, packed := runtime.NumGoroutine(), 0, 0
 			points := whole.Asked()
 			for n := int64(1); n <= points+1; n += 1 + int64(d.IntN(int(1+points/moments))) {
@@ -436,7 +431,7 @@ func TestLoadLooksAtItsContext(t *testing.T) {
 			h.quickly(t, step{what: "expire", before: epoch.Add(time.Hour)})
 		}
 		h.quickly(t, step{what: "close"})
-		must(t, loadEither(ctx, false, []index.Document{{}}, compaction.LoadOptions{Index: opts}))
+		must(t, loadAll(ctx, []index.Document{{}}, compaction.LoadOptions{Index: opts}))
 		return ctx.Asked()
 	}
 	for _, key := range []string{"", "page "} {
@@ -495,8 +490,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 // the index has; a document that brings none is of now, as all are without KeepAdded.
 func TestLoadKeepsAdded(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
-	for n := range 4 {
-		keep, into := n&1 == 1, n&2 == 2
+	for _, keep := range []bool{false, true} {
 		opts := compaction.LoadOptions{KeepAdded: keep, Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
 		want := make(map[fingerprint.Fingerprint]time.Time)
 		for load, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
@@ -515,7 +509,7 @@ func TestLoadKeepsAdded(t *testing.T) {
 				}
 				docs = append(docs, d)
 			}
-			must(t, loadEither(ctx, into, docs, opts))
+			must(t, loadAll(ctx, docs, opts))
 		}
 		x, err := index.Open("ix", &opts.Index)
 		must(t, err)
@@ -579,16 +573,7 @@ func TestRunGivesSpaceBack(t *testing.T) {
 	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:500]})
 }
 
-// loadEither is Load, or LoadInto of an index that is opened for it.
-func loadEither(ctx context.Context, into bool, docs []index.Document, opts compaction.LoadOptions) error {
-	if !into {
-		_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts)
-		return err
-	}
-	x, err := index.Open("ix", &opts.Index)
-	if err != nil {
-		return err
-	}
-	_, err = compaction.LoadInto(ctx, x, seqOf(docs, nil), opts)
-	return errors.Join(err, x.Close())
+func loadAll(ctx context.Context, docs []index.Document, opts compaction.LoadOptions) error {
+	_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts)
+	return err
 }

@@ -11,25 +11,28 @@ import (
 	"github.com/neardup/neardup/internal/rewrite"
 )
 
-// Compact packs an index that is open, while others write to it, query it, delete from it and make checkpoints
-// of it: what is live when it begins, in the place of what was packed before and together with it. What is
-// written meanwhile stays live. Writes wait while the new tables take their place, some
-// milliseconds; queries never do. The space of records that were deleted or replaced comes back as the
-// store's own compactions come to them; Run does that as well.
+// errPlanOfOpen: Compact was given a plan.
+var errPlanOfOpen = errors.New("the plan of an open index cannot be changed: close it and call Run")
+
+// Compact packs an index that is open, while others write to it, query it, delete from it and make
+// checkpoints of it: the live entries when it begins replace, together with the packed entries, what
+// was packed before. What is written meanwhile stays live. Writes wait some milliseconds while the
+// new tables replace the old ones; queries never wait. The space of records that were deleted or
+// replaced comes back as the store's own compactions reach them; Run does that as well.
 //
-// With Options.Plan the index has another plan, and its MaxDistance, from that step on: a query before it is answered within the old one.
-// What is written meanwhile takes the entries of both. Open refuses the old MaxDistance and plan from then on.
+// Of Options it takes MemoryBytes and Progress; all others are those of the index. It takes time,
+// memory and disk as Run does. One compaction of an index goes on at a time; a second call waits.
 //
-// Of Options it takes Plan, MemoryBytes and Progress; all others are those of the index. It takes time, memory and
-// disk as Run does. One compaction of an index goes on at a time; a second call waits.
-//
-// Errors: index.ErrClosed when the index is closed meanwhile, ctx's, those of the file system, ErrFailed. Whatever
-// it is, no document is lost, the plan is the old one or, in the step, the new one (Stats), and the next Compact or Run goes on from there.
+// Errors: index.ErrClosed when the index is closed meanwhile, ctx's, those of the file system,
+// ErrFailed. After any of them no document is lost, and the next Compact or Run does the rest.
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
-	if err = opts.check(); err == nil {
-		err = x.Rewrite(ctx, opts.Plan, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+	if err = opts.check(); err == nil && opts.Plan != nil {
+		err = errPlanOfOpen
+	}
+	if err == nil {
+		err = rewrite.Index(ctx, x, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
 			return pack(ctx, f, &opts, &report)
 		})
 	}
@@ -48,13 +51,8 @@ func pack(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) 
 	if err != nil {
 		return p, err
 	}
-	return b.pack(f)
-}
-
-// pack makes new tables of what is frozen and what was added.
-func (b *builder) pack(f rewrite.Frozen) (p rewrite.Packed, err error) {
 	b.from, b.before, b.opts.FilterBytes = f.View, f.Counters, f.FilterBytes
-	if err = b.report.measureBefore(f.Store, len(f.Plan.Tables)); err == nil {
+	if err = report.measureBefore(f.Store, len(f.Plan.Tables)); err == nil {
 		err = b.write()
 	}
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 
 // Options of Run and Compact. The zero value is ready to use.
 type Options struct {
-	// Plan rewrites the index under another plan, of any MaxDistance. nil: its own.
+	// Plan rewrites the closed index of Run under another plan, of any MaxDistance. nil: its own.
 	Plan *plan.Plan
 
 	// MemoryBytes bounds the memory for sorting; what does not fit goes to temporary
@@ -25,7 +25,7 @@ type Options struct {
 
 	CacheBytes int64 // as index.Options has it
 
-	// Progress, if set, is called now and then, from several goroutines. It must not close the index of Compact or LoadInto:
+	// Progress, if set, is called now and then, from several goroutines. It must not close the index of Compact:
 	// that waits for it.
 	Progress func(Progress)
 

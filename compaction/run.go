@@ -12,8 +12,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/store"
 )
 
@@ -44,10 +43,9 @@ func afterwards(err error) error {
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	if err = opts.check(); err == nil {
-		report.BytesBefore, err = size(dir, opts.fs())
-	}
-	if err == nil {
-		err = runOpen(ctx, dir, &opts, &report)
+		err = work(dir, &opts, &report, func(s *store.Store, has *plan.Plan) error {
+			return runTables(ctx, s, has, &opts, &report)
+		})
 	}
 	if err == nil {
 		opts.progress(Progress{Stage: StageRecords})
@@ -59,19 +57,40 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 	return report, nil
 }
 
-// runOpen opens the index in dir and packs its tables.
-func runOpen(ctx context.Context, dir string, opts *Options, report *Report) (err error) {
-	x, err := index.Open(dir, &index.Options{
-		MustExist: true, CacheBytes: opts.CacheBytes, FilterBytes: -1, FS: opts.FS, Logger: opts.Logger,
-	})
+// runTables packs the tables of an index under its own plan or another one, unless they are packed.
+func runTables(ctx context.Context, s *store.Store, has *plan.Plan, opts *Options, report *Report) (err error) {
+	to := has
+	if opts.Plan != nil {
+		if to, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil {
+			return err
+		}
+	}
+	if to.String() == has.String() && s.Now().Generation() > 0 {
+		if live, err := hasLive(s); err != nil || !live {
+			return err
+		}
+	}
+	b, err := newBuilder(ctx, s, has, opts, report)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	return x.Rewrite(ctx, opts.Plan, nil, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
-		f.FilterBytes = opts.FilterBytes // no one asks the index itself
-		return pack(ctx, f, opts, report)
-	})
+	if to.String() != has.String() {
+		b.replan(to)
+	}
+	return errors.Join(b.finish(), b.close())
+}
+
+// hasLive reports whether the store has any live entry.
+func hasLive(s *store.Store) (live bool, err error) {
+	v, err := s.View()
+	if err != nil {
+		return false, err
+	}
+	for _, err = range v.Live(0) {
+		live = err == nil
+		break
+	}
+	return live, errors.Join(err, v.Close())
 }
 
 // runRecords compacts what is beside the tables, and completes the report.

@@ -107,7 +107,7 @@ var cancelledCalls = []struct {
 	}},
 	{"Rewrite", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
 		gaveUp := errors.New("gave up")
-		err := x.Rewrite(ctx, nil, nil, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
+		err := rewrite.Index(ctx, x, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(gaveUp, ctx.Err())
 		})
 		if errors.Is(err, gaveUp) && !errors.Is(err, context.Canceled) {

@@ -33,7 +33,7 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 	ctx := context.Background()
 	for _, readOnly := range []bool{false, true} {
 		source, target := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "a", "b", "copy")
-		must(t, os.CopyFS(source, os.DirFS("../testdata/index-format-4")))
+		must(t, os.CopyFS(source, os.DirFS("../testdata/index-format")))
 		if readOnly { // what the log has and no table
 			x, err := Open(source, nil)
 			if err == nil {
@@ -216,7 +216,7 @@ func (n noLinks) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 // the copying stops when the context ends.
 func TestCheckpointCancelledWhileCopying(t *testing.T) {
 	mem := vfs.NewMem()
-	if ok, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format-4", "ix"); !ok || err != nil {
+	if ok, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format", "ix"); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

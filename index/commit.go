@@ -145,26 +145,6 @@ func checkSize(docs []Document, tables int) error {
 	return nil
 }
 
-// liveTable is one that commits write to, from 1 on, by its number in the store.
-type liveTable struct {
-	*plan.Table
-	number int
-}
-
-// liveTables are those of the plan and, while it is changed, of the one that is to come. The commit lock must be held.
-func (x *Index) liveTables() (tables []liveTable) {
-	add := func(p *plan.Plan, numbers int) {
-		for i := 1; i < len(p.Tables); i++ {
-			tables = append(tables, liveTable{&p.Tables[i], numbers + i})
-		}
-	}
-	add(x.Plan(), 0)
-	if x.coming != nil {
-		add(x.coming, store.ComingTables)
-	}
-	return tables
-}
-
 // apply gives the added documents their IDs and makes the change visible. finish
 // must be called: it waits for what Durability asks for.
 //
@@ -258,9 +238,6 @@ func (x *Index) commit(c *change) (finish func() error, err error) {
 	if err := x.checkDependencies(c); err != nil {
 		return nil, err
 	}
-	if x.coming != nil && 24*len(c.add)*len(x.coming.Tables) > maxChangeBytes {
-		return nil, fmt.Errorf("%w: a batch of %d documents, while the plan comes to have %d tables: split it", ErrTooLarge, len(c.add), len(x.coming.Tables))
-	}
 	counters, second := x.counters, x.lastSecond
 	batch := x.store.NewBatch()
 	if len(c.add) > 0 {
@@ -311,9 +288,6 @@ func (x *Index) announce(postings map[uint64]*postingChange, c *change, counters
 	for hash, key := range c.keys {
 		if key.changed {
 			s.keys.Add(hash)
-			if x.loading != nil {
-				x.loading.touch(hash)
-			}
 		}
 	}
 	if counters.Bare < counters.Documents && x.firstRecord.Load() == noRecord {
@@ -373,7 +347,7 @@ func (c *change) removeDocument(batch *store.Batch, d *Document, postings map[ui
 // come to be stored or cease to be, table by table in key order. A fingerprint that
 // is stored already costs its posting only.
 func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChange) error {
-	tables := x.liveTables()
+	tables := x.Plan().Tables
 	var appear, vanish []uint64
 	for _, stored := range slices.Sorted(maps.Keys(postings)) {
 		p := postings[stored]
@@ -392,15 +366,13 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 			vanish = append(vanish, stored)
 			continue
 		}
-		// What is loaded may replace all documents that a settled one has.
-		spread := !settled || x.loading != nil
-		if spread && len(p.removed) == 0 && !x.state.Load().written().MayContain(stored) {
+		if !settled && len(p.removed) == 0 && !x.state.Load().written().MayContain(stored) {
 			// The first of its epoch is written whole: Pebble reads on below what is to be merged.
 			appear = append(appear, stored)
 			batch.SetPosting(stored, store.NewIDs(p.added...), store.IDs{})
 			continue
 		}
-		there := !spread || len(p.removed) > 0 && !settled || len(p.added) == 0
+		there := settled || len(p.removed) > 0 || len(p.added) == 0
 		if !there {
 			if there, err = x.isLive(stored, tables); err != nil {
 				return err
@@ -414,12 +386,12 @@ func (x *Index) writeTables(batch *store.Batch, postings map[uint64]*postingChan
 		}
 	}
 	permuted := make([]uint64, max(len(appear), len(vanish)))
-	for _, t := range tables {
-		for _, entry := range permute(permuted, appear, t) {
-			batch.SetEntry(t.number, entry)
+	for i := 1; i < len(tables); i++ {
+		for _, entry := range permute(permuted, appear, &tables[i]) {
+			batch.SetEntry(i, entry)
 		}
-		for _, entry := range permute(permuted, vanish, t) {
-			batch.DeleteEntry(t.number, entry)
+		for _, entry := range permute(permuted, vanish, &tables[i]) {
+			batch.DeleteEntry(i, entry)
 		}
 	}
 	return nil
@@ -456,15 +428,15 @@ func (x *Index) isSettled(stored uint64) (bool, error) {
 
 // isLive reports whether a fingerprint that may be live has an entry in the tables from 1 on. One of them
 // is asked rather than table 0, whose posting may take long to merge.
-func (x *Index) isLive(stored uint64, tables []liveTable) (bool, error) {
-	if len(tables) == 0 {
+func (x *Index) isLive(stored uint64, tables []plan.Table) (bool, error) {
+	if len(tables) == 1 {
 		return true, nil
 	}
-	return x.store.Now().ContainsLive(tables[0].number, tables[0].Permute(stored))
+	return x.store.Now().ContainsLive(1, tables[1].Permute(stored))
 }
 
 // permute fills dst with the sorted entries of some fingerprints in a table.
-func permute(dst, stored []uint64, t liveTable) []uint64 {
+func permute(dst, stored []uint64, t *plan.Table) []uint64 {
 	dst = dst[:len(stored)]
 	for i, fp := range stored {
 		dst[i] = t.Permute(fp)

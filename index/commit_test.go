@@ -15,13 +15,10 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/testing/testhook"
-	"github.com/neardup/neardup/store"
 )
 
 // together adds each document by a call of its own while no commit is applied, and returns their errors once all are.
@@ -74,27 +71,6 @@ func TestChangesAreAppliedTogether(t *testing.T) {
 		}
 		must(t, indextest.Problems(x), x.Close())
 	}
-}
-
-// TestClockThatPanics: a panic of Options.Now as documents are to be loaded leaves the index in order.
-func TestClockThatPanics(t *testing.T) {
-	panics := true
-	m := openModelled(t, index.Options{Now: func() time.Time {
-		if panics {
-			panic("of the caller")
-		}
-		return time.Unix(1, 0).UTC()
-	}})
-	func() {
-		defer func() { recover() }()
-		a := rewrite.Addition{
-			Read:  func(context.Context, *store.Store, *plan.Plan) (uint64, error) { return 1, nil },
-			Close: func() error { return nil },
-		}
-		t.Error(m.Rewrite(t.Context(), nil, &a, nil))
-	}()
-	panics = false
-	must(t, m.check(context.Background(), []index.Document{{Key: "a"}}), m.Close())
 }
 
 // Where the commit of changes that are applied together panics, each of them says so or panics itself, and the index goes on.

@@ -96,7 +96,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
 		everything.Add(0)
 		s := x.state.Load()
-		s.plan, s.live[0].Set = p, everything
+		s.plan, s.live[0] = p, everything
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()
@@ -210,42 +210,6 @@ func TestLoopsThatBreak(t *testing.T) {
 	}
 	must(t, x.Close())
 	testenv.NoMoreGoroutines(t, before)
-}
-
-// TestWritesThatWaitedForAnotherPlan: what has waited for the step to another k looks again whom it conflicts with.
-func TestWritesThatWaitedForAnotherPlan(t *testing.T) {
-	ctx := t.Context()
-	x := openMem(t, Options{MaxDistance: 3})
-	step := &pendingWrite{all: true}
-	must(t, x.enter(ctx, step))
-	entered := make(chan *pendingWrite)
-	for _, fp := range []fingerprint.Fingerprint{0, 0x1f} {
-		w := newPendingWrite([]Document{{Fingerprint: fp}})
-		go func() {
-			if err := x.enter(ctx, w); err != nil {
-				t.Error(err)
-			}
-			entered <- w
-		}()
-	}
-	for x.Pending() < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	to, err := ParsePlan("blocks-7", 6)
-	must(t, err)
-	x.loads(func() {
-		s := x.state.Load()
-		x.setState(&state{plan: to, tables: x.store.Tables(), packed: s.packed, live: s.live, keys: s.keys})
-	})
-	x.pending.leave(step)
-	first := <-entered
-	select {
-	case <-entered:
-		t.Error("two writes that may match go side by side")
-	case <-time.After(50 * time.Millisecond):
-		x.pending.leave(first)
-		<-entered
-	}
 }
 
 // TestBatchesTakeTurns: where as many batches are under way as may be, another one waits, or is cancelled, and a document by

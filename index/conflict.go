@@ -24,7 +24,6 @@ type pendingWrites struct {
 type pendingWrite struct {
 	signatures []fingerprint.Signature // of documents to be stored; the fingerprints as the tables hold them
 	keys       []uint64                // hashes of the keys that are looked up or changed
-	all        bool                    // it conflicts with every other one
 	done       chan struct{}           // of enter; closed when it is applied, or given up
 }
 
@@ -63,7 +62,7 @@ func newPendingRemoval(docs []Document) *pendingWrite {
 }
 
 func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
-	if w.all || v.all || len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxComparedKeys {
+	if len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxComparedKeys {
 		return true
 	}
 	for _, key := range w.keys {

@@ -85,18 +85,11 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	defer x.end()
 	x.commitMu.Lock()
 	bare, next := x.counters.Bare > 0, x.counters.NextID
-	var reserved idRange // as what comes meanwhile, see below
-	if x.loading != nil {
-		reserved = x.loading.ids
-	}
 	x.commitMu.Unlock()
 	var ranges idRanges
 	for _, id := range slices.Sorted(slices.Values(ids)) {
 		if id >= next {
 			break // what gets it meanwhile may have a record, which bareScan would not know
-		}
-		if reserved.first <= id && id < reserved.end {
-			continue
 		}
 		if last := len(ranges) - 1; last >= 0 && id <= ranges[last].end {
 			ranges[last].end = id + 1
@@ -166,12 +159,11 @@ func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 
 // overfull returns the documents that came first, if there are more than most.
 func (x *Index) overfull(ctx context.Context, most uint64) (e expired, bare bool, err error) {
-	v, counters, reserved, err := x.snapshot()
+	v, counters, err := x.snapshot()
 	if err != nil {
 		return expired{}, false, err
 	}
 	defer v.Close()
-	e.reserved = reserved
 	if counters.Documents <= most {
 		return expired{}, false, nil
 	}
@@ -403,7 +395,6 @@ type expired struct {
 	ids    idRanges
 	clocks idRanges // of the clock's entries in each of them, those that may go
 
-	reserved idRange // for what is being loaded, which is not there yet
 }
 
 // overdue reports whether there may be a document that is over an age, and before when documents go then.
@@ -421,12 +412,11 @@ func (x *Index) expiredBefore(ctx context.Context, t time.Time) (e expired, bare
 	x.commitMu.Lock()
 	x.oldest = noSecond // what is added meanwhile makes it less
 	x.commitMu.Unlock()
-	v, counters, reserved, err := x.snapshot()
+	v, counters, err := x.snapshot()
 	if err != nil {
 		return expired{}, false, err
 	}
 	defer v.Close()
-	e.reserved = reserved
 	at := idRange{first: 1}
 	old := true // what came before the first entry is that old
 	newest := uint64(0)
@@ -462,11 +452,6 @@ func (x *Index) noteOldest(oldest uint64) {
 // does the newest of all, which is that of what comes next.
 func (e *expired) add(r idRange, clockEnd uint64, old bool) {
 	if !old || r.first >= r.end {
-		return
-	}
-	if without := e.reserved; r.first < without.end && without.first < r.end {
-		e.add(idRange{r.first, without.first}, min(clockEnd, without.first), old)
-		e.add(idRange{without.end, r.end}, clockEnd, old)
 		return
 	}
 	e.ids = append(e.ids, r)

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,24 +145,5 @@ func TestAgainAndAgain(t *testing.T) {
 	}
 	if err != nil || logs < 10 { // a flush takes two numbers
 		t.Errorf("the newest log is %d: %v, %v", logs, names, err)
-	}
-}
-
-// TestExpiryLeavesReserved: of what expires, the IDs of documents that are being loaded are none, and their entries of the clock stay.
-func TestExpiryLeavesReserved(t *testing.T) {
-	for _, c := range []struct {
-		reserved    idRange
-		ids, clocks idRanges
-	}{
-		{idRange{}, idRanges{{1, 30}}, idRanges{{2, 25}}},
-		{idRange{10, 20}, idRanges{{1, 10}, {20, 30}}, idRanges{{2, 10}, {21, 25}}},
-		{idRange{25, 30}, idRanges{{1, 25}}, idRanges{{2, 25}}},
-		{idRange{1, 30}, nil, nil},
-	} {
-		e := expired{reserved: c.reserved}
-		e.add(idRange{1, 30}, 25, true)
-		if !slices.Equal(e.ids, c.ids) || !slices.Equal(e.clocks, c.clocks) {
-			t.Errorf("without %v: %v, %v; want %v, %v", c.reserved, e.ids, e.clocks, c.ids, c.clocks)
-		}
 	}
 }

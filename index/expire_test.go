@@ -25,7 +25,7 @@ func TestClockOfOneSecond(t *testing.T) {
 	x := openMem(t, Options{})
 	at := func(seconds ...int64) {
 		t.Helper()
-		v, _, _, err := x.snapshot()
+		v, _, err := x.snapshot()
 		must(t, err)
 		defer v.Close()
 		var got []int64

@@ -37,7 +37,7 @@ func (x *Index) startFilters(p *plan.Plan) (err error) {
 		if err != nil {
 			return err
 		}
-		s.live = append(s.live, liveFilters{Set: live})
+		s.live = append(s.live, live)
 	}
 	s.keys, err = x.keyFilters(s.tables.PackedBefore(), s.written())
 	return err
@@ -77,15 +77,12 @@ func (x *Index) packedOptions(p *plan.Plan) filter.Options {
 	return o
 }
 
-// liveOptions are those of an epoch that is written under some plans.
-func (x *Index) liveOptions(plans ...*plan.Plan) filter.Options {
+// liveOptions are those of the filters of an epoch.
+func (x *Index) liveOptions(p *plan.Plan) filter.Options {
 	_, budget, _ := filter.Shares(x.opts.FilterBytes)
-	o := filter.Options{Budget: budget}
-	for _, p := range plans {
-		o.Tables = append(o.Tables, filterTables(p)...)
-		if p.MaxDistance > 0 {
-			o.Near = budget
-		}
+	o := filter.Options{Tables: filterTables(p), Budget: budget}
+	if p.MaxDistance > 0 {
+		o.Near = budget
 	}
 	return o
 }
@@ -96,17 +93,6 @@ func filterTables(p *plan.Plan) (tables []filter.Table) {
 		tables = append(tables, filter.Table{Prefix: t.Prefix, Radius: t.Radius, Permute: t.Permute})
 	}
 	return tables
-}
-
-// liveFilters are the filters of an epoch, from the first on that is of the plan of the index.
-type liveFilters struct {
-	*filter.Set
-	first int
-}
-
-// AppendCandidates is that of the Set for a table of the plan.
-func (l liveFilters) AppendCandidates(dst []uint64, table int, permuted uint64) []uint64 {
-	return l.Set.AppendCandidates(dst, l.first+table, permuted)
 }
 
 // keyFilters returns those of all keys, which are loaded after other ones; what is saved is that of the documents before an ID.

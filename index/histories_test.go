@@ -10,11 +10,8 @@ import (
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
-	"github.com/neardup/neardup/internal/testing/testgen"
-	"golang.org/x/sync/errgroup"
 )
 
 // length returns how much of something to do: under the race detector, by default, with NEARDUP_CI and with
@@ -51,38 +48,9 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 		w, err := indextest.NewWorld(rng, crash)
 		must(t, err)
 		if rng.IntN(3) > 0 {
-			draw := rand.New(rand.NewPCG(seed, ^uint64(n)))
-			plans := []string{"", "", "k=1 0-63/32 32-63,0-31/32", "k=3 0-63/32~1 32-63,0-31/32~1", "k=6 0-63/16~1 16-31,0-15,32-63/16~1 32-47,0-31,48-63/16~1 48-63,0-47/16~1"}
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
-				opts := compaction.Options{MemoryBytes: 1 << 20}
-				if draw.IntN(3) == 0 {
-					var both errgroup.Group
-					if draw.IntN(2) == 0 { // one waits for the other
-						both.Go(func() error {
-							_, err := compaction.Compact(ctx, x, opts)
-							return err
-						})
-					}
-					err := w.Load(draw, func(docs []index.Document) error {
-						_, err := compaction.LoadInto(ctx, x, testgen.Sequence(docs), compaction.LoadOptions{KeepAdded: true, MemoryBytes: opts.MemoryBytes})
-						if errors.Is(err, compaction.ErrDone) {
-							err = nil
-						}
-						return err
-					})
-					return errors.Join(err, both.Wait())
-				}
-				if text := plans[draw.IntN(len(plans))]; text != "" {
-					p, err := plan.Parse(text)
-					if err != nil {
-						return err
-					}
-					opts.Plan = p
-				}
-				return w.Replan(func() error {
-					_, err := compaction.Compact(ctx, x, opts)
-					return err
-				})
+				_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
+				return err
 			}
 		}
 		for range 1 + rng.IntN(4) {

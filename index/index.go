@@ -57,8 +57,6 @@ type Index struct {
 	counters   store.Counters
 	lastSecond uint64 // of the newest entry of the clock
 	oldest     uint64 // no document was added before this second; 0: not known
-	loading    *loading
-	coming     *plan.Plan // that the index is to have, and commits write entries for as well; nil: none
 
 	// For readers. The first three are set before what they tell of becomes visible.
 	applied     atomic.Uint64 // changes
@@ -152,9 +150,6 @@ func (x *Index) load() (*plan.Plan, error) {
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
 	x.limits = match.For(header.Analyzer, 0)
-	if err := x.settleLate(); err != nil {
-		return nil, err
-	}
 	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)
 	return p, x.withView(func(v *store.View) (err error) {
@@ -171,27 +166,6 @@ func (x *Index) load() (*plan.Plan, error) {
 		}
 		return err
 	})
-}
-
-// settleLate settles what a crash has left between a step that loaded documents and what follows it.
-func (x *Index) settleLate() error {
-	var late []store.LateKey
-	err := x.withView(func(v *store.View) error {
-		for key, err := range v.Late() {
-			if err != nil {
-				return err
-			}
-			late = append(late, key)
-		}
-		return nil
-	})
-	if err != nil || len(late) == 0 {
-		return err
-	}
-	if x.opts.ReadOnly {
-		return fmt.Errorf("%w: a crash has cut short the step that loads documents: open it for writing once", ErrReadOnly)
-	}
-	return x.settle(late, x.counters)
 }
 
 // noRecord as firstRecord says that all documents are bare, and noSecond as lastSecond that

@@ -279,32 +279,6 @@ func residentBytes(t *testing.T) int {
 	return resident * os.Getpagesize()
 }
 
-// TestRefusedOpenLeavesTheIndex: nothing in an index of an older format changes when it
-// is refused, not even its format.
-func TestRefusedOpenLeavesTheIndex(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "index")
-	must(t, os.CopyFS(dir, os.DirFS("../testdata/index-format-1")))
-	format := func() int {
-		x, err := Open(dir, &Options{ReadOnly: true})
-		must(t, err)
-		defer x.Close()
-		return x.Stats().Format
-	}
-	for _, opts := range []Options{{MaxDistance: 9}, {Analyzer: "another"}, {Plan: mustPlan(t, "10", 3)}} {
-		if _, err := Open(dir, &opts); !errors.Is(err, ErrMismatch) {
-			t.Fatalf("%+v: %v", opts, err)
-		}
-		if format() != 1 {
-			t.Fatalf("%+v: format %d after it was refused", opts, format())
-		}
-	}
-	x, err := Open(dir, nil)
-	must(t, err)
-	if err := x.Close(); err != nil || format() != store.Format {
-		t.Errorf("format %d after it was opened: %v", format(), err)
-	}
-}
-
 // TestParsePlan: a design by its name, and any plan as Stats has it; for no other k.
 func TestParsePlan(t *testing.T) {
 	four := mustPlan(t, "4", 3).String()

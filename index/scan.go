@@ -16,14 +16,11 @@ import (
 
 // snapshot opens a view, and returns the counters of the same moment and the IDs of what is being loaded, which the view
 // does not have.
-func (x *Index) snapshot() (v *store.View, counters store.Counters, reserved idRange, err error) {
+func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
-	if x.loading != nil {
-		reserved = x.loading.ids
-	}
 	v, err = x.store.View()
-	return v, x.counters, reserved, err
+	return v, x.counters, err
 }
 
 // Documents yields every document, all of one moment: first those with a record,
@@ -37,7 +34,7 @@ func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 			return
 		}
 		defer x.end()
-		v, counters, _, err := x.snapshot()
+		v, counters, err := x.snapshot()
 		if err != nil {
 			yield(Document{}, err)
 			return
@@ -269,7 +266,7 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 	defer view.Close()
 	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: s.plan, Packed: s.packed}
 	for _, live := range s.live {
-		source.Live = append(source.Live, live.Set)
+		source.Live = append(source.Live, live)
 	}
 	if !x.opts.ReadOnly {
 		source.Keys = s.keys

@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,25 +14,20 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/store"
 )
 
-// releasedDir holds an index in every format that was ever written. They must open
-// for good. One is made by NEARDUP_WRITE_RELEASED=1 go test -run Released ./index
-// when the format gets a new number, and never again.
-func releasedDir(format int) string {
-	return fmt.Sprintf("../testdata/index-format-%d", format)
-}
+// storedDir holds an index in the current format. It fixes the bytes on disk. To write it anew for a
+// new number: rm -r testdata/index-format, and NEARDUP_WRITE_FORMAT=1 go test -run StoredFormat ./index
+const storedDir = "../testdata/index-format"
 
-// releasedDocuments are in each of them, but for their time of arrival.
-func releasedDocuments(format int) []index.Document {
+// storedDocuments are in storedDir.
+func storedDocuments() []index.Document {
 	docs := []index.Document{
 		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingle: 0xfedcba9876543210},
 		{Key: "http://b.example/", Fingerprint: 0x0123456789abcdee, Scope: "b.example"},
@@ -41,18 +37,13 @@ func releasedDocuments(format int) []index.Document {
 	for range 40 { // a posting that is a bitmap
 		docs = append(docs, index.Document{Fingerprint: 0x5555555555555555})
 	}
-	if format >= 3 {
-		docs[0].Tokens, docs[1].Tokens, docs[6].Tokens = 300, 1, match.MaxTokens
-	}
-	if format >= 7 {
-		docs[0].Digest, docs[7].Digest = 1, 1<<63
-	}
+	docs[0].Tokens, docs[1].Tokens, docs[6].Tokens = 300, 1, match.MaxTokens
+	docs[0].Digest, docs[7].Digest = 1, 1<<63
 	return docs
 }
 
-// releasedTime is when a document of format 4 and later was added: the clock was ten years
-// ahead for a while.
-func releasedTime(id uint64) time.Time {
+// storedTime is when a document was added: the clock was ten years ahead for a while.
+func storedTime(id uint64) time.Time {
 	added := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	if id > 3 && id <= 40 {
 		added = added.AddDate(10, 0, 0)
@@ -60,13 +51,13 @@ func releasedTime(id uint64) time.Time {
 	return added
 }
 
-// writeReleased makes one in which everything is packed, frozen and live: most
-// documents are packed, and some were added and deleted since. Its plan was changed while one was added.
-func writeReleased(t *testing.T, dir string) {
+// writeStored makes an index in which everything is packed, frozen and live: most
+// documents are packed, and some were added and deleted since.
+func writeStored(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
 	next := uint64(1)
-	opts := index.Options{MaxDistance: 2, Analyzer: "released/1", Now: func() time.Time { return releasedTime(next) }}
+	opts := index.Options{MaxDistance: 2, Analyzer: "stored/1", Now: func() time.Time { return storedTime(next) }}
 	change := func(do func(*index.Index) error) {
 		x, err := index.Open(dir, &opts)
 		must(t, err)
@@ -74,35 +65,18 @@ func writeReleased(t *testing.T, dir string) {
 		next = x.Stats().NextID
 		must(t, err, x.Close())
 	}
-	docs := append(releasedDocuments(store.Format), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
+	docs := append(storedDocuments(), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
 	change(func(x *index.Index) error { return x.Add(ctx, docs[:3]...) })
 	change(func(x *index.Index) error { return x.Add(ctx, docs[3:40]...) })
 	if _, err := compaction.Run(ctx, dir, compaction.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	change(func(x *index.Index) error { return x.Add(ctx, docs[40:len(docs)-1]...) })
-	meanwhile := func() {}
-	opts.FS = errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "/incoming/") {
-			meanwhile()
-		}
-		return nil
-	}))
-	change(func(x *index.Index) error {
-		to, err := index.ParsePlan("2", 3)
-		meanwhile = func() { err, meanwhile = x.Add(ctx, docs[len(docs)-1]), func() {} }
-		_, failed := compaction.Compact(ctx, x, compaction.Options{Plan: to})
-		return errors.Join(err, failed)
-	})
-	opts.MaxDistance, opts.FS = 0, nil
+	change(func(x *index.Index) error { return x.Add(ctx, docs[len(docs)-1]) })
+	opts.MaxDistance = 0
 	cut := errors.New("cut short")
-	change(func(x *index.Index) error { // the document before comes to be frozen
-		one := rewrite.Addition{
-			Read:  func(context.Context, *store.Store, *plan.Plan) (uint64, error) { return 1, nil },
-			Close: func() error { return nil },
-		}
-		err := x.Rewrite(ctx, nil, &one, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
-			// This is packed, and comes to be live in all tables as well.
+	change(func(x *index.Index) error { // the documents before come to be frozen
+		err := rewrite.Index(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(x.Add(ctx, index.Document{Key: "gone as well", Fingerprint: 0x5555555555555555}), cut)
 		})
 		if errors.Is(err, cut) {
@@ -126,61 +100,60 @@ func readFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestReleasedFormats: each opens for reading without a byte of it being changed, and for
-// writing as the newest one, which it then stays. All documents are there, and found.
-func TestReleasedFormats(t *testing.T) {
-	if os.Getenv("NEARDUP_WRITE_RELEASED") != "" {
-		writeReleased(t, releasedDir(store.Format))
+// TestStoredFormat: an index that is stored opens for reading without a byte of it being changed, and
+// for writing. All documents are there, and found.
+func TestStoredFormat(t *testing.T) {
+	if os.Getenv("NEARDUP_WRITE_FORMAT") != "" {
+		writeStored(t, storedDir)
 	}
-	for format := store.FormatOldest; format <= store.Format; format++ {
-		dir := filepath.Join(t.TempDir(), "ix")
-		must(t, os.CopyFS(dir, os.DirFS(releasedDir(format))))
-		before := readFiles(t, dir)
-		for i, c := range []struct {
-			opts index.Options
-			want int
-		}{{index.Options{ReadOnly: true}, format}, {index.Options{MustExist: true}, store.Format}, {index.Options{ReadOnly: true}, store.Format}} {
-			c.opts.MaxDistance, c.opts.Analyzer = 3, "released/1"
-			x, err := index.Open(dir, &c.opts)
-			if err != nil {
-				t.Fatalf("format %d: %v", format, err)
-			}
-			if s := x.Stats(); s.Format != c.want {
-				t.Errorf("format %d, opened the %d. time: %+v", format, i+1, s)
-			}
-			if err := checkReleased(x, format); err != nil {
-				t.Errorf("format %d, opened the %d. time: %v", format, i+1, err)
-			}
-			if err := x.Close(); err != nil {
-				t.Error(err)
-			}
-			if i == 0 && !maps.Equal(readFiles(t, dir), before) {
-				t.Errorf("format %d was changed by reading it", format)
-			}
+	dir := filepath.Join(t.TempDir(), "ix")
+	must(t, os.CopyFS(dir, os.DirFS(storedDir)))
+	before := readFiles(t, dir)
+	for i, opts := range []index.Options{{ReadOnly: true}, {MustExist: true}, {ReadOnly: true}} {
+		opts.MaxDistance, opts.Analyzer = 2, "stored/1"
+		x, err := index.Open(dir, &opts)
+		must(t, err)
+		if s := x.Stats(); s.Format != store.Format {
+			t.Errorf("open %d: %+v", i, s)
+		}
+		if err := checkStored(x); err != nil {
+			t.Errorf("open %d: %v", i, err)
+		}
+		must(t, x.Close())
+		if i == 0 && !maps.Equal(readFiles(t, dir), before) {
+			t.Error("it was changed by reading it")
 		}
 	}
 }
 
-// checkReleased compares an index with the documents that it should have. Before format 4,
-// nothing is said of their times.
-func checkReleased(x *index.Index, format int) error {
-	got, err := indextest.AllDocuments(x)
-	if err != nil {
-		return err
-	}
-	m := indextest.NewModel(indextest.RuleOf(index.Options{}, 3))
-	for i, d := range releasedDocuments(format) {
-		if m.Now = releasedTime(uint64(i + 1)); format < 4 && i < len(got) {
-			m.Now = got[i].Added
-		}
+// checkStored compares an index with the documents that it should have.
+func checkStored(x *index.Index) error {
+	m := indextest.NewModel(indextest.RuleOf(index.Options{}, 2))
+	for i, d := range storedDocuments() {
+		m.Now = storedTime(uint64(i + 1))
 		m.Add(d)
 	}
-	m.NextID += 2 // those that are gone
-	if format >= 6 {
-		m.NextID += 2 // one more, and one that was not loaded
-	}
+	m.NextID += 3 // those that are gone
 	query := index.Document{Fingerprint: 0x5555555555555556}
-	return errors.Join(m.Compare(x), m.Query(x, query, 2, 3), indextest.Problems(x))
+	return errors.Join(m.Compare(x), m.Query(x, query, 2, 2), indextest.Problems(x))
+}
+
+// TestOtherFormats: an index of any other format is refused with both numbers, and stays as it is.
+func TestOtherFormats(t *testing.T) {
+	for _, format := range []uint32{0, store.Format - 1, store.Format + 1, 1 << 31} {
+		fsys := vfs.NewMem()
+		x, err := index.Open("ix", &index.Options{FS: fsys})
+		must(t, err)
+		value := binary.BigEndian.AppendUint32([]byte("neardup\n"), format)
+		must(t, database(x).Set([]byte("mformat"), value, pebble.Sync), x.Close())
+		for _, opts := range []index.Options{{MustExist: true}, {ReadOnly: true}, {}} {
+			opts.FS = fsys
+			_, err := index.Open("ix", &opts)
+			if !errors.Is(err, index.ErrVersion) || !strings.Contains(err.Error(), fmt.Sprint(format)) || !strings.Contains(err.Error(), fmt.Sprint(store.Format)) {
+				t.Errorf("format %d: %v", format, err)
+			}
+		}
+	}
 }
 
 // TestOpenOfABrokenPlan: what is no plan, or does not find all that it says, is damage. What else may be wrong

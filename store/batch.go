@@ -56,7 +56,7 @@ func (b *Batch) encode(appendTo func(dst []byte) ([]byte, error)) {
 	b.keep(err)
 }
 
-// SetEntry puts a permuted fingerprint into a table from 1 on: one of the plan, or from ComingTables on one of that which is to come.
+// SetEntry puts a permuted fingerprint into a table from 1 on: of the plan.
 func (b *Batch) SetEntry(table int, permuted uint64) {
 	b.keep(b.batch.Set(b.live.key(table, permuted), nil, nil))
 }
@@ -85,11 +85,6 @@ func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
 	}
 	b.encode(ids.Append)
 	b.keep(b.batch.Set(uint64Key(keyKeyspace, hash), b.buffer, nil))
-}
-
-// Settled notes that nothing late is left.
-func (b *Batch) Settled() {
-	b.keep(b.batch.DeleteRange([]byte{lateKeyspace}, keyspaceEnd(lateKeyspace), nil))
 }
 
 // SetClock notes that the documents from id on arrived at the given Unix second.

@@ -15,7 +15,6 @@ const (
 	clockKeyspace    = 'c'
 	documentKeyspace = 'd'
 	keyKeyspace      = 'k'
-	lateKeyspace     = 'l'
 
 	// These five are neighbours: a Rewrite replaces what is packed, and the live entries on the one side of
 	// it, in one span of keys, while what is written goes to the other side.
@@ -28,7 +27,7 @@ const (
 )
 
 var keyspaceNames = map[byte]string{
-	metaKeyspace: "meta", clockKeyspace: "clock", documentKeyspace: "document", keyKeyspace: "key", lateKeyspace: "late",
+	metaKeyspace: "meta", clockKeyspace: "clock", documentKeyspace: "document", keyKeyspace: "key",
 	evenKeyspace: "table", packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "table",
 }
 
@@ -40,10 +39,6 @@ const (
 
 // MaxTables is the number of tables that a key can name, but for the last number.
 const MaxTables = 1<<16 - 1
-
-// ComingTables is added to the number of a table, from 1 on, of a plan that an index is to have when its plan is changed
-// while it is written to.
-const ComingTables = 1 << 15
 
 // KeyFilterTable is the table number under which the filter of the keys is saved.
 const KeyFilterTable = MaxTables
@@ -105,7 +100,7 @@ func tableEnd(keyspace byte, table int) []byte {
 // that grows from key to key; 0, 0 for those of any length.
 func keyLayout(keyspace byte) (length, number int) {
 	switch keyspace {
-	case clockKeyspace, documentKeyspace, keyKeyspace, lateKeyspace:
+	case clockKeyspace, documentKeyspace, keyKeyspace:
 		return uint64KeyLen, 8
 	case evenKeyspace, oddKeyspace, packedKeyspace:
 		return tableKeyLen, 8

@@ -9,12 +9,8 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Format is the number of the format that this version writes, FormatOldest
-// the oldest that it reads (docs/format.md).
-const (
-	Format       = 7
-	FormatOldest = 1
-)
+// Format is the number of the format of an index (docs/format.md). Open accepts no other one.
+const Format = 7
 
 const magic = "neardup\n"
 
@@ -107,20 +103,10 @@ func checkFormat(value []byte) (version uint32, err error) {
 		return 0, fmt.Errorf("%w: format entry of %d bytes", fault.ErrCorrupt, len(value))
 	}
 	version = binary.BigEndian.Uint32(value[len(magic):])
-	if version < FormatOldest || version > Format {
-		return 0, fmt.Errorf("%w %d: this version reads %d to %d", ErrVersion, version, FormatOldest, Format)
+	if version != Format {
+		return 0, fmt.Errorf("%w %d: this version reads format %d; export the index with the version that wrote it, and import it", ErrVersion, version, Format)
 	}
 	return version, nil
-}
-
-// raiseFormat marks an index of an older format as one of this format, before
-// anything is written that the older one does not have.
-func (s *Store) raiseFormat() error {
-	if s.meta.Format == Format {
-		return nil
-	}
-	s.meta.Format = Format
-	return s.commitMeta(map[string][]byte{"format": encodeFormat()})
 }
 
 // SetAnalyzer records the analyzer of an index that has none yet, durably.

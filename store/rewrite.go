@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -201,45 +200,6 @@ func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error 
 	return translateError(r.store.guard(r.store.db.Flush))
 }
 
-// LateKey is the hash of a key that was written while a Rewrite that has documents of the same hash was made: which
-// documents had such a key when its tables took their place, and which had one in what it was made of, and
-// lost it since.
-type LateKey struct {
-	Hash        uint64
-	There, Gone IDs
-}
-
-// AddLate is called between Prepare and Take for a Rewrite that adds documents, with what only that moment tells: the
-// counters with them, and what has to be settled behind the step, in ascending order.
-func (r *Rewrite) AddLate(counters Counters, keys []LateKey) error {
-	w := r.newWriter()
-	for _, key := range keys {
-		value, err := change{key.There, key.Gone}.append(nil)
-		if err == nil {
-			err = w.set(uint64Key(lateKeyspace, key.Hash), value)
-		}
-		if err != nil {
-			return errors.Join(err, w.close())
-		}
-	}
-	if err := errors.Join(w.set(metaKey("counters"), counters.encode()), w.close()); err != nil {
-		return err
-	}
-	return syncDir(r.dir, r.store.fs)
-}
-
-// Late yields what the Take of a Rewrite left to be settled, by hash.
-func (v *View) Late() iter.Seq2[LateKey, error] {
-	return scan(v, []byte{lateKeyspace}, keyspaceEnd(lateKeyspace), func(key, value []byte) (k LateKey, err error) {
-		if k.Hash, err = keyNumber(key); err != nil {
-			return k, err
-		}
-		c, err := decodeChange(value)
-		k.There, k.Gone = c.added, c.removed
-		return k, err
-	})
-}
-
 // exciseSpan are the keys of what is packed and of the epoch that is frozen.
 func exciseSpan(e epochs) pebble.KeyRange {
 	if keyspaceOf(e.first) == evenKeyspace {
@@ -272,9 +232,8 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 
 func (r *Rewrite) addMeta(counters *Counters) error {
 	meta, t := r.newWriter(), r.store.tables.Load()
-	replanned := counters == nil && r.plan != t.packing.plan // else nothing stays live
 	values := map[string][]byte{
-		"epochs": t.epochs.taken(replanned).encode(),
+		"epochs": t.epochs.taken().encode(),
 		"format": encodeFormat(),
 		"packed": encodePacked(t.packing.generation+1, r.nextID, r.tables),
 		"plan":   []byte(r.plan),

@@ -162,11 +162,11 @@ func TestTakeFreesTheCacheBefore(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	pack := func(id uint64) {
 		apply(t, s, true, func(b *Batch) { b.ChangePosting(7, NewIDs(id), IDs{}) })
-		must(t, s.Freeze(nil))
+		must(t, s.Freeze())
 		r, err := s.NewRewrite(1)
 		must(t, err)
 		w := r.Table(0)
-		must(t, w.AddPosting(7, NewIDs(id)), w.Close(), r.Prepare("plan", id+1, nil), s.Take(t.Context(), r, nil), r.Close())
+		must(t, w.AddPosting(7, NewIDs(id)), w.Close(), r.Prepare("plan", id+1, nil), s.Take(t.Context(), r), r.Close())
 	}
 	read := func(tables *Tables, want uint64) (cached int64) {
 		t.Helper()

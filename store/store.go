@@ -171,9 +171,6 @@ func (s *Store) load(opts Options) error {
 	if opts.Accept != nil {
 		err = opts.Accept(*s.meta.Header, *s.meta.Counters)
 	}
-	if err == nil && !s.readOnly {
-		err = s.raiseFormat()
-	}
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,9 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// epochs are the live ones of an index: last takes what is written; first is last or, while what was
-// written in it waits to be packed, the one before, which is frozen then. replanned is that in which the plan was
-// changed; 0: in none of them.
-type epochs struct{ first, last, replanned uint64 }
+// epochs are the live epochs of an index. The epoch last takes what is written. The epoch first is
+// last or, while an epoch is frozen and waits to be packed, the one before it.
+type epochs struct{ first, last uint64 }
 
 // keyspaceOf returns where the live entries of an epoch are: two that follow each other stand on either side of
 // what is packed, so that what a Rewrite replaces is one span, whichever of them is frozen.
@@ -29,62 +28,32 @@ func keyspaceOf(epoch uint64) byte {
 	return oddKeyspace
 }
 
-// liveEntries are those of an epoch.
-type liveEntries struct {
-	keyspace  byte
-	replanned bool // the tables from 1 on have the numbers of a plan that was to come
-}
+// liveEntries are the live entries of an epoch.
+type liveEntries struct{ keyspace byte }
 
-// key returns that of an entry.
+// key returns the key of an entry.
 func (l liveEntries) key(table int, permuted uint64) []byte {
-	return tableKey(l.keyspace, l.number(table), permuted)
-}
-
-// number returns the number by which keys name a table of the plan, or one that is from ComingTables on by itself.
-func (l liveEntries) number(table int) int {
-	if l.replanned && 0 < table && table < ComingTables {
-		return ComingTables + table
-	}
-	return table
-}
-
-func (e epochs) entriesOf(epoch uint64) liveEntries {
-	return liveEntries{keyspaceOf(epoch), epoch == e.replanned && epoch > 0}
+	return tableKey(l.keyspace, table, permuted)
 }
 
 // live returns the entries of the live epochs; the last takes what is written.
 func (e epochs) live() []liveEntries {
 	if e.first == e.last {
-		return []liveEntries{e.entriesOf(e.last)}
+		return []liveEntries{{keyspaceOf(e.last)}}
 	}
-	return []liveEntries{e.entriesOf(e.first), e.entriesOf(e.last)}
+	return []liveEntries{{keyspaceOf(e.first)}, {keyspaceOf(e.last)}}
 }
 
 // taken returns what the epochs are once the frozen one is packed.
-func (e epochs) taken(replanned bool) epochs {
-	if replanned {
-		return epochs{e.last, e.last, e.last}
-	}
-	return epochs{e.last, e.last, 0}
-}
+func (e epochs) taken() epochs { return epochs{e.last, e.last} }
 
-func (e epochs) encode() []byte {
-	if e.replanned == 0 {
-		return appendUint64s(nil, e.first, e.last)
-	}
-	return appendUint64s(nil, e.first, e.last, e.replanned)
-}
+func (e epochs) encode() []byte { return appendUint64s(nil, e.first, e.last) }
 
 func decodeEpochs(value []byte) (e epochs, err error) {
-	if len(value) != 16 && len(value) != 24 {
-		return e, fmt.Errorf("%w: epochs have %d bytes, not 16 or 24", fault.ErrCorrupt, len(value))
+	if len(value) != 16 {
+		return e, fmt.Errorf("%w: epochs have %d bytes, not 16", fault.ErrCorrupt, len(value))
 	}
 	e = epochs{first: binary.BigEndian.Uint64(value), last: binary.BigEndian.Uint64(value[8:])}
-	if len(value) > 16 {
-		if e.replanned = binary.BigEndian.Uint64(value[16:]); e.replanned == 0 || e.replanned < e.first || e.replanned > e.last {
-			return epochs{}, fmt.Errorf("%w: epochs %d to %d, of which %d has another plan", fault.ErrCorrupt, e.first, e.last, e.replanned)
-		}
-	}
 	if e.last < e.first || e.last-e.first > 1 {
 		return epochs{}, fmt.Errorf("%w: epochs %d to %d", fault.ErrCorrupt, e.first, e.last)
 	}
@@ -306,7 +275,7 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 func (s *Store) TableBytes(table int) (bytes uint64, err error) {
 	places := []liveEntries{{keyspace: packedKeyspace}, {keyspace: directoryKeyspace}}
 	for _, of := range append(places, s.tables.Load().live...) {
-		n, err := s.rangeBytes(of.keyspace, of.number(table))
+		n, err := s.rangeBytes(of.keyspace, table)
 		if err != nil {
 			return 0, err
 		}
@@ -334,14 +303,14 @@ func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
 // Frozen reports whether an epoch waits to be packed.
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
-// Freeze begins a new epoch: what is live is frozen, and what is written from now on goes to the new
-// one. No one may write meanwhile, no epoch be frozen already, and no checkpoint be made (HoldCheckpoints). What was
-// frozen before a crash is frozen after it, or the crash lost all that was written since. What also writes, if it is
-// not nil, becomes visible together with that.
+// Freeze begins a new epoch: the live entries are frozen, and what is written from now on goes to
+// the new epoch. No one may write meanwhile, no epoch may be frozen already, and no checkpoint may be
+// in progress (HoldCheckpoints). Entries that were frozen before a crash are frozen after it, unless
+// the crash lost everything that was written since.
 //
 // A checkpoint has the files of one moment and the log of a later one. So there must not lie both the Take of
 // an epoch between the two and the beginning of the next but one, which has the same keys.
-func (s *Store) Freeze(also func(*Batch)) error {
+func (s *Store) Freeze() error {
 	if err := s.writable(); err != nil {
 		return err
 	}
@@ -349,15 +318,12 @@ func (s *Store) Freeze(also func(*Batch)) error {
 	if t.Frozen() {
 		return errors.New("an epoch is frozen already")
 	}
-	e := epochs{t.epochs.last, t.epochs.last + 1, t.epochs.replanned}
+	e := epochs{t.epochs.last, t.epochs.last + 1}
 	if err := t.pinTo(s.db); err != nil {
 		return err
 	}
 	b := s.NewBatch()
 	b.keep(b.batch.Set(metaKey("epochs"), e.encode(), nil))
-	if also != nil {
-		also(b)
-	}
 	finish, err := s.Apply(b, false)
 	if err == nil {
 		err = finish()
@@ -369,28 +335,18 @@ func (s *Store) Freeze(also func(*Batch)) error {
 	return nil
 }
 
-// Take makes the tables of a Rewrite the store's, in one step and durably: what it packed, in the place of
-// what was packed and frozen before. No one may write meanwhile. Prepare must have been called before it; what was
-// written since is not touched. Where the plan is another one, what was written since must have been written under that as well
-// (ComingTables), and no checkpoint may be made meanwhile: its log would have what is written under the one, and its files
-// be under the other. An error that is not ErrFailed leaves everything as it was.
-//
-// Of a Rewrite that adds documents, settle writes what has to follow from AddLate, before anyone sees the new tables; no
-// checkpoint may be made meanwhile, as its log would have what follows from the step, and its files not the step.
-func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error {
+// Take replaces the packed and the frozen entries by the tables of a Rewrite, in one step and
+// durably. No one may write meanwhile. Prepare must have been called before. Take does not touch what was
+// written since the epoch was frozen. An error other than ErrFailed leaves everything as it was.
+func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
-	}
-	if settle != nil { // as for what is replaced, see Prepare; and the counters must not outlive what they count
-		if err := translateError(s.guard(s.db.Flush)); err != nil {
-			return err
-		}
 	}
 	before := s.tables.Load()
 	if !before.Frozen() {
 		return errors.New("no epoch is frozen")
 	}
-	e := before.epochs.taken(r.plan != before.packing.plan)
+	e := before.epochs.taken()
 	if err := before.pinTo(s.db); err != nil {
 		return err
 	}
@@ -399,9 +355,6 @@ func (s *Store) Take(ctx context.Context, r *Rewrite, settle func() error) error
 	var next *Tables
 	if err == nil {
 		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}, e)
-		if err == nil && settle != nil {
-			err = settle()
-		}
 		if err != nil {
 			err = s.fail(err) // what is on the disk is right, or comes to be when it is opened again
 		}

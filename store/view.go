@@ -94,7 +94,7 @@ func (noCloser) Close() error { return nil }
 // paper's (section 3.1), with a range scan in place of its binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
 	for _, live := range v.live {
-		if more, err := v.scanEpoch(live.keyspace, live.number(table), first, last, yield); err != nil || !more {
+		if more, err := v.scanEpoch(live.keyspace, table, first, last, yield); err != nil || !more {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (v *View) Epochs() int { return len(v.live) }
 // LiveOf is Live for one epoch: the frozen one, where there is one, is 0.
 func (v *View) LiveOf(epoch, table int) iter.Seq2[uint64, error] {
 	live := v.live[epoch]
-	return scan(v, tableStart(live.keyspace, live.number(table)), tableEnd(live.keyspace, live.number(table)), func(key, value []byte) (permuted uint64, err error) {
+	return scan(v, tableStart(live.keyspace, table), tableEnd(live.keyspace, table), func(key, value []byte) (permuted uint64, err error) {
 		if permuted, err = keyNumber(key); err == nil && table > 0 && len(value) > 0 {
 			err = fmt.Errorf("%w: a value of %d bytes", fault.ErrCorrupt, len(value))
 		}

@@ -391,7 +391,7 @@ func runVersion(_ context.Context, c *call) error {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 	}
-	_, err := fmt.Fprintf(c.out, "neardup %s, index formats %d to %d\n", version, store.FormatOldest, store.Format)
+	_, err := fmt.Fprintf(c.out, "neardup %s, index format %d\n", version, store.Format)
 	return err
 }
 

@@ -71,9 +71,6 @@ func (v *verifier) compareTable(table int, packed bool, want, got *tally) {
 		},
 		v.entries(table, packed),
 		func(inFirst bool, stored, _ uint64) {
-			if !packed && v.loadedOver(stored, inFirst) {
-				return
-			}
 			key := tableKey(letter, table, v.Plan.Tables[table].Permute(stored))
 			if inFirst {
 				v.problem(Missing, keyspace, key, "table %d has no entry of fingerprint %016x, which is in table 0", table, stored)
@@ -81,19 +78,6 @@ func (v *verifier) compareTable(table int, packed bool, want, got *tally) {
 				v.problem(Unexpected, keyspace, key, "table %d has an entry of fingerprint %016x, which is not in table 0", table, stored)
 			}
 		})
-}
-
-// loadedOver reports whether a fingerprint may have live entries in all tables though it is packed, or only that in table 0
-// though it is not: what was loaded while it was written to has packed it, or has replaced what it was packed for.
-func (v *verifier) loadedOver(stored uint64, inFirst bool) bool {
-	if inFirst {
-		ids, err := v.View.Posting(stored)
-		return err == nil && ids.Empty()
-	}
-	for p := range values(v, v.View.Postings(stored)) {
-		return p.Stored == stored && p.Live
-	}
-	return false
 }
 
 // savedFilter loads the filter that compaction saved of a table, or of the keys; nil if

@@ -107,76 +107,10 @@ func (w *World) open() (err error) {
 	return nil
 }
 
-// Replan lets change put the index under another plan, or fail, while calls go on, and notes which of the two it did.
-func (w *World) Replan(change func() error) error {
-	start := w.clock.Add(1)
-	err := change()
-	c := call{start: start, end: w.clock.Add(1), becomes: w.Index.Plan().MaxDistance, durable: true, said: []any{"Replan"},
-		apply: func(_ int, docs Documents) (Documents, bool) { return docs, true }}
-	for n, s := range w.sites {
-		at := c
-		at.site = n
-		s.mu.Lock()
-		s.calls = append(s.calls, &at)
-		s.mu.Unlock()
-	}
-	return err
-}
-
 // load is one that went well, and the key of its first document.
 type load struct {
 	key        string
 	start, end int64
-}
-
-// Load draws documents of sites and lets store load them in one step, or fail, while calls go on. The first is of no site:
-// it tells whether they were loaded, and as what. They are of a later time than all others, so that DeleteBefore, which
-// leaves alone what is being loaded, never has to decide on them.
-func (w *World) Load(rng *rand.Rand, store func([]index.Document) error) error {
-	w.loaded++
-	added := time.Unix(2_000_000_000+int64(w.loaded), 0).UTC()
-	l := &load{key: fmt.Sprint("load ", w.loaded), start: w.clock.Add(1)}
-	docs, sites := []index.Document{{Key: l.key, Scope: fillScope, Added: added}}, []int{-1}
-	k := &worker{w: w, rng: rng, sites: w.round}
-	for range 1 + rng.IntN(12) {
-		n, s := k.site()
-		d := k.draw(s)
-		d.Added = added
-		docs, sites = append(docs, d), append(sites, n)
-	}
-	failed := store(docs)
-	first, there, err := w.Index.Get(context.Background(), l.key)
-	if err != nil || there != (failed == nil) {
-		return fmt.Errorf("a load that ended with %v has stored its documents: %t, %w", failed, there, err)
-	}
-	if !there {
-		return failed
-	}
-	l.end = w.clock.Add(1)
-	w.crashes.take(2 * mostMoments)
-	w.loads = append(w.loads, l)
-	w.mu.Lock()
-	w.filled++
-	w.mu.Unlock()
-	of := make(map[int][]index.Document)
-	for i, d := range reserved(first.ID, added, docs) {
-		of[sites[i]] = append(of[sites[i]], d)
-	}
-	end := first.ID + uint64(len(docs))
-	for n, docs := range of {
-		if n < 0 {
-			continue
-		}
-		s := w.sites[n]
-		s.mu.Lock()
-		s.calls = append(s.calls, &call{site: n, start: l.start, end: l.end, durable: true, said: []any{"Load", docs},
-			apply: func(_ int, there Documents) (Documents, bool) { return there.load(end, docs), true }})
-		for _, d := range docs {
-			s.ids = append(s.ids, d.ID)
-		}
-		s.mu.Unlock()
-	}
-	return nil
 }
 
 // Between closes the index, lets do change what is on the disk but not what is stored,
