@@ -233,57 +233,29 @@ var benchCommand = command{
 
 func runBench(ctx context.Context, c *call) error {
 	var o bench.Options
-	var names []string
-	sections := "`sections` to measure, with commas between; without it, all:"
-	for _, s := range bench.Sections {
-		names = append(names, s.Name)
-		sections += fmt.Sprintf("\n  %-10s %s", s.Name, s.Summary)
-	}
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
-	only := c.flags.String("only", "", sections)
-	seconds := c.flags.Float64("seconds", 3, "about how long a comparison takes, in `seconds`")
+	only := c.flags.String("only", "", "`sections` to measure, separated by commas: "+strings.Join(bench.Sections, ", ")+" (default all)")
+	seconds := c.flags.Float64("seconds", 3, "`seconds` of each window of measurement")
 	cache := c.sizeFlag("cache", 0, 0, "`size` of the cache of an index (default that of an index)")
-	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8 (k+1) bytes a fingerprint; without, the resident memory is that of the index")
+	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8(k+1) bytes per fingerprint; without it, the resident memory is that of the index")
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with -bare)")
-	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them, and not as pages have one")
-	c.flags.StringVar(&o.Dir, "dir", "", "`folder` for the temporary indexes (default the system's)")
-	c.flags.Uint64Var(&o.Seed, "seed", 1, "`seed` of the data")
+	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them")
 	if err := c.parseFlags(); err != nil {
 		return err
 	}
-	if !(*n >= 1) || *n > 1e10 || !(*seconds >= 0) {
-		return usagef("-n and -seconds must be positive, and -n at most 1e10")
+	if !(*n >= 1) || *n > 1<<32-1 || !(*seconds >= 0) {
+		return usagef("-n and -seconds must be positive, and -n at most 4294967295")
 	}
 	o.Documents, o.MaxDistance, o.Time = int(*n), *k, time.Duration(*seconds*float64(time.Second))
-	o.CacheBytes, o.NoReference = cache.bytes(), !*reference
+	o.CacheBytes, o.NoReference, o.Out = cache.bytes(), !*reference, c.out
 	if o.Bare && !c.given("k") {
 		o.MaxDistance = importK
 	}
-	if *only != "" {
-		o.Only = strings.Split(*only, ",")
-	}
+	o.Only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	for _, name := range o.Only {
-		if !slices.Contains(names, name) {
-			return usagef("no section %q; there are %s", name, strings.Join(names, ", "))
+		if !slices.Contains(bench.Sections, name) {
+			return usagef("no section %q: the sections are %s", name, strings.Join(bench.Sections, ", "))
 		}
 	}
-	begun := time.Now()
-	o.Logf = func(format string, args ...any) {
-		c.logf("%6.1f s: %s", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	o.Emit = func(f bench.Figure) {
-		if _, err := fmt.Fprintln(c.out, f); err != nil {
-			cancel(err)
-		}
-	}
-	if _, err := fmt.Fprintln(c.out, bench.Title(o)); err != nil {
-		return err
-	}
-	err := bench.Run(ctx, o)
-	if err != nil {
-		err = cmp.Or(context.Cause(ctx), err)
-	}
-	return err
+	return bench.Run(ctx, o)
 }

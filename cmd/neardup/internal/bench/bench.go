@@ -1,22 +1,26 @@
-// Package bench measures the index on the machine at hand, against the paper's
-// tables held in memory as sorted arrays (Manku, Jain and Das Sarma, "Detecting
-// Near-Duplicates for Web Crawling", WWW 2007, section 3), in the same run and in
-// turns, so that what else the machine does falls on both.
-//
-// No figure of a query is given before the answers were found to be those of
-// comparing with every stored fingerprint; ErrWrongAnswer is what Run returns when
-// they are not. All data comes from a seed and is the same on every machine.
+// Package bench measures an index on this machine and compares it with the paper's tables held in
+// memory as sorted arrays (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling",
+// WWW 2007, section 3). Before queries are timed, answers are compared with those of a full scan. The
+// data is the same on every machine.
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/bits"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 )
 
@@ -24,90 +28,177 @@ import (
 type Options struct {
 	Documents   int
 	MaxDistance int
-	Bare        bool          // documents have no second fingerprint, which pages have
-	Only        []string      // names of sections; none: all of them
-	Dir         string        // where the temporary folder is made; "": os.TempDir
-	Time        time.Duration // about how long each comparison takes
-	CacheBytes  int64         // as index.Options has it
-	NoReference bool          // leave out what takes 8 (k+1) bytes a document of memory
-	Seed        uint64
-
-	Emit func(Figure)                     // called with each figure once it is there
-	Logf func(format string, args ...any) // called with what begins
+	Bare        bool          // documents have no second fingerprint
+	Only        []string      // names of Sections; all if empty
+	Time        time.Duration // of a window of measurement
+	CacheBytes  int64         // as in index.Options
+	NoReference bool          // omit the reference, which takes 8(k+1) bytes of memory per document
+	Out         io.Writer
 }
 
-// Section measures what belongs together.
-type Section struct {
-	Name, Summary string
-	run           func(*run, context.Context) error
-}
+// Sections are the names of the groups of measurements.
+var Sections = []string{"load", "query", "check"}
 
-// Sections are all there are, in an order in which each finds what the ones before made.
-var Sections = []Section{
-	{"load", "bulk load: speed, memory, disk", (*run).load},
-	{"query", "queries of a compacted index, warm", (*run).query},
-	{"live", "adding one by one, queries before compaction, compacting", (*run).live},
-	{"check", "check-and-add of documents with keys", (*run).check},
-}
-
-// run is one run under way.
 type run struct {
 	Options
 	dir    string
 	stored collection
-
-	compared *reference // nil until it is needed
-	packed   *loaded    // the compacted index that several sections look at; nil: it is not there
 }
 
-// Run measures. Its files lie in a folder of its own, which is gone when it returns,
-// however it comes to that. Errors: ErrWrongAnswer, ctx's and those of the index and the file system.
+// ErrWrongAnswer means that the index did not return exactly the stored documents within the distance.
+var ErrWrongAnswer = errors.New("wrong answer")
+
+// Run measures, in a temporary directory that it removes.
 func Run(ctx context.Context, o Options) (err error) {
-	dir, err := os.MkdirTemp(o.Dir, "neardup-bench-")
+	dir, err := os.MkdirTemp("", "neardup-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{Options: o, dir: dir, stored: collection{seed: o.Seed, n: o.Documents, shingles: !o.Bare}}
-	for _, s := range Sections {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, s.Name) {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := s.run(r, ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
+	r := &run{Options: o, dir: dir, stored: collection{o.Documents, !o.Bare}}
+	wanted := func(section string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, section) }
+	if wanted("load") || wanted("query") {
+		err = r.load(ctx, "load", false)
 	}
-	return nil
+	if err == nil && wanted("query") {
+		err = r.withIndex("load", index.NoSync, func(x *index.Index) error { return r.query(ctx, x) })
+	}
+	if err == nil && wanted("check") {
+		err = r.check(ctx)
+	}
+	return err
 }
 
-// figure gives a figure without a ratio.
-func (r *run) figure(section, name string, value float64, unit string) {
-	r.Emit(Figure{section, name, value, unit, 0})
+// withIndex opens an index while do runs.
+func (r *run) withIndex(name string, d index.Durability, do func(*index.Index) error) error {
+	x, err := index.Open(filepath.Join(r.dir, name), r.options(d))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(x), x.Close())
 }
 
-func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
-
-func (r *run) options() *index.Options {
-	o := &index.Options{
-		MaxDistance:       r.MaxDistance,
-		ExpectedDocuments: int64(r.Documents),
-		CacheBytes:        r.CacheBytes,
-		Durability:        index.NoSync,
-	}
+func (r *run) options(d index.Durability) *index.Options {
+	o := &index.Options{MaxDistance: r.MaxDistance, ExpectedDocuments: int64(r.Documents), CacheBytes: r.CacheBytes, Durability: d}
 	if r.MaxDistance == 0 {
 		o.MaxDistance = index.Exact
 	}
 	return o
 }
 
-// withIndex opens an index for the time of a call.
-func withIndex(dir string, o *index.Options, do func(*index.Index) error) error {
-	x, err := index.Open(dir, o)
+// load loads the collection into a new index.
+func (r *run) load(ctx context.Context, name string, keys bool) error {
+	report, err := compaction.Load(ctx, filepath.Join(r.dir, name), r.stored.documents(keys), compaction.LoadOptions{Index: *r.options(index.NoSync)})
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(x), x.Close())
+	return errors.Join(r.figure(name+": bulk load", float64(r.Documents)/report.Seconds/1e6, "M/s", 0),
+		r.figure(name+": disk per document", float64(report.BytesAfter)/float64(r.Documents), "B", 0))
+}
+
+// query verifies an open index and times its queries.
+func (r *run) query(ctx context.Context, x *index.Index) error {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for _, fp := range r.stored.queries(random, min(max(1<<30/r.Documents, 8), 64), r.MaxDistance) {
+		if err := r.verify(ctx, x, fp); err != nil {
+			return err
+		}
+	}
+	one := &candidate{answer: func(fp fingerprint.Fingerprint) error {
+		_, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fp}})
+		return err
+	}}
+	var stream atomic.Uint64
+	rate, warm, err := steady(ctx, r.Time, runtime.GOMAXPROCS(0), func() (int, error) {
+		asked := r.stored.queries(rand.New(rand.NewPCG(stream.Add(1), 2)), 256, r.MaxDistance)
+		for _, fp := range asked {
+			if err := one.answer(fp); err != nil {
+				return 0, err
+			}
+		}
+		return len(asked), nil
+	})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s", 0), r.figure("query: on all cores", rate/1e3, "k/s", 0),
+		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB", 0))
+	if r.NoReference {
+		return errors.Join(err, r.interleave(ctx, random, r.Time, one), r.figure("query", median(one.rounds), "us", 0))
+	}
+	arrays := newReference(r.stored, r.MaxDistance)
+	var found []uint64
+	reference := &candidate{answer: func(fp fingerprint.Fingerprint) error {
+		found = arrays.query(uint64(fp), found[:0])
+		return nil
+	}}
+	if err := errors.Join(err, r.interleave(ctx, random, 2*r.Time, one, reference)); err != nil {
+		return err
+	}
+	return errors.Join(r.figure("query: the reference", median(reference.rounds), "us", 0),
+		r.figure("query", median(one.rounds), "us", one.over(reference)))
+}
+
+// verify compares an answer with a scan of all stored fingerprints, in the order of distance and ID.
+func (r *run) verify(ctx context.Context, x *index.Index, fp fingerprint.Fingerprint) error {
+	var expected [][2]int // distance and ID
+	for i := range r.Documents {
+		if d := bits.OnesCount64(at(seed, i) ^ uint64(fp)); d <= r.MaxDistance {
+			expected = append(expected, [2]int{d, i + 1})
+		}
+	}
+	slices.SortFunc(expected, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
+	matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fp}})
+	if err == nil && !slices.EqualFunc(matches, expected, func(m index.Match, e [2]int) bool { return m.Distance == e[0] && m.ID == uint64(e[1]) }) {
+		err = fmt.Errorf("%w: query %v returned %+v, and %v are stored", ErrWrongAnswer, fp, matches, expected)
+	}
+	return err
+}
+
+// check loads the index with keys and calls CheckAndAdd in several ways.
+func (r *run) check(ctx context.Context) error {
+	if err := r.load(ctx, "check", true); err != nil {
+		return err
+	}
+	var next atomic.Int64 // the first document that is not stored
+	next.Store(int64(r.Documents))
+	unstored := func(i int) index.Document { return r.stored.document(i, true) }
+	near := func(i int) index.Document { return r.stored.near(i, r.MaxDistance) }
+	for _, c := range []struct {
+		name              string
+		durability        index.Durability
+		goroutines, batch int
+		document          func(i int) index.Document
+		expected          index.Status
+	}{
+		{"new, 4 goroutines", index.NoSync, 4, 1, unstored, index.New},
+		{"new, CheckAndAddBatch of 256", index.NoSync, 1, 256, unstored, index.New},
+		{"new, durable, 64 goroutines", index.Sync, 64, 1, unstored, index.New},
+		{"duplicates, 4 goroutines", index.NoSync, 4, 1, near, index.Duplicate},
+	} {
+		err := r.withIndex("check", c.durability, func(x *index.Index) error {
+			rate, warm, err := steady(ctx, r.Time, c.goroutines, func() (int, error) {
+				docs := make([]index.Document, c.batch)
+				first := int(next.Add(int64(c.batch))) - c.batch
+				for i := range docs {
+					docs[i] = c.document(first + i)
+				}
+				verdicts, err := x.CheckAndAddBatch(ctx, docs)
+				for i, v := range verdicts {
+					if v.Status != c.expected {
+						return 0, fmt.Errorf("%w: %v is %v, not %v", ErrWrongAnswer, docs[i].Fingerprint, v.Status, c.expected)
+					}
+				}
+				return c.batch, err
+			})
+			if err != nil {
+				return err
+			}
+			return errors.Join(r.figure("check: "+c.name, rate/1e3, "k/s", 0), r.figure("check: "+c.name+": time to warm up", warm.Seconds(), "s", 0))
+		})
+		if err != nil {
+			return fmt.Errorf("check-and-add, %s: %w", c.name, err)
+		}
+	}
+	return nil
 }

@@ -1,60 +1,164 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math/bits"
+	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testing/testenv"
+	"pgregory.net/rapid"
 )
 
-// Every section runs, verified, and leaves nothing behind.
-func TestRunAll(t *testing.T) {
+var must = testenv.Must
+
+// emptyTempDir makes the default directory for temporary files one that must be empty at the end.
+func emptyTempDir(t *testing.T) {
 	dir := t.TempDir()
-	got := make(map[string]int)
-	count := func(f Figure) {
-		got[f.Section]++
-		if f.Value < 0 {
-			t.Errorf("%v is negative", f)
+	t.Setenv("TMPDIR", dir)
+	t.Cleanup(func() {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("files remain: %v, %v", entries, err)
 		}
-	}
-	err := Run(t.Context(), Options{Documents: 3000, MaxDistance: 3, Dir: dir, Time: time.Millisecond, CacheBytes: 64 << 20, Seed: 7, Emit: count, Logf: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range Sections {
-		if got[s.Name] == 0 {
-			t.Errorf("section %s gave no figure", s.Name)
-		}
-	}
-	empty(t, dir)
+	})
 }
 
-// A run that is cut short ends with the context's error and leaves nothing behind,
-// wherever that is.
-func TestRunCanceled(t *testing.T) {
-	for _, last := range []string{"load", "query", "live", "check"} {
-		dir := t.TempDir()
-		ctx, cancel := context.WithCancel(t.Context())
-		err := Run(ctx, Options{
-			Documents: 500, MaxDistance: 3, Bare: true, Dir: dir, Time: time.Millisecond, CacheBytes: 32 << 20, Logf: t.Logf,
-			Emit: func(f Figure) {
-				if f.Section == last {
-					cancel()
-				}
-			},
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("during %s: %v", last, err)
+func TestRun(t *testing.T) {
+	emptyTempDir(t)
+	for _, o := range []Options{{MaxDistance: 3, Bare: true}, {MaxDistance: 6, NoReference: true}, {}} {
+		var out bytes.Buffer
+		o.Documents, o.Time, o.CacheBytes, o.Out = 3000, time.Millisecond, 64<<20, &out
+		must(t, Run(t.Context(), o))
+		for _, figure := range []string{"load: bulk load", "load: disk per document", "query: time to warm up", "query  ", "check: new, durable, 64 goroutines", "check: duplicates"} {
+			if !strings.Contains(out.String(), "\n"+figure) && !strings.HasPrefix(out.String(), figure) {
+				t.Errorf("%+v: no figure %q in\n%s", o, figure, out.String())
+			}
 		}
-		empty(t, dir)
+		if strings.Contains(out.String(), "of the reference") == o.NoReference {
+			t.Errorf("%+v: %s", o, out.String())
+		}
+	}
+}
+
+// cancelOn cancels a context when a line has a text.
+type cancelOn struct {
+	text   string
+	cancel func()
+}
+
+func (c cancelOn) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(c.text)) {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+func TestRunCanceled(t *testing.T) {
+	emptyTempDir(t)
+	for _, last := range []string{"load: bulk", "query: on all", "check: bulk", "check: new"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o := Options{Documents: 500, MaxDistance: 3, Time: time.Millisecond, CacheBytes: 32 << 20, Out: cancelOn{last, cancel}}
+		if err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled at %q: %v", last, err)
+		}
 		cancel()
 	}
 }
 
-func empty(t *testing.T, dir string) {
-	t.Helper()
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Errorf("left behind: %v (%v)", entries, err)
+// TestReference compares the reference with a scan.
+func TestReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := collection{n: rapid.IntRange(1, 2000).Draw(t, "documents")}
+		k := rapid.IntRange(0, plan.MaxDistance).Draw(t, "k")
+		ref := newReference(c, k)
+		for _, fp := range c.queries(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), 50, k) {
+			var want []uint64
+			for i := range c.n {
+				if bits.OnesCount64(at(seed, i)^uint64(fp)) <= k {
+					want = append(want, at(seed, i))
+				}
+			}
+			slices.Sort(want)
+			if got := slices.Sorted(slices.Values(ref.query(uint64(fp), nil))); !slices.Equal(got, want) {
+				t.Fatalf("k = %d, %v: %x, want %x", k, fp, got, want)
+			}
+		}
+	})
+}
+
+// TestVerifyFails requires that an index with one wrong document is a wrong answer.
+func TestVerifyFails(t *testing.T) {
+	r := &run{Options: Options{Documents: 8, MaxDistance: 3, Out: io.Discard}, stored: collection{n: 8}}
+	for name, change := range map[string]func([]index.Document) []index.Document{
+		"":                    func(docs []index.Document) []index.Document { return docs },
+		"missing":             func(docs []index.Document) []index.Document { return docs[:7] },
+		"one more":            func(docs []index.Document) []index.Document { return append(docs, docs[3]) },
+		"another order":       func(docs []index.Document) []index.Document { docs[1], docs[2] = docs[2], docs[1]; return docs },
+		"another fingerprint": func(docs []index.Document) []index.Document { docs[4].Fingerprint ^= 1; return docs },
+	} {
+		var docs []index.Document
+		for d := range r.stored.documents(false) {
+			docs = append(docs, d)
+		}
+		o := r.options(index.NoSync)
+		o.FS = vfs.NewMem()
+		x, err := index.Open("index", o)
+		must(t, err)
+		must(t, x.Add(t.Context(), change(docs)...))
+		for i := range 8 {
+			err = errors.Join(err, r.verify(t.Context(), x, r.stored.document(i, false).Fingerprint))
+		}
+		if name == "" && err != nil || name != "" && !errors.Is(err, ErrWrongAnswer) {
+			t.Errorf("%q: %v", name, err)
+		}
+		must(t, x.Close())
+	}
+}
+
+func TestCollection(t *testing.T) {
+	c, keys, distances := collection{n: 10_000}, make(map[string]bool), make(map[int]int)
+	for d := range c.documents(true) {
+		if keys[d.Key] = true; len(d.Key) != 60 {
+			t.Fatalf("key %q has %d bytes", d.Key, len(d.Key))
+		}
+	}
+	const k, n = 5, 1200
+	for i := range n {
+		d, nearest := c.near(i, k), 64
+		for j := range c.n {
+			nearest = min(nearest, bits.OnesCount64(at(seed, j)^uint64(d.Fingerprint)))
+		}
+		distances[nearest]++
+	}
+	for d := range k + 1 {
+		if distances[d] < n/(k+1)/2 || distances[d] > n/(k+1)*2 {
+			t.Errorf("%d of %d documents are at distance %d", distances[d], n, d)
+		}
+	}
+	if len(keys) != c.n {
+		t.Errorf("%d keys are different, want %d", len(keys), c.n)
+	}
+}
+
+// TestSteady does one unit in the first window and ten in each other one.
+func TestSteady(t *testing.T) {
+	calls := 0
+	rate, warm, err := steady(t.Context(), 20*time.Millisecond, 1, func() (int, error) {
+		calls++
+		time.Sleep(2 * time.Millisecond)
+		return min(calls, 10), nil
+	})
+	if err != nil || rate < 500 || rate > 5000 || warm < 20*time.Millisecond {
+		t.Errorf("rate %v, %v to warm up, error %v", rate, warm, err)
 	}
 }
