@@ -11,34 +11,35 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// prescanBytes is how far into a page a meta element may declare the
-// encoding. The HTML standard says 1024; many real pages put it later.
+// prescanBytes is how far into a page a meta element may declare the encoding. The
+// HTML standard says 1024, but many real pages put it later.
 const prescanBytes = 16 << 10
 
-// minSequences is how many multi-byte UTF-8 sequences valid UTF-8 must hold
-// to overrule a declared multi-byte encoding: two or three characters of GBK
-// can be valid UTF-8 by chance. A single-byte encoding is overruled by one.
+// minSequences is the number of multi-byte UTF-8 sequences that valid UTF-8 must hold
+// to overrule a declared multi-byte encoding. Two or three characters of GBK can be
+// valid UTF-8 by chance. One sequence overrules a single-byte encoding.
 const minSequences = 4
 
-// decode makes body UTF-8 and says which encoding it was in. The result is
-// valid UTF-8 and shares memory with body where body was UTF-8 already. The
-// encoding is, in this order:
+// decode converts body to UTF-8 and returns the name of the encoding that body was in.
+// The result is valid UTF-8. It shares memory with body if body was UTF-8. The encoding
+// is the first of these that applies:
 //
-//  1. what a byte order mark says (the mark is dropped);
-//  2. UTF-8 where all of body is valid UTF-8, whatever was declared: text in
-//     another encoding is hardly ever valid UTF-8. A declared multi-byte
-//     encoding is overruled only by 4 characters that are not ASCII, and pure
-//     ASCII that holds escape or zero bytes (ISO-2022-JP, UTF-16) by none;
+//  1. the encoding of a byte order mark. The mark is dropped;
+//  2. UTF-8 if all of body is valid UTF-8, whatever is declared, since text in another
+//     encoding is hardly ever valid UTF-8. Only 4 characters that are not ASCII overrule
+//     a declared multi-byte encoding. ASCII that holds escape or zero bytes, as
+//     ISO-2022-JP and UTF-16 do, overrules no declaration;
 //  3. the charset of contentType, the HTTP header;
 //  4. the first meta element that declares one, in the first 16 KiB;
-//  5. UTF-16 without a mark, when the first character is '<' in UTF-16;
-//  6. windows-1252.
+//  5. the encoding of an XML declaration;
+//  6. UTF-16 without a mark, if the first character is '<' in UTF-16;
+//  7. ISO-2022-JP, if body is ASCII with its escape sequences;
+//  8. the encoding that detect recognizes, or windows-1252.
 //
-// A declared UTF-8 is passed over when more bytes of body are invalid than
-// characters are valid, a declared UTF-16 when the first 1024 bytes have no
-// zero byte; an unknown name is no declaration, nor is one of those that the
-// Encoding Standard maps to "replacement". Bytes that are wrong in the
-// encoding become U+FFFD.
+// A declared UTF-8 does not apply if more bytes of body are invalid than characters are
+// valid. A declared UTF-16 does not apply if the first 1024 bytes have no zero byte. An
+// unknown name is no declaration, and neither is a name that the Encoding Standard maps
+// to "replacement". Bytes that are wrong in the encoding become U+FFFD.
 func decode(body []byte, contentType string) ([]byte, string) {
 	valid := utf8.Valid(body)
 	e, name := determine(body, contentType, valid)
@@ -82,7 +83,7 @@ func determine(body []byte, contentType string, valid bool) (encoding.Encoding, 
 	if valid && (found.sequences >= minSequences || found.sequences == 0 && !otherASCII) {
 		return encoding.Nop, "utf-8"
 	}
-	for _, label := range []string{labelIn(contentType), metaLabel(body[:min(len(body), prescanBytes)])} {
+	for _, label := range []string{labelIn(contentType), metaLabel(body[:min(len(body), prescanBytes)]), xmlLabel(body)} {
 		e, name := charset.Lookup(label)
 		if e == nil || !believable(name, body, found) {
 			continue
@@ -97,21 +98,23 @@ func determine(body []byte, contentType string, valid bool) (encoding.Encoding, 
 		return charset.Lookup("utf-16le")
 	case bytes.HasPrefix(body, []byte("\x00<")):
 		return charset.Lookup("utf-16be")
+	case valid && otherASCII && isISO2022JP(body):
+		return charset.Lookup("iso-2022-jp")
 	case valid:
 		return encoding.Nop, "utf-8"
 	}
-	return charset.Lookup("windows-1252")
+	return charset.Lookup(detect(body))
 }
 
-// utf8Count is what a page would hold if it were UTF-8.
+// utf8Count counts what a page would hold if it were UTF-8.
 type utf8Count struct {
-	sequences int // valid ones of several bytes
-	invalid   int // bytes that belong to none
-	cutOff    int // bytes at the end that may have been the beginning of one
+	sequences int // valid sequences of several bytes
+	invalid   int // bytes that belong to no sequence
+	cutOff    int // bytes at the end that may have been the beginning of a sequence
 }
 
-// countUTF8 passes over ASCII eight bytes at a time, and stops at so many
-// sequences.
+// countUTF8 counts until there are enough sequences. It passes over ASCII eight bytes at
+// a time.
 func countUTF8(b []byte, enough int) (n utf8Count) {
 	for i := 0; i < len(b) && n.sequences < enough; {
 		if i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 == 0 {
@@ -134,7 +137,7 @@ func countUTF8(b []byte, enough int) (n utf8Count) {
 	return n
 }
 
-// believable says whether a declaration fits the bytes.
+// believable reports whether a declaration fits the bytes.
 func believable(name string, body []byte, count utf8Count) bool {
 	switch name {
 	case "utf-8":
@@ -155,7 +158,22 @@ func singleByte(name string) bool {
 	return true
 }
 
-// metaLabel is the encoding label of the first meta element that has one.
+// xmlLabel returns the encoding label of an XML declaration.
+func xmlLabel(body []byte) string {
+	declaration, _, found := bytes.Cut(bytes.TrimLeft(body[:min(len(body), 1024)], " \t\r\n\f"), []byte("?>"))
+	if !found || !bytes.HasPrefix(declaration, []byte("<?xml")) {
+		return ""
+	}
+	_, value, _ := bytes.Cut(declaration, []byte("encoding"))
+	value = bytes.TrimLeft(value, " \t\r\n\f=")
+	if len(value) < 2 || value[0] != '"' && value[0] != '\'' {
+		return ""
+	}
+	label, _, _ := bytes.Cut(value[1:], value[:1])
+	return sixteenIsEight(string(label))
+}
+
+// metaLabel returns the encoding label of the first meta element that has one.
 func metaLabel(head []byte) string {
 	z := html.NewTokenizer(bytes.NewReader(head))
 	for {
@@ -195,8 +213,8 @@ func tagLabel(z *html.Tokenizer) string {
 	return sixteenIsEight(labelIn(content))
 }
 
-// sixteenIsEight follows the HTML standard: a meta element that could be read
-// as ASCII is not in the UTF-16 that it declares.
+// sixteenIsEight follows the HTML standard: a declaration that could be read as ASCII is
+// not in the UTF-16 that it declares.
 func sixteenIsEight(label string) string {
 	if _, name := charset.Lookup(label); name == "utf-16le" || name == "utf-16be" {
 		return "utf-8"
@@ -204,8 +222,8 @@ func sixteenIsEight(label string) string {
 	return label
 }
 
-// labelIn is the charset parameter of a Content-Type, which in the wild is
-// too often malformed for mime.ParseMediaType.
+// labelIn returns the charset parameter of a Content-Type. On the web it is too often
+// malformed for mime.ParseMediaType.
 func labelIn(contentType string) string {
 	const parameter = "charset"
 	for s := contentType; len(s) >= len(parameter); {

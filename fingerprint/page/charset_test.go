@@ -66,6 +66,10 @@ func TestDecode(t *testing.T) {
 		{"utf-16 by header", encode(t, french, "utf-16be"), "text/html; charset=utf-16be", french, "utf-16be"},
 		{"utf-16 declared, ascii sent", "<p>abc", "text/html; charset=utf-16", "<p>abc", "utf-8"},
 		{"utf-16 declared by meta", "<meta charset=utf-16><p>é", "", "<meta charset=utf-16><p>é", "utf-8"},
+		{"xml declaration", `<?xml version="1.0" encoding = 'koi8-r'?>` + encode(t, russian, "koi8-r"), "", `<?xml version="1.0" encoding = 'koi8-r'?>` + russian, "koi8-r"},
+		{"xml declaration without an encoding", "<?xml version='1.0'?>" + encode(t, french, "latin1"), "", "<?xml version='1.0'?>" + french, "windows-1252"},
+		{"iso-2022-jp undeclared", "<p>" + encode(t, japanese, "iso-2022-jp"), "text/html", "<p>" + japanese, "iso-2022-jp"},
+		{"escape bytes in ascii", "a\x1b[1mb\x1b(B", "", "a\x1b[1mb\x1b(B", "utf-8"},
 		{"odd utf-16", "\xff\xfea\x00b", "", "a\uFFFD", "utf-16le"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -92,6 +92,23 @@ func TestVisibleText(t *testing.T) {
 	}
 }
 
+// TestXHTML reads pages as a browser does: as XML by the media type, or by the XML
+// declaration if there is no media type.
+func TestXHTML(t *testing.T) {
+	const page = `<?xml version="1.0"?><html><head><title/><script src="a.js" /><style><![CDATA[ x ]]></style></head>` +
+		`<body><p><![CDATA[a <b> & c]]></p><div hidden="hidden"/><iframe/><svg><title/></svg><p>d &amp; e]]></p></body></html>`
+	for contentType, want := range map[string]string{
+		"application/xhtml+xml": "a <b> & c\nd & e]]>", "": "a <b> & c\nd & e]]>", "text/html": "",
+	} {
+		if _, got := titleAndText([]byte(page), contentType, Visible); got != want {
+			t.Errorf("%q: %q, want %q", contentType, got, want)
+		}
+	}
+	if _, got := titleAndText([]byte(strings.ReplaceAll(page, "/>", "></i>")), "text/html", Visible); strings.Contains(got, "& c") {
+		t.Errorf("%q has a CDATA section", got)
+	}
+}
+
 // titleAndText are those of an HTML page, read as a Signer does.
 func titleAndText(body []byte, contentType string, mode TextMode) (title, text string) {
 	decoded, _ := decode(body, contentType)
