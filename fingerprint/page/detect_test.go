@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testgen"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"golang.org/x/net/html/charset"
 )
 
