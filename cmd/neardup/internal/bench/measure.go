@@ -25,8 +25,8 @@ func (r *run) figure(name string, value float64, unit string, ratio float64) err
 }
 
 // steady lets goroutines call work for windows of a duration. Work returns the number of units it did.
-// The time to warm up ends with the first window that is at most 5 % faster than the one before it. The
-// rate per second is that of the three windows after it.
+// The time to warm up ends with the last window that is more than 5 % faster than all before it; two
+// slower ones follow it. The rate per second is that of the three windows after these.
 func steady(ctx context.Context, window time.Duration, goroutines int, work func() (int, error)) (rate float64, warm time.Duration, err error) {
 	run := func(long time.Duration) (float64, error) {
 		var group errgroup.Group
@@ -46,16 +46,15 @@ func steady(ctx context.Context, window time.Duration, goroutines int, work func
 		err := group.Wait()
 		return float64(done.Load()) / time.Since(begun).Seconds(), err
 	}
-	const maxWindows = 20
-	begun, before := time.Now(), 0.0
-	for range maxWindows {
+	begun, best := time.Now(), 0.0
+	for slower := 0; slower < 2; slower++ {
 		if rate, err = run(window); err != nil {
 			return 0, 0, err
 		}
-		if rate <= 1.05*before {
-			break
+		if rate > 1.05*best {
+			slower, warm = -1, time.Since(begun)
 		}
-		before, warm = rate, time.Since(begun)
+		best = max(best, rate)
 	}
 	rate, err = run(3 * window)
 	return rate, warm, err
