@@ -30,7 +30,9 @@ func (x *Index) startFilters(p *plan.Plan) (err error) {
 	for epoch, any := range hasLive {
 		expected := uint64(0)
 		if any {
-			expected = max(n, packed+1) - packed
+			// Every live entry is of a document that was added or deleted since the tables were packed.
+			changes := x.counters.NextID - min(s.tables.PackedBefore(), x.counters.NextID) + x.counters.NextID - 1 - n
+			expected = max(min(max(n, packed+1)-packed, changes), 1)
 		}
 		live, err := x.newFilters("live entries", x.liveOptions(p), expected,
 			func(v *store.View) filter.Source { return filter.Source{All: v.LiveOf(epoch, 0)} })

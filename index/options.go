@@ -58,7 +58,7 @@ type Options struct {
 	// match, where both have one, less the distance of their fingerprints: what differs
 	// in one way may not differ as much in the other. It is a rule of asking and not
 	// recorded: what is stored does not depend on it, but for what CheckAndAdd left out.
-	// 0: what match.For says of the index's analyzer. Below 0: Shingles are not compared.
+	// 0: the limits of the index's analyzer (docs/quality.md). Below 0: Shingles are not compared.
 	MaxShingleDistance int
 
 	// MaxLengthRatio is how many times as long as the other one of two documents that

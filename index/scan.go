@@ -121,7 +121,7 @@ type Cluster = join.Cluster
 // documents is a pair with itself, at distance 0.
 //
 // It reads all fingerprints and IDs into memory and takes about 32 bytes a document; the
-// time is that of reading them in order, of selfjoin, and of one read of a record for
+// time is that of reading them in order, of comparing them, and of one read of a record for
 // each document of a pair that may have one. It stops at the first error, which it
 // yields: ErrDistance, ErrClosed, ErrCorrupt, ctx's. The index must not be closed
 // from within the loop.

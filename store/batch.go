@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -109,27 +110,28 @@ const applyPatience = 2 * time.Second
 
 // Commit is a batch that was applied: visible, and on its way to the disk.
 type Commit struct {
-	done chan struct{}
-	err  error
+	applied chan struct{} // closed once wait is set
+	wait    func() error
 }
 
 var nothingPending = func() *Commit {
-	c := &Commit{done: make(chan struct{})}
-	close(c.done)
+	c := &Commit{applied: make(chan struct{}), wait: func() error { return nil }}
+	close(c.applied)
 	return c
 }()
 
-// Wait waits until the commit, and every commit before it, is durable.
+// Wait waits until the commit, and every commit before it, is durable. It may be called from several
+// goroutines. None of them waits for another caller.
 func (c *Commit) Wait() error {
-	<-c.done
-	return c.err
+	<-c.applied
+	return c.wait()
 }
 
 // Apply makes the batch visible to every View opened from now on, and returns
-// finish, which must be called, once: with sync it waits until the batch is
+// finish, which must be called: if durable is set it waits until the batch is
 // durable. Batches become durable in the order in which they were applied. The
 // batch must not be used again. Calls wait for each other.
-func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
+func (s *Store) Apply(b *Batch, durable bool) (finish func() error, err error) {
 	s.pebbleCache.writes()
 	s.applying.Lock() // Last must not go back to an older commit
 	defer s.applying.Unlock()
@@ -139,28 +141,29 @@ func (s *Store) Apply(b *Batch, sync bool) (finish func() error, err error) {
 	if b.err != nil {
 		return nil, errors.Join(b.err, b.Close())
 	}
-	if !sync {
+	if !durable {
 		if err := s.guarded.Do(applyPatience, func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
 			return nil, s.fail(err)
 		}
 		return b.Close, nil
 	}
 	// Last must name the commit by the time that a View can show it.
-	commit := &Commit{done: make(chan struct{})}
+	commit := &Commit{applied: make(chan struct{}), wait: func() error { return fault.ErrFailed }}
+	defer close(commit.applied)
 	before := s.last.Swap(commit)
 	if err := s.guarded.Do(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
 		s.last.Store(before)
-		commit.err = s.fail(err)
-		close(commit.done)
-		return nil, commit.err
+		err = s.fail(err)
+		commit.wait = func() error { return err }
+		return nil, err
 	}
-	return func() error {
-		defer close(commit.done)
-		if commit.err = s.fail(s.guard(b.batch.SyncWait)); commit.err != nil {
-			return commit.err
+	commit.wait = sync.OnceValue(func() error {
+		if err := s.fail(s.guard(b.batch.SyncWait)); err != nil {
+			return err
 		}
 		return b.Close()
-	}, nil
+	})
+	return commit.Wait, nil
 }
 
 // Last returns the newest commit that was applied for durability. Who has seen

@@ -366,3 +366,15 @@ func TestLastNamesWhatIsSeen(t *testing.T) {
 		t.Errorf("%d sights", len(seen))
 	}
 }
+
+// TestWaitForACommitOfAnother: a commit is durable for everyone who waits for it, even if the caller that
+// applied it never does, as after a panic.
+func TestWaitForACommitOfAnother(t *testing.T) {
+	s := openIn(t, vfs.NewMem())
+	b := s.NewBatch()
+	b.SetRecord(1, Record{Fingerprint: 1, Key: "a"})
+	finish, err := s.Apply(b, true)
+	must(t, err)
+	must(t, soon(t, "Wait", func() error { return s.Last().Wait() }))
+	must(t, s.Last().Wait(), finish(), finish(), s.Close())
+}

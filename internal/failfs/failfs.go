@@ -70,6 +70,9 @@ func New(fsys vfs.FS, dir string, failed func(error)) *FS {
 // Do calls Pebble. Where the database has stopped, or stops meanwhile, it returns ErrFailed: the call may
 // never end. A call under way gets patience to end before that.
 func (f *FS) Do(patience time.Duration, call func() error) error {
+	if err := f.Err(); err != nil {
+		return err
+	}
 	c := f.callers.take()
 	c.calls <- call
 	select {

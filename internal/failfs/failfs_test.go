@@ -335,3 +335,19 @@ func TestStalls(t *testing.T) {
 		t.Errorf("%d stalls of %v and later %v", count, took, later)
 	}
 }
+
+// TestDoAfterAFailure: once the database has stopped, Do does not begin a call, which might never end and
+// would keep its goroutine.
+func TestDoAfterAFailure(t *testing.T) {
+	f := New(vfs.NewMem(), "db", func(error) {})
+	f.Stop(errors.New("the disk is full"))
+	before := runtime.NumGoroutine()
+	for range 100 {
+		if err := f.Do(0, func() error { select {} }); !errors.Is(err, fault.ErrFailed) {
+			t.Fatal(err)
+		}
+	}
+	if after := runtime.NumGoroutine(); after > before+maxIdleCallers {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}

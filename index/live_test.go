@@ -1,0 +1,39 @@
+package index_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testing/testgen"
+)
+
+// TestLiveAfterReopening: packed documents with equal fingerprints do not count as live entries of an
+// index that is opened again, or a compaction may start for nothing.
+func TestLiveAfterReopening(t *testing.T) {
+	const packed, live = 5000, 100
+	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+	rng := rand.New(rand.NewPCG(1, 2))
+	docs := make([]index.Document, 0, 2*packed)
+	for range packed {
+		d := index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
+		docs = append(docs, d, d)
+	}
+	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
+	must(t, err)
+	for _, add := range []int{live, 0} {
+		x, err := index.Open("ix", &opts)
+		must(t, err)
+		before := x.Stats().Live
+		for range add {
+			must(t, x.Add(t.Context(), index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}))
+		}
+		if n := x.Stats().Live; add > 0 && (before != 0 || n != live) || add == 0 && n != live {
+			t.Errorf("%d live, after %d were added to %d", n, add, before)
+		}
+		must(t, x.Close())
+	}
+}
