@@ -193,11 +193,11 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil
 	}
-	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments, plan.Limits{})
+	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments)
 	if err != nil || unasked.Plan.String() != b.plan.String() {
 		return err
 	}
-	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded), plan.Limits{})
+	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded))
 	if err != nil {
 		return err
 	}

@@ -260,7 +260,7 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 // that was asked for stays.
 func TestLoadChoosesThePlan(t *testing.T) {
 	chosen := func(k int, n int64) string {
-		c, err := plan.Choose(k, n, plan.Limits{})
+		c, err := plan.Choose(k, n)
 		must(t, err)
 		return c.Plan.String()
 	}

@@ -103,7 +103,7 @@ func scanIsFaster(p *plan.Plan, queries, k int, packed int64, toRead float64) bo
 		readEntry    = 100  // nanoseconds to read an entry of table 0 with its documents in order
 		prepareQuery = 1000 // nanoseconds to prepare a query for a pass
 	)
-	e := p.Estimate(packed, 0)
+	e := p.Estimate(packed)
 	oneByOne := float64(queries) * (e.Warm + (e.Disk-e.Warm)*toRead)
 	pass := float64(queries)*prepareQuery + float64(packed)*(readEntry+scan.Estimate(queries, k, packed))
 	return queries >= leastBatch && pass < oneByOne

@@ -227,7 +227,7 @@ func (a *checkAttempt) parts(ctx context.Context) (searching, applying int) {
 		return searching, applying
 	}
 	n := int64(a.index.nextID.Load())
-	if a.index.opts.Durability == Sync || a.index.Plan().Estimate(n, 0).Warm < partsFrom {
+	if a.index.opts.Durability == Sync || a.index.Plan().Estimate(n).Warm < partsFrom {
 		return 32, len(a.docs)
 	}
 	return 8, 32

@@ -320,7 +320,6 @@ var ErrPlan = plan.ErrUnusable
 //	StoreCachedBytes uint64 // of what else the store has in memory
 //	Expired          uint64 // documents that Expire has removed since Open
 //	CacheShort       string // says that the cache is too small for what is packed, and what is enough. "": it is not
-//	Outgrown         string // says that there are too many documents for the plan, and which is better. "": there are not
 type Stats = match.Stats
 
 // Stats returns what there is to say of the index. It is cheap. After Close it is
@@ -367,7 +366,6 @@ func (x *Index) Stats() Stats {
 
 		Expired: x.expired.Load(),
 	}
-	s.Outgrown = state.plan.Outgrown(int64(counters.Documents))
 	return s
 }
 

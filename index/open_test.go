@@ -79,7 +79,7 @@ func TestOpenDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "index")
 	x, err := Open(dir, nil)
 	must(t, err)
-	choice, err := plan.Choose(3, 1_000_000, plan.Limits{})
+	choice, err := plan.Choose(3, 1_000_000)
 	must(t, err)
 	want := choice.Plan.String()
 	if s := x.Stats(); s.MaxDistance != 3 || s.Plan != want || s.NextID != 1 || s.Documents != 0 {

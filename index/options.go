@@ -165,7 +165,7 @@ func (o *Options) check() error {
 func (o *Options) plan() (*plan.Plan, error) {
 	k := o.maxDistance()
 	if o.Plan == nil {
-		c, err := plan.Choose(k, cmp.Or(o.ExpectedDocuments, defaultExpectedDocuments), plan.Limits{})
+		c, err := plan.Choose(k, cmp.Or(o.ExpectedDocuments, defaultExpectedDocuments))
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {

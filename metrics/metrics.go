@@ -37,12 +37,6 @@ var figures = []figure[index.Stats]{
 	gauge("directory_bytes", "Memory for finding packed blocks.", func(s *index.Stats) float64 { return float64(s.DirectoryBytes) }),
 	gauge("cached_bytes", "Memory of packed blocks.", func(s *index.Stats) float64 { return float64(s.CachedBytes) }),
 	gauge("store_cached_bytes", "Memory of what else the store has cached.", func(s *index.Stats) float64 { return float64(s.StoreCachedBytes) }),
-	gauge("outgrown", "1 where there are too many documents for the plan.", func(s *index.Stats) float64 {
-		if s.Outgrown != "" {
-			return 1
-		}
-		return 0
-	}),
 }
 
 // storeFigures are those of the Pebble database that the index is in.

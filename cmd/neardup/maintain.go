@@ -59,7 +59,7 @@ func runCompact(ctx context.Context, c *call) error {
 		}
 		if *design == "auto" {
 			var choice plan.Choice
-			choice, err = plan.Choose(*k, int64(max(stats.Documents, 1)), plan.Limits{})
+			choice, err = plan.Choose(*k, int64(max(stats.Documents, 1)))
 			opts.Plan = choice.Plan
 		} else {
 			opts.Plan, err = planNamed("plan", *design, *k)

@@ -80,13 +80,10 @@ func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
 		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
 	}
 	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
-	candidates := p.Estimate(int64(s.Documents), 0).Candidates
+	candidates := p.Estimate(int64(s.Documents)).Candidates
 	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, candidates, s.Documents)
 	if s.CacheShort != "" {
 		fmt.Fprintf(w, "cache\t%s\n", s.CacheShort)
-	}
-	if s.Outgrown != "" {
-		fmt.Fprintf(w, "outgrown\t%s; \"neardup compact -plan auto\" rewrites it\n", s.Outgrown)
 	}
 	for i, t := range p.Tables {
 		fmt.Fprintf(w, "table %d\tprefix %d, radius %d, bits %s\n", i, t.Prefix, t.Radius, t.Permutation)

@@ -213,7 +213,7 @@ func eachOf[T any](values []T) func(*T) bool {
 	}
 }
 
-// shuffledBytes is the model of docs/scale.md of what Pairs shuffles of uniform fingerprints: a table has each of them once,
+// shuffledBytes is the model of docs/distributed.md of what Pairs shuffles of uniform fingerprints: a table has each of them once,
 // in 2.4 bits above what tells as many apart as are packed at once.
 func shuffledBytes(n, k int) float64 {
 	return float64(n) * float64(k+1) * (64 - math.Log2(float64(min(n, mostPending))) + 2.4) / 8

@@ -76,8 +76,4 @@ type Stats struct {
 	// CacheShort, if the cache is too small for what is packed, so that queries read files, says so
 	// and what would be enough.
 	CacheShort string `json:"cacheShort,omitempty"`
-
-	// Outgrown, if there are too many documents for the plan, says so and what would
-	// be better. Compaction can put the index under another plan.
-	Outgrown string `json:"outgrown,omitempty"`
 }

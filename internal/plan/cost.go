@@ -35,9 +35,8 @@ type Estimate struct {
 	FilterBytes    float64 // on disk and in memory alike
 	DirectoryBytes float64 // in memory
 
-	Warm  float64 // everything in memory
-	Disk  float64 // only the filters and directories in memory
-	Query float64 // with the memory that there is, between Warm and Disk
+	Warm float64 // everything in memory
+	Disk float64 // only the filters and directories in memory
 }
 
 // TableEstimate is what one table adds to an Estimate.
@@ -69,10 +68,9 @@ const (
 	unlimited = math.MaxInt64
 )
 
-// Estimate estimates what n fingerprints take with so much memory for filters,
-// directories and blocks, 0 for as much as it takes. Where there is less, the directories
-// come first, then the filters, then the blocks, so that a query reads some from disk.
-func (p *Plan) Estimate(n, ramBytes int64) Estimate {
+// Estimate estimates the size of an index of n fingerprints with this plan, and the time of
+// its queries.
+func (p *Plan) Estimate(n int64) Estimate {
 	n = max(n, 1)
 	documents := float64(n)
 	entryBytes := (64 - math.Log2(documents) + 1.44) / 8 * packedOverhead
@@ -83,12 +81,10 @@ func (p *Plan) Estimate(n, ramBytes int64) Estimate {
 		PostingBytes: documents * (math.Log2(documents)/8 + postingOverhead),
 		Warm:         costQuery,
 	}
-	packed := e.TableBytes + e.PostingBytes
-	e.DirectoryBytes = packed / blockBytes * directoryBytes
-	share := p.filterShare(n, ramBytes, e.DirectoryBytes)
+	e.DirectoryBytes = (e.TableBytes + e.PostingBytes) / blockBytes * directoryBytes
 	var fromDisk float64
 	for i, t := range p.Tables {
-		at := t.estimate(n, filterBudget(t.Prefix, n, share))
+		at := t.estimate(n, unlimited)
 		if at.Bytes = documents * entryBytes; i == 0 {
 			at.Bytes += e.PostingBytes
 		}
@@ -101,36 +97,7 @@ func (p *Plan) Estimate(n, ramBytes int64) Estimate {
 		fromDisk += at.Passing*costDiskRead + at.Candidates*at.Bytes/documents*costDiskByte
 	}
 	e.Disk = e.Warm + fromDisk
-	e.Query = e.Warm
-	if ramBytes > 0 {
-		room := max(0, float64(ramBytes)-e.MemoryBytes())
-		e.Query += fromDisk * max(0, 1-room/packed)
-	}
 	return e
-}
-
-// filterShare returns the part of what the filters would take that there is memory for,
-// at most 1.
-func (p *Plan) filterShare(n, ramBytes int64, directories float64) float64 {
-	if ramBytes <= 0 {
-		return 1
-	}
-	wanted := 0.0
-	for _, t := range p.Tables {
-		bytes, _ := filter.Size(t.Prefix, n, unlimited)
-		wanted += float64(bytes)
-	}
-	return max(0, min(1, (float64(ramBytes)-directories)/wanted))
-}
-
-// filterBudget returns what the filter of a table may take, if it gets this share of what
-// it would.
-func filterBudget(prefix int, n int64, share float64) int64 {
-	if share >= 1 {
-		return unlimited
-	}
-	wanted, _ := filter.Size(prefix, n, unlimited)
-	return int64(float64(wanted) * share)
 }
 
 // estimate is for a filter of at most budget bytes.
@@ -157,20 +124,4 @@ func (t Table) filterWords() int {
 
 func (e TableEstimate) warm() float64 {
 	return float64(e.FilterLookups)*costLookup + e.Passing*costProbe + e.Candidates*costCandidate
-}
-
-// sortProbe is the nanoseconds that it takes to keep a probe until its turn, and to sort it.
-const sortProbe = 150
-
-// Batch returns what queries take that go table by table, with their probes in the order
-// of each: nanoseconds of work, without reads, and the blocks that they read.
-func (e *Estimate) Batch(queries float64) (ns, blocks float64) {
-	for _, t := range e.Tables {
-		probes := queries * t.Passing
-		ns += probes*(sortProbe+costProbe/2) + queries*(float64(t.FilterLookups)*costLookup+t.Candidates*costCandidate)
-		all := max(t.Bytes/blockBytes, 1)
-		each := 1 + t.Candidates/max(t.Passing, 1e-9)*all/e.Fingerprints // of a probe that passes
-		blocks += all * -math.Expm1(-probes*each/all)
-	}
-	return ns, blocks
 }

@@ -70,40 +70,14 @@ func TestFilterLookups(t *testing.T) {
 	}
 }
 
-// TestEstimateWithLittleMemory: what does not fit is read from disk, and filters that
-// do not fit let more through.
-func TestEstimateWithLittleMemory(t *testing.T) {
-	for _, d := range []string{"2", "3", "4", "20"} {
-		for _, n := range []int64{10_000_000, 1_000_000_000} {
-			p := mustPlan(t, d, 3)
-			whole := p.Estimate(n, 0)
-			blocks := whole.TableBytes + whole.PostingBytes
-			for share, want := range map[float64]float64{0: whole.Disk, 0.5: (whole.Warm + whole.Disk) / 2, 1: whole.Warm, 3: whole.Warm} {
-				got := p.Estimate(n, int64(whole.MemoryBytes()+share*blocks)+1).Query
-				if math.Abs(got/want-1) > 1e-6 {
-					t.Errorf("design %s, n = %d: %g ns with %g of the blocks in memory, not %g", d, n, got, share, want)
-				}
-			}
-			half := p.Estimate(n, int64(whole.DirectoryBytes+whole.FilterBytes/2))
-			none := p.Estimate(n, 1)
-			if half.FilterBytes > whole.FilterBytes/2 || half.Passing < whole.Passing || half.Disk < 0.99*whole.Disk {
-				t.Errorf("design %s, n = %d: half of the filters takes %g bytes and passes %g of %g probes", d, n, half.FilterBytes, half.Passing, whole.Passing)
-			}
-			if none.FilterBytes != 0 || none.FilterLookups != 0 || none.Passing != float64(none.Probes) || none.Query < 0.99*half.Query {
-				t.Errorf("design %s, n = %d: no memory gives %+v", d, n, none)
-			}
-		}
-	}
-}
-
 // TestEstimateIsFinite for all that `neardup plan` accepts.
 func TestEstimateIsFinite(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for _, d := range Designs(k) {
 			p := tablesFor(t, d, k)
 			for _, n := range []int64{-1, 0, 1, 2, 1e6, 1e15} {
-				e := p.Estimate(n, 1<<33)
-				for _, figure := range []float64{e.Passing, e.Candidates, e.TableBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk, e.Query} {
+				e := p.Estimate(n)
+				for _, figure := range []float64{e.Passing, e.Candidates, e.TableBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk} {
 					if !(figure >= 0) || math.IsInf(figure, 0) {
 						t.Fatalf("k = %d, design %s, n = %d: %+v", k, d, n, e)
 					}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -35,17 +34,15 @@ func TestData(t *testing.T) {
 			case "flips":
 				return flips(p, d.Input)
 			case "estimate":
-				e := p.Estimate(int64(number(t, d, "n")), int64(number(t, d, "ram")))
-				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, from disk %.4g ns, here %.4g ns\n",
-					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk, e.Query)
+				e := p.Estimate(int64(number(t, d, "n")))
+				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, from disk %.4g ns\n",
+					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk)
 			case "choose":
-				c, err := Choose(whole(t, d, "k"), int64(number(t, d, "n")), limitsOf(t, d))
+				c, err := Choose(whole(t, d, "k"), int64(number(t, d, "n")))
 				if err != nil {
 					return err.Error() + "\n"
 				}
-				return fmt.Sprintf("%s\n%s\n", c.Plan, strings.ReplaceAll(c.Reason, ". ", ".\n"))
-			case "advice":
-				return cmp.Or(p.Outgrown(int64(number(t, d, "n"))), "none") + "\n"
+				return fmt.Sprintf("%s: %s\n", c.Design, c.Plan)
 			default:
 				t.Fatalf("no command %q", d.Cmd)
 			}
@@ -70,20 +67,23 @@ func number(t *testing.T, d *datadriven.TestData, name string) float64 {
 
 func whole(t *testing.T, d *datadriven.TestData, name string) int { return int(number(t, d, name)) }
 
-func limitsOf(t *testing.T, d *datadriven.TestData) Limits {
-	return Limits{whole(t, d, "tables"), int64(number(t, d, "disk")), int64(number(t, d, "ram"))}
-}
-
 // draw has the bits of each table in their order, those of the prefix in brackets.
 func draw(p *Plan) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p)
 	for i, t := range p.Tables {
 		prefix, rest := cut(t.Permutation, t.Prefix)
-		fmt.Fprintf(&b, "table %d: [%v]%v, %s\n", i, Permutation(prefix), Permutation(rest), count(t.Probes(), "probe"))
+		fmt.Fprintf(&b, "table %d: [%v]%v, %s\n", i, Permutation(prefix), Permutation(rest), probes(t.Probes()))
 	}
-	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", count(p.Probes(), "probe"), p.Estimate(1<<32, 0).Candidates)
+	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", probes(p.Probes()), p.Estimate(1<<32).Candidates)
 	return b.String()
+}
+
+func probes(n int) string {
+	if n == 1 {
+		return "1 probe"
+	}
+	return fmt.Sprintf("%d probes", n)
 }
 
 // flips tells for each line of bits in which tables a fingerprint is found that differs in
