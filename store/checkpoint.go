@@ -117,7 +117,7 @@ func (s *Store) refuseInside(dir string) error {
 // copyFiles replaces Pebble's Checkpoint for a store that is open for reading. The lock of the
 // directory keeps its files as they are.
 func (s *Store) copyFiles(to string) error {
-	if err := s.guarded.MkdirAll(to, 0o755); err != nil {
+	if err := s.guarded.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
 	names, err := s.fs.List(s.dir)

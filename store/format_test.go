@@ -66,7 +66,7 @@ func TestDamagedMeta(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"newer format", "format", version(Format + 1), ErrVersion, fmt.Sprint("1 to ", Format)},
+		{"newer format", "format", version(Format + 1), ErrVersion, fmt.Sprint("reads format ", Format)},
 		{"format 0", "format", version(0), ErrVersion, "0"},
 		{"format breaks off", "format", version(Format)[:10], fault.ErrCorrupt, "10 bytes"},
 		{"other magic", "format", []byte("something else"), ErrNotIndex, "magic"},

@@ -58,7 +58,7 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
 	}
-	return r, s.fs.MkdirAll(r.dir, 0o755)
+	return r, s.fs.MkdirAll(r.dir, 0o700)
 }
 
 // SetTables changes the number of tables, before the first is written.

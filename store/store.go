@@ -56,7 +56,7 @@ type Options struct {
 	Accept func(Header, Counters) error
 
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
-	FS         vfs.FS       // nil: the file system of the machine, files 0600, folders 0700
+	FS         vfs.FS       // nil: that of the operating system
 	Logger     *slog.Logger // nil: none
 
 	remains bool // of OpenRemains: neither meta nor the packed tables are read
@@ -125,8 +125,9 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock}
-	s.guarded, s.fs, err = guardedFS(dir, opts.FS, func(err error) { s.fail(err) })
-	if err == nil && !opts.ReadOnly {
+	s.fs = opts.FS
+	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
+	if !opts.ReadOnly {
 		err = sweepIncoming(dir, s.fs) // first: what the log takes as tables may have no room beside it
 	}
 	if err != nil {

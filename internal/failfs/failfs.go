@@ -341,8 +341,9 @@ func (f *FS) Link(oldname, newname string) error {
 	return c.link(newname, f.change(false, func() error { return f.FS.Link(oldname, newname) }))
 }
 
-func (f *FS) MkdirAll(dir string, perm fs.FileMode) error {
-	return f.change(false, func() error { return f.FS.MkdirAll(dir, perm) })
+// MkdirAll makes directories that only their owner can read, whatever mode Pebble asks for.
+func (f *FS) MkdirAll(dir string, _ fs.FileMode) error {
+	return f.change(false, func() error { return f.FS.MkdirAll(dir, 0o700) })
 }
 
 func (f *FS) Remove(name string) error {
