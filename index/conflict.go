@@ -27,12 +27,9 @@ type pendingWrite struct {
 	done       chan struct{}           // of enter; closed when it is applied, or given up
 }
 
-// maxCompared bounds the comparisons of signatures between two writes, and maxComparedKeys those of keys; larger ones
-// wait for each other without a look. What Expire removes at a time is compared with every window of a batch.
-const (
-	maxCompared     = 4096
-	maxComparedKeys = expireChunk * windowLimit
-)
+// maxCompared bounds the comparisons of signatures between two writes, and those of keys. Two windows of
+// batches are compared, in about 0.1 ms; larger writes, as of Add and Delete, conflict with each other.
+const maxCompared = windowLimit * windowLimit
 
 // count returns how many writes are open.
 func (p *pendingWrites) count() int {
@@ -62,7 +59,7 @@ func newPendingRemoval(docs []Document) *pendingWrite {
 }
 
 func (w *pendingWrite) conflictsWith(v *pendingWrite, r match.Rule) bool {
-	if len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxComparedKeys {
+	if len(w.signatures)*len(v.signatures) > maxCompared || len(w.keys)*len(v.keys) > maxCompared {
 		return true
 	}
 	for _, key := range w.keys {

@@ -228,6 +228,27 @@ func TestCloseEndsExpire(t *testing.T) {
 	release.Stop()
 }
 
+// TestWindowsOfUnrelatedDocumentsRunConcurrently: two full windows conflict only if they share a key
+// or have documents that match.
+func TestWindowsOfUnrelatedDocumentsRunConcurrently(t *testing.T) {
+	rule := match.Rule{MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	docs := Strangers(2 * windowLimit)
+	first, second := newPendingWrite(docs[:windowLimit]), docs[windowLimit:]
+	if newPendingWrite(second).conflictsWith(first, rule) {
+		t.Error("windows of unrelated documents conflict")
+	}
+	near := slices.Clone(second)
+	near[windowLimit-1].Fingerprint = docs[windowLimit-1].Fingerprint ^ 7
+	if !newPendingWrite(near).conflictsWith(first, rule) {
+		t.Error("windows with documents that match do not conflict")
+	}
+	same := slices.Clone(second)
+	same[0].Key = docs[0].Key
+	if !newPendingWrite(same).conflictsWith(first, rule) {
+		t.Error("windows that share a key do not conflict")
+	}
+}
+
 // TestExpireWaitsForItsDocuments: a window of a batch and what Expire removes wait for each other only where they share a key.
 func TestExpireWaitsForItsDocuments(t *testing.T) {
 	window, others := newPendingWrite(Strangers(windowLimit)), Strangers(windowLimit + expireChunk)[windowLimit:]
