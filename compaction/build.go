@@ -20,23 +20,20 @@ import (
 type builder struct {
 	ctx    context.Context
 	s      *store.Store
-	from   *store.View // what is packed; nil: all that the store has, and no one writes
+	from   *store.View // what is packed; nil: everything in the store, to which nobody else writes
+	view   *store.View // from, or a view of everything; during write
 	r      *store.Rewrite
 	plan   *plan.Plan
 	opts   *Options
 	report *Report
 
 	before   store.Counters // of the index
-	first    uint64         // ID: documents below it were in the index before
+	first    uint64         // ID of the first document that is added
 	counters store.Counters // of the next state
 	added    *batches[added]
-	records  recordFile // of those that are added
+	records  recordFile // of the documents that are added
 	keys     *batches[addedKey]
-	replaced *roaring64.Bitmap // documents that a later one with their key replaces
-
-	clock  *batches[clockEntry]
-	second uint64 // of the last of them
-	now    uint64 // the second of those that do not say when they came
+	replaced *roaring64.Bitmap // documents that a later one with the same key replaces
 
 	keyFilter filling    // of all keys of the next state
 	filters   []*filling // of each table
@@ -57,7 +54,6 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 		added:    newBatches[added](opts.sorting(r, 1)),
 		records:  recordFile{path: r.FS().PathJoin(r.Dir(), "records"), fs: r.FS()},
 		keys:     newBatches[addedKey](opts.sorting(r, 1)),
-		clock:    newBatches[clockEntry](opts.sorting(r, clockShare)),
 		replaced: roaring64.New(),
 	}, nil
 }
@@ -74,7 +70,7 @@ func (b *builder) add(id uint64, record store.Record) error {
 	if b.report.Loaded%tellEvery == 0 {
 		b.opts.progress(Progress{Stage: StageRead, Done: b.report.Loaded})
 	}
-	if record.Bare() {
+	if record.Bare() && record.Time == 0 {
 		b.counters.Bare++
 		return nil
 	}
@@ -100,11 +96,17 @@ func (b *builder) finish() error {
 }
 
 // write writes the next state.
-func (b *builder) write() error {
-	if err := cmp.Or(b.added.flush(b.ctx), b.keys.flush(b.ctx), b.clock.flush(b.ctx)); err != nil {
+func (b *builder) write() (err error) {
+	if err := cmp.Or(b.added.flush(b.ctx), b.keys.flush(b.ctx)); err != nil {
 		return err
 	}
-	for _, write := range []func() error{b.writeClock, b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
+	if b.view = b.from; b.view == nil {
+		if b.view, err = b.s.View(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.view.Close()) }()
+	}
+	for _, write := range []func() error{b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
 		if err := write(); err != nil {
 			return err
 		}
@@ -112,22 +114,10 @@ func (b *builder) write() error {
 	return nil
 }
 
-// withView runs do on a view of what is packed.
-func (b *builder) withView(do func(*store.View) error) error {
-	if b.from != nil {
-		return do(b.from)
-	}
-	v, err := b.s.View()
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(v), v.Close())
-}
-
 // close frees what the builder holds; what finish has not made part of the index is
 // gone. A second close does nothing.
 func (b *builder) close() error {
-	return errors.Join(b.added.Close(), b.keys.Close(), b.clock.Close(), b.records.close(), b.r.Close())
+	return errors.Join(b.added.Close(), b.keys.Close(), b.records.close(), b.r.Close())
 }
 
 // writeRecords deletes the records of old documents that are replaced, and writes those
@@ -156,7 +146,7 @@ func (b *builder) writeRecords() error {
 // merged with the added ones, in ascending order.
 func (b *builder) writeTables() error {
 	t := b.newTables()
-	err := b.withView(func(v *store.View) error { return b.writeTablesOf(v, t) })
+	err := b.writeTablesOf(b.view, t)
 	b.filters = t.filters
 	return errors.Join(err, t.close())
 }
@@ -220,7 +210,7 @@ func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 // writeEntry writes a fingerprint, unless all its documents are replaced.
 func (b *builder) writeEntry(t *tables, p store.Posting) error {
 	if !b.replaced.IsEmpty() {
-		p.IDs = p.IDs.Without(store.IDsOf(b.replaced))
+		p.IDs = p.IDs.WithoutAll(b.replaced)
 	}
 	if p.IDs.Len() == 0 {
 		return nil

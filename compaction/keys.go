@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/filter"
@@ -28,8 +30,8 @@ func (b *builder) addKey(id uint64, key string) error {
 	return b.keys.add(b.ctx, addedKey{store.KeyHash(key), d[0], d[1], id})
 }
 
-// writeKeys writes the keys that are added, puts them into their filter, and finds out
-// which documents are replaced by a later one with their key.
+// writeKeys writes the keys that are added, puts them into their filter, and finds the documents that are
+// replaced by a later one with the same key.
 func (b *builder) writeKeys() error {
 	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
@@ -63,38 +65,39 @@ func (b *builder) writeKeys() error {
 	return nil
 }
 
-// writeKey writes the documents of one hash, nearly always of one key.
+// writeKey writes the entries of one hash, nearly always of one key: those of the added documents, and deletes of
+// those that they replace.
 func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
 	b.keyFilter.add(hash)
-	ids, err := b.oldOfHash(hash, newest)
+	replaced, err := b.replacedBy(hash, newest)
 	if err != nil {
 		return err
 	}
-	for _, id := range newest {
-		ids = append(ids, id)
+	for _, id := range replaced { // all less than those that are added
+		if err := b.r.DeleteKey(hash, id); err != nil {
+			return err
+		}
 	}
-	return b.r.AddKey(hash, store.NewIDs(ids...))
+	for _, id := range slices.Sorted(maps.Values(newest)) {
+		if err := b.r.AddKey(hash, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// oldOfHash returns the documents of the index with a key of this hash that none of the
-// newest has.
-func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uint64, err error) {
-	if b.before.Documents == 0 {
+// replacedBy returns the documents of the index that have one of the newest keys of a hash, in ascending order, and
+// notes that they are replaced.
+func (b *builder) replacedBy(hash uint64, newest map[digest]uint64) (replaced []uint64, err error) {
+	if b.before.Documents == b.before.Bare {
 		return nil, nil
 	}
-	var documents interface {
-		KeyIDs(hash uint64) (store.IDs, error)
-		Record(id uint64) (store.Record, bool, error)
-	} = b.s
-	if b.from != nil {
-		documents = b.from
-	}
-	old, err := documents.KeyIDs(hash)
+	ids, err := b.view.AppendKey(nil, hash)
 	if err != nil {
 		return nil, err
 	}
-	for id := range old.All() {
-		record, found, err := documents.Record(id)
+	for _, id := range ids {
+		record, found, err := b.view.Record(id)
 		if err != nil {
 			return nil, err
 		}
@@ -103,29 +106,25 @@ func (b *builder) oldOfHash(hash uint64, newest map[digest]uint64) (others []uin
 		}
 		if _, again := newest[digestOf(record.Key)]; again {
 			b.replaced.Add(id)
-		} else {
-			others = append(others, id)
+			replaced = append(replaced, id)
 		}
 	}
-	return others, nil
+	return replaced, nil
 }
 
 // saveKeyFilter adds the keys that the index has and writes the filter.
 func (b *builder) saveKeyFilter() error {
-	err := b.withView(func(v *store.View) error {
-		n := 0
-		for hash, err := range v.KeyHashes() {
-			if n++; n%batchLen == 0 && err == nil {
-				err = b.ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-			b.keyFilter.add(hash)
+	n := 0
+	for hash, err := range b.view.KeyHashes() {
+		if n++; n%batchLen == 0 && err == nil {
+			err = b.ctx.Err()
 		}
-		return b.ctx.Err()
-	})
-	if err != nil {
+		if err != nil {
+			return err
+		}
+		b.keyFilter.add(hash)
+	}
+	if err := b.ctx.Err(); err != nil {
 		return err
 	}
 	return b.keyFilter.save(b.r, store.KeyFilterTable)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -72,13 +71,13 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 				err = errors.Join(err, b.close())
 			}
 		}()
-		if err := b.read(docs, opts.KeepAdded); err != nil || report.Loaded == 0 {
+		now := time.Now
+		if opts.Index.Now != nil {
+			now = opts.Index.Now
+		}
+		if err := b.read(docs, match.Second(now()), opts.KeepAdded); err != nil || report.Loaded == 0 {
 			return err
 		}
-		if opts.Index.Now == nil {
-			opts.Index.Now = time.Now
-		}
-		b.now = match.Second(opts.Index.Now())
 		if err := b.choosePlan(&opts.Index); err != nil {
 			return err
 		}
@@ -154,7 +153,7 @@ func makeIndex(dir string, opts *index.Options) error {
 }
 
 // read adds all documents.
-func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) error {
+func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAdded bool) error {
 	ofTexts := match.TextAnalyzer(b.s.Header().Analyzer) != nil
 	for doc, err := range docs {
 		if err == nil {
@@ -169,16 +168,16 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], keepAdded bool) er
 		if err != nil {
 			return err
 		}
-		id, second := b.counters.NextID, uint64(isNow)
+		record := store.Record{
+			Fingerprint: uint64(doc.Fingerprint), Time: now, Shingle: uint64(doc.Shingle), Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
+		}
 		if keepAdded && !doc.Added.IsZero() {
-			second = match.Second(doc.Added)
+			record.Time = match.Second(doc.Added)
 		}
-		if err := b.noteTime(id, second); err != nil {
-			return err
+		if record.Bare() {
+			record.Time = 0 // it is stored without a record
 		}
-		if err := b.add(id, store.Record{
-			Fingerprint: uint64(doc.Fingerprint), Shingle: uint64(doc.Shingle), Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
-		}); err != nil {
+		if err := b.add(b.counters.NextID, record); err != nil {
 			return err
 		}
 	}
@@ -202,40 +201,5 @@ func (b *builder) choosePlan(opts *index.Options) error {
 		return err
 	}
 	b.replan(c.Plan)
-	return nil
-}
-
-// clockEntry is an ID and the second in which it and those after it came.
-type clockEntry = [2]uint64
-
-const (
-	isNow      = math.MaxUint64 // as a second, that of the load
-	clockShare = 16             // of the memory of a sorter
-)
-
-// noteTime notes when the documents from an ID on arrived, unless the one before came then.
-func (b *builder) noteTime(id, second uint64) error {
-	if b.report.Loaded > 0 && second == b.second {
-		return nil
-	}
-	b.second = second
-	return b.clock.add(b.ctx, clockEntry{id, second})
-}
-
-// writeClock writes when the added documents arrived.
-func (b *builder) writeClock() error {
-	for run, err := range b.clock.Sorted(b.ctx) {
-		if err != nil {
-			return err
-		}
-		for _, e := range run {
-			if e[1] == isNow {
-				e[1] = b.now
-			}
-			if err := b.r.AddClock(e[0], e[1]); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }

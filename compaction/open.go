@@ -14,17 +14,17 @@ import (
 // errPlanOfOpen: Compact was given a plan.
 var errPlanOfOpen = errors.New("the plan of an open index cannot be changed: close it and call Run")
 
-// Compact packs an index that is open, while others write to it, query it, delete from it and make
-// checkpoints of it: the live entries when it begins replace, together with the packed entries, what
-// was packed before. What is written meanwhile stays live. Writes wait some milliseconds while the
-// new tables replace the old ones; queries never wait. The space of records that were deleted or
-// replaced comes back as the store's own compactions reach them; Run does that as well.
+// Compact packs an index that is open, while other calls write to it, query it and make checkpoints of it. It
+// merges the packed tables and the live entries of the time when it begins, without removed documents, into new
+// packed tables. What is written meanwhile stays live. Commits wait for some milliseconds while the new tables are
+// installed; queries never wait. The disk space of deleted and replaced records comes back as Pebble compacts
+// its files; Run compacts them at once.
 //
-// Of Options it takes MemoryBytes and Progress; all others are those of the index. It takes time,
-// memory and disk as Run does. One compaction of an index goes on at a time; a second call waits.
+// Compact uses MemoryBytes and Progress of opts; all else is as in the index. The plan stays: Run changes it. It takes
+// time, memory and disk as Run does. Concurrent compactions of one index are serialized.
 //
-// Errors: index.ErrClosed when the index is closed meanwhile, ctx's, those of the file system,
-// ErrFailed. After any of them no document is lost, and the next Compact or Run does the rest.
+// Errors: index.ErrClosed if the index is closed meanwhile, the context's, those of the file system, ErrFailed. After an
+// error no document is lost, and the next Compact or Run continues.
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
@@ -33,7 +33,7 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 	}
 	if err == nil {
 		err = rewrite.Index(ctx, x, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
-			return pack(ctx, f, &opts, &report)
+			return packFrozen(ctx, f, &opts, &report)
 		})
 	}
 	after := x.Stats()
@@ -44,14 +44,15 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 	return report, nil
 }
 
-// pack makes new tables of what is frozen.
-func pack(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) (p rewrite.Packed, err error) {
+// packFrozen makes new tables of what an open index has frozen.
+func packFrozen(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) (p rewrite.Packed, err error) {
 	of := *opts
+	of.FilterBytes = f.FilterBytes
 	b, err := newBuilder(ctx, f.Store, f.Plan, &of, report)
 	if err != nil {
 		return p, err
 	}
-	b.from, b.before, b.opts.FilterBytes = f.View, f.Counters, f.FilterBytes
+	b.from, b.before = f.View, f.Counters
 	if err = report.measureBefore(f.Store, len(f.Plan.Tables)); err == nil {
 		err = b.write()
 	}
@@ -63,7 +64,7 @@ func pack(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) 
 	}
 	packed := b.r.Packed()
 	for i, info := range packed {
-		t := &b.report.Tables[i]
+		t := &report.Tables[i]
 		t.EntriesAfter, t.BytesAfter = info.Entries, info.Bytes
 		for chunk := range b.filters[i].chunks() {
 			t.FilterBytes += uint64(len(chunk))

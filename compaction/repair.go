@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -49,8 +48,7 @@ var ErrNotRepaired = errors.New("the index cannot be repaired")
 const maxRepairedID = 1 << 56
 
 // Repair copies every document that can be read from the index in dir into a new index in dest. It
-// skips what cannot be read and counts what is lost. Documents keep their IDs and their times of
-// arrival. The new index has the plan and the analyzer of the old one.
+// skips what cannot be read and counts what is lost. Documents keep their IDs and their times. The new index has the plan and the analyzer of the old one.
 //
 // The index in dir must not be open, and is not changed. The directory dest must not exist. If the
 // call fails, it removes dest. An index whose database Pebble refuses to open cannot be repaired:
@@ -141,37 +139,16 @@ func copyDocuments(ctx context.Context, remains *store.Remains, s *store.Store, 
 	if counted {
 		b.counters.NextID, report.DocumentsBefore = before.NextID, before.Documents
 	}
-	oldest := uint64(math.MaxUint64)
 	for id, record := range remains.Documents() {
 		if id >= maxRepairedID {
 			continue
 		}
-		oldest = min(oldest, id)
 		if err := b.add(id, record); err != nil {
-			return err
-		}
-	}
-	// A document from before the first readable entry of the clock counts as that old.
-	first := true
-	for c := range remains.Clock() {
-		if c.First == 0 || c.First > b.counters.NextID || c.Seconds > math.MaxInt64 {
-			continue
-		}
-		if first {
-			c.First = min(c.First, oldest)
-		}
-		first = false
-		if err := b.r.AddClock(c.First, c.Seconds); err != nil {
 			return err
 		}
 	}
 	if err := remains.Err(); err != nil {
 		return err
-	}
-	if first {
-		if err := b.r.AddClock(1, uint64(time.Now().Unix())); err != nil {
-			return err
-		}
 	}
 	if err := b.finish(); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/neardup/neardup/internal/plan"
@@ -43,13 +44,13 @@ func afterwards(err error) error {
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	if err = opts.check(); err == nil {
-		err = work(dir, &opts, &report, func(s *store.Store, has *plan.Plan) error {
-			return runTables(ctx, s, has, &opts, &report)
+		err = work(dir, &opts, &report, func(s *store.Store, from *plan.Plan) error {
+			if err := pack(ctx, s, from, &opts, &report); err != nil {
+				return err
+			}
+			opts.progress(Progress{Stage: StageRecords})
+			return s.CompactRecords(ctx)
 		})
-	}
-	if err == nil {
-		opts.progress(Progress{Stage: StageRecords})
-		err = runRecords(ctx, dir, &opts, &report)
 	}
 	if err != nil {
 		return report, fmt.Errorf("compact index %s: %w", dir, err)
@@ -57,52 +58,35 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 	return report, nil
 }
 
-// runTables packs the tables of an index under its own plan or another one, unless they are packed.
-func runTables(ctx context.Context, s *store.Store, has *plan.Plan, opts *Options, report *Report) (err error) {
-	to := has
+// pack packs the tables of a closed index, if there is anything to pack or the plan changes.
+func pack(ctx context.Context, s *store.Store, from *plan.Plan, opts *Options, report *Report) (err error) {
+	to := from
 	if opts.Plan != nil {
-		if to, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil {
+		if to, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil { // in the form that is recorded
 			return err
 		}
 	}
-	if to.String() == has.String() && s.Now().Generation() > 0 {
-		if live, err := hasLive(s); err != nil || !live {
-			return err
-		}
+	if live, err := hasLive(s); err != nil || !live && s.Now().Generation() > 0 && to.String() == from.String() {
+		return err
 	}
-	b, err := newBuilder(ctx, s, has, opts, report)
+	b, err := newBuilder(ctx, s, to, opts, report)
 	if err != nil {
 		return err
 	}
-	if to.String() != has.String() {
-		b.replan(to)
+	if report.Tables = slices.Grow(report.Tables, len(to.Tables))[:len(to.Tables)]; len(to.Tables) != len(from.Tables) {
+		clear(report.Tables[min(len(from.Tables), len(to.Tables)):])
 	}
 	return errors.Join(b.finish(), b.close())
 }
 
-// hasLive reports whether the store has any live entry.
-func hasLive(s *store.Store) (live bool, err error) {
+// hasLive reports whether a store has any live entry or removed ID.
+func hasLive(s *store.Store) (bool, error) {
 	v, err := s.View()
 	if err != nil {
 		return false, err
 	}
-	for _, err = range v.Live(0) {
-		live = err == nil
-		break
-	}
-	return live, errors.Join(err, v.Close())
-}
-
-// runRecords compacts what is beside the tables, and completes the report.
-func runRecords(ctx context.Context, dir string, opts *Options, report *Report) error {
-	s, err := openStore(dir, opts)
-	if err != nil {
-		return err
-	}
-	if err := s.CompactRecords(ctx); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	return afterwards(report.closed(s, dir, opts))
+	any, err := v.HasLive()
+	return any, errors.Join(err, v.Close())
 }
 
 func openStore(dir string, opts *Options) (*store.Store, error) {

@@ -71,7 +71,7 @@ func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answ
 	}
 	start := 0
 	for some := range slices.Chunk(queries, size) {
-		w := window{start: start, queries: some}
+		w := queryWindow{start: start, queries: some}
 		if scans {
 			if w.hits, err = scanFor(ctx, readers, some, k); err != nil {
 				return err
@@ -116,8 +116,8 @@ const (
 	answersAhead = 4
 )
 
-// batchWindow_ is queries of a batch that are answered together.
-type window struct {
+// queryWindow is queries of a batch that are answered together.
+type queryWindow struct {
 	start   int // position of the first query in the batch
 	queries []Query
 	hits    *batchHits // nil: the queries are searched one by one
@@ -132,7 +132,7 @@ type answers struct {
 
 // answer answers the queries of a window, with workers that run ahead of the loop. It returns
 // more = false if the loop has ended.
-func (w *window) answer(ctx context.Context, readers []*reader, yield func(Answer, error) bool) (more bool, err error) {
+func (w *queryWindow) answer(ctx context.Context, readers []*reader, yield func(Answer, error) bool) (more bool, err error) {
 	for a, err := range ordered.All(ctx, len(readers), len(readers)*answersAhead, func(p *ordered.Pipe[answers]) error {
 		for start := 0; start < len(w.queries); start += answerLen {
 			if err := p.Go(func(worker int) (answers, error) { return w.answers(p.Context(), readers[worker], start), nil }); err != nil {
@@ -156,7 +156,7 @@ func (w *window) answer(ctx context.Context, readers []*reader, yield func(Answe
 	return true, nil
 }
 
-func (w *window) answers(ctx context.Context, r *reader, start int) answers {
+func (w *queryWindow) answers(ctx context.Context, r *reader, start int) answers {
 	a := answers{start: start}
 	for i := start; i < min(start+answerLen, len(w.queries)); i++ {
 		q := &w.queries[i]
@@ -257,15 +257,12 @@ func (r *reader) scan(ctx context.Context, first, last uint64, queries *scan.Que
 		fps, ids = fps[:0], ids[:0]
 		return ctx.Err()
 	}
-	for p, err := range r.v.Postings(first) {
+	for p, err := range r.v.Entries(first) { // the search for documents skips removed IDs
 		if err != nil {
 			return err
 		}
 		if p.Stored > last {
 			break
-		}
-		if p.IDs.Empty() {
-			continue
 		}
 		fps, ids = append(fps, p.Stored), append(ids, onlyID(p.IDs))
 		if len(fps) == scanned {
@@ -277,7 +274,7 @@ func (r *reader) scan(ctx context.Context, first, last uint64, queries *scan.Que
 	return compare()
 }
 
-// onlyID returns the ID of the only document of a posting; 0 if there is not exactly one.
+// onlyID returns the ID of the only document of an entry; 0 if there is not exactly one.
 func onlyID(ids store.IDs) uint64 {
 	if ids.Len() != 1 {
 		return 0

@@ -67,7 +67,7 @@ func TestQueryBatchStopsInPlace(t *testing.T) {
 	must(t, x.Close())
 	x = openMem(t, o)
 	x.state.Load().packed.Wait(ctx)
-	x.state.Load().written().Wait(ctx)
+	x.state.Load().newest().Wait(ctx)
 	for i := range queries {
 		queries[i] = nearTo(docs[3*i].Fingerprint)
 	}

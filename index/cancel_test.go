@@ -105,7 +105,7 @@ var cancelledCalls = []struct {
 	{"Checkpoint", false, func(ctx context.Context, x *index.Index) effect {
 		return effect{err: x.Checkpoint(ctx, "checkpoint")}
 	}},
-	{"Rewrite", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
+	{"rewrite.Index", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
 		gaveUp := errors.New("gave up")
 		err := rewrite.Index(ctx, x, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(gaveUp, ctx.Err())
@@ -160,7 +160,7 @@ func TestCallsAreRefused(t *testing.T) {
 			must(t, e.err)
 		}
 	}
-	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs", "DeleteBefore", "Expire", "Rewrite"}; !slices.Equal(refused, want) {
+	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs", "DeleteBefore", "Expire", "rewrite.Index"}; !slices.Equal(refused, want) {
 		t.Errorf("to be read: %v are refused", refused)
 	}
 	_, err := x.CheckAndAdd(ctx, docs[0])
@@ -245,8 +245,8 @@ func compareAfter(x *index.Index, before *indextest.Model, did int) error {
 		}
 		want.Docs = want.Docs.Without(func(d *index.Document) bool { return !slices.Contains(left, *d) })
 	}
-	if n := x.Pending(); n != 0 {
-		return fmt.Errorf("%d writes are pending", n)
+	if n := x.Waiting(); n != 0 {
+		return fmt.Errorf("%d calls wait", n)
 	}
 	for i := 0; i < len(want.Docs); i += 10 {
 		if err := want.Query(x, want.Docs[i], 0, 0); err != nil {

@@ -3,12 +3,10 @@ package index
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -17,13 +15,13 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Status is what CheckAndAdd found out about a document. The zero Status is no verdict.
+// Status is the outcome of CheckAndAdd for a document. The zero Status is no verdict.
 type Status int
 
 const (
-	New       Status = iota + 1 // nothing like it was stored; it is now
-	Duplicate                   // a document that matches is stored
-	Known                       // its key was known, and it is a duplicate of no other
+	New       Status = iota + 1 // no stored document matches; the document is stored
+	Duplicate                   // another stored document matches
+	Known                       // a document with this key was stored, and no other document matches
 )
 
 var statusNames = [...]string{"no verdict", "new", "duplicate", "known"}
@@ -39,38 +37,24 @@ func (s Status) String() string {
 // Verdict is the outcome of CheckAndAdd.
 type Verdict struct {
 	Status   Status
-	Document Document // as stored; ID and Added are zero if it was not stored
-	Of       Match    // for a Duplicate, the nearest document: by distance, then ID; for a Known, its earlier self
-	Removed  bool     // the document that had the key was removed for a Duplicate that is not stored
+	Document Document // as stored; ID and Added are zero if the document was not stored
+	Of       Match    // for Duplicate, the nearest document, by distance, then ID; for Known, the earlier version
+	Removed  bool     // the document that had the key was removed, for a Duplicate that is not stored
 }
 
-// CheckAndAdd stores a document unless another one of its scope is stored that
-// matches: within the index's MaxDistance and, where both have a Shingle, with
-// Shingles within Options.MaxShingleDistance. A document whose Key is known is a recrawl: it is compared
-// with the others only, and the earlier one is replaced (by a new ID, so that expiry
-// counts from the last time that a page was seen), or dropped if the page has become
-// a duplicate of another. With Options.KeepDuplicates a duplicate is stored all the
-// same.
-//
-// Calls for documents that have nothing to do with each other go in parallel; of
-// racing ones that match each other, the one that began first counts as
-// the first. The verdict holds when CheckAndAdd returns: with Sync, all that it rests
-// on is durable by then. Errors as of Add.
-func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) {
-	verdicts, err := x.CheckAndAddBatch(ctx, []Document{doc})
-	if err != nil {
-		return Verdict{}, err
-	}
-	return verdicts[0], nil
-}
+const (
+	// windowLimit is the number of documents of a batch that are searched in one snapshot.
+	windowLimit = 256
+	// commitLimit is the number of documents of a window that are committed together.
+	commitLimit = 64
+	// searchChunk is the number of documents that a goroutine searches before it hands them on.
+	searchChunk = 8
+)
 
-// windowLimit is the number of documents of a batch that are searched at once, and of a commit.
-const windowLimit = 256
-
-// CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with
-// searches on all cores and many documents a commit. When it fails part of the way,
-// the verdicts of the documents before come with the error, and hold. Docs is not changed. As many calls are at work at a time
-// as GOMAXPROCS was at Open; others wait in line.
+// CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with searches on all
+// cores and many documents per commit. If it fails part of the way, it returns the verdicts of the
+// documents before the failure together with the error, and they hold. It does not change docs. At
+// most GOMAXPROCS windows of 256 documents are searched and decided at a time; other callers wait.
 func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdict, error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return nil, err
@@ -80,28 +64,28 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 		return nil, err
 	}
 	verdicts := make([]Verdict, 0, len(docs))
-	durable := 0                        // verdicts that are
-	wait := func() error { return nil } // makes the newest ones so
+	durable := 0 // verdicts that are
+	var last *store.Commit
 	var failed error
-	for start := 0; start < len(docs) && failed == nil; {
-		w := &checkWindow{index: x, docs: docs[start : start+windowLen(docs[start:])]}
-		failed = w.run(ctx)
-		if err := wait(); err != nil {
-			w.wait()
+	for start := 0; start < len(docs) && failed == nil; start = len(verdicts) {
+		next := docs[start : start+windowLen(docs[start:])]
+		var decided []Verdict
+		var commit *store.Commit
+		decided, commit, failed = x.checkWindow(ctx, next)
+		if err := last.Wait(); err != nil { // while the next window was searched
 			return verdicts[:durable], err
 		}
-		durable = len(verdicts)
-		verdicts, wait = append(verdicts, w.verdicts...), w.wait
-		start += len(w.docs)
+		durable, last = len(verdicts), commit
+		verdicts = append(verdicts, decided...)
 	}
-	if err := wait(); err != nil {
+	if err := last.Wait(); err != nil {
 		return verdicts[:durable], err
 	}
 	return verdicts, failed
 }
 
-// windowLen returns how many documents go into the next window: it ends before a
-// key that it has already.
+// windowLen returns how many documents go into the next window. A window ends before the second
+// document with one key.
 func windowLen(docs []Document) int {
 	seen := make(map[string]bool, min(len(docs), windowLimit))
 	for i := range docs[:min(len(docs), windowLimit)] {
@@ -113,157 +97,101 @@ func windowLen(docs []Document) int {
 	return min(len(docs), windowLimit)
 }
 
-// checkWindow is one window on its way to its verdicts.
-type checkWindow struct {
-	index    *Index
-	docs     []Document
-	verdicts []Verdict      // of the first documents: all that are come to
-	applied  []func() error // what waits for each of the commits that they rest on
-}
-
-// run comes to the verdicts and applies what follows from them.
-func (w *checkWindow) run(ctx context.Context) error {
-	pending := newPendingWrite(w.docs)
-	if err := w.index.enter(ctx, pending); err != nil {
-		return err
-	}
-	defer w.index.pending.leave(pending)
-	for len(w.verdicts) < len(w.docs) {
-		if err := w.attempt(ctx); err != nil && !errors.Is(err, errConflict) {
-			return err
-		}
-	}
-	return nil
-}
-
-// wait waits until the verdicts, and what they rest on, are durable. It must be called.
-func (w *checkWindow) wait() (err error) {
-	for _, finish := range w.applied {
-		err = cmp.Or(err, finish())
-	}
-	return err
-}
-
-// takeTurn waits until fewer batches are searched for and decided on than there are processors, in the order of
-// the calls. More would gain nothing, and a query that waited for anything would then wait for a processor behind all of them.
-// release may be called again. A document by itself, which takes microseconds, is no batch.
-func (x *Index) takeTurn(ctx context.Context, docs int) (release func(), err error) {
-	if docs == 1 {
-		return func() {}, nil
-	}
+// checkWindow waits for its turn and calls decideWindow.
+func (x *Index) checkWindow(ctx context.Context, docs []Document) ([]Verdict, *store.Commit, error) {
 	select {
 	case x.turns <- struct{}{}:
-		return sync.OnceFunc(func() { <-x.turns }), nil
+		defer func() { <-x.turns }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
+	return x.decideWindow(ctx, docs)
 }
 
-// attempt goes on with the window. While some of its documents are applied, those behind them are searched for.
-func (w *checkWindow) attempt(ctx context.Context) (err error) {
-	docs := w.docs[len(w.verdicts):]
-	release, err := w.index.takeTurn(ctx, len(docs))
-	if err != nil {
-		return err
+// decideWindow searches for all documents in one snapshot, decides them and commits the results.
+// Documents are decided and committed while later ones are searched. The verdicts hold once the commit
+// is durable. With an error come the verdicts of the documents that were committed before it.
+func (x *Index) decideWindow(ctx context.Context, docs []Document) (verdicts []Verdict, last *store.Commit, err error) {
+	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)), committed: make([]uint64, len(docs)),
+		origin: slices.Repeat([]int{-1}, len(docs)), replaced: make(map[uint64]int)}
+	w.searching, w.committing = searchChunk, commitLimit
+	if searching, committing, set := testhook.Parts(ctx); set {
+		w.searching, w.committing = searching, committing
 	}
-	defer release()
-	a := &checkAttempt{index: w.index, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)),
-		origin: slices.Repeat([]int{-1}, len(docs)), removed: make(map[uint64]bool), written: make(map[uint64]bool)}
-	a.since = a.index.removals.count.Load()
-	readers, err := a.readers(ctx)
+	w.since = x.recent.mark()
+	readers, err := w.readers()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer closeAll(readers, &err)
-	decided, applied := 0, 0
-	searching, applying := len(docs), len(docs)
-	if len(readers) > 1 {
-		searching, applying = a.parts(ctx)
-	}
-	for searched, failed := range a.search(ctx, readers, searching) {
+	w.state = readers[0].s
+	committed, decided := 0, 0
+	for searched, failed := range w.search(ctx, readers) {
 		for err = failed; err == nil && decided < searched; decided++ {
-			err = a.decide(ctx, readers[0], decided)
+			err = w.decide(ctx, readers[0], decided)
 		}
-		if err == nil && (decided == len(docs) || decided-applied >= applying) {
-			if decided == len(docs) {
-				release() // a commit mostly waits
-			}
-			var finish func() error
-			if finish, err = a.apply(applied, decided); err == nil {
-				w.verdicts, w.applied = append(w.verdicts, a.verdicts[applied:decided]...), append(w.applied, finish)
-				applied = decided
+		if err == nil && (decided == len(docs) || decided-committed >= w.committing) {
+			if err = w.commit(ctx, committed, decided); err == nil {
+				committed = decided
 			}
 		}
 		if err != nil {
 			break
 		}
 	}
-	return err
+	return w.verdicts[:committed], w.last, err
 }
 
-// checkAttempt is the documents of a window that have no verdicts yet, as of one moment.
-type checkAttempt struct {
-	index    *Index
+// window is documents on their way to their verdicts, which are decided in order.
+type window struct {
+	x        *Index
 	docs     []Document
 	verdicts []Verdict
 
-	hits                [][]hit                   // of each document, what is stored within the distance
-	pending             []int                     // documents that are to be stored, or are by now
-	pendingFingerprints []fingerprint.Fingerprint // theirs, side by side, since each document is compared with all before
-	origin              []int                     // of each verdict, the document of these that it is a duplicate of, or -1
-	removed             map[uint64]bool           // IDs that these take out
-	since               uint64                    // how many removals there were before the moment
-	change              change                    // what is not applied yet
-	written             map[uint64]bool           // hashes of keys that were applied since the moment: another key may have the same one
+	searching, committing int // documents that are searched, and committed, together
+
+	since     uint64   // the snapshot shows all recent writes before this position
+	state     *state   // of the snapshot
+	committed []uint64 // per document, the recent writes before its commit
+	hits      [][]hit  // per document, the stored fingerprints within k bits
+	origin    []int    // per document, the document of the window that it is a duplicate of, or -1
+
+	stored       []int                     // documents of the window that are to be stored, or are stored
+	fingerprints []fingerprint.Fingerprint // of stored, in one array since each document is compared with all of them
+	replaced     map[uint64]int            // ID of a stored document, to the document of the window that replaces it
+	change       change                    // what is decided and not committed
+	last         *store.Commit             // what the verdicts rest on
 }
 
-// partsFrom is how many nanoseconds a search takes where it is worth a commit to search meanwhile.
-const partsFrom = 10_000.0
-
-// parts returns how many documents are searched for at a time, and how many are applied while others are searched
-// for: all, unless searches take long and a commit is no flush of the disk.
-func (a *checkAttempt) parts(ctx context.Context) (searching, applying int) {
-	if searching, applying, set := testhook.Parts(ctx); set {
-		return searching, applying
+// readers returns the readers of one snapshot: one for a small window, or one to decide with and one
+// for each searching goroutine.
+func (w *window) readers() ([]*reader, error) {
+	if len(w.docs) == 1 {
+		return []*reader{w.x.reader()}, nil
 	}
-	n := int64(a.index.nextID.Load())
-	if a.index.opts.Durability == Sync || a.index.Plan().Estimate(n).Warm < partsFrom {
-		return 32, len(a.docs)
-	}
-	return 8, 32
-}
-
-// readers returns as many as are worth it: one, or one to decide with and others for searches. A single one takes no
-// view before it needs it.
-func (a *checkAttempt) readers(ctx context.Context) ([]*reader, error) {
-	if len(a.docs) == 1 {
-		return []*reader{a.index.reader()}, nil
-	}
-	n := min(runtime.GOMAXPROCS(0), (len(a.docs)+15)/16)
-	if _, _, set := testhook.Parts(ctx); n > 1 || set {
+	n := min(runtime.GOMAXPROCS(0), (len(w.docs)+2*w.searching-1)/(2*w.searching))
+	if n > 1 {
 		n++
 	}
-	return a.index.sameReaders(n)
+	return w.x.sameReaders(n)
 }
 
-// search fills in hits, for some documents at a time, and yields how many have theirs.
-func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) iter.Seq2[int, error] {
+// search fills in hits in the order of the documents, and yields how many documents have theirs.
+func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, error] {
 	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
 		for i := from; i < to; i++ {
-			hits, err := r.search(ctx, storedOf(&a.docs[i]), r.s.plan.MaxDistance)
-			if err != nil {
+			if err := w.searchFor(ctx, r, i); err != nil {
 				return i, err
 			}
-			a.hits[i] = slices.Clone(hits)
 		}
 		return to, nil
 	}
 	if len(readers) == 1 {
-		return func(yield func(int, error) bool) { yield(search(ctx, readers[0], 0, len(a.docs))) }
+		return func(yield func(int, error) bool) { yield(search(ctx, readers[0], 0, len(w.docs))) }
 	}
-	return ordered.All(ctx, len(readers)-1, len(a.docs), func(p *ordered.Pipe[int]) error {
-		for from := 0; from < len(a.docs); from += some {
-			to := min(from+some, len(a.docs))
+	return ordered.All(ctx, len(readers)-1, len(w.docs), func(p *ordered.Pipe[int]) error {
+		for from := 0; from < len(w.docs); from += w.searching {
+			to := min(from+w.searching, len(w.docs))
 			if err := p.Go(func(worker int) (int, error) { return search(p.Context(), readers[1+worker], from, to) }); err != nil {
 				return err
 			}
@@ -272,115 +200,213 @@ func (a *checkAttempt) search(ctx context.Context, readers []*reader, some int) 
 	})
 }
 
-// apply makes visible what follows from the verdicts of some documents, those that are not applied yet. finish must
-// be called: it waits until they, and what they rest on, are durable.
-func (a *checkAttempt) apply(from, to int) (finish func() error, err error) {
-	finish = a.index.store.Last().Wait // the readers show nothing that was applied later
-	if len(a.removed) > 0 || a.index.opts.KeepDuplicates {
-		a.noteDependencies(from, to)
-	}
-	if !a.change.empty() {
-		if finish, err = a.index.apply(&a.change); err != nil {
-			return nil, err
-		}
-		if to < len(a.docs) {
-			for hash := range a.change.keys {
-				a.written[hash] = true
-			}
-		}
-		a.change = change{}
-	}
-	for i := from; i < to; i++ { // all before have their IDs now
-		if j := a.origin[i]; j >= 0 {
-			a.verdicts[i].Of.Document = a.verdicts[j].Document
-		}
-	}
-	return finish, nil
+func (w *window) searchFor(ctx context.Context, r *reader, i int) error {
+	hits, err := r.search(ctx, storedOf(&w.docs[i]), r.s.plan.MaxDistance)
+	w.hits[i] = slices.Clone(hits)
+	return err
 }
 
-// noteDependencies lets the change fail if a stored document that a verdict names is gone by
-// then. Pending writes do not tell: the fingerprint that a recrawl takes out is not known when
-// it begins. Without this, two pages that swap their contents would each be dropped
-// for the other one's earlier self, a duplicate that is kept would name a document
-// that was gone before it came, and so would one behind a recrawl that came after that.
-func (a *checkAttempt) noteDependencies(from, to int) {
-	for i := from; i < to; i++ {
-		of := &a.verdicts[i].Of.Document
-		if j := a.origin[i]; j >= 0 && j < from {
-			of = &a.verdicts[j].Document
-		}
-		if of.ID != 0 && a.verdicts[i].Status == Duplicate {
-			a.change.dependsOn, a.change.since = append(a.change.dependsOn, dependency{of.ID, storedOf(of)}), a.since
-		}
-	}
-}
-
-// decide comes to the verdict of a document, those before it being decided.
-func (a *checkAttempt) decide(ctx context.Context, r *reader, i int) error {
+// decide decides document i on the snapshot of a reader; all earlier documents must be decided.
+func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	verdict := &a.verdicts[i]
-	verdict.Document = a.docs[i]
-	var old Document
-	known := false
-	if key := a.docs[i].Key; key != "" {
-		var err error
-		from := r.documents()
-		if a.written[store.KeyHash(key)] {
-			from = a.index.store
-		}
-		if old, known, err = a.change.replace(a.index, from, key); err != nil {
-			return err
-		}
-		if known {
-			a.removed[old.ID] = true
-		}
-	}
-	like := Query{Signature: a.docs[i].Signature(), Scope: a.docs[i].Scope, Limit: 1}
-	nearest, err := r.matches(ctx, &like, a.hits[i], a.removed)
-	found := len(nearest) > 0
-	if err == nil && known && !found {
-		old.Added, err = r.added(old.ID)
-	}
+	doc, verdict := &w.docs[i], &w.verdicts[i]
+	*verdict = Verdict{Document: *doc}
+	w.origin[i] = -1
+	old, known, err := r.byKey(doc.Key)
 	if err != nil {
 		return err
 	}
-	within := r.s.plan.MaxDistance + 1
-	if found {
-		within = nearest[0].Distance
+	if known {
+		w.replaced[old.ID] = i
 	}
-	switch j, distance := a.nearestPending(i, within); {
+	like := Query{Signature: doc.Signature(), Scope: doc.Scope, Limit: 1}
+	nearest, err := r.matches(ctx, &like, w.hits[i], w.replaced)
+	if err != nil {
+		return err
+	}
+	best := candidateMatch{distance: r.s.plan.MaxDistance + 1}
+	if len(nearest) > 0 {
+		best = candidateMatch{nearest[0].Distance, nearest[0].ID}
+	}
+	switch j, distance := w.nearestStored(i, best); {
 	case j >= 0:
-		verdict.Status, verdict.Of, a.origin[i] = Duplicate, Match{Distance: distance}, j
-	case found:
+		verdict.Status, verdict.Of, w.origin[i] = Duplicate, Match{Distance: distance}, j
+	case len(nearest) > 0:
 		verdict.Status, verdict.Of = Duplicate, nearest[0]
 	case known:
-		verdict.Status, verdict.Of = Known, Match{Document: old, Distance: old.Fingerprint.Distance(verdict.Document.Fingerprint)}
+		verdict.Status, verdict.Of = Known, Match{Document: old, Distance: old.Fingerprint.Distance(doc.Fingerprint)}
 	default:
 		verdict.Status = New
 	}
-	if verdict.Status != Duplicate || a.index.opts.KeepDuplicates {
-		a.pending = append(a.pending, i)
-		a.pendingFingerprints = append(a.pendingFingerprints, a.docs[i].Fingerprint)
-		a.change.add = append(a.change.add, &verdict.Document)
-	} else {
-		verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
-		verdict.Removed = known
+	verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
+	keep := verdict.Status != Duplicate || w.x.opts.KeepDuplicates
+	if keep {
+		w.stored = append(w.stored, i)
+		w.fingerprints = append(w.fingerprints, doc.Fingerprint)
+	}
+	verdict.Removed = known && !keep
+	switch {
+	case keep && known && sameEntries(&old, doc):
+		verdict.Document.ID = old.ID
+		w.change.rewrite = append(w.change.rewrite, &verdict.Document)
+	case keep:
+		w.change.add = append(w.change.add, &verdict.Document)
+		fallthrough
+	default:
+		if known {
+			w.change.remove = append(w.change.remove, old)
+		}
 	}
 	return nil
 }
 
-// nearestPending returns the place of the nearest document of the window that is nearer than that to another one, and
-// matches it; -1 if there is none. At equal distance what has the smaller ID wins: what is stored over the window, the
-// earlier over the later.
-func (a *checkAttempt) nearestPending(i, within int) (best, distance int) {
-	best, distance = -1, within
-	rule, doc := a.index.rule(a.index.Plan()), &a.docs[i]
-	for n, fp := range a.pendingFingerprints {
-		if d := doc.Fingerprint.Distance(fp); d < distance && rule.Matches(doc, &a.docs[a.pending[n]]) {
-			best, distance = a.pending[n], d
+// candidateMatch orders matches by distance, then ID.
+type candidateMatch struct {
+	distance int
+	id       uint64
+}
+
+func (m candidateMatch) before(other candidateMatch) bool {
+	return cmp.Or(cmp.Compare(m.distance, other.distance), cmp.Compare(m.id, other.id)) < 0
+}
+
+// nearestStored returns the nearest document of the window that matches document i, is stored or to
+// be stored, and comes before a match that is known; -1 if there is none. A document that has no ID
+// yet comes after all that have one, and in the order of the window.
+func (w *window) nearestStored(i int, best candidateMatch) (nearest, distance int) {
+	nearest = -1
+	rule, doc := w.x.rule(w.x.Plan()), &w.docs[i]
+	for n, fp := range w.fingerprints {
+		d := doc.Fingerprint.Distance(fp)
+		if d > best.distance {
+			continue
+		}
+		j := w.stored[n]
+		m := candidateMatch{d, cmp.Or(w.verdicts[j].Document.ID, 1<<63+uint64(j))}
+		if m.before(best) && rule.Matches(doc, &w.docs[j]) {
+			nearest, best = j, m
 		}
 	}
-	return best, distance
+	return nearest, best.distance
+}
+
+// commit commits the documents from one to the one before another. Documents that recent writes of
+// others affect are decided again first, on the newest state, which cannot change under the commit
+// lock.
+func (w *window) commit(ctx context.Context, from, to int) error {
+	x := w.x
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	others := w.othersSince()
+	if affected := w.affected(others, from, to); len(affected) > 0 {
+		if err := w.decideAgain(ctx, others, from, to, affected); err != nil {
+			return err
+		}
+	}
+	if !w.change.empty() {
+		w.change.by = w
+		if err := x.commit(&w.change); err != nil {
+			return err
+		}
+		w.change = change{}
+	}
+	w.last = x.store.Last()      // the snapshots show nothing that was applied later
+	for i := from; i < to; i++ { // all documents before i have their IDs now
+		w.committed[i] = x.recent.mark()
+		if j := w.origin[i]; j >= 0 {
+			w.verdicts[i].Of.Document = w.verdicts[j].Document
+		}
+	}
+	return nil
+}
+
+// othersWrites are the writes of other windows since the snapshot of a window.
+type othersWrites struct {
+	writes []recentWrite
+	all    bool // there were too many to list: anything may have been written
+}
+
+func (w *window) othersSince() (others othersWrites) {
+	parts, known := w.x.recent.since(w.since)
+	for _, writes := range parts {
+		for i := range writes {
+			if writes[i].by != w {
+				others.writes = append(others.writes, writes[i])
+			}
+		}
+	}
+	others.all = !known
+	return others
+}
+
+// affected returns the documents in a range whose verdicts the writes of others may have changed.
+func (w *window) affected(others othersWrites, from, to int) (affected []int) {
+	if !others.all && len(others.writes) == 0 {
+		return nil
+	}
+	k := w.x.Plan().MaxDistance
+	for i := from; i < to; i++ {
+		of := w.verdicts[i].Of.ID
+		if j := w.origin[i]; j >= 0 {
+			of = w.verdicts[j].Document.ID
+		}
+		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
+		if others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool { return o.affects(stored, key, of, k) }) {
+			affected = append(affected, i)
+		}
+	}
+	return affected
+}
+
+// decideAgain decides the documents in a range again, and searches again for those that are affected.
+// The commit lock must be held.
+func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to int, affected []int) (err error) {
+	w.change = change{}
+	for id, i := range w.replaced {
+		if i >= from {
+			delete(w.replaced, id)
+		}
+	}
+	w.keepStored(others, from)
+	ctx = context.WithoutCancel(ctx) // nothing of the caller's is called under the lock
+	r := w.x.reader()
+	defer func() { err = cmp.Or(err, r.close()) }()
+	if err := r.take(); err != nil {
+		return err
+	}
+	for i := from; i < to; i++ {
+		if len(affected) > 0 && affected[0] == i {
+			affected = affected[1:]
+			if err := w.searchFor(ctx, r, i); err != nil {
+				return err
+			}
+		} else if r.s != w.state { // the packed tables may be others: the places of hits in them do not count
+			for n := range w.hits[i] {
+				w.hits[i][n].block = -1
+			}
+		}
+		if err := w.decide(ctx, r, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepStored drops from the stored documents those that are decided again, and those that others have
+// replaced or removed since they were committed.
+func (w *window) keepStored(others othersWrites, from int) {
+	n := 0
+	for _, i := range w.stored {
+		id, key, since := w.verdicts[i].Document.ID, keyHashOf(&w.docs[i]), w.committed[i]
+		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
+			return o.number >= since && (o.removed == id || o.key != 0 && o.key == key)
+		}) {
+			continue
+		}
+		w.stored[n], w.fingerprints[n] = i, w.docs[i].Fingerprint
+		n++
+	}
+	w.stored, w.fingerprints = w.stored[:n], w.fingerprints[:n]
 }

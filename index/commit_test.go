@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,31 +22,34 @@ import (
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// together adds each document by a call of its own while no commit is applied, and returns their errors once all are.
-func together(t *testing.T, x *index.Index, docs []index.Document) []error {
+// together checks each document by a call of its own while all turns are taken, and returns verdicts and errors once all
+// calls have returned.
+func together(t *testing.T, x *index.Index, docs []index.Document) ([]index.Verdict, []error) {
 	t.Helper()
-	release, errs := x.HoldCommits(), make([]error, len(docs))
-	done := make(chan int)
+	release, verdicts, errs := x.HoldTurns(), make([]index.Verdict, len(docs)), make([]error, len(docs))
+	var calls sync.WaitGroup
 	for i := range docs {
-		go func() {
-			errs[i] = x.Add(context.Background(), docs[i:i+1]...)
-			done <- i
-		}()
+		calls.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					errs[i] = fmt.Errorf("panic: %v", p)
+				}
+			}()
+			verdicts[i], errs[i] = x.CheckAndAdd(context.Background(), docs[i])
+		})
 	}
-	for begun := time.Now(); x.Joined() < len(docs); time.Sleep(time.Millisecond) {
+	for begun := time.Now(); x.Waiting() < len(docs); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("%d of %d changes wait", x.Joined(), len(docs))
+			t.Fatalf("%d of %d calls wait", x.Waiting(), len(docs))
 		}
 	}
 	release()
-	for range docs {
-		<-done
-	}
-	return errs
+	calls.Wait()
+	return verdicts, errs
 }
 
-// Changes that only add, and wait for the same lock, are one commit: each document has an ID of its own, and all are there.
-func TestChangesAreAppliedTogether(t *testing.T) {
+// Calls of CheckAndAdd that wait for a turn share a commit: each document has an ID of its own, and all are stored.
+func TestSingleCallsShareACommit(t *testing.T) {
 	for _, durability := range []index.Durability{index.Sync, index.NoSync} {
 		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: durability})
 		must(t, err)
@@ -54,17 +58,18 @@ func TestChangesAreAppliedTogether(t *testing.T) {
 			docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(i) * 0x9e3779b97f4a7c15, Key: fmt.Sprint("page ", i)}
 		}
 		before := x.Commits()
-		must(t, together(t, x, docs)...)
+		verdicts, errs := together(t, x, docs)
+		must(t, errs...)
 		if n := x.Commits() - before; n != 1 {
 			t.Errorf("%v: %d commits", durability, n)
 		}
 		ids := map[uint64]bool{}
-		for _, d := range docs {
-			got, found, err := x.Get(context.Background(), d.Key)
-			if err != nil || !found || got != d {
-				t.Errorf("%v: %+v is stored as %+v, %v, %v", durability, d, got, found, err)
+		for _, v := range verdicts {
+			got, found, err := x.Get(context.Background(), v.Document.Key)
+			if err != nil || !found || got != v.Document || v.Status != index.New {
+				t.Errorf("%v: %+v is stored as %+v, %v, %v", durability, v, got, found, err)
 			}
-			ids[d.ID] = true
+			ids[v.Document.ID] = true
 		}
 		if len(ids) != len(docs) {
 			t.Errorf("%v: %d IDs of %d documents", durability, len(ids), len(docs))
@@ -73,62 +78,70 @@ func TestChangesAreAppliedTogether(t *testing.T) {
 	}
 }
 
-// Where the commit of changes that are applied together panics, each of them says so or panics itself, and the index goes on.
-func TestPanicOfChangesTogether(t *testing.T) {
-	panics := true
+// Of near-duplicates and of documents with one key that wait together, the answers are those of some order of the calls.
+func TestSingleCallsThatMatch(t *testing.T) {
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	must(t, err)
+	docs := make([]index.Document, 40)
+	for i := range docs {
+		docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(1) << (i % 2), Key: fmt.Sprint("page ", i%10)}
+	}
+	verdicts, errs := together(t, x, docs)
+	must(t, errs...)
+	count := map[index.Status]int{}
+	for _, v := range verdicts {
+		count[v.Status]++
+	}
+	if n := x.Stats().Documents; n != 1 || count[index.New] == 0 {
+		t.Errorf("%d documents are stored, %v", n, count)
+	}
+	must(t, indextest.Problems(x), x.Close())
+}
+
+// If the commit of calls that share a window panics, each of them returns an error or panics itself, and the index works on.
+func TestPanicOfCallsThatShareACommit(t *testing.T) {
+	var panics atomic.Bool
+	panics.Store(true)
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Now: func() time.Time {
-		if panics {
+		if panics.Load() {
 			panic("of the caller")
 		}
 		return time.Unix(1, 0)
 	}})
 	must(t, err)
-	release, ends := x.HoldCommits(), make(chan any)
-	for i := range 3 {
-		go func() {
-			defer func() { ends <- recover() }()
-			if err := x.Add(context.Background(), index.Document{Fingerprint: fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15, Key: fmt.Sprint(i)}); err != nil {
-				panic(err)
-			}
-		}()
+	docs := make([]index.Document, 3)
+	for i := range docs {
+		docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15, Key: fmt.Sprint(i)}
 	}
-	for x.Joined() < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	release()
-	for range 3 {
-		switch end := (<-ends).(type) {
-		case error:
-			if !strings.Contains(end.Error(), "not stored") {
-				t.Error(end)
-			}
-		case string: // the clock's own
-		default:
-			t.Errorf("it ended with %v", end)
+	_, errs := together(t, x, docs)
+	for i, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "not stored") && !strings.Contains(err.Error(), "of the caller") {
+			t.Errorf("document %d: %v", i, err)
 		}
 	}
-	panics = false
+	panics.Store(false)
 	must(t, x.Add(context.Background(), index.Document{Key: "a"}))
+	if _, err := x.CheckAndAdd(context.Background(), index.Document{Key: "b", Fingerprint: 1 << 40}); err != nil {
+		t.Error(err)
+	}
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// Of changes that are applied together one cannot be: it fails, and the others do not.
-func TestOneOfAGroupFails(t *testing.T) {
-	packed := documents(1, packedDocuments)
-	d := openDamaged(t, packedIndex(t, 1<<20, packed), nil)
-	for _, key := range d.keys("u\x00\x00") {
-		d.set(key, 0xff)
+// A call whose context ends while it waits for a turn returns at once, and its document is not stored.
+func TestSingleCallIsCancelled(t *testing.T) {
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem()})
+	must(t, err)
+	release := x.HoldTurns()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
-	docs := documents(firstLive, 5)
-	docs[2] = index.Document{Fingerprint: packed[7].Fingerprint, Key: "in a block that cannot be read"}
-	for i, err := range together(t, d.x, docs) {
-		if failed := i == 2; failed != errors.Is(err, index.ErrCorrupt) || !failed && err != nil {
-			t.Errorf("document %d: %v", i, err)
-		}
-		if _, found, err := d.x.Get(context.Background(), docs[i].Key); docs[i].Key != "" && (err != nil || found == (i == 2)) {
-			t.Errorf("document %d: there %v, %v", i, found, err)
-		}
+	release()
+	if n := x.Stats().Documents; n != 0 || x.Waiting() != 0 {
+		t.Errorf("%d documents, and %d calls wait", n, x.Waiting())
 	}
+	must(t, x.Close())
 }
 
 // inParts lets windows be applied in parts.
@@ -224,7 +237,7 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 			ids = append(ids, 3)
 		}
 		if c.others {
-			others := make([]index.Document, 2*index.RememberedRemovals)
+			others := make([]index.Document, 2*index.RecentLimit)
 			for i := range others {
 				others[i].Fingerprint = 1 << 63
 			}
@@ -249,11 +262,10 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	}
 }
 
-// TestTimeOfWhatExpires: documents that expire while a query is under way, which takes no view
-// as nothing is live, have their own time in its answer or are not in it.
-func TestTimeOfWhatExpires(t *testing.T) {
+// TestExpiryDuringAQuery: documents that expire while a query is in progress are all in its answer, or all missing.
+func TestExpiryDuringAQuery(t *testing.T) {
 	ctx := t.Context()
-	for at := range 6 { // where the query is when they expire
+	for at := range 6 { // when the documents expire
 		second := time.Unix(0, 0).UTC()
 		opts := &index.Options{FS: vfs.NewMem(), Now: func() time.Time { second = second.Add(time.Second); return second }}
 		x, err := index.Open("ix", opts)
@@ -292,9 +304,7 @@ func TestTimeOfWhatExpires(t *testing.T) {
 				}
 			}
 		}
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, x.Close())
 	}
 }
 

@@ -7,18 +7,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/store"
 )
 
 const (
-	deleteChunk = 1024    // documents that one commit removes
-	expireChunk = 64      // fewer, where no one waits for it
-	scanChunk   = 1 << 15 // IDs in postings that are looked through between two looks at the context
+	deleteChunk = 256     // documents that one commit removes
+	expireChunk = 64      // fewer, since nobody waits for an expiry
+	scanChunk   = 1 << 15 // records or IDs that are read in one snapshot
 )
 
-// Delete removes the documents that have these keys and returns how many there
-// were. Up to 1,024 go in one atomic commit; more, in several. Errors as of Add;
-// what is counted is gone.
+// Delete removes the documents that have these keys, and returns how many there were. Up to 256 keys
+// are removed in one atomic commit, more in several. If it returns an error, the documents that it
+// counted have been removed. It returns the same errors as Add.
 func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -27,83 +28,181 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
 	for chunk := range slices.Chunk(slices.Compact(keys), deleteChunk) {
-		n, err := x.deleteKeys(ctx, chunk)
-		deleted += n
+		n := 0
+		commit, err := x.commitKeys(ctx, chunk, func(known map[string]Document) (c change) {
+			for _, key := range chunk {
+				if d, found := known[key]; found {
+					c.remove = append(c.remove, d)
+				}
+			}
+			n = len(c.remove)
+			return c
+		})
+		if err == nil {
+			err = commit.Wait()
+		}
 		if err != nil {
 			return deleted, err
 		}
+		deleted += n
 	}
 	return deleted, nil
 }
 
-func (x *Index) deleteKeys(ctx context.Context, keys []string) (int, error) {
-	w := &pendingWrite{}
-	for _, key := range keys {
-		w.keys = append(w.keys, store.KeyHash(key))
-	}
-	return x.remove(ctx, w, func(c *change) error {
-		for _, key := range keys {
-			if key == "" {
-				continue
-			}
-			if _, _, err := c.replace(x, x.store, key); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// remove commits the removals that choose picks and waits until they are durable.
-func (x *Index) remove(ctx context.Context, w *pendingWrite, choose func(*change) error) (int, error) {
-	var c change
-	finish, err := func() (func() error, error) {
-		if err := x.enter(ctx, w); err != nil {
-			return nil, err
-		}
-		defer x.pending.leave(w)
-		if err := choose(&c); err != nil || c.empty() {
-			return x.store.Last().Wait, err
-		}
-		return x.apply(&c)
-	}()
-	if err != nil {
-		return 0, err
-	}
-	return len(c.remove), finish()
-}
-
-// DeleteIDs removes the documents that have these IDs and returns how many there were.
-// An ID is never given twice: what came since under the key of a document stays. Up to
-// 1,024 go in one atomic commit. A document without key, scope, Shingle and length is known
-// by its fingerprint only, so where such ones may be among them, all fingerprints are read
-// once: pass many IDs together. Errors as of Add; what is counted is gone.
+// DeleteIDs removes the documents that have these IDs, and returns how many there were. Up to 256 are
+// removed in one atomic commit. A document without a record is known by its fingerprint only, so if
+// the index has such documents, DeleteIDs may read all entries of table 0 once: pass many IDs
+// together. If it returns an error, the documents that it counted have been removed. It returns the
+// same errors as Add.
 func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
 	}
 	defer x.end()
-	x.commitMu.Lock()
-	bare, next := x.counters.Bare > 0, x.counters.NextID
-	x.commitMu.Unlock()
-	var ranges idRanges
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if id >= next {
-			break // what gets it meanwhile may have a record, which bareScan would not know
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var bare []uint64 // IDs without a record
+	for chunk := range slices.Chunk(ids, deleteChunk) {
+		n, without, err := x.removeRecords(ctx, chunk, func(*Document) bool { return true })
+		deleted += n
+		if err != nil {
+			return deleted, err
 		}
-		if last := len(ranges) - 1; last >= 0 && id <= ranges[last].end {
-			ranges[last].end = id + 1
-		} else {
-			ranges = append(ranges, idRange{id, id + 1})
-		}
+		bare = append(bare, without...)
 	}
-	return x.deleteRanges(ctx, ranges, bare, deleteChunk)
+	n, err := x.removeBare(ctx, bare)
+	return deleted + n, err
 }
 
-// DeleteBefore removes every document that was added before the second of t, and
-// returns how many there were: what came in that second may be later than t. It commits 1,024 at a time, so that the writes of others
-// go on in between; cut short, it can be called again. It reads an entry for each second in
-// which documents came, and all fingerprints where there are bare documents.
+// removeRecords removes the documents with these IDs that have a record and are still wanted, in one
+// commit, and returns the IDs that have no record.
+func (x *Index) removeRecords(ctx context.Context, ids []uint64, wanted func(*Document) bool) (removed int, without []uint64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
+	commit, err := func() (*store.Commit, error) {
+		x.commitMu.Lock()
+		defer x.commitMu.Unlock()
+		var c change
+		for _, id := range ids {
+			record, found, err := x.store.Record(id)
+			if err != nil {
+				return nil, err
+			}
+			if !found {
+				without = append(without, id)
+			} else if d := documentOf(id, record); wanted(&d) {
+				c.remove = append(c.remove, d)
+			}
+		}
+		removed = len(c.remove)
+		if c.empty() {
+			return x.store.Last(), nil
+		}
+		if err := x.commit(&c); err != nil {
+			return nil, err
+		}
+		return x.store.Last(), nil
+	}()
+	if err == nil {
+		err = commit.Wait()
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return removed, without, nil
+}
+
+// removeBare removes the documents without a record that have these IDs, which must be sorted. It
+// reads the packed entries of table 0.
+func (x *Index) removeBare(ctx context.Context, ids []uint64) (removed int, err error) {
+	if len(ids) == 0 || x.Stats().Bare == 0 {
+		return 0, nil
+	}
+	for stored, done := uint64(0), false; !done && len(ids) > 0; {
+		var found []Document
+		if found, stored, done, err = x.findBare(ctx, stored, ids); err != nil {
+			return removed, err
+		}
+		for chunk := range slices.Chunk(found, deleteChunk) {
+			n, err := x.removeStill(ctx, chunk)
+			removed += n
+			if err != nil {
+				return removed, err
+			}
+		}
+	}
+	return removed, nil
+}
+
+// findBare looks through some entries of table 0, from a stored fingerprint on, for documents with the
+// given IDs that have no record.
+func (x *Index) findBare(ctx context.Context, first uint64, ids []uint64) (found []Document, next uint64, done bool, err error) {
+	n := 0
+	err = x.withView(func(v *store.View) error {
+		for p, err := range v.Postings(first) {
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return err
+			}
+			if n >= scanChunk {
+				next = p.Stored
+				return nil
+			}
+			for id := range p.IDs.All() {
+				if n++; id > ids[len(ids)-1] {
+					break
+				}
+				if _, wanted := slices.BinarySearch(ids, id); wanted {
+					found = append(found, bareDocument(id, p.Stored))
+				}
+			}
+		}
+		done = true
+		return nil
+	})
+	return found, next, done, err
+}
+
+// removeStill removes documents without a record that have not been removed yet.
+func (x *Index) removeStill(ctx context.Context, docs []Document) (int, error) {
+	var c change
+	commit, err := func() (*store.Commit, error) {
+		x.commitMu.Lock()
+		defer x.commitMu.Unlock()
+		for i := range docs {
+			_, recorded, err := x.store.Record(docs[i].ID)
+			removed := false
+			if err == nil && !recorded {
+				removed, err = x.store.Now().IsRemoved(docs[i].ID)
+			}
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return nil, err
+			}
+			if !recorded && !removed {
+				c.remove = append(c.remove, docs[i])
+			}
+		}
+		if !c.empty() {
+			if err := x.commit(&c); err != nil {
+				return nil, err
+			}
+		}
+		return x.store.Last(), nil
+	}()
+	if err == nil {
+		err = commit.Wait()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(c.remove), nil
+}
+
+// DeleteBefore removes every document that was last stored before the second of t, and returns how
+// many there were. Documents without a record have no time and stay. It reads all records and commits
+// 256 removals at a time; other calls go on in between. After an error it can be called again; the
+// documents that it counted have been removed.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -112,24 +211,27 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	return x.deleteBefore(ctx, t, deleteChunk)
 }
 
-// Expiry bounds what an index keeps. 0: no bound.
+// Expiry bounds what an index keeps. Documents without a record, of a bulk load of bare fingerprints,
+// have no time and do not expire. Zero values set no bound.
 type Expiry struct {
-	// MaxAge is how long ago, by the clock of the index, a document may have been stored. A recrawl stores
-	// it anew, also where nothing changed, so this is the time since its page was last seen.
+	// MaxAge is the time since a document was last stored, by the clock of the index. A recrawl stores a
+	// document again, even if nothing has changed.
 	MaxAge time.Duration
 
-	// MaxDocuments is how many there may be. Those that were stored first go first.
+	// MaxDocuments is the largest number of documents. Those that were stored first are removed first.
 	MaxDocuments uint64
 }
 
-// expirySlack is what part of a bound Expire goes below it, so that it has something to do only once
-// that much has come, and not at each call.
+// expirySlack is the fraction of a bound by which Expire goes below it, so that it works only once that
+// much has been stored, and not on each call.
 const expirySlack = 100
 
-// Expire removes documents until the rest is within bounds: where any is over MaxAge, all that are over 99 hundredths
-// of it; where there are more than MaxDocuments, the oldest, down to 99 hundredths of that. Where all
-// is within bounds a call costs nothing. It commits 64 documents at a time, and others read and write
-// all the while; cut short, also by Close (ErrClosed), it can be called again. What it reads besides is as DeleteBefore says.
+// Expire removes documents until the rest is within bounds: if any is older than MaxAge, it removes all
+// that are older than 99 % of MaxAge; if there are more than MaxDocuments, it removes the oldest, down to
+// 99 % of MaxDocuments. If everything is within bounds, a call costs nothing, but for the first call
+// after Open with a MaxAge. Otherwise Expire reads all records, in the background of other calls: one
+// pass for MaxAge, up to four for MaxDocuments. It commits 64 removals at a time. After an error, also
+// of Close (ErrClosed), it can be called again.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -149,330 +251,135 @@ func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	if e.MaxDocuments == 0 {
 		return expired, nil
 	}
-	first, bare, err := x.overfull(ctx, e.MaxDocuments)
-	if err != nil {
-		return expired, err
-	}
-	n, err := x.deleteExpired(ctx, first, bare, expireChunk)
+	n, err := x.deleteOldest(ctx, e.MaxDocuments)
 	return expired + n, err
 }
 
-// overfull returns the documents that came first, if there are more than most.
-func (x *Index) overfull(ctx context.Context, most uint64) (e expired, bare bool, err error) {
-	v, counters, err := x.snapshot()
-	if err != nil {
-		return expired{}, false, err
-	}
-	defer v.Close()
-	if counters.Documents <= most {
-		return expired{}, false, nil
-	}
-	excess, bare := counters.Documents-most+most/expirySlack, counters.Bare > 0
-	of := idOfRecord
-	if bare {
-		of = idOfPosting
-	}
-	end, err := of(ctx, v, excess, counters.NextID)
-	if err != nil {
-		return expired{}, false, err
-	}
-	clock, _, err := v.ClockAt(end) // what comes next may be of that second
-	e.add(idRange{1, end}, clock.First, true)
-	return e, bare, err
+// overdue reports whether a document may be older than an age, and before which time documents are
+// removed then.
+func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	now := x.opts.now()
+	return now.Add(age/expirySlack - age), x.oldest < match.Second(now.Add(-age))
 }
 
-// idOfRecord returns the ID before which there are n documents with a record, and idOfPosting that before which there
-// are n with or without one; next, where there are not so many.
-func idOfRecord(ctx context.Context, v *store.View, n, next uint64) (uint64, error) {
-	for r, err := range v.Records(1) {
-		if err := cmp.Or(err, ctx.Err()); err != nil || n == 0 {
-			return r.ID, err
-		}
-		n--
-	}
-	return next, nil
-}
-
-// idBuckets is the number of ranges of IDs in which idOfPosting counts. With four billion IDs it looks through all
-// postings twice.
-const idBuckets = 1 << 16
-
-// idOfPosting is explained at idOfRecord.
-func idOfPosting(ctx context.Context, v *store.View, n, next uint64) (uint64, error) {
-	counts := make([]uint64, idBuckets)
-	for first, width := uint64(0), next; width > 1; {
-		width = (width + idBuckets - 1) / idBuckets
-		clear(counts)
-		for p, err := range v.Postings(0) {
-			if err := cmp.Or(err, ctx.Err()); err != nil {
-				return 0, err
-			}
-			for id := range p.IDs.From(first) {
-				bucket := (id - first) / width
-				if bucket >= idBuckets {
-					break
-				}
-				counts[bucket]++
-			}
-		}
-		bucket := 0
-		for ; bucket < idBuckets-1 && counts[bucket] <= n; bucket++ {
-			n -= counts[bucket]
-		}
-		if first += uint64(bucket) * width; width == 1 {
-			return first, nil
-		}
-	}
-	return next, nil
-}
-
+// deleteBefore removes the documents that were stored before the second of t, and notes the oldest of
+// the others.
 func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (deleted int, err error) {
-	e, bare, err := x.expiredBefore(ctx, t)
-	if err == nil {
-		deleted, err = x.deleteExpired(ctx, e, bare, chunk)
-	}
+	before := match.Second(t)
+	x.setOldest(noSecond) // commits from now on lower it
+	oldest := uint64(noSecond)
+	deleted, err = x.deleteRecords(ctx, chunk, func(r *store.Record) bool {
+		if r.Time < before {
+			return true
+		}
+		oldest = min(oldest, r.Time)
+		return false
+	}, func(d *Document) bool { return match.Second(d.Added) < before })
 	if err != nil {
-		x.noteOldest(0) // the rest of them is there still
+		oldest = 0 // some of them may be left
 	}
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	x.oldest = min(x.oldest, oldest)
 	return deleted, err
 }
 
-func (x *Index) deleteExpired(ctx context.Context, e expired, bare bool, chunk int) (deleted int, err error) {
-	if deleted, err = x.deleteRanges(ctx, e.ids, bare, chunk); err != nil {
-		return deleted, err
-	}
-	return deleted, x.forgetClock(e)
+func (x *Index) setOldest(second uint64) {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	x.oldest = second
 }
 
-// deleteRanges removes the documents in ranges of IDs, of which some may be bare, some of them a commit.
-func (x *Index) deleteRanges(ctx context.Context, ranges idRanges, bare bool, chunk int) (deleted int, err error) {
-	part := func(pick func(*store.View) ([]Document, error)) error {
-		n, err := x.removePicked(ctx, pick)
-		deleted += n
-		return err
-	}
-	for left := slices.Clone(ranges); len(left) > 0; {
-		if err := part(func(v *store.View) ([]Document, error) { return pickRecords(v, &left, chunk) }); err != nil {
+// deleteRecords reads all records by ID and removes the documents that pick chooses. still is asked
+// again in the commit, since a document may have been stored anew by then.
+func (x *Index) deleteRecords(ctx context.Context, chunk int, pick func(*store.Record) bool, still func(*Document) bool) (deleted int, err error) {
+	for next := uint64(1); next != 0; {
+		var ids []uint64
+		if ids, next, err = x.pickRecords(ctx, next, pick); err != nil {
 			return deleted, err
 		}
-	}
-	if !bare || uint64(deleted) == ranges.count() {
-		return deleted, nil
-	}
-	for s := (bareScan{ranges: ranges, chunk: chunk}); !s.done; {
-		if err := part(s.pick); err != nil {
-			return deleted, err
+		for ids := range slices.Chunk(ids, chunk) {
+			n, _, err := x.removeRecords(ctx, ids, still)
+			deleted += n
+			if err != nil {
+				return deleted, err
+			}
 		}
 	}
 	return deleted, nil
 }
 
-// removePicked removes the documents that pick finds in a view, but for those that a recrawl or Delete takes meanwhile,
-// which go by their keys. Others go here only, one call at a time.
-func (x *Index) removePicked(ctx context.Context, pick func(*store.View) ([]Document, error)) (deleted int, err error) {
-	select {
-	case x.removing <- struct{}{}:
-		defer func() { <-x.removing }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	var docs []Document
+// pickRecords reads some records from an ID on, and returns the IDs of those that pick chooses, and the
+// ID to go on with; 0 at the end.
+func (x *Index) pickRecords(ctx context.Context, first uint64, pick func(*store.Record) bool) (ids []uint64, next uint64, err error) {
 	err = x.withView(func(v *store.View) error {
-		docs, err = pick(v)
-		return err
+		n := 0
+		for r, err := range v.Records(first) {
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return err
+			}
+			if n == scanChunk {
+				next = r.ID
+				return nil
+			}
+			if n++; pick(&r.Record) {
+				ids = append(ids, r.ID)
+			}
+		}
+		return nil
 	})
-	if err := cmp.Or(err, ctx.Err()); err != nil {
+	return ids, next, err
+}
+
+// deleteOldest removes the documents that were stored first, by time, then ID, if there are more than
+// most.
+func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err error) {
+	documents := x.Stats().Documents
+	if documents <= most {
+		return 0, nil
+	}
+	excess := documents - most + most/expirySlack
+	last, ofLast, err := x.oldestSeconds(ctx, excess)
+	if err != nil {
 		return 0, err
 	}
-	return x.remove(ctx, newPendingRemoval(docs), func(c *change) error {
-		for i := range docs {
-			if there, err := c.has(x, &docs[i]); err != nil {
-				return err
-			} else if there {
-				c.remove = append(c.remove, docs[i])
+	return x.deleteRecords(ctx, expireChunk, func(r *store.Record) bool {
+		if r.Time == last && ofLast > 0 {
+			ofLast--
+			return true
+		}
+		return r.Time < last
+	}, func(d *Document) bool { return match.Second(d.Added) <= last })
+}
+
+// timeBuckets is the number of ranges of time in which oldestSeconds counts documents.
+const timeBuckets = 1 << 16
+
+// oldestSeconds returns the second of the last of the n oldest documents, and how many of the documents
+// of that second are among them. It reads all records two or three times and takes 512 KiB of memory.
+func (x *Index) oldestSeconds(ctx context.Context, n uint64) (last, ofLast uint64, err error) {
+	counts := make([]uint64, timeBuckets)
+	for first, width := uint64(0), uint64(match.LastSecond+1); ; {
+		width = (width + timeBuckets - 1) / timeBuckets
+		clear(counts)
+		for next := uint64(1); next != 0; {
+			if _, next, err = x.pickRecords(ctx, next, func(r *store.Record) bool {
+				if bucket := (r.Time - first) / width; r.Time >= first && bucket < timeBuckets {
+					counts[bucket]++
+				}
+				return false
+			}); err != nil {
+				return 0, 0, err
 			}
 		}
-		return nil
-	})
-}
-
-// has reports whether a document is still that of its key, if it has one.
-func (c *change) has(x *Index, d *Document) (bool, error) {
-	if d.Key == "" {
-		return true, nil
-	}
-	err := c.noteKey(x, x.store, d.Key)
-	return c.keys[store.KeyHash(d.Key)].ids.Contains(d.ID), err
-}
-
-// pickRecords returns the next documents with a record in ranges of IDs, and leaves the
-// ranges that are still to be looked through.
-func pickRecords(v *store.View, left *idRanges, most int) (docs []Document, err error) {
-	for n := 0; n < deleteChunk && len(*left) > 0; n, *left = n+1, (*left)[1:] {
-		for r, err := range v.Records((*left)[0].first) {
-			if err != nil {
-				return nil, err
-			}
-			if r.ID >= (*left)[0].end {
-				break
-			}
-			if len(docs) == most {
-				(*left)[0].first = r.ID
-				return docs, nil
-			}
-			docs = append(docs, documentOf(r.ID, r.Record))
+		bucket := 0
+		for ; bucket < timeBuckets-1 && counts[bucket] < n; bucket++ {
+			n -= counts[bucket]
+		}
+		if first += uint64(bucket) * width; width == 1 {
+			return first, n, nil
 		}
 	}
-	return docs, nil
-}
-
-// bareScan goes through all postings for bare documents. Those with a record are gone by
-// then, so every ID of the ranges that a posting still has is of a bare one.
-type bareScan struct {
-	ranges idRanges
-	chunk  int // documents that are picked at a time
-
-	stored, first uint64 // where to go on: the fingerprint, and the first of its IDs
-	done          bool
-}
-
-// pick picks the next documents, and looks at a bounded number of IDs.
-func (s *bareScan) pick(v *store.View) (docs []Document, err error) {
-	scanned := 0
-	for p, err := range v.Postings(s.stored) {
-		if err != nil {
-			return nil, err
-		}
-		if p.Stored != s.stored {
-			s.stored, s.first = p.Stored, 0
-		}
-		for id := range p.IDs.From(s.first) {
-			if scanned++; scanned > scanChunk || len(docs) == s.chunk {
-				s.first = id
-				return docs, nil
-			}
-			if id >= s.ranges[len(s.ranges)-1].end {
-				break
-			}
-			if s.ranges.has(id) {
-				docs = append(docs, bareDocument(id, p.Stored))
-			}
-		}
-	}
-	s.done = true
-	return docs, nil
-}
-
-// idRange is the IDs from first to the one before end.
-type idRange struct{ first, end uint64 }
-
-// compare says where a range is, seen from an ID; 0: the ID is in it.
-func (r idRange) compare(id uint64) int {
-	if r.end <= id {
-		return -1
-	}
-	return cmp.Compare(max(r.first, id), id)
-}
-
-// idRanges ascend, and are apart.
-type idRanges []idRange
-
-func (r idRanges) has(id uint64) bool {
-	_, found := slices.BinarySearchFunc(r, id, idRange.compare)
-	return found
-}
-
-func (r idRanges) count() (n uint64) {
-	for i := range r {
-		n += r[i].end - r[i].first
-	}
-	return n
-}
-
-// expired is what was added before some time: nearly always all IDs below one. Where the
-// clock went backwards, what it was ahead for stays among them.
-type expired struct {
-	ids    idRanges
-	clocks idRanges // of the clock's entries in each of them, those that may go
-
-}
-
-// overdue reports whether there may be a document that is over an age, and before when documents go then.
-func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
-	x.commitMu.Lock()
-	defer x.commitMu.Unlock()
-	now := x.opts.now()
-	return now.Add(age/expirySlack - age), x.oldest < uint64(max(now.Add(-age).Unix(), 0))
-}
-
-// expiredBefore returns what was added before a time, and whether any document is bare. It notes the oldest of the others.
-func (x *Index) expiredBefore(ctx context.Context, t time.Time) (e expired, bare bool, err error) {
-	t = t.Truncate(time.Second) // what was added in its second may have come after it
-	oldest := uint64(noSecond)
-	x.commitMu.Lock()
-	x.oldest = noSecond // what is added meanwhile makes it less
-	x.commitMu.Unlock()
-	v, counters, err := x.snapshot()
-	if err != nil {
-		return expired{}, false, err
-	}
-	defer v.Close()
-	at := idRange{first: 1}
-	old := true // what came before the first entry is that old
-	newest := uint64(0)
-	for c, err := range v.Clock(0) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return expired{}, false, err
-		}
-		before := c.Added().Before(t)
-		if before != old {
-			at.end = c.First
-			e.add(at, at.end, old)
-			at.first, old = c.First, before
-		}
-		if newest = c.First; !before {
-			oldest = min(oldest, c.Seconds)
-		}
-	}
-	at.end = counters.NextID
-	e.add(at, newest, old)
-	x.noteOldest(oldest)
-	return e, counters.Bare > 0, nil
-}
-
-// noteOldest notes that there may be documents of a second.
-func (x *Index) noteOldest(oldest uint64) {
-	x.commitMu.Lock()
-	defer x.commitMu.Unlock()
-	x.oldest = min(x.oldest, oldest)
-}
-
-// add takes a range of IDs if it is old. The first entry of the clock in it stays, so that
-// no document of another range comes to have no time or that of another second, and so
-// does the newest of all, which is that of what comes next.
-func (e *expired) add(r idRange, clockEnd uint64, old bool) {
-	if !old || r.first >= r.end {
-		return
-	}
-	e.ids = append(e.ids, r)
-	if r.first+1 < clockEnd {
-		e.clocks = append(e.clocks, idRange{r.first + 1, clockEnd})
-	}
-}
-
-// forgetClock drops the clock entries of what has expired.
-func (x *Index) forgetClock(e expired) error {
-	if len(e.clocks) == 0 {
-		return nil
-	}
-	batch := x.store.NewBatch()
-	for _, r := range e.clocks {
-		batch.ForgetClock(r.first, r.end)
-	}
-	x.forgotten.Add(1)
-	finish, err := x.store.Apply(batch, x.opts.Durability == Sync)
-	if err != nil {
-		return err
-	}
-	return finish()
 }

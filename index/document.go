@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
@@ -15,12 +16,11 @@ import (
 //	Key         string                  // a URL as a rule, at most 64 KiB; one that is known replaces its document. "": none
 //	Fingerprint fingerprint.Fingerprint // 64 bits
 //	Shingle     fingerprint.Fingerprint // the second one of a fingerprint.Signature. 0: none
-//	Digest      fingerprint.Digest      // of the token sequence: equal if and only if the texts are equal. 0: none
 //	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
 //	Added       time.Time               // when it was stored, in whole seconds, UTC; ignored on the way in
 //
-// Signature returns Fingerprint, Shingle, Digest and Tokens as one fingerprint.Signature.
+// Signature returns Fingerprint, Shingle and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
 // Match is a stored document near to what was asked for. Its fields:
@@ -34,7 +34,10 @@ type Match = match.Match
 func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func recordOf(d *Document) store.Record {
-	return store.Record{Fingerprint: uint64(d.Fingerprint), Shingle: uint64(d.Shingle), Digest: uint64(d.Digest), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key}
+	return store.Record{
+		Fingerprint: uint64(d.Fingerprint), Time: match.Second(d.Added), Shingle: uint64(d.Shingle),
+		Digest: uint64(d.Digest), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key,
+	}
 }
 
 // validate checks documents before any is stored.
@@ -50,59 +53,96 @@ func (x *Index) validate(docs []Document) error {
 	return nil
 }
 
-// matching loads a candidate, and reports whether it is of the scope of a query and the rule lets the two match.
-// That costs no read of its own: what it asks is in the record. Of what was
-// read before, a Shingle that is too far is known without it.
+// matching loads a candidate, and reports whether it is stored in the scope of a query and matches it by
+// the rule. A Shingle that is cached and too far rules a candidate out without a read of its record.
 func (r *reader) matching(c candidate, q *Query) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
 	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, q.Signature) {
 		return Document{}, false, nil
 	}
-	if d, err = r.document(c.id, c.hit.stored); err != nil {
+	d, found, err := r.document(c.id, c.hit.stored)
+	if err != nil || !found {
 		return Document{}, false, err
 	}
-	if d.Scope != q.Scope || !rule.Allows(distance, d.Signature(), q.Signature) {
+	return d, d.Scope == q.Scope && rule.Allows(distance, d.Signature(), q.Signature), nil
+}
+
+// document returns the document of an entry, and whether it is stored in the snapshot of the reader. Its
+// record decides; an entry without a record is valid unless its ID has been removed.
+func (r *reader) document(id, stored uint64) (d Document, found bool, err error) {
+	answer := r.s.lookUpRemoved(id, r.position)
+	if r.v == nil {
+		if answer != notRemoved {
+			return Document{}, false, errNeedsView
+		}
+		return bareDocument(id, stored), true, nil // or else the search had taken a view
+	}
+	if answer == removed {
 		return Document{}, false, nil
 	}
-	d.Added, err = r.added(c.id)
-	return d, err == nil, err
-}
-
-// document returns one that has a stored fingerprint, without its time of arrival.
-func (r *reader) document(id, stored uint64) (Document, error) {
-	bare := bareDocument(id, stored)
+	if answer == maybeRemoved {
+		if gone, err := r.v.IsRemoved(id); err != nil || gone {
+			return Document{}, false, err
+		}
+	}
 	if id < r.x.firstRecord.Load() {
-		return bare, nil
+		return bareDocument(id, stored), true, nil
 	}
-	record, found, err := r.documents().Record(id)
-	if err != nil || !found {
-		return bare, err
+	record, recorded, err := r.v.Record(id)
+	switch {
+	case err != nil:
+		return Document{}, false, err
+	case recorded:
+		d = documentOf(id, record)
+		r.x.shingles.put(id, d.Shingle)
+		return d, true, nil
+	case !r.x.hasBare.Load():
+		return Document{}, false, fmt.Errorf("%w: document %d, fingerprint %016x, has no record", ErrCorrupt, id, stored)
 	}
-	d := documentOf(id, record)
-	r.x.shingles.put(id, d.Shingle)
-	return d, nil
+	return bareDocument(id, stored), true, nil
 }
 
-// documents is a store's newest state, or a view.
-type documents interface {
-	Record(id uint64) (store.Record, bool, error)
-	KeyIDs(hash uint64) (store.IDs, error)
-}
-
-// documents is the reader's view, or the newest state while it has none.
-func (r *reader) documents() documents {
-	if r.v != nil {
-		return r.v
+// byKey returns the document that has a key.
+func (r *reader) byKey(key string) (d Document, found bool, err error) {
+	hash := store.KeyHash(key)
+	if key == "" || !r.s.keys.MayContain(hash) {
+		return Document{}, false, nil
 	}
-	return r.x.store
+	if r.v == nil {
+		if err := r.take(); err != nil {
+			return Document{}, false, err
+		}
+	}
+	return documentByKey(r.v, key)
 }
 
-// bareDocument is a document that has no record, and so an empty scope.
+func documentByKey(v *store.View, key string) (Document, bool, error) {
+	ids, err := v.AppendKey(nil, store.KeyHash(key))
+	if err != nil {
+		return Document{}, false, err
+	}
+	for _, id := range ids {
+		r, recorded, err := v.Record(id)
+		switch {
+		case err != nil:
+			return Document{}, false, err
+		case !recorded:
+			return Document{}, false, fmt.Errorf("%w: document %d of key %.80q has no record", ErrCorrupt, id, key)
+		case r.Key == key:
+			return documentOf(id, r), true, nil
+		}
+	}
+	return Document{}, false, nil
+}
+
+// bareDocument is a document that has no record, and so neither scope nor time.
 func bareDocument(id, stored uint64) Document {
 	return Document{ID: id, Fingerprint: fingerprint.Fingerprint(stored)}
 }
 
-// documentOf makes a document of its record, but for its time of arrival.
+// isBare reports whether a document, as it is stored, has no record.
+func isBare(d *Document) bool { return d.Added.IsZero() }
+
 func documentOf(id uint64, r store.Record) Document {
 	return Document{
 		ID:          id,
@@ -112,25 +152,8 @@ func documentOf(id uint64, r store.Record) Document {
 		Digest:      fingerprint.Digest(r.Digest),
 		Tokens:      int(r.Tokens),
 		Scope:       r.Scope,
+		Added:       time.Unix(int64(r.Time), 0).UTC(),
 	}
-}
-
-// findKey returns the document that has a key, among those whose key has its hash,
-// without its time of arrival.
-func findKey(from documents, key string, ids store.IDs) (Document, bool, error) {
-	for id := range ids.All() {
-		r, recorded, err := from.Record(id)
-		if err != nil {
-			return Document{}, false, err
-		}
-		if !recorded {
-			return Document{}, false, fmt.Errorf("%w: document %d of key %.80q has no record", ErrCorrupt, id, key)
-		}
-		if r.Key == key {
-			return documentOf(id, r), true, nil
-		}
-	}
-	return Document{}, false, nil
 }
 
 // Get returns the document that has a key.
@@ -143,13 +166,7 @@ func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, er
 		return Document{}, false, nil
 	}
 	err = x.withView(func(v *store.View) error {
-		ids, err := v.KeyIDs(store.KeyHash(key))
-		if err != nil {
-			return err
-		}
-		if d, found, err = findKey(v, key, ids); err == nil && found {
-			d.Added, err = x.added(v, d.ID)
-		}
+		d, found, err = documentByKey(v, key)
 		return err
 	})
 	return d, found, err

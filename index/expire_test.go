@@ -13,45 +13,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"golang.org/x/sync/errgroup"
 )
-
-// TestClockOfOneSecond has an index of 1970, and one whose every document goes but none of
-// its clock's seconds is due: entries are written when they must be and not otherwise.
-func TestClockOfOneSecond(t *testing.T) {
-	x := openMem(t, Options{})
-	at := func(seconds ...int64) {
-		t.Helper()
-		v, _, err := x.snapshot()
-		must(t, err)
-		defer v.Close()
-		var got []int64
-		for c, err := range v.Clock(0) {
-			must(t, err)
-			got = append(got, c.Added().Unix())
-		}
-		if !slices.Equal(got, seconds) {
-			t.Errorf("the clock has the seconds %v, not %v", got, seconds)
-		}
-	}
-	at()
-	for i, second := range []int64{0, 0, 50, 50, 20, 20} {
-		addAt(t, x, bareDocuments([]uint64{uint64(i)}), time.Unix(second, 0))
-	}
-	at(0, 50, 20)
-	if _, err := x.DeleteIDs(t.Context(), 1, 2, 3, 4, 5, 6); err != nil {
-		t.Fatal(err)
-	}
-	at(0, 50, 20)
-	if _, err := x.DeleteBefore(t.Context(), time.Unix(100, 0)); err != nil {
-		t.Fatal(err)
-	}
-	at(0, 20) // the first of what has expired, and the newest
-	checkVerified(t, x)
-}
 
 // TestExpire draws clocks, documents with and without keys and records, recrawls and bounds, and looks at every
 // document: what is over its bounds goes, and so does what is within the last hundredth, if anything goes.
@@ -80,7 +45,7 @@ func TestExpire(t *testing.T) {
 				addAt(t, x, some, time.Unix(now, 0).UTC())
 				docs = append(slices.DeleteFunc(docs, func(d Document) bool {
 					return d.Key != "" && slices.ContainsFunc(some, func(s Document) bool { return s.Key == d.Key })
-				}), some...)
+				}), some...) // with the IDs of the earlier versions, or new ones
 				continue
 			}
 			x.opts.Now = func() time.Time { return time.Unix(now, 0).UTC() }
@@ -131,7 +96,7 @@ func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document
 	}
 	before := time.Unix(now, 0).Add(-age)
 	left := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return age > 0 && d.Added.Before(before) })
-	slices.SortFunc(left, func(a, b Document) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(left, func(a, b Document) int { return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID)) })
 	if most := int(e.MaxDocuments); most > 0 && len(left) > most {
 		left = left[len(left)-(most-most/100):]
 	}
@@ -211,52 +176,14 @@ func TestCloseEndsExpire(t *testing.T) {
 	fs := vfs.NewMem()
 	x := openMem(t, Options{FS: fs, Durability: NoSync})
 	addAt(t, x, Strangers(300), time.Unix(1000, 0))
-	x.removing <- struct{}{} // so that Expire has not removed all by then
-	release := time.AfterFunc(20*time.Second, func() { <-x.removing })
-	expired := make(chan error)
-	x.opts.Now = func() time.Time {
-		go x.Close()
+	closing := make(chan error, 1)
+	x.opts.Now = func() time.Time { // Expire asks for the time with the commit lock held
+		go func() { closing <- x.Close() }()
+		<-x.stopping.Done()
 		return time.Unix(5000, 0)
 	}
-	go func() {
-		_, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second})
-		expired <- err
-	}()
-	if err := <-expired; !errors.Is(err, ErrClosed) {
-		t.Errorf("Expire ended with %v", err)
+	if n, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second}); !errors.Is(err, ErrClosed) || n != 0 {
+		t.Errorf("Expire removed %d documents and ended with %v", n, err)
 	}
-	release.Stop()
-}
-
-// TestWindowsOfUnrelatedDocumentsRunConcurrently: two full windows conflict only if they share a key
-// or have documents that match.
-func TestWindowsOfUnrelatedDocumentsRunConcurrently(t *testing.T) {
-	rule := match.Rule{MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}
-	docs := Strangers(2 * windowLimit)
-	first, second := newPendingWrite(docs[:windowLimit]), docs[windowLimit:]
-	if newPendingWrite(second).conflictsWith(first, rule) {
-		t.Error("windows of unrelated documents conflict")
-	}
-	near := slices.Clone(second)
-	near[windowLimit-1].Fingerprint = docs[windowLimit-1].Fingerprint ^ 7
-	if !newPendingWrite(near).conflictsWith(first, rule) {
-		t.Error("windows with documents that match do not conflict")
-	}
-	same := slices.Clone(second)
-	same[0].Key = docs[0].Key
-	if !newPendingWrite(same).conflictsWith(first, rule) {
-		t.Error("windows that share a key do not conflict")
-	}
-}
-
-// TestExpireWaitsForItsDocuments: a window of a batch and what Expire removes wait for each other only where they share a key.
-func TestExpireWaitsForItsDocuments(t *testing.T) {
-	window, others := newPendingWrite(Strangers(windowLimit)), Strangers(windowLimit + expireChunk)[windowLimit:]
-	if newPendingRemoval(others).conflictsWith(window, match.Rule{MaxDistance: 3}) {
-		t.Error("the removal of other documents waits")
-	}
-	others[expireChunk-1].Key = Strangers(windowLimit)[windowLimit-1].Key
-	if !newPendingRemoval(others).conflictsWith(window, match.Rule{MaxDistance: 3}) {
-		t.Error("the removal of a document does not wait for its recrawl")
-	}
+	must(t, <-closing)
 }

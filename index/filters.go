@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -9,58 +10,65 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// startFilters begins to load, in the background, what says where to look: the filters
-// of the packed and of the live entries of each table, and of the keys. It must be called
-// before the first change: the views that it opens then show all that was stored before
-// anything was added.
+// startFilters starts to load the filters in the background: of the packed and of the live entries of each
+// table, of the removed IDs, and of the keys. It must be called before the first change, so that the views
+// that it opens show everything that was stored before.
 func (x *Index) startFilters(p *plan.Plan) (err error) {
-	s := &state{plan: p, tables: x.store.Tables()}
+	s := newState(&state{plan: p, tables: x.store.Tables()})
 	x.state.Store(s)
-	n, packed := x.counters.Documents, s.tables.PackedEntries()
+	packed := s.tables.PackedEntries()
 	s.packed, err = x.newFilters("packed entries", x.packedOptions(p), packed, func(v *store.View) filter.Source {
 		return filter.Source{Saved: v.FilterChunks, All: v.Packed(0)}
 	})
+	for epoch := 0; err == nil && epoch < s.tables.Epochs(); epoch++ {
+		var live liveEpoch
+		if live, err = x.loadEpoch(p, epoch); err == nil {
+			s.live = append(s.live, live)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	hasLive, err := x.epochsWithEntries()
-	if err != nil {
-		return err
-	}
-	for epoch, any := range hasLive {
-		expected := uint64(0)
-		if any {
-			// Every live entry is of a document that was added or deleted since the tables were packed.
-			changes := x.counters.NextID - min(s.tables.PackedBefore(), x.counters.NextID) + x.counters.NextID - 1 - n
-			expected = max(min(max(n, packed+1)-packed, changes), 1)
-		}
-		live, err := x.newFilters("live entries", x.liveOptions(p), expected,
-			func(v *store.View) filter.Source { return filter.Source{All: v.LiveOf(epoch, 0)} })
-		if err != nil {
-			return err
-		}
-		s.live = append(s.live, live)
-	}
-	s.keys, err = x.keyFilters(s.tables.PackedBefore(), s.written())
+	s.keys, err = x.keyFilters(s.tables.PackedBefore(), s.newest().Set)
 	return err
 }
 
-// epochsWithEntries tells which live epochs have any entry.
-func (x *Index) epochsWithEntries() (has []bool, err error) {
-	err = x.withView(func(v *store.View) error {
-		has = make([]bool, v.Epochs())
-		for epoch := range has {
-			for _, err := range v.LiveOf(epoch, 0) {
-				if err != nil {
-					return err
-				}
-				has[epoch] = true
-				break
+// loadEpoch starts to load an epoch.
+func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
+	anyLive, anyRemoved := false, false
+	if err = x.withView(func(v *store.View) error {
+		for _, err := range v.Live(epoch, 0) {
+			if anyLive = true; err != nil {
+				return err
 			}
+			break
+		}
+		for _, err := range v.RemovedIn(epoch) {
+			if anyRemoved = true; err != nil {
+				return err
+			}
+			break
 		}
 		return nil
-	})
-	return has, err
+	}); err != nil {
+		return l, err
+	}
+	l.removed = newRemovedIDs()
+	if anyRemoved {
+		v, err := x.store.View()
+		if err != nil {
+			return l, err
+		}
+		warn := x.warn("removed IDs")
+		l.removed = loadRemovedIDs(v.RemovedIn(epoch), func(err error) { warn(errors.Join(err, v.Close())) })
+	}
+	expected := uint64(0)
+	if anyLive {
+		expected = max(1, x.counters.NextID-max(x.store.Now().PackedBefore(), 1)) // all IDs since the last compaction are live
+	}
+	l.Set, err = x.newFilters("live entries", x.liveOptions(p), expected,
+		func(v *store.View) filter.Source { return filter.Source{All: v.Live(epoch, 0)} })
+	return l, err
 }
 
 // nearPacked is how much memory what is packed may take to be searched there instead of by its tables: that is for
@@ -79,7 +87,7 @@ func (x *Index) packedOptions(p *plan.Plan) filter.Options {
 	return o
 }
 
-// liveOptions are those of the filters of an epoch.
+// liveOptions are the options of the filters of an epoch.
 func (x *Index) liveOptions(p *plan.Plan) filter.Options {
 	_, budget, _ := filter.Shares(x.opts.FilterBytes)
 	o := filter.Options{Tables: filterTables(p), Budget: budget}
@@ -147,16 +155,9 @@ func (x *Index) warn(of string) func(error) {
 }
 
 func (x *Index) closeFilters() {
-	s := x.state.Load()
-	if s == nil {
-		return
+	if s := x.state.Load(); s != nil {
+		s.close()
 	}
-	for _, set := range s.sets() {
-		if set != nil {
-			set.Close()
-		}
-	}
-	s.tables.Release()
 }
 
 // keysSince yields the hashes of the keys of the documents from an ID on.

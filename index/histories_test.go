@@ -12,6 +12,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"golang.org/x/sync/errgroup"
 )
 
 // length returns how much of something to do: under the race detector, by default, with NEARDUP_CI and with
@@ -48,9 +49,18 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 		w, err := indextest.NewWorld(rng, crash)
 		must(t, err)
 		if rng.IntN(3) > 0 {
+			draw := rand.New(rand.NewPCG(seed, ^uint64(n)))
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
-				_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
-				return err
+				compact := func() error {
+					_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
+					return err
+				}
+				if draw.IntN(4) > 0 {
+					return compact()
+				}
+				var both errgroup.Group // one waits for the other
+				both.Go(compact)
+				return errors.Join(compact(), both.Wait())
 			}
 		}
 		for range 1 + rng.IntN(4) {

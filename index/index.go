@@ -41,32 +41,25 @@ type Index struct {
 	limits  match.Rule // of its analyzer, within any distance
 	ofTexts bool       // the analyzer that is recorded is one of texts
 
-	state   atomic.Pointer[state] // changes under commitMu
+	state   atomic.Pointer[state] // replaced under commitMu
 	readers sync.Pool             // of *reader
-	clock   clockCache
 
-	pending  pendingWrites
-	turns    chan struct{} // has one for each batch that is searched for and decided on
-	joining  joining
+	turns    chan struct{} // holds one element per window that is searched and decided
+	singles  singleCalls
 	shingles shingleCache
 
-	commitMu   sync.Mutex // held while a change gets its IDs and is applied
-	rewrites   rewrites
-	deletions  deletions
-	removals   removals
-	counters   store.Counters
-	lastSecond uint64 // of the newest entry of the clock
-	oldest     uint64 // no document was added before this second; 0: not known
+	commitMu sync.Mutex // held while a change gets its IDs and is applied
+	counters store.Counters
+	recent   recentWrites
+	oldest   uint64 // no document was stored before this second; 0: not known
 
-	// For readers. The first three are set before what they tell of becomes visible.
-	applied     atomic.Uint64 // changes
-	forgotten   atomic.Uint64 // how often the clock has forgotten what expired
-	firstRecord atomic.Uint64 // the documents before it are bare
-	nextID      atomic.Uint64 // for estimates
+	// Readers use these. They are updated before the change that they describe becomes visible.
+	applied     atomic.Uint64 // number of changes
+	firstRecord atomic.Uint64 // documents before this ID have no record
+	hasBare     atomic.Bool   // some documents may have no record
 
-	rewriting chan struct{}           // has one while a compaction goes on
-	removing  chan struct{}           // has one while documents are deleted that no key tells
-	expired   atomic.Uint64           // documents that Expire removed
+	rewriting chan struct{}           // holds one element during a compaction
+	expired   atomic.Uint64           // documents that Expire has removed
 	stopping  context.Context         // done when Close begins
 	stop      context.CancelCauseFunc // with ErrClosed
 
@@ -84,9 +77,9 @@ type Index struct {
 // ErrPlan, ErrCorrupt, and those of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{
-		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), rewrites: make(rewrites),
-		rewriting: make(chan struct{}, 1), removing: make(chan struct{}, 1),
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), rewriting: make(chan struct{}, 1),
 	}
+	x.recent.count.Store(1) // 0 is the position of a reader without a view
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
 	if opts != nil {
 		x.opts = *opts
@@ -150,8 +143,8 @@ func (x *Index) load() (*plan.Plan, error) {
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
 	x.limits = match.For(header.Analyzer, 0)
-	x.nextID.Store(x.counters.NextID)
 	x.firstRecord.Store(noRecord)
+	x.hasBare.Store(x.counters.Bare > 0)
 	return p, x.withView(func(v *store.View) (err error) {
 		for r, err := range v.Records(1) {
 			if err != nil {
@@ -160,16 +153,12 @@ func (x *Index) load() (*plan.Plan, error) {
 			x.firstRecord.Store(r.ID)
 			break
 		}
-		second, found, err := v.LastSecond()
-		if x.lastSecond = noSecond; found {
-			x.lastSecond = second
-		}
-		return err
+		return nil
 	})
 }
 
-// noRecord as firstRecord says that all documents are bare, and noSecond as lastSecond that
-// the clock has no entry.
+// noRecord as firstRecord means that no document has a record, and noSecond as oldest that no document has
+// a time.
 const (
 	noRecord = math.MaxUint64
 	noSecond = math.MaxUint64
@@ -313,7 +302,8 @@ var ErrPlan = plan.ErrUnusable
 //	DiskBytes        uint64 // with the write-ahead log
 //	Generation       uint64 // how often the tables were packed
 //	Packed           uint64 // fingerprints that the last time packed
-//	Live             uint64 // changes of fingerprints since, about
+//	Live             uint64 // documents that were added since, removed ones included
+//	Removed          uint64 // documents that were removed since
 //	FilterBytes      uint64 // of memory that filters take
 //	DirectoryBytes   uint64 // of memory for finding packed blocks
 //	CachedBytes      uint64 // of packed blocks in memory
@@ -335,12 +325,9 @@ func (x *Index) Stats() Stats {
 	defer state.tables.Release()
 	meta := x.store.Meta()
 	directory, cached := state.tables.PackedMemory()
-	filters, live := int64(0), int64(0)
+	removed, filters := state.removed()
 	for _, set := range state.sets() {
 		filters += set.Bytes()
-	}
-	for _, set := range state.live {
-		live += set.Count()
 	}
 	s := Stats{
 		MaxDistance: state.plan.MaxDistance,
@@ -356,7 +343,8 @@ func (x *Index) Stats() Stats {
 
 		Generation:     state.tables.Generation(),
 		Packed:         state.tables.PackedEntries(),
-		Live:           uint64(live),
+		Live:           counters.NextID - max(state.tables.PackedBefore(), 1),
+		Removed:        removed,
 		FilterBytes:    uint64(filters),
 		DirectoryBytes: uint64(directory),
 		CachedBytes:    uint64(cached),

@@ -153,7 +153,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 		}
 		ctx := t.Context()
 		if i < 2 {
-			ctx = inParts(ctx)
+			ctx = testhook.WithParts(ctx, 8, 32)
 		}
 		m := openModelled(t, index.Options{KeepDuplicates: keep})
 		must(t, m.check(ctx, docs), m.Close())

@@ -42,29 +42,32 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 	return r.query(ctx, &q, k)
 }
 
-// query looks within k bits.
+// query searches within k bits.
 func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
 	hits, err := r.search(ctx, storedOfQuery(q), k)
 	if err == nil {
 		matches, err = r.matches(ctx, q, hits, nil)
 	}
-	if !errors.Is(err, errConflict) {
+	if !errors.Is(err, errNeedsView) {
 		return matches, err
 	}
 	if err := r.take(); err != nil {
 		return nil, err
 	}
-	return r.query(ctx, q, k) // with a view, nothing can come in between
+	return r.query(ctx, q, k)
 }
 
-// matches returns the documents of hits, which are sorted, that a query asks for, without those of some IDs.
-func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]bool) ([]Match, error) {
+// errNeedsView is returned if a search without a view meets an ID that may have been removed.
+var errNeedsView = errors.New("the answer needs a view of the store")
+
+// matches returns the documents of hits, which are sorted, that match a query, without the IDs in without.
+func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]int) ([]Match, error) {
 	var matches []Match
 	for c, err := range r.candidates(hits) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		if without[c.id] {
+		if _, skip := without[c.id]; skip {
 			continue
 		}
 		d, ok, err := r.matching(c, q)
@@ -88,8 +91,8 @@ type candidate struct {
 	hit *hit
 }
 
-// candidates yields the documents of the hits by (distance, ID), reading a posting only
-// when its distance is reached. Hits must be sorted by distance.
+// candidates yields the documents of the hits by (distance, ID), and reads the IDs of a hit only when its
+// distance is reached. Hits must be sorted by distance.
 func (r *reader) candidates(hits []hit) iter.Seq2[candidate, error] {
 	return func(yield func(candidate, error) bool) {
 		for len(hits) > 0 {
@@ -97,7 +100,10 @@ func (r *reader) candidates(hits []hit) iter.Seq2[candidate, error] {
 			for n < len(hits) && hits[n].distance == hits[0].distance {
 				n++
 			}
-			if !r.candidatesAt(hits[:n], yield) {
+			if more, err := r.candidatesAt(hits[:n], yield); err != nil {
+				yield(candidate{}, err)
+				return
+			} else if !more {
 				return
 			}
 			hits = hits[n:]
@@ -105,59 +111,54 @@ func (r *reader) candidates(hits []hit) iter.Seq2[candidate, error] {
 	}
 }
 
-// candidatesAt yields the documents of hits at one distance.
-func (r *reader) candidatesAt(hits []hit, yield func(candidate, error) bool) bool {
-	var h postings
+// candidatesAt yields the documents of hits at one distance, and reports whether more are wanted.
+func (r *reader) candidatesAt(hits []hit, yield func(candidate, error) bool) (more bool, err error) {
+	var h documentHeap
 	for i := range hits {
-		ids, err := r.posting(&hits[i])
+		ids, err := r.documentIDs(&hits[i])
 		if err != nil {
-			yield(candidate{}, err)
-			return false
+			return false, err
 		}
-		next := ids.Iterator()
-		id, ok := next()
-		if len(hits) == 1 { // as a rule
-			for ; ok; id, ok = next() {
-				if !yield(candidate{id, &hits[i]}, nil) {
-					return false
-				}
-			}
-			return true
-		}
-		if ok {
-			h = append(h, posting{candidate{id, &hits[i]}, next})
+		if id, err := ids.next(); err != nil {
+			return false, err
+		} else if id != 0 {
+			h = append(h, documentsOfHit{candidate{id, &hits[i]}, ids})
 		}
 	}
 	heap.Init(&h)
 	for len(h) > 0 {
 		if !yield(h[0].candidate, nil) {
-			return false
+			return false, nil
 		}
-		if id, ok := h[0].next(); ok {
+		id, err := h[0].ids.next()
+		switch {
+		case err != nil:
+			return false, err
+		case id == 0:
+			heap.Pop(&h)
+		default:
 			h[0].id = id
 			heap.Fix(&h, 0)
-		} else {
-			heap.Pop(&h)
 		}
 	}
-	return true
+	return true, nil
 }
 
-// postings is a heap of the postings of hits at one distance, by their next ID.
-type postings []posting
+// documentHeap orders the documents of hits at one distance by their next ID.
+type documentHeap []documentsOfHit
 
-type posting struct {
+type documentsOfHit struct {
 	candidate
-	next func() (uint64, bool)
+	ids *documentIDs
 }
 
-func (h postings) Len() int           { return len(h) }
-func (h postings) Less(i, j int) bool { return h[i].id < h[j].id }
-func (h postings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *postings) Push(p any)        { *h = append(*h, p.(posting)) }
-func (h *postings) Pop() any {
+func (h documentHeap) Len() int           { return len(h) }
+func (h documentHeap) Less(i, j int) bool { return h[i].id < h[j].id }
+func (h documentHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *documentHeap) Push(d any)        { *h = append(*h, d.(documentsOfHit)) }
+func (h *documentHeap) Pop() any {
 	last := len(*h) - 1
-	p := (*h)[last]
+	d := (*h)[last]
 	*h = (*h)[:last]
-	return p
+	return d
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
+	"math"
+	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/internal/plan"
@@ -16,10 +17,11 @@ func init() {
 	rewrite.Index = func(ctx context.Context, x any, pack rewrite.Pack) error { return x.(*Index).repack(ctx, pack) }
 }
 
-// repack packs the entries that were written before the call. It first freezes the live epoch. If an
-// earlier call was interrupted, its frozen epoch is packed first, by itself. There is one repack at a
-// time, and Close ends it with ErrClosed. After an error no document is lost: the index goes on with
-// what is frozen until the next repack.
+// repack packs an open index. It freezes the live entries, calls pack, which makes new tables outside the index
+// while other calls go on, and installs these tables in one step, during which commits wait. An epoch that an
+// interrupted repack left frozen is packed first. If there is nothing to pack, repack does not call pack.
+// Concurrent calls are serialized. Close ends a repack with ErrClosed. After an error no document is lost: the
+// index continues with the frozen epoch until the next repack.
 func (x *Index) repack(ctx context.Context, pack rewrite.Pack) (err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return err
@@ -33,105 +35,106 @@ func (x *Index) repack(ctx context.Context, pack rewrite.Pack) (err error) {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for again := true; again && err == nil; {
-		again = x.state.Load().tables.Frozen() // only a repack changes that
-		err = x.packFrozen(ctx, again, pack)
+	if x.state.Load().tables.Frozen() {
+		view, counters, err := x.snapshot()
+		if err == nil {
+			err = x.packFrozen(ctx, view, counters, pack)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
-}
-
-// packFrozen packs the frozen epoch, and freezes one before if none was found frozen.
-func (x *Index) packFrozen(ctx context.Context, found bool, pack rewrite.Pack) (err error) {
-	view, counters, err := x.freeze(ctx, found)
-	if err != nil || view == nil {
+	if any, err := x.hasLive(); err != nil || !any && x.state.Load().tables.Generation() > 0 {
 		return err
 	}
-	defer func() { err = errors.Join(err, view.Close()) }()
-	frozen := view.Frozen()
-	packed, err := pack(ctx, rewrite.Frozen{Store: x.store, View: frozen, Plan: x.Plan(), Counters: counters, FilterBytes: x.opts.FilterBytes})
+	view, counters, err := x.freeze(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(x.take(ctx, packed, frozen), packed.Close())
+	return x.packFrozen(ctx, view, counters, pack)
 }
 
-// freeze returns a view of a frozen epoch, or nil if there is nothing to pack.
-func (x *Index) freeze(ctx context.Context, found bool) (v *store.View, counters store.Counters, err error) {
-	if found {
-		return x.snapshot()
-	}
-	s := x.state.Load()
-	if s.tables.Generation() > 0 {
-		if live, err := x.epochsWithEntries(); err != nil || !slices.Contains(live, true) {
-			return nil, counters, err
-		}
-	}
+// hasLive reports whether there is any live entry or removed ID.
+func (x *Index) hasLive() (any bool, err error) {
+	err = x.withView(func(v *store.View) error {
+		any, err = v.HasLive()
+		return err
+	})
+	return any, err
+}
+
+// freeze starts a new epoch, and the state that has it. It returns a view of that time, and the counters.
+func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Counters, err error) {
 	release, err := x.store.HoldCheckpoints(ctx)
 	if err != nil {
 		return nil, counters, err
 	}
 	defer release()
-	next := &state{plan: s.plan, packed: s.packed, live: append(slices.Clip(s.live), filter.NewSet(x.liveOptions(s.plan))), keys: s.keys}
+	s := x.state.Load()
+	newest := liveEpoch{filter.NewSet(x.liveOptions(s.plan)), newRemovedIDs()}
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
+	s.replaced.Store(x.recent.mark())
 	if err := x.store.Freeze(); err != nil {
-		next.written().Close()
+		newest.close()
 		return nil, counters, err
 	}
-	clear(x.rewrites)
-	next.tables = x.store.Tables()
-	x.setState(next)
+	x.setState(newState(&state{plan: s.plan, tables: x.store.Tables(), packed: s.packed, live: []liveEpoch{s.live[0], newest}, keys: s.keys}))
 	v, err = x.store.View()
 	return v, x.counters, err
 }
 
-// take replaces the packed and the frozen entries by what was packed.
-func (x *Index) take(ctx context.Context, p rewrite.Packed, frozen *store.View) (err error) {
-	filters := x.packedOptions(x.Plan())
-	filters.Source = filter.Source{Expected: int64(p.Entries), Saved: p.Filter, All: settledStored(frozen), Done: x.warn("packed entries")}
-	next := &state{plan: x.Plan(), packed: filter.NewSet(filters)}
-	if err := next.packed.Wait(ctx); err != nil {
+// packFrozen packs the frozen epoch and installs the new tables. It closes the view.
+func (x *Index) packFrozen(ctx context.Context, view *store.View, counters store.Counters, pack rewrite.Pack) (err error) {
+	defer func() { err = errors.Join(err, view.Close()) }()
+	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: x.Plan(), Counters: counters, FilterBytes: x.opts.FilterBytes}
+	packed, err := pack(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, packed.Close()) }()
+	filters := x.packedOptions(f.Plan)
+	filters.Source = filter.Source{Expected: int64(packed.Entries), Saved: packed.Filter, All: storedOfEntries(view.Frozen()), Done: x.warn("packed entries")}
+	set := filter.NewSet(filters)
+	if err := set.Wait(ctx); err != nil {
+		set.Close()
+		return err
+	}
+	return x.install(ctx, newState(&state{plan: f.Plan, packed: set}), packed.Rewrite)
+}
+
+// install makes the tables of a Rewrite those of the index. next is the new state, as far as it is known.
+func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) error {
+	x.commitMu.Lock()
+	before := x.state.Load()
+	before.replaced.Store(x.recent.mark())
+	if err := x.store.Take(ctx, r); err != nil {
+		// The tables may have been replaced all the same. Those of the state are pinned to the time before.
+		x.setState(newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}))
+		x.commitMu.Unlock()
 		next.packed.Close()
 		return err
 	}
-	replaced, err := x.switchTo(ctx, next, p)
-	if len(replaced) == 0 {
-		replaced = []*filter.Set{next.packed}
+	next.live, next.tables, next.keys = before.live[1:], x.store.Tables(), before.keys
+	// The filter of the keys is still right, but it has the keys of removed documents as well.
+	keys, err := x.keyFilters(next.tables.PackedBefore(), nil)
+	if keys != nil {
+		next.keys = keys
 	}
-	for _, set := range replaced {
-		set.Close()
+	x.setState(next)
+	x.commitMu.Unlock()
+	before.packed.Close()
+	before.live[0].close()
+	if keys != nil {
+		before.keys.Close()
 	}
 	return err
 }
 
-// switchTo makes a state with the tables of a Rewrite that of the index, and returns the filters that
-// are no longer needed: none if it could not. It may return an error in both cases.
-func (x *Index) switchTo(ctx context.Context, next *state, p rewrite.Packed) (replaced []*filter.Set, err error) {
-	x.commitMu.Lock()
-	defer x.commitMu.Unlock()
-	before := x.state.Load()
-	if err := x.store.Take(ctx, p.Rewrite); err != nil {
-		// They may be others all the same: those before are pinned to the moment before the attempt.
-		same := &state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}
-		x.setState(same)
-		return nil, err
-	}
-	replaced = []*filter.Set{before.packed, before.live[0]}
-	next.live, next.tables, next.keys = slices.Clone(before.live[1:]), x.store.Tables(), before.keys
-	// The filters of keys before are right, but have deleted keys as well.
-	keys, err := x.keyFilters(next.tables.PackedBefore(), nil)
-	if keys != nil {
-		replaced, next.keys = append(replaced, before.keys), keys
-	}
-	x.setState(next)
-	return replaced, err
-}
-
-// settledStored yields the fingerprints that are packed or in a frozen epoch, of which some may have no documents any
-// more.
-func settledStored(frozen *store.View) iter.Seq2[uint64, error] {
+// storedOfEntries yields the stored fingerprints of table 0.
+func storedOfEntries(v *store.View) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
-		for p, err := range frozen.Postings(0) {
+		for p, err := range v.Entries(0) {
 			if !yield(p.Stored, err) || err != nil {
 				return
 			}
@@ -139,18 +142,37 @@ func settledStored(frozen *store.View) iter.Seq2[uint64, error] {
 	}
 }
 
-// state is what there is to look at between two steps of a compaction: the tables, and the filters that tell
-// what need not be looked for in them. A step makes another one, under the commit lock. Whoever holds an older one
-// goes on with it: it answers of the last moment before the step.
+// state is an immutable snapshot of the tables, and of the filters that say what need not be searched in
+// them. Freezing an epoch and installing new tables replace it, under the commit lock. A reader that holds
+// an older state reads the index as it was just before that state was replaced.
 type state struct {
 	plan   *plan.Plan
 	tables *store.Tables
-	packed *filter.Set   // of what the last compaction packed
-	live   []*filter.Set // of what was written since, by epoch: the last takes what is written
-	keys   *filter.Set   // of the hashes of keys
+	packed *filter.Set // of the packed entries
+	live   []liveEpoch // commits write to the last
+	keys   *filter.Set // of the hashes of the keys
+
+	// Views of the state that are taken after it was replaced show no write from this position on.
+	replaced atomic.Uint64
 }
 
-// hold returns the state of this moment. Release of its tables must follow.
+func newState(s *state) *state {
+	s.replaced.Store(math.MaxUint64)
+	return s
+}
+
+// liveEpoch is what is in memory of an epoch. Both parts grow with commits.
+type liveEpoch struct {
+	*filter.Set
+	removed *removedIDs
+}
+
+func (l liveEpoch) close() {
+	l.Set.Close()
+	l.removed.close()
+}
+
+// hold returns the state. Its tables must be released.
 func (x *Index) hold() *state {
 	for {
 		s := x.state.Load()
@@ -158,17 +180,17 @@ func (x *Index) hold() *state {
 		if x.state.Load() == s {
 			return s
 		}
-		s.tables.Release() // the index may have let go of it
+		s.tables.Release() // the index may have released them
 	}
 }
 
-// setState puts a state, with its own hold of its tables, in the place of the one before. The commit lock must be held.
+// setState replaces the state and releases the tables of the one before. The commit lock must be held.
 func (x *Index) setState(next *state) { x.state.Swap(next).tables.Release() }
 
-// written is the filters of what is written now.
-func (s *state) written() *filter.Set { return s.live[len(s.live)-1] }
+// newest returns the epoch that commits write to.
+func (s *state) newest() liveEpoch { return s.live[len(s.live)-1] }
 
-// mayBeLive reports whether there may be a live entry of a stored fingerprint, in any epoch.
+// mayBeLive reports whether there may be a live entry of a stored fingerprint.
 func (s *state) mayBeLive(stored uint64) bool {
 	for _, live := range s.live {
 		if live.MayContain(stored) {
@@ -178,11 +200,44 @@ func (s *state) mayBeLive(stored uint64) bool {
 	return false
 }
 
-// sets are all its filters.
+// lookUpRemoved reports whether an ID has been removed since the last compaction, in a snapshot that shows all
+// writes before a position.
+func (s *state) lookUpRemoved(id, position uint64) (answer removal) {
+	for _, live := range s.live {
+		answer = max(answer, live.removed.lookUp(id, position))
+		if answer == removed {
+			break
+		}
+	}
+	return answer
+}
+
+// removed returns how many IDs have been removed since the last compaction, and the memory that they take.
+func (s *state) removed() (ids uint64, bytes int64) {
+	for _, live := range s.live {
+		ids += live.removed.count()
+		bytes += live.removed.bytes()
+	}
+	return ids, bytes
+}
+
+// sets are all filters of the state.
 func (s *state) sets() []*filter.Set {
 	sets := []*filter.Set{s.packed, s.keys}
 	for _, live := range s.live {
-		sets = append(sets, live)
+		sets = append(sets, live.Set)
 	}
 	return sets
+}
+
+func (s *state) close() {
+	for _, set := range []*filter.Set{s.packed, s.keys} {
+		if set != nil {
+			set.Close()
+		}
+	}
+	for _, live := range s.live {
+		live.close()
+	}
+	s.tables.Release()
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// TestPostingsAreWrittenWhole: of postings that change again and again, what is to be
-// merged stays little, and they hold what they should.
-func TestPostingsAreWrittenWhole(t *testing.T) {
+// TestDocumentsOfOneFingerprint adds and removes documents of two fingerprints again and again, and compares the
+// matches of each with the documents that are left, in the live entries and after a compaction.
+func TestDocumentsOfOneFingerprint(t *testing.T) {
 	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	for _, k := range []int{3, Exact} { // Exact is a plan of one table
-		t.Run(fmt.Sprint(k), func(t *testing.T) { testPostingsAreWrittenWhole(t, k) })
+		t.Run(fmt.Sprint(k), func(t *testing.T) { testDocumentsOfOneFingerprint(t, k) })
 	}
 }
 
-func testPostingsAreWrittenWhole(t *testing.T, k int) {
+func testDocumentsOfOneFingerprint(t *testing.T, k int) {
 	ctx, seed := context.Background(), testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := openMem(t, Options{Durability: NoSync, MaxDistance: k})
@@ -45,37 +45,50 @@ func testPostingsAreWrittenWhole(t *testing.T, k int) {
 		docs[fp] = append(ids, one[0].ID)
 	}
 	for fp, want := range docs {
-		_, removed, err := x.store.Now().LivePosting(uint64(fp))
-		if n := removed.Len(); err != nil || n > leastRewrite/changeBytes {
-			t.Errorf("seed %d: the posting of %v removes %d documents still: %v", seed, fp, n, err)
+		matches, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: fp}, MaxDistance: Exact})
+		must(t, err)
+		var got []uint64
+		for _, m := range matches {
+			got = append(got, m.ID)
 		}
-		ids, err := x.store.Now().Posting(uint64(fp))
-		if got := slices.Collect(ids.All()); err != nil || !slices.Equal(got, want) {
-			t.Errorf("seed %d: %v has %v, not %v: %v", seed, fp, got, want, err)
+		if !slices.Equal(got, want) {
+			t.Errorf("seed %d: %v has %v, not %v", seed, fp, got, want)
 		}
 	}
 	checkVerified(t, x)
 }
 
-// TestRewritesAreBounded: what is counted of postings does not grow with them.
-func TestRewritesAreBounded(t *testing.T) {
-	r := make(rewrites)
-	for i := range uint64(3 * maxRewrites) {
-		if r.due(i, 1) || len(r) > maxRewrites {
-			t.Fatalf("posting %d of %d is to be written whole", i, len(r))
+// TestRemovedIDs draws removals and snapshots, and asks for all IDs: an answer of removed or notRemoved is right for the
+// snapshot, and after few removals there is no other answer.
+func TestRemovedIDs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
+	r, position := newRemovedIDs(), uint64(1)
+	at := map[uint64]uint64{} // position of the removal of each ID
+	for range 3 * latestRemovals {
+		ids := []uint64{rng.Uint64N(1 << 40), rng.Uint64N(1 << 40)}
+		r.add(ids, position)
+		for i, id := range ids {
+			at[id] = position + uint64(i)
+		}
+		position += uint64(len(ids))
+		snapshot := position - min(position-1, rng.Uint64N(2*latestRemovals))
+		for id, removedAt := range at {
+			want := removed
+			if removedAt >= snapshot {
+				want = notRemoved
+			}
+			got := r.lookUp(id, snapshot)
+			if got != want && got != maybeRemoved || want == removed && got == maybeRemoved && position < latestRemovals {
+				t.Fatalf("ID %d, removed at %d: %d in a snapshot of %d", id, removedAt, got, snapshot)
+			}
+			if r.lookUp(id+1, snapshot) != notRemoved && at[id+1] == 0 {
+				t.Fatalf("ID %d was never removed", id+1)
+			}
+			break // any one
 		}
 	}
-	if !r.due(1, leastRewrite) {
-		t.Error("a posting that grew much is not to be written whole")
-	}
-	r[1] = growth{size: 1 << 20}
-	for n := 0; !r.due(1, 0); n++ {
-		if n > 1<<20/changeBytes {
-			t.Fatal("a large posting is never written whole")
-		}
-	}
-	if g := r[1]; g.since < 1<<20 {
-		t.Errorf("a large posting is written whole after %d bytes", g.since)
+	if n := r.count(); n != uint64(len(at)) || r.bytes() > 4*int64(n)+1<<20 {
+		t.Errorf("%d IDs in %d bytes, of %d", n, r.bytes(), len(at))
 	}
 }
 

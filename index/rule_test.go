@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 )
 
@@ -53,28 +52,5 @@ func TestVerdictNearestByID(t *testing.T) {
 	}
 	if got := fmt.Sprint(Status(0), New, Duplicate, Known, Status(9)); got != "no verdict new duplicate known status 9" {
 		t.Error(got)
-	}
-}
-
-// TestWritesOfOtherShinglesDoNotWait: pages of one template, alike but for their
-// Shingles, must not be checked one after the other.
-func TestWritesOfOtherShinglesDoNotWait(t *testing.T) {
-	r := match.Rule{MaxDistance: 3, MaxShingleDistance: 14, MaxLengthRatio: -1}
-	at := func(shingle fingerprint.Fingerprint, key string) *pendingWrite {
-		return newPendingWrite([]Document{{Fingerprint: 5, Shingle: shingle, Key: key}})
-	}
-	const far = ^fingerprint.Fingerprint(0)
-	for _, test := range []struct {
-		a, b  *pendingWrite
-		waits bool
-	}{
-		{at(1, "a"), at(far, "b"), false},
-		{at(1, "a"), at(far, "a"), true}, // of one key
-		{at(1, "a"), at(3, "b"), true},
-		{at(1, "a"), at(0, "b"), true},
-	} {
-		if got := test.a.conflictsWith(test.b, r); got != test.waits {
-			t.Errorf("%+v on %+v: %v", test.a.signatures, test.b.signatures, got)
-		}
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// snapshot opens a view, and returns the counters of the same moment and the IDs of what is being loaded, which the view
-// does not have.
+// snapshot opens a view, and returns the counters of the same time.
 func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
@@ -48,7 +47,7 @@ func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 
 // eachDocument calls yield with the documents of a view until it returns false.
 func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Document) bool) error {
-	recorded := roaring64.New() // where there are bare documents
+	recorded := roaring64.New() // if there are documents without a record
 	for r, err := range v.Records(1) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
@@ -56,11 +55,7 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 		if bare {
 			recorded.Add(r.ID)
 		}
-		d := documentOf(r.ID, r.Record)
-		if d.Added, err = v.Added(r.ID); err != nil {
-			return err
-		}
-		if !yield(d) {
+		if !yield(documentOf(r.ID, r.Record)) {
 			return nil
 		}
 	}
@@ -73,14 +68,7 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 			return err
 		}
 		for id := range p.IDs.All() {
-			if recorded.Contains(id) {
-				continue
-			}
-			d := bareDocument(id, p.Stored)
-			if d.Added, err = v.Added(id); err != nil {
-				return err
-			}
-			if !yield(d) {
+			if !recorded.Contains(id) && !yield(bareDocument(id, p.Stored)) {
 				return nil
 			}
 		}
@@ -93,6 +81,7 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 //	MaxDistance        int     // k in bits, up to 64, also beyond that of the index. 0: that of the index. Exact: 0 bits
 //	MaxShingleDistance int     // as Options has it. 0: that of the index. Below 0: Shingles do not count
 //	MaxLengthRatio     float64 // as Options has it. 0: that of the index. Below 0: lengths do not count
+//	Prefer             func(a, b *Document) bool // a is to be kept rather than b; from several goroutines. nil, or neither: the smaller ID
 //	Stars              bool    // clusters whose members all match the first one. Default: connected components
 type JoinOptions = join.Options
 
@@ -105,13 +94,13 @@ type JoinOptions = join.Options
 // A Group is the documents of one scope that have the same fingerprint (and the same Shingle and length,
 // if these count). Its method All yields all of them, by ID, within the loop that yielded the group. Its fields:
 //
-//	Document      // embedded: the one with the smallest ID; g.Key is its key
+//	Document      // embedded: the one that Prefer keeps, g.Key is its key
 //	Documents int // how many there are
 type Pair = join.Pair
 
 // Cluster is documents that are near-duplicates of each other; its method Documents counts them. Its field:
 //
-//	Members []Group // see Pair; in the order of their smallest IDs
+//	Members []Group // see Pair; the first one's Document is the one to be kept, the others are by ID
 type Cluster = join.Cluster
 
 // Pairs yields every pair of groups of documents that match, once, in no order, all of
@@ -203,9 +192,10 @@ func (s joinReader) Postings(first uint64) iter.Seq2[store.Posting, error] {
 }
 
 // Document returns one of a stored fingerprint.
-func (s joinReader) Document(id, stored uint64) (d Document, err error) {
-	if d, err = s.document(id, stored); err == nil {
-		d.Added, err = s.added(id)
+func (s joinReader) Document(id, stored uint64) (Document, error) {
+	d, found, err := s.document(id, stored)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: document %d has no record", ErrCorrupt, id)
 	}
 	return d, err
 }
@@ -265,7 +255,7 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 	defer view.Close()
 	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: s.plan, Packed: s.packed}
 	for _, live := range s.live {
-		source.Live = append(source.Live, live)
+		source.Live = append(source.Live, live.Set)
 	}
 	if !x.opts.ReadOnly {
 		source.Keys = s.keys

@@ -18,7 +18,7 @@ type reader struct {
 	s *state      // that it holds
 	v *store.View // of s; nil until it is needed
 
-	forgotten uint64 // the index's when a search began without a view
+	position uint64 // the view shows all recent writes before this position; 0 without a view
 
 	// The search under way: what is within k bits of stored comes to be in hits.
 	ctx    context.Context
@@ -48,10 +48,9 @@ type liveProbe struct {
 // hit is a stored fingerprint within the distance of a query.
 type hit struct {
 	stored   uint64
-	id       uint64     // its only document, where that is known; else 0
-	posting  *store.IDs // its documents, where they were read
-	query    uint32     // of a batch
-	block    int32      // where it is in packed table 0, to read its posting; -1: that is not known
+	id       uint64 // the only document that has it, if that is known; else 0
+	query    uint32 // of a batch
+	block    int32  // the block of packed table 0 that has it; -1: not known
 	at       uint16
 	distance uint8
 }
@@ -69,12 +68,14 @@ func (x *Index) readerOf(s *state) *reader {
 	return r
 }
 
-// take opens the reader's view.
+// take opens the view of the reader.
 func (r *reader) take() (err error) {
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
+	position := r.x.recent.mark()
 	r.v, err = r.s.tables.View()
+	r.position = min(position, r.s.replaced.Load())
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
@@ -84,7 +85,7 @@ func (r *reader) take() (err error) {
 func (r *reader) close() (err error) {
 	if r.v != nil {
 		err = r.v.Close()
-		r.v = nil
+		r.v, r.position = nil, 0
 	}
 	clear(r.visits) // their blocks go with the tables
 	r.s.tables.Release()
@@ -102,6 +103,7 @@ func (x *Index) sameReaders(n int) ([]*reader, error) {
 		first.s.tables.Hold()
 		r := x.readerOf(first.s)
 		readers = append(readers, r)
+		r.position = first.position
 		r.v, err = first.v.Clone()
 	}
 	if err != nil {
@@ -136,17 +138,16 @@ func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error
 // begin begins a search.
 func (r *reader) begin(ctx context.Context, stored uint64, k int) {
 	r.ctx, r.stored, r.k, r.hits = ctx, stored, k, r.hits[:0]
-	r.forgotten = r.x.forgotten.Load()
 }
 
-// nearestFirst sorts hits, and drops those that were found twice: a packed fingerprint with
-// new documents has an entry in both parts of table 0.
+// nearestFirst sorts the hits of each query, and drops those that were found twice: a packed
+// fingerprint with new documents has an entry in both parts of table 0.
 func nearestFirst(hits []hit) []hit {
 	if len(hits) < 2 {
 		return hits
 	}
 	slices.SortFunc(hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored))
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored), cmp.Compare(b.block, a.block))
 	})
 	return slices.CompactFunc(hits, func(a, b hit) bool { return a.stored == b.stored })
 }
@@ -369,34 +370,74 @@ func (r *reader) takeNear() {
 	}
 }
 
-// probeLiveRange looks at the live entries of a table from first to last.
+// probeLiveRange finds the matches among the live entries of a table from first to last.
 func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	var failed error
 	err := r.v.Scan(table, first, last, func(candidate uint64) bool {
-		n := len(r.hits)
 		r.candidate(table, permuted, candidate, -1, 0)
-		if table == 0 && len(r.hits) > n && len(r.s.live) == 1 {
-			var ids store.IDs
-			ids, failed = r.v.ScannedPosting(r.hits[n].stored)
-			r.hits[n].posting = &ids
-		}
-		failed = cmp.Or(failed, r.goOn(1))
+		failed = r.goOn(1)
 		return failed == nil
 	})
 	return cmp.Or(err, failed, r.goOn(1))
 }
 
-// posting returns the documents of a hit.
-func (r *reader) posting(h *hit) (store.IDs, error) {
-	switch {
-	case h.posting != nil:
-		return *h.posting, nil
-	case h.id != 0:
-		return store.NewIDs(h.id), nil
-	case r.v != nil && r.s.mayBeLive(h.stored):
-		return r.v.Posting(h.stored)
-	case h.block >= 0:
+// documentIDs iterates over the IDs of a hit in ascending order, removed IDs included: first the packed
+// ones, then those of the live entries, which are always larger.
+type documentIDs struct {
+	r      *reader
+	hit    *hit
+	packed func() (uint64, bool)
+	live   []uint64 // read ahead
+	from   uint64   // where to go on reading; 0: there are no more
+}
+
+// liveAhead is the number of live IDs that are read at a time.
+const liveAhead = 64
+
+func (r *reader) documentIDs(h *hit) (*documentIDs, error) {
+	ids := &documentIDs{r: r, hit: h}
+	if h.id != 0 {
+		ids.packed = store.NewIDs(h.id).Iterator()
+		return ids, nil
+	}
+	packed, err := r.packedIDs(h)
+	if err != nil {
+		return nil, err
+	}
+	ids.packed = packed.Iterator()
+	if r.v != nil && r.s.mayBeLive(h.stored) {
+		ids.from = 1
+	}
+	return ids, nil
+}
+
+func (r *reader) packedIDs(h *hit) (store.IDs, error) {
+	if h.block >= 0 {
 		return r.s.tables.Packed(0).PostingAt(int(h.block), int(h.at))
 	}
-	return r.s.tables.PackedPosting(h.stored)
+	if !r.s.packed.MayContain(h.stored) {
+		return store.IDs{}, nil
+	}
+	return r.s.tables.PackedIDs(h.stored)
+}
+
+// next returns the next ID; 0 if there is none.
+func (d *documentIDs) next() (id uint64, err error) {
+	if id, ok := d.packed(); ok {
+		return id, nil
+	}
+	if len(d.live) == 0 && d.from > 0 {
+		if d.live, err = d.r.v.AppendLive(d.live[:0], d.hit.stored, d.from, liveAhead); err != nil {
+			return 0, err
+		}
+		d.from = 0
+		if n := len(d.live); n == liveAhead {
+			d.from = d.live[n-1] + 1
+		}
+	}
+	if len(d.live) == 0 {
+		return 0, nil
+	}
+	id, d.live = d.live[0], d.live[1:]
+	return id, nil
 }

@@ -133,7 +133,7 @@ func checkStored(x *index.Index) error {
 		m.Now = storedTime(uint64(i + 1))
 		m.Add(d)
 	}
-	m.NextID += 3 // those that are gone
+	m.NextID += 3 // of the documents that were deleted
 	query := index.Document{Fingerprint: 0x5555555555555556}
 	return errors.Join(m.Compare(x), m.Query(x, query, 2, 2), indextest.Problems(x))
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,22 +10,21 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Batch gathers writes that become visible, and durable, together. Its methods
-// only fail when the batch grows over Pebble's limit of 4 GB or an ID list cannot
-// be encoded; the first such error is kept and comes back from Apply.
+// Batch gathers writes that become visible, and durable, together. Its methods fail only if the batch
+// grows beyond Pebble's limit of 4 GB; Apply returns the first such error.
 type Batch struct {
 	batch  *pebble.Batch
-	live   liveEntries // of the epoch that takes writes
+	live   byte // keyspace of the epoch that commits write to
 	err    error
 	buffer []byte
 }
 
-// NewBatch returns an empty batch. It must be applied or closed, with changes of tables before Freeze.
+// NewBatch returns an empty batch. It must be applied or closed, and applied before the next Freeze.
 func (s *Store) NewBatch() *Batch {
 	return &Batch{batch: s.db.NewBatch(), live: s.tables.Load().newest()}
 }
 
-// Close lets go of a batch that is not to be applied.
+// Close releases a batch that is not applied.
 func (b *Batch) Close() error { return b.batch.Close() }
 
 func (b *Batch) keep(err error) {
@@ -35,146 +33,92 @@ func (b *Batch) keep(err error) {
 	}
 }
 
-// ChangePosting adds IDs to the posting of a stored fingerprint and removes
-// others. Where that would leave none, the entry of table 0 must be deleted.
-func (b *Batch) ChangePosting(stored uint64, added, removed IDs) {
-	b.encode(change{added, removed}.append)
-	b.keep(b.batch.Merge(b.live.key(0, stored), b.buffer, nil))
-}
+func (b *Batch) set(key, value []byte) { b.keep(b.batch.Set(key, value, nil)) }
 
-// SetPosting writes a live posting whole, in the place of all that was added to it and
-// removed from it, and returns its size.
-func (b *Batch) SetPosting(stored uint64, added, removed IDs) int {
-	b.encode(change{added, removed}.append)
-	b.keep(b.batch.Set(b.live.key(0, stored), b.buffer, nil))
-	return len(b.buffer)
-}
+// SetLive adds a stored fingerprint and the ID of its document to table 0.
+func (b *Batch) SetLive(stored, id uint64) { b.set(liveKey(b.live, stored, id), nil) }
 
-// encode puts a value into the buffer.
-func (b *Batch) encode(appendTo func(dst []byte) ([]byte, error)) {
-	var err error
-	b.buffer, err = appendTo(b.buffer[:0])
-	b.keep(err)
-}
+// SetEntry adds a permuted fingerprint to a table from 1 on.
+func (b *Batch) SetEntry(table int, permuted uint64) { b.set(tableKey(b.live, table, permuted), nil) }
 
-// SetEntry puts a permuted fingerprint into a table from 1 on: of the plan.
-func (b *Batch) SetEntry(table int, permuted uint64) {
-	b.keep(b.batch.Set(b.live.key(table, permuted), nil, nil))
-}
-
-// DeleteEntry takes a permuted fingerprint out of a table; from table 0 with its posting.
-func (b *Batch) DeleteEntry(table int, permuted uint64) {
-	b.keep(b.batch.Delete(b.live.key(table, permuted), nil))
-}
+// Remove makes all entries with an ID invalid.
+func (b *Batch) Remove(id uint64) { b.set(tableKey(b.live, removedTable, id), nil) }
 
 // SetRecord writes the record of a document.
 func (b *Batch) SetRecord(id uint64, r Record) {
 	b.buffer = r.Append(b.buffer[:0])
-	b.keep(b.batch.Set(uint64Key(documentKeyspace, id), b.buffer, nil))
+	b.set(documentKey(id), b.buffer)
 }
 
 // DeleteRecord deletes the record of a document.
-func (b *Batch) DeleteRecord(id uint64) {
-	b.keep(b.batch.Delete(uint64Key(documentKeyspace, id), nil))
-}
+func (b *Batch) DeleteRecord(id uint64) { b.keep(b.batch.Delete(documentKey(id), nil)) }
 
-// SetKeyIDs writes which documents have a key of this hash; none deletes the entry.
-func (b *Batch) SetKeyIDs(hash uint64, ids IDs) {
-	if ids.Len() == 0 {
-		b.keep(b.batch.Delete(uint64Key(keyKeyspace, hash), nil))
-		return
-	}
-	b.encode(ids.Append)
-	b.keep(b.batch.Set(uint64Key(keyKeyspace, hash), b.buffer, nil))
-}
+// SetKey notes that a document has a key with this hash.
+func (b *Batch) SetKey(hash, id uint64) { b.set(keyKey(hash, id), nil) }
 
-// SetClock notes that the documents from id on arrived at the given Unix second.
-func (b *Batch) SetClock(id, seconds uint64) {
-	b.buffer = binary.BigEndian.AppendUint64(b.buffer[:0], seconds)
-	b.keep(b.batch.Set(uint64Key(clockKeyspace, id), b.buffer, nil))
-}
-
-// ForgetClock drops the clock entries from one ID to the one before another.
-func (b *Batch) ForgetClock(first, end uint64) {
-	b.keep(b.batch.DeleteRange(uint64Key(clockKeyspace, first), uint64Key(clockKeyspace, end), nil))
-}
+// DeleteKey deletes what SetKey wrote.
+func (b *Batch) DeleteKey(hash, id uint64) { b.keep(b.batch.Delete(keyKey(hash, id), nil)) }
 
 // SetCounters writes the counters.
 func (b *Batch) SetCounters(c Counters) {
 	b.keep(b.batch.Set(metaKey("counters"), c.encode(), nil))
 }
 
-// applyPatience is how long Apply waits for a batch in progress after a failure. One that completes in
-// time is visible, and reported as applied.
+// applyPatience is how long Apply waits for a batch in progress after a failure. A batch that completes
+// in that time is visible, and reported as applied.
 const applyPatience = 2 * time.Second
 
-// Commit is a batch that was applied: visible, and on its way to the disk.
-type Commit struct {
-	applied chan struct{} // closed once wait is set
-	wait    func() error
-}
+// Commit is a batch that was applied: visible, and on its way to the disk. Any number of goroutines may
+// wait for it. A nil Commit is durable.
+type Commit struct{ wait func() error }
 
-var nothingPending = func() *Commit {
-	c := &Commit{applied: make(chan struct{}), wait: func() error { return nil }}
-	close(c.applied)
-	return c
-}()
-
-// Wait waits until the commit, and every commit before it, is durable. It may be called from several
-// goroutines. None of them waits for another caller.
+// Wait waits until the commit, and every commit before it, is durable.
 func (c *Commit) Wait() error {
-	<-c.applied
+	if c == nil {
+		return nil
+	}
 	return c.wait()
 }
 
-// Apply makes the batch visible to every View opened from now on, and returns
-// finish, which must be called: if durable is set it waits until the batch is
-// durable. Batches become durable in the order in which they were applied. The
-// batch must not be used again. Calls wait for each other.
-func (s *Store) Apply(b *Batch, durable bool) (finish func() error, err error) {
+// Apply makes the batch visible to every View opened from now on. With durable, Last then returns its
+// Commit; without, the batch becomes durable some time later. Batches become durable in the order in
+// which they are applied. The batch must not be used again. Calls are serialized by the caller.
+func (s *Store) Apply(b *Batch, durable bool) error {
 	s.pebbleCache.writes()
-	s.applying.Lock() // Last must not go back to an older commit
-	defer s.applying.Unlock()
 	if err := s.writable(); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return errors.Join(err, b.Close())
 	}
 	if b.err != nil {
-		return nil, errors.Join(b.err, b.Close())
+		return errors.Join(b.err, b.Close())
 	}
 	if !durable {
 		if err := s.guarded.Do(applyPatience, func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
-			return nil, s.fail(err)
+			return s.fail(err)
 		}
-		return b.Close, nil
+		return b.Close()
 	}
-	// Last must name the commit by the time that a View can show it.
-	commit := &Commit{applied: make(chan struct{}), wait: func() error { return fault.ErrFailed }}
-	defer close(commit.applied)
-	before := s.last.Swap(commit)
-	if err := s.guarded.Do(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }); err != nil {
-		s.last.Store(before)
-		err = s.fail(err)
-		commit.wait = func() error { return err }
-		return nil, err
-	}
-	commit.wait = sync.OnceValue(func() error {
+	applied := make(chan error, 1)
+	commit := &Commit{wait: sync.OnceValue(func() error {
+		if err := <-applied; err != nil {
+			return err
+		}
 		if err := s.fail(s.guard(b.batch.SyncWait)); err != nil {
 			return err
 		}
 		return b.Close()
-	})
-	return commit.Wait, nil
+	})}
+	before := s.last.Swap(commit) // before a View can show the batch
+	err := s.fail(s.guarded.Do(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }))
+	if err != nil {
+		s.last.Store(before)
+	}
+	applied <- err
+	return err
 }
 
-// Last returns the newest commit that was applied for durability. Who has seen
-// something in a View and must answer for it waits for the Last of that moment
-// or a later one.
-func (s *Store) Last() *Commit {
-	if c := s.last.Load(); c != nil {
-		return c
-	}
-	return nothingPending
-}
+// Last returns the newest commit that was applied as durable; nil if there is none. A caller that
+// reports data read from a View waits for the Last of that time or a later one.
+func (s *Store) Last() *Commit { return s.last.Load() }
 
 // Sync makes everything durable that was applied.
 func (s *Store) Sync() error {
@@ -203,15 +147,6 @@ func (s *Store) commit(b *pebble.Batch) error {
 		return s.fail(err)
 	}
 	return b.Close()
-}
-
-// FlushSoon lets Pebble write out in the background what is in its memtable: of a key that was written
-// again and again only the newest version is left then. A store that fails over it says so at the next write.
-func (s *Store) FlushSoon() {
-	s.fail(s.guard(func() error {
-		_, err := s.db.AsyncFlush()
-		return err
-	}))
 }
 
 func (s *Store) writable() error {

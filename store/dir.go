@@ -144,20 +144,20 @@ func checkUnfinished(dir string, opts Options) error {
 	return nil
 }
 
-// checkOptions tells a Pebble database of another kind by the merger that its OPTIONS
-// file names: opening it would already write to it. Of the rest, Pebble compares a few
-// names with its own, and its errors there have none.
+// checkOptions recognizes a Pebble database of another kind by the comparer that its OPTIONS file names:
+// opening it would already write to it. Pebble compares other names with its own, with errors that
+// nobody can match.
 func checkOptions(dir, text, optionsFile string) error {
 	for line := range strings.Lines(text) {
-		name, found := strings.CutPrefix(strings.TrimSpace(line), "merger=")
+		name, found := strings.CutPrefix(strings.TrimSpace(line), "comparer=")
 		if found && !strings.HasPrefix(name, "neardup.") {
-			return fmt.Errorf("%w: a Pebble database of another kind, with merger %q", ErrNotIndex, name)
+			return fmt.Errorf("%w: a Pebble database of another kind, with comparer %q", ErrNotIndex, name)
 		}
-		if found && name != postingMerger.Name {
-			return fmt.Errorf("%w: its postings merge by %q, and this version knows %q", ErrVersion, name, postingMerger.Name)
+		if found && name != comparer.Name {
+			return fmt.Errorf("%w: its keys are ordered by %q, and this version knows %q", ErrVersion, name, comparer.Name)
 		}
 	}
-	own := &pebble.Options{Comparer: pebble.DefaultComparer, Merger: postingMerger}
+	own := &pebble.Options{Comparer: comparer, Merger: pebble.DefaultMerger}
 	if err := own.CheckCompatibility(dir, text); err != nil {
 		return fmt.Errorf("%w: %s: %w", fault.ErrCorrupt, optionsFile, firstLine{err})
 	}

@@ -12,50 +12,58 @@ import (
 // The first byte of a key names its keyspace (docs/format.md).
 const (
 	metaKeyspace     = 'm'
-	clockKeyspace    = 'c'
 	documentKeyspace = 'd'
 	keyKeyspace      = 'k'
 
-	// These five are neighbours: a Rewrite replaces what is packed, and the live entries on the one side of
-	// it, in one span of keys, while what is written goes to the other side.
-	evenKeyspace      = 't' // live entries of even epochs
+	// These five are adjacent. A compaction replaces the packed tables, and the live entries on one
+	// side of them, as one span of keys, while commits write to the other side.
+	evenKeyspace      = 't' // live entries and removed IDs of even epochs
 	packedKeyspace    = 'u'
 	directoryKeyspace = 'v'
 	filterKeyspace    = 'w'
-	oddKeyspace       = 'x' // live entries of odd epochs
+	oddKeyspace       = 'x' // live entries and removed IDs of odd epochs
 	afterTables       = 'y'
 )
 
 var keyspaceNames = map[byte]string{
-	metaKeyspace: "meta", clockKeyspace: "clock", documentKeyspace: "document", keyKeyspace: "key",
-	evenKeyspace: "table", packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "table",
+	metaKeyspace: "meta", documentKeyspace: "document", keyKeyspace: "key", evenKeyspace: "live",
+	packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "live",
 }
 
 const (
-	uint64KeyLen = 1 + 8
-	tableKeyLen  = 1 + 2 + 8 // of the table and packed keyspaces
-	chunkKeyLen  = 1 + 2 + 4 // of the directory and filter keyspaces
+	documentKeyLen = 1 + 8
+	keyKeyLen      = 1 + 8 + 8 // hash and ID
+	tableKeyLen    = 1 + 2 + 8 // of tables from 1 on, removed IDs, and packed blocks
+	liveKeyLen     = tableKeyLen + 8
+	chunkKeyLen    = 1 + 2 + 4 // of the directory and filter keyspaces
 )
 
-// MaxTables is the number of tables that a key can name, but for the last number.
+// MaxTables is the number of tables that a key can name, without the last number.
 const MaxTables = 1<<16 - 1
 
-// KeyFilterTable is the table number under which the filter of the keys is saved.
-const KeyFilterTable = MaxTables
+const (
+	// removedTable is the table number of removed IDs among the live entries.
+	removedTable = MaxTables
+
+	// KeyFilterTable is the table number of the filter of the keys among the filters.
+	KeyFilterTable = MaxTables
+)
 
 func metaKey(name string) []byte {
 	return append([]byte{metaKeyspace}, name...)
 }
 
-// uint64Key returns a key of the clock, document or key keyspace.
-func uint64Key(keyspace byte, v uint64) []byte {
-	key := make([]byte, uint64KeyLen)
-	key[0] = keyspace
-	binary.BigEndian.PutUint64(key[1:], v)
-	return key
+func documentKey(id uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{documentKeyspace}, id)
 }
 
-// tableKey returns a key of the table or packed keyspace.
+// keyKey returns the entry of a document in the key keyspace. Its first keyPrefixLen bytes are the same
+// for all documents whose keys have that hash.
+func keyKey(hash, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{keyKeyspace}, hash), id)
+}
+
+// tableKey returns a key of a live table from 1 on, of a removed ID, or of a packed block.
 func tableKey(keyspace byte, table int, permuted uint64) []byte {
 	return putTableKey(make([]byte, tableKeyLen), keyspace, table, permuted)
 }
@@ -67,9 +75,9 @@ func putTableKey(key []byte, keyspace byte, table int, permuted uint64) []byte {
 	return key
 }
 
-// isLivePosting reports whether a key is that of a live posting. Each of its values adds and removes IDs.
-func isLivePosting(key []byte) bool {
-	return len(key) == tableKeyLen && (key[0] == evenKeyspace || key[0] == oddKeyspace) && key[1] == 0 && key[2] == 0
+// liveKey returns a live entry of table 0.
+func liveKey(keyspace byte, stored, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(tableKey(keyspace, 0, stored), id)
 }
 
 // chunkKey returns a key of the directory or filter keyspace.
@@ -81,10 +89,10 @@ func chunkKey(keyspace byte, table, chunk int) []byte {
 	return key
 }
 
-// keyspaceEnd is the first key behind a keyspace.
+// keyspaceEnd is the first key after a keyspace.
 func keyspaceEnd(keyspace byte) []byte { return []byte{keyspace + 1} }
 
-// tableStart is the first key that a table can have in a keyspace, tableEnd the first one behind it.
+// tableStart is the first key that a table can have in a keyspace, tableEnd the first key after it.
 func tableStart(keyspace byte, table int) []byte {
 	return binary.BigEndian.AppendUint16([]byte{keyspace}, uint16(table))
 }
@@ -96,25 +104,14 @@ func tableEnd(keyspace byte, table int) []byte {
 	return tableStart(keyspace, table+1)
 }
 
-// keyLayout returns how long the keys of a keyspace are, and how many of their last bytes are a number
-// that grows from key to key; 0, 0 for those of any length.
-func keyLayout(keyspace byte) (length, number int) {
-	switch keyspace {
-	case clockKeyspace, documentKeyspace, keyKeyspace:
-		return uint64KeyLen, 8
-	case evenKeyspace, oddKeyspace, packedKeyspace:
-		return tableKeyLen, 8
-	case directoryKeyspace, filterKeyspace:
-		return chunkKeyLen, 4
-	}
-	return 0, 0
-}
-
-// keyNumber reads the number at the end of a key.
-func keyNumber(key []byte) (n uint64, err error) {
-	length, width := keyLayout(key[0])
+// keyNumber reads the number at the end of a key of a given length: 4 bytes of a chunk, else 8.
+func keyNumber(key []byte, length int) (n uint64, err error) {
 	if len(key) != length {
 		return 0, fmt.Errorf("%w: key %x has %d bytes, not %d", fault.ErrCorrupt, key, len(key), length)
+	}
+	width := 8
+	if length == chunkKeyLen {
+		width = 4
 	}
 	for _, b := range key[length-width:] {
 		n = n<<8 | uint64(b)
@@ -134,10 +131,10 @@ func Stored(fingerprint uint64, scope string) uint64 {
 // KeyHash is what the key keyspace finds a key by.
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// Record is what the index keeps of one document beside its posting. A document
-// whose Shingle, Digest, Tokens, Scope and Key are all empty has no record.
+// Record is what the index keeps of a document, besides its entries in the tables.
 type Record struct {
-	Fingerprint uint64 // as it was given, not XORed with the scope
+	Fingerprint uint64 // as given, without the scope
+	Time        uint64 // Unix seconds at which the document was last stored
 	Shingle     uint64 // 0: none
 	Digest      uint64 // of the token sequence; 0: none
 	Tokens      uint32 // of the text; 0: not known
@@ -145,88 +142,118 @@ type Record struct {
 	Key         string
 }
 
-// Bare reports whether there is nothing to record but the fingerprint.
-func (r Record) Bare() bool {
+// Bare reports whether a record holds nothing but a fingerprint and a time. A bulk load stores such a
+// document without a record.
+func (r *Record) Bare() bool {
 	return r.Shingle == 0 && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
 }
 
 const (
 	recordHasShingle = 1 << iota
-	recordHasScope
-	recordHasLength
 	recordHasDigest
+	recordHasTokens
+	recordHasScope
+	recordFlags = 1<<iota - 1
 )
 
-// Append appends the record as docs/format.md has it; DecodeRecord reads it.
-func (r Record) Append(dst []byte) []byte {
+// Append appends the record as docs/format.md describes it; DecodeRecord reads it.
+func (r *Record) Append(dst []byte) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
+	dst = binary.AppendUvarint(dst, r.Time)
 	flags := byte(0)
 	if r.Shingle != 0 {
 		flags |= recordHasShingle
-	}
-	if r.Scope != "" {
-		flags |= recordHasScope
-	}
-	if r.Tokens != 0 {
-		flags |= recordHasLength
-	}
-	if r.Digest != 0 {
-		flags |= recordHasDigest
-	}
-	dst = append(dst, flags)
-	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
-	if r.Shingle != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, r.Shingle)
 	}
 	if r.Digest != 0 {
+		flags |= recordHasDigest
 		dst = binary.BigEndian.AppendUint64(dst, r.Digest)
 	}
 	if r.Tokens != 0 {
+		flags |= recordHasTokens
 		dst = binary.AppendUvarint(dst, uint64(r.Tokens))
 	}
 	if r.Scope != "" {
+		flags |= recordHasScope
 		dst = binary.AppendUvarint(dst, uint64(len(r.Scope)))
 		dst = append(dst, r.Scope...)
 	}
+	dst[at] = flags
 	return append(dst, r.Key...)
 }
 
 // DecodeRecord reads what Append wrote. Error: ErrCorrupt.
 func DecodeRecord(src []byte) (Record, error) {
-	if len(src) < 9 || src[0]&^(recordHasShingle|recordHasScope|recordHasLength|recordHasDigest) != 0 {
+	if len(src) == 0 || src[0]&^recordFlags != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", fault.ErrCorrupt, src)
 	}
-	flags := src[0]
-	r := Record{Fingerprint: binary.BigEndian.Uint64(src[1:])}
-	src = src[9:]
-	if flags&recordHasShingle != 0 {
-		if len(src) < 8 {
-			return Record{}, fmt.Errorf("%w: document record breaks off in its shingle", fault.ErrCorrupt)
-		}
-		r.Shingle = binary.BigEndian.Uint64(src)
-		src = src[8:]
+	d := recordDecoder{rest: src[1:]}
+	r := Record{Fingerprint: d.uint64("fingerprint"), Time: d.uvarint("time", math.MaxInt64)}
+	if src[0]&recordHasShingle != 0 {
+		r.Shingle = d.nonzero("shingle", d.uint64("shingle"))
 	}
-	if flags&recordHasDigest != 0 {
-		if len(src) < 8 || binary.BigEndian.Uint64(src) == 0 {
-			return Record{}, fmt.Errorf("%w: document record has no digest of 8 bytes", fault.ErrCorrupt)
-		}
-		r.Digest = binary.BigEndian.Uint64(src)
-		src = src[8:]
+	if src[0]&recordHasDigest != 0 {
+		r.Digest = d.nonzero("digest", d.uint64("digest"))
 	}
-	if flags&recordHasLength != 0 {
-		length, n := binary.Uvarint(src)
-		if n <= 0 || length == 0 || length > math.MaxUint32 {
-			return Record{}, fmt.Errorf("%w: document record breaks off in its length", fault.ErrCorrupt)
-		}
-		r.Tokens, src = uint32(length), src[n:]
+	if src[0]&recordHasTokens != 0 {
+		r.Tokens = uint32(d.nonzero("tokens", d.uvarint("tokens", math.MaxUint32)))
 	}
-	if flags&recordHasScope != 0 {
-		length, n := binary.Uvarint(src)
-		if n <= 0 || length > uint64(len(src)-n) {
-			return Record{}, fmt.Errorf("%w: document record breaks off in its scope", fault.ErrCorrupt)
-		}
-		src = src[n:]
-		r.Scope, src = string(src[:length]), src[length:]
+	if src[0]&recordHasScope != 0 {
+		length := d.nonzero("scope", d.uvarint("scope", uint64(len(d.rest))))
+		r.Scope = string(d.bytes("scope", length))
 	}
-	r.Key = string(src)
+	if d.err != nil {
+		return Record{}, d.err
+	}
+	r.Key = string(d.rest)
 	return r, nil
+}
+
+// recordDecoder reads fields from the beginning of rest, and keeps the first error.
+type recordDecoder struct {
+	rest []byte
+	err  error
+}
+
+func (d *recordDecoder) fail(field string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: document record: invalid %s", fault.ErrCorrupt, field)
+	}
+	d.rest = nil
+}
+
+func (d *recordDecoder) bytes(field string, n uint64) []byte {
+	if n > uint64(len(d.rest)) {
+		d.fail(field)
+		return nil
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *recordDecoder) uint64(field string) uint64 {
+	if b := d.bytes(field, 8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (d *recordDecoder) uvarint(field string, most uint64) uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 || v > most {
+		d.fail(field)
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *recordDecoder) nonzero(field string, v uint64) uint64 {
+	if v == 0 {
+		d.fail(field)
+	}
+	return v
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Format is the number of the format of an index (docs/format.md). Open accepts no other one.
-const Format = 7
+// Format is the number of the storage format (docs/format.md). No other is read.
+const Format = 1
 
 const magic = "neardup\n"
 
@@ -104,7 +104,7 @@ func checkFormat(value []byte) (version uint32, err error) {
 	}
 	version = binary.BigEndian.Uint32(value[len(magic):])
 	if version != Format {
-		return 0, fmt.Errorf("%w %d: this version reads format %d; export the index with the version that wrote it, and import it", ErrVersion, version, Format)
+		return 0, fmt.Errorf("%w %d: this version reads format %d", ErrVersion, version, Format)
 	}
 	return version, nil
 }

@@ -506,7 +506,7 @@ func newBlockReader(p *PackedTable, first uint64) *blockReader {
 }
 
 func (r *blockReader) decode(key, value []byte) (*Block, error) {
-	last, err := keyNumber(key)
+	last, err := keyNumber(key, tableKeyLen)
 	if err != nil {
 		return nil, fmt.Errorf("table %d: %w", r.p.table, err)
 	}

@@ -18,8 +18,8 @@ type Remains struct {
 	// Unreadable, if set, is called with the error of each place that cannot be read.
 	Unreadable func(error)
 
-	// Lost is the number of documents that Documents has seen but cannot yield: their record, or what
-	// was removed from their posting, cannot be read.
+	// Lost is the number of documents that Documents has seen but cannot yield: their record, or whether they
+	// were removed, cannot be read.
 	Lost uint64
 
 	err error // that says nothing of the files, such as too many open files
@@ -37,14 +37,14 @@ func OpenRemains(dir string, opts Options) (*Remains, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	v.live = []liveEntries{{keyspace: evenKeyspace}, {keyspace: oddKeyspace}}
+	v.live = []byte{evenKeyspace, oddKeyspace}
 	return &Remains{store: s, view: v}, nil
 }
 
 // Close closes the store.
 func (r *Remains) Close() error { return errors.Join(r.view.Close(), r.store.Close()) }
 
-// Err returns the error that has ended Clock or Documents early, if any has.
+// Err returns the error that has ended Documents early, if any has.
 func (r *Remains) Err() error { return r.err }
 
 // Plan and Analyzer return what the store was made with, and whether that can be read.
@@ -64,54 +64,40 @@ func (r *Remains) Counters() (c Counters, ok bool) {
 	return c, found && err == nil
 }
 
-// Clock yields the readable entries of the clock.
-func (r *Remains) Clock() iter.Seq[ClockEntry] {
-	var unknown ranges
-	return readable(r, &unknown, r.view.Clock, func(c ClockEntry) uint64 { return c.First })
-}
-
-// Documents yields the ID and the record of every document that can be read: first those with a
-// record, by ID, then the bare ones.
+// Documents yields the ID and the record of every document that can be read: first those with a record, by
+// ID, then those of bulk loads that have none.
 func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 	return func(yield func(uint64, Record) bool) {
 		r.Lost = 0
 		seen, removed := roaring64.New(), roaring64.New()
-		var records, live, packed ranges // that cannot be read
+		var records, removals, live, packed ranges // that cannot be read
 		for d := range readable(r, &records, r.view.Records, func(d DocumentRecord) uint64 { return d.ID }) {
 			if seen.Add(d.ID); !yield(d.ID, d.Record) {
 				return
 			}
 		}
-		// bare yields a document that has no record.
-		bare := func(id, stored uint64) bool {
-			switch {
-			case id == 0 || removed.Contains(id) || !seen.CheckedAdd(id):
-				return true
-			case records.contain(id) || live.contain(stored): // it may have a record, or have been removed
-				r.Lost++
-				return true
+		for epoch := range r.view.live {
+			scan := func(first uint64) iter.Seq2[uint64, error] { return r.view.removedFrom(epoch, first) }
+			for id := range readable(r, &removals, scan, func(id uint64) uint64 { return id }) {
+				removed.Add(id)
 			}
-			return yield(id, Record{Fingerprint: stored})
 		}
-		var added [][2]uint64
-		for _, epoch := range r.view.live {
-			postings := func(first uint64) iter.Seq2[livePosting, error] { return r.view.epochPostings(epoch, first) }
-			for p := range readable(r, &live, postings, func(p livePosting) uint64 { return p.stored }) {
-				removed.AddMany(p.change.removed.AppendTo(nil))
-				for id := range p.change.added.All() {
-					added = append(added, [2]uint64{id, p.stored})
+		for epoch := range r.view.live {
+			scan := func(first uint64) iter.Seq2[liveID, error] { return r.view.liveIDs(epoch, first) }
+			for e := range readable(r, &live, scan, func(e liveID) uint64 { return e.stored }) {
+				if !removed.Contains(e.id) && seen.CheckedAdd(e.id) && !removals.contain(e.id) {
+					r.Lost++ // every live document has a record
 				}
-			}
-		}
-		for _, a := range added {
-			if !bare(a[0], a[1]) {
-				return
 			}
 		}
 		for block := range readable(r, &packed, r.packedPostings, func(block []Posting) uint64 { return block[len(block)-1].Stored }) {
 			for _, p := range block {
 				for id := range p.IDs.All() {
-					if !bare(id, p.Stored) {
+					switch {
+					case id == 0 || removed.Contains(id) || !seen.CheckedAdd(id):
+					case records.contain(id) || removals.contain(id): // it may have had a record, or have been removed
+						r.Lost++
+					case !yield(id, Record{Fingerprint: p.Stored}):
 						return
 					}
 				}
@@ -124,7 +110,7 @@ func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 // fingerprint on. It does not need the directory.
 func (r *Remains) packedPostings(first uint64) iter.Seq2[[]Posting, error] {
 	return scan(r.view, tableKey(packedKeyspace, 0, first), tableEnd(packedKeyspace, 0), func(key, value []byte) (all []Posting, err error) {
-		last, err := keyNumber(key)
+		last, err := keyNumber(key, tableKeyLen)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +39,6 @@ type Rewrite struct {
 	tables  []PackedTableInfo
 	plan    string // of meta, and
 	nextID  uint64
-	clocks  sstWriter
 	records sstWriter
 	keys    sstWriter
 	filters sstWriter
@@ -54,7 +52,7 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 		return nil, err
 	}
 	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
-	r.clocks, r.records, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(), r.newPackedWriter()
+	r.records, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newPackedWriter()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
 	}
@@ -83,30 +81,21 @@ func sweepIncoming(dir string, fsys vfs.FS) error {
 	return fsys.RemoveAll(incoming)
 }
 
-// AddClock, AddRecord, DeleteRecord and AddKey add to their keyspaces what Batch would
-// write there, each in ascending order.
-func (r *Rewrite) AddClock(id, seconds uint64) error {
-	return r.clocks.set(uint64Key(clockKeyspace, id), binary.BigEndian.AppendUint64(nil, seconds))
-}
-
-// AddRecord writes the record of a document. See AddClock.
+// AddRecord writes the record of a document. Records, and keys, must come in ascending order.
 func (r *Rewrite) AddRecord(id uint64, record Record) error {
 	r.records.value = record.Append(r.records.value[:0])
-	return r.records.set(uint64Key(documentKeyspace, id), r.records.value)
+	return r.records.set(documentKey(id), r.records.value)
 }
 
-// DeleteRecord deletes the record of a document. See AddClock.
-func (r *Rewrite) DeleteRecord(id uint64) error {
-	return r.records.delete(uint64Key(documentKeyspace, id))
-}
+// DeleteRecord deletes the record of a document. See AddRecord.
+func (r *Rewrite) DeleteRecord(id uint64) error { return r.records.delete(documentKey(id)) }
 
-// AddKey writes which documents have a key of this hash. See AddClock.
-func (r *Rewrite) AddKey(hash uint64, ids IDs) (err error) {
-	if r.keys.value, err = ids.Append(r.keys.value[:0]); err != nil {
-		return err
-	}
-	return r.keys.set(uint64Key(keyKeyspace, hash), r.keys.value)
-}
+// AddKey notes that a document has a key with this hash, and DeleteKey that it has it no longer. Both must
+// come in the order of hash and ID.
+func (r *Rewrite) AddKey(hash, id uint64) error { return r.keys.set(keyKey(hash, id), nil) }
+
+// DeleteKey is described at AddKey.
+func (r *Rewrite) DeleteKey(hash, id uint64) error { return r.keys.delete(keyKey(hash, id)) }
 
 // AddFilterChunk writes a chunk of the prefix filter of a table, in the order of
 // table and chunk.
@@ -186,7 +175,7 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 // Counters are left as they are where none are given.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
-	err := errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close())
+	err := errors.Join(r.records.close(), r.keys.close(), r.filters.close())
 	if err == nil {
 		err = r.addMeta(counters)
 	}
@@ -233,7 +222,7 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 func (r *Rewrite) addMeta(counters *Counters) error {
 	meta, t := r.newWriter(), r.store.tables.Load()
 	values := map[string][]byte{
-		"epochs": t.epochs.taken().encode(),
+		"epochs": t.epochs.packed().encode(),
 		"format": encodeFormat(),
 		"packed": encodePacked(t.packing.generation+1, r.nextID, r.tables),
 		"plan":   []byte(r.plan),
@@ -252,7 +241,7 @@ func (r *Rewrite) addMeta(counters *Counters) error {
 // Close removes what is left of the Rewrite. After Commit that is nothing but
 // the folder.
 func (r *Rewrite) Close() error {
-	return errors.Join(r.clocks.close(), r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+	return errors.Join(r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
 // CompactRecords rewrites what is beside the tables: it drops what was deleted or
@@ -268,7 +257,7 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
 }
 
-// overlapSmallFiles sees to it that small files are merged. Clock and records grow at their ends, so that each flush and each load
+// overlapSmallFiles sees to it that small files are merged. Records grow at their end, so that each flush and each load
 // leaves a file of its own, which Pebble only ever moves from level to level. It merges what overlaps: so a
 // file over all of them is made, of deletes of keys that no index has.
 func (s *Store) overlapSmallFiles() error {
@@ -278,7 +267,7 @@ func (s *Store) overlapSmallFiles() error {
 		return translateError(err)
 	}
 	b := s.db.NewBatch()
-	for _, keyspace := range []byte{clockKeyspace, documentKeyspace} {
+	for _, keyspace := range []byte{documentKeyspace} {
 		small := 0
 		for _, table := range slices.Concat(levels...) {
 			if table.Size < smallFileBytes && bytes.HasPrefix(table.Smallest.UserKey, []byte{keyspace}) {
@@ -286,7 +275,7 @@ func (s *Store) overlapSmallFiles() error {
 			}
 		}
 		if small > fewSmallFiles {
-			err = errors.Join(err, b.Delete([]byte{keyspace}, nil), b.Delete(append(uint64Key(keyspace, math.MaxUint64), 0), nil))
+			err = errors.Join(err, b.Delete([]byte{keyspace}, nil), b.Delete(append(documentKey(math.MaxUint64), 0), nil))
 		}
 	}
 	if err != nil || b.Empty() {

@@ -18,7 +18,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -87,7 +86,6 @@ type Store struct {
 	tables      atomic.Pointer[Tables] // of now
 	pebbleCache *pebbleCache
 
-	applying    sync.Mutex
 	last        atomic.Pointer[Commit] // the newest commit that was applied
 	lastMetrics atomic.Pointer[pebble.Metrics]
 
@@ -217,7 +215,7 @@ func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 	o := &pebble.Options{
 		Cache:              cache,
-		Comparer:           pebble.DefaultComparer,
+		Comparer:           comparer,
 		EventListener:      &pebble.EventListener{DataCorruption: failfs.CorruptionIsReturned},
 		FileCache:          newFileCache(),
 		FormatMajorVersion: pebbleFormat,
@@ -227,7 +225,6 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 
 		L0CompactionThreshold: l0Runs,
 		L0StopWritesThreshold: 4 * l0Runs,
-		Merger:                postingMerger,
 		ReadOnly:              opts.ReadOnly,
 	}
 	for i := range o.Levels {

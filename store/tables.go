@@ -15,12 +15,12 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// epochs are the live epochs of an index. The epoch last takes what is written. The epoch first is
-// last or, while an epoch is frozen and waits to be packed, the one before it.
+// epochs are the epochs of an index. Commits write to last. If first is not last, it is the epoch before
+// last, which is frozen: it waits for a compaction.
 type epochs struct{ first, last uint64 }
 
-// keyspaceOf returns where the live entries of an epoch are: two that follow each other stand on either side of
-// what is packed, so that what a Rewrite replaces is one span, whichever of them is frozen.
+// keyspaceOf returns the keyspace of an epoch. The keyspaces of two adjacent epochs are on either side of
+// the packed tables, so that a compaction replaces one span of keys, whichever epoch is frozen.
 func keyspaceOf(epoch uint64) byte {
 	if epoch%2 == 0 {
 		return evenKeyspace
@@ -28,24 +28,16 @@ func keyspaceOf(epoch uint64) byte {
 	return oddKeyspace
 }
 
-// liveEntries are the live entries of an epoch.
-type liveEntries struct{ keyspace byte }
-
-// key returns the key of an entry.
-func (l liveEntries) key(table int, permuted uint64) []byte {
-	return tableKey(l.keyspace, table, permuted)
-}
-
-// live returns the entries of the live epochs; the last takes what is written.
-func (e epochs) live() []liveEntries {
+// live returns the keyspaces of the epochs.
+func (e epochs) live() []byte {
 	if e.first == e.last {
-		return []liveEntries{{keyspaceOf(e.last)}}
+		return []byte{keyspaceOf(e.last)}
 	}
-	return []liveEntries{{keyspaceOf(e.first)}, {keyspaceOf(e.last)}}
+	return []byte{keyspaceOf(e.first), keyspaceOf(e.last)}
 }
 
-// taken returns what the epochs are once the frozen one is packed.
-func (e epochs) taken() epochs { return epochs{e.last, e.last} }
+// packed returns the epochs after a compaction of the frozen one.
+func (e epochs) packed() epochs { return epochs{e.last, e.last} }
 
 func (e epochs) encode() []byte { return appendUint64s(nil, e.first, e.last) }
 
@@ -270,12 +262,10 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 	return directory, cached
 }
 
-// TableBytes returns what the entries of a table take on disk, about, live and packed,
-// with the directory.
+// TableBytes returns about the bytes on disk of the entries of a table, live and packed, with the directory.
 func (s *Store) TableBytes(table int) (bytes uint64, err error) {
-	places := []liveEntries{{keyspace: packedKeyspace}, {keyspace: directoryKeyspace}}
-	for _, of := range append(places, s.tables.Load().live...) {
-		n, err := s.rangeBytes(of.keyspace, table)
+	for _, keyspace := range append([]byte{packedKeyspace, directoryKeyspace}, s.tables.Load().live...) {
+		n, err := s.rangeBytes(keyspace, table)
 		if err != nil {
 			return 0, err
 		}
@@ -300,16 +290,18 @@ func (t *Tables) Generation() uint64 { return t.packing.generation }
 // PackedBefore returns what the next ID was when the tables were packed.
 func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
 
+// Epochs returns the number of epochs: 1, or 2 if one is frozen.
+func (t *Tables) Epochs() int { return len(t.live) }
+
 // Frozen reports whether an epoch waits to be packed.
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
-// Freeze begins a new epoch: the live entries are frozen, and what is written from now on goes to
-// the new epoch. No one may write meanwhile, no epoch may be frozen already, and no checkpoint may be
-// in progress (HoldCheckpoints). Entries that were frozen before a crash are frozen after it, unless
-// the crash lost everything that was written since.
+// Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from now on.
+// Nobody may write during the call, no epoch may be frozen already, and no checkpoint may be made
+// (HoldCheckpoints). After a crash the epoch is frozen, or the crash lost everything that was written since.
 //
-// A checkpoint has the files of one moment and the log of a later one. So there must not lie both the Take of
-// an epoch between the two and the beginning of the next but one, which has the same keys.
+// A checkpoint has the files of one time and the log of a later one. Between the two there must not lie
+// both the Take of an epoch and the start of the next but one, which has the same keyspace.
 func (s *Store) Freeze() error {
 	if err := s.writable(); err != nil {
 		return err
@@ -323,21 +315,17 @@ func (s *Store) Freeze() error {
 		return err
 	}
 	b := s.NewBatch()
-	b.keep(b.batch.Set(metaKey("epochs"), e.encode(), nil))
-	finish, err := s.Apply(b, false)
-	if err == nil {
-		err = finish()
-	}
-	if err != nil {
-		return s.fail(err) // nothing can be written any more; all that was is in the pinned tables
+	b.set(metaKey("epochs"), e.encode())
+	if err := s.Apply(b, false); err != nil {
+		return err // nothing can be written any more; the pinned tables have everything
 	}
 	s.replace(s.with(t, e))
 	return nil
 }
 
-// Take replaces the packed and the frozen entries by the tables of a Rewrite, in one step and
-// durably. No one may write meanwhile. Prepare must have been called before. Take does not touch what was
-// written since the epoch was frozen. An error other than ErrFailed leaves everything as it was.
+// Take installs the tables of a Rewrite, in one durable step, instead of the packed tables and the frozen
+// epoch. Nobody may write during the call. Prepare must have been called; what was written since is not
+// touched. An error that is not ErrFailed leaves everything as it was.
 func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
@@ -346,7 +334,6 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if !before.Frozen() {
 		return errors.New("no epoch is frozen")
 	}
-	e := before.epochs.taken()
 	if err := before.pinTo(s.db); err != nil {
 		return err
 	}
@@ -354,14 +341,13 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	err := translateError(s.guard(func() error { return s.excise(context.WithoutCancel(ctx), r.paths, span) }))
 	var next *Tables
 	if err == nil {
-		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}, e)
+		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}, before.epochs.packed())
 		if err != nil {
-			err = s.fail(err) // what is on the disk is right, or comes to be when it is opened again
+			err = s.fail(err) // the disk has the new tables, and another Open reads them
 		}
 	}
 	if s.writable() != nil {
-		// The tables before go on with their pin: whatever has come to be on the disk, nothing is
-		// written any more.
+		// The tables before go on with their pin: whatever the disk has, nothing is written any more.
 		if next != nil {
 			next.Release()
 		}
@@ -373,7 +359,7 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	}
 	s.replace(next)
 	if before.cache != nil {
-		before.cache.close() // there is memory for one: whoever holds the tables before reads files
+		before.cache.close() // there is memory for one cache: readers of the old tables read files
 	}
 	return nil
 }

@@ -7,29 +7,28 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/store/internal/block"
 )
 
-// View reads the store as it was at one moment. It must be closed, and keeps
-// memory and files from being freed until then. What yields many entries has an iterator of its own, so it
-// may be used within the others' loops.
+// View reads one snapshot of the store. It must be closed; until then it keeps memory and files from
+// being freed. Methods that yield many entries have iterators of their own, so they may be called within
+// each other's loops. A View is for one goroutine at a time.
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
-	tables *Tables          // that it holds; nil: none
-	moment uint64           // of the file system, before it was opened
-	second clockRange       // of the last document that Added was asked for
-	key    [tableKeyLen]byte
-	limit  [tableKeyLen + 1]byte // a key and a zero byte: the next key after it
+	tables *Tables          // which it holds; nil for Frozen
+	moment uint64           // of the file system, before the view was opened
+	key    [liveKeyLen]byte
+	limit  [liveKeyLen + 1]byte
 }
 
-func newView(it *pebble.Iterator, packed []*PackedTable, live []liveEntries) *View {
+func newView(it *pebble.Iterator, packed []*PackedTable, live []byte) *View {
 	v := &View{it: it}
+	for i := range v.limit {
+		v.limit[i] = 0xff
+	}
 	v.reader = reader{documents: documents{v}, packed: packed, live: live}
 	return v
 }
@@ -89,12 +88,12 @@ type noCloser struct{}
 
 func (noCloser) Close() error { return nil }
 
-// Scan yields the live entries of a table from first to last, both included, in
-// ascending order within each epoch, until yield returns false. This is the probe of the live part: the
-// paper's (section 3.1), with a range scan in place of its binary search.
+// Scan yields the live entries of a table from first to last, both included, in ascending order within
+// each epoch, until yield returns false. It yields a fingerprint of several documents once per epoch. This
+// is the probe of the live entries: the paper's (section 3.1), with a range scan instead of a binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
-	for _, live := range v.live {
-		if more, err := v.scanEpoch(live.keyspace, table, first, last, yield); err != nil || !more {
+	for _, keyspace := range v.live {
+		if more, err := v.scanEpoch(keyspace, table, first, last, yield); err != nil || !more {
 			return err
 		}
 	}
@@ -103,43 +102,71 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 
 // scanEpoch scans the entries of one epoch, and reports whether more are wanted.
 func (v *View) scanEpoch(keyspace byte, table int, first, last uint64, yield func(permuted uint64) bool) (bool, error) {
-	// Without a limit the iterator would leave a range only at the next live key,
-	// past everything that was deleted since the last compaction.
-	putTableKey(v.limit[:], keyspace, table, last)
-	v.limit[tableKeyLen] = 0
-	state := v.it.SeekGEWithLimit(putTableKey(v.key[:], keyspace, table, first), v.limit[:])
-	for ; state == pebble.IterValid; state = v.it.NextWithLimit(v.limit[:]) {
+	// The limit keeps the iterator from stepping over deleted keys after the range.
+	limit := putTableKey(v.limit[:], keyspace, table, last)
+	state := v.it.SeekGEWithLimit(putTableKey(v.key[:tableKeyLen], keyspace, table, first), limit)
+	previous, copies := uint64(0), 0
+	for state == pebble.IterValid {
 		key := v.it.Key()
-		if len(key) != tableKeyLen || !bytes.Equal(key[:3], v.key[:3]) {
+		if len(key) < tableKeyLen || !bytes.Equal(key[:3], v.key[:3]) {
 			break
 		}
 		permuted := binary.BigEndian.Uint64(key[3:])
-		if permuted > last {
-			break
-		}
-		if !yield(permuted) {
+		switch {
+		case permuted > last:
+			return true, nil
+		case copies > 0 && permuted == previous:
+			copies++
+		case !yield(permuted):
 			return false, nil
+		default:
+			previous, copies = permuted, 1
 		}
+		if copies > manyCopies {
+			if permuted == last {
+				return true, nil
+			}
+			copies = 0
+			state = v.it.SeekGEWithLimit(putTableKey(v.key[:tableKeyLen], keyspace, table, permuted+1), limit)
+			continue
+		}
+		state = v.it.NextWithLimit(limit)
 	}
 	return true, translateError(v.it.Error())
 }
 
-// ScannedPosting returns the documents of the fingerprint that a Scan of table 0 is at. No epoch may be frozen:
-// another one would have a part of them.
-func (v *View) ScannedPosting(stored uint64) (IDs, error) {
-	packed, err := v.PackedPosting(stored)
-	if err != nil {
-		return IDs{}, err
+// manyCopies is the number of documents of one fingerprint from which a scan skips the others.
+const manyCopies = 16
+
+// AppendLive appends up to n IDs of the live entries of a stored fingerprint, in ascending order, from an
+// ID on, removed IDs included.
+func (v *View) AppendLive(dst []uint64, stored, from uint64, n int) ([]uint64, error) {
+	for _, keyspace := range v.live {
+		if n == 0 {
+			break
+		}
+		key := binary.BigEndian.AppendUint64(putTableKey(v.key[:tableKeyLen], keyspace, 0, stored), from)
+		for ok := v.it.SeekPrefixGE(key); ok && n > 0; ok = v.it.Next() {
+			if key := v.it.Key(); len(key) == liveKeyLen {
+				dst = append(dst, binary.BigEndian.Uint64(key[tableKeyLen:]))
+				n--
+			}
+		}
+		if err := v.it.Error(); err != nil {
+			return dst, translateError(err)
+		}
 	}
-	value, err := v.it.ValueAndErr()
-	if err != nil {
-		return IDs{}, translateError(err)
+	return dst, nil
+}
+
+// AppendKey appends the IDs of the documents whose keys have a hash, in ascending order.
+func (v *View) AppendKey(dst []uint64, hash uint64) ([]uint64, error) {
+	for ok := v.it.SeekPrefixGE(keyKey(hash, 0)); ok; ok = v.it.Next() {
+		if key := v.it.Key(); len(key) == keyKeyLen {
+			dst = append(dst, binary.BigEndian.Uint64(key[keyKeyLen-8:]))
+		}
 	}
-	c, err := decodeChange(value)
-	if err != nil {
-		return IDs{}, fmt.Errorf("posting of %016x: %w", stored, err)
-	}
-	return c.apply(packed), nil
+	return dst, translateError(v.it.Error())
 }
 
 // DocumentRecord is a record and the ID of its document.
@@ -150,31 +177,25 @@ type DocumentRecord struct {
 
 // Records yields the documents that have a record, by ID, from first on.
 func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
-	return scan(v, uint64Key(documentKeyspace, first), keyspaceEnd(documentKeyspace), func(key, value []byte) (d DocumentRecord, err error) {
-		if d.ID, err = keyNumber(key); err != nil {
+	return scan(v, documentKey(first), keyspaceEnd(documentKeyspace), func(key, value []byte) (d DocumentRecord, err error) {
+		if d.ID, err = keyNumber(key, documentKeyLen); err != nil {
 			return d, err
 		}
-		if d.Record, err = DecodeRecord(value); err == nil && (d.ID == 0 || d.Bare()) {
-			err = fmt.Errorf("%w: document %d has a record with nothing in it, or no ID", fault.ErrCorrupt, d.ID)
+		if d.Record, err = DecodeRecord(value); err == nil && d.ID == 0 {
+			err = fmt.Errorf("%w: a document without an ID", fault.ErrCorrupt)
 		}
 		return d, err
 	})
 }
 
-// KeyEntry is the hash of a key, and the documents that have a key of this hash.
-type KeyEntry struct {
-	Hash uint64
-	IDs  IDs
-}
+// KeyEntry says that a document has a key with a hash.
+type KeyEntry struct{ Hash, ID uint64 }
 
-// Keys yields all keys, by hash.
+// Keys yields all entries of keys, by hash, then ID.
 func (v *View) Keys() iter.Seq2[KeyEntry, error] {
-	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, value []byte) (k KeyEntry, err error) {
-		if k.Hash, err = keyNumber(key); err != nil {
-			return k, err
-		}
-		if k.IDs, err = block.DecodeIDs(value); err == nil && k.IDs.Empty() {
-			err = fmt.Errorf("%w: no documents", fault.ErrCorrupt)
+	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, _ []byte) (k KeyEntry, err error) {
+		if k.ID, err = keyNumber(key, keyKeyLen); err == nil {
+			k.Hash = binary.BigEndian.Uint64(key[1:])
 		}
 		return k, err
 	})
@@ -182,18 +203,10 @@ func (v *View) Keys() iter.Seq2[KeyEntry, error] {
 
 // KeyHashes yields the hashes of all keys, in ascending order.
 func (v *View) KeyHashes() iter.Seq2[uint64, error] {
-	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, _ []byte) (uint64, error) { return keyNumber(key) })
-}
-
-// Live yields the live entries of a table, in ascending order, those of a frozen epoch first. Those of table 0
-// are the stored fingerprints of which Postings tells what the entry says.
-func (v *View) Live(table int) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
-		for i := range v.live {
-			for permuted, err := range v.LiveOf(i, table) {
-				if !yield(permuted, err) || err != nil {
-					return
-				}
+		for k, err := range v.Keys() {
+			if !yield(k.Hash, err) || err != nil {
+				return
 			}
 		}
 	}
@@ -202,110 +215,35 @@ func (v *View) Live(table int) iter.Seq2[uint64, error] {
 // Generation returns which generation of packed tables the view has.
 func (v *View) Generation() uint64 { return v.tables.Generation() }
 
-// Epochs returns how many epochs are live: 1, or 2 where one is frozen.
+// Epochs returns the number of epochs: 1, or 2 if one is frozen. Epoch 0 is the frozen one then.
 func (v *View) Epochs() int { return len(v.live) }
 
-// LiveOf is Live for one epoch: the frozen one, where there is one, is 0.
-func (v *View) LiveOf(epoch, table int) iter.Seq2[uint64, error] {
-	live := v.live[epoch]
-	return scan(v, tableStart(live.keyspace, table), tableEnd(live.keyspace, table), func(key, value []byte) (permuted uint64, err error) {
-		if permuted, err = keyNumber(key); err == nil && table > 0 && len(value) > 0 {
-			err = fmt.Errorf("%w: a value of %d bytes", fault.ErrCorrupt, len(value))
+// Live yields the live entries of a table in an epoch, in ascending order. In table 0 a fingerprint comes
+// once for each of its documents.
+func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
+	keyspace, length := v.live[epoch], tableKeyLen
+	if table == 0 {
+		length = liveKeyLen
+	}
+	return scan(v, tableStart(keyspace, table), tableEnd(keyspace, table), func(key, value []byte) (permuted uint64, err error) {
+		if len(key) != length || len(value) > 0 {
+			return 0, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes", fault.ErrCorrupt, len(key), len(value))
 		}
-		return permuted, err
+		return binary.BigEndian.Uint64(key[3:]), nil
 	})
 }
 
-// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable, each good until the
-// next.
+// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable, each valid until
+// the next.
 func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	next := uint64(0)
 	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table), func(key, value []byte) ([]byte, error) {
-		if chunk, err := keyNumber(key); err != nil || chunk != next {
+		if chunk, err := keyNumber(key, chunkKeyLen); err != nil || chunk != next {
 			return nil, fmt.Errorf("%w: it comes as chunk %d", fault.ErrCorrupt, next)
 		}
 		next++
 		return value, nil
 	})
-}
-
-// ClockEntry says that the documents from First to that of the next entry arrived in one
-// second.
-type ClockEntry struct {
-	First   uint64 // ID
-	Seconds uint64 // Unix
-}
-
-// Added returns when the documents of the entry arrived.
-func (c ClockEntry) Added() time.Time { return time.Unix(int64(c.Seconds), 0).UTC() }
-
-// Clock yields the entries of the clock from a document ID on, in the order of the documents. The
-// seconds may go backwards.
-func (v *View) Clock(first uint64) iter.Seq2[ClockEntry, error] {
-	return scan(v, uint64Key(clockKeyspace, first), keyspaceEnd(clockKeyspace), decodeClock)
-}
-
-func decodeClock(key, value []byte) (c ClockEntry, err error) {
-	if c.First, err = keyNumber(key); err != nil {
-		return c, err
-	}
-	if len(value) != 8 {
-		return c, fmt.Errorf("%w: clock entry of document %d has %d bytes", fault.ErrCorrupt, c.First, len(value))
-	}
-	c.Seconds = binary.BigEndian.Uint64(value)
-	return c, nil
-}
-
-// ClockAt returns the last entry of the clock at or before an ID; found is false if there is none.
-func (v *View) ClockAt(id uint64) (c ClockEntry, found bool, err error) {
-	if id == math.MaxUint64 {
-		id-- // no document has it, and the key after it is in another keyspace
-	}
-	if !v.it.SeekLT(uint64Key(clockKeyspace, id+1)) || !v.atClock() {
-		return ClockEntry{}, false, translateError(v.it.Error())
-	}
-	value, err := v.it.ValueAndErr()
-	if err != nil {
-		return ClockEntry{}, false, translateError(err)
-	}
-	c, err = decodeClock(v.it.Key(), value)
-	return c, err == nil, err
-}
-
-func (v *View) atClock() bool { return bytes.HasPrefix(v.it.Key(), []byte{clockKeyspace}) }
-
-// clockRange is the IDs, before end, of the documents that an entry of the clock tells of.
-type clockRange struct {
-	ClockEntry
-	end uint64
-}
-
-// Added returns when a document arrived, in whole seconds; the zero time if no
-// entry of the clock says so. For the next document of the same second it looks nothing up.
-func (v *View) Added(id uint64) (time.Time, error) {
-	if id < v.second.First || id >= v.second.end {
-		c, found, err := v.ClockAt(id)
-		if err != nil || !found {
-			return time.Time{}, err
-		}
-		end := uint64(math.MaxUint64)
-		if v.it.Next() && v.atClock() {
-			if end, err = keyNumber(v.it.Key()); err != nil {
-				return time.Time{}, err
-			}
-		}
-		if err := v.it.Error(); err != nil {
-			return time.Time{}, translateError(err)
-		}
-		v.second = clockRange{c, end}
-	}
-	return v.second.Added(), nil
-}
-
-// LastSecond returns the second of the newest clock entry, if there is one.
-func (v *View) LastSecond() (seconds uint64, found bool, err error) {
-	c, found, err := v.ClockAt(math.MaxUint64)
-	return c.Seconds, found, err
 }
 
 // getter gets the value of a key; pebble.ErrNotFound if there is none. A Pebble database is one.
@@ -327,80 +265,39 @@ func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (
 	return entry, err == nil, err
 }
 
-// documents looks up what belongs to documents: of a View that of its moment, of a Store that of the newest
-// commit that was applied.
+// documents looks up records: a View those of its snapshot, a Store those of the newest commit.
 type documents struct{ from getter }
 
 // Record returns the record of a document, and whether it has one.
 func (d documents) Record(id uint64) (record Record, found bool, err error) {
-	if record, found, err = get(d.from, uint64Key(documentKeyspace, id), DecodeRecord); err != nil {
+	if record, found, err = get(d.from, documentKey(id), DecodeRecord); err != nil {
 		err = fmt.Errorf("document %d: %w", id, err)
 	}
 	return record, found, err
 }
 
-// KeyIDs returns the documents whose key has this hash.
-func (d documents) KeyIDs(hash uint64) (IDs, error) {
-	ids, _, err := get(d.from, uint64Key(keyKeyspace, hash), block.DecodeIDs)
-	if err != nil {
-		return IDs{}, fmt.Errorf("key hash %016x: %w", hash, err)
-	}
-	return ids, nil
-}
-
 // reader looks up single entries of the tables as well.
 type reader struct {
 	documents
-	packed []*PackedTable // by table; none if there is no packed part
-	live   []liveEntries  // of the live epochs; the last takes writes
+	packed []*PackedTable // by table; empty if nothing is packed
+	live   []byte         // keyspaces of the epochs; commits write to the last
 }
 
-func (r *reader) newest() liveEntries { return r.live[len(r.live)-1] }
+func (r *reader) newest() byte { return r.live[len(r.live)-1] }
 
-// ContainsLive reports whether a table has an entry of a permuted fingerprint in the epoch that takes writes.
-func (r *reader) ContainsLive(table int, permuted uint64) (found bool, err error) {
-	_, found, err = get(r.from, r.newest().key(table, permuted), func([]byte) (none struct{}, err error) { return })
+// IsRemoved reports whether an ID was removed since the last compaction.
+func (r *reader) IsRemoved(id uint64) (found bool, err error) {
+	for _, keyspace := range r.live {
+		_, found, err = get(r.from, tableKey(keyspace, removedTable, id), func([]byte) (none struct{}, err error) { return })
+		if found || err != nil {
+			break
+		}
+	}
 	return found, err
 }
 
-// Posting returns the documents of a stored fingerprint; none if it is not stored.
-func (r *reader) Posting(stored uint64) (IDs, error) { return r.posting(stored, r.live) }
-
-// SettledPosting returns what there is in Posting without the epoch that takes writes: of what is packed and,
-// where one is frozen, of that epoch. It changes only when an epoch is frozen.
-func (r *reader) SettledPosting(stored uint64) (IDs, error) {
-	return r.posting(stored, r.live[:len(r.live)-1])
-}
-
-func (r *reader) posting(stored uint64, epochs []liveEntries) (IDs, error) {
-	ids, err := r.PackedPosting(stored)
-	for _, live := range epochs {
-		if err == nil {
-			var c change
-			c, err = r.livePosting(live, stored)
-			ids = c.apply(ids)
-		}
-	}
-	return ids, err
-}
-
-// LivePosting returns what was added to the posting of a stored fingerprint in the epoch that takes writes,
-// and removed from it.
-func (r *reader) LivePosting(stored uint64) (added, removed IDs, err error) {
-	c, err := r.livePosting(r.newest(), stored)
-	return c.added.Without(c.removed), c.removed, err
-}
-
-func (r *reader) livePosting(live liveEntries, stored uint64) (c change, err error) {
-	if c, _, err = get(r.from, live.key(0, stored), decodeChange); err != nil {
-		return change{}, fmt.Errorf("posting of %016x: %w", stored, err)
-	}
-	return c, nil
-}
-
-// PackedPosting returns what the last compaction knew of the documents of a stored
-// fingerprint.
-func (r *reader) PackedPosting(stored uint64) (IDs, error) {
+// PackedIDs returns the IDs that the packed tables have of a stored fingerprint, removed IDs included.
+func (r *reader) PackedIDs(stored uint64) (IDs, error) {
 	if len(r.packed) == 0 {
 		return IDs{}, nil
 	}

@@ -49,12 +49,12 @@ type Document struct {
 	Added time.Time
 }
 
-// lastSecond is that of the year 9999: a later time is none in JSON, so that no line could have the document.
-const lastSecond = 253_402_300_799
+// LastSecond is that of the year 9999: a later time is none in JSON, so that no line could have the document.
+const LastSecond = 253_402_300_799
 
-// Second is a time as the clock of an index has it: the nearest Unix second from 0 to lastSecond.
+// Second is a time as the clock of an index has it: the nearest Unix second from 0 to LastSecond.
 func Second(t time.Time) uint64 {
-	return uint64(min(max(t.Unix(), 0), lastSecond))
+	return uint64(min(max(t.Unix(), 0), LastSecond))
 }
 
 // Signature returns the Signature of the document, without Short. If the Signatures of two

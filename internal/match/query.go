@@ -64,7 +64,8 @@ type Stats struct {
 
 	Generation     uint64 `json:"generation"`     // how often the tables were packed
 	Packed         uint64 `json:"packed"`         // fingerprints that the last time packed
-	Live           uint64 `json:"live"`           // changes of fingerprints since, about
+	Live           uint64 `json:"live"`           // documents that were added since, removed ones included
+	Removed        uint64 `json:"removed"`        // documents that were removed since
 	FilterBytes    uint64 `json:"filterBytes"`    // of memory that filters take
 	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
 	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory

@@ -6,9 +6,9 @@ import "fmt"
 type Kind string
 
 const (
-	// Unreadable: a file or an entry cannot be read. Nothing else was looked at after it.
+	// Unreadable: a file is damaged, or does not give what is stored in it.
 	Unreadable Kind = "unreadable"
-	// Malformed: an entry can be read, and is none that an index can have.
+	// Malformed: an entry does not follow docs/format.md.
 	Malformed Kind = "malformed"
 	// Missing: an entry that another one asks for is not there.
 	Missing Kind = "missing"
@@ -18,7 +18,8 @@ const (
 	Miscounted Kind = "miscounted"
 	// FalseNegative: a filter says no to something that is stored, so that queries miss it.
 	FalseNegative Kind = "false negative"
-	// Unchecked: the work was cut short; Err says why.
+	// Unchecked: something could not be checked, because of another problem or because the
+	// work was cut short; Err says why.
 	Unchecked Kind = "unchecked"
 )
 
@@ -26,7 +27,7 @@ const (
 type Problem struct {
 	Kind     Kind   `json:"kind"`
 	Keyspace string `json:"keyspace"`      // as docs/format.md names it; "file" for a file
-	Key      string `json:"key,omitempty"` // of the entry, in hex with its keyspace
+	Key      string `json:"key,omitempty"` // of the entry, in hex with its keyspace; the name of a file
 	Message  string `json:"message"`
 
 	Err error `json:"-"` // what Message says, where it was an error; may be nil
@@ -37,14 +38,4 @@ func (p Problem) String() string {
 		return fmt.Sprintf("%s in %s: %s", p.Kind, p.Keyspace, p.Message)
 	}
 	return fmt.Sprintf("%s in %s, %s: %s", p.Kind, p.Keyspace, p.Key, p.Message)
-}
-
-// Keys of entries, as docs/format.md has them.
-
-func clockKey(id uint64) string    { return fmt.Sprintf("%x%016x", 'c', id) }
-func documentKey(id uint64) string { return fmt.Sprintf("%x%016x", 'd', id) }
-func keyKey(hash uint64) string    { return fmt.Sprintf("%x%016x", 'k', hash) }
-
-func tableKey(keyspace rune, table int, permuted uint64) string {
-	return fmt.Sprintf("%x%04x%016x", keyspace, table, permuted)
 }

@@ -46,9 +46,6 @@ const pairBytes = 16
 // compare calls differs with every pair that only one of two sets has, of which these are
 // the tallies. Where those differ, the sets are read again.
 func (v *verifier) compare(left, right *tally, leftPairs, rightPairs pairs, differs func(inLeft bool, a, b uint64)) {
-	if v.failed != nil {
-		return
-	}
 	memory := v.options.MemoryBytes
 	if memory <= 0 {
 		memory = defaultMemory

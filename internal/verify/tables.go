@@ -1,150 +1,115 @@
 package verify
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/store"
 )
 
-// checkBlocks checks every fingerprint and posting of the packed blocks of a table.
-func (v *verifier) checkBlocks(table int) {
-	for b, err := range v.View.PackedBlocks(table, 0) {
-		if err == nil {
-			if err = b.Verify(); err != nil {
-				err = fmt.Errorf("packed block %016x of table %d: %w", b.Last(), table, err)
-			}
-		}
-		if v.fail(cmp.Or(err, v.ctx.Err())); v.failed != nil {
-			return
-		}
-	}
-}
-
-// checkTables compares the other tables with table 0.
+// checkTables compares the entries of each table with those of table 0, in the packed tables and in each
+// epoch, and asks the filters for all of them.
 func (v *verifier) checkTables() {
-	for table := 1; table < len(v.Plan.Tables); table++ {
-		t := &v.Plan.Tables[table]
-		live, packed := tally{seeds: v.live.seeds}, tally{seeds: v.packed.seeds}
-		v.entries(table, false)(live.add)
-		saved := v.savedFilter(table, t.Prefix)
-		v.entries(table, true)(func(stored, _ uint64) {
-			packed.add(stored, 0)
-			v.checkPackedFilters(saved, table, t.Permute(stored))
-		})
-		v.checkBlocks(table)
-		if v.failed == nil {
-			v.compareTable(table, false, &v.live, &live)
-			v.compareTable(table, true, &v.packed, &packed)
+	parts := []part{}
+	if v.View.Generation() > 0 {
+		parts = append(parts, part{"packed", 'u', v.View.Packed, v.checkPackedFilters()})
+	}
+	for epoch := range v.View.Epochs() {
+		set := v.Live[epoch]
+		parts = append(parts, part{"live", 't', func(table int) iter.Seq2[uint64, error] { return v.View.Live(epoch, table) },
+			func(table int, _, stored uint64) {
+				if table == 0 && !set.MayContain(stored) {
+					v.problem(FalseNegative, "filter", tableKey('t', 0, stored), "the filter of the live entries misses this entry")
+				}
+			}})
+	}
+	for _, p := range parts {
+		first := v.tallyOf(&p, 0, newSeeds())
+		for table := 1; table < len(v.Plan.Tables); table++ {
+			other := v.tallyOf(&p, table, first.seeds)
+			v.compare(&first, &other, v.fingerprints(&p, 0), v.fingerprints(&p, table), func(inFirst bool, stored, _ uint64) {
+				key := tableKey(p.letter, table, v.Plan.Tables[table].Permute(stored))
+				if inFirst {
+					v.problem(Missing, p.keyspace, key, "table %d has no entry of fingerprint %016x, which is in table 0", table, stored)
+				} else {
+					v.problem(Unexpected, p.keyspace, key, "table %d has an entry of fingerprint %016x, which is not in table 0", table, stored)
+				}
+			})
 		}
 	}
 }
 
-// entries are the stored fingerprints that have a live entry in a table, or a packed one.
-func (v *verifier) entries(table int, packed bool) pairs {
-	t, all := &v.Plan.Tables[table], v.View.Live(table)
-	if packed {
-		all = v.View.Packed(table)
-	}
+// part is the packed tables, or the live entries of an epoch.
+type part struct {
+	keyspace string
+	letter   rune
+	entries  func(table int) iter.Seq2[uint64, error] // permuted fingerprints
+	check    func(table int, permuted, stored uint64)
+}
+
+// fingerprints yields the stored fingerprints of a table of a part, each once.
+func (v *verifier) fingerprints(p *part, table int) pairs {
 	return func(add func(a, b uint64)) {
-		for permuted := range values(v, all) {
+		t, previous, any := &v.Plan.Tables[table], uint64(0), false
+		for permuted := range values(v, p.entries(table)) {
+			if any && permuted == previous {
+				continue
+			}
+			previous, any = permuted, true
 			add(t.Invert(permuted), 0)
 		}
 	}
 }
 
-// compareTable finds the entries by which a table differs from table 0.
-func (v *verifier) compareTable(table int, packed bool, want, got *tally) {
-	keyspace, letter := "table", 't'
-	if packed {
-		keyspace, letter = "packed", 'u'
-	}
-	v.compare(want, got,
-		func(add func(a, b uint64)) {
-			for p := range values(v, v.View.Postings(0)) {
-				if packed && p.Packed || !packed && p.Spread {
-					add(p.Stored, 0)
-				}
-			}
-		},
-		v.entries(table, packed),
-		func(inFirst bool, stored, _ uint64) {
-			key := tableKey(letter, table, v.Plan.Tables[table].Permute(stored))
-			if inFirst {
-				v.problem(Missing, keyspace, key, "table %d has no entry of fingerprint %016x, which is in table 0", table, stored)
-			} else {
-				v.problem(Unexpected, keyspace, key, "table %d has an entry of fingerprint %016x, which is not in table 0", table, stored)
-			}
-		})
+// tallyOf reads a table of a part.
+func (v *verifier) tallyOf(p *part, table int, seeds [2]uint64) tally {
+	t := tally{seeds: seeds}
+	v.fingerprints(p, table)(func(stored, _ uint64) {
+		t.add(stored, 0)
+		p.check(table, v.Plan.Tables[table].Permute(stored), stored)
+	})
+	return t
 }
 
-// savedFilter loads the filter that compaction saved of a table, or of the keys; nil if
-// there is none that can be used.
+// checkPackedFilters returns a function that asks the filters of a packed table, the saved one and the one
+// that queries use, for an entry.
+func (v *verifier) checkPackedFilters() func(table int, permuted, stored uint64) {
+	loaded, saved := -1, (*filter.Prefix)(nil)
+	return func(table int, permuted, _ uint64) {
+		if loaded != table {
+			loaded, saved = table, v.savedFilter(table, v.Plan.Tables[table].Prefix)
+		}
+		if saved != nil && !saved.MayContain(permuted) || !v.Packed.MayHave(table, permuted) {
+			v.problem(FalseNegative, "filter", tableKey('u', table, permuted), "the filter of table %d misses an entry", table)
+		}
+	}
+}
+
+// savedFilter loads the filter that the last compaction saved of a table, or of the keys; nil if there is no
+// usable one.
 func (v *verifier) savedFilter(table, prefix int) *filter.Prefix {
-	size, err := v.Store.FilterBytes(table)
-	if err != nil {
-		v.fail(err)
+	size, chunks := int64(0), 0
+	for chunk := range values(v, v.View.FilterChunks(table)) {
+		size, chunks = size+int64(len(chunk)), chunks+1
+	}
+	if chunks == 0 || v.failed != nil {
 		return nil
 	}
-	if v.Store.Now().Generation() != v.View.Generation() { // it was packed again meanwhile: that is the size of another one
-		for chunk, err := range v.View.FilterChunks(table) {
-			if err != nil {
-				break // it is told below
-			}
-			size += uint64(len(chunk))
-		}
-	}
-	chunks := 0
-	saved, err := filter.LoadPrefix(prefix, int64(2*size+1<<20), func(yield func([]byte, error) bool) {
-		for chunk := range values(v, v.View.FilterChunks(table)) {
-			if chunks++; !yield(chunk, nil) {
-				return
-			}
-		}
-	})
-	switch {
-	case chunks == 0 || v.failed != nil:
-		return nil
-	case errors.Is(err, filter.ErrUnusable):
-		v.problem(Malformed, "filter", fmt.Sprintf("%x%04x%08x", 'w', table, chunks-1), "the saved filter of table %x is of no use: %v", table, err)
+	saved, err := filter.LoadPrefix(prefix, 2*size+1<<20, v.View.FilterChunks(table))
+	if errors.Is(err, filter.ErrUnusable) {
+		v.problem(Malformed, "filter", fmt.Sprintf("%x%04x", 'w', table), "the saved filter of table %x is unusable: %v", table, err)
 		return nil
 	}
 	v.fail(err)
 	return saved
 }
 
-// checkPackedFilters asks the filters of a packed table, the saved one, if there is one,
-// and the one that queries use, for an entry that it has.
-func (v *verifier) checkPackedFilters(saved *filter.Prefix, table int, permuted uint64) {
-	if saved != nil && !saved.MayContain(permuted) || !v.Packed.MayHave(table, permuted) {
-		v.problem(FalseNegative, "filter", tableKey('u', table, permuted), "the filter of table %d says no to an entry of it", table)
-	}
-}
+// Keys of entries, as docs/format.md describes them.
 
-// checkKeyFilters asks the filter of the keys, the saved one and that in memory, for those that
-// each must know.
-func (v *verifier) checkKeyFilters() {
-	saved := v.savedFilter(store.KeyFilterTable, filter.KeyPrefix)
-	if v.Keys != nil {
-		v.fail(v.Keys.Wait(v.ctx))
-	}
-	if saved == nil && v.Keys == nil || v.failed != nil {
-		return
-	}
-	for k := range values(v, v.View.Keys()) {
-		if v.Keys != nil && !v.Keys.MayContain(k.Hash) {
-			v.problem(FalseNegative, "filter", keyKey(k.Hash), "the filter of keys in memory says no to one")
-		}
-		if saved == nil {
-			continue
-		}
-		for id := range k.IDs.All() {
-			if id < v.meta.NextID && !saved.MayContain(k.Hash) {
-				v.problem(FalseNegative, "filter", keyKey(k.Hash), "the filter of keys says no to that of document %d", id)
-			}
-			break // they ascend
-		}
-	}
+func documentKey(id uint64) string  { return fmt.Sprintf("%x%016x", 'd', id) }
+func keyKey(hash, id uint64) string { return fmt.Sprintf("%x%016x%016x", 'k', hash, id) }
+
+func tableKey(keyspace rune, table int, permuted uint64) string {
+	return fmt.Sprintf("%x%04x%016x", keyspace, table, permuted)
 }

@@ -1,21 +1,18 @@
-// Package verify checks an index: whether all that belongs together is there, and nothing
-// else, and whether every byte of it can be read.
+// Package verify checks that everything in an index can be read, and that its parts agree.
 //
-// It reports every difference between entries that it can read, and stops at the first file or entry
-// that it cannot read. It looks at one moment, while reads and writes go on. It compares
+// It reads one snapshot, while other calls read and write. It compares
 //
-//   - the checksums of every block of every file;
-//   - every entry with docs/format.md, every packed block with what it decodes to, with its
-//     neighbours and with the directory;
-//   - the entries of every table, live and packed, with those of table 0, both ways;
-//   - the posting of every fingerprint with the records of its documents, both ways;
-//   - the entry of every key with the records, both ways;
-//   - counters, clock, plan and packed in meta with what is there;
-//   - every filter, saved and in memory, with what is stored: it must not say no to that.
+//   - the checksum of every block of every file;
+//   - the entries of table 0 with the records: each ID has one entry, and is removed, or has a record with
+//     that fingerprint, or has no record and is counted as such;
+//   - the entries of the other tables with those of table 0, in each epoch and in the packed tables;
+//   - the entries of the keys with the records;
+//   - counters, plan and packed tables in meta with what is there;
+//   - every filter, saved and in memory, with what is stored: a filter must not miss a stored entry.
 //
-// Sets that should be equal are compared by a tally of each 256th of them, so nothing needs
-// to be sorted, and where all is well everything is read once, the files a second time. Only
-// the 256ths that differ (but for a chance of 2^-64) are read again, and sorted in memory.
+// Sets that should be equal are compared by tallies of 256 parts, so nothing is sorted, and if everything
+// agrees, all is read once, the files twice. Only parts that differ (or are equal with probability 2^-64)
+// are read again and sorted in memory. The first entry or file that cannot be read ends the check.
 package verify
 
 import (
@@ -23,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/fault"
@@ -34,49 +30,42 @@ import (
 
 // Options of index.Index.Verify. The zero value is ready to use.
 type Options struct {
-	// MemoryBytes bounds the memory for sorting where two parts of the index differ; the
-	// less, the more often they are read again. It is at least that for a 256th of a table,
-	// 32 bytes an entry. 0: 256 MiB.
+	// MemoryBytes bounds the memory for sorting the parts of two sets that differ. If it is too small for
+	// one part, 32 bytes per 256th of the entries of a table, that much is used. 0: 256 MiB.
 	MemoryBytes int64
 
-	// Progress, if set, is called now and then with what is being read, and with how
-	// many entries were read of it.
+	// Progress, if set, is called from time to time with what is being read, and how many of its
+	// entries, or bytes of files, have been read.
 	Progress func(stage string, done uint64)
 }
 
 const defaultMemory = 256 << 20
 
-// Source is an index at one moment.
+// Source is a snapshot of an index.
 type Source struct {
 	Store    *store.Store
 	View     *store.View
-	Counters store.Counters // that the index works with
+	Counters store.Counters // of the index in memory
 	Plan     *plan.Plan
-	Packed   *filter.Set   // that queries use
-	Live     []*filter.Set // that they use, by epoch
-	Keys     *filter.Set   // that writes use; nil: there are none
+	Packed   *filter.Set   // filters of the packed tables
+	Live     []*filter.Set // filters of the live entries, by epoch
+	Keys     *filter.Set   // filter of the keys; nil: none
 }
 
-// Run reports every problem, in no particular order, until report returns false, and up to the first
-// file or entry that cannot be read. An error is that of ctx or of the store: the rest was not
-// looked at.
+// Run reports every problem, in no particular order, until report returns false. An error is that of ctx, or
+// of the store, and means that the rest was not checked.
 func Run(ctx context.Context, source Source, o Options, report func(Problem) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := &verifier{
-		Source: source, ctx: ctx, options: o,
-		recorded: roaring64.New(), posted: roaring64.New(),
-	}
-	seeds := newSeeds()
-	for _, t := range []*tally{&v.records, &v.recordKeys, &v.live, &v.packed} {
-		t.seeds = seeds
-	}
+	v := &verifier{Source: source, ctx: ctx, options: o, recorded: roaring64.New(), entered: roaring64.New()}
 	v.report = func(p Problem) {
 		if v.failed == nil && !report(p) {
 			v.failed = context.Canceled
 			cancel()
 		}
 	}
+	seeds := newSeeds()
+	v.records.seeds, v.recordKeys.seeds = seeds, seeds
 	for _, stage := range []struct {
 		name, keyspace string
 		run            func()
@@ -85,9 +74,8 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 		{"meta", "meta", v.checkMeta},
 		{"documents", "document", v.checkDocuments},
 		{"keys", "key", v.checkKeys},
-		{"postings", "table", v.checkPostings},
-		{"tables", "table", v.checkTables},
-		{"filters", "filter", v.checkKeyFilters},
+		{"entries", "live", v.checkEntries},
+		{"tables", "live", v.checkTables},
 	} {
 		v.stage, v.done = stage.name, 0
 		v.tell(0)
@@ -104,33 +92,29 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 	return nil
 }
 
-// verifier is a Run under way.
+// verifier is a Run in progress.
 type verifier struct {
 	Source
 	ctx     context.Context
 	options Options
 	report  func(Problem)
-
-	failed error // why nothing more is read
-	stage  string
-	done   uint64
+	failed  error // why nothing more is read
+	stage   string
+	done    uint64
 
 	meta       store.Meta
-	firstClock uint64            // the first ID that the clock knows; 0: none
-	recorded   *roaring64.Bitmap // documents with a record
-	posted     *roaring64.Bitmap // documents in a posting
-	bare       uint64            // documents in a posting without a record
+	removed    *roaring64.Bitmap
+	recorded   *roaring64.Bitmap // IDs with a record
+	entered    *roaring64.Bitmap // IDs in table 0
 	records    tally             // (ID, stored fingerprint) of the records
 	recordKeys tally             // (hash of the key, ID) of the records
-	live       tally             // fingerprints of table 0 that have live entries in all tables
-	packed     tally             // and those that have packed ones
 }
 
-// values yields what a scan does. An error ends it and the Run.
+// values yields the entries of a scan. An error ends the scan and the Run.
 func values[T any](v *verifier, entries iter.Seq2[T, error]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for entry, err := range entries {
-			if err == nil && v.done%1024 == 0 {
+			if err == nil && v.done%tellEvery == 0 {
 				err = v.ctx.Err()
 			}
 			if v.fail(err); v.failed != nil {
@@ -161,41 +145,174 @@ func (v *verifier) tell(n uint64) {
 }
 
 func (v *verifier) problem(kind Kind, keyspace, key, format string, args ...any) {
+	v.fail(v.ctx.Err())
 	v.report(Problem{Kind: kind, Keyspace: keyspace, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// checkMeta checks meta and the clock.
+// checkMeta compares meta with what the index works with, and reads the removed IDs.
 func (v *verifier) checkMeta() {
 	var err error
 	if v.meta, err = v.View.Meta(); err != nil {
 		v.fail(err)
 		return
 	}
-	if h := v.meta.Header; h != nil && h.Plan != v.Plan.String() {
-		v.problem(Malformed, "meta", "", "plan %q, and the index works with %q", h.Plan, v.Plan)
+	if p := v.meta.Header.Plan; p != v.Plan.String() {
+		v.problem(Malformed, "meta", "", "plan %q, and the index works with %q", p, v.Plan)
 	}
-	if c := v.meta.Counters; c != nil && *c != v.Counters {
-		v.problem(Miscounted, "meta", "", "counters %+v, and the index works with %+v", *c, v.Counters)
+	if *v.meta.Counters != v.Counters {
+		v.problem(Miscounted, "meta", "", "counters %+v, and the index works with %+v", *v.meta.Counters, v.Counters)
 	}
 	if n := len(v.meta.Packed); n != 0 && n != len(v.Plan.Tables) {
-		v.problem(Malformed, "meta", "", "%d packed tables, and %d in the plan", n, len(v.Plan.Tables))
+		v.problem(Malformed, "meta", "", "there are %d packed tables, and %d in the plan", n, len(v.Plan.Tables))
 	}
 	if v.meta.NextID > v.Counters.NextID {
-		v.problem(Miscounted, "meta", "", "packed when the next ID was %d, and that is %d", v.meta.NextID, v.Counters.NextID)
+		v.problem(Miscounted, "meta", "", "the tables were packed at next ID %d, and the next ID is %d", v.meta.NextID, v.Counters.NextID)
 	}
-	if works := v.View.Generation(); v.meta.Generation != works {
-		v.problem(Malformed, "meta", "", "generation %d, and the index works with %d", v.meta.Generation, works)
+	if v.removed, err = v.View.Removed(); err != nil {
+		v.fail(err)
+		return
 	}
-	any := false
-	for c := range values(v, v.View.Clock(0)) {
-		if c.Seconds > math.MaxInt64 {
-			v.problem(Malformed, "clock", clockKey(c.First), "second %d", c.Seconds)
+	if !v.removed.IsEmpty() && v.removed.Maximum() >= v.Counters.NextID {
+		v.problem(Unexpected, "removed", "", "ID %d was removed, and the next ID is %d", v.removed.Maximum(), v.Counters.NextID)
+	}
+}
+
+// checkDocuments reads the records.
+func (v *verifier) checkDocuments() {
+	for r := range values(v, v.View.Records(0)) {
+		v.recorded.Add(r.ID)
+		v.records.add(r.ID, store.Stored(r.Fingerprint, r.Scope))
+		if r.Key != "" {
+			v.recordKeys.add(store.KeyHash(r.Key), r.ID)
 		}
-		if c.First == 0 || c.First > v.Counters.NextID { // the next document may overwrite it
-			v.problem(Malformed, "clock", clockKey(c.First), "an entry for ID %d, and the next ID is %d", c.First, v.Counters.NextID)
-		}
-		if !any {
-			any, v.firstClock = true, c.First
+		switch {
+		case r.ID >= v.Counters.NextID:
+			v.problem(Unexpected, "document", documentKey(r.ID), "document %d has a record, and the next ID is %d", r.ID, v.Counters.NextID)
+		case v.removed.Contains(r.ID):
+			v.problem(Unexpected, "document", documentKey(r.ID), "document %d was removed, and has a record", r.ID)
 		}
 	}
+}
+
+// checkKeys compares the entries of the keys with the records, and with the filters.
+func (v *verifier) checkKeys() {
+	saved := v.savedFilter(store.KeyFilterTable, filter.KeyPrefix)
+	if v.Keys != nil {
+		v.fail(v.Keys.Wait(v.ctx))
+	}
+	found := tally{seeds: v.recordKeys.seeds}
+	var last store.KeyEntry
+	var shared []uint64 // IDs of the last hash
+	for k := range values(v, v.View.Keys()) {
+		found.add(k.Hash, k.ID)
+		if v.Keys != nil && !v.Keys.MayContain(k.Hash) {
+			v.problem(FalseNegative, "filter", keyKey(k.Hash, k.ID), "the filter of the keys in memory misses this entry")
+		}
+		if saved != nil && k.ID < v.meta.NextID && !saved.MayContain(k.Hash) {
+			v.problem(FalseNegative, "filter", keyKey(k.Hash, k.ID), "the saved filter of the keys misses this entry")
+		}
+		if k.Hash != last.Hash {
+			v.checkShared(shared)
+			shared = shared[:0]
+		}
+		shared, last = append(shared, k.ID), k
+	}
+	v.checkShared(shared)
+	v.compare(&v.recordKeys, &found,
+		func(add func(a, b uint64)) {
+			for r := range values(v, v.View.Records(0)) {
+				if r.Key != "" {
+					add(store.KeyHash(r.Key), r.ID)
+				}
+			}
+		},
+		func(add func(a, b uint64)) {
+			for k := range values(v, v.View.Keys()) {
+				add(k.Hash, k.ID)
+			}
+		},
+		func(inRecords bool, hash, id uint64) {
+			if inRecords {
+				v.problem(Missing, "key", keyKey(hash, id), "document %d has a key with this hash, and there is no entry", id)
+			} else {
+				v.problem(Unexpected, "key", keyKey(hash, id), "document %d has no key with this hash", id)
+			}
+		})
+}
+
+// checkShared checks that documents whose keys have one hash have different keys.
+func (v *verifier) checkShared(ids []uint64) {
+	if len(ids) < 2 {
+		return
+	}
+	seen := map[string]uint64{}
+	for _, id := range ids {
+		r, found, err := v.View.Record(id)
+		if v.fail(err); v.failed != nil {
+			return
+		}
+		if other, again := seen[r.Key]; found && again {
+			v.problem(Unexpected, "document", documentKey(id), "document %d has the key of document %d", id, other)
+		}
+		seen[r.Key] = id
+	}
+}
+
+// checkEntries compares the IDs in table 0 with the records and the counters.
+func (v *verifier) checkEntries() {
+	found := tally{seeds: v.records.seeds}
+	documents, bare := uint64(0), uint64(0)
+	for p := range values(v, v.View.Entries(0)) {
+		key := tableKey('t', 0, p.Stored)
+		for id := range p.IDs.All() {
+			switch {
+			case id >= v.Counters.NextID:
+				v.problem(Unexpected, "live", key, "the entry has ID %d, and the next ID is %d", id, v.Counters.NextID)
+			case !v.entered.CheckedAdd(id):
+				v.problem(Unexpected, "live", key, "the entry has ID %d, and another fingerprint has it as well", id)
+			case v.recorded.Contains(id):
+				found.add(id, p.Stored)
+				documents++
+			case !v.removed.Contains(id):
+				bare++
+			}
+		}
+	}
+	if documents += bare; documents != v.Counters.Documents || bare != v.Counters.Bare {
+		v.problem(Miscounted, "meta", "", "there are %d documents, %d of them without a record; the counters say %d and %d",
+			documents, bare, v.Counters.Documents, v.Counters.Bare)
+	}
+	for _, ids := range []struct {
+		of   *roaring64.Bitmap
+		what string
+	}{{v.recorded, "has a record"}, {v.removed, "was removed"}} {
+		for it := roaring64.AndNot(ids.of, v.entered).Iterator(); it.HasNext() && v.failed == nil; {
+			id := it.Next()
+			v.problem(Missing, "live", documentKey(id), "document %d %s, and is not in table 0", id, ids.what)
+		}
+	}
+	v.compare(&v.records, &found,
+		func(add func(a, b uint64)) {
+			for r := range values(v, v.View.Records(0)) {
+				if v.entered.Contains(r.ID) {
+					add(r.ID, store.Stored(r.Fingerprint, r.Scope))
+				}
+			}
+		},
+		func(add func(a, b uint64)) {
+			for p := range values(v, v.View.Entries(0)) {
+				for id := range p.IDs.All() {
+					if v.recorded.Contains(id) {
+						add(id, p.Stored)
+					}
+				}
+			}
+		},
+		func(inRecords bool, id, stored uint64) {
+			if inRecords {
+				v.problem(Missing, "live", tableKey('t', 0, stored), "document %d has this fingerprint, and the entry does not have its ID", id)
+			} else {
+				v.problem(Unexpected, "live", tableKey('t', 0, stored), "the entry has ID %d, whose record has another fingerprint", id)
+			}
+		})
 }

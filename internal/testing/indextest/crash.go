@@ -1,7 +1,6 @@
 package indextest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -149,7 +148,6 @@ func (w *World) afterCrash(m *moment) error {
 		return err
 	}
 	l := w.split(m, x.Stats().NextID)
-	err = l.findLoads(x, w.loads)
 	k := x.Plan().MaxDistance
 	if err := errors.Join(err, x.Close()); err != nil {
 		return err
@@ -214,21 +212,6 @@ func (w *World) split(m *moment, next uint64) *loss {
 		}
 	}
 	return l
-}
-
-// findLoads finds out which loads are left: with each, all that ended before it began.
-func (l *loss) findLoads(x *index.Index, loads []*load) error {
-	for _, c := range loads {
-		switch _, found, err := x.Get(context.Background(), c.key); {
-		case err != nil:
-			return err
-		case found:
-			l.kept = max(l.kept, c.start)
-		default:
-			l.lost = min(l.lost, c.end)
-		}
-	}
-	return nil
 }
 
 // take adds a call to those that must, or may, have happened before the crash.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/neardup/neardup/index"
 )
 
 // call is a call and its answer, or what it means for one site. Of a batch, each document
@@ -25,9 +24,9 @@ type call struct {
 	// found these documents in an index of this k.
 	apply func(k int, docs Documents) (Documents, bool)
 
-	becomes int      // k of the index behind the call; 0: it stays
 	durable bool     // when it ends, whatever Durability is
-	gave    []uint64 // IDs
+	ids     []uint64 // of the documents that it stored
+	gave    []uint64 // those of ids that it certainly gave; others may be kept from earlier versions
 	reads   bool     // and neither changes anything nor answers for something that must be durable
 	batch   int64    // documents of a batch have the same
 	of      uint64   // the document that a duplicate in a batch is one of
@@ -89,14 +88,14 @@ func (h *history) step(s state, c operation) (bool, state) {
 	if after.docs, right = c.apply(s.k, s.docs); !right {
 		return false, s
 	}
-	if c.becomes != 0 {
-		after.k = c.becomes
-	}
-	for _, id := range c.gave {
-		if after.given == len(h.ids) || h.ids[after.given] != id {
+	for _, id := range c.ids {
+		switch {
+		case s.docs.has(id): // kept
+		case after.given == len(h.ids) || h.ids[after.given] != id:
 			return false, s
+		default:
+			after.given++
 		}
-		after.given++
 	}
 	after.over = c.end == afterAll
 	return true, after
@@ -118,10 +117,14 @@ func explain(k int, first Documents, calls []*call) error {
 	slots, turns, givenBy := make(map[chain]int), []uint8(nil), make(map[uint64]int64)
 	for _, c := range calls {
 		o := operation{call: c, slot: -1}
+		for _, id := range c.ids {
+			if !first.has(id) {
+				h.ids = append(h.ids, id)
+			}
+		}
 		if len(c.gave) > 0 {
-			h.ids = append(h.ids, c.gave...)
 			givenBy[c.gave[0]] = c.batch
-		} else if c.batch != 0 {
+		} else if c.batch != 0 && len(c.ids) == 0 {
 			// The documents of a batch are looked at in turn, but a duplicate of what was stored
 			// before may be found a moment before the others of a commit are stored. These have
 			// their IDs to tell their order.
@@ -137,13 +140,14 @@ func explain(k int, first Documents, calls []*call) error {
 		operations = append(operations, porcupine.Operation{Input: o, Call: c.start, Return: c.end})
 	}
 	slices.Sort(h.ids)
+	h.ids = slices.Compact(h.ids)
 	seed := maphash.MakeSeed()
 	model := porcupine.Model{
 		Init: func() any { return state{k: k, docs: first, turns: make([]uint8, len(turns))} },
 		Step: func(s, c, _ any) (bool, any) { return h.step(s.(state), c.(operation)) },
 		Equal: func(a, b any) bool {
 			s, o := a.(state), b.(state)
-			return s.k == o.k && s.given == o.given && s.over == o.over && slices.EqualFunc(s.docs, o.docs, func(d, e index.Document) bool { return d.ID == e.ID })
+			return s.k == o.k && s.given == o.given && s.over == o.over && slices.Equal(s.docs, o.docs)
 		},
 		Hash: func(s any) uint64 {
 			var hash maphash.Hash
@@ -151,6 +155,9 @@ func explain(k int, first Documents, calls []*call) error {
 			maphash.WriteComparable(&hash, s.(state).k)
 			for _, d := range s.(state).docs {
 				maphash.WriteComparable(&hash, d.ID)
+				maphash.WriteComparable(&hash, d.Added.Unix())
+				maphash.WriteComparable(&hash, d.Tokens)
+				maphash.WriteComparable(&hash, d.Digest)
 			}
 			return hash.Sum64()
 		},

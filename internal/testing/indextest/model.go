@@ -70,6 +70,11 @@ func (docs Documents) Key(key string) (index.Document, bool) {
 	return docs[i], true
 }
 
+// has reports whether there is a document with an ID.
+func (docs Documents) has(id uint64) bool {
+	return slices.ContainsFunc(docs, func(d index.Document) bool { return d.ID == id })
+}
+
 // Without returns the documents but for some.
 func (docs Documents) Without(gone func(*index.Document) bool) Documents {
 	if !slices.ContainsFunc(docs, func(d index.Document) bool { return gone(&d) }) {
@@ -102,9 +107,18 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 	return matches
 }
 
-// Bare reports whether an index stores nothing of a document but its fingerprint.
-func Bare(d *index.Document) bool {
+// Bare reports whether a stored document has no record: bulk loads store a document that has nothing but a
+// fingerprint without a record, and so without a time.
+func Bare(d *index.Document) bool { return d.Added.IsZero() }
+
+// bareWhenLoaded reports whether a bulk load stores a document without a record.
+func bareWhenLoaded(d *index.Document) bool {
 	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Digest == 0 && d.Tokens == 0
+}
+
+// keepsID reports whether a new version of a document keeps the ID of the earlier one.
+func keepsID(old, d *index.Document) bool {
+	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingle == d.Shingle
 }
 
 // Model is what an index has to hold and to answer when calls come one after the other,
@@ -126,10 +140,17 @@ func (m *Model) Clone() *Model {
 	return &c
 }
 
-// store takes in a document in the place of those with its key, and returns it with its
-// ID and time.
+// store stores a document, instead of the earlier version that has its key, and returns it with its ID and time.
 func (m *Model) store(d index.Document) index.Document {
-	d.ID, d.Added = m.NextID, m.Now
+	d.Added = m.Now
+	if old, known := m.Docs.Key(d.Key); known && keepsID(&old, &d) {
+		d.ID = old.ID
+		m.Docs = slices.Clone(m.Docs)
+		m.Docs[slices.IndexFunc(m.Docs, func(other index.Document) bool { return other.ID == d.ID })] = d
+		return d
+	}
+	m.Docs = m.Docs.WithoutKeys(d.Key)
+	d.ID = m.NextID
 	m.NextID++
 	m.Docs = append(m.Docs, d)
 	return d
@@ -139,7 +160,6 @@ func (m *Model) store(d index.Document) index.Document {
 // in IDs and times as Add does.
 func (m *Model) Add(docs ...index.Document) {
 	last := lastOfKeys(docs)
-	m.Docs = m.Docs.WithoutKeys(keysOf(docs)...)
 	for i, d := range docs {
 		if d.Key == "" || last[d.Key] == i {
 			docs[i] = m.store(d)
@@ -152,47 +172,18 @@ func (m *Model) Add(docs ...index.Document) {
 	}
 }
 
-// Reserve gives out IDs for n documents that LoadReserved stores later.
-func (m *Model) Reserve(n int) (first uint64) {
-	first = m.NextID
-	m.NextID += uint64(n)
-	return first
-}
-
-// LoadReserved is the step of compaction.LoadInto: documents with the IDs from first on, and a time, are stored one after the
-// other, but for those with a key that has come since the IDs were reserved.
-func (m *Model) LoadReserved(first uint64, added time.Time, docs ...index.Document) {
-	m.Docs = m.Docs.load(first+uint64(len(docs)), reserved(first, added, docs))
-}
-
-// reserved returns documents with the IDs from first on, and a time.
-func reserved(first uint64, added time.Time, docs []index.Document) []index.Document {
-	docs = slices.Clone(docs)
-	for i := range docs {
-		docs[i].ID, docs[i].Added = first+uint64(i), added
-	}
-	return docs
-}
-
-// load returns the documents with some that were loaded, but for those with a key of a document with an ID from end on.
-func (docs Documents) load(end uint64, loaded []index.Document) Documents {
-	since := docs.Without(func(d *index.Document) bool { return d.ID < end })
-	loaded = Documents(loaded).WithoutKeys(keysOf(since)...)
-	last := lastOfKeys(loaded)
-	docs = slices.Clip(docs.WithoutKeys(keysOf(loaded)...))
-	for i, d := range loaded {
-		if d.Key == "" || last[d.Key] == i {
-			docs = append(docs, d)
-		}
-	}
-	return slices.SortedFunc(slices.Values(docs), func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
-}
-
-// Load is compaction.Load: one document is stored after the other. It returns how many
-// were replaced by a later one with their key.
+// Load is compaction.Load: documents are stored one after the other, each under a new ID. It returns how many were
+// replaced by a later one with their key.
 func (m *Model) Load(docs ...index.Document) (replaced int) {
 	n := len(m.Docs) + len(docs)
-	m.LoadReserved(m.Reserve(len(docs)), m.Now, docs...)
+	for _, d := range docs {
+		m.Docs = m.Docs.WithoutKeys(d.Key)
+		if d.ID, d.Added = m.NextID, m.Now; bareWhenLoaded(&d) {
+			d.Added = time.Time{}
+		}
+		m.NextID++
+		m.Docs = append(m.Docs, d)
+	}
 	return n - len(m.Docs)
 }
 
@@ -213,22 +204,20 @@ func lastOfKeys(docs []index.Document) map[string]int {
 
 // CheckAndAdd is Index.CheckAndAdd.
 func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
-	v, known := index.Verdict{Status: index.New, Document: d}, false
-	for _, old := range m.Docs {
-		if d.Key != "" && old.Key == d.Key {
-			known = true
-			v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
-		}
+	v := index.Verdict{Status: index.New, Document: d}
+	old, known := m.Docs.Key(d.Key)
+	if known {
+		v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
 	}
-	m.Docs = m.Docs.WithoutKeys(d.Key)
-	if matches := m.Docs.Near(m.Rule, &d, 1); len(matches) > 0 {
+	others := m.Docs.WithoutKeys(d.Key)
+	if matches := others.Near(m.Rule, &d, 1); len(matches) > 0 {
 		v.Status, v.Of = index.Duplicate, matches[0]
 	}
 	v.Document.ID, v.Document.Added = 0, time.Time{}
 	if v.Status != index.Duplicate || m.Rule.KeepDuplicates {
 		v.Document = m.store(d)
 	} else {
-		v.Removed = known
+		m.Docs, v.Removed = others, known
 	}
 	return v
 }
@@ -239,7 +228,7 @@ func (m *Model) Delete(keys ...string) int { return m.keep(m.Docs.WithoutKeys(ke
 
 // DeleteBefore is explained at Delete.
 func (m *Model) DeleteBefore(t time.Time) int {
-	return m.keep(m.Docs.Without(func(d *index.Document) bool { return d.Added.Before(t) }))
+	return m.keep(m.Docs.Without(func(d *index.Document) bool { return !Bare(d) && d.Added.Before(t) }))
 }
 
 func (m *Model) keep(left Documents) (removed int) {

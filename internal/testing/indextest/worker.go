@@ -59,7 +59,7 @@ func (k *worker) note(start int64, calls ...*call) {
 		s := k.w.sites[c.site]
 		s.mu.Lock()
 		s.calls = append(s.calls, c)
-		s.ids = append(s.ids, c.gave...)
+		s.ids = append(s.ids, c.ids...)
 		s.mu.Unlock()
 	}
 }
@@ -109,11 +109,17 @@ func (k *worker) draws() func(context.Context) ([]*call, error) {
 // checked is a call of CheckAndAdd.
 func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 	c := &call{site: site, said: []any{"CheckAndAdd", d, v}, of: v.Of.ID}
-	if v.Document.ID != 0 {
-		c.gave = []uint64{v.Document.ID}
+	if id := v.Document.ID; id != 0 {
+		c.ids = []uint64{id}
+		if d.Key == "" || v.Status == index.New || v.Status == index.Known && v.Of.ID != id {
+			c.gave = c.ids
+		}
 	}
 	c.apply = func(within int, docs Documents) (Documents, bool) {
 		m := Model{Rule: k.w.rule.within(within), Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
+		if docs.has(v.Document.ID) {
+			m.NextID = 0 // only an earlier version may have the ID
+		}
 		right := m.CheckAndAdd(d) == v
 		return m.Docs, right
 	}
@@ -164,10 +170,20 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	}
 	c := &call{site: n, said: []any{"Add", docs}}
 	for _, d := range docs {
-		c.gave = append(c.gave, d.ID)
+		if c.ids = append(c.ids, d.ID); d.Key == "" {
+			c.gave = append(c.gave, d.ID)
+		}
 	}
 	c.apply = func(_ int, there Documents) (Documents, bool) {
-		return append(slices.Clip(there.WithoutKeys(keysOf(docs)...)), docs...), true
+		for _, d := range docs {
+			old, known := there.Key(d.Key)
+			if kept := there.has(d.ID); kept != (known && keepsID(&old, &d)) || kept && d.ID != old.ID {
+				return there, false
+			}
+		}
+		all := append(slices.Clip(there.WithoutKeys(keysOf(docs)...)), docs...)
+		slices.SortFunc(all, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
+		return all, true
 	}
 	return []*call{c}, err
 }
@@ -210,23 +226,17 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	}, "DeleteIDs", id)}, err
 }
 
-// deleteBefore deletes what was added some seconds ago, or long ago. Documents with a
-// record go in one commit, bare ones in another.
+// deleteBefore deletes the documents that were stored more than some seconds, or an hour, ago, in one commit.
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
-	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 500 { // more than 1,024 would not go at once
+	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 { // more than 256 take several commits
 		before = before.Add(-time.Hour)
 	}
 	_, err = k.w.Index.DeleteBefore(context.Background(), before)
-	for n, s := range k.w.sites {
-		for _, bare := range []bool{false, true} {
-			if bare && s.scope != "" {
-				continue
-			}
-			calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before, bare}, apply: func(_ int, docs Documents) (Documents, bool) {
-				return docs.Without(func(d *index.Document) bool { return Bare(d) == bare && d.Added.Before(before) }), true
-			}})
-		}
+	for n := range k.w.sites {
+		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before}, apply: func(_ int, docs Documents) (Documents, bool) {
+			return docs.Without(func(d *index.Document) bool { return d.Added.Before(before) }), true
+		}})
 	}
 	return calls, err
 }

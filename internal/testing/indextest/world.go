@@ -42,7 +42,7 @@ type World struct {
 	Moments int64 // crashes looked at
 
 	// Meanwhile, if set, is called again and again while calls go on. It may change what is on the
-	// disk, but not what is stored, except by Load.
+	// disk, but not what is stored.
 	Meanwhile func(ctx context.Context, x *index.Index) error
 
 	dir   string
@@ -55,8 +55,6 @@ type World struct {
 	at    map[place]int // sites by scope and fingerprint
 
 	syncs   []*call // calls of Sync; with mu held
-	loads   []*load
-	loaded  int
 	mu      sync.Mutex
 	copies  []*checkpoint
 	copied  int
@@ -105,12 +103,6 @@ func (w *World) open() (err error) {
 	}
 	w.rule = RuleOf(w.Options, w.Index.Plan().MaxDistance)
 	return nil
-}
-
-// load is one that went well, and the key of its first document.
-type load struct {
-	key        string
-	start, end int64
 }
 
 // Between closes the index, lets do change what is on the disk but not what is stored,
@@ -279,7 +271,7 @@ func (w *World) settle() error {
 			return err
 		}
 	}
-	w.syncs, w.loads, w.copies, w.rule = nil, nil, nil, w.rule.within(k)
+	w.syncs, w.copies, w.rule = nil, nil, w.rule.within(k)
 	return nil
 }
 

@@ -163,6 +163,9 @@ func (s IDs) Without(other IDs) IDs {
 	return IDs{inline: rest}
 }
 
+// WithoutAll returns the set without the IDs of a bitmap.
+func (s IDs) WithoutAll(removed *roaring64.Bitmap) IDs { return s.Without(IDs{bitmap: removed}) }
+
 // shrunk gives the form in which a set of this size is written.
 func (s IDs) shrunk() IDs {
 	switch {
@@ -188,9 +191,8 @@ func (s IDs) Append(dst []byte) ([]byte, error) {
 		}
 		return dst, nil
 	}
-	bitmap := s.bitmap.Clone() // other goroutines may read s.bitmap
-	bitmap.RunOptimize()
-	encoded, err := bitmap.ToPortableBytes()
+	s.bitmap.RunOptimize()
+	encoded, err := s.bitmap.ToPortableBytes()
 	if err != nil {
 		return nil, err
 	}

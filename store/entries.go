@@ -1,0 +1,236 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/store/internal/block"
+)
+
+// IDs is a set of document IDs.
+type IDs = block.IDs
+
+// NewIDs returns the set of the given IDs, in any order. It takes over the slice.
+func NewIDs(ids ...uint64) IDs { return block.NewIDs(ids...) }
+
+// Posting is a stored fingerprint and the IDs of its documents.
+type Posting struct {
+	Stored uint64
+	IDs    IDs
+}
+
+// Postings yields the entries of table 0 from a stored fingerprint on, in ascending order, without the
+// IDs that have been removed. A fingerprint without documents is left out.
+func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		removed, err := v.Removed()
+		if err != nil {
+			yield(Posting{}, err)
+			return
+		}
+		none := removed.IsEmpty()
+		for p, err := range v.Entries(first) {
+			if err == nil && !none {
+				if p.IDs = p.IDs.WithoutAll(removed); p.IDs.Empty() {
+					continue
+				}
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Removed returns the IDs that were removed in the epochs of the view.
+func (v *View) Removed() (*roaring64.Bitmap, error) {
+	removed := roaring64.New()
+	for i := range v.live {
+		for id, err := range v.RemovedIn(i) {
+			if err != nil {
+				return nil, err
+			}
+			removed.Add(id)
+		}
+	}
+	return removed, nil
+}
+
+// HasLive reports whether there is any live entry or removed ID.
+func (v *View) HasLive() (bool, error) {
+	for _, keyspace := range v.live {
+		it := v.it
+		if it.SeekGE([]byte{keyspace}) && it.Key()[0] == keyspace {
+			return true, nil
+		}
+		if err := it.Error(); err != nil {
+			return false, translateError(err)
+		}
+	}
+	return false, nil
+}
+
+// RemovedIn yields the IDs that were removed in an epoch, in ascending order. Epoch 0 is the frozen one,
+// if there is one.
+func (v *View) RemovedIn(epoch int) iter.Seq2[uint64, error] {
+	return v.removedFrom(epoch, 0)
+}
+
+func (v *View) removedFrom(epoch int, first uint64) iter.Seq2[uint64, error] {
+	keyspace := v.live[epoch]
+	return scan(v, tableKey(keyspace, removedTable, first), keyspaceEnd(keyspace), func(key, _ []byte) (uint64, error) { return keyNumber(key, tableKeyLen) })
+}
+
+// Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all IDs
+// that they have.
+func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		next, stop := iter.Pull2(v.liveEntries(first))
+		defer stop()
+		live, err, more := next()
+		// liveBefore yields the live entries before a packed one, and reports whether to go on.
+		liveBefore := func(end uint64, all bool) bool {
+			for more && err == nil && (all || live.stored < end) {
+				if !yield(live.posting(), nil) {
+					return false
+				}
+				live, err, more = next()
+			}
+			return err == nil || yield(Posting{}, err)
+		}
+		for p, packedErr := range v.packedPostings(first) {
+			if packedErr != nil {
+				yield(Posting{}, packedErr)
+				return
+			}
+			if !liveBefore(p.Stored, false) || err != nil {
+				return
+			}
+			if more && live.stored == p.Stored {
+				p.IDs = p.IDs.Union(live.posting().IDs)
+				live, err, more = next()
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+		liveBefore(0, true)
+	}
+}
+
+// liveEntry is the live entries of a stored fingerprint in table 0. ids is valid until the next one.
+type liveEntry struct {
+	stored uint64
+	ids    []uint64
+}
+
+func (l liveEntry) posting() Posting { return Posting{l.stored, NewIDs(slices.Clone(l.ids)...)} }
+
+// liveEntries merges the live entries of table 0 of all epochs.
+func (v *View) liveEntries(first uint64) iter.Seq2[liveEntry, error] {
+	newest := v.epochEntries(len(v.live)-1, first)
+	if len(v.live) == 1 {
+		return newest
+	}
+	return func(yield func(liveEntry, error) bool) {
+		next, stop := iter.Pull2(newest)
+		defer stop()
+		l, err, more := next()
+		for frozen, frozenErr := range v.epochEntries(0, first) {
+			if frozenErr != nil {
+				yield(liveEntry{}, frozenErr)
+				return
+			}
+			for more && (err != nil || l.stored < frozen.stored) {
+				if !yield(l, err) || err != nil {
+					return
+				}
+				l, err, more = next()
+			}
+			if more && l.stored == frozen.stored {
+				frozen.ids = append(frozen.ids, l.ids...)
+				l, err, more = next()
+			}
+			if !yield(frozen, nil) {
+				return
+			}
+		}
+		for ; more; l, err, more = next() {
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// epochEntries yields the live entries of table 0 of one epoch.
+func (v *View) epochEntries(epoch int, first uint64) iter.Seq2[liveEntry, error] {
+	return func(yield func(liveEntry, error) bool) {
+		var l liveEntry
+		for e, err := range v.liveIDs(epoch, first) {
+			if err != nil {
+				yield(liveEntry{}, err)
+				return
+			}
+			if e.stored != l.stored && len(l.ids) > 0 {
+				if !yield(l, nil) {
+					return
+				}
+				l.ids = l.ids[:0]
+			}
+			l.stored, l.ids = e.stored, append(l.ids, e.id)
+		}
+		if len(l.ids) > 0 {
+			yield(l, nil)
+		}
+	}
+}
+
+// liveID is one live entry of table 0.
+type liveID struct{ stored, id uint64 }
+
+func (v *View) liveIDs(epoch int, first uint64) iter.Seq2[liveID, error] {
+	keyspace := v.live[epoch]
+	return scan(v, liveKey(keyspace, first, 0), tableEnd(keyspace, 0), func(key, value []byte) (e liveID, err error) {
+		if len(key) != liveKeyLen || len(value) > 0 {
+			return e, fmt.Errorf("%w: %d bytes and a value of %d bytes", fault.ErrCorrupt, len(key), len(value))
+		}
+		e.stored, e.id = binary.BigEndian.Uint64(key[3:]), binary.BigEndian.Uint64(key[tableKeyLen:])
+		if e.id == 0 {
+			return e, fmt.Errorf("%w: ID 0", fault.ErrCorrupt)
+		}
+		return e, nil
+	})
+}
+
+// packedPostings yields the packed entries of table 0.
+func (v *View) packedPostings(first uint64) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		var fps []uint64
+		for b, err := range v.PackedBlocks(0, first) {
+			if err != nil {
+				yield(Posting{}, err)
+				return
+			}
+			fps = b.AppendTo(fps[:0])
+			postings, err := b.Postings()
+			for i := 0; err == nil && i < len(fps); i++ {
+				if fps[i] < first {
+					continue
+				}
+				var ids IDs
+				if ids, err = postings.IDs(i); err == nil && !yield(Posting{fps[i], ids}, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Posting{}, fmt.Errorf("packed block of %016x: %w", b.Last(), err))
+				return
+			}
+		}
+	}
+}
