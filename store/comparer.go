@@ -6,31 +6,29 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// comparer orders keys by their bytes. The entries of one key hash, and the live entries of one stored
-// fingerprint, have a common prefix and end in an ID, so that Bloom filters answer for the prefix.
+// comparer orders keys by their bytes. Its name is part of the storage format.
+//
+// Entries of the key keyspace, and live entries of table 0, end in a document ID. Split cuts the ID off,
+// so that the Bloom filter of a file answers for a key hash, or for a stored fingerprint.
 var comparer = func() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "neardup.1"
 	c.Split = splitKey
 	c.ComparePointSuffixes = bytes.Compare
 	c.CompareRangeSuffixes = bytes.Compare
-	c.ImmediateSuccessor = func(dst, prefix []byte) []byte {
-		if n := prefixLen(prefix); n == 0 || len(prefix) < n {
-			return append(append(dst, prefix...), 0)
-		}
-		at := len(dst)
-		dst = append(dst, prefix...)
-		for i := len(dst) - 1; i >= at; i-- {
-			if dst[i]++; dst[i] != 0 {
-				break
-			}
-		}
-		return dst
-	}
+	c.ImmediateSuccessor = appendSuccessor
 	return c.EnsureDefaults()
 }()
 
-// prefixLen returns the length of the prefix of keys that end in an ID; 0 for other keys.
+// splitKey returns the length of a key without the ID at its end.
+func splitKey(key []byte) int {
+	if n := prefixLen(key); n > 0 {
+		return min(n, len(key))
+	}
+	return len(key)
+}
+
+// prefixLen returns the length of the prefix of keys that end in an ID. It returns 0 for other keys.
 func prefixLen(key []byte) int {
 	switch {
 	case len(key) == 0:
@@ -43,9 +41,14 @@ func prefixLen(key []byte) int {
 	return 0
 }
 
-func splitKey(key []byte) int {
-	if n := prefixLen(key); n > 0 && len(key) > n {
-		return n
+// appendSuccessor appends the smallest prefix that is greater than a given prefix.
+func appendSuccessor(dst, prefix []byte) []byte {
+	if n := prefixLen(prefix); n == 0 || len(prefix) < n {
+		return append(append(dst, prefix...), 0)
 	}
-	return len(key)
+	// All keys that begin with a whole prefix have that prefix. The next key does not begin with it. A whole
+	// prefix begins with the name of a keyspace, so not all of its bytes are 0xff.
+	dst = append(dst, bytes.TrimRight(prefix, "\xff")...)
+	dst[len(dst)-1]++
+	return dst
 }
