@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,49 +62,59 @@ func apply(t fatal, s *Store, sync bool, fill func(b *Batch)) {
 func commitOf(s *Store, sync bool, fill func(b *Batch)) error {
 	b := s.NewBatch()
 	fill(b)
-	finish, err := s.Apply(b, sync)
-	if err != nil {
+	if err := s.Apply(b, sync); err != nil || !sync {
 		return err
 	}
-	return finish()
+	return s.Last().Wait()
 }
 
-// document fills a batch with everything that one document has.
+// document fills a batch with the record, the key and the entries of a document.
 func document(b *Batch, id uint64) {
-	b.SetRecord(id, Record{Fingerprint: id << 32, Key: fmt.Sprint("key ", id)})
-	b.SetKeyIDs(id<<8, NewIDs(id))
-	b.ChangePosting(id<<32, NewIDs(id), IDs{})
+	b.SetRecord(id, documentOf(id))
+	b.SetKey(id<<8, id)
+	b.SetLive(id<<32, id)
 	b.SetEntry(1, id<<16)
-	b.SetClock(id, 1000+id)
 	b.SetCounters(Counters{NextID: id + 1, Documents: id})
 }
 
-// wholeDocuments returns how many documents there are: 1 to n, each with all its parts.
+// documentOf returns the record that document writes.
+func documentOf(id uint64) Record {
+	return Record{Fingerprint: id << 32, Time: 1000 + id, Digest: id, Key: fmt.Sprint("key ", id)}
+}
+
+// wholeDocuments returns the number of documents in a store. It checks that the documents are 1 to n,
+// and that each has its record, its key and its entries.
 func wholeDocuments(t *testing.T, fsys vfs.FS) (n uint64) {
 	t.Helper()
 	s := openIn(t, fsys)
 	n = s.Counters().NextID - 1
 	inView(t, s, func(v *View) {
 		for id := uint64(1); id <= n+1; id++ {
-			there := id <= n
-			_, recorded, err := v.Record(id)
-			if err != nil || recorded != there {
-				t.Errorf("record of %d of %d: %v, %v", id, n, recorded, err)
-			}
-			for _, read := range []func() (IDs, error){
-				func() (IDs, error) { return v.KeyIDs(id << 8) },
-				func() (IDs, error) { return s.KeyIDs(id << 8) },
-				func() (IDs, error) { return v.Posting(id << 32) },
-			} {
-				if ids, err := read(); err != nil || ids.Contains(id) != there {
-					t.Errorf("IDs of %d of %d: %v, %v", id, n, slices.Collect(ids.All()), err)
+			exists := id <= n
+			for _, from := range []interface {
+				Record(uint64) (Record, bool, error)
+			}{s, v} {
+				r, found, err := from.Record(id)
+				if err != nil || found != exists || found && r != documentOf(id) {
+					t.Errorf("%T: record of %d of %d: %+v, %t, %v", from, id, n, r, found, err)
 				}
 			}
-			if found, err := s.Now().ContainsLive(1, id<<16); err != nil || found != there {
-				t.Errorf("entry of %d of %d: %v, %v", id, n, found, err)
+			var want []uint64
+			entries := 0
+			if exists {
+				want, entries = []uint64{id}, 1
 			}
-			if added, err := v.Added(id); err != nil || there && added.Unix() != int64(1000+id) {
-				t.Errorf("document %d of %d added %v, %v", id, n, added, err)
+			if ids, err := v.AppendKey(nil, id<<8); err != nil || !slices.Equal(ids, want) {
+				t.Errorf("key of %d of %d: IDs %v, %v", id, n, ids, err)
+			}
+			if ids, err := v.AppendLive(nil, id<<32, 0, 10); err != nil || !slices.Equal(ids, want) {
+				t.Errorf("live entry of %d of %d: IDs %v, %v", id, n, ids, err)
+			}
+			for table, fp := range []uint64{id << 32, id << 16} {
+				found := 0
+				if err := v.Scan(table, fp, fp, func(uint64) bool { found++; return true }); err != nil || found != entries {
+					t.Errorf("entry of %d of %d in table %d: %d times, %v", id, n, table, found, err)
+				}
 			}
 		}
 	})
@@ -121,13 +130,12 @@ func TestFailedLog(t *testing.T) {
 		"a batch that is waited for": func(s *Store) error {
 			b := s.NewBatch()
 			document(b, 2)
-			finish, err := s.Apply(b, true)
-			if err != nil {
+			if err := s.Apply(b, true); err != nil {
 				return err
 			}
-			last := s.Last()
-			if err = finish(); !errors.Is(last.Wait(), errorfs.ErrInjected) {
-				return nil
+			err := s.Last().Wait()
+			if again := s.Last().Wait(); again != err {
+				return fmt.Errorf("Wait returns %v, then %v", err, again)
 			}
 			return err
 		},
@@ -165,8 +173,8 @@ func TestFailedLog(t *testing.T) {
 		if err := s.Sync(); !errors.Is(err, fault.ErrFailed) {
 			t.Errorf("%s: Sync after it: %v", what, err)
 		}
-		if ids, err := s.KeyIDs(1 << 8); err != nil || !ids.Contains(1) {
-			t.Errorf("%s: reading after it: %v", what, err)
+		if r, found, err := s.Record(1); err != nil || !found || r != documentOf(1) {
+			t.Errorf("%s: Record after it: %+v, %t, %v", what, r, found, err)
 		}
 		crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 		if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
@@ -185,7 +193,7 @@ func TestBatchKeepsFirstError(t *testing.T) {
 	if err := commitOf(s, true, func(b *Batch) {
 		b.keep(first)
 		b.keep(errors.New("second"))
-		b.SetClock(1, 1)
+		b.SetKey(1, 1)
 	}); !errors.Is(err, first) {
 		t.Errorf("Apply: %v", err)
 	}
@@ -204,14 +212,15 @@ func TestScanStaysInItsTable(t *testing.T) {
 		for _, table := range tables {
 			for _, e := range entries {
 				if table == 0 {
-					b.ChangePosting(e, NewIDs(1), IDs{})
+					b.SetLive(e, 1)
 				} else {
 					b.SetEntry(table, e)
 				}
 			}
 		}
 		b.SetRecord(1, Record{Key: "a"})
-		b.SetKeyIDs(1, NewIDs(1))
+		b.SetKey(1, 1)
+		b.Remove(1)
 	})
 	inView(t, s, func(v *View) {
 		for _, table := range append(tables, 3, 254) {
@@ -237,82 +246,8 @@ func TestScanStaysInItsTable(t *testing.T) {
 	})
 }
 
-// TestClock looks for the seconds of IDs, which may go backwards, and yields the entries,
-// with some forgotten.
-func TestClock(t *testing.T) {
-	s := openMem(t)
-	must(t, s.db.Set(nil, nil, nil)) // a key that no index has, before all others
-	inView(t, s, func(v *View) {
-		if _, found, err := v.LastSecond(); err != nil || found {
-			t.Errorf("a clock without entries has a last one: %v", err)
-		}
-	})
-	check := func(entries [][2]uint64, seconds map[uint64]int64) {
-		t.Helper()
-		inView(t, s, func(v *View) {
-			for range 3 { // in several orders
-				for id, want := range seconds {
-					if got, err := v.Added(id); err != nil || got.Unix() != want {
-						t.Errorf("document %d was added %v, %v", id, got.Unix(), err)
-					}
-				}
-			}
-			var got [][2]uint64
-			for e, err := range v.Clock(0) {
-				must(t, err)
-				got = append(got, [2]uint64{e.First, uint64(e.Added().Unix())})
-			}
-			if !slices.Equal(got, entries) {
-				t.Errorf("the clock has %v, not %v", got, entries)
-			}
-			if got, found, err := v.LastSecond(); err != nil || !found || got != 150 {
-				t.Errorf("last second %d, %v, %v", got, found, err)
-			}
-		})
-	}
-	entries := [][2]uint64{{1, 100}, {10, 101}, {11, 200}, {500, 150}}
-	apply(t, s, true, func(b *Batch) {
-		for _, e := range entries {
-			b.SetClock(e[0], e[1])
-		}
-	})
-	check(entries, map[uint64]int64{1: 100, 9: 100, 10: 101, 11: 200, 499: 200, 500: 150, 1<<64 - 1: 150})
-	apply(t, s, true, func(b *Batch) { b.ForgetClock(10, 500) })
-	check([][2]uint64{{1, 100}, {500, 150}}, map[uint64]int64{1: 100, 9: 100, 500: 150})
-	apply(t, s, true, func(b *Batch) { b.ForgetClock(0, 2) })
-	check([][2]uint64{{500, 150}}, map[uint64]int64{500: 150})
-
-	must(t, s.db.Set(uint64Key(clockKeyspace, 700), binary.BigEndian.AppendUint32(nil, 7), nil))
-	inView(t, s, func(v *View) {
-		if _, err := v.Added(700); !errors.Is(err, fault.ErrCorrupt) {
-			t.Errorf("a clock entry of 4 bytes: %v", err)
-		}
-		for e, err := range v.Clock(0) {
-			if (e.First == 0) != errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("the entry %d: %v", e.First, err)
-			}
-		}
-	})
-}
-
-// Two commits that are applied at once could be in the log in the one order and be the Last
-// in the other; who waits for the Last would have the older one only.
-func TestAppliesWaitForEachOther(t *testing.T) {
-	s := openMem(t)
-	s.applying.Lock()
-	done := make(chan error)
-	go func() { done <- commitOf(s, true, func(b *Batch) { document(b, 1) }) }()
-	before := s.Last()
-	time.Sleep(50 * time.Millisecond)
-	if s.Last() != before {
-		t.Error("a commit was begun while another one was applied")
-	}
-	s.applying.Unlock()
-	must(t, <-done)
-}
-
-// TestLastNamesWhatIsSeen: whatever a view shows, the Last commit of after it was opened is that of the write,
-// or a later one.
+// TestLastNamesWhatIsSeen opens views during commits. The commit that Last returns after a view was opened
+// is the newest commit that the view shows, or a later one.
 func TestLastNamesWhatIsSeen(t *testing.T) {
 	s := openMem(t)
 	var wg sync.WaitGroup
@@ -332,13 +267,13 @@ func TestLastNamesWhatIsSeen(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				second, _, err := v.LastSecond()
+				r, _, err := v.Record(1)
 				if err := errors.Join(err, v.Close()); err != nil {
 					t.Error(err)
 					return
 				}
-				if seen := sights[i]; len(seen) == 0 || seen[len(seen)-1].id != second {
-					sights[i] = append(seen, sight{second, last})
+				if seen := sights[i]; len(seen) == 0 || seen[len(seen)-1].id != r.Time {
+					sights[i] = append(seen, sight{r.Time, last})
 					changes.Add(1)
 				}
 			}
@@ -348,18 +283,17 @@ func TestLastNamesWhatIsSeen(t *testing.T) {
 	commits := uint64(testenv.Number(4000, 4000, 32_000, 32_000)) // a reader must come in the microsecond between two steps
 	for id := uint64(1); id <= commits || changes.Load() < 100 && id < 100_000; id++ {
 		b := s.NewBatch()
-		b.SetClock(id, id)
-		finish, err := s.Apply(b, true)
-		must(t, err)
+		b.SetRecord(1, Record{Time: id})
+		must(t, s.Apply(b, true))
 		order[s.Last()] = id
-		must(t, finish())
+		must(t, s.Last().Wait())
 	}
 	ending.Store(true)
 	wg.Wait()
 	seen := slices.Concat(sights...)
 	for _, x := range seen {
 		if order[x.last] < x.id {
-			t.Fatalf("second %d is seen, and the last commit is that of %d", x.id, order[x.last])
+			t.Fatalf("a view shows commit %d, and Last is commit %d", x.id, order[x.last])
 		}
 	}
 	if len(seen) < 100 {
@@ -373,8 +307,8 @@ func TestWaitForACommitOfAnother(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	b := s.NewBatch()
 	b.SetRecord(1, Record{Fingerprint: 1, Key: "a"})
-	finish, err := s.Apply(b, true)
-	must(t, err)
+	must(t, s.Apply(b, true))
+	commit := s.Last()
 	must(t, soon(t, "Wait", func() error { return s.Last().Wait() }))
-	must(t, s.Last().Wait(), finish(), finish(), s.Close())
+	must(t, commit.Wait(), commit.Wait(), s.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -29,6 +30,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(Counters{NextID: 9, Documents: 4, Bare: 1}.encode())
 	f.Add(encodeFormat())
 	f.Add(encodeFormat()[:9])
+	f.Add(epochs{3, 4}.encode())
 	f.Add(encodePacked(2, 9, []PackedTableInfo{{Entries: 7, Blocks: 2, Bytes: 90}, {Entries: 7, Blocks: 1, Bytes: 80}}))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := decodeCounters(value)
@@ -45,10 +47,17 @@ func FuzzMeta(f *testing.F) {
 		if err == nil && string(encodePacked(generation, nextID, tables)) != string(value) {
 			t.Fatalf("%x reads as generation %d, next ID %d, tables %+v", value, generation, nextID, tables)
 		}
+		e, err := decodeEpochs(value)
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err == nil && string(e.encode()) != string(value) {
+			t.Fatalf("%x reads as %+v", value, e)
+		}
 		version, err := checkFormat(value)
 		switch {
 		case err == nil:
-			if want := append([]byte(magic), 0, 0, 0, byte(version)); version > Format || string(value) != string(want) {
+			if version != Format || string(value) != string(encodeFormat()) {
 				t.Fatalf("%x passes", value)
 			}
 		case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, ErrNotIndex) && !errors.Is(err, ErrVersion):
@@ -78,6 +87,10 @@ func TestDamagedMeta(t *testing.T) {
 		{"counters of 0", "counters", make([]byte, 24), fault.ErrCorrupt, "counters"},
 		{"packed breaks off", "packed", make([]byte, 20), fault.ErrCorrupt, "20 bytes"},
 		{"packed of too many bytes", "packed", encodePacked(1, 2, []PackedTableInfo{{1, 1, 1}, {1, 1, 1 << 63}}), fault.ErrCorrupt, "packed table 1"},
+		{"epochs break off", "epochs", make([]byte, 15), fault.ErrCorrupt, "15 bytes"},
+		{"last epoch before the first", "epochs", epochs{2, 1}.encode(), fault.ErrCorrupt, "epochs 2 to 1"},
+		{"three epochs", "epochs", epochs{2, 4}.encode(), fault.ErrCorrupt, "epochs 2 to 4"},
+		{"epoch after the last number", "epochs", epochs{1<<64 - 1, 0}.encode(), fault.ErrCorrupt, "epochs"},
 		{"packed of nothing", "packed", make([]byte, 40), fault.ErrCorrupt, "packed table 0"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -113,19 +126,69 @@ func TestMetaErrorIsTheSame(t *testing.T) {
 	}
 }
 
+func TestEpochs(t *testing.T) {
+	for _, c := range []struct {
+		epochs epochs
+		live   string
+	}{
+		{epochs{0, 0}, "t"}, {epochs{0, 1}, "tx"}, {epochs{1, 1}, "x"}, {epochs{1, 2}, "xt"}, {epochs{1<<64 - 2, 1<<64 - 1}, "tx"},
+	} {
+		if got, err := decodeEpochs(c.epochs.encode()); err != nil || got != c.epochs {
+			t.Errorf("%+v reads back as %+v, %v", c.epochs, got, err)
+		}
+		if got := string(c.epochs.live()); got != c.live {
+			t.Errorf("keyspaces of %+v: %q, want %q", c.epochs, got, c.live)
+		}
+		last := c.epochs.last
+		if got := c.epochs.packed(); got != (epochs{last, last}) {
+			t.Errorf("%+v after a compaction: %+v", c.epochs, got)
+		}
+	}
+}
+
+// TestKeyBytes compares keys with the bytes that docs/format.md specifies.
+func TestKeyBytes(t *testing.T) {
+	const n = 0x0102030405060708
+	for want, key := range map[string][]byte{
+		"mplan":                             metaKey("plan"),
+		"d\x01\x02\x03\x04\x05\x06\x07\x08": documentKey(n),
+		"k\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09":         keyKey(n, 9),
+		"t\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": liveKey(evenKeyspace, n, 9),
+		"x\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": liveKey(oddKeyspace, n, 9),
+		"t\x00\x03\x01\x02\x03\x04\x05\x06\x07\x08":                                 tableKey(evenKeyspace, 3, n),
+		"x\xff\xff\x01\x02\x03\x04\x05\x06\x07\x08":                                 tableKey(oddKeyspace, removedTable, n),
+		"u\x00\x03\x01\x02\x03\x04\x05\x06\x07\x08":                                 tableKey(packedKeyspace, 3, n),
+		"v\x00\x03\x00\x00\x01\x00":                                                 chunkKey(directoryKeyspace, 3, 256),
+		"w\xff\xff\x00\x00\x00\x02":                                                 chunkKey(filterKeyspace, KeyFilterTable, 2),
+	} {
+		if string(key) != want {
+			t.Errorf("key %q, want %q", key, want)
+		}
+	}
+}
+
 func TestRecordReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Record{
 			Fingerprint: rapid.Uint64().Draw(t, "fingerprint"),
+			Time:        rapid.OneOf(rapid.SampledFrom([]uint64{0, 127, 128, math.MaxInt64}), rapid.Uint64Max(math.MaxInt64)).Draw(t, "time"),
 			Shingle:     rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "shingle"),
 			Digest:      rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "digest"),
-			Tokens:      rapid.Uint32().Draw(t, "length"),
+			Tokens:      rapid.Uint32().Draw(t, "tokens"),
 			Scope:       rapid.String().Draw(t, "scope"),
 			Key:         string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
 		}
-		got, err := DecodeRecord(r.Append([]byte("before"))[len("before"):])
+		value := r.Append([]byte("before"))[len("before"):]
+		got, err := DecodeRecord(value)
 		if err != nil || got != r {
 			t.Fatalf("%+v reads back as %+v, %v", r, got, err)
+		}
+		if r.Bare() != (r == Record{Fingerprint: r.Fingerprint, Time: r.Time}) {
+			t.Fatalf("%+v: Bare returns %t", r, r.Bare())
+		}
+		// A record without its last byte is a record with a shorter key, or it is refused.
+		if got, err := DecodeRecord(value[:len(value)-1]); r.Key == "" && !errors.Is(err, fault.ErrCorrupt) || r.Key != "" && (err != nil || got.Key != r.Key[:len(r.Key)-1]) {
+			t.Fatalf("%+v without its last byte: %+v, %v", r, got, err)
 		}
 	})
 	long := Record{Scope: strings.Repeat("s", 64<<10), Key: strings.Repeat("k", 64<<10)}
@@ -134,56 +197,81 @@ func TestRecordReadsBack(t *testing.T) {
 	}
 }
 
-// TestRecordBytes has the bytes of docs/format.md.
+// TestRecordBytes compares records with the bytes that docs/format.md specifies.
 func TestRecordBytes(t *testing.T) {
+	const zeros = "\x00\x00\x00\x00\x00\x00\x00"
 	for want, r := range map[string]Record{
-		"\x00\x01\x02\x03\x04\x05\x06\x07\x08key":                                                                   {Fingerprint: 0x0102030405060708, Key: "key"},
-		"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x01s":                                 {Shingle: 9, Scope: "s"},
-		"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xac\x02\x01sk":                        {Shingle: 9, Tokens: 300, Scope: "s", Key: "k"},
-		"\x0d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00\x00\x00\x00\x0a\x02k": {Shingle: 9, Digest: 10, Tokens: 2, Key: "k"},
-		"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x02\xff\xfe\x00":                                                      {Scope: "\xff\xfe", Key: "\x00"},
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00key":                      {Fingerprint: 0x0102030405060708, Key: "key"},
+		"\x00\x00" + zeros + "\xac\x02":                                    {Time: 300},
+		"\x00\x00" + zeros + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f":        {Time: math.MaxInt64},
+		"\x09\x00" + zeros + "\x05" + zeros + "\x09\x01s":                  {Time: 5, Shingle: 9, Scope: "s"},
+		"\x0d\x00" + zeros + "\x05" + zeros + "\x09\xac\x02\x01sk":         {Time: 5, Shingle: 9, Tokens: 300, Scope: "s", Key: "k"},
+		"\x07\x00" + zeros + "\x00" + zeros + "\x09" + zeros + "\x0a\x02k": {Shingle: 9, Digest: 10, Tokens: 2, Key: "k"},
+		"\x08\x00" + zeros + "\x00\x02\xff\xfe\x00":                        {Scope: "\xff\xfe", Key: "\x00"},
+		"\x0f\x00" + zeros + "\xac\x02" + zeros + "\x01" + zeros + "\x02\xff\xff\xff\xff\x0f\x01sk": {
+			Time: 300, Shingle: 1, Digest: 2, Tokens: math.MaxUint32, Scope: "s", Key: "k",
+		},
 	} {
 		if got := r.Append(nil); string(got) != want {
 			t.Errorf("%+v is written %x, not %x", r, got, want)
+		}
+		if got, err := DecodeRecord([]byte(want)); err != nil || got != r {
+			t.Errorf("%x reads as %+v, %v", want, got, err)
 		}
 	}
 }
 
 func TestRecordIsRefused(t *testing.T) {
+	const fingerprint = "\x01\x02\x03\x04\x05\x06\x07\x08"
 	for what, value := range map[string]string{
 		"empty":                   "",
 		"fingerprint breaks off":  "\x00\x01\x02\x03\x04\x05\x06\x07",
-		"unknown flag":            "\x10\x01\x02\x03\x04\x05\x06\x07\x08",
-		"digest breaks off":       "\x08\x01\x02\x03\x04\x05\x06\x07\x08\x01",
-		"digest of 0":             "\x08\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x00",
-		"shingle breaks off":      "\x01\x01\x02\x03\x04\x05\x06\x07\x08\x01",
-		"no length":               "\x04\x01\x02\x03\x04\x05\x06\x07\x08",
-		"length of 0":             "\x04\x01\x02\x03\x04\x05\x06\x07\x08\x00",
-		"length of 33 bits":       "\x04\x01\x02\x03\x04\x05\x06\x07\x08\x80\x80\x80\x80\x10",
-		"no scope length":         "\x02\x01\x02\x03\x04\x05\x06\x07\x08",
-		"scope breaks off":        "\x02\x01\x02\x03\x04\x05\x06\x07\x08\x02s",
-		"scope length of 2^64-1":  "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
-		"scope length of 65 bits": "\x02\x01\x02\x03\x04\x05\x06\x07\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
+		"unknown flag":            "\x10" + fingerprint + "\x05",
+		"highest flag":            "\x80" + fingerprint + "\x05",
+		"no time":                 "\x00" + fingerprint,
+		"time breaks off":         "\x00" + fingerprint + "\x80",
+		"time of 64 bits":         "\x00" + fingerprint + "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+		"time of 65 bits":         "\x00" + fingerprint + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+		"shingle breaks off":      "\x01" + fingerprint + "\x05\x01",
+		"shingle of 0":            "\x01" + fingerprint + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
+		"digest breaks off":       "\x02" + fingerprint + "\x05\x01",
+		"digest of 0":             "\x02" + fingerprint + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
+		"no tokens":               "\x04" + fingerprint + "\x05",
+		"tokens of 0":             "\x04" + fingerprint + "\x05\x00",
+		"tokens of 33 bits":       "\x04" + fingerprint + "\x05\x80\x80\x80\x80\x10",
+		"no scope length":         "\x08" + fingerprint + "\x05",
+		"scope of 0 bytes":        "\x08" + fingerprint + "\x05\x00",
+		"scope breaks off":        "\x08" + fingerprint + "\x05\x02s",
+		"scope length of 2^64-1":  "\x08" + fingerprint + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
+		"scope length of 65 bits": "\x08" + fingerprint + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
 	} {
-		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
+		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) || r != (Record{}) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
 	}
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	f.Add(Record{Fingerprint: 1, Shingle: 2, Digest: 3, Scope: "scope", Key: "key"}.Append(nil))
-	f.Add(Record{}.Append(nil))
+	for _, r := range []Record{
+		{}, {Fingerprint: 1, Time: 300, Shingle: 2, Digest: 3, Tokens: 4, Scope: "scope", Key: "key"}, {Time: math.MaxInt64, Key: "key"},
+		{Shingle: 1}, {Digest: 1}, {Tokens: math.MaxUint32}, {Scope: "s"},
+	} {
+		f.Add(r.Append(nil))
+	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		r, err := DecodeRecord(value)
 		if err != nil {
-			if !errors.Is(err, fault.ErrCorrupt) {
-				t.Fatal(err)
+			if !errors.Is(err, fault.ErrCorrupt) || r != (Record{}) {
+				t.Fatal(r, err)
 			}
 			return
 		}
-		if again, err := DecodeRecord(r.Append(nil)); err != nil || again != r {
+		written := r.Append(nil)
+		if again, err := DecodeRecord(written); err != nil || again != r {
 			t.Fatalf("%+v reads back as %+v, %v", r, again, err)
+		}
+		if len(written) > len(value) { // equal, or the value has numbers in a longer form
+			t.Fatalf("%x is written as %x", value, written)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func (s *storedTable) open(t fatal, cache *blockCache) *PackedTable {
 // databaseOf returns a database with these entries.
 func databaseOf(t fatal, entries map[string][]byte) *pebble.DB {
 	t.Helper()
-	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Merger: postingMerger})
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Comparer: comparer})
 	must(t, err)
 	for key, value := range entries {
 		must(t, db.Set([]byte(key), value, pebble.NoSync))
@@ -114,7 +114,7 @@ func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read fu
 	db := databaseOf(t, entries)
 	it, err := db.NewIter(nil)
 	must(t, err)
-	read(newView(it, packed, []liveEntries{{keyspace: evenKeyspace}}))
+	read(newView(it, packed, []byte{evenKeyspace}))
 	must(t, it.Close(), db.Close())
 }
 

@@ -59,7 +59,7 @@ func TestRewriteDeletesRecords(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestSmallFilesAreMerged: each flush and each load leaves files of their own of clock and records, which become one.
+// TestSmallFilesAreMerged: each flush and each load leaves a file of records. CompactRecords merges these files.
 func TestSmallFilesAreMerged(t *testing.T) {
 	s := openMem(t)
 	files := func() map[byte]int {
@@ -77,20 +77,20 @@ func TestSmallFilesAreMerged(t *testing.T) {
 		must(t, s.db.Flush())
 		rewrite(t, s, Counters{NextID: 2*round + 3}, func(r *Rewrite, w *TableWriter) {
 			id := 2*round + 2
-			must(t, r.AddClock(id, 1000+id), r.AddRecord(id, Record{Key: "new"}), w.AddPosting(7, NewIDs(id)))
+			must(t, r.AddRecord(id, documentOf(id)), w.AddPosting(7, NewIDs(id)))
 		})
 	}
-	if n := files(); n[clockKeyspace] <= fewSmallFiles || n[documentKeyspace] <= fewSmallFiles {
+	if n := files(); n[documentKeyspace] <= fewSmallFiles {
 		t.Fatalf("files by keyspace: %v", n)
 	}
 	must(t, s.CompactRecords(t.Context()))
-	if n := files(); n[clockKeyspace] != 1 || n[documentKeyspace] != 1 {
+	if n := files(); n[documentKeyspace] != 1 {
 		t.Errorf("files by keyspace: %v", n)
 	}
 	inView(t, s, func(v *View) {
 		for id := uint64(1); id <= 2*rounds; id++ {
-			if added, err := v.Added(id); err != nil || added.Unix() != int64(1000+id) {
-				t.Errorf("document %d was added %v, %v", id, added, err)
+			if r, found, err := v.Record(id); err != nil || !found || r != documentOf(id) {
+				t.Errorf("record of document %d: %+v, %t, %v", id, r, found, err)
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestUnreadableEdgeOfTheTables(t *testing.T) {
 func TestTakeFreesTheCacheBefore(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	pack := func(id uint64) {
-		apply(t, s, true, func(b *Batch) { b.ChangePosting(7, NewIDs(id), IDs{}) })
+		apply(t, s, true, func(b *Batch) { b.SetLive(7, id) })
 		must(t, s.Freeze())
 		r, err := s.NewRewrite(1)
 		must(t, err)

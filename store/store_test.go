@@ -68,7 +68,9 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 		}, ErrNotIndex},
 		"a Pebble database": {func(t *testing.T, dir string) { pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}}) }, ErrNotIndex},
 		"a Pebble database of our future": {func(t *testing.T, dir string) {
-			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}, Merger: &pebble.Merger{Name: "neardup.posting.2", Merge: postingMerger.Merge}})
+			later := *comparer
+			later.Name = "neardup.2"
+			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}, Comparer: &later})
 		}, ErrVersion},
 		"an index in a later format of Pebble's": {func(t *testing.T, dir string) {
 			makeStore(t, dir)
