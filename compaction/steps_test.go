@@ -546,3 +546,19 @@ func TestRecrawlHasOneMatch(t *testing.T) {
 		t.Errorf("only %d queries, %d recrawls and %d compactions", asked.Load(), recrawls.Load(), compactions.Load())
 	}
 }
+
+// TestLoadCanceledBetweenDocuments cancels a load while its documents are read. The next document ends it.
+func TestLoadCanceledBetweenDocuments(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	read := 0
+	_, err := compaction.Load(ctx, "ix", func(yield func(index.Document, error) bool) {
+		for read = 1; yield(index.Document{Fingerprint: fingerprint.Fingerprint(read)}, nil) && read < 10_000; read++ {
+			if read == 10 {
+				cancel()
+			}
+		}
+	}, compaction.LoadOptions{Index: index.Options{FS: vfs.NewMem()}})
+	if !errors.Is(err, context.Canceled) || read != 11 {
+		t.Errorf("error %v after %d documents, want it after 11", err, read)
+	}
+}
