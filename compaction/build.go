@@ -158,8 +158,12 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 	if err := next.advance(); err != nil {
 		return err
 	}
+	removed, err := v.Removed()
+	if err != nil {
+		return err
+	}
 	old := uint64(0)
-	for p, err := range v.Postings(0) {
+	for p, err := range v.Entries(0) {
 		if old%batchLen == 0 && err == nil {
 			err = b.ctx.Err()
 		}
@@ -167,6 +171,12 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 			return err
 		}
 		old++
+		if !removed.IsEmpty() {
+			p.IDs = p.IDs.WithoutAll(removed)
+		}
+		if p.IDs.Empty() {
+			continue
+		}
 		for next.ok && next.stored < p.Stored {
 			if err := b.writeAdded(t, &next); err != nil {
 				return err

@@ -20,10 +20,10 @@ type Report struct {
 	Seconds     float64       `json:"seconds"`
 }
 
-// TableReport is what became of a table. Entries are fingerprints, each once; bytes
-// are those on disk, without the prefix filter.
+// TableReport compares a table before and after the work. Entries are counted as distinct
+// fingerprints. Bytes are bytes on disk without the prefix filter.
 type TableReport struct {
-	EntriesBefore uint64 `json:"entriesBefore"`
+	EntriesBefore uint64 `json:"entriesBefore"` // with those of removed documents
 	EntriesAfter  uint64 `json:"entriesAfter"`
 	BytesBefore   uint64 `json:"bytesBefore"`
 	BytesAfter    uint64 `json:"bytesAfter"`

@@ -38,7 +38,7 @@ func TestClosedPipe(t *testing.T) {
 	more := strings.Repeat("0000000000000001\tagain\n", 100_000)
 	for _, args := range []string{
 		"query -index DIR -format fingerprints LIST", "query -scan LIST LIST", "add -index DIR -format fingerprints LIST", "dedup LIST", "dedup -format fingerprints -", "fingerprint LIST",
-		"export -index DIR", "delete -index DIR c", "pairs LIST", "pairs -index DIR", "pairs -output-format csv LIST",
+		"export -index DIR", "delete -index DIR c", "pairs LIST", "pairs -index DIR", "pairs -equal LIST",
 		"clusters LIST", "clusters -index DIR -output-format removals", "stats -index DIR", "stats -index DIR -output-format text",
 		"compact -index DIR", "checkpoint -index DIR DIR.copy", "plan", "bench -n 100 -seconds 0.001 -only load", "version", "completion bash", "help",
 		"help dedup",

@@ -220,8 +220,11 @@ const (
 // tally counts an input whose work is done.
 func (r *documentReader) tally(i *input) {
 	c, s := r.call, r.summary
-	s.File(i.record.Source)
-	switch skip := i.record.Skip; {
+	skip := i.record.Skip
+	if skip == nil || !skip.PassedOver {
+		s.File(i.record.Source)
+	}
+	switch {
 	case i.compared:
 		c.documents++
 		of := ""

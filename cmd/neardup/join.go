@@ -15,7 +15,7 @@ import (
 
 var pairsCommand = command{
 	name:    "pairs",
-	args:    "[-k 3] [-output-format json|csv] -index DIR | FINGERPRINTS...",
+	args:    "[-k 3] -index DIR | FINGERPRINTS...",
 	summary: "print every pair of near-duplicates in an index or in lists of fingerprints, once",
 	more: `Equal fingerprints are one, with a count; -equal lists all pairs of documents instead.
 With -compat simhash-cpp it takes the flags of simhash-find-all (-b -d -i -o) and writes
@@ -24,12 +24,12 @@ what that writes.`,
 }
 
 func runPairs(ctx context.Context, c *call) error {
-	f := c.joinFlags(groups.JSON, groups.CSV)
+	f := c.joinFlags(groups.JSON)
 	if err := f.parse(); err != nil {
 		return err
 	}
 	equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with one fingerprint that are not written
-	writers, err := f.join(ctx, "first,second,distance", len(equal), func(s groups.Source, writers []*groups.Writer) error {
+	writers, err := f.join(ctx, len(equal), func(s groups.Source, writers []*groups.Writer) error {
 		return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
 			w := writers[worker]
 			switch {
@@ -62,7 +62,7 @@ func runPairs(ctx context.Context, c *call) error {
 
 var clustersCommand = command{
 	name:    "clusters",
-	args:    "[-k 3] [-star] [-output-format json|csv|removals] -index DIR | FINGERPRINTS...",
+	args:    "[-k 3] [-star] [-output-format json|removals] -index DIR | FINGERPRINTS...",
 	summary: "print the clusters of near-duplicates in an index or in lists of fingerprints",
 	more: `A cluster is what a chain of pairs connects: its ends may have little in common, and one
 page that resembles two groups makes one cluster of both. With -star, every member is
@@ -76,13 +76,13 @@ writes what that writes.`,
 }
 
 func runClusters(ctx context.Context, c *call) error {
-	f := c.joinFlags(groups.JSON, groups.CSV, groups.Removals)
+	f := c.joinFlags(groups.JSON, groups.Removals)
 	c.flags.BoolVar(&f.star, "star", false, "every member within -k of the one that is kept, instead of chains")
 	if err := f.parse(); err != nil {
 		return err
 	}
 	documents := 0
-	writers, err := f.join(ctx, "cluster,kept,id,key,fingerprint,documents", 1, func(s groups.Source, writers []*groups.Writer) error {
+	writers, err := f.join(ctx, 1, func(s groups.Source, writers []*groups.Writer) error {
 		return s.Clusters(ctx, func(found *groups.Cluster) error {
 			documents += found.Documents
 			return writers[0].Cluster(found)
@@ -119,7 +119,7 @@ func (c *call) joinFlags(forms ...string) *joinFlags {
 	flags := c.flags
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default by name, u64le, jsonl or else fingerprints)"
 	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
-	f.form = c.choiceFlag("output-format", "`form` of the output: json (lines), csv; for clusters also removals", forms...)
+	f.form = c.choiceFlag("output-format", "`form` of the output: json (a line for each), or for clusters removals", forms...)
 	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")
 	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", groups.SimhashCPP)
 	for _, name := range []string{"output", "o"} {
@@ -195,10 +195,10 @@ func (f *joinFlags) setCompat() error {
 }
 
 // join has do write what it finds in what the flags name.
-func (f *joinFlags) join(ctx context.Context, columns string, workers int, do func(groups.Source, []*groups.Writer) error) (writers []*groups.Writer, err error) {
+func (f *joinFlags) join(ctx context.Context, workers int, do func(groups.Source, []*groups.Writer) error) (writers []*groups.Writer, err error) {
 	f.call.in = pipe.Cancelable(ctx, f.call.in)
 	err = f.call.writeTo(f.output, func(out *bufio.Writer) error {
-		writers = groups.NewWriters(*f.form, columns, out, workers)
+		writers = groups.NewWriters(*f.form, out, workers)
 		return f.source(ctx, func(s groups.Source) error {
 			err := do(s, writers)
 			for _, w := range writers {

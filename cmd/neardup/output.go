@@ -151,12 +151,15 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 
 // accountFor prints the summary of the records whose work is done.
 func (c *call) accountFor(r *documentReader) {
-	records, files := int64(0), int64(0)
+	records, files, repaired := int64(0), int64(0), int64(0)
 	for _, t := range r.Totals() {
-		records, files = records+t.Records, files+t.Files
+		records, files, repaired = records+t.Records, files+t.Files, repaired+t.Repaired
 	}
 	for _, line := range r.summary.Lines(files) {
 		c.logf("%s", line)
+	}
+	if repaired > 0 {
+		c.logf("%d records of web archives have a wrong Content-Length and were read up to the next record", repaired)
 	}
 	if ahead := records - r.summary.Records; ahead > 0 {
 		c.logf("%d more records were read, and may not be processed; run again to finish", ahead)

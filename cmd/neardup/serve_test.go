@@ -228,19 +228,6 @@ func TestServeEndsInOrder(t *testing.T) {
 	}
 }
 
-// An index that cannot be closed is told of, and no success, where a signal ends the server, too.
-func TestServeEndsWithAFault(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no open folder is removed there")
-	}
-	dir := filepath.Join(t.TempDir(), "ix")
-	server := startServe(t, freeAddress(t), "-index", dir)
-	must(t, os.RemoveAll(dir))
-	if code := server.end(syscall.SIGTERM); code != exitFailed || !strings.Contains(server.said.String(), "moved or removed while it was open") {
-		t.Errorf("exit code %d: %s", code, server.said)
-	}
-}
-
 // A server whose disk fails ends with exit code 1, so that its supervisor starts it again, and what it acknowledged is stored.
 func TestServeEndsAfterFailedWrite(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -125,7 +125,7 @@ func (s *source) zipEntry(f *zip.File, crawls crawlNames) bool {
 	case strings.HasSuffix(f.Name, "/"):
 		return true
 	case isHidden(f.Name):
-		return s.passEntry(f.Name, &Skip{Reason: "hidden file"})
+		return s.passEntry(f.Name, &Skip{Reason: "hidden file", PassedOver: true})
 	case crawls.repeat(f.Name):
 		return s.passEntry(f.Name, notArchive())
 	case f.Mode().Type() == fs.ModeSymlink: // what it holds is a name
@@ -296,7 +296,7 @@ func (s *source) tarEntry(h *tar.Header, content io.Reader) bool {
 	case h.Typeflag == tar.TypeDir:
 		return true
 	case isHidden(h.Name):
-		return s.passEntry(h.Name, &Skip{Reason: "hidden file"})
+		return s.passEntry(h.Name, &Skip{Reason: "hidden file", PassedOver: true})
 	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
 		return s.passEntry(h.Name, &Skip{Reason: "link", Document: true})
 	case isSparse(h): // its holes may be of any length, and cost nothing

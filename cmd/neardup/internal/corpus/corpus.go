@@ -114,6 +114,9 @@ type Skip struct {
 	// Unrecognized is true if the record is a whole file whose format is unknown,
 	// or is known and not read.
 	Unrecognized bool
+	// PassedOver is true if the record is a file that is left out on purpose, such as a
+	// hidden file or a file of a crawl that repeats its archives.
+	PassedOver bool
 	// Err is the error behind it, if there was one.
 	Err error
 }

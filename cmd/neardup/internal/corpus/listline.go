@@ -77,7 +77,11 @@ func (n notation) parse(digits string) (fingerprint.Fingerprint, error) {
 	base := 16
 	switch {
 	case n == unknownNotation:
-		return parseFingerprint(digits)
+		fp, err := parseFingerprint(digits)
+		if err != nil {
+			err = fmt.Errorf("%w; a line is a fingerprint, or a fingerprint, a tab and a key", err)
+		}
+		return fp, err
 	case hasHexPrefix(digits):
 		digits = digits[2:]
 	case n == decimalNotation, len(digits) > 16 && n == hexNotation && consistsOf(digits, "0123456789"):

@@ -229,9 +229,9 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		case err != nil:
 			f.skip = cannotOpen(err)
 		case hidden:
-			f.skip = &Skip{Reason: "hidden file"}
+			f.skip = &Skip{Reason: "hidden file", PassedOver: true}
 		case entry.IsDir() && isDatabase(path):
-			f.skip = &Skip{Reason: "folder of an index"}
+			f.skip = &Skip{Reason: "folder of an index", PassedOver: true}
 		case crawls[filepath.Dir(path)] && (!entry.IsDir() || entry.Name() != "archive"):
 			f.skip = notArchive()
 		case entry.IsDir():
@@ -272,7 +272,7 @@ func isCrawlFolder(folder string) bool {
 // crawlFiles are the files of a WACZ file that tell it from other folders with web archives, as patterns.
 var crawlFiles = []string{"datapackage.json", "pages/*.jsonl", "indexes/*.cdx*", "indexes/*.idx"}
 
-func notArchive() *Skip { return &Skip{Reason: "no archive of the WACZ"} }
+func notArchive() *Skip { return &Skip{Reason: "no archive of the WACZ", PassedOver: true} }
 
 // isDatabase reports whether a folder is that of an index: perhaps the one that the documents go to, whose
 // files come and go.

@@ -99,7 +99,7 @@ func written(t *testing.T, file string, o ListOptions, write func(Source, []*Wri
 	must(t, err)
 	var text bytes.Buffer
 	out := bufio.NewWriter(&text)
-	writers := NewWriters(SimhashCPP, "", out, 3)
+	writers := NewWriters(SimhashCPP, out, 3)
 	err = write(s, writers)
 	for _, w := range writers {
 		w.Flush()

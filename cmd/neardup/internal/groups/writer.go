@@ -3,13 +3,11 @@ package groups
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"strconv"
 	"sync"
 	"unicode/utf8"
 
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -17,7 +15,6 @@ import (
 // The forms of output.
 const (
 	JSON     = "json"     // a line for each pair or cluster
-	CSV      = "csv"      // a line for each pair, or document of a cluster
 	Removals = "removals" // of clusters, the IDs to delete so that one document of each remains
 
 	// SimhashCPP is the arrays of numbers that simhash-find-all and simhash-find-clusters of
@@ -56,22 +53,16 @@ type Writer struct {
 
 	form string
 	text bytes.Buffer // whole lines that are not in out yet, and the one under way
-	csv  *csv.Writer  // into text
 
 	mu  *sync.Mutex
 	out *bufio.Writer // of all writers; its errors stick
 }
 
-// NewWriters makes writers to one output. CSV begins with the names of the columns.
-func NewWriters(form, columns string, out *bufio.Writer, workers int) []*Writer {
-	if form == CSV {
-		fmt.Fprintln(out, columns)
-	}
+// NewWriters returns writers to one output, one per worker.
+func NewWriters(form string, out *bufio.Writer, workers int) []*Writer {
 	writers, mu := make([]*Writer, workers), new(sync.Mutex)
 	for i := range writers {
-		w := &Writer{form: form, mu: mu, out: out}
-		w.csv = csv.NewWriter(&w.text)
-		writers[i] = w
+		writers[i] = &Writer{form: form, mu: mu, out: out}
 	}
 	return writers
 }
@@ -92,11 +83,6 @@ func (w *Writer) lineEnded() error {
 	return w.Flush()
 }
 
-func (w *Writer) csvLine(fields ...string) {
-	w.csv.Write(fields)
-	w.csv.Flush()
-}
-
 // Pair writes a pair.
 func (w *Writer) Pair(a, b *Member, distance int) error {
 	w.Written++
@@ -107,8 +93,6 @@ func (w *Writer) Pair(a, b *Member, distance int) error {
 		if line, err = wire.Append(line, &PairLine{memberLine(a), memberLine(b), distance}); err != nil {
 			return err
 		}
-	case CSV:
-		w.csvLine(a.name(), b.name(), strconv.Itoa(distance))
 	case SimhashCPP:
 		line = strconv.AppendUint(append(line, '['), uint64(min(a.Fingerprint, b.Fingerprint)), 10)
 		line = strconv.AppendUint(append(line, ", "...), uint64(max(a.Fingerprint, b.Fingerprint)), 10)
@@ -128,9 +112,6 @@ func (w *Writer) Cluster(c *Cluster) error {
 			if err := w.jsonMember(c, n, m); err != nil {
 				return err
 			}
-		case CSV:
-			w.csvLine(strconv.Itoa(w.Written), strconv.FormatBool(n == 0), strconv.FormatUint(m.ID, 10),
-				corpus.QuoteKey(m.Key), m.Fingerprint.String(), strconv.Itoa(m.Documents))
 		case SimhashCPP:
 			switch n {
 			case 0: // it may be the only one, which is no cluster there
@@ -177,14 +158,6 @@ func (w *Writer) jsonMember(c *Cluster, n int, m *Member) error {
 	}
 	w.text.Write(line)
 	return nil
-}
-
-// name is what a member is called in a list: its key, or else its fingerprint.
-func (m *Member) name() string {
-	if m.Key != "" {
-		return corpus.QuoteKey(m.Key)
-	}
-	return m.Fingerprint.String()
 }
 
 // memberLine returns what JSON has of a member.
