@@ -28,6 +28,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
@@ -35,30 +36,32 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// damaged is an open index whose bytes a test changes. Some of what it writes Open would
-// refuse, so the index is open meanwhile.
+// damaged is an open index whose database a test changes. The index is open during the change,
+// since Open would refuse some of the damage.
 type damaged struct {
 	t  *testing.T
 	x  *index.Index
 	db *pebble.DB
 }
 
-// database returns the database of an open index, where no door leads.
+// database returns the database of an open index.
 func database(x *index.Index) *pebble.DB {
 	store := reflect.ValueOf(x).Elem().FieldByName("store").Elem()
 	return *(**pebble.DB)(store.FieldByName("db").Addr().UnsafePointer())
 }
 
-// Of the index that most damage is planted in.
+// The index that most damage is planted in: packed documents, live ones, and some of both that were
+// removed.
 const (
 	packedDocuments = 300
 	liveDocuments   = 12
 	firstLive       = packedDocuments + 1
-	next            = packedDocuments + liveDocuments + 1 // ID
 )
 
-// documents returns those with the IDs from first on. What they have depends on the
-// remainder of their ID by 6: with 0 they are bare, with 1 they have a Shingle.
+var removedDocuments = []uint64{288, 299, 311} // a bare one, a packed one with a record, and a live one
+
+// documents returns n documents with the IDs from first on. The remainder of the ID by 6 decides what a
+// document has: with 0 nothing but a fingerprint, else a key, and with 1 a Shingle as well.
 // Fingerprints ascend with the IDs.
 func documents(first, n uint64) (docs []index.Document) {
 	for id := first; id < first+n; id++ {
@@ -81,14 +84,16 @@ func damagedOptions(t *testing.T, fsys vfs.FS) *index.Options {
 	return &index.Options{FS: fsys, Now: func() time.Time { return time.Unix(1000, 0) }, MaxDistance: 3, Plan: fourTables(t), CacheBytes: 1 << 20, FilterBytes: 1 << 20}
 }
 
-// openDamaged opens an index and adds documents to what is packed there. Nothing is wrong
-// with it yet.
-func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document) *damaged {
+// openDamaged opens a packed index, adds documents and removes some. Verify finds no problem yet.
+func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document, removed ...uint64) *damaged {
 	t.Helper()
 	x, err := index.Open("ix", damagedOptions(t, fsys))
 	must(t, err)
 	t.Cleanup(func() { x.Close() })
 	must(t, x.Add(context.Background(), live...))
+	if n, err := x.DeleteIDs(context.Background(), removed...); err != nil || n != len(removed) {
+		t.Fatal(n, err)
+	}
 	d := &damaged{t, x, database(x)}
 	if problems := d.problems(); problems != "" {
 		t.Fatal(problems)
@@ -171,28 +176,15 @@ func blockOf(t *testing.T, table uint16, docs ...index.Document) (key string, bl
 	return keys[0], d.get(keys[0])
 }
 
-// denseBlock returns a block of n fingerprints, 0, 1, 2 and so on, if lows is 0xaa.
-func denseBlock(n int, lows byte) []byte {
-	zeros := (n - 1) / 2
-	block := binary.LittleEndian.AppendUint16([]byte{2, 1}, uint16(n))
-	block = append(binary.LittleEndian.AppendUint16(block, uint16(zeros)), make([]byte, 8)...)
-	unary := make([]byte, (n+zeros+8)/8)
-	for i := range n {
-		bit := i + i/2
-		unary[bit/8] |= 1 << (bit % 8)
-	}
-	return slices.Concat(block, unary, bytes.Repeat([]byte{lows}, max((n+7)/8, 7)))
-}
-
-// TestPlantedDamage: each thing that Verify looks at is found when it is wrong, and
-// nothing else is told. testdata/damage has the damage and the problems.
+// TestPlantedDamage: Verify reports each kind of damage, and nothing else. testdata/damage lists the
+// damage and the problems.
 func TestPlantedDamage(t *testing.T) {
 	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
 	packed := packedIndex(t, 1<<20, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
-		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}), documents(firstLive, liveDocuments))
+		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}), documents(firstLive, liveDocuments), removedDocuments...)
 		d.loadFilters()
 		for line := range strings.Lines(c.Input) {
 			d.plant(strings.Fields(line))
@@ -223,9 +215,28 @@ func (d *damaged) problems() string {
 	return b.String()
 }
 
-// plant changes the database as a line of testdata/damage says.
+// plant changes the index as a line of testdata/damage says.
 func (d *damaged) plant(words []string) {
 	d.t.Helper()
+	switch ctx := context.Background(); words[0] {
+	case "freeze": // begin a compaction, which fails
+		failed := errors.New("no packing")
+		if err := rewrite.Index(ctx, d.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
+			return rewrite.Packed{}, failed
+		}); !errors.Is(err, failed) {
+			d.t.Fatal(err)
+		}
+		return
+	case "add":
+		doc := document(uint64(d.number(words[1])))
+		must(d.t, d.x.Add(ctx, doc))
+		return
+	case "remove":
+		if n, err := d.x.DeleteIDs(ctx, uint64(d.number(words[1]))); n != 1 || err != nil {
+			d.t.Fatal(n, err)
+		}
+		return
+	}
 	key := d.key(words[1])
 	var value []byte
 	if at := slices.Index(words, "="); at > 0 {
@@ -237,8 +248,6 @@ func (d *damaged) plant(words []string) {
 	switch words[0] {
 	case "set":
 		err = d.db.Set([]byte(key), value, pebble.Sync)
-	case "merge":
-		err = d.db.Merge([]byte(key), value, pebble.Sync)
 	case "delete":
 		d.delete(key)
 	case "delete-all":
@@ -275,7 +284,7 @@ func (d *damaged) key(text string) string {
 	if !more || keyspace == "m" {
 		return keyspace + rest
 	}
-	widths := map[string][]int{"t": {2, 8}, "u": {2, 8}, "v": {2, 4}, "w": {2, 4}}[keyspace]
+	widths := map[string][]int{"k": {8, 8}, "t": {2, 8, 8}, "x": {2, 8, 8}, "u": {2, 8}, "v": {2, 4}, "w": {2, 4}}[keyspace]
 	if widths == nil {
 		widths = []int{8}
 	}
@@ -284,7 +293,7 @@ func (d *damaged) key(text string) string {
 		switch kind, rest := part[0], part[1:]; kind {
 		case 'x':
 			key += string(d.hex(rest))
-		case 'n': // the n-th of those that are there, from the end if it is negative
+		case 'n': // the n-th stored key, from the end if n is negative
 			keys := d.keys(key)
 			n := d.number(rest)
 			key = keys[(n+len(keys))%len(keys)]
@@ -317,13 +326,6 @@ func (d *damaged) value(text string) []byte {
 		return []byte(u64("", uint64(d.number(rest))))
 	case "fingerprint":
 		return []byte(u64("", uint64(document(uint64(d.number(rest))).Fingerprint)))
-	case "ids":
-		list, previous := []byte{1}, 0
-		for _, part := range parts {
-			id := d.number(part)
-			list, previous = binary.AppendUvarint(list, uint64(id-previous)), id
-		}
-		return list
 	case "of": // another key, and a range of its value
 		value := d.get(d.key(parts[0]))
 		if len(parts) == 1 {
@@ -334,8 +336,9 @@ func (d *damaged) value(text string) []byte {
 			end += len(value)
 		}
 		return value[from:end]
-	case "dense":
-		return denseBlock(d.number(parts[0]), d.hex(parts[1])[0])
+	case "load": // the first block of table 0 of an index of some documents, which get the IDs 1, 2, ...
+		other := openDamaged(d.t, packedIndex(d.t, 1<<20, documents(uint64(d.number(parts[0])), uint64(d.number(parts[1])))), nil)
+		return other.get(other.keys("u\x00\x00")[0])
 	case "block": // of a document, and one with the fingerprint of a packed block
 		last := binary.BigEndian.Uint64([]byte(d.key(parts[1]))[3:])
 		_, block := blockOf(d.t, 0, document(uint64(d.number(parts[0]))), index.Document{Fingerprint: fingerprint.Fingerprint(last), Key: "last"})
@@ -345,8 +348,8 @@ func (d *damaged) value(text string) []byte {
 	return nil
 }
 
-// TestPlantedPackedEntries: an entry that a packed table has and table 0 has not, or the
-// other way round, is found by comparing them, and by the filters.
+// TestPlantedPackedEntries: Verify finds a packed entry that table 0 does not have, and an entry of table
+// 0 that another packed table does not have, by comparing the tables and by the filters.
 func TestPlantedPackedEntries(t *testing.T) {
 	fsys := packedIndex(t, 1<<20, documents(1, 6))
 	for _, c := range []struct {
@@ -357,14 +360,14 @@ func TestPlantedPackedEntries(t *testing.T) {
 	}{
 		{"one too few", 1, func(n uint64) []index.Document {
 			return slices.Delete(documents(1, 6), int(n), int(n+1))
-		}, `1 unreadable in table
+		}, `1 unreadable in tables
   corrupt index: the packed blocks of table 1 hold 5 fingerprints, not 6
 `},
 		{"one too many", 2, func(n uint64) []index.Document {
 			return append(documents(1, 6), document(7+n))
 		}, `1 false negative in filter
-  the filter of table 2 says no to an entry of it
-1 unreadable in table
+  the filter of table 2 misses an entry
+1 unreadable in tables
   corrupt index: the packed blocks of table 2 hold 7 fingerprints, not 6
 `},
 	} {
@@ -394,7 +397,8 @@ func (d *damaged) loadFilters() {
 	}
 }
 
-// TestVerifyWithoutFiles: that the process may open no more files is no damage. Verify says that it could not go on.
+// TestVerifyWithoutFiles: if the process cannot open more files, Verify reports that it could not go on,
+// and no damage.
 func TestVerifyWithoutFiles(t *testing.T) {
 	fsys := packedIndex(t, 1<<10, documents(1, 60))
 	unchecked, ended := 0, false

@@ -245,7 +245,7 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 	}
 	defer x.end()
 	x.commitMu.Lock()
-	s, counters := x.hold(), x.counters
+	s, counters, meta := x.hold(), x.counters, x.store.Meta()
 	view, err := s.tables.View()
 	x.commitMu.Unlock()
 	defer s.tables.Release()
@@ -253,7 +253,7 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 		return err
 	}
 	defer view.Close()
-	source := verify.Source{Store: x.store, View: view, Counters: counters, Plan: s.plan, Packed: s.packed}
+	source := verify.Source{Store: x.store, View: view, Meta: meta, Counters: counters, Plan: s.plan, Packed: s.packed}
 	for _, live := range s.live {
 		source.Live = append(source.Live, live.Set)
 	}

@@ -82,7 +82,12 @@ func (v *View) RemovedIn(epoch int) iter.Seq2[uint64, error] {
 
 func (v *View) removedFrom(epoch int, first uint64) iter.Seq2[uint64, error] {
 	keyspace := v.live[epoch]
-	return scan(v, tableKey(keyspace, removedTable, first), keyspaceEnd(keyspace), func(key, _ []byte) (uint64, error) { return keyNumber(key, tableKeyLen) })
+	return scan(v, tableKey(keyspace, removedTable, first), keyspaceEnd(keyspace), func(key, value []byte) (id uint64, err error) {
+		if id, err = keyNumber(key, tableKeyLen); err == nil {
+			err = checkEmpty(value)
+		}
+		return id, err
+	})
 }
 
 // Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all IDs
@@ -197,7 +202,7 @@ func (v *View) liveIDs(epoch int, first uint64) iter.Seq2[liveID, error] {
 	keyspace := v.live[epoch]
 	return scan(v, liveKey(keyspace, first, 0), tableEnd(keyspace, 0), func(key, value []byte) (e liveID, err error) {
 		if len(key) != liveKeyLen || len(value) > 0 {
-			return e, fmt.Errorf("%w: %d bytes and a value of %d bytes", fault.ErrCorrupt, len(key), len(value))
+			return e, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes", fault.ErrCorrupt, len(key), len(value))
 		}
 		e.stored, e.id = binary.BigEndian.Uint64(key[3:]), binary.BigEndian.Uint64(key[tableKeyLen:])
 		if e.id == 0 {

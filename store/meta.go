@@ -144,6 +144,9 @@ type Meta struct {
 	epochs epochs
 }
 
+// Epochs returns the first and the last epoch. The first is frozen if they differ.
+func (m *Meta) Epochs() (first, last uint64) { return m.epochs.first, m.epochs.last }
+
 // PackedTableInfo says what compaction left of a table.
 type PackedTableInfo struct {
 	Entries uint64 // fingerprints

@@ -193,8 +193,9 @@ type KeyEntry struct{ Hash, ID uint64 }
 
 // Keys yields all entries of keys, by hash, then ID.
 func (v *View) Keys() iter.Seq2[KeyEntry, error] {
-	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, _ []byte) (k KeyEntry, err error) {
+	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, value []byte) (k KeyEntry, err error) {
 		if k.ID, err = keyNumber(key, keyKeyLen); err == nil {
+			err = checkEmpty(value)
 			k.Hash = binary.BigEndian.Uint64(key[1:])
 		}
 		return k, err

@@ -2,35 +2,39 @@ package verify
 
 import "fmt"
 
-// Kind says what is wrong.
+// Kind is the kind of a Problem.
 type Kind string
 
 const (
-	// Unreadable: a file is damaged, or does not give what is stored in it.
+	// Unreadable: a file is damaged, or an entry cannot be read. The check ends there.
 	Unreadable Kind = "unreadable"
 	// Malformed: an entry does not follow docs/format.md.
 	Malformed Kind = "malformed"
-	// Missing: an entry that another one asks for is not there.
+	// Missing: an entry does not exist that another entry refers to.
 	Missing Kind = "missing"
-	// Unexpected: an entry is there that nothing asks for.
+	// Unexpected: an entry exists that no other entry refers to, or that contradicts another entry.
 	Unexpected Kind = "unexpected"
-	// Miscounted: a counter is not what was counted.
+	// Miscounted: a counter differs from the number of entries.
 	Miscounted Kind = "miscounted"
-	// FalseNegative: a filter says no to something that is stored, so that queries miss it.
+	// FalseNegative: a filter excludes a stored entry, so that queries miss it.
 	FalseNegative Kind = "false negative"
-	// Unchecked: something could not be checked, because of another problem or because the
-	// work was cut short; Err says why.
+	// Unchecked: the rest was not checked, because the context ended or the store failed; Err is the
+	// reason.
 	Unchecked Kind = "unchecked"
 )
 
-// Problem is something wrong in an index.
+// Problem is an inconsistency in an index.
 type Problem struct {
-	Kind     Kind   `json:"kind"`
-	Keyspace string `json:"keyspace"`      // as docs/format.md names it; "file" for a file
-	Key      string `json:"key,omitempty"` // of the entry, in hex with its keyspace; the name of a file
-	Message  string `json:"message"`
+	Kind Kind `json:"kind"`
 
-	Err error `json:"-"` // what Message says, where it was an error; may be nil
+	// Keyspace is a name of docs/format.md, "tables" for live and packed entries together, "file" for a
+	// file, "unknown" for a key of no keyspace, or "index".
+	Keyspace string `json:"keyspace"`
+
+	Key     string `json:"key,omitempty"` // of the entry, in hexadecimal; or the name of a file
+	Message string `json:"message"`
+
+	Err error `json:"-"` // the error that Message describes; may be nil
 }
 
 func (p Problem) String() string {

@@ -7,7 +7,8 @@
 //     that fingerprint, or has no record and is counted as such;
 //   - the entries of the other tables with those of table 0, in each epoch and in the packed tables;
 //   - the entries of the keys with the records;
-//   - counters, plan and packed tables in meta with what is there;
+//   - counters, plan and packed tables in meta with the entries;
+//   - all keys with the keyspaces, tables and epochs that the index has;
 //   - every filter, saved and in memory, with what is stored: a filter must not miss a stored entry.
 //
 // Sets that should be equal are compared by tallies of 256 parts, so nothing is sorted, and if everything
@@ -16,10 +17,12 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/fault"
@@ -45,6 +48,7 @@ const defaultMemory = 256 << 20
 type Source struct {
 	Store    *store.Store
 	View     *store.View
+	Meta     store.Meta     // of the store in memory
 	Counters store.Counters // of the index in memory
 	Plan     *plan.Plan
 	Packed   *filter.Set   // filters of the packed tables
@@ -72,10 +76,12 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 	}{
 		{"files", "file", func() { v.fail(v.Store.CheckFiles(ctx, v.tell)) }},
 		{"meta", "meta", v.checkMeta},
+		{"removed", "removed", v.checkRemoved},
 		{"documents", "document", v.checkDocuments},
 		{"keys", "key", v.checkKeys},
-		{"entries", "live", v.checkEntries},
-		{"tables", "live", v.checkTables},
+		{"directories", "directory", v.checkDirectories},
+		{"entries", "tables", v.checkEntries},
+		{"tables", "tables", v.checkTables},
 	} {
 		v.stage, v.done = stage.name, 0
 		v.tell(0)
@@ -149,7 +155,7 @@ func (v *verifier) problem(kind Kind, keyspace, key, format string, args ...any)
 	v.report(Problem{Kind: kind, Keyspace: keyspace, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// checkMeta compares meta with what the index works with, and reads the removed IDs.
+// checkMeta compares meta with the state in memory, and looks for keys that no reader looks at.
 func (v *verifier) checkMeta() {
 	var err error
 	if v.meta, err = v.View.Meta(); err != nil {
@@ -162,18 +168,47 @@ func (v *verifier) checkMeta() {
 	if *v.meta.Counters != v.Counters {
 		v.problem(Miscounted, "meta", "", "counters %+v, and the index works with %+v", *v.meta.Counters, v.Counters)
 	}
-	if n := len(v.meta.Packed); n != 0 && n != len(v.Plan.Tables) {
-		v.problem(Malformed, "meta", "", "there are %d packed tables, and %d in the plan", n, len(v.Plan.Tables))
+	type packed struct {
+		Generation, NextID uint64
+		Tables             []store.PackedTableInfo
+	}
+	stored, working := packed{v.meta.Generation, v.meta.NextID, v.meta.Packed}, packed{v.Meta.Generation, v.Meta.NextID, v.Meta.Packed}
+	if !reflect.DeepEqual(stored, working) {
+		v.problem(Malformed, "meta", "", "packed %+v, and the index works with %+v", stored, working)
+	}
+	first, last := v.meta.Epochs()
+	if f, l := v.Meta.Epochs(); f != first || l != last {
+		v.problem(Malformed, "meta", "", "epochs %d to %d, and the index works with %d to %d", first, last, f, l)
+	}
+	if a := v.Meta.Header.Analyzer; a != v.meta.Header.Analyzer {
+		v.problem(Malformed, "meta", "", "analyzer %q, and the index works with %q", v.meta.Header.Analyzer, a)
 	}
 	if v.meta.NextID > v.Counters.NextID {
 		v.problem(Miscounted, "meta", "", "the tables were packed at next ID %d, and the next ID is %d", v.meta.NextID, v.Counters.NextID)
 	}
-	if v.removed, err = v.View.Removed(); err != nil {
-		v.fail(err)
-		return
+	for u := range values(v, v.View.Unknown(len(v.Plan.Tables))) {
+		keyspace := cmp.Or(u.Keyspace, "unknown")
+		v.problem(Unexpected, keyspace, fmt.Sprintf("%x", u.Key), "the key belongs to no keyspace, table, epoch or meta entry of this index")
 	}
-	if !v.removed.IsEmpty() && v.removed.Maximum() >= v.Counters.NextID {
-		v.problem(Unexpected, "removed", "", "ID %d was removed, and the next ID is %d", v.removed.Maximum(), v.Counters.NextID)
+}
+
+// checkRemoved reads the removed IDs.
+func (v *verifier) checkRemoved() {
+	v.removed = roaring64.New()
+	for epoch := range v.View.Epochs() {
+		for id := range values(v, v.View.RemovedIn(epoch)) {
+			v.removed.Add(id)
+			if id >= v.Counters.NextID {
+				v.problem(Unexpected, "removed", fmt.Sprintf("%016x", id), "ID %d was removed, and the next ID is %d", id, v.Counters.NextID)
+			}
+		}
+	}
+}
+
+// checkDirectories compares the stored directories with those in memory.
+func (v *verifier) checkDirectories() {
+	for table := range v.Meta.Packed {
+		v.fail(v.View.CheckDirectory(table))
 	}
 }
 
@@ -265,15 +300,21 @@ func (v *verifier) checkEntries() {
 	for p := range values(v, v.View.Entries(0)) {
 		key := tableKey('t', 0, p.Stored)
 		for id := range p.IDs.All() {
+			if id >= v.Counters.NextID {
+				v.problem(Unexpected, "tables", key, "the entry has ID %d, and the next ID is %d", id, v.Counters.NextID)
+				continue
+			}
+			first := v.entered.CheckedAdd(id)
+			if !first {
+				v.problem(Unexpected, "tables", key, "the entry has ID %d, and another fingerprint has it as well", id)
+			}
 			switch {
-			case id >= v.Counters.NextID:
-				v.problem(Unexpected, "live", key, "the entry has ID %d, and the next ID is %d", id, v.Counters.NextID)
-			case !v.entered.CheckedAdd(id):
-				v.problem(Unexpected, "live", key, "the entry has ID %d, and another fingerprint has it as well", id)
 			case v.recorded.Contains(id):
 				found.add(id, p.Stored)
-				documents++
-			case !v.removed.Contains(id):
+				if first {
+					documents++
+				}
+			case first && !v.removed.Contains(id):
 				bare++
 			}
 		}
@@ -288,7 +329,7 @@ func (v *verifier) checkEntries() {
 	}{{v.recorded, "has a record"}, {v.removed, "was removed"}} {
 		for it := roaring64.AndNot(ids.of, v.entered).Iterator(); it.HasNext() && v.failed == nil; {
 			id := it.Next()
-			v.problem(Missing, "live", documentKey(id), "document %d %s, and is not in table 0", id, ids.what)
+			v.problem(Missing, "tables", documentKey(id), "document %d %s, and is not in table 0", id, ids.what)
 		}
 	}
 	v.compare(&v.records, &found,
@@ -302,7 +343,7 @@ func (v *verifier) checkEntries() {
 		func(add func(a, b uint64)) {
 			for p := range values(v, v.View.Entries(0)) {
 				for id := range p.IDs.All() {
-					if v.recorded.Contains(id) {
+					if id < v.Counters.NextID && v.recorded.Contains(id) {
 						add(id, p.Stored)
 					}
 				}
@@ -310,9 +351,9 @@ func (v *verifier) checkEntries() {
 		},
 		func(inRecords bool, id, stored uint64) {
 			if inRecords {
-				v.problem(Missing, "live", tableKey('t', 0, stored), "document %d has this fingerprint, and the entry does not have its ID", id)
+				v.problem(Missing, "tables", tableKey('t', 0, stored), "document %d has this fingerprint, and the entry does not have its ID", id)
 			} else {
-				v.problem(Unexpected, "live", tableKey('t', 0, stored), "the entry has ID %d, whose record has another fingerprint", id)
+				v.problem(Unexpected, "tables", tableKey('t', 0, stored), "the entry has ID %d, whose record has another fingerprint", id)
 			}
 		})
 }
