@@ -87,14 +87,11 @@ func (x *Index) packedOptions(p *plan.Plan) filter.Options {
 	return o
 }
 
-// liveOptions are the options of the filters of an epoch.
+// liveOptions are the options for the fingerprints of an epoch. If they do not fit in memory,
+// every prefix of the plan is probed.
 func (x *Index) liveOptions(p *plan.Plan) filter.Options {
 	_, budget, _ := filter.Shares(x.opts.FilterBytes)
-	o := filter.Options{Tables: filterTables(p), Budget: budget}
-	if p.MaxDistance > 0 {
-		o.Near = budget
-	}
-	return o
+	return filter.Options{Tables: filterTables(p), Budget: budget, Near: budget, Unfiltered: true}
 }
 
 func filterTables(p *plan.Plan) (tables []filter.Table) {

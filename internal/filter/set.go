@@ -23,6 +23,7 @@ type Set struct {
 	count  atomic.Int64
 	loaded atomic.Bool
 
+	unfiltered bool        // the tables have no filters
 	near       *multiIndex // of all that was added; nil: the tables do without
 	nearBudget int64
 	known      atomic.Bool // near has all, or knows that it was too much
@@ -43,6 +44,9 @@ type Options struct {
 	Tables []Table
 	Budget int64 // bytes, divided evenly among the tables
 	Near   int64 // bytes for a multiIndex, of what the tables leave of the budget; 0: none
+
+	// Unfiltered makes no filters: if the multiIndex cannot answer, every prefix is a candidate.
+	Unfiltered bool
 	Source
 
 	first int64 // of tests: how many the first generation is for
@@ -70,9 +74,13 @@ type Source struct {
 
 // NewSet returns a set that loads in the background. Close must be called.
 func NewSet(o Options) *Set {
-	s := &Set{budget: o.Budget, nearBudget: o.Near, done: make(chan struct{})}
+	s := &Set{budget: o.Budget, unfiltered: o.Unfiltered, nearBudget: o.Near, done: make(chan struct{})}
 	for _, t := range o.Tables {
-		s.tables = append(s.tables, newGrowing(t, o.Budget/int64(len(o.Tables)), cmp.Or(o.first, firstGeneration)))
+		g := newGrowing(t, o.Budget/int64(len(o.Tables)), cmp.Or(o.first, firstGeneration))
+		if s.unfiltered {
+			g.include(nil, 0)
+		}
+		s.tables = append(s.tables, g)
 	}
 	if o.Near > 0 {
 		s.near = newMultiIndex(min(o.Near, o.Budget))
@@ -131,6 +139,9 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 			return found, err
 		}
 	}
+	if s.unfiltered {
+		return s.scan(ctx, nil, source.All)
+	}
 	if len(missing) > 0 {
 		places, err := source.places(ctx)
 		if err != nil {
@@ -159,14 +170,19 @@ func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, d
 		return 0, false, err
 	}
 	found = int64(len(fps))
-	for _, t := range s.tables {
-		t.reserve(found)
+	if !s.unfiltered {
+		for _, t := range s.tables {
+			t.reserve(found)
+		}
 	}
 	if s.limitNear(); found > s.near.room() {
 		return 0, false, nil
 	}
 	s.near.Fill(fps)
 	s.known.Store(true)
+	if s.unfiltered {
+		return found, true, nil
+	}
 	for chunk := range slices.Chunk(fps, scanned) {
 		if err := ctx.Err(); err != nil {
 			return 0, false, err
@@ -271,17 +287,20 @@ func (s *Set) addTo(tables []*growing, stored []uint64) {
 }
 
 func (s *Set) addToTables(tables []*growing, stored []uint64) {
-	grown := false
+	if s.unfiltered {
+		return
+	}
+	before := s.tableBytes()
 	var permuted [4 * addAhead]uint64
 	for chunk := range slices.Chunk(stored, len(permuted)) {
 		for _, t := range tables {
 			for j, fp := range chunk {
 				permuted[j] = t.Permute(fp)
 			}
-			grown = t.add(permuted[:len(chunk)]) || grown
+			t.add(permuted[:len(chunk)])
 		}
 	}
-	if grown {
+	if s.tableBytes() > before {
 		s.limitNear()
 	}
 }
@@ -291,11 +310,7 @@ func (s *Set) limitNear() {
 	if s.near == nil {
 		return
 	}
-	left := s.budget - s.tableBytes()
-	for _, t := range s.tables {
-		left -= keptBytes(t.generations.Load().keep)
-	}
-	s.near.Limit(min(s.nearBudget, left))
+	s.near.Limit(min(s.nearBudget, s.budget-s.tableBytes()))
 }
 
 // AppendCandidates appends the flips within the radius of a table that lead from the prefix

@@ -25,15 +25,20 @@ type setPlan struct {
 	k      int
 	near   int64    // bytes
 	tables [][3]int // first bit, prefix, radius
+
+	unfiltered bool
 }
 
 var setPlans = []setPlan{
-	{0, 0, [][3]int{{0, 64, 0}}},
-	{3, 1 << 40, [][3]int{{0, 32, 1}, {32, 32, 1}}},
-	{3, 0, [][3]int{{0, 16, 0}, {16, 16, 0}, {32, 16, 0}, {48, 16, 0}}},
-	{3, 0, [][3]int{{0, 20, 0}, {20, 20, 0}, {40, 24, 1}}},
-	{6, 1 << 40, [][3]int{{0, 13, 0}, {13, 17, 1}, {30, 17, 1}, {47, 17, 1}}},
-	{8, 1 << 40, [][3]int{{0, 21, 2}, {21, 21, 2}, {42, 22, 2}}},
+	{0, 0, [][3]int{{0, 64, 0}}, false},
+	{3, 1 << 40, [][3]int{{0, 32, 1}, {32, 32, 1}}, false},
+	{3, 0, [][3]int{{0, 16, 0}, {16, 16, 0}, {32, 16, 0}, {48, 16, 0}}, false},
+	{3, 0, [][3]int{{0, 20, 0}, {20, 20, 0}, {40, 24, 1}}, false},
+	{6, 1 << 40, [][3]int{{0, 13, 0}, {13, 17, 1}, {30, 17, 1}, {47, 17, 1}}, false},
+	{8, 1 << 40, [][3]int{{0, 21, 2}, {21, 21, 2}, {42, 22, 2}}, false},
+	{0, 1 << 40, [][3]int{{0, 64, 0}}, true},
+	{6, 1 << 40, [][3]int{{0, 13, 0}, {13, 17, 1}, {30, 17, 1}, {47, 17, 1}}, true},
+	{3, 1 << 40, [][3]int{{0, 32, 1}, {32, 32, 1}}, true},
 }
 
 func tablesOf(p setPlan) (tables []Table) {
@@ -167,7 +172,7 @@ func TestSetFindsAll(t *testing.T) {
 		plan := rapid.SampledFrom(setPlans).Draw(t, "plan")
 		seed := rapid.Uint64().Draw(t, "seed")
 		rng := rand.New(rand.NewPCG(seed, 0))
-		o := Options{Tables: tablesOf(plan), Near: plan.near, first: 500, Budget: rapid.SampledFrom([]int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40}).Draw(t, "budget")}
+		o := Options{Tables: tablesOf(plan), Near: plan.near, Unfiltered: plan.unfiltered, first: 500, Budget: rapid.SampledFrom([]int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40}).Draw(t, "budget")}
 		store, goOn := &memStore{}, make(chan struct{})
 		s := NewSet(o)
 		views := [][]uint64{nil}
@@ -226,7 +231,7 @@ func TestSetUnderWork(t *testing.T) {
 		seed := uint64(100 + i)
 		store := &memStore{visible: testgen.Uniform(rand.New(rand.NewPCG(seed, 0)), 2000)}
 		var writes atomic.Int32
-		s := NewSet(Options{Tables: tablesOf(plan), Near: plan.near, Budget: 1 << 30, first: 500, Source: store.source(func() error {
+		s := NewSet(Options{Tables: tablesOf(plan), Near: plan.near, Unfiltered: plan.unfiltered, Budget: 1 << 30, first: 500, Source: store.source(func() error {
 			for writes.Load() < 20 {
 				time.Sleep(time.Millisecond)
 			}
@@ -519,12 +524,8 @@ func TestSetBudget(t *testing.T) {
 			for n := int64(20_000); n <= most; n += 20_000 {
 				s.Add(last...)
 				bytes, promise := s.Bytes(), int64(len(plan.tables))*(n*25/2+firstGeneration*5/2+smallArray)
-				kept := int64(0)
-				for _, table := range s.tables {
-					kept += keptBytes(int64(cap(table.kept)))
-				}
-				if bytes+kept > budget || bytes > promise {
-					t.Errorf("plan %d: %d bytes for %d, and %d of what is kept, with a budget of %d", i, bytes, n, kept, budget)
+				if bytes > budget || bytes > promise {
+					t.Errorf("plan %d: %d bytes for %d with a budget of %d", i, bytes, n, budget)
 				}
 				if s.Add(last...); s.Bytes() != bytes {
 					t.Errorf("plan %d: %d bytes for the same as %d", i, s.Bytes(), bytes)
@@ -586,59 +587,5 @@ func TestSavedFilterGrows(t *testing.T) {
 	}
 	if wrong > 1000 {
 		t.Errorf("%d of 100,000 strangers pass with eight times as many as were saved", wrong)
-	}
-}
-
-// What a small generation says yes to by chance is in the one that takes its place, and what is added again and
-// again is kept once.
-func TestSmallGenerationsGiveWay(t *testing.T) {
-	g := newGrowing(Table{Prefix: 32}, 1<<30, 1<<10)
-	fps := testgen.Uniform(rand.New(rand.NewPCG(58, 0)), smallGeneration+100_000)
-	for chunk := range slices.Chunk(fps, 1000) {
-		g.add(chunk)
-	}
-	for _, fp := range fps {
-		if !g.mayContain(fp) {
-			t.Fatalf("%x was added and is not there", fp)
-		}
-	}
-	if n := len(g.generations.Load().all); n != 1 {
-		t.Errorf("%d generations", n)
-	}
-	g = newGrowing(Table{Prefix: 32}, 1<<30, 1<<10)
-	for range 1000 {
-		g.add(fps[:1000])
-	}
-	if len(g.kept) > 2*smallGeneration {
-		t.Errorf("%d are kept of 1000", len(g.kept))
-	}
-}
-
-// What a filter that was saved says yes to is not kept, though a small generation is there already: a write came
-// before the saved one was loaded.
-func TestSavedOnesAreNotKept(t *testing.T) {
-	skipUnderRace(t)
-	const n = 2*smallGeneration + 10
-	fps := testgen.Uniform(rand.New(rand.NewPCG(59, 0)), n+1)
-	g, saved := newGrowing(Table{Prefix: 64}, 1<<30, firstGeneration), New(64, n, 1<<30)
-	g.add(fps[n:])
-	saved.AddAll(fps[:n])
-	g.include(saved, n)
-	g.add(fps[:n])
-	if len(g.kept) > 1 {
-		t.Errorf("%d are kept of 1", len(g.kept))
-	}
-}
-
-// What comes again and again takes no room in the generation that follows.
-func TestCopiesTakeNoRoom(t *testing.T) {
-	g := newGrowing(Table{Prefix: 64}, 1<<30, firstGeneration)
-	fps := testgen.Uniform(rand.New(rand.NewPCG(60, 0)), firstGeneration+2000)
-	for range 400 {
-		g.add(fps[:1000])
-	}
-	g.add(fps)
-	if most, _ := Size(64, smallGeneration, 1<<30); g.bytes() > most {
-		t.Errorf("%d bytes for %d fingerprints, not %d", g.bytes(), len(fps), most)
 	}
 }
