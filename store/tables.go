@@ -343,15 +343,15 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err == nil {
 		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}, before.epochs.packed())
 		if err != nil {
-			err = s.fail(err) // the disk has the new tables, and another Open reads them
+			s.fail(err) // the disk has the new tables, and another Open reads them
 		}
 	}
-	if s.writable() != nil {
-		// The tables before go on with their pin: whatever the disk has, nothing is written any more.
+	if failed := s.writable(); failed != nil {
+		// Readers keep the pinned tables: whatever the disk has, nothing is written any more.
 		if next != nil {
 			next.Release()
 		}
-		return err
+		return failed
 	}
 	if err != nil {
 		s.replace(s.with(before, before.epochs))
