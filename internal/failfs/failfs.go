@@ -160,8 +160,10 @@ func (f *FS) Err() error {
 	return fmt.Errorf("%w: %w", fault.ErrFailed, f.cause)
 }
 
-// Excise calls Pebble's IngestAndExcise. What Pebble cannot read meanwhile it takes for nothing, and forgets;
-// so a read that fails stops the database, and Excise then never returns, with Pebble's lock held.
+// Excise calls Pebble's IngestAndExcise. Pebble takes a table that it cannot read for empty. So a read that
+// fails stops the database, before Pebble can write the result to the MANIFEST: that write never returns.
+// The read itself returns its error: it may be of another goroutine, which holds a slot of the file cache
+// that readers wait for.
 func (f *FS) Excise(call func() error) error {
 	f.excision.Lock()
 	defer f.excision.Unlock()
@@ -276,7 +278,6 @@ func (f *FS) read(err error) error {
 	}
 	if f.excising.Load() {
 		f.Stop(err)
-		select {}
 	}
 	return err
 }
