@@ -53,10 +53,10 @@ func (b *Batch) SetRecord(id uint64, r Record) {
 // DeleteRecord deletes the record of a document.
 func (b *Batch) DeleteRecord(id uint64) { b.keep(b.batch.Delete(documentKey(id), nil)) }
 
-// SetKey notes that a document has a key with this hash.
+// SetKey adds an entry of a key hash and a document ID.
 func (b *Batch) SetKey(hash, id uint64) { b.set(keyKey(hash, id), nil) }
 
-// DeleteKey deletes what SetKey wrote.
+// DeleteKey deletes an entry of a key hash and a document ID.
 func (b *Batch) DeleteKey(hash, id uint64) { b.keep(b.batch.Delete(keyKey(hash, id), nil)) }
 
 // SetCounters writes the counters.
@@ -120,7 +120,7 @@ func (s *Store) Apply(b *Batch, durable bool) error {
 // reports data read from a View waits for the Last of that time or a later one.
 func (s *Store) Last() *Commit { return s.last.Load() }
 
-// Sync makes everything durable that was applied.
+// Sync makes all applied batches durable.
 func (s *Store) Sync() error {
 	if s.readOnly {
 		return nil
@@ -159,8 +159,8 @@ func (s *Store) writable() error {
 	return nil
 }
 
-// fail remembers the first failed write: what the log holds after it is not
-// known until the index is opened again.
+// fail keeps the first failed write. After it the contents of the log are unknown until the index is opened
+// again.
 func (s *Store) fail(err error) error {
 	if err == nil {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Format is the number of the storage format (docs/format.md). No other is read.
+// Format is the number of the storage format (docs/format.md). Open refuses other numbers.
 const Format = 1
 
 const magic = "neardup\n"
 
-// metaNames are the entries of meta, in the order in which they are written and read.
+// metaNames are the names of the meta entries, in the order in which they are written and read.
 var metaNames = [...]string{"format", "plan", "analyzer", "counters", "packed", "epochs"}
 
-// Header is what an index was made with.
+// Header describes how an index was created.
 type Header struct {
 	Plan     string // see docs/format.md, Plan
 	Analyzer string // "": not known
@@ -26,8 +26,8 @@ type Header struct {
 // Counters change with every commit.
 type Counters struct {
 	NextID    uint64 // the ID that the next document gets
-	Documents uint64 // live documents
-	Bare      uint64 // those of them that have no record
+	Documents uint64 // documents that have not been removed
+	Bare      uint64 // documents without a record
 }
 
 const countersLen = 3 * 8
@@ -59,7 +59,7 @@ func decodeCounters(value []byte) (Counters, error) {
 const (
 	packedTableInfoLen = 3 * 8
 
-	maxPackedBytes = 1 << 46 // of a table, so that those of all can be added up
+	maxPackedBytes = 1 << 46 // per table, so that the sum of all tables does not overflow
 )
 
 func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
@@ -109,7 +109,7 @@ func checkFormat(value []byte) (version uint32, err error) {
 	return version, nil
 }
 
-// SetAnalyzer records the analyzer of an index that has none yet, durably.
+// SetAnalyzer writes the analyzer of an index that has none yet. It is durable.
 func (s *Store) SetAnalyzer(name string) error {
 	if err := s.writable(); err != nil {
 		return err
@@ -131,14 +131,14 @@ func (s *Store) commitMeta(values map[string][]byte) error {
 	return s.commit(batch)
 }
 
-// Meta is what the meta keyspace says.
+// Meta holds the entries of the meta keyspace.
 type Meta struct {
 	Format   uint32    // 0: not known
-	Header   *Header   // nil: its plan is not known
+	Header   *Header   // nil: the plan is not known
 	Counters *Counters // nil: not known
 
 	Generation uint64            // of the packed tables; 0: none, or not known
-	NextID     uint64            // when they were packed
+	NextID     uint64            // all packed documents have IDs below it
 	Packed     []PackedTableInfo // by table
 
 	epochs epochs
@@ -147,14 +147,14 @@ type Meta struct {
 // Epochs returns the first and the last epoch. The first is frozen if they differ.
 func (m *Meta) Epochs() (first, last uint64) { return m.epochs.first, m.epochs.last }
 
-// PackedTableInfo says what compaction left of a table.
+// PackedTableInfo describes a packed table.
 type PackedTableInfo struct {
 	Entries uint64 // fingerprints
 	Blocks  uint64
 	Bytes   uint64 // of the blocks
 }
 
-// set takes the value of an entry.
+// set decodes the value of an entry.
 func (m *Meta) set(name string, value []byte) (err error) {
 	switch name {
 	case "format":
@@ -216,13 +216,13 @@ func (s *Store) create(h Header) error {
 		return err
 	}
 	s.tables.Load().packing.plan = h.Plan
-	// Pebble begins the first log before it knows its format, so chunks there do not tell
-	// what was synced before them. The next one is better.
+	// Pebble starts the first log before it knows its format version. Chunks of that log do not record
+	// which bytes were synced before them. A flush starts the next log.
 	return s.fail(s.guard(s.db.Flush))
 }
 
-// Meta returns what meta said when the store was opened, or what it was made with, and of plan and packed tables what
-// there is now.
+// Meta returns the meta entries as they were when the store was opened or created, with the current plan, epochs
+// and packed tables.
 func (s *Store) Meta() Meta {
 	t := s.tables.Load()
 	m := s.meta
@@ -231,8 +231,8 @@ func (s *Store) Meta() Meta {
 	return m
 }
 
-// Header returns what the store was made with, or its plan was changed to.
+// Header returns the current plan and the analyzer.
 func (s *Store) Header() Header { return *s.Meta().Header }
 
-// Counters returns the counters as they were when the store was opened.
+// Counters returns the counters at the time when the store was opened.
 func (s *Store) Counters() Counters { return *s.meta.Counters }

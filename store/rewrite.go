@@ -19,16 +19,15 @@ import (
 	"github.com/neardup/neardup/store/internal/block"
 )
 
-// incomingDir is where a Rewrite gathers its files, within the index.
+// incomingDir is the directory of the index in which a Rewrite writes its files.
 const incomingDir = "incoming"
 
-// Rewrite is the next state of the tables in the making: packed blocks, their
-// directories and filters in the place of all live and packed entries, and whatever
-// comes with them. Nothing of it is seen, by anyone or after a crash, until Commit,
-// which switches over in one step.
+// Rewrite writes new packed tables with their directories and filters, and records and keys that are added or
+// deleted together with them. Neither readers nor a crash see any of it before Commit or Take, which installs
+// all of it in one step.
 //
-// Different tables may be written side by side, and so may tables and everything
-// else. Apart from that a Rewrite is not safe for concurrent use.
+// Several tables may be written concurrently, also with records, keys and filters. Otherwise a Rewrite is
+// not safe for concurrent use.
 type Rewrite struct {
 	store *Store
 	dir   string
@@ -37,16 +36,15 @@ type Rewrite struct {
 	paths []string
 
 	tables  []PackedTableInfo
-	plan    string // of meta, and
-	nextID  uint64
+	plan    string // as Prepare was given it
+	nextID  uint64 // as Prepare was given it
 	records sstWriter
 	keys    sstWriter
 	filters sstWriter
 }
 
-// NewRewrite begins the replacement of the tables by a number of new ones; there may be one at a time. Until it
-// is committed or closed, no one may write to the store, unless an epoch was frozen before and Take
-// ends it.
+// NewRewrite starts a Rewrite with a number of tables. There may be one Rewrite at a time. Nobody may write to
+// the store until the Rewrite is committed or closed, unless Freeze was called before it and Take installs it.
 func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
@@ -62,17 +60,16 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 // SetTables changes the number of tables, before the first is written.
 func (r *Rewrite) SetTables(tables int) { r.tables = make([]PackedTableInfo, tables) }
 
-// Packed says what the tables that were closed hold.
+// Packed describes the tables that have been closed.
 func (r *Rewrite) Packed() []PackedTableInfo { return r.tables }
 
-// Dir is a folder for files that are needed until the Rewrite is done, in FS. It goes
-// with it.
+// Dir returns a directory of FS for temporary files. Close removes it.
 func (r *Rewrite) Dir() string { return r.dir }
 
 // FS is the file system of the store, which writes nothing to a folder that has taken its place.
 func (r *Rewrite) FS() vfs.FS { return r.store.fs }
 
-// sweepIncoming removes what a Rewrite left that was cut short.
+// sweepIncoming removes the files of an interrupted Rewrite.
 func sweepIncoming(dir string, fsys vfs.FS) error {
 	incoming := fsys.PathJoin(dir, incomingDir)
 	if _, err := fsys.Stat(incoming); errors.Is(err, fs.ErrNotExist) {
@@ -90,15 +87,15 @@ func (r *Rewrite) AddRecord(id uint64, record Record) error {
 // DeleteRecord deletes the record of a document. See AddRecord.
 func (r *Rewrite) DeleteRecord(id uint64) error { return r.records.delete(documentKey(id)) }
 
-// AddKey notes that a document has a key with this hash, and DeleteKey that it has it no longer. Both must
-// come in the order of hash and ID.
+// AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in ascending order
+// of hash and ID.
 func (r *Rewrite) AddKey(hash, id uint64) error { return r.keys.set(keyKey(hash, id), nil) }
 
-// DeleteKey is described at AddKey.
+// DeleteKey deletes an entry of a key hash and a document ID. See AddKey.
 func (r *Rewrite) DeleteKey(hash, id uint64) error { return r.keys.delete(keyKey(hash, id)) }
 
-// AddFilterChunk writes a chunk of the prefix filter of a table, in the order of
-// table and chunk.
+// AddFilterChunk writes a chunk of the prefix filter of a table. It must be called in ascending order of table
+// and chunk.
 func (r *Rewrite) AddFilterChunk(table, chunk int, data []byte) error {
 	return r.filters.set(chunkKey(filterKeyspace, table, chunk), data)
 }
@@ -114,8 +111,8 @@ type TableWriter struct {
 	info      PackedTableInfo
 }
 
-// Table returns a writer for a table: for table 0, which has the postings, by
-// AddPosting, for the others by Add. Close must be called.
+// Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting or AddSingle, the other
+// tables by Add. Close must be called.
 func (r *Rewrite) Table(table int) *TableWriter {
 	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(), directory: r.newPackedWriter()}
 	w.Writer = block.NewWriter(block.Options{Postings: table == 0}, w.emit)
@@ -146,7 +143,7 @@ func (w *TableWriter) flushDirectory() error {
 	return w.directory.set(chunkKey(directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk)), chunk)
 }
 
-// Close ends the table.
+// Close writes the last block and the directory of the table.
 func (w *TableWriter) Close() error {
 	err := w.Flush()
 	if err == nil {
@@ -159,10 +156,9 @@ func (w *TableWriter) Close() error {
 	return errors.Join(err, w.blocks.close(), w.directory.close())
 }
 
-// Commit puts the new tables in the place of the old ones and of all live entries, together with everything
-// else that was added, durably and in one step: after a crash either all of it is
-// there or none. Every table must be closed. The store must be opened again to read
-// them.
+// Commit replaces the packed tables and all epochs by the new tables, with everything else that was added, in
+// one durable step. After a crash either all of it exists or nothing. Every table must be closed. The store
+// must be opened again to read the new tables.
 func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) error {
 	if err := r.Prepare(plan, counters.NextID, &counters); err != nil {
 		return err
@@ -171,8 +167,8 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 	return translateError(r.store.guard(func() error { return r.store.excise(ctx, r.paths, all) }))
 }
 
-// Prepare makes everything ready for Take, and durable, while others write. nextID is that of the documents that are packed.
-// Counters are left as they are where none are given.
+// Prepare makes the files of the Rewrite durable for Take. Others may write during the call. All packed
+// documents have IDs below nextID. If counters is nil, then the counters stay as they are.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
 	err := errors.Join(r.records.close(), r.keys.close(), r.filters.close())
@@ -185,11 +181,11 @@ func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error 
 	if err != nil {
 		return err
 	}
-	// Nothing that is replaced may be in memory still: Pebble would excise it later, where no error is told.
+	// No replaced entry may be in a memtable: Pebble would excise it later, without a way to report errors.
 	return translateError(r.store.guard(r.store.db.Flush))
 }
 
-// exciseSpan are the keys of what is packed and of the epoch that is frozen.
+// exciseSpan returns the span of the packed tables and the frozen epoch.
 func exciseSpan(e epochs) pebble.KeyRange {
 	if keyspaceOf(e.first) == evenKeyspace {
 		return pebble.KeyRange{Start: []byte{evenKeyspace}, End: []byte{oddKeyspace}}
@@ -197,9 +193,9 @@ func exciseSpan(e epochs) pebble.KeyRange {
 	return pebble.KeyRange{Start: []byte{packedKeyspace}, End: []byte{afterTables}}
 }
 
-// excise puts files in the place of the tables. What Pebble can not read of a file of
-// which only the middle goes, it takes for nothing, and forgets; so the edges are read
-// before, where an error is told, and no read may fail meanwhile.
+// excise ingests files and deletes all other keys of a span. If Pebble cannot read the rest of a file of which
+// it excises the middle, it takes the rest for empty. So excise reads both edges of the span before, to report
+// errors, and failfs stops the database if a read fails during the excision.
 func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange) error {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
@@ -238,15 +234,14 @@ func (r *Rewrite) addMeta(counters *Counters) error {
 	return meta.close()
 }
 
-// Close removes what is left of the Rewrite. After Commit that is nothing but
-// the folder.
+// Close removes the directory of the Rewrite, with all files that were not installed.
 func (r *Rewrite) Close() error {
 	return errors.Join(r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
-// CompactRecords rewrites what is beside the tables: it drops what was deleted or
-// replaced, and leaves every key on Pebble's lowest level. It needs up to as much free
-// disk as the records take. When ctx ends it, nothing is lost.
+// CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries, and moves every
+// key to Pebble's lowest level. It needs up to as much free disk space as the records take. If ctx ends it,
+// nothing is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
@@ -257,9 +252,9 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
 }
 
-// overlapSmallFiles sees to it that small files are merged. Records grow at their end, so that each flush and each load
-// leaves a file of its own, which Pebble only ever moves from level to level. It merges what overlaps: so a
-// file over all of them is made, of deletes of keys that no index has.
+// overlapSmallFiles makes Pebble merge small files of records. Records are appended in the order of their keys,
+// so each flush and each load leaves a file that overlaps with no other, and Pebble only moves such files from
+// level to level. Deletes of two keys that no index has make a file that overlaps with all of them.
 func (s *Store) overlapSmallFiles() error {
 	var levels [][]pebble.SSTableInfo
 	err := s.guard(func() (err error) { levels, err = s.db.SSTables(); return err })
@@ -285,18 +280,18 @@ func (s *Store) overlapSmallFiles() error {
 }
 
 const (
-	// sortedFileBytes is about the size at which the next file begins.
+	// sortedFileBytes is the approximate size of a file.
 	sortedFileBytes = 128 << 20
-	// packedBlockBytes is what Pebble reads at once: some of our blocks.
+	// packedBlockBytes is the size of Pebble's blocks, which hold several packed blocks.
 	packedBlockBytes = 8 << 10
 
-	// More than so many files below so many bytes in one keyspace are merged. For that all of the keyspace is written anew.
+	// More than fewSmallFiles files below smallFileBytes are merged. The merge rewrites the whole keyspace.
 	fewSmallFiles  = 8
 	smallFileBytes = 128 << 10
 )
 
-// sstWriter writes ascending keys of one keyspace into sorted tables of Pebble's, one
-// after the other. It makes no file before there is an entry.
+// sstWriter writes ascending keys of one keyspace into a sequence of Pebble's sorted tables. It creates no file
+// before the first entry.
 type sstWriter struct {
 	r       *Rewrite
 	options sstable.WriterOptions
@@ -307,13 +302,13 @@ type sstWriter struct {
 func (r *Rewrite) newWriter() sstWriter {
 	o := r.store.options
 	e := sstWriter{r: r, options: o.MakeWriterOptions(len(o.Levels)-1, r.store.db.TableFormat())}
-	// Pebble puts these tables above what they overlap. In one that claims to be on the
-	// lowest level nothing heeds the deletes.
+	// Pebble puts these tables above the tables that they overlap. Deletes in a table that claims to be on the
+	// lowest level would have no effect.
 	e.options.WritingToLowestLevel = false
 	return e
 }
 
-// newPackedWriter is for what is packed already, and asked for by keys that are there.
+// newPackedWriter returns a writer for values that are compressed already, and are looked up by keys that exist.
 func (r *Rewrite) newPackedWriter() sstWriter {
 	e := r.newWriter()
 	e.options.Compression = sstblock.NoCompression
@@ -336,7 +331,7 @@ func (e *sstWriter) delete(key []byte) error {
 	return e.file.Delete(key)
 }
 
-// open sees to it that there is a file with room.
+// open creates the next file if there is none, or if it is full.
 func (e *sstWriter) open() error {
 	if e.file != nil && e.file.Raw().EstimatedSize() >= sortedFileBytes {
 		if err := e.close(); err != nil {
@@ -359,7 +354,7 @@ func (e *sstWriter) open() error {
 	return nil
 }
 
-// close ends the file that is open, if any, and makes it durable.
+// close finishes the current file, if any, and makes it durable.
 func (e *sstWriter) close() error {
 	if e.file == nil {
 		return nil

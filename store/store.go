@@ -1,14 +1,11 @@
-// Package store keeps the bytes of an index on disk: one Pebble database whose
-// keyspaces, keys and values are laid down in docs/format.md.
+// Package store reads and writes the files of an index: one Pebble database. docs/format.md specifies its
+// keyspaces, keys and values.
 //
-// It guarantees that a Batch is visible and durable whole or not at all, that a
-// View sees one moment of the database, and that a directory that is not an
-// index of a format it knows is refused with a named error and left as it was.
-// It knows nothing of Hamming distances: what a table is for is package index's
-// affair.
+// A Batch is visible and durable as a whole or not at all. A View shows one snapshot of the database. Open
+// refuses a directory that is not an index of a known format with a named error, and does not change it.
+// The package knows nothing about Hamming distances: package index decides what the tables hold.
 //
-// A Store, its Views and its Batches may be used from several goroutines at
-// once, but any one View or Batch only by one at a time.
+// A Store is safe for concurrent use. A View or a Batch is for one goroutine at a time.
 package store
 
 import (
@@ -29,29 +26,28 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Errors of Open; others that callers tell apart are in package fault.
+// Errors of Open. Package fault has the other errors that callers can match.
 var (
-	// ErrNotIndex: the directory holds something, but not an index.
+	// ErrNotIndex means that the directory is not empty and holds no index.
 	ErrNotIndex = errors.New("not a neardup index")
 
-	// ErrVersion: the index was written in a format that this version does not know.
+	// ErrVersion means that this version does not know the format of the index.
 	ErrVersion = errors.New("unknown index format")
 
-	// ErrLocked: another process, or another Open in this one, has the index open.
+	// ErrLocked means that the index is open already, in this process or in another one.
 	ErrLocked = errors.New("index is open elsewhere")
 )
 
-// pebbleFormat is part of our own format: raising it means a new Format.
+// pebbleFormat is part of the storage format: a change to it requires a new Format.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// Options say how to open a Store. The zero value opens an existing one for
-// reading and writing.
+// Options configure Open. The zero value opens an existing store for reading and writing.
 type Options struct {
-	Create   *Header // make the store with this header where there is none; nil: it must exist
+	Create   *Header // create the store with this header if it does not exist; nil: it must exist
 	ReadOnly bool    // refuse writes; Create is then ignored
 
-	// Accept, if not nil, is asked of a store that is there, before anything that it holds
-	// changes: with an error it is not opened.
+	// Accept, if not nil, is called with the header and the counters of an existing store before Open changes
+	// it. If Accept returns an error, then Open returns that error.
 	Accept func(Header, Counters) error
 
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
@@ -62,11 +58,11 @@ type Options struct {
 }
 
 const (
-	maxMemTableBytes = 32 << 20 // what is replayed at open after a crash; Pebble takes one or two off the cache
+	maxMemTableBytes = 32 << 20 // bounds the log that is replayed after a crash; Pebble takes one or two memtables off the cache
 	minMemTableBytes = 16 << 20
-	indexBlockBytes  = 32 << 10 // a file has several: larger ones push each other out of a small cache, which is divided
-	l0Runs           = 16       // memtables on the disk that are merged together; a look-up may ask the Bloom filter of each
-	bloomBitsPerKey  = 10       // about 1 % of look-ups of absent keys read a block
+	indexBlockBytes  = 32 << 10 // a file has several; larger blocks would evict each other from a small cache, which has shards
+	l0Runs           = 16       // flushed memtables that are merged together; a lookup may read the Bloom filter of each
+	bloomBitsPerKey  = 10       // about 1 % of the lookups of absent keys read a block
 )
 
 // Store is an open index directory.
@@ -74,16 +70,16 @@ type Store struct {
 	documents
 	db       *pebble.DB
 	dir      string
-	fs       vfs.FS     // for what is not Pebble's
-	guarded  *failfs.FS // what Pebble writes to
+	fs       vfs.FS     // for files that Pebble does not write
+	guarded  *failfs.FS // for Pebble
 	options  *pebble.Options
 	lock     *dirLock
-	meta     Meta // as of Open
+	meta     Meta // at the time of Open
 	readOnly bool
 
-	checkpoints chan struct{} // has one while one is made
+	checkpoints chan struct{} // holds a value during a checkpoint
 
-	tables      atomic.Pointer[Tables] // of now
+	tables      atomic.Pointer[Tables] // the current ones
 	pebbleCache *pebbleCache
 
 	last        atomic.Pointer[Commit] // the newest commit that was applied
@@ -92,8 +88,8 @@ type Store struct {
 	failed atomic.Pointer[error] // the first commit that could not be made durable
 }
 
-// Open opens the store in dir, or makes it. Errors: fs.ErrNotExist, ErrNotIndex,
-// ErrVersion, ErrLocked, fault.ErrCorrupt, and those of the file system.
+// Open opens or creates the store in dir. Errors are fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked,
+// fault.ErrCorrupt, and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
 	opts.FS = fileSystem(opts.FS)
 	if opts.ReadOnly {
@@ -126,7 +122,7 @@ func open(dir string, opts Options) (*Store, error) {
 	s.fs = opts.FS
 	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
 	if !opts.ReadOnly {
-		err = sweepIncoming(dir, s.fs) // first: what the log takes as tables may have no room beside it
+		err = sweepIncoming(dir, s.fs) // first, since the tables that the log is flushed to may need the space
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.own.Close())
@@ -143,7 +139,7 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, errors.Join(s.openError(err), s.unlock())
 	}
 	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize > 1<<20 {
-		s.pebbleCache.replays() // what was replayed is in memtables
+		s.pebbleCache.replays() // the replayed log is in memtables
 	}
 	if err = s.load(opts); err != nil {
 		return nil, errors.Join(err, s.closeDB())
@@ -151,7 +147,7 @@ func open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// load reads what there is, or makes it.
+// load reads the meta entries and opens the tables, or creates the store.
 func (s *Store) load(opts Options) error {
 	s.documents.from = s.db
 	s.tables.Store(s.newTables(packing{}, epochs{}))
@@ -181,8 +177,8 @@ func (s *Store) load(opts Options) error {
 	return nil
 }
 
-// loadMeta reads what meta says. It reports false for a database that has no entry at all: one that was
-// being made when the machine stopped.
+// loadMeta reads the meta entries. It reports false for a database without any entry, which an interrupted
+// creation has left.
 func (s *Store) loadMeta() (found bool, err error) {
 	v, err := s.View()
 	if err != nil {
@@ -195,7 +191,7 @@ func (s *Store) loadMeta() (found bool, err error) {
 	return found, errors.Join(err, v.Close())
 }
 
-// openTables opens the packed tables, if there are any, with a cache of their own.
+// openTables opens the packed tables, if any, with a cache of their own.
 func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	t := s.newTables(packed, live)
 	limit, pebble := packedCacheBytes(packed.tables, s.pebbleCache.total)
@@ -231,20 +227,20 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		o.Levels[i].IndexBlockSize = indexBlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
-	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // a Get does not ask those of the lowest level
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // Get does not read the filters of the lowest level
 	o.Experimental.SpanPolicyFunc = recordsApart
 	o.EnsureDefaults()
 	return o
 }
 
-// memTableBytes is a sixteenth of the memory for caches: the larger, the less often what is written is merged.
+// memTableBytes returns a sixteenth of the memory for caches, within bounds. Larger memtables are merged less often.
 func memTableBytes(cache int64) uint64 {
 	return uint64(min(max(cache/16, minMemTableBytes), maxMemTableBytes))
 }
 
-// recordsApart lets Pebble put the records in files of their own. They are most of the bytes and come in the
-// order of their keys, so that no file of them overlaps with another, and none has to be merged; with keys and
-// tables in the same files they would be written again with each of theirs.
+// recordsApart makes Pebble write records into files of their own. Records are most of the bytes and are written
+// in the order of their keys, so files of records do not overlap and need no merges. In the same files as
+// keys and tables, records would be rewritten with every merge of these.
 func recordsApart(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	switch {
 	case bytes.Compare(start, []byte{documentKeyspace}) < 0:
@@ -255,7 +251,7 @@ func recordsApart(start []byte) (policy pebble.SpanPolicy, end []byte, err error
 	return policy, end, nil
 }
 
-// pebbleLogger hands Pebble's messages to the caller's logger.
+// pebbleLogger passes Pebble's messages to the logger of Options.
 type pebbleLogger struct{ logger *slog.Logger }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
@@ -270,15 +266,15 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 	}
 }
 
-// Fatalf is called where Pebble can not go on without risking data. It must not
-// return; a panic leaves a trace, which an exit would not. What a file system can cause is
-// kept from Pebble by failfs, so this is for errors in Pebble itself.
+// Fatalf is called if Pebble cannot continue without a risk to data. It must not return. It panics, since a
+// panic leaves a stack trace and an exit does not. failfs keeps errors of the file system from Pebble, so
+// Fatalf reports errors in Pebble itself.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.Errorf(format, args...)
 	panic(fmt.Sprintf("neardup/store: "+format, args...))
 }
 
-// translateError gives Pebble's errors the name that a caller of ours matches.
+// translateError wraps Pebble's errors in the errors that callers of this package match.
 func translateError(err error) error {
 	switch {
 	case err == nil || errors.Is(err, fault.ErrCorrupt):
@@ -307,7 +303,7 @@ func (s *Store) openError(err error) error {
 	return fmt.Errorf("%w: %w", fault.ErrCorrupt, firstLine{err})
 }
 
-// firstLine is an error of Pebble's without the carrier of details in its second line.
+// firstLine is an error of Pebble without the details in its second line.
 type firstLine struct{ error }
 
 func (e firstLine) Unwrap() error { return e.error }
@@ -317,12 +313,12 @@ func (e firstLine) Error() string {
 	return line
 }
 
-// guard calls Pebble. It returns ErrFailed where the store has failed, or fails meanwhile: the call may never
-// end.
+// guard calls Pebble. It returns ErrFailed if the store has failed or fails during the call, which may then
+// never return.
 func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 
-// Close waits for background work and makes everything durable that was applied; where
-// the store has failed it does neither, and says so. No View may be open.
+// Close makes all applied batches durable and waits for background work. If the store has failed, it does
+// neither and returns ErrFailed. No View may be open.
 func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
 
 func (s *Store) closeDB() error {
@@ -333,22 +329,22 @@ func (s *Store) closeDB() error {
 	return errors.Join(translateError(s.guarded.CloseDB(s.db)), s.unlock())
 }
 
-// unlock gives the directory back.
+// unlock releases the lock of the directory.
 func (s *Store) unlock() error {
 	if s.guarded.Err() == nil {
 		return s.lock.own.Close()
 	}
-	s.options.Cache.Reserve(int(s.options.Cache.MaxSize())) // Pebble is abandoned, and this can be given back
+	s.options.Cache.Reserve(int(s.options.Cache.MaxSize())) // Pebble is abandoned, but its cache can be freed
 	return s.lock.Close()
 }
 
-// DiskBytes returns the bytes that the store takes on disk, its log included.
+// DiskBytes returns the bytes of the store on disk, including its log.
 func (s *Store) DiskBytes() uint64 { return s.Metrics().DiskSpaceUsage() }
 
-// CachedBytes returns what Pebble's cache holds.
+// CachedBytes returns the bytes in Pebble's cache.
 func (s *Store) CachedBytes() int64 { return s.Metrics().BlockCache.Size }
 
-// Metrics are Pebble's, as they were last when the store has failed.
+// Metrics returns Pebble's metrics. If the store has failed, it returns the last ones before that.
 func (s *Store) Metrics() *pebble.Metrics {
 	s.guard(func() error {
 		s.lastMetrics.Store(s.db.Metrics())
@@ -360,5 +356,5 @@ func (s *Store) Metrics() *pebble.Metrics {
 	return &pebble.Metrics{}
 }
 
-// Stalls returns how often writes waited for Pebble's work in the background, and how long in all.
+// Stalls returns how often writes waited for Pebble's background work, and how long in total.
 func (s *Store) Stalls() (count uint64, took time.Duration) { return s.guarded.Stalls() }

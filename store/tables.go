@@ -52,32 +52,32 @@ func decodeEpochs(value []byte) (e epochs, err error) {
 	return e, nil
 }
 
-// packing is what a compaction left.
+// packing describes the packed tables.
 type packing struct {
 	plan       string            // of all tables
-	generation uint64            // 0: nothing was packed yet
-	nextID     uint64            // when it was
+	generation uint64            // 0: there are no packed tables
+	nextID     uint64            // all packed documents have IDs below it
 	tables     []PackedTableInfo // by table
 }
 
-// Tables are the tables of a store between two steps of a compaction: what is packed, and which epochs are
-// live. They read the newest state for as long as they are the store's. From then on, until the last who holds
-// them lets go, they read what there was at their last moment; so what is packed never changes for
-// those who hold them, and live entries stay where they look for them.
+// Tables are the packed tables and the epochs of a store between two steps of a compaction (Freeze, Take).
+// They show the newest commits as long as they are the current tables of the store. After the next step they
+// show the state before that step, until the last holder releases them. So the packed tables and the keyspaces
+// of the epochs never change for a holder.
 type Tables struct {
 	reader
 	db      *pebble.DB
 	guarded *failfs.FS
 	packing packing
 	epochs  epochs
-	cache   *blockCache // nil: nothing is packed
+	cache   *blockCache // nil: there are no packed tables
 
-	holders  atomic.Int64 // the store is one
-	released atomic.Bool  // once nobody held them
+	holders  atomic.Int64 // including the store
+	released atomic.Bool  // the last holder has released the cache
 	pin      atomic.Pointer[pin]
 }
 
-// newTables returns tables that the store may take for its own.
+// newTables returns tables with one holder, the store.
 func (s *Store) newTables(p packing, e epochs) *Tables {
 	t := &Tables{db: s.db, guarded: s.guarded, packing: p, epochs: e}
 	t.reader = reader{documents: documents{t}, live: e.live()}
@@ -85,7 +85,7 @@ func (s *Store) newTables(p packing, e epochs) *Tables {
 	return t
 }
 
-// with returns tables with the same packed part and other epochs.
+// with returns tables with the same packed tables and other epochs.
 func (s *Store) with(t *Tables, e epochs) *Tables {
 	next := s.newTables(t.packing, e)
 	if next.cache = t.cache; next.cache != nil {
@@ -99,7 +99,7 @@ func (s *Store) with(t *Tables, e epochs) *Tables {
 	return next
 }
 
-// Tables returns those of this moment. Release must follow.
+// Tables returns the current tables. The caller must call Release.
 func (s *Store) Tables() *Tables {
 	for {
 		t := s.tables.Load()
@@ -111,15 +111,15 @@ func (s *Store) Tables() *Tables {
 	}
 }
 
-// Now returns the tables of this moment, which the caller does not hold: for those who write, as neither Freeze nor
-// Take may go on meanwhile, and for what says how much is packed.
+// Now returns the current tables without holding them. It is for writers, since neither Freeze nor Take may
+// run during a write, and for statistics.
 func (s *Store) Now() *Tables { return s.tables.Load() }
 
-// Hold adds a holder. Whoever calls it must be one, or find out before use that the tables are still those of
-// the store.
+// Hold adds a holder. The caller must be a holder, or check before it uses the tables that they are still
+// the current ones.
 func (t *Tables) Hold() { t.holders.Add(1) }
 
-// Release lets go of tables.
+// Release removes a holder.
 func (t *Tables) Release() {
 	if t.holders.Add(-1) > 0 {
 		return
@@ -132,7 +132,7 @@ func (t *Tables) Release() {
 	}
 }
 
-// pinTo makes tables read this moment from now on. No one may write meanwhile.
+// pinTo makes the tables show the present state from now on. Nobody may write during the call.
 func (t *Tables) pinTo(db *pebble.DB) error {
 	it, err := db.NewIter(nil)
 	if err != nil {
@@ -142,10 +142,10 @@ func (t *Tables) pinTo(db *pebble.DB) error {
 	return nil
 }
 
-// replace makes next the store's tables; those before have a pin.
+// replace makes next the current tables. The previous tables must have a pin.
 func (s *Store) replace(next *Tables) { s.tables.Swap(next).Release() }
 
-// Get returns the value of a key in the moment of the tables.
+// Get returns the value of a key in the state that the tables show.
 func (t *Tables) Get(key []byte) ([]byte, io.Closer, error) {
 	if p := t.pin.Load(); p != nil {
 		return p.Get(key)
@@ -155,7 +155,7 @@ func (t *Tables) Get(key []byte) ([]byte, io.Closer, error) {
 	if p == nil {
 		return value, closer, err
 	}
-	if err == nil { // it may be what came after the pin
+	if err == nil { // the value may have been written after the pin
 		err = closer.Close()
 	}
 	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
@@ -164,10 +164,10 @@ func (t *Tables) Get(key []byte) ([]byte, io.Closer, error) {
 	return p.Get(key)
 }
 
-// pin keeps a moment of the database.
+// pin keeps a snapshot of the database.
 type pin struct {
 	mu sync.Mutex
-	it *pebble.Iterator // only cloned
+	it *pebble.Iterator // is cloned, and never moved
 }
 
 func (p *pin) clone() (*pebble.Iterator, error) {
@@ -176,7 +176,7 @@ func (p *pin) clone() (*pebble.Iterator, error) {
 	return p.it.Clone(pebble.CloneOptions{})
 }
 
-// Get returns the value of a key in the moment of the pin.
+// Get returns the value of a key in the snapshot.
 func (p *pin) Get(key []byte) ([]byte, io.Closer, error) {
 	it, err := p.clone()
 	if err != nil {
@@ -193,10 +193,10 @@ func (p *pin) Get(key []byte) ([]byte, io.Closer, error) {
 	return nil, nil, pebble.ErrNotFound
 }
 
-// NewIter returns an iterator over the moment of the tables.
+// NewIter returns an iterator over the state that the tables show.
 func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	it, err := t.db.NewIter(o)
-	if p := t.pin.Load(); p != nil && err == nil { // the iterator may show what came after it
+	if p := t.pin.Load(); p != nil && err == nil { // the iterator may show writes after the pin
 		if err = t.guarded.CloseIterator(it); err == nil {
 			it, err = p.clone()
 		}
@@ -204,13 +204,12 @@ func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return it, translateError(err)
 }
 
-// CloseIter closes one of NewIter.
+// CloseIter closes an iterator that NewIter returned.
 func (t *Tables) CloseIter(it *pebble.Iterator) error {
 	return translateError(t.guarded.CloseIterator(it))
 }
 
-// View opens a view of the tables: of this moment while they are the store's, of their last one after that. It
-// holds them.
+// View opens a view of the state that the tables show. The view holds the tables.
 func (t *Tables) View() (*View, error) {
 	moment := t.guarded.Moment()
 	it, err := t.NewIter(nil)
@@ -223,7 +222,7 @@ func (t *Tables) View() (*View, error) {
 	return v, nil
 }
 
-// Packed returns the packed part of a table, nil if there is none.
+// Packed returns a packed table. It returns nil if there are no packed tables.
 func (t *Tables) Packed(table int) *PackedTable {
 	if table >= len(t.packed) {
 		return nil
@@ -231,7 +230,7 @@ func (t *Tables) Packed(table int) *PackedTable {
 	return t.packed[table]
 }
 
-// PackedEntries returns the number of fingerprints that are packed.
+// PackedEntries returns the number of packed fingerprints.
 func (t *Tables) PackedEntries() uint64 {
 	if len(t.packing.tables) == 0 {
 		return 0
@@ -239,7 +238,7 @@ func (t *Tables) PackedEntries() uint64 {
 	return t.packing.tables[0].Entries
 }
 
-// PackedCached returns which part of the bytes of all packed tables is in memory, 0 to 1.
+// PackedCached returns the share of the bytes of all packed tables that is in memory, from 0 to 1.
 func (t *Tables) PackedCached() float64 {
 	total := uint64(0)
 	for _, info := range t.packing.tables {
@@ -251,7 +250,7 @@ func (t *Tables) PackedCached() float64 {
 	return min(1, float64(t.cache.Bytes())/float64(total))
 }
 
-// PackedMemory returns the memory that the directories and the blocks in memory take.
+// PackedMemory returns the bytes of memory of the directories and of the cached blocks.
 func (t *Tables) PackedMemory() (directory, cached int64) {
 	for _, p := range t.packed {
 		directory += p.ramBytes()
@@ -274,26 +273,27 @@ func (s *Store) TableBytes(table int) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// FilterBytes returns what the saved prefix filter of a table takes on disk.
+// FilterBytes returns the bytes on disk of the saved prefix filter of a table.
 func (s *Store) FilterBytes(table int) (uint64, error) { return s.rangeBytes(filterKeyspace, table) }
 
 func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
-	// The block before may end anywhere up to the first key of the table, so that would be in it.
+	// The last block of the previous table may end anywhere before the first key of this table. Zeros at the
+	// end of the first key keep that block out.
 	first := append(tableStart(keyspace, table), 0, 0, 0, 0)
 	bytes, err := s.db.EstimateDiskUsage(first, tableEnd(keyspace, table))
 	return bytes, translateError(err)
 }
 
-// Generation counts how many times the tables were packed.
+// Generation returns the number of compactions and bulk loads that have written the packed tables.
 func (t *Tables) Generation() uint64 { return t.packing.generation }
 
-// PackedBefore returns what the next ID was when the tables were packed.
+// PackedBefore returns the number that the IDs of all packed documents are below.
 func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
 
 // Epochs returns the number of epochs: 1, or 2 if one is frozen.
 func (t *Tables) Epochs() int { return len(t.live) }
 
-// Frozen reports whether an epoch waits to be packed.
+// Frozen reports whether there is a frozen epoch.
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
 // Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from now on.

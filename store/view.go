@@ -18,8 +18,8 @@ import (
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
-	tables *Tables          // which it holds; nil for Frozen
-	moment uint64           // of the file system, before the view was opened
+	tables *Tables          // held by the view; nil for Frozen
+	moment uint64           // failfs.FS.Moment before the view was opened
 	key    [liveKeyLen]byte
 	limit  [liveKeyLen + 1]byte
 }
@@ -33,14 +33,14 @@ func newView(it *pebble.Iterator, packed []*PackedTable, live []byte) *View {
 	return v
 }
 
-// View opens a view of this moment.
+// View opens a view of the newest commit.
 func (s *Store) View() (*View, error) {
 	t := s.Tables()
 	defer t.Release()
 	return t.View()
 }
 
-// Close lets go of the view.
+// Close closes the view.
 func (v *View) Close() error {
 	if v.tables == nil {
 		return translateError(v.it.Close())
@@ -53,11 +53,11 @@ func (v *View) Close() error {
 	return nil
 }
 
-// Frozen returns what a view has of the packed entries and of the epoch that is frozen. It is good until v is
-// closed, and need not be closed.
+// Frozen returns a view of the packed tables and the frozen epoch, which must exist. The view is valid until
+// v is closed, and need not be closed.
 func (v *View) Frozen() *View { return newView(v.it, v.packed, v.live[:len(v.live)-1]) }
 
-// Clone opens another view of the same moment.
+// Clone opens another view of the same snapshot.
 func (v *View) Clone() (*View, error) {
 	it, err := v.it.Clone(pebble.CloneOptions{})
 	if err != nil {
@@ -71,8 +71,8 @@ func (v *View) Clone() (*View, error) {
 	return clone, nil
 }
 
-// Get returns the value of a key, until the next call; pebble.ErrNotFound if there is none. The key is its own prefix, so
-// that Bloom filters tell which files do not have it.
+// Get returns the value of a key, which is valid until the next call. It returns pebble.ErrNotFound if the key
+// does not exist. The key must be its own prefix (comparer), so that Bloom filters exclude files.
 func (v *View) Get(key []byte) ([]byte, io.Closer, error) {
 	if !v.it.SeekPrefixGE(key) {
 		if err := v.it.Error(); err != nil {
@@ -213,7 +213,7 @@ func (v *View) KeyHashes() iter.Seq2[uint64, error] {
 	}
 }
 
-// Generation returns which generation of packed tables the view has.
+// Generation is Tables.Generation of the tables of the view.
 func (v *View) Generation() uint64 { return v.tables.Generation() }
 
 // Epochs returns the number of epochs: 1, or 2 if one is frozen. Epoch 0 is the frozen one then.
@@ -234,8 +234,8 @@ func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 	})
 }
 
-// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable, each valid until
-// the next.
+// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable. A chunk is valid until
+// the next one.
 func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	next := uint64(0)
 	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table), func(key, value []byte) ([]byte, error) {
@@ -247,12 +247,12 @@ func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	})
 }
 
-// getter gets the value of a key; pebble.ErrNotFound if there is none. A Pebble database is one.
+// getter gets the value of a key, or pebble.ErrNotFound. A *pebble.DB is a getter.
 type getter interface {
 	Get(key []byte) (value []byte, closer io.Closer, err error)
 }
 
-// get returns what decode makes of the value of a key, if it is there.
+// get decodes the value of a key, and reports whether the key exists.
 func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (entry T, found bool, err error) {
 	value, closer, err := from.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -266,7 +266,7 @@ func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (
 	return entry, err == nil, err
 }
 
-// documents looks up records: a View those of its snapshot, a Store those of the newest commit.
+// documents looks up records. A View shows its snapshot, a Store the newest commit.
 type documents struct{ from getter }
 
 // Record returns the record of a document, and whether it has one.
@@ -277,10 +277,10 @@ func (d documents) Record(id uint64) (record Record, found bool, err error) {
 	return record, found, err
 }
 
-// reader looks up single entries of the tables as well.
+// reader looks up records, removed IDs and packed entries.
 type reader struct {
 	documents
-	packed []*PackedTable // by table; empty if nothing is packed
+	packed []*PackedTable // by table; empty if there are no packed tables
 	live   []byte         // keyspaces of the epochs; commits write to the last
 }
 
