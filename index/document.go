@@ -16,6 +16,7 @@ import (
 //	Key         string                  // a URL as a rule, at most 64 KiB; one that is known replaces its document. "": none
 //	Fingerprint fingerprint.Fingerprint // 64 bits
 //	Shingle     fingerprint.Fingerprint // the second one of a fingerprint.Signature. 0: none
+//	Digest      fingerprint.Digest      // of the token sequence of the text. 0: not known
 //	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
 //	Added       time.Time               // when it was stored, in whole seconds, UTC; ignored on the way in

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -62,7 +63,7 @@ func (s *Server) checkItems(a *answer, items []*item) error {
 	var verdicts []neardup.Verdict
 	var failed error
 	if len(docs) > 0 {
-		verdicts, failed = s.gather.check(docs)
+		verdicts, failed = s.checkDocuments(docs)
 	}
 	out := a.lines()
 	var line wire.Checked
@@ -153,4 +154,24 @@ func (s *Server) readPage(r *http.Request, parameters url.Values, c *claim) (*it
 		i.reason += ": give its Content-Type"
 	}
 	return i, nil
+}
+
+// maxBatches is the number of batches, and of queries, that are in the index at a time. Each takes memory for
+// its verdicts or matches.
+const maxBatches = 32
+
+// checkDocuments returns the verdicts on documents. Verdicts that are returned with an error hold. It calls the
+// index in a goroutine of its own: net/http recovers from panics, and a panic in the index must end the process.
+func (s *Server) checkDocuments(docs []index.Document) (verdicts []neardup.Verdict, err error) {
+	if len(docs) > 1 {
+		s.batches.Acquire(context.Background(), 1)
+		defer s.batches.Release(1)
+	}
+	done := make(chan struct{})
+	go func() {
+		verdicts, err = s.index.CheckDocuments(context.Background(), docs)
+		close(done)
+	}()
+	<-done
+	return verdicts, err
 }

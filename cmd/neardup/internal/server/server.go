@@ -73,11 +73,11 @@ type Server struct {
 	handler http.Handler
 	http    *http.Server
 	metrics *metrics
-	gather  *gatherer
 
 	calls    *semaphore.Weighted // calls under way
 	bytes    *semaphore.Weighted // read and not answered yet, or of queries and not taken yet
 	queries  *semaphore.Weighted // that are in the index
+	batches  *semaphore.Weighted // that are in the index
 	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
 
 	compaction    task
@@ -97,11 +97,11 @@ func New(x *neardup.Index, o Options) *Server {
 		index: x, opts: o, limits: l, metrics: newMetrics(x),
 		calls:    semaphore.NewWeighted(int64(l.Calls)),
 		bytes:    semaphore.NewWeighted(l.Bytes),
-		queries:  semaphore.NewWeighted(batching),
+		queries:  semaphore.NewWeighted(maxBatches),
+		batches:  semaphore.NewWeighted(maxBatches),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.gather = newGatherer(x)
 	s.handler = untilLast(s.routes())
 	s.http = &http.Server{
 		Handler:           s.handler,
@@ -152,7 +152,6 @@ func (s *Server) Close() {
 	s.http.Close()
 	s.calls.Acquire(context.Background(), int64(s.limits.Calls)) // until each handler has returned
 	s.tasks.Wait()
-	s.gather.close()
 }
 
 func (s *Server) isStopping() bool { return s.stopping.Err() != nil }

@@ -214,8 +214,8 @@ func TestVerdictsAreThoseOfTheIndex(t *testing.T) {
 	}
 }
 
-// Calls that come together are put into common commits, and each gets its own verdicts.
-func TestGather(t *testing.T) {
+// TestConcurrentChecks: concurrent calls share commits, and each of them gets its own verdicts.
+func TestConcurrentChecks(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{})
 	c := dial(t, address, nil)
 	var wg sync.WaitGroup
@@ -225,7 +225,7 @@ func TestGather(t *testing.T) {
 				d := index.Document{Key: string(rune('a'+i)) + "/" + string(rune('a'+n)), Fingerprint: 1 + checkFingerprint(i, n), Tokens: 100}
 				docs := []index.Document{d, d}
 				if i%8 == 0 {
-					docs = slices.Repeat(docs, gathered/4) // it is not gathered
+					docs = slices.Repeat(docs, 64)
 				}
 				verdicts, err := c.CheckDocuments(t.Context(), docs)
 				if err != nil || verdicts[1].Status == neardup.New || verdicts[0].Status == neardup.New != (verdicts[1].Status == neardup.Unchanged) {

@@ -249,7 +249,7 @@ func TestSlowDiskOverHTTP2(t *testing.T) {
 	}
 }
 
-// Batches of however many callers wait outside of the index, where each takes some 100 KB.
+// TestBatchesWait: batches beyond maxBatches wait outside the index, because each takes about 100 KB in it.
 func TestBatchesWait(t *testing.T) {
 	var stuck atomic.Bool
 	free := make(chan struct{})
@@ -262,13 +262,13 @@ func TestBatchesWait(t *testing.T) {
 	s, _ := serve(t, open(t, &neardup.Options{Index: index.Options{FS: disk}}), Options{})
 	stuck.Store(true)
 	var calls sync.WaitGroup
-	for call := range uint64(3 * batching) {
+	for call := range uint64(3 * maxBatches) {
 		calls.Go(func() {
-			docs := make([]index.Document, gathered/2)
+			docs := make([]index.Document, 128)
 			for i := range docs {
 				docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint((call<<16 + uint64(i)) * 0x9e3779b97f4a7c15), Tokens: 100}
 			}
-			if verdicts, err := s.gather.check(docs); err != nil || len(verdicts) != len(docs) {
+			if verdicts, err := s.checkDocuments(docs); err != nil || len(verdicts) != len(docs) {
 				t.Error(len(verdicts), err)
 			}
 		})
@@ -277,9 +277,9 @@ func TestBatchesWait(t *testing.T) {
 		stacks := make([]byte, 4<<20)
 		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ").CheckAndAddBatch(")
 	}
-	waitFor(t, func() bool { return inside() >= batching })
+	waitFor(t, func() bool { return inside() >= maxBatches })
 	time.Sleep(100 * time.Millisecond)
-	if n := inside(); n != batching {
+	if n := inside(); n != maxBatches {
 		t.Errorf("%d are in the index", n)
 	}
 	close(free)
