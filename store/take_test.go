@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -79,30 +80,31 @@ func TestCrashAroundCompaction(t *testing.T) {
 			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(seed, uint64(clones)))}), durable, len(models),
 		})
 	}
-	var step atomic.Value
-	step.Store("")
-	var locked atomic.Bool
+	var mu sync.Mutex // of all of these, which goroutines of Pebble use too
+	step := ""
 	s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// Pebble's goroutines in the background take no copies: that would be a race with this test.
-		if what := step.Load().(string); what != "" && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && locked.CompareAndSwap(false, true) {
-			clone(fmt.Sprint(what, " before an operation on ", op.Path))
-			locked.Store(false)
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && mu.TryLock() {
+			if step != "" {
+				clone(fmt.Sprint(step, " before an operation on ", op.Path))
+			}
+			mu.Unlock()
 		}
 		return nil
 	})))
 	during := func(what string, isDurable bool, changed func(), call func()) {
+		mu.Lock()
 		changed() // a copy may hold the step before it ends
 		models = append(models, m.clone())
-		step.Store(what)
+		step = what
+		mu.Unlock()
 		call()
-		step.Store("")
-		for !locked.CompareAndSwap(false, true) {
-		}
+		mu.Lock()
+		defer mu.Unlock()
+		step = ""
 		if isDurable {
 			durable = len(models) - 1
 		}
 		clone("after " + what)
-		locked.Store(false)
 	}
 	change := func() {
 		isDurable := rng.IntN(2) == 0
@@ -131,13 +133,17 @@ func TestCrashAroundCompaction(t *testing.T) {
 		})
 		change()
 		taken := len(models)
-		for _, m := range models[durable:] { // Take does not make the commits before it durable
-			models = append(models, m.clone())
-			models[len(models)-1].take()
-		}
-		during("Take", false, m.take, func() { must(t, s.Take(t.Context(), r)) })
+		during("Take", false, func() {
+			for _, m := range models[durable:] { // Take does not make the commits before it durable
+				models = append(models, m.clone())
+				models[len(models)-1].take()
+			}
+			m.take()
+		}, func() { must(t, s.Take(t.Context(), r)) })
+		mu.Lock()
 		durable = taken
 		clone("after Take")
+		mu.Unlock()
 		must(t, r.Close())
 		change()
 	}
