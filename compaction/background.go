@@ -11,27 +11,32 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Policy says what Background does, and when. The zero value is the default. Nothing in it may be below 0.
+// Policy says when Background compacts an index, and which documents it removes. The zero value is the default.
+// No value may be negative.
 type Policy struct {
-	// Expiry is what documents Background removes, see index.Expire. The zero value: none. Off does not turn it off.
+	// Expiry says which documents Background removes: see index.Expire. The zero value removes none. Off
+	// does not affect it.
 	index.Expiry
 
-	// Share is how many live changes there are, for each fingerprint that is packed, when the index is
-	// compacted, and AtLeast how many there are then at least. 0: a quarter, and one million.
+	// A compaction is due if at least AtLeast documents were added since the last one, and at least Share
+	// for each packed fingerprint. It is also due if at least AtLeast documents were removed since, and
+	// they have at least a quarter of all entries. 0: a Share of a quarter, and AtLeast one million.
 	Share   float64
 	AtLeast uint64
 
-	Every       time.Duration // between two looks. 0: 10 s
-	MemoryBytes int64         // as Options has it. 0: 256 MiB
+	Every       time.Duration // the time between two checks. 0: 10 s
+	MemoryBytes int64         // as in Options. 0: 256 MiB
 
 	Off bool // never compact
 
-	// Done, if set, is called after each compaction, by one goroutine. It must not close the Watcher or what has it:
-	// that waits for it. Where closing ends a compaction it is called with index.ErrClosed or the context's error.
+	// Done, if set, is called after each compaction, by one goroutine. It must not close the Watcher or the
+	// index, since Close waits for it. If closing ends a compaction, the error is index.ErrClosed or that of
+	// the context.
 	Done func(Report, error)
 
-	// Expired, if set, is called after each removal of documents, by one goroutine, and where that fails. The rest of them goes
-	// later. It must not close the Watcher either. That closing ends a removal is no failure.
+	// Expired, if set, is called after each removal of documents, by one goroutine, also if it fails; the
+	// remaining documents are removed later. It must not close the Watcher or the index. It is not called
+	// with an error if closing ends a removal.
 	Expired func(documents int, err error)
 }
 
@@ -41,14 +46,16 @@ const (
 	defaultEvery            = 10 * time.Second
 	defaultBackgroundMemory = 256 << 20
 
-	// retryAfter is how many looks are left out after a compaction that found nothing to pack (what was
-	// written since was deleted since), and after anything that failed.
+	// removedShare is the part of all entries that removed documents have when a compaction is due.
+	removedShare = .25
+
+	// retryAfter is the number of checks that are left out after a failure.
 	retryAfter = 60
 )
 
 func (p *Policy) check() error {
 	switch {
-	case !(p.Share >= 0): // or it is no number
+	case !(p.Share >= 0): // also false for NaN
 		return fmt.Errorf("policy of compaction: Share is %v, want 0 for the default, or more", p.Share)
 	case p.Every < 0:
 		return fmt.Errorf("policy of compaction: Every is %v, want 0 for the default, or more", p.Every)
@@ -68,25 +75,27 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// due reports whether an index is to be compacted.
+// due reports whether a compaction of an index is due.
 func (p *Policy) due(s *index.Stats) bool {
-	return s.Live >= p.AtLeast && float64(s.Live) >= p.Share*float64(s.Packed)
+	added := s.Live >= p.AtLeast && float64(s.Live) >= p.Share*float64(s.Packed)
+	removed := s.Removed >= p.AtLeast && float64(s.Removed) >= removedShare*float64(s.Packed+s.Live)
+	return added || removed
 }
 
-// BackgroundStats is what a Watcher has done and does.
+// BackgroundStats describes the work of a Watcher.
 type BackgroundStats struct {
 	Running  bool      `json:"running"`
-	Progress Progress  `json:"progress"` // of the one that runs
-	Runs     uint64    `json:"runs"`     // that went well
-	Last     Report    `json:"last"`     // of these
+	Progress Progress  `json:"progress"` // of the running compaction
+	Runs     uint64    `json:"runs"`     // successful compactions
+	Last     Report    `json:"last"`     // of the last successful compaction
 	LastEnd  time.Time `json:"lastEnd"`
-	Failure  string    `json:"failure,omitempty"` // of the last one, if it failed; closing is no failure
+	Failure  string    `json:"failure,omitempty"` // of the last compaction, if it failed; closing is no failure
 
 	Expired       uint64 `json:"expired"` // documents
 	ExpiryFailure string `json:"expiryFailure,omitempty"`
 }
 
-// Watcher compacts an index when that is due, and removes documents that expire.
+// Watcher compacts an index when a compaction is due, and removes documents that expire.
 type Watcher struct {
 	x      *index.Index
 	policy Policy
@@ -97,10 +106,10 @@ type Watcher struct {
 	stats BackgroundStats
 }
 
-// Background looks at an open index, at once and again and again. It compacts it whenever that is due, by Compact, packing one table at a time, and removes
-// what expires, also while it compacts. It ends with Close, with ctx, and when the index is closed; what is under
-// way then is given up, and nothing is lost. What fails is tried again after some time. Error: what the Policy
-// says has no meaning; then nothing is begun.
+// Background checks an open index at once and then periodically. When a compaction is due, it calls Compact, which
+// then packs one table at a time. It removes documents that expire, also during a compaction. It ends with Close,
+// when ctx ends, and when the index is closed; a compaction that runs then is abandoned, and no document is lost.
+// A failed compaction or removal is retried later. Background returns an error if p has an invalid value.
 func Background(ctx context.Context, x *index.Index, p Policy) (*Watcher, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -116,20 +125,20 @@ func Background(ctx context.Context, x *index.Index, p Policy) (*Watcher, error)
 	return w, nil
 }
 
-// Stats may be called from any goroutine.
+// Stats returns statistics of the work so far. It is safe for concurrent use.
 func (w *Watcher) Stats() BackgroundStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stats
 }
 
-// Close ends the watch, and what it does, and waits for that. It may be called again.
+// Close ends the Watcher and what it does, and waits for that. Later calls do nothing.
 func (w *Watcher) Close() {
 	w.cancel()
 	w.work.Wait()
 }
 
-// watch looks at the index again and again. A look reports whether the next one is worth it.
+// watch calls look periodically until it is closed. If look returns false, it waits longer.
 func (w *Watcher) watch(ctx context.Context, look func(context.Context, *index.Stats) bool) {
 	tick := time.NewTicker(w.policy.Every)
 	defer tick.Stop()
@@ -152,7 +161,7 @@ func (w *Watcher) watch(ctx context.Context, look func(context.Context, *index.S
 }
 
 func (w *Watcher) compactIfDue(ctx context.Context, s *index.Stats) bool {
-	return !w.policy.due(s) || w.compact(ctx) == nil && w.x.Stats().Generation != s.Generation
+	return !w.policy.due(s) || w.compact(ctx) == nil
 }
 
 func (w *Watcher) compact(ctx context.Context) error {
@@ -182,7 +191,7 @@ func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
 	return err == nil
 }
 
-// failure returns an error, unless it says no more than that the Watcher or the index is closed.
+// failure returns err, or nil if its reason is that the Watcher or the index is closed.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
 		return nil

@@ -55,7 +55,7 @@ func TestPolicyIsChecked(t *testing.T) {
 	}
 }
 
-// TestOptionsAreChecked: whoever takes Options refuses what has no meaning.
+// TestOptionsAreChecked tests that every function that takes Options refuses invalid values.
 func TestOptionsAreChecked(t *testing.T) {
 	ctx, fsys := context.Background(), vfs.NewMem()
 	x, err := index.Open("ix", &index.Options{FS: fsys})
@@ -150,26 +150,43 @@ func TestCloseEndsBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundFindsNothing: where all that was written since was deleted as well, there is nothing to pack, and that
-// is not tried at each look.
-func TestBackgroundFindsNothing(t *testing.T) {
+// TestBackgroundPacksAfterRemovals tests that removals make a compaction due if they are at least AtLeast and at least
+// a quarter of the entries, that it drops the removed IDs, and that it is not repeated.
+func TestBackgroundPacksAfterRemovals(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 3))
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
 	must(t, err)
 	defer x.Close()
-	if _, err := compaction.Compact(ctx, x, compaction.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	must(t, x.Add(ctx, bare(testgen.Uniform(rng, 500))...))
-	if n, err := x.DeleteBefore(ctx, time.Now().Add(time.Hour)); n != 500 || err != nil {
-		t.Fatal(n, err)
-	}
+	must(t, x.Add(ctx, bare(testgen.Uniform(rng, 1000))...))
+	_, err = compaction.Compact(ctx, x, compaction.Options{})
+	must(t, err)
 	w := watch(t, ctx, x, compaction.Policy{AtLeast: 100, Every: time.Millisecond})
 	defer w.Close()
+	remove := func(first, n uint64) {
+		t.Helper()
+		var ids []uint64
+		for id := first; id < first+n; id++ {
+			ids = append(ids, id)
+		}
+		deleted, err := x.DeleteIDs(ctx, ids...)
+		must(t, err)
+		if deleted != int(n) {
+			t.Fatalf("%d of %d documents deleted", deleted, n)
+		}
+	}
+	remove(1, 249)
+	time.Sleep(30 * time.Millisecond)
+	if s := w.Stats(); s.Runs > 0 || s.Running || x.Stats().Removed != 249 {
+		t.Errorf("compacted although less than a quarter of the entries was removed: %+v, %+v", s, x.Stats())
+	}
+	remove(250, 1)
 	eventually(t, func() bool { return w.Stats().Runs > 0 }, func() any { return w.Stats() })
 	time.Sleep(30 * time.Millisecond)
-	if s := w.Stats(); s.Runs > 1 {
-		t.Errorf("compacted %d times with nothing to pack", s.Runs)
+	if s, stats := w.Stats(), x.Stats(); s.Runs != 1 || stats.Removed != 0 || stats.Packed != 750 || stats.Documents != 750 {
+		t.Errorf("%+v, %+v", s, stats)
+	}
+	if err := indextest.Problems(x); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -235,30 +252,32 @@ func TestBackgroundExpires(t *testing.T) {
 	}
 }
 
-// TestVerifyOverCompaction: an index that is packed under a plan of fewer tables while it is verified is as sound as it was.
+// TestVerifyOverCompaction compacts an index while it is verified. Verify must find no problem.
 func TestVerifyOverCompaction(t *testing.T) {
 	if testenv.Race || testing.Short() {
 		t.Skip("takes a second")
 	}
 	ctx, opts := context.Background(), index.Options{FS: vfs.NewMem()}
-	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 4)), 500_000)) // so that a filter is larger than one of another index may be
-	must(t, loadAll(ctx, docs, compaction.LoadOptions{Index: opts}))
+	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 4)), 500_000))
+	_, err := compaction.Load(ctx, "ix", seqOf(docs[1000:], nil), compaction.LoadOptions{Index: opts})
+	must(t, err)
 	x, err := index.Open("ix", &opts)
 	must(t, err)
 	defer x.Close()
+	must(t, x.Add(ctx, docs[:1000]...))
 	compacted := false
 	for p := range x.Verify(ctx, verify.Options{Progress: func(stage string, _ uint64) {
 		if compacted || stage != "meta" {
 			return
 		}
 		compacted = true
-		if _, err := compaction.Compact(ctx, x, compaction.Options{Plan: parsePlan(t, "k=0 0-63/64")}); err != nil {
+		if _, err := compaction.Compact(ctx, x, compaction.Options{}); err != nil {
 			t.Error(err)
 		}
 	}}) {
 		t.Error(p)
 	}
-	if s := x.Stats(); !compacted || s.Generation != 2 || s.Tables != 1 {
+	if s := x.Stats(); !compacted || s.Generation != 2 || s.Live > 0 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -158,10 +158,11 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 	if err := next.advance(); err != nil {
 		return err
 	}
-	removed, err := v.Removed()
+	gone, err := v.Removed()
 	if err != nil {
 		return err
 	}
+	gone.Or(b.replaced)
 	old := uint64(0)
 	for p, err := range v.Entries(0) {
 		if old%batchLen == 0 && err == nil {
@@ -171,12 +172,6 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 			return err
 		}
 		old++
-		if !removed.IsEmpty() {
-			p.IDs = p.IDs.WithoutAll(removed)
-		}
-		if p.IDs.Empty() {
-			continue
-		}
 		for next.ok && next.stored < p.Stored {
 			if err := b.writeAdded(t, &next); err != nil {
 				return err
@@ -188,7 +183,7 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 				return err
 			}
 		}
-		if err := b.writeEntry(t, p); err != nil {
+		if err := writeEntry(t, p, gone); err != nil {
 			return err
 		}
 	}
@@ -209,7 +204,7 @@ func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 	if len(next.ids) == 1 && b.replaced.IsEmpty() {
 		err = t.addSingle(next.stored, next.ids[0])
 	} else {
-		err = b.writeEntry(t, store.Posting{Stored: next.stored, IDs: store.NewIDs(slices.Clone(next.ids)...)})
+		err = writeEntry(t, store.Posting{Stored: next.stored, IDs: store.NewIDs(slices.Clone(next.ids)...)}, b.replaced)
 	}
 	if err != nil {
 		return err
@@ -217,10 +212,10 @@ func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 	return next.advance()
 }
 
-// writeEntry writes a fingerprint, unless all its documents are replaced.
-func (b *builder) writeEntry(t *tables, p store.Posting) error {
-	if !b.replaced.IsEmpty() {
-		p.IDs = p.IDs.WithoutAll(b.replaced)
+// writeEntry writes a fingerprint without some of its documents, unless it has no others.
+func writeEntry(t *tables, p store.Posting, gone *roaring64.Bitmap) error {
+	if !gone.IsEmpty() {
+		p.IDs = p.IDs.WithoutAll(gone)
 	}
 	if p.IDs.Len() == 0 {
 		return nil

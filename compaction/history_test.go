@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ type step struct {
 	method   string // of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
 	work     compaction.Options
 
-	meanwhile []step // while an open index is packed or loaded into, when its at-th file is begun
+	meanwhile []step // of compact open, when its at-th file is created
 	at        int
 }
 
@@ -71,7 +72,7 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 	},
 }
 
-func init() { // these take steps themselves
+func init() { // it takes steps itself
 	actions["compact open"] = (*history).doCompactOpen
 }
 
@@ -81,11 +82,12 @@ type state struct {
 	name       string
 	none       bool // there is no index
 	generation uint64
-	packed     indextest.Documents // those that there were when the tables were packed
-	frozen     bool                // an epoch is
-	frozenDocs indextest.Documents // those that there were then
+	packed     indextest.Documents // when the tables were packed
+	packedNext uint64              // next ID at that time
+	frozen     bool                // an epoch is frozen
+	frozenDocs indextest.Documents // when it was frozen
+	frozenNext uint64              // next ID at that time
 	plan       string              // "": any
-	unsure     bool                // it was written to during a load: more may be live than needs to be
 }
 
 var noIndex = state{Model: indextest.NewModel(indextest.Rule{}), name: "no index", none: true}
@@ -98,16 +100,17 @@ func (s state) clone() state {
 	return s
 }
 
-// repacked is what becomes of a state if its tables are written anew.
+// repacked returns the state after all tables of a state are written again.
 func (s state) repacked(plan string) state {
 	s = s.clone()
-	s.generation, s.packed, s.plan, s.frozen, s.unsure = s.generation+1, s.Docs, plan, false, false
+	s.generation, s.packed, s.packedNext, s.plan, s.frozen = s.generation+1, s.Docs, s.NextID, plan, false
 	return s
 }
 
-// live reports whether there is anything live. What is frozen stays so, also where it was undone since.
+// live reports whether there are live entries or removed IDs: a document was added or removed since the tables
+// were packed. A document that was added is live also after it was removed.
 func (s *state) live() bool {
-	return s.frozen || !slices.EqualFunc(s.Docs, s.packed, func(a, b index.Document) bool { return a.ID == b.ID })
+	return s.NextID > max(s.packedNext, 1) || len(s.packed) != len(s.Docs)
 }
 
 // entries returns the number of different fingerprints that are stored.
@@ -140,7 +143,7 @@ type history struct {
 	r      *rand.Rand // of what is asked
 	report *compaction.Report
 
-	hook func() // is called when the index begins a file of a compaction or a load
+	hook func() // is called when a compaction or a load creates a file
 }
 
 // epoch is when histories begin.
@@ -306,7 +309,7 @@ func (h *history) doDelete(s *step, next *state) ([]state, error) {
 	return []state{*next}, wrongly(err, n, want)
 }
 
-// removal is what becomes of a state that loses documents: first those with a record.
+// removal returns the states that a removal goes through: documents with a record are removed first.
 func removal(next *state, gone func(*index.Document) bool) []state {
 	recorded := next.clone()
 	recorded.Docs = recorded.Docs.Without(func(d *index.Document) bool { return gone(d) && !indextest.Bare(d) })
@@ -322,10 +325,9 @@ func (h *history) doDeleteIDs(s *step, next *state) ([]state, error) {
 }
 
 func (h *history) doExpire(s *step, next *state) ([]state, error) {
-	n := len(next.Docs)
-	through := removal(next, func(d *index.Document) bool { return d.Added.Before(s.before) })
+	want := next.DeleteBefore(s.before)
 	got, err := h.x.DeleteBefore(context.Background(), s.before)
-	return through, wrongly(err, got, n-len(next.Docs))
+	return []state{*next}, wrongly(err, got, want)
 }
 
 func (h *history) doQuery(s *step, next *state) ([]state, error) {
@@ -419,10 +421,10 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	opts.FS = h.fs
 	report, err := compaction.Run(context.Background(), "ix", opts)
 	through := []state{*next}
-	if works && (err != nil || !next.frozen || generationOf(h.fs) > next.generation) { // what was frozen may be empty
-		through = append(through, next.repacked(plan))
+	if works {
+		*next = next.repacked(plan)
+		through = append(through, *next)
 	}
-	*next = through[len(through)-1]
 	if err == nil {
 		h.report = &report
 		err = errors.Join(err, next.reported(&report))
@@ -430,60 +432,54 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	return through, err
 }
 
-// packedAgain are the states from one on whose tables are packed so many times, the last time under a plan.
-func (s state) packedAgain(rounds int, plan string) (through []state) {
+// packedAgain returns the states from one on whose frozen entries are packed so many times.
+func (s state) packedAgain(rounds int) (through []state) {
 	through = []state{s}
-	for i := range rounds {
-		of := s.plan
-		if i == rounds-1 {
-			of = plan
-		}
-		through = append(through, s.freeze(), s.repackedFrozen(of))
+	for range rounds {
+		through = append(through, s.freeze(), s.repackedFrozen())
 		s = through[len(through)-1]
 	}
 	return through
 }
 
 func (h *history) doCompactOpen(s *step, next *state) (through []state, err error) {
-	before, found, plan := h.states, next.frozen, next.plan
+	before, found := h.states, next.frozen
 	defer func() { through, h.states = h.states[len(before):], before }()
 	h.states = slices.Clip(before)
-	if s.work.Plan != nil {
-		plan = s.work.Plan.String()
-	}
-	works, generation := next.live() || next.generation == 0 || plan != next.plan, h.x.Stats().Generation
+	works := found || next.live() || next.generation == 0
 	reach := func(s state) {
 		s.name = "compact open"
 		h.states = append(h.states, s)
 	}
-	end := h.whileWorking(s, func() bool { return true }, func() { reach(next.freeze()) })
+	end := h.whileWorking(s, func() { reach(next.freeze()) })
 	report, err := compaction.Compact(context.Background(), h.x, s.work)
-	if works = works || next.unsure && h.x.Stats().Generation > generation; !works {
+	if !works {
 		h.hook = nil
 	} else {
 		err = errors.Join(err, end())
-		// Where an epoch was frozen before, that is packed first.
-		rounds := max(1, int(h.x.Stats().Generation)-int(next.generation))
-		if err != nil && found { // how far it came, what stopped does not say
-			rounds = 2
+		rounds := 1
+		if now := h.newest(); found { // it is packed first, and then what is live
+			if after := now.repackedFrozen(); err != nil || after.live() { // the error does not tell how far it went
+				rounds = 2
+			}
 		}
-		for _, of := range h.newest().packedAgain(rounds, plan)[1:] {
+		for _, of := range h.newest().packedAgain(rounds)[1:] {
 			reach(of)
 		}
 	}
 	if err == nil {
-		err = wrongly(nil, [2]any{report.Documents, report.Plan}, [2]any{uint64(len(h.newest().Docs)), h.x.Plan().String()})
+		err = wrongly(nil, [3]any{report.Documents, report.Plan, h.x.Stats().Generation}, [3]any{uint64(len(h.newest().Docs)), h.x.Plan().String(), h.newest().generation})
 	}
 	return nil, err
 }
 
-// whileWorking lets the steps of s be taken when a file of the work is begun, once that is ready: begin notes what is frozen
-// then. end says how they went.
-func (h *history) whileWorking(s *step, ready func() bool, begin func()) (end func() error) {
+// whileWorking takes the steps of s meanwhile when the compaction creates its at-th file. It calls begin at the first
+// file, or at the end. end returns the error of the steps.
+func (h *history) whileWorking(s *step, begin func()) (end func() error) {
 	files, went := 0, error(nil)
 	begun, done := false, false
 	h.hook = func() {
-		if done || !begun && !ready() {
+		if done {
 			return
 		}
 		if !begun {
@@ -510,30 +506,19 @@ func (h *history) whileWorking(s *step, ready func() bool, begin func()) (end fu
 	}
 }
 
-// generationOf returns that of a closed index, 0 if it cannot be opened.
-func generationOf(fsys vfs.FS) uint64 {
-	s, err := store.Open("ix", store.Options{FS: fsys, ReadOnly: true})
-	if err != nil {
-		return 0
-	}
-	defer s.Close()
-	return s.Now().Generation()
-}
-
-// freeze is what becomes of a state if an epoch is frozen, where none is yet.
+// freeze returns the state after an epoch is frozen, unless one is already.
 func (s state) freeze() state {
 	s = s.clone()
 	if !s.frozen {
-		s.frozen, s.frozenDocs = true, s.Docs
+		s.frozen, s.frozenDocs, s.frozenNext = true, s.Docs, s.NextID
 	}
 	return s
 }
 
-// repackedFrozen is what becomes of a state if what is frozen is packed, and no more.
-func (s state) repackedFrozen(plan string) state {
-	unsure := s.frozen && s.unsure
-	s = s.freeze().repacked(plan)
-	s.packed, s.unsure = s.frozenDocs, unsure
+// repackedFrozen returns the state after the frozen epoch, and nothing else, is packed.
+func (s state) repackedFrozen() state {
+	s = s.freeze().repacked(s.plan)
+	s.packed, s.packedNext = s.frozenDocs, s.frozenNext
 	return s
 }
 
@@ -542,9 +527,6 @@ var errCut = errors.New("cut short")
 
 // doFreeze leaves an epoch frozen.
 func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
-	if next.unsure {
-		return nil, nil
-	}
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
 	}
@@ -650,7 +632,7 @@ func which(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply
 	if _, err := fsys.Stat("ix/incoming"); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the folder incoming is still there: %v", err)
 	}
-	as := *found // where there are several, it may be another one that was frozen
+	as := *found // an equal state may have been frozen
 	return &as, checkStored(fsys, &as)
 }
 
@@ -695,7 +677,7 @@ func checkAnswers(x *index.Index, m *indextest.Model, r *rand.Rand, queries int)
 	return nil
 }
 
-// checkStored compares the tables, postings, records and keys with the documents, and notes whether an epoch is frozen.
+// checkStored compares the tables, records and keys with the documents, and notes whether an epoch is frozen.
 func checkStored(fsys vfs.FS, want *state) (err error) {
 	s, err := store.Open("ix", store.Options{FS: fsys})
 	if err != nil {
@@ -713,36 +695,36 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	defer func() { err = errors.Join(err, v.Close()) }()
 
 	if frozen := v.Epochs() > 1; !frozen || !want.frozen {
-		want.frozen, want.frozenDocs = frozen, want.Docs
+		want.frozen, want.frozenDocs, want.frozenNext = frozen, want.Docs, want.NextID
 	}
-	postings, keys, records := make(map[uint64][]uint64), make(map[uint64][]uint64), len(want.Docs)-int(want.Bare())
-	ids := make(map[uint64]bool, len(want.Docs))
+	postings, ids := make(map[uint64][]uint64), make(map[uint64]bool, len(want.Docs))
+	var keys []store.KeyEntry
 	for _, d := range want.Docs {
 		ids[d.ID] = true
 		stored := store.Stored(uint64(d.Fingerprint), d.Scope)
 		postings[stored] = append(postings[stored], d.ID)
 		if d.Key != "" {
-			keys[store.KeyHash(d.Key)] = append(keys[store.KeyHash(d.Key)], d.ID)
+			keys = append(keys, store.KeyEntry{Hash: store.KeyHash(d.Key), ID: d.ID})
 		}
 	}
-	var stored, empty []uint64
 	for p, err := range v.Postings(0) {
-		if got := slices.Collect(p.IDs.All()); err != nil || !slices.Equal(got, postings[p.Stored]) || len(got) == 0 && !want.live() && !want.unsure {
+		if got := slices.Collect(p.IDs.All()); err != nil || !slices.Equal(got, postings[p.Stored]) {
 			return fmt.Errorf("posting %016x: %v, %v; want %v", p.Stored, got, err, postings[p.Stored])
-		}
-		if stored = append(stored, p.Stored); p.IDs.Empty() {
-			empty = append(empty, p.Stored)
 		}
 		delete(postings, p.Stored)
 	}
 	if len(postings) > 0 {
 		return fmt.Errorf("%d fingerprints are missing", len(postings))
 	}
-	for i := range p.Tables {
-		if err := checkTable(v, &p.Tables[i], i, stored, empty, want.unsure); err != nil {
+	if err := checkRemoved(v, ids, want); err != nil {
+		return err
+	}
+	for i := 1; i < len(p.Tables); i++ {
+		if err := checkTable(v, &p.Tables[i], i); err != nil {
 			return fmt.Errorf("table %d: %w", i, err)
 		}
 	}
+	records := len(want.Docs) - int(want.Bare())
 	for r, err := range v.Records(0) {
 		if !ids[r.ID] || err != nil {
 			return fmt.Errorf("record of document %d, which is not there: %v", r.ID, err)
@@ -752,52 +734,75 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	if records != 0 {
 		return fmt.Errorf("%d records are missing", records)
 	}
-	for hash, ids := range keys {
-		if got, err := v.KeyIDs(hash); err != nil || !slices.Equal(slices.Collect(got.All()), ids) {
-			return fmt.Errorf("key hash %016x: %v, %v; want %v", hash, slices.Collect(got.All()), err, ids)
-		}
-	}
-	return nil
-}
-
-// checkTable compares what is live and packed in a table with what is stored.
-func checkTable(v *store.View, t *plan.Table, number int, stored, empty []uint64, unsure bool) error {
-	var want, got []uint64
-	if unsure && number > 0 {
-		stored = slices.DeleteFunc(slices.Clone(stored), func(fp uint64) bool { return slices.Contains(empty, fp) })
-	}
-	for _, fp := range stored {
-		want = append(want, t.Permute(fp))
-	}
-	for permuted, err := range v.Packed(number) {
+	slices.SortFunc(keys, func(a, b store.KeyEntry) int { return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.ID, b.ID)) })
+	var got []store.KeyEntry
+	for k, err := range v.Keys() {
 		if err != nil {
 			return err
 		}
-		got = append(got, permuted)
+		got = append(got, k)
 	}
-	err := v.Scan(number, 0, ^uint64(0), func(permuted uint64) bool { got = append(got, permuted); return true })
-	if err != nil {
-		return err
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	// What is packed may have a live change as well, and a fingerprint that a frozen epoch has left no document may come again.
-	got = slices.CompactFunc(got, func(a, b uint64) bool {
-		return a == b && (number == 0 || unsure || v.Epochs() > 1 && settledEmpty(v, t.Invert(a)))
-	})
-	if unsure && number > 0 {
-		got = slices.DeleteFunc(got, func(permuted uint64) bool { return slices.Contains(empty, t.Invert(permuted)) })
-	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("%d entries, not %d, or others", len(got), len(want))
+	if diff := indextest.Difference(got, keys); diff != "" {
+		return fmt.Errorf("keys: %s", diff)
 	}
 	return nil
 }
 
-// settledEmpty reports whether what is packed and frozen leaves a fingerprint no document.
-func settledEmpty(v *store.View, stored uint64) bool {
-	ids, err := v.SettledPosting(stored)
-	return err == nil && ids.Empty()
+// checkRemoved compares the entries and the removed IDs of a view with the documents: each ID in table 0 is that
+// of a document or a removed one, each removed ID has an entry, and there are none of either if nothing was
+// written since the tables were packed.
+func checkRemoved(v *store.View, ids map[uint64]bool, want *state) error {
+	removed, err := v.Removed()
+	if err != nil {
+		return err
+	}
+	entries := uint64(0)
+	for p, err := range v.Entries(0) {
+		if err != nil {
+			return err
+		}
+		for id := range p.IDs.All() {
+			if entries++; ids[id] == removed.Contains(id) {
+				return fmt.Errorf("entry %016x of document %d: removed %t, stored %t", p.Stored, id, removed.Contains(id), ids[id])
+			}
+		}
+	}
+	if n := removed.GetCardinality(); entries != uint64(len(ids))+n {
+		return fmt.Errorf("%d entries of %d documents and %d removed ones", entries, len(ids), n)
+	}
+	if any, err := v.HasLive(); err != nil || any != want.live() {
+		return fmt.Errorf("live entries or removed IDs: %t, not %t, %v", any, want.live(), err)
+	}
+	return nil
+}
+
+// checkTable compares the entries of a table with those of table 0: what is packed, and each epoch.
+func checkTable(v *store.View, t *plan.Table, number int) error {
+	parts := []func(int) iter.Seq2[uint64, error]{v.Packed}
+	for epoch := range v.Epochs() {
+		parts = append(parts, func(table int) iter.Seq2[uint64, error] { return v.Live(epoch, table) })
+	}
+	for part, entries := range parts {
+		var want, got []uint64
+		for stored, err := range entries(0) {
+			if err != nil {
+				return err
+			}
+			if permuted := t.Permute(stored); len(want) == 0 || want[len(want)-1] != permuted {
+				want = append(want, permuted)
+			}
+		}
+		for permuted, err := range entries(number) {
+			if err != nil {
+				return err
+			}
+			got = append(got, permuted)
+		}
+		if slices.Sort(want); !slices.Equal(got, want) {
+			return fmt.Errorf("part %d has %d entries, not %d, or others", part, len(got), len(want))
+		}
+	}
+	return nil
 }
 
 // TestMain: what the many small indexes leave behind is collected less often.

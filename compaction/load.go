@@ -16,34 +16,31 @@ import (
 
 // LoadOptions of Load. The zero value is ready to use.
 type LoadOptions struct {
-	// Index says how to open the index, and how to make it where there is none. A new
-	// index gets a plan for the number of documents that are loaded, unless Plan or
-	// ExpectedDocuments say otherwise; so does one that never had a document and has the
-	// plan that Open gives without either.
+	// Index says how to open the index, and how to create it if it does not exist. A new index gets a plan
+	// for the number of loaded documents, unless Plan or ExpectedDocuments is set. So does an index that
+	// never had a document and has the default plan of Open.
 	Index index.Options
 
-	// KeepAdded gives documents the time of their Added, where it is not zero. Default: all arrive now.
+	// KeepAdded keeps the times of documents whose Added is not zero. By default, all get the time of the load.
 	KeepAdded bool
 
-	MemoryBytes int64          // as Options has it
-	Progress    func(Progress) // as Options has it
+	MemoryBytes int64          // as in Options
+	Progress    func(Progress) // as in Options
 }
 
-// Load adds documents to the index in dir, which is made where there is none and must
-// not be open: as Add of one after the other would, but in one atomic step, durable
-// when it returns. Documents get their IDs in the order in which they come, those as
-// well that a later one with their key replaces. The index is compacted with it.
+// Load adds documents to the index in dir, which must not be open, and creates the index if it does not exist. All
+// documents are added in one atomic step, which is durable when Load returns. Each document gets an ID, in the order of
+// docs. A document replaces an earlier one with the same key, of the index or of docs. A document that has nothing but
+// a fingerprint is stored without a record, and so without a time. Load also compacts the index.
 //
-// It sorts instead of inserting, so it is many times faster than Add for a number of
-// documents that is not small beside what the index has. It takes time in proportion
-// to both, memory as MemoryBytes says, and free disk as Run does, and 32 bytes a
-// document for sorting, and its record once more if it has one.
+// Load sorts the entries instead of inserting them, so it is many times faster than Add, unless there are few documents
+// compared with those of the index. It takes time in proportion to both, and memory as MemoryBytes says. It needs free
+// disk space as Run does, and 32 bytes and the size of the record per document.
 //
-// Errors: those of index.Open, of what docs yields, ErrTooLarge and ErrNoText as of Add, ctx's, those of the file system, and
-// ErrDone, with which all documents are loaded. With any other none is: the index is as it
-// was, or there and empty if it was to be made. Only index.ErrFailed without ErrDone, of a
-// disk that failed in the very moment and still does, leaves open which of the two: see
-// Stats of the index once it can be opened.
+// Errors: those of index.Open, of docs, of ctx and of the file system, index.ErrTooLarge, index.ErrNoText, and ErrDone.
+// After ErrDone all documents are loaded. After any other error none is: the index is unchanged, or empty if Load has
+// created it. There is one exception: index.ErrFailed without ErrDone, if the disk fails while the documents are
+// installed and cannot be read afterwards. Then Stats of the index, once it can be opened, tells whether they are there.
 func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
 	defer report.timed(time.Now())
 	o := Options{
@@ -67,7 +64,7 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 		}
 		done := false
 		defer func() {
-			if !done { // or docs has panicked
+			if !done { // docs may have panicked
 				err = errors.Join(err, b.close())
 			}
 		}()
@@ -93,8 +90,8 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 	return report, nil
 }
 
-// work opens the closed index in dir, calls do, and completes the report. Once do has
-// succeeded, any error is ErrDone.
+// work opens the closed index in dir, calls do, and completes the report. If do has succeeded, a later error is
+// ErrDone.
 func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error) (err error) {
 	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
 		return err
@@ -105,7 +102,7 @@ func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan
 	}
 	done := false
 	defer func() {
-		if !done { // or a function of the caller's has panicked
+		if !done { // a function of the caller may have panicked
 			err = errors.Join(err, s.Close())
 		}
 		if !done && errors.Is(err, index.ErrFailed) {
@@ -126,9 +123,8 @@ func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan
 	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
 }
 
-// checkDone opens an index whose store has failed with err. If there is a generation
-// after the given one, the work took effect although the store did not see it, and the
-// error becomes ErrDone.
+// checkDone opens an index whose store has failed with err. If its generation is later than the given one, the work
+// took effect although the store has failed, and the error becomes ErrDone.
 func checkDone(dir string, opts *Options, generation uint64, err error) error {
 	s, openErr := openStore(dir, opts)
 	if openErr != nil {
@@ -140,7 +136,7 @@ func checkDone(dir string, opts *Options, generation uint64, err error) error {
 	return errors.Join(err, s.Close())
 }
 
-// makeIndex makes the index where there is none, and checks the options against it.
+// makeIndex creates the index if it does not exist, and checks the options.
 func makeIndex(dir string, opts *index.Options) error {
 	if opts.ReadOnly {
 		return index.ErrReadOnly
@@ -157,7 +153,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 	ofTexts := match.TextAnalyzer(b.s.Header().Analyzer) != nil
 	for doc, err := range docs {
 		if err == nil {
-			err = b.ctx.Err() // here, since docs may take its time
+			err = b.ctx.Err() // per document, since docs may be slow
 		}
 		if err == nil {
 			err = match.Validate(&doc)
@@ -184,10 +180,10 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 	return nil
 }
 
-// defaultDocuments is what index.Options.ExpectedDocuments stands for where it is 0.
+// defaultDocuments is the default of index.Options.ExpectedDocuments.
 const defaultDocuments = 1_000_000
 
-// choosePlan takes the plan for what was added, if nobody chose the one that there is.
+// choosePlan chooses a plan for the number of loaded documents if the index has the default plan and never had a document.
 func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil

@@ -107,8 +107,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
 }
 
-// TestPackedPostingThatChangesOften: of a fingerprint with many packed documents some go,
-// and others come and go, one commit after the other, so that its posting is written whole.
+// TestPackedPostingThatChangesOften removes packed documents of one fingerprint, and adds and removes others, one per commit.
 func TestPackedPostingThatChangesOften(t *testing.T) {
 	t.Parallel()
 	if testenv.Race {
@@ -155,9 +154,9 @@ func TestShortHistories(t *testing.T) {
 		"live changes of bare packed documents": append(
 			[]step{load(bare([]uint64{fp, fp, ^uint64(fp)})...)},
 			opened(step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})}, step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
-		"each load has its own clock":  append(clock, opened()...),
-		"first key after a compaction": append([]step{load(index.Document{Key: "packed"})}, key...),
-		"expiry in several commits":    append([]step{load(many...)}, opened(step{what: "expire", before: epoch.Add(time.Hour)})...),
+		"loads with a clock that goes back": append(clock, opened()...),
+		"first key after a compaction":      append([]step{load(index.Document{Key: "packed"})}, key...),
+		"expiry in several commits":         append([]step{load(many...)}, opened(step{what: "expire", before: epoch.Add(time.Hour)})...),
 	})
 	for what, steps := range histories {
 		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
@@ -235,24 +234,20 @@ func TestReportOfARefusedDocument(t *testing.T) {
 	}
 }
 
-// TestLoadOfDocumentsWithoutText: an index of texts takes none in bulk either, and nothing that comes with one.
+// TestLoadOfDocumentsWithoutText tests that Load refuses all documents if the index is of texts and one document has none.
 func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	docs := []index.Document{{Key: "other", Fingerprint: 1}, {Key: "empty"}}
 	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
-		{
-			opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
-			if err := loadAll(t.Context(), docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {
-				t.Errorf("analyzer %q: %v", name, err)
-			}
-			x, err := index.Open("ix", &opts)
-			must(t, err)
-			if n := x.Stats().Documents; (n == 0) != (want != nil) {
-				t.Errorf("analyzer %q: %d documents", name, n)
-			}
-			if err := x.Close(); err != nil {
-				t.Error(err)
-			}
+		opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
+		if err := load(t.Context(), docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {
+			t.Errorf("analyzer %q: %v", name, err)
 		}
+		x, err := index.Open("ix", &opts)
+		must(t, err)
+		if n := x.Stats().Documents; (n == 0) != (want != nil) {
+			t.Errorf("analyzer %q: %d documents", name, n)
+		}
+		must(t, x.Close())
 	}
 }
 
@@ -350,8 +345,8 @@ func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	return disk, *h.newest()
 }
 
-// TestCancelledWorkChangesNothing cancels loads at each point where they look at their context, compactions and loads of an open
-// index where they change the file system, or at some of them.
+// TestCancelledWorkChangesNothing cancels loads at points where they check their context, and compactions where
+// they check it or change the file system.
 func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testenv.Seed(t), 3)
 	other := namedPlan(t, "3", 6)
@@ -364,9 +359,13 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	loaded.Now = epoch
 	loaded.Load(docs...)
 	loaded = loaded.repacked(before.plan)
-	load := func(ctx context.Context, fsys vfs.FS) error {
-		opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
-		return loadAll(ctx, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
+	compact := func(ctx *testhook.Countdown, fsys vfs.FS) error {
+		x, err := index.Open("ix", &index.Options{FS: counting(ctx, fsys)})
+		if err != nil {
+			return err
+		}
+		_, err = compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1})
+		return errors.Join(err, x.Close())
 	}
 	run := func(ctx *testhook.Countdown, plan *plan.Plan, fsys vfs.FS) error {
 		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1, Plan: plan})
@@ -378,7 +377,11 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 		halfway bool // the tables may be packed, and the rest not
 		work    func(*testhook.Countdown, vfs.FS) error
 	}{
-		{"Load", loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error { return load(ctx, fsys) }},
+		{"Load", loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error {
+			opts := index.Options{FS: fsys, Now: func() time.Time { return epoch }}
+			return load(ctx, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
+		}},
+		{"Compact", before.repacked(before.plan), false, compact},
 		{"Run", before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, nil, fsys) }},
 		{"Run with a plan", before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, other, fsys) }},
 	} {
@@ -415,7 +418,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}
 }
 
-// TestLoadLooksAtItsContext on its way through packed entries of which no document is left, and through keys.
+// TestLoadLooksAtItsContext tests that Load checks its context while it reads entries of removed documents, and keys.
 func TestLoadLooksAtItsContext(t *testing.T) {
 	asked := func(n int, key string) int64 {
 		docs := make([]index.Document, n)
@@ -431,7 +434,7 @@ func TestLoadLooksAtItsContext(t *testing.T) {
 			h.quickly(t, step{what: "expire", before: epoch.Add(time.Hour)})
 		}
 		h.quickly(t, step{what: "close"})
-		must(t, loadAll(ctx, []index.Document{{}}, compaction.LoadOptions{Index: opts}))
+		must(t, load(ctx, []index.Document{{}}, compaction.LoadOptions{Index: opts}))
 		return ctx.Asked()
 	}
 	for _, key := range []string{"", "page "} {
@@ -486,19 +489,19 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	}
 }
 
-// TestLoadKeepsAdded: documents have the times that they bring, in whatever order, over what
-// the index has; a document that brings none is of now, as all are without KeepAdded.
+// TestLoadKeepsAdded loads documents that bring times, in any order, into an index that has others. A document
+// without a time gets that of the load, as all do without KeepAdded. Bare fingerprints have no time and do not expire.
 func TestLoadKeepsAdded(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
 	for _, keep := range []bool{false, true} {
 		opts := compaction.LoadOptions{KeepAdded: keep, Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
 		want := make(map[fingerprint.Fingerprint]time.Time)
-		for load, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
+		for part, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
 			var docs []index.Document
 			for n, second := range seconds {
-				d := index.Document{Fingerprint: fingerprint.Fingerprint(100*load + n)}
+				d := index.Document{Fingerprint: fingerprint.Fingerprint(100*part + n), Tokens: 50}
 				if n%2 == 0 {
-					d.Key = fmt.Sprint(load, n)
+					d.Key = fmt.Sprint(part, n)
 				}
 				want[d.Fingerprint] = now
 				if second != 0 {
@@ -509,7 +512,9 @@ func TestLoadKeepsAdded(t *testing.T) {
 				}
 				docs = append(docs, d)
 			}
-			must(t, loadAll(ctx, docs, opts))
+			fp := fingerprint.Fingerprint(1000 + part)
+			want[fp] = time.Time{}
+			must(t, load(ctx, append(docs, index.Document{Fingerprint: fp, Added: time.Unix(1, 0)}), opts))
 		}
 		x, err := index.Open("ix", &opts.Index)
 		must(t, err)
@@ -520,6 +525,9 @@ func TestLoadKeepsAdded(t *testing.T) {
 		}
 		if deleted, err := x.DeleteBefore(ctx, time.Unix(1000, 0)); err != nil || keep != (deleted == 4) || !keep && deleted != 0 {
 			t.Errorf("keep %v: %d deleted, %v", keep, deleted, err)
+		}
+		if s := x.Stats(); s.Bare != 2 {
+			t.Errorf("keep %v: %+v", keep, s)
 		}
 		for p := range x.Verify(ctx, verify.Options{}) {
 			t.Error(p)
@@ -573,7 +581,8 @@ func TestRunGivesSpaceBack(t *testing.T) {
 	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:500]})
 }
 
-func loadAll(ctx context.Context, docs []index.Document, opts compaction.LoadOptions) error {
+// load is Load, without a report.
+func load(ctx context.Context, docs []index.Document, opts compaction.LoadOptions) error {
 	_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts)
 	return err
 }

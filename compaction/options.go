@@ -12,45 +12,45 @@ import (
 
 // Options of Run and Compact. The zero value is ready to use.
 type Options struct {
-	// Plan rewrites the closed index of Run under another plan, of any MaxDistance. nil: its own.
+	// Plan is the new plan of the index, with any MaxDistance. nil: the plan does not change. Only Run
+	// accepts a Plan.
 	Plan *plan.Plan
 
-	// MemoryBytes bounds the memory for sorting; what does not fit goes to temporary
-	// files in the index. 0: 1 GiB.
+	// MemoryBytes bounds the memory for sorting. Data that does not fit is written to temporary files in
+	// the directory of the index. 0: 1 GiB.
 	MemoryBytes int64
 
-	// FilterBytes bounds the prefix filters of all tables together, as
-	// index.Options has it.
+	// FilterBytes bounds the filters of all tables together, as in index.Options.
 	FilterBytes int64
 
-	CacheBytes int64 // as index.Options has it
+	CacheBytes int64 // as in index.Options
 
-	// Progress, if set, is called now and then, from several goroutines. It must not close the index of Compact:
-	// that waits for it.
+	// Progress, if set, is called from time to time, by several goroutines. It must not close the index of
+	// Compact, since Close waits for Compact.
 	Progress func(Progress)
 
-	gently bool // on one core
+	gently bool // use one core
 
-	FS     vfs.FS       // nil: the machine's file system
+	FS     vfs.FS       // nil: the file system of the machine
 	Logger *slog.Logger // nil: none
 }
 
-// Progress tells how far the work has come.
+// Progress says how much of the work is done.
 type Progress struct {
 	Stage string
 	Done  uint64
-	Total uint64 // 0: not known
+	Total uint64 // 0: unknown
 }
 
 // tellEvery is the number of documents or entries between two calls of Progress.
 const tellEvery = 1 << 16
 
-// The stages, in their order. Not all work has all of them.
+// The stages, in order. Most calls have only some of them.
 const (
-	StageRead    = "read"    // documents are taken in
+	StageRead    = "read"    // documents are read
 	StageMerge   = "merge"   // table 0 is written
-	StageTables  = "tables"  // the other tables are
-	StageRecords = "records" // what is beside the tables is compacted
+	StageTables  = "tables"  // the other tables are written
+	StageRecords = "records" // records and keys are compacted
 )
 
 const (
@@ -58,12 +58,12 @@ const (
 	leastMemoryBytes   = 1 << 20
 )
 
-// sorting are the options of one of several sorters that share half of the memory.
+// sorting returns the options of one of several sorters that share half of the memory.
 func (o *Options) sorting(r *store.Rewrite, among int) extsort.Options {
 	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among), Dir: r.Dir(), FS: r.FS()}
 }
 
-// check refuses what has no meaning.
+// check refuses invalid values.
 func (o *Options) check() error {
 	switch {
 	case o.MemoryBytes < 0:
@@ -74,7 +74,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// packers is how many tables are packed side by side. Sorting goes on beside each.
+// packers returns the number of tables that are packed concurrently. Each has a sorter with goroutines of its own.
 func (o *Options) packers() int {
 	if o.gently {
 		return 1
@@ -84,7 +84,7 @@ func (o *Options) packers() int {
 
 func (o *Options) memoryBytes() int64 {
 	if o.MemoryBytes != 0 {
-		return max(o.MemoryBytes, leastMemoryBytes) // shared out, it must not become 0
+		return max(o.MemoryBytes, leastMemoryBytes) // the shares must not be 0
 	}
 	return defaultMemoryBytes
 }

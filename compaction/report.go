@@ -8,30 +8,29 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Report is what Run or Load did.
+// Report describes what Run, Compact or Load did.
 type Report struct {
 	Documents   uint64        `json:"documents"`
-	Loaded      uint64        `json:"loaded,omitempty"`   // documents that Load was given
-	Replaced    uint64        `json:"replaced,omitempty"` // documents whose key came again, old ones and loaded ones
-	BytesBefore uint64        `json:"bytesBefore"`        // on disk, with the write-ahead log
+	Loaded      uint64        `json:"loaded,omitempty"`   // documents that Load has read
+	Replaced    uint64        `json:"replaced,omitempty"` // documents, of the index and of the load, that a later one with the same key replaced
+	BytesBefore uint64        `json:"bytesBefore"`        // on disk, including the write-ahead log
 	BytesAfter  uint64        `json:"bytesAfter"`
 	Plan        string        `json:"plan"`
 	Tables      []TableReport `json:"tables"` // of the new plan
 	Seconds     float64       `json:"seconds"`
 }
 
-// TableReport compares a table before and after the work. Entries are counted as distinct
-// fingerprints. Bytes are bytes on disk without the prefix filter.
+// TableReport describes a table before and after the work. Entries are different fingerprints, before the work
+// including those of removed documents. Bytes are those on disk without the filter.
 type TableReport struct {
-	EntriesBefore uint64 `json:"entriesBefore"` // with those of removed documents
+	EntriesBefore uint64 `json:"entriesBefore"`
 	EntriesAfter  uint64 `json:"entriesAfter"`
 	BytesBefore   uint64 `json:"bytesBefore"`
 	BytesAfter    uint64 `json:"bytesAfter"`
 	FilterBytes   uint64 `json:"filterBytes"` // on disk and in memory
 }
 
-// size adds up the files of a closed index. An open one still counts files that are
-// about to be deleted.
+// size returns the size of the files of a closed index. An open one may have files that are about to be deleted.
 func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -47,8 +46,7 @@ func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// measureBefore notes what the tables have and take before the work, as far as that
-// can be had without looking through them.
+// measureBefore sets the figures of the tables before the work that can be determined without reading them.
 func (r *Report) measureBefore(s *store.Store, tables int) (err error) {
 	r.Tables = make([]TableReport, tables)
 	for i := range r.Tables {
@@ -60,7 +58,7 @@ func (r *Report) measureBefore(s *store.Store, tables int) (err error) {
 	return nil
 }
 
-// complete adds what there is to say of the index in dir after the work.
+// complete opens the index in dir and adds the figures after the work.
 func (r *Report) complete(dir string, opts *Options) error {
 	s, err := openStore(dir, opts)
 	if err != nil {
@@ -69,10 +67,10 @@ func (r *Report) complete(dir string, opts *Options) error {
 	return r.closed(s, dir, opts)
 }
 
-// closed closes the index and adds what there is to say of it.
+// closed adds the figures of the index and closes it.
 func (r *Report) closed(s *store.Store, dir string, opts *Options) (err error) {
 	r.Documents, r.Plan = s.Counters().Documents, s.Header().Plan
-	if r.Tables == nil { // nothing was to be packed
+	if r.Tables == nil { // there was nothing to pack
 		err = r.measureBefore(s, len(s.Meta().Packed))
 	}
 	for i, info := range s.Meta().Packed {

@@ -1,9 +1,9 @@
-// Package compaction packs the tables of an index, which may be open and in use meanwhile (Compact,
-// Background) or closed (Run), also under another plan. It loads documents in bulk, and repairs what is damaged.
+// Package compaction packs the tables of an index: of an open index (Compact, Background) or of a closed one (Run),
+// which may get another plan. It loads documents in bulk (Load) and repairs damaged indexes (Repair).
 //
-// It guarantees that the documents of an index, and the answers to every query, are
-// those of before or those of after, wherever the work is cut short: it switches over
-// in one step, and what was prepared in vain is swept away at the next open.
+// Each of these installs its result in one atomic step. If it fails or is interrupted at any moment, by a crash too,
+// the index has either all of the result or its earlier state. Files that an interrupted call has left are deleted
+// when the index is opened next.
 package compaction
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// ErrDone: the work is done, for good, and only what comes after it failed: to sweep up,
-// to close the index or to measure it for the report, which is not complete then.
-var ErrDone = errors.New("the work is done, but not what comes after it")
+// ErrDone reports that the work is done and durable, and that a later step has failed: deleting temporary files,
+// closing the index, or measuring it for the report, which is incomplete then.
+var ErrDone = errors.New("the work is done, but a later step has failed")
 
-// afterwards marks an error of what comes after the work.
+// afterwards marks an error of a step after the work.
 func afterwards(err error) error {
 	if err == nil {
 		return nil
@@ -29,18 +29,15 @@ func afterwards(err error) error {
 	return fmt.Errorf("%w: %w", ErrDone, err)
 }
 
-// Run compacts the index in dir, which must exist and must not be open: it packs the
-// entries of every table into blocks, makes the prefix filters, and gives back the
-// space of what was deleted or replaced. With Options.Plan the index gets another
-// plan.
+// Run compacts the index in dir, which must exist and must not be open. It packs the entries of all tables, without
+// those of removed documents, into blocks, builds the filters, and frees the disk space of deleted and replaced
+// records. If Options.Plan is set, the index gets that plan.
 //
-// It takes time in proportion to the size of the index, memory as Options say, and
-// free disk for the new tables beside the old ones and for sorting: about 25 bytes
-// a fingerprint in all with two tables.
+// Run takes time in proportion to the size of the index, and memory as Options say. It needs free disk space for the
+// new tables, while the old ones exist, and for sorting: about 25 bytes per fingerprint with two tables.
 //
-// Errors: those of index.Open, ctx's, those of the file system, ErrFailed and ErrDone.
-// Whatever it is, the documents are what they were; after any but ErrDone the tables are
-// packed or as they were, and Run does the rest when it is called again.
+// Errors: those of index.Open, of ctx, of the file system, index.ErrFailed and ErrDone. No error changes the documents.
+// After an error other than ErrDone the tables are either packed or unchanged, and another Run completes the work.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	if err = opts.check(); err == nil {

@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -175,16 +176,15 @@ func (y *year) expire() {
 	}
 	if most := int(y.expiry.MaxDocuments); most > 0 && left > most {
 		left = most - most/100
-		var ids []uint64
+		var docs indextest.Documents
 		for _, h := range y.hosts {
-			for _, d := range h.model.Docs {
-				ids = append(ids, d.ID)
-			}
+			docs = append(docs, h.model.Docs...)
 		}
-		slices.Sort(ids)
-		first := ids[len(ids)-left]
+		earlier := func(a, b index.Document) int { return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID)) }
+		slices.SortFunc(docs, earlier)
+		first := docs[len(docs)-left]
 		for _, h := range y.hosts {
-			h.model.Docs = h.model.Docs.Without(func(d *index.Document) bool { return d.ID < first })
+			h.model.Docs = h.model.Docs.Without(func(d *index.Document) bool { return earlier(*d, first) < 0 })
 		}
 		if _, err := y.x.Expire(y.t.Context(), y.expiry); err != nil {
 			y.t.Fatal(err)

@@ -156,15 +156,36 @@ func (m *Model) store(d index.Document) index.Document {
 	return d
 }
 
-// Add is Index.Add: of several documents with one key, only the last is stored. It fills
-// in IDs and times as Add does.
+// Add is Index.Add: of several documents with one key, only the last is stored. It sets IDs and times as Add does.
 func (m *Model) Add(docs ...index.Document) {
-	last := lastOfKeys(docs)
-	for i, d := range docs {
-		if d.Key == "" || last[d.Key] == i {
-			docs[i] = m.store(d)
+	last, place := lastOfKeys(docs), make(map[string]int)
+	for i := range m.Docs {
+		if key := m.Docs[i].Key; key != "" {
+			if _, again := last[key]; again {
+				place[key] = i
+			}
 		}
 	}
+	all, gone := slices.Clone(m.Docs), make(map[uint64]bool)
+	for i, d := range docs {
+		if d.Key != "" && last[d.Key] != i {
+			continue
+		}
+		d.Added = m.Now
+		if at, known := place[d.Key]; known && keepsID(&all[at], &d) {
+			d.ID = all[at].ID
+			all[at] = d
+		} else {
+			if known {
+				gone[all[at].ID] = true
+			}
+			d.ID = m.NextID
+			m.NextID++
+			all = append(all, d)
+		}
+		docs[i] = d
+	}
+	m.Docs = all.Without(func(d *index.Document) bool { return gone[d.ID] })
 	for i, d := range docs {
 		if d.Key != "" {
 			docs[i].ID, docs[i].Added = docs[last[d.Key]].ID, docs[last[d.Key]].Added
@@ -175,14 +196,16 @@ func (m *Model) Add(docs ...index.Document) {
 // Load is compaction.Load: documents are stored one after the other, each under a new ID. It returns how many were
 // replaced by a later one with their key.
 func (m *Model) Load(docs ...index.Document) (replaced int) {
-	n := len(m.Docs) + len(docs)
-	for _, d := range docs {
-		m.Docs = m.Docs.WithoutKeys(d.Key)
+	n, last := len(m.Docs)+len(docs), lastOfKeys(docs)
+	m.Docs = slices.Clip(m.Docs.WithoutKeys(keysOf(docs)...))
+	for i, d := range docs {
 		if d.ID, d.Added = m.NextID, m.Now; bareWhenLoaded(&d) {
 			d.Added = time.Time{}
 		}
 		m.NextID++
-		m.Docs = append(m.Docs, d)
+		if d.Key == "" || last[d.Key] == i {
+			m.Docs = append(m.Docs, d)
+		}
 	}
 	return n - len(m.Docs)
 }
