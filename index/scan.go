@@ -81,7 +81,6 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 //	MaxDistance        int     // k in bits, up to 64, also beyond that of the index. 0: that of the index. Exact: 0 bits
 //	MaxShingleDistance int     // as Options has it. 0: that of the index. Below 0: Shingles do not count
 //	MaxLengthRatio     float64 // as Options has it. 0: that of the index. Below 0: lengths do not count
-//	Prefer             func(a, b *Document) bool // a is to be kept rather than b; from several goroutines. nil, or neither: the smaller ID
 //	Stars              bool    // clusters whose members all match the first one. Default: connected components
 type JoinOptions = join.Options
 
@@ -94,13 +93,13 @@ type JoinOptions = join.Options
 // A Group is the documents of one scope that have the same fingerprint (and the same Shingle and length,
 // if these count). Its method All yields all of them, by ID, within the loop that yielded the group. Its fields:
 //
-//	Document      // embedded: the one that Prefer keeps, g.Key is its key
+//	Document      // embedded: the one with the smallest ID; g.Key is its key
 //	Documents int // how many there are
 type Pair = join.Pair
 
 // Cluster is documents that are near-duplicates of each other; its method Documents counts them. Its field:
 //
-//	Members []Group // see Pair; the first one's Document is the one to be kept, the others are by ID
+//	Members []Group // see Pair; in the order of their smallest IDs
 type Cluster = join.Cluster
 
 // Pairs yields every pair of groups of documents that match, once, in no order, all of

@@ -61,12 +61,7 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 			return nil, err
 		}
 	}
-	slices.SortFunc(members, func(a, b Group) int {
-		if j.prefers(&a.Document, &b.Document) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(members, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
 	var parts [][]Group
 	switch {
 	case j.Stars:
@@ -80,7 +75,6 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 	}
 	for _, part := range parts {
 		if c := (Cluster{part}); c.Documents() > 1 {
-			slices.SortFunc(c.Members[1:], func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
 			clusters = append(clusters, c)
 		}
 	}

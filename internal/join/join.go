@@ -30,38 +30,15 @@ type Options struct {
 	// do not count.
 	MaxLengthRatio float64
 
-	// Prefer reports whether a document is to be kept rather than another. Of a
-	// Cluster and of a Group, the one to be kept comes first. Default: the smaller ID.
-	// Where it prefers neither, the smaller ID is. Several goroutines call it.
-	Prefer func(a, b *match.Document) bool
-
-	// Stars makes clusters whose members all match the first one, by taking the
-	// preferred document first. Default: connected components.
+	// Stars makes clusters whose members all match the first one, by visiting the documents
+	// in the order of their IDs. Default: connected components.
 	Stars bool
-}
-
-// ShortestKey as Options.Prefer keeps the document with the shortest key, one with
-// a key rather than one without.
-func ShortestKey(a, b *match.Document) bool {
-	return a.Key != "" && (b.Key == "" || len(a.Key) < len(b.Key))
-}
-
-func (o *Options) prefers(a, b *match.Document) bool {
-	if o.Prefer != nil {
-		if o.Prefer(a, b) {
-			return true
-		}
-		if o.Prefer(b, a) {
-			return false
-		}
-	}
-	return a.ID < b.ID
 }
 
 // Group is the documents of one scope that have the same fingerprint (and the same
 // Shingle and length, if these count).
 type Group struct {
-	match.Document     // the preferred one
+	match.Document     // the one with the smallest ID
 	Documents      int // how many
 
 	ids    []uint64
@@ -92,8 +69,7 @@ type Pair struct {
 
 // Cluster is documents that are near-duplicates of each other.
 type Cluster struct {
-	// Members are groups of documents. The first one's Document is the one to be kept;
-	// the others are by ID.
+	// Members are groups of documents, in the order of their smallest IDs.
 	Members []Group
 }
 

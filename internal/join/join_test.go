@@ -94,9 +94,6 @@ func members(t *testing.T, g *Group) (docs []match.Document) {
 	return docs
 }
 
-// longerKey prefers what ShortestKey does not.
-func longerKey(a, b *match.Document) bool { return len(a.Key) > len(b.Key) }
-
 var rules = []match.Rule{
 	{MaxDistance: 0, MaxShingleDistance: 16, MaxLengthRatio: 1.3},
 	{MaxDistance: 2, MaxShingleDistance: 16, MaxLengthRatio: 1.3},
@@ -110,9 +107,6 @@ func TestPairsAreThoseOfComparingAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {
 		docs, workers, rule, o := some(r, n, i%3 == 2), 1+i, rules[i%len(rules)], Options{}
-		if i%2 == 0 {
-			o.Prefer = ShortestKey
-		}
 		want, got := map[[2]uint64]int{}, map[[2]uint64]int{}
 		for i := range docs {
 			for k := range docs[:i] {
@@ -149,12 +143,7 @@ func TestPairsAreThoseOfComparingAll(t *testing.T) {
 // that it matches. The first ID of a cluster is that of the one kept.
 func naiveClusters(docs documents, rule match.Rule, o Options) (clusters [][]uint64) {
 	docs = slices.Clone(docs)
-	slices.SortFunc(docs, func(a, b match.Document) int {
-		if o.prefers(&a, &b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(docs, func(a, b match.Document) int { return cmp.Compare(a.ID, b.ID) })
 	owner := make([]int, len(docs))
 	for i := range docs {
 		owner[i] = i
@@ -194,8 +183,8 @@ func naiveClusters(docs documents, rule match.Rule, o Options) (clusters [][]uin
 func TestClustersAreThoseOfComparingAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
 	for i, n := range []int{0, 1, 2, 120, 120, 250, 250, 250, 250} {
-		for _, o := range []Options{{}, {Prefer: ShortestKey}, {Stars: true}, {Stars: true, Prefer: longerKey}} {
-			docs, rule := some(r, n, o.Prefer == nil && i%3 == 2), rules[i%len(rules)]
+		for _, o := range []Options{{}, {Stars: true}} {
+			docs, rule := some(r, n, i%3 == 2), rules[i%len(rules)]
 			var got [][]uint64
 			err := Clusters(t.Context(), docs.source(rule, 1+i%3), o, func(c Cluster) bool {
 				ids := []uint64{c.Members[0].ID}

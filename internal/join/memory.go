@@ -110,7 +110,7 @@ type groupKey struct {
 func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]), uint64(j.set.Fingerprint(node))
 	taker := j.Readers[j.workers()]
-	if len(ids) == 1 || j.Bare && j.Prefer == nil {
+	if len(ids) == 1 || j.Bare {
 		d, err := r.Document(ids[0], stored)
 		return append(dst, Group{d, len(ids), ids, taker}), err
 	}
@@ -130,9 +130,6 @@ func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Grou
 		group := &dst[place]
 		group.Documents++
 		group.ids = append(group.ids, id)
-		if j.prefers(&d, &group.Document) {
-			group.Document = d
-		}
 	}
 	return dst, nil
 }
