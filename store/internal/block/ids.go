@@ -191,8 +191,9 @@ func (s IDs) Append(dst []byte) ([]byte, error) {
 		}
 		return dst, nil
 	}
-	s.bitmap.RunOptimize()
-	encoded, err := s.bitmap.ToPortableBytes()
+	bitmap := s.bitmap.Clone() // other goroutines may read s.bitmap
+	bitmap.RunOptimize()
+	encoded, err := bitmap.ToPortableBytes()
 	if err != nil {
 		return nil, err
 	}

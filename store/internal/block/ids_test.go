@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -108,6 +109,31 @@ func TestInlineIDsAreShort(t *testing.T) {
 		if got := encodeIDs(t, ids); string(got) != want {
 			t.Errorf("%x, not %x", got, want)
 		}
+	}
+}
+
+// TestAppendDoesNotChangeTheSet: several goroutines may encode and read one IDs. With -race it
+// fails if Append changes the bitmap; without, it compares the containers.
+func TestAppendDoesNotChangeTheSet(t *testing.T) {
+	bitmap := roaring64.New()
+	for id := uint64(1); id <= 5000; id++ {
+		bitmap.Add(id) // a run, which is not encoded as one yet
+	}
+	ids := IDsOf(bitmap)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if value, err := ids.Append(nil); err != nil || len(value) > 100 {
+				t.Errorf("%d bytes, %v: a run is not encoded as one", len(value), err)
+			}
+			if !ids.Contains(2500) {
+				t.Error("2500 is missing")
+			}
+		})
+	}
+	group.Wait()
+	if bitmap.HasRunCompression() {
+		t.Error("Append changed the bitmap")
 	}
 }
 
