@@ -16,7 +16,7 @@
 // An Index has the methods of the [index.Index] in it besides: Delete, DeleteBefore, Get, Query,
 // Stats, Pairs, Clusters, Checkpoint, Verify, Close. A crawler saves a page that is New, Changed or
 // Unchanged: the last run may have died after Check and before the page was saved. If saving
-// fails, it deletes the URL, so that the next copy of the page is New. Errors are those of package index.
+// fails, it deletes the URL, so that the next copy of the page is New. It returns the errors of package index.
 //
 // The neardup command and this package open each other's indexes.
 package neardup

@@ -20,7 +20,7 @@ import (
 type builder struct {
 	ctx    context.Context
 	s      *store.Store
-	from   *store.View // what is packed; nil: everything in the store, to which nobody else writes
+	from   *store.View // the entries to pack; nil: all entries of the store, which has no other writer
 	view   *store.View // from, or a view of everything; during write
 	r      *store.Rewrite
 	plan   *plan.Plan

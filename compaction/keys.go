@@ -65,15 +65,15 @@ func (b *builder) writeKeys() error {
 	return nil
 }
 
-// writeKey writes the entries of one hash, nearly always of one key: those of the added documents, and deletes of
-// those that they replace.
+// writeKey writes the entries of one hash, nearly always of one key: entries of the added documents, and deletes of
+// the entries that they replace.
 func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
 	b.keyFilter.add(hash)
 	replaced, err := b.replacedBy(hash, newest)
 	if err != nil {
 		return err
 	}
-	for _, id := range replaced { // all less than those that are added
+	for _, id := range replaced { // all less than the added IDs
 		if err := b.r.DeleteKey(hash, id); err != nil {
 			return err
 		}

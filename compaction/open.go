@@ -23,7 +23,7 @@ var errPlanOfOpen = errors.New("the plan of an open index cannot be changed: clo
 // Compact uses MemoryBytes and Progress of opts; all else is as in the index. The plan stays: Run changes it. It takes
 // time, memory and disk as Run does. Concurrent compactions of one index are serialized.
 //
-// Errors: index.ErrClosed if the index is closed meanwhile, the context's, those of the file system, ErrFailed. After an
+// Errors: index.ErrClosed if the index is closed meanwhile, errors of the context and of the file system, ErrFailed. After an
 // error no document is lost, and the next Compact or Run continues.
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())

@@ -14,7 +14,7 @@ import (
 
 // RepairOptions of Repair. The zero value is ready to use.
 type RepairOptions struct {
-	// Options are those of the work. Plan is required if the plan of the damaged index cannot be read,
+	// Options of the new index. Plan is required if the plan of the damaged index cannot be read,
 	// and is not used otherwise.
 	Options
 
@@ -48,14 +48,14 @@ var ErrNotRepaired = errors.New("the index cannot be repaired")
 const maxRepairedID = 1 << 56
 
 // Repair copies every document that can be read from the index in dir into a new index in dest. It
-// skips what cannot be read and counts what is lost. Documents keep their IDs and their times. The new index has the plan and the analyzer of the old one.
+// skips blocks that cannot be read, and counts the lost documents. Documents keep their IDs and their times. The new index has the plan and the analyzer of the old one.
 //
 // The index in dir must not be open, and is not changed. The directory dest must not exist. If the
 // call fails, it removes dest. An index whose database Pebble refuses to open cannot be repaired:
 // restore a checkpoint. Repair takes time, memory and disk as Load does for as many documents.
 //
 // Errors: ErrNotRepaired, fs.ErrExist for dest, index.ErrCorrupt, index.ErrLocked,
-// index.ErrNotIndex, index.ErrVersion, fs.ErrNotExist, ctx's and those of the file system.
+// index.ErrNotIndex, index.ErrVersion, fs.ErrNotExist, errors of ctx and of the file system.
 func Repair(ctx context.Context, dir, dest string, opts RepairOptions) (report RepairReport, err error) {
 	start := time.Now()
 	defer func() { report.Seconds = time.Since(start).Seconds() }()
@@ -82,7 +82,7 @@ func repair(ctx context.Context, dir, dest string, opts *RepairOptions, report *
 	if err != nil {
 		return err
 	}
-	defer remains.Close() // its errors are those that Unreadable was called with
+	defer remains.Close() // Unreadable was called with its errors
 	remains.Unreadable = func(err error) {
 		if report.Unreadable++; opts.Unreadable != nil {
 			opts.Unreadable(err)
@@ -103,7 +103,7 @@ func repair(ctx context.Context, dir, dest string, opts *RepairOptions, report *
 	return err
 }
 
-// repairedHeader returns the plan and the analyzer of the damaged index, or those of the options if
+// repairedHeader returns the plan and the analyzer of the damaged index, or of the options if
 // they cannot be read. It has no defaults: another k or analyzer would make wrong verdicts.
 func repairedHeader(remains *store.Remains, opts *RepairOptions) (h store.Header, p *plan.Plan, err error) {
 	text, ok := remains.Plan()

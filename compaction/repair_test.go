@@ -207,7 +207,7 @@ func flips() int {
 // TestEveryFlippedByteIsHarmlessOrFound: one byte of any file of an index is another one.
 // Open refuses the index, or Verify finds it, or everything is as it was. Pebble takes a damaged
 // record at the end of a log or of a MANIFEST for a write that a crash has cut short, so for these
-// files the answers may be those of an earlier moment.
+// files the answers may be correct for an earlier moment.
 func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 0)

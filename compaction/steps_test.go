@@ -186,7 +186,7 @@ func TestFlushFailsAndContinues(t *testing.T) {
 		docs := randomDocuments(r, 60)
 		must(t, x.Add(ctx, docs[:30]...))
 		on.Store(true)
-		_, err = compaction.Compact(ctx, x, compaction.Options{}) // It flushes what is in the memtable.
+		_, err = compaction.Compact(ctx, x, compaction.Options{}) // It flushes the memtable.
 		on.Store(false)
 		if seen.Load() < int64(failAt) {
 			must(t, errors.Join(err, x.Close()))

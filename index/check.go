@@ -159,7 +159,7 @@ type window struct {
 	stored       []int                     // documents of the window that are to be stored, or are stored
 	fingerprints []fingerprint.Fingerprint // of stored, in one array since each document is compared with all of them
 	replaced     map[uint64]int            // ID of a stored document, to the document of the window that replaces it
-	change       change                    // what is decided and not committed
+	change       change                    // decided and not committed
 	last         *store.Commit             // what the verdicts rest on
 }
 
@@ -360,7 +360,7 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 	return affected
 }
 
-// decideAgain decides the documents in a range again, and searches again for those that are affected.
+// decideAgain decides the documents in a range again, and searches again for the affected ones.
 // The commit lock must be held.
 func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to int, affected []int) (err error) {
 	w.change = change{}
@@ -394,7 +394,7 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 	return nil
 }
 
-// keepStored drops from the stored documents those that are decided again, and those that others have
+// keepStored drops from the stored documents the ones that are decided again, and the ones that others have
 // replaced or removed since they were committed.
 func (w *window) keepStored(others othersWrites, from int) {
 	n := 0

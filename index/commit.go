@@ -61,7 +61,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 }
 
 // commitKeys looks up the documents that have some keys, and commits the change that make makes of
-// them. Keys are looked up in a snapshot, before the commit lock is taken; those that others have
+// them. Keys are looked up in a snapshot, before the commit lock is taken; keys that others have
 // written since are looked up again.
 func (x *Index) commitKeys(ctx context.Context, keys []string, make func(known map[string]Document) change) (*store.Commit, error) {
 	since := x.recent.mark()

@@ -78,7 +78,7 @@ func TestSingleCallsShareACommit(t *testing.T) {
 	}
 }
 
-// Of near-duplicates and of documents with one key that wait together, the answers are those of some order of the calls.
+// Of near-duplicates and of documents with one key that wait together, the answers are correct for some order of the calls.
 func TestSingleCallsThatMatch(t *testing.T) {
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
 	must(t, err)

@@ -311,7 +311,7 @@ func (x *Index) deleteRecords(ctx context.Context, chunk int, pick func(*store.R
 	return deleted, nil
 }
 
-// pickRecords reads some records from an ID on, and returns the IDs of those that pick chooses, and the
+// pickRecords reads some records from an ID on, and returns the IDs of the records that pick chooses, and the
 // ID to go on with; 0 at the end.
 func (x *Index) pickRecords(ctx context.Context, first uint64, pick func(*store.Record) bool) (ids []uint64, next uint64, err error) {
 	err = x.withView(func(v *store.View) error {

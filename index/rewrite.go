@@ -103,7 +103,7 @@ func (x *Index) packFrozen(ctx context.Context, view *store.View, counters store
 	return x.install(ctx, newState(&state{plan: f.Plan, packed: set}), packed.Rewrite)
 }
 
-// install makes the tables of a Rewrite those of the index. next is the new state, as far as it is known.
+// install makes the tables of a Rewrite the tables of the index. next is the new state, as far as it is known.
 func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) error {
 	x.commitMu.Lock()
 	before := x.state.Load()
@@ -161,7 +161,7 @@ func newState(s *state) *state {
 	return s
 }
 
-// liveEpoch is what is in memory of an epoch. Both parts grow with commits.
+// liveEpoch is the part of an epoch that is in memory. Both parts grow with commits.
 type liveEpoch struct {
 	*filter.Set
 	removed *removedIDs

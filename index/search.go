@@ -382,7 +382,7 @@ func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 }
 
 // documentIDs iterates over the IDs of a hit in ascending order, removed IDs included: first the packed
-// ones, then those of the live entries, which are always larger.
+// ones, then the IDs of the live entries, which are always larger.
 type documentIDs struct {
 	r      *reader
 	hit    *hit

@@ -301,7 +301,7 @@ func TestLastNamesWhatIsSeen(t *testing.T) {
 	}
 }
 
-// TestWaitForACommitOfAnother: a commit is durable for everyone who waits for it, even if the caller that
+// TestWaitForACommitOfAnother: a commit is durable for every caller that waits for it, even if the caller that
 // applied it never does, as after a panic.
 func TestWaitForACommitOfAnother(t *testing.T) {
 	s := openIn(t, vfs.NewMem())

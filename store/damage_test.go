@@ -102,7 +102,7 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 	}
 }
 
-// TestRoomBehindLog crashes with zeros behind what the log holds, where it is often flushed, and again in the Open that
+// TestRoomBehindLog crashes with zeros after the records of a log that is often flushed, and again in the Open that
 // follows: of every log but the newest Pebble wants a clean end.
 func TestRoomBehindLog(t *testing.T) {
 	fsys := crashfs.New()
@@ -115,7 +115,7 @@ func TestRoomBehindLog(t *testing.T) {
 	must(t, s.Close())
 	log := bytesOf(t, crashed, logFiles(t, crashed)[1])
 	if room := len(log) - len(bytes.TrimRight(log, "\x00")); room < 10_000 {
-		t.Fatalf("%d zeros behind a log of %d bytes", room, len(log))
+		t.Fatalf("%d zeros after a log of %d bytes", room, len(log))
 	}
 	again := crashesOf(crashed, func(fsys vfs.FS) { must(t, openIn(t, fsys).Close()) })
 	for i, crashed := range append(again, crashed) {
@@ -299,7 +299,7 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 		}
 		overwrite(t, fsys, name, data)
 	}
-	// A table that is gone while it is in use.
+	// A table that is removed while it is in use.
 	name := fmt.Sprintf("%s.sst", slices.Concat(levels...)[0].BackingSSTNum)
 	must(t, fsys.Remove("ix/"+name))
 	if err := s.CheckFiles(t.Context(), nil); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {

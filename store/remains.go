@@ -26,7 +26,7 @@ type Remains struct {
 }
 
 // OpenRemains opens the store in dir for reading, even if meta or packed tables are damaged.
-// It fails if Pebble refuses to open the database. Errors are those of Open.
+// It fails if Pebble refuses to open the database. It returns the errors of Open.
 func OpenRemains(dir string, opts Options) (*Remains, error) {
 	opts.ReadOnly, opts.remains = true, true
 	s, err := Open(dir, opts)
@@ -65,7 +65,7 @@ func (r *Remains) Counters() (c Counters, ok bool) {
 }
 
 // Documents yields the ID and the record of every document that can be read: first those with a record, by
-// ID, then those of bulk loads that have none.
+// ID, then the documents of bulk loads, which have none.
 func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 	return func(yield func(uint64, Record) bool) {
 		r.Lost = 0

@@ -52,7 +52,7 @@ func (s *Store) CheckFiles(ctx context.Context, read func(bytes uint64)) error {
 	return nil
 }
 
-// tableFiles returns the tables of the database, one of those that share a file.
+// tableFiles returns the tables of the database, one of the tables that share a file.
 func (s *Store) tableFiles() ([]pebble.SSTableInfo, error) {
 	levels, err := s.db.SSTables()
 	files := slices.Concat(levels...)
@@ -169,7 +169,7 @@ func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) er
 	if err != nil {
 		return translateError(err)
 	}
-	defer it.Close() // its errors are those of each step
+	defer it.Close() // each step returns its errors
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {

@@ -51,7 +51,7 @@ type Options struct {
 	Accept func(Header, Counters) error
 
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
-	FS         vfs.FS       // nil: that of the operating system
+	FS         vfs.FS       // nil: the file system of the operating system
 	Logger     *slog.Logger // nil: none
 
 	remains bool // of OpenRemains: neither meta nor the packed tables are read

@@ -233,8 +233,8 @@ func runBench(ctx context.Context, c *call) error {
 	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
 	only := c.flags.String("only", "", "`sections` to measure, separated by commas: "+strings.Join(bench.Sections, ", ")+" (default all)")
 	seconds := c.flags.Float64("seconds", 3, "`seconds` of each window of measurement")
-	cache := c.sizeFlag("cache", 0, 0, "`size` of the cache of an index (default that of an index)")
-	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8(k+1) bytes per fingerprint; without it, the resident memory is that of the index")
+	cache := c.sizeFlag("cache", 0, 0, "`size` of the cache of an index (default automatic)")
+	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8(k+1) bytes per fingerprint; without it, the resident memory is the memory of the index")
 	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with -bare)")
 	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them")
 	if err := c.parseFlags(); err != nil {

@@ -37,7 +37,7 @@ const maxSample = 8 << 10
 
 // detect returns the label of the encoding of a document that declares none and is
 // not UTF-8, or "windows-1252" if it recognizes no other encoding. It compares
-// sequences of letters and characters with those that are frequent in a language.
+// sequences of letters and characters with the frequent ones of a language.
 func detect(body []byte) string {
 	sample := textSample(body)
 	if len(sample) == 0 {

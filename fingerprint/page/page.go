@@ -16,7 +16,7 @@
 // # Cost
 //
 // The package reads the tokens of a page once, and a second time if the page has no
-// text but that of menus, or if an element that is left out never ends. It keeps a
+// text except the text of menus, or if an element that is left out never ends. It keeps a
 // stack of the open elements and no tree, so it refuses no input. For any bytes, the
 // result is valid UTF-8, and time and memory are linear in len(body). The decoded page
 // is at most 3 times as large as the body, since one byte of a single-byte encoding

@@ -57,7 +57,7 @@ func hides(s *scanner) bool {
 	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
 }
 
-// isConsent reports whether the class or id of an element is that of a consent
+// isConsent reports whether the class or id of an element names a consent
 // dialog.
 func isConsent(a *attributes) bool {
 	return a.class != nil && nameHint(a.class)&consent != 0 || a.id != nil && nameHint(a.id)&consent != 0

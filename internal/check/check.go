@@ -63,7 +63,7 @@ func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason st
 	return Analyze(s, p)
 }
 
-// Line returns the document of a line: its fingerprint or, by analyze, that of its page. If texts is set, a document
+// Line returns the document of a line: its fingerprint or, by analyze, the fingerprint of its page. If texts is set, a document
 // without text is skipped.
 func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, string)) (d index.Document, reason string) {
 	if l.Fingerprint != nil {

@@ -49,7 +49,7 @@ type Document struct {
 	Added time.Time
 }
 
-// LastSecond is that of the year 9999: a later time is none in JSON, so that no line could have the document.
+// LastSecond is the last second of the year 9999. JSON has no later time.
 const LastSecond = 253_402_300_799
 
 // Second is a time as the clock of an index has it: the nearest Unix second from 0 to LastSecond.

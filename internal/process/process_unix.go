@@ -6,7 +6,6 @@ package process
 import (
 	"math"
 	"syscall"
-
 )
 
 // OpenFilesLimit returns how many files the process may have open.

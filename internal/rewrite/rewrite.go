@@ -16,10 +16,10 @@ import (
 // sets the function.
 var Index func(ctx context.Context, x any, pack Pack) error
 
-// Pack makes new tables of what is frozen.
+// Pack makes new tables of the frozen entries.
 type Pack func(context.Context, Frozen) (Packed, error)
 
-// Frozen is what is to be packed: the packed entries and the frozen epoch.
+// Frozen has the entries to pack: the packed entries and the frozen epoch.
 type Frozen struct {
 	Store       *store.Store
 	View        *store.View // has keys and records as well

@@ -61,7 +61,7 @@ func Estimate(queries, k int, collection int64) float64 {
 }
 
 // divide splits a field into parts such that a pair that is near in the field is near in at
-// least one of them: the radii, increased by one each, add up to that of the field plus one.
+// least one of them: the radii, increased by one each, add up to the radius of the field plus one.
 func (f field) divide(parts int) (out []field) {
 	first := f.first
 	for i := range parts {

@@ -27,7 +27,7 @@ const MaxDistance = 16
 type Queries struct {
 	k      int
 	fps    []uint64 // distinct, ascending
-	places []uint32 // of all queries in the caller's list, those of equal ones together
+	places []uint32 // of all queries in the caller's list, equal queries together
 	starts []uint32 // start of the places of each of fps, and the end of the last ones
 	blocks []prepared
 }

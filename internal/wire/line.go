@@ -71,7 +71,7 @@ const contents = "html, text, content, body or fingerprint"
 
 var byteOrderMark = []byte("\ufeff")
 
-// Parse reads a line. An error says what is malformed; if the line is an object of JSON, l has its key all the same.
+// Parse reads a line. An error describes the malformed part; if the line is an object of JSON, l has its key all the same.
 func (l *Line) Parse(raw []byte) error {
 	*l = Line{}
 	raw = bytes.TrimPrefix(raw, byteOrderMark)
@@ -108,7 +108,7 @@ func (l *Line) Parse(raw []byte) error {
 // strict refuses unknown and repeated fields.
 var strict = json.RejectUnknownMembers(true)
 
-// explain says what is wrong with a line of JSON, in the words of docs/api.md instead of those of Go.
+// explain describes the error in a line of JSON with the terms of docs/api.md instead of Go's.
 func explain(raw []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
@@ -141,7 +141,7 @@ func explain(raw []byte, err error) error {
 	return fmt.Errorf("%s: want %s, got %s", field, wanted(wrong.GoType), got)
 }
 
-// notNumber matches the names that some writers of JSON give to what is not a number.
+// notNumber matches the names that some writers of JSON give to values that are not numbers.
 var notNumber = regexp.MustCompile(`^-?(NaN|Infinity|nan|inf)`)
 
 var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
@@ -222,7 +222,7 @@ func (l *Line) Page() Page {
 		if p.Kind == 0 {
 			kind, err := page.KindOf(l.ContentType, p.Body)
 			if err != nil {
-				return p // which says what is not text
+				return p // which reports the invalid text
 			}
 			p.Kind = kind
 		}

@@ -26,7 +26,7 @@ func TestParseLineKeys(t *testing.T) {
 	}
 }
 
-// An error of a line names what is wrong in words of JSON, and the key is known if the line is an object.
+// An error of a line describes the fault in terms of JSON, and the key is known if the line is an object.
 func TestParseLineErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a","tokens":"x"}`:                      `"a": tokens: want a whole number, got a string`,

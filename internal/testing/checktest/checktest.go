@@ -80,11 +80,11 @@ func Crawl() []Step {
 		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Unchanged, "ferry", true, "", false},
 		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Changed, "ferry", false, "", false},
 		{wire.Page{URL: "museum", Body: html(museum)}, wire.Duplicate, "ferry", true, "", false},
-		{wire.Page{URL: "ferry again", Body: html(ferry)}, wire.New, "", false, "", false}, // its earlier self is gone
+		{wire.Page{URL: "ferry again", Body: html(ferry)}, wire.New, "", false, "", false}, // its earlier version was removed
 		{wire.Page{URL: "ferry", Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
 		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Unchanged, "ferry", true, "", false}, // and stays
 		{wire.Page{URL: "ferry", Body: html(ferry)}, wire.Duplicate, "ferry again", true, "", true},
-		{wire.Page{URL: "museum", Body: html(museum)}, wire.New, "", false, "", false}, // the page that had it is gone
+		{wire.Page{URL: "museum", Body: html(museum)}, wire.New, "", false, "", false}, // the page that had it was removed
 		{wire.Page{Body: html(museum)}, wire.Duplicate, "museum", true, "", false},
 	}
 }

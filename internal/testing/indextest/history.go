@@ -26,7 +26,7 @@ type call struct {
 
 	durable bool     // when it ends, whatever Durability is
 	ids     []uint64 // of the documents that it stored
-	gave    []uint64 // those of ids that it certainly gave; others may be kept from earlier versions
+	gave    []uint64 // IDs that it certainly gave; other IDs may be kept from earlier versions
 	reads   bool     // and neither changes anything nor answers for something that must be durable
 	batch   int64    // documents of a batch have the same
 	of      uint64   // the document that a duplicate in a batch is one of

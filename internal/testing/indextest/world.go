@@ -42,7 +42,7 @@ type World struct {
 	Moments int64 // crashes looked at
 
 	// Meanwhile, if set, is called again and again while calls go on. It may change what is on the
-	// disk, but not what is stored.
+	// disk, but not the stored documents.
 	Meanwhile func(ctx context.Context, x *index.Index) error
 
 	dir   string

@@ -26,7 +26,7 @@ func (r *run) figure(name string, value float64, unit string, ratio float64) err
 
 // steady lets goroutines call work for windows of a duration. Work returns the number of units it did.
 // The time to warm up ends with the last window that is more than 5 % faster than all before it; two
-// slower ones follow it. The rate per second is that of the three windows after these.
+// slower ones follow it. The rate per second is measured over the three windows after these.
 func steady(ctx context.Context, window time.Duration, goroutines int, work func() (int, error)) (rate float64, warm time.Duration, err error) {
 	run := func(long time.Duration) (float64, error) {
 		var group errgroup.Group

@@ -92,7 +92,7 @@ type decompressor struct {
 	out    int64         // bytes returned
 	err    error         // io.EOF or *corruption, after the bytes that were returned
 
-	members []member // of gzip; lookahead removes those that it has passed
+	members []member // of gzip; lookahead removes the members that it has passed
 }
 
 // member is the start of a gzip member, in the decompressed stream and in the file.

@@ -174,7 +174,7 @@ func withoutSpace(b []byte) []byte {
 // compressions are the extensions of compressed files.
 var compressions = []string{".gz", ".bz2", ".xz", ".zst"}
 
-// extension returns the extension of a path or URL in lower case, without that of a compression and without
+// extension returns the extension of a path or URL in lower case, without the extension of a compression and without
 // the query of a URL, which wget keeps in the names of files, also after an @.
 func extension(name string) string {
 	name = strings.ToLower(path.Base(withoutQuery(name)))

@@ -159,7 +159,7 @@ func (l *lookahead) offset() int64 {
 // compressed reports whether the file is compressed.
 func (l *lookahead) compressed() bool { return l.src.z != nil }
 
-// holds reports whether n bytes may follow. Only reading tells that of a compressed file or a stream. Another
+// holds reports whether n bytes may follow. The size of a compressed file or a stream is known only after reading it. Another
 // file may have grown since it was opened.
 func (l *lookahead) holds(n int64) bool {
 	file := l.src.file

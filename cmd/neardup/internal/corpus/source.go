@@ -218,7 +218,7 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		}
 		if below == "." {
 			if err == nil && isDatabase(path) {
-				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints what is stored", folder)
+				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints the stored documents", folder)
 			}
 			crawls[path] = isCrawlFolder(path)
 			return err
@@ -274,7 +274,7 @@ var crawlFiles = []string{"datapackage.json", "pages/*.jsonl", "indexes/*.cdx*",
 
 func notArchive() *Skip { return &Skip{Reason: "no archive of the WACZ", PassedOver: true} }
 
-// isDatabase reports whether a folder is that of an index: perhaps the one that the documents go to, whose
+// isDatabase reports whether a folder contains an index: perhaps the one that the documents go to, whose
 // files come and go.
 func isDatabase(folder string) bool {
 	markers, err := fs.Glob(os.DirFS(folder), "marker.manifest.*")

@@ -32,7 +32,7 @@ type Method struct {
 const bytesPerDocument = 8 + 8 + 4
 
 // Compare measures the rule of a Report and other methods on the same pairs. The other methods are
-// plain implementations: their results are those of the method, their speed is that of a first
+// plain implementations: they have the results of the method, and the speed of a first
 // version. signers made the signatures of the documents. A document without a text is ErrDocuments.
 func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signer) ([]Method, error) {
 	size := 0

@@ -1,7 +1,7 @@
 package eval
 
 // Crawl counts the documents that a crawler stores and drops if it reads the documents in order and
-// drops each one that matches an earlier one. A document whose tokens are those of an earlier one, or
+// drops each one that matches an earlier one. A document with the tokens of an earlier one, or
 // whose pair with an earlier one is between positive and negative, is not counted.
 type Crawl struct {
 	// Distinct is the number of documents that are near-duplicates of no earlier one. Dropped is the

@@ -563,7 +563,7 @@ func TestAnswerBeforeEndOfBody(t *testing.T) {
 	}
 }
 
-// A caller who is refused hears so at once, whose body has not ended.
+// A refused caller is told so at once, although its body has not ended.
 func TestRefusedInMidBody(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{Token: "a token of some length"})
 	const known = " HTTP/1.1\r\nAuthorization: Bearer a token of some length"

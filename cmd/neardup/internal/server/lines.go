@@ -146,7 +146,7 @@ func (s *Server) forEachValue(a *answer, r *http.Request, stores bool, work func
 		return err
 	}
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
-	// Parse refuses what is allowed here, with the number of its document.
+	// Duplicate names and invalid UTF-8 are accepted here, because Parse refuses them with the number of the document.
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var values []numbered
 	for {

@@ -70,7 +70,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// guarded calls h for callers who know the token or, if there is none, are on this machine. It refuses what a browser
+// guarded calls h for callers that know the token or, if there is none, are on this machine. It refuses what a browser
 // sends for a page of another site, except GET of the pages for people, which may be linked to.
 func (s *Server) guarded(h http.Handler) http.Handler {
 	sites := http.NewCrossOriginProtection()

@@ -350,7 +350,7 @@ func finished(t *testing.T, url string) (said string) {
 	return said
 }
 
-// A caller who does not wait for the answer does not cancel the compaction or the checkpoint that it started, one runs at a time, and the
+// A caller that does not wait for the answer does not cancel the compaction or the checkpoint that it started, one runs at a time, and the
 // end of the server cancels it and waits for it.
 func TestTasks(t *testing.T) {
 	s, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir()})
@@ -380,7 +380,7 @@ func TestTasks(t *testing.T) {
 	if state := work.get(); state.State != "failed" || state.Code != "corrupt" || state.Name != "a" {
 		t.Errorf("%+v", state)
 	}
-	// The context of a call that is gone before it is answered.
+	// The context of a call whose client disconnects before it is answered.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, path := range []string{"/v1/compact", "/v1/checkpoint?name=copy"} {

@@ -73,7 +73,7 @@ func TestFilesWithoutDocuments(t *testing.T) {
 	}
 }
 
-// TestReplacedDocuments: only documents that replace another text are counted, and only those of another
+// TestReplacedDocuments: only documents that replace another text are counted, and only documents of another
 // file of the run as such.
 func TestReplacedDocuments(t *testing.T) {
 	s := New()
