@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"path"
 	"regexp"
@@ -205,9 +204,9 @@ func (f *foreignFormat) skip() *Skip {
 	return &Skip{Reason: "not supported: " + f.name, Detail: f.advice, Document: true, Unrecognized: true}
 }
 
-// foreign are the formats that people have and that are not read: how each is known, by its first
-// bytes, its extension or its first lines, and what to do. Without it the text among them would
-// each be taken for one document.
+// foreign are formats that are not read, with advice for each. A format is recognized by its first
+// bytes, its extension or its first lines. Without this list, a text file of such a format would be
+// one document.
 var foreign = []foreignFormat{
 	{"Parquet", `make JSON lines of it: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; neardup-parquet FILE | neardup dedup -format jsonl -`, "PAR1", nil, nil},
 	{"Arrow", `make JSON lines of it, with duckdb or pyarrow`, "ARROW1", nil, nil},
@@ -217,16 +216,11 @@ var foreign = []foreignFormat{
 	{"7z", "unpack it and name the folder", "7z\xbc\xaf\x27\x1c", nil, nil},
 	{"RAR", "unpack it and name the folder", "Rar!\x1a\x07", nil, nil},
 	{"PDF", "take the text out of it: pdftotext FILE FILE.txt", "%PDF-", nil, nil},
-	{"MHTML", "take the page out of it, as Python's package email does, or save it as HTML", "", []string{".mht", ".mhtml"}, func(lines []string) bool {
-		return slices.ContainsFunc(lines, mimeVersion.MatchString) && slices.ContainsFunc(lines, multipartRelated.MatchString)
-	}},
-	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, func(lines []string) bool {
-		return strings.HasPrefix(lines[0], " CDX ") || all(lines, cdxLine.MatchString)
-	}},
+	{"MHTML", "take the page out of it, as Python's package email does, or save it as HTML", "", []string{".mht", ".mhtml"}, nil},
+	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, nil},
 	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
-	{"a list of hashes", "equal hashes are equal files, and tell nothing of near ones; fingerprints have 64 bits" + orOneText, "", nil, func(lines []string) bool { return all(lines, hashLine.MatchString) }},
 	{"a list with lines that are no fingerprints", "-format fingerprints reads it and skips these lines" + orOneText, "", nil, func(lines []string) bool { return fingerprintLines(lines) > max(1, len(lines)/2) }},
-	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, isTable},
+	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, nil},
 }
 
 const orOneText = "; if it is one text all the same, -format text"
@@ -235,32 +229,4 @@ func all(lines []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })
 }
 
-var (
-	cdxLine          = regexp.MustCompile(`^\S+ \d{12,17} (\{"|\S+ \S+ \S+ \S+ )`)
-	urlLine          = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
-	hashLine         = regexp.MustCompile(`^(?i)([0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})( [ *]\S.*)?$`)
-	mimeVersion      = regexp.MustCompile(`^(?i)mime-version:`)
-	multipartRelated = regexp.MustCompile(`^(?i)content-type:\s*multipart/related\b`)
-	columnName       = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
-)
-
-// isTable says whether lines are a table with names of columns above it: text with commas hardly
-// has as many in each of three lines, and no space in the first one.
-func isTable(lines []string) bool {
-	for _, separator := range ",;\t" {
-		r := csv.NewReader(strings.NewReader(strings.Join(lines, "\n")))
-		r.Comma = separator
-		columns, err := r.Read()
-		if err != nil || len(columns) < 2 || !all(columns, columnName.MatchString) {
-			continue
-		}
-		rows := 0
-		for ; err == nil; rows++ {
-			_, err = r.Read() // each has as many fields, or it is an error
-		}
-		if rows > 2 || rows > 1 && strings.Contains(err.Error(), "EOF") {
-			return true
-		}
-	}
-	return false
-}
+var urlLine = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)

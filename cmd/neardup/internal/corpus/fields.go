@@ -116,9 +116,10 @@ func (f *fieldNames) missing(list bool) string {
 // values are the fields that were found of a record.
 type values [fields]choice
 
-// status returns the HTTP status of the page in a record, 0 if it names none.
+// status returns the HTTP status of the page in a record, 0 if it names none. Programs that have only
+// floating-point numbers, such as pandas, write it as 404.0.
 func (v *values) status() int {
-	status, err := strconv.Atoi(string(v[statusField].text()))
+	status, err := strconv.Atoi(strings.TrimSuffix(string(v[statusField].text()), ".0"))
 	if err != nil || status < 100 || status > 599 {
 		return 0
 	}

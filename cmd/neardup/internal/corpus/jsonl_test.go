@@ -57,6 +57,7 @@ func TestJSONLines(t *testing.T) {
 		{"a status", `{"url":"u","text":"t","status_code":404}`, []string{"u pass status 404"}},
 		{"a status in a response", `{"request":{"endpoint":"u"},"response":{"status_code":503,"body":"t"}}`, []string{"u pass status 503"}},
 		{"a status in metadata", `{"markdown":"t","metadata":{"sourceURL":"u","statusCode":404}}`, []string{"u pass status 404"}},
+		{"a status with a decimal point", `{"url":"u","text":"t","statusCode":410.0}`, []string{"u pass status 410"}},
 		{"a status that is text", `{"url":"u","text":"t","status":"404"}`, []string{"u pass status 404"}},
 		{"the status after a redirect", `{"url":"u","html":"t","status_code":301,"redirected_status_code":200}`, []string{"u html t"}},
 		{"no status of HTTP", `{"url":"u","text":"t","status":1}`, []string{"u text t"}},
