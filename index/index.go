@@ -93,6 +93,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	storeOptions := store.Options{
 		ReadOnly:   x.opts.ReadOnly,
 		CacheBytes: x.opts.CacheBytes,
+		FillArena:  true,
 		FS:         x.opts.FS,
 		Logger:     x.opts.Logger,
 		Accept:     x.opts.accept,

@@ -35,14 +35,15 @@ type Options struct {
 	// page.Signer, documents without text are refused: ErrNoText.
 	Analyzer string
 
-	// CacheBytes bounds the memory for what was read, and for writes not yet flushed. Up
-	// to three quarters are for packed blocks, as far as there are so many. A sixteenth
-	// comes on top, 16 bytes each for the Shingles of documents that were candidates, but no more
-	// than 1 GiB, nor than a sixteenth of the machine's memory. It is taken as it fills.
+	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are not flushed yet.
+	// Packed blocks take what they need, three quarters at most. They are read into memory in the
+	// background after Open and after a compaction, and stay there. A sixteenth is added for the
+	// Shingles of candidates, 16 bytes each, but not more than 1 GiB or a sixteenth of the machine's
+	// memory. All of this memory is taken as it fills.
 	//
-	// 0: what holds all packed blocks, in half of the machine's memory at most, and little besides, but 128 MiB in all at
-	// least. From the first write on, and where nothing is packed, 512 MiB besides, in an eighth of the machine's memory at
-	// most, and 96 for write buffers. Stats says where it is too small (CacheShort).
+	// 0: room for all packed blocks, half of the machine's memory at most; 512 MiB for Pebble's cache, an
+	// eighth of the machine's memory at most; and 96 MiB for write buffers. Stats reports whether the
+	// memory is too small for all packed blocks (CacheShort).
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which tell what need not be looked for

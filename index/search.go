@@ -33,8 +33,7 @@ type reader struct {
 	visits     []visit
 	places     []int
 	comparison store.Comparison
-	reading    *store.Reading // of the blocks
-	fetched    uint64         // of what was fetched ahead; of no use but that it is used
+	fetched    uint64 // of what was fetched ahead; of no use but that it is used
 	probes     []liveProbe
 	near       []uint64 // fingerprints within k bits, where they are known without probes
 }
@@ -87,7 +86,7 @@ func (r *reader) close() (err error) {
 		err = r.v.Close()
 		r.v, r.position = nil, 0
 	}
-	clear(r.visits) // their blocks go with the tables
+	clear(r.visits) // their blocks are freed with the tables
 	r.s.tables.Release()
 	r.ctx, r.s = nil, nil
 	r.x.readers.Put(r)
@@ -214,8 +213,6 @@ type visit struct {
 // probePacked looks at the packed fingerprints of a table in some ranges, each of one prefix.
 // permuted is what is searched for, as the table has it.
 func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, ranges []store.Range) error {
-	r.reading = p.Read(r.reading)
-	defer r.reading.Done()
 	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
 	r.comparison.Begin(permuted, r.k)
 	if r.visits == nil {

@@ -84,7 +84,6 @@ func (c *Commit) Wait() error {
 // Commit; without, the batch becomes durable some time later. Batches become durable in the order in
 // which they are applied. The batch must not be used again. Calls are serialized by the caller.
 func (s *Store) Apply(b *Batch, durable bool) error {
-	s.pebbleCache.writes()
 	if err := s.writable(); err != nil {
 		return errors.Join(err, b.Close())
 	}

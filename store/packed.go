@@ -3,15 +3,12 @@ package store
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"math/bits"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/offheap"
 	"github.com/neardup/neardup/store/internal/block"
@@ -36,23 +33,22 @@ type Visit struct {
 }
 
 // PackedTable reads the blocks that the last compaction wrote for one table. Their
-// keys are in RAM; the blocks are fetched when they are first asked for, and cached.
+// keys are in RAM; the blocks are read into the arena in the background, or when a reader first needs one.
 // It never changes while the store is open, and may be used by several goroutines at
 // once.
 type PackedTable struct {
 	*directory
 	table   int
 	entries uint64
-	cache   *blockCache
+	arena   *arena
 	from    getter
 }
 
 // directory lists the last fingerprint of every block of a table, each with the
-// block itself while that is cached, so that a probe finds both in one place. It
-// takes 18 to 20 bytes a block.
+// place of the block in the arena, so that a probe finds both in one place. It
+// takes 18 to 20 bytes per block.
 type directory struct {
-	slots  []blockSlot
-	number uint32 // by which the cache knows it
+	slots []blockSlot
 
 	// starts has for each value of the leading bits of a fingerprint the first block
 	// that ends with that value or a later one, and one more at its end. There are 1
@@ -67,7 +63,7 @@ type directory struct {
 // blockSlot belongs to one block. last never changes.
 type blockSlot struct {
 	last  uint64
-	place place // of the block in the cache
+	place place // of the block in the arena
 }
 
 const (
@@ -81,8 +77,8 @@ const (
 )
 
 // openPackedTable reads the directory of a table with as many fingerprints and blocks
-// as meta says. It keeps from.
-func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from getter) (*PackedTable, error) {
+// as meta says. It keeps from. The arena frees the directory.
+func openPackedTable(table int, entries, blocks uint64, a *arena, from getter) (*PackedTable, error) {
 	if blocks > entries || entries/block.MaxLen > blocks || blocks > maxPackedBlocks {
 		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", fault.ErrCorrupt, table, entries, blocks)
 	}
@@ -96,8 +92,8 @@ func openPackedTable(table int, entries, blocks uint64, cache *blockCache, from 
 		d.free()
 		return nil, err
 	}
-	cache.register(d)
-	return &PackedTable{directory: d, table: table, entries: entries, cache: cache, from: from}, nil
+	a.directories = append(a.directories, d)
+	return &PackedTable{directory: d, table: table, entries: entries, arena: a, from: from}, nil
 }
 
 // newDirectory returns one with room for so many blocks.
@@ -268,7 +264,7 @@ func (d *directory) AppendVisits(dst []Visit, ranges []Range) []Visit {
 //go:noinline
 func (*directory) fetched(uint64) {}
 
-// ramBytes returns what the table takes in RAM without cached blocks.
+// ramBytes returns the bytes that the table takes in RAM without blocks.
 func (d *directory) ramBytes() int64 {
 	const slot, start = 16, 4
 	return int64(len(d.slots))*slot + int64(len(d.starts))*start
@@ -281,70 +277,34 @@ func (d *directory) blocks() int { return len(d.slots) }
 // last returns the last fingerprint of block i, without reading the block.
 func (d *directory) last(i int) uint64 { return d.slots[i].last }
 
-// Read begins a reading: the one that the caller had last, if it can be had again. Done must follow.
-func (p *PackedTable) Read(last *Reading) *Reading { return p.cache.begin(last) }
-
-// Block returns block i, 0 to one less than there are, which stays as it is until the end of the Reading that
-// the caller has. That takes no lock and allocates nothing if the block is cached; otherwise it
-// is read from disk, and checked.
+// Block returns block i, from 0 to the number of blocks less 1. It stays valid until the tables are released.
+// Block takes no lock and allocates nothing if the block is in the arena. Otherwise it reads the
+// block from disk, checks it, and adds it to the arena.
 func (p *PackedTable) Block(i int) (b Block, err error) {
-	slot := &p.slots[i]
-	if at := slot.place.Load(); at != 0 {
-		err = b.Open(p.cache.block(slot, at))
+	if at := p.slots[i].place.Load(); at != 0 {
+		err = b.Open(p.arena.block(at))
 		return b, err
 	}
-	if from, ok := p.from.(iterable); ok && p.cache.spare.Load() {
-		return p.readAhead(from, i)
-	}
-	fetched, err := p.read(p.from, i, &b)
+	fetched, err := p.read(i, &b)
 	if err != nil {
 		return Block{}, p.blockError(i, err)
 	}
-	p.cache.add(p.directory, i, fetched, true)
+	p.arena.add(p.directory, i, fetched)
 	return b, nil
 }
 
-// iterable is a getter that can go on behind a key.
-type iterable interface {
-	NewIter(*pebble.IterOptions) (*pebble.Iterator, error)
-	CloseIter(*pebble.Iterator) error
-}
-
-// aheadBlocks are read where one is asked for, as long as there is room for them: it takes little more than to read that one.
-const aheadBlocks = 32
-
-// readAhead returns block i, and caches it and those behind it.
-func (p *PackedTable) readAhead(from iterable, i int) (Block, error) {
-	it, err := from.NewIter(&pebble.IterOptions{LowerBound: tableKey(packedKeyspace, p.table, p.last(i)), UpperBound: tableEnd(packedKeyspace, p.table)})
-	if err != nil {
-		return Block{}, p.blockError(i, err)
-	}
-	s := sequence{it: it, at: -1, last: -1}
-	b, err := s.next(p, i)
-	isCached := func(i int) bool { return p.slots[i].place.Load() != 0 }
-	for behind := i + 1; err == nil && behind < min(i+aheadBlocks, p.blocks()) && isCached(behind-1); behind++ {
-		if isCached(behind) {
-			continue
-		}
-		if _, err := s.next(p, behind); err != nil {
-			break // who asks for that one is told
-		}
-	}
-	return b, errors.Join(err, from.CloseIter(it))
-}
-
-// Fetch begins to bring block i, if it is cached, into the cache of the processor, and waits
-// for nothing. The caller must use the value, which says nothing.
+// Fetch begins to load block i, if it is in the arena, into the cache of the processor, and does not wait
+// for it. The caller must use the value, which has no meaning.
 func (p *PackedTable) Fetch(i int) uint64 {
 	if at := p.slots[i].place.Load(); at != 0 {
-		return p.cache.first(at)
+		return p.arena.first(at)
 	}
 	return 0
 }
 
 // read gets block i, and opens b over it.
-func (p *PackedTable) read(from getter, i int, b *Block) ([]byte, error) {
-	fetched, found, err := get(from, tableKey(packedKeyspace, p.table, p.last(i)), func(value []byte) ([]byte, error) {
+func (p *PackedTable) read(i int, b *Block) ([]byte, error) {
+	fetched, found, err := get(p.from, tableKey(packedKeyspace, p.table, p.last(i)), func(value []byte) ([]byte, error) {
 		return bytes.Clone(value), nil
 	})
 	if err == nil && !found {
@@ -407,7 +367,6 @@ func (p *PackedTable) posting(stored uint64) (IDs, error) {
 // PostingAt returns the documents of the fingerprint at a position of block i, for
 // table 0.
 func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
-	defer p.Read(nil).Done()
 	b, err := p.Block(i)
 	if err != nil {
 		return IDs{}, err
@@ -424,7 +383,6 @@ func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
 	if i = p.find(fp); i == len(p.slots) {
 		return 0, 0, false, nil
 	}
-	defer p.Read(nil).Done()
 	b, err := p.Block(i)
 	if err != nil {
 		return 0, 0, false, err
@@ -434,48 +392,9 @@ func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
 	return i, at, len(fps) > 0, nil
 }
 
-// sequence reads blocks in about their order.
-type sequence struct {
-	it    *pebble.Iterator
-	at    int   // the block that it is at; -1: none
-	step  bool  // the block that is asked for is the next one
-	block Block // number last; kept, since several probes in turn fall into it
-	last  int   // -1: none
-}
-
-// next reads block i, by a step if it is the one behind the last.
-func (s *sequence) next(p *PackedTable, i int) (Block, error) {
-	if i == s.last {
-		return s.block, nil
-	}
-	s.last = -1
-	s.step, s.at = s.at >= 0 && i == s.at+1, i
-	fetched, err := p.read(s, i, &s.block)
-	if err != nil {
-		return Block{}, p.blockError(i, err)
-	}
-	p.cache.add(p.directory, i, fetched, false)
-	s.last = i
-	return s.block, nil
-}
-
-// Get gets the block that next is about.
-func (s *sequence) Get(key []byte) ([]byte, io.Closer, error) {
-	found := s.step && s.it.Next() || !s.step && s.it.SeekGE(key)
-	if found && bytes.Equal(s.it.Key(), key) {
-		value, err := s.it.ValueAndErr()
-		return value, noCloser{}, err
-	}
-	s.at = -1
-	if err := s.it.Error(); err != nil {
-		return nil, nil, err
-	}
-	return nil, nil, pebble.ErrNotFound
-}
-
 // PackedBlocks yields the packed blocks of a table in order, beginning with the one in which a fingerprint is
-// or would be, from the disk and past the cache. A block is good until the next one. If
-// a block is missing or one too many, that is an error, so a caller without an error
+// or would be. It reads them from disk and does not add them to the arena. A block is valid until the next one.
+// If a block is missing or one too many, PackedBlocks yields an error, so a caller without an error
 // has had every fingerprint.
 func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {

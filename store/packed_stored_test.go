@@ -91,8 +91,8 @@ func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTa
 	return s
 }
 
-func (s *storedTable) open(t fatal, cache *blockCache) *PackedTable {
-	p, err := openPackedTable(s.table, uint64(len(s.fps)), uint64(len(s.lasts)), cache, s)
+func (s *storedTable) open(t fatal, a *arena) *PackedTable {
+	p, err := openPackedTable(s.table, uint64(len(s.fps)), uint64(len(s.lasts)), a, s)
 	must(t, err)
 	return p
 }

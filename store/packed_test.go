@@ -37,18 +37,18 @@ func naiveFind(lasts []uint64, first uint64) int {
 	return i
 }
 
-// A table says the same as the array that it was made of, however small blocks and
-// cache are.
+// TestPackedTable compares a table with the array from which it was made, for blocks and arenas of
+// several sizes.
 func TestPackedTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fps := blocktest.Fingerprints(t, 2000)
 		size := rapid.SampledFrom([]int{64, 100, 1024, 32768}).Draw(t, "block bytes")
 		table := rapid.SampledFrom([]int{0, 1, MaxTables - 2}).Draw(t, "table")
-		limit := rapid.SampledFrom([]int64{0, 200, 5000, 1 << 20}).Draw(t, "cache")
+		limit := rapid.SampledFrom([]int64{0, 200, 5000, 1 << 20}).Draw(t, "arena")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0))
 		ids := blocktest.Postings(t, random, len(fps), NewIDs)
 		s := storeTable(t, table, fps, ids, size)
-		p := s.open(t, newBlockCache(limit))
+		p := s.open(t, openArena(limit))
 		if p.blocks() != len(s.lasts) || p.entries != uint64(len(fps)) {
 			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.entries, p.blocks(), len(fps), len(s.lasts))
 		}
@@ -76,13 +76,13 @@ func TestPackedTable(t *testing.T) {
 				t.Fatalf("Posting(%016x) = %v, %v, want %v", first, got, err, wantIDs)
 			}
 		}
-		checkCache(t, p)
+		checkArena(t, p)
 	})
 }
 
 func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
-	p := s.open(t, newBlockCache(0))
+	p := s.open(t, openArena(0))
 	s.inView(t, p, func(v *View) {
 		for range v.PackedBlocks(s.table, 0) {
 			t.Error("a block, or an error")
@@ -131,7 +131,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.from.clone()
 			test.change(s)
-			p := s.open(t, newBlockCache(1<<20))
+			p := s.open(t, openArena(1<<20))
 			check := func(err error) {
 				t.Helper()
 				if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table "+string('0'+rune(s.table))) ||
@@ -147,8 +147,8 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			check(err)
 			_, err = p.posting(p.last(broken))
 			check(err)
-			if p.cache.Bytes() != 0 {
-				t.Error("a broken block is in the cache")
+			if p.arena.bytes.Load() != 0 {
+				t.Error("a broken block is in the arena")
 			}
 			s.inView(t, p, func(v *View) {
 				blocks, err := 0, error(nil)
@@ -182,7 +182,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 	} {
 		s := whole.clone()
 		change(s)
-		s.inView(t, s.open(t, newBlockCache(0)), func(v *View) {
+		s.inView(t, s.open(t, openArena(0)), func(v *View) {
 			for _, first := range []uint64{0, s.lasts[0] + 1} {
 				var err error
 				for _, err = range v.PackedBlocks(s.table, first) {
@@ -228,7 +228,7 @@ func probePacked(p *PackedTable, query uint64) (found int, err error) {
 // A warm probe allocates nothing.
 func TestPackedProbeAllocations(t *testing.T) {
 	fps := randomFingerprints(10_000, 1)
-	p := storeTable(t, 1, fps, nil, 0).open(t, newBlockCache(1<<20))
+	p := storeTable(t, 1, fps, nil, 0).open(t, openArena(1<<20))
 	for i := range p.blocks() {
 		_, err := p.Block(i)
 		must(t, err)
@@ -265,7 +265,7 @@ func FuzzPackedTable(f *testing.F) {
 			}
 			return nil, pebble.ErrNotFound
 		})
-		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), newBlockCache(1<<20), from)
+		p, err := openPackedTable(1, uint64(blocks), uint64(blocks), openArena(1<<20), from)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
@@ -286,7 +286,7 @@ func FuzzPackedTable(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		checkCache(t, p)
+		checkArena(t, p)
 	})
 }
 
@@ -311,8 +311,8 @@ func TestDirectoryFind(t *testing.T) {
 			slices.Sort(lasts)
 			lasts = slices.Compact(lasts)
 			s := storeDirectory(t, 3, lasts)
-			cache := newBlockCache(0)
-			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), cache, s)
+			a := openArena(0)
+			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), a, s)
 			if err != nil {
 				t.Fatalf("%s, %d blocks: %v", name, n, err)
 			}
@@ -328,7 +328,7 @@ func TestDirectoryFind(t *testing.T) {
 					t.Fatalf("%s, %d blocks: find(%016x) = %d, want %d", name, n, fp, got, want)
 				}
 			}
-			cache.release()
+			a.release()
 		}
 	}
 }
@@ -384,16 +384,16 @@ func TestBrokenDirectory(t *testing.T) {
 	} {
 		s := whole.clone()
 		test.change(s)
-		_, err := openPackedTable(3, test.blocks*10, test.blocks, newBlockCache(0), s)
+		_, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0), s)
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 3") || !strings.Contains(err.Error(), test.mentions) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := openPackedTable(3, test.blocks*10, test.blocks, newBlockCache(0), getterFunc(func([]byte) ([]byte, error) { return nil, failure })); test.blocks < 1<<32 && !errors.Is(err, failure) {
+		if _, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0), getterFunc(func([]byte) ([]byte, error) { return nil, failure })); test.blocks < 1<<32 && !errors.Is(err, failure) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, entries := range []uint64{0, n - 1, n*block.MaxLen + block.MaxLen, math.MaxUint64} {
-		if _, err := openPackedTable(3, entries, n, newBlockCache(0), whole); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := openPackedTable(3, entries, n, openArena(0), whole); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d fingerprints in %d blocks: %v", entries, n, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,7 +51,8 @@ type Options struct {
 	// it. If Accept returns an error, then Open returns that error.
 	Accept func(Header, Counters) error
 
-	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see cache.go
+	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see arena.go
+	FillArena  bool         // read all packed blocks into memory in the background
 	FS         vfs.FS       // nil: the file system of the operating system
 	Logger     *slog.Logger // nil: none
 
@@ -79,8 +81,11 @@ type Store struct {
 
 	checkpoints chan struct{} // holds a value during a checkpoint
 
-	tables      atomic.Pointer[Tables] // the current ones
-	pebbleCache *pebbleCache
+	tables     atomic.Pointer[Tables] // the current ones
+	cacheBytes int64                  // of Options
+	fillsArena bool                   // of Options
+	filling    sync.WaitGroup         // the goroutines that fill arenas
+	unreserve  func()                 // gives the share of packed blocks back to Pebble's cache
 
 	last        atomic.Pointer[Commit] // the newest commit that was applied
 	lastMetrics atomic.Pointer[pebble.Metrics]
@@ -118,7 +123,8 @@ func open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock}
+	s := &Store{dir: dir, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock,
+		cacheBytes: opts.CacheBytes, fillsArena: opts.FillArena}
 	s.fs = opts.FS
 	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
 	if !opts.ReadOnly {
@@ -130,16 +136,11 @@ func open(dir string, opts Options) (*Store, error) {
 	cache := pebble.NewCache(pebbleCacheBytes(opts.CacheBytes) + writeBytes(opts.CacheBytes))
 	defer cache.Unref()
 	opts.FS = s.guarded
-	s.pebbleCache = newPebbleCache(cache, opts.CacheBytes)
 	s.options = pebbleOptions(opts, cache)
 	s.options.Lock = lock.own
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
-		s.pebbleCache.close()
 		return nil, errors.Join(s.openError(err), s.unlock())
-	}
-	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize > 1<<20 {
-		s.pebbleCache.replays() // the replayed log is in memtables
 	}
 	if err = s.load(opts); err != nil {
 		return nil, errors.Join(err, s.closeDB())
@@ -173,6 +174,7 @@ func (s *Store) load(opts Options) error {
 	if err != nil {
 		return err
 	}
+	s.startFilling(t, nil)
 	s.replace(t)
 	return nil
 }
@@ -191,20 +193,19 @@ func (s *Store) loadMeta() (found bool, err error) {
 	return found, errors.Join(err, v.Close())
 }
 
-// openTables opens the packed tables, if any, with a cache of their own.
+// openTables opens the packed tables, if any, with an arena of their own.
 func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	t := s.newTables(packed, live)
-	limit, pebble := packedCacheBytes(packed.tables, s.pebbleCache.total)
-	t.cache = newBlockCache(limit)
+	t.arena = newArena(packedCacheBytes(packed.tables, s.cacheBytes))
 	for i, info := range packed.tables {
-		p, err := openPackedTable(i, info.Entries, info.Blocks, t.cache, t)
+		p, err := openPackedTable(i, info.Entries, info.Blocks, t.arena, t)
 		if err != nil {
-			t.cache.release()
+			t.arena.release()
 			return nil, err
 		}
 		t.packed = append(t.packed, p)
 	}
-	s.pebbleCache.packed(pebble)
+	s.splitCache(t.arena.limit)
 	return t, nil
 }
 
@@ -322,10 +323,14 @@ func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
 
 func (s *Store) closeDB() error {
-	s.pebbleCache.close()
 	if t := s.tables.Load(); t != nil {
+		if t.arena != nil {
+			t.arena.stopFilling()
+		}
 		t.Release()
 	}
+	s.waitForFilling()
+	s.splitCache(0)
 	return errors.Join(translateError(s.guarded.CloseDB(s.db)), s.unlock())
 }
 

@@ -70,10 +70,10 @@ type Tables struct {
 	guarded *failfs.FS
 	packing packing
 	epochs  epochs
-	cache   *blockCache // nil: there are no packed tables
+	arena   *arena // nil: there are no packed tables
 
 	holders  atomic.Int64 // including the store
-	released atomic.Bool  // the last holder has released the cache
+	released atomic.Bool  // the last holder has released the arena
 	pin      atomic.Pointer[pin]
 }
 
@@ -88,8 +88,8 @@ func (s *Store) newTables(p packing, e epochs) *Tables {
 // with returns tables with the same packed tables and other epochs.
 func (s *Store) with(t *Tables, e epochs) *Tables {
 	next := s.newTables(t.packing, e)
-	if next.cache = t.cache; next.cache != nil {
-		next.cache.holders.Add(1)
+	if next.arena = t.arena; next.arena != nil {
+		next.arena.holders.Add(1)
 	}
 	for _, p := range t.packed {
 		q := *p
@@ -124,8 +124,8 @@ func (t *Tables) Release() {
 	if t.holders.Add(-1) > 0 {
 		return
 	}
-	if t.cache != nil && !t.released.Swap(true) {
-		t.cache.release()
+	if t.arena != nil && !t.released.Swap(true) {
+		t.arena.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
 		t.guarded.CloseIteratorLater(p.it)
@@ -244,10 +244,10 @@ func (t *Tables) PackedCached() float64 {
 	for _, info := range t.packing.tables {
 		total += info.Bytes
 	}
-	if total == 0 || t.cache == nil {
+	if total == 0 || t.arena == nil {
 		return 1
 	}
-	return min(1, float64(t.cache.Bytes())/float64(total))
+	return min(1, float64(t.arena.bytes.Load())/float64(total))
 }
 
 // PackedMemory returns the bytes of memory of the directories and of the cached blocks.
@@ -255,8 +255,8 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 	for _, p := range t.packed {
 		directory += p.ramBytes()
 	}
-	if t.cache != nil {
-		cached = t.cache.Bytes()
+	if t.arena != nil {
+		cached = t.arena.bytes.Load()
 	}
 	return directory, cached
 }
@@ -357,9 +357,10 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 		s.replace(s.with(before, before.epochs))
 		return err
 	}
-	s.replace(next)
-	if before.cache != nil {
-		before.cache.close() // there is memory for one cache: readers of the old tables read files
+	if before.arena != nil {
+		before.arena.stopFilling()
 	}
+	s.startFilling(next, before.arena)
+	s.replace(next)
 	return nil
 }
