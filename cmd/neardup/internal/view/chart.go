@@ -3,25 +3,26 @@ package view
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Chart is a picture, ready to be drawn: what stands where in a view box of Width by Height.
+// Chart is a chart as the template draws it, in a view box of Width by Height.
 type Chart struct {
 	Title, Note   string
-	X, Y          string // what the axes are
+	X, Y          string // names of the axes
 	Width, Height int
-	Left, Bottom  float64 // where the axes are
-	Right         float64
+
+	Left, Right, Bottom float64 // of the horizontal axis
 
 	Bars   []Bar
 	Lines  []Line
 	Labels []Label
-	Grid   []float64
-	Limit  *Label // a line across all
-	Legend []Legend
-	Rows   [][]string // the same as a table; the first row is its head
+	Grid   []float64  // heights of horizontal lines
+	Limit  *Label     // of a vertical line; nil: none
+	Legend []Series   // series whose name is not the name of the axis
+	Rows   [][]string // table of the numbers; the first row is its head
 }
 
 // Bar is a rectangle.
@@ -30,22 +31,21 @@ type Bar struct {
 	Colour     string
 }
 
-// Line is a curve.
-type Line struct {
-	Points string
-	Colour string
-}
+// Line is a polyline.
+type Line struct{ Points, Colour string }
 
-// Label is words in a picture.
+// Label is a text in a chart.
 type Label struct {
-	X, Y   float64
-	Anchor string
-	Text   string
-	Value  bool // it is a value, not a part of an axis
+	X, Y         float64
+	Anchor, Text string
+	Value        bool // the text is a value, not a part of an axis
 }
 
-// Legend says what a colour is.
-type Legend struct{ Colour, Name string }
+// Series has one value for each place on the horizontal axis. NaN is no value.
+type Series struct {
+	Name, Colour string
+	Values       []float64
+}
 
 const (
 	chartWidth, chartHeight = 460, 230
@@ -60,18 +60,12 @@ func newChart(title, note, x, y string) *Chart {
 	}
 }
 
-// Series is numbers, one for each place on the axis.
-type Series struct {
-	Name, Colour string
-	Values       []float64
-}
-
-// scale draws the axis of values from 0 on, and returns where a value stands.
+// scale draws the axis of values from 0 to at least most, and returns the function from a value to its height.
 func (c *Chart) scale(most float64, format func(float64) string) func(float64) float64 {
-	step := niceStep(most / 3)
-	top := step * math.Ceil(most/step)
-	if top == 0 {
-		step, top = 1, 1
+	step, top := 1.0, 1.0
+	if most > 0 {
+		step = niceStep(most / 3)
+		top = step * math.Ceil(most/step)
 	}
 	at := func(v float64) float64 { return c.Bottom - (c.Bottom-chartTop)*min(v/top, 1) }
 	for v := step; v <= top*1.0001; v += step {
@@ -81,11 +75,8 @@ func (c *Chart) scale(most float64, format func(float64) string) func(float64) f
 	return at
 }
 
-// niceStep is the least of 1, 2, 5, 10 ... that is not below v.
+// niceStep returns the least of 1, 2, 5, 10, 20 and so on, and of 0.1, 0.2, 0.5 and so on, that is at least v > 0.
 func niceStep(v float64) float64 {
-	if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0.25
-	}
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, f := range []float64{1, 2, 5} {
 		if f*power >= v {
@@ -95,99 +86,92 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// bars draws a histogram of counts, whose series stand on each other. Behind the place limit there
-// is a line across, unless it is below 0.
-func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
-	n, most := 0, 1.0
+// describe adds the legend, and the table of the last values, which has a row for each name.
+func (c *Chart) describe(axis string, names []string, format func(float64) string, series []Series) {
+	head := []string{axis}
 	for _, s := range series {
-		n = max(n, len(s.Values))
-	}
-	total := make([]float64, n)
-	for _, s := range series {
-		for i, v := range s.Values {
-			total[i] += v
-			most = max(most, total[i])
-		}
-		if len(series) > 1 {
-			c.Legend = append(c.Legend, Legend{s.Colour, s.Name})
+		head = append(head, s.Name)
+		if s.Name != c.Y {
+			c.Legend = append(c.Legend, s)
 		}
 	}
-	at := c.scale(max(most, 3), shortCount)
-	step := (c.Right - c.Left) / float64(max(n, 1))
-	base := make([]float64, n)
-	for _, s := range series {
-		for i, v := range s.Values {
-			if v == 0 {
-				continue
-			}
-			y, below := at(base[i]+v), at(base[i])
-			y = min(y, below-1.5) // what is not 0 is seen
-			c.Bars = append(c.Bars, Bar{X: c.Left + step*float64(i) + step*.12, Y: y, W: step * .76, H: below - y, Colour: s.Colour})
-			base[i] += v
-		}
-	}
-	c.head(c.X, series)
-	for i, v := range total {
-		middle := c.Left + step*(float64(i)+.5)
-		c.Labels = append(c.Labels, Label{X: middle, Y: c.Bottom + 15, Anchor: "middle", Text: fmt.Sprint(i)})
-		if v > 0 {
-			c.Labels = append(c.Labels, Label{X: middle, Y: min(at(v), c.Bottom-1.5) - 5, Anchor: "middle", Text: shortCount(v), Value: true})
-		}
-		row := []string{fmt.Sprint(i)}
+	c.Rows = append(c.Rows, head)
+	for i, name := range names {
+		row := []string{name}
 		for _, s := range series {
-			value := 0.0
-			if i < len(s.Values) {
-				value = s.Values[i]
-			}
-			row = append(row, count(int64(value)))
+			row = append(row, format(s.Values[len(s.Values)-len(names)+i]))
 		}
 		c.Rows = append(c.Rows, row)
 	}
-	if limit >= 0 && limit < n {
+}
+
+// bars draws a histogram of counts. The bars of several series, which have equally many values, are stacked. If
+// limit is a place of the axis, a vertical line follows it.
+func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
+	total, names := make([]float64, len(series[0].Values)), []string{}
+	for i := range total {
+		names = append(names, fmt.Sprint(i))
+		for _, s := range series {
+			total[i] += s.Values[i]
+		}
+	}
+	c.describe(c.X, names, func(v float64) string { return count(int64(v)) }, series)
+	at := c.scale(slices.Max(append(total, 3)), shortCount)
+	step := (c.Right - c.Left) / float64(max(len(total), 1))
+	for i, sum := range total {
+		left, top := c.Left+step*float64(i), c.Bottom
+		for _, s := range series {
+			if s.Values[i] > 0 {
+				height := max(c.Bottom-at(s.Values[i]), 1.5) // a bar is visible unless its value is 0
+				top -= height
+				c.Bars = append(c.Bars, Bar{left + step*.12, top, step * .76, height, s.Colour})
+			}
+		}
+		c.Labels = append(c.Labels, Label{X: left + step/2, Y: c.Bottom + 15, Anchor: "middle", Text: names[i]})
+		if sum > 0 {
+			c.Labels = append(c.Labels, Label{X: left + step/2, Y: top - 5, Anchor: "middle", Text: shortCount(sum), Value: true})
+		}
+	}
+	if limit >= 0 && limit < len(total) {
 		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle", Text: limitName}
 	}
 	return c
 }
 
-// head begins the table.
-func (c *Chart) head(first string, series []Series) {
-	row := []string{first}
-	for _, s := range series {
-		row = append(row, s.Name)
-	}
-	c.Rows = [][]string{row}
-}
-
-// lines draws values over time. Those that are not a number leave a gap.
+// lines draws values over time. NaN leaves a gap.
 func (c *Chart) lines(times []time.Time, format func(float64) string, series ...Series) *Chart {
+	first, last := times[0], times[len(times)-1]
+	span := max(last.Sub(first).Seconds(), 1)
+	var names []string
+	for _, t := range times[max(0, len(times)-12):] {
+		names = append(names, t.Format(time.DateTime))
+	}
+	c.describe("time", names, format, series)
 	most := 0.0
 	for _, s := range series {
 		for _, v := range s.Values {
-			if !math.IsNaN(v) {
-				most = max(most, v)
+			if v > most { // NaN is not
+				most = v
 			}
-		}
-		if s.Name != c.Y {
-			c.Legend = append(c.Legend, Legend{s.Colour, s.Name})
 		}
 	}
 	at := c.scale(most, format)
-	if len(times) < 2 {
-		return c
-	}
-	first, last := times[0], times[len(times)-1]
-	span := max(last.Sub(first).Seconds(), 1)
 	x := func(t time.Time) float64 { return c.Left + (c.Right-c.Left)*t.Sub(first).Seconds()/span }
 	for _, s := range series {
-		points := ""
-		for i, v := range s.Values {
-			if math.IsNaN(v) {
-				c.line(&points, s.Colour)
+		var points []string
+		for i, v := range append(slices.Clip(s.Values), math.NaN()) {
+			if !math.IsNaN(v) {
+				points = append(points, fmt.Sprintf("%.1f,%.1f", x(times[i]), at(v)))
 				continue
 			}
-			points += fmt.Sprintf("%.1f,%.1f ", x(times[i]), at(v))
+			if len(points) == 1 {
+				points = append(points, points[0]) // a dot
+			}
+			if len(points) > 0 {
+				c.Lines = append(c.Lines, Line{strings.Join(points, " "), s.Colour})
+			}
+			points = nil
 		}
-		c.line(&points, s.Colour)
 	}
 	layout := "15:04"
 	if span < 600 {
@@ -199,23 +183,5 @@ func (c *Chart) lines(times []time.Time, format func(float64) string, series ...
 		t := first.Add(time.Duration(i) * last.Sub(first) / 2)
 		c.Labels = append(c.Labels, Label{X: x(t), Y: c.Bottom + 15, Anchor: anchor, Text: t.Format(layout)})
 	}
-	c.head("time", series)
-	for i := max(0, len(times)-12); i < len(times); i++ { // the last ones
-		row := []string{times[i].Format(time.DateTime)}
-		for _, s := range series {
-			row = append(row, format(s.Values[i]))
-		}
-		c.Rows = append(c.Rows, row)
-	}
 	return c
-}
-
-func (c *Chart) line(points *string, colour string) {
-	if strings.Count(*points, " ") == 1 { // it is shown as a dot
-		*points += *points
-	}
-	if *points != "" {
-		c.Lines = append(c.Lines, Line{*points, colour})
-		*points = ""
-	}
 }
