@@ -192,8 +192,14 @@ func (x *Index) commit(c *change) error {
 	x.writeTables(batch, c.add)
 	batch.SetCounters(counters)
 	x.announce(c)
+	if x.aroundApply != nil {
+		x.aroundApply()
+	}
 	if err := x.store.Apply(batch, x.opts.Durability == Sync); err != nil {
 		return err
+	}
+	if x.aroundApply != nil {
+		x.aroundApply()
 	}
 	x.recent.note(c)
 	x.counters = counters

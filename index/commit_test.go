@@ -262,6 +262,98 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	}
 }
 
+// TestQueryAroundACommit: just before a commit is applied, a query answers as before the commit, and just after as after
+// the commit.
+func TestQueryAroundACommit(t *testing.T) {
+	ctx := t.Context()
+	for name, commit := range map[string]func(x *index.Index) error{
+		"new document": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "new", Fingerprint: 2}) },
+		"changed page": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page", Fingerprint: 4}) },
+		"page that leaves": func(x *index.Index) error {
+			_, err := x.CheckAndAdd(ctx, index.Document{Key: "page", Fingerprint: 1 << 63})
+			return err
+		},
+		"page that comes near": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "far", Fingerprint: 8}) },
+		"unchanged page":       func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page"}) },
+		"deleted key":          func(x *index.Index) error { _, err := x.Delete(ctx, "page"); return err },
+		"deleted ID":           func(x *index.Index) error { _, err := x.DeleteIDs(ctx, 3); return err },
+	} {
+		for _, packed := range []bool{false, true} {
+			now := time.Unix(0, 0).UTC()
+			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { now = now.Add(time.Second); return now }})
+			must(t, err)
+			must(t, x.Add(ctx, index.Document{Key: "page"}, index.Document{Key: "far", Fingerprint: 1 << 62}, index.Document{Fingerprint: 1}))
+			if packed {
+				_, err = compaction.Compact(ctx, x, compaction.Options{})
+				must(t, err)
+			}
+			var answers []string
+			query := func() {
+				matches, err := x.Query(ctx, index.Query{})
+				answers = append(answers, fmt.Sprint(matches, err))
+			}
+			query()
+			x.AroundApply(query)
+			must(t, commit(x))
+			x.AroundApply(nil)
+			query()
+			if len(answers) != 4 || answers[0] != answers[1] || answers[2] != answers[3] || answers[1] == answers[2] {
+				t.Errorf("%s, packed %t: before, just before, just after, after the commit:\n%s", name, packed, strings.Join(answers, "\n"))
+			}
+			must(t, indextest.Problems(x), x.Close())
+		}
+	}
+}
+
+// TestQueryWhileTablesAreInstalled: a query begins while a compaction packs, and takes its view after the new tables are
+// installed and a page has moved from one near fingerprint to another. It finds the page once.
+func TestQueryWhileTablesAreInstalled(t *testing.T) {
+	ctx := t.Context()
+	var packing func()
+	var once sync.Once
+	x, err := index.Open("ix", &index.Options{Durability: index.NoSync, FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "incoming") {
+			once.Do(packing)
+		}
+		return nil
+	}))})
+	must(t, err)
+	must(t, x.Add(ctx, index.Document{Key: "packed", Fingerprint: 0xffff << 40}))
+	reached, moved, answered := make(chan bool), make(chan bool), make(chan bool)
+	packing = func() {
+		if err := x.Add(ctx, index.Document{Key: "page", Fingerprint: 1}); err != nil {
+			t.Error(err)
+		}
+		var waited atomic.Bool
+		x.AroundView(func() {
+			if waited.CompareAndSwap(false, true) {
+				close(reached)
+				<-moved
+			}
+		})
+		go func() {
+			defer close(answered)
+			matches, err := x.Query(ctx, index.Query{})
+			if err != nil || len(matches) != 1 || matches[0].Key != "page" {
+				t.Errorf("%+v, %v", matches, err)
+			}
+		}()
+		<-reached
+	}
+	_, err = compaction.Compact(ctx, x, compaction.Options{})
+	must(t, err)
+	select {
+	case <-reached:
+	default:
+		t.Fatal("nothing was packed")
+	}
+	must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 2}))
+	close(moved)
+	<-answered
+	x.AroundView(nil)
+	must(t, indextest.Problems(x), x.Close())
+}
+
 // TestExpiryDuringAQuery: documents that expire while a query is in progress are all in its answer, or all missing.
 func TestExpiryDuringAQuery(t *testing.T) {
 	ctx := t.Context()

@@ -8,6 +8,12 @@ func (x *Index) HasNear() bool {
 	return known
 }
 
+// AroundView lets f be called just before a reader takes its view, and just after.
+func (x *Index) AroundView(f func()) { x.aroundView = f }
+
+// AroundApply lets f be called just before a commit is applied, and just after.
+func (x *Index) AroundApply(f func()) { x.aroundApply = f }
+
 // HoldTurns keeps windows from being searched and decided, until release is called.
 func (x *Index) HoldTurns() (release func()) {
 	for range cap(x.turns) {

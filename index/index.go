@@ -67,7 +67,8 @@ type Index struct {
 	closed  bool
 	calls   sync.WaitGroup // under way
 
-	aroundView func() // of tests: what others do just before a reader takes its view, and just after
+	aroundView  func() // of tests: called just before a reader takes its view, and just after
+	aroundApply func() // of tests: called just before a commit is applied, and just after
 }
 
 // Open opens the index in dir. Where there is none it makes one, unless

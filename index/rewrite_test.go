@@ -92,6 +92,35 @@ func TestRemovedIDs(t *testing.T) {
 	}
 }
 
+// TestRemovedIDsWhileTheyAreLoaded: until all stored IDs are read, no ID counts as not removed.
+func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
+	read := make(chan bool)
+	r := loadRemovedIDs(func(yield func(uint64, error) bool) {
+		<-read
+		yield(7, nil)
+	}, func(err error) { must(t, err) })
+	defer r.close()
+	if got := r.lookUp(7, 1); got != maybeRemoved {
+		t.Errorf("before the stored IDs are read: %d", got)
+	}
+	r.add([]uint64{8}, 5)
+	close(read)
+	<-r.done
+	for id, want := range map[uint64]removal{7: removed, 8: removed, 9: notRemoved} {
+		if got := r.lookUp(id, 6); got != want {
+			t.Errorf("ID %d: %d, not %d", id, got, want)
+		}
+	}
+	r.mu.Lock()
+	if got := r.lookUp(7, 6); got != maybeRemoved {
+		t.Errorf("while IDs are added: %d", got)
+	}
+	r.mu.Unlock()
+	if got := r.lookUp(8, 5); got != maybeRemoved {
+		t.Errorf("a snapshot from before the removal: %d", got)
+	}
+}
+
 // TestReadersLetGoOfBlocks: a reader that waits for the next call refers to no packed block: the memory of a block
 // goes with its tables, or would be kept for it.
 func TestReadersLetGoOfBlocks(t *testing.T) {

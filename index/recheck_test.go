@@ -1,0 +1,227 @@
+package index_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testgen"
+)
+
+// TestRecheckAtCommit: what others write after a window has taken its snapshot, and before its commit, counts for its
+// verdict.
+func TestRecheckAtCommit(t *testing.T) {
+	ctx := t.Context()
+	stored := index.Document{Key: "stored", Fingerprint: 1 << 20}
+	for _, c := range []struct {
+		name   string
+		doc    index.Document
+		others func(x *index.Index) error
+		status index.Status
+		of     string
+	}{
+		{"document with the key", index.Document{Key: "page", Fingerprint: 0xffff << 40},
+			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page", Fingerprint: 1<<64 - 1}) }, index.Known, "page"},
+		{"document at distance k", index.Document{Key: "page", Fingerprint: 7 << 50},
+			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "near"}) }, index.Duplicate, "near"},
+		{"document beyond k", index.Document{Key: "page", Fingerprint: 15 << 50},
+			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "far"}) }, index.New, ""},
+		{"removal of the match", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
+			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err }, index.New, ""},
+		{"match that moves away", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
+			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1<<64 - 1}) }, index.New, ""},
+		{"removal of the earlier version", index.Document{Key: "stored", Fingerprint: 0xffff << 40},
+			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err }, index.New, ""},
+		{"recrawl of the match, which keeps its ID", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
+			func(x *index.Index) error { return x.Add(ctx, stored) }, index.Duplicate, "stored"},
+	} {
+		// The others write just before or just after the snapshot is taken, or when the verdict is decided.
+		for when := range 3 {
+			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: 3})
+			must(t, err)
+			must(t, x.Add(ctx, stored))
+			written, calls := false, 0
+			write := func() {
+				if calls++; !written && calls > when%2 {
+					written = true
+					must(t, c.others(x))
+				}
+			}
+			docs := []index.Document{c.doc, {Key: "another", Fingerprint: 0x5555 << 44}} // two, so that the snapshot is taken first
+			asking := context.Context(ctx)
+			if when < 2 {
+				x.AroundView(write)
+			} else {
+				calls = 1
+				asking = whenAsked{ctx, func() {
+					if calls++; calls == 4 { // after the first search
+						write()
+					}
+				}}
+			}
+			verdicts, err := x.CheckAndAddBatch(asking, docs)
+			must(t, err)
+			x.AroundView(nil)
+			if v := verdicts[0]; !written || v.Status != c.status || v.Of.Key != c.of {
+				t.Errorf("%s, %d: written %t, %v of %q, not %v of %q", c.name, when, written, v.Status, v.Of.Key, c.status, c.of)
+			}
+			must(t, indextest.Problems(x), x.Close())
+		}
+	}
+}
+
+// TestKeyIsLookedUpAgain: Add and Delete look up a key, and another call stores a document with the key before their
+// commit.
+func TestKeyIsLookedUpAgain(t *testing.T) {
+	ctx := t.Context()
+	for name, call := range map[string]func(x *index.Index) error{
+		"add":    func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page", Fingerprint: 1}) },
+		"delete": func(x *index.Index) error { _, err := x.Delete(ctx, "page"); return err },
+	} {
+		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+		must(t, err)
+		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 1 << 20}))
+		calls := 0
+		x.AroundView(func() {
+			if calls++; calls == 2 {
+				must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 1 << 40}))
+			}
+		})
+		must(t, call(x))
+		x.AroundView(nil)
+		if n := x.Stats().Documents; n > 1 || n == 1 && name == "delete" {
+			t.Errorf("%s: %d documents", name, n)
+		}
+		must(t, indextest.Problems(x), x.Close())
+	}
+}
+
+// TestRemovedRightAfterItsCommit: a document at the end of a part of a window is removed by the next write after the
+// commit of the part, alone or with more removals than the index lists. A later document of the window that matched it is
+// New.
+func TestRemovedRightAfterItsCommit(t *testing.T) {
+	for _, more := range []int{0, 2 * index.RecentLimit} {
+		x, docs := openForParts(t, index.Options{KeepDuplicates: true})
+		others := make([]index.Document, more)
+		for i := range others {
+			others[i].Fingerprint = 1 << 63
+		}
+		must(t, x.Add(t.Context(), others...))
+		ids := []uint64{uint64(more) + 64}
+		for i := range others {
+			ids = append(ids, others[i].ID)
+		}
+		docs[200].Fingerprint = docs[63].Fingerprint
+		deleted := 0
+		verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+			if deleted == 0 && x.Stats().Documents == uint64(more)+64 {
+				deleted = len(ids)
+				n, err := x.DeleteIDs(t.Context(), ids...)
+				if err != nil || n != len(ids) {
+					t.Error(n, err)
+				}
+			}
+		}}, docs)
+		must(t, err)
+		if v := verdicts[200]; deleted == 0 || v.Status != index.New {
+			t.Errorf("%d deleted: %v of %+v", deleted, v.Status, v.Of)
+		}
+	}
+}
+
+// TestRecheckOnOtherTables: a compaction moves packed entries between the search of a window and its commit, which decides
+// the window again. A match that is not searched again is still found.
+func TestRecheckOnOtherTables(t *testing.T) {
+	ctx := t.Context()
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, FilterBytes: -1})
+	must(t, err)
+	must(t, x.Add(ctx, index.Document{Key: "first"}, index.Document{Key: "second", Fingerprint: 0xffff << 40}, index.Document{Key: "third", Fingerprint: 0xff << 56}))
+	_, err = compaction.Compact(ctx, x, compaction.Options{})
+	must(t, err)
+	calls := 0
+	x.AroundView(func() {
+		if calls++; calls == 2 {
+			_, err := x.Delete(ctx, "first")
+			must(t, err)
+			_, err = compaction.Compact(ctx, x, compaction.Options{})
+			must(t, err)
+		}
+	})
+	verdicts, err := x.CheckAndAddBatch(ctx, []index.Document{{Key: "a", Fingerprint: 1}, {Key: "b", Fingerprint: 0xffff<<40 | 1}})
+	must(t, err)
+	x.AroundView(nil)
+	if a, b := verdicts[0], verdicts[1]; a.Status != index.New || b.Status != index.Duplicate || b.Of.Key != "second" {
+		t.Errorf("%v, and %v of %q", a.Status, b.Status, b.Of.Key)
+	}
+	must(t, indextest.Problems(x), x.Close())
+}
+
+// TestRemovedDocumentsAreNotFound: removed documents, with a record and without, are not found while an epoch is frozen, after
+// the index is opened again, and after a compaction; documents that have the same fingerprints are.
+func TestRemovedDocumentsAreNotFound(t *testing.T) {
+	ctx := t.Context()
+	for _, bare := range []bool{false, true} {
+		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+		docs := make([]index.Document, 4)
+		for i := range docs {
+			if !bare {
+				docs[i].Tokens = 5
+			}
+		}
+		_, err := compaction.Load(ctx, "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
+		must(t, err)
+		x, err := index.Open("ix", &opts)
+		must(t, err)
+		left := 4
+		check := func(when string) {
+			t.Helper()
+			matches, err := x.Query(ctx, index.Query{})
+			if err != nil || len(matches) != left || x.Stats().Documents != uint64(left) {
+				t.Errorf("bare %t, %s: %d matches, %d documents, not %d: %v", bare, when, len(matches), x.Stats().Documents, left, err)
+			}
+			must(t, indextest.Problems(x))
+		}
+		remove := func(id uint64) {
+			t.Helper()
+			if n, err := x.DeleteIDs(ctx, id); n != 1 || err != nil {
+				t.Errorf("bare %t: %d deleted: %v", bare, n, err)
+			}
+			if n, err := x.DeleteIDs(ctx, id); n != 0 || err != nil {
+				t.Errorf("bare %t: %d deleted again: %v", bare, n, err)
+			}
+			left--
+		}
+		remove(2)
+		check("removed")
+		failed := errors.New("not packed")
+		if err := rewrite.Index(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, failed }); !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+		check("removed in a frozen epoch")
+		remove(3)
+		check("removed in two epochs")
+		must(t, x.Close())
+		x, err = index.Open("ix", &opts)
+		must(t, err)
+		check("opened again")
+		for begun := time.Now(); x.Stats().Removed < 2 && time.Since(begun) < 20*time.Second; { // they are read in the background
+			time.Sleep(time.Millisecond)
+		}
+		if n := x.Stats().Removed; n != 2 {
+			t.Errorf("bare %t: %d removed IDs, not 2", bare, n)
+		}
+		_, err = compaction.Compact(ctx, x, compaction.Options{})
+		must(t, err)
+		check("compacted")
+		if n := x.Stats().Removed; n != 0 {
+			t.Errorf("bare %t: %d removed IDs after the compaction", bare, n)
+		}
+		must(t, x.Close())
+	}
+}
