@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -79,7 +80,17 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379", "`addresses` of some nodes of a cluster, with commas between, or of one server")
 	flags.StringVar(&s.user, "user", "", "`name` of the user of Redis")
 	flags.StringVar(&s.options.Name, "name", "", "`name` of the index: what its keys begin with")
-	flags.IntVar(&s.options.MaxDistance, "k", 0, "largest `distance` of near-duplicates, of a new index (default 6; with -bare 3)")
+	flags.Func("k", "largest `distance` of near-duplicates, of a new index (default 6; with -bare 3)", func(text string) error {
+		k, err := strconv.Atoi(text)
+		switch {
+		case err != nil || k < 0 || k > 64:
+			return errors.New("want a number from 0 to 64")
+		case k == 0:
+			k = index.Exact
+		}
+		s.options.MaxDistance = k
+		return nil
+	})
 	flags.Int64Var(&s.options.Expected, "expected", 0, "`number` of documents that a new index is for (default 1,000,000)")
 	flags.IntVar(&s.options.Replicas, "replicas", 0, "`number` of replicas that must have each write (default 1; below 0: none, see docs/distributed.md)")
 	flags.BoolVar(&s.options.Bare, "bare", false, "fingerprints of any kind; no pages")

@@ -59,7 +59,7 @@ func TestCommands(t *testing.T) {
 		{`{"key":"a","text":"` + text + `"}
 
 {"key":
-{"key":"b"}`, []string{"dedup"}, []string{`,"verdict":"unchanged"`, `{"key":"","verdict":"skipped","reason":"not a line of JSON: `, `{"key":"b","verdict":"skipped","reason":"no document: `}, ""},
+{"key":"b"}`, []string{"dedup"}, []string{`,"verdict":"unchanged"`, `{"key":"","verdict":"skipped","reason":"not JSON: `, `{"key":"b","verdict":"skipped","reason":"no document: `}, ""},
 		{strings.Repeat(" ", lineBytes), []string{"dedup"}, nil, "a line has more than"},
 		{"", []string{"delete", "c", "unknown"}, []string{`{"deleted":1}`}, ""},
 		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
@@ -67,6 +67,7 @@ func TestCommands(t *testing.T) {
 		{"", []string{"expire", "-before", "1h"}, []string{`{"deleted":0}`}, ""},
 		{"", []string{"frobnicate"}, nil, "no command"},
 		{"", []string{"stats", "-k", "3"}, nil, "k = 6, not 3"},
+		{"", []string{"stats", "-k", "0"}, nil, "k = 6, not 0"},
 		{"", []string{"delete", "-name", "crawk", "c"}, nil, `no index "crawk"`},
 	} {
 		out, err := call(c.in, c.args...)
