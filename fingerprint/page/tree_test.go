@@ -10,8 +10,8 @@ import (
 )
 
 // TestTextOfTree compares the text of real pages with the text of their trees, as
-// golang.org/x/net/html builds them. Few pages differ: those whose markup a browser
-// moves in or out of tables, and those with parts at the limit of a menu.
+// golang.org/x/net/html builds them. Few pages differ: pages whose markup a browser moves
+// in or out of tables, and pages with parts at the limit of a menu.
 func TestTextOfTree(t *testing.T) {
 	for _, set := range []string{"pages", "recrawls"} {
 		pages, other := realPages(t, set, oneOf(4)), 0
@@ -27,7 +27,7 @@ func TestTextOfTree(t *testing.T) {
 				other++
 			}
 		}
-		if other > len(pages)/30 {
+		if other > max(len(pages)/30, 2) { // a sample of 30 pages may have 2 of the few that differ
 			t.Errorf("%s: %d of %d pages have another text than their trees", set, other, len(pages))
 		}
 	}
