@@ -354,6 +354,92 @@ func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
+// TestCallsWaitForTheDisk: with Sync, no call returns before what it stored, or found, is durable.
+func TestCallsWaitForTheDisk(t *testing.T) {
+	ctx := t.Context()
+	check := func(x *index.Index, docs ...index.Document) error {
+		_, err := x.CheckAndAddBatch(ctx, docs)
+		return err
+	}
+	for name, call := range map[string]func(x *index.Index) error{
+		"add": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "new", Fingerprint: 1 << 40}) },
+		"check of a new one": func(x *index.Index) error {
+			_, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 0xff << 40})
+			return err
+		},
+		"check of a duplicate": func(x *index.Index) error { _, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); return err },
+		"batch of a new one":   func(x *index.Index) error { return check(x, index.Document{Fingerprint: 0xff << 40}) },
+		"batch of duplicates": func(x *index.Index) error {
+			return check(x, index.Document{Fingerprint: 1}, index.Document{Fingerprint: 2})
+		},
+		"delete":            func(x *index.Index) error { _, err := x.Delete(ctx, "old"); return err },
+		"delete of nothing": func(x *index.Index) error { _, err := x.Delete(ctx, "none"); return err },
+		"delete of an ID":   func(x *index.Index) error { _, err := x.DeleteIDs(ctx, 1); return err },
+	} {
+		release := make(chan bool)
+		var armed atomic.Bool
+		x, err := index.Open("ix", &index.Options{FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+			if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") {
+				<-release
+			}
+			return nil
+		}))})
+		must(t, err)
+		must(t, x.Add(ctx, index.Document{Key: "old", Fingerprint: 0xffff << 44}))
+		armed.Store(true)
+		var calls sync.WaitGroup
+		var returned atomic.Int32
+		begin := func(call func(x *index.Index) error) {
+			calls.Go(func() {
+				if err := call(x); err != nil {
+					t.Error(err)
+				}
+				returned.Add(1)
+			})
+		}
+		begin(func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "original"}) })
+		for begun := time.Now(); x.Stats().Documents < 2 && time.Since(begun) < 20*time.Second; {
+			time.Sleep(time.Millisecond)
+		}
+		begin(call)
+		time.Sleep(50 * time.Millisecond)
+		if n := returned.Load(); n != 0 {
+			t.Errorf("%s: %d calls returned before the sync", name, n)
+		}
+		close(release)
+		calls.Wait()
+		must(t, indextest.Problems(x), x.Close())
+	}
+}
+
+// TestRecrawlDuringAnExpiry: a page is stored anew while documents of its old time are removed. It stays, whenever that is.
+func TestRecrawlDuringAnExpiry(t *testing.T) {
+	ctx := t.Context()
+	for at := range 6 {
+		now := int64(0)
+		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return time.Unix(now, 0) }})
+		must(t, err)
+		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}, index.Document{Key: "old", Fingerprint: 0xffff << 40}))
+		now = 100
+		asks := 0
+		_, err = x.DeleteBefore(whenAsked{ctx, func() {
+			if asks++; asks == at+1 {
+				must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}))
+			}
+		}}, time.Unix(50, 0))
+		must(t, err)
+		if asks <= at { // there were fewer
+			must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}))
+		}
+		d, found, err := x.Get(ctx, "page")
+		if err != nil || !found || d.Added.Unix() != 100 || x.Stats().Documents != 1 {
+			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents, %v", at+1, d, found, x.Stats().Documents, err)
+		}
+		must(t, indextest.Problems(x), x.Close())
+	}
+}
+
 // TestExpiryDuringAQuery: documents that expire while a query is in progress are all in its answer, or all missing.
 func TestExpiryDuringAQuery(t *testing.T) {
 	ctx := t.Context()

@@ -40,6 +40,10 @@ func TestRecheckAtCommit(t *testing.T) {
 			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err }, index.New, ""},
 		{"recrawl of the match, which keeps its ID", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
 			func(x *index.Index) error { return x.Add(ctx, stored) }, index.Duplicate, "stored"},
+		{"recrawl of the match, which keeps its ID and is longer", index.Document{Key: "page", Fingerprint: 1<<20 | 1, Tokens: 100},
+			func(x *index.Index) error {
+				return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1 << 20, Tokens: 1000})
+			}, index.New, ""},
 	} {
 		// The others write just before or just after the snapshot is taken, or when the verdict is decided.
 		for when := range 3 {
