@@ -2,8 +2,6 @@ package failfs
 
 import (
 	"errors"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -65,29 +63,30 @@ type cleaner struct {
 
 type keepsNoLogs struct{ pebble.ArchiveCleaner } // deeper than DeleteCleaner, whose methods count
 
-// eventListener hears what goes wrong in the background. Pebble calls it with DB.mu held, except with errors
-// of table statistics. The error of a flush counts
-// only if it also comes as one of the background: a flush that had nothing to write
-// "fails" too.
+// eventListener returns a listener for failures of background work. Pebble calls BackgroundError with the error
+// of a failed flush or compaction, after FlushEnd or CompactionEnd. All other errors are of table statistics, and
+// Pebble does not hold DB.mu during these calls. The error of a flush counts only if BackgroundError
+// gets it as well: a flush that had nothing to write ends with an error, too.
 func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
-	var flush atomic.Pointer[error]
+	var flush, compaction lastError
 	statistics := statisticsRetry{pause: firstPause}
 	return &pebble.EventListener{
 		FlushEnd: func(info pebble.FlushInfo) {
-			flush.Store(&info.Err)
+			flush.set(info.Err)
 			f.moments.Add(1)
 			if info.Err == nil {
 				f.retry.succeeded()
 			}
 		},
 		BackgroundError: func(err error) {
-			if calledBy(statisticsCaller) {
-				statistics.failed(err, logger, f.ending)
-				return
-			}
-			logger.Errorf("in the background: %v", err)
-			if last := flush.Load(); last != nil && *last != nil && errors.Is(err, *last) {
+			switch {
+			case flush.is(err):
+				logger.Errorf("flush failed: %v", err)
 				f.backgroundFailed(err, true)
+			case compaction.is(err):
+				logger.Errorf("compaction failed: %v", err)
+			default:
+				statistics.failed(err, logger, f.ending)
 			}
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
@@ -96,6 +95,7 @@ func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
 			case info.Err == nil:
 				f.retry.succeeded()
 			case !errors.Is(info.Err, pebble.ErrCancelledCompaction):
+				compaction.set(info.Err)
 				f.backgroundFailed(info.Err, f.stalls.begun.Load() != 0)
 			}
 		},
@@ -103,6 +103,16 @@ func (f *FS) eventListener(logger pebble.Logger) *pebble.EventListener {
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { f.stalls.begin(time.Now()) },
 		WriteStallEnd:   func() { f.stalls.end(time.Now()) },
 	}
+}
+
+// lastError is the last error of one kind of background work. It is safe for concurrent use.
+type lastError struct{ atomic.Pointer[error] }
+
+func (l *lastError) set(err error) { l.Store(&err) }
+
+func (l *lastError) is(err error) bool {
+	last := l.Load()
+	return last != nil && *last != nil && errors.Is(err, *last)
 }
 
 // stalls counts the times that Pebble let writes wait for its work in the background.
@@ -173,15 +183,12 @@ func (r *retry) wait(stopped <-chan struct{}) {
 	}
 }
 
-// statisticsCaller is who tells, in the background, of a table whose statistics cannot be read.
-const statisticsCaller = ".collectTableStats"
-
 // maxStatisticsPause is the longest pause between two attempts at them.
-const maxStatisticsPause = time.Minute
+const maxStatisticsPause = time.Second
 
-// statisticsRetry lets Pebble read the statistics of a table that it cannot read more and more slowly. It
-// would do so again at once, for ever: a processor is busy with that alone, and the log takes thousands of
-// lines a second. It can only be held up where it tells the error, which it does without its lock, one at a
+// statisticsRetry slows down Pebble's attempts to read the statistics of a table that it cannot read. Pebble repeats
+// such an attempt at once, without end, which would keep a processor busy and write thousands of lines per
+// second to the log. The call that reports the error is the only place to wait: it is without DB.mu, and there is one at a
 // time.
 type statisticsRetry struct {
 	pause time.Duration
@@ -200,21 +207,6 @@ func (r *statisticsRetry) failed(err error, logger pebble.Logger, ending <-chan 
 		time.Sleep(firstPause)
 	}
 	r.pause = min(2*r.pause, maxStatisticsPause)
-}
-
-// calledBy reports whether a function or method, as ".name", is among the callers.
-func calledBy(name string) bool {
-	var callers [64]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, name) {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
 }
 
 // lateScheduler lets no compaction of Pebble's begin before the database is open. Open

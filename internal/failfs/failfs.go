@@ -385,5 +385,14 @@ func (f *FS) Stat(name string) (vfs.FileInfo, error) {
 	return info, f.read(err)
 }
 
+// GetDiskUsage hides the reason for an error: Pebble then uses the last result, and reports nothing.
+func (f *FS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	usage, err := f.FS.GetDiskUsage(path)
+	if err != nil {
+		return usage, vfs.ErrUnsupported
+	}
+	return usage, nil
+}
+
 // Unwrap is for Pebble, which looks for what it knows beneath.
 func (f *FS) Unwrap() vfs.FS { return f.FS }

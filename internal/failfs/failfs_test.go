@@ -21,21 +21,19 @@ import (
 
 var must = testenv.Must
 
-// pebbleVersion is that for which this package and package surgeon hold. With another version look again at
+// pebbleVersion is the version for which this package was written. Before another version is used, check
 //
 //   - dir.Close: the first thing that Open does when it fails behind a flush is to close its directory;
 //   - Excise: what a read of an excised table cannot have is taken for nothing;
 //   - vital: a failed write to such a file ends the process;
 //   - lateScheduler: Open registers before it waits for a flush, and does not unregister where it fails;
-//   - statisticsCaller: who tells, without DB.mu, of a table whose statistics cannot be read;
+//   - eventListener: BackgroundError gets the errors of FlushEnd and CompactionEnd, and without DB.mu those of
+//     table statistics;
 //   - file.reserve: zeros behind what a log holds are its end, and Open has all logs in tables before it begins another;
 //   - FS.withoutRoom: a checkpoint opens the logs that it copies once it has its list of them, and only the last grows;
 //   - cleaner: one that needs what a file holds keeps Pebble from writing over logs;
-//   - surgeon: the chunks of logs, the tags of a MANIFEST's edits, firstSeq, sizeMismatch, and that the
-//     numbers that Open gives to MANIFEST, log and OPTIONS file ascend;
-//   - store.postingMerger: DeletableValueMerger (cockroachdb/pebble#6168);
 //
-// and then at the tests that hold it: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable,
+// and the tests of these points: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable,
 // MissingLogAfterCrash, RoomBehindLog, CheckpointWhileLogGrows, MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
 const pebbleVersion = "v2.1.7"
 
@@ -256,12 +254,27 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	// With pauses of 5, 10, 20 ms and so on there are 6 in 300 ms, and 18 in 20 minutes.
+	// With pauses of 5, 10, 20 ms and so on there are 6 in 300 ms, and later one per second.
 	if n := attempts.Load(); n > 30 {
 		t.Errorf("%d attempts", n)
 	}
 	if n := strings.Count(log.lines.String(), "statistics"); n != 1 {
 		t.Errorf("%d lines of the log:\n%.500s", n, log.lines.String())
+	}
+}
+
+// calledBy reports whether a function or method, as ".name", is among the callers.
+func calledBy(name string) bool {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, name) {
+			return true
+		}
+		if !more {
+			return false
+		}
 	}
 }
 
@@ -313,6 +326,43 @@ func TestSweep(t *testing.T) {
 		f.sweep()
 		if left, err := mem.List(""); err != nil || len(left) != test.left {
 			t.Errorf("of %q there is left %q, %v", test.made, left, err)
+		}
+	}
+}
+
+// TestErrorsInTheBackground: each error is logged as that of the work that failed. Only a flush that fails again and
+// again stops the database, and nothing waits for its time except the statistics.
+func TestErrorsInTheBackground(t *testing.T) {
+	f := New(vfs.NewMem(), "", func(error) {})
+	f.opening.Store(false)
+	var log linesLogger
+	listener := f.eventListener(&log)
+	compaction, flush := errors.New("no room for a compaction"), errors.New("no room for a flush")
+	for range maxFailures {
+		listener.CompactionEnd(pebble.CompactionInfo{Err: compaction})
+		listener.BackgroundError(fmt.Errorf("job: %w", compaction))
+	}
+	if f.hasStopped() {
+		t.Error("failed compactions that nothing waits for stop the database")
+	}
+	listener.CompactionEnd(pebble.CompactionInfo{})
+	for range maxFailures - 1 {
+		listener.FlushEnd(pebble.FlushInfo{Err: flush})
+		listener.BackgroundError(flush)
+	}
+	listener.FlushEnd(pebble.FlushInfo{Err: flush}) // had nothing to write
+	if f.hasStopped() {
+		t.Errorf("the database has stopped after %d failures", maxFailures-1)
+	}
+	listener.BackgroundError(errors.New("unreadable"))
+	listener.BackgroundError(flush)
+	if !f.hasStopped() || !errors.Is(f.Err(), flush) {
+		t.Errorf("after %d failures: %v", maxFailures, f.Err())
+	}
+	lines := log.lines.String()
+	for what, want := range map[string]int{"compaction failed: job: no room for a compaction": maxFailures, "flush failed: no room": maxFailures, "statistics": 1} {
+		if n := strings.Count(lines, what); n != want {
+			t.Errorf("%d lines with %q, not %d:\n%s", n, what, want, lines)
 		}
 	}
 }
