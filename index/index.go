@@ -1,20 +1,20 @@
-// Package index is a persistent index of 64-bit fingerprints that finds every
-// stored one within k bits of another (Manku, Jain and Das Sarma, "Detecting
-// Near-Duplicates for Web Crawling", WWW 2007), and tells a crawler of each page
-// whether it has stored one like it already. Package neardup above it takes pages; here
-// they are fingerprints, of any kind.
+// Package index is a persistent index of 64-bit fingerprints. It finds every stored fingerprint within k
+// bits of another (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007).
+// Package neardup uses it for pages; this package takes fingerprints of any kind.
 //
-// What it guarantees:
+// It guarantees:
 //
-//   - A query returns exactly the stored documents within the distance, as
-//     comparing with each of them would.
-//   - With Sync, the default Durability, whatever a call has acknowledged survives
-//     a crash, and no document is ever half there.
-//   - Of racing near-duplicates, CheckAndAdd admits one.
-//   - An index is never opened under another k, plan or analyzer than it has, and
-//     only package compaction changes k and plan, in one step.
+//   - A query returns exactly the stored documents within the distance, as of one moment during the call.
+//   - With Sync, the default Durability, everything that a call has acknowledged survives a crash. Every
+//     document is stored as a whole or not at all.
+//   - If near-duplicates are checked concurrently, CheckAndAdd finds exactly one of them New.
+//   - An index is never opened with another k, plan or analyzer than its own. Only package compaction
+//     changes k and the plan, of a closed index, in one step.
 //
-// An Index is safe for concurrent use. Close waits for the calls under way.
+// Searches take no lock, and commits are serialized. Documents have IDs 1, 2, 3, and so on; no ID is used
+// twice. A document that is stored again with the same Fingerprint, Shingle and Scope keeps its ID.
+//
+// An Index is safe for concurrent use. Close waits for calls in progress.
 package index
 
 import (
@@ -71,8 +71,8 @@ type Index struct {
 	aroundApply func() // of tests: called just before a commit is applied, and just after
 }
 
-// Open opens the index in dir. Where there is none it makes one, unless
-// opts.ReadOnly or opts.MustExist is set.
+// Open opens the index in dir. If there is none, Open creates it, unless opts.ReadOnly or
+// opts.MustExist is set.
 //
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
 // ErrPlan, ErrCorrupt, and those of the file system.
@@ -213,8 +213,8 @@ func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*e
 	}
 }
 
-// Close waits for the calls under way, makes everything durable and closes the
-// index. Calls made after it return ErrClosed, a second Close too.
+// Close waits for calls in progress, makes everything durable and closes the index. Later calls return
+// ErrClosed, and so does a second Close.
 func (x *Index) Close() error {
 	x.closing.Lock()
 	closed := x.closed
@@ -230,8 +230,7 @@ func (x *Index) Close() error {
 	return x.store.Close()
 }
 
-// Sync makes durable everything that was written before the call. It is only of
-// use with NoSync.
+// Sync makes everything durable that was written before the call. Only an index with NoSync needs it.
 func (x *Index) Sync(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
 		return err
@@ -240,10 +239,10 @@ func (x *Index) Sync(ctx context.Context) error {
 	return x.store.Sync()
 }
 
-// Plan returns the plan of the index in this moment. It must not be changed.
+// Plan returns the plan of the index, which must not be changed.
 func (x *Index) Plan() *Plan { return x.state.Load().plan }
 
-// Errors that a caller can act on; match them with errors.Is. An index that is not there is
+// Errors that a caller can act on; match them with errors.Is. If there is no index, the error is
 // fs.ErrNotExist.
 var (
 	// ErrNotIndex: the directory holds something, but not an index.
@@ -279,43 +278,41 @@ var (
 	// ErrReadOnly: a write to an index that was opened for reading only.
 	ErrReadOnly = fault.ErrReadOnly
 
-	// ErrFailed: a write could not be made durable, or the work behind writes fails
-	// again and again, so no further write is taken; the error says why. What is stored
-	// can be read. Close the index and open it again, in this process or another: all
-	// that was acknowledged is there, and what met the failure may be, whole.
+	// ErrFailed: a write could not be made durable, so the index takes no further writes; the error
+	// states the cause. Reads continue. Close the index and open it again, in this process or
+	// another: everything acknowledged is there. A write that failed is there as a whole or not at
+	// all.
 	ErrFailed = fault.ErrFailed
 )
 
-// ErrPlan: no plan is as was asked for: k is too large, or its tables would
-// miss matches.
+// ErrPlan: there is no such plan, because k is too large, or its tables would miss matches.
 var ErrPlan = plan.ErrUnusable
 
-// Stats describe an index. All figures are of the moment of the call. Their fields:
+// Stats describes an index at the moment of the call. Its fields:
 //
 //	MaxDistance      int    // k, in bits
 //	Plan             string // as ParsePlan reads it
-//	Tables           int    // of the plan
-//	Probes           int    // range scans a query
-//	Analyzer         string // whose fingerprints they are. "": not recorded
-//	Format           int    // of the bytes, see docs/format.md
-//	Documents        uint64 // that are stored
-//	Bare             uint64 // of those, the ones with nothing but a fingerprint
-//	NextID           uint64 // what the next document gets; NextID-1 have ever been added
-//	DiskBytes        uint64 // with the write-ahead log
-//	Generation       uint64 // how often the tables were packed
-//	Packed           uint64 // fingerprints that the last time packed
-//	Live             uint64 // documents that were added since, removed ones included
-//	Removed          uint64 // documents that were removed since
-//	FilterBytes      uint64 // of memory that filters take
-//	DirectoryBytes   uint64 // of memory for finding packed blocks
-//	CachedBytes      uint64 // of packed blocks in memory
-//	StoreCachedBytes uint64 // of what else the store has in memory
+//	Tables           int    // number of tables of the plan
+//	Probes           int    // range scans per query
+//	Analyzer         string // analyzer of the fingerprints. "": not recorded
+//	Format           int    // number of the storage format, see docs/format.md
+//	Documents        uint64 // stored documents
+//	Bare             uint64 // documents without a record, of a bulk load of bare fingerprints
+//	NextID           uint64 // ID of the next document; NextID-1 documents have ever been added
+//	DiskBytes        uint64 // including the write-ahead log
+//	Generation       uint64 // number of compactions and bulk loads
+//	Packed           uint64 // fingerprints that the last of them packed
+//	Live             uint64 // documents added since, removed ones included
+//	Removed          uint64 // documents removed since; the next compaction drops their entries
+//	FilterBytes      uint64 // memory of the filters and of the removed IDs
+//	DirectoryBytes   uint64 // memory of the directories of packed blocks
+//	CachedBytes      uint64 // memory of cached packed blocks
+//	StoreCachedBytes uint64 // memory of Pebble's block cache
 //	Expired          uint64 // documents that Expire has removed since Open
-//	CacheShort       string // says that the cache is too small for what is packed, and what is enough. "": it is not
+//	CacheShort       string // if the cache is too small for the packed tables: says so, and which size is enough
 type Stats = match.Stats
 
-// Stats returns what there is to say of the index. It is cheap. After Close it is
-// the zero Stats.
+// Stats returns statistics of the index. It is cheap. After Close it returns the zero Stats.
 func (x *Index) Stats() Stats {
 	if x.begin(context.Background()) != nil {
 		return Stats{}
@@ -396,23 +393,20 @@ func (x *Index) StoreStats() StoreStats {
 	return s
 }
 
-// Checkpoint makes dir a copy of the index, as it was at one moment during the call,
-// while reads and writes go on. Everything that was acknowledged before the call is in
-// it, NoSync writes included. It opens as an index of its own, with the plan, IDs and
-// times of this one.
+// Checkpoint makes dir a copy of the index as of one moment during the call, while reads and writes
+// continue. The copy has everything that was acknowledged before the call, NoSync writes included. It
+// opens as an index of its own, with the same plan, IDs and times.
 //
-// dir must not exist, or be empty, and not lie within the index. Nothing is copied
-// that need not be: the tables, which are nearly all of an index, are hard links where
-// dir is on the same file system, so that a checkpoint takes milliseconds and little
-// disk at first. It keeps that disk from being freed as the index changes. As linked
-// files are one on the disk, copy a checkpoint to another one for a backup that
-// survives it.
+// The directory must not exist or be empty, and must not lie within the index. If it is on the same file
+// system, the files of the tables are hard links, so a checkpoint takes milliseconds and little disk at
+// first. A linked file is freed when the index and its checkpoints have released it. For a backup that
+// survives the disk, copy the checkpoint to another disk.
 //
-// When Checkpoint returns nil, dir is durable. Otherwise it is as it was before; one
-// that a crash cut short is not taken for an index. Checkpoints are made one at a time.
+// If Checkpoint returns nil, dir is durable. Otherwise dir is as it was before; after a crash, an
+// incomplete checkpoint does not open as an index. Checkpoints are made one at a time.
 //
-// Errors: fs.ErrExist where dir holds something or lies within the index, ErrClosed,
-// ErrFailed, ctx's and those of the file system.
+// Errors: fs.ErrExist if dir is not empty or lies within the index, ErrClosed, ErrFailed, the context's
+// and those of the file system.
 func (x *Index) Checkpoint(ctx context.Context, dir string) error {
 	if err := x.begin(ctx); err != nil {
 		return err

@@ -13,26 +13,26 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Options say how to open an index. The zero value, and nil, open one with the
-// defaults and make it where there is none. Open refuses a value below 0 where none is said to mean something.
+// Options configures Open. The zero value, and nil, open an index with the defaults and create it if there
+// is none. Open refuses a negative value unless its field gives it a meaning.
 type Options struct {
-	// MaxDistance is k, the largest distance that can be asked for. An index that is there must
-	// have it: a compaction may change it, Open does not. 0: what the index has, 3 for a new one.
-	// Exact: only equal fingerprints match.
+	// MaxDistance is k, the largest distance of a query. It must be that of an existing index; only
+	// compaction.Run changes it. 0: that of the index, or 3 for a new one. Exact: only equal
+	// fingerprints match.
 	MaxDistance int
 
-	// ExpectedDocuments helps to choose a plan for a new index. 0: one million.
+	// ExpectedDocuments is used to choose the plan of a new index. 0: one million.
 	ExpectedDocuments int64
 
-	// Plan must be that of an index that is there, as MaxDistance. nil: what the index has; for a new
-	// one, the plan with the least product of query time and tables for ExpectedDocuments.
-	// ParsePlan gives another one; `neardup plan` says what each of them takes.
+	// Plan must be that of an existing index. nil: that of the index; for a new one, the plan with the
+	// least product of query time and number of tables for ExpectedDocuments. ParsePlan returns other
+	// plans; "neardup plan" prints their costs.
 	Plan *Plan
 
-	// Analyzer is the Name of the fingerprint.Analyzer (or whatever else tells
-	// fingerprints apart that must not meet) that makes the fingerprints. It is
-	// fixed once the index has documents. "": any. With the name of an Analyzer, or of a
-	// page.Signer, documents without text are refused: ErrNoText.
+	// Analyzer is the Name of the fingerprint.Analyzer that makes the fingerprints, or any other name
+	// that separates fingerprints that must not be compared. It is fixed once the index has had a
+	// document. "": any. With the name of an Analyzer, or of a page.Signer, documents without text
+	// are refused (ErrNoText).
 	Analyzer string
 
 	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are not flushed yet.
@@ -68,18 +68,18 @@ type Options struct {
 	// lengths are not compared. From there to 1: an error.
 	MaxLengthRatio float64
 
-	// Now tells the time at which a document is stored, see Document.Added: whole seconds
-	// of the years 1970 to 9999, the last that JSON has: a time before or after these is taken for the
-	// nearest one. It is called by one goroutine at a time. nil: time.Now.
+	// Now returns the time at which a document is stored, see Document.Added. It is stored in whole
+	// seconds; a time outside the years 1970 to 9999 is replaced by the nearest one. Now is called by
+	// one goroutine at a time, under a lock. nil: time.Now.
 	Now func() time.Time
 
-	// Durability says when a write counts as done. Default Sync.
+	// Durability is how durable a write is when its call returns. Default: Sync.
 	Durability Durability
 
 	// KeepDuplicates makes CheckAndAdd store a duplicate as well.
 	KeepDuplicates bool
 
-	// MustExist makes Open fail where there is no index, instead of making one.
+	// MustExist makes Open fail if there is no index.
 	MustExist bool
 
 	// ReadOnly refuses writes. The index must exist.
@@ -100,15 +100,14 @@ const (
 	defaultExpectedDocuments = 1_000_000
 )
 
-// Durability says when a write counts as done.
+// Durability is how durable a write is when its call returns.
 type Durability int
 
 const (
-	// Sync: when it is on the disk. Concurrent writes share one flush of it.
+	// Sync: the write is on the disk. Concurrent writes share a flush of the disk.
 	Sync Durability = iota
-	// NoSync: when it is in memory and handed to the log. A crash of the process
-	// or the machine may lose the last writes, newest first, each whole. Index.Sync
-	// makes durable what was written so far.
+	// NoSync: the write is in memory. A crash of the process or the machine may lose the last writes,
+	// the newest first, each as a whole. Index.Sync makes all earlier writes durable.
 	NoSync
 )
 

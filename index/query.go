@@ -11,23 +11,23 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Query asks for the stored documents near to a fingerprint, or to all three of a Signature. It is made as
+// Query asks for the stored documents that match a fingerprint, or a whole Signature. An example:
 //
 //	index.Query{Signature: fingerprint.Signature{Fingerprint: f}, MaxDistance: 2}
 //
 // Its fields:
 //
 //	Signature   fingerprint.Signature // embedded: Fingerprint, Shingle, Tokens. A Shingle or Tokens of 0 is not compared
-//	Scope       string                // of the documents asked for
+//	Scope       string                // only documents of this scope match
 //	MaxDistance int                   // in bits, at most the k of the index. 0: that k. Exact: only equal fingerprints
-//	Limit       int                   // how many matches, the nearest ones. 0: all
+//	Limit       int                   // largest number of matches, the nearest ones. 0: all
 type Query = match.Query
 
 func storedOfQuery(q *Query) uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
 
-// Query returns the stored documents that match q, by (Distance, ID). It costs one range
-// scan a probe of the plan, one read a distinct matching fingerprint and two a match.
-// Errors: ErrDistance, ErrClosed, ErrCorrupt, ctx's.
+// Query returns the stored documents that match q, by Distance, then ID. It makes one range scan per probe
+// of the plan, one read per fingerprint within the distance, and one read per document of these. Errors:
+// ErrDistance, ErrClosed, ErrCorrupt and the context's.
 func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err

@@ -22,10 +22,9 @@ func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 	return v, x.counters, err
 }
 
-// Documents yields every document, all of one moment: first those with a record,
-// by ID, then the bare ones (nothing but a fingerprint), by their fingerprint. It
-// stops at the first error, which it yields. The index must not be closed from
-// within the loop.
+// Documents yields every document as of one moment: first those with a record, by ID, then those without,
+// by stored fingerprint. It stops at the first error, which it yields. The index must not be closed within
+// the loop.
 func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		if err := x.begin(ctx); err != nil {
@@ -199,32 +198,30 @@ func (s joinReader) Document(id, stored uint64) (Document, error) {
 	return d, err
 }
 
-// VerifyOptions say how Verify works. The zero value is ready to use. Their fields:
+// VerifyOptions configures Verify. The zero value is ready to use. Its fields:
 //
-//	MemoryBytes int64                           // for sorting where two parts differ, at least 32 bytes for a 256th of a table's entries. 0: 256 MiB
-//	Progress    func(stage string, done uint64) // is called now and then: what is being read, how many entries of it. nil: none
+//	MemoryBytes int64                           // for sorting parts that differ, at least 32 bytes per 256th of a table's entries. 0: 256 MiB
+//	Progress    func(stage string, done uint64) // called from time to time with the stage and its entries read so far. nil: none
 type VerifyOptions = verify.Options
 
-// Problem is something wrong in an index. Its fields:
+// Problem is an inconsistency in an index. Its fields:
 //
 //	Kind     Kind   // a string: "unreadable", "malformed", "missing", "unexpected", "miscounted", "false negative", "unchecked"
-//	Keyspace string // as docs/format.md names it; "file" for a file
-//	Key      string // of the entry, in hex with its keyspace; the name of a file
-//	Message  string // what is wrong
-//	Err      error  // what Message says, where it was an error; may be nil
+//	Keyspace string // a name of docs/format.md; "tables" for live and packed entries, "file" for a file, "unknown"
+//	Key      string // of the entry, in hexadecimal; or the name of a file
+//	Message  string // describes the problem
+//	Err      error  // the error that Message describes; may be nil
 type Problem = verify.Problem
 
-// Verify checks all of the index: that every byte can be read, follows docs/format.md, and
-// agrees with all others. It yields every problem that it finds, in no particular order;
-// nothing if there is none; docs/operations.md has the kinds. It looks at one moment, while
-// reads and writes go on. What is in no file yet but the log was checked when the index was
-// opened.
+// Verify checks that all files and entries can be read, follow docs/format.md, and agree with each other
+// and with the index in memory. It yields every problem, in no particular order; docs/operations.md
+// explains the kinds. It checks one snapshot, while reads and writes continue. The first entry or file that
+// cannot be read ends the check. Open has checked the log.
 //
-// It reads everything once, the files a second time, and keeps 2 bits for every ID in
-// use, 8 bytes a packed block, and one saved filter at a time.
+// Verify reads the files twice, and keeps about 2 bits per ID and one saved filter in memory.
 //
-// If ctx ends, or the store fails, the last Problem is Unchecked with that error. After a
-// break nothing more is read. The index must not be closed from within the loop.
+// If the context ends or the store fails, the last Problem is Unchecked with that error. After a break
+// nothing more is read. The index must not be closed within the loop.
 func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(verify.Problem) bool) {
 		stopped := false
