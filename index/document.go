@@ -10,21 +10,21 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Document is what the index knows of a page. Its fields:
+// Document is a stored page, or a page to be stored. Its fields:
 //
-//	ID          uint64                  // given by the index: 1, 2, 3, ... in order of arrival, never twice; ignored on the way in
-//	Key         string                  // a URL as a rule, at most 64 KiB; one that is known replaces its document. "": none
+//	ID          uint64                  // assigned by the index: 1, 2, 3, and so on, never twice; ignored in calls that store
+//	Key         string                  // usually a URL, at most 64 KiB; a document with a known key replaces the earlier one. "": none
 //	Fingerprint fingerprint.Fingerprint // 64 bits
 //	Shingle     fingerprint.Fingerprint // the second one of a fingerprint.Signature. 0: none
 //	Digest      fingerprint.Digest      // of the token sequence of the text. 0: not known
 //	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
-//	Added       time.Time               // when it was stored, in whole seconds, UTC; ignored on the way in
+//	Added       time.Time               // when it was last stored, in whole seconds, UTC; zero without a record; ignored in calls that store
 //
 // Signature returns Fingerprint, Shingle and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
-// Match is a stored document near to what was asked for. Its fields:
+// Match is a stored document that matches a query. Its fields:
 //
 //	Document     // embedded: m.Key is its key
 //	Distance int // Hamming distance of the fingerprints, in bits

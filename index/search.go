@@ -10,9 +10,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// reader answers of one moment. What is packed never changes while the index is open, so
-// a reader takes a view of the store only when something live may bear on its answer. It
-// is not safe for concurrent use.
+// reader reads one snapshot of the index. The packed tables of a state never change, so a reader takes a
+// view of the store only if live entries, removed IDs or records may matter to its answer. It is not safe
+// for concurrent use.
 type reader struct {
 	x *Index
 	s *state      // that it holds
@@ -54,10 +54,10 @@ type hit struct {
 	distance uint8
 }
 
-// reader returns one of this moment or a later one. close must follow.
+// reader returns a reader whose snapshot is of this moment or later. It must be closed.
 func (x *Index) reader() *reader { return x.readerOf(x.hold()) }
 
-// readerOf returns one of a state. It takes over the hold of it.
+// readerOf returns a reader of a state, and takes over the caller's hold of the state.
 func (x *Index) readerOf(s *state) *reader {
 	r, ok := x.readers.Get().(*reader)
 	if !ok {
@@ -93,7 +93,7 @@ func (r *reader) close() (err error) {
 	return err
 }
 
-// sameReaders returns n readers of one moment.
+// sameReaders returns n readers of one snapshot.
 func (x *Index) sameReaders(n int) ([]*reader, error) {
 	first := x.reader()
 	readers := []*reader{first}
@@ -112,7 +112,7 @@ func (x *Index) sameReaders(n int) ([]*reader, error) {
 	return readers, nil
 }
 
-// closeAll is to be deferred, so that a panic of the caller's leaves no view open.
+// closeAll closes readers. It must be deferred, so that a panic leaves no view open.
 func closeAll(readers []*reader, err *error) {
 	for _, r := range readers {
 		*err = errors.Join(*err, r.close())
@@ -154,7 +154,7 @@ func nearestFirst(hits []hit) []hit {
 // checkEvery is the number of probes and candidates between two looks at the context.
 const checkEvery = 1 << 16
 
-// goOn looks at the context now and then.
+// goOn checks the context from time to time.
 func (r *reader) goOn(steps int) error {
 	before := r.steps
 	if r.steps += steps; r.steps/checkEvery != before/checkEvery {
@@ -163,7 +163,7 @@ func (r *reader) goOn(steps int) error {
 	return nil
 }
 
-// searchPacked finds what the last compaction left: in memory where that holds all of it, or else by probes.
+// searchPacked searches the packed entries: in memory if all of them are there, or by probes.
 func (r *reader) searchPacked() error {
 	var known bool
 	if r.near, known = r.s.packed.AppendNear(r.near[:0], r.stored, r.k); known {
@@ -299,12 +299,12 @@ func (r *reader) candidate(table int, permuted, candidate uint64, block, at int)
 	r.hits = append(r.hits, hit{stored: stored, block: int32(block), at: uint16(at), distance: uint8(distance)})
 }
 
-// searchLive probes what was written since the last compaction.
+// searchLive searches the live entries.
 func (r *reader) searchLive() error {
 	if r.v == nil {
-		// Without a view, the answer is of the moment of applied if nothing live can
-		// bear on it. Else what was applied between this look at the filters and the
-		// view must be asked for as well.
+		// Without a view, the answer is of the moment at which applied was read, if no live entry
+		// can matter to it. Otherwise the filters are asked again if a commit was applied
+		// between them and the view.
 		applied := r.x.applied.Load()
 		if !r.findLive() {
 			return nil
@@ -345,7 +345,7 @@ func (r *reader) findLive() (needed bool) {
 	return needed
 }
 
-// probeLive takes what findLive noted. What the view does not have yet, or no more, has no
+// probeLive adds the hits that findLive noted. A fingerprint that the view does not have yet has no
 // documents in it.
 func (r *reader) probeLive() error {
 	r.takeNear()
@@ -360,7 +360,7 @@ func (r *reader) probeLive() error {
 	return nil
 }
 
-// takeNear takes what was found in memory.
+// takeNear adds the fingerprints that were found in memory to the hits.
 func (r *reader) takeNear() {
 	for _, near := range r.near {
 		r.hits = append(r.hits, hit{stored: near, block: -1, distance: uint8(bits.OnesCount64(near ^ r.stored))})
