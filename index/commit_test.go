@@ -534,27 +534,3 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		t.Errorf("the batch failed after so many verdicts: %v", lengths)
 	}
 }
-
-// TestExpireReadsRecordsOnce: after a call of Expire that has read the records, calls read none until a document may be too
-// old.
-func TestExpireReadsRecordsOnce(t *testing.T) {
-	ctx, now := t.Context(), time.Unix(1000, 0)
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return now }})
-	must(t, err)
-	for i := range 20 {
-		must(t, x.Add(ctx, index.Document{Fingerprint: fingerprint.Fingerprint(i) << 40}))
-	}
-	for i, age := range []int{10, 20, 50, 101} {
-		now = time.Unix(1000+int64(age), 0)
-		asks := 0
-		n, err := x.Expire(whenAsked{ctx, func() { asks++ }}, index.Expiry{MaxAge: 100 * time.Second})
-		reads, expired := i == 0 || age > 100, 0
-		if age > 100 {
-			expired = 20
-		}
-		if err != nil || n != expired || (asks > 20) != reads {
-			t.Errorf("after %d s: %d expired, the context was asked %d times, %v", age, n, asks, err)
-		}
-	}
-	must(t, x.Close())
-}
