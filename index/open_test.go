@@ -19,6 +19,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/store"
 )
@@ -146,7 +147,7 @@ func TestLargestCaches(t *testing.T) {
 	ctx := context.Background()
 	for _, bytes := range []int64{1_000_000 << 20, 1 << 62, math.MaxInt64} {
 		x := openMem(t, Options{CacheBytes: bytes})
-		if n := int64(len(x.shingles.slots)) * shingleSlotBytes; n > store.MachineMemory()/shingleShare || n > 1<<30 || n == 0 {
+		if n := int64(len(x.shingles.slots)) * shingleSlotBytes; n > process.Memory()/shingleShare || n > 1<<30 || n == 0 {
 			t.Errorf("CacheBytes %d: %d bytes for Shingles", bytes, n)
 		}
 		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1, Shingle: 2, Tokens: 300}))

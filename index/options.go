@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/store"
 )
 
@@ -179,7 +180,7 @@ func (o *Options) shingleBytes() int64 {
 	if o.CacheBytes == 0 {
 		return defaultShingleBytes
 	}
-	return min(min(o.CacheBytes, store.MachineMemory())/shingleShare, maxShingleBytes)
+	return min(min(o.CacheBytes, process.Memory())/shingleShare, maxShingleBytes)
 }
 
 // now is what the clock says.

@@ -3,13 +3,12 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/neardup/neardup/internal/offheap"
+	"github.com/neardup/neardup/internal/process"
 )
 
 // arena holds packed blocks in memory outside the Go heap. Blocks are added until the arena is full, and they
@@ -207,7 +206,7 @@ func pebbleCacheBytes(total int64) int64 {
 	if total > 0 {
 		return total
 	}
-	return min(maxPebbleBytes, MachineMemory()/pebbleShare)
+	return min(maxPebbleBytes, process.Memory()/pebbleShare)
 }
 
 // writeBytes returns the room in Pebble's cache for memtables, which Pebble reserves there. A limit of the caller
@@ -225,7 +224,7 @@ func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
 	if total > 0 {
 		return min(wantedCacheBytes(tables), total/4*3)
 	}
-	return min(wantedCacheBytes(tables), MachineMemory()/packedShare)
+	return min(wantedCacheBytes(tables), process.Memory()/packedShare)
 }
 
 // splitCache gives a share of a limited cache to packed blocks, and the rest of it to Pebble.
@@ -256,16 +255,4 @@ func (t *Tables) CacheShort() string {
 	const mib = 1 << 20
 	return fmt.Sprintf("the cache holds %d of %d MiB of packed blocks, so queries read files: a cache of %d MiB would hold them all",
 		t.arena.limit/mib, wanted/mib, (wanted/3*4+mib-1)/mib)
-}
-
-// MachineMemory returns the memory of the machine, or what its cgroups allow this process of it; without
-// bound where the system does not tell.
-func MachineMemory() int64 {
-	memory := uint64(math.MaxInt64)
-	for _, bound := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
-		if n, err := bound(); err == nil && n > 0 {
-			memory = min(memory, n)
-		}
-	}
-	return int64(memory)
 }

@@ -205,29 +205,8 @@ func (l *dirLock) Close() (err error) {
 	return err
 }
 
-// Tables are kept open: opening one anew takes several reads. Half the limit on open files, less 128 for
-// logs and tables that are being closed, is left to the host program.
-const (
-	mostOpenTables  = 1000
-	leastOpenTables = 8
-	otherOpenFiles  = 128
-)
-
-func openTables(limit uint64) int { return int(min(sharedFiles(limit)/2, mostOpenTables)) }
-
-// HostFiles returns how many of the files that a process may have open are left to the host program.
-func HostFiles(limit uint64) uint64 {
-	shared := sharedFiles(limit)
-	return max(shared/2, shared-min(shared, mostOpenTables))
-}
-
-// sharedFiles returns how many are for tables and the host program together.
-func sharedFiles(limit uint64) uint64 {
-	return max(limit, otherOpenFiles+2*leastOpenTables) - otherOpenFiles
-}
-
 func newFileCache() *pebble.FileCache {
-	size := openTables(process.OpenFilesLimit())
+	size := process.TableFiles(process.OpenFilesLimit())
 	return pebble.NewFileCache(min(runtime.GOMAXPROCS(0), size), size)
 }
 

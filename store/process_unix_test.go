@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/process"
 )
 
 // inProcess runs a test of this binary in a process of its own, over a directory, and
@@ -120,7 +121,7 @@ func tables(m *pebble.Metrics) (n int64) {
 
 func TestOpenTables(t *testing.T) {
 	for limit, want := range map[uint64]int{0: 8, 10: 8, 128: 8, 256: 64, 1024: 448, 4096: 1000, 1 << 40: 1000} {
-		if got := openTables(limit); got != want {
+		if got := process.TableFiles(limit); got != want {
 			t.Errorf("%d of %d, want %d", got, limit, want)
 		}
 	}

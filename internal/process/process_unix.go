@@ -1,6 +1,5 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd || solaris
 
-// Package process tells how many files a process may have open.
 package process
 
 import (

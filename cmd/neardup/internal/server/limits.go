@@ -20,7 +20,6 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/process"
 	"github.com/neardup/neardup/internal/wire"
-	"github.com/neardup/neardup/store"
 )
 
 // Limits are what clients may take. A limit of 0 is its default.
@@ -72,7 +71,7 @@ func (l Limits) LeastBytes() int64 {
 func MostConnections() int { return mostConnections(process.OpenFilesLimit()) }
 
 func mostConnections(openFiles uint64) int {
-	return int(min(store.HostFiles(openFiles), math.MaxInt32))
+	return int(min(process.HostFiles(openFiles), math.MaxInt32))
 }
 
 // boundedListener refuses connections over the bound at once: one that waited would look like a server
