@@ -51,6 +51,24 @@ const (
 	searchChunk = 8
 )
 
+// CheckAndAdd stores a document unless another stored document of its scope matches: within the
+// MaxDistance of the index and, if both have a Shingle, with Shingles within
+// Options.MaxShingleDistance. A document whose Key is known is a recrawl. It is compared with the
+// other documents only, and it replaces the earlier version, or, if it has become a duplicate of
+// another document, the earlier version is removed. A recrawl with the same Fingerprint, Shingle and
+// Scope keeps its ID. With Options.KeepDuplicates a duplicate is stored as well.
+//
+// Searches of concurrent calls run in parallel, and commits share flushes of the disk. The order of concurrent documents that match each
+// other is the order of their commits: exactly one of them is New. A verdict holds when CheckAndAdd
+// returns: with Sync, all that it rests on is durable by then. It returns the same errors as Add.
+func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) {
+	verdicts, err := x.CheckAndAddBatch(ctx, []Document{doc})
+	if err != nil {
+		return Verdict{}, err
+	}
+	return verdicts[0], nil
+}
+
 // CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with searches on all
 // cores and many documents per commit. If it fails part of the way, it returns the verdicts of the
 // documents before the failure together with the error, and they hold. It does not change docs. At

@@ -22,84 +22,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// together checks each document by a call of its own while all turns are taken, and returns verdicts and errors once all
-// calls have returned.
-func together(t *testing.T, x *index.Index, docs []index.Document) ([]index.Verdict, []error) {
-	t.Helper()
-	release, verdicts, errs := x.HoldTurns(), make([]index.Verdict, len(docs)), make([]error, len(docs))
-	var calls sync.WaitGroup
-	for i := range docs {
-		calls.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					errs[i] = fmt.Errorf("panic: %v", p)
-				}
-			}()
-			verdicts[i], errs[i] = x.CheckAndAdd(context.Background(), docs[i])
-		})
-	}
-	for begun := time.Now(); x.Waiting() < len(docs); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("%d of %d calls wait", x.Waiting(), len(docs))
-		}
-	}
-	release()
-	calls.Wait()
-	return verdicts, errs
-}
-
-// Calls of CheckAndAdd that wait for a turn share a commit: each document has an ID of its own, and all are stored.
-func TestSingleCallsShareACommit(t *testing.T) {
-	for _, durability := range []index.Durability{index.Sync, index.NoSync} {
-		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: durability})
-		must(t, err)
-		docs := make([]index.Document, 40)
-		for i := range docs {
-			docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(i) * 0x9e3779b97f4a7c15, Key: fmt.Sprint("page ", i)}
-		}
-		before := x.Commits()
-		verdicts, errs := together(t, x, docs)
-		must(t, errs...)
-		if n := x.Commits() - before; n != 1 {
-			t.Errorf("%v: %d commits", durability, n)
-		}
-		ids := map[uint64]bool{}
-		for _, v := range verdicts {
-			got, found, err := x.Get(context.Background(), v.Document.Key)
-			if err != nil || !found || got != v.Document || v.Status != index.New {
-				t.Errorf("%v: %+v is stored as %+v, %v, %v", durability, v, got, found, err)
-			}
-			ids[v.Document.ID] = true
-		}
-		if len(ids) != len(docs) {
-			t.Errorf("%v: %d IDs of %d documents", durability, len(ids), len(docs))
-		}
-		must(t, indextest.Problems(x), x.Close())
-	}
-}
-
-// Of near-duplicates and of documents with one key that wait together, the answers are correct for some order of the calls.
-func TestSingleCallsThatMatch(t *testing.T) {
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	must(t, err)
-	docs := make([]index.Document, 40)
-	for i := range docs {
-		docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(1) << (i % 2), Key: fmt.Sprint("page ", i%10)}
-	}
-	verdicts, errs := together(t, x, docs)
-	must(t, errs...)
-	count := map[index.Status]int{}
-	for _, v := range verdicts {
-		count[v.Status]++
-	}
-	if n := x.Stats().Documents; n != 1 || count[index.New] == 0 {
-		t.Errorf("%d documents are stored, %v", n, count)
-	}
-	must(t, indextest.Problems(x), x.Close())
-}
-
-// If the commit of calls that share a window panics, each of them returns an error or panics itself, and the index works on.
-func TestPanicOfCallsThatShareACommit(t *testing.T) {
+// If Options.Now panics in a commit, the call panics, and the index works on.
+func TestPanicInACommit(t *testing.T) {
 	var panics atomic.Bool
 	panics.Store(true)
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Now: func() time.Time {
@@ -109,26 +33,29 @@ func TestPanicOfCallsThatShareACommit(t *testing.T) {
 		return time.Unix(1, 0)
 	}})
 	must(t, err)
-	docs := make([]index.Document, 3)
-	for i := range docs {
-		docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15, Key: fmt.Sprint(i)}
-	}
-	_, errs := together(t, x, docs)
-	for i, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "not stored") && !strings.Contains(err.Error(), "of the caller") {
-			t.Errorf("document %d: %v", i, err)
-		}
+	for _, call := range []func(){
+		func() { x.CheckAndAdd(t.Context(), index.Document{Key: "a"}) },
+		func() { x.Add(t.Context(), index.Document{Key: "a"}) },
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p != "of the caller" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			call()
+		}()
 	}
 	panics.Store(false)
-	must(t, x.Add(context.Background(), index.Document{Key: "a"}))
-	if _, err := x.CheckAndAdd(context.Background(), index.Document{Key: "b", Fingerprint: 1 << 40}); err != nil {
-		t.Error(err)
+	must(t, x.Add(t.Context(), index.Document{Key: "a"}))
+	if v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b", Fingerprint: 0xffff << 40}); err != nil || v.Status != index.New {
+		t.Error(v.Status, err)
 	}
 	must(t, indextest.Problems(x), x.Close())
 }
 
 // A call whose context ends while it waits for a turn returns at once, and its document is not stored.
-func TestSingleCallIsCancelled(t *testing.T) {
+func TestCallIsCancelledWhileItWaits(t *testing.T) {
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem()})
 	must(t, err)
 	release := x.HoldTurns()
@@ -138,8 +65,8 @@ func TestSingleCallIsCancelled(t *testing.T) {
 		t.Error(err)
 	}
 	release()
-	if n := x.Stats().Documents; n != 0 || x.Waiting() != 0 {
-		t.Errorf("%d documents, and %d calls wait", n, x.Waiting())
+	if n := x.Stats().Documents; n != 0 {
+		t.Errorf("%d documents", n)
 	}
 	must(t, x.Close())
 }

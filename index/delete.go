@@ -336,11 +336,11 @@ func (x *Index) pickRecords(ctx context.Context, first uint64, pick func(*store.
 // deleteOldest removes the documents that were stored first, by time, then ID, if there are more than
 // most.
 func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err error) {
-	documents := x.Stats().Documents
-	if documents <= most {
+	s := x.Stats()
+	if s.Documents <= most || s.Documents == s.Bare {
 		return 0, nil
 	}
-	excess := documents - most + most/expirySlack
+	excess := min(s.Documents-most+most/expirySlack, s.Documents-s.Bare)
 	last, ofLast, err := x.oldestSeconds(ctx, excess)
 	if err != nil {
 		return 0, err

@@ -26,13 +26,6 @@ func (x *Index) HoldTurns() (release func()) {
 	}
 }
 
-// Waiting returns how many calls of CheckAndAdd wait for a window.
-func (x *Index) Waiting() int {
-	x.singles.mu.Lock()
-	defer x.singles.mu.Unlock()
-	return len(x.singles.waiting)
-}
-
 // Commits returns the number of commits so far.
 func (x *Index) Commits() uint64 { return x.applied.Load() }
 

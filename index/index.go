@@ -45,7 +45,6 @@ type Index struct {
 	readers sync.Pool             // of *reader
 
 	turns    chan struct{} // holds one element per window that is searched and decided
-	singles  singleCalls
 	shingles shingleCache
 
 	commitMu sync.Mutex // held while a change gets its IDs and is applied
