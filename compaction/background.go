@@ -30,8 +30,8 @@ type Policy struct {
 	Off bool // never compact
 
 	// Done, if set, is called after each compaction, by one goroutine. It must not close the Watcher or the
-	// index, since Close waits for it. If closing ends a compaction, the error is index.ErrClosed or that of
-	// the context.
+	// index, since Close waits for it. If closing ends a compaction, the error is index.ErrClosed or the error
+	// of the context.
 	Done func(Report, error)
 
 	// Expired, if set, is called after each removal of documents, by one goroutine, also if it fails; the

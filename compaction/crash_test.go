@@ -73,8 +73,8 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	meanwhile := []step{{what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}, {what: "check", docs: d.documents(30)}}
 	task("compact while open and written to", step{what: "compact open", meanwhile: meanwhile, at: 1}, d.used()...).opening = []step{open}
 	frozen := []step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}, {what: "close"}}
-	task("compact what was frozen", compact, append(d.used(), frozen...)...)
-	task("load into what was frozen", load, append(d.used(), frozen...)...)
+	task("compact frozen entries", compact, append(d.used(), frozen...)...)
+	task("load into frozen entries", load, append(d.used(), frozen...)...)
 	task("compact after a kill", compact, d.used()...)
 	task("load after a kill", load, d.used()...)
 	task("load", load, append(d.used(), compact)...)

@@ -432,7 +432,7 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	return through, err
 }
 
-// packedAgain returns the states from one on whose frozen entries are packed so many times.
+// packedAgain returns the states from one on whose frozen entries are packed rounds times.
 func (s state) packedAgain(rounds int) (through []state) {
 	through = []state{s}
 	for range rounds {
@@ -458,7 +458,7 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 	} else {
 		err = errors.Join(err, end())
 		rounds := 1
-		if now := h.newest(); found { // it is packed first, and then what is live
+		if now := h.newest(); found { // the frozen entries first, then the live ones
 			if after := now.repackedFrozen(); err != nil || after.live() { // the error does not tell how far it went
 				rounds = 2
 			}
@@ -776,7 +776,7 @@ func checkRemoved(v *store.View, ids map[uint64]bool, want *state) error {
 	return nil
 }
 
-// checkTable compares the entries of a table with those of table 0: what is packed, and each epoch.
+// checkTable compares the entries of a table with the entries of table 0, packed and of each epoch.
 func checkTable(v *store.View, t *plan.Table, number int) error {
 	parts := []func(int) iter.Seq2[uint64, error]{v.Packed}
 	for epoch := range v.Epochs() {

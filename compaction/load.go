@@ -37,7 +37,7 @@ type LoadOptions struct {
 // compared with those of the index. It takes time in proportion to both, and memory as MemoryBytes says. It needs free
 // disk space as Run does, and 32 bytes and the size of the record per document.
 //
-// Errors: those of index.Open, of docs, of ctx and of the file system, index.ErrTooLarge, index.ErrNoText, and ErrDone.
+// Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx and the file system.
 // After ErrDone all documents are loaded. After any other error none is: the index is unchanged, or empty if Load has
 // created it. There is one exception: index.ErrFailed without ErrDone, if the disk fails while the documents are
 // installed and cannot be read afterwards. Then Stats of the index, once it can be opened, tells whether they are there.

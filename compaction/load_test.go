@@ -490,7 +490,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 }
 
 // TestLoadKeepsAdded loads documents that bring times, in any order, into an index that has others. A document
-// without a time gets that of the load, as all do without KeepAdded. Bare fingerprints have no time and do not expire.
+// without a time gets the time of the load, as all do without KeepAdded. Bare fingerprints have no time and do not expire.
 func TestLoadKeepsAdded(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
 	for _, keep := range []bool{false, true} {

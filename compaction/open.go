@@ -15,8 +15,8 @@ import (
 var errPlanOfOpen = errors.New("the plan of an open index cannot be changed: close it and call Run")
 
 // Compact packs an index that is open, while other calls write to it, query it and make checkpoints of it. It
-// merges the packed tables and the live entries of the time when it begins, without removed documents, into new
-// packed tables. What is written meanwhile stays live. Commits wait for some milliseconds while the new tables are
+// merges the packed tables and the live entries at the time when it begins, without removed documents, into new
+// packed tables. Entries that are written meanwhile stay live. Commits wait for some milliseconds while the new tables are
 // installed; queries never wait. The disk space of deleted and replaced records comes back as Pebble compacts
 // its files; Run compacts them at once.
 //

@@ -112,7 +112,7 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 	}
 }
 
-// checkAnswersOf compares answers of an index with those of brute force over its documents.
+// checkAnswersOf compares answers of an index with the answers of brute force over its documents.
 func checkAnswersOf(t *testing.T, x *index.Index, r *rand.Rand, docs []index.Document) {
 	t.Helper()
 	m := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))

@@ -20,8 +20,8 @@ type Report struct {
 	Seconds     float64       `json:"seconds"`
 }
 
-// TableReport describes a table before and after the work. Entries are different fingerprints, before the work
-// including those of removed documents. Bytes are those on disk without the filter.
+// TableReport describes a table before and after the work. Entries are different fingerprints; EntriesBefore
+// includes the fingerprints of removed documents. Bytes are bytes on disk, without the filter.
 type TableReport struct {
 	EntriesBefore uint64 `json:"entriesBefore"`
 	EntriesAfter  uint64 `json:"entriesAfter"`

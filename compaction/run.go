@@ -30,13 +30,13 @@ func afterwards(err error) error {
 }
 
 // Run compacts the index in dir, which must exist and must not be open. It packs the entries of all tables, without
-// those of removed documents, into blocks, builds the filters, and frees the disk space of deleted and replaced
+// removed documents, into blocks, builds the filters, and frees the disk space of deleted and replaced
 // records. If Options.Plan is set, the index gets that plan.
 //
 // Run takes time in proportion to the size of the index, and memory as Options say. It needs free disk space for the
 // new tables, while the old ones exist, and for sorting: about 25 bytes per fingerprint with two tables.
 //
-// Errors: those of index.Open, of ctx, of the file system, index.ErrFailed and ErrDone. No error changes the documents.
+// Errors: index.ErrFailed, ErrDone, and the errors of index.Open, ctx and the file system. No error changes the documents.
 // After an error other than ErrDone the tables are either packed or unchanged, and another Run completes the work.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())

@@ -393,8 +393,8 @@ func TestTruncatedTemporaryFile(t *testing.T) {
 	}
 }
 
-// TestResultsAreDurable stops the machine when an operation has returned and after each rename: what was
-// not synced is lost, names in directories included.
+// TestResultsAreDurable stops the machine when an operation has returned and after each rename.
+// Unsynced bytes and unsynced directory entries are lost.
 func TestResultsAreDurable(t *testing.T) {
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 6))

@@ -128,7 +128,7 @@ func TestRepeatedDocuments(t *testing.T) {
 	}
 }
 
-// What is within a limit, exactly at it, and one beyond it.
+// Arguments within a limit, exactly at it, and one beyond it.
 func TestEdgesOfLimits(t *testing.T) {
 	const base = fingerprint.Fingerprint(1 << 62)
 	bits := func(n int) fingerprint.Fingerprint { return 1<<n - 1 }

@@ -218,7 +218,7 @@ type Expiry struct {
 	// document again, even if nothing has changed.
 	MaxAge time.Duration
 
-	// MaxDocuments is the largest number of documents. Those that were stored first are removed first.
+	// MaxDocuments is the largest number of documents. The documents that were stored first are removed first.
 	MaxDocuments uint64
 }
 

@@ -404,8 +404,8 @@ func (x *Index) StoreStats() StoreStats {
 // If Checkpoint returns nil, dir is durable. Otherwise dir is as it was before; after a crash, an
 // incomplete checkpoint does not open as an index. Checkpoints are made one at a time.
 //
-// Errors: fs.ErrExist if dir is not empty or lies within the index, ErrClosed, ErrFailed, the context's
-// and those of the file system.
+// Errors: fs.ErrExist if dir is not empty or lies within the index, ErrClosed, ErrFailed, and the errors
+// of the context and of the file system.
 func (x *Index) Checkpoint(ctx context.Context, dir string) error {
 	if err := x.begin(ctx); err != nil {
 		return err

@@ -17,15 +17,15 @@ import (
 // Options configures Open. The zero value, and nil, open an index with the defaults and create it if there
 // is none. Open refuses a negative value unless its field gives it a meaning.
 type Options struct {
-	// MaxDistance is k, the largest distance of a query. It must be that of an existing index; only
-	// compaction.Run changes it. 0: that of the index, or 3 for a new one. Exact: only equal
+	// MaxDistance is k, the largest distance of a query. It must equal the k of an existing index; only
+	// compaction.Run changes it. 0: the k of the index, or 3 for a new one. Exact: only equal
 	// fingerprints match.
 	MaxDistance int
 
 	// ExpectedDocuments is used to choose the plan of a new index. 0: one million.
 	ExpectedDocuments int64
 
-	// Plan must be that of an existing index. nil: that of the index; for a new one, the plan with the
+	// Plan must equal the plan of an existing index. nil: the plan of the index; for a new one, the plan with the
 	// least product of query time and number of tables for ExpectedDocuments. ParsePlan returns other
 	// plans; "neardup plan" prints their costs.
 	Plan *Plan

@@ -109,7 +109,7 @@ func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) erro
 	before := x.state.Load()
 	before.replaced.Store(x.recent.mark())
 	if err := x.store.Take(ctx, r); err != nil {
-		// The tables may have been replaced all the same. Those of the state are pinned to the time before.
+		// The tables may have been replaced all the same. The tables of the state are a snapshot from before.
 		x.setState(newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}))
 		x.commitMu.Unlock()
 		next.packed.Close()

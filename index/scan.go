@@ -106,10 +106,10 @@ type Cluster = join.Cluster
 // million copies adds one line for each page near it, not a million. A group of several
 // documents is a pair with itself, at distance 0.
 //
-// It reads all fingerprints and IDs into memory and takes about 32 bytes a document; the
-// time is that of reading them in order, of comparing them, and of one read of a record for
+// It reads all fingerprints and IDs into memory and takes about 32 bytes per document. The
+// time is the sum of reading them in order, comparing them, and reading one record for
 // each document of a pair that may have one. It stops at the first error, which it
-// yields: ErrDistance, ErrClosed, ErrCorrupt, ctx's. The index must not be closed
+// yields: ErrDistance, ErrClosed, ErrCorrupt, or the error of ctx. The index must not be closed
 // from within the loop.
 func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error] {
 	return joined(ctx, x, o, join.Pairs)

@@ -33,7 +33,7 @@ type reader struct {
 	visits     []visit
 	places     []int
 	comparison store.Comparison
-	fetched    uint64 // of what was fetched ahead; of no use but that it is used
+	fetched    uint64 // sum of prefetched bytes, so that the compiler keeps the reads
 	probes     []liveProbe
 	near       []uint64 // fingerprints within k bits, where they are known without probes
 }

@@ -75,7 +75,7 @@ func writeStored(t *testing.T, dir string) {
 	change(func(x *index.Index) error { return x.Add(ctx, docs[len(docs)-1]) })
 	opts.MaxDistance = 0
 	cut := errors.New("cut short")
-	change(func(x *index.Index) error { // the documents before come to be frozen
+	change(func(x *index.Index) error { // this freezes the documents added so far
 		err := rewrite.Index(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(x.Add(ctx, index.Document{Key: "gone as well", Fingerprint: 0x5555555555555555}), cut)
 		})

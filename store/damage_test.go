@@ -125,8 +125,8 @@ func TestRoomBehindLog(t *testing.T) {
 	}
 }
 
-// TestCheckpointWhileLogGrows writes between any two parts of the log that a checkpoint copies, so that it comes to the
-// end, and to the room behind that, while there is more and more.
+// TestCheckpointWhileLogGrows writes between any two parts of the log that a checkpoint copies, with a growing number of
+// writes, so that the log grows past its end and into its preallocated space.
 func TestCheckpointWhileLogGrows(t *testing.T) {
 	for _, more := range []uint64{10, 20, 30, 40, 50} {
 		mem := crashfs.New()
@@ -164,7 +164,7 @@ func TestCheckpointWhileLogGrows(t *testing.T) {
 }
 
 // TestCheckpointThatWaits: while a step of a Rewrite holds checkpoints up, documents are written and not synced. A
-// checkpoint that has waited holds the step, and so it must hold what was written before that.
+// checkpoint that has waited holds the step, and so it must hold the writes before the step.
 func TestCheckpointThatWaits(t *testing.T) {
 	mem := crashfs.New()
 	s := openIn(t, mem)
@@ -173,7 +173,7 @@ func TestCheckpointThatWaits(t *testing.T) {
 	must(t, err)
 	made := make(chan error)
 	go func() { made <- s.Checkpoint(t.Context(), "copy") }()
-	time.Sleep(20 * time.Millisecond) // it comes to wait; if it does not, nothing is shown
+	time.Sleep(20 * time.Millisecond) // time to begin waiting; without it the test shows nothing
 	apply(t, s, false, func(b *Batch) { b.SetRecord(2, Record{Fingerprint: 2, Key: "while it waits"}) })
 	release()
 	must(t, <-made, s.Close())

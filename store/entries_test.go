@@ -101,7 +101,7 @@ func (m *model) take() {
 	m.epochs = m.epochs[1:]
 }
 
-// entries returns the IDs by stored fingerprint, with those that have been removed, from a fingerprint on.
+// entries returns the IDs by stored fingerprint, removed IDs included, from a fingerprint on.
 func (m *model) entries(epochs []epochModel, first uint64) map[uint64][]uint64 {
 	all := maps.Clone(m.packed)
 	for _, e := range epochs {

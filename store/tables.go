@@ -324,7 +324,7 @@ func (s *Store) Freeze() error {
 }
 
 // Take installs the tables of a Rewrite, in one durable step, instead of the packed tables and the frozen
-// epoch. Nobody may write during the call. Prepare must have been called; what was written since is not
+// epoch. Nobody may write during the call. Prepare must have been called. Later entries are not
 // touched. An error that is not ErrFailed leaves everything as it was.
 func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {

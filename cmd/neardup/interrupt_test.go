@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,7 +56,14 @@ func exitedWith(t *testing.T, cmd *exec.Cmd, code int, stderr string) {
 	}
 }
 
-var signals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+// signals are the signals that end a command. nohup makes a process, and its children, ignore SIGHUP.
+var signals = func() []os.Signal {
+	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		s = append(s, syscall.SIGHUP)
+	}
+	return s
+}()
 
 // A signal ends dedup and add with all that was printed kept, an account and the exit code that tells the signal.
 // Meanwhile a slow input is answered line by line, and no other process can open the index.

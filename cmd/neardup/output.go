@@ -145,7 +145,7 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s%s", errUnrecognized, c.firstUnrecognized, more))
 	}
 	if missing := r.MissingFields(); len(missing) > 0 && records > 0 && !c.allowEmpty {
-		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; what was read is processed without it", strings.Join(missing, ", ")))
+		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are processed without it", strings.Join(missing, ", ")))
 	}
 }
 

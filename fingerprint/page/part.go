@@ -8,8 +8,8 @@ import (
 
 // part is an open element whose text may be no text of the page: an element that
 // the page hides, navigation, or a document within the page. Its text is written
-// like any other. When the element ends, endPart drops the text if it is that of
-// a menu or of a notice.
+// like any other. When the element ends, endPart drops the text if the element is
+// a menu or a notice.
 type part struct {
 	place    int32 // of the element on the stack
 	noscript bool
@@ -21,7 +21,7 @@ type part struct {
 	counts        // before
 }
 
-// counts are counts of what was read so far.
+// counts describe the text of the page up to here.
 type counts struct {
 	linked   int // bytes of text in links, buttons and selects
 	articles int // start tags of main and article elements

@@ -330,7 +330,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestErrorsInTheBackground: each error is logged as that of the work that failed. Only a flush that fails again and
+// TestErrorsInTheBackground: each error is logged with the work that failed. Only a flush that fails again and
 // again stops the database, and nothing waits for its time except the statistics.
 func TestErrorsInTheBackground(t *testing.T) {
 	f := New(vfs.NewMem(), "", func(error) {})

@@ -8,7 +8,7 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 )
 
-// checkTables compares the entries of each table with those of table 0, in the packed tables and in each
+// checkTables compares the entries of each table with the entries of table 0, in the packed tables and in each
 // epoch, and asks the filters for all of them.
 func (v *verifier) checkTables() {
 	parts := []part{}

@@ -5,11 +5,11 @@
 //   - the checksum of every block of every file;
 //   - the entries of table 0 with the records: each ID has one entry, and is removed, or has a record with
 //     that fingerprint, or has no record and is counted as such;
-//   - the entries of the other tables with those of table 0, in each epoch and in the packed tables;
+//   - the entries of the other tables with the entries of table 0, in each epoch and in the packed tables;
 //   - the entries of the keys with the records;
 //   - counters, plan and packed tables in meta with the entries;
 //   - all keys with the keyspaces, tables and epochs that the index has;
-//   - every filter, saved and in memory, with what is stored: a filter must not miss a stored entry.
+//   - every filter, saved and in memory, with the stored entries: a filter must not miss a stored entry.
 //
 // Sets that should be equal are compared by tallies of 256 parts, so nothing is sorted, and if everything
 // agrees, all is read once, the files twice. Only parts that differ (or are equal with probability 2^-64)
@@ -37,8 +37,8 @@ type Options struct {
 	// one part, 32 bytes per 256th of the entries of a table, that much is used. 0: 256 MiB.
 	MemoryBytes int64
 
-	// Progress, if set, is called from time to time with what is being read, and how many of its
-	// entries, or bytes of files, have been read.
+	// Progress, if set, is called from time to time with the name of the stage, and how many
+	// entries, or bytes of files, the stage has read.
 	Progress func(stage string, done uint64)
 }
 
@@ -56,8 +56,8 @@ type Source struct {
 	Keys     *filter.Set   // filter of the keys; nil: none
 }
 
-// Run reports every problem, in no particular order, until report returns false. An error is that of ctx, or
-// of the store, and means that the rest was not checked.
+// Run reports every problem, in no particular order, until report returns false. It returns an error of ctx
+// or of the store. After an error the rest is not checked.
 func Run(ctx context.Context, source Source, o Options, report func(Problem) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -44,7 +44,7 @@ type Chunk struct {
 	input    int      // of the Reader
 	first    uint64   // number of the first line or word, from 1
 	offset   int64    // where the chunk begins
-	text     []byte   // what was read
+	text     []byte   // bytes read
 	places   []place  // of the fingerprints in lines
 	keys     []string // the same
 	skips    []Record
@@ -284,7 +284,7 @@ type listCutter struct {
 	notation notation // of Fingerprints
 	number   uint64   // of the next line or word
 	offset   int64    // of the next chunk
-	rest     []byte   // what was read of it: the beginning of a line or a word
+	rest     []byte   // the beginning of a line or a word
 	ended    bool
 }
 

@@ -325,7 +325,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	}
 }
 
-// maxPages bounds archive.pages. A conversion follows the page it was made from within so many pages.
+// maxPages bounds archive.pages. A conversion record follows its page within that many pages.
 const maxPages = 1 << 16
 
 var pageSeed = maphash.MakeSeed()
