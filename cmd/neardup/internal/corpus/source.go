@@ -203,40 +203,46 @@ type found struct {
 // lead out of the folder, to files that its owner did not mean to be read, or round in a circle. It passes over
 // names that begin with a dot, the folders of indexes and, in the folder of a crawl, all but its web archives.
 func walk(ctx context.Context, folder string, visit func(found) error) error {
-	crawls := make(map[string]bool)            // folders
 	root, err := filepath.EvalSymlinks(folder) // one that was named is followed
 	if err != nil {
 		return err
 	}
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		below, relErr := filepath.Rel(root, path)
-		if relErr != nil {
-			return relErr
-		}
-		if below == "." {
-			if err == nil && isDatabase(path) {
-				err = fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints the stored documents", folder)
-			}
-			crawls[path] = isCrawlFolder(path)
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	if isDatabase(entries) {
+		return fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints the stored documents", folder)
+	}
+	return walkEntries(ctx, found{path: root, name: strings.TrimSuffix(filepath.ToSlash(folder), "/")}, entries, visit)
+}
+
+// walkEntries visits the entries of a folder and the files below them.
+func walkEntries(ctx context.Context, folder found, entries []fs.DirEntry, visit func(found) error) error {
+	crawl := isCrawlFolder(folder.path)
+	for _, entry := range entries {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f := found{path: path, name: strings.TrimSuffix(filepath.ToSlash(folder), "/") + "/" + filepath.ToSlash(below)}
-		hidden := strings.HasPrefix(entry.Name(), ".")
+		f := found{path: filepath.Join(folder.path, entry.Name()), name: folder.name + "/" + entry.Name()}
 		switch {
-		case err != nil:
-			f.skip = cannotOpen(err)
-		case hidden:
+		case strings.HasPrefix(entry.Name(), "."):
 			f.skip = &Skip{Reason: "hidden file", PassedOver: true}
-		case entry.IsDir() && isDatabase(path):
-			f.skip = &Skip{Reason: "folder of an index", PassedOver: true}
-		case crawls[filepath.Dir(path)] && (!entry.IsDir() || entry.Name() != "archive"):
+		case crawl && (!entry.IsDir() || entry.Name() != "archive"):
 			f.skip = notArchive()
 		case entry.IsDir():
-			crawls[path] = isCrawlFolder(path)
-			return nil
+			below, err := os.ReadDir(f.path)
+			switch {
+			case err != nil:
+				f.skip = cannotOpen(err)
+			case isDatabase(below):
+				f.skip = &Skip{Reason: "folder of an index", PassedOver: true}
+			default:
+				if err := walkEntries(ctx, f, below, visit); err != nil {
+					return err
+				}
+				continue
+			}
 		case entry.Type() == fs.ModeSymlink:
 			f.skip = &Skip{Reason: "link", Document: true, Detail: "links in a folder are not followed: name the link itself as an input"}
 		case !entry.Type().IsRegular():
@@ -252,11 +258,8 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		if err := visit(f); err != nil {
 			return err
 		}
-		if entry.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // isCrawlFolder reports whether a folder is laid out as a WACZ file: with web archives in the folder archive,
@@ -274,11 +277,10 @@ var crawlFiles = []string{"datapackage.json", "pages/*.jsonl", "indexes/*.cdx*",
 
 func notArchive() *Skip { return &Skip{Reason: "no archive of the WACZ", PassedOver: true} }
 
-// isDatabase reports whether a folder contains an index: perhaps the one that the documents go to, whose
-// files come and go.
-func isDatabase(folder string) bool {
-	markers, err := fs.Glob(os.DirFS(folder), "marker.manifest.*")
-	return err == nil && len(markers) > 0
+// isDatabase reports whether the entries of a folder are the files of an index. The index may be open, so its
+// files may disappear.
+func isDatabase(entries []fs.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "marker.manifest.") })
 }
 
 func cannotOpen(err error) *Skip {
