@@ -129,7 +129,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return err
 	}
 	if most := server.MostConnections(); s.opts.Connections > most {
-		s.call.logf("-max-connections: %d, by how many files this process may have open; raise that limit (ulimit -n) for more", most)
+		s.call.logf("-max-connections is reduced to %d, because this process may open few files; raise the limit (ulimit -n) for more", most)
 		s.opts.Connections = most
 	}
 	o, err := s.indexes.options("", false)
