@@ -28,17 +28,17 @@ const (
 	Skipped   = wire.Skipped   // there is nothing to compare
 )
 
-// Verdict is what Check says of a page. Its fields:
+// Verdict is the answer of Check for a page. Its fields:
 //
 //	Status  Status
-//	Of      index.Match // the nearest stored page of a Duplicate; the earlier self of what is Unchanged or Changed
-//	Near    bool        // Of is near enough for a Duplicate: it tells a page that Changed a little from another page
-//	Removed bool        // of a Duplicate: the earlier version of its URL was stored, and was removed
+//	Of      index.Match // for a Duplicate, the nearest stored page; for Unchanged and Changed, the earlier version of the page
+//	Near    bool        // Of is near enough for a Duplicate: it distinguishes a small change from different content
+//	Removed bool        // for a Duplicate: the earlier version of its URL was stored, and has been removed
 //	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
 type Verdict = wire.Verdict
 
-// Checker is what a crawler asks of an index: an [Index] here, one that is
-// served, through package client, or one on a Redis Cluster, through distributed/redis. Its methods are as those of Index:
+// Checker is the interface of an index to a crawler. [Index], the client of a server (package client) and an
+// index on a Redis Cluster (distributed/redis) implement it. Its methods:
 //
 //	Check(context.Context, Page) (Verdict, error)
 //	CheckBatch(context.Context, []Page) ([]Verdict, error)

@@ -73,9 +73,9 @@ type Index struct {
 	unsigned error // why there is no signer
 }
 
-// Open opens the index in dir. Where there is none it makes one. Its errors are those of
-// [index.Open]; ErrMismatch also where the index has fingerprints of a Signer that this version
-// does not know, or of none.
+// Open opens the index in dir. If there is none, Open creates it. It returns the errors of
+// [index.Open], and ErrMismatch if the fingerprints of the index are from a Signer that this
+// version does not know, or from no Signer.
 func Open(dir string, opts *Options) (*Index, error) {
 	var o Options
 	if opts != nil {

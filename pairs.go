@@ -49,9 +49,9 @@ func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int
 	})
 }
 
-// Stars yields groups as Clusters does, but in which all are within k bits of the first. The
-// list is gone through in order: what no group before has taken begins one, and takes all
-// near it that are not taken. So all but the first can be left out.
+// Stars yields groups as Clusters does, but all members of a group are within k bits of its first
+// member. Stars reads the list in order: a fingerprint in no group so far begins a group and adds all
+// fingerprints near it that are in no group. So all but the first member can be removed.
 func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
 	return clusters(fingerprints, k, func(set *selfjoin.Set, places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
 		ranks := set.Ranks(func(a, b selfjoin.Node) int { return cmp.Compare(places.Of(a)[0], places.Of(b)[0]) })

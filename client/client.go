@@ -55,7 +55,7 @@ const (
 	Skipped   = wire.Skipped
 )
 
-// Errors; but for the first two they are those of package index.
+// Errors. Except for the first two, they are the errors of package index.
 var (
 	// ErrBusy: the server had too much to do until RetryFor was over. Nothing was done.
 	ErrBusy = wire.ErrBusy
@@ -74,7 +74,7 @@ var (
 
 // Options of Open. The zero value is ready to use.
 type Options struct {
-	// Token is that of the server's -token-file. "": it has none.
+	// Token is the content of the server's -token-file. "": no token.
 	Token string
 
 	// TLS is how an https server is known. nil: by the machine's certificates.
@@ -103,9 +103,9 @@ type Client struct {
 
 var _ wire.Checker = (*Client)(nil)
 
-// Open finds the server at an address such as http://127.0.0.1:7490. It waits for one that is about to start, as
-// calls do, and not for one whose certificate does not hold, or that is something else. Errors: ErrUnauthorized,
-// ErrBusy, those of the network.
+// Open connects to the server at an address such as http://127.0.0.1:7490. Like calls, it waits for a server that
+// is starting. It fails at once if the certificate is not valid, or if the server is no neardup server. Errors:
+// ErrUnauthorized, ErrBusy, and the errors of the network.
 func Open(address string, o *Options) (*Client, error) {
 	c := new(Client)
 	if o != nil {

@@ -23,8 +23,8 @@ func (c *Client) Get(ctx context.Context, key string) (d Document, found bool, e
 	return answer.Match().Document, true, nil
 }
 
-// Delete removes the documents that have these keys and returns how many there were, one call
-// a key. What is counted is gone.
+// Delete removes the documents with these keys, with one call per key, and returns the number
+// of removed documents.
 func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	if err := c.usable(ctx); err != nil {
 		return 0, err

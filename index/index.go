@@ -74,7 +74,7 @@ type Index struct {
 // opts.MustExist is set.
 //
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
-// ErrPlan, ErrCorrupt, and those of the file system.
+// ErrPlan, ErrCorrupt, and the errors of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), rewriting: make(chan struct{}, 1),
@@ -355,18 +355,18 @@ func (x *Index) Stats() Stats {
 	return s
 }
 
-// StoreStats describe the Pebble database that an index is in, for alarms. What is counted is counted since Open.
+// StoreStats describes the Pebble database of an index, for alarms. Counters start at Open.
 type StoreStats struct {
-	CompactionDebtBytes uint64 // that compactions of Pebble's have to rewrite, about
+	CompactionDebtBytes uint64 // estimate of the bytes that Pebble's compactions have to rewrite
 	CompactionsFailed   uint64
-	L0Tables            uint64 // that were written last, and are not merged
-	L0Sublevels         uint64 // how many of them a read may have to look into; from some number on writes stall
-	MemTableBytes       uint64 // of memory for what is in no table yet
-	WALBytes            uint64 // of the write-ahead log, which Open after a crash reads
+	L0Tables            uint64 // files of level 0: written last and not merged yet
+	L0Sublevels         uint64 // files of level 0 that one read may search; writes stall if there are too many
+	MemTableBytes       uint64 // entries in memory that are in no file yet
+	WALBytes            uint64 // size of the write-ahead log, which Open reads after a crash
 	WALBytesWritten     uint64
-	CacheHits           uint64 // blocks that were in the cache, of what is not packed
+	CacheHits           uint64 // blocks of unpacked entries and records found in the cache
 	CacheMisses         uint64
-	WriteStalls         uint64 // how often writes waited for the work in the background
+	WriteStalls         uint64 // times that writes waited for background work
 	WriteStallTime      time.Duration
 }
 

@@ -47,19 +47,18 @@ type Options struct {
 	// memory is too small for all packed blocks (CacheShort).
 	CacheBytes int64
 
-	// FilterBytes bounds the memory for filters, which tell what need not be looked for
-	// on disk. Half is for what is compacted, 2.5 bytes a fingerprint and table and, up to k = 3
-	// and 1.8 million, 32 more to be searched in memory; a quarter
-	// for what was written since, to be searched in memory as long as it has some 40 bytes
-	// a fingerprint; and a quarter for keys, 2.5 bytes each, and room for up
-	// to four times as many to come. It is taken as it is needed. 0: 2 GiB. Below 0: none;
-	// the index then looks everywhere.
+	// FilterBytes bounds the memory for filters, which avoid reads of entries that do not
+	// exist. Half is for packed tables: 2.5 bytes per fingerprint and table and, up to k = 3
+	// and 1.8 million fingerprints, 32 bytes more to search them in memory. A quarter is for
+	// live entries, which are searched in memory while 40 bytes per fingerprint fit. A quarter
+	// is for keys: 2.5 bytes each, with room for up to four times as many. The memory is
+	// allocated as needed. 0: 2 GiB. Below 0: no filters; every lookup reads the tables.
 	FilterBytes int64
 
-	// MaxShingleDistance is the largest distance of the Shingles of two documents that
-	// match, where both have one, less the distance of their fingerprints: what differs
-	// in one way may not differ as much in the other. It is a rule of asking and not
-	// recorded: what is stored does not depend on it, but for what CheckAndAdd left out.
+	// MaxShingleDistance is the largest sum of the distances of fingerprints and Shingles of
+	// two documents that match, if both have a Shingle. It applies to queries and is not
+	// recorded: stored documents do not depend on it, except that CheckAndAdd does not store
+	// a Duplicate.
 	// 0: the limits of the index's analyzer (docs/quality.md). Below 0: Shingles are not compared.
 	MaxShingleDistance int
 
@@ -93,7 +92,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Exact as Options.MaxDistance makes an index with k = 0; as that of a Query, it asks for equal fingerprints.
+// Exact is the MaxDistance of Options for an index with k = 0, and of a Query for equal fingerprints.
 const Exact = match.Exact
 
 const (
@@ -112,32 +111,32 @@ const (
 	NoSync
 )
 
-// Plan is the tables that an index keeps, so that a few look-ups find every fingerprint
-// within k bits. It is made by ParsePlan and not changed after that. Its fields:
+// Plan describes the tables of an index, in which a few lookups find every fingerprint
+// within k bits. ParsePlan returns it; it is immutable. Its fields:
 //
 //	MaxDistance int     // k
 //	Tables      []Table // sorted copies of all fingerprints
 //
-// and those of a Table:
+// The fields of a Table:
 //
 //	Permutation []Bits // ranges of bits in their new order, each from First to Last; bit 0 is the most significant one
-//	Prefix      int    // a probe looks for what shares so many bits, 1 to 64
-//	Radius      int    // a query probes all prefixes that differ from its own in up to so many bits
+//	Prefix      int    // length in bits of the prefix that a probe looks up, 1 to 64
+//	Radius      int    // a query probes all prefixes within this many bits of its own
 //
-// where the fields of Bits are
+// The fields of Bits:
 //
 //	First, Last int
 type Plan = plan.Plan
 
-// ParsePlan returns the plan of a design for distance k, or reads one as Stats.Plan has it.
-// A name and a k stand for the same plan in every version.
+// ParsePlan returns the plan of a design for distance k, or parses a plan in the form of
+// Stats.Plan. A name and a k denote the same plan in every version.
 //
 // The design blocks-m has m tables, each of which leads with a block of its own, for any m
-// up to k+1. A number for a name is the number of tables that a design has at k = 3: 20, 16,
-// 10 and 4 are those of the paper (section 3.1.2), and 4, 3 and 2 are blocks-m with k+1, k
+// up to k+1. A name that is a number is the number of tables of the design at k = 3: 20, 16,
+// 10 and 4 are the designs of the paper (section 3.1.2), and 4, 3 and 2 are blocks-m with k+1, k
 // and half of k+1 tables. Fewer tables take less space, and a query probes more.
 //
-// Error: ErrPlan where there is no such design, or the tables would miss a match within k bits.
+// Error: ErrPlan if there is no such design, or if the tables would miss a match within k bits.
 func ParsePlan(s string, k int) (*Plan, error) {
 	if !strings.Contains(s, "=") {
 		return plan.Named(s, k)

@@ -75,11 +75,11 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 	return nil
 }
 
-// JoinOptions say what Pairs and Clusters are asked for. The zero value is ready to use. Their fields:
+// JoinOptions are the options of Pairs and Clusters. The zero value is ready to use. Fields:
 //
-//	MaxDistance        int     // k in bits, up to 64, also beyond that of the index. 0: that of the index. Exact: 0 bits
-//	MaxShingleDistance int     // as Options has it. 0: that of the index. Below 0: Shingles do not count
-//	MaxLengthRatio     float64 // as Options has it. 0: that of the index. Below 0: lengths do not count
+//	MaxDistance        int     // k in bits, 0 to 64; it may exceed the k of the index. 0: the k of the index. Exact: 0 bits
+//	MaxShingleDistance int     // as in Options. 0: the value of the index. Below 0: Shingles are not compared
+//	MaxLengthRatio     float64 // as in Options. 0: the value of the index. Below 0: lengths are not compared
 //	Stars              bool    // clusters whose members all match the first one. Default: connected components
 type JoinOptions = join.Options
 
@@ -120,12 +120,12 @@ func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error]
 // By default they are the connected components of Pairs: documents belong together if
 // a chain of pairs leads from one to the other. The ends of a chain may have little in
 // common, and one page that resembles two groups joins them. With Stars, every member
-// matches the one that is kept, so it can be deleted for it; what chains would join may
-// then be in several clusters.
+// matches the document that is kept, so the others can be deleted. A chain may then be
+// split into several clusters.
 //
-// Cost and errors are those of Pairs, and 8 bytes a fingerprint of memory besides; Stars
+// Cost and errors are as for Pairs, with 8 bytes of memory more per fingerprint. Stars
 // sorts the pairs of a large component, 16 bytes each, with 64 MiB of memory and a file in the
-// folder for temporary ones. The index must not be closed from within the loop.
+// directory for temporary files. The index must not be closed from within the loop.
 func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, error] {
 	return joined(ctx, x, o, join.Clusters)
 }

@@ -1,6 +1,5 @@
-// Package match says what an index knows of a page, which of its documents match, and what it
-// can be asked. It stores nothing, so what is above and below the index, and a client far from it, can
-// share it.
+// Package match defines documents, queries, and the rule that decides which documents match. It
+// stores nothing, so the store, the index, the server and its client share it.
 package match
 
 import (
@@ -12,21 +11,21 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Limits of what is stored with a document.
+// Limits of the fields of a document.
 const (
 	MaxKeyBytes   = 64 << 10
 	MaxScopeBytes = 64 << 10
 	MaxTokens     = math.MaxInt32
 )
 
-// Document is what the index knows of a page.
+// Document is a page in an index.
 type Document struct {
-	// ID is given by the index: 1, 2, 3, ... in order of arrival, never twice.
-	// It is ignored on the way in.
+	// ID is assigned by the index: 1, 2, 3, ... in order of arrival. IDs are never reused.
+	// Calls that store a document ignore it.
 	ID uint64
 
 	// Key is the caller's name for the page, a URL as a rule. It is optional.
-	// Adding a key that is known replaces the document that has it. At most 64 KiB.
+	// Adding a document replaces the stored document with the same key. At most 64 KiB.
 	Key string
 
 	Fingerprint fingerprint.Fingerprint
@@ -37,29 +36,29 @@ type Document struct {
 	// Digest identifies the text, a Signature's Digest; 0 if there is none.
 	Digest fingerprint.Digest
 
-	// Tokens is how long the text is, a Signature's Tokens, up to 2^31-1; 0 if it is not known.
+	// Tokens is the length of the text in tokens, up to 2^31-1; 0 if it is not known.
 	Tokens int
 
-	// Scope sets documents apart: only those of one scope are ever compared. The
-	// empty scope is one like any other. At most 64 KiB.
+	// Scope partitions the documents: only documents of the same scope are compared. The
+	// empty scope is a scope like any other. At most 64 KiB.
 	Scope string
 
-	// Added is when the index stored the document, in whole seconds, UTC. It is
-	// ignored on the way in.
+	// Added is the time at which the index stored the document, in whole seconds, UTC.
+	// Calls that store a document ignore it.
 	Added time.Time
 }
 
 // LastSecond is the last second of the year 9999. JSON has no later time.
 const LastSecond = 253_402_300_799
 
-// Second is a time as the clock of an index has it: the nearest Unix second from 0 to LastSecond.
+// Second returns t in the units of an index's clock: the nearest Unix second from 0 to LastSecond.
 func Second(t time.Time) uint64 {
 	return uint64(min(max(t.Unix(), 0), LastSecond))
 }
 
 // Signature returns the Signature of the document, without Short. If the Signatures of two
-// documents are equal, so are their texts as far as is known: a document without a Digest, which
-// somebody has stored by its fingerprint alone, has only its other fields to compare.
+// documents are equal, their texts are taken as equal. A document without a Digest, stored by
+// its fingerprint alone, is compared by its other fields.
 func (d *Document) Signature() fingerprint.Signature {
 	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
 }

@@ -7,24 +7,23 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Match is a stored document near to what was asked for.
+// Match is a stored document near the fingerprint of a query.
 type Match struct {
 	Document
 	Distance int // Hamming distance of the fingerprints
 }
 
-// Query asks for the stored documents near to a fingerprint.
+// Query selects the stored documents near a fingerprint.
 type Query struct {
-	// Signature is what documents are compared with. A match is what CheckAndAdd would call
-	// one, by Options.MaxShingleDistance and MaxLengthRatio; a Shingle or Tokens of 0 is not
-	// compared.
+	// Documents are compared with Signature, by the same rule as in CheckAndAdd, with
+	// Options.MaxShingleDistance and MaxLengthRatio. A Shingle or Tokens of 0 is not compared.
 	fingerprint.Signature
 
-	// Scope is that of the documents asked for.
+	// Scope is the scope of the matches.
 	Scope string
 
-	// MaxDistance is the largest Hamming distance of a match. 0: that of the index, beyond
-	// which it is ErrDistance. Exact: only equal fingerprints match.
+	// MaxDistance is the largest Hamming distance of a match. 0: the k of the index. A larger
+	// value than the k of the index is ErrDistance. Exact: only equal fingerprints match.
 	MaxDistance int
 
 	// Limit is how many matches are asked for, the nearest ones. 0: all.
@@ -70,11 +69,11 @@ type Stats struct {
 	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
 	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory
 
-	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of what else the store has in memory
+	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of other data of the store in memory
 
 	Expired uint64 `json:"expired,omitempty"` // documents that were removed as Expiry says, since the index was opened
 
-	// CacheShort, if the cache is too small for what is packed, so that queries read files, says so
-	// and what would be enough.
+	// CacheShort is a message if the cache is too small for the packed blocks, so that queries
+	// read files. It gives a sufficient size.
 	CacheShort string `json:"cacheShort,omitempty"`
 }

@@ -18,9 +18,9 @@ const (
 	costDiskByte  = 1     // of its candidates, then
 )
 
-// Estimate is what a plan is expected to take with n fingerprints that are uniformly
-// distributed and all different. Bytes are those of a compacted index, without the
-// documents' own records. Times are in nanoseconds a query.
+// Estimate is the estimated cost of a plan for n different, uniformly distributed
+// fingerprints. Bytes are bytes of a compacted index without the records of documents.
+// Times are in nanoseconds per query.
 type Estimate struct {
 	Fingerprints float64 // n
 	Tables       []TableEstimate

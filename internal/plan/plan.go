@@ -1,8 +1,8 @@
-// Package plan says which tables an index keeps, so that a few look-ups find every
+// Package plan defines the tables of an index, in which a few lookups find every
 // fingerprint within k bits of a query.
 //
 // A table is a sorted copy of all fingerprints under a permutation of their bits, and a
-// probe of it reads those whose first bits, the prefix, are those of the query (Manku,
+// probe reads the fingerprints whose first bits, the prefix, equal the prefix of the query (Manku,
 // Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", 2007, section 3.1).
 // The design 4 for k = 3 cuts four blocks of 16 bits, and each table leads with one:
 //
@@ -12,11 +12,11 @@
 //	table 2      [CCCC]AAAA BBBB DDDD     32-47,0-31,48-63/16
 //	table 3      [DDDD]AAAA BBBB CCCC     48-63,0-47/16
 //
-// Three bits that differ leave one block as it was, so one of four probes finds the match;
-// what else a probe returns is a candidate that is not one. A table with a radius is also
-// probed under the prefixes that differ in so many bits from that of the query: with blocks
-// of 32 bits and radius 1, two tables do for k = 3, since of three bits at most one is in
-// one of the blocks. Fewer tables take less space, more probes take more time.
+// If three bits differ, at least one block is equal, so one of four probes finds the match.
+// The other results of a probe are candidates that do not match. A table with a radius is also
+// probed under the prefixes within that many bits of the prefix of the query: with blocks
+// of 32 bits and radius 1, two tables suffice for k = 3, since one of the blocks has at most one of
+// three different bits. Fewer tables take less space, more probes take more time.
 //
 // The guarantee: New, and so every function that returns a Plan, proves that the tables
 // miss no pair within k bits, or refuses them.
