@@ -435,9 +435,12 @@ func TestResultsAreDurable(t *testing.T) {
 				must(t, err)
 				must(t, errors.Join(x.Add(ctx, slices.Clone(docs)...), x.Close()))
 			}
+			var mu sync.Mutex // of clones and renamed: Pebble writes in the background
 			var clones []*crashfs.FS
 			renamed := false
 			fsys := hookFS(mem, func(op errorfs.Op) error {
+				mu.Lock()
+				defer mu.Unlock()
 				if renamed { // The operation before this one was a rename, and has been made.
 					clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{}))
 				}
