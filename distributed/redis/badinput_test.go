@@ -51,9 +51,9 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 		value string
 		want  error
 	}{
-		"a": {"something", index.ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n", index.ErrVersion}, "c": {"neardup-redis 2\nk=9\n4\n", index.ErrCorrupt},
-		"d": {"neardup-redis 2\nk=0 0-63/64\n4\nother", index.ErrMismatch}, "e": {"neardup-redis 2\n" + probing.String() + "\n4\n", index.ErrCorrupt},
-		"f": {"neardup-redis 2\nk=0 0-63/64\n25\n", index.ErrCorrupt}, "g": {"neardup-redis 2\nk=0 0-63/64", index.ErrCorrupt},
+		"a": {"something", index.ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n", index.ErrVersion}, "c": {"neardup-redis 3\nk=9\n4\n", index.ErrCorrupt},
+		"d": {"neardup-redis 3\nk=0 0-63/64\n4\nother", index.ErrMismatch}, "e": {"neardup-redis 3\n" + probing.String() + "\n4\n", index.ErrCorrupt},
+		"f": {"neardup-redis 3\nk=0 0-63/64\n25\n", index.ErrCorrupt}, "g": {"neardup-redis 3\nk=0 0-63/64", index.ErrCorrupt},
 	} {
 		must(t, client.Set(ctx, name+suffix+":m", c.value, 0).Err())
 		refused(t, client, Options{Name: name + suffix}, c.want, "")
