@@ -34,7 +34,7 @@ type LoadOptions struct {
 // a fingerprint is stored without a record, and so without a time. Load also compacts the index.
 //
 // Load sorts the entries instead of inserting them, so it is many times faster than Add, unless there are few documents
-// compared with those of the index. It takes time in proportion to both, and memory as MemoryBytes says. It needs free
+// compared with the size of the index. It takes time in proportion to both, and memory as MemoryBytes says. It needs free
 // disk space as Run does, and 32 bytes and the size of the record per document.
 //
 // Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx and the file system.

@@ -81,14 +81,11 @@ func (x *Index) removeRecords(ctx context.Context, ids []uint64, wanted func(*Do
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
-	commit, err := func() (*store.Commit, error) {
-		x.commitMu.Lock()
-		defer x.commitMu.Unlock()
-		var c change
+	removed, err = x.removeCollected(func(c *change) error {
 		for _, id := range ids {
 			record, found, err := x.store.Record(id)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if !found {
 				without = append(without, id)
@@ -96,12 +93,28 @@ func (x *Index) removeRecords(ctx context.Context, ids []uint64, wanted func(*Do
 				c.remove = append(c.remove, d)
 			}
 		}
-		removed = len(c.remove)
-		if c.empty() {
-			return x.store.Last(), nil
-		}
-		if err := x.commit(&c); err != nil {
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return removed, without, nil
+}
+
+// removeCollected removes, in one commit, the documents that collect adds to a change, and waits until the
+// removals are durable. No other call commits while collect runs.
+func (x *Index) removeCollected(collect func(*change) error) (removed int, err error) {
+	var c change
+	commit, err := func() (*store.Commit, error) {
+		x.commitMu.Lock()
+		defer x.commitMu.Unlock()
+		if err := collect(&c); err != nil {
 			return nil, err
+		}
+		if !c.empty() {
+			if err := x.commit(&c); err != nil {
+				return nil, err
+			}
 		}
 		return x.store.Last(), nil
 	}()
@@ -109,9 +122,9 @@ func (x *Index) removeRecords(ctx context.Context, ids []uint64, wanted func(*Do
 		err = commit.Wait()
 	}
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	return removed, without, nil
+	return len(c.remove), nil
 }
 
 // removeBare removes the documents without a record that have these IDs, which must be sorted. It
@@ -166,10 +179,7 @@ func (x *Index) findBare(ctx context.Context, first uint64, ids []uint64) (found
 
 // removeStill removes documents without a record that have not been removed yet.
 func (x *Index) removeStill(ctx context.Context, docs []Document) (int, error) {
-	var c change
-	commit, err := func() (*store.Commit, error) {
-		x.commitMu.Lock()
-		defer x.commitMu.Unlock()
+	return x.removeCollected(func(c *change) error {
 		for i := range docs {
 			_, recorded, err := x.store.Record(docs[i].ID)
 			removed := false
@@ -177,26 +187,14 @@ func (x *Index) removeStill(ctx context.Context, docs []Document) (int, error) {
 				removed, err = x.store.Now().IsRemoved(docs[i].ID)
 			}
 			if err := cmp.Or(err, ctx.Err()); err != nil {
-				return nil, err
+				return err
 			}
 			if !recorded && !removed {
 				c.remove = append(c.remove, docs[i])
 			}
 		}
-		if !c.empty() {
-			if err := x.commit(&c); err != nil {
-				return nil, err
-			}
-		}
-		return x.store.Last(), nil
-	}()
-	if err == nil {
-		err = commit.Wait()
-	}
-	if err != nil {
-		return 0, err
-	}
-	return len(c.remove), nil
+		return nil
+	})
 }
 
 // DeleteBefore removes every document that was last stored before the second of t, and returns how

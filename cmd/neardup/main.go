@@ -149,7 +149,7 @@ func runCommand(ctx context.Context, c command, args []string, io *streams) int 
 	var wrong usageError
 	switch {
 	case err == nil && use.foundNothing():
-		fmt.Fprintf(io.err, "neardup %s: the inputs have no document; the lines above count what was skipped (-allow-empty accepts such inputs)\n", c.name)
+		fmt.Fprintf(io.err, "neardup %s: the inputs have no document; the lines above count the skipped records (-allow-empty accepts such inputs)\n", c.name)
 		return exitNothing
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitDone
