@@ -298,7 +298,7 @@ func TestServeFewOpenFiles(t *testing.T) {
 	if r.StatusCode != http.StatusServiceUnavailable {
 		t.Error(r.Status)
 	}
-	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(), "-max-connections: 11") {
+	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(), "-max-connections is reduced to 11") {
 		t.Error(s.said)
 	}
 }
