@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// A class says what a character does to the token it stands in. Classes are
+// A class determines the effect of a character on the current token. Classes are
 // frozen at Unicode 15.0, in classes.bin, because fingerprints are stored.
 //
-// Letters, digits and marks make up tokens. In most scripts a token is a run of
-// them. In scripts written without spaces between words each character is a
-// token with the marks that follow it: those to which UAX #14 gives the line
-// breaking classes ID and SA (Han, kana, Bopomofo, Yi, Tangut, Nushu, Khitan;
-// Thai, Lao, Khmer, Myanmar, the Tai scripts, Ahom), Javanese and Balinese, and
-// the hieroglyphs and cuneiform. Hangul is written with spaces and Tibetan with a mark after
-// each syllable, so runs are right for them. Digits always make runs.
+// Letters, digits and marks form tokens. In most scripts a token is a run of these
+// characters. In scripts without spaces between words, each character and the marks
+// after it form a token. These scripts are the ones with the line breaking classes ID
+// and SA of UAX #14 (Han, kana, Bopomofo, Yi, Tangut, Nushu, Khitan; Thai, Lao, Khmer,
+// Myanmar, the Tai scripts, Ahom), Javanese and Balinese, hieroglyphs and cuneiform.
+// Hangul has spaces, and Tibetan has a mark after each syllable, so their tokens are
+// runs. Digits always form runs.
 type class uint8
 
 const (
@@ -28,21 +28,22 @@ const (
 	cased                 // differs from its normal form in case or width only
 	single                // a token of its own
 	singleComposing       // the same, but a mark after it may compose with it
-	unknown               // not assigned in Unicode 15.0: a token of its own, never normalised
-	slow                  // takes the normaliser
-	slowMark              // takes the normaliser, together with what is before it
-	maybeMark             // a mark that may compose with what is before it
+	unknown               // not assigned in Unicode 15.0: a token of its own, never normalized
+	slow                  // needs the normalizer
+	slowMark              // needs the normalizer, together with the character before it
+	maybeMark             // a mark that may compose with the character before it
 	markStarter           // a mark of combining class 0
 	markComposing         // the same, but a mark after it may compose with it
 
-	// From here on marks by combining class, twice its rank; plus 1 for a mark
-	// that binds the next letter of an unspaced script (Khmer coeng and the like).
+	// The classes from markOrdered on are marks: twice the rank of the combining class,
+	// plus 1 if the mark binds the next letter of a script without spaces (such as the
+	// Khmer coeng).
 	markOrdered class = 32
 )
 
 func (c class) isLetter() bool { return c == letter || c == letterComposing }
 
-// combines reports whether a character may combine with what is before it.
+// combines reports whether a character may combine with the characters before it.
 func (c class) combines() bool { return c >= slowMark || c == letterMaybe }
 
 // conjoins reports whether a mark binds the next letter of a script without spaces.
@@ -63,11 +64,11 @@ func (c class) staysAsIs(previous class) bool {
 	return false
 }
 
-// The length of a text is measured in units, 12 a word. A character of a script
-// without spaces counts so many that the Universal Declaration of Human Rights
-// comes out about as long as in English: 8 in general (ideographs; Chinese has
-// 1.5 for an English word), 4 for kana, 3 in the scripts of South-East Asia
-// (Thai has 4.2 for an English word, Khmer 3.1).
+// The length of a text is measured in units, 12 per word. The units per character of a
+// script without spaces are chosen so that the Universal Declaration of Human Rights is
+// about as long as in English: 8 in general (Chinese has 1.5 ideographs per English
+// word), 4 for kana, and 3 in the scripts of South-East Asia (per English word, Thai has
+// 4.2 characters and Khmer 3.1).
 const (
 	wordUnits      = 12
 	ideographUnits = 8
@@ -95,19 +96,21 @@ func singleUnits(r rune) int {
 
 const tableEnd = 0x20000
 
-// classRuns lists runs of characters with one class, from U+0000 on: a uvarint length, the class, and what to add,
-// modulo 2^16, to fold the case of each, a uvarint too.
+// classRuns lists runs of characters of one class, from U+0000 on. A run is its length as a
+// uvarint, the class, and a uvarint that folds the case of each character: the number to add to it
+// modulo 2^16.
 //
 //go:embed classes.bin
 var classRuns string
 
-// tables are classRuns, spread out for speed (128 KiB and some 15 KiB).
+// tables holds classRuns as arrays for fast access (128 KiB and about 15 KiB).
 type tables struct {
 	class [tableEnd]class
-	fold  [tableEnd >> 8]*[256]uint16 // what to add modulo 2^16; nil for nothing
+	fold  [tableEnd >> 8]*[256]uint16 // the number to add modulo 2^16; nil means 0
 
-	// What a letter of two bytes becomes: its low 16 bits are the one or two bytes to write, the
-	// others how many. 0 is for what is no letter, or needs more than this.
+	// twoByte holds the folded form of each letter of two bytes. The low 16 bits are the one or
+	// two bytes of the result, and the bits above are their number. The value is 0 if the
+	// character is not a letter, or if its form needs the general code.
 	twoByte [0x800]uint32
 }
 
@@ -146,7 +149,7 @@ func (t *tables) set(r rune, c class, fold uint16) {
 	(*page)[r&0xff] = fold
 }
 
-// at gives the character at i, its class and its size.
+// at returns the class of the character at i, the character, and its size in bytes.
 func (t *tables) at(text []byte, i int) (class, rune, int) {
 	if i+8 <= len(text) {
 		switch x := binary.LittleEndian.Uint64(text[i:]); {
@@ -162,9 +165,9 @@ func (t *tables) at(text []byte, i int) (class, rune, int) {
 	return t.classOf(r), r, size
 }
 
-// UTF-8 characters at the low end of eight bytes of text. The tests are exact but
-// for surrogates, which are separators in the class table, as are the bytes
-// that they would be.
+// The functions below test and decode the UTF-8 character in the low bytes of eight
+// bytes of text. The tests also accept surrogates. The class of a surrogate is
+// separator, which is right for the invalid bytes that encode one.
 
 func isTwoBytes(x uint64) bool   { return x&0xC0E0 == 0x80C0 && x&0x1E != 0 }
 func isThreeBytes(x uint64) bool { return x&0xC0C0F0 == 0x8080E0 && x&0x200F != 0 }
@@ -172,8 +175,9 @@ func isThreeBytes(x uint64) bool { return x&0xC0C0F0 == 0x8080E0 && x&0x200F != 
 func twoBytes(x uint64) rune   { return rune((x&0x1F)<<6 | x>>8&0x3F) }
 func threeBytes(x uint64) rune { return rune((x&0x0F)<<12 | (x>>8&0x3F)<<6 | x>>16&0x3F) }
 
-// classAhead is the class of a character of three bytes. ASCII is slow, as what ends a run of
-// them; others are ignorable, as what may go together with what is before.
+// classAhead returns the class of a character of three bytes. For ASCII, which ends a run of such
+// characters, it returns slow. For all others it returns ignorable, since they may belong to the
+// character before them.
 func (t *tables) classAhead(x uint64) class {
 	switch {
 	case isThreeBytes(x):
@@ -191,8 +195,9 @@ func (t *tables) classOf(r rune) class {
 	return classBeyond(r)
 }
 
-// classBeyond is for planes 2 and up: ideographs, then nothing that is text but
-// the tags and variation selectors of plane 14.
+// classBeyond returns the class of a character of plane 2 or higher. Planes 2 and 3 have
+// ideographs. The higher planes have no text, except for the tags and variation
+// selectors of plane 14.
 func classBeyond(r rune) class {
 	switch {
 	case r >= 0x40000 && r>>12 == 0xE0:
@@ -213,8 +218,8 @@ func assignedIdeograph(r rune) bool {
 		0x30000 <= r && r <= 0x3134A || 0x31350 <= r && r <= 0x323AF
 }
 
-// foldCase is the simple case folding of Unicode, with dotless i folded to i.
-// (Sharp s is the only character here with a longer one: see appendFolded.)
+// foldCase returns the simple case folding of Unicode, except that it folds dotless i to
+// i. Only sharp s has a longer folding: see appendFolded.
 func (t *tables) foldCase(r rune) rune {
 	if r < tableEnd {
 		if page := t.fold[r>>8]; page != nil {
@@ -224,7 +229,7 @@ func (t *tables) foldCase(r rune) rune {
 	return r
 }
 
-// appendFolded appends the folding of a character that is cased.
+// appendFolded appends the case folding of a character of class cased.
 func (t *tables) appendFolded(dst []byte, r rune) []byte {
 	if r == 'ß' || r == 'ẞ' {
 		return append(dst, 's', 's')

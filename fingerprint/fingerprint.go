@@ -1,19 +1,20 @@
-// Package fingerprint turns text into 64 bits, such that texts which share most of
-// their words get fingerprints that differ in few bits: by MinHash of one bit a bin (Li
-// and König 2010), or as a simhash, Charikar's similarity hash ("Similarity estimation
-// techniques from rounding algorithms", STOC 2002), as Manku, Jain and Das Sarma use it
-// in section 2 of "Detecting Near-Duplicates for Web Crawling" (WWW 2007).
+// Package fingerprint computes 64-bit fingerprints of texts. The fingerprints of texts
+// that share most of their words differ in few bits. There are two methods: MinHash with
+// one bit per bin (Li and König 2010), which is the default, and simhash, Charikar's
+// similarity hash ("Similarity estimation techniques from rounding algorithms", STOC
+// 2002), as section 2 of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web
+// Crawling" (WWW 2007), uses it.
 //
-// The guarantee: a fingerprint depends on the text and the [Options] alone, not
-// on the machine, the Go release or the run. Texts that differ only in case,
-// Unicode normal form, width, compatibility forms, order of combining marks or
-// invisible characters have equal fingerprints. [Analyzer.Name] changes whenever
-// any fingerprint it gives would change, so fingerprints of the same name may be
-// compared, and no others.
+// A fingerprint depends only on the text and the [Options], not on the machine, the Go
+// release or the run. Texts that differ only in case, Unicode normal form, width,
+// compatibility forms, order of combining marks or invisible characters have equal
+// fingerprints. [Analyzer.Name] changes if any fingerprint changes, so only fingerprints
+// of Analyzers with equal names may be compared.
 //
-// [Analyzer] is the whole pipeline. A caller with features of its own (section 2 of the
-// paper names stop words, stemming, phrases and weights by rarity) makes them from
-// [Tokens] and adds their hashes to an [Accumulator]; the examples do it.
+// Most programs need no more than the [Analyzer], or package page, which calls it. A
+// caller with its own features (section 2 of the paper names stop words, stemming,
+// phrases and weights by rarity) makes the features from [Tokens] and adds their hashes
+// to an [Accumulator], as the examples show.
 package fingerprint
 
 import (
@@ -25,20 +26,20 @@ import (
 	"strconv"
 )
 
-// Fingerprint is 64 bits of a text. Any 64-bit hash that is compared by Hamming
-// distance may be held in one. In JSON it is a string of 16 hex digits.
+// Fingerprint is a 64-bit hash that is compared by Hamming distance: the fingerprint of
+// a text, or any other such hash. In JSON it is a string of 16 hex digits.
 type Fingerprint uint64
 
-// ErrSyntax is what [Parse] wraps when a text is not a fingerprint.
+// ErrSyntax is wrapped by the error of [Parse] if a text is not a fingerprint.
 var ErrSyntax = errors.New("not a fingerprint")
 
-// Distance is the Hamming distance: the number of bits, 0 to 64, in which f and
-// g differ.
+// Distance returns the Hamming distance: the number of bits, 0 to 64, in which f and g
+// differ.
 func (f Fingerprint) Distance(g Fingerprint) int {
 	return bits.OnesCount64(uint64(f ^ g))
 }
 
-// String gives 16 lower-case hex digits, the most significant first.
+// String returns 16 lower-case hex digits, the most significant first.
 func (f Fingerprint) String() string {
 	return string(f.appendHex(make([]byte, 0, 16)))
 }
@@ -49,17 +50,17 @@ func (f Fingerprint) appendHex(b []byte) []byte {
 	return hex.AppendEncode(b, whole[:])
 }
 
-// AppendText appends what String gives to b. The error is always nil.
+// AppendText appends the result of String to b. The error is always nil.
 func (f Fingerprint) AppendText(b []byte) ([]byte, error) {
 	return f.appendHex(b), nil
 }
 
-// MarshalText gives the bytes of String. The error is always nil.
+// MarshalText returns the bytes of String. The error is always nil.
 func (f Fingerprint) MarshalText() ([]byte, error) {
 	return f.appendHex(make([]byte, 0, 16)), nil
 }
 
-// UnmarshalText reads what [Parse] reads.
+// UnmarshalText reads the forms that [Parse] reads.
 func (f *Fingerprint) UnmarshalText(text []byte) error {
 	g, err := Parse(string(text))
 	if err != nil {
@@ -75,10 +76,9 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 //   - else exactly 16 characters: hexadecimal, as String writes it;
 //   - else 1 to 20 decimal digits, at most 18446744073709551615: decimal.
 //
-// A string of exactly 16 decimal digits is therefore read as hexadecimal. Where
-// numbers are known to be decimal, use strconv.ParseUint instead. Hex digits may
-// be of either case. Signs, spaces and underscores are errors. The error wraps
-// [ErrSyntax].
+// A string of exactly 16 decimal digits is therefore read as hexadecimal. If numbers are
+// known to be decimal, use strconv.ParseUint instead. Hex digits may be of either case.
+// Signs, spaces and underscores are errors. The error wraps [ErrSyntax].
 func Parse(s string) (Fingerprint, error) {
 	digits, base := s, 10
 	switch {
@@ -98,7 +98,7 @@ func Parse(s string) (Fingerprint, error) {
 	return Fingerprint(n), nil
 }
 
-// quote keeps an error readable when the input is a whole line of something else.
+// quote quotes the beginning of s, so that an error about a long input stays readable.
 func quote(s string) string {
 	const most = 40
 	if len(s) > most {

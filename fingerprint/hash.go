@@ -23,7 +23,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-// seedAll turns hashes into those of the seed, by a bijection.
+// seedAll applies the bijection that the seed selects to each hash.
 func (o *Options) seedAll(hashes []uint64) {
 	if o.Seed == 0 {
 		return
@@ -33,13 +33,13 @@ func (o *Options) seedAll(hashes []uint64) {
 	}
 }
 
-// Most tokens are short, and their lengths vary, so that a hash that branches on
-// the length costs more in mispredictions than in arithmetic. This one has a single
-// way for all of up to 16 bytes.
+// Most tokens are short, and their lengths vary. A hash function that branches on the
+// length spends more time on mispredictions than on arithmetic. Therefore hash16 has no
+// branches.
 
-// hash16 hashes up to 16 bytes, the first eight as a and the others as b, both
-// little-endian and with zeros after the last. It folds the 128 bits of a product
-// into 64 and mixes.
+// hash16 hashes up to 16 bytes: a holds the first eight and b the others, both
+// little-endian and padded with zeros. It folds the 128 bits of a product into 64 bits
+// and mixes them.
 func hash16(a, b uint64, size int) uint64 {
 	high, low := bits.Mul64(a^prime1, b^(prime2+uint64(size)))
 	h := high ^ low
@@ -47,11 +47,11 @@ func hash16(a, b uint64, size int) uint64 {
 	return h ^ h>>29
 }
 
-// hashPadding is how many bytes must follow a token, whatever they are, for hashToken.
+// hashPadding is the number of bytes, of any value, that must follow a token for hashToken.
 const hashPadding = 16
 
-// hashToken hashes the first size bytes of b: hash16 of the last 1 to 16 of them, where the
-// hash of the 16 before changes a.
+// hashToken hashes the first size bytes of b, 16 at a time. The hash of 16 bytes changes the first
+// argument of the next hash16.
 func hashToken(b []byte, size int) uint64 {
 	before, left := uint64(0), size
 	for ; left > 16; left -= 16 {
@@ -62,7 +62,7 @@ func hashToken(b []byte, size int) uint64 {
 	return hash16(before^binary.LittleEndian.Uint64(b)&mask[0], binary.LittleEndian.Uint64(b[8:])&mask[1], size)
 }
 
-// firstBytes are masks of the first bytes of 16.
+// firstBytes holds, for each size, the mask of the first size bytes of 16.
 var firstBytes = func() (masks [17][2]uint64) {
 	for size := range masks {
 		masks[size] = [2]uint64{1<<(8*min(size, 8)) - 1, 1<<(8*max(size-8, 0)) - 1}
@@ -75,12 +75,11 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// FNV1 is the 64-bit FNV-1 hash (multiply, then xor) over the UTF-16 code units
-// of s, each xored whole rather than byte by byte, and a character above U+FFFF
-// as its two surrogates. It is the hash of the simhash code for Java that copies
-// String.charAt into FNV-1, so it serves to match fingerprints made with it. For
-// ASCII it equals the usual FNV-1. A byte that is not valid UTF-8 counts as
-// U+FFFD.
+// FNV1 returns the 64-bit FNV-1 hash (multiply, then xor) of the UTF-16 code units of s.
+// It xors each code unit as a whole, not byte by byte. A character above U+FFFF is two
+// surrogates. Simhash code in Java that passes String.charAt to FNV-1 computes this hash,
+// so FNV1 reproduces fingerprints of such code. For ASCII, the result equals the usual
+// FNV-1. A byte that is not valid UTF-8 counts as U+FFFD.
 func FNV1(s string) uint64 {
 	h := uint64(fnvOffset)
 	for _, r := range s {

@@ -7,30 +7,30 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer brings a part of a text into normal form: compatibility
-// decomposition, case folding, removal of what is ignorable, compatibility
-// composition. That is NFKC_Casefold of the Unicode standard (section 3.13,
+// normalizer computes the normal form of a part of a text: compatibility
+// decomposition, case folding, removal of ignorable characters, and compatibility
+// composition. The result is NFKC_Casefold of the Unicode standard (section 3.13,
 // D147), with these changes:
 //
-//   - All of i, I, dotless i and dotted I become i, since Turkish texts in upper
-//     and lower case could not meet otherwise.
-//   - Tatweel is ignorable, and so are Hebrew points and accents, and Arabic vowel
-//     signs and marks of recitation: most texts leave them out, and one text may
-//     have them here and not there.
-//   - Thai and Lao sara am stay one character, as they are typed.
+//   - The letters i, I, dotless i and dotted I become i. Otherwise Turkish texts in
+//     upper and in lower case would have different tokens.
+//   - Tatweel, Hebrew points and accents, and Arabic vowel signs and recitation marks
+//     are ignorable. Most texts leave them out, and some texts use them only in part.
+//   - Thai and Lao sara am remain one character, as people type them.
 //
-// All other diacritics stay: they tell words apart in most languages that have them.
+// All other diacritics remain, since they distinguish words in most languages that use
+// them.
 //
-// Unicode never changes the normal form of assigned characters, so newer tables
-// in x/text give the same result; characters that are not assigned in Unicode
-// 15.0 must be kept away from it.
+// Unicode never changes the normal form of assigned characters, so newer tables in
+// x/text give the same result. The caller must not pass characters that are not
+// assigned in Unicode 15.0.
 type normalizer struct {
-	iter                         norm.Iter // unlike norm.Form.Append it allocates nothing
+	iter                         norm.Iter // unlike norm.Form.Append, it does not allocate
 	decomposed, folded, composed []byte
 	cache                        []cachedForm // by the hash of the sequence
 }
 
-// cachedForm is the normal form of a short sequence. A text has the same few again and again.
+// cachedForm is the normal form of a short sequence. A text repeats few sequences many times.
 type cachedForm struct {
 	sequence [2]uint64
 	size     uint8
@@ -42,15 +42,15 @@ const (
 	cachedSize = 64
 )
 
-// form gives the normal form of the combining sequence text[start:end], valid until the next
-// call.
+// form returns the normal form of the combining sequence text[start:end]. It is valid until the
+// next call.
 func (n *normalizer) form(t *tables, text []byte, start, end int) []byte {
 	size := end - start
 	if size > 16 {
 		return n.normalize(t, text[start:end])
 	}
 	if n.cache == nil {
-		n.cache = make([]cachedForm, cacheSize) // most texts never come here
+		n.cache = make([]cachedForm, cacheSize) // most texts do not need it
 	}
 	mask := &firstBytes[size]
 	key := [2]uint64{load(text, start) & mask[0], load(text, start+8) & mask[1]} // a sequence has no byte of 0
@@ -65,8 +65,8 @@ func (n *normalizer) form(t *tables, text []byte, start, end int) []byte {
 	return c.normal[:c.size]
 }
 
-// sequenceEnd gives where the combining sequence ends that begins at i: a character, and those
-// after it that combine or are ignorable.
+// sequenceEnd returns the end of the combining sequence that begins at i: one character, and the
+// characters after it that combine or are ignorable.
 func (t *tables) sequenceEnd(text []byte, i int) int {
 	_, last, size := t.at(text, i)
 	for i += size; i < len(text); i += size {
@@ -83,29 +83,29 @@ func (t *tables) sequenceEnd(text []byte, i int) int {
 	return i
 }
 
-// normalize gives the normal form of text, valid until the next call.
+// normalize returns the normal form of text. It is valid until the next call.
 func (n *normalizer) normalize(t *tables, text []byte) []byte {
 	n.decomposed = n.appendForm(n.decomposed[:0], norm.NFKD, text)
 	n.folded = t.appendStripped(n.folded[:0], n.decomposed)
 	n.composed = n.appendForm(n.composed[:0], norm.NFKC, n.folded)
 	normal := n.composed
 	for _, r := range afterwards {
-		if bytes.Contains(normal, r[0]) { // hardly ever
+		if bytes.Contains(normal, r[0]) { // rare
 			normal = bytes.ReplaceAll(normal, r[0], r[1])
 		}
 	}
 	return normal
 }
 
-// afterwards is what is replaced in composed text.
+// afterwards lists the replacements in composed text.
 var afterwards = [][2][]byte{
-	{[]byte("\u0E4D\u0E32"), []byte("\u0E33")}, // sara am, which nothing else decomposes into
-	{[]byte("\u0ECD\u0EB2"), []byte("\u0EB3")},
-	{[]byte("\u034F"), nil}, // which package norm puts after 30 marks
+	{[]byte("\u0E4D\u0E32"), []byte("\u0E33")}, // Thai sara am; no other character decomposes to this
+	{[]byte("\u0ECD\u0EB2"), []byte("\u0EB3")}, // Lao sara am
+	{[]byte("\u034F"), nil},                    // package norm inserts it after 30 marks
 }
 
-// sureIter is the most bytes of which an Iter is sure to be right: from some 30 marks on it
-// miscounts those that letters decompose into.
+// sureIter is the largest number of bytes for which norm.Iter is known to be right. After about
+// 30 marks, it miscounts the marks that letters decompose to.
 const sureIter = 29
 
 func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte {
@@ -119,10 +119,10 @@ func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte 
 	return dst
 }
 
-// appendStripped folds decomposed text and drops what is ignorable, and the dot
-// above an i.
+// appendStripped folds the case of decomposed text. It drops ignorable characters and
+// the dot above an i.
 func (t *tables) appendStripped(dst, decomposed []byte) []byte {
-	afterI := false // only marks since an i
+	afterI := false // only marks follow the last i
 	for len(decomposed) > 0 {
 		r, size := utf8.DecodeRune(decomposed)
 		decomposed = decomposed[size:]
@@ -141,7 +141,7 @@ func (t *tables) appendStripped(dst, decomposed []byte) []byte {
 	return dst
 }
 
-// isSaraAm reports whether two characters become one afterwards.
+// isSaraAm reports whether two characters are a decomposed sara am.
 func isSaraAm(first, second rune) bool {
 	return (second == 0x0E32 || second == 0x0EB2) && first == second+0x1B
 }

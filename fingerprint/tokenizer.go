@@ -7,32 +7,32 @@ import (
 	"unicode/utf8"
 )
 
-// tokenizer cuts a text into tokens in normal form (see class, normalizer) and hashes them.
+// tokenizer splits a text into tokens in normal form (see class and normalizer) and hashes them.
 //
-// The tokens are those of the normal form of the whole text, but hardly any character has to be
-// normalized: its class tells whether it is its own normal form, or differs in case or width only.
-// Where that is in doubt, the combining character sequence (Unicode D56) goes through the normalizer.
-// Sequences are normalized one by one, so memory does not grow with the text.
+// The result is the same as if the whole text were normalized first. Few characters need the
+// normalizer: the class of most characters says that the character is its own normal form, or
+// differs from it in case or width only. If the class does not decide, the combining character
+// sequence (Unicode D56) is normalized. Sequences are normalized one by one, so memory does not
+// grow with the text.
 //
-// characters is the plain way: it takes a character by its class. Two short cuts stand beside
-// it: fastPath, for ASCII and letters, and singles, for ideographs and kana without marks.
+// characters reads any text, one character at a time, by its class. Two faster functions read
+// common text: fastPath reads ASCII and letters, and singles reads ideographs and kana without marks.
 type tokenizer struct {
 	tables *tables
 	text   []byte
 	pos    int
-	each   func(token []byte) // if not nil, takes the tokens, whose hashes are then not needed
+	each   func(token []byte) // if not nil, is called with each token; the hashes are not used
 	hashes []uint64           // of the tokens so far
 	units  int                // words so far, times wordUnits
 	normal normalizer
 
-	// The open token: what there is of it so far, in normal form.
-	token    []byte
-	unspaced bool // it is of a script without spaces
-	bound    bool // and ends in a mark that binds the next letter
-	base     base // the last character in it that is no mark
+	token    []byte // the beginning of the current token, in normal form
+	unspaced bool   // the token is in a script without spaces
+	bound    bool   // the token ends in a mark that binds the next letter
+	base     base   // the last character of the token that is not a mark
 }
 
-// base is where the character that marks combine with begins.
+// base holds the offsets, in the text and in the token, of the character with which marks combine.
 type base struct{ text, token int }
 
 func (t *tokenizer) begin(text []byte) {
@@ -40,10 +40,10 @@ func (t *tokenizer) begin(text []byte) {
 	t.text, t.pos, t.units, t.each = text, 0, 0, nil
 }
 
-// keptToken is how large the buffers may be that stay for the next text.
+// keptToken is the largest total size of the buffers that are kept for the next text, in bytes.
 const keptToken = 64 << 10
 
-// end lets go of the text, and of buffers that a very long word has left.
+// end releases the text, and the buffers if a very long word has made them large.
 func (t *tokenizer) end() {
 	t.text, t.each = nil, nil
 	if cap(t.normal.composed)+cap(t.token) > keptToken {
@@ -51,9 +51,9 @@ func (t *tokenizer) end() {
 	}
 }
 
-// Tokens gives the words of a text in normal form, in order: the features that an
-// [Analyzer] with Window 1 has. It is for features that an Analyzer does not make; see
-// the examples.
+// Tokens returns the words of a text in normal form, in order. They are the features of an
+// [Analyzer] with Window 1. A caller can make other features from them, as the examples
+// show.
 func Tokens(text string) []string { return new(tokenizer).tokens(text) }
 
 func (t *tokenizer) tokens(text string) (tokens []string) {
@@ -70,7 +70,7 @@ func (t *tokenizer) done() bool { return t.pos >= len(t.text) }
 
 func (t *tokenizer) words() int { return t.units / wordUnits }
 
-// next appends the hashes of the next tokens to dst: n or more, or all that are left.
+// next appends the hashes of the next tokens to dst: at least n hashes, or all that remain.
 func (t *tokenizer) next(dst []uint64, n int) []uint64 {
 	t.hashes = dst
 	for limit := len(dst) + n; len(t.hashes) < limit && !t.done(); {
@@ -86,7 +86,7 @@ func (t *tokenizer) next(dst []uint64, n int) []uint64 {
 	return dst
 }
 
-// endToken hashes the open token, if there is one.
+// endToken hashes the current token, if there is one.
 func (t *tokenizer) endToken() {
 	size := len(t.token)
 	if size == 0 {
@@ -103,12 +103,12 @@ func (t *tokenizer) endToken() {
 	t.token, t.unspaced = t.token[:0], false
 }
 
-// characters takes characters by their classes, up to one that begins a run for fastPath or to so
-// many hashes.
+// characters reads characters by their classes. It stops at a character that begins a run for
+// fastPath, or when there are limit hashes.
 func (t *tokenizer) characters(limit int) {
 	text, i := t.text, t.pos
-	previous := slow // class of the character before, where it is known
-	marks := false   // in text with many, fastPath is not worth going back to for a word
+	previous := slow // class of the previous character, if it is known
+	marks := false   // in text with many marks, fastPath does not pay for a single word
 	for i < len(text) && len(t.hashes) < limit {
 		c, r, size := t.tables.at(text, i)
 		switch {
@@ -157,13 +157,13 @@ func (t *tokenizer) characters(limit int) {
 	t.pos = i
 }
 
-// take adds a character of class c, in normal form, to the open token, or ends that.
+// take adds a character of class c, in normal form, to the current token, or ends the token.
 func (t *tokenizer) take(c class, char []byte) {
 	switch {
 	case c == separator:
 		t.endToken()
 	case c >= slowMark:
-		if len(t.token) > 0 { // a mark with no letter before it is no word
+		if len(t.token) > 0 { // a mark without a letter before it does not begin a word
 			t.token = append(t.token, char...)
 		}
 	default:
@@ -177,13 +177,13 @@ func (t *tokenizer) take(c class, char []byte) {
 	t.bound = c.conjoins()
 }
 
-// sequence takes the combining sequence that the character at i, of class c, belongs to, by its
-// normal form. It gives where that ends.
+// sequence reads the combining sequence that contains the character at i, of class c, takes its
+// normal form, and returns the offset of its end.
 func (t *tokenizer) sequence(c class, i int) int {
-	if c.combines() && len(t.token) > 0 { // with the base, which is taken back
+	if c.combines() && len(t.token) > 0 { // the sequence begins at the base, which leaves the token
 		i = t.base.text
 		t.token = t.token[:t.base.token]
-		// A character of a script without spaces that did not begin its token was bound to it.
+		// A character of a script without spaces that did not begin its token was bound to the token.
 		t.bound = t.unspaced && len(t.token) > 0
 		t.unspaced = t.bound
 	}
@@ -203,11 +203,12 @@ func (t *tokenizer) sequence(c class, i int) int {
 	return end
 }
 
-// fastPath takes ASCII and letters of two and three bytes that need no more than a look at a
-// table, to another character or to so many hashes. The open token is of no script without spaces.
+// fastPath reads ASCII, and letters of two and three bytes that one table lookup normalizes. It
+// stops at any other character, or when there are limit hashes. The current token must not be in
+// a script without spaces.
 //
-// Where a word ends cannot be predicted, so ASCII is taken eight bytes at a time, and a token is
-// hashed with no branch on its length but for one of more than 16 bytes.
+// The processor cannot predict the ends of words. Therefore fastPath reads ASCII eight bytes at a
+// time, and hashes tokens of up to 16 bytes without a branch on their length.
 func (t *tokenizer) fastPath(limit int) {
 	text, letters := t.text, &t.tables.twoByte
 	i, n := t.pos, len(t.hashes)
@@ -230,7 +231,7 @@ func (t *tokenizer) fastPath(limit int) {
 			ends := stop != 0 && x&stop == 0
 			if ends && size == 0 && t.each == nil {
 				hashes[n] = hash16(word, 0, length)
-				if length > 0 { // most often
+				if length > 0 { // likely
 					n++
 				}
 				i += length + 1
@@ -254,7 +255,7 @@ func (t *tokenizer) fastPath(limit int) {
 				size += int(letter >> 16)
 			}
 			if i == start {
-				previous := slow // marks are taken after letters of this run only: see base
+				previous := slow // only marks after letters of this run are read here: see base
 				for end := min(len(text)-8, i+len(token)-size-hashPadding); i <= end; i += 3 {
 					x := binary.LittleEndian.Uint64(text[i:])
 					c := t.tables.class[threeBytes(x)]
@@ -297,7 +298,7 @@ func (t *tokenizer) fastPath(limit int) {
 	t.pos, t.token = min(i, len(text)), token[:size]
 }
 
-// hash hashes the first size bytes of b, which has hashPadding more.
+// hash hashes the first size bytes of b. At least hashPadding more bytes must follow.
 func (t *tokenizer) hash(b []byte, size int) uint64 {
 	if t.each != nil && size > 0 {
 		t.each(b[:size])
@@ -305,9 +306,9 @@ func (t *tokenizer) hash(b []byte, size int) uint64 {
 	return hashToken(b, size)
 }
 
-// singles takes characters of three bytes from i on that are tokens of their own, with marks that
-// stay as they are, and separators between them, to a character that may be otherwise or to so
-// many hashes. It gives where they end. No token is open.
+// singles reads, from i on, characters of three bytes that are single tokens, marks after them
+// that are their own normal form, and separators. It stops at any other character, or when there
+// are limit hashes, and returns the offset. There must be no current token.
 func (t *tokenizer) singles(i, limit int) int {
 	text := t.text
 	if t.each != nil || i+8 > len(text) {
@@ -345,17 +346,17 @@ func (t *tokenizer) singles(i, limit int) int {
 	return i
 }
 
-// Eight ASCII bytes at a time: a byte of a mask is 0x80 for yes and 0 for no, the
-// first byte of the text is the lowest.
+// Masks of eight ASCII bytes. A byte of a mask is 0x80 for true and 0 for false. The
+// first byte of the text is the lowest byte.
 const (
 	everyByte = 0x0101010101010101
 	highBits  = 0x80 * everyByte
 )
 
-// wordAtStart gives the ASCII letters and digits that x begins with, in lower case, and the high
-// bit of the byte that ends them; 0 if none does.
+// wordAtStart returns the ASCII letters and digits at the start of x, in lower case, and the high
+// bit of the byte after them, or 0 if all eight bytes are letters and digits.
 func wordAtStart(x uint64) (word, stop uint64) {
-	// With the high bit cleared no sum carries into the next byte.
+	// Without the high bits, no sum carries into the next byte.
 	low := x &^ highBits
 	folded := low | 0x20*everyByte
 	letter := (folded + (0x80-'a')*everyByte) &^ (folded + (0x80-'z'-1)*everyByte)
@@ -366,7 +367,7 @@ func wordAtStart(x uint64) (word, stop uint64) {
 	return (x | letter>>2) & (stop>>7 - 1), stop
 }
 
-// load reads eight bytes of b from i on, zeros after its end.
+// load returns the eight bytes of b from i on. Bytes after the end of b are 0.
 func load(b []byte, i int) uint64 {
 	if i+8 <= len(b) {
 		return binary.LittleEndian.Uint64(b[i:])

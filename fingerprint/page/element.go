@@ -11,36 +11,36 @@ type class uint16
 
 const (
 	block       class = 1 << iota // begins and ends a line
-	left                          // left out of the text with all it holds
+	left                          // left out of the text with its content
 	raw                           // its content is text up to its end tag
 	references                    // raw, but with character references
 	void                          // has no end tag and no content
 	container                     // holds elements whose end tags may be left out
 	scope                         // an end tag in it ends nothing outside of it
-	tabular                       // what tables are made of
+	tabular                       // a part of a table
 	minor                         // no part of a page's frame by itself
 	shown                         // never taken as hidden
-	heading                       //
+	heading                       // h1 to h6
 	foreign                       // svg: its content is not HTML
-	integration                   // but that of these is
+	integration                   // in svg, its content is HTML
 	breakout                      // a start tag that ends an svg element
 )
 
 // element is a kind of element, known or not.
 type element struct {
-	name  string // of the elements below, else empty
-	key   uint64 // tells elements apart, see nextKey
+	name  string // empty if the element is not in the table
+	key   uint64 // distinguishes all elements, see nextKey
 	class class
-	kind  uint8 // tells elements apart that matter while they are open; 0 for all others
+	kind  uint8 // distinguishes the elements that matter while they are open; 0 for all others
 	hint  hint  // for the main text
 }
 
-// nextKey adds a byte, in lower case, to the key of a name. Up to 8 bytes the
-// key is the name.
+// nextKey adds a byte, in lower case, to the key of a name. The key of a name of up to
+// 8 bytes is the name.
 func nextKey(key uint64, c byte) uint64 { return bits.RotateLeft64(key, 8) ^ uint64(c) }
 
-// elementOf looks an element up. One that is not listed is inline and can be
-// hidden; its key is kept so that its end tag is known.
+// elementOf returns the element of a key and a name. An element that is not in the table
+// is inline and can be hidden. The scanner recognizes its end tag by its key.
 func elementOf(key uint64, name []byte) element {
 	for i := slotOf(key); ; i = (i + 1) % len(elements) {
 		e := &elements[i]
@@ -58,7 +58,7 @@ func slotOf(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> (64 - eleme
 // elementBits makes the table sparse.
 const elementBits = 10
 
-// maxKinds is more than there are kinds in the table.
+// maxKinds is larger than the number of kinds in the table.
 const maxKinds = 80
 
 var elements, kinds, impliedEnds = table([]struct {
@@ -97,8 +97,9 @@ var elements, kinds, impliedEnds = table([]struct {
 	{breakout, "b big code em head i nobr s samp small span strike strong sub sup tt u var"},
 })
 
-// endedBy says which start tags end an element whose end tag is left out
-// (HTML standard, section 13.1.2.4). All blocks but br end a p.
+// endedBy lists the start tags that end an element whose end tag is left out
+// (HTML standard, section 13.1.2.4). The start tag of each block except br ends a p
+// element.
 var endedBy = map[string]string{
 	"li": "li", "dt": "dt dd", "dd": "dt dd", "rt": "rp rt", "rp": "rp rt", "option": "option optgroup", "optgroup": "optgroup",
 	"td": "td th tr tbody tfoot", "th": "td th tr tbody tfoot", "tr": "tr tbody tfoot",
@@ -109,9 +110,8 @@ var (
 	buttonKind, selectKind          = kinds["button"], kinds["select"]
 )
 
-// table makes the table of elements. It also gives the kinds by name, and by
-// kind, the kinds of elements that a start tag ends though their end tags are
-// left out.
+// table makes the hash table of elements, the kinds by name, and, for the kind of each
+// start tag, the kinds of the elements that it ends.
 func table(byClass []struct {
 	class class
 	names string

@@ -24,7 +24,7 @@ func extract(doc []byte, mode TextMode, xml bool) *extractor {
 	return e
 }
 
-// result is the text that was asked for. It is valid until the extractor is
+// result returns the text that the mode selects. It is valid until the extractor is
 // released.
 func (e *extractor) result() []byte {
 	if e.outlined {

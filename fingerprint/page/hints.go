@@ -2,16 +2,16 @@ package page
 
 import "strings"
 
-// hint is what an element's name, role, class and id say of its part in a page.
+// hint describes the part of an element in a page, by its name, role, class and id.
 type hint uint8
 
 const (
-	framing    hint = 1 << iota // by its name or role it frames the main text
-	structural                  // by its class or id it does
-	topical                     // by its class it does, if it is not a section about such things
+	framing    hint = 1 << iota // its name or role says that it frames the main text
+	structural                  // its class or id says so
+	topical                     // its class says so, unless it is a section about this topic
 	control                     // a part of a form
-	pageHeader                  // a header, which may be the page's or the article's
-	mainPart                    // main
+	pageHeader                  // a header of the page or of an article
+	mainPart                    // a main element
 	article
 	consent // a consent dialog
 )
@@ -22,13 +22,13 @@ func hintsOf(tag *element, a *attributes) hint {
 		h |= roles[string(a.role)]
 	}
 	if tag.class&heading != 0 {
-		return h // the name of a heading tells what it is about
+		return h // the class and id of a heading name its topic
 	}
 	if a.class != nil {
 		h |= nameHint(a.class)
 	}
 	if a.id != nil {
-		h |= nameHint(a.id) &^ topical // sections are named for what they are about, too
+		h |= nameHint(a.id) &^ topical // the id of a section often names its topic
 	}
 	return h
 }
@@ -44,8 +44,8 @@ var roles = map[string]hint{
 	"tooltip": framing, "tablist": framing, "button": control, "listbox": control, "main": mainPart, "article": article,
 }
 
-// nameHint looks in a class or id attribute for words that designers use for
-// what is not the main text. Words end where letters do, and before a capital.
+// nameHint looks in a class or id attribute for words that designers use for the parts
+// around the main text. A word is a run of letters. It ends before a capital letter.
 func nameHint(value []byte) (h hint) {
 	for i := 0; i < len(value); {
 		if tagBytes[value[i]]&letter == 0 {

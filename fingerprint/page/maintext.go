@@ -2,28 +2,29 @@ package page
 
 import "bytes"
 
-// What the search for the main text goes by. Line breaks, link density and the
-// share of an element in the page's prose tell more than names do, so no name
-// leaves out an element that holds much of the page.
+// The parameters of the search for the main text. Line breaks, link density and the
+// share of an element in the page's prose are more reliable than names. Therefore no
+// name causes an element that holds a large part of the page to be left out.
 const (
-	// minProse is how long a line must be, without its links, to count as prose.
+	// minProse is the length in bytes from which a line without many links counts as prose.
 	minProse = 60
-	// maxFrame is the share of a page's prose, one in so many, up to which an
-	// element is left out for what its name says.
+	// An element whose name says that it frames the main text is left out if it holds
+	// at most 1/maxFrame of the page's prose.
 	maxFrame = 3
-	// An element with so many tenths of the prose holds the main text: one of a
-	// name for it, or any that has half of all text that is no link, too, so that
-	// the notes below many short lines do not stand for a page.
+	// An element holds the main text if it has at least namedShare tenths of the prose
+	// and a name for the main text. An element with another name needs anyShare tenths,
+	// and half of all text outside of links, so that the notes below many short lines
+	// do not represent a page.
 	namedShare, anyShare = 4, 9
-	// Less than minMain bytes, or one byte in maxVisible of the visible text, is
-	// no main text.
+	// A main text has more than minMain bytes and at least 1/maxVisible of the bytes of
+	// the visible text.
 	minMain, maxVisible = 200, 20
 )
 
-// outline is what the choice of the main text needs of a page: its lines, and
-// the elements around them.
+// outline holds the lines of a page and the elements around them, from which the
+// main text is chosen.
 type outline struct {
-	nodes []node // a parent is before its children; the first is the page
+	nodes []node // a parent precedes its children; the first node is the page
 	lines []line
 	link  bool // inside an a element
 
@@ -33,14 +34,15 @@ type outline struct {
 // node is an element that may be part of a page's frame.
 type node struct {
 	parent int32
-	root   int32 // the node that root chose before this node, if that contains this node
+	root   int32 // the node that root chose before this node, if it contains this node
 	hint   hint
-	held   bool // nodes that follow later may be in it
-	frame  bool // or in one
-	inMain bool // where a header is not the page's
-	// Bytes of prose in it, what is left of that without the frame, and all text
-	// that is left but links.
-	prose, content, text int
+	held   bool // nodes that follow later may be children of this node
+	frame  bool // the node is part of the frame
+	inMain bool // the node is in a main or article element, so a header in it is not the page's
+
+	prose   int // bytes of prose in the node
+	content int // bytes of prose in the node outside of the frame
+	text    int // bytes of text in the node outside of the frame and of links
 }
 
 // line is a line of the text.
@@ -51,19 +53,19 @@ type line struct {
 	heading  uint8 // its level, or 0
 }
 
-// begin empties the outline but for the page itself.
+// begin removes all nodes except the page itself, and all lines.
 func (o *outline) begin() {
 	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0], chosen: o.chosen[:0]}
 }
 
-// shrink lets go of what an unusual page made large.
+// shrink frees buffers that an unusual page made large.
 func (o *outline) shrink() {
 	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 || cap(o.chosen) > kept {
 		*o = outline{}
 	}
 }
 
-// open gives the node of an element that begins: its own, or the one around it.
+// open returns the node of an element that begins: a new node, or the node around it.
 func (o *outline) open(around int32, tag *element, a *attributes) int32 {
 	h := hintsOf(tag, a)
 	if h == 0 && tag.class&minor != 0 {
@@ -80,8 +82,8 @@ func (o *outline) forget(n int32) {
 	}
 }
 
-// truncate forgets the lines after the first size bytes of the text, and all but
-// the first nodes.
+// truncate removes the lines after the first size bytes of the text, and all nodes
+// after the first ones.
 func (o *outline) truncate(size, nodes int) {
 	for len(o.lines) > 0 && o.lines[len(o.lines)-1].from >= size {
 		o.lines = o.lines[:len(o.lines)-1]
@@ -93,8 +95,8 @@ func (o *outline) truncate(size, nodes int) {
 	o.nodes = o.nodes[:min(len(o.nodes), nodes)]
 }
 
-// text takes note of text that was written from one place to another, the first
-// of a line or not.
+// text records text that was written from one offset to another. The text begins a
+// line if begins is true.
 func (o *outline) text(from, to int, begins bool, node int32, heading uint8) {
 	if from == to {
 		return
@@ -112,11 +114,11 @@ func (o *outline) text(from, to int, begins bool, node int32, heading uint8) {
 	}
 }
 
-// main gives the main text: see [Main]. It leaves out the elements that frame
-// it, goes to the innermost element that has nearly all prose of what is left,
-// and takes its lines but those that are mostly links. Before them come the title
-// and the first h1 that is no frame, since little else tells many pages of one
-// template apart.
+// main returns the main text: see [Main]. It leaves out the elements of the frame,
+// finds the innermost element that has nearly all of the remaining prose, and takes
+// the lines of that element, except lines that are mostly links. The title and the
+// first h1 element outside of the frame precede these lines, since many pages of one
+// template differ in little else.
 func (o *outline) main(text []byte, title string) []byte {
 	o.weigh()
 	o.frame()
@@ -143,7 +145,7 @@ func (o *outline) main(text []byte, title string) []byte {
 	return b
 }
 
-// prose is what a line has of running text.
+// prose returns the number of bytes of running text in a line.
 func (l *line) prose() int {
 	n := l.to - l.from
 	if n < minProse || l.linked*3 > n {
@@ -163,8 +165,8 @@ func (o *outline) weigh() {
 	}
 }
 
-// frame marks the nodes that frame the main text, and adds up the prose of the
-// others.
+// frame marks the nodes that frame the main text, and adds up the prose of all other
+// nodes.
 func (o *outline) frame() {
 	for i := 1; i < len(o.nodes); i++ {
 		n := &o.nodes[i]
@@ -186,8 +188,8 @@ func (o *outline) frame() {
 	}
 }
 
-// root is the node that holds the main text. The field root of all nodes in it is
-// the same node.
+// root returns the node that holds the main text. It sets the field root of all nodes
+// in that node to it.
 func (o *outline) root() int32 {
 	root := int32(0)
 	for i := int32(1); int(i) < len(o.nodes); i++ {
@@ -203,8 +205,9 @@ func (o *outline) root() int32 {
 	return root
 }
 
-// withinPage says whether a link leads to a place in the page itself, as in a
-// table of contents, for all that can be seen: its address has a fragment.
+// withinPage reports whether a link seems to lead to a place in the page itself, as in
+// a table of contents: its address has a fragment. An element without an address counts
+// as such a link.
 func withinPage(href []byte) bool {
 	at := bytes.IndexByte(href, '#')
 	return at >= 0 && at+1 < len(href) && tagBytes[href[at+1]]&letter != 0 || href == nil

@@ -162,7 +162,7 @@ func (e *extractor) noscript(s *scanner) {
 	e.fragment(&scanner{doc: s.doc[:s.to], pos: s.from, xml: s.xml}, true)
 }
 
-// maxFragments is how deep documents within the page are read.
+// maxFragments is the largest depth of nested documents that are read.
 const maxFragments = 4
 
 // displayNone reports whether an inline style sets display to none. It knows

@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// token is what the scanner stands on.
+// token is the kind of the scanner's current token.
 type token uint8
 
 const (
@@ -14,11 +14,11 @@ const (
 	stopToken               // an end tag
 )
 
-// scanner cuts a page into tokens where the HTML standard does (section 13.2.5,
-// as far as it can be known without a tree: CDATA sections are comments). It
-// gives what golang.org/x/net/html's tokenizer gives, without comments and
-// doctypes; FuzzScanner holds it to that. It allocates nothing and reads each
-// byte once, most of them many at a time.
+// scanner splits a page into tokens as section 13.2.5 of the HTML standard specifies
+// for a tokenizer without a tree, in which CDATA sections are comments. It returns the
+// tokens of golang.org/x/net/html's tokenizer without comments and doctypes, which
+// FuzzScanner checks. It allocates nothing and reads each byte once, most of them
+// several at a time.
 type scanner struct {
 	doc []byte
 	pos int  // offset after the token
@@ -31,22 +31,21 @@ type scanner struct {
 	tag         element
 	selfClosing bool
 	attributes  attributes
-	attributed  bool // attributes may hold something
+	attributed  bool // attributes may be set
 
-	rawElement element // the last start tag, where its content is text
+	rawElement element // the last start tag, if its content is text
 }
 
-// attributes are those of a start tag that say something about its text; the
-// value of each is that of the first attribute of the name. A nil value is an
-// attribute that is not there.
+// attributes holds the attributes of a start tag that matter for its text. If a name
+// occurs twice, the first value counts. The value of a missing attribute is nil.
 type attributes struct {
 	class, id, role, style, href, srcdoc []byte
 	hidden, open                         bool
 	shadow                               bool // shadowrootmode is open or closed
-	mayHide                              bool // hidden, style or role is there
+	mayHide                              bool // the tag has hidden, style or role
 }
 
-// What a byte does inside a tag.
+// The classes of bytes inside a tag.
 const (
 	tagSpace = 1 << iota
 	tagEnd   // > and /
@@ -93,20 +92,20 @@ func (s *scanner) next() token {
 			if tagBytes[doc[i+2]]&letter != 0 {
 				return s.readTag(i+2, stopToken)
 			}
-			i = s.behind(i+2, '>')
+			i = s.after(i+2, '>')
 		case c == '!':
 			if i+3 < len(doc) && doc[i+2] == '-' && doc[i+3] == '-' {
-				i = s.behindComment(i + 4)
+				i = s.afterComment(i + 4)
 			} else if s.xml && bytes.HasPrefix(doc[i+2:], []byte("[CDATA[")) {
 				if s.cdata(i + len("<![CDATA[")) {
 					return textToken
 				}
 				i = s.pos
 			} else {
-				i = s.behind(i+2, '>')
+				i = s.after(i+2, '>')
 			}
 		case c == '?':
-			i = s.behind(i+2, '>')
+			i = s.after(i+2, '>')
 		default:
 			return s.readTag(i+1, startToken)
 		}
@@ -124,7 +123,7 @@ func (s *scanner) textUpTo(from, to int) token {
 }
 
 // cdata reads the content of a CDATA section that begins at i, and reports whether
-// there is any.
+// it is not empty.
 func (s *scanner) cdata(i int) bool {
 	s.from, s.to, s.pos = i, len(s.doc), len(s.doc)
 	if n := bytes.Index(s.doc[i:], []byte("]]>")); n >= 0 {
@@ -134,8 +133,8 @@ func (s *scanner) cdata(i int) bool {
 	return s.from < s.to
 }
 
-// behind is the place behind the next c, or the end.
-func (s *scanner) behind(i int, c byte) int {
+// after returns the offset after the next c, or the length of the page.
+func (s *scanner) after(i int, c byte) int {
 	n := bytes.IndexByte(s.doc[i:], c)
 	if n < 0 {
 		return len(s.doc)
@@ -143,9 +142,9 @@ func (s *scanner) behind(i int, c byte) int {
 	return i + n + 1
 }
 
-// behindComment is the place behind a comment whose content begins at i: --> or
-// --!> ends it, and at once also > and ->.
-func (s *scanner) behindComment(i int) int {
+// afterComment returns the offset after a comment whose content begins at i. The
+// comment ends with --> or --!>, or with > or -> directly at its beginning.
+func (s *scanner) afterComment(i int) int {
 	doc := s.doc
 	dashes := i
 	for dashes < len(doc) && doc[dashes] == '-' {
@@ -173,8 +172,8 @@ func (s *scanner) behindComment(i int) int {
 	}
 }
 
-// readTag reads a start tag or an end tag from its name on. Without an end it is no tag, and the
-// page is over.
+// readTag reads a start tag or an end tag from its name on. If the tag does not end, the page ends
+// before it.
 func (s *scanner) readTag(name int, kind token) token {
 	if !s.tagEnds(name) {
 		return s.textUpTo(len(s.doc), len(s.doc))
@@ -185,7 +184,7 @@ func (s *scanner) readTag(name int, kind token) token {
 	return kind
 }
 
-// tagEnds reads a tag from its name on, and says whether it ends.
+// tagEnds reads a tag from its name on, and reports whether it ends.
 func (s *scanner) tagEnds(name int) bool {
 	i := s.tagName(name)
 	s.selfClosing = false
@@ -200,7 +199,7 @@ func (s *scanner) tagEnds(name int) bool {
 	return s.readAttributes(i)
 }
 
-// tagName reads a name and gives the place behind it.
+// tagName reads the name of a tag and returns the offset after it.
 func (s *scanner) tagName(i int) int {
 	doc, start := s.doc, i
 	key := uint64(0)
@@ -220,7 +219,7 @@ func (s *scanner) tagName(i int) int {
 	return i
 }
 
-// readAttributes reads what follows a tag's name, and says whether the tag ends.
+// readAttributes reads the attributes of a tag, and reports whether the tag ends.
 func (s *scanner) readAttributes(i int) bool {
 	doc := s.doc
 	for {
@@ -318,7 +317,8 @@ func (a *attributes) note(key, value []byte) {
 	}
 }
 
-// isName says whether b, which is long enough, begins with a name in lower case.
+// isName reports whether b begins with a name in either case. The name is in lower
+// case, and b is at least as long.
 func isName(b []byte, name string) bool {
 	for i := range len(name) {
 		if b[i]|0x20 != name[i] {
@@ -329,7 +329,7 @@ func isName(b []byte, name string) bool {
 }
 
 // rawContent reads the content of a raw element, up to its end tag or the end
-// of the page, and says whether there is any.
+// of the page, and reports whether it is not empty.
 func (s *scanner) rawContent() bool {
 	e := s.rawElement
 	s.rawElement = element{}
@@ -357,16 +357,16 @@ func (s *scanner) rawContent() bool {
 	return s.from < s.to
 }
 
-// endsRaw says whether an end tag of that name begins at i.
+// endsRaw reports whether an end tag with that name begins at i.
 func (s *scanner) endsRaw(i int, name string) bool {
 	rest := s.doc[i:]
 	return len(rest) > 2+len(name) && rest[1] == '/' &&
 		tagBytes[rest[2+len(name)]]&(tagSpace|tagEnd) != 0 && isName(rest[2:], name)
 }
 
-// scriptEnd is the place of the tag that ends a script whose content begins at
-// i. In an escaped part, from <!-- to -->, a script element may nest, and then
-// the first end tag is the nested one's.
+// scriptEnd returns the offset of the tag that ends a script whose content begins at
+// i. A script element may be nested in an escaped part, from <!-- to -->. Then the
+// first end tag ends the nested element.
 func (s *scanner) scriptEnd(i int) int {
 	doc := s.doc
 	for {
@@ -389,8 +389,9 @@ func (s *scanner) scriptEnd(i int) int {
 	}
 }
 
-// escapedScript reads an escaped part behind its <!--. It gives the place of the
-// script's end and true, or the place where the escaped part ends.
+// escapedScript reads an escaped part whose content begins at i, after <!--. It returns
+// the offset at which the script ends and true, or the offset at which the escaped part
+// ends and false.
 func (s *scanner) escapedScript(i int) (next int, ended bool) {
 	doc := s.doc
 	dashes, nested := 2, false
@@ -436,7 +437,7 @@ func (s *scanner) escapedScript(i int) (next int, ended bool) {
 	return len(doc), true
 }
 
-// scriptPrefix is how many bytes b and "script" have in common.
+// scriptPrefix returns the length of the common prefix of b and "script".
 func scriptPrefix(b []byte) int {
 	const name = "script"
 	n := 0

@@ -2,10 +2,10 @@ package page
 
 import "bytes"
 
-// streams is what the extractor knows of a page that a framework streams: the
-// server first sends the page with placeholders, and sends the text that was not
-// ready at the end, in hidden elements. A script of the page moves each of these
-// segments to its placeholder as soon as it is there.
+// streams is the extractor's state for a page that a framework streams. The server
+// first sends the page with placeholders. It sends the text that was not ready, in
+// hidden elements, at the end. A script of the page moves each of these segments to
+// its placeholder as soon as the segment arrives.
 //
 //	           placeholder                        segment
 //	React      <template id="B:1f"> or "P:1f"     <div hidden id="S:1f">
@@ -32,7 +32,7 @@ func (e *extractor) isStreamed(s *scanner) bool {
 	return e.solid && !bytes.HasPrefix(id, []byte("pl-"))
 }
 
-// reactNumber gives the number in an id such as "S:1f", which may have a prefix.
+// reactNumber returns the number in an id such as "S:1f", which may have a prefix.
 func reactNumber(id []byte, kind string) (number []byte, found bool) {
 	i := bytes.LastIndexByte(id, ':')
 	if i < 0 || !bytes.HasSuffix(id[:i], []byte(kind)) {
@@ -68,7 +68,7 @@ func (e *extractor) hold(id []byte) {
 	e.outline.nodes[e.node].held = true
 }
 
-// placeOf is the node of the placeholder of a segment, or around if it has none.
+// placeOf returns the node of the placeholder of a segment, or around if it has none.
 func (e *extractor) placeOf(id []byte, around int32) int32 {
 	if number, found := reactNumber(id, "S"); found {
 		id = number

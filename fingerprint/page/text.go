@@ -11,12 +11,12 @@ import (
 // textWriter collapses white space and keeps block boundaries.
 type textWriter struct {
 	text []byte
-	gap  byte // what stands between text and the next word: 0, ' ' or '\n'
+	gap  byte // separates text from the next word: 0, ' ' or '\n'
 }
 
 func (w *textWriter) newline() { w.gap = '\n' }
 
-// whole writes the text that a scanner stands on.
+// whole writes the current text token of a scanner.
 func (w *textWriter) whole(s *scanner) {
 	text := s.doc[s.from:s.to]
 	if s.rawText && bytes.IndexByte(text, 0) >= 0 {
@@ -39,7 +39,7 @@ func (w *textWriter) whole(s *scanner) {
 	}
 }
 
-// write takes single spaces with the words around them.
+// write appends text. It copies single spaces together with the words around them.
 func (w *textWriter) write(s []byte) {
 	for i := 0; i < len(s); {
 		if asciiSpace[s[i]] {
@@ -66,8 +66,9 @@ var asciiSpace = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, '\f': 
 // longestReference is longer than any name of the HTML standard.
 const longestReference = 48
 
-// reference decodes what begins with the & at the start of text, and says how
-// many of its bytes that takes: "&" and 1 where it is no character reference.
+// reference decodes the character reference at the start of text, which begins with
+// &, and returns the number of its bytes. It returns "&" and 1 if there is no character
+// reference.
 func reference(text []byte) (decoded string, size int) {
 	i := 1
 	if i < len(text) && text[i] == '#' {
@@ -88,7 +89,7 @@ func reference(text []byte) (decoded string, size int) {
 	case text[1] == '#':
 		return numericReference(text)
 	}
-	// A name, and what may follow it without a semicolon, is left to the library.
+	// The library decodes names, which may end without a semicolon.
 	whole := html.UnescapeString(string(text[:i]))
 	if whole == string(text[:i]) {
 		return "&", 1
@@ -115,7 +116,7 @@ func numericReference(text []byte) (decoded string, size int) {
 	if i < len(text) && text[i] == ';' {
 		i++
 	}
-	// The standard has its own mind about some numbers.
+	// The standard replaces some numbers.
 	return html.UnescapeString("&#" + strconv.Itoa(int(number)) + ";"), i
 }
 
@@ -133,8 +134,8 @@ func isWord(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// usualReferences are decoded without the library. They are most of those that
-// pages have.
+// usualReferences are decoded without the library. Most character references in pages
+// are among them.
 var usualReferences = func() map[string]string {
 	m := map[string]string{}
 	for _, name := range bytes.Fields([]byte("amp lt gt quot apos nbsp copy reg trade hellip mdash ndash lsquo rsquo ldquo rdquo laquo raquo " +

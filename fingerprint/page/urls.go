@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// withoutURLs takes out of a text what is an address and no word: a space stands
-// for each URL with a scheme or www., and for each target of a Markdown link, as in
-// [text](target). A URL ends where RFC 3986 has no such character: before a space,
-// a quote, a bracket and everything that is not ASCII, so that text without spaces
-// may follow it. Where there is none, the result is text itself; else it is
-// in w.
+// withoutURLs replaces each URL with a scheme or www., and the target of each Markdown
+// link, as in [text](target), by a space. A URL ends at the first character that RFC
+// 3986 does not allow in it: a space, a quote, a bracket or a character outside of
+// ASCII. Text in a script without spaces may therefore follow a URL. The result is text
+// itself if it has no URL, and a part of w otherwise.
 func (w *textWriter) withoutURLs(text []byte) []byte {
 	var (
 		b       = w.text[:0]
 		schemes = searchFor(text, "://")
 		hosts   = searchFor(text, "www.")
 		links   = searchFor(text, "](")
-		done    = 0 // what was copied, or left out
+		done    = 0 // text before this offset has been copied or left out
 	)
 	for {
 		var from, to int
@@ -53,7 +52,8 @@ func (w *textWriter) withoutURLs(text []byte) []byte {
 	}
 }
 
-// search is where a string is found next, or the end of the text.
+// search finds the occurrences of a string. Its field at is the offset of the next one,
+// or the length of the text.
 type search struct {
 	what []byte
 	at   int
@@ -75,8 +75,8 @@ func (s *search) next(text []byte, from int) {
 // longestScheme is longer than any scheme in use.
 const longestScheme = 32
 
-// schemeBefore is the place where the scheme of a URL begins whose :// is at a
-// place, after another one; that itself where none does.
+// schemeBefore returns the offset, at least after, of the scheme of a URL whose :// is at
+// colon. It returns colon if there is no scheme.
 func schemeBefore(text []byte, after, colon int) int {
 	from := colon
 	for from > max(after, colon-longestScheme) && (isWord(text[from-1]) || bytes.IndexByte([]byte("+-."), text[from-1]) >= 0) {
@@ -88,7 +88,8 @@ func schemeBefore(text []byte, after, colon int) int {
 	return from
 }
 
-// urlEnd is the end of a URL whose host begins at a place, or 0 where nothing does.
+// urlEnd returns the end of a URL whose host begins at an offset, or 0 if no host
+// begins there.
 func urlEnd(text []byte, host int) int {
 	i := host
 	for i < len(text) && notInURL[text[i]] == 0 {
@@ -109,9 +110,9 @@ var notInURL = func() (not [256]uint8) {
 	return not
 }()
 
-// targetEnd is the end of the target of a Markdown link that begins at a place, or 0
-// where there is none: it has neither spaces nor brackets, as many ( as ), and the
-// link ends behind it or has a title.
+// targetEnd returns the end of the target of a Markdown link that begins at offset i, or
+// 0 if no target begins there. A target has neither spaces nor brackets, its parentheses
+// are balanced, and the end of the link or a title follows.
 func targetEnd(text []byte, i int) int {
 	for open := 0; i < len(text) && text[i] > ' ' && text[i] != '[' && text[i] != ']'; i++ {
 		switch text[i] {

@@ -1,6 +1,6 @@
-// Package stem reduces words to their stems by the Snowball stemmers, one a script:
-// a token of package fingerprint is stemmed by the language whose script it is written
-// in, and left alone when there is none.
+// Package stem reduces words to their stems with the Snowball stemmers, one per script.
+// The script of a token of package fingerprint selects the stemmer. A token in a script
+// without a stemmer stays as it is.
 package stem
 
 import (
@@ -45,7 +45,8 @@ const (
 	tamilScript
 )
 
-// scriptOf goes by blocks, which never change, as a stem must not.
+// scriptOf returns the script of a character by its Unicode block. Blocks never change,
+// so stems do not change either.
 func scriptOf(r rune) script {
 	switch {
 	case 'a' <= r && r <= 'z' || 0xDF <= r && r <= 0x24F || 0x1E00 <= r && r <= 0x1EFF:
@@ -60,7 +61,7 @@ func scriptOf(r rune) script {
 	return other
 }
 
-// Turkish is not here: its stemmer goes by the difference of i and dotless i,
+// Turkish is missing, since its stemmer needs the difference between i and dotless i,
 // which tokens do not have.
 var languages = []language{
 	{"ar", arabicScript, arabic.Stem},
@@ -82,7 +83,7 @@ var languages = []language{
 	{"ta", tamilScript, tamil.Stem},
 }
 
-// known gives the codes that For knows (ISO 639-1), sorted.
+// known returns the codes that For accepts (ISO 639-1), sorted.
 func known() []string {
 	codes := make([]string, len(languages))
 	for i, l := range languages {
@@ -94,8 +95,8 @@ func known() []string {
 // Stemmer stems words of some languages. It is safe for concurrent use.
 type Stemmer struct{ languages []language }
 
-// For gives a stemmer for the languages, at most one a script: "en" and "ru",
-// say, but not "en" and "de", since a token does not tell its language.
+// For returns a stemmer for the languages. At most one language per script is allowed:
+// "en" and "ru", but not "en" and "de", since the language of a token is not known.
 func For(codes ...string) (*Stemmer, error) {
 	s := new(Stemmer)
 	for _, code := range codes {
@@ -116,11 +117,11 @@ func For(codes ...string) (*Stemmer, error) {
 	return s, nil
 }
 
-// longest is the length of token, in bytes, above which nothing is stemmed: no
-// word is that long, and some stemmers take time that grows faster than the word.
+// longest is the length of the longest token that is stemmed, in bytes. No word is
+// longer, and the time of some stemmers grows faster than the length of the word.
 const longest = 200
 
-// Stem gives the stem of a token in normal form. It is never empty unless the token is.
+// Stem returns the stem of a token in normal form. It is empty only if the token is.
 func (s *Stemmer) Stem(token string) string {
 	if len(token) <= longest {
 		r, _ := utf8.DecodeRuneInString(token)
@@ -133,8 +134,8 @@ func (s *Stemmer) Stem(token string) string {
 	return token
 }
 
-// stem leaves a token alone that makes the generated code panic or that it
-// reduces to nothing.
+// stem returns the token itself if the generated code panics or reduces the token to
+// nothing.
 func stem(l language, token string) (stemmed string) {
 	defer func() {
 		if recover() != nil || stemmed == "" {

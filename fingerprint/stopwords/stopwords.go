@@ -1,5 +1,5 @@
-// Package stopwords has short lists of function words in some languages, to be left
-// out of the tokens of package fingerprint.
+// Package stopwords has short lists of function words in some languages. A caller
+// leaves them out of the tokens of package fingerprint.
 package stopwords
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// For gives the tokens of the lists of some languages as one set. A word goes wherever it
-// stands, whatever the language of the text: "die" in English too, with "de" in
-// the set.
+// For returns the tokens of the lists of some languages as one set. The set does not
+// depend on the language of a text: with "de", it also contains the "die" of English
+// texts.
 func For(codes ...string) (map[string]bool, error) {
 	set := make(map[string]bool)
 	for _, code := range codes {
