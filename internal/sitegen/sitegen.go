@@ -5,6 +5,7 @@ package sitegen
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,6 +61,7 @@ type site struct {
 	seed     uint64
 	template []string
 	examples [][]string // of cheat sheets
+	programs []string   // of cheat sheets
 	adverts  [][]string
 	changes  int // what differs between two fetches
 }
@@ -78,6 +80,7 @@ func newSite(kind Kind, l *language, seed uint64, host string, number int) *site
 		words = 12
 		for range 30 {
 			s.examples = append(s.examples, l.phrase(r, 3+r.IntN(4)))
+			s.programs = append(s.programs, strconv.FormatUint(36*36+r.Uint64N(36*36*35), 36))
 		}
 	case Notice:
 		words = length(20, 60) - 11
@@ -117,13 +120,14 @@ func (s *site) own(r *rand.Rand, number int) (parts [][]string) {
 		title := []string{name, s.phrase(r, 1)[0]}
 		parts = [][]string{title, title, {strconv.Itoa(1 + r.IntN(300)), "99"}, s.phrase(r, 19)}
 	case CheatSheet:
-		name = strconv.FormatUint(36*36+r.Uint64N(36*36*35), 36) // commands have Latin names in all scripts
+		// Commands such as "git push" share their first word. They have Latin names in all scripts.
+		command := []string{s.programs[number%len(s.programs)], strconv.FormatUint(36*36+r.Uint64N(36*36*35), 36)}
 		if r.IntN(5) == 0 {
-			return [][]string{{name}, {s.name(r)}, {name}} // an alias of another command
+			return [][]string{command, {s.name(r)}, command} // an alias of another command
 		}
-		parts = [][]string{{name}, s.phrase(r, 4+r.IntN(6)), {name}}
+		parts = [][]string{command, append(s.phrase(r, 1+r.IntN(3)), pick(r, s.examples)...), command}
 		for range 1 + r.IntN(6) {
-			parts = append(parts, append([]string{name}, pick(r, s.examples)...))
+			parts = append(parts, append(slices.Clone(command), pick(r, s.examples)...))
 		}
 	case Notice:
 		parts = [][]string{
