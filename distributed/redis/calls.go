@@ -16,13 +16,13 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// window is how many documents go through the protocol together.
+// window is the number of documents that go through the protocol together.
 const window = 256
 
-// Signer is neardup.Index.Signer.
+// Signer returns the Signer of the index, as neardup.Index.Signer does. It is nil if the index has none.
 func (x *Index) Signer() *page.Signer { return x.signer }
 
-// Check is neardup.Index.Check. Concurrent calls share round trips.
+// Check checks a page, as neardup.Index.Check does. Concurrent calls share round trips.
 func (x *Index) Check(ctx context.Context, p neardup.Page) (neardup.Verdict, error) {
 	verdicts, err := x.CheckBatch(ctx, []neardup.Page{p})
 	if err != nil {
@@ -31,7 +31,7 @@ func (x *Index) Check(ctx context.Context, p neardup.Page) (neardup.Verdict, err
 	return verdicts[0], nil
 }
 
-// CheckBatch is neardup.Index.CheckBatch.
+// CheckBatch checks pages in their order, as neardup.Index.CheckBatch does.
 func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup.Verdict, error) {
 	if x.signer == nil {
 		return nil, fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be compared with them", index.ErrMismatch)
@@ -39,8 +39,8 @@ func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup
 	return check.Pages(ctx, x.signer, neardup.DefaultMaxBody, pages, x.CheckDocuments)
 }
 
-// CheckDocuments is CheckBatch of pages that are analyzed already. A call that fails, or whose ctx ends, may have taken effect:
-// repeated, it finds its own documents by their keys.
+// CheckDocuments is like CheckBatch for pages with known signatures. A call that fails, or whose ctx
+// ends, may have taken effect. If the call is repeated, it finds its own documents by their keys.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
 	found, err := x.checkAndAdd(ctx, docs)
 	verdicts := make([]neardup.Verdict, len(found))
@@ -50,7 +50,7 @@ func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]ne
 	return verdicts, err
 }
 
-// checkAndAdd is index.Index.CheckAndAddBatch.
+// checkAndAdd does the same as index.Index.CheckAndAddBatch.
 func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -76,7 +76,8 @@ func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdict
 	return verdicts, nil
 }
 
-// maxFlights is how many batches of single calls are under way at most; others wait to go together in the next.
+// maxFlights is the largest number of batches of single calls that run at a time. Other calls wait and
+// share the next batch.
 const maxFlights = 3
 
 // single is a call of one document.
@@ -84,7 +85,7 @@ type single struct {
 	doc      index.Document
 	done     chan struct{}
 	verdicts []index.Verdict
-	err      error // where there is no verdict
+	err      error // if there is no verdict
 }
 
 func (x *Index) checkOne(ctx context.Context, doc index.Document) ([]index.Verdict, error) {
@@ -104,7 +105,7 @@ func (x *Index) checkOne(ctx context.Context, doc index.Document) ([]index.Verdi
 	}
 }
 
-// fly checks documents as long as there are any.
+// fly checks batches of waiting calls until no call waits.
 func (x *Index) fly(s *single) {
 	for ; s != nil; s = x.waiting() {
 		flight, docs := []*single(nil), []index.Document(nil)
@@ -126,7 +127,7 @@ func (x *Index) fly(s *single) {
 	<-x.flights
 }
 
-// waiting takes one of the calls that wait, if there are any.
+// waiting returns one of the waiting calls, or nil.
 func (x *Index) waiting() *single {
 	select {
 	case s := <-x.singles:
@@ -136,21 +137,21 @@ func (x *Index) waiting() *single {
 	}
 }
 
-// sequence is the numbers that were reserved and not used yet.
+// sequence is a block of reserved sequence numbers.
 type sequence struct {
 	next, last, size uint64
 	until            time.Time
 }
 
-// Numbers are reserved some at a time, more where they are soon used up, and used within blockTime: an ID
-// tells about when it was drawn.
+// Numbers are reserved in blocks, which grow while they are used up quickly. A block is used within
+// blockTime, since the age of an ID is estimated from its number.
 const (
 	minBlock  = 256
 	maxBlock  = 4096
 	blockTime = time.Second
 )
 
-// draw returns the first of n numbers that are nobody else's.
+// draw returns the first of n consecutive numbers that no other call gets.
 func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, nil
@@ -177,7 +178,7 @@ func (x *Index) draw(ctx context.Context, n uint64) (uint64, error) {
 	return s.next - n, nil
 }
 
-// reserve returns the last of n numbers that are given out by this.
+// reserve reserves n numbers in Redis and returns the last one.
 func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
 	cmd := newCommand(reserve, x.name.sequence(), n)
 	if err := x.run(ctx, true, []*command{cmd}); err != nil {
@@ -185,7 +186,7 @@ func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
 	}
 	last, err := strconv.ParseUint(cmd.value, 10, 64)
 	if err != nil || last > maxSeq {
-		return 0, fmt.Errorf("%w: key %q holds %.40q, which is no sequence number", index.ErrNotIndex, cmd.key, cmd.value)
+		return 0, fmt.Errorf("%w: key %q holds %.40q, which is not a sequence number", index.ErrNotIndex, cmd.key, cmd.value)
 	}
 	return last, nil
 }

@@ -10,24 +10,25 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// checked is a document on its way to its verdict.
+// checked is a document that is being checked.
 type checked struct {
 	place
-	old  index.Document // the earlier self; ID 0: none
+	old  index.Document // the earlier version of its key; ID 0 means none
 	near []candidate    // within k bits
-	of   index.Match    // the nearest record that matches; ID 0: none
+	of   index.Match    // the nearest matching record; ID 0 means none
 
-	seq     uint64    // for the next attempt; 0: one is to be drawn
-	id      id        // of this attempt
-	since   time.Time // when it began to wait for smaller ones
-	open    []candidate
+	seq     uint64      // for the next attempt; 0 means that none was drawn
+	id      id          // of the current attempt
+	since   time.Time   // the start of the wait for pending documents with smaller numbers
+	open    []candidate // pending documents
 	verdict index.Verdict
 }
 
 func (c *checked) done() bool { return c.verdict.Status != 0 }
 
-// check comes to the verdicts as if the documents came one after the other. In each round those go
-// side by side that do not depend on each other. Done are the verdicts before the first that is missing.
+// check returns the same verdicts as if the documents were checked one after another. Each round
+// handles the documents that do not depend on each other. If check fails, it returns the verdicts
+// before the first one that is missing.
 func (x *Index) check(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
 	all := make([]*checked, len(docs))
 	for i := range docs {
@@ -45,7 +46,8 @@ func (x *Index) check(ctx context.Context, docs []index.Document) (verdicts []in
 	return verdicts, err
 }
 
-// round looks for what all match, and goes on with those that depend on no earlier one.
+// round finds the matches of all documents, and decides the documents that do not depend on an
+// earlier one.
 func (x *Index) round(ctx context.Context, left []*checked) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -58,7 +60,7 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 		switch {
 		case x.dependsOn(c, left[:i]):
 		case c.of.ID != 0 && c.old.ID == 0:
-			c.duplicate() // now, so that later copies of the same need not wait for it
+			c.duplicate() // now, so that later copies of the document need not wait
 		case c.of.ID != 0:
 			found = append(found, c)
 		default:
@@ -77,11 +79,11 @@ func (x *Index) round(ctx context.Context, left []*checked) error {
 	return x.settle(ctx, announced)
 }
 
-// dependsOn reports whether what becomes of an earlier document of the batch may bear on c.
+// dependsOn reports whether the verdict of an earlier document of the batch may affect c.
 func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 	for _, e := range earlier {
 		if e.done() {
-			continue // a duplicate that changes nothing
+			continue // a duplicate, which changes nothing
 		}
 		if c.doc.Key != "" && e.doc.Key == c.doc.Key || x.rule.Matches(&e.doc, &c.doc) {
 			return true
@@ -93,7 +95,7 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 	return false
 }
 
-// look reads what is stored near to each, and the logs that will have their records. Nothing is written.
+// look reads the stored documents near each document, and the logs of their keys. It writes nothing.
 func (x *Index) look(ctx context.Context, left []*checked) error {
 	places, groups := make([]*place, len(left)), make([]uint32, len(left))
 	for i, c := range left {
@@ -115,7 +117,7 @@ func (x *Index) look(ctx context.Context, left []*checked) error {
 	return nil
 }
 
-// consider takes a record as what c is a duplicate of, if it matches and is the nearest so far.
+// consider makes a record the match of c, if it matches and is the nearest one so far.
 func (x *Index) consider(c *checked, n candidate, d *index.Document) {
 	if d == nil || d.Key != "" && d.Key == c.doc.Key || d.Scope != c.doc.Scope || !x.rule.Allows(n.distance, d.Signature(), c.doc.Signature()) {
 		return
@@ -125,15 +127,16 @@ func (x *Index) consider(c *checked, n candidate, d *index.Document) {
 	}
 }
 
-// ownCopy does not keep the log in memory of which the strings of a document are parts.
+// ownCopy copies the strings of a document. They are parts of a log, which would stay in memory.
 func ownCopy(d *index.Document) index.Document {
 	own := *d
 	own.Key, own.Scope = strings.Clone(d.Key), strings.Clone(d.Scope)
 	return own
 }
 
-// duplicates settles documents that match one. Of a page that is crawled again the earlier self goes, and then what it is a duplicate
-// of must still be there: where it is not, or the key has another document by now, it stays undone and is looked for again.
+// duplicates decides documents that match a record. If a page was crawled before, duplicates removes
+// its earlier version. The matching record must still exist after that. If it does not, or if the key
+// has another document by then, the document remains undecided for the next round.
 func (x *Index) duplicates(ctx context.Context, found []*checked) error {
 	var olds []index.Document
 	var groups []uint32
@@ -163,8 +166,8 @@ func (c *checked) duplicate() {
 	c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 }
 
-// number gives sequence numbers to those that have none, in the order of the batch, by which one of two
-// documents that are equally near is taken.
+// number draws sequence numbers for the documents without one, in the order of the batch. The smaller
+// number decides between two documents at equal distance.
 func (x *Index) number(ctx context.Context, left []*checked) error {
 	var without []*checked
 	for _, c := range left {
@@ -179,8 +182,8 @@ func (x *Index) number(ctx context.Context, left []*checked) error {
 	return err
 }
 
-// announce writes the entries of documents under new IDs, and reads what else is there by then: not each other's, of which it is
-// known that they do not match.
+// announce writes the entries of documents under new IDs, and then reads the buckets. It ignores the
+// entries of the other announced documents, which are known not to match.
 func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	var says []*command
 	places, together := make([]*place, len(announced)), make(map[id]bool, len(announced))
@@ -209,8 +212,8 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	return nil
 }
 
-// settle commits those of whose candidates every one is settled. Who loses to a record is a
-// duplicate; who was killed stays undone.
+// settle commits each announced document after all its candidates are settled. A document that matches
+// a record is a duplicate. A document that another process killed remains undecided.
 func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	for waiting := announced; len(waiting) > 0; {
 		var open []candidate
@@ -255,7 +258,8 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	return nil
 }
 
-// sift leaves open what is pending, and returns what kills of these those that are not waited for.
+// sift keeps the pending candidates in c.open. It returns commands that kill the pending candidates for
+// which c does not wait.
 func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	var open []candidate
 	for _, n := range c.open {
@@ -274,7 +278,8 @@ func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	return kills
 }
 
-// takeBack kills what was announced, and removes its entries and those that are gone besides.
+// takeBack kills announced documents, and removes their entries and the entries of the dead documents
+// in gone.
 func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) error {
 	var kills []*command
 	for _, c := range lost {
@@ -286,7 +291,8 @@ func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) erro
 	return x.remove(ctx, gone)
 }
 
-// commit makes documents records, unless they were killed, or their keys have other earlier selves by now.
+// commit writes the records of documents. A document that was killed remains undecided, and so does a
+// document whose key has another earlier version by then.
 func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	commits := make([]*command, len(ready))
 	for i, c := range ready {
@@ -299,7 +305,7 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	var again []*checked
 	var olds []index.Document
 	var rewrites []*command
-	ahead := uint64(0) // a floor that refused a commit
+	ahead := uint64(0) // the largest floor that refused a commit
 	for i, c := range ready {
 		log, err := commits[i].log()
 		if err != nil {
@@ -318,7 +324,7 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 			olds = append(olds, c.old)
 		}
 		floor := max(x.floorAt(c.id.seq), log.floor)
-		if len(log.value) > x.longLog && 2*len(log.rewritten(floor)) < len(log.value) { // now, or by the next commit
+		if len(log.value) > x.longLog && 2*len(log.rewritten(floor)) < len(log.value) { // or the next commit does it
 			rewrites = append(rewrites, log.rewrite(floor))
 		}
 	}
@@ -331,11 +337,12 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	if last, err := x.reserve(ctx, 0); err != nil || ahead <= last {
 		return err
 	}
-	return fmt.Errorf("%w: a log has floor %d, which no number of key %q has reached: was that key lost?", index.ErrCorrupt, ahead, x.name.sequence())
+	return fmt.Errorf("%w: a log has floor %d, which is above the last sequence number: key %q was lost; restore it from a backup", index.ErrCorrupt, ahead, x.name.sequence())
 }
 
-// floorAt is below what any process still works at when this number is given out, or else is refused its commit. Not one that
-// repeats a commit which was done: it would find that its document was never there, and nobody say that it was New.
+// floorAt returns the floor when seq is drawn. No process still works on a document below the floor, or
+// its commit is refused. The floor must not refuse a repeated commit that succeeded the first time:
+// the process would find no document, and no process would report it as New.
 func (x *Index) floorAt(seq uint64) uint64 {
 	return seq - min(seq, uint64(x.grace.Seconds()*ticksSecond))
 }

@@ -17,9 +17,9 @@ import (
 // cluster runs commands on a Redis Cluster, or on a single server.
 type cluster struct {
 	multi    *goredis.ClusterClient
-	single   *goredis.Client // where it is no cluster
+	single   *goredis.Client // if it is not a cluster
 	name     names
-	replicas int // that are waited for
+	replicas int // the number of replicas that must confirm
 	patience time.Duration
 	lacks    []string
 }
@@ -30,7 +30,8 @@ const (
 	lastPause  = 200 * time.Millisecond
 )
 
-// run repeats what fails for reasons that pass, a failover or a moving slot.
+// run runs commands. It repeats commands that fail for temporary reasons, such as a failover or a moving
+// slot.
 func (c *cluster) run(ctx context.Context, durable bool, commands []*command) error {
 	deadline, pause := time.Now().Add(c.patience), firstPause
 	for {
@@ -77,7 +78,7 @@ func (c *cluster) attempt(ctx context.Context, durable bool, commands []*command
 		switch {
 		case err != nil:
 			cmd.err = err
-		case asking: // rare, and by itself: what follows would not be asked for
+		case asking: // rare; sent alone, since ASKING applies to one command
 			c.send(ctx, node, []*command{cmd}, durable, true)
 		default:
 			groups[node] = append(groups[node], cmd)
@@ -90,7 +91,8 @@ func (c *cluster) attempt(ctx context.Context, durable bool, commands []*command
 	wg.Wait()
 }
 
-// node finds where a command goes: to its master, or to where the last reply has sent it, to be asked for.
+// node returns the node of a command: its master, or the node to which the last reply redirected it with
+// ASK.
 func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client, asking bool, err error) {
 	if c.multi == nil {
 		return c.single, false, nil
@@ -110,9 +112,9 @@ func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client,
 	return node, false, err
 }
 
-// send does what goes to one node in one pipeline. Each command has its error.
+// send sends the commands of one node in one pipeline, and sets the error of each command.
 func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*command, durable, asking bool) {
-	var writes []*command // that are waited for
+	var writes []*command // WAIT covers them
 	for _, cmd := range commands {
 		if cmd.verb == say {
 			writes = append(writes, cmd)
@@ -131,7 +133,7 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 	if durable {
 		waited = pipe.Do(ctx, "WAIT", c.replicas, waitTime.Milliseconds())
 	}
-	_, _ = pipe.Exec(ctx) // its error is that of a command
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, cmd := range all {
 		cmd.take(replies[i])
 	}
@@ -143,7 +145,7 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 		err = fmt.Errorf("%w: %d of %d replicas of %s have answered", errReplicas, n, c.replicas, node.Options().Addr)
 	}
 	if !slices.ContainsFunc(writes, func(cmd *command) bool { return cmd.err == nil }) {
-		// that its slot moves is not said of the others, which would be read where they are not yet
+		// If the slot of the write moves, the other commands may have read a node that lacks the data.
 		if err = writes[0].err; passes(err) {
 			err = fmt.Errorf("%w: nothing was written to wait for: %v", errReplicas, err)
 		}
@@ -157,13 +159,14 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 
 var errReplicas = errors.New("WAIT")
 
-// scratchKey is in the slot of one of the commands: of another one when it is tried again, since a slot that is on its way may refuse it.
+// scratchKey returns a key in the slot of one of the commands. It chooses the command at random, since a
+// moving slot may refuse the key, and the next attempt should use another slot.
 func (c *cluster) scratchKey(commands []*command) string {
 	return string(c.name) + ":w{" + commands[rand.IntN(len(commands))].key + "}"
 }
 
-// passes reports whether an error is of the kind that a failover, a moving slot or a slow network gives.
-// What Redis says of a command is no such error, but for some words.
+// passes reports whether an error is temporary, as the errors of a failover, a moving slot or a slow
+// network are. An error reply of Redis is temporary only if it begins with one of the listed words.
 func passes(err error) bool {
 	var said goredis.Error
 	if errors.Is(err, goredis.ErrClosed) {
@@ -174,7 +177,7 @@ func passes(err error) bool {
 	}, func(prefix string) bool { return goredis.HasErrorPrefix(err, prefix) })
 }
 
-// explain says what an error that does not pass means.
+// explain adds the cause and the remedy to an error that is not temporary.
 func (c *command) explain() error {
 	switch {
 	case goredis.HasErrorPrefix(c.err, "OOM"):

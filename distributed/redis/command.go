@@ -7,18 +7,19 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// runner does commands, those of one key in their order. With durable, what they wrote and
-// what they read outlives a failover when it returns. A reply counts only without an error.
+// runner runs commands. Commands on one key run in their order. If durable is true, everything that the
+// commands wrote and read survives a failover after the runner returns. Replies are valid only if the
+// error is nil.
 type runner func(ctx context.Context, durable bool, commands []*command) error
 
-// command is one step of the protocol on one key. Each may be repeated: a command that was done, and whose
-// reply was lost, can be done again without harm.
+// command is one step of the protocol on one key. Every command is idempotent: if its reply was lost, it
+// can be repeated.
 type command struct {
 	verb verb
 	key  string
 	args []any
 
-	value string // of the key when the command was done; "" where there is nothing
+	value string // the value of the key after the command; "" if the key does not exist
 	err   error
 }
 
@@ -30,23 +31,24 @@ func newCommand(v verb, key string, args ...any) *command {
 type verb int
 
 const (
-	// get reads.
+	// get reads the value.
 	get verb = iota
-	// say appends its argument, and then reads.
+	// say appends its argument, and then reads the value.
 	say
-	// amend puts its second argument in the place of its first, if the value begins with that, and then its
-	// third at the end. It may write where memory is used up.
+	// amend replaces its first argument, if the value begins with it, by its second argument, and then
+	// appends its third argument. It can write even if maxmemory is used up.
 	amend
-	// reserve gives out sequence numbers: how many. Its value is the last of them.
+	// reserve reserves the given number of sequence numbers. Its value is the last of them.
 	reserve
-	// create writes what is missing, and then reads.
+	// create writes the value if the key does not exist, and then reads the value.
 	create
-	// barrier writes always, so that there is something to wait for: what is read and what makes room outlives a failover, too.
+	// barrier always writes, so that WAIT covers commands that write nothing themselves.
 	barrier
 )
 
-// scripts are Lua of Redis 5 and later. Where memory is used up a script may write if its first write is of a kind that takes
-// no memory: PERSIST is, and does nothing. Not DEL: while a slot moves, a key that is gone cannot be made again.
+// scripts are Lua scripts for Redis 5 and later. If maxmemory is used up, a script may write if its first
+// write command needs no memory. PERSIST is such a command and has no effect here. DEL is not used,
+// since a deleted key cannot be created again while its slot moves.
 var scripts = map[verb]string{
 	amend: `
 local value = redis.call('GET', KEYS[1]) or ''
@@ -69,7 +71,7 @@ redis.call('SET', KEYS[1], '', 'EX', 1)
 return ''`,
 }
 
-// queue puts a command into a pipeline, and returns its replies, of which the last is the value.
+// queue adds a command to a pipeline, and returns its replies. The last reply is the value.
 func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking bool) (replies []*goredis.Cmd) {
 	do := func(args ...any) {
 		if asking {
@@ -90,7 +92,7 @@ func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking bool
 	return replies
 }
 
-// take keeps what was replied.
+// take sets the value and the error of the command from its replies.
 func (c *command) take(replies []*goredis.Cmd) {
 	for _, reply := range replies {
 		if c.err = reply.Err(); c.err != nil && !errors.Is(c.err, goredis.Nil) {

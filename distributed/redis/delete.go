@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Delete removes the documents that have these keys and returns how many there
-// were. What is counted is gone.
+// Delete removes the documents with the given keys and returns their number. If it fails, the number
+// counts the documents that were removed durably.
 func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	if err := x.begin(ctx); err != nil {
 		return 0, err
@@ -25,7 +25,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	return deleted, nil
 }
 
-// deleteKeys goes on while documents are replaced between being found and being dropped.
+// deleteKeys repeats the search if a document is replaced between the search and its removal.
 func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err error) {
 	for {
 		docs, err := x.byKey(ctx, keys)
@@ -39,9 +39,9 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err
 	}
 }
 
-// DeleteBefore removes every document that was added before the second of t, and returns how many
-// there were: what came in that second may be later than t. It reads every document. Cut short, it can be called again; so it should where slots
-// move meanwhile.
+// DeleteBefore removes every document that was added before the second of t, and returns their number.
+// Times are stored in seconds, so a document of that second may be newer than t. DeleteBefore reads
+// every document. Call it again if it was interrupted, or if slots moved while it ran.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.begin(ctx); err != nil {
 		return 0, err
@@ -68,25 +68,25 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	return deleted, err
 }
 
-// Swept is what a sweep has done.
+// Swept is the result of Sweep.
 type Swept struct {
-	Buckets   int `json:"buckets"`   // rewritten
-	Entries   int `json:"entries"`   // removed, of documents that are dead or were never committed
-	Documents int `json:"documents"` // removed, that are dead
+	Buckets   int `json:"buckets"`   // rewritten buckets
+	Entries   int `json:"entries"`   // removed entries of documents that are dead or were never committed
+	Documents int `json:"documents"` // removed records of dead documents
 }
 
-// sweep is one that is under way.
+// sweep is the state of a running Sweep.
 type sweep struct {
 	*Index
-	floor uint64   // what was announced up to here is none that a process still works at, or is refused its commit
-	alive []uint64 // sequence numbers of records when their logs were read, ascending
+	floor uint64   // no process works on a document up to here, or its commit is refused
+	alive []uint64 // sequence numbers of the records, ascending
 	Swept
 }
 
-// Sweep kills what was announced a minute ago or more and never committed, and rewrites all that is stored
-// without what is dead and without room to grow. It may run at any time, but one at a time is
-// enough; after many recrawls or deletions, or once a day, it gives their memory back. It reads what is stored once, and takes 8 to 20
-// bytes of this process's memory for each document.
+// Sweep kills documents that were announced at least a minute ago and never committed. It rewrites all
+// logs and buckets without dead documents and without spare capacity. It may run at any time, and one
+// process is enough. Run it once a day, or after many recrawls or deletions, to free their memory. It
+// reads the whole index once, and needs 8 to 20 bytes of this process's memory per document.
 func (x *Index) Sweep(ctx context.Context) (Swept, error) {
 	if err := x.begin(ctx); err != nil {
 		return Swept{}, err
@@ -105,7 +105,7 @@ func (x *Index) Sweep(ctx context.Context) (Swept, error) {
 	return s.Swept, err
 }
 
-// logs rewrites logs, and keeps of which documents they have records.
+// logs rewrites logs, and collects the sequence numbers of their records.
 func (s *sweep) logs(ctx context.Context, logs []*groupLog) error {
 	var rewrites []*command
 	for _, l := range logs {
@@ -121,7 +121,7 @@ func (s *sweep) logs(ctx context.Context, logs []*groupLog) error {
 	return s.run(ctx, true, rewrites)
 }
 
-// buckets rewrites buckets. Logs are read again for those documents alone that had no record.
+// buckets rewrites buckets. It reads logs again only for documents that had no record.
 func (s *sweep) buckets(ctx context.Context, keys []string) error {
 	reads := gets(keys)
 	if err := s.run(ctx, false, reads); err != nil {
@@ -146,7 +146,7 @@ func (s *sweep) buckets(ctx context.Context, keys []string) error {
 	gone := make(strays)
 	for _, n := range suspects {
 		switch {
-		case logs.pending(n.id): // is left for the next sweep: it may have been quicker than this
+		case logs.pending(n.id): // the next sweep removes it, since it may commit before the kill
 			kills = append(kills, s.kill(n.id))
 		case logs.record(n.id) == nil:
 			gone[n.id] = nil
@@ -160,7 +160,7 @@ func (s *sweep) buckets(ctx context.Context, keys []string) error {
 	return s.rewrite(ctx, reads, gone)
 }
 
-// eachLog calls f with the logs of all groups, some at a time.
+// eachLog calls f with the logs of all groups, in several batches.
 func (x *Index) eachLog(ctx context.Context, f func(logs []*groupLog) error) error {
 	return x.cluster.scan(ctx, ":g", func(keys []string) error {
 		reads, logs := gets(keys), make([]*groupLog, len(keys))

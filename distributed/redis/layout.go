@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// What docs/distributed.md says of the bytes in Redis: keys and buckets.
+// This file implements the keys and buckets that docs/distributed.md specifies.
 
 const (
 	format      = 3
@@ -40,7 +40,7 @@ func appendSeq(b []byte, seq uint64) []byte {
 	return b[:len(b)-2]
 }
 
-// bigEndian is the number in at most 8 bytes.
+// bigEndian returns the number in at most 8 bytes.
 func bigEndian(b string) (n uint64) {
 	for i := range len(b) {
 		n = n<<8 | uint64(b[i])
@@ -48,7 +48,7 @@ func bigEndian(b string) (n uint64) {
 	return n
 }
 
-// names makes the keys of an index.
+// names returns the keys of an index. Its value is the name of the index.
 type names string
 
 func (n names) meta() string     { return string(n) + ":m" }
@@ -58,17 +58,18 @@ func (n names) group(g uint32) string {
 	return string(n) + ":g" + base64.RawURLEncoding.EncodeToString([]byte{byte(g >> 16), byte(g >> 8), byte(g)})
 }
 
-// bucket names the one that a stored fingerprint has in a table.
+// bucket returns the key of the bucket of a stored fingerprint in a table.
 func (n names) bucket(table int, t *plan.Table, stored uint64) string {
 	first, _ := t.PrefixRange(t.Permute(stored))
 	b := binary.BigEndian.AppendUint64([]byte{byte(table)}, first)
 	return string(n) + ":b" + base64.RawURLEncoding.EncodeToString(b[:1+(t.Prefix+7)/8])
 }
 
-// idOf is a stored document.
+// idOf returns the id of a stored document.
 func (x *Index) idOf(d *index.Document) id { return id{d.ID, x.groupOf(d)} }
 
-// groupOf spreads documents by their keys, so that what is said of a key is in one log.
+// groupOf returns the group of a document. It depends on the key, so that one log has all documents of a
+// key.
 func (x *Index) groupOf(d *index.Document) uint32 {
 	spread := storedOf(d) * 0x9e3779b97f4a7c15
 	if d.Key != "" {
@@ -80,7 +81,7 @@ func (x *Index) groupOf(d *index.Document) uint32 {
 
 func storedOf(d *index.Document) uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
-// restBytes is how many bytes of a fingerprint stand in an entry.
+// restBytes returns the number of bytes of the fingerprint in an entry.
 func restBytes(t *plan.Table) int { return (64 - t.Prefix + 7) / 8 }
 
 func entryBytes(t *plan.Table) int { return restBytes(t) + idBytes }
@@ -90,11 +91,11 @@ func entryOf(t *plan.Table, stored uint64, of id) string {
 	return string(appendID(rest[:restBytes(t)], of))
 }
 
-// entries calls yield with each entry of a bucket that was read, and with the bits that it stands for in the table's order.
+// entries calls yield with each entry of a bucket that was read, and its permuted fingerprint.
 func (x *Index) entries(read *command, yield func(entry string, permuted uint64, of id)) error {
 	b, err := base64.RawURLEncoding.DecodeString(read.key[min(len(read.key), len(x.name)+len(":b")):])
 	if err != nil || len(b) == 0 || int(b[0]) >= len(x.plan.Tables) || len(b) != 1+(x.plan.Tables[b[0]].Prefix+7)/8 {
-		return fmt.Errorf("%w: %.80q is no bucket of the plan", index.ErrCorrupt, read.key)
+		return fmt.Errorf("%w: %.80q is not a bucket of the plan", index.ErrCorrupt, read.key)
 	}
 	t, prefix := &x.plan.Tables[b[0]], bigEndian(string(b[1:]))<<(64-8*(len(b)-1))
 	width, rest := entryBytes(t), restBytes(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// What docs/distributed.md says of the log of a group.
+// This file implements the log of a group that docs/distributed.md specifies.
 
-// The first byte of an entry: what it says of a document. A record has its flags there.
+// The first byte of an entry is its type. The first byte of a record holds its flags.
 const (
 	isKilled  = 0
 	isDropped = 1
@@ -26,22 +26,23 @@ const (
 	hasDigest  = 16
 )
 
-// state is what a log says of a document; nil: nothing yet, so it is pending.
+// state is the state of a document in a log. The state of a pending document is nil.
 type state struct {
 	doc       index.Document // of a record; its strings are parts of the log
-	committed bool           // it is, or was, a record
+	committed bool           // the document is or was a record
 	dead      bool
-	token     string // of who dropped it
+	token     string // identifies the call that dropped it
 }
 
-// groupLog is what the entries of a group come to. What is said first of a document counts.
+// groupLog is the state that the entries of a group's log define. The first entry about a document
+// counts.
 type groupLog struct {
 	key, value string // in Redis
 
-	states []*state // that have a record, or had
+	states []*state // of committed documents
 	bySeq  map[uint64]*state
 	byKey  map[string]*state // of records that are not dead
-	floor  uint64            // what is pending up to here is dead
+	floor  uint64            // pending documents up to here are dead
 }
 
 func (l *groupLog) state(seq uint64) *state {
@@ -52,7 +53,7 @@ func (l *groupLog) state(seq uint64) *state {
 	return s
 }
 
-// record is nil for a document that is pending, or dead.
+// record returns the record of a document, or nil if the document is pending or dead.
 func (l *groupLog) record(seq uint64) *index.Document {
 	if s := l.bySeq[seq]; s != nil && !s.dead {
 		return &s.doc
@@ -60,7 +61,7 @@ func (l *groupLog) record(seq uint64) *index.Document {
 	return nil
 }
 
-// earlier is the sequence number of a key's record; 0: there is none.
+// earlier returns the sequence number of a key's record, or 0 if there is none.
 func (l *groupLog) earlier(key string) uint64 {
 	if s := l.byKey[key]; s != nil {
 		return s.doc.ID
@@ -82,7 +83,7 @@ func replay(key, log string) (*groupLog, error) {
 	return l, nil
 }
 
-// log replays what a command has read.
+// log replays the log that a command has read.
 func (c *command) log() (*groupLog, error) { return replay(c.key, c.value) }
 
 func (l *groupLog) apply(r *reader) {
@@ -91,7 +92,7 @@ func (l *groupLog) apply(r *reader) {
 	switch {
 	case what == isFloor:
 		l.floor = max(l.floor, seq)
-	case what <= isDropped && said == nil: // of a drop, this is what a rewriting has left
+	case what <= isDropped && said == nil: // a drop without a record comes from a rewritten log
 		l.bySeq[seq] = &state{dead: true, committed: what == isDropped, token: r.rest}
 	case what == isDropped && said.committed && !said.dead:
 		said.dead, said.token = true, r.rest
@@ -107,7 +108,7 @@ func (l *groupLog) apply(r *reader) {
 	}
 }
 
-// commit makes a record, unless its key has another earlier self by now.
+// commit adds a record. The record is dead if its key has another earlier version by then.
 func (l *groupLog) commit(d index.Document, earlier uint64) {
 	s := &state{doc: d}
 	l.bySeq[d.ID] = s
@@ -122,7 +123,8 @@ func (l *groupLog) commit(d index.Document, earlier uint64) {
 	}
 }
 
-// rewritten is the log without what is dead; of that above a floor it says so.
+// rewritten returns the log without dead documents. It has an entry for each dead document above the
+// floor.
 func (l *groupLog) rewritten(floor uint64) string {
 	var b, tombstones []byte
 	for _, s := range l.states {
@@ -145,8 +147,9 @@ func (l *groupLog) rewritten(floor uint64) string {
 	return string(b)
 }
 
-// rewrite writes a log anew without what is dead, and lets nothing up to the floor commit any more. That it is dead stands
-// there until the next time, since what is said in between comes before this floor.
+// rewrite returns a command that rewrites a log without dead documents, and raises its floor. No document
+// up to the floor can commit after that. The entries for dead documents up to the new floor remain until
+// the next rewrite, since entries that other processes append meanwhile precede the new floor.
 func (l *groupLog) rewrite(floor uint64) *command {
 	raised := ""
 	for seq, s := range l.bySeq {
@@ -161,12 +164,12 @@ func appendEntry(b, entry []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(entry))), entry...)
 }
 
-// logEntry is one that is no record.
+// logEntry returns an entry other than a record.
 func logEntry(what byte, seq uint64, token string) string {
 	return string(appendEntry(nil, append(appendSeq([]byte{what}, seq), token...)))
 }
 
-// commitEntry makes a document a record if what its key has is still the earlier one.
+// commitEntry returns an entry that makes a document a record if earlier is still the record of its key.
 func commitEntry(d *index.Document, earlier uint64) string {
 	return string(appendEntry(nil, appendRecord(nil, d, earlier)))
 }
@@ -198,13 +201,13 @@ func appendRecord(b []byte, d *index.Document, earlier uint64) []byte {
 	return append(b, d.Key...)
 }
 
-// reader takes bytes apart; bad once they are too few, or say what nobody writes.
+// reader decodes bytes. It sets bad if bytes are missing or invalid.
 type reader struct {
 	rest string
 	bad  bool
 }
 
-// record undoes appendRecord.
+// record decodes the result of appendRecord.
 func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint64) {
 	d = index.Document{ID: seq, Fingerprint: fingerprint.Fingerprint(r.number(8))}
 	d.Added = time.Unix(int64(r.uvarint()), 0).UTC()

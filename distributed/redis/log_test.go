@@ -108,7 +108,7 @@ func TestBadLogs(t *testing.T) {
 	for log, says := range map[string]string{
 		"hello world":                      `corrupt index: key "m:gU4RU": the entry at byte 0 of a log of `,
 		logEntry(isKilled, 1, "") + "\x07": `: the entry at byte 8 of a log of `,
-		logEntry(isFloor, 1<<47, ""):       `a log has floor 140737488355328, which no number of key "m:s" has reached`,
+		logEntry(isFloor, 1<<47, ""):       `a log has floor 140737488355328, which is above the last sequence number: key "m:s" was lost`,
 	} {
 		d := index.Document{Fingerprint: 7}
 		f := &fake{keys: map[string]string{}, time: 10_000}

@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// connect refuses a Redis that cannot keep what the package promises.
+// connect returns an error if the configuration of Redis cannot hold the package's guarantees.
 func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*cluster, error) {
 	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: cmp.Or(max(o.Patience, 0), defaultPatience)}
 	switch client := client.(type) {
@@ -22,15 +22,15 @@ func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*
 		}
 	case *goredis.Client:
 		c.single = client
-		c.lacks = append(c.lacks, "it is one server: when it is away, so is the index")
+		c.lacks = append(c.lacks, "it is one server: if it fails, the index is not available")
 	default:
 		return nil, fmt.Errorf("a %T cannot be used: give a *redis.ClusterClient or a *redis.Client", client)
 	}
 	if c.replicas == 0 {
-		c.lacks = append(c.lacks, "no replica is waited for: a failover loses what was answered just before it, and near-duplicates can both be New")
+		c.lacks = append(c.lacks, "writes wait for no replica: a failover loses the latest documents, and two near-duplicates can both be New")
 	}
 	if o.NoRestart {
-		c.lacks = append(c.lacks, "AOF is not asked for: a master that is restarted empty empties the index")
+		c.lacks = append(c.lacks, "AOF is not required: if a master is restarted empty, the index loses its documents")
 	}
 	if err := c.coverage(ctx); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*
 	return c, c.each(ctx, false, func(ctx context.Context, node *goredis.Client) error { return c.look(ctx, node, o) })
 }
 
-// coverage refuses a cluster of whose slots some have no node.
+// coverage returns an error if some slots of the cluster have no node.
 func (c *cluster) coverage(ctx context.Context) error {
 	if c.multi == nil {
 		return nil
@@ -54,7 +54,7 @@ func (c *cluster) coverage(ctx context.Context) error {
 	return nil
 }
 
-// look refuses a node that may drop or lose keys.
+// look returns an error if a node may evict or lose keys.
 func (c *cluster) look(ctx context.Context, node *goredis.Client, o *Options) error {
 	text, err := node.Info(ctx).Result()
 	address, info := node.Options().Addr, fields(text)
@@ -65,13 +65,13 @@ func (c *cluster) look(ctx context.Context, node *goredis.Client, o *Options) er
 		return errors.New("this is a node of a cluster: open it with redis.NewClusterClient")
 	}
 	if policy := info["maxmemory_policy"]; policy != "noeviction" {
-		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which drops keys: set noeviction", ErrUnsafe, address, policy)
+		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which evicts keys: set noeviction", ErrUnsafe, address, policy)
 	}
 	if info["aof_enabled"] != "1" && !o.NoRestart {
-		return fmt.Errorf("%w: %s has no AOF: a master that is restarted before its replica takes over comes back empty. Set appendonly yes, or NoRestart if nothing restarts nodes by itself", ErrUnsafe, address)
+		return fmt.Errorf("%w: %s has no AOF, so a master that is restarted before its replica takes over is empty: set appendonly yes, or NoRestart if no supervisor restarts nodes", ErrUnsafe, address)
 	}
 	if has, _ := strconv.Atoi(info["connected_slaves"]); info["role"] == "master" && has < c.replicas {
-		return fmt.Errorf("%w: master %s has %d replicas, and %d are to have each write: add some, or set Replicas", ErrUnsafe, address, has, c.replicas)
+		return fmt.Errorf("%w: master %s has %d replicas, but Replicas is %d: add replicas, or set Replicas", ErrUnsafe, address, has, c.replicas)
 	}
 	return nil
 }
@@ -93,11 +93,11 @@ func (c *cluster) each(ctx context.Context, masters bool, f func(ctx context.Con
 	return c.multi.ForEachShard(ctx, one)
 }
 
-// scanCount is how many keys Redis looks at in a step of a scan.
+// scanCount is the number of keys that Redis examines per step of a scan.
 const scanCount = 1000
 
-// scan calls f with the keys of all masters that begin with this, behind the name of the index. A key may come twice; one
-// that moves meanwhile, not at all.
+// scan calls f with the keys of all masters that begin with the name of the index and the prefix. It may
+// pass a key twice, and may miss a key that moves during the scan.
 func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string) error) error {
 	return c.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
 		for cursor := uint64(0); ; {
@@ -115,7 +115,7 @@ func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string)
 	})
 }
 
-// away makes an error of a node ErrUnavailable where the call may be repeated.
+// away wraps a temporary error of a node in ErrUnavailable.
 func away(node string, err error) error {
 	if err == nil || !passes(err) {
 		return err
@@ -123,7 +123,7 @@ func away(node string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, node, err)
 }
 
-// fields reads lines of name:value.
+// fields parses lines of the form name:value.
 func fields(text string) map[string]string {
 	m := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -141,13 +141,14 @@ type Stats struct {
 	Tables      int      `json:"tables"`
 	Analyzer    string   `json:"analyzer,omitempty"`
 	Format      int      `json:"format"`
-	Replicas    int      `json:"replicas"` // that are waited for
+	Replicas    int      `json:"replicas"` // the number of replicas that must confirm a write
 	Masters     int      `json:"masters"`
-	UsedBytes   uint64   `json:"usedBytes"`       // of memory on all masters, by all that is in them
-	Lacks       []string `json:"lacks,omitempty"` // what keeps this Redis from what the package promises
+	UsedBytes   uint64   `json:"usedBytes"`       // memory of all masters, including keys of other applications
+	Lacks       []string `json:"lacks,omitempty"` // guarantees that this Redis cannot hold, and why
 }
 
-// Stats asks every master for its memory. How many documents there are is not counted.
+// Stats returns the properties of the index and asks every master for its memory. It does not count
+// documents.
 func (x *Index) Stats(ctx context.Context) (Stats, error) {
 	if err := x.begin(ctx); err != nil {
 		return Stats{}, err

@@ -8,8 +8,9 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Query returns the stored documents that match q, by (Distance, ID). It shows
-// what is stored now, which a failover in this moment may still undo. Errors: index.ErrDistance, ErrUnavailable, ctx's.
+// Query returns the stored documents that match q, ordered by Distance and ID. The result may include
+// documents that a failover at this moment would still lose. Errors: index.ErrDistance, ErrUnavailable,
+// and the error of ctx.
 func (x *Index) Query(ctx context.Context, q index.Query) ([]index.Match, error) {
 	answers, err := x.QueryBatch(ctx, []index.Query{q})
 	if err != nil {
@@ -18,7 +19,7 @@ func (x *Index) Query(ctx context.Context, q index.Query) ([]index.Match, error)
 	return answers[0], nil
 }
 
-// QueryBatch answers queries in two round trips for every 1,024 of them.
+// QueryBatch answers queries in their order. It needs two round trips per 1,024 queries.
 func (x *Index) QueryBatch(ctx context.Context, queries []index.Query) (answers [][]index.Match, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 	return answers, nil
 }
 
-// Get returns the document that has a key.
+// Get returns the document with the given key.
 func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bool, err error) {
 	if err := x.begin(ctx); err != nil {
 		return index.Document{}, false, err
@@ -82,7 +83,7 @@ func (x *Index) Get(ctx context.Context, key string) (d index.Document, found bo
 	return docs[0], true, nil
 }
 
-// byKey returns the documents of keys, without those that have none.
+// byKey returns the documents of keys. It skips keys without a document.
 func (x *Index) byKey(ctx context.Context, keys []string) (docs []index.Document, err error) {
 	groups := make([]uint32, len(keys))
 	for i, key := range keys {

@@ -1,17 +1,17 @@
-// Package redis is an index of near-duplicates on a Redis Cluster, for crawlers on many machines
-// that share what they have seen, and go on when one of them, or a master, dies.
+// Package redis is an index of near-duplicates on a Redis Cluster. Crawlers on many machines
+// share it. They continue if one of the crawlers, or a master, fails.
 //
 //	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses})
 //	x, err := redis.Open(ctx, client, redis.Options{Name: "pages"})
 //	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
 //
-// The calls, their verdicts and their errors are those of package neardup's Index; neardup.Checker is what
-// both are. One index on one machine is faster and cheaper while that is enough.
+// The methods, verdicts and errors are the same as in package neardup. Both Index types implement
+// neardup.Checker. As long as one machine suffices, an index on one machine is faster and cheaper.
 //
-// What it guarantees: of near-duplicates that are checked at once, by any number of
-// processes, one is New; what was answered survives that a master dies; an index is
-// never opened under another k, plan, format or analyzer than it was made with. docs/distributed.md has the
-// bytes, the protocol, why that holds, and what Redis must be like for it.
+// Guarantees: if any number of processes check near-duplicates at the same time, exactly one of them
+// is New. An answer survives the failure of a master. An index opens only with the k, plan, format
+// and analyzer with which it was created. docs/distributed.md specifies the stored bytes and the
+// protocol, proves the guarantees, and lists the required configuration of Redis.
 package redis
 
 import (
@@ -39,61 +39,66 @@ import (
 )
 
 var (
-	// ErrUnavailable: nodes did not answer, or not with as many replicas as there have to be,
-	// for as long as Options.Patience. It passes; repeat the call.
+	// ErrUnavailable means that nodes or the required number of replicas did not answer within
+	// Options.Patience. The error is temporary. Repeat the call.
 	ErrUnavailable = errors.New("redis is not available")
-	// ErrFull: a node's maxmemory is used up.
+	// ErrFull means that the maxmemory of a node is used up.
 	ErrFull = errors.New("redis is full")
-	// ErrUnsafe: Redis is configured so that it may lose what was acknowledged. Open says how.
+	// ErrUnsafe means that Redis may lose acknowledged documents with its configuration. The message
+	// of Open names the setting.
 	ErrUnsafe = errors.New("redis may lose documents")
 )
 
-// LoseAtFailover as Options.Replicas waits for no replica: a failover loses what was answered just before,
-// and two near-duplicates can both be New.
+// LoseAtFailover is a value of Options.Replicas: writes wait for no replica. A failover then loses the
+// latest documents, and two near-duplicates can both be New.
 const LoseAtFailover = -1
 
 // Options of Open.
 type Options struct {
-	// Name is what the keys of the index begin with: 1 to 64 letters, digits, dots, underscores
+	// Name is the prefix of the index's keys in Redis: 1 to 64 letters, digits, dots, underscores
 	// and hyphens.
 	Name string
 
-	// MaxDistance is k, recorded when the index is made. 0: what it was made with; for a new one
-	// 6 with a Signer, else 3. index.Exact: only equal fingerprints match.
+	// MaxDistance is k. It is recorded when the index is created. 0 means the recorded k or, for a new
+	// index, the default of neardup.Options with a Signer and 3 without. index.Exact means that only
+	// equal fingerprints match.
 	MaxDistance int
 
-	// Expected is how many documents a new index is for: it chooses the number of tables and of logs. 0: a million.
+	// Expected is the expected number of documents of a new index. It determines the numbers of tables
+	// and of logs. Default: 1 million.
 	Expected int64
 
-	// Signer takes the text of pages and makes their fingerprints; its name is recorded. nil: the one
-	// that the index was made with; for a new one one of visible text and the default options.
+	// Signer extracts the text of pages and computes their signatures. Its name is recorded. nil means
+	// the recorded Signer or, for a new index, the Signer of visible text with the default options.
 	Signer *page.Signer
 
-	// Bare is neardup.Options.Bare: no Signer is needed, or recorded. Check fails then, CheckDocuments
-	// compares fingerprints of any kind.
+	// Bare is the same as neardup.Options.Bare: no Signer is needed or recorded. Check returns an error,
+	// and CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
 	// MaxShingleDistance and MaxLengthRatio are those of index.Options.
 	MaxShingleDistance int
 	MaxLengthRatio     float64
 
-	// Replicas is how many replicas must have a write, and be there for a read, before it counts.
-	// Where a master's only replica has taken over, calls wait until that has a replica again: for calls to go
-	// on at once, give each master two. 0: 1; of a single server, none. See LoseAtFailover and docs/distributed.md.
+	// Replicas is the number of replicas that must confirm a write or a read. After a master's only
+	// replica has taken over, calls wait until the new master has a replica. With two replicas per
+	// master, calls continue at once. Default: 1 for a cluster, none for a single server. See
+	// LoseAtFailover and docs/distributed.md.
 	Replicas int
 
-	// Lease is how long a document that came first is waited for when its process is slow or
-	// dead. It is a matter of speed only. 0: 1 s.
+	// Lease is the time for which a call waits for an earlier document whose process is slow or has
+	// failed. It affects only the speed. Default: 1 s.
 	Lease time.Duration
 
-	// Patience is how long a call tries to get an answer through a failover. 0: 30 s.
+	// Patience is the time for which a call retries during a failover. Default: 30 s.
 	Patience time.Duration
 
-	// NoRestart says that nothing restarts a node by itself, so that no AOF is needed.
+	// NoRestart asserts that no supervisor restarts a failed node automatically. Open then does not
+	// require an append-only file (AOF).
 	NoRestart bool
 }
 
-// Index is an open index. Its methods may be called from any goroutine of any number of processes.
+// Index is an open index. It is safe for concurrent use, also by any number of processes.
 type Index struct {
 	run       runner
 	cluster   *cluster
@@ -104,8 +109,8 @@ type Index struct {
 	signer    *page.Signer // nil: documents need no text
 	rule      match.Rule
 	lease     time.Duration
-	grace     time.Duration // how old what was announced must be to be given up
-	longLog   int           // bytes from which on a commit rewrites a log that is mostly dead
+	grace     time.Duration // the age from which an uncommitted announcement is abandoned
+	longLog   int           // the size in bytes from which a commit rewrites a log that is mostly dead
 
 	now   func() time.Time
 	pause func(context.Context) error
@@ -114,7 +119,7 @@ type Index struct {
 	sequence sequence
 	drawing  chan struct{} // holds a token while numbers are drawn
 	singles  chan *single
-	flights  chan struct{} // holds a token for each that is under way
+	flights  chan struct{} // holds a token for each running flight
 	mu       sync.RWMutex  // held for reading by calls
 	closed   bool
 }
@@ -123,10 +128,12 @@ var _ neardup.Checker = (*Index)(nil)
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// Open opens the index of a name, and makes it where there is none. client is a
-// *redis.ClusterClient, or a *redis.Client of a server that is no cluster; it stays the caller's.
+// Open opens the index with the name in o, and creates it if it does not exist. client is a
+// *redis.ClusterClient, or a *redis.Client of a server that is not in a cluster. The caller closes
+// client after the index.
 //
-// Errors: ErrUnsafe, ErrUnavailable, index.ErrNotIndex, index.ErrMismatch, index.ErrVersion, index.ErrPlan, those of Redis, ctx's.
+// Errors: ErrUnsafe, ErrUnavailable, index.ErrNotIndex, index.ErrMismatch, index.ErrVersion,
+// index.ErrPlan, and the errors of Redis and of ctx.
 func Open(ctx context.Context, client goredis.UniversalClient, o Options) (*Index, error) {
 	x, err := open(ctx, client, &o)
 	if err != nil {
@@ -167,7 +174,7 @@ func newIndex(run runner, o *Options) *Index {
 	return x
 }
 
-// meta reads what is recorded, or records it.
+// meta returns the recorded properties of the index, and records them if the index is new.
 func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
 	record := newCommand(get, x.name.meta())
 	if err := x.run(ctx, true, []*command{record}); err != nil || record.value != "" {
@@ -177,13 +184,13 @@ func (x *Index) meta(ctx context.Context, o *Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// the reply of a create that was repeated, or came second, is what is there
+	// If the command was repeated, or another process was faster, the reply is the stored value.
 	record = newCommand(create, x.name.meta(), made)
 	err = x.run(ctx, true, []*command{record})
 	return record.value, err
 }
 
-// meta of a new index.
+// meta returns the properties of a new index.
 func (o *Options) meta() (string, error) {
 	signer := o.Signer
 	if signer == nil && !o.Bare {
@@ -208,14 +215,16 @@ func (o *Options) meta() (string, error) {
 	return fmt.Sprintf("%s %d\n%s\n%d\n%s", kind, format, p, groups, name), nil
 }
 
-// logRecords is how many records of the expected documents a log has at most, about, and at least half as many.
+// logRecords is the approximate largest number of records per log for the expected documents. A log
+// has at least half of it.
 const logRecords = 8
 
-// bucketEntries is how many entries a bucket should have at most, about: its reading is what a table costs.
+// bucketEntries is the approximate largest number of entries per bucket. Reading a bucket is the cost
+// of a table.
 const bucketEntries = 460
 
-// planFor returns the plan with the fewest tables whose buckets stay small. More tables, not more
-// probes: each bucket is a command.
+// planFor returns the plan with the fewest tables whose buckets stay small. It never adds probes,
+// since each bucket is a command.
 func planFor(k int, expected int64) (best *plan.Plan, err error) {
 	for _, design := range []string{"4", "10", "20"} {
 		p, err := plan.Named(design, k)
@@ -234,7 +243,7 @@ func planFor(k int, expected int64) (best *plan.Plan, err error) {
 	return best, nil
 }
 
-// accept checks what is recorded against the options.
+// accept checks the recorded properties against the options.
 func (x *Index) accept(o *Options, meta string) error {
 	lines := strings.Split(meta, "\n")
 	what, version, _ := strings.Cut(lines[0], " ")
@@ -242,7 +251,7 @@ func (x *Index) accept(o *Options, meta string) error {
 		return fmt.Errorf("%w: key %q holds %.40q", index.ErrNotIndex, x.name.meta(), meta)
 	}
 	if version != strconv.Itoa(format) {
-		return fmt.Errorf("%w: its format is %.20q, this version knows %d", index.ErrVersion, version, format)
+		return fmt.Errorf("%w: its format is %.20q, but this version supports format %d", index.ErrVersion, version, format)
 	}
 	if len(lines) != 4 {
 		return fmt.Errorf("%w: key %q has %d lines, not 4", index.ErrCorrupt, x.name.meta(), len(lines))
@@ -274,7 +283,7 @@ func (x *Index) accept(o *Options, meta string) error {
 	return x.rule.Check()
 }
 
-// begin lets Close wait for a call.
+// begin registers a call, for which Close waits.
 func (x *Index) begin(ctx context.Context) error {
 	x.mu.RLock()
 	err := ctx.Err()
@@ -289,7 +298,8 @@ func (x *Index) begin(ctx context.Context) error {
 
 func (x *Index) end() { x.mu.RUnlock() }
 
-// Close waits for the calls under way, and for what calls that their context ended have left. The client stays open.
+// Close waits for running calls, and for the rest of the work of calls whose context ended. It does
+// not close the client.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// place is where a document is found.
+// place holds the keys under which a document is stored.
 type place struct {
 	doc     index.Document
 	group   uint32
 	stored  uint64
-	buckets []string // of each table
+	buckets []string // one per table
 }
 
 func (x *Index) placeOf(d *index.Document) place {
@@ -26,7 +26,7 @@ func (x *Index) placeOf(d *index.Document) place {
 	return p
 }
 
-// candidate is a document of whose fingerprint it is known that it is within k bits.
+// candidate is a document whose fingerprint is within k bits.
 type candidate struct {
 	id       id
 	distance int
@@ -50,7 +50,7 @@ func gets(keys []string) (reads []*command) {
 	return reads
 }
 
-// candidates finds in buckets that were read what is near to each place.
+// candidates returns the documents near each place. reads are the commands that have read its buckets.
 func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, error) {
 	found, seen := make([][]candidate, len(places)), make(map[id]bool)
 	for i, p := range places {
@@ -72,7 +72,8 @@ func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, er
 	return found, nil
 }
 
-// search finds what is within k bits of each place, and reads the logs of that, and in the trip before the logs of own groups.
+// search returns the documents within k bits of each place, and their logs. In the same round trip as
+// the buckets, it also reads the logs of the given groups.
 func (x *Index) search(ctx context.Context, durable bool, places []*place, groups []uint32) (found [][]candidate, near, own logs, err error) {
 	var reads []*command
 	for _, p := range places {
@@ -88,10 +89,10 @@ func (x *Index) search(ctx context.Context, durable bool, places []*place, group
 	return found, near, own, err
 }
 
-// logs are those of groups.
+// logs maps groups to their logs.
 type logs map[uint32]*groupLog
 
-// readLogs reads the logs of groups, each once, and does these reads besides.
+// readLogs reads the logs of groups, each once, and runs the commands in more in the same round trip.
 func (x *Index) readLogs(ctx context.Context, durable bool, groups []uint32, more ...*command) (logs, error) {
 	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
 	for _, group := range groups {
@@ -112,12 +113,12 @@ func (x *Index) readLogs(ctx context.Context, durable bool, groups []uint32, mor
 
 func (l logs) pending(of id) bool { return l[of.group].state(of.seq) == nil }
 
-// record is nil for a document that is pending, or dead.
+// record returns the record of a document, or nil if the document is pending or dead.
 func (l logs) record(of id) *index.Document { return l[of.group].record(of.seq) }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// strays are documents that are dead, and the buckets that may have entries of them.
+// strays maps dead documents to the buckets that may have entries of them.
 type strays map[id][]string
 
 func (x *Index) strays(docs []index.Document) strays {
@@ -129,7 +130,8 @@ func (x *Index) strays(docs []index.Document) strays {
 	return gone
 }
 
-// remove takes the entries of documents out of buckets. Where others change a bucket meanwhile, they are left for a sweep.
+// remove removes the entries of documents from buckets. If another process changes a bucket at the same
+// time, its entries remain until Sweep.
 func (x *Index) remove(ctx context.Context, gone strays) error {
 	buckets := slices.Concat(slices.Collect(maps.Values(gone))...)
 	reads := gets(slices.Compact(slices.Sorted(slices.Values(buckets))))
@@ -139,7 +141,7 @@ func (x *Index) remove(ctx context.Context, gone strays) error {
 	return x.rewrite(ctx, reads, gone)
 }
 
-// rewrite writes buckets that were read anew: without what is gone, and without what is there twice.
+// rewrite writes buckets again, without the entries of dead documents and without repeated entries.
 func (x *Index) rewrite(ctx context.Context, reads []*command, gone strays) error {
 	var amends []*command
 	for _, r := range reads {
@@ -157,7 +159,8 @@ func (x *Index) rewrite(ctx context.Context, reads []*command, gone strays) erro
 	return x.run(ctx, false, amends)
 }
 
-// drop makes records dead, removes their entries, and returns of which of them this call has made it so, by ID.
+// drop marks records as dead and removes their entries. It returns the IDs of the records that this
+// call, and no other, marked.
 func (x *Index) drop(ctx context.Context, docs []index.Document) (map[uint64]bool, error) {
 	drops, tokens := make([]*command, len(docs)), make([]string, len(docs))
 	for i := range docs {
